@@ -1,4 +1,4 @@
-"""Names of the rules of power control, and how many parameters each has: data, so that scenarios load quickly."""
+"""Names of the rules of power control, and their parameters in order: data, so that scenarios load quickly."""
 
 from __future__ import annotations
 
@@ -8,7 +8,14 @@ RuleName = Literal[
     "constant", "fractional", "equal SNR", "inverse amplitude", "required SNR", "capped inversion", "rank ladder",
     "log-linear",
 ]  # fmt: skip
-PARAMETERS: dict[RuleName, int] = {
-    "constant": 1, "fractional": 2, "equal SNR": 1, "inverse amplitude": 1, "required SNR": 1, "capped inversion": 2,
-    "rank ladder": 2, "log-linear": 6,
-}  # fmt: skip
+PARAMETERS: dict[RuleName, tuple[str, ...]] = {
+    "constant": ("p, dBW",),
+    "fractional": ("p, dBW", "alpha"),
+    "equal SNR": ("p, dB",),
+    "inverse amplitude": ("p, dBW",),
+    "required SNR": ("p, dB",),
+    "capped inversion": ("p, dB", "c, dBW"),
+    "rank ladder": ("p, dB", "d, dB a rank"),
+    "log-linear": ("p, dBW", "a", "b", "c", "d", "f, dB a rank"),
+}
+"""what each parameter of a rule is called in `rl.rules`, with its unit; factors have none"""

@@ -31,7 +31,7 @@ class Rule(Decided):
     rule: RuleName
     """which one"""
     parameters: tuple[Finite, ...] = Field(min_length=1, max_length=6)
-    """its parameters, in order"""
+    """its parameters, in the order in which they stand in the table of rules: p first"""
     limits: Limits = Limits(each_min_w=1e-9, total_min_w=0.0, total_max_w=1e6)
     """limits of powers"""
 
@@ -41,8 +41,11 @@ class Rule(Decided):
     @model_validator(mode="after")
     def _as_many_as_it_has(self) -> Self:
         wanted = PARAMETERS[self.rule]
-        if len(self.parameters) != wanted:
-            raise ValueError(f"parameters: rule {self.rule!r} has {wanted}, got {len(self.parameters)}")
+        if len(self.parameters) != len(wanted):
+            raise ValueError(
+                f"parameters: rule {self.rule!r} has {len(wanted)}, in this order: {'; '.join(wanted)}; got "
+                f"{len(self.parameters)}"
+            )
         return self
 
     def check(self, n_ue: int) -> None:

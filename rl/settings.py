@@ -111,7 +111,7 @@ class Train(Part):
             )
         for key in self.task.reward.beyond_radio:
             raise ValueError(
-                f"agent: {name} judges what the radio alone decides, task.reward.{key} is not; leave it out "
-                "(leak has the shape of leakage), or take agent: {kind: ddpg}"
+                f"task.reward.{key}: asks for what recorded rounds do not tell (loss, leakage), and agent {name} "
+                "learns there; take leak, which has the shape of leakage, or noise, or agent: {kind: ddpg}"
             )
         return self

@@ -180,7 +180,10 @@ SHARED = {"kind": "ddpg", "network": "shared", "worlds": 1, "situations": 8, "ba
     ("changes", "said"),
     [
         ({"train.task": {"kind": "allocation"}}, "ddpg with network: shared acts in every round"),
-        ({"train.task.reward.loss": 1}, "ddpg with network: shared judges what the radio alone decides"),
+        (
+            {"train.task.reward.loss": 1},
+            "task.reward.loss: asks for what recorded rounds do not tell .*ddpg with network: shared learns",
+        ),
         ({"train.agent.hidden": [8]}, "hidden belongs to network: flat"),
         ({"train.agent.discount": 0.5}, "discount belongs to network: flat"),
         ({"train.agent": {"kind": "ddpg", "situations": 8}}, "situations belongs to network: shared"),

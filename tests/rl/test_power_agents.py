@@ -1093,6 +1093,7 @@ def test_train_from_the_command_line(tmp_path):
     ("words", "said"),
     [
         (["campus"], "has no `train:` section"),
+        (["campus", "--set", "train.agent.worlds=1"], "has no `train:` section"),
         (["power/paper", "--seed", "1", "1"], "different whole numbers"),
         (["power/paper", "--set", "train.task.limits.each_min_w=0.3"], "each_min_w 0.3 is above each_max_w 0.2"),
         (["power/paper", "--set", "train.agent.batch_size=30000"], "above buffer_size"),

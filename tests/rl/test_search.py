@@ -138,6 +138,8 @@ def test_the_command_writes_and_says_where(tmp_path, capsys):
     for more, why in ([["--search", "0"], "1 or more"], [["--search", "2", "--seed", "1", "2"], "takes one --seed"]):
         assert main([*given, *more, "--out", str(tmp_path / "n")]) == 2
         assert why in capsys.readouterr().err and not (tmp_path / "n").exists()
+    assert main(["train", "power/paper", "--search", "2", "--out", str(tmp_path / "n")]) == 2
+    assert "ddpg learns in the environment itself" in capsys.readouterr().err and not (tmp_path / "n").exists()
 
 
 def test_a_missing_library_is_one_line(tmp_path, monkeypatch):

@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 
+from netsim.errors import BadInput
 from netsim.record import write_json
 from scenarios.app.report.report import report
 from scenarios.app.report.training_answer import train_lines
@@ -41,6 +42,39 @@ def several(tmp_path):
 def curve(page):
     found = json.loads(re.search(r'id="drawn">(.*?)</script>', page.read_text(), flags=re.DOTALL)[1])
     return {t["name"]: t for t in found["curve"]["data"] if t.get("fill") is None}, found["curve"]["data"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        (CURVE, "step;score\n1;2\n", r"curve\.csv:1: has no column step; train again"),
+        (CURVE, "step,score,reward,best_reward\n", r"curve\.csv: has no rows; train again"),
+        (CURVE, "step,score,reward,best_reward\n1,x,2,3\n", r"curve\.csv:2: score: is 'x', a number is expected"),
+        (EVALUATIONS, None, r"evaluations\.csv: cannot be read \(No such file"),
+    ],
+)
+def test_damaged_tables_are_refused_with_file_and_line(tmp_path, name, text, said):
+    folder = trained(tmp_path / "t", 7, [3.0, 2.0, 1.0])
+    (folder / name).unlink() if text is None else (folder / name).write_text(text)
+    with pytest.raises(BadInput, match=said) as error:
+        report(folder)
+    assert len(error.value.lines) == 1
+
+
+def test_policies_of_other_cases_are_refused(tmp_path):
+    folder = trained(tmp_path / "t", 7, [3.0, 2.0, 1.0])
+    text = (folder / EVALUATIONS).read_text()
+    (folder / EVALUATIONS).write_text(text.replace("average,1,", "average,5,"))
+    with pytest.raises(BadInput, match=r"evaluations\.csv: average and ddpg are not judged in the same cases"):
+        report(folder)
+
+
+def test_the_folder_of_several_seeds_takes_no_single_training(several):
+    from scenarios.app.study.load import load
+    from scenarios.app.training.train import train
+
+    with pytest.raises(BadInput, match=r"holds trainings of several seeds \(seed-0, seed-1, seed-2\); give --out"):
+        train(load("power/paper"), [3], several, lambda now: None)
 
 
 def test_one_seed_has_one_line_and_baselines(tmp_path):

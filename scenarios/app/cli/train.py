@@ -34,7 +34,11 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
         help="of the training, not of the world; several: one training each (default: 0)",
     )  # fmt: skip
     command.add_argument("--out", metavar="DIR", help="folder for policy and figures (default: runs/train/...)")
-    command.add_argument("--cache", metavar="DIR", help="where reference runs are kept (default: the user's cache)")
+    command.add_argument(
+        "--cache",
+        metavar="DIR",
+        help="where reference runs of the task allocation are kept (default: the user's cache)",
+    )
     command.add_argument("--tensorboard", metavar="DIR", help="also write events for TensorBoard")
     command.add_argument(
         "--hyperparameters",
@@ -71,7 +75,8 @@ def main(args: argparse.Namespace) -> None:
         raise BadInput(f"--on {args.on}: plays trainings of several seeds; give them by --seed, without --search")
     if any(not 0 <= seed < 2**31 for seed in seeds) or len(set(seeds)) < len(seeds):
         raise BadInput(f"--seed {' '.join(map(str, seeds))}: give different whole numbers from 0 to {2**31 - 1}")
-    if load(args.scenario, asked).train is None:
+    written = {key: value for key, value in asked.items() if not key.startswith("train.")}
+    if load(args.scenario, written).train is None:
         raise BadInput(f"{args.scenario}: has no `train:` section, so there is nothing to learn; see power/paper")
     overrides = _agent_of(args) | asked | ({} if args.steps is None else {"train.steps": args.steps})
     study = load(args.scenario, overrides)

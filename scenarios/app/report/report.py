@@ -37,10 +37,10 @@ def report(folder: Path, pages: bool = False) -> Path:
     BadInput : one line: not such a folder, or a file in it is damaged.
     """
     if not str(folder):
-        raise BadInput("report: the name of the folder is empty; give the folder of a run or of a sweep")
+        raise BadInput("report: the name of the folder is empty; give the folder of a run, a sweep or a training")
     folder = Path(folder)
     if what_is(folder) != "folder":
-        raise BadInput(one_line(f"{folder}: no such folder; give the folder of a run or of a sweep"))
+        raise BadInput(one_line(f"{folder}: no such folder; give the folder of a run, a sweep or a training"))
     trained = trainings(folder)
     if trained:
         text = train_page(trained)

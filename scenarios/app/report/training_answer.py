@@ -86,6 +86,11 @@ def _closed(trained: list[Training]) -> str:
         return f"Nothing is left between the best rule ({best}) and the oracle: a rule is the optimum here."
     share = 100 * (means[best] - means[trained[0].agent]) / gap
     many = f", mean over {len(trained)} seeds with a 95 % interval" if len(trained) > 1 else ""
+    if len(share) > 1 and abs(share.mean()) <= half_width(share):
+        return (
+            f"No difference can be told between the agent and the best rule ({best}): of the gap between it and the "
+            f"oracle the agent closes {between(share)} %{many}."
+        )
     if share.mean() < 0:
         return (
             f"The best rule ({best}) is better than the agent, by {between(-share)} % of the gap between it and the "

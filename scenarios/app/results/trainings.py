@@ -13,12 +13,14 @@ from netsim.errors import BadInput
 from netsim.safe import what_is
 from netsim.units import FloatArray
 from rl.agents import AGENT
+from rl.settings import VISITED
 from scenarios.app.results.episode import EpisodeRead, read_episode
 from scenarios.app.results.failures import read_failures
 from scenarios.app.results.folder import SUMMARY, read_json, text_of
 from scenarios.app.results.training_folder import CURVE, EVALUATIONS, KIND, TRAINING
 from scenarios.app.study.yaml_document import one_line
 
+_CURVE = ("step", "score", "reward", "best_reward")
 METRICS = ("cost", "t_th", "noise", "loss", "leakage", "lost", "leak", "energy_j", "evaluations")
 """figures of a policy in a case"""
 
@@ -55,22 +57,50 @@ def _read(folder: Path) -> Training:
     manifest = read_json(folder / TRAINING)
     if manifest.get("kind") != KIND or not manifest.get("finished"):
         raise BadInput(one_line(f"{folder}: this training is not finished; start it again and it goes on"))
+    curve = _rows(folder / CURVE, (), _CURVE)
+    evaluations = _rows(folder / EVALUATIONS, ("policy",), ("case", *METRICS))
+    cases = {policy: {r["case"] for r in evaluations if r["policy"] == policy} for policy in _names(evaluations)}
+    agent = str(manifest.get("agent", AGENT))
+    short = [policy for policy, own in cases.items() if policy != VISITED and own != cases.get(agent)]
+    if short:
+        raise BadInput(
+            one_line(f"{folder / EVALUATIONS}: {short[0]} and {agent} are not judged in the same cases; train again")
+        )
+    columns = {name: np.array([row[name] for row in curve]) for name in _CURVE}
+    return Training(manifest, read_json(folder / SUMMARY), columns, evaluations, read_episode(folder))
+
+
+def _rows(path: Path, texts: tuple[str, ...], numbers: tuple[str, ...]) -> list[dict[str, Any]]:
+    """Rows of a table; a number that is not known is NaN. BadInput: what is wrong, with file and line."""
+    rows = list[dict[str, Any]]()
     try:
-        curve = _columns(folder / CURVE, ("step", "score", "reward", "best_reward"))
-        with text_of(folder / EVALUATIONS) as f:
-            rows = list(csv.DictReader(f))
-        evaluations = [{"policy": r["policy"], **{k: float(r[k] or "nan") for k in ("case", *METRICS)}} for r in rows]
-        if not evaluations:
-            raise ValueError("empty")
-    except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
-        raise BadInput(one_line(f"{folder}: damaged ({error!r}); train again")) from None
-    return Training(manifest, read_json(folder / SUMMARY), curve, evaluations, read_episode(folder))
+        with text_of(path) as file:
+            reader = csv.DictReader(file)
+            lacks = [name for name in (*texts, *numbers) if name not in (reader.fieldnames or ())]
+            if lacks:
+                raise BadInput(one_line(f"{path}:1: has no column {lacks[0]}; train again"))
+            for row in reader:
+                rows.append({name: row[name] for name in texts})
+                for name in numbers:
+                    rows[-1][name] = _number(row[name], f"{path}:{reader.line_num}: {name}")
+    except (OSError, csv.Error) as error:
+        said = getattr(error, "strerror", None) or error
+        raise BadInput(one_line(f"{path}: cannot be read ({said}); train again")) from None
+    if not rows:
+        raise BadInput(one_line(f"{path}: has no rows; train again"))
+    return rows
 
 
-def _columns(path: Path, names: tuple[str, ...]) -> dict[str, FloatArray]:
-    with text_of(path) as f:
-        rows = list(csv.DictReader(f))
-    return {name: np.array([float(r[name] or "nan") for r in rows]) for name in names}
+def _number(text: str | None, where: str) -> float:
+    try:
+        return float(text or "nan")
+    except ValueError:
+        raise BadInput(one_line(f"{where}: is {text!r:.60}, a number is expected; train again")) from None
+
+
+def _names(rows: list[dict[str, Any]]) -> list[str]:
+    """Policies, each once."""
+    return list(dict.fromkeys(r["policy"] for r in rows))
 
 
 def summaries_of(trained: list[Training]) -> list[dict[str, Any]]:

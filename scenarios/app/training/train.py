@@ -117,6 +117,12 @@ def _on_recorded(study: Study, how: Train) -> bool:
 
 def _admit(folder: Path, text: str, replace: bool) -> None:
     """Refuse a folder that this training may not have; nothing is written."""
+    several = sorted(p.parent.name for p in folder.glob(f"seed-*/{TRAINING}"))
+    if several and not what_is(folder / TRAINING):
+        raise BadInput(
+            f"{folder}: holds trainings of several seeds ({', '.join(several[:9])}); give --out {folder / 'seed-N'}, "
+            "or another folder"
+        )
     if not ours(folder, "training", lambda of: bool(what_is(of / TRAINING))):
         return
     check_files(folder, lambda name: name.removesuffix(PART) in FILES)
