@@ -381,7 +381,7 @@ def test_a_training_from_its_scenario_to_a_played_run(tmp_path):
         ({"learning.threat.antennas": 0}, "antennas"),
         (
             {"power": {"kind": "rule", "rule": "fractional", "parameters": [1.0]}},
-            "'fractional' has 2, in this order: p, dBW; alpha; got 1",
+            "'fractional' has 2, in this order: p",
         ),
         ({"power": {"kind": "rule", "rule": "magic", "parameters": [1.0]}}, "magic"),
     ],
