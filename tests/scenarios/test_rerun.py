@@ -9,8 +9,8 @@ import pytest
 from netsim.errors import BadInput
 from netsim.record import write_json
 from scenarios.app.cli.commands import main
+from scenarios.app.rerun.rerun import OF_RUN, rerun
 from scenarios.app.results.same import differences_in
-from scenarios.app.run.rerun import OF_RUN, rerun
 from scenarios.app.run.runner import run
 
 

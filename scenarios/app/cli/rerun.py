@@ -14,7 +14,7 @@ from scenarios.app.cli.options import DONE, FAILED, Commands, add_json
 from scenarios.app.cli.output import emit, say
 
 if TYPE_CHECKING:
-    from scenarios.app.run.rerun import Repeated
+    from scenarios.app.rerun.rerun import Repeated
 
 MOST_LINES = 10  # of differences of a run that are printed
 
@@ -33,7 +33,7 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Repeat, compare, tell; 1 where something differs."""
-    from scenarios.app.run.rerun import rerun
+    from scenarios.app.rerun.rerun import rerun
 
     if not args.folder or args.out == "":
         raise BadInput("rerun: the name of a folder is empty; give the folder of a run, a sweep or a training")

@@ -1,0 +1,1 @@
+"""Runs repeated from their folders, and compared number by number."""
