@@ -1,6 +1,7 @@
 """Measure the program: `python -m benchmarks SUBJECT [--seconds N] [--sizes small|full]`.
 
-Subjects: world, town, uploads, replay, attacks, span, tracking, density, radio-map, images, rl, sweeps.
+Subjects: world, town, uploads, replay, attacks, span, tracking, density, radio-map, images,
+training, rl, sweeps.
 
 Writes one JSON object a line to standard output, versions to standard error:
 
@@ -27,7 +28,7 @@ from importlib.metadata import version
 
 from threadpoolctl import threadpool_limits
 
-from benchmarks import attacks, density, images, radio_map, replay, rl, span, sweeps, town, tracking, uploads
+from benchmarks import attacks, density, images, radio_map, replay, rl, span, sweeps, town, tracking, training, uploads
 from benchmarks.peers import start
 from benchmarks.world import Ours, Row, digits, ladder_rows, row, size_name, tick_ms
 
@@ -77,6 +78,9 @@ PEOPLE = {
 
 
 AGENTS = {"full": rl.FULL, "small": rl.SMALL}
+
+
+TRAININGS = {"full": training.FULL, "small": training.SMALL}
 
 
 SPANS = {"full": span.FULL, "small": span.SMALL}
@@ -133,6 +137,7 @@ SUBJECTS: dict[str, Callable[[str, float], Iterator[Row]]] = {
     "density": lambda sizes, seconds: density.rows(PEOPLE[sizes], seconds),
     "radio-map": lambda sizes, seconds: radio_map.rows(MAPS[sizes], seconds),
     "images": lambda sizes, seconds: images.rows(IMAGES[sizes], seconds),
+    "training": lambda sizes, seconds: training.rows(TRAININGS[sizes], seconds),
     "rl": lambda sizes, seconds: rl.rows(AGENTS[sizes], seconds),
     "sweeps": lambda sizes, seconds: sweeps.rows(SWEEPS[sizes]),
 }

@@ -154,6 +154,7 @@ def _learning(
 @contextmanager
 def one_thread() -> Generator[None, None, None]:
     """Linear algebra on one thread: sums keep their order, results their bits."""
+    import scipy.linalg  # noqa: F401 - compiled loops call its BLAS, which is limited only if it is there by now
     import torch
     from threadpoolctl import threadpool_limits
 
