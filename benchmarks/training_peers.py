@@ -27,7 +27,7 @@ _ACT: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu, "elu": functi
 
 
 def loop(net: Mlp, start: np.ndarray, x: np.ndarray, y: np.ndarray, batch: int, number: torch.dtype) -> Round:
-    """Updates (k, d) of an epoch from the parameters start (d,); x (k, n, p), y (k, n) in the order of their batches."""
+    """Updates (k, d) of an epoch from parameters start (d,); x (k, n, p), y (k, n) in the order of their batches."""
     before = _leaves(net, torch.tensor(start, dtype=number))
     samples, labels = torch.tensor(x, dtype=number), torch.tensor(y, dtype=number)
 

@@ -90,7 +90,7 @@ class Rng:
         return np.asarray(self.uniform(what, [owner], (count,))[0])
 
     def orders(self, what: str, owner: npt.ArrayLike, count: IntArray) -> IntArray:
-        """A uniform order of 0..count - 1 of each owner, one after the other (sum of counts,): the argsort of `keys`."""
+        """Uniform orders of 0..count - 1 of each owner (n,), end to end (sum of counts,): stable argsorts of `keys`."""
         from netsim.philox_loops import orders
 
         key, owners = _key(self.seed, self.purpose, what), np.asarray(owner, dtype=np.int64).astype(_U64)

@@ -125,7 +125,7 @@ class RsrpNet(LayeredLearner):
     dropout: float = Field(default=0.0, ge=0, lt=1)
     """share of hidden units left out at each training step (inverted dropout)"""
     precision: Literal[32, 64] = 64
-    """bits of the numbers of local training: 32 takes about two thirds of the time and rounds each weight to 7 digits"""
+    """bits of the numbers of local training; 32 takes about two thirds of the time, and weights have 7 digits"""
     sample_clip: float | None = Field(default=None, ge=1e-12, le=1e12)
     """largest L2 norm of one sample's gradient (C); none: no clipping"""
     public_rsrp_mean_dbm: float = Field(default=-95.0, ge=-160, le=0)

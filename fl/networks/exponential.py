@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import types
 from numba.extending import overload
 
 _LOG2E = 1.4426950408889634
@@ -29,11 +28,11 @@ def expm1_below(x: Any) -> Any:
 
 @overload(expm1_below)
 def _expm1_below(x: Any) -> Any:
-    return _single if x == types.float32 else _double
+    return _single if str(x) == "float32" else _double
 
 
 def _double(x: Any) -> Any:
-    x = _LEAST if x < _LEAST else x  # noqa: FURB136 - max would lose NaN
+    x = _LEAST if x < _LEAST else x
     shifted = x * _LOG2E + _WHOLE
     k = shifted - _WHOLE
     r = (x - k * _HIGH) - k * _LOW
@@ -54,7 +53,7 @@ def _double(x: Any) -> Any:
 
 
 def _single(x: Any) -> Any:
-    x = _LEAST_32 if x < _LEAST_32 else x  # noqa: FURB136
+    x = _LEAST_32 if x < _LEAST_32 else x
     shifted = x * _LOG2E_32 + _WHOLE_32
     k = shifted - _WHOLE_32
     r = (x - k * _HIGH_32) - k * _LOW_32

@@ -35,14 +35,14 @@ class Shape(NamedTuple):
 
 
 class Batches(NamedTuple):
-    """Which samples step t of each device takes, (k,) each: the samples order[start:start + count] of a device, counted
-    from its first one, in batches of `size`, epoch by epoch.
+    """Which samples each device takes in step t, (k,) each: those of order[start:start + samples], counted from its
+    `first` one, in batches of `size`, epoch by epoch.
     """
 
     order: IntArray
     start: IntArray
     first: IntArray
-    count: IntArray
+    samples: IntArray
     size: IntArray
 
 
@@ -70,8 +70,8 @@ def gradients(
     """
     for i in range(len(w)):
         size = batches.size[i]
-        begin = (t % -(-batches.count[i] // size)) * size
-        n = min(size, batches.count[i] - begin)
+        begin = (t % -(-batches.samples[i] // size)) * size
+        n = min(size, batches.samples[i] - begin)
         for at in range(0, n, CHUNK):
             chosen = batches.order[batches.start[i] + begin + at :][: min(CHUNK, n - at)]
             _forward(w[i], z[batches.first[i] :], chosen, masks[i], at, shape, scratch)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -47,7 +47,7 @@ class SgdSettings:
     precision: Literal[32, 64] = 64
 
     @property
-    def number(self) -> type[np.float32 | np.float64]:
+    def number(self) -> Any:
         """The type of all numbers."""
         return np.float32 if self.precision == 32 else np.float64
 
@@ -137,7 +137,7 @@ class _Block:
             self.batches.order[self.ptr[a] : self.ptr[b]] = self.rng.orders(f"order{e}m", self.id[a:b], self.count[a:b])
 
     def _masks(self, epoch: IntArray, step: IntArray) -> FloatArray:
-        """Inverted dropout masks of all hidden layers (k, largest batch, units); with 0 for the batch there are none."""
+        """Inverted dropout masks of all hidden layers (k, largest batch, units); (k, 0, 0) for none."""
         hidden, how = self.net.sizes[1:-1], self.how
         if how.dropout == 0:
             return np.empty((len(epoch), 0, 0), dtype=how.number)
