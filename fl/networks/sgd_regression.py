@@ -157,5 +157,7 @@ def _runs(value: IntArray, which: BoolArray) -> list[tuple[int, int, int]]:
     at = np.flatnonzero(which)
     if len(at) == 0:
         return []
+    if len(at) == len(value) and (value == value[0]).all():
+        return [(int(value[0]), 0, len(value))]
     cut = np.flatnonzero((np.diff(at) > 1) | (np.diff(value[at]) != 0)) + 1
     return [(int(value[run[0]]), int(run[0]), int(run[-1]) + 1) for run in np.split(at, cut)]
