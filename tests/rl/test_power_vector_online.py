@@ -18,9 +18,15 @@ SHORT = {"world.duration_s": 240}
 OBSERVED = ("noise", "lost", "leak", "energy_j", "t_th", "power_w", "world")
 
 
-@pytest.fixture(scope="module", params=["power/city", "power/pedestrians"])
+@pytest.fixture(
+    scope="module",
+    params=[("power/city", {}), ("power/city", {"learning.participation": 0.5, "learning.sampling": "poisson"}),
+            ("power/pedestrians", {})],
+    ids=["city", "some take part", "pedestrians"],
+)  # fmt: skip
 def study(request):
-    return load(request.param, SHORT)
+    name, changes = request.param
+    return load(name, SHORT | changes)
 
 
 @pytest.fixture(scope="module")
