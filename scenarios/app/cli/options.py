@@ -6,10 +6,13 @@ import argparse
 import shlex
 import sys
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from netsim.errors import BadInput
 from netsim.safe import what_is
+
+if TYPE_CHECKING:
+    from scenarios.app.run.how import How
 
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
@@ -41,7 +44,7 @@ def add_sets(command: argparse.ArgumentParser) -> None:
 
 
 def add_run_options(command: argparse.ArgumentParser, seed: bool = True) -> None:
-    """--out, --set, --replace, --quiet, --json and --open; of a single run also --seed and --verbose."""
+    """--out, --set, --replace, --quiet, --records, --json and --open; of a single run also --seed and --verbose."""
     command.add_argument("--out", metavar="DIR", help="folder for the results (default: runs/...)")
     if seed:
         command.add_argument("--seed", type=int, metavar="N", help="replace the scenario's seed")
@@ -49,8 +52,26 @@ def add_run_options(command: argparse.ArgumentParser, seed: bool = True) -> None
     add_sets(command)
     command.add_argument("--replace", action="store_true", help="replace the run of another study in DIR")
     command.add_argument("--quiet", action="store_true", help="no progress")
+    add_how(command)
     add_json(command)
     add_open(command)
+
+
+def add_how(command: argparse.ArgumentParser) -> None:
+    """--records."""
+    command.add_argument(
+        "--records", choices=["csv", "parquet"], default="csv",
+        help="format of the record tables of finished runs; parquet needs pyarrow (default: %(default)s)",
+    )  # fmt: skip
+
+
+def how_of(args: argparse.Namespace) -> How:
+    """How runs are kept, of --records; what this machine cannot do is refused."""
+    from scenarios.app.run.how import How
+
+    how = How(records=args.records)
+    how.check()
+    return how
 
 
 def add_json(command: argparse.ArgumentParser) -> None:
