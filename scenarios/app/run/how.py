@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from fl.round.tables import Column
 from netsim.errors import BadInput
 from netsim.parquet import check_installed, convert
-from scenarios.app.results.tables import Column
 
 Format = Literal["csv", "parquet"]
 """of record tables"""
