@@ -239,6 +239,9 @@ class RsrpNet(LayeredLearner):
         } | self.prior.constants(public)
         return Model(self._glorot(self._net(n_cell), constants, rng), constants)
 
+    def n_parameters(self, public: Public, rng: Rng) -> int:
+        return self._net(0 if self._reads_places_only else public.n_cell).n_parameters
+
     def _glorot(self, net: Mlp, constants: dict[str, FloatArray], rng: Rng) -> FloatArray:
         """Glorot-uniform weights, zero biases; the output bias at the mean for centred labels."""
         n, rows = len(constants["centre_m"]), []

@@ -44,7 +44,7 @@ def add_sets(command: argparse.ArgumentParser) -> None:
 
 
 def add_run_options(command: argparse.ArgumentParser, seed: bool = True) -> None:
-    """--out, --set, --replace, --quiet, --records, --json and --open; of a single run also --seed and --verbose."""
+    """--out, --set, --replace, --quiet, --records, --memory-gb, --json, --open; of a single run --seed, --verbose."""
     command.add_argument("--out", metavar="DIR", help="folder for the results (default: runs/...)")
     if seed:
         command.add_argument("--seed", type=int, metavar="N", help="replace the scenario's seed")
@@ -58,18 +58,27 @@ def add_run_options(command: argparse.ArgumentParser, seed: bool = True) -> None
 
 
 def add_how(command: argparse.ArgumentParser) -> None:
-    """--records."""
+    """--records and --memory-gb."""
     command.add_argument(
         "--records", choices=["csv", "parquet"], default="csv",
         help="format of the record tables of finished runs; parquet needs pyarrow (default: %(default)s)",
     )  # fmt: skip
+    add_memory(command)
+
+
+def add_memory(command: argparse.ArgumentParser) -> None:
+    """--memory-gb."""
+    command.add_argument(
+        "--memory-gb", type=float, metavar="X",
+        help="refuse a run that needs more memory, by an estimate (default: NETSIM_MEMORY_GB, else what is free here)",
+    )  # fmt: skip
 
 
 def how_of(args: argparse.Namespace) -> How:
-    """How runs are kept, of --records; what this machine cannot do is refused."""
+    """How runs are kept, of --records and --memory-gb; what this machine cannot do is refused."""
     from scenarios.app.run.how import How
 
-    how = How(records=args.records)
+    how = How(getattr(args, "records", "csv"), args.memory_gb)
     how.check()
     return how
 

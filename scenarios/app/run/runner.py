@@ -33,6 +33,7 @@ def run(
     depend on the number of cores; sweeps use several processes instead. how : settings that change no result.
     """
     how.check()
+    how.admit(study)
     if study.learning is None:
         return Result(Path(out), play_radio(study, out, watch, command, replace, how))
     with one_thread():
@@ -40,16 +41,19 @@ def run(
     return Result(Path(out), summary)
 
 
-def check(study: Study, thorough: bool = False) -> None:
+def check(study: Study, thorough: bool = False, how: How = USUAL) -> float:
     """Refuse what `run` would refuse before its first round, by what it does itself; reference runs are left out.
+    Returns the bytes of memory that a run needs at most, about.
 
     Unless thorough, what takes time and hardly ever refuses anything is left out too: movement that is played
     beforehand, and first models of anything but images.
     """
+    needed = how.admit(study)
     if study.learning is None:
         radio_world(study)
-        return
+        return needed
     with one_thread() if thorough else nullcontext():
         world, setup = ready(study, Path(), thorough)
         if thorough or setup.public.images is not None:
             begin(setup, len(world.ues))
+    return needed

@@ -31,7 +31,9 @@ from scenarios.app.study.study import Study
 from scenarios.app.study.yaml_document import one_line, read_text
 
 
-def check_prepared(source: str | Path, todo: Sequence[tuple[SweepPoint, Study]], every: bool = False) -> None:
+def check_prepared(
+    source: str | Path, todo: Sequence[tuple[SweepPoint, Study]], every: bool = False, how: How = USUAL
+) -> None:
     """Refuse what a run of one of the points would refuse before its first round: its files are read, its world built.
 
     Of a setting the first seed is looked at, and its movement is not played beforehand; `every`: each run, wholly.
@@ -42,7 +44,7 @@ def check_prepared(source: str | Path, todo: Sequence[tuple[SweepPoint, Study]],
         if setting not in seen:
             seen.add(setting)
             with named(point), scenario.placed(point.overrides, point.origins):
-                check(study, every)
+                check(study, every, how)
 
 
 Tell = Callable[[int, int, SweepPoint, dict[str, Any] | Failed], None]
@@ -80,7 +82,8 @@ def sweep(
             admit_inputs(out / point.folder, input_digests(one), replace)
 
     admitted()  # before files are read, and again under the lock
-    check_prepared(source, [(point, one) for point, one in every if finished(out / point.folder, one) is None])
+    todo = [(point, one) for point, one in every if finished(out / point.folder, one) is None]
+    check_prepared(source, todo, how=how)
     with held(out, "sweep", admitted):
         return _all(study, out, every, jobs, tell, replace, command, engine, how)
 

@@ -86,7 +86,7 @@ def tune(of: Tuning, tell: Tell, replace: bool = False) -> dict[str, Any]:
     _admissible(of)
     admit = partial(_admit, of, replace)
     admit()
-    check(load(of.source, {**of.overrides, "vary": None, "seed": of.seeds[0]}))
+    check(load(of.source, {**of.overrides, "vary": None, "seed": of.seeds[0]}), how=of.how)
     with held(of.out, "tuning", admit):
         if not is_text(of.out / STUDY, of.text):
             for file in _FILES:
