@@ -218,6 +218,10 @@ def _models(study: Study, learning: Learning, size: _Size) -> Iterator[Share]:
     )  # fmt: skip
     parameters = learning.learner.n_parameters(public, Streams(study.seed).at("learner.init"))
     asked = max(ceil(size.n_ue * learning.participation), 1)
+    yield Share(
+        learning.learner.step_bytes(public, asked * len(models), size.per_round), "learning.learner",
+        f"a step of training of {asked:,} UEs", "take a smaller model or batch_size, or fewer UEs",
+    )  # fmt: skip
     rows = min(asked * len(models), max(size.per_round, asked)) if not public.images else asked
     surfaces = "surfaces" in learning.learner.offers  # which are sent as the places that they are of
     sent = 0 if surfaces and not learning.defenses else parameters
