@@ -77,7 +77,7 @@ TABLES: dict[str, dict[str, Column]] = {
         "round": _ROUND,
         "time_s": _REQUEST,
         "rule": _text("name of the rule of withholding"),
-        "ue": Column("index of a UE that was asked and has accepted"),
+        "ue": _whole("index of a UE that was asked and has accepted"),
         "model": _MODEL,
         "before": _whole("samples that it would have learnt from"),
         "after": _whole("samples that the rule, by itself, lets it learn from; 0: it sends nothing for the model"),

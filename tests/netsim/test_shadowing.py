@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.radio.shadowing import Correlated, NoShadowing
 from netsim.rng import Streams

@@ -28,11 +28,11 @@ from scenarios.app.run.antennas import antennas_of
 from scenarios.app.run.memory_limit import GB, limit
 from scenarios.app.study.study import Study
 
-_PROGRAM, _LEARNING = 0.3e9, 0.45e9  # of all runs, and what learning adds: PyTorch and its libraries
+_PROGRAM, _LEARNING = 0.3e9, 0.55e9  # of all runs, and what learning adds: PyTorch and its libraries
 _LINK = 200.0  # of a UE and a base station: the arrays of a tick
 _UE = 20_000.0  # its state, its track, its rows in memory
 _SIGNAL, _KEPT, _REHEARSED = 700.0, 150.0, 200.0  # of a signal in its round, until the run ends, and in a rehearsal
-_NUMBER = 8.0 * 8  # of a parameter of an update: as made, defended, sent, received, and read by attacks
+_NUMBER = 8.0 * 5  # of a parameter of an update: as made, defended, sent, received, and read by attacks
 _CELL_CSV, _CELL_PARQUET, _CELL = 130.0, 24.0, 16.0  # of a table: as it is read, and afterwards
 _TRACE = 8.0  # of a byte of a file of measurements, unpacked
 _PACKED = 10.0  # unpacked bytes of one of a packed file
@@ -218,16 +218,14 @@ def _models(study: Study, learning: Learning, size: _Size) -> Iterator[Share]:
     )  # fmt: skip
     parameters = learning.learner.n_parameters(public, Streams(study.seed).at("learner.init"))
     asked = max(ceil(size.n_ue * learning.participation), 1)
-    yield Share(
-        learning.learner.step_bytes(public, asked * len(models), size.per_round), "learning.learner",
-        f"a step of training of {asked:,} UEs", "take a smaller model or batch_size, or fewer UEs",
-    )  # fmt: skip
     rows = min(asked * len(models), max(size.per_round, asked)) if not public.images else asked
     surfaces = "surfaces" in learning.learner.offers  # which are sent as the places that they are of
     sent = 0 if surfaces and not learning.defenses else parameters
-    yield Share(
-        _NUMBER * rows * sent, "learning.learner", f"{rows:,.0f} updates of {parameters:,} parameters",
-        "take a smaller model, fewer UEs, or a smaller learning.participation",
+    trained = learning.learner.step_bytes(public, asked * len(models), size.per_round)
+    yield Share(  # copies of updates are there when all are trained
+        max(_NUMBER * rows * sent, trained), "learning.learner",
+        f"{rows:,.0f} updates of {parameters:,} parameters",
+        "take a smaller model or batch_size, fewer UEs, or a smaller learning.participation",
     )  # fmt: skip
     if surfaces and learning.attacks and learning.threat.sees == "rows":
         after = min(learning.threat.targets or size.n_ue, size.n_ue)
