@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from fl.networks.mlp import Mlp
 
 
-_NUMBERS_OF_A_UNIT = 8  # that a step of training keeps of a sample: activations, derivatives, copies
+_NUMBERS_OF_A_UNIT = 8  # that predictions keep of a sample: activations, derivatives, copies
+_COPIES = 3  # of inputs: as encoded, in the precision of training, and of what they are made from
 MOST_CELLS = 512  # inputs of cells
 
 _PUBLISHED: dict[str, Any] = {
@@ -259,9 +260,11 @@ class RsrpNet(LayeredLearner):
         return self._net(0 if self._reads_places_only else public.n_cell).n_parameters
 
     def step_bytes(self, public: Public, rows: int, samples: float) -> float:
-        at_once = samples if self.batch_size == "all" else min(samples, rows * float(self.batch_size))
+        """Inputs of all samples in copies, and activations: training keeps few of them, predictions a block."""
+        from fl.networks.predictions import SAMPLES
+
         sizes = self._net(0 if self._reads_places_only else public.n_cell).sizes
-        return 8 * _NUMBERS_OF_A_UNIT * at_once * sum(sizes)
+        return 8 * (_COPIES * samples * sizes[0] + _NUMBERS_OF_A_UNIT * min(samples, SAMPLES) * sum(sizes))
 
     def _glorot(self, net: Mlp, constants: dict[str, FloatArray], rng: Rng) -> FloatArray:
         """Glorot-uniform weights, zero biases; the output bias at the mean for centred labels."""

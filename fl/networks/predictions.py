@@ -8,7 +8,8 @@ import torch
 from fl.networks.mlp import Mlp
 from netsim.units import FloatArray, IntArray
 
-_SAMPLES = 16_384  # of one block
+SAMPLES = 16_384
+"""whose activations exist at a time"""
 
 
 @torch.no_grad()
@@ -18,8 +19,8 @@ def predict(net: Mlp, parameters: FloatArray, model_of: IntArray, z: FloatArray)
     for m in np.unique(model_of):
         mine = np.flatnonzero(model_of == m)
         w = torch.from_numpy(parameters[m : m + 1])
-        for i in range(0, len(mine), _SAMPLES):
-            block = mine[i : i + _SAMPLES]
+        for i in range(0, len(mine), SAMPLES):
+            block = mine[i : i + SAMPLES]
             out[block] = net.forward(w, torch.from_numpy(z[block])[None])[0][0].numpy()
     return out
 
@@ -28,8 +29,8 @@ def predict(net: Mlp, parameters: FloatArray, model_of: IntArray, z: FloatArray)
 def layer_inputs(net: Mlp, parameters: FloatArray, z: FloatArray, layer: int) -> FloatArray:
     """What layer `layer` (from 1) of the network parameters (d,) reads of inputs z (N, p): (N, inputs)."""
     pieces = []
-    for i in range(0, len(z), _SAMPLES):
-        _, activations, _ = net.forward(torch.from_numpy(parameters)[None], torch.from_numpy(z[i : i + _SAMPLES])[None])
+    for i in range(0, len(z), SAMPLES):
+        _, activations, _ = net.forward(torch.from_numpy(parameters)[None], torch.from_numpy(z[i : i + SAMPLES])[None])
         pieces.append(activations[layer - 1][0].numpy())
     return np.concatenate(pieces) if pieces else np.zeros((0, net.sizes[layer - 1]))
 
@@ -55,8 +56,8 @@ def _slopes(net: Mlp, parameters: FloatArray, model_of: IntArray, z: FloatArray)
     for m in np.unique(model_of):
         mine = np.flatnonzero(model_of == m)
         w = torch.from_numpy(parameters[m : m + 1])
-        for i in range(0, len(mine), _SAMPLES):
-            block = mine[i : i + _SAMPLES]
+        for i in range(0, len(mine), SAMPLES):
+            block = mine[i : i + SAMPLES]
             out, activations, slopes = net.forward(w, torch.from_numpy(z[block])[None])
             deltas = net.deltas(w, slopes, torch.ones_like(out))
             value[block], squared[block] = out[0].numpy(), net.squared_norm(activations, deltas)[0].numpy()
