@@ -231,7 +231,11 @@ class RsrpNet(LayeredLearner):
     def _net(self, n_cell: int) -> Mlp:
         from fl.networks.mlp import Mlp
 
-        return Mlp((2 + 2 * self.encoding.waves + n_cell, *self.hidden, 1), self.activation)
+        return Mlp(self._layer_sizes(n_cell), self.activation)
+
+    def _layer_sizes(self, n_cell: int) -> tuple[int, ...]:
+        """Units of each layer, the inputs first."""
+        return (2 + 2 * self.encoding.waves + n_cell, *self.hidden, 1)
 
     def init(self, public: Public, rng: Rng) -> Model:
         n, n_cell = public.n_model, 0 if self._reads_places_only else public.n_cell
@@ -257,13 +261,14 @@ class RsrpNet(LayeredLearner):
         return Model(self._glorot(self._net(n_cell), constants, rng), constants)
 
     def n_parameters(self, public: Public, rng: Rng) -> int:
-        return self._net(0 if self._reads_places_only else public.n_cell).n_parameters
+        sizes = self._layer_sizes(0 if self._reads_places_only else public.n_cell)
+        return sum((a + 1) * b for a, b in pairwise(sizes))
 
     def step_bytes(self, public: Public, rows: int, samples: float) -> float:
         """Inputs of all samples in copies, and activations: training keeps few of them, predictions a block."""
-        from fl.networks.predictions import SAMPLES
+        from fl.networks.base import SAMPLES
 
-        sizes = self._net(0 if self._reads_places_only else public.n_cell).sizes
+        sizes = self._layer_sizes(0 if self._reads_places_only else public.n_cell)
         return 8 * (_COPIES * samples * sizes[0] + _NUMBERS_OF_A_UNIT * min(samples, SAMPLES) * sum(sizes))
 
     def _glorot(self, net: Mlp, constants: dict[str, FloatArray], rng: Rng) -> FloatArray:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from fl.networks.base import SAMPLES
 from fl.networks.mlp import Mlp
 from netsim.units import FloatArray, IntArray
-
-SAMPLES = 16_384
-"""whose activations exist at a time"""
 
 
 @torch.no_grad()
