@@ -228,7 +228,8 @@ def _found(
         "objectives": [{"key": o.key, "direction": "max" if o.largest else "min"} for o in of.goals.objectives],
         "constraints": [c.text for c in of.goals.constraints],
         "space": {key: one.model_dump(mode="json") for key, one in of.space.items()},
-        "seeds": list(of.seeds), "fresh_seeds": list(of.fresh), "ended_by": of.goals.column,
+        "seeds": list(of.seeds), "fresh_seeds": list(of.fresh),
+        "ended_by": "" if of.goals.by is None else of.goals.by.key,
         "trials": rows, "best": [name_of(n) for n in winners], "front": [name_of(n) for n in front(rows, of.goals)],
         "verified": dict(verified), "importance": importances(tried, of.goals, of.study.seed),
     }  # fmt: skip
