@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from rl.settings import Train
 from scenarios.app.rerun.rerun import OF_RUN, OF_TRAINING
 from scenarios.app.run.points import points
 from scenarios.app.run.runner import run
@@ -17,13 +18,8 @@ TICKS = 10
 """of a study without learning"""
 TRAINED = " (training)"
 """what is added to the name of a study whose training is played"""
-_TRAINING: dict[str, Any] = {
-    "train.steps": 4,
-    "train.eval_every": 2,
-    "train.task.held_out": 1,
-    "train.task.eval_worlds": 1,
-}
-_ONLINE: dict[str, Any] = {"train.agent.worlds": 1, "train.task.tune_worlds": 1, "train.task.tune_evaluations": 200}
+_TRAINING = {"train.steps": 4, "train.eval_every": 2, "train.task.held_out": 1, "train.task.eval_worlds": 1}
+_ONLINE = {"train.task.tune_worlds": 1, "train.task.tune_evaluations": 200}
 _ALONE: dict[str, dict[str, Any]] = {
     "campus-public": {"learning.attacks": [{"kind": "closed-form"}, {"kind": "dlg", "starts": 1, "iterations": 20}]},
 }
@@ -53,8 +49,7 @@ def brief(name: str, changes: dict[str, Any] | None = None) -> Study:
     study = load(scenario, first)
     short = _short(name, study)
     if name.endswith(TRAINED):
-        online = study.train is not None and study.train.task.kind_name() == "online"
-        short |= _TRAINING | (_ONLINE if online else {})
+        short |= _training(study)
     return load(scenario, first | short | _ALONE.get(name, {}) | (changes or {}))
 
 
@@ -71,12 +66,18 @@ def _short(name: str, study: Study) -> dict[str, Any]:
     elif kind == "image-net":
         short["learning.data.samples"] = 20
     elif kind == "radio-map":
-        short["learning.learner.cell_m"] = 100 if name.startswith("cities/") else 30
+        short["learning.learner.cell_m"] = 200 if name.startswith("cities/") else 30
     else:
         short["learning.learner.hidden"] = [16]
     if getattr(learning.data, "hold_out_by", "sample") == "day":  # two rounds may have no such day
         short["learning.data.hold_out_by"] = "sample"
     return short
+
+
+def _training(study: Study) -> dict[str, Any]:
+    how = study.train or Train()
+    begins = {"train.agent.worlds": 1} if how.agent.on_recorded else {"train.agent.learning_starts": 2}
+    return _TRAINING | begins | (_ONLINE if how.task.kind_name() == "online" else {})
 
 
 def play(name: str, folder: Path, changes: dict[str, Any] | None = None) -> tuple[str, ...]:

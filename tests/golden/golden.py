@@ -20,6 +20,7 @@ from sketch import Sketch, differences, sketch
 
 HERE = Path(__file__).parent
 GOLDEN = HERE / "golden.json"
+MOST_TOLD = 8
 
 
 def golden() -> dict[str, Sketch]:
@@ -50,12 +51,12 @@ def main() -> int:
             found[name] = played(name, Path(folder) / "run")
         lines = differences(name, every.get(name, {}), found[name])
         moved += bool(lines)
-        few = lines[:8] if name in every else []
+        few = lines[:MOST_TOLD] if name in every else []
         print("\n".join([f"{name}: {time.process_time() - began:.1f} s, {len(lines)} differences", *few]), flush=True)
-    if args.renew:
-        _write(GOLDEN, {name: (every | found)[name] for name in names() if name in every | found})
-    if args.out:
-        _write(Path(args.out), found)
+        if args.renew:  # after every study: it can be stopped
+            _write(GOLDEN, {of: (every | found)[of] for of in names() if of in every | found})
+        if args.out:
+            _write(Path(args.out), found)
     return 0 if args.renew else int(moved > 0)
 
 

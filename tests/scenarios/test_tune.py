@@ -155,7 +155,7 @@ def test_a_run_ends_at_the_first_round_that_is_worse(tmp_path):
         ("utility.rmse_db.last_round", ""),
         ("utility.kriging_rmse_db", ""),  # references are made of the final model
         ("utility.federated_over_central", ""),
-        ("attack.closed-form.error_m.median", ""),
+        ("attack.closed-form.centroid_error_m.median", ""),
         ("uplink.energy_j", ""),
     ],
 )
@@ -249,7 +249,7 @@ def test_the_command_verifies_the_winner_on_fresh_seeds_and_writes_it(scenario, 
         (["--constraint", "utility.rmse_db<=nan"], "write KEY<=NUMBER or KEY>=NUMBER"),
         (["--objective", RMSE], "--objective: a key stands twice"),
         (["--direction", "max"], "--direction: 2 for 1 objectives"),
-        (["--end-early", "on", "--objective", ACCURACY], "--end-early on: needs one objective; take one of utility.rmse"),
+        (["--end-early", "on", "--objective", ACCURACY], "--end-early on: needs one objective; take one of utility"),
         (["--trials", "0"], "--trials 0: must be from 1 to 100,000"),
         (["--verify", "-1"], "--verify -1: must be from 0 to 100,000"),
         (["--set", "vary.random=null"], "has no space to search"),

@@ -70,11 +70,11 @@ def _importance(found: Found) -> str:
     """Shares of the variance by setting, a column for each objective."""
     told = found["importance"]
     rows = [
-        [name, *(Mark(figure_text(of.get(name, 0.0)), of.get(name, 0.0)) for of in told.values()), ""]
+        [name, *(Mark(figure_text(of.get(name, 0.0)), of.get(name, 0.0)) for of in told.values())]
         for name in found["space"]
     ]
-    heads = ["setting", *told, ""]
-    return table("Importance: share of the variance over trials that a setting explains", heads, rows) if told else ""
+    title = "Importance: share of the variance over trials that a setting explains"
+    return table(title, ["setting", *told], rows, texts=(0,)) if told else ""
 
 
 def _table(found: Found) -> str:

@@ -83,7 +83,8 @@ def _lines(look: Look, rows: Sequence[Found], scales: Sequence[Scale]) -> Figure
     return {
         "type": "scatter", "mode": "lines+markers", "name": plain(look.name), "legendgroup": plain(look.name),
         "x": x, "y": y, "text": texts, "hovertemplate": "%{text}<extra></extra>", "connectgaps": False,
-        "line": {"color": look.color, "width": 3 if look is BEST else 1.5}, "marker": {"symbol": look.symbol, "size": 6, "color": look.color},
+        "line": {"color": look.color, "width": 3 if look is BEST else 1.5},
+        "marker": {"symbol": look.symbol, "size": 6, "color": look.color},
     }  # fmt: skip
 
 
