@@ -1,7 +1,8 @@
 """Play the built-in studies briefly, and compare with golden.json; or renew it.
 
 `python tests/golden/golden.py [STUDY ...]` prints what moved, and ends with 1 if anything did; `--renew` keeps what it
-finds instead. A word stands for all studies whose names contain it. `--out FILE` keeps the sketches elsewhere.
+finds instead. A name stands for its study, another word for all whose names contain it. `--out FILE` keeps sketches
+elsewhere.
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ def played(name: str, folder: Path, changes: dict[str, Any] | None = None) -> Sk
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("studies", nargs="*", metavar="STUDY", help="words of names (default: all)")
+    parser.add_argument("studies", nargs="*", metavar="STUDY", help="names, or words of names (default: all)")
     parser.add_argument("--renew", action="store_true", help="keep what is found as golden")
     parser.add_argument("--out", metavar="FILE", help="keep what is found in this file")
     args = parser.parse_args()
     every, moved, found = golden(), 0, {}
     for name in names():
-        if args.studies and not any(word in name for word in args.studies):
+        if args.studies and not any(word == name or (word in name and word not in names()) for word in args.studies):
             continue
         if needs_data(name) and "NETSIM_DATA" not in os.environ:
             print(f"{name}: NETSIM_DATA is not set, left out", flush=True)
