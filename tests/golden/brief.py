@@ -24,6 +24,11 @@ _ALONE: dict[str, dict[str, Any]] = {
     "campus-public": {"learning.attacks": [{"kind": "closed-form"}, {"kind": "dlg", "starts": 1, "iterations": 20}]},
 }
 """what is shortened in one study alone"""
+_WHOLE = {
+    "rsrp-dp/budget", "rsrp-dp/clip", "rsrp-dp/labels", "rsrp-dp/membership", "rsrp-dp/noise", "signal-maps/interval",
+    "uploads/stragglers",
+}  # fmt: skip
+"""whose time is not cut: the first rounds have no data"""
 
 
 def names() -> list[str]:
@@ -58,7 +63,8 @@ def _short(name: str, study: Study) -> dict[str, Any]:
     if learning is None:
         return {"world.duration_s": TICKS * study.world.tick_s}
     short: dict[str, Any] = {"learning.rounds": ROUNDS}
-    if lasts_s is not None and lasts_s > ROUNDS * study.round_s:
+    cut = name not in _WHOLE and study.world.ues.mobility.kind_name() != "replay"  # traces begin when they do
+    if cut and lasts_s is not None and lasts_s > ROUNDS * study.round_s:
         short["world.duration_s"] = ROUNDS * study.round_s
     kind = learning.learner.kind_name()
     if kind == "density":
