@@ -24,6 +24,7 @@ from scenarios.app.results.summary_keys import USEFUL, declaration
 from scenarios.app.run.executors.executor import Engine
 from scenarios.app.run.executors.limits import HIDDEN, SHARED
 from scenarios.app.run.executors.processes import ON_PROCESSES
+from scenarios.app.run.how import USUAL, How
 from scenarios.app.study.error_messages import nearest
 from scenarios.app.study.load import bundled
 from scenarios.app.study.yaml_document import one_line
@@ -130,6 +131,7 @@ def evaluate_all(
     jobs: int,
     tell: Tell,
     engine: Engine = ON_PROCESSES,
+    how: How = USUAL,
 ) -> list[Verdict]:
     """Verdicts by the given folders (scenario -> folder); with `out` the other scenarios are played there first.
 
@@ -141,7 +143,7 @@ def evaluate_all(
     why: dict[str, str] = {}
     if out is not None:
         missing = {name: (out / place_of(name), labels_of(claims, name)) for name in wanted if name not in folders}
-        why = play(missing, out, jobs, tell, engine)
+        why = play(missing, out, jobs, tell, engine, how)
         for name in (name for name in missing if name not in why):
             try:
                 runs[name] = labelled(missing[name][0])

@@ -14,6 +14,7 @@ from scenarios.app.results.read import RUNS, SWEEP, listed
 from scenarios.app.run.executors.executor import Engine
 from scenarios.app.run.executors.several import play_all
 from scenarios.app.run.executors.work import Work
+from scenarios.app.run.how import USUAL, How
 from scenarios.app.run.points import SweepPoint
 from scenarios.app.run.runner import check
 from scenarios.app.run.sweep import sweep, work_of
@@ -26,8 +27,9 @@ Tell = Callable[[str, int, int, str], None]
 
 
 def play(
-    missing: Mapping[str, tuple[Path, Collection[str]]], out: Path, jobs: int, tell: Tell, engine: Engine
-) -> dict[str, str]:
+    missing: Mapping[str, tuple[Path, Collection[str]]], out: Path, jobs: int, tell: Tell, engine: Engine,
+    how: How = USUAL,
+) -> dict[str, str]:  # fmt: skip
     """Play scenarios into their folders below `out`; returns why some of them have no runs, by name.
 
     missing : scenario -> its folder, and of a sweep the labels that are played (none: all of them). What is finished
@@ -42,8 +44,8 @@ def play(
             if study.vary is not None:
                 sweeps[name] = study
             elif not _is_there(folder, name):
-                check(study)
-                alone[name] = work_of(study, folder, folder.relative_to(out).as_posix(), "netsim claims")
+                check(study, how=how)
+                alone[name] = work_of(study, folder, folder.relative_to(out).as_posix(), "netsim claims", how=how)
         except BadInput as error:
             why[name] = error.lines[0]
     why |= _play_alone(alone, out, jobs, tell, engine)
@@ -52,7 +54,7 @@ def play(
         try:
             if what_is(folder / RUNS):
                 check_title(folder, name)
-            sweep(name, study, folder, jobs, {}, _told(name, tell), only=labels, engine=engine)
+            sweep(name, study, folder, jobs, {}, _told(name, tell), only=labels, engine=engine, how=how)
             if failed := read_failures(folder):
                 why[name] = " ".join(failure_lines(failed))
         except BadInput as error:

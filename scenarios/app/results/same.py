@@ -12,6 +12,7 @@ import numpy as np
 
 from netsim.checkpoint import read_arrays
 from netsim.errors import BadInput
+from netsim.parquet import read_parquet
 from netsim.safe import OURS_MOST_BYTES, content, what_is
 from scenarios.app.results.folder import read_json, text_of
 from scenarios.app.study.yaml_document import one_line
@@ -68,7 +69,7 @@ def _looked_into(a: Path, b: Path) -> list[Difference]:
     return [] if kind is None else _of_values(a.name, values_in(a), values_in(b), kind)
 
 
-_KINDS = {".json": "", ".csv": "column ", ".npz": "array "}
+_KINDS = {".json": "", ".csv": "column ", ".parquet": "column ", ".npz": "array "}
 
 
 def values_in(path: Path) -> dict[str, list[Any]]:
@@ -77,6 +78,8 @@ def values_in(path: Path) -> dict[str, list[Any]]:
         return {key: [value] for key, value in _flat(read_json(path)).items()}
     if path.suffix == ".csv":
         return _columns(path)
+    if path.suffix == ".parquet":
+        return {key: column.tolist() for key, column in _parquet_columns(path).items()}
     try:
         return {key: array.reshape(-1).tolist() for key, array in read_arrays(path).items()}
     except ValueError as error:
@@ -98,6 +101,13 @@ def _columns(path: Path) -> dict[str, list[Any]]:
         columns = zip(*rows, strict=True) if rows else [()] * len(header)
         return {name: list(cells) for name, cells in zip(header, columns, strict=True)}
     except (OSError, ValueError, csv.Error) as error:
+        raise BadInput(one_line(f"{path}: damaged ({error}); run the study again")) from None
+
+
+def _parquet_columns(path: Path) -> dict[str, np.ndarray]:
+    try:
+        return read_parquet(path)
+    except (OSError, ValueError) as error:
         raise BadInput(one_line(f"{path}: damaged ({error}); run the study again")) from None
 
 

@@ -15,6 +15,7 @@ from netsim.errors import BadInput
 from scenarios.app.results.folder import SUMMARY, read_table
 from scenarios.app.results.statistics import counted
 from scenarios.app.run.checkpoints import Progress
+from scenarios.app.run.how import USUAL, How
 from scenarios.app.run.runner import run
 from scenarios.app.run.sweep import finished
 from scenarios.app.study.load import load
@@ -37,6 +38,7 @@ class Plan:
     goals: Goals
     others: Sequence[Curves] = ()
     command: str = "netsim tune"
+    how: How = USUAL
 
     def folder(self, seed: int) -> Path:
         """Of the run with this seed."""
@@ -101,7 +103,7 @@ def _one(plan: Plan, seed: int) -> dict[str, Any]:
     done = finished(folder, study)
     if done is None:
         watcher = _watch(plan.goals.by, seed, plan.others) if plan.goals.by and plan.others else None
-        done = run(study, folder, watcher, plan.command, replace=True).summary
+        done = run(study, folder, watcher, plan.command, replace=True, how=plan.how).summary
     return done
 
 

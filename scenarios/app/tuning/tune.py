@@ -20,6 +20,7 @@ from scenarios.app.results.tuning_folder import BEST, TRIALS_CSV, TUNING, trials
 from scenarios.app.run.executors.executor import Attempts
 from scenarios.app.run.executors.processes import ON_PROCESSES
 from scenarios.app.run.executors.work import Answer, Failure, Work
+from scenarios.app.run.how import USUAL, How
 from scenarios.app.run.points import SweepPoint
 from scenarios.app.run.runner import check
 from scenarios.app.run.sweep import write_runs
@@ -56,6 +57,7 @@ class Tuning:
     jobs: int = 1
     verify: int = 3
     command: str = "netsim tune"
+    how: How = USUAL
 
     @property
     def space(self) -> Mapping[str, Distribution]:
@@ -86,7 +88,7 @@ def tune(of: Tuning, tell: Tell, replace: bool = False) -> dict[str, Any]:
     _admissible(of)
     admit = partial(_admit, of, replace)
     admit()
-    check(load(of.source, {**of.overrides, "vary": None, "seed": of.seeds[0]}))
+    check(load(of.source, {**of.overrides, "vary": None, "seed": of.seeds[0]}), how=of.how)
     with held(of.out, "tuning", admit):
         if not is_text(of.out / STUDY, of.text):
             for file in _FILES:
@@ -173,7 +175,8 @@ def _asked(of: Tuning, tried: optuna.Study, number: int) -> tuple[optuna.Trial, 
     for name, value in (("number", number), ("settings", settings), ("excess", [])):
         trial.set_user_attr(name, value)
     others = [_curves(t.user_attrs["curves"]) for t in tried.trials if t.state.name == "COMPLETE"]
-    plan = Plan(number, of.source, {**of.overrides, **settings}, of.seeds, of.out, of.goals, others, of.command)
+    changes = {**of.overrides, **settings}
+    plan = Plan(number, of.source, changes, of.seeds, of.out, of.goals, others, of.command, of.how)
     return trial, plan
 
 
@@ -222,7 +225,8 @@ def _verified(of: Tuning, number: int, settings: Mapping[str, Any], tell: Tell) 
     """The figures of a winner on fresh seeds: mean and half of its 95 % interval by key; nothing without seeds."""
     if not of.fresh:
         return {}
-    plan = Plan(number, of.source, {**of.overrides, **settings}, of.fresh, of.out / "verify", of.goals, (), of.command)
+    changes = {**of.overrides, **settings}
+    plan = Plan(number, of.source, changes, of.fresh, of.out / "verify", of.goals, (), of.command, of.how)
     played = play(plan)
     if not played.values:
         return {"error": played.error}
