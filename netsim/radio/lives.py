@@ -87,7 +87,7 @@ class Lives:
         """No transmission."""
         types: dict[str, Any] = {"IntArray": np.int64, "FloatArray": np.float64, "BoolArray": np.bool_}
         values = {f.name: np.zeros(0, dtype=types[str(f.type)]) for f in fields(cls) if str(f.type) in types}
-        return cls(**values, fading=None)
+        return cls(**values | {"gain": np.zeros((0, 0))}, fading=None)
 
     def take(self, rows: IntArray | BoolArray, links: bool = True) -> Self:
         """A copy of some rows (k,); without links, which are large: with the gain (k, 0) of none."""

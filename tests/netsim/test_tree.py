@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from netsim.checkpoint import load_tree, save_tree
-from netsim.tree import REBUILT, from_tree, from_tree_as, to_tree
+from netsim.tree import GROWS, REBUILT, from_tree, from_tree_as, to_tree
 from netsim.units import FloatArray
 
 
@@ -66,7 +66,11 @@ def test_a_dataclass_of_plain_fields_needs_no_example():
     [
         ({"inner": {"x": np.zeros(1)}}, r"^inner is not the fields \['word', 'x'\]$"),
         ({"inner": {"x": [1.0], "word": "a"}}, r"^inner\.x is not ndarray$"),
-        ({"inner": {"x": np.zeros(1), "word": "c"}}, r"^inner\.word is not one of \['a', 'b'\]$"),
+        ({"inner": {"x": np.zeros(2), "word": "c"}}, r"^inner\.word is not one of \['a', 'b'\]$"),
+        ({"inner": {"x": np.zeros(3), "word": "a"}}, r"^inner\.x is not an array of shape \(2,\)$"),
+        ({"inner": {"x": np.zeros((2, 1)), "word": "a"}}, r"^inner\.x is not an array of 1 dimensions$"),
+        ({"inner": {"x": np.zeros(2, np.float32), "word": "a"}}, r"^inner\.x is not an array of float64$"),
+        ({"history": [{"x": np.zeros(5, int), "word": "a"}]}, r"^history\[0\]\.x is not an array of float64$"),
         ({"steps": [True]}, r"^steps\[0\] is not int or float$"),
         ({"steps": {}}, r"^steps is not list$"),
         ({"pairs": [[[1], 2.0]]}, r"^pairs is not 2 entries$"),
@@ -77,6 +81,21 @@ def test_a_dataclass_of_plain_fields_needs_no_example():
 def test_what_does_not_fit_is_named_in_one_line(change, says):
     with pytest.raises(ValueError, match=says):
         from_tree({**to_tree(example()), **change}, example())
+
+
+@dataclass(frozen=True)
+class Growing:
+    rows: FloatArray
+    more: FloatArray = field(metadata=GROWS)
+
+
+def test_what_begins_empty_or_is_marked_may_grow():
+    start = Growing(np.zeros((0, 2)), np.zeros(3))
+    later = Growing(np.ones((4, 2)), np.ones(5))
+    back = from_tree(to_tree(later), start)
+    assert back.rows.shape == (4, 2) and back.more.shape == (5,)
+    with pytest.raises(ValueError, match=r"^rows is not an array of 2 dimensions$"):
+        from_tree(to_tree(Growing(np.ones(4), np.ones(5))), start)
 
 
 def test_no_name_of_a_class_is_in_a_tree():
