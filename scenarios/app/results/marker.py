@@ -67,9 +67,10 @@ def held(folder: Path, what: Mark, admit: Callable[[], None]) -> Generator[None,
         admit()
         yield
     except OSError as error:
-        if error.errno not in (*_NO_ROOM, *_NO_ACCESS):
+        elsewhere = error.filename is not None and not Path(str(error.filename)).is_relative_to(folder)
+        if error.errno not in _NO_ROOM and (elsewhere or error.errno not in _NO_ACCESS):
             raise
-        remedy = "make room" if error.errno in _NO_ROOM else "make it writable"
+        remedy = "make room" if error.errno in _NO_ROOM else "see that it can be written"
         raise BadInput(
             f"{folder}: cannot be written any more ({error.strerror}); {remedy}, and the same command goes on where it "
             "stopped"
