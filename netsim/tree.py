@@ -50,7 +50,7 @@ def from_tree(tree: Any, like: Value) -> Value:
 
     Where a field is annotated `Any`, its type is that of the same field of `like`; fields marked `REBUILT` are those of
     `like`. A plain dictionary in `like` takes whatever dictionary the tree has, as it stands. Arrays have the annotated
-    type of numbers; where `like` has one with entries, the type and shape of that one. So what grows begins empty, with
+    kind of numbers; where `like` has one with entries, the type and shape of that one. So what grows begins empty, with
     as many dimensions as later, or its field is marked `GROWS`.
 
     Raises
@@ -89,16 +89,22 @@ def _value(tree: Any, hint: Any, like: Any, place: str) -> Any:
 
 
 def _array(tree: Any, options: tuple[Any, ...], like: Any, place: str) -> Any:
-    """An array of the annotated numbers, that may stand where `like` stood."""
+    """An array of the annotated kind of numbers, that may stand where `like` stood."""
     _plain(tree, np.ndarray, place)
     number = get_args(options[1])[0] if options else Any
-    dtype = np.dtype(number) if isinstance(number, type) else None
+    if number is not Any:
+        kinds = _KINDS.get(np.dtype(number).kind, np.dtype(number).kind)
+        _checked(tree, tree.dtype.kind in kinds, f"an array of {np.dtype(number)}", place)
     if isinstance(like, np.ndarray):
         _checked(tree, tree.ndim == like.ndim, f"an array of {like.ndim} dimensions", place)
         if like.size:
-            dtype = like.dtype
+            _checked(tree, tree.dtype == like.dtype, f"an array of {like.dtype}", place)
             _checked(tree, tree.shape == like.shape, f"an array of shape {like.shape}", place)
-    return _checked(tree, dtype is None or tree.dtype == dtype, f"an array of {dtype}", place)
+    return tree
+
+
+_KINDS = {"i": "iu", "f": "fiu", "c": "cfiu"}
+"""kind of an annotated number -> kinds that hold no more than it"""
 
 
 def _dataclass(tree: Any, kind: type, like: Any, place: str) -> Any:

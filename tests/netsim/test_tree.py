@@ -70,7 +70,7 @@ def test_a_dataclass_of_plain_fields_needs_no_example():
         ({"inner": {"x": np.zeros(3), "word": "a"}}, r"^inner\.x is not an array of shape \(2,\)$"),
         ({"inner": {"x": np.zeros((2, 1)), "word": "a"}}, r"^inner\.x is not an array of 1 dimensions$"),
         ({"inner": {"x": np.zeros(2, np.float32), "word": "a"}}, r"^inner\.x is not an array of float64$"),
-        ({"history": [{"x": np.zeros(5, int), "word": "a"}]}, r"^history\[0\]\.x is not an array of float64$"),
+        ({"history": [{"x": np.zeros(5, complex), "word": "a"}]}, r"^history\[0\]\.x is not an array of float64$"),
         ({"steps": [True]}, r"^steps\[0\] is not int or float$"),
         ({"steps": {}}, r"^steps is not list$"),
         ({"pairs": [[[1], 2.0]]}, r"^pairs is not 2 entries$"),
@@ -96,6 +96,10 @@ def test_what_begins_empty_or_is_marked_may_grow():
     assert back.rows.shape == (4, 2) and back.more.shape == (5,)
     with pytest.raises(ValueError, match=r"^rows is not an array of 2 dimensions$"):
         from_tree(to_tree(Growing(np.ones(4), np.ones(5))), start)
+
+
+def test_integers_may_stand_where_real_numbers_are_annotated():
+    assert from_tree_as({"x": np.arange(3), "word": "a"}, Inner).x.dtype.kind == "i"
 
 
 def test_no_name_of_a_class_is_in_a_tree():
