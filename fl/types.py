@@ -117,6 +117,7 @@ class HeldOut:
     group (N,) tells apart samples that ask different things of a model (see the part of data); left out, all are 0.
     """
 
+    equal_rows: ClassVar[bool] = True
     ue: IntArray
     model: IntArray
     x: npt.NDArray[Any]

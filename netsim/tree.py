@@ -51,7 +51,8 @@ def from_tree(tree: Any, like: Value) -> Value:
     Where a field is annotated `Any`, its type is that of the same field of `like`; fields marked `REBUILT` are those of
     `like`. A plain dictionary in `like` takes whatever dictionary the tree has, as it stands. Arrays have the annotated
     kind of numbers; where `like` has one with entries, the type and shape of that one. So what grows begins empty, with
-    as many dimensions as later, or its field is marked `GROWS`.
+    as many dimensions as later, or its field is marked `GROWS`. Arrays of a dataclass with a true class attribute
+    `equal_rows` have equally many rows; those that its class attribute `shapes` names have that shape, None for any.
 
     Raises
     ------
@@ -91,10 +92,9 @@ def _value(tree: Any, hint: Any, like: Any, place: str) -> Any:
 def _array(tree: Any, options: tuple[Any, ...], like: Any, place: str) -> Any:
     """An array of the annotated kind of numbers, that may stand where `like` stood."""
     _plain(tree, np.ndarray, place)
-    number = get_args(options[1])[0] if options else Any
-    if number is not Any:
-        kinds = _KINDS.get(np.dtype(number).kind, np.dtype(number).kind)
-        _checked(tree, tree.dtype.kind in kinds, f"an array of {np.dtype(number)}", place)
+    number = get_args(options[1])[0] if options else np.generic
+    kind = next((kind for kind in _KINDS if issubclass(get_origin(number) or number, kind)), np.generic)
+    _checked(tree, tree.dtype.kind in _KINDS.get(kind, tree.dtype.kind), f"an array of {kind.__name__} numbers", place)
     if isinstance(like, np.ndarray):
         _checked(tree, tree.ndim == like.ndim, f"an array of {like.ndim} dimensions", place)
         if like.size:
@@ -103,8 +103,8 @@ def _array(tree: Any, options: tuple[Any, ...], like: Any, place: str) -> Any:
     return tree
 
 
-_KINDS = {"i": "iu", "f": "fiu", "c": "cfiu"}
-"""kind of an annotated number -> kinds that hold no more than it"""
+_KINDS = {np.bool_: "b", np.integer: "iu", np.floating: "fiu", np.complexfloating: "cfiu"}
+"""annotated numbers -> kinds of arrays that hold no more than they"""
 
 
 def _dataclass(tree: Any, kind: type, like: Any, place: str) -> Any:
@@ -120,6 +120,13 @@ def _dataclass(tree: Any, kind: type, like: Any, place: str) -> Any:
             continue
         shaped = None if f.metadata.get("grows") and isinstance(old, np.ndarray) else old
         values[f.name] = _value(tree[f.name], hints[f.name], shaped, f"{place}.{f.name}")
+    for name, shape in getattr(kind, "shapes", {}).items():
+        found = values[name].shape
+        same = len(shape) == len(found) and all(n in (None, m) for n, m in zip(shape, found, strict=True))
+        _checked(tree, same, f"an array of shape {shape}", f"{place}.{name}")
+    if getattr(kind, "equal_rows", False):
+        rows = {name: value.shape[:1] for name, value in values.items() if isinstance(value, np.ndarray)}
+        _checked(tree, len(set(rows.values())) <= 1, f"as many rows in each of {sorted(rows)}", place)
     return kind(**values)
 
 

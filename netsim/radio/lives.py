@@ -7,7 +7,7 @@ rate changes. Looking at a row more often changes none of its numbers.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -35,6 +35,7 @@ class Lives:
     something of the current block was not decoded; tries: of the current block, failed.
     """
 
+    equal_rows: ClassVar[bool] = True
     submission: IntArray
     place: IntArray
     ue: IntArray
