@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from netsim.errors import Interrupted
-from scenarios.app.run.signals import hearing, work_for_parent
+from scenarios.app.run.signals import deaf_workers, hearing, work_for_parent
 
 
 class Workers:
@@ -37,7 +37,8 @@ class Workers:
         if self.pool is None:
             self.waiting.append((number, plan))
         else:
-            self.under_way[self.pool.submit(_worked, self.play, plan)] = number
+            with deaf_workers():
+                self.under_way[self.pool.submit(_worked, self.play, plan)] = number
 
     def next(self) -> tuple[int, Any]:
         """Number and result of a piece that is finished."""
