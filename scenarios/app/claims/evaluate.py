@@ -22,6 +22,7 @@ from scenarios.app.results.statistics import counted
 from scenarios.app.results.summary_keys import USEFUL, declaration
 from scenarios.app.run.executors.executor import Engine
 from scenarios.app.run.executors.processes import ON_PROCESSES
+from scenarios.app.run.how import USUAL, How
 from scenarios.app.run.points import SweepPoint
 from scenarios.app.run.sweep import sweep
 from scenarios.app.study.error_messages import nearest
@@ -143,7 +144,15 @@ def places_of(claims: Iterable[Claim], folders: Mapping[str, Path], out: Path | 
     return {**played, **folders}
 
 
-def play(name: str, labels: Collection[str], out: Path, jobs: int, tell: Tell, engine: Engine = ON_PROCESSES) -> Path:
+def play(
+    name: str,
+    labels: Collection[str],
+    out: Path,
+    jobs: int,
+    tell: Tell,
+    engine: Engine = ON_PROCESSES,
+    how: How = USUAL,
+) -> Path:
     """Run a scenario, or these labels of a sweep (none: all of them), into its folder in `out`, which is returned.
 
     What is finished stays, the rest goes on; what fails is left open. A scenario that is no sweep runs in this process.
@@ -158,14 +167,14 @@ def play(name: str, labels: Collection[str], out: Path, jobs: int, tell: Tell, e
             failed = f", failed: {end.error}" if isinstance(end, Failed) else ""
             tell(name, k, n, f"{point.label}, seed {point.seed}{failed}")
 
-        sweep(name, study, folder, jobs, {}, done, only=labels, engine=engine)
+        sweep(name, study, folder, jobs, {}, done, only=labels, engine=engine, how=how)
         return folder
     if what_is(folder / MANIFEST) and what_is(folder / SUMMARY):
         _check_title(folder, name)
         return folder
     from scenarios.app.run.runner import run
 
-    run(study, folder, command="netsim claims")
+    run(study, folder, command="netsim claims", how=how)
     tell(name, 1, 1, f"seed {study.seed}")
     return folder
 
@@ -183,6 +192,7 @@ def evaluate_all(
     jobs: int,
     tell: Tell,
     engine: Engine = ON_PROCESSES,
+    how: How = USUAL,
 ) -> list[Verdict]:
     """Verdicts by the given folders (scenario -> folder); with `out` the other scenarios are played there first.
 
@@ -196,7 +206,7 @@ def evaluate_all(
             if name in folders:
                 runs[name] = labelled(folders[name])
             elif out is not None:
-                folder = play(name, labels_of(claims, name), out, jobs, tell, engine)
+                folder = play(name, labels_of(claims, name), out, jobs, tell, engine, how)
                 if failed := read_failures(folder):
                     why[name] = " ".join(failure_lines(failed))
                 else:

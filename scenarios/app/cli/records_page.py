@@ -25,7 +25,7 @@ _FOLDER = """
 | `study.yaml` | the scenario with all defaults; `netsim run study.yaml` repeats the run |
 | `manifest.json` | seed, command, versions, area, cells, trace, SHA-256 of files read; wall-clock times: `timing` |
 | `summary.json` | one flat object, [below](#summaryjson) |
-| `*.csv` | one table per record type, appended and flushed every round, below |
+| `*.csv` | one table per record type, appended and flushed every round, below; or [`*.parquet`](#parquet) |
 | `points.npz` | true positions (`ue`, `position_m`), thinned, for the map of the report |
 | `map.npz` | buildings, streets, base stations; distance, RSRP and line of sight at 500 outdoor places |
 | `surfaces.npz` | for a density: the map, the exact one, the true distribution, and the answer of one UE |
@@ -90,6 +90,20 @@ Times and positions are numbers, empty cells NaN. A column of whole seconds is r
 A sweep is a folder of run folders with `runs.csv`: folder, label, seed, the varied values, and every summary key; where
 variants have curves, also `curve` and `strength`. `sweep.json` has its title and the command. The report of a sweep
 adds `matched_privacy.csv` (RMSE of every curve at equal privacy) or, for densities, `tradeoff.csv`.
+
+## Parquet
+
+`netsim run`, `replay`, `sweep`, `tune` and `claims` take `--records parquet` (`How(records="parquet")` in Python; extra
+`netsim-fl[parquet]`). While a run grows, its tables are CSVs, because rows cannot be appended to a Parquet file and cut
+off again. When it has ended, each is converted, whole or not at all, and the CSVs are removed after `summary.json` is
+written: a run that is killed meanwhile goes on from its checkpoint, and ends in the same bytes. The option may change
+between the attempts.
+
+Both formats hold the same numbers (9 significant digits), so summaries and pages are the same; all commands read both.
+Columns are `int64` (type integer), `double` (number), `boolean` (flag) and `string` (text, without the `'` of
+spreadsheets); an empty cell is null. Times are seconds, as in CSVs. A table of 1.2 million rows of `tracks` takes 24 MB
+in place of 45 MB, 2.1 s of CPU time to convert, and is read in 0.17 s in place of 8.7 s. Tables of sweeps (`runs.csv`)
+stay CSVs, and `netsim rerun` repeats a run in its own format.
 """
 
 

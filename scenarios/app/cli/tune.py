@@ -11,6 +11,7 @@ from scenarios.app.cli.options import (
     add_run_options,
     add_scenario,
     command_line,
+    how_of,
     name_of,
     out_of,
     overrides_of,
@@ -60,7 +61,9 @@ def main(args: argparse.Namespace) -> None:
     of = goals(args.objectives, args.directions, args.constraints)
     study = load(args.scenario, overrides)
     out = out_of(args, tuning_folder(name, study, overrides))
-    tuning = Tuning(args.scenario, study, overrides, of, out, args.trials, jobs, args.verify, command_line())
+    tuning = Tuning(
+        args.scenario, study, overrides, of, out, args.trials, jobs, args.verify, command_line(), how_of(args)
+    )
     with teller(args, name, prepares=False) as tell:
 
         def told(done: int, total: int, label: str) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from netsim.checkpoint import read_arrays
 from netsim.errors import BadInput
+from netsim.parquet import read_parquet
 from netsim.safe import OURS_MOST_BYTES, content, what_is
 from scenarios.app.results.folder import read_json, text_of
 from scenarios.app.study.yaml_document import one_line
@@ -69,6 +70,9 @@ def _looked_into(a: Path, b: Path) -> list[Difference]:
         return _of_values(a.name, {k: [v] for k, v in one.items()}, {k: [v] for k, v in two.items()}, "")
     if a.suffix == ".csv":
         return _of_values(a.name, _columns(a), _columns(b), "column ")
+    if a.suffix == ".parquet":
+        tables = [{k: v.tolist() for k, v in _parquet_columns(p).items()} for p in (a, b)]
+        return _of_values(a.name, tables[0], tables[1], "column ")
     if a.suffix == ".npz":
         try:
             arrays = [{k: v.reshape(-1).tolist() for k, v in read_arrays(p).items()} for p in (a, b)]
@@ -93,6 +97,13 @@ def _columns(path: Path) -> dict[str, list[str]]:
         columns = zip(*rows, strict=True) if rows else [()] * len(header)
         return {name: list(cells) for name, cells in zip(header, columns, strict=True)}
     except (OSError, ValueError, csv.Error) as error:
+        raise BadInput(one_line(f"{path}: damaged ({error}); run the study again")) from None
+
+
+def _parquet_columns(path: Path) -> dict[str, np.ndarray]:
+    try:
+        return read_parquet(path)
+    except (OSError, ValueError) as error:
         raise BadInput(one_line(f"{path}: damaged ({error}); run the study again")) from None
 
 

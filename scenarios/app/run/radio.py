@@ -20,12 +20,13 @@ from netsim.record import Recorder, write_json, write_text
 from netsim.tree import from_tree, to_tree
 from netsim.units import BoolArray, FloatArray
 from netsim.world import World, WorldMemory
-from scenarios.app.results.folder import CHECKPOINT, ERROR, MANIFEST, STUDY, SUMMARY, admit, clear, read_json
+from scenarios.app.results.folder import CHECKPOINT, MANIFEST, STUDY, SUMMARY, admit, clear, read_json, settle
 from scenarios.app.results.marker import held
 from scenarios.app.results.summary_radio import radio_summary
 from scenarios.app.results.tables import QUANTITIES, RADIO, RADIO_STUDY, SELECTIONS
 from scenarios.app.run.checkpoints import UNFIT, Progress, Watch, cut_tables, first_played, open_tables, unfinished
 from scenarios.app.run.coverage import coverage, coverage_grid
+from scenarios.app.run.how import How
 from scenarios.app.run.inputs import admit_inputs, input_digests, same_inputs
 from scenarios.app.run.manifest import manifest_of
 from scenarios.app.run.radio_plan import Plan, radio_world
@@ -38,7 +39,9 @@ from scenarios.app.study.study import Study
 CHECKPOINT_EVERY_S = 10.0  # of wall time; when it is written changes no result
 
 
-def play_radio(study: Study, out: str | Path, watch: Watch | None, command: str, replace: bool) -> dict[str, Any]:
+def play_radio(
+    study: Study, out: str | Path, watch: Watch | None, command: str, replace: bool, how: How
+) -> dict[str, Any]:
     """Play a study without learning into the folder `out`; returns the summary. Resumes an interrupted run."""
     began = time.perf_counter()
     folder, text = Path(out), study_yaml(study)
@@ -63,12 +66,12 @@ def play_radio(study: Study, out: str | Path, watch: Watch | None, command: str,
             if going is None:
                 write_json(folder / MANIFEST, {**manifest, "finished": False})
             run.play(first)
+            how.keep(folder, RADIO)
             timing = {"wall_s": time.perf_counter() - began, "resumed_from_window": first or None}
             end = {"finished": True, "quantiles": run.accuracy, "timing": timing}
             write_json(folder / MANIFEST, {**manifest, **end})
             write_json(folder / SUMMARY, radio_summary(folder, study.world.radio.handover is not None))
-            for name in (CHECKPOINT, ERROR):  # what an attempt left that failed
-                (folder / name).unlink(missing_ok=True)
+            settle(folder)
     return read_json(folder / SUMMARY)
 
 

@@ -18,6 +18,7 @@ from fl.round.asynchronous import AsynchronousServer
 from fl.round.round import Watcher, rounds
 from fl.round.setup import Setup
 from fl.round.state import RoundState, begin
+from fl.round.tables import TABLES
 from netsim import __version__
 from netsim.checkpoint import save_tree
 from netsim.errors import BadInput
@@ -26,7 +27,6 @@ from netsim.tree import from_tree, to_tree
 from netsim.world import World, WorldMemory
 from scenarios.app.results.folder import (
     CHECKPOINT,
-    ERROR,
     MANIFEST,
     PLAN,
     STUDY,
@@ -34,11 +34,13 @@ from scenarios.app.results.folder import (
     admit,
     clear,
     read_json,
+    settle,
 )
 from scenarios.app.results.marker import held
 from scenarios.app.results.summary import summarise
 from scenarios.app.run.artifacts import write_points, write_surfaces
 from scenarios.app.run.checkpoints import UNFIT, Progress, Watch, cut_tables, first_played, open_tables, unfinished
+from scenarios.app.run.how import USUAL, How
 from scenarios.app.run.inputs import admit_inputs, input_digests, same_inputs
 from scenarios.app.run.manifest import manifest_of
 from scenarios.app.run.setup import ready
@@ -74,7 +76,13 @@ class _Going:
 
 
 def simulate(
-    study: Study, out: str | Path, watch: Watch | None, command: str, replace: bool, planned: Planned
+    study: Study,
+    out: str | Path,
+    watch: Watch | None,
+    command: str,
+    replace: bool,
+    planned: Planned,
+    how: How = USUAL,
 ) -> dict[str, Any]:
     """Play `planned.study` into the folder `out`, as `study` (with its plan); returns the summary. On one thread."""
     began = time.perf_counter()
@@ -97,7 +105,7 @@ def simulate(
         write_text(folder / STUDY, text)
         if planned.said:
             write_json(folder / PLAN, planned.said)
-        _run(study, world, setup, first, going, tracks, watch, command, began)
+        _run(study, world, setup, first, going, tracks, watch, command, began, how)
     return read_json(folder / SUMMARY)
 
 
@@ -111,6 +119,7 @@ def _run(
     watch: Watch | None,
     command: str,
     began: float,
+    how: How,
 ) -> None:
     """Everything that writes into the folder; `going`: what the run goes on from, or None."""
     folder, text = setup.recorder.folder, study_yaml(study)
@@ -138,6 +147,7 @@ def _run(
     write_points(folder, last)
     write_map(folder, world, study.world.city)
     write_surfaces(folder, setup, last, world)
+    how.keep(folder, TABLES)
     timing = {"wall_s": time.perf_counter() - began, "resumed_from_round": start.round or None}
     write_json(
         folder / MANIFEST,
@@ -150,8 +160,7 @@ def _run(
         },
     )
     write_json(folder / SUMMARY, summarise(folder, study))
-    for name in (CHECKPOINT, ERROR):  # what an attempt left that failed
-        (folder / name).unlink(missing_ok=True)
+    settle(folder)
 
 
 def _learning(

@@ -14,6 +14,7 @@ from netsim.errors import BadInput
 from scenarios.app.results.folder import SUMMARY, read_table
 from scenarios.app.results.statistics import counted
 from scenarios.app.run.checkpoints import Progress
+from scenarios.app.run.how import USUAL, How
 from scenarios.app.run.runner import run
 from scenarios.app.run.sweep import finished
 from scenarios.app.study.load import load
@@ -36,6 +37,7 @@ class Plan:
     goals: Goals
     others: Sequence[Curves] = ()
     command: str = "netsim tune"
+    how: How = USUAL
 
     def folder(self, seed: int) -> Path:
         """Of the run with this seed."""
@@ -108,7 +110,7 @@ def _one(plan: Plan, seed: int) -> dict[str, Any]:
                 raise _Worse(f"round {now.round} of seed {seed}: {value:.4g}, median of others {median(at):.4g}")
 
         watcher = watch if plan.goals.column and plan.others else None
-        done = run(study, folder, watcher, plan.command, replace=True).summary
+        done = run(study, folder, watcher, plan.command, replace=True, how=plan.how).summary
     return done
 
 
