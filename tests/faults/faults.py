@@ -117,7 +117,8 @@ def killed(words, root, expected, takes_s, kills, draw, number):
             harm = [f"signal {number}: exit code {code}: {text[:300]!r}"]
         life += not harm
         wrong += harm
-    return good, wrong + ended(play(words, folder, said))
+    wrong += ended(play(words, folder, said))
+    return good, wrong
 
 
 def _differences(folder, expected):
