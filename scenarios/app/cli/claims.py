@@ -84,4 +84,5 @@ def main(args: argparse.Namespace) -> None:
         say(verdicts_text(verdicts))
         if page is not None:
             say(f"page in {page}")
-    tell_failures(*(place for name, place in places_of(claims, folders, out).items() if name not in folders))
+    played = [place for name, place in places_of(claims, folders, out).items() if name not in folders]
+    tell_failures(*([] if out is None else [out]), *played)

@@ -34,7 +34,7 @@ _FOLDER = """
 | `report.html` | the report, self-contained |
 | `tracks.geojson`, `tracks.kepler.geojson`, `tracks.wgs84.csv` | what [netsim export](tracks.md) wrote |
 | `checkpoint.npz` | only of an unfinished run: the same command resumes from it |
-| `.netsim` | marker with the word `run` (`sweep`, `training`), written before anything else |
+| `.netsim` | marker with the word `run` (`sweep`, `training`, `tuning`), written before anything else |
 
 A folder with the marker belongs to netsim. A run, sweep or training that was interrupted is resumed by the same
 command, with the same bytes as an uninterrupted one. While a folder is written, its marker is locked (`flock`); the
@@ -89,7 +89,14 @@ Times and positions are numbers, empty cells NaN. A column of whole seconds is r
 
 A sweep is a folder of run folders with `runs.csv`: folder, label, seed, the varied values, and every summary key; where
 variants have curves, also `curve` and `strength`. `sweep.json` has its title and the command. The report of a sweep
-adds `matched_privacy.csv` (RMSE of every curve at equal privacy) or, for densities, `tradeoff.csv`.
+adds `matched_privacy.csv` (RMSE of every curve at equal privacy) or, for densities, `tradeoff.csv`. Where runs failed,
+`failures.csv` has a row for each: folder, label, seed, attempts, kind and error.
+
+The folder of a tuning (`netsim tune`) holds a run folder for every trial and seed, `trial-7/seed-2`, and for winners on
+fresh seeds, `verify/trial-7/seed-5`. `trials.csv` has a row a trial: state (finished, ended early, failed), whether it
+keeps the constraints, its settings, the means of its figures over seeds, and why it ended. `runs.csv` has the runs of
+finished trials as that of a sweep has them, `best.yaml` the scenario with the winner's settings, `tuning.json` all of
+it, `trials.log` Optuna's journal. `trials.csv` repeats, to the byte, with `--jobs 1` ([Tuning](tuning.md)).
 
 ## Parquet
 

@@ -145,15 +145,18 @@ class _Works(Sequence[Work]):
 
     def __getitem__(self, k: Any) -> Any:
         point, study = self._runs[k]
-        return Work(
-            _one, (study_yaml(study), self._replace, self._how), self._out / point.folder, point.label, point.seed
-        )
+        return work_of(study, self._out / point.folder, point.label, "netsim sweep", self._replace, self._how)
 
 
-def _one(folder: Path, text: str, replace: bool, how: How) -> dict[str, Any]:
+def work_of(study: Study, folder: Path, label: str, command: str, replace: bool = False, how: How = USUAL) -> Work:
+    """A run as a piece of work; command : what its manifest says that made it."""
+    return Work(_one, (study_yaml(study), command, replace, how), folder, label, study.seed)
+
+
+def _one(folder: Path, text: str, command: str, replace: bool, how: How) -> dict[str, Any]:
     """One run, in whichever process."""
     study = build(Study, read_text(text, str(folder / STUDY)))
-    return run(study, folder, command="netsim sweep", replace=replace, how=how).summary
+    return run(study, folder, command=command, replace=replace, how=how).summary
 
 
 def finished(folder: Path, study: Study) -> dict[str, Any] | None:
