@@ -22,7 +22,7 @@ from netsim.multiples import first_multiple, last_multiple
 from netsim.observations import Fixes, Observations
 from netsim.radio.fading import Fading, NoFading
 from netsim.radio.handover import Attachment, Handover
-from netsim.radio.link_budget import RSRP_RANGE_DBM, Budget
+from netsim.radio.link_budget import RSRP_RANGE_DBM, Budget, blocks
 from netsim.radio.links import Links
 from netsim.radio.uplink import Cohort
 from netsim.row_id import row_id
@@ -247,6 +247,12 @@ class World:
             return Observations(fixes.ue, fixes.time_s, fixes.position_m, cell, fixes.rsrp_dbm)
         if sampled is not None:
             return self._observed(fixes, self._ahead.rsrp_dbm(sampled)[fixes.ue])
+        if self.handover is not None:  # which attaches at the first fix of all
+            return self._heard(fixes)
+        return Observations.join([self._heard(fixes.select(b)) for b in blocks(len(fixes), len(self.stations))])
+
+    def _heard(self, fixes: Fixes) -> Observations:
+        """What UEs report at fixes of their own."""
         indoors = self.indoors_of(self.state)
         inside = None if indoors is None else indoors.select(fixes.ue)
         return self._observed(fixes, self.budget.rsrp_dbm(fixes.position_m, inside))

@@ -160,7 +160,7 @@ class Track:
         centroid = points_m.mean(axis=0) if selected_m is None else selected_m
         points, stride = np.concatenate([self.points, points_m[-self.seen % self.stride :: self.stride]]), self.stride
         while len(points) > most:
-            points, stride = points[::2], stride * 2
+            points, stride = points[::2].copy(), stride * 2  # a view would keep all of them
         return replace(
             self, points=points, stride=stride, seen=self.seen + len(points_m),
             sum_m=self.sum_m + points_m.sum(axis=0),

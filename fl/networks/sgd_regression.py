@@ -26,7 +26,7 @@ from netsim.units import FloatArray, IntArray
 _BLOCK_BYTES = 192 * 2**20
 _LARGE = 16_384  # parameters from which a network fills a cache better than a processor waits for Python
 _SGD = Sgd()
-_SAMPLES = 16_384  # of one prediction block
+_SAMPLES = 2048  # of one prediction block: what it works in stays in the cache
 
 
 @dataclass(frozen=True)

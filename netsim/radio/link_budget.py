@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from netsim.radio.penetration import PenetrationLaw
 from netsim.units import BoolArray, FloatArray, IntArray, ratio_from_db, w_from_dbm
 
 RSRP_RANGE_DBM = (-140.0, -44.0)  # what a UE reports, 3GPP TS 36.133 Table 9.1.4-1
+BLOCK_PAIRS = 2**18  # of which one array of numbers has 2 MiB
 
 
 @dataclass(frozen=True)
@@ -150,19 +152,40 @@ class Budget:
 
     def rsrp_dbm(self, position_m: FloatArray, indoors: Indoors | None = None) -> FloatArray:
         """Mean received reference-signal power (n, n_bs), without small-scale fading or clipping."""
+        rsrp_dbm = np.empty((len(position_m), len(self.at_m)))
         # rays past buildings are expensive: they are left out where no law asks for them
         looks = self.path_loss.needs_sight or self._by_sight
-        pairs = self.pairs(position_m, indoors) if looks else self._distances(position_m, indoors)
-        return self.power_dbm + self.gain_db(position_m, pairs)
+        for rows in blocks(*rsrp_dbm.shape):
+            at_m, inside = position_m[rows], None if indoors is None else indoors.select(rows)
+            pairs = self.pairs(at_m, inside) if looks else self._distances(at_m, inside)
+            np.add(self.power_dbm, self.gain_db(at_m, pairs), out=rsrp_dbm[rows])
+        return rsrp_dbm
 
     def links(self, time_s: float, position_m: FloatArray, indoors: Indoors | None = None) -> Links:
         """The `Links` of all pairs at a time; indoors: one row a position, None where nobody is inside."""
+        parts = [
+            self._links(time_s, position_m[rows], None if indoors is None else indoors.select(rows))
+            for rows in blocks(len(position_m), len(self.at_m))
+        ]
+        return parts[0] if len(parts) == 1 else Links.join(parts)
+
+    def _links(self, time_s: float, position_m: FloatArray, indoors: Indoors | None) -> Links:
         pairs = self.pairs(position_m, indoors)
         gain_db = self.gain_db(position_m, pairs)
         los = pairs.los if pairs.los is not None else np.ones(gain_db.shape, dtype=bool)
         gain = ratio_from_db(gain_db)
         received_w = gain * w_from_dbm(self.power_dbm)
         return Links(time_s, pairs.distance_3d_m, gain, self.power_dbm + gain_db, los, received_w)
+
+
+def blocks(n: int, n_bs: int) -> list[slice]:
+    """Rows of n positions in blocks of about so many pairs as a cache holds; no block has one row of several.
+
+    Every pair is calculated by itself, so blocks change no number; they bound the memory that laws work in.
+    """
+    count = max(1, min(n * n_bs // BLOCK_PAIRS, n // 2))
+    edge = np.arange(count + 1) * n // count
+    return [slice(a, b) for a, b in pairwise(edge.tolist())]
 
 
 def _rows(pairs: Pairs, index: IntArray) -> Pairs:

@@ -29,6 +29,16 @@ class Links:
     _whole: tuple[Links, slice] | None = field(default=None, repr=False, compare=False)
     _sinr: dict[float, FloatArray] = field(default_factory=dict, repr=False, compare=False)
 
+    @classmethod
+    def join(cls, parts: list[Self]) -> Self:
+        """Rows of several snapshots of one time, one after the other."""
+
+        def joined(name: str) -> Any:
+            return np.concatenate([getattr(part, name) for part in parts])
+
+        names = ("distance_m", "gain", "rsrp_dbm", "los", "received_w")
+        return cls(parts[0].time_s, *(joined(name) for name in names))
+
     def part(self, first: int, n: int, time_s: float) -> Self:
         """Rows first to first + n as the links of another time; derived arrays are shared, not recomputed."""
         rows = slice(first, first + n)

@@ -173,7 +173,7 @@ class _Keeper:
         self.folder, self.world, self.setup, self.watch, self.empty = folder, world, setup, watch, empty
         self.text = text
         self.state: RoundState | None = None
-        self.tree: dict[str, Any] | None = None
+        self.kept: dict[str, Any] | None = None
         self.saved, self.every_s = time.perf_counter(), CHECKPOINT_EVERY_S
         self.unseen = list[Progress]()
         self.rounds = world.clock.rounds(world.duration_s, setup.learning.round_s)
@@ -197,7 +197,7 @@ class _Keeper:
         self.state = state
         write_tracks(self.setup.recorder, self.world)
         self.setup.recorder.write("handovers", records.handover_rows(self.world))  # of a round that left no rows
-        self.tree = self._snapshot(state)
+        self.kept = self._snapshot(state)
         self._show()
         if time.perf_counter() - self.saved >= self.every_s:
             self.save()
@@ -224,8 +224,8 @@ class _Keeper:
     def save(self) -> None:
         """Write the state after the last whole round, if there was one."""
         began = time.perf_counter()
-        if self.tree is not None:
-            save_tree(self.folder / CHECKPOINT, self.tree)
+        if self.kept is not None:
+            save_tree(self.folder / CHECKPOINT, {name: to_tree(value) for name, value in self.kept.items()})
         self.saved = time.perf_counter()
         self.every_s = CHECKPOINT_EVERY_S * max(1.0, (self.saved - began) / CHECKPOINT_SHORT_S)
 
@@ -235,8 +235,8 @@ class _Keeper:
             "study": self.text,
             "program": __version__,
             "time_s": float(self.world.env.now),
-            "world": to_tree(self.world.memory()),
-            "state": to_tree(state),
+            "world": self.world.memory(),
+            "state": state,
             "tables": self.setup.recorder.marks(),
             "empty": self.empty,
         }
@@ -258,7 +258,7 @@ def _open(setup: Setup, world: World, first: RoundState, tree: Any) -> tuple[Rou
 
 def _whole_run(setup: Setup, state: RoundState, world: World, downlink: Downlink) -> None:
     """Tables that are computed once, at the end: exact Wasserstein distances, distances between UEs, privacy, maps."""
-    scores = records.utility(setup.learning, state, state.held_out, world) | records.references(setup, state)
+    scores = records.last_utility(setup.learning, state, world) | records.references(setup, state)
     setup.recorder.write("final", {"name": list(scores), "value": list(scores.values())})
     spends = read_table(setup.recorder.folder, "spends")
     for row in final_account(spends):
