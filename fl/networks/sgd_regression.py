@@ -26,7 +26,8 @@ from netsim.units import FloatArray, IntArray
 _BLOCK_BYTES = 192 * 2**20
 _LARGE = 16_384  # parameters from which a network fills a cache better than a processor waits for Python
 _SGD = Sgd()
-_SAMPLES = 2048  # of one prediction block: what it works in stays in the cache
+_SAMPLES = 2048  # that are worked on at once: what a network makes of them stays in the cache
+_LONG = 4096  # of a batch beyond which its samples are
 
 
 @dataclass(frozen=True)
@@ -123,10 +124,23 @@ def _gradient(
 ) -> list[Tensor]:
     """Gradients dW (k, in, out), db (k, 1, out) of the mean squared error over each row's live samples, by layer.
 
-    They are 0 for a row without samples; frozen layers have none.
+    They are 0 for a row without samples; frozen layers have none. Those of a long batch are summed part by part.
     """
-    out, activations, slopes = net.forward(w, z, masks)
     n = live.sum(dim=1, keepdim=True).clamp(min=1.0)
+    if z.shape[1] <= _LONG or masks is not None:
+        return _part_gradient(net, w, z, y, live, n, masks, how)
+    total = list[Tensor]()
+    for some_z, some_y, some_live in zip(*(torch.split(t, _SAMPLES, dim=1) for t in (z, y, live)), strict=True):
+        more = _part_gradient(net, w, some_z, some_y, some_live, n, None, how)
+        total = [a.add_(b) for a, b in zip(total, more, strict=True)] if total else more
+    return total
+
+
+def _part_gradient(
+    net: Mlp, w: Tensor, z: Tensor, y: Tensor, live: Tensor, n: Tensor, masks: list[Tensor] | None, how: SgdSettings
+) -> list[Tensor]:
+    """The share of some samples in `_gradient`; n (k, 1): live samples of the whole batch."""
+    out, activations, slopes = net.forward(w, z, masks)
     residual = torch.where(live > 0, 2.0 * (out - y) / n, torch.zeros_like(out))
     deltas = net.deltas(w, slopes, residual, how.frozen_layers)
     activations = activations[how.frozen_layers :]
@@ -177,7 +191,7 @@ def predict(net: Mlp, parameters: FloatArray, model_of: IntArray, z: FloatArray)
         w = torch.from_numpy(parameters[m : m + 1])
         for i in range(0, len(mine), _SAMPLES):
             block = mine[i : i + _SAMPLES]
-            out[block] = net.forward(w, torch.from_numpy(z[block])[None])[0][0].numpy()
+            out[block] = net.values(w, torch.from_numpy(z[block])[None])[0].numpy()
     return out
 
 
@@ -223,6 +237,9 @@ def _slopes(net: Mlp, parameters: FloatArray, model_of: IntArray, z: FloatArray)
 @torch.no_grad()
 def first_layer_deltas(net: Mlp, parameters: FloatArray, z: FloatArray, y: FloatArray) -> FloatArray:
     """Gradient (n, hidden) of each sample's squared error in the biases of the first layer; parameters (d,)."""
-    w = torch.from_numpy(parameters)[None]
-    out, _, slopes = net.forward(w, torch.from_numpy(z)[None])
-    return np.asarray(net.deltas(w, slopes, 2.0 * (out - torch.from_numpy(y)[None]))[0][0].numpy())
+    w, delta = torch.from_numpy(parameters)[None], np.empty((len(z), net.sizes[1]))
+    for first in range(0, len(z), _SAMPLES):
+        some = slice(first, first + _SAMPLES)
+        out, _, slopes = net.forward(w, torch.from_numpy(z[some])[None])
+        delta[some] = net.deltas(w, slopes, 2.0 * (out - torch.from_numpy(y[some])[None]))[0][0].numpy()
+    return delta
