@@ -1,6 +1,6 @@
 """Measure the program: `python -m benchmarks SUBJECT [--seconds N] [--sizes small|full]`.
 
-Subjects: world, town, uploads, replay, attacks, span, tracking, density, radio-map, images, rl, sweeps.
+Subjects: world, town, uploads, replay, attacks, span, tracking, density, radio-map, images, rl, sweeps, growth.
 
 Writes one JSON object a line to standard output, versions to standard error:
 
@@ -27,7 +27,7 @@ from importlib.metadata import version
 
 from threadpoolctl import threadpool_limits
 
-from benchmarks import attacks, density, images, radio_map, replay, rl, span, sweeps, town, tracking, uploads
+from benchmarks import attacks, density, growth, images, radio_map, replay, rl, span, sweeps, town, tracking, uploads
 from benchmarks.peers import start
 from benchmarks.world import Ours, Row, digits, ladder_rows, row, size_name, tick_ms
 
@@ -97,6 +97,9 @@ REPLAYS = {"full": replay.FULL, "small": replay.SMALL}
 SWEEPS = {"full": sweeps.FULL, "small": sweeps.SMALL}
 
 
+GROWTHS = {"full": growth.FULL, "small": growth.SMALL}
+
+
 MAPS = {"full": radio_map.FULL, "small": radio_map.SMALL}
 
 
@@ -135,6 +138,7 @@ SUBJECTS: dict[str, Callable[[str, float], Iterator[Row]]] = {
     "images": lambda sizes, seconds: images.rows(IMAGES[sizes], seconds),
     "rl": lambda sizes, seconds: rl.rows(AGENTS[sizes], seconds),
     "sweeps": lambda sizes, seconds: sweeps.rows(SWEEPS[sizes]),
+    "growth": lambda sizes, seconds: growth.rows(GROWTHS[sizes], seconds),
 }
 """the rows of a subject, by its sizes and the seconds for each row"""
 

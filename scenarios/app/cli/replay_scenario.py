@@ -94,8 +94,8 @@ def trace_lines(study: Study) -> list[str]:
     targets = None if study.learning is None else study.learning.threat.targets
     if targets is not None and targets < len(trace.users):
         lines.append(
-            f"attacks: {counted(targets, 'target')} of {len(trace.users):,}, evenly taken, are attacked and their leakage "
-            f"measured; all of them train (--set {_TARGETS}=null attacks all)"
+            f"attacks: {counted(targets, 'target')} of {len(trace.users):,}, evenly taken, are attacked and their "
+            f"leakage measured; all of them train (--set {_TARGETS}=null attacks all)"
         )
     return [*lines, *_short(trace, study.round_s), *trace.notes, *hold_out_notes(study)]
 
