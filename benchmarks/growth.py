@@ -1,8 +1,7 @@
 """What runs cost as they grow: with their rounds, their UEs and the targets of their attacks; and a wide tick.
 
-Each run has a process of its own. Its CPU time counts from the first event of the world to the end of the run, after
-modules were loaded and functions compiled by a run of two rounds. An exponent is the slope of a straight line through the
-logarithms: 1 for a cost in proportion.
+Each run has a process of its own, in which a run of two rounds loads modules and compiles functions before CPU time
+counts. An exponent is the slope of a straight line through the logarithms: 1 for a cost in proportion.
 
     python -m benchmarks.growth '{"rounds": 50, "ues": 5, "targets": 5}'     # one run, one JSON object
 """

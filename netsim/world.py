@@ -20,9 +20,10 @@ from netsim.lookahead import Lookahead, tick_after
 from netsim.mobility.base import Ground, Mobility, Places, State
 from netsim.multiples import first_multiple, last_multiple
 from netsim.observations import Fixes, Observations
+from netsim.radio.blocks import blocks
 from netsim.radio.fading import Fading, NoFading
 from netsim.radio.handover import Attachment, Handover
-from netsim.radio.link_budget import RSRP_RANGE_DBM, Budget, blocks
+from netsim.radio.link_budget import RSRP_RANGE_DBM, Budget
 from netsim.radio.links import Links
 from netsim.radio.uplink import Cohort
 from netsim.row_id import row_id

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
 
 import numpy as np
 
 from netsim.indoors import Indoors
 from netsim.radio.antenna import Antenna, sector_gain_db
 from netsim.radio.base import IndoorField, Pairs, PathLoss, ShadowField
+from netsim.radio.blocks import blocks
 from netsim.radio.indoor_links import Environment
 from netsim.radio.line_of_sight import SightLaw
 from netsim.radio.links import Links
@@ -18,7 +18,6 @@ from netsim.radio.penetration import PenetrationLaw
 from netsim.units import BoolArray, FloatArray, IntArray, ratio_from_db, w_from_dbm
 
 RSRP_RANGE_DBM = (-140.0, -44.0)  # what a UE reports, 3GPP TS 36.133 Table 9.1.4-1
-BLOCK_PAIRS = 2**18  # of which one array of numbers has 2 MiB
 
 
 @dataclass(frozen=True)
@@ -163,11 +162,13 @@ class Budget:
 
     def links(self, time_s: float, position_m: FloatArray, indoors: Indoors | None = None) -> Links:
         """The `Links` of all pairs at a time; indoors: one row a position, None where nobody is inside."""
-        parts = [
-            self._links(time_s, position_m[rows], None if indoors is None else indoors.select(rows))
-            for rows in blocks(len(position_m), len(self.at_m))
-        ]
-        return parts[0] if len(parts) == 1 else Links.join(parts)
+        of = blocks(len(position_m), len(self.at_m))
+        if len(of) == 1:
+            return self._links(time_s, position_m, indoors)
+        links = Links.empty(time_s, len(position_m), len(self.at_m))
+        for rows in of:
+            links.fill(rows, self._links(time_s, position_m[rows], None if indoors is None else indoors.select(rows)))
+        return links
 
     def _links(self, time_s: float, position_m: FloatArray, indoors: Indoors | None) -> Links:
         pairs = self.pairs(position_m, indoors)
@@ -176,16 +177,6 @@ class Budget:
         gain = ratio_from_db(gain_db)
         received_w = gain * w_from_dbm(self.power_dbm)
         return Links(time_s, pairs.distance_3d_m, gain, self.power_dbm + gain_db, los, received_w)
-
-
-def blocks(n: int, n_bs: int) -> list[slice]:
-    """Rows of n positions in blocks of about so many pairs as a cache holds; no block has one row of several.
-
-    Every pair is calculated by itself, so blocks change no number; they bound the memory that laws work in.
-    """
-    count = max(1, min(n * n_bs // BLOCK_PAIRS, n // 2))
-    edge = np.arange(count + 1) * n // count
-    return [slice(a, b) for a, b in pairwise(edge.tolist())]
 
 
 def _rows(pairs: Pairs, index: IntArray) -> Pairs:

@@ -9,7 +9,7 @@ import pytest
 from netsim.build import build_world
 from netsim.indoors import Indoors
 from netsim.mobility.base import State
-from netsim.radio import link_budget
+from netsim.radio import blocks
 from netsim.radio.link_budget import Budget
 from netsim.rng import Streams
 from netsim.setting import WorldSetting
@@ -240,7 +240,7 @@ def test_blocks_of_pairs_change_no_bit(monkeypatch, indoor, radio):
         return gain(self, at, of)
 
     monkeypatch.setattr(Budget, "gain_db", counted)
-    monkeypatch.setattr(link_budget, "BLOCK_PAIRS", 7)
+    monkeypatch.setattr(blocks, "BLOCK_PAIRS", 7)
     same(links, whole.budget.links(0.0, place_m, inside))
     np.testing.assert_array_equal(rsrp, whole.budget.rsrp_dbm(place_m, inside))
     assert pairs == [6, 6, 9] * 2  # of 7 UEs and 3 base stations: two, two and three UEs
@@ -248,8 +248,8 @@ def test_blocks_of_pairs_change_no_bit(monkeypatch, indoor, radio):
 
 @pytest.mark.parametrize(("n", "n_bs"), [(0, 3), (1, 3), (1, 100), (2, 100), (3, 100), (1000, 1), (1000, 0), (999, 7)])
 def test_blocks_hold_every_row_once_and_never_one_of_several(monkeypatch, n, n_bs):
-    monkeypatch.setattr(link_budget, "BLOCK_PAIRS", 64)
-    of = link_budget.blocks(n, n_bs)
+    monkeypatch.setattr(blocks, "BLOCK_PAIRS", 64)
+    of = blocks.blocks(n, n_bs)
     assert np.concatenate([np.arange(n)[rows] for rows in of]).tolist() == list(range(n))
     size = [rows.stop - rows.start for rows in of]
     assert n < 2 or min(size) >= 2
@@ -273,7 +273,7 @@ def test_fixes_of_a_trace_are_measured_in_blocks_to_the_same_bits(monkeypatch, t
         return of.observations()
 
     whole = seen()
-    monkeypatch.setattr(link_budget, "BLOCK_PAIRS", 12)
+    monkeypatch.setattr(blocks, "BLOCK_PAIRS", 12)
     for name in ("ue", "time_s", "position_m", "cell", "rsrp_dbm"):
         np.testing.assert_array_equal(getattr(whole, name), getattr(seen(), name))
     assert len(whole) == 300
