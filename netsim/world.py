@@ -334,7 +334,7 @@ class World:
         return Cohort(
             ue=ue,
             serving=serving,
-            gain=links.gain.take(ue, axis=0),
+            gain=links.gain if np.array_equal(ue, np.arange(len(links.gain))) else links.gain.take(ue, axis=0),
             fading=self.fading.draw(ue, n_bs, block, self.ground.streams.at("radio.fading")),
             power_w=np.zeros(len(ue)),
             rows=rows,

@@ -78,6 +78,9 @@ class Links:
         if self._whole is not None:
             whole, rows = self._whole
             return np.asarray(whole.interference_w[rows])
+        return self._interference_w()
+
+    def _interference_w(self) -> FloatArray:
         rest = self.received_w.sum(axis=1, keepdims=True) - self.received_w
         if rest.shape[1]:  # of the strongest cell, a difference of sums would lose weak interference
             for rows in blocks(*rest.shape):
@@ -97,7 +100,8 @@ class Links:
                 whole, rows = self._whole
                 ratio = whole.sinr(noise_dbm)[rows]
             else:
-                ratio = self.interference_w + w_from_dbm(noise_dbm)
+                ratio = self._interference_w()  # becomes the ratio: of a wide world every array of pairs counts
+                ratio += w_from_dbm(noise_dbm)
                 np.divide(self.received_w, ratio, out=ratio)
             self._sinr[noise_dbm] = ratio
         return self._sinr[noise_dbm]
