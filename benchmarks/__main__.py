@@ -1,6 +1,7 @@
 """Measure the program: `python -m benchmarks SUBJECT [--seconds N] [--sizes small|full]`.
 
-Subjects: world, town, uploads, replay, attacks, span, tracking, density, radio-map, images, rl, sweeps, growth.
+Subjects: world, town, uploads, replay, attacks, span, tracking, density, radio-map, images, accounting, rl, sweeps,
+growth.
 
 Writes one JSON object a line to standard output, versions to standard error:
 
@@ -27,7 +28,21 @@ from importlib.metadata import version
 
 from threadpoolctl import threadpool_limits
 
-from benchmarks import attacks, density, growth, images, radio_map, replay, rl, span, sweeps, town, tracking, uploads
+from benchmarks import (
+    accounting,
+    attacks,
+    density,
+    growth,
+    images,
+    radio_map,
+    replay,
+    rl,
+    span,
+    sweeps,
+    town,
+    tracking,
+    uploads,
+)
 from benchmarks.peers import start
 from benchmarks.world import Ours, Row, digits, ladder_rows, row, size_name, tick_ms
 
@@ -75,6 +90,11 @@ PEOPLE = {
     "small": density.Bench(200, 500, parts=50),
 }
 
+
+ACCOUNTS = {
+    "full": accounting.Bench(1_000, part=40, dp_accounting=1000.0, opacus=10.0),
+    "small": accounting.Bench(40, part=4),
+}
 
 AGENTS = {"full": rl.FULL, "small": rl.SMALL}
 
@@ -136,6 +156,7 @@ SUBJECTS: dict[str, Callable[[str, float], Iterator[Row]]] = {
     "density": lambda sizes, seconds: density.rows(PEOPLE[sizes], seconds),
     "radio-map": lambda sizes, seconds: radio_map.rows(MAPS[sizes], seconds),
     "images": lambda sizes, seconds: images.rows(IMAGES[sizes], seconds),
+    "accounting": lambda sizes, seconds: accounting.rows(ACCOUNTS[sizes], seconds),
     "rl": lambda sizes, seconds: rl.rows(AGENTS[sizes], seconds),
     "sweeps": lambda sizes, seconds: sweeps.rows(SWEEPS[sizes]),
     "growth": lambda sizes, seconds: growth.rows(GROWTHS[sizes], seconds),

@@ -42,7 +42,7 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
     clock = Clock(date.fromisoformat(setting.first_day)) if trace is None else trace.clock(duration_s)
     buildings = setting.city.buildings(area, streams)
     graph, premises, doors_notes = _streets(setting, area, streams, buildings)
-    stations = _stations(setting, area, trace, Site(buildings, streams.at("stations")))
+    stations = stations_of(setting, area, trace, Site(buildings, streams.at("stations")))
     at_m = _images(setting, stations)
     ground = Ground(area, clock, streams, buildings, setting.city.street_grid(), trace, graph, premises, at_m)
     names = tuple(f"ue{i}" for i in range(setting.ues.count)) if trace is None else trace.users
@@ -106,8 +106,8 @@ def _streets(
     return graph, premises, without_door(len(buildings), premises)
 
 
-def _stations(setting: WorldSetting, area: Area, trace: Trace | None, site: Site) -> tuple[BaseStation, ...]:
-    """The base stations of a list or a layout."""
+def stations_of(setting: WorldSetting, area: Area, trace: Trace | None, site: Site | None) -> tuple[BaseStation, ...]:
+    """The base stations of a list or a layout; without a site as if no building stood there."""
     if setting.layout is None:
         silent = trace is not None and trace.rsrp_dbm is None
         if silent and not setting.listed_stations:

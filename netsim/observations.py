@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from functools import cache
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from netsim.units import FloatArray, IntArray
 class _Columns:
     """Equal-length arrays that are selected and joined together."""
 
+    equal_rows: ClassVar[bool] = True
     ue: IntArray
 
     def __len__(self) -> int:

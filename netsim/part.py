@@ -10,10 +10,14 @@ module of this package, and one that cannot be used is refused in one line where
 
 from __future__ import annotations
 
+import ast
+import inspect
+import textwrap
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from inspect import isabstract
+from itertools import pairwise
 from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler
@@ -54,7 +58,6 @@ class Part(BaseModel):
         extra="forbid",
         strict=True,
         allow_inf_nan=False,
-        use_attribute_docstrings=True,
         ser_json_inf_nan="null",
         defer_build=True,
     )
@@ -69,6 +72,34 @@ class Part(BaseModel):
     def kind_name(cls) -> str:
         """The word that `kind:` takes in YAML."""
         return str(cls.model_fields["kind"].default)
+
+
+@cache
+def descriptions(model: type[BaseModel]) -> dict[str, str]:
+    """What the text below each field of a model says, by its name; that of the class nearest to the model counts.
+
+    Sources are read when somebody asks, for reading all of them takes as long as importing them.
+    """
+    found: dict[str, str] = {}
+    for base in reversed(model.__mro__):
+        if issubclass(base, BaseModel) and base not in (BaseModel, Part):
+            found |= _texts(base)
+    return {name: found[name] for name in model.model_fields if name in found}
+
+
+def _texts(model: type[BaseModel]) -> dict[str, str]:
+    """The texts that stand below fields in the source of one class; nothing where there is no source."""
+    try:
+        (tree,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
+    except (OSError, TypeError):
+        return {}
+    body = tree.body if isinstance(tree, ast.ClassDef) else []
+    return {
+        field.target.id: inspect.cleandoc(text.value.value)
+        for field, text in pairwise(body)
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+        and isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant) and isinstance(text.value.value, str)
+    }  # fmt: skip
 
 
 class Named(Part):

@@ -1,4 +1,7 @@
-"""Records: one CSV table a record type, appended and flushed every round. No wall time in any of them."""
+"""Records: one CSV table a record type, appended and flushed every round. No wall time in any of them.
+
+Where they are wanted as Parquet, the finished tables are converted at the end (`netsim.parquet`).
+"""
 
 from __future__ import annotations
 
@@ -132,6 +135,7 @@ class Recorder:
     def cut(self) -> None:
         """Forget whatever was written after the marks that the run goes on from."""
         for table, of in self.written.items():
+            self.folder.joinpath(f"{table}.parquet").unlink(missing_ok=True)  # of a run that ended, or nearly did
             fd = writable(self._path(table))
             try:
                 os.ftruncate(fd, of.size)

@@ -100,6 +100,8 @@ class PowerAgents(ParallelEnv):  # type: ignore[misc] # the library has no types
 
     def _joint(self, actions: Mapping[str, Any]) -> Seen:
         """The actions of all UEs (K,); 0 for those that are away. ValueError where one is missing or not a number."""
+        if not isinstance(actions, Mapping):
+            raise ValueError(f"action: {actions!r:.40}; give a mapping from agents to actions")
         if unknown := set(actions) - set(self.possible_agents):
             raise ValueError(
                 f"action: no agent {min(unknown, key=str)!r}; there are ue_0 to {self.possible_agents[-1]}"

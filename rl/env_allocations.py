@@ -14,8 +14,9 @@ from gymnasium.vector.utils import batch_space
 from netsim.units import FloatArray, IntArray
 from rl import kernel
 from rl.env_allocation import PowerAllocation, beginning
-from rl.problem import END, STEPS, Problem, Seen, checked_action
+from rl.problem import STEPS, Problem, Seen
 from rl.specs import SpecifiedVector
+from rl.vectors import checked_actions, own_seeds
 
 
 class PowerAllocations(SpecifiedVector):
@@ -56,10 +57,7 @@ class PowerAllocations(SpecifiedVector):
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Seen, dict[str, Any]]:
         n = self.num_envs
-        seeds = [None if seed is None else seed + i for i in range(n)] if not isinstance(seed, Sequence) else list(seed)
-        if len(seeds) != n:
-            raise ValueError(f"reset: {len(seeds)} seeds; give one, or {n}")
-        for i, given in enumerate(seeds):
+        for i, given in enumerate(own_seeds(seed, n)):
             if given is not None:
                 self.generators[i], self.episodes[i] = np_random(given)[0], 0
         action, average = np.zeros(self.shape), []
@@ -78,12 +76,7 @@ class PowerAllocations(SpecifiedVector):
     def step(self, actions: Seen) -> tuple[Seen, FloatArray, Any, Any, dict[str, Any]]:
         if not self.begun:
             raise ResetNeeded("step: no episode is going on; reset the environment first")
-        action = np.array(actions, dtype=np.float64)
-        if action.shape != self.shape:
-            raise ValueError(f"actions: shape {action.shape}; give one row for each environment, shape {self.shape}")
-        if not (np.abs(action) <= END).all():
-            for own in action[~self.over]:
-                checked_action(own, self.shape[1])
+        action = checked_actions(actions, self.shape, self.over)
         again = self.over.nonzero()[0]
         for i in again.tolist():
             action[i] = self._begin(i, {})

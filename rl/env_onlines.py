@@ -16,12 +16,13 @@ from netsim.units import BoolArray, FloatArray, IntArray
 from rl.ddpg_power import kept, start_w
 from rl.env_online import drawn_world
 from rl.observation import Before, seen_before, seen_online_size
-from rl.problem import END, Seen, checked_action, log_power
+from rl.problem import Seen, log_power
 from rl.radio_loops import Air
 from rl.radio_records import RadioCosts, Rounds, judged
 from rl.recording import Episode
 from rl.settings import Online
 from rl.specs import SpecifiedVector
+from rl.vectors import checked_actions, own_seeds
 
 
 class OnlinePowers(SpecifiedVector):
@@ -72,10 +73,7 @@ class OnlinePowers(SpecifiedVector):
         n, given = self.num_envs, options or {}
         if unknown := set(given) - {"world"}:
             raise ValueError(f"reset: no option {sorted(unknown)[0]!r}; there is world")
-        seeds = list(seed) if isinstance(seed, Sequence) else [None if seed is None else seed + i for i in range(n)]
-        if len(seeds) != n:
-            raise ValueError(f"reset: {len(seeds)} seeds; give one, or {n}")
-        for i, own in enumerate(seeds):
+        for i, own in enumerate(own_seeds(seed, n)):
             if own is not None:
                 self.generators[i], self.drawn[i], self.episodes[i] = np_random(own)[0], [], 0
         for i in range(n):
@@ -86,7 +84,7 @@ class OnlinePowers(SpecifiedVector):
     def step(self, actions: Seen) -> tuple[Seen, FloatArray, Any, Any, dict[str, Any]]:
         if not self.begun:
             raise ResetNeeded("step: no episode is going on; reset the environment first")
-        wanted_w = log_power(self._checked(actions), self.task.limits)
+        wanted_w = log_power(checked_actions(actions, self.shape, self.over), self.task.limits)
         again = self.over.nonzero()[0]
         for i in again.tolist():
             self._begin(i, None)
@@ -104,17 +102,6 @@ class OnlinePowers(SpecifiedVector):
         self.over = ended
         info = {"t_th": self.t_th.copy(), "power_w": self.last_w.copy(), "world": self.world.copy(), **costs}
         return self._seen(), reward, stopped, ended & ~stopped, self._masked(info)
-
-    def _checked(self, actions: Seen) -> FloatArray:
-        """Actions (n, K); those of environments that begin anew are not looked at."""
-        action = np.array(actions, dtype=np.float64)
-        if action.shape != self.shape:
-            raise ValueError(f"actions: shape {action.shape}; give one row for each environment, shape {self.shape}")
-        if not (np.abs(action) <= END).all():
-            for own in action[~self.over]:
-                checked_action(own, self.shape[1])
-            action[self.over] = 0.0
-        return action
 
     def _play(self, play: IntArray, wanted_w: FloatArray) -> RadioCosts:
         """What the next rounds of some environments cost, which go on by a step."""

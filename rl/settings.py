@@ -64,8 +64,8 @@ class Online(Task):
     tune_worlds: int = Field(default=4, ge=1, le=1000)
     """number of other worlds, on whose recorded rounds the rules of the comparison are tuned"""
     tune_evaluations: int = Field(default=86_400, ge=1, le=1_000_000_000)
-    """number of power vectors that are judged to tune each rule, at most: whole generations of 48 vectors for each
-    recorded round, at least one"""
+    """number of power vectors that are judged to tune each rule: as many whole generations of 48 vectors for each
+    recorded round as it has room for, and one where it has room for none"""
 
     renamed: ClassVar[dict[str, str]] = {"judged_on": "eval_worlds"}
     reference: ClassVar[str] = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Sec. IV"

@@ -16,7 +16,7 @@ from typing import Any, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from netsim.part import OneOf, Part
+from netsim.part import OneOf, Part, descriptions
 from scenarios.app.cli.commands import parser
 from scenarios.app.study.describe import field_type, flow, in_words, members, slot_of, unit, unwrap
 from scenarios.app.study.slots import SLOTS
@@ -127,11 +127,11 @@ def fields_table(model: type[BaseModel], path: str | None) -> list[str]:
     for name, field in model.model_fields.items():
         if name == "kind":
             continue
-        rows.append("| " + " | ".join(_cells(name, field, path)) + " |")
+        rows.append("| " + " | ".join(_cells(name, field, descriptions(model).get(name, ""), path)) + " |")
     return rows
 
 
-def _cells(name: str, field: FieldInfo, path: str | None) -> list[str]:
+def _cells(name: str, field: FieldInfo, said: str, path: str | None) -> list[str]:
     annotation = field_type(field)
     slots, inner = sorted(slots_in(annotation)), list(nested(field))
     if any(slot not in SLOTS for slot in slots):  # a choice of few parts of another slot
@@ -146,7 +146,7 @@ def _cells(name: str, field: FieldInfo, path: str | None) -> list[str]:
         choices.append(f"{word}: {keys}" if path is None else f"[{word}](#{place})")
     taken = " or ".join(choices) or escape(in_words(annotation))
     default = "required" if field.is_required() else _default(field)
-    return [f"`{name}`", taken, unit(name).strip(), default, escape(field.description or "")]
+    return [f"`{name}`", taken, unit(name).strip(), default, escape(said)]
 
 
 def _default(field: FieldInfo) -> str:

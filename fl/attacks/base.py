@@ -14,6 +14,7 @@ import numpy as np
 
 from fl.learners.base import Learner
 from fl.types import Directory, Estimates, Facts, Local, Model, Public, State, Timing
+from netsim.geometry import Area
 from netsim.part import Named
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
@@ -153,6 +154,10 @@ class Attack(Named):
     def check(self, public: Public, n_ue: int) -> None:
         """BadInput where the public facts of a world lack what it needs, or so many UEs are too many to attack."""
         return None
+
+    def held_bytes(self, area: Area, n_ue: int) -> float:
+        """Memory of what it keeps of so many UEs, for an estimate; 0 for an attack that keeps little."""
+        return 0.0
 
     def notes(self, public: Public) -> tuple[str, ...]:
         """What a person should know of what it is given, a line each."""

@@ -115,6 +115,9 @@ class Dwell(OverRounds):
         self.of.check(public, n_ue)
         self._grid(public.area, n_ue)
 
+    def held_bytes(self, area: Area, n_ue: int) -> float:
+        return 3 * 8.0 * 2 * n_ue * PlaceGrid.places(area, self.cell_m)
+
     def start(self) -> DwellState:
         return DwellState(self.of.start(), LearntErrors(), Residences(), Heard(), Named.nobody())
 

@@ -22,6 +22,7 @@ from fl.attacks.subspace import (
 from fl.learners.base import LayeredLearner
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Estimates, Facts
+from netsim.geometry import Area
 from netsim.part import Part
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -117,6 +118,9 @@ class Span(Attack):
         if self.add == "scores" and stated:
             raise ValueError(f"{stated[0]}: scores are added up as they are; leave it out, or take add: peaks")
         return self
+
+    def held_bytes(self, area: Area, n_ue: int) -> float:
+        return 16.0 * n_ue * PlaceGrid.places(area, self.cell_m)  # float32: the maps, of this round, and smoothed
 
     def start(self) -> PlaceMaps:
         return PlaceMaps.empty()

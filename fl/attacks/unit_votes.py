@@ -14,6 +14,7 @@ from fl.attacks.subspace import AnyFloats
 from fl.learners.base import FirstLayerLearner
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Estimates, Facts
+from netsim.geometry import Area
 from netsim.rng import Rng
 
 
@@ -55,6 +56,9 @@ class UnitVotes(Attack):
         "linear local steps": "the ratio of two updates is a mean of places under steps that are linear in gradients",
         "linear server step": "published models must differ by a sum of gradients; take fedavgm, or see rows or sums",
     }
+
+    def held_bytes(self, area: Area, n_ue: int) -> float:
+        return 32.0 * n_ue * PlaceGrid.places(area, self.cell_m)  # float64: the maps, of this round, and smoothed
 
     def start(self) -> PlaceMaps:
         return PlaceMaps.empty()

@@ -125,7 +125,7 @@ class NoiseSwitch(Defense):
         protected, spends = self.noise.add(updates, noise, drawn, counted, rng, self.label)
         inner = replace(
             inner,
-            drawn_std=newest(inner.drawn_std, updates.ue, drawn),
+            drawn_std=newest(state.noise.drawn_std, updates.ue, drawn),
             row_drawn_std=drawn,
             drawn_var=np.where(noise.silent, 0.0, drawn**2) + decoder**2,
         )

@@ -114,6 +114,9 @@ class Said:
     answers : the latest ones about the UE; answered: their round, 0 before any.
     """
 
+    shapes: ClassVar[dict[str, tuple[int | None, ...]]] = {
+        "centroids": (None, 2), "places": (None, 2), "weights": (None,), "anchor_m": (2, 2), "walk_m": (2,)
+    }  # fmt: skip
     centroids: FloatArray
     places: FloatArray
     weights: FloatArray
@@ -143,6 +146,7 @@ class Track:
     (rounds, 2): true mean of each round; attacks: by label.
     """
 
+    shapes: ClassVar[dict[str, tuple[int | None, ...]]] = {"points": (None, 2), "sum_m": (2,), "centroids": (None, 2)}
     points: FloatArray
     sum_m: FloatArray
     centroids: FloatArray

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from fl.networks.mlp import Mlp
 
 
+_NUMBERS_OF_A_UNIT = 8  # that a step of training keeps of a sample: activations, derivatives, copies
 MOST_CELLS = 512  # inputs of cells
 
 _PUBLISHED: dict[str, Any] = {
@@ -238,6 +239,14 @@ class RsrpNet(LayeredLearner):
             "rsrp_std_db": np.full(n, self.public_rsrp_std_db),
         } | self.prior.constants(public)
         return Model(self._glorot(self._net(n_cell), constants, rng), constants)
+
+    def n_parameters(self, public: Public, rng: Rng) -> int:
+        return self._net(0 if self._reads_places_only else public.n_cell).n_parameters
+
+    def step_bytes(self, public: Public, rows: int, samples: float) -> float:
+        at_once = samples if self.batch_size == "all" else min(samples, rows * float(self.batch_size))
+        sizes = self._net(0 if self._reads_places_only else public.n_cell).sizes
+        return 8 * _NUMBERS_OF_A_UNIT * at_once * sum(sizes)
 
     def _glorot(self, net: Mlp, constants: dict[str, FloatArray], rng: Rng) -> FloatArray:
         """Glorot-uniform weights, zero biases; the output bias at the mean for centred labels."""

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fl.privacy import pld, rdp, zcdp
+from fl.privacy import order_search, pld, zcdp
 from fl.privacy.gaussian import epsilon_of, multiplier_of
 from netsim.units import FloatArray
 
@@ -105,7 +105,11 @@ def compose(draws: Draws, delta: float, relation: str = ADD_REMOVE) -> Compositi
         draws = draws.without_sampling()
     note = f"; sampling counts nothing under {relation}" if dropped else ""
     coin = "; takes no account of sampling" if draws.sampled else ""
-    renyi = Figure("RDP", _rdp(draws, delta), "Renyi costs added at each order, the best order taken" + note)
+    renyi = Figure(
+        "RDP",
+        order_search.epsilon_of(draws.z, draws.q, draws.count, delta),
+        "Renyi costs added at each order, the best order taken" + note,
+    )
     return Composition(
         delta,
         relation,
@@ -139,7 +143,7 @@ def least_multiplier(epsilon: float, delta: float, rounds: int, q: float = 1.0) 
         return 0.0
 
     def by_rdp(z: float) -> float:
-        return _rdp(Draws.of([(z, q, rounds)]), delta)
+        return order_search.epsilon_of(np.array([z]), np.array([q]), np.array([float(rounds)]), delta)
 
     def by_best(z: float) -> float:
         return compose(Draws.of([(z, q, rounds)]), delta).best.epsilon
@@ -182,16 +186,6 @@ def _bisect(
 def _miss(reached: float, epsilon: float) -> float:
     """How far above the target, as a ratio's logarithm; never infinite below."""
     return math.log(max(reached, 1e-300) / epsilon)
-
-
-def _rdp(draws: Draws, delta: float) -> float:
-    """The RDP figure: rounds with q = 1 at once, each sampled kind by itself."""
-    full = draws.q == 1
-    with np.errstate(divide="ignore", over="ignore"):
-        cost = rdp.full(float(np.sum(draws.count[full] / draws.z[full] ** 2)))
-    for z, q, n in zip(draws.z[~full], draws.q[~full], draws.count[~full], strict=True):
-        cost = cost + n * rdp.renyi(float(z), float(q))
-    return float(rdp.epsilon_of(cost, delta))
 
 
 def _best(draws: Draws, delta: float, renyi: Figure, note: str) -> Figure:

@@ -22,33 +22,53 @@ from functools import lru_cache
 
 import numpy as np
 
-from netsim.units import FloatArray
+from netsim.units import FloatArray, IntArray
 
 ORDERS: FloatArray = np.array([1 + x / 10 for x in range(1, 100)] + list(range(11, 64)) + [128, 256, 512, 1024])
 _WHOLE = np.floor(ORDERS) == ORDERS
 _LARGE = _WHOLE & (ORDERS > 63)
 _NEXT_WHOLE = np.searchsorted(ORDERS, np.ceil(ORDERS))
-_TERMS = (64, 1000)  # of the series: enough for most, and where dp-accounting gives up
+_TERMS = 1000  # of the series, where dp-accounting gives up
+_AT_ONCE = 4096  # rounds, so that their terms fit into memory
+_NO_DIGIT = 40.0
 _DIGITS_LEFT = 1e-9  # ln A below this is rounding, where it is a difference from 1
 
 
 @lru_cache(maxsize=64)
 def renyi(z: float, q: float = 1.0) -> FloatArray:
     """The cost of one round at ORDERS (n_orders,), for noise multiplier z >= 0 and sampling rate q in [0, 1]."""
-    if q == 0 or math.isinf(z * z):
-        return np.zeros(len(ORDERS))
-    if z == 0 or z * z == 0:
-        return np.full(len(ORDERS), np.inf)
-    if q == 1:
-        return full(1 / z**2)
-    log_a = np.empty(len(ORDERS))
+    return at_orders(np.full(len(ORDERS), z), np.full(len(ORDERS), q), np.arange(len(ORDERS)))
+
+
+def at_orders(z: FloatArray, q: FloatArray, at: IntArray) -> FloatArray:
+    """The cost of rounds with noise multipliers z >= 0 and rates q in [0, 1], each at its own ORDERS[at]: all (n,)."""
+    cost = np.zeros(len(z))
     with np.errstate(over="ignore"):
-        for whole in (_WHOLE & ~_LARGE, _LARGE):
-            log_a[whole] = _log_a_whole(z, q, ORDERS[whole])
-        log_a[~_WHOLE] = _log_a_between(z, q, ORDERS[~_WHOLE])
-    cost = log_a / (ORDERS - 1)
-    rounding = ~_WHOLE & (log_a < _DIGITS_LEFT)  # the next whole order costs no less
-    return np.where(rounding, cost[_NEXT_WHOLE], cost)
+        square = z * z
+        hides = (q > 0) & np.isfinite(square)
+    cost[hides & (square == 0)] = np.inf
+    whole_q = hides & (square > 0) & (q == 1)
+    cost[whole_q] = ORDERS[at[whole_q]] / (2 * square[whole_q])
+    left = np.flatnonzero(hides & (square > 0) & (q < 1))
+    for some in np.array_split(left, max(-(-len(left) // _AT_ONCE), 1)):
+        cost[some] = _sampled(z[some], q[some], at[some])
+    return cost
+
+
+def _sampled(z: FloatArray, q: FloatArray, at: IntArray) -> FloatArray:
+    """The cost of rounds with z > 0 and q in (0, 1)."""
+    log_a, order = np.empty(len(z)), ORDERS[at]
+    for these, law in (
+        (_WHOLE[at] & ~_LARGE[at], _log_a_whole), (_LARGE[at], _log_a_whole), (~_WHOLE[at], _log_a_between)
+    ):  # fmt: skip
+        if these.any():
+            with np.errstate(over="ignore"):
+                log_a[these] = law(z[these], q[these], order[these])
+    cost = log_a / (order - 1)
+    rounding = np.flatnonzero(~_WHOLE[at] & (log_a < _DIGITS_LEFT))  # the next whole order costs no less
+    if len(rounding):
+        cost[rounding] = _sampled(z[rounding], q[rounding], _NEXT_WHOLE[at[rounding]])
+    return cost
 
 
 def full(mu2: float | FloatArray) -> FloatArray:
@@ -75,8 +95,8 @@ def at_no_cost(delta: float) -> FloatArray:
     return above
 
 
-@lru_cache(maxsize=8)
-def _log_binomial(orders: tuple[float, ...], terms: int) -> FloatArray:
+@lru_cache(maxsize=32)
+def _log_binomials(orders: tuple[float, ...], terms: int) -> FloatArray:
     """ln |binomial(order, k)| for k < terms: (n_orders, terms); -inf beyond a whole order."""
     from scipy.special import gammaln
 
@@ -86,41 +106,31 @@ def _log_binomial(orders: tuple[float, ...], terms: int) -> FloatArray:
     return np.where((a == np.floor(a)) & (k > a), -np.inf, logarithm)
 
 
-def _log_a_whole(z: float, q: float, orders: FloatArray) -> FloatArray:
-    """ln A of whole orders: ln(1 + sum over k >= 2 of binomial (1-q)^(a-k) q^k (e^((k^2-k) / 2z^2) - 1))."""
-    from scipy.special import logsumexp
-
-    k = np.arange(2, int(orders.max()) + 1)
-    y = (k * k - k) / (2 * z * z)
-    grown = np.where(y < 1, np.log(np.expm1(np.minimum(y, 1.0))), y + np.log1p(-np.exp(-np.maximum(y, 1.0))))
-    log_binomial = _log_binomial(tuple(orders), len(k) + 2)[:, 2:]
-    terms = log_binomial + k * math.log(q) + np.maximum(orders[:, None] - k, 0) * math.log1p(-q) + grown
-    return np.asarray(np.logaddexp(0.0, logsumexp(terms, axis=1)))
+def _log_binomial(order: FloatArray, terms: int) -> FloatArray:
+    """The same for orders (n,) that repeat: (n, terms), or (1, terms) where there is but one."""
+    kinds, which = np.unique(order, return_inverse=True)
+    rows = _log_binomials(tuple(kinds.tolist()), terms)
+    return rows if len(kinds) == 1 else rows[which]
 
 
-def _log_a_between(z: float, q: float, orders: FloatArray) -> FloatArray:
-    """ln A of orders that are not whole, inf where the series has not converged."""
-    log_a = np.full(len(orders), np.inf)
-    for terms in _TERMS:
-        left = np.isinf(log_a)
-        if left.any():
-            log_a[left] = _series(z, q, orders[left], terms)
-    return log_a
+def _log_a_whole(z: FloatArray, q: FloatArray, order: FloatArray) -> FloatArray:
+    """ln A of whole orders: ln(1 + sum over k >= 2 of binomial (1-q)^(a-k) q^k (e^((k^2-k) / 2z^2) - 1)); all (n,)."""
+    k = np.arange(2, int(order.max()) + 1)
+    y = (k * k - k) / (2 * z * z)[:, None]
+    grown = y.copy()  # ln(e^y - 1), which is y where e^-y has no digit
+    close = y < _NO_DIGIT
+    near = y[close]
+    tiny, rest = np.minimum(near, 1.0), np.maximum(near, 1.0)
+    grown[close] = np.where(near < 1, np.log(np.expm1(tiny)), rest + np.log1p(-np.exp(-rest)))
+    terms = _log_binomial(order, len(k) + 2)[:, 2:] + k * np.log(q)[:, None]
+    terms = terms + np.maximum(order[:, None] - k, 0) * np.log1p(-q)[:, None] + grown
+    most = terms.max(axis=1)
+    return np.asarray(np.logaddexp(0.0, most + np.log(np.exp(terms - most[:, None]).sum(axis=1))))
 
 
-def _series(z: float, q: float, orders: FloatArray, terms: int) -> FloatArray:
-    """The two sums of [Mironov, Talwar, Zhang 2019, 3.3], stopped at the first term that no longer counts."""
-    from scipy.special import log_ndtr
+def _log_a_between(z: FloatArray, q: FloatArray, order: FloatArray) -> FloatArray:
+    """ln A of orders that are not whole, inf where the series has not converged; all (n,)."""
+    from fl.privacy.rdp_loops import series
 
-    i, a = np.arange(terms)[None, :], orders[:, None]
-    j = a - i
-    log_q, log_1mq, log_binomial = math.log(q), math.log1p(-q), _log_binomial(tuple(orders), terms)
-    z0 = z * z * (log_1mq - log_q) + 0.5
-    below = log_binomial + i * log_q + j * log_1mq + (i * i - i) / (2 * z * z) + log_ndtr((z0 - i) / z)
-    above = log_binomial + j * log_q + i * log_1mq + (j * j - j) / (2 * z * z) + log_ndtr((j - z0) / z)
-    total = np.logaddexp.accumulate(np.logaddexp(below, above), axis=1)
-    falls = np.zeros(total.shape, dtype=bool)
-    falls[:, 1:] = (below[:, 1:] < below[:, :-1]) & (above[:, 1:] < above[:, :-1])
-    done = falls & (np.maximum(below, above) < total - 30)
-    first = done.argmax(axis=1)
-    return np.where(done.any(axis=1), total[np.arange(len(orders)), first], np.inf)
+    kinds, which = np.unique(order, return_inverse=True)
+    return series(z, q, order, _log_binomials(tuple(kinds.tolist()), _TERMS), which)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -29,6 +29,7 @@ class Reference:
     which a server could draw if every UE simply sent its data.
     """
 
+    equal_rows: ClassVar[bool] = True
     x: FloatArray
     y: FloatArray
     model: IntArray

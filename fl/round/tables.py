@@ -12,47 +12,51 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Column:
-    """What a column of one table holds. A flag is 1 (yes) or 0 (no)."""
+    """What a column of one table holds. A flag is 1 (yes) or 0 (no); an integer is below 2^53."""
 
     meaning: str
     unit: str = ""
-    type: Literal["number", "text", "flag"] = "number"
+    type: Literal["number", "integer", "text", "flag"] = "number"
 
 
 def _text(meaning: str) -> Column:
     return Column(meaning, type="text")
 
 
+def _whole(meaning: str) -> Column:
+    return Column(meaning, type="integer")
+
+
 def _flag(meaning: str) -> Column:
     return Column(meaning, type="flag")
 
 
-_ROUND = Column("number of the round, from 1")
+_ROUND = _whole("number of the round, from 1")
 _REQUEST = Column("when the server requested updates: the end of the round's time window", "s")
 _MERGE = Column("when the server merged the last update that counts", "s")
 _ATTACK_TIME = Column("when the attack ran: at the merge; of an eavesdropper, after the last transmission", "s")
 _PHASE = _text("phase of the learner")
 _ATTACK = _text("name of the attack")
-_UE = Column("index of the UE in ues.csv")
-_MODEL = Column("index of the model (cell) in manifest.json")
+_UE = _whole("index of the UE in ues.csv")
+_MODEL = _whole("index of the model (cell) in manifest.json")
 _UNIT = _text("privacy unit, whose data a neighbouring data set may change: user, record or location")
 _RELATION = _text("neighbouring relation: add-remove or replace; of a location: per metre")
 
 TABLES: dict[str, dict[str, Column]] = {
     "rounds": {
-        "round": Column("number of the round, from 1; without data only where the server adds noise in every round"),
+        "round": _whole("number of the round, from 1; without data only where the server adds noise in every round"),
         "time_s": Column(
             "when the server merged the last update that counts, and published the model; from local midnight of the "
             "first day",
             "s",
         ),
         "requested_s": _REQUEST,
-        "ues": Column("UEs that took part"),
-        "samples": Column("measurements of the round, held-out ones included"),
-        "selected": Column("samples used for training, after hold-out and curation"),
-        "refused": Column("UEs whose query policy refused"),
-        "decoded": Column("updates that the server decoded in time"),
-        "non_finite": Column("updates that overflowed on the UE and were replaced by zero"),
+        "ues": _whole("UEs that took part"),
+        "samples": _whole("measurements of the round, held-out ones included"),
+        "selected": _whole("samples used for training, after hold-out and curation"),
+        "refused": _whole("UEs whose query policy refused"),
+        "decoded": _whole("updates that the server decoded in time"),
+        "non_finite": _whole("updates that overflowed on the UE and were replaced by zero"),
         "update_norm": Column("L2 norm of the updates before any defense, median over updates"),
         "step_stability": Column("learning rate * 2 * mean |dF/dw|^2; full-batch descent is unstable above 2"),
         "rmse_db": Column("RMSE of the model on held-out samples so far (at most 2,000, evenly thinned)", "dB"),
@@ -70,17 +74,17 @@ TABLES: dict[str, dict[str, Column]] = {
         ),
         "epsilon_per_m_max": Column("largest epsilon of any UE's moved locations so far, summed", "1/m"),
         "energy_j": Column("energy of all uplinks and all training in the round", "J"),
-        "late": Column("updates that arrived after the deadline and are lost"),
+        "late": _whole("updates that arrived after the deadline and are lost"),
         "latency_s": Column("latency from the server's request to the last bit of an update, max over updates", "s"),
     },
     "withholding": {
         "round": _ROUND,
         "time_s": _REQUEST,
         "rule": _text("name of the rule of withholding"),
-        "ue": Column("index of a UE that was asked and has accepted"),
+        "ue": _whole("index of a UE that was asked and has accepted"),
         "model": _MODEL,
-        "before": Column("samples that it would have learnt from"),
-        "after": Column("samples that the rule, by itself, lets it learn from; 0: it sends nothing for the model"),
+        "before": _whole("samples that it would have learnt from"),
+        "after": _whole("samples that the rule, by itself, lets it learn from; 0: it sends nothing for the model"),
     },
     "curation": {
         "round": _ROUND,
@@ -88,10 +92,10 @@ TABLES: dict[str, dict[str, Column]] = {
         "step": _text("name of the curation step"),
         "ue": _UE,
         "model": _MODEL,
-        "before": Column("samples before the step"),
-        "after": Column("samples after the step"),
-        "clusters": Column("clusters of the samples; -1 for a step that does not cluster"),
-        "noise": Column("samples that belong to no cluster; -1 for a step that does not cluster"),
+        "before": _whole("samples before the step"),
+        "after": _whole("samples after the step"),
+        "clusters": _whole("clusters of the samples; -1 for a step that does not cluster"),
+        "noise": _whole("samples that belong to no cluster; -1 for a step that does not cluster"),
         "fallback": _flag("whether the step could not be applied and took its fallback (see its description)"),
     },
     "updates": {
@@ -100,8 +104,8 @@ TABLES: dict[str, dict[str, Column]] = {
         "phase": _PHASE,
         "ue": _UE,
         "model": _MODEL,
-        "samples": Column("measurements of the UE in the round, held-out ones included"),
-        "selected": Column("samples that the UE trained on"),
+        "samples": _whole("measurements of the UE in the round, held-out ones included"),
+        "selected": _whole("samples that the UE trained on"),
         "x_m": Column(
             "true mean of the positions measured in the round, or of those trained on where there are none, east", "m"
         ),
@@ -121,9 +125,9 @@ TABLES: dict[str, dict[str, Column]] = {
         "round": _ROUND,
         "time_s": _MERGE,
         "phase": _PHASE,
-        "group": Column("number of the group of UEs whose updates are summed (`threat: sees: sum`)"),
-        "ues": Column("UEs of the group that had an update to send"),
-        "decoded": Column("UEs of the group that the server decoded in time, whose updates are the sum"),
+        "group": _whole("number of the group of UEs whose updates are summed (`threat: sees: sum`)"),
+        "ues": _whole("UEs of the group that had an update to send"),
+        "decoded": _whole("UEs of the group that the server decoded in time, whose updates are the sum"),
         "opened": _flag("whether the server could open the sum; if not, nobody sees it and it is not merged"),
     },
     "links": {
@@ -149,7 +153,7 @@ TABLES: dict[str, dict[str, Column]] = {
         "late": _flag("whether the update was decoded, but after the deadline"),
     },
     "transmissions": {
-        "round": Column("number of the round that its update was merged in, or would have been"),
+        "round": _whole("number of the round that its update was merged in, or would have been"),
         "ue": _UE,
         "requested_s": Column("when the server asked", "s"),
         "ready_s": Column("when the UE had received the model and trained; empty if it never had", "s"),
@@ -163,8 +167,8 @@ TABLES: dict[str, dict[str, Column]] = {
         "bits": Column("size of the upload, all rows of the UE together", "bit"),
         "sent_bits": Column("bits that were on the air, those sent again included", "bit"),
         "lost_bits": Column("bits of tries that failed and were sent again", "bit"),
-        "version": Column("number of merges before the model that the update began from was published"),
-        "staleness": Column(
+        "version": _whole("number of merges before the model that the update began from was published"),
+        "staleness": _whole(
             "merges between that model and the one that the update was merged into; empty if there is none"
         ),
     },
@@ -181,7 +185,7 @@ TABLES: dict[str, dict[str, Column]] = {
         "time_s": _ATTACK_TIME,
         "phase": _PHASE,
         "attack": _ATTACK,
-        "ue": Column("index of the UE that the estimate is about"),
+        "ue": _whole("index of the UE that the estimate is about"),
         "model": _MODEL,
         "quantity": _text(
             "what is estimated: centroid (mean position of the batch), place (one of several positions), answer (one "
@@ -192,8 +196,8 @@ TABLES: dict[str, dict[str, Column]] = {
         "y_m": Column("estimate, north; empty when not finite", "m"),
         "weight": Column("confidence that the attack gives it; of moved, by how much, m"),
         "loss": Column("value of the attack's objective, where it has one"),
-        "iterations": Column("iterations of the attack"),
-        "evaluations": Column("gradient evaluations of the attack"),
+        "iterations": _whole("iterations of the attack"),
+        "evaluations": _whole("gradient evaluations of the attack"),
         "status": _text("ok, or why there is no estimate"),
         "self_test_m": Column(
             "error of the same attack on an update of one sample that the attacker made itself; empty if it failed, "
@@ -258,7 +262,7 @@ TABLES: dict[str, dict[str, Column]] = {
         "smoothed_error_m": Column(
             "distance from the median of all estimates so far to the mean of all points so far", "m"
         ),
-        "places": Column("places that the attack named in the round"),
+        "places": _whole("places that the attack named in the round"),
         "place_error_m": Column(
             "mean distance of these places to the mean of all points of the round, weighted by the attack", "m"
         ),
@@ -273,8 +277,8 @@ TABLES: dict[str, dict[str, Column]] = {
         "time_s": _ATTACK_TIME,
         "attack": _text("name of the membership attack"),
         "sees": _text("what it observed: rows (the model of each UE), sum, or model (the published one)"),
-        "members": Column("records trained on in the round"),
-        "non_members": Column("records that were held out"),
+        "members": _whole("records trained on in the round"),
+        "non_members": _whole("records that were held out"),
         "auc": Column("area under the ROC curve, members against non-members; 0.5 is random guessing"),
         "auc_low": Column("lower end of its 95 % interval (DeLong)"),
         "auc_high": Column("upper end of its 95 % interval"),
@@ -286,14 +290,14 @@ TABLES: dict[str, dict[str, Column]] = {
         "round": _ROUND,
         "time_s": _MERGE,
         "mechanism": _text("name of the part that drew the noise"),
-        "ue": Column("index of the UE whose data it protects"),
+        "ue": _whole("index of the UE whose data it protects"),
         "model": _MODEL,
         "std": Column("standard deviation of the noise on each number"),
         "sensitivity": Column("L2 sensitivity: how far one neighbour can move the payload"),
         "noise_multiplier": Column("std / sensitivity"),
         "sampling_rate": Column("probability of taking part that the ledger counts on"),
         "channel_std": Column("standard deviation of the receiver's thermal noise; not part of epsilon"),
-        "points": Column("locations that were moved, for a mechanism that moves locations"),
+        "points": _whole("locations that were moved, for a mechanism that moves locations"),
         "epsilon_per_m": Column("epsilon that each of them costs", "1/m"),
         "unit": _UNIT,
         "relation": _RELATION,
@@ -303,11 +307,11 @@ TABLES: dict[str, dict[str, Column]] = {
     },
     "privacy": {
         "mechanism": _text("name of the part that drew the noise; all: all mechanisms of one unit and relation"),
-        "ue": Column("index of the UE; -1: the same for every UE, as for a published model"),
+        "ue": _whole("index of the UE; -1: the same for every UE, as for a published model"),
         "unit": _UNIT,
         "relation": _RELATION,
         "delta": Column("delta of the epsilons of this row"),
-        "draws": Column("noise draws that are composed"),
+        "draws": _whole("noise draws that are composed"),
         "naive": Column("epsilon by basic composition: each draw at delta / draws, summed"),
         "zcdp": Column("epsilon by zero-concentrated DP, without amplification by sampling"),
         "rdp": Column("epsilon by Renyi DP (the moments accountant)"),
@@ -341,8 +345,8 @@ TABLES: dict[str, dict[str, Column]] = {
     },
     "named": {
         "attack": _ATTACK,
-        "ue": Column("index of an attacked UE; no row where no UE of the run has a home or a workplace"),
-        "rank": Column(
+        "ue": _whole("index of an attacked UE; no row where no UE of the run has a home or a workplace"),
+        "rank": _whole(
             "1: what the attack names first, 2: what it names second; of an attack that says which place is which, "
             "1: home, 2: work, 3 and more: third places"
         ),
@@ -355,7 +359,7 @@ TABLES: dict[str, dict[str, Column]] = {
         "round": _ROUND,
         "time_s": Column("end of the window that the row is about", "s"),
         "attack": _ATTACK,
-        "ue": Column("index of a UE that measured in the round and of which the attack believes anything"),
+        "ue": _whole("index of a UE that measured in the round and of which the attack believes anything"),
         "hindsight": _flag("what the attack believes of this round after the last one; 0: after the round itself"),
         "x_m": Column("answer of least expected distance, east", "m"),
         "y_m": Column("the same, north", "m"),
@@ -386,7 +390,7 @@ TABLES: dict[str, dict[str, Column]] = {
         "round": _ROUND,
         "time_s": Column("end of the window that the row is about", "s"),
         "attack": _ATTACK,
-        "ue": Column("index of one of the first leakage.belief_ues UEs"),
+        "ue": _whole("index of one of the first leakage.belief_ues UEs"),
         "hindsight": _flag("what the attack believes of this round after the last one; 0: after the round itself"),
         "x_m": Column("middle of a cell, east; the likeliest cells until 0.95 is reached, at most 60", "m"),
         "y_m": Column("the same, north", "m"),
@@ -397,8 +401,8 @@ TABLES: dict[str, dict[str, Column]] = {
         "round": _ROUND,
         "time_s": _REQUEST,
         "attack": _text("name of an attack that links names; rows only where names change (threat.pseudonyms)"),
-        "seen": Column("updates of the round whose UEs were seen before under another name"),
-        "linked": Column("how many of them the attack gave to a track that it had already"),
+        "seen": _whole("updates of the round whose UEs were seen before under another name"),
+        "linked": _whole("how many of them the attack gave to a track that it had already"),
         "right_share": Column("share of the updates seen that it gave to the track that last held their UE"),
         "chance_share": Column(
             "baseline: the same of a random assignment of the new names to the UEs that may have them"
@@ -421,11 +425,11 @@ TABLES: dict[str, dict[str, Column]] = {
         "round": _ROUND,
         "time_s": _REQUEST,
         "attack": _text("name of an attack that knows where people live (re-identify with homes)"),
-        "people": Column("people in its directory"),
-        "names": Column("names of the round whose UEs are in the directory, by the user in ues.csv"),
-        "others": Column("names of the round whose UEs are not"),
-        "told": Column("names, of both, of which the attack says anything: some night of theirs was seen"),
-        "given": Column("how many of these it gave to a person; the others to nobody"),
+        "people": _whole("people in its directory"),
+        "names": _whole("names of the round whose UEs are in the directory, by the user in ues.csv"),
+        "others": _whole("names of the round whose UEs are not"),
+        "told": _whole("names, of both, of which the attack says anything: some night of theirs was seen"),
+        "given": _whole("how many of these it gave to a person; the others to nobody"),
         "right_share": Column("share of `names` that it gave to the right person"),
         "chance_share": Column("baseline: the same of people given at random, 1 / people"),
         "probability": Column("probability of the person, as the attack states it, mean over names given to one"),
@@ -437,14 +441,14 @@ TABLES: dict[str, dict[str, Column]] = {
     },
     "unicity": {
         "resolution_m": Column("side of the squares in which places are known; a row only where names change", "m"),
-        "points": Column("number of points, each a round and a square, drawn at random of a UE's true mean places"),
-        "ues": Column("UEs with as many points, at most 500"),
-        "draws": Column("draws, 20 a UE"),
+        "points": _whole("number of points, each a round and a square, drawn at random of a UE's true mean places"),
+        "ues": _whole("UEs with as many points, at most 500"),
+        "draws": _whole("draws, 20 a UE"),
         "unique_percent": Column("share of draws whose points no other UE has", "%"),
     },
     "user_distances": {
-        "ue": Column("index of a UE; of at most 30, those with the most measurements"),
-        "other": Column("index of another UE"),
+        "ue": _whole("index of a UE; of at most 30, those with the most measurements"),
+        "other": _whole("index of another UE"),
         "sw1_m": Column("SW1 between the points of the two UEs", "m"),
         "sqrt_sw1": Column("square root of sw1_m", "m^0.5"),
     },
@@ -457,7 +461,7 @@ TABLES: dict[str, dict[str, Column]] = {
         "work_y_m": Column("true workplace, north", "m"),
     },
     "tracks": {
-        "ue": Column("index of the UE in ues.csv; at most the first 1,000 UEs (`tracks` in manifest.json)"),
+        "ue": _whole("index of the UE in ues.csv; at most the first 1,000 UEs (`tracks` in manifest.json)"),
         "time_s": Column(
             "when the UE was looked at: a multiple of the interval `tracks.every_s` of manifest.json, the shortest "
             "multiple of world.tick_s at which all tracks have at most 200,000 rows. There is a row where place, "

@@ -27,6 +27,11 @@ class PlaceGrid:
     nx: int
     ny: int
 
+    @staticmethod
+    def places(area: Area, cell_m: float) -> float:
+        """Number of places of a grid over an area, without making it."""
+        return float(np.prod(np.maximum(np.ceil(area.side_m / cell_m - 1e-9), 1.0)))
+
     @classmethod
     def over(cls, area: Area, cell_m: float, maps: int, attack: str) -> PlaceGrid:
         """The grid; raises BadInput where so many maps of it do not fit into memory."""

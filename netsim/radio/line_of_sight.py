@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.part import Part
 from netsim.radio.base import Pairs, PathLoss
@@ -32,6 +31,10 @@ class Sight(Part):
     @abstractmethod
     def law(self, area: Area, site: IntArray, path_loss: PathLoss, geometry: Geometry, rng: Rng) -> SightLaw:
         """The line-of-sight function of one city, drawn once; site (n_bs,) is the site index of each base station."""
+
+    def held_bytes(self, area: Area, n_site: int) -> float:
+        """Memory of the fields of so many sites, for an estimate; 0 for laws that hold nothing."""
+        return 0.0
 
 
 class Always(Sight):
@@ -86,16 +89,17 @@ class ByProbability(Sight):
     example: ClassVar[dict[str, Any]] = {"kind": "probability"}
     needs_of_law: ClassVar[frozenset[str]] = frozenset({"probability of sight"})
 
-    def law(self, area: Area, site: IntArray, path_loss: PathLoss, geometry: Geometry, rng: Rng) -> SightLaw:
-        try:
-            field = Correlated(std_db=1.0, decorrelation_m=self.decorrelation_m).field(area, site, rng)
-        except BadInput:  # it names the key of shadowing
-            raise BadInput(
-                f"world.radio.line_of_sight.decorrelation_m: {self.decorrelation_m:g} m needs too fine a grid for "
-                f"{len(site)} base stations in this area; give a larger one, or a smaller area"
-            ) from None
+    @property
+    def _drawn_from(self) -> Correlated:
+        return Correlated(std_db=1.0, decorrelation_m=self.decorrelation_m)
 
+    def held_bytes(self, area: Area, n_site: int) -> float:
+        return 2.0 * self._drawn_from.held_bytes(area, n_site)
+
+    def law(self, area: Area, site: IntArray, path_loss: PathLoss, geometry: Geometry, rng: Rng) -> SightLaw:
         from scipy.special import ndtr
+
+        field = self._drawn_from.field(area, site, rng)
 
         ny, nx, n_site = field.value_db.shape
         uniform = ndtr(field.value_db).reshape(ny * nx, n_site)

@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, model_validator
 
-from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.radio.base import IndoorField, PathLoss, ShadowField, Shadowing
 from netsim.radio.indoor_links import IndoorShadow
@@ -18,7 +17,7 @@ from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
 _WRAP = 8.0  # decorrelation distances between the two ends of the grid around the torus: exp(-8) = 3e-4
-_MOST_VALUES = 2.5e8  # 1 GB of float32
+_VALUE_BYTES, _TORUS_BYTES = 4, 56  # of a value that is kept, and of one of the torus while a field is drawn
 _USUAL_STD_DB = 6.0  # where neither the scenario nor the path loss law has one
 
 
@@ -222,6 +221,15 @@ class Correlated(Gaussian):
         std_db = self.deviation_db if self.nlos_std_db is None else self.nlos_std_db
         return self._drawn("nlos", std_db, self.nlos_decorrelation_m, None, area, site, rng)
 
+    def held_bytes(self, area: Area, n_site: int) -> float:
+        fields = [(self.decorrelation_m, self.grid_m or self.decorrelation_m / 10)]
+        if self.nlos_decorrelation_m is not None:
+            fields.append((self.nlos_decorrelation_m, self.nlos_decorrelation_m / 10))
+        values = [float(np.prod(_shape(area, *field), dtype=np.float64)) for field in fields]
+        wraps = [_WRAP * decorrelation_m / step_m for decorrelation_m, step_m in fields]
+        torus = [float(np.prod(np.add(_shape(area, *f), w))) for f, w in zip(fields, wraps, strict=True)]
+        return _VALUE_BYTES * n_site * sum(values) + _TORUS_BYTES * max(torus)
+
     def indoor_field(self, site: IntArray, rng: Rng) -> IndoorField | None:
         if self.indoor_decorrelation_m is None:
             return None
@@ -246,14 +254,8 @@ class Correlated(Gaussian):
         from scipy.fft import irfft2, next_fast_len, rfft2
 
         step_m = grid_m or decorrelation_m / 10
-        shape = np.ceil((area.side_m[::-1] + 2 * decorrelation_m) / step_m).astype(int) + 1
-        ny, nx = (int(n) for n in shape)
+        ny, nx = _shape(area, decorrelation_m, step_m)
         sites, column = np.unique(site, return_inverse=True)
-        if ny * nx * len(sites) > _MOST_VALUES:
-            raise BadInput(
-                f"world.radio.shadowing: a grid of {step_m:g} m makes {len(sites)} grids of {nx} x {ny} values, above "
-                f"{_MOST_VALUES:g} in all; give a larger grid_m or decorrelation_m, or a smaller area"
-            )
         grid_decorrelation_m = _shortened(decorrelation_m, step_m)
         wrap = _WRAP * grid_decorrelation_m / step_m
         torus = [next_fast_len(int(n - 1 + wrap) + 1, real=True) for n in (ny, nx)]
@@ -273,6 +275,12 @@ class Correlated(Gaussian):
         covariance = _corner_covariance(step_m / grid_decorrelation_m)
         alone = np.array_equal(column, np.arange(len(sites)))  # nobody shares: there is nothing to repeat
         return GridField(value_db, low_m, step_m, covariance, None if alone else column)
+
+
+def _shape(area: Area, decorrelation_m: float, step_m: float) -> tuple[int, int]:
+    """Values of a grid northward and eastward: it extends a decorrelation distance beyond the area."""
+    ny, nx = np.ceil((area.side_m[::-1] + 2 * decorrelation_m) / step_m).astype(int) + 1
+    return int(ny), int(nx)
 
 
 _CORNERS = ((0, 0), (1, 0), (0, 1), (1, 1))  # of a cell: right, up

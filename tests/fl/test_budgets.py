@@ -218,6 +218,16 @@ class TestSwitch:
         _, spends, state = play(part, 1, std=2 * self.asked)
         assert not spends[0][0].std.any() and part.figures(state)["artificial_percent"] == 0
 
+    def test_a_device_that_does_not_send_keeps_what_was_drawn_for_it(self):
+        """The second round has half of the devices; enough of the receiver's noise stood on the others in the first."""
+        part = NoiseSwitch(noise=self.inner)
+        std = np.where(np.arange(K) < 7, 0.6, 2.0) * self.asked
+        _, _, state = play(part, 1, std=std)
+        assert state.noise.drawn_std[:7].all() and not state.noise.drawn_std[7:].any()
+        _, _, after = play(part, 1, ue=range(4), std=2 * self.asked, state=state)
+        assert not after.noise.drawn_std[:4].any()
+        np.testing.assert_array_equal(after.noise.drawn_std[4:], state.noise.drawn_std[4:])
+
     def test_planned(self):
         part = NoiseSwitch(noise=self.inner, mode="planned", until_round=2)
         _, spends, _ = play(part, 4)

@@ -26,6 +26,7 @@ from fl.types import Facts, HeldOut, Local, Public, Request
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.rng import Streams
+from scenarios.app.run.how import How
 from scenarios.app.study.load import load
 
 NINE = [(x, y) for x in (-1.0, 0.0, 1.0) for y in (-1.0, 0.0, 1.0)]
@@ -786,8 +787,9 @@ class TestRuns:
         from scenarios.app.run.runner import run
 
         study = load("density/nine", {"world.ues.count": 60_000, "learning.threat.targets": None, "vary": None})
-        with pytest.raises(BadInput, match=r"learning\.threat\.targets: the surfaces of 60,000 UEs") as caught:
-            run(study, tmp_path / "run")
+        with pytest.raises(BadInput, match=r"learning\.threat\.targets: .* for surfaces of 60,000 UEs") as caught:
+            run(study, tmp_path / "run", how=How(memory_gb=4))
+        assert not (tmp_path / "run").exists()
         assert len(caught.value.lines) == 1
 
     @pytest.mark.parametrize("name", ["moving", "questions"])

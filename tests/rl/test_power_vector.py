@@ -89,10 +89,21 @@ def test_a_bad_action_is_refused_and_no_environment_steps():
         envs.step(bad)
     with pytest.raises(ValueError, match=r"shape \(3, 6\)"):
         envs.step(np.zeros((2, 6)))
+    with pytest.raises(ValueError, match="not numbers"):
+        envs.step([["a"] * 6] * 3)
     assert envs.steps.tolist() == [0, 0, 0]
     for _ in range(STEPS):
         envs.step(np.zeros((3, 6)))
     assert envs.step(bad)[1].tolist() == [0.0] * 3  # new episodes begin: actions are ignored
+
+
+@pytest.mark.parametrize(
+    ("seed", "said"), [("12", "'12' is no integer"), (1.5, "1.5 is no integer"), (-1, "-1; give integers"),
+                       (True, "True is no integer"), ([0, True, 1], "True; give integers"), ([0, 1], "2 seeds")]
+)  # fmt: skip
+def test_a_bad_seed_is_refused(seed, said):
+    with pytest.raises(ValueError, match=said):
+        PowerAllocations([problem()], 3).reset(seed=seed)
 
 
 def test_what_was_returned_stays_as_it_was():

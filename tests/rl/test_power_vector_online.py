@@ -18,9 +18,15 @@ SHORT = {"world.duration_s": 240}
 OBSERVED = ("noise", "lost", "leak", "energy_j", "t_th", "power_w", "world")
 
 
-@pytest.fixture(scope="module", params=["power/city", "power/pedestrians"])
+@pytest.fixture(
+    scope="module",
+    params=[("power/city", {}), ("power/city", {"learning.participation": 0.5, "learning.sampling": "poisson"}),
+            ("power/pedestrians", {})],
+    ids=["city", "some take part", "pedestrians"],
+)  # fmt: skip
 def study(request):
-    return load(request.param, SHORT)
+    name, changes = request.param
+    return load(name, SHORT | changes)
 
 
 @pytest.fixture(scope="module")
@@ -98,6 +104,20 @@ def test_worlds_are_recorded_once_and_begin_again(tmp_path):
     assert again.reset(seed=0, options={"world": worlds[1][0]})[1]["world"].tolist() == [worlds[1][0]] * 2
 
 
+def test_a_recording_is_of_the_code_that_made_it(tmp_path, monkeypatch):
+    study = load("power/city", {"world.duration_s": 120})
+    onlines(1, study, tmp_path).reset(seed=0)
+    monkeypatch.setattr("netsim.cache.code_digest", lambda *packages: "other")
+    onlines(1, study, tmp_path).reset(seed=0)
+    assert len(list((tmp_path / "rounds").iterdir())) == 2
+
+
+def test_recordings_that_cannot_be_kept_are_one_line(tmp_path):
+    (tmp_path / "rounds").write_text("a file")
+    with pytest.raises(BadInput, match=r"cannot be kept there .* give another folder as cache"):
+        onlines(1, load("power/city", {"world.duration_s": 120}), tmp_path).reset(seed=0)
+
+
 def test_a_damaged_recording_is_one_line(tmp_path):
     from netsim.checkpoint import load_tree, save_tree
 
@@ -123,6 +143,11 @@ def test_what_cannot_be_recorded_is_stepped_live(tmp_path):
     envs = onlines(2, leaking, tmp_path)
     assert isinstance(envs, gymnasium.vector.SyncVectorEnv) and not list(tmp_path.iterdir())
     assert isinstance(onlines(2, load("power/city", SHORT), rounds="live"), gymnasium.vector.SyncVectorEnv)
+    for bad in ("2", True, 0, 10_001):
+        with pytest.raises(BadInput, match=r"worlds: .*take 1 to 10,000"):
+            onlines(2, load("power/city", SHORT), tmp_path, worlds=bad)
+    with pytest.raises(BadInput, match="worlds: are recorded rounds, and rounds='live'"):
+        onlines(2, load("power/city", SHORT), tmp_path, rounds="live", worlds=2)
     for how in ("recorded", "live"):
         with pytest.raises(ValueError, match="num_envs: 0"):
             onlines(0, load("power/city", SHORT), tmp_path, rounds=how)

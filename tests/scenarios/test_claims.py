@@ -18,7 +18,12 @@ from scenarios.app.claims.rules import RULES, median_interval
 from scenarios.app.claims.text import claims_text, verdicts_text
 from scenarios.app.cli.commands import main
 from scenarios.app.results.summary_keys import declaration
-from scenarios.app.study.load import bundled
+from scenarios.app.run import sweep
+from scenarios.app.run.executors import slurm_jobs
+from scenarios.app.run.executors.processes import Here, OnProcesses
+from scenarios.app.run.runner import run
+from scenarios.app.study.dump import study_yaml
+from scenarios.app.study.load import bundled, load
 
 KEY = "attack.closed-form.centroid_error_m.median"
 OTHER = "baseline.anywhere.error_m.mean"
@@ -489,3 +494,63 @@ def test_what_a_share_cannot_be_compared_with(other, says, tmp_path):
     with pytest.raises(BadInput) as caught:
         claim(tmp_path, "exceeds", key=NAMED, other=other)
     assert len(caught.value.lines) == 1 and says in caught.value.lines[0]
+
+
+@pytest.fixture
+def two_runs(tmp_path, tiny):
+    """A file of claims about two scenarios that are no sweeps."""
+    for name, seed in (("a", 3), ("b", 4)):
+        (tmp_path / f"{name}.yaml").write_text(study_yaml(tiny({"title": f"tiny {name}", "seed": seed})))
+    rule = {"kind": "at-least", "key": "utility.rmse_db", "bound": 0}
+    return claim_file(tmp_path, *(entry(rule, id=name, scenario=f"{name}.yaml") for name in "ab"))
+
+
+def test_runs_that_are_no_sweep_are_played_by_the_engine(two_runs, tmp_path, monkeypatch, capsys):
+    asked = []
+
+    def executor(self, works, jobs, place):
+        asked.append(([one.label for one in works], jobs, place))
+        return Here(works)
+
+    monkeypatch.setattr(OnProcesses, "executor", executor)
+    command = ["claims", "--file", str(two_runs), "--out", str(tmp_path / "out"), "--jobs", "2"]
+    assert main(command) == 0
+    assert asked == [(["a", "b"], 2, tmp_path / "out")]  # both at once
+    assert re.search(r"a.yaml: run 1/1, seed 3.*b.yaml: run 1/1, seed 4", capsys.readouterr().err, re.S)
+    assert main(command) == 0 and len(asked) == 1  # what is finished stays
+    alone = run(load(tmp_path / "b.yaml"), tmp_path / "alone")
+    assert json.loads((tmp_path / "out" / "b" / "summary.json").read_text()) == alone.summary
+
+
+def test_a_run_that_fails_leaves_its_claims_undecided_and_is_played_by_the_same_command(
+    two_runs, tmp_path, monkeypatch, capsys
+):
+    real = sweep.run
+
+    def one_breaks(study, folder, **more):
+        if folder.name == "a":
+            raise RuntimeError("it broke")
+        return real(study, folder, **more)
+
+    monkeypatch.setattr(sweep, "run", one_breaks)
+    out = tmp_path / "out"
+    command = ["claims", "--file", str(two_runs), "--out", str(out), "--jobs", "1", "--json", "--quiet"]
+    assert main(command) == 1
+    result, error = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+    verdicts = {row["id"]: row for row in result["verdicts"]}
+    assert verdicts["a"]["reason"] == (
+        "no run: 1 run failed: a, seed 3: RuntimeError: it broke (a/error.txt)"
+    ) and not verdicts["b"]["reason"].startswith("no run")
+    assert f"1 run failed, see {out / 'failures.csv'}" in json.dumps(error)
+    assert "it broke" in (out / "a" / "error.txt").read_text() and "a,a,3,1" in (out / "failures.csv").read_text()
+    (out / ".slurm").mkdir()  # what a command that was killed left of its engine
+    (out / ".shared-1").touch()
+    monkeypatch.setattr(sweep, "run", real)
+    assert main(command) == 0
+    assert sorted(p.name for p in out.iterdir() if p.name[0] != ".") == ["a", "b", "claims.csv", "claims.html"]
+
+
+def test_an_engine_that_is_not_there_is_one_line(two_runs, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(slurm_jobs, "find_spec", lambda name: None)
+    assert main(["claims", "--file", str(two_runs), "--out", str(tmp_path / "out"), "--on", "slurm"]) == 2
+    assert "submitit is not installed" in capsys.readouterr().err

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from netsim.part import descriptions
 from scenarios.app.cli.commands import main
 from scenarios.app.cli.new import BEGINNING
 from scenarios.app.study.load import bundled, load
@@ -39,9 +40,9 @@ def test_every_key_has_the_words_of_its_model(here):
     text = " ".join(re.sub(r"(?m)^\s*#", "", Path("mine.yaml").read_text()).split())
 
     def check(model, values):
-        for name, field in model.model_fields.items():
-            if name in values and name != "kind" and field.description:
-                assert " ".join(field.description.split()) in text, name
+        for name, said in descriptions(model).items():
+            if name in values and name != "kind":
+                assert " ".join(said.split()) in text, name
 
     study = load("mine.yaml")
     check(Study, {"title": 0, **BEGINNING})

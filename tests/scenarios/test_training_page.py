@@ -2,14 +2,17 @@
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from netsim.errors import BadInput
 from netsim.record import write_json
+from scenarios.app.cli.commands import main
 from scenarios.app.report.report import report
 from scenarios.app.report.training_answer import train_lines
+from scenarios.app.results.failures import Failed, write_failures
 from scenarios.app.results.training_folder import CURVE, EVALUATIONS, KIND, TRAINING
 
 EVIL = "<script>alert(1)</script>"
@@ -144,3 +147,40 @@ def test_who_is_better_is_said_as_it_is(cost, said, tmp_path):
     assert said in lines
     probability = "1.00 (95 % 1.00 to 1.00)" if cost < 2 else "0.00 (95 % 0.00 to 0.00)"
     assert any("fractional power" in line and line.endswith(f"with probability {probability}.") for line in lines)
+
+
+WHY = Failed("seed-2", "training", 2, 3, "MemoryError", f"no room {EVIL}")
+
+
+def test_a_seed_that_failed_is_shown_and_intervals_say_on_how_many_they_stand(several):
+    write_failures(several, [WHY])
+    page, said = report(several).read_text(), train_lines(several)
+    assert "mean over 2 of 3 seeds (1 failed) with a 95 % interval" in said[0] and said[0] in page
+    assert "Comparison with baseline policies, mean over 2 of 3 seeds (1 failed) with its 95 % interval" in page
+    assert "1 run failed: training, seed 2: MemoryError: no room" in page and EVIL not in page
+    seeds = re.search(r'<table class="sortable" id="seeds">(.*?)</table>', page, re.S)[1]
+    rows = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in re.findall(r"<tr>(.*?)</tr>", seeds)[1:]]
+    assert [row[:3] for row in rows] == [["0", "finished", "1.1"], ["1", "finished", "1.2"], ["2", "failed", "–"]]
+    assert rows[2][4].startswith("MemoryError: no room &lt;script&gt;") and rows[2][4].endswith("(seed-2/error.txt)")
+    assert {"seed 0", "seed 1"} <= set(curve(several / "report.html")[0])
+
+
+def test_one_seed_that_is_left_has_no_interval(several):
+    write_failures(several, [replace(WHY, seed=1, folder="seed-1"), WHY])
+    assert train_lines(several)[0].endswith(", with 1 of 3 seeds (2 failed), so without an interval.")
+    assert "over 3 seeds" not in report(several).read_text()
+
+
+def test_where_no_seed_failed_none_is_told(several, tmp_path):
+    page = report(several).read_text()
+    assert "mean over 3 seeds with a 95 % interval" in page and "failed" not in re.sub(
+        r"<script.*?</script>", "", page, flags=re.S
+    )
+    assert 'id="seeds"' not in report(trained(tmp_path / "one", 7, [3.0, 2.0, 1.0])).read_text()
+
+
+def test_the_terminal_shows_seeds_that_failed(several, capsys):
+    write_failures(several, [WHY])
+    assert main(["show", str(several)]) == 0
+    out = re.sub(r"\s+", " ", capsys.readouterr().out)
+    assert "training, seed 2: MemoryError: no room" in out and "mean over 2 of 3 seeds (1 failed)" in out

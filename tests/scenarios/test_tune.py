@@ -145,6 +145,50 @@ def test_a_run_ends_at_the_first_round_that_is_worse(tmp_path):
     assert play(replace(plan, number=3, others=worse)).values == alone.values
 
 
+@pytest.mark.parametrize(
+    ("key", "scored"),
+    [
+        (RMSE, "rmse_db"),
+        (ACCURACY, "accuracy_percent"),
+        ("utility.rank_correlation", "rank_correlation"),
+        ("utility.my_own_figure", "my_own_figure"),  # of a learner of one's own
+        ("utility.rmse_db.last_round", ""),
+        ("utility.kriging_rmse_db", ""),  # references are made of the final model
+        ("utility.federated_over_central", ""),
+        ("attack.closed-form.centroid_error_m.median", ""),
+        ("uplink.energy_j", ""),
+    ],
+)
+def test_what_rounds_have_of_an_objective(key, scored):
+    for direction in ("min", "max"):
+        of = goals([key], [direction], [])
+        assert of.objectives[0].scored == scored and (of.by is None) == (not scored)
+        assert goals([key], [direction], [], "off").by is None
+    assert goals([RMSE, ACCURACY], ["min"], []).by is None
+
+
+SHORTEST = {"learning.rounds": 3, "seed": 1, "vary": None}
+SCORED = [
+    ("lapa/aggregation", ACCURACY, {"learning.data.samples": 20}),
+    ("density/questions", "utility.rank_correlation", {"learning.learner.grid": [20, 20]}),
+    ("campus", RMSE, {**BRIEF, "world.duration_s": 259_200}),
+]
+
+
+@pytest.mark.parametrize(("scenario", "key", "more"), SCORED)
+def test_the_figure_after_the_last_round_is_that_of_the_summary(scenario, key, more, tmp_path):
+    """Objectives of all kinds of learners: the records have them, and a run is ended by them."""
+    of = goals([key], ["max"], [], "on")
+    plan = Plan(1, scenario, SHORTEST | more, (1,), tmp_path, of)
+    alone = play(plan)
+    assert alone.values[key] == pytest.approx(alone.curves[1][3]) and set(alone.curves[1]) == {1, 2, 3}
+    above = [{1: {2: alone.curves[1][2] + 1}}] * 4  # larger is better
+    ended = play(replace(plan, number=2, others=above))
+    assert ended.ended.startswith("round 2 of seed 1: ")
+    below = [{1: {2: alone.curves[1][2] - 1}}] * 4
+    assert play(replace(plan, number=3, others=below)).values == alone.values
+
+
 def test_a_failed_trial_is_kept_with_its_error(monkeypatch, tmp_path, quick):
     def half(plan):
         return Played({}, {}, error="no such thing") if plan.number == 2 else closed_form(plan)
@@ -205,6 +249,7 @@ def test_the_command_verifies_the_winner_on_fresh_seeds_and_writes_it(scenario, 
         (["--constraint", "utility.rmse_db<=nan"], "write KEY<=NUMBER or KEY>=NUMBER"),
         (["--objective", RMSE], "--objective: a key stands twice"),
         (["--direction", "max"], "--direction: 2 for 1 objectives"),
+        (["--end-early", "on", "--objective", ACCURACY], "--end-early on: needs one objective; take one of utility"),
         (["--trials", "0"], "--trials 0: must be from 1 to 100,000"),
         (["--verify", "-1"], "--verify -1: must be from 0 to 100,000"),
         (["--set", "vary.random=null"], "has no space to search"),
@@ -215,6 +260,14 @@ def test_bad_goals_are_refused_before_anything_is_written(more, said, scenario, 
     assert main(command(scenario, tmp_path / "w", *more)) == 2
     error = capsys.readouterr().err
     assert said in error and error.count("\n") == 1 and not (tmp_path / "w").exists()
+
+
+def test_an_objective_that_rounds_do_not_have_ends_no_trial_early(scenario, tmp_path, capsys):
+    more = ["--objective", "uplink.energy_j", "--direction", "min", "--trials", "1", "--out", str(tmp_path / "w")]
+    assert main(["tune", str(scenario), *more, "--end-early", "on"]) == 2
+    error = capsys.readouterr().err
+    assert "uplink.energy_j is not recorded after every round; take one of utility.rmse_db" in error
+    assert error.count("\n") == 1 and not (tmp_path / "w").exists()
 
 
 def test_a_key_that_this_scenario_does_not_have_is_refused_after_the_first_trial(scenario, tmp_path, capsys):

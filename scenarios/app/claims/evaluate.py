@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,26 +12,24 @@ from netsim.errors import BadInput
 from netsim.record import write_text
 from netsim.safe import what_is
 from scenarios.app.claims.claim import FAILS, HOLDS, OPEN, Claim, Verdict
+from scenarios.app.claims.play import Tell, check_title, play, title_in, title_of
 from scenarios.app.claims.rules import AtLeast, AtMost, Exceeds, Rule, Statement, decided
 from scenarios.app.claims.text import claims_csv
-from scenarios.app.results.failures import Failed, failure_lines, read_failures
-from scenarios.app.results.folder import MANIFEST, SUMMARY, admit_several, read_json, read_summary
+from scenarios.app.results.failures import FAILURES
+from scenarios.app.results.folder import MANIFEST, SUMMARY, admit_several, inside, read_json, read_summary
 from scenarios.app.results.over_seeds import cell_text, over_seeds
-from scenarios.app.results.read import RUNS, SWEEP, listed
+from scenarios.app.results.read import RUNS, listed
 from scenarios.app.results.statistics import counted
 from scenarios.app.results.summary_keys import USEFUL, declaration
 from scenarios.app.run.executors.executor import Engine
+from scenarios.app.run.executors.limits import HIDDEN, SHARED
 from scenarios.app.run.executors.processes import ON_PROCESSES
-from scenarios.app.run.points import SweepPoint
-from scenarios.app.run.sweep import sweep
+from scenarios.app.run.how import USUAL, How
 from scenarios.app.study.error_messages import nearest
-from scenarios.app.study.load import bundled, find, load
-from scenarios.app.study.yaml_document import one_line, read
+from scenarios.app.study.load import bundled
+from scenarios.app.study.yaml_document import one_line
 
 CLAIMS, CLAIMS_PAGE = "claims.csv", "claims.html"
-Tell = Callable[[str, int, int, str], None]
-"""told of a scenario that is played: its name, how many of its runs are finished, of how many, and what was last"""
-
 Labelled = Mapping[str, Mapping[int, Mapping[str, Any]]]
 """label -> seed -> summary of its run; a run outside of a sweep has the label ''."""
 
@@ -74,13 +72,13 @@ def scenario_of(run: str, claims: Sequence[Claim]) -> tuple[str, Path]:
     wanted = list(dict.fromkeys(c.scenario for c in claims))
     name, equals, rest = run.partition("=")
     if equals and name in wanted:
-        _check_title(Path(rest), name, f"--run {run}: ")
+        check_title(Path(rest), name, f"--run {run}: ")
         return name, Path(rest)
     if equals and not what_is(run):
         raise BadInput(one_line(f"--run {run}: no claim is about {name!r}{nearest(name, wanted)}{_listed(wanted)}"))
-    title = _title(Path(run), f"--run {run}: ")
+    title = title_in(Path(run), f"--run {run}: ")
     for scenario in wanted:
-        if _title_of(scenario) == title:
+        if title_of(scenario) == title:
             return scenario, Path(run)
     raise BadInput(
         one_line(
@@ -93,31 +91,6 @@ def _listed(names: Sequence[str]) -> str:
     """The names, where they fit on a line."""
     text = ", ".join(names)
     return f"; they are about: {text}" if len(text) <= 400 else "; netsim claims lists them"
-
-
-def _title_of(scenario: str) -> Any:
-    return read(find(scenario)).data.get("title")
-
-
-def _title(folder: Path, where: str) -> Any:
-    """The title that the runs in a folder carry."""
-    if what_is(folder) != "folder":
-        raise BadInput(one_line(f"{where}no such folder; give the folder of a run or of a sweep"))
-    if what_is(folder / SWEEP) and (title := read_json(folder / SWEEP).get("title")):
-        return title
-    first = folder if what_is(folder / MANIFEST) else listed(folder)[0][1]
-    return read_json(first / MANIFEST).get("title")
-
-
-def _check_title(folder: Path, scenario: str, where: str = "") -> None:
-    """Refuse a folder whose runs are not of the scenario."""
-    title, wanted = _title(folder, where), _title_of(scenario)
-    if title != wanted:
-        raise BadInput(
-            one_line(
-                f"{where}{folder} holds runs of {title!r}, but {scenario} is {wanted!r}; give the folder of its runs"
-            )
-        )
 
 
 def place_of(scenario: str) -> str:
@@ -134,40 +107,15 @@ def admit_out(out: Path, claims: Sequence[Claim]) -> None:
             raise BadInput(
                 one_line(f"{out / place_of(scenario)}: both {other} and {scenario} would be played there; rename one")
             )
-    admit_several(out, [CLAIMS, CLAIMS_PAGE, *(Path(place).parts[0] for place in places)], "these claims")
+    left = [name for name in inside(out) if name.startswith((HIDDEN, SHARED))]
+    known = [CLAIMS, CLAIMS_PAGE, FAILURES, *(Path(place).parts[0] for place in places), *left]
+    admit_several(out, known, "these claims")
 
 
 def places_of(claims: Iterable[Claim], folders: Mapping[str, Path], out: Path | None) -> dict[str, Path]:
     """Scenario -> the folder of its runs: the one that was given, or its place in `out`."""
     played = {} if out is None else {c.scenario: out / place_of(c.scenario) for c in claims}
     return {**played, **folders}
-
-
-def play(name: str, labels: Collection[str], out: Path, jobs: int, tell: Tell, engine: Engine = ON_PROCESSES) -> Path:
-    """Run a scenario, or these labels of a sweep (none: all of them), into its folder in `out`, which is returned.
-
-    What is finished stays, the rest goes on; what fails is left open. A scenario that is no sweep runs in this process.
-    """
-    folder = out / place_of(name)
-    study = load(name)
-    if study.vary is not None:
-        if what_is(folder / RUNS):
-            _check_title(folder, name)
-
-        def done(k: int, n: int, point: SweepPoint, end: Mapping[str, Any] | Failed) -> None:
-            failed = f", failed: {end.error}" if isinstance(end, Failed) else ""
-            tell(name, k, n, f"{point.label}, seed {point.seed}{failed}")
-
-        sweep(name, study, folder, jobs, {}, done, only=labels, engine=engine)
-        return folder
-    if what_is(folder / MANIFEST) and what_is(folder / SUMMARY):
-        _check_title(folder, name)
-        return folder
-    from scenarios.app.run.runner import run
-
-    run(study, folder, command="netsim claims")
-    tell(name, 1, 1, f"seed {study.seed}")
-    return folder
 
 
 def labels_of(claims: Iterable[Claim], scenario: str) -> set[str]:
@@ -183,28 +131,24 @@ def evaluate_all(
     jobs: int,
     tell: Tell,
     engine: Engine = ON_PROCESSES,
+    how: How = USUAL,
 ) -> list[Verdict]:
     """Verdicts by the given folders (scenario -> folder); with `out` the other scenarios are played there first.
 
     The claims of a scenario that cannot be played, or of which a run failed, stay undecided; claims.csv goes into
     `out`.
     """
-    runs: dict[str, Labelled] = {}
+    wanted = list(dict.fromkeys(c.scenario for c in claims))
+    runs = {name: labelled(folders[name]) for name in wanted if name in folders}
     why: dict[str, str] = {}
-    for name in dict.fromkeys(c.scenario for c in claims):
-        try:
-            if name in folders:
-                runs[name] = labelled(folders[name])
-            elif out is not None:
-                folder = play(name, labels_of(claims, name), out, jobs, tell, engine)
-                if failed := read_failures(folder):
-                    why[name] = " ".join(failure_lines(failed))
-                else:
-                    runs[name] = labelled(folder)
-        except BadInput as error:
-            if name in folders:
-                raise
-            why[name] = error.lines[0]
+    if out is not None:
+        missing = {name: (out / place_of(name), labels_of(claims, name)) for name in wanted if name not in folders}
+        why = play(missing, out, jobs, tell, engine, how)
+        for name in (name for name in missing if name not in why):
+            try:
+                runs[name] = labelled(missing[name][0])
+            except BadInput as error:
+                why[name] = error.lines[0]
     verdicts = [evaluate(c, runs.get(c.scenario, {}), why.get(c.scenario, "")) for c in claims]
     if out is not None:
         _keep(out, claims_csv(verdicts))

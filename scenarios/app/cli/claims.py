@@ -8,7 +8,7 @@ from pathlib import Path
 from netsim.errors import BadInput
 from scenarios.app.cli.compare import add_pages
 from scenarios.app.cli.engine_options import add_engine, engine_of, jobs_of
-from scenarios.app.cli.options import Commands, add_json, command_line, out_of
+from scenarios.app.cli.options import Commands, add_how, add_json, command_line, how_of, out_of
 from scenarios.app.cli.output import emit, say
 
 
@@ -31,6 +31,7 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
     command.add_argument("--file", metavar="FILE", help="a file of claims of your own")
     command.add_argument("--quiet", action="store_true", help="no progress")
     command.add_argument("--page", metavar="FILE", help="a page of the verdicts (default: claims.html in --out)")
+    add_how(command)
     add_pages(command)
     add_json(command)
 
@@ -44,7 +45,7 @@ def main(args: argparse.Namespace) -> None:
     from scenarios.app.cli.outcome import tell_failures
     from scenarios.app.cli.progress import teller
 
-    engine, jobs = engine_of(args), jobs_of(args)
+    engine, jobs, how = engine_of(args), jobs_of(args), how_of(args)
     if args.page is not None and not (args.page and (args.run or args.out)):
         raise BadInput("--page: give the name of a file, and runs to decide by: --out DIR or --run DIR")
     if args.minutes is not None and not (args.minutes > 0 and args.out):
@@ -73,7 +74,7 @@ def main(args: argparse.Namespace) -> None:
     if page is not None:
         check_ours(page)  # before hours are played for it
     with teller(args, "claims", prepares=False) as tell:
-        verdicts = evaluate_all(claims, folders, out, jobs, lambda *now: tell(of_claims(*now)), engine)
+        verdicts = evaluate_all(claims, folders, out, jobs, lambda *now: tell(of_claims(*now)), engine, how)
     if page is not None:
         claims_report(verdicts, places_of(claims, folders, out), page, command_line(), args.pages)
     where = {} if page is None else {"page": str(page)}
@@ -83,4 +84,5 @@ def main(args: argparse.Namespace) -> None:
         say(verdicts_text(verdicts))
         if page is not None:
             say(f"page in {page}")
-    tell_failures(*(place for name, place in places_of(claims, folders, out).items() if name not in folders))
+    played = [place for name, place in places_of(claims, folders, out).items() if name not in folders]
+    tell_failures(*([] if out is None else [out]), *played)

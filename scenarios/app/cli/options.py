@@ -6,10 +6,13 @@ import argparse
 import shlex
 import sys
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from netsim.errors import BadInput
 from netsim.safe import what_is
+
+if TYPE_CHECKING:
+    from scenarios.app.run.how import How
 
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
@@ -41,7 +44,7 @@ def add_sets(command: argparse.ArgumentParser) -> None:
 
 
 def add_run_options(command: argparse.ArgumentParser, seed: bool = True) -> None:
-    """--out, --set, --replace, --quiet, --json and --open; of a single run also --seed and --verbose."""
+    """--out, --set, --replace, --quiet, --records, --memory-gb, --json, --open; of a single run --seed, --verbose."""
     command.add_argument("--out", metavar="DIR", help="folder for the results (default: runs/...)")
     if seed:
         command.add_argument("--seed", type=int, metavar="N", help="replace the scenario's seed")
@@ -49,8 +52,35 @@ def add_run_options(command: argparse.ArgumentParser, seed: bool = True) -> None
     add_sets(command)
     command.add_argument("--replace", action="store_true", help="replace the run of another study in DIR")
     command.add_argument("--quiet", action="store_true", help="no progress")
+    add_how(command)
     add_json(command)
     add_open(command)
+
+
+def add_how(command: argparse.ArgumentParser) -> None:
+    """--records and --memory-gb."""
+    command.add_argument(
+        "--records", choices=["csv", "parquet"], default="csv",
+        help="format of the record tables of finished runs; parquet needs pyarrow (default: %(default)s)",
+    )  # fmt: skip
+    add_memory(command)
+
+
+def add_memory(command: argparse.ArgumentParser) -> None:
+    """--memory-gb."""
+    command.add_argument(
+        "--memory-gb", type=float, metavar="X",
+        help="refuse a run that needs more memory, by an estimate (default: NETSIM_MEMORY_GB, else what is free here)",
+    )  # fmt: skip
+
+
+def how_of(args: argparse.Namespace) -> How:
+    """How runs are kept, of --records and --memory-gb; what this machine cannot do is refused."""
+    from scenarios.app.run.how import How
+
+    how = How(getattr(args, "records", "csv"), args.memory_gb)
+    how.check()
+    return how
 
 
 def add_json(command: argparse.ArgumentParser) -> None:

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from scenarios.app.cli.options import command_line
+from scenarios.app.cli.options import command_line, how_of
 
 
 def play(source: str, overrides: dict[str, Any], out: Path, args: argparse.Namespace, title: str) -> None:
@@ -20,5 +20,5 @@ def play(source: str, overrides: dict[str, Any], out: Path, args: argparse.Names
     scenario = Scenario(source)
     study = scenario.study(overrides)
     with teller(args, title) as tell, scenario.placed(overrides):
-        run(study, out, lambda now: tell(of_run(title, now)), command_line(), args.replace)
+        run(study, out, lambda now: tell(of_run(title, now)), command_line(), args.replace, how_of(args))
         report(out)

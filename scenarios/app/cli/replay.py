@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from netsim.errors import BadInput
-from scenarios.app.cli.options import Commands, add_run_options, add_trace, columns_of, out_of, overrides_of
+from scenarios.app.cli.options import Commands, add_run_options, add_trace, columns_of, how_of, out_of, overrides_of
 from scenarios.app.cli.output import emit, say, say_fitted
 
 if TYPE_CHECKING:
@@ -48,6 +48,7 @@ def main(args: argparse.Namespace) -> None:
         raise BadInput(
             f"{args.scenario}: has no `learning:` section, so a replay has nothing to attack; play it by netsim run"
         )
+    how_of(args)
     overrides = _overrides(args)
     overrides |= some_targets(load(args.scenario, overrides), overrides)
     study = load(args.scenario, overrides)

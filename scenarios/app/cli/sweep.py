@@ -12,6 +12,7 @@ from scenarios.app.cli.options import (
     add_run_options,
     add_scenario,
     command_line,
+    how_of,
     name_of,
     out_of,
     overrides_of,
@@ -43,7 +44,7 @@ def main(args: argparse.Namespace) -> None:
     from scenarios.app.study.load import load
 
     engine, jobs, overrides, name = engine_of(args), jobs_of(args), overrides_of(args), name_of(args.scenario)
-    study = load(args.scenario, overrides)
+    how, study = how_of(args), load(args.scenario, overrides)
     out = out_of(args, sweep_folder(name, study, overrides))
     if "seed" in overrides and study.vary is not None and study.vary.seed:
         raise BadInput("--set seed: the scenario's vary.seed decides; set vary.seed=[...] instead")
@@ -52,7 +53,8 @@ def main(args: argparse.Namespace) -> None:
         def told(done: int, of: int, point: SweepPoint, end: dict[str, Any] | Failed) -> None:
             tell(of_sweep(name, done, of, point, end))
 
-        sweep(args.scenario, study, out, jobs, overrides, told, args.replace, command=command_line(), engine=engine)
+        command = command_line()
+        sweep(args.scenario, study, out, jobs, overrides, told, args.replace, command=command, engine=engine, how=how)
         if finished(out):
             report(out)
     tell_outcome(out, args, name)

@@ -12,9 +12,11 @@ from scenarios.app.cli.engine_options import add_engine, engine_of, jobs_of
 from scenarios.app.cli.options import (
     Commands,
     add_json,
+    add_memory,
     add_open,
     add_scenario,
     add_sets,
+    how_of,
     name_of,
     out_of,
     overrides_of,
@@ -50,6 +52,7 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
         help="search the agent's hyper-parameters instead, in so many trainings, and write them to a file",
     )  # fmt: skip
     add_engine(command, jobs="1: one seed after another, which share the rounds that they record")
+    add_memory(command)
     add_sets(command)
     command.add_argument("--replace", action="store_true", help="replace the finished training of another study in DIR")
     command.add_argument("--quiet", action="store_true", help="no progress")
@@ -66,7 +69,7 @@ def main(args: argparse.Namespace) -> None:
     from scenarios.app.cli.run_folder import training_folder
     from scenarios.app.report.report import report
     from scenarios.app.results.trainings import trainings
-    from scenarios.app.study.load import load
+    from scenarios.app.study.load import Scenario, load
     from scenarios.app.training.apart import train_apart
     from scenarios.app.training.train import train
 
@@ -80,6 +83,8 @@ def main(args: argparse.Namespace) -> None:
         raise BadInput(f"{args.scenario}: has no `train:` section, so there is nothing to learn; see power/paper")
     overrides = _agent_of(args) | asked | ({} if args.steps is None else {"train.steps": args.steps})
     study = load(args.scenario, overrides)
+    with Scenario(args.scenario).placed(overrides):
+        how_of(args).admit(study)
     if args.tensorboard is not None and importlib.util.find_spec("tensorboard") is None:
         raise BadInput("--tensorboard: tensorboard is not installed; pip install tensorboard, or leave it out")
     name = name_of(args.scenario)

@@ -11,6 +11,7 @@ from scenarios.app.cli.options import (
     add_run_options,
     add_scenario,
     command_line,
+    how_of,
     name_of,
     out_of,
     overrides_of,
@@ -32,6 +33,11 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
     command.add_argument(
         "--constraint", action="append", default=[], metavar="'KEY<=X'", dest="constraints",
         help="bound that the winner keeps, also KEY>=X (may be repeated)",
+    )  # fmt: skip
+    command.add_argument(
+        "--end-early", choices=["auto", "on", "off"], default="auto",
+        help="whether trials that are worse than others after a round end there; auto: where rounds have the objective "
+        "(default: %(default)s)",
     )  # fmt: skip
     command.add_argument("--trials", type=int, default=50, metavar="N", help="trials in all (default: %(default)s)")
     command.add_argument(
@@ -57,10 +63,12 @@ def main(args: argparse.Namespace) -> None:
         if not least <= getattr(args, option) <= 100_000:
             raise BadInput(f"--{option} {getattr(args, option)}: must be from {least} to 100,000")
     jobs, overrides, name = jobs_of(args), overrides_of(args), name_of(args.scenario)
-    of = goals(args.objectives, args.directions, args.constraints)
+    of = goals(args.objectives, args.directions, args.constraints, args.end_early)
     study = load(args.scenario, overrides)
     out = out_of(args, tuning_folder(name, study, overrides))
-    tuning = Tuning(args.scenario, study, overrides, of, out, args.trials, jobs, args.verify, command_line())
+    tuning = Tuning(
+        args.scenario, study, overrides, of, out, args.trials, jobs, args.verify, command_line(), how_of(args)
+    )
     with teller(args, name, prepares=False) as tell:
 
         def told(done: int, total: int, label: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from scenarios.app.cli.options import Commands, add_scenario, add_sets, overrides_of
+from scenarios.app.cli.options import Commands, add_memory, add_scenario, add_sets, how_of, overrides_of
 from scenarios.app.cli.output import say
 
 
@@ -15,23 +15,26 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
     command.add_argument(
         "--all", action="store_true", help="go through all that a run does before its first round, for every run"
     )
+    add_memory(command)
     add_sets(command)
 
 
 def main(args: argparse.Namespace) -> None:
     """Check the scenario, and every point of its sweep."""
+    from scenarios.app.run.memory import memory_text
     from scenarios.app.run.points import checked_points
     from scenarios.app.run.runner import check
     from scenarios.app.run.sweep import check_prepared
     from scenarios.app.study.load import Scenario
     from scenarios.app.study.yaml_document import one_line
 
-    overrides = overrides_of(args)
+    overrides, how = overrides_of(args), how_of(args)
     scenario = Scenario(args.scenario)
     study = scenario.study(overrides)
     points = checked_points(args.scenario, study, overrides) if study.vary is not None else []
     with scenario.placed(overrides):
-        check(study, args.all)
-    check_prepared(args.scenario, points, args.all)
+        needed = check(study, args.all, how)
+    check_prepared(args.scenario, points, args.all, how)
     more = f"; a sweep of it has {len(points):,} runs" if len(points) > 1 else ""
-    say(f"{args.scenario}: valid ({one_line(study.title)}){more}")
+    memory = f"needs at most about {memory_text(needed)} of memory"
+    say(f"{args.scenario}: valid ({one_line(study.title)}){more}; {memory}")

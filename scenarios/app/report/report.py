@@ -18,6 +18,7 @@ from scenarios.app.report.run_page import single
 from scenarios.app.report.time_table import no_goal
 from scenarios.app.report.training_page import train_page
 from scenarios.app.report.tuning_page import tuning_page
+from scenarios.app.results.failures import read_failures
 from scenarios.app.results.folder import MANIFEST, PAGE
 from scenarios.app.results.gathered import Gathered, gathered, of_sweep, side_by_side
 from scenarios.app.results.read import RUNS, load
@@ -43,7 +44,7 @@ def report(folder: Path, pages: bool = False) -> Path:
         raise BadInput(one_line(f"{folder}: no such folder; give the folder of a run, a sweep or a training"))
     trained = trainings(folder)
     if trained:
-        text = train_page(trained)
+        text = train_page(trained, read_failures(folder))
     elif is_tuning(folder):
         text = tuning_page(read_tuning(folder))
     elif what_is(folder / MANIFEST) and not what_is(folder / RUNS):
@@ -74,7 +75,8 @@ def written(path: Path, text: str) -> Path:
     try:
         write_text(path, text)
     except OSError as error:
-        raise BadInput(one_line(f"{path}: cannot be written ({error.strerror})")) from None
+        remedy = "make room, or see that it can be written; the same command goes on"
+        raise BadInput(one_line(f"{path}: cannot be written ({error.strerror}); {remedy}")) from None
     return path
 
 

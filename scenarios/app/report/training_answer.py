@@ -9,15 +9,28 @@ import numpy as np
 from netsim.units import FloatArray
 from rl.settings import ONE_STEP, OPTIMUM, ORACLE, RANDOM, VISITED
 from scenarios.app.report.training_bounds import bounds_line, breaks_none
+from scenarios.app.results.failures import read_failures
 from scenarios.app.results.improvement import probability_of_improvement
-from scenarios.app.results.statistics import figure_text, half_width, interquartile_mean
+from scenarios.app.results.statistics import counted, figure_text, half_width, interquartile_mean
 from scenarios.app.results.trainings import Training, means_of, paired, percent_gaps, summaries_of, trainings
 
 
 def train_lines(folder: Path) -> list[str]:
     """The result of a training in sentences, for the terminal."""
-    trained = trainings(folder)
-    return [*untrained(trained), *(text for _, text in answer(trained))]
+    trained, failed = trainings(folder), len(read_failures(folder))
+    return [*untrained(trained), *(text for _, text in answer(trained, failed))]
+
+
+def over_seeds(trained: int, failed: int) -> str:
+    """On how many seeds figures stand: `3 seeds`; where some failed, `2 of 3 seeds (1 failed)`."""
+    return f"{trained} of {trained + failed} seeds ({failed} failed)" if failed else counted(trained, "seed")
+
+
+def _many(trained: int, failed: int) -> str:
+    """The end of a sentence with a mean over seeds; empty for one seed that is all there is."""
+    if trained == 1:
+        return f", with {over_seeds(trained, failed)}, so without an interval" if failed else ""
+    return f", mean over {over_seeds(trained, failed)} with a 95 % interval"
 
 
 def untrained(trained: list[Training]) -> list[str]:
@@ -36,10 +49,10 @@ def untrained(trained: list[Training]) -> list[str]:
     return []
 
 
-def answer(trained: list[Training]) -> list[tuple[str, str]]:
-    """How good the policy is, beside what it is compared with: what is asked, and a sentence."""
+def answer(trained: list[Training], failed: int = 0) -> list[tuple[str, str]]:
+    """How good the policy is, beside what it is compared with: what is asked, and a sentence. failed : seeds."""
     names, lines = list(means_of(trained)), list[tuple[str, str]]()
-    many = f", mean over {len(trained)} seeds with a 95 % interval" if len(trained) > 1 else ""
+    many = _many(len(trained), failed)
     if OPTIMUM in names:
         gap = percent_gaps(trained, trained[0].agent, OPTIMUM)
         most = figure_text(float(gap.max()))
@@ -56,9 +69,9 @@ def answer(trained: list[Training]) -> list[tuple[str, str]]:
         change = percent_gaps(trained, trained[0].agent, "average")
         lines.append(("Beside average power", f"Against average power the bound changes by {between(change)} %."))
     if ORACLE in names:
-        lines.append(("How good it is", _closed(trained)))
+        lines.append(("How good it is", _closed(trained, failed)))
     lines += bounds_line(summaries_of(trained), trained[0].agent)
-    return [*lines, *(_beside(trained, name) for name in _told(trained))]
+    return [*lines, *(_beside(trained, failed, name) for name in _told(trained))]
 
 
 def _told(trained: list[Training]) -> list[str]:
@@ -77,7 +90,7 @@ def _best_rule(trained: list[Training]) -> str:
     return min(rules, key=lambda name: float(means[name].mean()))
 
 
-def _closed(trained: list[Training]) -> str:
+def _closed(trained: list[Training], failed: int) -> str:
     """How much of what the best rule leaves to the oracle the agent gets."""
     means = {name: figures["cost"] for name, figures in means_of(trained).items()}
     best = _best_rule(trained)
@@ -85,7 +98,7 @@ def _closed(trained: list[Training]) -> str:
     if not (gap > 0).all():
         return f"Nothing is left between the best rule ({best}) and the oracle: a rule is the optimum here."
     share = 100 * (means[best] - means[trained[0].agent]) / gap
-    many = f", mean over {len(trained)} seeds with a 95 % interval" if len(trained) > 1 else ""
+    many = _many(len(trained), failed)
     if len(share) > 1 and abs(share.mean()) <= half_width(share):
         return (
             f"No difference can be told between the agent and the best rule ({best}): of the gap between it and the "
@@ -99,13 +112,13 @@ def _closed(trained: list[Training]) -> str:
     return f"The agent closes {between(share)} % of the gap between the best rule ({best}) and the oracle{many}."
 
 
-def _beside(trained: list[Training], name: str) -> tuple[str, str]:
+def _beside(trained: list[Training], failed: int, name: str) -> tuple[str, str]:
     """The agent's cost against that of a baseline policy in the same worlds; intervals over worlds and seeds apart."""
     costs, others = paired(trained, name)
     gaps = costs - others
     over = [f"± {figure_text(half_width(gaps.mean(axis=0)))} over worlds"] if gaps.shape[1] > 1 else []
     if len(gaps) > 1:
-        over.append(f"± {figure_text(half_width(gaps.mean(axis=1)))} over {len(gaps)} seeds")
+        over.append(f"± {figure_text(half_width(gaps.mean(axis=1)))} over {over_seeds(len(gaps), failed)}")
     said = f" ({', '.join(over)}; 95 %)" if over else ""
     middle = figure_text(interquartile_mean(gaps))
     chance, low, high = (f"{value:.2f}" for value in probability_of_improvement(costs, others))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from rl.agents import AGENT
@@ -11,8 +13,10 @@ from scenarios.app.report.html import Cell as TableCell
 from scenarios.app.report.html import Chapter, Mark, answers, facts, headings, page, paragraphs, table
 from scenarios.app.report.plot import DARK, GREY, PALETTE, Cell, Figure, Look, Panel, line, looks, mosaic
 from scenarios.app.report.series import median_line
-from scenarios.app.report.training_answer import answer, between, untrained
+from scenarios.app.report.training_answer import answer, between, over_seeds, untrained
 from scenarios.app.report.training_bounds import bounds_table
+from scenarios.app.report.training_seeds import seeds_table
+from scenarios.app.results.failures import Failed, failure_lines
 from scenarios.app.results.trainings import METRICS, Training, means_of, paired, summaries_of
 
 _HEADS = {
@@ -22,8 +26,8 @@ _HEADS = {
 }  # fmt: skip
 
 
-def train_page(trained: list[Training]) -> str:
-    """The page of one training, or of several that differ in their seed."""
+def train_page(trained: list[Training], failed: Sequence[Failed] = ()) -> str:
+    """The page of one training, or of several that differ in their seed. failed : seeds that have none."""
     first = trained[0].manifest
     seconds = sum(float(t.manifest.get("timing", {}).get("trained_s", 0.0)) for t in trained) / len(trained)
     pairs = {
@@ -36,15 +40,17 @@ def train_page(trained: list[Training]) -> str:
     title = str(first.get("title"))
     header = (
         headings(title, str(first.get("paper") or ""))
-        + answers(answer(trained))
-        + paragraphs(untrained(trained), "warns")
+        + answers(answer(trained, len(failed)))
+        + paragraphs([*untrained(trained), *([" ".join(failure_lines(failed))] if failed else [])], "warns")
     )
     episode, data = episode_chapter(trained[0].episode, first.get("seed"))
     chapters = [
-        Chapter("training", "Training", [_curves(trained)]),
+        Chapter("training", "Training", [_curves(trained), seeds_table(trained, failed)]),
         episode,
         Chapter(
-            "policies-all", "Policies", [_table(trained) + bounds_table(summaries_of(trained), list(means_of(trained)))]
+            "policies-all",
+            "Policies",
+            [_table(trained, len(failed)) + bounds_table(summaries_of(trained), list(means_of(trained)))],
         ),
         Chapter("configuration", "Configuration", [facts(pairs)]),
     ]
@@ -96,7 +102,8 @@ def _curves(trained: list[Training]) -> Panel:
     return Panel("curve", "Learning curve", caption, mosaic([Cell("cost", drawn, near=True)], _STEPS))
 
 
-def _table(trained: list[Training]) -> str:
+def _table(trained: list[Training], failed: int) -> str:
+    """Every policy's mean figures, with intervals over seeds where there are several."""
     means = means_of(trained)
     columns = [f for f in METRICS if any(np.isfinite(m[f]).any() for m in means.values())]
     rows, online = list[list[TableCell]](), trained[0].online
@@ -109,7 +116,9 @@ def _table(trained: list[Training]) -> str:
         rows.append([name, cells[0], *(_differences(trained, name) if online else []), *cells[1:], _description(name)])
     beside = ["agent less this", "lower in"] if online else []
     heads = ["policy", _HEADS[columns[0]], *beside, *(_HEADS[f] for f in columns[1:]), "description"]
-    return table("Comparison with baseline policies", heads, rows, "policies")
+    over = f", mean over {over_seeds(len(trained), failed)}" if len(trained) + failed > 1 else ""
+    interval = " with its 95 % interval" if len(trained) > 1 else ""
+    return table(f"Comparison with baseline policies{over}{interval}", heads, rows, "policies")
 
 
 def _description(name: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from scenarios.app.report.figures.parallel import parallel_panel
 from scenarios.app.report.figures.scatter import history_panel, settings_panel, tradeoff_panel
 from scenarios.app.report.html import (
     Cell,
@@ -44,7 +45,7 @@ def tuning_page(found: Found) -> str:
         + paragraphs(_ended(found), "says")
         + "".join(folded(f"play {name}", set_line(found, name)) for name in found["best"])
     )
-    panels: list[Panel | str] = [tradeoff_panel(found)] if several else [history_panel(found)]
+    panels: list[Panel | str] = [tradeoff_panel(found) if several else history_panel(found), parallel_panel(found)]
     chapters = [
         Chapter("search", "Search", panels),
         Chapter("settings", "Settings", [_importance(found), *(settings_panel(found, key) for key in objectives)]),
@@ -55,23 +56,25 @@ def tuning_page(found: Found) -> str:
 
 
 def _ended(found: Found) -> list[str]:
+    """By what trials were ended early."""
     if found["ended_by"]:
+        worse = "above" if found["objectives"][0]["direction"] == "min" else "below"
         return [
-            f"A trial ends early when its {found['ended_by']} after a round lies above the median of the finished "
+            f"A trial ends early when its {found['ended_by']} after a round lies {worse} the median of the finished "
             "trials at the same round of the same seed."
         ]
-    return ["No trial ends early: several objectives, or one without a figure in every round that should be small."]
+    return ["No trial ends early: there are several objectives, rounds do not have this one, or it was not wanted."]
 
 
 def _importance(found: Found) -> str:
     """Shares of the variance by setting, a column for each objective."""
     told = found["importance"]
     rows = [
-        [name, *(Mark(figure_text(of.get(name, 0.0)), of.get(name, 0.0)) for of in told.values()), ""]
+        [name, *(Mark(figure_text(of.get(name, 0.0)), of.get(name, 0.0)) for of in told.values())]
         for name in found["space"]
     ]
-    heads = ["setting", *told, ""]
-    return table("Importance: share of the variance over trials that a setting explains", heads, rows) if told else ""
+    title = "Importance: share of the variance over trials that a setting explains"
+    return table(title, ["setting", *told], rows, texts=(0,)) if told else ""
 
 
 def _table(found: Found) -> str:

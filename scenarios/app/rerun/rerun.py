@@ -18,6 +18,7 @@ from scenarios.app.results.folder import (
     SUMMARY,
     check_version,
     finished_manifest,
+    is_parquet,
     read_json,
 )
 from scenarios.app.results.read import RUNS, SWEEP, listed
@@ -30,6 +31,7 @@ from scenarios.app.results.training_folder import (
     EVALUATIONS,
     TRAINING,
 )
+from scenarios.app.run.how import How
 from scenarios.app.run.inputs import input_digests
 from scenarios.app.run.runner import run
 from scenarios.app.study.load import load
@@ -75,7 +77,8 @@ def rerun(folder: Path, out: Path, only: str | None, tell: Tell) -> list[Repeate
             _train(path, study, again)
             found = differences_in(path, again, OF_TRAINING)
         else:
-            run(study, again, command=f"netsim rerun {path}")
+            how = How(records="parquet" if is_parquet(path) else "csv")
+            run(study, again, command=f"netsim rerun {path}", how=how)
             found = differences_in(path, again, OF_RUN)
         repeated.append(Repeated(label, path, again, found, note))
     return repeated

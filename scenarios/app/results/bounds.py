@@ -14,6 +14,7 @@ import numpy as np
 from netsim.clock import DAY_S
 from netsim.errors import BadInput
 from netsim.units import BoolArray, FloatArray
+from scenarios.app.results.folder import table_path
 from scenarios.app.results.run import Table, clock_of, part
 from scenarios.app.results.tables import RADIO_STUDY
 from scenarios.app.study.yaml_document import one_line
@@ -118,7 +119,7 @@ def check_rows(folder: Path, manifest: Mapping[str, Any], tables: Mapping[str, T
             if column in columns:
                 _check(folder, name, column, columns[column], limit)
     if uploads:
-        _check_order(folder / "transmissions.csv", uploads)
+        _check_order(table_path(folder, "transmissions"), uploads)
 
 
 def _check_order(path: Path, uploads: Table) -> None:
@@ -153,6 +154,6 @@ def _check(folder: Path, table: str, column: str, values: FloatArray, limit: _Li
     if wrong.any():
         row = int(np.argmax(wrong))
         raise BadInput(
-            one_line(f"{folder / table}.csv: row {row + 1}: {column} {values[row]:g} is not a {limit.what}, "
+            one_line(f"{table_path(folder, table)}: row {row + 1}: {column} {values[row]:g} is not a {limit.what}, "
                      f"{limit.low:g} to {limit.high:g}; run the study again")
         )  # fmt: skip

@@ -12,6 +12,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from netsim.errors import BadInput
+from netsim.parquet import read_parquet
 from netsim.record import unguarded
 from netsim.safe import OURS_MOST_BYTES, PART, content, opened, what_is
 from scenarios.app.results.marker import MARKER, Mark, check_files, marked
@@ -26,7 +27,17 @@ ERROR = "error.txt"
 """the traceback of a run that failed"""
 EXPORTS = {"geojson": "tracks.geojson", "kepler": "tracks.kepler.geojson", "csv": "tracks.wgs84.csv"}
 """the files of `netsim export`, by format"""
-RECORDS = (SUMMARY, CHECKPOINT, MANIFEST, PLAN, POINTS, MAP, GRID, SURFACES, *(f"{name}.csv" for name in EVERY))
+RECORDS = (
+    SUMMARY,
+    CHECKPOINT,
+    MANIFEST,
+    PLAN,
+    POINTS,
+    MAP,
+    GRID,
+    SURFACES,
+    *(f"{name}{suffix}" for name in EVERY for suffix in (".csv", ".parquet")),
+)
 RESULTS = (*RECORDS, PAGE, ERROR, *EXPORTS.values())
 """the files of a run besides its study; without the first, which is written last, it is not finished"""
 
@@ -55,6 +66,17 @@ def clear(folder: Path) -> None:
     """Forget the results of a run, and what was never written whole; its study stays until another one is written."""
     for name in (*RESULTS, *(name + PART for name in (STUDY, *RESULTS))):
         (folder / name).unlink(missing_ok=True)
+
+
+def settle(folder: Path) -> None:
+    """Forget what a finished run no longer needs: its checkpoint, what an attempt left that failed, converted CSVs.
+
+    The checkpoint, which cannot be used without the CSVs, goes first.
+    """
+    names = set(inside(folder))
+    for name in (CHECKPOINT, ERROR, *(f"{table}.csv" for table in EVERY if f"{table}.parquet" in names)):
+        if name in names:
+            (folder / name).unlink(missing_ok=True)
 
 
 def ours(folder: Path, what: Mark, known: Callable[[Path], bool]) -> bool:
@@ -167,9 +189,22 @@ def check_version(folder: Path, manifest: Mapping[str, Any]) -> None:
         )  # fmt: skip
 
 
+def table_path(folder: Path, table: str) -> Path:
+    """Where a record table lies: as Parquet where there is one, else as CSV."""
+    path = folder / f"{table}.parquet"
+    return path if what_is(path) else folder / f"{table}.csv"
+
+
+def is_parquet(folder: Path) -> bool:
+    """Whether the tables of a finished run are Parquet files."""
+    return table_path(folder, "ues").suffix == ".parquet"
+
+
 def read_table(folder: Path, table: str) -> dict[str, np.ndarray]:
     """A record table as columns: text as it is, everything else float64 with NaN for empty cells."""
-    path = folder / f"{table}.csv"
+    path = table_path(folder, table)
+    if path.suffix == ".parquet":
+        return _parquet(path, table)
     try:
         with text_of(path) as f:
             header, *lines = list(csv.reader(f))
@@ -180,6 +215,19 @@ def read_table(folder: Path, table: str) -> dict[str, np.ndarray]:
     declared = EVERY[table]
     texts = {name for name in header if name not in declared or declared[name].type == "text"}
     return {name: _column(path, name, values, name in texts) for name, values in zip(header, columns, strict=True)}
+
+
+def _parquet(path: Path, table: str) -> dict[str, np.ndarray]:
+    """The columns of a Parquet file, each text or numbers as it is declared."""
+    try:
+        columns = read_parquet(path)
+    except (OSError, ValueError) as error:
+        said = getattr(error, "strerror", None) or error
+        raise BadInput(one_line(f"{path}: damaged ({said}); run the study again")) from None
+    for name in (name for name in columns if name in EVERY[table]):
+        if (columns[name].dtype == object) != (EVERY[table][name].type == "text"):
+            raise BadInput(one_line(f"{path}: column {name} is not a {EVERY[table][name].type}; run the study again"))
+    return columns
 
 
 def text_of(path: Path) -> TextIO:

@@ -11,7 +11,7 @@ import numpy as np
 
 from netsim.errors import BadInput
 from netsim.safe import what_is
-from scenarios.app.results.folder import MANIFEST, read_json
+from scenarios.app.results.folder import MANIFEST, read_json, table_path
 from scenarios.app.results.read import checked_table
 from scenarios.app.results.run import clock_of
 from scenarios.app.results.tables import EVERY
@@ -38,13 +38,13 @@ class Frames(Mapping[str, "pandas.DataFrame"]):
 
     def __getitem__(self, name: str) -> pandas.DataFrame:
         if name not in self._read:
-            if name not in EVERY or not what_is(self.folder / f"{name}.csv"):
+            if name not in EVERY or not what_is(table_path(self.folder, name)):
                 raise KeyError(f"no table {name!r} in {self.folder}; there are: {', '.join(self)}")
             self._read[name] = self._frame(name)
         return self._read[name]
 
     def __iter__(self) -> Iterator[str]:
-        return (name for name in EVERY if what_is(self.folder / f"{name}.csv"))
+        return (name for name in EVERY if what_is(table_path(self.folder, name)))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

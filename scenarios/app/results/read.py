@@ -28,6 +28,7 @@ from scenarios.app.results.folder import (
     read_json,
     read_summary,
     read_table,
+    table_path,
     text_of,
 )
 from scenarios.app.results.marker import marked
@@ -72,7 +73,7 @@ def load(folder: Path, study: dict[str, Any] | None = None) -> Run:
 
 def checked_table(folder: Path, name: str) -> Table:
     """A record table with all its columns."""
-    path = folder / f"{name}.csv"
+    path = table_path(folder, name)
     try:
         columns = read_table(folder, name)
     except BadInput as error:

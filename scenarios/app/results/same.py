@@ -12,6 +12,7 @@ import numpy as np
 
 from netsim.checkpoint import read_arrays
 from netsim.errors import BadInput
+from netsim.parquet import read_parquet
 from netsim.safe import OURS_MOST_BYTES, content, what_is
 from scenarios.app.results.folder import read_json, text_of
 from scenarios.app.study.yaml_document import one_line
@@ -64,18 +65,25 @@ def _bytes(path: Path) -> bytes:
 
 def _looked_into(a: Path, b: Path) -> list[Difference]:
     """The differences of two files of one name."""
-    if a.suffix == ".json":
-        one, two = _flat(read_json(a)), _flat(read_json(b))
-        return _of_values(a.name, {k: [v] for k, v in one.items()}, {k: [v] for k, v in two.items()}, "")
-    if a.suffix == ".csv":
-        return _of_values(a.name, _columns(a), _columns(b), "column ")
-    if a.suffix == ".npz":
-        try:
-            arrays = [{k: v.reshape(-1).tolist() for k, v in read_arrays(p).items()} for p in (a, b)]
-        except ValueError as error:
-            raise BadInput(one_line(f"{error}; run the study again")) from None
-        return _of_values(a.name, arrays[0], arrays[1], "array ")
-    return []
+    kind = _KINDS.get(a.suffix)
+    return [] if kind is None else _of_values(a.name, values_in(a), values_in(b), kind)
+
+
+_KINDS = {".json": "", ".csv": "column ", ".parquet": "column ", ".npz": "array "}
+
+
+def values_in(path: Path) -> dict[str, list[Any]]:
+    """What a file of results holds: key, column or array -> its values; cells of a table as they are written."""
+    if path.suffix == ".json":
+        return {key: [value] for key, value in _flat(read_json(path)).items()}
+    if path.suffix == ".csv":
+        return _columns(path)
+    if path.suffix == ".parquet":
+        return {key: column.tolist() for key, column in _parquet_columns(path).items()}
+    try:
+        return {key: array.reshape(-1).tolist() for key, array in read_arrays(path).items()}
+    except ValueError as error:
+        raise BadInput(one_line(f"{error}; run the study again")) from None
 
 
 def _flat(value: Any, path: str = "") -> dict[str, Any]:
@@ -86,13 +94,20 @@ def _flat(value: Any, path: str = "") -> dict[str, Any]:
     return {k: v for key, one in inner for k, v in _flat(one, f"{path}.{key}".lstrip(".")).items()}
 
 
-def _columns(path: Path) -> dict[str, list[str]]:
+def _columns(path: Path) -> dict[str, list[Any]]:
     try:
         with text_of(path) as file:
             header, *rows = list(csv.reader(file))
         columns = zip(*rows, strict=True) if rows else [()] * len(header)
         return {name: list(cells) for name, cells in zip(header, columns, strict=True)}
     except (OSError, ValueError, csv.Error) as error:
+        raise BadInput(one_line(f"{path}: damaged ({error}); run the study again")) from None
+
+
+def _parquet_columns(path: Path) -> dict[str, np.ndarray]:
+    try:
+        return read_parquet(path)
+    except (OSError, ValueError) as error:
         raise BadInput(one_line(f"{path}: damaged ({error}); run the study again")) from None
 
 

@@ -23,7 +23,7 @@ RADIO: dict[str, dict[str, Column]] = {
     "tracks": TABLES["tracks"],
     "radio_samples": {
         "selection": Column("all, indoor or outdoor samples", type="text"),
-        "count": Column("samples: one for each UE that is present at a sampling time"),
+        "count": Column("samples: one for each UE that is present at a sampling time", type="integer"),
         "ue_hours": Column("time that they stand for, summed over UEs", "h"),
         "los_percent": Column("share of samples whose serving cell is in line of sight", "%"),
     },

@@ -59,7 +59,10 @@ def reference(study: Study, cache: Path, say: Callable[[str], None] | None = Non
                 save_tree(folder / _FILE, to_tree(trajectory))
                 (folder / _FILE).replace(path)
         except OSError as error:
-            raise BadInput(f"{path.parent}: reference runs cannot be kept there ({error.strerror})") from None
+            raise BadInput(
+                f"{path.parent}: reference runs cannot be kept there ({error.strerror}); "
+                "set XDG_CACHE_HOME to a folder that can be written"
+            ) from None
     return _read(path)
 
 

@@ -9,38 +9,52 @@ from fl.round.state import begin
 from netsim.cache import cache_folder
 from scenarios.app.result import Result
 from scenarios.app.run.checkpoints import Watch
+from scenarios.app.run.how import USUAL, How
 from scenarios.app.run.planning import planned
-from scenarios.app.run.radio import play_radio, radio_world
+from scenarios.app.run.radio import play_radio
+from scenarios.app.run.radio_plan import radio_world
 from scenarios.app.run.setup import ready
 from scenarios.app.run.simulate import one_thread, simulate
 from scenarios.app.study.study import Study
 
 
-def run(study: Study, out: str | Path, watch: Watch | None = None, command: str = "", replace: bool = False) -> Result:
+def run(
+    study: Study,
+    out: str | Path,
+    watch: Watch | None = None,
+    command: str = "",
+    replace: bool = False,
+    how: How = USUAL,
+) -> Result:
     """Run a study into the folder `out`; returns what it found.
 
     An unfinished run of the very same study in that folder is resumed from its last checkpoint and ends in the
     same bytes; a finished one is played again. The run of another study stays, and is refused, unless `replace`;
     then a checkpoint that cannot be used is forgotten as well. Everything runs on one thread, so results do not
-    depend on the number of cores; sweeps use several processes instead.
+    depend on the number of cores; sweeps use several processes instead. how : settings that change no result.
     """
+    how.check()
+    how.admit(study)
     if study.learning is None:
-        return Result(Path(out), play_radio(study, out, watch, command, replace))
+        return Result(Path(out), play_radio(study, out, watch, command, replace, how))
     with one_thread():
-        summary = simulate(study, out, watch, command, replace, planned(study, cache_folder()))
+        summary = simulate(study, out, watch, command, replace, planned(study, cache_folder()), how)
     return Result(Path(out), summary)
 
 
-def check(study: Study, thorough: bool = False) -> None:
+def check(study: Study, thorough: bool = False, how: How = USUAL) -> float:
     """Refuse what `run` would refuse before its first round, by what it does itself; reference runs are left out.
+    Returns the bytes of memory that a run needs at most, about.
 
     Unless thorough, what takes time and hardly ever refuses anything is left out too: movement that is played
     beforehand, and first models of anything but images.
     """
+    needed = how.admit(study)
     if study.learning is None:
         radio_world(study)
-        return
+        return needed
     with one_thread() if thorough else nullcontext():
         world, setup = ready(study, Path(), thorough)
         if thorough or setup.public.images is not None:
             begin(setup, len(world.ues))
+    return needed

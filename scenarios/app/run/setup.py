@@ -18,7 +18,7 @@ from fl.round.tables import TABLES
 from fl.server.asynchronous import Asynchronous
 from fl.server.base import Server
 from fl.server.synchronous import Synchronous
-from fl.types import Antennas, DatasetStatistics, Directory, Public
+from fl.types import DatasetStatistics, Directory, Public
 from netsim.build import build_world
 from netsim.errors import BadInput
 from netsim.observations import Observations
@@ -29,6 +29,7 @@ from netsim.rng import Streams
 from netsim.row_id import MAX_STATIONS
 from netsim.units import IntArray
 from netsim.world import World
+from scenarios.app.run.antennas import antennas_of
 from scenarios.app.run.public_map import floor_area, streets
 from scenarios.app.study.study import Study
 
@@ -38,13 +39,7 @@ MOST_ROUNDS = 1_000_000
 MOST_TICKS = 1e8
 
 
-MOST_SAMPLES = 5e7  # measurements of a round, which are kept until it ends
-
-
 WORLDS_KEPT = 4  # results of rehearsals
-
-
-MOST_WRITTEN = 5e8  # numbers of surfaces that an attacker holds at once: 4 GB
 
 
 def ready(study: Study, folder: Path, rehearsed: bool = True) -> tuple[World, Setup]:
@@ -84,7 +79,8 @@ def set_up(study: Study, world: World, streams: Streams, folder: Path, rehearsed
         again = build_world(study.world, streams, learning.round_s)
         sampled_m = first_sampled(again, learning, model_of_cell, streams)
     public = Public(
-        world.area, len(models), dataset, _antennas(world), world.budget.ue_height_m, learning.data.image_format(),
+        world.area, len(models), dataset, antennas_of(world.stations, world.cells),
+        world.budget.ue_height_m, learning.data.image_format(),
         sampled_m, len(world.cells), model_of_cell, origin_deg=origin_deg(study, world),
         residents=_residents(world) if learning.threat.knows_homes else None,
     )  # fmt: skip
@@ -95,8 +91,6 @@ def set_up(study: Study, world: World, streams: Streams, folder: Path, rehearsed
     for attack in learning.attacks:
         attack.check(public, min(learning.threat.targets or len(world.ues), len(world.ues)))
     learning.threat.pseudonyms.check(public)
-    if rehearsed or not (wanted or learning.learner.wants_sampled_places):
-        _readable(study, public, streams, len(world.ues))
     return Setup(
         learning=learning,
         power=study.power,
@@ -120,7 +114,7 @@ def _check_world(study: Study, world: World) -> None:
             f"learning.round_s: {learning.round_s:g} s cuts {world.duration_s:g} s into more than {MOST_ROUNDS:,} "
             "rounds; take longer rounds"
         )
-    _affordable(study, world)
+    check_ticks(world)
     _enough_ues(learning.server, len(world.ues))
     _enough_for_sums(learning, len(world.ues))
     _check_homes(study, world)
@@ -217,28 +211,6 @@ def _above_roofs(world: World) -> None:
         )
 
 
-def _antennas(world: World) -> Antennas | None:
-    """The base stations of all cells; None where a trace brings what was measured."""
-    if not world.stations or len(world.stations) != len(world.cells):
-        return None
-    at_m = np.array([(*b.at_m, b.height_m) for b in world.stations])
-    azimuth_deg = np.array([np.nan if b.azimuth_deg is None else b.azimuth_deg for b in world.stations])
-    return Antennas(at_m, np.array([b.power_dbm for b in world.stations]), azimuth_deg)
-
-
-def _affordable(study: Study, world: World) -> None:
-    """Refuse what would fill the memory, or never end."""
-    ues, round_s = study.world.ues, study.round_s
-    if ues.measure_every_s is not None:
-        samples = min(round_s, world.duration_s) / ues.measure_every_s * len(world.ues)
-        if samples > MOST_SAMPLES:
-            raise BadInput(
-                f"world.ues.measure_every_s: {ues.measure_every_s:g} s makes {samples:.3g} measurements a round, "
-                f"at most {MOST_SAMPLES:g} are possible; measure less often, or take shorter rounds or fewer UEs"
-            )
-    check_ticks(world)
-
-
 def check_ticks(world: World) -> None:
     """Refuse a world that would never end."""
     ticks = world.duration_s / world.tick_s
@@ -246,20 +218,6 @@ def check_ticks(world: World) -> None:
         raise BadInput(
             f"world.tick_s: {world.tick_s:g} s cuts {world.duration_s:g} s into {ticks:.3g} ticks, at most "
             f"{MOST_TICKS:g} are possible; take a longer tick"
-        )
-
-
-def _readable(study: Study, public: Public, streams: Streams, n_ue: int) -> None:
-    """Refuse surfaces of so many UEs that writing them out would fill the memory."""
-    learner, threat = study.learned.learner, study.learned.threat
-    if "surfaces" not in learner.offers or not study.learned.attacks or threat.sees != "rows":
-        return
-    size = learner.init(public, streams.at("learner.init")).parameters.size
-    after = min(threat.targets or n_ue, n_ue)
-    if after * size > MOST_WRITTEN:
-        raise BadInput(
-            f"learning.threat.targets: the surfaces of {after:,} UEs are {after * size:.3g} numbers, an attacker holds "
-            f"at most {MOST_WRITTEN:g}; set it to {max(int(MOST_WRITTEN // size), 1)} or fewer, or take a coarser grid"
         )
 
 

@@ -12,13 +12,14 @@ from netsim.errors import BadInput
 from netsim.record import cell_text, guarded, write_json, write_text
 from netsim.safe import PART, what_is
 from scenarios.app.results.failures import Failed
-from scenarios.app.results.folder import MANIFEST, STUDY, SUMMARY, admit, is_text, no_links, ours, read_json
+from scenarios.app.results.folder import MANIFEST, STUDY, SUMMARY, admit, is_text, no_links, ours, read_json, settle
 from scenarios.app.results.marker import check_files, held
 from scenarios.app.results.read import RUNS, SWEEP
 from scenarios.app.run.executors.executor import Engine
 from scenarios.app.run.executors.processes import ON_PROCESSES
 from scenarios.app.run.executors.several import play_all
 from scenarios.app.run.executors.work import Work
+from scenarios.app.run.how import USUAL, How
 from scenarios.app.run.inputs import admit_inputs, input_digests, same_inputs
 from scenarios.app.run.points import SweepPoint, checked_points, named
 from scenarios.app.run.runner import check, run
@@ -30,7 +31,9 @@ from scenarios.app.study.study import Study
 from scenarios.app.study.yaml_document import one_line, read_text
 
 
-def check_prepared(source: str | Path, todo: Sequence[tuple[SweepPoint, Study]], every: bool = False) -> None:
+def check_prepared(
+    source: str | Path, todo: Sequence[tuple[SweepPoint, Study]], every: bool = False, how: How = USUAL
+) -> None:
     """Refuse what a run of one of the points would refuse before its first round: its files are read, its world built.
 
     Of a setting the first seed is looked at, and its movement is not played beforehand; `every`: each run, wholly.
@@ -41,7 +44,7 @@ def check_prepared(source: str | Path, todo: Sequence[tuple[SweepPoint, Study]],
         if setting not in seen:
             seen.add(setting)
             with named(point), scenario.placed(point.overrides, point.origins):
-                check(study, every)
+                check(study, every, how)
 
 
 Tell = Callable[[int, int, SweepPoint, dict[str, Any] | Failed], None]
@@ -59,14 +62,16 @@ def sweep(
     only: Collection[str] = (),
     command: str = "netsim sweep",
     engine: Engine = ON_PROCESSES,
+    how: How = USUAL,
 ) -> Path:
     """Run every point (`jobs` at a time), skipping those already there; returns the path of runs.csv.
 
     A run that fails stays open, and is listed in failures.csv; all others are played. only : labels to play and to
     list; none: all of them. All points are checked before the first one runs. A sweep that was interrupted, or in
     which runs failed, goes on when it is started again. command : as it was typed, for the page. engine : where runs
-    are played; jobs 0: as many at a time as it has room for.
+    are played; jobs 0: as many at a time as it has room for. how : of each run, settings that change no result.
     """
+    how.check()
     every = checked_points(source, study, overrides, only)
 
     def admitted() -> None:
@@ -77,9 +82,10 @@ def sweep(
             admit_inputs(out / point.folder, input_digests(one), replace)
 
     admitted()  # before files are read, and again under the lock
-    check_prepared(source, [(point, one) for point, one in every if finished(out / point.folder, one) is None])
+    todo = [(point, one) for point, one in every if finished(out / point.folder, one) is None]
+    check_prepared(source, todo, how=how)
     with held(out, "sweep", admitted):
-        return _all(study, out, every, jobs, tell, replace, command, engine)
+        return _all(study, out, every, jobs, tell, replace, command, engine, how)
 
 
 def _all(
@@ -91,6 +97,7 @@ def _all(
     replace: bool,
     command: str,
     engine: Engine,
+    how: How,
 ) -> Path:
     """The runs that are not there yet, and the table of all."""
     todo = [point for point, _ in every]
@@ -99,13 +106,15 @@ def _all(
     found: dict[int, dict[str, Any] | Failed] = {
         i: done for i, (point, one) in enumerate(every) if (done := finished(out / point.folder, one)) is not None
     }
+    for i in found:
+        settle(out / every[i][0].folder)
     open_ = [i for i in range(len(every)) if i not in found]
 
     def ended(k: int, end: dict[str, Any] | Failed) -> None:
         found[open_[k]] = end
         tell(len(found), len(todo), todo[open_[k]], end)
 
-    play_all(_Works(out, [every[i] for i in open_], replace), engine, jobs, out, ended)
+    play_all(_Works(out, [every[i] for i in open_], replace, how), engine, jobs, out, ended)
     write_runs(out, todo, {i: end for i, end in sorted(found.items()) if not isinstance(end, Failed)})
     return out / RUNS
 
@@ -128,21 +137,26 @@ class _Works(Sequence[Work]):
     Studies go as text: they may be played where the scenario's file is not.
     """
 
-    def __init__(self, out: Path, runs: Sequence[tuple[SweepPoint, Study]], replace: bool) -> None:
-        self._out, self._runs, self._replace = out, runs, replace
+    def __init__(self, out: Path, runs: Sequence[tuple[SweepPoint, Study]], replace: bool, how: How) -> None:
+        self._out, self._runs, self._replace, self._how = out, runs, replace, how
 
     def __len__(self) -> int:
         return len(self._runs)
 
     def __getitem__(self, k: Any) -> Any:
         point, study = self._runs[k]
-        return Work(_one, (study_yaml(study), self._replace), self._out / point.folder, point.label, point.seed)
+        return work_of(study, self._out / point.folder, point.label, "netsim sweep", self._replace, self._how)
 
 
-def _one(folder: Path, text: str, replace: bool) -> dict[str, Any]:
+def work_of(study: Study, folder: Path, label: str, command: str, replace: bool = False, how: How = USUAL) -> Work:
+    """A run as a piece of work; command : what its manifest says that made it."""
+    return Work(_one, (study_yaml(study), command, replace, how), folder, label, study.seed)
+
+
+def _one(folder: Path, text: str, command: str, replace: bool, how: How) -> dict[str, Any]:
     """One run, in whichever process."""
     study = build(Study, read_text(text, str(folder / STUDY)))
-    return run(study, folder, command="netsim sweep", replace=replace).summary
+    return run(study, folder, command=command, replace=replace, how=how).summary
 
 
 def finished(folder: Path, study: Study) -> dict[str, Any] | None:

@@ -12,9 +12,10 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
-from pydantic.json_schema import GenerateJsonSchema
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import core_schema
 
-from netsim.part import OneOf, Part
+from netsim.part import OneOf, Part, descriptions
 
 WIDTH = 100
 UNITS = {  # suffix -> words; the longer suffix first, so that `speed_m_s` is not taken for seconds
@@ -176,7 +177,7 @@ def summary_of(part: type[Part]) -> str:
 def _part(kind: str, part: type[Part]) -> str:
     doc = summary_of(part)
     fields = {name: field for name, field in part.model_fields.items() if name != "kind"}
-    rows = [(name, _parameter(name, field)) for name, field in fields.items()]
+    rows = [(name, _parameter(name, field, descriptions(part).get(name, ""))) for name, field in fields.items()]
     extra = {"(example)": flow(part.example) if part.example else "", "(reference)": part.reference}
     rows += [(name, text) for name, text in extra.items() if text]
     left = max((len(name) for name, _ in rows), default=0) + 4
@@ -184,11 +185,11 @@ def _part(kind: str, part: type[Part]) -> str:
     return "\n".join([title, *(_columns(f"  {name}", text, left) for name, text in rows)])
 
 
-def _parameter(name: str, field: FieldInfo) -> str:
+def _parameter(name: str, field: FieldInfo, said: str) -> str:
     """Type with bounds, unit, default; then what it is, on a line of its own."""
     what = in_words(field_type(field), unit(name))
     default = "required" if field.is_required() else f"default {flow(_default(field))}"
-    return f"{what}; {default}" + (f"\n{field.description}" if field.description else "")
+    return f"{what}; {default}" + (f"\n{said}" if said else "")
 
 
 def _default(field: FieldInfo) -> Any:
@@ -204,10 +205,16 @@ def _columns(name: str, text: str, left: int) -> str:
 
 
 class _Schema(GenerateJsonSchema):
-    """No titles made from field names: an editor shows the name anyway."""
+    """What models say of their fields; no titles made from field names, for an editor shows the name anyway."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
+
+    def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
+        made = super().model_schema(schema)
+        for name, text in descriptions(schema["cls"]).items():
+            made["properties"][name] |= {"description": text}
+        return made
 
 
 def json_schema(model: type[BaseModel]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from netsim.errors import BadInput
-from netsim.part import Part
+from netsim.part import Part, descriptions
 from scenarios.app.study.describe import bounds, field_type, flow, in_words, members, slot_of, unit, unwrap
 from scenarios.app.study.yaml_document import Document, Place, one_line
 
@@ -245,8 +245,8 @@ def _missing(spot: Spot, value: Any) -> tuple[Place, str]:
     above, key = spot.place[:-1], spot.place[-1]
     if isinstance(key, int):  # a list of fixed length that is too short
         return above, _expected(spot.owner, value, spot.unit)
-    field = unwrap(spot.owner)[0].model_fields[key] if spot.expected is not None else None
-    what = f" ({' '.join(field.description.split())})" if field is not None and field.description else ""
+    said = descriptions(unwrap(spot.owner)[0]).get(str(key), "") if spot.expected is not None else ""
+    what = f" ({' '.join(said.split())})" if said else ""
     return above, f"missing key '{key}'{what}; add `{key}:` with {in_words(spot.expected, spot.unit)}"
 
 

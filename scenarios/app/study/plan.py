@@ -2,14 +2,13 @@
 
 The reference is the study itself with its own power and receiver, with artificial noise in every round and nobody
 looking: the trajectory for which the convergence bound is a law of power (`fl.power.bound`), frozen, as in the source.
-What
-the plan finds is written into the study, which then runs as any other; `plan.json` in the run folder says what was
+What the plan finds is written into the study, which then runs as any other; `plan.json` in the run folder says what was
 found. The run's own budgets may ask for more noise than the reference did: `enough_percent` of the switch says so.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -17,9 +16,6 @@ from fl.power.bound import Convergence, Criterion
 from fl.power.search import Limits
 from netsim.part import Part
 from netsim.radio.uplink import Uplink
-
-if TYPE_CHECKING:
-    pass
 
 
 class Plan(Part):

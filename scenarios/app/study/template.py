@@ -13,7 +13,7 @@ from typing import Any, get_args
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from netsim.part import OneOf, Part
+from netsim.part import OneOf, Part, descriptions
 from scenarios.app.study.describe import field_type, flow, in_words, members, slot_of, summary_of, unit, unwrap
 from scenarios.app.study.study import Study
 
@@ -34,14 +34,14 @@ def _mapping(model: type[BaseModel], values: Mapping[str, Any], depth: int, left
             yield f"{_pad(depth)}kind: {value}"
             continue
         field = model.model_fields[key]
-        lines = list(_entry(key, field, value, depth, left_out))
+        said = " ".join(descriptions(model).get(key, "").split())
+        lines = list(_entry(key, field, said, value, depth, left_out))
         yield from ("", *lines) if depth == 0 and isinstance(value, Mapping) else lines
 
 
-def _entry(key: str, field: FieldInfo, value: Any, depth: int, left_out: Collection[str]) -> Iterator[str]:
+def _entry(key: str, field: FieldInfo, said: str, value: Any, depth: int, left_out: Collection[str]) -> Iterator[str]:
     """A key with its comment above and its value; where it is left out, its value as comments as well."""
     base, metadata = unwrap(field_type(field))
-    said = " ".join((field.description or "").split())
     plain = not isinstance(value, Mapping) and (not isinstance(value, list) or not any(map(_holds_more, value)))
     yield from _comment(f"{said}; {in_words(field_type(field), unit(key))}" if plain and said else said, depth)
     text = [f"{_pad(depth)}{key}: {flow(value)}"] if plain else [f"{_pad(depth)}{key}:"]

@@ -15,6 +15,7 @@ from netsim.safe import what_is
 from netsim.tree import from_tree_as, to_tree
 from rl import ONLINE
 from rl.settings import Online, Train
+from scenarios.app.run.inputs import input_digests
 from scenarios.app.study.dump import study_yaml
 from scenarios.app.study.study import Study
 from scenarios.app.training.environments import (
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 How = Literal["recorded", "live"]
 _FORMAT = 1
-_WORLDS = 48
+_WORLDS, _MOST_WORLDS = 48, 10_000
 
 
 def onlines(
@@ -45,12 +46,12 @@ def onlines(
     scenario: Source = DEFAULTS[ONLINE],
     cache: str | Path | None = None,
     rounds: How | None = None,
-    worlds: int = _WORLDS,
+    worlds: int | None = None,
 ) -> VectorEnv:
     """`online` so many times in one process: what `gymnasium.make_vec` calls.
 
     rounds : `recorded`, whose worlds are played once and kept in `cache`; `live`; none, recorded where that can be.
-    worlds : so many are recorded at most, shared out among the environments.
+    worlds : so many are recorded at most, shared out among the environments; none, 48. Live worlds are never kept.
     """
     from gymnasium.vector import SyncVectorEnv
 
@@ -58,6 +59,10 @@ def onlines(
 
     if rounds not in (None, "recorded", "live"):
         raise BadInput(f"rounds: {rounds!r} is not known; take 'recorded' or 'live'")
+    if worlds is not None and (isinstance(worlds, bool) or not isinstance(worlds, int)):
+        raise BadInput(f"worlds: {worlds!r:.40} is no integer; take 1 to {_MOST_WORLDS:,}")
+    if worlds is not None and not 1 <= worlds <= _MOST_WORLDS:
+        raise BadInput(f"worlds: {worlds}; take 1 to {_MOST_WORLDS:,}")
     study = shared_band(study_of(scenario))
     task = fitting(study, task_of(study, Online))
     study = study.model_copy(update={"train": study.train or Train(task=task)})
@@ -67,26 +72,33 @@ def onlines(
     if rounds == "live" or reason is not None:
         if num_envs < 1:
             raise ValueError(f"num_envs: {num_envs}; take 1 or more")
+        if worlds is not None:
+            why = "rounds='live' was asked for" if rounds == "live" else reason
+            raise BadInput(f"worlds: are recorded rounds, and {why}; leave worlds out")
         return SyncVectorEnv([lambda: online(study)] * num_envs)
     from rl.env_onlines import OnlinePowers
     from rl.radio_records import air_of
 
     air = air_of(study.world.radio.uplink, study.round_s)
-    return OnlinePowers(Recordings(study, task, cache), air, n_ues(study), task, num_envs, worlds)
+    return OnlinePowers(Recordings(study, task, cache), air, n_ues(study), task, num_envs, worlds or _WORLDS)
 
 
 class Recordings:
-    """World seed -> its rounds, played once with the fractional rule and kept under a hash of the study's text."""
+    """World seed -> its rounds, played once with the fractional rule.
+
+    They are kept under a hash of the study's text, of the code that plays it, and of the content of files it reads.
+    """
 
     def __init__(self, study: Study, task: Online, cache: str | Path | None = None) -> None:
-        from netsim.cache import cache_folder
+        from netsim.cache import cache_folder, code_digest
         from rl.env_online import OnlinePower
 
         self.folder = cache_folder() if cache is None else Path(cache)
         self.env = OnlinePower(Stages(study, watched=False), n_ues(study), task)
         alone = study.model_copy(update={"vary": None, "train": None, "plan": None, "seed": 0})
         powers = [task.limits.model_dump(mode="json"), task.bound.model_dump(mode="json")]
-        self.text = f"{__version__} {_FORMAT}\n{study_yaml(alone)}{json.dumps(powers)}"
+        code, files = code_digest("netsim", "fl", "rl", "scenarios"), sorted(input_digests(alone).items())
+        self.text = f"{__version__} {_FORMAT} {code} {files}\n{study_yaml(alone)}{json.dumps(powers)}"
         self.said = False
 
     def __call__(self, world: int) -> Episode:
@@ -114,7 +126,9 @@ class Recordings:
                 save_tree(Path(place) / path.name, to_tree(episode))
                 (Path(place) / path.name).replace(path)
         except OSError as error:
-            raise BadInput(f"{path.parent}: recorded rounds cannot be kept there ({error.strerror})") from None
+            raise BadInput(
+                f"{path.parent}: recorded rounds cannot be kept there ({error.strerror}); give another folder as cache"
+            ) from None
 
 
 def _read(path: Path, n_ue: int) -> Episode:

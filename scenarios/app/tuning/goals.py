@@ -12,8 +12,11 @@ from netsim.errors import BadInput
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.study.error_messages import nearest
 
-PER_ROUND = {keys.RMSE.of(): "rmse_db"}
-"""keys that have a figure in every round: its column of rounds.csv"""
+_IN_ROUNDS = (
+    keys.RMSE, keys.MAPE, keys.RANK_CORRELATION, keys.TRUTH_RANK_CORRELATION, keys.KDE_RMSE, keys.ACCURACY,
+    keys.CROSS_ENTROPY, keys.NEW_LINKS_MAE, keys.NEW_STATIONS_MAE, keys.NEW_POSITIONS_MAE, keys.UTILITY,
+)  # fmt: skip
+"""keys of what learners report after every round; all others are told of a whole run"""
 _BOUND = re.compile(r"\s*(?P<key>[^<>=\s]+)\s*(?P<sign><=|>=)\s*(?P<bound>\S+)\s*")
 
 
@@ -27,6 +30,11 @@ class Objective:
     @property
     def direction(self) -> str:
         return "maximize" if self.largest else "minimize"
+
+    @property
+    def scored(self) -> str:
+        """What rounds call the figure, where they have it: of `utility.NAME` its NAME; empty where they have none."""
+        return self.key.partition(".")[2] if keys.declaration(self.key) in _IN_ROUNDS else ""
 
     def loss(self, value: float) -> float:
         """The value, so that less is better."""
@@ -49,10 +57,11 @@ class Constraint:
 
 @dataclass(frozen=True)
 class Goals:
-    """Objectives and constraints."""
+    """Objectives and constraints. end_early : whether trials may be: on, off, or auto, where rounds have the figure."""
 
     objectives: tuple[Objective, ...]
     constraints: tuple[Constraint, ...] = ()
+    end_early: str = "auto"
 
     @property
     def named(self) -> list[tuple[str, str]]:
@@ -71,13 +80,14 @@ class Goals:
     def text(self) -> str:
         """One line for each."""
         lines = [f"{o.key} {'max' if o.largest else 'min'}" for o in self.objectives]
-        return "\n".join([*lines, *(c.text for c in self.constraints)])
+        early = [] if self.end_early == "auto" else [f"end early {self.end_early}"]
+        return "\n".join([*lines, *(c.text for c in self.constraints), *early])
 
     @property
-    def column(self) -> str:
-        """The column of rounds.csv by which trials are ended early; empty: none is."""
+    def by(self) -> Objective | None:
+        """The objective by whose figure after a round trials are ended early; None: none is."""
         only = self.objectives[0] if len(self.objectives) == 1 else None
-        return "" if only is None or only.largest else PER_ROUND.get(only.key, "")
+        return only if self.end_early != "off" and only is not None and only.scored else None
 
     def excess(self, values: Mapping[str, float]) -> list[float]:
         """How far each constraint is broken; at most 0 where it is kept."""
@@ -88,8 +98,12 @@ class Goals:
         return all(e <= 0 for e in self.excess(values))
 
 
-def goals(objectives: Sequence[str], directions: Sequence[str], constraints: Sequence[str]) -> Goals:
-    """Of the command line; BadInput for keys that no summary has, and for bounds that are none."""
+def goals(
+    objectives: Sequence[str], directions: Sequence[str], constraints: Sequence[str], end_early: str = "auto"
+) -> Goals:
+    """Of the command line; BadInput for keys that no summary has, for bounds that are none, and for `end_early: on`
+    where rounds do not have the objective.
+    """
     if len(directions) not in (1, len(objectives)):
         raise BadInput(
             f"--direction: {len(directions)} for {len(objectives)} objectives; give one for all, or one for each"
@@ -98,12 +112,17 @@ def goals(objectives: Sequence[str], directions: Sequence[str], constraints: Seq
     of = Goals(
         tuple(Objective(k, word == "max") for k, word in zip(objectives, words, strict=True)),
         tuple(map(_constraint, constraints)),
+        end_early,
     )
     if len({o.key for o in of.objectives}) < len(of.objectives):
         raise BadInput("--objective: a key stands twice; leave one of them out")
     for option, key in of.named:
         if keys.declaration(key) is None:
             raise unknown(option, key, [one.pattern for one in keys.KEYS])
+    if end_early == "on" and of.by is None:
+        why = "needs one objective" if len(objectives) > 1 else f"{objectives[0]} is not recorded after every round"
+        have = ", ".join(key.pattern for key in _IN_ROUNDS)
+        raise BadInput(f"--end-early on: {why}; take one of {have}, or leave it out")
     return of
 
 

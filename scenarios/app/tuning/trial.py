@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -10,14 +10,16 @@ from typing import Any
 
 import numpy as np
 
+from fl.round.tables import TABLES
 from netsim.errors import BadInput
 from scenarios.app.results.folder import SUMMARY, read_table
 from scenarios.app.results.statistics import counted
 from scenarios.app.run.checkpoints import Progress
+from scenarios.app.run.how import USUAL, How
 from scenarios.app.run.runner import run
 from scenarios.app.run.sweep import finished
 from scenarios.app.study.load import load
-from scenarios.app.tuning.goals import Goals, check_found
+from scenarios.app.tuning.goals import Goals, Objective, check_found
 from scenarios.app.tuning.journal import STARTS
 
 Curves = Mapping[int, Mapping[int, float]]
@@ -36,6 +38,7 @@ class Plan:
     goals: Goals
     others: Sequence[Curves] = ()
     command: str = "netsim tune"
+    how: How = USUAL
 
     def folder(self, seed: int) -> Path:
         """Of the run with this seed."""
@@ -99,17 +102,22 @@ def _one(plan: Plan, seed: int) -> dict[str, Any]:
     study = load(plan.source, changes)
     done = finished(folder, study)
     if done is None:
-        before = [curves.get(seed, {}) for curves in plan.others]
-
-        def watch(now: Progress) -> None:
-            value = now.figures.get("scores", {}).get(plan.goals.column)
-            at = [curve[now.round] for curve in before if now.round in curve]
-            if value is not None and not now.last and is_worse(float(value), at):
-                raise _Worse(f"round {now.round} of seed {seed}: {value:.4g}, median of others {median(at):.4g}")
-
-        watcher = watch if plan.goals.column and plan.others else None
-        done = run(study, folder, watcher, plan.command, replace=True).summary
+        watcher = _watch(plan.goals.by, seed, plan.others) if plan.goals.by and plan.others else None
+        done = run(study, folder, watcher, plan.command, replace=True, how=plan.how).summary
     return done
+
+
+def _watch(by: Objective, seed: int, others: Sequence[Curves]) -> Callable[[Progress], None]:
+    """Ends a run at the first round after which it is worse than the median of the others."""
+    before = [curves.get(seed, {}) for curves in others]
+
+    def watch(now: Progress) -> None:
+        value = now.figures.get("scores", {}).get(by.scored)
+        at = [curve[now.round] for curve in before if now.round in curve]
+        if value is not None and not now.last and is_worse(by.loss(float(value)), [by.loss(one) for one in at]):
+            raise _Worse(f"round {now.round} of seed {seed}: {value:.4g}, median of others {median(at):.4g}")
+
+    return watch
 
 
 def is_worse(value: float, others: Sequence[float]) -> bool:
@@ -118,14 +126,21 @@ def is_worse(value: float, others: Sequence[float]) -> bool:
 
 
 def _curves(plan: Plan) -> Curves:
-    """The figure in every round that has one, as the records have it."""
-    if not plan.goals.column:
+    """The figure in every round that has one, as the records have it: in rounds.csv, or in metrics.csv."""
+    if plan.goals.by is None:
         return {}
-    curves = {}
+    name, curves = plan.goals.by.scored, {}
     for seed in plan.seeds:
-        if not (plan.folder(seed) / SUMMARY).exists():
+        folder = plan.folder(seed)
+        if not (folder / SUMMARY).exists():
             continue
-        rounds = read_table(plan.folder(seed), "rounds")
-        pairs = zip(rounds["round"].tolist(), rounds[plan.goals.column].tolist(), strict=True)
+        if name in TABLES["rounds"]:
+            table = read_table(folder, "rounds")
+            numbers, values = table["round"], table[name]
+        else:
+            table = read_table(folder, "metrics")
+            mine = (table["part"] == "learner") & (table["name"] == name)
+            numbers, values = table["round"][mine], table["value"][mine]
+        pairs = zip(numbers.tolist(), values.tolist(), strict=True)
         curves[seed] = {int(n): float(value) for n, value in pairs if np.isfinite(value)}
     return curves

@@ -17,6 +17,11 @@ from scenarios.app.results.marker import check_files, held
 from scenarios.app.results.read import RUNS
 from scenarios.app.results.statistics import half_width
 from scenarios.app.results.tuning_folder import BEST, TRIALS_CSV, TUNING, trials_csv
+from scenarios.app.run.executors.executor import Attempts
+from scenarios.app.run.executors.processes import ON_PROCESSES
+from scenarios.app.run.executors.work import Answer, Failure, Work
+from scenarios.app.run.how import USUAL, How
+from scenarios.app.run.inputs import admit_text, read_lines
 from scenarios.app.run.points import SweepPoint
 from scenarios.app.run.runner import check
 from scenarios.app.run.sweep import write_runs
@@ -27,7 +32,6 @@ from scenarios.app.study.vary import Distribution
 from scenarios.app.tuning.goals import Goals
 from scenarios.app.tuning.importance import importances
 from scenarios.app.tuning.journal import opened, required, suggested_by
-from scenarios.app.tuning.pool import Workers
 from scenarios.app.tuning.space import suggested
 from scenarios.app.tuning.standing import best_of, front
 from scenarios.app.tuning.trial import Plan, Played, name_of, play
@@ -54,6 +58,7 @@ class Tuning:
     jobs: int = 1
     verify: int = 3
     command: str = "netsim tune"
+    how: How = USUAL
 
     @property
     def space(self) -> Mapping[str, Distribution]:
@@ -75,7 +80,7 @@ class Tuning:
         """What every trial hangs on; another text is another tuning."""
         return f"# tuning, program {__version__}\n" + "".join(
             f"# {line}\n" for line in self.goals.text.splitlines()
-        ) + study_yaml(self.study)  # fmt: skip
+        ) + read_lines(self.study) + study_yaml(self.study)  # fmt: skip
 
 
 def tune(of: Tuning, tell: Tell, replace: bool = False) -> dict[str, Any]:
@@ -84,7 +89,7 @@ def tune(of: Tuning, tell: Tell, replace: bool = False) -> dict[str, Any]:
     _admissible(of)
     admit = partial(_admit, of, replace)
     admit()
-    check(load(of.source, {**of.overrides, "vary": None, "seed": of.seeds[0]}))
+    check(load(of.source, {**of.overrides, "vary": None, "seed": of.seeds[0]}), how=of.how)
     with held(of.out, "tuning", admit):
         if not is_text(of.out / STUDY, of.text):
             for file in _FILES:
@@ -117,31 +122,45 @@ def _admit(of: Tuning, replace: bool) -> None:
         return
     check_files(of.out, lambda name: name in _FILES)
     no_links(of.out, [name_of(n + 1) for n in range(of.trials)])
-    if what_is(of.out / STUDY) and not replace and not is_text(of.out / STUDY, of.text):
-        raise BadInput(
-            f"{of.out}: holds the tuning of another study, goals or program version; add --replace, or give --out "
-            "another folder"
-        )
+    if what_is(of.out / STUDY) and not replace:
+        admit_text(of.out / STUDY, of.text, "tuning", "study, goals or program version")
 
 
 def _search(of: Tuning, tried: optuna.Study, tell: Tell) -> None:
     """Play trials until there are enough; with one job each is suggested when the one before is finished."""
     under_way: dict[int, optuna.Trial] = {}
-    with Workers(of.jobs, of.out, play) as workers:
+    works: list[Work] = []  # grows with what is asked
+    with ON_PROCESSES.executor(works, of.jobs, of.out) as on:
+        attempts = Attempts(on, ON_PROCESSES.retries)
         while True:
             ended = {row["number"] for row in _rows(tried)}
             while len(ended) + len(under_way) < of.trials and len(under_way) < of.jobs:
                 number = min(set(range(1, of.trials + 1)) - ended - set(under_way))
                 trial, plan = _asked(of, tried, number)
                 under_way[number] = trial
-                workers.begin(number, plan)
+                works.append(Work(_play, (plan,), of.out / name_of(number), name_of(number), of.study.seed))
+                on.begin(len(works) - 1)
             if not under_way:
                 return
-            number, played = workers.next()
+            k, end = attempts.ended()
+            number, played = works[k].arguments[0].number, _outcome(end)
             if played.missing:
                 raise BadInput(*played.missing)
             _told(of, tried, under_way.pop(number), played)
             tell(len(ended) + 1, of.trials, name_of(number))
+
+
+def _play(folder: Path, plan: Plan) -> Played:
+    """A trial as a piece of work; its plan says which folders are its own."""
+    return play(plan)
+
+
+def _outcome(end: Answer | Failure) -> Played:
+    """What became of a trial, whose worker may be lost for good."""
+    if isinstance(end, Failure):
+        return Played({}, {}, error=f"{end.kind}: {end.line}")
+    played: Played = end.value
+    return played
 
 
 def _asked(of: Tuning, tried: optuna.Study, number: int) -> tuple[optuna.Trial, Plan]:
@@ -154,7 +173,8 @@ def _asked(of: Tuning, tried: optuna.Study, number: int) -> tuple[optuna.Trial, 
     for name, value in (("number", number), ("settings", settings), ("excess", [])):
         trial.set_user_attr(name, value)
     others = [_curves(t.user_attrs["curves"]) for t in tried.trials if t.state.name == "COMPLETE"]
-    plan = Plan(number, of.source, {**of.overrides, **settings}, of.seeds, of.out, of.goals, others, of.command)
+    changes = {**of.overrides, **settings}
+    plan = Plan(number, of.source, changes, of.seeds, of.out, of.goals, others, of.command, of.how)
     return trial, plan
 
 
@@ -203,7 +223,8 @@ def _verified(of: Tuning, number: int, settings: Mapping[str, Any], tell: Tell) 
     """The figures of a winner on fresh seeds: mean and half of its 95 % interval by key; nothing without seeds."""
     if not of.fresh:
         return {}
-    plan = Plan(number, of.source, {**of.overrides, **settings}, of.fresh, of.out / "verify", of.goals, (), of.command)
+    changes = {**of.overrides, **settings}
+    plan = Plan(number, of.source, changes, of.fresh, of.out / "verify", of.goals, (), of.command, of.how)
     played = play(plan)
     if not played.values:
         return {"error": played.error}
@@ -228,7 +249,8 @@ def _found(
         "objectives": [{"key": o.key, "direction": "max" if o.largest else "min"} for o in of.goals.objectives],
         "constraints": [c.text for c in of.goals.constraints],
         "space": {key: one.model_dump(mode="json") for key, one in of.space.items()},
-        "seeds": list(of.seeds), "fresh_seeds": list(of.fresh), "ended_by": of.goals.column,
+        "seeds": list(of.seeds), "fresh_seeds": list(of.fresh),
+        "ended_by": "" if of.goals.by is None else of.goals.by.key,
         "trials": rows, "best": [name_of(n) for n in winners], "front": [name_of(n) for n in front(rows, of.goals)],
         "verified": dict(verified), "importance": importances(tried, of.goals, of.study.seed),
     }  # fmt: skip

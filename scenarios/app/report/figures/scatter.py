@@ -11,7 +11,8 @@ from scenarios.app.report.plot import GREY, PALETTE, Cell, Figure, Look, Panel, 
 from scenarios.app.results.statistics import figure_text
 from scenarios.app.study.describe import flow
 
-_KEPT, _BROKEN, _BEST = Look("trials", PALETTE[0]), Look("break a constraint", GREY, "cross"), Look("best", PALETTE[1])
+_KEPT, _BROKEN = Look("trials", PALETTE[0]), Look("break a constraint", GREY, "cross")
+BEST = Look("best", PALETTE[1], "diamond")
 Found = Mapping[str, Any]
 
 
@@ -44,7 +45,7 @@ def of_settings(key: str, title: str, caption: str, groups: Sequence[tuple[Look,
 def settings_panel(found: Found, key: str) -> Panel:
     """What each setting does to an objective, over the finished trials."""
     caption = "One mark a finished trial: its mean over seeds, against each setting that was searched."
-    return of_settings(key, f"{key} by setting", caption, _groups(found))
+    return of_settings(key, f"{key} by setting", caption, groups(found))
 
 
 def history_panel(found: Found) -> Panel:
@@ -56,11 +57,11 @@ def history_panel(found: Found) -> Panel:
     best = pick.accumulate([float(row["values"][key]) for row in kept]) if kept else np.zeros(0)
     traces = [
         points(look, [row["number"] for row in rows], [row["values"][key] for row in rows], [r["name"] for r in rows])
-        for look, rows in _groups(found)[:2] if rows
+        for look, rows in groups(found)[:2] if rows
     ]  # fmt: skip
-    steps = {"shape": "hv", "color": _BEST.color, "width": 2}
+    steps = {"shape": "hv", "color": BEST.color, "width": 2}
     if kept:
-        so_far = Look("best so far", _BEST.color)
+        so_far = Look("best so far", BEST.color)
         traces.append(line(so_far, [row["number"] for row in kept], best, mode="lines", line=steps))
     caption = "Each finished trial in the order of suggestion, and the best so far that breaks no bound."
     if not traces:
@@ -74,8 +75,8 @@ def tradeoff_panel(found: Found) -> Panel:
     cells = []
     for n, key in enumerate(others):
         traces = []
-        for look, rows in _groups(found):
-            named = {"mode": "markers+text", "textposition": "top center"} if look is _BEST else {}
+        for look, rows in groups(found):
+            named = {"mode": "markers+text", "textposition": "top center"} if look is BEST else {}
             if rows:
                 trace = points(look, [r["values"][first] for r in rows], [r["values"][key] for r in rows],
                                [r["name"] for r in rows], showlegend=n == 0, **named)  # fmt: skip
@@ -87,18 +88,23 @@ def tradeoff_panel(found: Found) -> Panel:
     return Panel("front", "Trade-off", caption, _close(mosaic(cells, {"title": {"text": plain(first)}}, 420)))
 
 
-def _groups(found: Found) -> list[tuple[Look, list[Found]]]:
+def groups(found: Found) -> list[tuple[Look, list[Found]]]:
     """Finished trials: those that keep all bounds, those that do not, and once more the best."""
     done = [row for row in found["trials"] if row["state"] == "finished"]
     return [
         (_KEPT, [row for row in done if row["kept"]]), (_BROKEN, [row for row in done if not row["kept"]]),
-        (_BEST, [row for row in done if row["name"] in found["best"]]),
+        (BEST, [row for row in done if row["name"] in found["best"]]),
     ]  # fmt: skip
 
 
 def _at(value: Any) -> Any:
     """Where a value stands on its axis: a number, or its text."""
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else plain(flow(value))
+    return value if numeric(value) else plain(flow(value))
+
+
+def numeric(value: Any) -> bool:
+    """Whether a value of a setting is a number."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _close(figure: Figure) -> Figure:

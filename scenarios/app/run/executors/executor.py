@@ -39,23 +39,29 @@ class Engine(Protocol):
         """The executor of this work. jobs : pieces at once; 0: as many as there is room for. place : folder of all."""
 
 
-def played(on: Executor, works: int, retries: int) -> Iterator[tuple[int, Answer | Failure]]:
-    """The number of each of so many pieces of work with what became of it, as it is done.
+class Attempts:
+    """What becomes of work in the end: that which may end otherwise is begun again, `retries` times."""
 
-    What may end otherwise is tried again.
-    """
-    attempts = Counter[int]()
+    def __init__(self, on: Executor, retries: int) -> None:
+        self._on, self._retries, self._made = on, retries, Counter[int]()
+
+    def ended(self) -> tuple[int, Answer | Failure]:
+        """Wait until a piece of work is done for good: its number, and what became of it."""
+        while True:
+            k, end = self._on.ended()
+            self._made[k] += 1
+            if not isinstance(end, Failure):
+                return k, end
+            if not end.again or self._made[k] > self._retries:
+                return k, replace(end, attempts=self._made[k])
+            self._on.begin(k)
+
+
+def played(on: Executor, works: int, retries: int) -> Iterator[tuple[int, Answer | Failure]]:
+    """The number of each of so many pieces of work with what became of it, as it is done."""
+    attempts = Attempts(on, retries)
     with on:
         for k in range(works):
             on.begin(k)
-        left = works
-        while left:
-            k, end = on.ended()
-            attempts[k] += 1
-            if isinstance(end, Failure):
-                if end.again and attempts[k] <= retries:
-                    on.begin(k)
-                    continue
-                end = replace(end, attempts=attempts[k])
-            left -= 1
-            yield k, end
+        for _ in range(works):
+            yield attempts.ended()

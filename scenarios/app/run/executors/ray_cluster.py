@@ -17,11 +17,10 @@ from typing import Any, Self
 
 from netsim.errors import BadInput, Interrupted
 from scenarios.app.run.executors.executor import Executor
-from scenarios.app.run.executors.limits import RETRIES
+from scenarios.app.run.executors.limits import RETRIES, SHARED
 from scenarios.app.run.executors.ray_driver import Cluster, drive
 from scenarios.app.run.executors.work import Answer, Failure, Work
 
-_SHARED = ".shared-"
 _CALM_S = 30.0  # that the process has to end when it is asked to
 
 
@@ -47,12 +46,12 @@ class RayCluster:
         handle, name = mkstemp(prefix="netsim-ray-", suffix=".log")
         os.close(handle)
         self._log = Path(name)
-        self._token = place / f"{_SHARED}{token_hex(16)}"
+        self._token = place / f"{SHARED}{token_hex(16)}"
         cpus = jobs or (0 if address else os.cpu_count() or 1)
         self._cluster = Cluster(address, cpus, self._log)
 
     def __enter__(self) -> Self:
-        for stale in self._place.glob(f"{_SHARED}*"):
+        for stale in self._place.glob(f"{SHARED}*"):
             stale.unlink()
         self._token.touch()
         self._pipe, theirs = Pipe()

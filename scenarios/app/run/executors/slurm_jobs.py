@@ -17,7 +17,7 @@ from netsim.record import write_json
 from netsim.safe import what_is
 from scenarios.app.results.folder import read_json
 from scenarios.app.run.executors.executor import Executor
-from scenarios.app.run.executors.limits import RETRIES
+from scenarios.app.run.executors.limits import HIDDEN, RETRIES
 from scenarios.app.run.executors.work import Answer, Failure, Work, attempt, failure_of, lost
 from scenarios.app.study.yaml_document import one_line
 
@@ -32,7 +32,6 @@ _USUAL = {"name": "netsim", "timeout_min": 240, "cpus_per_task": 1}
 _OF_EXECUTOR = "slurm_max_num_timeout"  # which submitit takes earlier than the others
 _MOST_TIMEOUTS = 20  # after which a run is not queued again, where nobody says
 _MOST = 1000  # tasks of an array: the usual limit of Slurm
-_HIDDEN = ".slurm"
 _LOOK_EVERY_S, _SETTLE_S = 0.5, 5.0  # between looks; until a file of another machine is seen here
 
 
@@ -55,7 +54,7 @@ class SlurmJobs:
 
     def __init__(self, works: Sequence[Work], engine: OnSlurm, jobs: int, place: Path) -> None:
         self._works, self._engine, self._jobs = works, engine, jobs
-        self._folder = place.resolve() / _HIDDEN / token_hex(8)
+        self._folder = place.resolve() / HIDDEN / token_hex(8)
         self._begun: list[int] = []
         self._under_way: dict[int, tuple[Any, Path]] = {}
         self._tasks, self._lost = 0, False

@@ -1,0 +1,125 @@
+"""The scenarios of claims played: runs that are no sweep side by side, then each sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+from netsim.errors import BadInput
+from netsim.safe import what_is
+from scenarios.app.results.failures import Failed, failure_lines, read_failures
+from scenarios.app.results.folder import MANIFEST, SUMMARY, read_json
+from scenarios.app.results.read import RUNS, SWEEP, listed
+from scenarios.app.run.executors.executor import Engine
+from scenarios.app.run.executors.several import play_all
+from scenarios.app.run.executors.work import Work
+from scenarios.app.run.how import USUAL, How
+from scenarios.app.run.points import SweepPoint
+from scenarios.app.run.runner import check
+from scenarios.app.run.sweep import sweep, work_of
+from scenarios.app.study.load import find, load
+from scenarios.app.study.study import Study
+from scenarios.app.study.yaml_document import one_line, read
+
+Tell = Callable[[str, int, int, str], None]
+"""told of a scenario that is played: its name, how many of its runs are finished, of how many, and what was last"""
+
+
+def play(
+    missing: Mapping[str, tuple[Path, Collection[str]]], out: Path, jobs: int, tell: Tell, engine: Engine,
+    how: How = USUAL,
+) -> dict[str, str]:  # fmt: skip
+    """Play scenarios into their folders below `out`; returns why some of them have no runs, by name.
+
+    missing : scenario -> its folder, and of a sweep the labels that are played (none: all of them). What is finished
+    stays, the rest goes on. A run that fails is listed in failures.csv: of a sweep in its folder, of others in `out`.
+    """
+    why: dict[str, str] = {}
+    alone: dict[str, Work] = {}
+    sweeps: dict[str, Study] = {}
+    for name, (folder, _) in missing.items():
+        try:
+            study = load(name)
+            if study.vary is not None:
+                sweeps[name] = study
+            elif not _is_there(folder, name):
+                check(study, how=how)
+                alone[name] = work_of(study, folder, folder.relative_to(out).as_posix(), "netsim claims", how=how)
+        except BadInput as error:
+            why[name] = error.lines[0]
+    why |= _play_alone(alone, out, jobs, tell, engine)
+    for name, study in sweeps.items():
+        folder, labels = missing[name]
+        try:
+            if what_is(folder / RUNS):
+                check_title(folder, name)
+            sweep(name, study, folder, jobs, {}, _told(name, tell), only=labels, engine=engine, how=how)
+            if failed := read_failures(folder):
+                why[name] = " ".join(failure_lines(failed))
+        except BadInput as error:
+            why[name] = error.lines[0]
+    return why
+
+
+def _is_there(folder: Path, name: str) -> bool:
+    """Whether a finished run of the scenario is there; BadInput where it is one of another scenario."""
+    if not (what_is(folder / MANIFEST) and what_is(folder / SUMMARY)):
+        return False
+    check_title(folder, name)
+    return True
+
+
+def _play_alone(alone: Mapping[str, Work], out: Path, jobs: int, tell: Tell, engine: Engine) -> dict[str, str]:
+    """Play runs that belong to no sweep, `jobs` at a time; returns why some failed, by name."""
+    names, why = list(alone), dict[str, str]()
+
+    def ended(k: int, end: Any) -> None:
+        seed = f"seed {alone[names[k]].seed}"
+        if isinstance(end, Failed):
+            why[names[k]] = " ".join(failure_lines([end]))
+            seed += f", failed: {end.error}"
+        tell(names[k], 1, 1, seed)
+
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput(one_line(f"{out}: cannot be written ({error.strerror}); give --out another place")) from None
+    play_all(list(alone.values()), engine, jobs, out, ended)
+    return why
+
+
+def _told(name: str, tell: Tell) -> Callable[[int, int, SweepPoint, Mapping[str, Any] | Failed], None]:
+    """What a sweep tells of a run of it, told of its scenario."""
+
+    def done(k: int, n: int, point: SweepPoint, end: Mapping[str, Any] | Failed) -> None:
+        failed = f", failed: {end.error}" if isinstance(end, Failed) else ""
+        tell(name, k, n, f"{point.label}, seed {point.seed}{failed}")
+
+    return done
+
+
+def title_of(scenario: str) -> Any:
+    """The title of a scenario."""
+    return read(find(scenario)).data.get("title")
+
+
+def title_in(folder: Path, where: str) -> Any:
+    """The title that the runs in a folder carry."""
+    if what_is(folder) != "folder":
+        raise BadInput(one_line(f"{where}no such folder; give the folder of a run or of a sweep"))
+    if what_is(folder / SWEEP) and (title := read_json(folder / SWEEP).get("title")):
+        return title
+    first = folder if what_is(folder / MANIFEST) else listed(folder)[0][1]
+    return read_json(first / MANIFEST).get("title")
+
+
+def check_title(folder: Path, scenario: str, where: str = "") -> None:
+    """Refuse a folder whose runs are not of the scenario."""
+    title, wanted = title_in(folder, where), title_of(scenario)
+    if title != wanted:
+        raise BadInput(
+            one_line(
+                f"{where}{folder} holds runs of {title!r}, but {scenario} is {wanted!r}; give the folder of its runs"
+            )
+        )

@@ -1,0 +1,96 @@
+"""Every built-in study made short enough for a test: its first point, two rounds, small models, a small training."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rl.settings import Train
+from scenarios.app.rerun.rerun import OF_RUN, OF_TRAINING
+from scenarios.app.run.points import points
+from scenarios.app.run.runner import run
+from scenarios.app.study.load import bundled, load
+from scenarios.app.study.study import Study
+from scenarios.app.training.train import train
+
+ROUNDS = 2
+TICKS = 10
+"""of a study without learning"""
+TRAINED = " (training)"
+"""what is added to the name of a study whose training is played"""
+_TRAINING = {"train.steps": 4, "train.eval_every": 2, "train.task.held_out": 1, "train.task.eval_worlds": 1}
+_ONLINE = {"train.task.tune_worlds": 1, "train.task.tune_evaluations": 200}
+_ALONE: dict[str, dict[str, Any]] = {
+    "campus-public": {"learning.attacks": [{"kind": "closed-form"}, {"kind": "dlg", "starts": 1, "iterations": 20}]},
+}
+"""what is shortened in one study alone"""
+_WHOLE = {
+    "rsrp-dp/budget", "rsrp-dp/clip", "rsrp-dp/labels", "rsrp-dp/membership", "rsrp-dp/noise", "signal-maps/interval",
+    "uploads/stragglers",
+}  # fmt: skip
+"""whose time is not cut: the first rounds have no data"""
+
+
+def names() -> list[str]:
+    """All built-in studies; one with a training stands twice, as a run and as a training."""
+    return [name for one in bundled() for name in ([one, one + TRAINED] if load_train(one) else [one])]
+
+
+def load_train(name: str) -> bool:
+    """Whether a study has a training."""
+    return "\ntrain:" in bundled()[name].read_text(encoding="utf-8")
+
+
+def needs_data(name: str) -> bool:
+    """Whether a study reads measurements that are not bundled."""
+    return "${NETSIM_DATA}" in bundled()[name.removesuffix(TRAINED)].read_text(encoding="utf-8")
+
+
+def brief(name: str, changes: dict[str, Any] | None = None) -> Study:
+    """The short study of a name. changes : dotted path -> value, on top of what makes it short."""
+    scenario = name.removesuffix(TRAINED)
+    written = load(scenario)
+    first = points(written, {})[0].overrides if written.vary is not None else {}
+    study = load(scenario, first)
+    short = _short(name, study)
+    if name.endswith(TRAINED):
+        short |= _training(study)
+    return load(scenario, first | short | _ALONE.get(name, {}) | (changes or {}))
+
+
+def _short(name: str, study: Study) -> dict[str, Any]:
+    learning, lasts_s = study.learning, study.world.duration_s
+    if learning is None:
+        return {"world.duration_s": TICKS * study.world.tick_s}
+    short: dict[str, Any] = {"learning.rounds": ROUNDS}
+    cut = name not in _WHOLE and study.world.ues.mobility.kind_name() != "replay"  # traces begin when they do
+    if cut and lasts_s is not None and lasts_s > ROUNDS * study.round_s:
+        short["world.duration_s"] = ROUNDS * study.round_s
+    kind = learning.learner.kind_name()
+    if kind == "density":
+        short["learning.learner.grid"] = [20, 20]
+    elif kind == "image-net":
+        short["learning.data.samples"] = 20
+    elif kind == "radio-map":
+        short["learning.learner.cell_m"] = 200 if name.startswith("cities/") else 30
+    else:
+        short["learning.learner.hidden"] = [16]
+    if getattr(learning.data, "hold_out_by", "sample") == "day":  # two rounds may have no such day
+        short["learning.data.hold_out_by"] = "sample"
+    return short
+
+
+def _training(study: Study) -> dict[str, Any]:
+    how = study.train or Train()
+    begins = {"train.agent.worlds": 1} if how.agent.on_recorded else {"train.agent.learning_starts": 2}
+    return _TRAINING | begins | (_ONLINE if how.task.kind_name() == "online" else {})
+
+
+def play(name: str, folder: Path, changes: dict[str, Any] | None = None) -> tuple[str, ...]:
+    """Play the short study into a folder; returns the names of the files that hold its numbers."""
+    study = brief(name, changes)
+    if name.endswith(TRAINED):
+        train(study, [0], folder, lambda _: None, folder.with_name(f"{folder.name}-cache"))
+        return tuple(file for file in OF_TRAINING if file.endswith((".csv", ".json")) and file != "policy.json")
+    run(study, folder)
+    return OF_RUN

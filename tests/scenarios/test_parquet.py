@@ -1,0 +1,243 @@
+"""Records as Parquet: the numbers of the CSVs, in every command that reads them, whatever interrupts the run."""
+
+import json
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from conftest import TINY
+from interrupted import run_in_two
+
+import netsim.parquet as parquet
+from netsim.errors import BadInput
+from netsim.record import Recorder
+from scenarios.app.cli.commands import main
+from scenarios.app.result import open_run
+from scenarios.app.results import folder as folders
+from scenarios.app.results.folder import read_table, settle
+from scenarios.app.results.read import load
+from scenarios.app.results.tables import EVERY
+from scenarios.app.run.how import How
+from scenarios.app.run.runner import run
+
+pytest.importorskip("pyarrow")
+PARQUET = How(records="parquet")
+NASTY = ["=1+1", "'=a", "'", "", 'a "b", c', "two\nlines", "NA", "nan", "-5", "Grüße"]
+
+
+def tables_of(folder):
+    return {p.name: p.read_bytes() for p in sorted(folder.iterdir()) if p.suffix in (".parquet", ".csv", ".npz")}
+
+
+@pytest.fixture(scope="module")
+def both(tiny, tmp_path_factory):
+    """The same run in both formats."""
+    root = tmp_path_factory.mktemp("both")
+    for name in ("csv", "parquet"):
+        run(tiny(), root / name, command="netsim run tiny", how=How(records=name))
+    return root
+
+
+@pytest.fixture
+def one(both, tmp_path):
+    """A copy of the run in Parquet."""
+    return shutil.copytree(both / "parquet", tmp_path / "one")
+
+
+def test_both_formats_hold_the_same_numbers(both):
+    assert not list((both / "parquet").glob("*.csv")) and not list((both / "csv").glob("*.parquet"))
+    assert (both / "csv" / "summary.json").read_bytes() == (both / "parquet" / "summary.json").read_bytes()
+    a, b = (load(both / name).tables for name in ("csv", "parquet"))
+    assert list(a) == list(b)
+    for table, columns in a.items():
+        for name, values in columns.items():
+            assert values.dtype == b[table][name].dtype
+            np.testing.assert_array_equal(values, b[table][name])
+
+
+def test_columns_have_their_declared_types_and_nulls(both):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    types = {"number": pa.float64(), "integer": pa.int64(), "text": pa.string(), "flag": pa.bool_()}
+    for path in (both / "parquet").glob("*.parquet"):
+        schema = pq.read_schema(path)
+        assert {f.name: f.type for f in schema} == {n: types[c.type] for n, c in EVERY[path.stem].items()}
+    leakage = pq.read_table(both / "parquet" / "leakage.parquet")
+    empty = np.isnan(read_table(both / "csv", "leakage")["home_m"])
+    assert empty.any() and leakage["home_m"].null_count == empty.sum()
+
+
+def test_text_and_floats_come_back_exactly(tmp_path):
+    number = np.array([0.1, 1 / 3, 1e300, -5e-324, 123456789.123, np.nan, -0.0, 1e9, 2.5, 7.0])
+    recorder = Recorder(tmp_path, {"final": EVERY["final"]})
+    recorder.open()
+    recorder.write("final", {"name": NASTY, "value": number})
+    of_csv = read_table(tmp_path, "final")
+    parquet.convert(tmp_path, {"final": {name: c.type for name, c in EVERY["final"].items()}})
+    settle(tmp_path)
+    of_parquet = read_table(tmp_path, "final")
+    assert of_csv["name"].tolist() == of_parquet["name"].tolist() == NASTY
+    assert of_csv["value"].tobytes() == of_parquet["value"].tobytes()
+    assert [p.name for p in tmp_path.iterdir()] == ["final.parquet"]
+
+
+def test_a_fraction_in_a_column_of_integers_is_no_integer(tmp_path):
+    (tmp_path / "ues.csv").write_text("ue\n1\n2.5\n")
+    with pytest.raises(ValueError, match=r"2\.5"):
+        parquet.write_parquet(tmp_path / "ues.csv", tmp_path / "ues.parquet", {"ue": "integer"})
+    assert not (tmp_path / "ues.parquet").exists()
+
+
+def test_pages_frames_and_exports_are_the_same(both, tmp_path, capsys):
+    seen = []
+    for name in ("csv", "parquet"):
+        folder = shutil.copytree(both / name, tmp_path / "run")
+        for command in (["report"], ["show"], ["export"]):
+            assert main([*command, str(folder)]) == 0
+        said = capsys.readouterr().out
+        pages = {p.name: p.read_bytes() for p in folder.iterdir() if p.suffix in (".html", ".geojson")}
+        frames = {table: frame.to_csv() for table, frame in open_run(folder).tables.items()}
+        seen.append((said, pages, frames))
+        shutil.rmtree(folder)
+    assert len(seen[0][1]) >= 2 and seen[0] == seen[1]
+
+
+@pytest.mark.parametrize("first", [How(), PARQUET])
+def test_an_interrupted_run_ends_in_the_same_bytes_whatever_it_began_as(both, tiny, tmp_path, first):
+    with pytest.raises(KeyboardInterrupt):
+        run(tiny(), tmp_path / "two", _stop_after_one, how=first)
+    assert (tmp_path / "two" / "rounds.csv").exists() and not list((tmp_path / "two").glob("*.parquet"))
+    run(tiny(), tmp_path / "two", how=PARQUET)
+    assert json.loads((tmp_path / "two" / "manifest.json").read_text())["timing"]["resumed_from_round"] == 1
+    assert tables_of(tmp_path / "two") == tables_of(both / "parquet")
+
+
+def _stop_after_one(progress):
+    if progress.round == 1:
+        raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("learning", [True, False])
+@pytest.mark.parametrize("step", [0, 3])
+def test_a_kill_while_tables_are_converted_or_settled_loses_nothing(tiny, tmp_path, monkeypatch, learning, step):
+    study = tiny({} if learning else {"learning": None, "world.radio": {"handover": {}}})
+    run(study, tmp_path / "whole", how=PARQUET)
+    real, written = parquet.write_parquet, []
+
+    def killed(source, path, types):
+        if len(written) == step:
+            raise KeyboardInterrupt
+        written.append(path)
+        real(source, path, types)
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(parquet, "write_parquet", killed)
+        run(study, tmp_path / "killed", how=PARQUET)
+    assert len(list((tmp_path / "killed").glob("*.parquet"))) == step
+    assert not (tmp_path / "killed" / "summary.json").exists()
+    run(study, tmp_path / "killed", how=PARQUET)
+    assert tables_of(tmp_path / "killed") == tables_of(tmp_path / "whole")
+
+
+def test_a_run_that_was_killed_at_its_last_step_may_end_as_csv(both, tiny, tmp_path, monkeypatch):
+    def killed(folder):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr("scenarios.app.run.simulate.settle", killed)
+        run(tiny(), tmp_path / "one", how=PARQUET)
+    assert (tmp_path / "one" / "summary.json").exists() and (tmp_path / "one" / "rounds.csv").exists()
+    run(tiny(), tmp_path / "one")
+    assert tables_of(tmp_path / "one") == tables_of(both / "csv")
+
+
+@pytest.mark.parametrize("how", ["cut", "flipped", "text", "other types", "empty", "link"])
+def test_a_damaged_table_is_one_line(one, capsys, how):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path = one / "rounds.parquet"
+    data = path.read_bytes()
+    if how == "cut":
+        path.write_bytes(data[: len(data) // 2])
+    elif how == "flipped":
+        path.write_bytes(data[:4] + bytes(255 - b for b in data[4:400]) + data[400:])
+    elif how == "text":
+        path.write_text("round,time_s\n1,2\n")
+    elif how == "other types":
+        pq.write_table(pa.table({"round": pa.array(["a"])}), path)
+    elif how == "empty":
+        path.write_bytes(b"")
+    else:
+        (one / "moved").write_bytes(data)
+        path.unlink()
+        path.symlink_to(one / "moved")
+    assert main(["report", str(one)]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and str(path) in said and "run the study again" in said
+
+
+def test_without_pyarrow_writing_and_reading_are_refused(one, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(parquet, "find_spec", lambda name: None)
+    (tmp_path / "tiny.yaml").write_text(json.dumps(TINY | {"vary": {"seed": [1, 2]}}))
+    out = tmp_path / "out"
+    for command in ("run", "sweep"):
+        assert main([command, str(tmp_path / "tiny.yaml"), "--records", "parquet", "--out", str(out)]) == 2
+        said = capsys.readouterr().err
+        assert said == (
+            'netsim: --records parquet: pyarrow is not installed; pip install "netsim-fl[parquet]", or leave it out\n'
+        )
+        assert not out.exists()
+    assert main(["report", str(one)]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and 'pip install "netsim-fl[parquet]"' in said
+
+
+def test_other_formats_are_refused(tiny, tmp_path):
+    with pytest.raises(BadInput, match="must be csv or parquet"):
+        run(tiny(), tmp_path / "one", how=How(records="xlsx"))  # type: ignore[arg-type]
+    assert not (tmp_path / "one").exists()
+
+
+def test_a_rerun_repeats_the_format_and_names_what_differs(one, tmp_path, capsys):
+    assert main(["rerun", str(one), "--quiet"]) == 0
+    assert "the same, byte by byte" in capsys.readouterr().out
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(one / "rounds.parquet")
+    changed = table.set_column(table.column_names.index("ues"), "ues", [[77] * table.num_rows])
+    pq.write_table(changed, one / "rounds.parquet")
+    assert main(["rerun", str(one), "--quiet"]) == 1
+    assert "rounds.parquet, column ues: " in capsys.readouterr().out
+
+
+def test_a_sweep_keeps_each_run_in_parquet_and_its_tables_in_csv(tmp_path, capsys):
+    (tmp_path / "tiny.yaml").write_text(json.dumps(TINY | {"vary": {"seed": [1, 2]}}))
+    for name in ("csv", "parquet"):
+        command = ["sweep", str(tmp_path / "tiny.yaml"), "--jobs", "2", "--records", name, "--quiet"]
+        assert main([*command, "--out", str(tmp_path / name)]) == 0
+    runs = sorted(p.parent for p in (tmp_path / "parquet").rglob("manifest.json"))
+    assert len(runs) == 2 and all((of / "rounds.parquet").exists() and not (of / "rounds.csv").exists() for of in runs)
+    assert (tmp_path / "parquet" / "runs.csv").read_bytes() == (tmp_path / "csv" / "runs.csv").read_bytes()
+    (runs[0] / "rounds.csv").write_text("of a kill at the last step")
+    assert main([*command, "--out", str(tmp_path / "parquet")]) == 0  # nothing is played, and the rest is removed
+    assert not (runs[0] / "rounds.csv").exists()
+    assert main(["compare", str(tmp_path / "csv"), str(tmp_path / "parquet"), "--out", str(tmp_path / "c.html")]) == 0
+
+
+def test_a_resumed_radio_study_is_the_same_in_parquet(tiny, tmp_path):
+    study = tiny({"learning": None, "world.radio": {"handover": {}}})
+    summary = run_in_two(study, tmp_path / "two", lambda now: now.round == 3).summary
+    assert summary == run(study, tmp_path / "one", how=PARQUET).summary
+
+
+def test_parquet_files_are_ours():
+    assert {f"{table}.parquet" for table in EVERY} <= set(folders.RESULTS)
+
+
+def test_nothing_imports_pyarrow_before_it_is_used():
+    code = "import sys, netsim.parquet, scenarios.app.run.runner; sys.exit('pyarrow' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,134 @@
+"""The page of a tuning in a browser: parallel coordinates, tables, and nothing that is cut off or cannot be read."""
+
+import json
+
+import pytest
+
+from netsim.record import write_json
+from scenarios.app.report.figures.parallel import scale
+from scenarios.app.report.report import report
+
+RATE, WIDTH, RMSE, ENERGY = (
+    "learning.learner.learning_rate",
+    "learning.learner.hidden",
+    "utility.rmse_db",
+    "uplink.energy_j",
+)
+EVIL = '<img src=x onerror="alert(1)">'
+TRIALS = [
+    (0.0001, [16], 12.0, 3.0, "finished"), (0.01, [32, 32], 9.0, 5.0, "finished"), (1.0, [16], 30.0, 1.0, "finished"),
+    (0.1, [32, 32], None, None, "ended early"),
+]  # fmt: skip
+
+
+def found(objectives=(RMSE,), best=("trial-2",)):
+    """What a tuning of two settings found, made up."""
+    trials = []
+    for n, (rate, width, rmse, energy, state) in enumerate(TRIALS, 1):
+        values = {} if rmse is None else {key: v for key, v in ((RMSE, rmse), (ENERGY, energy)) if key in objectives}
+        why = "" if values else f"round 2 of seed 1: 40 {EVIL}"
+        trials.append(
+            {"number": n, "name": f"trial-{n}", "state": state, "settings": {RATE: rate, WIDTH: width},
+             "values": values, "kept": state == "finished" and n != 3, "why": why}
+        )  # fmt: skip
+    return {
+        "kind": "tuning", "title": f"Tuned {EVIL}", "scenario": "campus", "command": "netsim tune", "overrides": {},
+        "objectives": [{"key": key, "direction": "min"} for key in objectives],
+        "constraints": [f"{ENERGY}>=2"], "space": {RATE: {"log": True}, WIDTH: {"log": False}},
+        "seeds": [1, 2], "fresh_seeds": [3, 4], "ended_by": RMSE, "trials": trials, "best": list(best),
+        "front": list(best), "verified": {}, "importance": {RMSE: {RATE: 0.9, WIDTH: 0.1}},
+    }  # fmt: skip
+
+
+def page_of(tmp_path, **more):
+    write_json(tmp_path / "tuning.json", found(**more))
+    return report(tmp_path)
+
+
+@pytest.fixture
+def shown(show, tmp_path):
+    page = show(page_of(tmp_path))
+    page.evaluate("netsim.drawAll()")
+    page.wait_for_selector("#plot-parallel .main-svg")
+    return page
+
+
+def drawn(page):
+    """Group -> its lines, each as heights from 0 to 1."""
+    data = page.evaluate("document.getElementById('plot-parallel').data.map(t => [t.name, t.y])")
+    split = {}
+    for name, heights in data:
+        lines = [[]]
+        for height in heights:
+            lines[-1].append(height) if height is not None else lines.append([])
+        split[name] = lines[:-1]
+    return split
+
+
+def test_every_finished_trial_is_a_line_across_all_axes(shown):
+    assert drawn(shown) == {
+        "trials": [[0, 0, pytest.approx(1 / 7, abs=1e-6)], [1, 0.5, 0]],
+        "break a constraint": [[0, 1, 1]],
+        "best": [[1, 0.5, 0]],
+    }
+    names = shown.evaluate("document.getElementById('plot-parallel').layout.xaxis.ticktext")
+    assert names == ["learner.hidden", "learner.learning_rate", "utility.rmse_db"]
+    texts = shown.locator("#plot-parallel .annotation-text").all_text_contents()
+    assert {"0.0001", "0.01", "1", "[16]", "[32, 32]", "9", "30"} <= set(texts)
+    assert shown.locator("#plot-parallel .scatterlayer .trace").count() == 3
+
+
+def test_several_objectives_are_axes_each(show, tmp_path):
+    page = show(page_of(tmp_path, objectives=(RMSE, ENERGY), best=("trial-1", "trial-2")))
+    page.evaluate("netsim.drawAll()")
+    page.wait_for_selector("#plot-parallel .main-svg")
+    assert len(drawn(page)["best"]) == 2 and len(drawn(page)["best"][0]) == 4
+
+
+def test_the_table_has_the_numbers_of_the_figure_and_sorts_by_them(shown):
+    head = shown.locator("#trials thead th", has_text="utility.rmse_db")
+    head.get_by_role("button").click()
+    rows = shown.locator("#trials tbody tr")
+    assert [row.split("\t")[0] for row in rows.all_inner_texts()] == ["trial-2 (best)", "trial-1", "trial-3", "trial-4"]
+    assert "breaks a constraint" in rows.nth(2).inner_text() and "ended early" in rows.nth(3).inner_text()
+    assert EVIL in rows.nth(3).inner_text() and shown.locator("img").count() == 0
+    shown.fill("input[data-filter=trials]", "ended")
+    assert shown.inner_text("#trials-rows") == "1 of 4 rows"
+
+
+def test_the_legend_hides_a_group(shown):
+    place = shown.locator("#plot-parallel")
+    before = place.locator(".scatterlayer .point").count()
+    place.locator(".legendtoggle").first.click()
+    shown.wait_for_function(f"document.querySelectorAll('#plot-parallel .scatterlayer .point').length < {before}")
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1280, False), (400, True)])
+def test_nothing_is_cut_off_and_everything_can_be_read(show, tmp_path, width, dark):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is missing").Axe()
+    page = show(page_of(tmp_path), width=width, dark=dark)
+    page.evaluate("netsim.drawAll()")
+    page.wait_for_selector("#plot-parallel .main-svg")
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    said = axe.run(page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21aa"]}).response["violations"]
+    serious = {v["id"]: [n["html"][:200] for n in v["nodes"]] for v in said if v["impact"] in ("serious", "critical")}
+    assert serious == {}
+
+
+def test_axes_stand_where_their_values_do():
+    log = scale("a", [0.01, 1.0, 100.0], log=True)
+    assert log.at == {"0.01": 0.0, "1": 0.5, "100": 1.0} and [t for _, t in log.ticks][::2] == ["0.01", "1", "100"]
+    assert scale("a", [2, 4, 10]).at == {"2": 0.0, "4": 0.25, "10": 1.0}
+    assert scale("a", [3, 3]).at == {"3": 0.5} and scale("a", [3, 3]).ticks == [(0.5, "3")]
+    assert scale("a", ["x", "y", "x"]).ticks == [(0.0, "x"), (1.0, "y")]
+    assert scale("a", [True, 1]).at == {"true": 0.0, "1": 1.0}  # a truth value is no number
+
+
+def test_without_a_finished_trial_there_is_no_figure(tmp_path):
+    none = found(best=())
+    none["trials"] = none["trials"][3:]
+    write_json(tmp_path / "tuning.json", none)
+    text = report(tmp_path).read_text()
+    assert "No trial finished." in text and "parallel" not in json.loads(
+        text.split('id="drawn">')[1].split("</script>")[0]
+    )
