@@ -1,7 +1,7 @@
 """Measure the program: `python -m benchmarks SUBJECT [--seconds N] [--sizes small|full]`.
 
 Subjects: world, town, uploads, replay, attacks, span, tracking, density, radio-map, images, training,
-accounting, rl, sweeps.
+accounting, rl, growth, sweeps.
 
 Writes one JSON object a line to standard output, versions to standard error:
 
@@ -32,6 +32,7 @@ from benchmarks import (
     accounting,
     attacks,
     density,
+    growth,
     images,
     radio_map,
     replay,
@@ -120,6 +121,9 @@ REPLAYS = {"full": replay.FULL, "small": replay.SMALL}
 SWEEPS = {"full": sweeps.FULL, "small": sweeps.SMALL}
 
 
+GROWTHS = {"full": growth.FULL, "small": growth.SMALL}
+
+
 MAPS = {"full": radio_map.FULL, "small": radio_map.SMALL}
 
 
@@ -160,6 +164,7 @@ SUBJECTS: dict[str, Callable[[str, float], Iterator[Row]]] = {
     "accounting": lambda sizes, seconds: accounting.rows(ACCOUNTS[sizes], seconds),
     "rl": lambda sizes, seconds: rl.rows(AGENTS[sizes], seconds),
     "sweeps": lambda sizes, seconds: sweeps.rows(SWEEPS[sizes]),
+    "growth": lambda sizes, seconds: growth.rows(GROWTHS[sizes], seconds),
 }
 """the rows of a subject, by its sizes and the seconds for each row"""
 

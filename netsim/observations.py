@@ -20,8 +20,8 @@ class _Columns:
     def __len__(self) -> int:
         return len(self.ue)
 
-    def select(self, index: np.ndarray) -> Self:
-        """Rows by boolean mask or index."""
+    def select(self, index: np.ndarray | slice) -> Self:
+        """Rows by boolean mask, index or slice."""
         names = [f.name for f in fields(self)]  # type: ignore[arg-type]
         columns = {name: getattr(self, name) for name in names}
         return type(self)(**{k: v if v is None else v[index] for k, v in columns.items()})

@@ -19,7 +19,7 @@ def predict(net: Mlp, parameters: FloatArray, model_of: IntArray, z: FloatArray)
         w = torch.from_numpy(parameters[m : m + 1])
         for i in range(0, len(mine), SAMPLES):
             block = mine[i : i + SAMPLES]
-            out[block] = net.forward(w, torch.from_numpy(z[block])[None])[0][0].numpy()
+            out[block] = net.values(w, torch.from_numpy(z[block])[None])[0].numpy()
     return out
 
 

@@ -195,7 +195,7 @@ class _Keeper:
         self.folder, self.world, self.setup, self.watch, self.empty = folder, world, setup, watch, empty
         self.text = text
         self.state: RoundState | None = None
-        self.tree: dict[str, Any] | None = None
+        self.kept: dict[str, Any] | None = None
         self.saved, self.every_s = time.perf_counter(), CHECKPOINT_EVERY_S
         self.unseen = list[Progress]()
         self.rounds = world.clock.rounds(world.duration_s, setup.learning.round_s)
@@ -219,7 +219,7 @@ class _Keeper:
         self.state = state
         write_tracks(self.setup.recorder, self.world)
         self.setup.recorder.write("handovers", records.handover_rows(self.world))  # of a round that left no rows
-        self.tree = self._snapshot(state)
+        self.kept = self._snapshot(state)
         self._show()
         if time.perf_counter() - self.saved >= self.every_s:
             self.save()
@@ -246,8 +246,8 @@ class _Keeper:
     def save(self) -> None:
         """Write the state after the last whole round, if there was one."""
         began = time.perf_counter()
-        if self.tree is not None:
-            save_tree(self.folder / CHECKPOINT, self.tree)
+        if self.kept is not None:
+            save_tree(self.folder / CHECKPOINT, {name: to_tree(value) for name, value in self.kept.items()})
         self.saved = time.perf_counter()
         self.every_s = CHECKPOINT_EVERY_S * max(1.0, (self.saved - began) / CHECKPOINT_SHORT_S)
 
@@ -257,8 +257,8 @@ class _Keeper:
             "study": self.text,
             "program": __version__,
             "time_s": float(self.world.env.now),
-            "world": to_tree(self.world.memory()),
-            "state": to_tree(state),
+            "world": self.world.memory(),
+            "state": state,
             "tables": self.setup.recorder.marks(),
             "empty": self.empty,
         }

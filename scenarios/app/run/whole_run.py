@@ -24,7 +24,7 @@ from scenarios.app.run.coverage import coverage, coverage_grid
 
 def write_whole_run(setup: Setup, state: RoundState, world: World, downlink: Downlink) -> None:
     """Exact Wasserstein distances, distances between UEs, privacy, hindsight, maps."""
-    scores = records.utility(setup.learning, state, state.held_out, world) | records.references(setup, state)
+    scores = records.last_utility(setup.learning, state, world) | records.references(setup, state)
     setup.recorder.write("final", {"name": list(scores), "value": list(scores.values())})
     spends = read_table(setup.recorder.folder, "spends")
     for row in final_account(spends):
