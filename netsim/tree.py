@@ -121,7 +121,7 @@ def _dataclass(tree: Any, kind: type, like: Any, place: str) -> Any:
         shaped = None if f.metadata.get("grows") and isinstance(old, np.ndarray) else old
         values[f.name] = _value(tree[f.name], hints[f.name], shaped, f"{place}.{f.name}")
     for name, shape in getattr(kind, "shapes", {}).items():
-        found = np.shape(values[name])
+        found = np.shape(np.asarray(values[name]))
         same = len(shape) == len(found) and all(n in (None, m) for n, m in zip(shape, found, strict=True))
         _checked(tree, same, f"an array of shape {shape}", f"{place}.{name}")
     if getattr(kind, "equal_rows", False):
