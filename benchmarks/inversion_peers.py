@@ -39,8 +39,9 @@ def output(net: Mlp, layers: Layers, z: Tensor) -> Tensor:
 
 def distance(gradient: Layers, update: Layers) -> Tensor:
     """1 - |cos| to an update of length 1."""
-    inner = torch.stack([(g * u).sum() for g, u in zip(gradient, update, strict=True)]).sum()
-    square = torch.stack([(g * g).sum() for g in gradient]).sum()
+    pairs = [(g.flatten(), u.flatten()) for g, u in zip(gradient, update, strict=True)]
+    inner = torch.stack([g @ u for g, u in pairs]).sum()
+    square = torch.stack([g @ g for g, _ in pairs]).sum()
     return 1.0 - inner.abs() / square.sqrt()
 
 
@@ -60,21 +61,22 @@ class Loop:
         value.backward(inputs=[z])  # type: ignore[no-untyped-call]
         return value
 
-    def search(self, target: int, start: Tensor, iterations: int) -> tuple[Tensor, float, int]:
-        """From a start (2,): where L-BFGS ends, the value there, and how often it asked."""
-        z, asked = start.clone().requires_grad_(), 0
+    def search(self, target: int, start: Tensor, iterations: int) -> tuple[float, int]:
+        """From a start (2,): the least value that L-BFGS met, and how often it asked."""
+        z, asked, least = start.clone().requires_grad_(), 0, torch.inf
         optimiser = torch.optim.LBFGS(
             [z], max_iter=iterations, max_eval=12 * iterations, history_size=6, line_search_fn="strong_wolfe",
             tolerance_grad=1e-12, tolerance_change=1e-12,
         )  # fmt: skip
 
         def closure() -> Tensor:
-            nonlocal asked
-            asked += 1
-            return self.ask(target, z)
+            nonlocal asked, least
+            value = self.ask(target, z)
+            asked, least = asked + 1, min(least, value.item())
+            return value
 
         optimiser.step(closure)  # type: ignore[no-untyped-call]
-        return z.detach(), float(self.ask(target, z)), asked + 1
+        return least, asked
 
 
 class Stacked:
@@ -83,8 +85,8 @@ class Stacked:
     def __init__(self, net: Mlp, weights: Tensor, update: Tensor, together: int) -> None:
         """`together`: how many targets at a time; what is between grows with it."""
         self._layers = layers_of(net, weights)
-        self._update = [layers_of(net, u / u.norm()) for u in update]
-        self._update = [torch.stack(piece) for piece in zip(*self._update, strict=True)]
+        each = [layers_of(net, u / u.norm()) for u in update]
+        self._update = [torch.stack(piece) for piece in zip(*each, strict=True)]
 
         def value(z: Tensor, update: Layers, layers: Layers) -> Tensor:
             return distance(grad(lambda w: output(net, w, z))(layers), update)
