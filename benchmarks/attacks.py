@@ -32,7 +32,7 @@ SAMPLES = 200  # of a target in its round
 
 @dataclass(frozen=True)
 class Bench:
-    """How many targets, the hidden layers of the network, the most that a target may take, the least ratios to peers."""
+    """How many targets, the hidden layers, the most that a target may take, and the least ratios to peers."""
 
     targets: int
     hidden: tuple[int, ...]

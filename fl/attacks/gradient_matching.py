@@ -152,7 +152,8 @@ def _cosine(
     """The cosine (m,), and its derivatives in every delta and in every activation (the input first)."""
     inner, norm2 = (torch.zeros(len(problem), dtype=deltas[0].dtype) for _ in range(2))
     by_delta, by_activation = [torch.empty_like(d) for d in deltas], [torch.empty_like(a) for a in activations]
-    layers = [tuple(t.numpy() for t in layer) for layer in zip(activations, deltas, by_activation, by_delta)]
+    tensors = zip(activations, deltas, by_activation, by_delta, strict=True)
+    layers = [[t.numpy() for t in layer] for layer in tensors]
     of, i, n2, at = problem.numpy(), inner.numpy(), norm2.numpy(), 0
     for a, d, q, p in layers:
         pull(direction, at, of, a, d, q, p, i, n2)

@@ -41,13 +41,13 @@ def pull(
         else:
             _both(u, at, begin, end, a, d, q, p)
         for m in range(begin, end):
-            i, d2, a2 = 0.0, 0.0, 1.0
+            both, d2, a2 = 0.0, 0.0, 1.0
             for j in range(n_out):
-                i += p[m, j] * d[m, j]
+                both += p[m, j] * d[m, j]
                 d2 += d[m, j] * d[m, j]
             for j in range(n_in):
                 a2 += a[m, j] * a[m, j]
-            inner[m] += i
+            inner[m] += both
             norm2[m] += d2 * a2
         begin = end
 

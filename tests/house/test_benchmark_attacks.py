@@ -31,7 +31,7 @@ def test_every_row_is_there_and_the_bar_decides(monkeypatch, capsys):
     beside = [row for row in found if row["peer"]]
     assert [row["peer"].split(",")[0] for row in beside] == ["loop over torch.optim.LBFGS", "torch.func.vmap"] * 2
     for row in beside:
-        assert 0 < row["least_ratio"] <= row["ratio"] <= row["most_ratio"] and 0 < row["theirs"]
+        assert 0 < row["least_ratio"] <= row["ratio"] <= row["most_ratio"] and row["theirs"] > 0
         assert row["share"] == pytest.approx(row["limit"] / row["ours"], rel=1e-2) and row["gflops"] > 0
     assert all(row["ours"] > 0 and "2-8-4-1" in row["work"] and "3 targets" in row["work"] for row in found)
     assert [name in row["work"] for name, row in zip(["tanh"] * 3 + ["relu"] * 3, found, strict=False)] == [True] * 6
