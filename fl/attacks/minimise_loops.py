@@ -76,7 +76,7 @@ def _cubic(low: float, f: float, slope: float, at: float, value: float, along: f
     """Where the cubic through both ends has its minimum (Nocedal and Wright, Eq. 3.59), well inside the bracket."""
     width = at - low
     middle = slope + along - 3.0 * (value - f) / width
-    root = max(middle * middle - slope * along, 0.0) ** 0.5
+    root: float = max(middle * middle - slope * along, 0.0) ** 0.5
     spread = along - slope + 2.0 * root
     if not np.isfinite(spread) or spread == 0.0:
         return np.nan
