@@ -1,6 +1,7 @@
 """Measure the program: `python -m benchmarks SUBJECT [--seconds N] [--sizes small|full]`.
 
-Subjects: world, town, uploads, replay, attacks, span, tracking, density, radio-map, images, accounting, rl, sweeps.
+Subjects: world, town, uploads, replay, attacks, span, tracking, density, radio-map, images, training,
+accounting, rl, growth, sweeps.
 
 Writes one JSON object a line to standard output, versions to standard error:
 
@@ -31,6 +32,7 @@ from benchmarks import (
     accounting,
     attacks,
     density,
+    growth,
     images,
     radio_map,
     replay,
@@ -39,6 +41,7 @@ from benchmarks import (
     sweeps,
     town,
     tracking,
+    training,
     uploads,
 )
 from benchmarks.peers import start
@@ -97,6 +100,9 @@ ACCOUNTS = {
 AGENTS = {"full": rl.FULL, "small": rl.SMALL}
 
 
+TRAININGS = {"full": training.FULL, "small": training.SMALL}
+
+
 SPANS = {"full": span.FULL, "small": span.SMALL}
 
 
@@ -113,6 +119,9 @@ REPLAYS = {"full": replay.FULL, "small": replay.SMALL}
 
 
 SWEEPS = {"full": sweeps.FULL, "small": sweeps.SMALL}
+
+
+GROWTHS = {"full": growth.FULL, "small": growth.SMALL}
 
 
 MAPS = {"full": radio_map.FULL, "small": radio_map.SMALL}
@@ -151,9 +160,11 @@ SUBJECTS: dict[str, Callable[[str, float], Iterator[Row]]] = {
     "density": lambda sizes, seconds: density.rows(PEOPLE[sizes], seconds),
     "radio-map": lambda sizes, seconds: radio_map.rows(MAPS[sizes], seconds),
     "images": lambda sizes, seconds: images.rows(IMAGES[sizes], seconds),
+    "training": lambda sizes, seconds: training.rows(TRAININGS[sizes], seconds),
     "accounting": lambda sizes, seconds: accounting.rows(ACCOUNTS[sizes], seconds),
     "rl": lambda sizes, seconds: rl.rows(AGENTS[sizes], seconds),
     "sweeps": lambda sizes, seconds: sweeps.rows(SWEEPS[sizes]),
+    "growth": lambda sizes, seconds: growth.rows(GROWTHS[sizes], seconds),
 }
 """the rows of a subject, by its sizes and the seconds for each row"""
 

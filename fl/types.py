@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from netsim.geometry import Area
 from netsim.radio.uplink import Channel
@@ -111,12 +112,15 @@ class Local:
 class HeldOut:
     """Samples that no training sees: ue, model (N,), x (N, p), y (N,), and cell (N,) as in `Local`.
 
+    x holds float64, or the bytes of images.
+
     group (N,) tells apart samples that ask different things of a model (see the part of data); left out, all are 0.
     """
 
+    equal_rows: ClassVar[bool] = True
     ue: IntArray
     model: IntArray
-    x: FloatArray
+    x: npt.NDArray[Any]
     y: FloatArray
     cell: IntArray
     group: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))

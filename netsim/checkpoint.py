@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from netsim.safe import OURS_MOST_BYTES, opened, replacing, size_text
 
 _ARRAY = "__array__"
+_COLUMNS = "F"  # after the shape of an array that is held column by column
 _SMALL_BYTES = 65_536  # up to which an array shares a member with others of its type
 
 
@@ -30,11 +31,12 @@ def save_tree(path: Path, tree: Any) -> None:
 
     def strip(node: Any) -> Any:
         if isinstance(node, np.ndarray):
-            if node.nbytes <= _SMALL_BYTES and node.flags.c_contiguous:
+            if node.nbytes <= _SMALL_BYTES:
                 kind, at = node.dtype.str, filled.get(node.dtype.str, 0)
-                small.setdefault(kind, []).append(node.reshape(-1))
+                by_column = node.flags.f_contiguous and not node.flags.c_contiguous  # as numpy's own files have it
+                small.setdefault(kind, []).append(node.ravel("F" if by_column else "C"))
                 filled[kind] = at + node.size
-                return {_ARRAY: [kind, at, *node.shape]}
+                return {_ARRAY: [kind, at, *node.shape, *([_COLUMNS] if by_column else [])]}
             arrays[f"a{len(arrays)}"] = node
             return {_ARRAY: f"a{len(arrays) - 1}"}
         if isinstance(node, dict):
@@ -72,7 +74,9 @@ def load_tree(path: Path) -> Any:
         if isinstance(of, str):
             return arrays[of]
         kind, at, *shape = of
-        return small[kind][at : at + prod(shape)].reshape(shape)
+        by_column = _COLUMNS in shape[-1:]
+        shape = shape[:-1] if by_column else shape
+        return small[kind][at : at + prod(shape)].reshape(shape, order="F" if by_column else "C")
 
     try:
         tree, kinds = json.loads(text.tobytes().decode())

@@ -137,7 +137,9 @@ class Lookahead:
         now = _Places(state.position_m, self.indoors(state))
         moved = None if self._known is None else self._known[0].moved(now)
         if self._known is None or moved is None or moved.mean() > _MOST_MOVED:
+            self._known = self._links = self._heard = None  # the memory of the last ones is that of the next
             links = self.budget.links(time_s, *now)
+            self._heard = now, links.rsrp_dbm
         elif not moved.any():
             return self._known[1].part(0, len(moved), time_s)
         else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from functools import cache
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -14,13 +14,14 @@ from netsim.units import FloatArray, IntArray
 class _Columns:
     """Equal-length arrays that are selected and joined together."""
 
+    equal_rows: ClassVar[bool] = True
     ue: IntArray
 
     def __len__(self) -> int:
         return len(self.ue)
 
-    def select(self, index: np.ndarray) -> Self:
-        """Rows by boolean mask or index."""
+    def select(self, index: np.ndarray | slice) -> Self:
+        """Rows by boolean mask, index or slice."""
         names = [f.name for f in fields(self)]  # type: ignore[arg-type]
         columns = {name: getattr(self, name) for name in names}
         return type(self)(**{k: v if v is None else v[index] for k, v in columns.items()})

@@ -89,6 +89,16 @@ class Rng:
         """`count` sort keys: ``np.argsort`` of them is a uniform permutation."""
         return np.asarray(self.uniform(what, [owner], (count,))[0])
 
+    def orders(self, what: str, owner: npt.ArrayLike, count: IntArray) -> IntArray:
+        """Uniform orders of 0..count - 1 of each owner (n,), end to end (sum of counts,): stable argsorts of `keys`."""
+        from netsim.philox_loops import orders
+
+        key, owners = _key(self.seed, self.purpose, what), np.asarray(owner, dtype=np.int64).astype(_U64)
+        ptr = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
+        out = np.empty(ptr[-1], dtype=np.int64)
+        orders(out, ptr, owners, _U64(self.round), _U64(key[0]), _U64(key[1]))
+        return out
+
     def generator(self, what: str, owner: int = 0, item: int = 0) -> np.random.Generator:
         """An ordinary numpy generator, for a library that wants one; it starts afresh at each call."""
         key = _key(self.seed, self.purpose, what)

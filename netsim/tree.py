@@ -18,6 +18,9 @@ Value = TypeVar("Value")
 REBUILT: dict[str, bool] = {"rebuilt": True}
 """Metadata of a field that a tree leaves out: whoever resumes has built it anew."""
 
+GROWS: dict[str, bool] = {"grows": True}
+"""Metadata of a field whose array has entries from the start, and more later."""
+
 
 def to_tree(value: Any) -> Any:
     """The tree of a value: dataclasses become dictionaries, without their fields marked `REBUILT`.
@@ -46,7 +49,10 @@ def from_tree(tree: Any, like: Value) -> Value:
     """The value that `to_tree` made this tree of; it has the type of `like`.
 
     Where a field is annotated `Any`, its type is that of the same field of `like`; fields marked `REBUILT` are those of
-    `like`. A plain dictionary in `like` takes whatever dictionary the tree has, as it stands.
+    `like`. A plain dictionary in `like` takes whatever dictionary the tree has, as it stands. Arrays have the annotated
+    kind of numbers; where `like` has one with entries, the type and shape of that one. So what grows begins empty, with
+    as many dimensions as later, or its field is marked `GROWS`. Arrays of a dataclass with a true class attribute
+    `equal_rows` have equally many rows; those that its class attribute `shapes` names have that shape, None for any.
 
     Raises
     ------
@@ -78,7 +84,27 @@ def _value(tree: Any, hint: Any, like: Any, place: str) -> Any:
         return _checked(tree, tree in options, f"one of {list(options)}", place)
     if origin is float:
         return float(_plain(tree, (int, float), place))
-    return _plain(tree, np.ndarray if origin is np.ndarray else origin, place)
+    if origin is np.ndarray:
+        return _array(tree, options, like, place)
+    return _plain(tree, origin, place)
+
+
+def _array(tree: Any, options: tuple[Any, ...], like: Any, place: str) -> Any:
+    """An array of the annotated kind of numbers, that may stand where `like` stood."""
+    _plain(tree, np.ndarray, place)
+    number = get_args(options[1])[0] if options else np.generic
+    kind = next((kind for kind in _KINDS if issubclass(get_origin(number) or number, kind)), np.generic)
+    _checked(tree, tree.dtype.kind in _KINDS.get(kind, tree.dtype.kind), f"an array of {kind.__name__} numbers", place)
+    if isinstance(like, np.ndarray):
+        _checked(tree, tree.ndim == like.ndim, f"an array of {like.ndim} dimensions", place)
+        if like.size:
+            _checked(tree, tree.dtype == like.dtype, f"an array of {like.dtype}", place)
+            _checked(tree, tree.shape == like.shape, f"an array of shape {like.shape}", place)
+    return tree
+
+
+_KINDS = {np.bool_: "b", np.integer: "iu", np.floating: "fiu", np.complexfloating: "cfiu"}
+"""annotated numbers -> kinds of arrays that hold no more than they"""
 
 
 def _dataclass(tree: Any, kind: type, like: Any, place: str) -> Any:
@@ -86,12 +112,26 @@ def _dataclass(tree: Any, kind: type, like: Any, place: str) -> Any:
     known = fields(kind)
     names = {f.name for f in known if not f.metadata.get("rebuilt")}
     _checked(tree, isinstance(tree, dict) and set(tree) == names, f"the fields {sorted(names)}", place)
-    hints, values = get_type_hints(kind), {}
+    hints, values = _hints(kind), {}
     for f in known:
         old = getattr(like, f.name, None)
-        kept = f.name not in names
-        values[f.name] = old if kept else _value(tree[f.name], hints[f.name], old, f"{place}.{f.name}")
+        if f.name not in names:
+            values[f.name] = old
+            continue
+        shaped = None if f.metadata.get("grows") and isinstance(old, np.ndarray) else old
+        values[f.name] = _value(tree[f.name], hints[f.name], shaped, f"{place}.{f.name}")
+    for name, shape in getattr(kind, "shapes", {}).items():
+        found = np.shape(np.asarray(values[name]))
+        same = len(shape) == len(found) and all(n in (None, m) for n, m in zip(shape, found, strict=True))
+        _checked(tree, same, f"an array of shape {shape}", f"{place}.{name}")
+    if getattr(kind, "equal_rows", False):
+        rows = {name: value.shape[:1] for name, value in values.items() if isinstance(value, np.ndarray)}
+        _checked(tree, len(set(rows.values())) <= 1, f"as many rows in each of {sorted(rows)}", place)
     return kind(**values)
+
+
+_hints = cache(get_type_hints)
+"""Field -> annotation of a dataclass."""
 
 
 def _dictionary(tree: Any, options: tuple[Any, ...], like: Any, place: str) -> dict[Any, Any]:

@@ -20,6 +20,7 @@ from netsim.lookahead import Lookahead, tick_after
 from netsim.mobility.base import Ground, Mobility, Places, State
 from netsim.multiples import first_multiple, last_multiple
 from netsim.observations import Fixes, Observations
+from netsim.radio.blocks import blocks
 from netsim.radio.fading import Fading, NoFading
 from netsim.radio.handover import Attachment, Handover
 from netsim.radio.link_budget import RSRP_RANGE_DBM, Budget
@@ -247,6 +248,12 @@ class World:
             return Observations(fixes.ue, fixes.time_s, fixes.position_m, cell, fixes.rsrp_dbm)
         if sampled is not None:
             return self._observed(fixes, self._ahead.rsrp_dbm(sampled)[fixes.ue])
+        if self.handover is not None:  # which attaches at the first fix of all
+            return self._heard(fixes)
+        return Observations.join([self._heard(fixes.select(b)) for b in blocks(len(fixes), len(self.stations))])
+
+    def _heard(self, fixes: Fixes) -> Observations:
+        """What UEs report at fixes of their own."""
         indoors = self.indoors_of(self.state)
         inside = None if indoors is None else indoors.select(fixes.ue)
         return self._observed(fixes, self.budget.rsrp_dbm(fixes.position_m, inside))
@@ -327,7 +334,7 @@ class World:
         return Cohort(
             ue=ue,
             serving=serving,
-            gain=links.gain.take(ue, axis=0),
+            gain=links.gain if np.array_equal(ue, np.arange(len(links.gain))) else links.gain.take(ue, axis=0),
             fading=self.fading.draw(ue, n_bs, block, self.ground.streams.at("radio.fading")),
             power_w=np.zeros(len(ue)),
             rows=rows,

@@ -24,6 +24,7 @@ _TOGETHER = 128  # updates that are searched at once: bounds the memory
 class LastPlaces:
     """The last estimates inside the area: owner (k,) ascending, position_m (k, 2)."""
 
+    equal_rows: ClassVar[bool] = True
     owner: IntArray
     position_m: FloatArray
 

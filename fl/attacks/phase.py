@@ -120,6 +120,7 @@ def _solved(basis: FloatArray, value: FloatArray) -> FloatArray:
 class LastWaves:
     """The last wave of every device: track (k,) ascending, wave (k, 3) omega per metre and phase in radians."""
 
+    equal_rows: ClassVar[bool] = True
     track: IntArray
     wave: FloatArray
 

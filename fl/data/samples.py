@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from netsim.units import BoolArray, FloatArray, IntArray
 class Samples:
     """Measurements of signals, in order of row and time: row id (N,), x (N, 2), y (N,), time_s (N,), cell (N,)."""
 
+    equal_rows: ClassVar[bool] = True
     row: IntArray
     x: FloatArray
     y: FloatArray

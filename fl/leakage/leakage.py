@@ -17,6 +17,7 @@ from pydantic import Field
 
 from fl.leakage.distances import (
     density_peaks,
+    evenly,
     exact_w1,
     guesses_nearest_m,
     nearest_m,
@@ -36,6 +37,8 @@ from netsim.units import FloatArray, IntArray
 NAN = float("nan")
 _NOBODY = np.zeros(0, dtype=np.int64)
 _NAMED = ("named_x_m", "named_y_m", "second_x_m", "second_y_m")  # at most two places
+MOST_CENTROIDS = 500  # true or named ones of a track whose distribution is compared,
+MOST_ESTIMATES = 2000  # and estimates of a UE whose density names places; of more, as many evenly in time
 FEWEST_DRAWS = 20  # of the band of random guesses,
 GUESSES = 40  # whose draws fall beyond so many guesses: the more there are, the less draws differ
 
@@ -111,6 +114,9 @@ class Said:
     answers : the latest ones about the UE; answered: their round, 0 before any.
     """
 
+    shapes: ClassVar[dict[str, tuple[int | None, ...]]] = {
+        "centroids": (None, 2), "places": (None, 2), "weights": (None,), "anchor_m": (2, 2), "walk_m": (2,)
+    }  # fmt: skip
     centroids: FloatArray
     places: FloatArray
     weights: FloatArray
@@ -140,6 +146,7 @@ class Track:
     (rounds, 2): true mean of each round; attacks: by label.
     """
 
+    shapes: ClassVar[dict[str, tuple[int | None, ...]]] = {"points": (None, 2), "sum_m": (2,), "centroids": (None, 2)}
     points: FloatArray
     sum_m: FloatArray
     centroids: FloatArray
@@ -160,7 +167,7 @@ class Track:
         centroid = points_m.mean(axis=0) if selected_m is None else selected_m
         points, stride = np.concatenate([self.points, points_m[-self.seen % self.stride :: self.stride]]), self.stride
         while len(points) > most:
-            points, stride = points[::2], stride * 2
+            points, stride = points[::2].copy(), stride * 2  # a view would keep all of them
         return replace(
             self, points=points, stride=stride, seen=self.seen + len(points_m),
             sum_m=self.sum_m + points_m.sum(axis=0),
@@ -218,7 +225,7 @@ class _Common:
         self.how, self.owner, self.area, self.rng = how, owner, area, rng
         self.rounds = len(track.centroids)
         self.points = sorted_projections(track.points, how.directions)
-        self.centroids = sorted_projections(track.centroids, how.directions)
+        self.centroids = sorted_projections(evenly(track.centroids, MOST_CENTROIDS), how.directions)
         self.floor = float(sliced_w1(self.points, self.centroids))
         self._drawn: dict[int, Band] = {}
 
@@ -306,10 +313,10 @@ def _round_errors(said: Said, named: FloatArray, track: Track, selected_m: Float
 
 
 def _distribution(how: Leakage, said: Said, common: _Common) -> dict[str, Any]:
-    """Sliced Wasserstein distances of everything reconstructed so far."""
+    """Sliced Wasserstein distances of what was reconstructed so far."""
     w1 = centre = NAN
     if len(said.centroids):
-        named = sorted_projections(said.centroids, how.directions)
+        named = sorted_projections(evenly(said.centroids, MOST_CENTROIDS), how.directions)
         w1 = float(sliced_w1(common.points, named))
         centre = float(sliced_w1(common.centroids, named))
     return {
@@ -367,7 +374,8 @@ def _guesses(how: Leakage, said: list[Said], area: Area) -> NamedPlaces:
     latest = max(said, key=lambda each: each.answered)
     if latest.answered:
         return latest.answers
-    return NamedPlaces.ranked(density_peaks(*_estimates(said), area, how.peak_width_m, MOST_NAMED))
+    points, weight = (evenly(column, MOST_ESTIMATES) for column in _estimates(said))
+    return NamedPlaces.ranked(density_peaks(points, weight, area, how.peak_width_m, MOST_NAMED))
 
 
 def named_at_end(how: Leakage, tracks: Tracks, area: Area, places: Places) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ density peaks of all its estimates so far, which an attacker without the truth c
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
@@ -28,6 +29,7 @@ class NamedPlaces:
     Home has rank 1 and work rank 2, also where only one of them is named.
     """
 
+    equal_rows: ClassVar[bool] = True
     place_m: FloatArray = field(default_factory=lambda: np.zeros((0, 2)))
     rank: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     place: list[str] = field(default_factory=list)

@@ -14,7 +14,7 @@ whose estimates the attacker tracks. How long a UE is known is the sum of window
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -30,6 +30,7 @@ _HELD, _MOST_CELLS = 0.95, 60  # of a belief in the table `beliefs`
 class Whereabouts:
     """Where UEs really were on average in each window: round, ue (n,), place_m (n, 2); in order of rounds."""
 
+    equal_rows: ClassVar[bool] = True
     round: IntArray
     ue: IntArray
     place_m: FloatArray

@@ -31,8 +31,9 @@ class ImageNet(Learner):
     (`batch_share: 1`) replacing one of a device's n images moves its update by at most 2 eta C / n, and noise may
     follow without a clip; n is that of the device with the fewest, and taken as known.
 
-    Weights start uniform within 1 / sqrt(fan in). Training is in single precision; one processor core gives the same
-    numbers wherever it runs, a graphics card others in the last digits. The figure `accuracy_percent` is the share of
+    Weights start uniform within 1 / sqrt(fan in). Training has single precision unless `precision: 64`, evaluation
+    always; global models and updates have double precision. One processor core gives the same numbers wherever it runs,
+    a graphics card others in the last digits. The figure `accuracy_percent` is the share of
     held-out images whose likeliest class is right, `constant_accuracy_percent` that of naming their commonest class,
     `cross_entropy_nats` the mean loss on them.
     """
@@ -48,6 +49,8 @@ class ImageNet(Learner):
     """passes over the local images in a round"""
     device: Literal["auto", "cpu", "cuda"] = "auto"
     """torch device of the training; auto: the GPU if there is one"""
+    precision: Literal[32, 64] = 32
+    """bits of the numbers of local training"""
     sample_clip: float | None = Field(default=None, gt=0, le=1e12)
     """largest L2 norm of one image's gradient (C); none: no clipping"""
 
@@ -94,7 +97,7 @@ class ImageNet(Learner):
     def local(self, model: Model, phase: str, data: Local, rng: Rng) -> Updates:
         from fl.networks.sgd_classification import Steps, train_classification
 
-        how = Steps(self.learning_rate, self.batch_share, self.local_epochs, self.sample_clip)
+        how = Steps(self.learning_rate, self.batch_share, self.local_epochs, self.sample_clip, self.precision)
         made = train_classification(self.network, _format(model), model.parameters, data, how, self.device, rng)
         if self.sample_clip is None or not self._bounds_records:
             return made

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from fl.networks.mlp import Mlp
 
 
-_NUMBERS_OF_A_UNIT = 8  # that a step of training keeps of a sample: activations, derivatives, copies
+_NUMBERS_OF_A_UNIT = 8  # that predictions keep of a sample: activations, derivatives, copies
+_COPIES = 3  # of inputs: as encoded, in the precision of training, and of what they are made from
 MOST_CELLS = 512  # inputs of cells
 
 _PUBLISHED: dict[str, Any] = {
@@ -86,6 +87,10 @@ class RsrpNet(LayeredLearner):
     step with `standardise_by: public`, replacing one of a device's n records by any other moves its update by at most
     2 learning_rate C / n: the update then has a bound of unit `record` (n, the number of records, is taken as known),
     and noise may follow without a clip. One number holds for all rows, that of the device with the fewest samples.
+
+    `precision: 32` is local training alone: global models, updates as the server gets them (differences of weights
+    before and after, in double precision), clips, noise, sums and evaluation keep 64 bits. A weight of size w is then
+    known to 6e-8 w, and so is an update, however small. A proven bound of a record needs `precision: 64`.
     """
 
     kind: Literal["rsrp-net"] = "rsrp-net"
@@ -121,6 +126,8 @@ class RsrpNet(LayeredLearner):
     """passes over the local data in a round"""
     dropout: float = Field(default=0.0, ge=0, lt=1)
     """share of hidden units left out at each training step (inverted dropout)"""
+    precision: Literal[32, 64] = 64
+    """bits of the numbers of local training; 32 takes about two thirds of the time, and weights have 7 digits"""
     sample_clip: float | None = Field(default=None, ge=1e-12, le=1e12)
     """largest L2 norm of one sample's gradient (C); none: no clipping"""
     public_rsrp_mean_dbm: float = Field(default=-95.0, ge=-160, le=0)
@@ -184,6 +191,15 @@ class RsrpNet(LayeredLearner):
             )
         return self
 
+    @model_validator(mode="after")
+    def _bound_needs_digits(self) -> Self:
+        if self.precision == 32 and self._bounds_records:
+            raise ValueError(
+                "precision: at 32 bits rounding of the weights exceeds what sample_clip lets one record add to an "
+                "update; take precision: 64"
+            )
+        return self
+
     @property
     def passes(self) -> float:
         return float(self.local_epochs)
@@ -215,7 +231,11 @@ class RsrpNet(LayeredLearner):
     def _net(self, n_cell: int) -> Mlp:
         from fl.networks.mlp import Mlp
 
-        return Mlp((2 + 2 * self.encoding.waves + n_cell, *self.hidden, 1), self.activation)
+        return Mlp(self._layer_sizes(n_cell), self.activation)
+
+    def _layer_sizes(self, n_cell: int) -> tuple[int, ...]:
+        """Units of each layer, the inputs first."""
+        return (2 + 2 * self.encoding.waves + n_cell, *self.hidden, 1)
 
     def init(self, public: Public, rng: Rng) -> Model:
         n, n_cell = public.n_model, 0 if self._reads_places_only else public.n_cell
@@ -241,12 +261,15 @@ class RsrpNet(LayeredLearner):
         return Model(self._glorot(self._net(n_cell), constants, rng), constants)
 
     def n_parameters(self, public: Public, rng: Rng) -> int:
-        return self._net(0 if self._reads_places_only else public.n_cell).n_parameters
+        sizes = self._layer_sizes(0 if self._reads_places_only else public.n_cell)
+        return sum((a + 1) * b for a, b in pairwise(sizes))
 
     def step_bytes(self, public: Public, rows: int, samples: float) -> float:
-        at_once = samples if self.batch_size == "all" else min(samples, rows * float(self.batch_size))
-        sizes = self._net(0 if self._reads_places_only else public.n_cell).sizes
-        return 8 * _NUMBERS_OF_A_UNIT * at_once * sum(sizes)
+        """Inputs of all samples in copies, and activations: training keeps few of them, predictions a block."""
+        from fl.networks.base import SAMPLES
+
+        sizes = self._layer_sizes(0 if self._reads_places_only else public.n_cell)
+        return 8 * (_COPIES * samples * sizes[0] + _NUMBERS_OF_A_UNIT * min(samples, SAMPLES) * sum(sizes))
 
     def _glorot(self, net: Mlp, constants: dict[str, FloatArray], rng: Rng) -> FloatArray:
         """Glorot-uniform weights, zero biases; the output bias at the mean for centred labels."""
@@ -264,7 +287,7 @@ class RsrpNet(LayeredLearner):
 
         how = SgdSettings(
             self.learning_rate, self.batch_size, self.local_epochs, self.dropout, self.sample_clip, self.optimiser,
-            self.proximal, self.frozen_layers,
+            self.proximal, self.frozen_layers, self.precision,
         )  # fmt: skip
         x, y = self._encode(model, data.model[data.row_of_sample], data.x, data.y, data.cell)
         made = train_regression(self.net_of(model.parameters), model.parameters, replace(data, x=x, y=y), how, rng)
@@ -296,7 +319,7 @@ class RsrpNet(LayeredLearner):
         self, model: Model, model_of: np.ndarray, position_m: FloatArray, cell: IntArray | None = None
     ) -> FloatArray:
         """RSRP (N,) of cells (N,) at positions (N, 2) by the models model_of (N,)."""
-        from fl.networks.sgd_regression import predict
+        from fl.networks.predictions import predict
 
         z, _ = self._encode(model, model_of, position_m, None, cell)
         out = predict(self.net_of(model.parameters), model.parameters, model_of, z)
@@ -329,7 +352,7 @@ class RsrpNet(LayeredLearner):
         return replace(model, parameters=trained)
 
     def record_losses(self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray) -> FloatArray:
-        from fl.networks.sgd_regression import predict
+        from fl.networks.predictions import predict
 
         z, target = self._encode(model, model_of, x, y)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -338,7 +361,7 @@ class RsrpNet(LayeredLearner):
             )
 
     def record_gradient_norms(self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray) -> FloatArray:
-        from fl.networks.sgd_regression import sample_gradient_norms
+        from fl.networks.predictions import sample_gradient_norms
 
         z, target = self._encode(model, model_of, x, y)
         return sample_gradient_norms(self.net_of(model.parameters), model.parameters, model_of, z, np.asarray(target))
@@ -350,7 +373,7 @@ class RsrpNet(LayeredLearner):
         """
         if self.optimiser.kind_name() != "sgd" or self.frozen_layers:
             return {}
-        from fl.networks.sgd_regression import mean_squared_gradient
+        from fl.networks.predictions import mean_squared_gradient
 
         rows = data.model[data.row_of_sample]
         z, _ = self._encode(model, rows, data.x, None, data.cell)
@@ -363,12 +386,12 @@ class RsrpNet(LayeredLearner):
         With g_ih the delta of unit h at sample i, one unit errs by at most
         (1 / (2 n |gbar_h|)) sum_i ((g_ih - gbar_h)^2 + |z_i - zbar|^2), and the estimate is their mean with weights
         gbar_h^2; standardised lengths become metres with the larger scale. Units are mixed, as in the source, so the
-        bound depends on the scale of the labels. NaN unless FedSGD on whole gradients.
+        bound depends on the scale of the labels. NaN unless FedSGD on whole gradients in double precision.
         """
         whole = self.dropout == 0 and self.sample_clip is None and self.frozen_layers == 0
-        if not (self._one_step and self.optimiser.linear and whole):
+        if not (self._one_step and self.optimiser.linear and whole and self.precision == 64):
             return np.full(len(data.ue), np.nan)
-        from fl.networks.sgd_regression import first_layer_deltas
+        from fl.networks.predictions import first_layer_deltas
 
         rows = data.model[data.row_of_sample]
         z, y = self._encode(model, rows, data.x, data.y, data.cell)
@@ -407,7 +430,7 @@ class RsrpNet(LayeredLearner):
         return whole if known == inputs else np.concatenate([whole[:, :known], whole[:, -1:]], axis=1)
 
     def layer_input(self, model: Model, of: int, place_m: FloatArray, layer: int) -> FloatArray:
-        from fl.networks.sgd_regression import layer_inputs
+        from fl.networks.predictions import layer_inputs
 
         if layer > 1 and not self._reads_places_only:
             raise ValueError(

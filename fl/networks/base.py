@@ -20,6 +20,9 @@ from netsim.units import FloatArray
 if TYPE_CHECKING:
     from torch import Tensor
 
+SAMPLES = 16_384
+"""of a block of predictions, whose activations exist at a time"""
+
 
 @dataclass(frozen=True)
 class Layer:

@@ -89,11 +89,11 @@ class Cnn(Network):
         """Logits (B, classes) of images (B, height, width) by one network."""
         from torch.nn import functional
 
-        from fl.networks.pooling import halved
+        from fl.networks.convolution import pooled_convolution
 
         kernel1, bias1, kernel2, bias2, *norm, weight3, bias3, weight4, bias4 = weights
-        h = halved(functional.conv2d(x.unsqueeze(1), kernel1, bias1))
-        h = halved(functional.conv2d(h, kernel2, bias2))  # (B, channels, rows, columns)
+        h = pooled_convolution(x.unsqueeze(-1), kernel1, bias1)
+        h = pooled_convolution(h, kernel2, bias2).permute(0, 3, 1, 2)  # (B, channels, rows, columns)
         if norm:
             h = _normalised(h, live, *norm)
         h = functional.relu(functional.linear(h.flatten(1), weight3, bias3))

@@ -1,4 +1,4 @@
-"""Local training of a cohort of classifiers: plain SGD on the cross-entropy, in single precision.
+"""Local training of a cohort of classifiers: plain SGD on the cross-entropy.
 
 Devices that a network trains together are one stacked computation: short ones are padded and masked, so every device
 takes exactly its own steps. Gradients come from torch, of a sum over devices in which no term touches another's
@@ -32,12 +32,19 @@ class Steps:
     """How a device trains: step size, share of its images in a mini-batch, passes over them.
 
     sample_clip is the largest L2 norm of one image's gradient in the mean of a batch; None leaves them as they are.
+    Weights, activations and gradients have `precision` bits.
     """
 
     learning_rate: float
     batch_share: float
     local_epochs: int
     sample_clip: float | None = None
+    precision: Literal[32, 64] = 32
+
+    @property
+    def number(self) -> torch.dtype:
+        """The type of all numbers."""
+        return torch.float32 if self.precision == 32 else torch.float64
 
     def batch(self, count: IntArray) -> IntArray:
         """Images of a mini-batch (n,) of devices with so many, one at least."""
@@ -54,13 +61,13 @@ def train_classification(
     n, d = len(data.ue), net.n_parameters(image)
     values, place = np.empty((n, d)), device(where)
     of_image = 8 * image.height * image.width + (0 if how.sample_clip is None else 4 * d)
-    per_row = 4 * (4 * d + int(how.batch(data.count).max(initial=1)) * of_image)
+    per_row = how.precision // 8 * (4 * d + int(how.batch(data.count).max(initial=1)) * of_image)
     size = max(1, min(net.together, _BLOCK_BYTES // per_row))
     x = torch.from_numpy(data.x).to(place)
     y = torch.from_numpy(np.zeros(len(data.x)) if data.y is None else data.y).long().to(place)
     for i in range(0, n, size):
         rows = np.arange(i, min(i + size, n))
-        before = torch.from_numpy(start[data.model[rows]]).float().to(place)
+        before = torch.from_numpy(start[data.model[rows]]).to(place, how.number)
         after = _trained(net, image, before, x, y, data, rows, how, rng)
         values[rows] = (after - before).double().cpu().numpy()
     return DenseUpdates(data.ue, data.model, data.count.astype(np.float64), values)
@@ -95,16 +102,15 @@ def _trained(
             slot = step * batch[:, None] + np.arange(int(np.minimum(batch, count - step * batch).max()))
             use = (slot < np.minimum((step + 1) * batch, count)[:, None]).astype(np.float32)
             chosen = np.take_along_axis(order, np.minimum(slot, order.shape[1] - 1), axis=1)
-            at, live = torch.from_numpy(chosen).to(x.device), torch.from_numpy(use).to(x.device)
-            w = w - how.learning_rate * _gradient(
-                net, image, w, _pixels(x[at], image), y[at], live, how.sample_clip
-            )  # fmt: skip
+            at, live = torch.from_numpy(chosen).to(x.device), torch.from_numpy(use).to(x.device, w.dtype)
+            pixels = _pixels(x[at], image, w.dtype)
+            w = w - how.learning_rate * _gradient(net, image, w, pixels, y[at], live, how.sample_clip)
     return w
 
 
-def _pixels(x: Tensor, image: ImageFormat) -> Tensor:
+def _pixels(x: Tensor, image: ImageFormat, number: torch.dtype = torch.float32) -> Tensor:
     """Bytes (..., pixels) as images (..., height, width) in [0, 1]."""
-    return (x.float() / 255.0).view(*x.shape[:-1], image.height, image.width)
+    return (x.to(number) / 255.0).view(*x.shape[:-1], image.height, image.width)
 
 
 def _gradient(

@@ -22,4 +22,4 @@ class Sgd(Optimiser):
         self, weights: list[Tensor], gradients: list[Tensor], memory: list[list[Tensor]], learning_rate: float, t: int
     ) -> None:
         for w, g in zip(weights, gradients, strict=True):
-            w.sub_(g.mul_(learning_rate))
+            w.sub_(g, alpha=learning_rate)

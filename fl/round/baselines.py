@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -23,12 +23,13 @@ CENTRAL_MODELS = 3  # central training of all models together uses so many times
 
 @dataclass(frozen=True)
 class Reference:
-    """Training samples so far, as a value: the constant predictor, and the map of raw uploads.
+    """Training samples, as a value: the constant predictor, and the map of raw uploads.
 
     x (N, 2), y (N,), model (N,), cell (N,). Raw upload: inverse-distance mean of the 5 nearest uploaded measurements,
     which a server could draw if every UE simply sent its data.
     """
 
+    equal_rows: ClassVar[bool] = True
     x: FloatArray
     y: FloatArray
     model: IntArray
@@ -40,16 +41,15 @@ class Reference:
         nothing = np.zeros(0, dtype=np.int64)
         return cls(np.zeros((0, 2)), np.zeros(0), nothing, nothing)
 
-    def plus(self, train: Local) -> Reference:
-        """With a round's training samples."""
+    @classmethod
+    def of(cls, train: Local) -> Self:
+        """A round's training samples."""
         y = np.zeros(len(train.x)) if train.y is None else train.y
         cell = np.zeros(len(train.x), dtype=np.int64) if train.cell is None else train.cell
-        fresh = (train.x, y, train.model[train.row_of_sample], cell)
-        return Reference(*(np.concatenate(pair) for pair in zip(self._columns, fresh, strict=True)))
+        return cls(train.x, y, train.model[train.row_of_sample], cell)
 
-    @property
-    def _columns(self) -> tuple[FloatArray, FloatArray, IntArray, IntArray]:
-        return self.x, self.y, self.model, self.cell
+    def __len__(self) -> int:
+        return len(self.y)
 
     @property
     def samples(self) -> HeldOut:

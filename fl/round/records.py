@@ -11,6 +11,7 @@ from fl.learning import Learning
 from fl.privacy.ledger import Ledger
 from fl.round.baselines import Final, final_references
 from fl.round.setup import Setup
+from fl.round.so_far import Baselines, HeldOutSoFar, ReferenceSoFar
 from fl.round.state import CurationStep, Eavesdropped, PhaseOutcome, RoundOutcome, RoundState, Sums, Withheld
 from fl.round.tables import TABLES
 from fl.round.transmit import Uploads
@@ -32,7 +33,7 @@ def write(recorder: Recorder, world: World, learning: Learning, outcome: RoundOu
     requested = {"round": facts.round, "time_s": facts.time_s}
     when = {**requested, "time_s": phases[-1].merged_s}
     attacked = {**requested, "time_s": max(p.attacked_s for p in phases)}
-    scores = utility(learning, state, state.held_out.thinned(learning.learner.most_held_out), world)
+    scores = utility(learning, state, scored(learning, state.held_out), world) | state.baselines.figures
     diagnosis = learning.learner.diagnose(outcome.before, outcome.local)
     figures = {
         **when,
@@ -189,12 +190,31 @@ def _energy_j(phase: PhaseOutcome) -> float:
     return float(phase.channel.energy_j[first].sum())
 
 
+def scored(learning: Learning, held_out: HeldOutSoFar) -> HeldOut:
+    """The held-out samples on which a round is scored: all of its own, or a bounded number of those so far."""
+    return held_out.whole if learning.data.scores_round_alone else held_out.thinned(learning.learner.most_held_out)
+
+
+def baselines(
+    learning: Learning, before: Baselines, reference: ReferenceSoFar, held_out: HeldOutSoFar
+) -> Baselines:  # fmt: skip
+    """Figures of maps without learning after a round, where signals are learnt."""
+    if "signals" not in learning.data.offers:
+        return before
+    return before.after(reference, held_out, learning.learner.most_held_out)
+
+
 def utility(learning: Learning, state: RoundState, held_out: HeldOut, world: World) -> dict[str, float]:
-    """Figures of the model now, of its references where signals are learnt, and of a known law where UEs have one."""
+    """Figures of the model now, and of a known law where UEs have one."""
     learner = learning.learner
     scores = learner.evaluate(state.model, held_out)
-    scores |= learner.evaluate_against(state.model, held_out, world.mobility.density)
-    return scores | (state.reference.evaluate(held_out) if "signals" in learning.data.offers else {})
+    return scores | learner.evaluate_against(state.model, held_out, world.mobility.density)
+
+
+def last_utility(learning: Learning, state: RoundState, world: World) -> dict[str, float]:
+    """Figures of the last model and of maps without learning, on all held-out samples."""
+    held_out, signals = state.held_out.whole, "signals" in learning.data.offers
+    return utility(learning, state, held_out, world) | (state.reference.whole.evaluate(held_out) if signals else {})
 
 
 def references(setup: Setup, state: RoundState) -> dict[str, float]:
@@ -204,7 +224,7 @@ def references(setup: Setup, state: RoundState) -> dict[str, float]:
         return {}
     cells = [np.flatnonzero(setup.model_of_cell == m) for m in range(setup.public.n_model)]
     final = Final(learning.references, setup.public, cells, learning.learner, state.model)
-    return final_references(state.reference, final, state.held_out, setup.streams.at("references"))
+    return final_references(state.reference.whole, final, state.held_out.whole, setup.streams.at("references"))
 
 
 def _figures(when: dict[str, Any], learning: Learning, state: RoundState, scores: dict[str, float]) -> dict[str, Any]:

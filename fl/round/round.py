@@ -13,11 +13,11 @@ from fl.data.base import Taken
 from fl.learning import Learning
 from fl.membership.audit import audit, due
 from fl.round import records
-from fl.round.baselines import Reference
 from fl.round.collect import collect, looked
 from fl.round.leaked import leaked
 from fl.round.phase import play_phase
 from fl.round.setup import Setup
+from fl.round.so_far import HeldOutSoFar, ReferenceSoFar
 from fl.round.state import PartStates, PhaseOutcome, RoundOutcome, RoundState
 from fl.round.streams import RoundStreams
 from fl.round.transmit import Transmitter
@@ -104,12 +104,14 @@ def play(
     ):
         return replace(before, round=number, stopped=True), None
     # truth meets estimates only here
-    held_out = taken.held_out if learning.data.scores_round_alone else before.held_out.plus(taken.held_out)
+    held_out = (HeldOutSoFar() if learning.data.scores_round_alone else before.held_out).plus(taken.held_out)
+    reference = _reference(learning, before, taken)
     leaks = leaked(setup, world, before, states, facts, collected, phases)
     state = RoundState(
         round=number, played=before.played + 1, model=phases[-1].model, held_out=held_out,
-        reference=_reference(learning, before, taken), parts=states, ledger=paid,
+        reference=reference, parts=states, ledger=paid,
         leakage=leaks.tracks, whereabouts=leaks.whereabouts, linking=leaks.linking,
+        baselines=records.baselines(learning, before.baselines, reference, held_out),
         ended_s=phases[-1].merged_s, air=transmitter.memory(),
     )  # fmt: skip
     outcome = RoundOutcome(
@@ -161,7 +163,7 @@ def _play_phases(
     return phases, states
 
 
-def _reference(learning: Learning, before: RoundState, taken: Taken) -> Reference:
+def _reference(learning: Learning, before: RoundState, taken: Taken) -> ReferenceSoFar:
     """The samples that maps without learning are drawn from, with those of the round."""
     if "signals" not in learning.data.offers:
         return before.reference
@@ -179,7 +181,7 @@ def _audits(
     """Rows of the audit of membership, in rounds that have one."""
     if learning.membership is None or not due(learning.membership, state.played):
         return []
-    others: HeldOut = taken.held_out if len(taken.held_out) else state.held_out
+    others: HeldOut = taken.held_out if len(taken.held_out) else state.held_out.whole
     view = phases[-1].view
     if view is None:
         return []

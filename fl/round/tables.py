@@ -64,7 +64,11 @@ TABLES: dict[str, dict[str, Column]] = {
             "RMSE of the model on the held-out samples of this round; empty for a merge without rounds", "dB"
         ),
         "constant_rmse_db": Column("baseline: RMSE of the mean of all training labels so far", "dB"),
-        "raw_upload_rmse_db": Column("baseline: RMSE of a nearest-neighbour map of the raw training samples", "dB"),
+        "raw_upload_rmse_db": Column(
+            "baseline: RMSE of a nearest-neighbour map of the raw training samples; like `constant_rmse_db` it is "
+            "measured in every round up to 5,000 samples, then whenever they have grown by a fiftieth",
+            "dB",
+        ),
         "epsilon_max": Column(
             "largest epsilon of any UE so far, over mechanisms and their composition; empty without noise"
         ),
@@ -223,9 +227,15 @@ TABLES: dict[str, dict[str, Column]] = {
         "selected_error_m": Column("distance from the centroid estimate to the mean of the points trained on", "m"),
         "diverged": _flag("whether the estimate is not finite or outside the area"),
         "diverged_percent": Column("share of diverged estimates so far", "%"),
-        "sw1_m": Column("sliced Wasserstein distance (SW1) between all points and all estimates so far", "m"),
+        "sw1_m": Column(
+            "sliced Wasserstein distance (SW1) between all points and all estimates so far; of more than 500 "
+            "estimates, as many evenly in time",
+            "m",
+        ),
         "sqrt_sw1": Column("square root of sw1_m, which appears to be the unit of the published figures", "m^0.5"),
-        "centroid_sw1_m": Column("SW1 between the true batch centroids and the estimates so far", "m"),
+        "centroid_sw1_m": Column(
+            "SW1 between the true batch centroids and the estimates so far, 500 of each at most", "m"
+        ),
         "perfect_attacker_sw1_m": Column("baseline: sw1_m of the true batch centroids", "m"),
         "guess_sw1_m": Column("baseline: sw1_m of as many uniformly random guesses, mean over draws", "m"),
         "guess_sw1_m_q05": Column("5 % quantile of it over draws", "m"),

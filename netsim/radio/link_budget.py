@@ -10,6 +10,7 @@ import numpy as np
 from netsim.indoors import Indoors
 from netsim.radio.antenna import Antenna, sector_gain_db
 from netsim.radio.base import IndoorField, Pairs, PathLoss, ShadowField
+from netsim.radio.blocks import blocks
 from netsim.radio.indoor_links import Environment
 from netsim.radio.line_of_sight import SightLaw
 from netsim.radio.links import Links
@@ -150,13 +151,26 @@ class Budget:
 
     def rsrp_dbm(self, position_m: FloatArray, indoors: Indoors | None = None) -> FloatArray:
         """Mean received reference-signal power (n, n_bs), without small-scale fading or clipping."""
+        rsrp_dbm = np.empty((len(position_m), len(self.at_m)))
         # rays past buildings are expensive: they are left out where no law asks for them
         looks = self.path_loss.needs_sight or self._by_sight
-        pairs = self.pairs(position_m, indoors) if looks else self._distances(position_m, indoors)
-        return self.power_dbm + self.gain_db(position_m, pairs)
+        for rows in blocks(*rsrp_dbm.shape):
+            at_m, inside = position_m[rows], None if indoors is None else indoors.select(rows)
+            pairs = self.pairs(at_m, inside) if looks else self._distances(at_m, inside)
+            np.add(self.power_dbm, self.gain_db(at_m, pairs), out=rsrp_dbm[rows])
+        return rsrp_dbm
 
     def links(self, time_s: float, position_m: FloatArray, indoors: Indoors | None = None) -> Links:
         """The `Links` of all pairs at a time; indoors: one row a position, None where nobody is inside."""
+        of = blocks(len(position_m), len(self.at_m))
+        if len(of) == 1:
+            return self._links(time_s, position_m, indoors)
+        links = Links.empty(time_s, len(position_m), len(self.at_m))
+        for rows in of:
+            links.fill(rows, self._links(time_s, position_m[rows], None if indoors is None else indoors.select(rows)))
+        return links
+
+    def _links(self, time_s: float, position_m: FloatArray, indoors: Indoors | None) -> Links:
         pairs = self.pairs(position_m, indoors)
         gain_db = self.gain_db(position_m, pairs)
         los = pairs.los if pairs.los is not None else np.ones(gain_db.shape, dtype=bool)

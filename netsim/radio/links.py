@@ -8,7 +8,10 @@ from typing import Any, Self
 
 import numpy as np
 
+from netsim.radio.blocks import blocks
 from netsim.units import BoolArray, FloatArray, IntArray, w_from_dbm
+
+_COLUMNS = ("distance_m", "gain", "rsrp_dbm", "los", "received_w")
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,17 @@ class Links:
     _whole: tuple[Links, slice] | None = field(default=None, repr=False, compare=False)
     _sinr: dict[float, FloatArray] = field(default_factory=dict, repr=False, compare=False)
 
+    @classmethod
+    def empty(cls, time_s: float, n_ue: int, n_bs: int) -> Self:
+        """Links whose rows are still to be filled in."""
+        distance, gain, rsrp, received = (np.empty((n_ue, n_bs)) for _ in range(4))
+        return cls(time_s, distance, gain, rsrp, np.empty((n_ue, n_bs), dtype=np.bool_), received)
+
+    def fill(self, rows: slice, some: Links) -> None:
+        """Write rows, before anybody reads them."""
+        for name in _COLUMNS:
+            getattr(self, name)[rows] = getattr(some, name)
+
     def part(self, first: int, n: int, time_s: float) -> Self:
         """Rows first to first + n as the links of another time; derived arrays are shared, not recomputed."""
         rows = slice(first, first + n)
@@ -45,8 +59,7 @@ class Links:
             value[index] = getattr(some, name)
             return value
 
-        names = ("distance_m", "gain", "rsrp_dbm", "los", "received_w")
-        return type(self)(some.time_s, *(merged(name) for name in names))
+        return type(self)(some.time_s, *(merged(name) for name in _COLUMNS))
 
     @cached_property
     def serving(self) -> IntArray:
@@ -65,12 +78,16 @@ class Links:
         if self._whole is not None:
             whole, rows = self._whole
             return np.asarray(whole.interference_w[rows])
+        return self._interference_w()
+
+    def _interference_w(self) -> FloatArray:
         rest = self.received_w.sum(axis=1, keepdims=True) - self.received_w
         if rest.shape[1]:  # of the strongest cell, a difference of sums would lose weak interference
-            row, strongest = np.arange(len(rest)), np.argmax(self.received_w, axis=1)
-            others = self.received_w.copy()
-            others[row, strongest] = 0.0
-            rest[row, strongest] = others.sum(axis=1)
+            for rows in blocks(*rest.shape):
+                others = self.received_w[rows].copy()
+                row, strongest = np.arange(len(others)), np.argmax(others, axis=1)
+                others[row, strongest] = 0.0
+                rest[rows][row, strongest] = others.sum(axis=1)
         return np.asarray(rest)
 
     def sinr(self, noise_dbm: float) -> FloatArray:
@@ -83,6 +100,8 @@ class Links:
                 whole, rows = self._whole
                 ratio = whole.sinr(noise_dbm)[rows]
             else:
-                ratio = self.received_w / (self.interference_w + w_from_dbm(noise_dbm))
+                ratio = self._interference_w()  # becomes the ratio: of a wide world every array of pairs counts
+                ratio += w_from_dbm(noise_dbm)
+                np.divide(self.received_w, ratio, out=ratio)
             self._sinr[noise_dbm] = ratio
         return self._sinr[noise_dbm]

@@ -7,7 +7,7 @@ rate changes. Looking at a row more often changes none of its numbers.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -35,6 +35,7 @@ class Lives:
     something of the current block was not decoded; tries: of the current block, failed.
     """
 
+    equal_rows: ClassVar[bool] = True
     submission: IntArray
     place: IntArray
     ue: IntArray
@@ -87,7 +88,7 @@ class Lives:
         """No transmission."""
         types: dict[str, Any] = {"IntArray": np.int64, "FloatArray": np.float64, "BoolArray": np.bool_}
         values = {f.name: np.zeros(0, dtype=types[str(f.type)]) for f in fields(cls) if str(f.type) in types}
-        return cls(**values, fading=None)
+        return cls(**values | {"gain": np.zeros((0, 0))}, fading=None)
 
     def take(self, rows: IntArray | BoolArray, links: bool = True) -> Self:
         """A copy of some rows (k,); without links, which are large: with the gain (k, 0) of none."""

@@ -51,5 +51,6 @@ def _densest(position_m: FloatArray) -> FloatArray:
     if not len(position_m):
         return np.full(2, np.nan)
     square = np.floor(position_m / SQUARE_M)
-    _, which, n_rows = np.unique(square, axis=0, return_inverse=True, return_counts=True)
+    # a complex number is sorted as its two coordinates are, in a tenth of the time
+    _, which, n_rows = np.unique(square[:, 0] + 1j * square[:, 1], return_inverse=True, return_counts=True)
     return np.asarray(position_m[which == n_rows.argmax()].mean(axis=0))

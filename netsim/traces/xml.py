@@ -33,7 +33,7 @@ class Elements(ContentHandler):
         self._depth += 1
         if self._depth > MOST_DEPTH:
             self.refuse(f"elements nested more than {MOST_DEPTH} deep; no trace has so many")
-        self.begin(name.rpartition(":")[2], attrs)
+        self.begin(name.rpartition(":")[2] if ":" in name else name, attrs)
 
     def endElement(self, name: str) -> None:  # noqa: N802 - named by SAX
         self._depth -= 1
@@ -47,6 +47,8 @@ def stream(source: Source, elements: Elements) -> None:
     parser = defusedxml.sax.make_parser()
     parser.forbid_dtd = True  # no trace needs a DOCTYPE, and without one there are no entities
     parser.setContentHandler(elements)
+    # expat's own dictionaries of attributes go straight to `elements`: an object around each costs more than the rest
+    parser.start_element, parser.end_element = elements.startElement, elements.endElement
     elements.place = parser
     open_bytes = 0
     try:

@@ -4,7 +4,8 @@
 
 Moments are uniform over the life of a command, a little longer than it takes: its start, its preparation, rounds,
 checkpoints, the page. After each kill the same command goes on, and is perhaps killed again. Every play is a fork of
-this process, which has the libraries loaded. A command that is told to end (TERM, INT) leaves with 130 and one line.
+this process, which has played the command once, so that all libraries are loaded and all functions compiled. A
+command that is told to end (TERM, INT) leaves with 130 and one line.
 """
 
 import argparse
@@ -16,6 +17,8 @@ import signal
 import sys
 import tempfile
 import time
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
 
 os.environ["OMP_NUM_THREADS"] = "1"
@@ -60,6 +63,17 @@ def _act(words, said):
         os._exit(code)
 
 
+def _here(words):
+    """Play a command in this process; its exit code."""
+    from scenarios.app.cli.commands import main
+
+    with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
+        code = main(words)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    return code
+
+
 def results(folder):
     """Path -> what a file holds: all but pages, locks and what tells of wall time."""
     found = {}
@@ -76,24 +90,35 @@ def _without_times(path):
 
 
 def killed(words, root, expected, takes_s, kills, draw, number):
-    """Kill a command so many times, over as many lives as it takes. Returns what is wrong: [line]."""
-    done, folder, said, wrong = 0, root / "killed", root / "said", []
+    """Kill a command so many times, over as many lives as it takes. Returns how many kills did no harm, and what is
+    wrong: [line].
+    """
+    done, good, life, folder, said, wrong = 0, 0, 0, root / "killed", root / "said", []
+
+    def ended(code):
+        nonlocal good, life
+        harm = [f"taken up: exit code {code}: {said.read_text()[:300]}"] if code else _differences(folder, expected)
+        good += 0 if harm else life
+        life = 0
+        shutil.rmtree(folder, ignore_errors=True)
+        return harm
+
     while done < kills:
         code = play(words, folder, said, draw.uniform(0.0, MARGIN) * takes_s, number)
         text = said.read_text() if said.exists() else ""
         if code == 0:
-            wrong += _differences(folder, expected)
-            shutil.rmtree(folder, ignore_errors=True)
+            wrong += ended(0)
             continue
         done += 1
+        harm = []
         if number == signal.SIGKILL:
-            wrong += [f"exit code {code}: {text[:300]}"] if code != -signal.SIGKILL else []
+            harm = [f"exit code {code}: {text[:300]}"] if code != -signal.SIGKILL else []
         elif code != 130 or text.count("\n") != 1 or "Traceback" in text:
-            wrong.append(f"signal {number}: exit code {code}: {text[:300]!r}")
-    code = play(words, folder, said)
-    wrong += [f"taken up: exit code {code}: {said.read_text()[:300]}"] if code else _differences(folder, expected)
-    shutil.rmtree(folder, ignore_errors=True)
-    return wrong
+            harm = [f"signal {number}: exit code {code}: {text[:300]!r}"]
+        life += not harm
+        wrong += harm
+    wrong += ended(play(words, folder, said))
+    return good, wrong
 
 
 def _differences(folder, expected):
@@ -104,20 +129,21 @@ def _differences(folder, expected):
 
 
 def examined(words, root, kills, draw, number):
-    """What is wrong with a command that is killed so many times, and how long it takes."""
+    """A command that is killed so many times: how many kills did no harm, what is wrong, and how long it takes."""
     from rl import train as loop
     from scenarios.app.run import radio, simulate
 
     simulate.CHECKPOINT_EVERY_S = radio.CHECKPOINT_EVERY_S = loop.SAVE_EVERY_S = 0.0
-    for attempt in ("warm", "whole"):  # the first compiles what is not compiled yet
-        began = time.monotonic()
-        code = play(words, root / attempt, root / "said")
-        takes_s = time.monotonic() - began
-        if code:
-            return [f"exit code {code}: {(root / 'said').read_text()[:500]}"], takes_s
+    code = _here([*words, "--out", str(root / "here"), "--quiet"])
+    began = time.monotonic()
+    code = code or play(words, root / "whole", root / "said")
+    takes_s = time.monotonic() - began
+    if code:
+        return 0, [f"exit code {code}"], takes_s
     expected = results(root / "whole")
-    wrong = _differences(root / "warm", expected)
-    return wrong + killed(words, root, expected, takes_s, kills, draw, number), takes_s
+    wrong = _differences(root / "here", expected)
+    good, more = killed(words, root, expected, takes_s, kills, draw, number)
+    return good, wrong + more, takes_s
 
 
 def main():
@@ -136,15 +162,20 @@ def main():
     torch.set_num_threads(1)
     known = systems(root)
     chosen = [args.system] if args.system else list(known)
-    draw, bad = random.Random(args.seed), 0
+    draw, good, bad, began = random.Random(args.seed), 0, 0, time.monotonic()
     for k, name in enumerate(chosen):
         kills = args.kills // len(chosen) + (k < args.kills % len(chosen))
         place = root / str(k)
         place.mkdir()
-        wrong, takes_s = examined(known[name], place, kills, draw, signal.Signals[f"SIG{args.signal}"])
-        bad += bool(wrong)
+        harmless, wrong, takes_s = examined(known[name], place, kills, draw, signal.Signals[f"SIG{args.signal}"])
+        good, bad = good + harmless, bad + bool(wrong)
         print(f"{name} ({takes_s:.1f} s): {kills} kills, {'; '.join(wrong) or 'the same bytes'}", flush=True)
         shutil.rmtree(place)
+    shutil.rmtree(root)
+    spent, wall_s = os.times(), time.monotonic() - began
+    cpu_s = spent.user + spent.system + spent.children_user + spent.children_system
+    print(f"{good} of {args.kills} kills, in {len(chosen)} systems, end in the same bytes; {cpu_s:.0f} s of CPU, "
+          f"{wall_s:.0f} s in all")  # fmt: skip
     return 1 if bad else 0
 
 

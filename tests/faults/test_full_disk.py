@@ -1,22 +1,27 @@
-"""A disk without room in the middle of a run: one line, nothing lost, and the run goes on when there is room."""
+"""A disk without room, or that cannot be written any more: one line, nothing lost, and the same command goes on."""
 
+import fcntl
 import json
 import os
 import resource
+import shutil
 import signal
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 from conftest import TINY
 
+from netsim.record import Recorder
 from netsim.safe import replacing
 from scenarios.app.cli.commands import main
 from scenarios.app.run import simulate
 
 
-def played(words, folder, most_bytes):
-    """Exit code and complaint of a command in a fork, none of whose files may be longer."""
+def played(words, folder, most_bytes, before=lambda: None):
+    """Exit code and complaint of a command in a fork, none of whose files may be longer; `before` it, in the fork."""
     said = folder / "said"
     child = os.fork()
     if not child:
@@ -25,7 +30,9 @@ def played(words, folder, most_bytes):
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # then a write fails, as on a full disk
             os.dup2(os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), 2)
             sys.stderr = os.fdopen(2, "w")
-            resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
+            if most_bytes is not None:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, most_bytes))
+            before()
             code = main(words)
             sys.stderr.flush()
         finally:
@@ -39,6 +46,113 @@ def scenario(tmp_path, monkeypatch):
     path = tmp_path / "tiny.yaml"
     path.write_text(json.dumps(TINY))
     return str(path)
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """Mounts a disk of so many bytes, or gives the mounted one so many; a skip where only others may."""
+    place = tmp_path / "disk"
+    place.mkdir()
+
+    def mounted(size, how="rw"):
+        again = ["-o", f"remount,{how},size={size}"] if place.is_mount() else ["-o", f"size={size}"]
+        done = subprocess.run(["mount", "-t", "tmpfs", *again, "tmpfs", str(place)], capture_output=True, text=True)
+        if done.returncode:
+            pytest.skip(f"a disk cannot be mounted here: {done.stderr.strip()[:100]}")
+        return place
+
+    yield mounted
+    if place.is_mount():
+        subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+@pytest.mark.skipif(shutil.which("mount") is None, reason="no mount here")
+@pytest.mark.parametrize("share", [0.02, 0.3, 0.6, 0.8])
+def test_a_small_disk_that_is_full_is_one_line_and_the_run_goes_on(
+    share, small_disk, scenario, tmp_path, table_bytes, capsys
+):
+    words = ["run", scenario, "--quiet", "--out"]
+    assert main([*words, str(tmp_path / "whole")]) == 0
+    whole = sum(-(-p.stat().st_size // 4096) * 4096 for p in (tmp_path / "whole").iterdir())
+    disk = small_disk(int(share * whole))
+    capsys.readouterr()
+    code, said = main([*words, str(disk / "cut")]), capsys.readouterr().err
+    assert (code, said.count("\n")) == (2, 1), said
+    assert "No space left on device" in said and "make room" in said and "Traceback" not in said
+    assert not list(disk.rglob("*.part"))
+    small_disk(4 * whole)
+    assert main([*words, str(disk / "cut")]) == 0
+    assert table_bytes(disk / "cut") == table_bytes(tmp_path / "whole")
+
+
+def _read_only(place):
+    """From now on this process may read all and write nothing there; it gives up the rights of a superuser."""
+    for path in (place, *place.rglob("*")):
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    if os.geteuid() == 0:
+        os.setgid(65534)
+        os.setuid(65534)
+
+
+@pytest.fixture
+def public_folder():
+    """A folder that everybody can reach, as those of pytest cannot be."""
+    place = Path(tempfile.mkdtemp(prefix="netsim-test-", dir="/tmp"))
+    place.chmod(0o755)
+    yield place
+    for path in (place, *place.rglob("*")):
+        path.chmod(0o755)
+    shutil.rmtree(place)
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_folder_that_may_only_be_read_is_one_line(begun, scenario, public_folder, tmp_path):
+    file = public_folder / "tiny.yaml"
+    shutil.copy(scenario, file)
+    words = ["run", str(file), "--quiet", "--out", str(public_folder / "out")]
+    if begun:
+        assert main([*words]) == 0
+    before = sorted(p.name for p in public_folder.rglob("*"))
+    code, said = played(words, tmp_path, None, lambda: _read_only(public_folder))
+    assert (code, said.count("\n")) == (2, 1), said
+    assert f"{public_folder / 'out'}: cannot be written (Permission denied); give --out another place" in said
+    assert sorted(p.name for p in public_folder.rglob("*")) == before
+
+
+def test_a_disk_that_becomes_read_only_is_one_line_and_the_run_goes_on(
+    small_disk, scenario, tmp_path, monkeypatch, capsys, table_bytes
+):
+    disk, words = small_disk(2**26), ["run", scenario, "--quiet", "--out"]
+    assert main([*words, str(tmp_path / "whole")]) == 0
+    capsys.readouterr()
+    write, written = Recorder.write, []
+
+    def then_read_only(self, table, rows):
+        write(self, table, rows)
+        written.append(table)
+        if written.count("rounds") == 1 and table == "rounds":
+            small_disk(2**26, "ro")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Recorder, "write", then_read_only)
+        code, said = main([*words, str(disk / "cut")]), capsys.readouterr().err
+    assert (code, said.count("\n")) == (2, 1), said
+    assert "cut: cannot be written any more (Read-only file system); see that it can be written, and the same" in said
+    small_disk(2**26)
+    assert main([*words, str(disk / "cut")]) == 0
+    assert table_bytes(disk / "cut") == table_bytes(tmp_path / "whole")
+
+
+def test_a_folder_that_another_command_writes_is_one_line(scenario, tmp_path, capsys):
+    words = ["run", scenario, "--quiet", "--out", str(tmp_path / "out")]
+    assert main(words) == 0
+    with (tmp_path / "out" / ".netsim").open("r+b") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        capsys.readouterr()
+        code, said = main(words), capsys.readouterr().err
+    assert (code, said.count("\n")) == (2, 1), said
+    assert "out: another process is writing this run; wait for it, or give --out another folder" in said
+    assert main(words) == 0
 
 
 @pytest.mark.parametrize("most_bytes", [300, 3000, 12_000])

@@ -20,8 +20,8 @@ from fl.data.partition.dirichlet import Dirichlet
 from fl.data.partition.label_skew import LabelSkew
 from fl.learners.image_net import ImageNet
 from fl.networks.cnn import Cnn
+from fl.networks.convolution import pooled_convolution
 from fl.networks.perceptron import Perceptron
-from fl.networks.pooling import halved
 from fl.networks.sgd_classification import Steps, scored, train_classification
 from fl.types import HeldOut, ImageFormat, Local, Public
 from netsim.errors import BadInput
@@ -209,14 +209,34 @@ def test_small_images_do_not_fit_the_cnn():
         Cnn().check(DIGITS)
 
 
-@pytest.mark.parametrize("shape", [(2, 3, 8, 6), (1, 2, 5, 7)])
-def test_pooling_is_torch_s(shape):
-    h = torch.randn(shape, requires_grad=True)
-    weight = torch.randn(*shape[:2], shape[2] // 2, shape[3] // 2)
-    (mine,) = torch.autograd.grad((halved(h) * weight).sum(), h)
-    (theirs,) = torch.autograd.grad((functional.max_pool2d(h, 2) * weight).sum(), h)
-    torch.testing.assert_close(halved(h), functional.max_pool2d(h, 2), rtol=0, atol=0)
-    torch.testing.assert_close(mine, theirs, rtol=0, atol=0)
+@pytest.mark.parametrize("number", [torch.float32, torch.float64])
+@pytest.mark.parametrize(
+    "shape, channels, size",
+    [((3, 12, 13, 4), 3, 5), ((2, 28, 28, 1), 10, 5), ((1, 9, 8, 70), 2, 3), ((0, 8, 8, 2), 2, 5)],
+)
+def test_pooled_convolution_is_torch_s(shape, channels, size, number):
+    """Odd sizes, windows shorter and longer than a loop takes at a time, no image: values and all gradients."""
+    torch.manual_seed(0)
+    h, kernel, bias = (
+        torch.randn(s, dtype=number, requires_grad=True) for s in (shape, (channels, shape[3], size, size), (channels,))
+    )
+    mine = pooled_convolution(h, kernel, bias)
+    theirs = functional.max_pool2d(functional.conv2d(h.permute(0, 3, 1, 2), kernel, bias), 2).permute(0, 2, 3, 1)
+    weight = torch.randn_like(mine)
+    found, expected = (torch.autograd.grad((out * weight).sum(), (h, kernel, bias)) for out in (mine, theirs))
+    close = {"rtol": 0, "atol": 1e-12 if number == torch.float64 else 1e-4}
+    torch.testing.assert_close(mine, theirs, **close)
+    for a, b in zip(found, expected, strict=True):
+        torch.testing.assert_close(a, b, **close)
+
+
+def test_the_first_of_equal_numbers_has_the_gradient_and_nan_passes():
+    h, kernel, bias = torch.ones(1, 4, 4, 1), torch.ones(1, 1, 1, 1), torch.zeros(1)
+    (g,) = torch.autograd.grad(pooled_convolution(h.requires_grad_(), kernel, bias).sum(), h)
+    assert g[0, :, :, 0].tolist() == [[1, 0, 1, 0], [0, 0, 0, 0], [1, 0, 1, 0], [0, 0, 0, 0]]
+    with torch.no_grad():
+        h[0, 1, 0, 0] = torch.nan
+        assert pooled_convolution(h, kernel, bias)[0, :, :, 0].isnan().tolist() == [[True, False], [False, False]]
 
 
 def plain(net, w, x, y, batches, learning_rate, image):

@@ -22,7 +22,7 @@ from fl.leakage.distances import (
     sorted_projections,
     within,
 )
-from fl.leakage.leakage import Band, Leakage, Now, Track
+from fl.leakage.leakage import Band, Leakage, Now, Said, Track
 from fl.leakage.sliced import _by_stretches, _exchanges, _point_by_point
 from fl.types import Local
 from netsim.geometry import Area
@@ -532,3 +532,29 @@ class TestThinning:
             for m in (100_000, 500)
         )
         assert thin == pytest.approx(fine, rel=0.03)
+
+
+class TestLongRuns:
+    """What a round compares is bounded, and as good as all of it."""
+
+    @pytest.mark.parametrize("rounds", [100, 500, 501, 5000])
+    def test_a_distribution_has_at_most_so_many_centroids(self, rounds):
+        centroids = cloud(rounds) % [2000, 1500]
+        track = replace(Track.empty(), points=cloud(300, 5) % [2000, 1500], centroids=centroids)
+        common = leakage._Common(Leakage(directions=30), track, 0, AREA, RNG)
+        assert common.centroids.shape == (30, min(rounds, leakage.MOST_CENTROIDS))
+        whole = float(sliced_w1(common.points, sorted_projections(centroids, 30)))
+        assert common.floor == pytest.approx(whole, rel=0 if rounds <= 500 else 0.05)
+
+    @pytest.mark.parametrize("count", [1500, 20_000])
+    def test_named_places_are_those_of_a_bounded_number_of_estimates(self, count, monkeypatch):
+        seen = []
+        monkeypatch.setattr(
+            leakage, "density_peaks", lambda at, *more: (seen.append(len(at)), density_peaks(at, *more))[1]
+        )
+        home, work = np.array([300.0, 300.0]), np.array([1500.0, 900.0])
+        at = np.where(np.arange(count)[:, None] % 3 > 0, home, work) + cloud(count) % [20, 20]
+        said = replace(Said.nothing(), centroids=at)
+        named = leakage._guesses(Leakage(), [said], AREA)
+        assert seen == [min(count, leakage.MOST_ESTIMATES)]
+        assert np.linalg.norm(named.best_two - np.stack([home, work]), axis=1).max() < 60

@@ -113,10 +113,8 @@ class TestAgainstAPlainLoop:
         close(train_regression(NET, weights(), data, how, RNG).values[0], both - weights()[0])
 
     def test_epochs_and_rounds_have_fresh_orders(self):
-        index, count = np.arange(50)[None], np.array([50])
-        data, rows = data_of([50]), np.array([0])
         orders = [
-            sgd_regression._order(index, count, data, rows, epoch, Streams(2).at("learner.all", round_))[0]
+            Streams(2).at("learner.all", round_).orders(f"order{epoch}m", [0], np.array([50]))
             for epoch in (0, 1)
             for round_ in (1, 2)
         ]
@@ -143,16 +141,14 @@ class TestCohorts:
         more = train_regression(NET, weights(), data_of([90, 5, 2, 30], ue=[1, 3, 2, 4]), how, RNG).values
         close(more[[1, 3]], few)
 
-    def test_blocks_of_memory_change_nothing(self, how, monkeypatch):
+    def test_blocks_of_the_cache_change_nothing(self, how, monkeypatch):
         data = data_of(self.counts)
         whole = train_regression(NET, weights(), data, how, RNG).values
         assert len(sgd_regression._blocks(NET, data, how)) == 1
-        for budget, blocks in ((1, 5), (2 * sgd_regression._BLOCK_BYTES // 10**5, None)):
-            monkeypatch.setattr(sgd_regression, "_BLOCK_BYTES", budget)
-            cut = sgd_regression._blocks(NET, data, how)
-            assert np.concatenate(cut).tolist() == list(range(5))
-            assert blocks is None or len(cut) == blocks
-            close(train_regression(NET, weights(), data, how, RNG).values, whole)
+        monkeypatch.setattr(sgd_regression, "_BLOCK_BYTES", 1)
+        cut = sgd_regression._blocks(NET, data, how)
+        assert len(cut) == 5 and sorted(np.concatenate(cut)) == list(range(5))
+        np.testing.assert_array_equal(train_regression(NET, weights(), data, how, RNG).values, whole)
 
     def test_a_device_with_broken_data_spoils_only_its_own_update(self, how):
         data = data_of(self.counts)
@@ -183,15 +179,15 @@ class TestCohorts:
 
 class TestDropout:
     def test_masks_are_inverted(self):
-        data, rows = data_of([1] * 500), np.arange(500)
-        how = SgdSettings(1e-2, "all", 1, 0.25)
-        masks = sgd_regression._masks(Mlp((2, 30, 20, 1), "relu"), how, data, rows, 0, 0, 4, RNG)
-        assert [m.shape for m in masks] == [(500, 4, 30), (500, 4, 20)]
-        for mask in masks:
-            mask = mask.numpy()
+        net, zero = Mlp((2, 30, 20, 1), "relu"), np.zeros(500, dtype=np.int64)
+        data, start = data_of([4] * 500), np.zeros((500, net.n_parameters))
+        block = sgd_regression._Block(net, start, data, np.arange(500), SgdSettings(1e-2, "all", 1, 0.25), RNG)
+        masks = block._masks(zero, zero)
+        assert masks.shape == (500, 4, 50)
+        for mask in (masks[:, :, :30], masks[:, :, 30:]):
             assert np.unique(mask).tolist() == [0.0, pytest.approx(4 / 3)]
             assert mask.mean() == pytest.approx(1, abs=5 * np.sqrt(1 / 3 / mask.size))
-        assert sgd_regression._masks(NET, FEDSGD, data, rows, 0, 0, 4, RNG) is None
+        assert sgd_regression._Block(net, start, data, np.arange(500), FEDSGD, RNG)._masks(zero, zero).size == 0
 
     def test_the_mean_update_of_the_output_bias_is_that_without_dropout(self):
         """F is linear in the masks of one hidden layer, so E dF/db = 2 eta mean(F - y) without dropout."""

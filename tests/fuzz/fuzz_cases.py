@@ -3,19 +3,22 @@
 from dataclasses import dataclass, field
 from random import Random
 
+from command_lines import command_line
 from mutations import (
-    ODD_NUMBERS,
-    ODD_WORDS,
     bytes_changed,
     changed,
     json_changed,
     text_changed,
+    tree_saved,
     xml_changed,
+    yaml_changed,
     zip_changed,
 )
+from odd import ODD_WORDS
+from valid_inputs import chosen
 
 PLAIN = (text_changed, text_changed, bytes_changed)
-YAML = (json_changed, text_changed, bytes_changed)
+YAML = (json_changed, yaml_changed, bytes_changed)
 
 
 @dataclass(frozen=True)
@@ -37,23 +40,13 @@ def case(valid, seed, number, family=None):
     return Case(name, words, files, plays)
 
 
-def _of(valid, *names):
-    """Files by name, and all of a folder by a name that ends in /."""
-    return {
-        path: data
-        for path, data in valid.items()
-        for n in names
-        if path == n or (n.endswith("/") and path.startswith(n))
-    }
-
-
 def _one(name, ways, words, *beside, folder=""):
     """A family in which one file is changed; `folder`: one file of that folder."""
 
     def draw_case(valid, draw):
-        files = _of(valid, *beside, *([f"{folder}/"] if folder else [name]))
-        chosen = draw.choice(sorted(p for p in files if p.startswith(folder + "/"))) if folder else name
-        files[chosen] = changed(files[chosen], draw, ways)
+        files = chosen(valid, *beside, *([f"{folder}/"] if folder else [name]))
+        one = draw.choice(sorted(p for p in files if p.startswith(folder + "/"))) if folder else name
+        files[one] = changed(files[one], draw, ways)
         return list(words), files, words[0] in ("run", "replay")
 
     return draw_case
@@ -64,7 +57,7 @@ def _scenario(words, plays):
         name = draw.choice(
             ["tiny.yaml", "rich.yaml", "rich.yaml", "radio.yaml", "live.yaml", "homes.yaml", "places.yaml"]
         )
-        files = _of(valid, "homes.csv", "places.csv")
+        files = chosen(valid, "homes.csv", "places.csv")
         files["mine.yaml"] = changed(valid[name], draw, YAML)
         return list(words), files, plays
 
@@ -109,7 +102,7 @@ def _replay(valid, draw):
 
 def _folder(valid, draw):
     folder = draw.choice(["done", "done", "half", "heard"])
-    files = _of(valid, f"{folder}/")
+    files = chosen(valid, f"{folder}/")
     for _ in range(draw.choice([1, 1, 2])):
         name = draw.choice(sorted(files))
         ways = (
@@ -138,41 +131,18 @@ def _folder(valid, draw):
 
 def _checkpoint(valid, draw):
     folder, scenario = draw.choice([("half", "half.yaml"), ("half", "half.yaml"), ("heard", "heard.yaml")])
-    files = _of(valid, f"{folder}/", scenario)
+    files = chosen(valid, f"{folder}/", scenario)
     name = f"{folder}/checkpoint.npz" if draw.random() < 0.8 else draw.choice(sorted(p for p in files if "/" in p))
     files[name] = (
-        _tree_saved(files[name], draw)
+        tree_saved(files[name], draw)
         if name.endswith(".npz") and draw.random() < 0.5
         else changed(files[name], draw, (bytes_changed, zip_changed) if name.endswith(".npz") else PLAIN)
     )
     return ["run", scenario, "--out", folder, "--quiet"], files, True
 
 
-def _tree_saved(data, draw):
-    """A checkpoint whose digest is right and whose tree is not."""
-    import tempfile
-    from pathlib import Path
-
-    import numpy as np
-    from mutations import tree_changed
-
-    from netsim.checkpoint import load_tree, save_tree
-
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "c.npz"
-        path.write_bytes(data)
-        tree = load_tree(path)
-        for _ in range(draw.choice([1, 1, 2])):
-            tree = tree_changed(tree, draw)
-        try:
-            save_tree(path, tree if isinstance(tree, dict) else {"study": tree})
-        except (TypeError, ValueError, UnicodeError, np.exceptions.AxisError):
-            return data[: len(data) // 2]
-        return path.read_bytes()
-
-
 def _policy(valid, draw):
-    files = _of(valid, "policy/", "live.yaml")
+    files = chosen(valid, "policy/", "live.yaml")
     name = draw.choice(["policy/policy.json", "policy/policy.safetensors"])
     ways = (json_changed, text_changed) if name.endswith(".json") else (bytes_changed, _safetensors_changed)
     files[name] = changed(files[name], draw, ways)
@@ -189,97 +159,8 @@ def _safetensors_changed(data, draw):
 
 
 def _claims(valid, draw):
-    files = {"mine.yaml": changed(valid["claims.yaml"], draw, YAML), **_of(valid, "done/")}
+    files = {"mine.yaml": changed(valid["claims.yaml"], draw, YAML), **chosen(valid, "done/")}
     return ["claims", "--file", "mine.yaml", *draw.choice([[], ["--run", "signal-maps/interval=done"]])], files, False
-
-
-_LINES = [
-    "validate tiny.yaml --set world.duration_s=60",
-    "run tiny.yaml --out out --quiet --set learning.round_s=30 --seed 4",
-    "inspect t.csv --columns user=user",
-    "inspect tiny.yaml --mobility --cell-m 100 --fill-h 3",
-    "show done --verbose",
-    "report done --json",
-    "compare done half --out c.html --reach 3",
-    "export done --format geojson --out e.geojson --origin 48.1,11.5",
-    "list attack",
-    "list --matrix",
-    "new fresh --from city",
-    "epsilon --noise-multiplier 1.5 --rounds 10 --delta 1e-5 --sampling-rate 0.5",
-    "schema",
-    "epsilon --target-epsilon 3 --rounds 10 100 --delta 1e-5",
-    "claims --paper Signal --minutes 3",
-    "claims --run tiny=done --page p.html",
-    "run radio.yaml --out out --quiet --json",
-    "sweep rich.yaml --jobs 1 --out out --quiet --set world.duration_s=60",
-    "list --records --csv",
-    "train live.yaml --steps 40 --out out --quiet --seed 1 --set train.eval_every=20",
-    "import-policy live.yaml model.zip --out p2",
-    "replay t.csv --cell c0 --users id --round 2h --out out --quiet --set learning.attacks=[] --set learning.rounds=1",
-    "run tiny.yaml --out done --replace",
-]
-_FILES = ("tiny.yaml", "radio.yaml", "rich.yaml", "live.yaml", "t.csv", "model.zip", "done/", "half/", "policy/")
-_MORE = [
-    "--help",
-    "--version",
-    "--json",
-    "--open",
-    "--quiet",
-    "--replace",
-    "--verbose",
-    "--set",
-    "--out",
-    "--seed",
-    "--jobs",
-    "--",
-    "-h",
-    "-1",
-    "--no",
-]
-_PATHS = [
-    "world.ues.count",
-    "world",
-    "learning.attacks[0].kind",
-    "learning.attacks[9]",
-    "vary",
-    "seed",
-    "a..b",
-    "world.radio",
-    "learning",
-    "[0]",
-    "train.steps",
-]
-
-
-def _command_line(valid, draw):
-    words = draw.choice(_LINES).split()
-    small = [w for w in ODD_WORDS if len(w) <= 300]
-    for _ in range(draw.choice([1, 1, 2, 3])):
-        how, k = draw.randrange(6), draw.randrange(len(words))
-        if how == 0:
-            words[k] = draw.choice([*small, *ODD_NUMBERS])
-        elif how == 1 and len(words) > 1:
-            del words[k]
-        elif how == 2:
-            words.insert(k + 1, draw.choice([*_MORE, *small]))
-        elif how == 3:
-            words[k] = draw.choice(draw.choice(_LINES).split())
-        elif how == 4:
-            words += ["--set", f"{draw.choice(_PATHS)}={draw.choice([*small, *ODD_NUMBERS, '{kind: ddpg}', '[1, 2'])}"]
-        else:
-            words[k] = text_changed(words[k].encode(), draw).decode("utf-8", "replace")[:500]
-    words = [w.replace("\0", "") if draw.random() < 0.5 else w for w in words]
-    return _bounded(words), _of(valid, *_FILES), True
-
-
-def _bounded(words):
-    """Without what would write outside of the folder of the case: absolute and upper paths of folders."""
-    return [
-        w.replace("..", ".").replace("=/", "=")
-        if w.startswith("/dev/") or "/proc/" in w
-        else w.replace("..", ".").lstrip("/")
-        for w in words
-    ]
 
 
 FAMILIES = {
@@ -375,6 +256,6 @@ FAMILIES = {
     "checkpoint": (400, _checkpoint),
     "claims": (300, _claims),
     "folder of results": (500, _folder),
-    "command line": (800, _command_line),
+    "command line": (800, command_line),
 }
 """family -> its weight, and how a case is drawn"""

@@ -22,7 +22,7 @@ def test_a_sample_of_mutated_inputs_runs_or_gives_one_line(valid, tmp_path):
 def test_what_is_not_changed_is_taken(family, valid, tmp_path, monkeypatch):
     """Or nothing behind the first line of a reader would ever be tried."""
     monkeypatch.setattr(fuzz_cases, "changed", lambda data, draw, ways: data)
-    monkeypatch.setattr(fuzz_cases, "_tree_saved", lambda data, draw: data)
+    monkeypatch.setattr(fuzz_cases, "tree_saved", lambda data, draw: data)
     ends = {}
     findings(
         valid, "as it is", range(8), tmp_path, family, lambda number, code, said: ends.update({number: (code, said)})

@@ -9,6 +9,8 @@ import pytest
 from netsim.build import build_world
 from netsim.indoors import Indoors
 from netsim.mobility.base import State
+from netsim.radio import blocks
+from netsim.radio.link_budget import Budget
 from netsim.rng import Streams
 from netsim.setting import WorldSetting
 
@@ -222,3 +224,56 @@ def test_whoever_moves_or_goes_in_is_calculated_again():
         expected = crowd.budget.links(float(t), state.position_m, state.indoors())
         np.testing.assert_array_equal(ahead.rsrp_dbm(state), expected.rsrp_dbm)
         same(ahead.links(state, 1000.0 * t), replace(expected, time_s=1000.0 * t))
+
+
+@pytest.mark.parametrize("indoor", [None, {"share": 0.5}])
+@pytest.mark.parametrize("radio", [{}, {"path_loss": {"kind": "log-distance"}, "line_of_sight": {"kind": "never"}}])
+def test_blocks_of_pairs_change_no_bit(monkeypatch, indoor, radio):
+    n_ue, pairs = 7, []
+    whole = world(n_ue=n_ue, indoor=indoor, **radio)
+    place_m, inside = whole.position_m(), whole.indoors_of(whole.state)
+    links, rsrp = whole.budget.links(0.0, place_m, inside), whole.budget.rsrp_dbm(place_m, inside)
+    gain = Budget.gain_db
+
+    def counted(self, at, of):
+        pairs.append(of.distance_3d_m.size)
+        return gain(self, at, of)
+
+    monkeypatch.setattr(Budget, "gain_db", counted)
+    monkeypatch.setattr(blocks, "BLOCK_PAIRS", 7)
+    same(links, whole.budget.links(0.0, place_m, inside))
+    np.testing.assert_array_equal(rsrp, whole.budget.rsrp_dbm(place_m, inside))
+    assert pairs == [6, 6, 9] * 2  # of 7 UEs and 3 base stations: two, two and three UEs
+
+
+@pytest.mark.parametrize(("n", "n_bs"), [(0, 3), (1, 3), (1, 100), (2, 100), (3, 100), (1000, 1), (1000, 0), (999, 7)])
+def test_blocks_hold_every_row_once_and_never_one_of_several(monkeypatch, n, n_bs):
+    monkeypatch.setattr(blocks, "BLOCK_PAIRS", 64)
+    of = blocks.blocks(n, n_bs)
+    assert np.concatenate([np.arange(n)[rows] for rows in of]).tolist() == list(range(n))
+    size = [rows.stop - rows.start for rows in of]
+    assert n < 2 or min(size) >= 2
+    assert len(of) == 1 or max(size) * n_bs < 2 * 64 + 2 * n_bs
+
+
+def test_fixes_of_a_trace_are_measured_in_blocks_to_the_same_bits(monkeypatch, tmp_path):
+    trace = tmp_path / "trace.csv"
+    rows = [f"{1_699_920_000 + t},{u},{3 * t + u},{200 + u}" for u in range(5) for t in range(60)]
+    trace.write_text("\n".join(["time_s,user,x_m,y_m", *rows]))
+    document = {
+        "duration_s": 3600.0, "tick_s": 20.0, "city": {"kind": "open-field"},
+        "base_stations": [{"name": f"b{k}", "at_m": [60.0 * k, 250.0]} for k in range(3)],
+        "ues": {"mobility": {"kind": "replay", "trace": str(trace), "users": "id"}},
+        "radio": {"shadowing": {"kind": "correlated"}, "measurement_noise_db": 2.0},
+    }  # fmt: skip
+
+    def seen():
+        of = build_world(WorldSetting.model_validate_json(json.dumps(document)), Streams(3), 60.0)
+        of.env.run(until=of.duration_s)
+        return of.observations()
+
+    whole = seen()
+    monkeypatch.setattr(blocks, "BLOCK_PAIRS", 12)
+    for name in ("ue", "time_s", "position_m", "cell", "rsrp_dbm"):
+        np.testing.assert_array_equal(getattr(whole, name), getattr(seen(), name))
+    assert len(whole) == 300

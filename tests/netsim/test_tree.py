@@ -1,13 +1,19 @@
 """Values as trees: what comes back has the expected types to the bit, and what does not fit is one line."""
 
-from dataclasses import dataclass, field
-from typing import Any, Literal
+import importlib
+import pkgutil
+from contextlib import suppress
+from dataclasses import dataclass, field, is_dataclass
+from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 
+import fl
+import netsim
 from netsim.checkpoint import load_tree, save_tree
-from netsim.tree import REBUILT, from_tree, from_tree_as, to_tree
+from netsim.tree import GROWS, REBUILT, _value, from_tree, from_tree_as, to_tree
 from netsim.units import FloatArray
 
 
@@ -66,7 +72,14 @@ def test_a_dataclass_of_plain_fields_needs_no_example():
     [
         ({"inner": {"x": np.zeros(1)}}, r"^inner is not the fields \['word', 'x'\]$"),
         ({"inner": {"x": [1.0], "word": "a"}}, r"^inner\.x is not ndarray$"),
-        ({"inner": {"x": np.zeros(1), "word": "c"}}, r"^inner\.word is not one of \['a', 'b'\]$"),
+        ({"inner": {"x": np.zeros(2), "word": "c"}}, r"^inner\.word is not one of \['a', 'b'\]$"),
+        ({"inner": {"x": np.zeros(3), "word": "a"}}, r"^inner\.x is not an array of shape \(2,\)$"),
+        ({"inner": {"x": np.zeros((2, 1)), "word": "a"}}, r"^inner\.x is not an array of 1 dimensions$"),
+        ({"inner": {"x": np.zeros(2, np.float32), "word": "a"}}, r"^inner\.x is not an array of float64$"),
+        (
+            {"history": [{"x": np.zeros(5, complex), "word": "a"}]},
+            r"^history\[0\]\.x is not an array of floating numbers$",
+        ),
         ({"steps": [True]}, r"^steps\[0\] is not int or float$"),
         ({"steps": {}}, r"^steps is not list$"),
         ({"pairs": [[[1], 2.0]]}, r"^pairs is not 2 entries$"),
@@ -79,5 +92,86 @@ def test_what_does_not_fit_is_named_in_one_line(change, says):
         from_tree({**to_tree(example()), **change}, example())
 
 
+@dataclass(frozen=True)
+class Growing:
+    rows: FloatArray
+    more: FloatArray = field(metadata=GROWS)
+
+
+def test_what_begins_empty_or_is_marked_may_grow():
+    start = Growing(np.zeros((0, 2)), np.zeros(3))
+    later = Growing(np.ones((4, 2)), np.ones(5))
+    back = from_tree(to_tree(later), start)
+    assert back.rows.shape == (4, 2) and back.more.shape == (5,)
+    with pytest.raises(ValueError, match=r"^rows is not an array of 2 dimensions$"):
+        from_tree(to_tree(Growing(np.ones(4), np.ones(5))), start)
+
+
+@dataclass(frozen=True)
+class Shaped:
+    shapes: ClassVar[dict] = {"x": (None, 2)}
+    x: npt.NDArray[np.floating[Any]]
+
+
+@pytest.mark.parametrize("shape", [(2,), (3, 1), (1, 2, 2), ()])
+def test_shapes_that_a_class_states_are_looked_at(shape):
+    assert from_tree_as({"x": np.zeros((3, 2), np.float32)}, Shaped).x.shape == (3, 2)
+    with pytest.raises(ValueError, match=r"^x is not an array of shape \(None, 2\)$"):
+        from_tree_as({"x": np.zeros(shape)}, Shaped)
+
+
+def annotations():
+    """Every annotation of a field of a dataclass of the program."""
+    for package in (netsim, fl):
+        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            for kind in vars(importlib.import_module(found.name)).values():
+                if isinstance(kind, type) and is_dataclass(kind):
+                    with suppress(TypeError):  # array.array cannot be evaluated
+                        yield from get_type_hints(kind).values()
+
+
+def test_every_annotated_array_can_be_read():
+    """Whatever numbers it is annotated with."""
+    arrays = [one for hint in annotations() for one in (hint, *get_args(hint)) if get_origin(one) is np.ndarray]
+    assert len(arrays) > 100
+    for one in arrays:
+        number = get_args(get_args(one)[1])[0]
+        boolean = isinstance(number, type) and issubclass(number, np.bool_)
+        assert _value(np.zeros(1, bool if boolean else int), one, None, "").shape == (1,)
+
+
+@dataclass(frozen=True)
+class Rows:
+    equal_rows: ClassVar[bool] = True
+    x: FloatArray
+    y: FloatArray | None
+    word: str = ""
+
+
+@pytest.mark.parametrize("y", [np.zeros(3), np.zeros(()), np.zeros((1, 2))])
+def test_rows_are_equally_many(y):
+    assert from_tree_as({"x": np.zeros(2), "y": np.ones((2, 4)), "word": ""}, Rows).y.shape == (2, 4)
+    assert from_tree_as({"x": np.zeros(2), "y": None, "word": ""}, Rows).y is None
+    with pytest.raises(ValueError, match=r"^the tree is not as many rows in each of \['x', 'y'\]$"):
+        from_tree_as({"x": np.zeros(2), "y": y, "word": ""}, Rows)
+
+
+def test_integers_may_stand_where_real_numbers_are_annotated():
+    assert from_tree_as({"x": np.arange(3), "word": "a"}, Inner).x.dtype.kind == "i"
+
+
 def test_no_name_of_a_class_is_in_a_tree():
     assert "Inner" not in repr(to_tree(example())) and "Key" not in repr(to_tree(example()))
+
+
+@pytest.mark.parametrize(
+    "memory", [lambda a: a, lambda a: a[::2], np.asfortranarray, lambda a: a[::2, ::-1], lambda a: a.T]
+)
+def test_small_arrays_share_a_member_however_they_lie_in_memory(tmp_path, memory):
+    rows = [memory(np.arange(12.0).reshape(4, 3) + k) for k in range(300)]
+    save_tree(tmp_path / "t.npz", {"rows": rows, "whole": [np.arange(k) for k in range(50)]})
+    assert len(np.load(tmp_path / "t.npz").files) == 4  # floats, whole numbers, the tree and the digest
+    back = load_tree(tmp_path / "t.npz")["rows"]
+    np.testing.assert_array_equal(back, rows)
+    columns = rows[0].flags.f_contiguous and not rows[0].flags.c_contiguous
+    assert all(one.flags.f_contiguous == columns for one in back)  # sums keep their order, and so their bits

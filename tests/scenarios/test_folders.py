@@ -332,7 +332,7 @@ def test_a_checkpoint_without_its_parts_is_one_line(tiny, tmp_path):
     tree = load_tree(folder / "checkpoint.npz")
     del tree["state"]["model"]
     save_tree(folder / "checkpoint.npz", tree)
-    refused(tiny(), folder, "delete it to start again")
+    refused(tiny(), folder, "does not fit this study.*delete it, or add --replace")
 
 
 def test_a_training_does_not_go_on_from_what_is_not_finite(tmp_path):
@@ -418,15 +418,14 @@ def test_samples_of_another_shape_are_not_gone_on_with():
     from scenarios.app.run.samples import Sampled, Samples
 
     samples, nothing = Samples(np.full(3, np.nan), Sampled.none(3)), Sampled.none(3)
-    samples.resume(replace(nothing, values=np.ones((2, 3)), inside=np.zeros(2, dtype=bool)))
-    assert samples.memory().values.sum() == 6
+    samples.check(replace(nothing, values=np.ones((2, 3)), inside=np.zeros(2, dtype=bool)))
     for changes in (
         {"values": np.ones((2, 4))},
         {"inside": np.zeros(1, dtype=bool)},
         {"binned": np.ones((2, 3, 5), int)},
     ):
         with pytest.raises(ValueError, match="samples: "):
-            samples.resume(replace(nothing, **changes))
+            samples.check(replace(nothing, **changes))
 
 
 @pytest.mark.parametrize("size", [float("inf"), float("nan"), "all", None])

@@ -124,7 +124,7 @@ def test_theorem_1_bounds_the_closed_form(n):
 
 
 def test_first_layer_deltas_are_the_bias_gradients_of_single_samples():
-    from fl.networks.sgd_regression import first_layer_deltas
+    from fl.networks.predictions import first_layer_deltas
 
     learner = RsrpNet(hidden=(5, 3), activation="tanh", learning_rate=0.5)
     model = learner.init(Public(AREA, 1), Rng(1, "init"))

@@ -22,7 +22,7 @@ from scenarios.app.results.folder import read_table
 from scenarios.app.results.tables import QUANTITIES
 from scenarios.app.run import radio, samples
 from scenarios.app.run.coverage import coverage_grid
-from scenarios.app.run.radio import radio_world
+from scenarios.app.run.radio_plan import radio_world
 from scenarios.app.run.runner import check, run
 from scenarios.app.run.samples import Sampled, Samples
 from scenarios.app.study.dump import study_yaml
@@ -206,7 +206,7 @@ def test_a_damaged_checkpoint_of_a_study_is_one_line(played, tmp_path):
         run(study, tmp_path / "cut", stop)
     tree = load_tree(tmp_path / "cut" / "checkpoint.npz")
     save_tree(tmp_path / "cut" / "checkpoint.npz", {**tree, "samples": {}})
-    with pytest.raises(BadInput, match="cannot be gone on with") as error:
+    with pytest.raises(BadInput, match=r"does not fit this study.*--replace") as error:
         run(study, tmp_path / "cut")
     assert len(error.value.lines) == 1
 

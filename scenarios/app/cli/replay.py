@@ -38,7 +38,7 @@ def main(args: argparse.Namespace) -> None:
     from scenarios.app.cli.browser import open_page
     from scenarios.app.cli.outcome import SEVERAL, event_of, tell_outcome
     from scenarios.app.cli.play import play
-    from scenarios.app.cli.replay_scenario import trace_lines
+    from scenarios.app.cli.replay_scenario import some_targets, trace_lines
     from scenarios.app.report.report import report
     from scenarios.app.results.folder import PAGE, admit, admit_several
     from scenarios.app.study.dump import study_yaml
@@ -50,6 +50,7 @@ def main(args: argparse.Namespace) -> None:
         )
     how_of(args)
     overrides = _overrides(args)
+    overrides |= some_targets(load(args.scenario, overrides), overrides)
     study = load(args.scenario, overrides)
     if args.json:
         emit({"event": "trace", "lines": trace_lines(study)})

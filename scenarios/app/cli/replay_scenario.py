@@ -17,6 +17,8 @@ from scenarios.app.results.notes import hold_out_notes
 from scenarios.app.results.statistics import counted
 from scenarios.app.study.study import Study
 
+MOST_TARGETS = 100  # that a replay attacks where nobody says how many
+_TARGETS = "learning.threat.targets"
 _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
@@ -45,6 +47,18 @@ def replay_overrides(
     if round_ is not None:
         overrides["learning.round_s"] = seconds(round_)
     return overrides
+
+
+def some_targets(study: Study, overrides: dict[str, Any]) -> dict[str, Any]:
+    """A bound on the attacked targets of a trace with more, as an override; nothing where somebody has set one.
+
+    Attacks take far longer than training, and their figures are medians over targets.
+    """
+    mobility = study.world.ues.mobility
+    if _TARGETS in overrides or study.learned.threat.targets is not None or not isinstance(mobility, Replay):
+        return {}
+    few = len(mobility.load(study.round_s).users) <= MOST_TARGETS
+    return {} if few else {_TARGETS: MOST_TARGETS}
 
 
 def seconds(text: str) -> float:
@@ -76,6 +90,12 @@ def trace_lines(study: Study) -> list[str]:
         lines.append(
             f"base stations: the trace has no RSRP; {counted(len(layout.stations(area, None)), 'site')} placed on a "
             f"hexagonal layout, inter-site distance {layout.inter_site_m:g} m (--base-stations FILE overrides)"
+        )
+    targets = None if study.learning is None else study.learning.threat.targets
+    if targets is not None and targets < len(trace.users):
+        lines.append(
+            f"attacks: {counted(targets, 'target')} of {len(trace.users):,}, evenly taken, are attacked and their "
+            f"leakage measured; all of them train (--set {_TARGETS}=null attacks all)"
         )
     return [*lines, *_short(trace, study.round_s), *trace.notes, *hold_out_notes(study)]
 

@@ -34,7 +34,7 @@ class TimeLeft:
             self._what = what
         before = done - 1 if self._done is None else self._done
         if self._then_s is not None and done > before:
-            each_s = (now_s - self._then_s) / (done - before)
+            each_s = max(now_s - self._then_s, 0.0) / (done - before)
             self._counted += 1
             self._pace_s += (each_s - self._pace_s) / min(self._counted, _REMEMBERED)
         self._then_s, self._done = now_s, done

@@ -75,7 +75,8 @@ def written(path: Path, text: str) -> Path:
     try:
         write_text(path, text)
     except OSError as error:
-        raise BadInput(one_line(f"{path}: cannot be written ({error.strerror})")) from None
+        remedy = "make room, or see that it can be written; the same command goes on"
+        raise BadInput(one_line(f"{path}: cannot be written ({error.strerror}); {remedy}")) from None
     return path
 
 

@@ -23,7 +23,8 @@ MARKER = ".netsim"
 Mark = Literal["run", "sweep", "training", "search", "tuning"]
 """what a folder is"""
 PATIENCE_S = 2.0  # a process that was told to end, or whose parent ended, lets go of a lock within this
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)  # a full disk, a quota, a bound on files
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)  # a full disk, a quota, a bound on files
+_NO_ACCESS = (errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.ESTALE, errno.ENODEV)  # taken away, or broken
 _MOST_BYTES = 100
 
 
@@ -66,10 +67,14 @@ def held(folder: Path, what: Mark, admit: Callable[[], None]) -> Generator[None,
         admit()
         yield
     except OSError as error:
-        if error.errno not in _NO_ROOM:
+        elsewhere = error.filename is not None and not Path(str(error.filename)).is_relative_to(folder)
+        if error.errno not in _NO_ROOM and (elsewhere or error.errno not in _NO_ACCESS):
             raise
-        remedy = "make room, and the same command goes on where it stopped"
-        raise BadInput(f"{folder}: cannot be written any more ({error.strerror}); {remedy}") from None
+        remedy = "make room" if error.errno in _NO_ROOM else "see that it can be written"
+        raise BadInput(
+            f"{folder}: cannot be written any more ({error.strerror}); {remedy}, and the same command goes on where it "
+            "stopped"
+        ) from None
     finally:
         os.close(fd)  # and with it the lock goes
 

@@ -41,7 +41,7 @@ def write_surfaces(folder: Path, setup: Setup, state: RoundState, world: World) 
         "x_m": model.constants["x_m"],
         "y_m": model.constants["y_m"],
         "estimate": learner.surfaces(model, model.parameters[:1])[0, 0],
-        "exact": learner.reference_map(model, state.held_out),
+        "exact": learner.reference_map(model, state.held_out.whole),
     }
     law = world.mobility.density(grid.reshape(-1, 2))
     if law is not None:
@@ -54,10 +54,11 @@ def write_surfaces(folder: Path, setup: Setup, state: RoundState, world: World) 
 
 def _answer(setup: Setup, state: RoundState, learner: SurfaceLearner) -> dict[str, FloatArray]:
     """What the UE nearest to the middle of the area answered in the last round, before any defense, made again."""
-    away = np.linalg.norm(state.held_out.x - setup.public.area.centre_m, axis=1)
+    held_out = state.held_out.whole
+    away = np.linalg.norm(held_out.x - setup.public.area.centre_m, axis=1)
     i = int(np.argmin(away))
-    ue, zero, phase = state.held_out.ue[i : i + 1], np.zeros(1, dtype=np.int64), learner.phases[0]
-    place = state.held_out.x[i : i + 1]
+    ue, zero, phase = held_out.ue[i : i + 1], np.zeros(1, dtype=np.int64), learner.phases[0]
+    place = held_out.x[i : i + 1]
     data = Local(ue, zero, np.array([0, 1]), place, None, np.zeros(1))
     made = learner.local(state.model, phase, data, RoundStreams(setup.streams, state.round).learner(phase))
     return {"answer": learner.surfaces(state.model, made.rows(slice(None)))[0, 0], "answer_at_m": place[0]}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from pathlib import Path
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 
@@ -15,6 +16,11 @@ from netsim.record import Recorder
 from netsim.safe import what_is
 from netsim.world import World
 from scenarios.app.results.folder import CHECKPOINT
+from scenarios.app.study.yaml_document import one_line
+
+Restored = TypeVar("Restored")
+UNFIT = (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)
+"""what values of other types, shapes and sizes make of those who read them"""
 
 
 @dataclass(frozen=True)
@@ -35,24 +41,59 @@ class Progress:
 Watch = Callable[[Progress], None]
 
 
-def unfinished(recorder: Recorder, text: str, replace: bool) -> Any:
-    """The checkpoint of an interrupted run of the same study, or None.
+def unfinished(recorder: Recorder, text: str, replace: bool, restore: Callable[[Any], Restored]) -> Restored | None:
+    """What `restore` makes of the checkpoint of an interrupted run of this study; None where there is none.
 
-    Raises BadInput for one that cannot be used, which `replace` forgets.
+    restore : turns the tree of a checkpoint into values; it changes nothing. Raises BadInput for a checkpoint of
+    another study or program version, and for one that does not fit; `replace` forgets it.
     """
     path = recorder.folder / CHECKPOINT
     if not what_is(path):
         return None
     try:
-        tree = load_tree(path)
-        if not isinstance(tree, dict) or tree.get("study") != text or tree.get("program") != __version__:
-            return None
-        recorder.resume(tree.get("tables"))
-    except ValueError as error:
+        return _restored(path, recorder, text, restore)
+    except BadInput:
         if replace:
             return None
+        raise
+
+
+def _restored(path: Path, recorder: Recorder, text: str, restore: Callable[[Any], Restored]) -> Restored:
+    try:
+        tree = load_tree(path)
+        if not isinstance(tree, dict) or tree.get("study") != text:
+            raise BadInput(f"{path}: is of another study or seed; delete it, or add --replace, to start again")
+        if (program := tree.get("program")) != __version__:
+            raise BadInput(
+                f"{path}: is of netsim {one_line(str(program))[:20]}, this is {__version__}; go on with that version, "
+                "or add --replace to start again"
+            )
+        recorder.resume(tree.get("tables"))
+    except BadInput:
+        raise
+    except ValueError as error:
         raise BadInput(f"{error}; it cannot go on: add --replace to start again") from None
-    return tree
+    try:
+        return restore(tree)
+    except UNFIT as error:
+        said = one_line(" ".join(str(error).split()))[:120]
+        raise BadInput(
+            f"{path}: the checkpoint does not fit this study ({said}); delete it, or add --replace, to start again"
+        ) from None
+
+
+def first_played(recorder: Recorder, tables: Any, error: Exception) -> BadInput:
+    """The complaint about a checkpoint with which nothing could be played; the tables are cut back to it.
+
+    tables : the marks of the checkpoint.
+    """
+    recorder.resume(tables)
+    cut_tables(recorder)
+    said = one_line(" ".join(str(error).split()))[:120]
+    return BadInput(
+        f"{recorder.folder / CHECKPOINT}: the run cannot go on from it ({type(error).__name__}: {said}); delete it, or "
+        "add --replace, to start again"
+    )
 
 
 def open_tables(recorder: Recorder, world: World) -> None:
@@ -75,9 +116,3 @@ def cut_tables(recorder: Recorder) -> None:
         recorder.cut()
     except OSError as error:
         raise BadInput(f"{error.filename}: {error.strerror}, and the run goes on") from None
-
-
-def damaged(recorder: Recorder, error: Exception) -> BadInput:
-    """The complaint about a checkpoint without its parts."""
-    path, said = recorder.folder / CHECKPOINT, " ".join(str(error).split())[:120]
-    return BadInput(f"{path}: cannot be gone on with ({said}); delete it to start again")

@@ -10,14 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from netsim.errors import BadInput
-from netsim.safe import opened, what_is
+from netsim.safe import content, opened, what_is
 from netsim.traces.source import MOST_FILE_BYTES
-from scenarios.app.results.folder import MANIFEST, read_json
+from scenarios.app.results.folder import MANIFEST, is_text, read_json
 from scenarios.app.study.file_fields import file_fields
 from scenarios.app.study.study import Study
 from scenarios.app.study.yaml_document import one_line
 
 _BLOCK = 2**20  # bytes that are hashed at once
+_MOST_TEXT_BYTES = 2**26
+_READ = "# reads "
 _OF_OURS = (".html", ".part")
 """ends of names that tell nothing of the content of a folder: pages, and files that are being written"""
 
@@ -53,6 +55,36 @@ def changed_input(folder: Path, digests: Mapping[str, str]) -> str:
     read = read_json(folder / MANIFEST).get("files")
     known = read if isinstance(read, dict) else {}
     return next((file for file, digest in digests.items() if known.get(file) != digest), "")
+
+
+def read_lines(study: Study) -> str:
+    """Comments for the text of a study: each file that it reads, with its digest. Nothing where it reads none."""
+    return "".join(f"{_READ}{json.dumps(file)} {digest}\n" for file, digest in input_digests(study).items())
+
+
+def admit_text(file: Path, text: str, what: str, others: str) -> None:
+    """Refuse (BadInput) a folder whose text of a study, with its `read_lines`, is another one than `text`.
+
+    what : is in the folder; others : what of it may be another. Both for the complaint.
+    """
+    if is_text(file, text):
+        return
+    which = f"of another {others}"
+    try:
+        old = content(file, _MOST_TEXT_BYTES, own=True).decode("utf-8", "replace")
+    except OSError:
+        old = ""
+    (old_read, old_rest), (read, rest) = _parted(old), _parted(text)
+    if old_rest == rest and (changed := [line for line in read if line not in old_read]):
+        name = json.loads(changed[0].removeprefix(_READ).rpartition(" ")[0])
+        which = f"that read {name} with other content"
+    raise BadInput(one_line(f"{file.parent}: holds the {what} {which}; add --replace, or give --out another folder"))
+
+
+def _parted(text: str) -> tuple[list[str], list[str]]:
+    """The lines of a text that name files, and all others."""
+    lines = text.splitlines()
+    return [line for line in lines if line.startswith(_READ)], [line for line in lines if not line.startswith(_READ)]
 
 
 @lru_cache(maxsize=4096)

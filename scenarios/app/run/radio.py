@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -14,83 +13,30 @@ from threadpoolctl import threadpool_limits
 
 from fl.round.records import handover_rows
 from netsim import __version__
-from netsim.build import build_world
 from netsim.checkpoint import save_tree
 from netsim.errors import BadInput
-from netsim.multiples import first_multiple
 from netsim.radio.downlink import Downlink, Reception, reception
 from netsim.record import Recorder, write_json, write_text
-from netsim.rng import Streams
 from netsim.tree import from_tree, to_tree
 from netsim.units import BoolArray, FloatArray
-from netsim.world import World
+from netsim.world import World, WorldMemory
 from scenarios.app.results.folder import CHECKPOINT, MANIFEST, STUDY, SUMMARY, admit, clear, read_json, settle
 from scenarios.app.results.marker import held
 from scenarios.app.results.summary_radio import radio_summary
 from scenarios.app.results.tables import QUANTITIES, RADIO, RADIO_STUDY, SELECTIONS
-from scenarios.app.run.checkpoints import Progress, Watch, cut_tables, damaged, open_tables, unfinished
+from scenarios.app.run.checkpoints import UNFIT, Progress, Watch, cut_tables, first_played, open_tables, unfinished
 from scenarios.app.run.coverage import coverage, coverage_grid
 from scenarios.app.run.how import How
+from scenarios.app.run.inputs import admit_inputs, input_digests, same_inputs
 from scenarios.app.run.manifest import manifest_of
+from scenarios.app.run.radio_plan import Plan, radio_world
 from scenarios.app.run.samples import Sampled, Samples
-from scenarios.app.run.setup import check_ticks
 from scenarios.app.run.tracks import follow_ues, write_tracks
 from scenarios.app.run.world_map import write_map
 from scenarios.app.study.dump import study_yaml
 from scenarios.app.study.study import Study
 
 CHECKPOINT_EVERY_S = 10.0  # of wall time; when it is written changes no result
-MOST_WINDOWS = 200  # after each progress is shown, and a run can be interrupted without losing it
-LONGEST_WINDOW_S = 3600.0
-MOST_INSTANTS = 1e8  # at which UEs are sampled
-SLOW_LOOK_S = 10.0  # between two looks at handover, beyond which moving UEs keep cells that they have left behind
-
-
-@dataclass(frozen=True)
-class Plan:
-    """When UEs are sampled: `instants` times, every_s apart from 0 on, in windows of `window` instants."""
-
-    every_s: float
-    instants: int
-    window: int
-
-    @classmethod
-    def of(cls, study: Study, world: World) -> Plan:
-        """Every measure_every_s; once a tick where the mobility model says itself when UEs measure."""
-        every_s = study.world.ues.measure_every_s or study.world.tick_s
-        if world.duration_s / every_s > MOST_INSTANTS:
-            raise BadInput(
-                f"world.ues.measure_every_s: {every_s:g} s makes {world.duration_s / every_s:.3g} samples of every UE, "
-                f"at most {MOST_INSTANTS:g} are possible; measure less often"
-            )
-        instants = max(first_multiple(world.duration_s, every_s), 1)
-        longest = max(int(LONGEST_WINDOW_S / every_s), ceil(instants / MOST_WINDOWS))
-        return cls(every_s, instants, max(1, min(longest, ceil(instants / 20))))
-
-    @property
-    def windows(self) -> int:
-        """Number of windows."""
-        return ceil(self.instants / self.window)
-
-
-def radio_world(study: Study) -> tuple[World, Plan]:
-    """The world of a study and when it is sampled: all files are read, and what cannot be played is refused."""
-    world = build_world(study.world, Streams(study.seed), study.round_s)
-    if not world.stations:
-        raise BadInput(
-            "world.base_stations: a study without `learning:` records what base stations are received with, and there "
-            "is none; list some, or take a layout"
-        )
-    check_ticks(world)
-    world.measure_every_s = None  # the samples are taken here
-    plan = Plan.of(study, world)
-    look_s = min(world.tick_s, plan.every_s)
-    if world.handover is not None and look_s > SLOW_LOOK_S:
-        world.warnings += (
-            f"handover is looked at every {look_s:g} s only: UEs that move keep cells that they have left behind; take "
-            "a shorter world.tick_s",
-        )
-    return world, plan
 
 
 def play_radio(
@@ -101,18 +47,24 @@ def play_radio(
     folder, text = Path(out), study_yaml(study)
     with threadpool_limits(limits=1):
         world, plan = radio_world(study)  # before anything is written: files may be refused
-        recorder = Recorder(folder, RADIO)
-        with held(folder, "run", lambda: admit(folder, text, replace)):
-            tree = unfinished(recorder, text, replace)
-            if tree is None:
+        recorder, files = Recorder(folder, RADIO), input_digests(study)
+
+        def admitted() -> None:
+            admit(folder, text, replace)
+            admit_inputs(folder, files, replace)
+
+        with held(folder, "run", admitted):
+            run = _Run(study, world, plan, recorder, watch, text)
+            going = unfinished(recorder, text, replace, run.restored) if same_inputs(folder, files) else None
+            if going is None:
                 clear(folder)
             write_text(folder / STUDY, text)
-            run = _Run(study, world, plan, recorder, watch, text)
-            first = run.open(tree)
+            first = run.open(going)
             cells = [b.name for b in world.stations]
             said = {"kind": RADIO_STUDY, "cells": cells, "tracks": run.tracks}
             manifest = manifest_of(study, world, (), command) | said
-            write_json(folder / MANIFEST, {**manifest, "finished": False})
+            if going is None:
+                write_json(folder / MANIFEST, {**manifest, "finished": False})
             run.play(first)
             how.keep(folder, RADIO)
             timing = {"wall_s": time.perf_counter() - began, "resumed_from_window": first or None}
@@ -121,6 +73,20 @@ def play_radio(
             write_json(folder / SUMMARY, radio_summary(folder, study.world.radio.handover is not None))
             settle(folder)
     return read_json(folder / SUMMARY)
+
+
+@dataclass(frozen=True)
+class _Going:
+    """What a run goes on from: the world and its time, samples, how many handovers there were, the window to play
+    next, and the marks of the tables.
+    """
+
+    world: WorldMemory
+    time_s: float
+    sampled: Sampled
+    moves: int
+    window: int
+    tables: Any
 
 
 class _Run:
@@ -134,21 +100,26 @@ class _Run:
         self.samples = Samples(highest_of(self.downlink), Sampled.none(len(QUANTITIES)))
         self.saved = time.perf_counter()
         self.moves = 0
+        self.going: _Going | None = None
         self.tracks = follow_ues(world)
 
-    def open(self, tree: Any) -> int:
-        """Create the tables, or go on from a checkpoint; the number of the first window to play."""
-        if tree is None:
+    def restored(self, tree: Any) -> _Going:
+        """What the tree of a checkpoint says. Raises one of UNFIT where it does not fit this study."""
+        memory = from_tree(tree["world"], self.world.memory())
+        sampled = from_tree(tree["samples"], self.samples.sampled)
+        self.samples.check(sampled)
+        return _Going(memory, float(tree["time_s"]), sampled, int(tree["moves"]), int(tree["window"]), tree["tables"])
+
+    def open(self, going: _Going | None) -> int:
+        """Create the tables, or go on; the number of the first window to play."""
+        if going is None:
             open_tables(self.recorder, self.world)
             return 0
-        try:
-            self.world.resume(from_tree(tree["world"], self.world.memory()), float(tree["time_s"]))
-            self.samples.resume(from_tree(tree["samples"], self.samples.sampled))
-            self.moves, first = int(tree["moves"]), int(tree["window"])
-        except (KeyError, OverflowError, TypeError, ValueError) as error:
-            raise damaged(self.recorder, error) from None
+        self.going = going
+        self.world.resume(going.world, going.time_s)
+        self.samples.sampled, self.moves = going.sampled, going.moves
         cut_tables(self.recorder)
-        return first
+        return going.window
 
     def play(self, first: int) -> None:
         """All windows from the first on, and the end; a checkpoint now and then, and where the run is interrupted."""
@@ -165,6 +136,10 @@ class _Run:
             if snapshot is not None:
                 self._save(snapshot)
             raise
+        except UNFIT as error:
+            if self.going is None or snapshot is not None or isinstance(error, BadInput):
+                raise
+            raise first_played(self.recorder, self.going.tables, error) from error
 
     def _window(self, window: int) -> FloatArray:
         """Play one window and write its rows; the SINR of its samples in dB (m,)."""

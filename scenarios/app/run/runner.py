@@ -11,7 +11,8 @@ from scenarios.app.result import Result
 from scenarios.app.run.checkpoints import Watch
 from scenarios.app.run.how import USUAL, How
 from scenarios.app.run.planning import planned
-from scenarios.app.run.radio import play_radio, radio_world
+from scenarios.app.run.radio import play_radio
+from scenarios.app.run.radio_plan import radio_world
 from scenarios.app.run.setup import ready
 from scenarios.app.run.simulate import one_thread, simulate
 from scenarios.app.study.study import Study

@@ -55,8 +55,8 @@ class Samples:
     sampled: Sampled
     _pieces: list[tuple[FloatArray, BoolArray]] = field(default_factory=list)
 
-    def resume(self, sampled: Sampled) -> None:
-        """Go on from what was sampled before. Raises ValueError where its arrays have other shapes."""
+    def check(self, sampled: Sampled) -> None:
+        """Raise ValueError where what was sampled before has arrays of other shapes."""
         nothing, n = Sampled.none(len(self.highest)), len(sampled.values)
         shapes = {"count": (2,), "los": (2,), "values": (n, *nothing.values.shape[1:]), "inside": (n,)}
         for name, shape in shapes.items():
@@ -64,7 +64,6 @@ class Samples:
                 raise ValueError(f"samples: {name} of shape {has}, expected {shape}")
         if sampled.binned.size and sampled.binned.shape != (2, len(self.highest), BINS):
             raise ValueError(f"samples: binned of shape {sampled.binned.shape}")
-        self.sampled = sampled
 
     def add(self, values: FloatArray, inside: BoolArray, los: BoolArray) -> None:
         """Add samples (m, q), with whether each was indoors and whether its cell was in line of sight (m,)."""

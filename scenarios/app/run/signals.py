@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from types import FrameType
 
 CALM_S = 1.0  # signals that follow within it mean the same: a terminal and a parent send one each
@@ -30,6 +31,7 @@ def listen() -> None:
     One that is raised in a callback of foreign code, as when a function is compiled, is lost there: it is raised again.
     """
     _Ears.told = False
+    signal.setitimer(signal.ITIMER_REAL, 0.0)  # what an earlier command in this process lost is not for this one
     for number in _ENDING:
         signal.signal(number, _heard)
     if sys.unraisablehook is sys.__unraisablehook__:
@@ -69,10 +71,24 @@ def _again(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
+@contextmanager
+def deaf_workers() -> Generator[None, None, None]:
+    """Workers that are started within hear SIGINT only from `work_for_parent` on: what they import first would end in
+    a traceback. This process hears it a moment later.
+    """
+    resource_tracker.ensure_running()  # its start would let signals through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def work_for_parent() -> None:
     """In a worker: end when the parent is gone, and between two pieces of work only note a signal."""
     _Ears.open = False
     signal.signal(signal.SIGINT, _heard)  # SIGTERM ends a worker at once: so a broken pool clears up
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 

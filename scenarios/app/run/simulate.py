@@ -3,35 +3,28 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from math import ceil
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import simpy
 
-from fl.leakage import leakage
-from fl.leakage.tracking import belief_rows, compared
-from fl.leakage.unicity import unicity
-from fl.privacy.final import final_account
 from fl.round import records
 from fl.round.asynchronous import AsynchronousServer
-from fl.round.learnt_map import learnt_map
 from fl.round.round import Watcher, rounds
 from fl.round.setup import Setup
 from fl.round.state import RoundState, begin
 from fl.round.tables import TABLES
-from fl.tracking.belief import Belief
-from fl.types import Facts
 from netsim import __version__
 from netsim.checkpoint import save_tree
-from netsim.radio.downlink import Downlink
+from netsim.errors import BadInput
 from netsim.record import write_json, write_text
 from netsim.tree import from_tree, to_tree
-from netsim.world import World
+from netsim.world import World, WorldMemory
 from scenarios.app.results.folder import (
     CHECKPOINT,
     MANIFEST,
@@ -41,19 +34,18 @@ from scenarios.app.results.folder import (
     admit,
     clear,
     read_json,
-    read_table,
     settle,
 )
 from scenarios.app.results.marker import held
 from scenarios.app.results.summary import summarise
 from scenarios.app.run.artifacts import write_points, write_surfaces
-from scenarios.app.run.checkpoints import Progress, Watch, cut_tables, damaged, open_tables, unfinished
-from scenarios.app.run.coverage import coverage, coverage_grid
+from scenarios.app.run.checkpoints import UNFIT, Progress, Watch, cut_tables, first_played, open_tables, unfinished
 from scenarios.app.run.how import USUAL, How
 from scenarios.app.run.inputs import admit_inputs, input_digests, same_inputs
 from scenarios.app.run.manifest import manifest_of
 from scenarios.app.run.setup import ready
 from scenarios.app.run.tracks import follow_ues, write_tracks
+from scenarios.app.run.whole_run import write_whole_run
 from scenarios.app.run.world_map import write_map
 from scenarios.app.study.dump import study_yaml
 from scenarios.app.study.study import Study
@@ -68,6 +60,19 @@ class Planned:
 
     study: Study
     said: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class _Going:
+    """What a run goes on from: the world and its time, the state after the last round, how many were empty, and the
+    marks of the tables.
+    """
+
+    world: WorldMemory
+    time_s: float
+    state: RoundState
+    empty: int
+    tables: Any
 
 
 def simulate(
@@ -86,19 +91,21 @@ def simulate(
     first = begin(setup, len(world.ues))  # and data
     text = study_yaml(study)
     files = input_digests(study)
+    tracks = follow_ues(world)
 
     def admitted() -> None:
         admit(folder, text, replace)
         admit_inputs(folder, files, replace)
 
     with held(folder, "run", admitted):
-        tree = unfinished(setup.recorder, text, replace) if same_inputs(folder, files) else None
-        if tree is None:
+        restore = partial(_restored, world, setup, first)
+        going = unfinished(setup.recorder, text, replace, restore) if same_inputs(folder, files) else None
+        if going is None:
             clear(folder)
         write_text(folder / STUDY, text)
         if planned.said:
             write_json(folder / PLAN, planned.said)
-        _run(study, world, setup, first, tree, watch, command, began, how)
+        _run(study, world, setup, first, going, tracks, watch, command, began, how)
     return read_json(folder / SUMMARY)
 
 
@@ -107,21 +114,22 @@ def _run(
     world: World,
     setup: Setup,
     first: RoundState,
-    tree: Any,
+    going: _Going | None,
+    tracks: dict[str, Any],
     watch: Watch | None,
     command: str,
     began: float,
     how: How,
 ) -> None:
-    """Everything that writes into the folder; `tree`: the checkpoint to go on from, or None."""
+    """Everything that writes into the folder; `going`: what the run goes on from, or None."""
     folder, text = setup.recorder.folder, study_yaml(study)
-    tracks = follow_ues(world)
-    start, empty = _open(setup, world, first, tree)
+    start, empty = _open(setup, world, first, going)
     manifest = manifest_of(study, world, setup.models, command) | {"tracks": tracks}
-    write_json(folder / MANIFEST, {**manifest, "finished": False, "empty_rounds": empty})
+    if going is None:
+        write_json(folder / MANIFEST, {**manifest, "finished": False, "empty_rounds": empty})
     keeper = _Keeper(folder, world, setup, watch, empty, text)
-    played = world.env.process(_learning(world, setup, start, keeper))
     try:
+        played = world.env.process(_learning(world, setup, start, keeper))
         if world.env.now < world.duration_s + 1.0:  # later than that in a run that goes on after its last round
             world.env.run(until=world.duration_s + 1.0)
         world.env.run(until=played)  # the last round may still be on the air
@@ -129,9 +137,13 @@ def _run(
     except (KeyboardInterrupt, SystemExit):  # the latter where a batch system takes the machine away
         keeper.save()
         raise
+    except UNFIT as error:
+        if going is None or keeper.state is not None or isinstance(error, BadInput):
+            raise
+        raise first_played(setup.recorder, going.tables, error) from error
     last = keeper.state or start
     write_tracks(setup.recorder, world)
-    _whole_run(setup, last, world, study.world.radio.downlink)
+    write_whole_run(setup, last, world, study.world.radio.downlink)
     write_points(folder, last)
     write_map(folder, world, study.world.city)
     write_surfaces(folder, setup, last, world)
@@ -163,6 +175,7 @@ def _learning(
 @contextmanager
 def one_thread() -> Generator[None, None, None]:
     """Linear algebra on one thread: sums keep their order, results their bits."""
+    import scipy.linalg  # noqa: F401 - compiled loops call its BLAS, which is limited only if it is there by now
     import torch
     from threadpoolctl import threadpool_limits
 
@@ -182,7 +195,7 @@ class _Keeper:
         self.folder, self.world, self.setup, self.watch, self.empty = folder, world, setup, watch, empty
         self.text = text
         self.state: RoundState | None = None
-        self.tree: dict[str, Any] | None = None
+        self.kept: dict[str, Any] | None = None
         self.saved, self.every_s = time.perf_counter(), CHECKPOINT_EVERY_S
         self.unseen = list[Progress]()
         self.rounds = world.clock.rounds(world.duration_s, setup.learning.round_s)
@@ -206,7 +219,7 @@ class _Keeper:
         self.state = state
         write_tracks(self.setup.recorder, self.world)
         self.setup.recorder.write("handovers", records.handover_rows(self.world))  # of a round that left no rows
-        self.tree = self._snapshot(state)
+        self.kept = self._snapshot(state)
         self._show()
         if time.perf_counter() - self.saved >= self.every_s:
             self.save()
@@ -233,8 +246,8 @@ class _Keeper:
     def save(self) -> None:
         """Write the state after the last whole round, if there was one."""
         began = time.perf_counter()
-        if self.tree is not None:
-            save_tree(self.folder / CHECKPOINT, self.tree)
+        if self.kept is not None:
+            save_tree(self.folder / CHECKPOINT, {name: to_tree(value) for name, value in self.kept.items()})
         self.saved = time.perf_counter()
         self.every_s = CHECKPOINT_EVERY_S * max(1.0, (self.saved - began) / CHECKPOINT_SHORT_S)
 
@@ -244,57 +257,25 @@ class _Keeper:
             "study": self.text,
             "program": __version__,
             "time_s": float(self.world.env.now),
-            "world": to_tree(self.world.memory()),
-            "state": to_tree(state),
+            "world": self.world.memory(),
+            "state": state,
             "tables": self.setup.recorder.marks(),
             "empty": self.empty,
         }
 
 
-def _open(setup: Setup, world: World, first: RoundState, tree: Any) -> tuple[RoundState, int]:
+def _open(setup: Setup, world: World, first: RoundState, going: _Going | None) -> tuple[RoundState, int]:
     """The first state for a new run, or the one to go on from; tables created, or cut back to it."""
-    if tree is None:
+    if going is None:
         open_tables(setup.recorder, world)
         return first, 0
-    try:
-        world.resume(from_tree(tree["world"], world.memory()), float(tree["time_s"]))
-        resumed, empty = from_tree(tree["state"], first), int(tree["empty"])
-    except (KeyError, OverflowError, TypeError, ValueError) as error:
-        raise damaged(setup.recorder, error) from None
+    world.resume(going.world, going.time_s)
     cut_tables(setup.recorder)
-    return resumed, empty
+    return going.state, going.empty
 
 
-def _whole_run(setup: Setup, state: RoundState, world: World, downlink: Downlink) -> None:
-    """Tables that are computed once, at the end: exact Wasserstein distances, distances between UEs, privacy, maps."""
-    scores = records.utility(setup.learning, state, state.held_out, world) | records.references(setup, state)
-    setup.recorder.write("final", {"name": list(scores), "value": list(scores.values())})
-    spends = read_table(setup.recorder.folder, "spends")
-    for row in final_account(spends):
-        setup.recorder.row("privacy", **row)
-    for (ue, model, attack), distances in leakage.exact(state.leakage).items():
-        setup.recorder.row("wasserstein", ue=ue, model=model, attack=attack, **distances)
-    how = setup.learning.leakage
-    for row in leakage.named_at_end(how, state.leakage, world.area, world.places):
-        setup.recorder.row("named", **row)
-    for label, belief in _in_hindsight(setup, state, world):
-        tracked = compared(belief, state.whereabouts.at(belief.round), None, how.near_m, hindsight=True)
-        cells = belief_rows(belief, how.belief_ues, hindsight=True)
-        records.write_tracked(setup.recorder, {label: tracked}, {label: cells})
-    for row in unicity(state.whereabouts, setup.streams.at("unicity")) if setup.learning.threat.renames else ():
-        setup.recorder.row("unicity", **row)
-    for ue, other, sw1_m in leakage.pairs(state.leakage, how.directions):
-        setup.recorder.row("user_distances", ue=ue, other=other, sw1_m=sw1_m, sqrt_sw1=float(np.sqrt(sw1_m)))
-    place_m = coverage_grid(world)
-    setup.recorder.write("coverage", coverage(world, downlink, place_m, learnt_map(setup, state, place_m)))
-
-
-def _in_hindsight(setup: Setup, state: RoundState, world: World) -> Iterator[tuple[str, Belief]]:
-    """What attacks believe of each round, now that they know all of them; by attack."""
-    facts = Facts(
-        state.round, float(world.env.now), setup.public, round_s=setup.learning.round_s,
-        week_s=world.clock.week_s(float(world.env.now)),
-    )  # fmt: skip
-    for attack in setup.learning.attacks:
-        for belief in attack.hindsight(state.parts.attacks[attack.label], facts):
-            yield attack.label, state.parts.names.of_ues(belief)
+def _restored(world: World, setup: Setup, first: RoundState, tree: Any) -> _Going:
+    """What the tree of a checkpoint says. Raises one of UNFIT where it does not fit this study."""
+    time_s = float(tree["time_s"])
+    memory, state = from_tree(tree["world"], world.memory()), from_tree(tree["state"], first)
+    return _Going(memory, time_s, state, int(tree["empty"]), tree["tables"])

@@ -8,7 +8,7 @@ import textwrap
 import types
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -211,8 +211,8 @@ class _Schema(GenerateJsonSchema):
         return False
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
-        made = super().model_schema(schema)
-        for name, text in descriptions(schema["cls"]).items():
+        made, model = super().model_schema(schema), cast("type[BaseModel]", schema["cls"])
+        for name, text in descriptions(model).items():
             made["properties"][name] |= {"description": text}
         return made
 

@@ -16,6 +16,7 @@ from netsim.rng import Streams
 from netsim.units import FloatArray
 from rl.agents import RecordedAgent
 from rl.settings import ONE_STEP, ORACLE, RANDOM
+from scenarios.app.run.inputs import read_lines
 from scenarios.app.study.dump import study_yaml
 from scenarios.app.study.study import Study
 from scenarios.app.training.acts import planned, played
@@ -77,7 +78,7 @@ class Ground:
 
     @cached_property
     def _kept(self) -> KeptWorlds:
-        return KeptWorlds(self.file, f"{__version__}\n{study_yaml(self.study)}")
+        return KeptWorlds(self.file, f"{__version__}\n{read_lines(self.study)}{study_yaml(self.study)}")
 
     def forget(self) -> None:
         """Remove the file of what was kept, if it was read or written: nothing is left to find."""

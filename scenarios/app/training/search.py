@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from netsim import __version__
-from netsim.errors import BadInput
 from netsim.record import write_text
 from netsim.safe import what_is
 from rl.agents import Agent
 from rl.settings import Train
 from scenarios.app.results.folder import CHECKPOINT, STUDY, is_text, ours
 from scenarios.app.results.marker import check_files, held
+from scenarios.app.run.inputs import admit_text, read_lines
 from scenarios.app.study.dump import study_yaml
 from scenarios.app.study.study import Study
 from scenarios.app.training import on_radio, recorded_training
@@ -72,7 +72,7 @@ def search(
     searchable((plain.train or Train()).agent)
     how, task = settings(plain)
     fitting(plain, task)
-    text = f"# search, seed {seed}, program {__version__}\n{study_yaml(plain)}"
+    text = f"# search, seed {seed}, program {__version__}\n{read_lines(plain)}{study_yaml(plain)}"
     admit = partial(_admit, out, text, replace)
     admit()
     on = on_radio.Ground(plain, watch)
@@ -121,8 +121,5 @@ def _admit(folder: Path, text: str, replace: bool) -> None:
     if not ours(folder, "search", lambda of: False):
         return
     check_files(folder, lambda name: name in _FILES)
-    if what_is(folder / STUDY) and not replace and not is_text(folder / STUDY, text):
-        raise BadInput(
-            f"{folder}: holds the search of another study, seed or program version; add --replace, or give --out "
-            "another folder"
-        )
+    if what_is(folder / STUDY) and not replace:
+        admit_text(folder / STUDY, text, "search", "study, seed or program version")

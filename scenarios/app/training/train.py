@@ -31,6 +31,7 @@ from scenarios.app.results.training_folder import (
     TRAINING,
     WORLDS,
 )
+from scenarios.app.run.inputs import admit_text, read_lines
 from scenarios.app.study.dump import study_yaml
 from scenarios.app.study.study import Study
 from scenarios.app.training.acts import played
@@ -101,7 +102,7 @@ def train(
 def admitted(study: Study, seeds: Sequence[int], folders: Sequence[Path], replace: bool) -> tuple[Study, list[str]]:
     """The study that is trained on, and its text for each seed. Refuses what cannot be trained, or not there."""
     plain = study.model_copy(update={"vary": None, "train": study.train or Train()})
-    texts = [f"{_SEED_OF_TEXT}{seed}\n{study_yaml(plain)}" for seed in seeds]
+    texts = [f"{_SEED_OF_TEXT}{seed}\n{read_lines(plain)}{study_yaml(plain)}" for seed in seeds]
     for folder, text in zip(folders, texts, strict=True):
         _admit(folder, text, replace)
     how = plain.train or Train()
@@ -128,9 +129,10 @@ def _admit(folder: Path, text: str, replace: bool) -> None:
     check_files(folder, lambda name: name.removesuffix(PART) in FILES)
     state = "finished" if what_is(folder / SUMMARY) else "unfinished" if what_is(folder / CHECKPOINT) else ""
     if state and not replace and not _same(folder, text):
+        others = "study, seed or program version"
+        admit_text(folder / STUDY, text, f"{state} training", others)
         raise BadInput(
-            f"{folder}: holds the {state} training of another study, seed or program version; add --replace, or "
-            "give --out another folder"
+            f"{folder}: holds the {state} training of another {others}; add --replace, or give --out another folder"
         )
 
 

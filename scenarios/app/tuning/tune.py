@@ -21,6 +21,7 @@ from scenarios.app.run.executors.executor import Attempts
 from scenarios.app.run.executors.processes import ON_PROCESSES
 from scenarios.app.run.executors.work import Answer, Failure, Work
 from scenarios.app.run.how import USUAL, How
+from scenarios.app.run.inputs import admit_text, read_lines
 from scenarios.app.run.points import SweepPoint
 from scenarios.app.run.runner import check
 from scenarios.app.run.sweep import write_runs
@@ -79,7 +80,7 @@ class Tuning:
         """What every trial hangs on; another text is another tuning."""
         return f"# tuning, program {__version__}\n" + "".join(
             f"# {line}\n" for line in self.goals.text.splitlines()
-        ) + study_yaml(self.study)  # fmt: skip
+        ) + read_lines(self.study) + study_yaml(self.study)  # fmt: skip
 
 
 def tune(of: Tuning, tell: Tell, replace: bool = False) -> dict[str, Any]:
@@ -121,11 +122,8 @@ def _admit(of: Tuning, replace: bool) -> None:
         return
     check_files(of.out, lambda name: name in _FILES)
     no_links(of.out, [name_of(n + 1) for n in range(of.trials)])
-    if what_is(of.out / STUDY) and not replace and not is_text(of.out / STUDY, of.text):
-        raise BadInput(
-            f"{of.out}: holds the tuning of another study, goals or program version; add --replace, or give --out "
-            "another folder"
-        )
+    if what_is(of.out / STUDY) and not replace:
+        admit_text(of.out / STUDY, of.text, "tuning", "study, goals or program version")
 
 
 def _search(of: Tuning, tried: optuna.Study, tell: Tell) -> None:

@@ -17,7 +17,7 @@ from typing import Self
 from scenarios.app.run.executors.executor import Executor
 from scenarios.app.run.executors.limits import RETRIES
 from scenarios.app.run.executors.work import Answer, Failure, Work, attempt, lost
-from scenarios.app.run.signals import hearing, work_for_parent
+from scenarios.app.run.signals import deaf_workers, hearing, work_for_parent
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,8 @@ class Processes:
             except BrokenProcessPool:  # it was killed while it had nothing to do
                 pool.shutdown()
         pool = ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=work_for_parent)
-        self._under_way[pool.submit(_worked, self._works[k])] = (k, pool)
+        with deaf_workers():
+            self._under_way[pool.submit(_worked, self._works[k])] = (k, pool)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -1,0 +1,169 @@
+"""A round of local training beside what one would write in PyTorch, on one thread.
+
+Times are of the processor. We and the peers take turns; `ratio` is the median of theirs over ours, turn by turn, and
+`spread` are the quartiles of these ratios. `difference` is the largest distance of a device's update from the peer's,
+as a share of it: both do the same work. `limit` is the time that the arithmetic of a round would take at the rate of
+large matrix products in the same session, `share` our part of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from time import process_time
+from typing import Any
+
+import numpy as np
+import torch
+
+from benchmarks import training_peers
+from benchmarks.images import MNIST
+from benchmarks.images import Bench as Images
+from benchmarks.images import cohort as images_of
+from benchmarks.training_peers import LEARNING_RATE, Round
+from benchmarks.world import Row, digits, row
+from fl.learners.image_net import ImageNet
+from fl.networks.mlp import Mlp
+from fl.networks.sgd_regression import SgdSettings, train_regression
+from fl.types import Local, Public
+from netsim.geometry import Area
+from netsim.rng import Streams
+
+RNG = Streams(0).at("benchmark.training")
+SIDE = 512  # of the matrices whose product gives the rate
+Bars = dict[tuple[str, int], float]
+
+
+@dataclass(frozen=True)
+class Cohort:
+    """Devices, samples of each and of a batch, the network, and the least ratios by peer and its precision."""
+
+    devices: int
+    samples: int
+    batch: int
+    net: Mlp
+    bars: Bars
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Cohorts of regressors; devices and images of each of the classifier, and its least ratio."""
+
+    cohorts: tuple[Cohort, ...]
+    devices: int
+    images: int
+    cnn: float | None = None
+
+
+STANDARD = Mlp((2, 256, 128, 1), "relu")
+FULL = Bench(
+    (
+        Cohort(38, 100, 20, STANDARD, {("loop", 32): 1.7, ("mapped", 32): 1.2}),
+        Cohort(38, 100, 20, Mlp(STANDARD.sizes, "elu"), {}),
+        Cohort(1000, 20, 20, Mlp((2, 64, 32, 1), "relu"), {("loop", 32): 15.0}),
+    ),
+    15, 4000, 1.5,
+)  # fmt: skip
+SMALL = Bench((Cohort(3, 10, 5, Mlp((2, 6, 4, 1), "relu"), {("loop", 32): 1e-9, ("mapped", 32): 1e9}),), 2, 30)
+PEERS = {"loop": training_peers.loop, "mapped": training_peers.mapped}
+NAMES = {"loop": "PyTorch, device by device", "mapped": "PyTorch, torch.func.vmap"}
+
+
+def turns(ours: Round, theirs: Round, seconds: float) -> tuple[list[float], list[float]]:
+    """Seconds of CPU of both in turns, three or more of them, after one that loads and compiles."""
+    ours(), theirs()
+    found: tuple[list[float], list[float]] = ([], [])
+    while len(found[0]) < 3 or sum(map(sum, found)) < seconds:
+        for work, times in zip((ours, theirs), found, strict=True):
+            began = process_time()
+            work()
+            times.append(process_time() - began)
+    return found
+
+
+def flops_per_s(number: torch.dtype) -> float:
+    """Rate of a product of large matrices, the best of several."""
+    a, b = torch.randn(2, SIDE, SIDE, dtype=number)
+    out, best = torch.empty_like(a), np.inf
+    for _ in range(10):
+        began = process_time()
+        torch.mm(a, b, out=out)
+        best = min(best, process_time() - began)
+    return 2.0 * SIDE**3 / best
+
+
+def rows(bench: Bench, seconds: float) -> Iterator[Row]:
+    """Each when it is measured."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        for cohort in bench.cohorts:
+            yield from regression(cohort, seconds)
+        yield classification(bench, seconds)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def regression(cohort: Cohort, seconds: float) -> Iterator[Row]:
+    """Both precisions beside every peer."""
+    net, (k, n) = cohort.net, (cohort.devices, cohort.samples)
+    g, ue = np.random.default_rng(0), np.arange(k)
+    start = g.normal(size=(1, net.n_parameters)) / 10
+    x, y = g.normal(size=(k * n, net.sizes[0])), g.normal(size=k * n)
+    data = Local(ue, np.zeros_like(ue), np.arange(k + 1) * n, x, y, np.zeros(k * n))
+    order = RNG.orders("order0m", ue * 4096, data.count) + np.repeat(data.ptr[:-1], n)
+    x, y = x[order].reshape(k, n, -1), y[order].reshape(k, n)
+    sizes = "-".join(map(str, net.sizes))
+    work = f"{k:,} devices x {n:,} samples, {sizes} {net.activation}, batches of {cohort.batch}: one round"
+    a_sample = sum(2 * a * b * (2 if i == 0 else 3) for i, (a, b) in enumerate(pairwise(net.sizes)))
+    for bits, number in ((32, torch.float32), (64, torch.float64)):
+        how = SgdSettings(LEARNING_RATE, cohort.batch, 1, 0.0, precision=32 if bits == 32 else 64)
+
+        def ours(how: SgdSettings = how) -> np.ndarray:
+            return np.asarray(train_regression(net, start, data, how, RNG).values)
+
+        for name, make in PEERS.items():
+            theirs = make(net, start[0], x, y, cohort.batch, number)
+            bar = cohort.bars.get((name, bits))
+            yield _compared(work, ours, theirs, NAMES[name], bits, k * n * a_sample, bar, seconds)
+
+
+def classification(bench: Bench, seconds: float) -> Row:
+    """The study's CNN beside the loop."""
+    data, learner = images_of(Images(bench.devices, bench.images, 1, 1)), ImageNet(device="cpu")
+    model = learner.init(Public(Area(0, 0, 1, 1), 1, images=MNIST), RNG)
+    start = [piece[0].clone() for piece in learner.network.unpack(torch.from_numpy(model.parameters).float(), MNIST)]
+    order = RNG.orders("order0", data.ue * 4096, data.count) + np.repeat(data.ptr[:-1], data.count)
+    shape = (bench.devices, bench.images)
+    x = (data.x[order].astype(np.float32) / 255).reshape(*shape, MNIST.height, MNIST.width)
+    y = np.zeros(shape) if data.y is None else data.y[order].reshape(shape)
+    batch = -(-bench.images // 10)
+    theirs = training_peers.cnn(start, x, y.astype(np.int64), batch)
+    work = f"{bench.devices} devices x {bench.images:,} images, CNN of 21,880 parameters, 10 % batches: one round"
+    # two convolutions (the first needs no gradient of its input), two layers
+    an_image = 2 * (2 * 10 * 25 * 24 * 24 + 3 * 20 * 250 * 8 * 8 + 3 * (320 * 50 + 50 * 10))
+    return _compared(
+        work, lambda: np.asarray(learner.local(model, "all", data, RNG).rows(slice(None))), theirs, NAMES["loop"], 32,
+        bench.devices * bench.images * an_image, bench.cnn, seconds,
+    )  # fmt: skip
+
+
+def _compared(
+    work: str, ours: Round, theirs: Callable[[], Any], peer: str, bits: int, flops: float, bar: float | None,
+    seconds: float,
+) -> Row:  # fmt: skip
+    a, b = ours(), theirs()
+    difference = float((np.linalg.norm(a - b, axis=1) / np.linalg.norm(b, axis=1)).max())
+    own_s, their_s = turns(ours, theirs, seconds)
+    low, ratio, high = np.percentile(np.array(their_s) / np.array(own_s), [25, 50, 75]).tolist()
+    own_ms, limit_ms = 1e3 * float(np.median(own_s)), 1e3 * flops / flops_per_s(_type(bits))
+    found = {"peer": f"{peer} {torch.__version__}", "theirs": digits(1e3 * float(np.median(their_s)))}
+    found |= {"ratio": digits(ratio), "spread": [digits(low), digits(high)], "bits": bits}
+    more = {"difference": float(f"{difference:.2g}"), "limit": digits(limit_ms), "share": digits(limit_ms / own_ms)}
+    met = None if bar is None else ratio >= bar
+    return {**row(work, own_ms, "ms", bar), **found, **more, "met": met, "subject": "training"}
+
+
+def _type(bits: int) -> torch.dtype:
+    return torch.float32 if bits == 32 else torch.float64

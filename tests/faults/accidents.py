@@ -1,0 +1,93 @@
+"""Commands that are interrupted after their first checkpoint, for what may befall their folder until they go on."""
+
+import json
+
+import numpy as np
+from conftest import TINY
+
+import rl.train as training
+from scenarios.app.cli.commands import main
+from scenarios.app.run import radio, simulate
+
+RADIO = {**TINY, "learning": None, "world": {**TINY["world"], "radio": {"handover": {}}}}
+TRACE = "time_s,user,x_m,y_m,rsrp_dbm,cell\n" + "".join(
+    f"{600 * t},u{k},{300 + 40 * k + 9 * (t % 5)},{200 + 11 * (t % 7)},{-70 - t % 9},a\n"
+    for t in range(36)
+    for k in (0, 1)
+)
+TRAINED = ["train", "power/pedestrians", "--seed", "0"] + [
+    word
+    for value in (
+        "world.duration_s=240", "train.steps=20", "train.eval_every=10", "train.agent.learning_starts=5",
+        "train.task.eval_worlds=1", "train.task.tune_worlds=1", "train.task.tune_evaluations=1",
+        "train.task.held_out=1",
+    )
+    for word in ("--set", value)
+]  # fmt: skip
+
+
+def commands(root):
+    """Kind -> the words of a command but for --out."""
+    for name, study in (("tiny", TINY), ("radio", RADIO)):
+        (root / f"{name}.yaml").write_text(json.dumps(study))
+    return {
+        "run": ["run", str(root / "tiny.yaml"), "--quiet"],
+        "radio": ["run", str(root / "radio.yaml"), "--quiet"],
+        "training": [*TRAINED, "--quiet"],
+    }
+
+
+def interrupted(words, monkeypatch):
+    """Play a command until it has written its first checkpoint, and a signal comes."""
+    with monkeypatch.context() as now:
+        for module, name in (
+            (simulate, "CHECKPOINT_EVERY_S"), (radio, "CHECKPOINT_EVERY_S"), (training, "SAVE_EVERY_S"),
+        ):  # fmt: skip
+            now.setattr(module, name, 0.0)
+            now.setattr(module, "save_tree", _then_stop(module.save_tree))
+        assert main(words) == 130
+
+
+def _then_stop(save):
+    saved = []
+
+    def save_and_stop(path, tree):
+        save(path, tree)
+        saved.append(path)
+        if len(saved) == 1:  # the run may save once more as it leaves
+            raise KeyboardInterrupt
+
+    return save_and_stop
+
+
+def content(folder):
+    """Path -> bytes of everything in a folder."""
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+
+
+def refused(words, folder, capsys, *said):
+    """The command must leave with 2, with one line that says all this, and the folder as it was."""
+    before = content(folder)
+    capsys.readouterr()
+    code, told = main(words), capsys.readouterr().err
+    assert (code, told.count("\n")) == (2, 1), told
+    assert told.startswith("netsim: ") and "Traceback" not in told
+    assert [text for text in said if text not in told] == [], told
+    assert content(folder) == before
+
+
+def forged(path, change):
+    """Write a checkpoint again, changed, with a digest that is right."""
+    from netsim.checkpoint import load_tree, save_tree
+
+    tree = load_tree(path)
+    change(tree)
+    save_tree(path, tree)
+
+
+def places_of_arrays(tree, way=()):
+    """The ways to all arrays of a tree."""
+    if isinstance(tree, np.ndarray):
+        yield way
+    for key, value in tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ():
+        yield from places_of_arrays(value, (*way, key))

@@ -1,0 +1,134 @@
+"""What may befall a checkpoint: cut off anywhere, of other versions, studies and seeds, or written by somebody else."""
+
+import copy
+import shutil
+
+import numpy as np
+import pytest
+from accidents import commands, forged, interrupted, places_of_arrays, refused
+
+from netsim.checkpoint import load_tree, save_tree
+from scenarios.app.cli.commands import main
+
+KINDS = ("run", "radio")
+CUTS = {"empty": lambda n: 0, "header": lambda n: 30, "middle": lambda n: n // 2, "last byte": lambda n: n - 1}
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory):
+    """Kind -> the words of a command that was interrupted, its folder, and that of one which was not."""
+    root, found = tmp_path_factory.mktemp("stopped"), {}
+    with pytest.MonkeyPatch.context() as patch:
+        for kind, words in commands(root).items():
+            assert main([*words, "--out", str(root / f"whole-{kind}")]) == 0
+            interrupted([*words, "--out", str(root / f"cut-{kind}")], patch)
+            found[kind] = words, root / f"cut-{kind}", root / f"whole-{kind}"
+    return found
+
+
+@pytest.fixture
+def taken(stopped, tmp_path):
+    """Words and folder of a command that was interrupted, which a test may change; and the whole one's."""
+
+    def take(kind):
+        words, cut, whole = stopped[kind]
+        shutil.copytree(cut, tmp_path / kind)
+        return [*words, "--out", str(tmp_path / kind)], tmp_path / kind, whole
+
+    return take
+
+
+def same_results(folder, whole):
+    names = [p.name for p in sorted(whole.glob("*.csv"))] + ["summary.json"]
+    assert len(names) > 2
+    assert [n for n in names if (folder / n).read_bytes() != (whole / n).read_bytes()] == []
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "training"])
+def test_an_interrupted_command_goes_on(kind, taken):
+    words, folder, whole = taken(kind)
+    assert (folder / "checkpoint.npz").exists()
+    assert main(words) == 0
+    same_results(folder, whole)
+
+
+@pytest.mark.parametrize("cut", CUTS)
+@pytest.mark.parametrize("kind", [*KINDS, "training"])
+def test_a_checkpoint_that_is_cut_off_is_refused(kind, cut, taken, capsys):
+    words, folder, _ = taken(kind)
+    path = folder / "checkpoint.npz"
+    path.write_bytes(path.read_bytes()[: CUTS[cut](path.stat().st_size)])
+    refused(words, folder, capsys, str(path), "damaged", "delete it" if kind == "training" else "--replace")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_checkpoint_that_was_cut_off_is_forgotten_when_asked(kind, taken):
+    words, folder, whole = taken(kind)
+    (folder / "checkpoint.npz").write_bytes(b"")
+    assert main([*words, "--replace"]) == 0
+    same_results(folder, whole)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"program": "0.0.1"}, "is of netsim 0.0.1, this is"),
+        ({"program": None}, "is of netsim None, this is"),
+        ({"study": "another"}, "is of another study or seed; delete it"),
+        ({"time_s": "soon"}, "does not fit this study (could not convert"),
+        ({"world": {}}, "does not fit this study (the tree is not the fields"),
+    ],
+)
+def test_a_checkpoint_of_something_else_is_refused(kind, change, said, taken, capsys):
+    words, folder, whole = taken(kind)
+    forged(folder / "checkpoint.npz", lambda tree: tree.update(change))
+    refused(words, folder, capsys, str(folder / "checkpoint.npz"), said, "--replace")
+    assert main([*words, "--replace"]) == 0
+    same_results(folder, whole)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("way", [["--seed", "9"], ["--set", "world.duration_s=180"]])
+def test_another_seed_or_study_leaves_an_unfinished_run_alone(kind, way, taken, capsys):
+    words, folder, _ = taken(kind)
+    refused([*words, *way], folder, capsys, str(folder), "another study, seed or program version", "--replace")
+
+
+def at(tree, way):
+    for key in way[:-1]:
+        tree = tree[key]
+    return tree, way[-1]
+
+
+FORGERIES = {
+    "another type": lambda a: a.astype(complex),
+    "text": lambda a: np.full(a.shape, "x"),
+    "one more row": lambda a: np.zeros((len(a) + 1, *a.shape[1:]), a.dtype) if a.size else None,
+    "another dimension": lambda a: a[..., None],
+    "no dimension": lambda a: a.reshape(-1)[:1].reshape(()) if a.size else None,
+    "nothing": lambda a: a[:0] if a.size else None,
+}
+
+
+@pytest.mark.parametrize("forgery", FORGERIES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_forged_arrays_are_one_line_or_change_nothing_but_figures(kind, forgery, taken, tmp_path, capsys):
+    """A sample of all arrays, each by itself; one that may have any number of rows may have any other."""
+    words, folder, _ = taken(kind)
+    whole, refusals = load_tree(folder / "checkpoint.npz"), 0
+    ways = list(places_of_arrays(whole))[:: 3 if kind == "run" else 1]
+    for way in ways:
+        tree = copy.deepcopy(whole)
+        node, key = at(tree, way)
+        if (other := FORGERIES[forgery](node[key])) is None:
+            continue
+        node[key] = other
+        shutil.rmtree(tmp_path / "forged", ignore_errors=True)
+        shutil.copytree(folder, tmp_path / "forged")
+        save_tree(tmp_path / "forged" / "checkpoint.npz", tree)
+        capsys.readouterr()
+        code, said = main([*words[:-1], str(tmp_path / "forged")]), capsys.readouterr().err
+        assert code in (0, 2) and said.count("\n") == (code == 2) and "Traceback" not in said, (way, code, said)
+        refusals += code == 2
+    assert refusals > len(ways) / 4

@@ -1,0 +1,263 @@
+"""Compiled local training: against a slow loop of torch's autograd for each device, at both precisions; its pieces."""
+
+from itertools import pairwise, product
+
+import numpy as np
+import pytest
+import torch
+
+from fl.learners.image_net import ImageNet
+from fl.learners.rsrp_net import RsrpNet
+from fl.networks import mlp_loops, sgd_regression
+from fl.networks.exponential import expm1_below
+from fl.networks.mlp import Mlp
+from fl.networks.sgd_regression import SgdSettings, train_regression
+from fl.optimisers.adam import Adam
+from fl.optimisers.momentum import Momentum
+from fl.optimisers.sgd import Sgd
+from fl.types import ImageFormat, Local, Public
+from netsim.compiled import compiled
+from netsim.geometry import Area
+from netsim.rng import Streams
+from netsim.row_id import row_id
+from scenarios.app.results.folder import read_table
+from scenarios.app.run.runner import run
+
+RNG = Streams(9).at("learner.all", 4)
+COUNTS = (0, 1, 19, 20, 21, 150, 0, 41)
+TORCH = {"relu": torch.relu, "elu": torch.nn.functional.elu, "tanh": torch.tanh, "sigmoid": torch.sigmoid}
+OPTIMISERS = {
+    "sgd": (Sgd(), lambda w: torch.optim.SGD(w, lr=0.02)),
+    "momentum": (Momentum(momentum=0.8), lambda w: torch.optim.SGD(w, lr=0.02, momentum=0.8)),
+    "adam": (Adam(epsilon=1e-3), lambda w: torch.optim.Adam(w, 0.02, eps=1e-3)),
+}
+
+
+def cohort(counts, inputs=5, seed=0):
+    """Devices of two models with numbers that go down from UE to UE, so that rows are no owners."""
+    g, n, k = np.random.default_rng(seed), sum(counts), len(counts)
+    ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    return Local(
+        np.arange(k)[::-1] * 3, np.arange(k) % 2, ptr, g.normal(size=(n, inputs)), g.normal(size=n), np.zeros(n)
+    )
+
+
+def weights(net, seed=3):
+    return np.random.default_rng(seed).normal(size=(2, net.n_parameters)) * 0.4
+
+
+def layers_of(net, flat):
+    """Leaves of torch of one network's parameters."""
+    made, at = [], 0
+    for a, b in pairwise(net.sizes):
+        for shape in ((a, b), (b,)):
+            size = int(np.prod(shape))
+            made.append(torch.tensor(flat[at : at + size]).reshape(shape).requires_grad_())
+            at += size
+    return made
+
+
+def slow(net, start, data, row, how, make):
+    """One device by autograd, sample by sample where gradients are clipped, batches as the streams have them."""
+    own, owner = slice(data.ptr[row], data.ptr[row + 1]), [row_id(data.ue[row], data.model[row])]
+    x, y, n = torch.tensor(data.x[own]), torch.tensor(data.y[own]), int(data.count[row])
+    w = layers_of(net, start[data.model[row]])
+    anchors, free = [p.detach().clone() for p in w], w[2 * how.frozen_layers :]
+    optimiser, size = make(free), n if how.batch_size == "all" else how.batch_size
+
+    def loss(batch, masks):
+        h = x[batch]
+        for i, (weight, bias) in enumerate(zip(w[::2], w[1::2], strict=True)):
+            h = h @ weight + bias
+            if i < len(net.sizes) - 2:
+                h = TORCH[net.activation](h)
+                h = h if masks is None else h * masks[i]
+        return ((h[:, 0] - y[batch]) ** 2).mean()
+
+    for epoch in range(how.local_epochs):
+        order = np.arange(n)
+        if how.batch_size != "all":
+            order = np.argsort(RNG.uniform(f"order{epoch}m", owner, (n,))[0], kind="stable")
+        for first in range(0, n, size):
+            batch, masks = order[first : first + size], None
+            if how.dropout:
+                unit = [
+                    RNG.uniform(f"dropout{epoch}.{first}.{i}", owner, (len(batch), h))[0]
+                    for i, h in enumerate(net.sizes[1:-1])
+                ]
+                masks = [torch.tensor((u >= how.dropout) / (1 - how.dropout)) for u in unit]
+            if how.sample_clip is None:
+                found = torch.autograd.grad(loss(batch, masks), free)
+            else:
+                found = [torch.zeros_like(p) for p in free]
+                for s in range(len(batch)):
+                    one = None if masks is None else [m[s : s + 1] for m in masks]
+                    each = torch.autograd.grad(loss(batch[s : s + 1], one), free)
+                    norm = float(torch.sqrt(sum((g * g).sum() for g in each)))
+                    for total, g in zip(found, each, strict=True):
+                        total += g * min(1.0, how.sample_clip / norm) / len(batch)
+            for p, g, anchor in zip(free, found, anchors[2 * how.frozen_layers :], strict=True):
+                p.grad = g + how.proximal * (p.detach() - anchor)
+            optimiser.step()
+    return torch.cat([(p.detach() - q).flatten() for p, q in zip(w, anchors, strict=True)]).numpy()
+
+
+RECIPES = [
+    ("relu", "sgd", 20, 2, 0.0, None, 0.0, 0),
+    ("elu", "momentum", 20, 2, 0.0, None, 0.7, 0),
+    ("tanh", "adam", 20, 2, 0.3, None, 0.0, 1),
+    ("sigmoid", "sgd", 7, 2, 0.3, 0.5, 0.0, 0),
+    ("elu", "sgd", "all", 3, 0.3, 0.5, 0.7, 1),
+    ("tanh", "momentum", "all", 3, 0.0, 0.5, 0.0, 2),
+    ("elu", "adam", 7, 2, 0.0, 0.5, 0.7, 0),
+]
+
+
+@pytest.mark.parametrize("recipe", RECIPES, ids=lambda r: "-".join(map(str, r)))
+def test_every_device_trains_as_autograd_does_alone(recipe):
+    """Unequal devices, of which two have nothing; 150 samples in one batch need more than one chunk."""
+    activation, optimiser, batch, epochs, dropout, clip, proximal, frozen = recipe
+    part, make = OPTIMISERS[optimiser]
+    net, data = Mlp((5, 9, 6, 1), activation), cohort(COUNTS)
+    start = weights(net)
+    how = [SgdSettings(0.02, batch, epochs, dropout, clip, part, proximal, frozen, bits) for bits in (64, 32)]
+    double, single = (train_regression(net, start, data, h, RNG).values for h in how)
+    assert double.dtype == single.dtype == np.float64 and max(COUNTS) > mlp_loops.CHUNK
+    assert not double[[0, 6]].any() and not single[[0, 6]].any()
+    for row in np.flatnonzero(data.count):
+        expected = slow(net, start, data, row, how[0], make)
+        size = np.linalg.norm(expected)
+        assert np.linalg.norm(double[row] - expected) < 1e-10 * size
+        assert 1e-12 * size < np.linalg.norm(single[row] - expected) < 2e-4 * size
+    first = sum((a + 1) * b for a, b in list(pairwise(net.sizes))[:frozen])
+    assert not double[:, :first].any() and not single[:, :first].any()
+
+
+@pytest.mark.parametrize("bits", [32, 64])
+@pytest.mark.parametrize("hidden", [(), (300,), (12, 40, 3)])
+def test_any_number_of_layers_and_inputs(bits, hidden):
+    net, data = Mlp((11, *hidden, 1), "relu"), cohort((3, 30), 11)
+    start, how = weights(net) / 4, SgdSettings(0.01, 8, 2, 0.0, precision=bits)
+    found = train_regression(net, start, data, how, RNG).values
+    for row in range(2):
+        expected = slow(net, start, data, row, how, lambda w: torch.optim.SGD(w, lr=0.01))
+        error = np.linalg.norm(found[row] - expected) / np.linalg.norm(expected)
+        assert error < (1e-10 if bits == 64 else 1e-4)
+
+
+@pytest.mark.parametrize("bits, dropout", list(product((32, 64), (0.0, 0.3))))
+def test_thousands_of_devices_train_as_each_alone(bits, dropout):
+    net, counts = Mlp((5, 9, 6, 1), "elu"), np.random.default_rng(1).integers(0, 45, 3000)
+    data, how = cohort(counts.tolist()), SgdSettings(0.02, 20, 2, dropout, precision=bits)
+    found = train_regression(net, weights(net), data, how, RNG).values
+    assert (found.any(axis=1) == (counts > 0)).all()
+    for row in (*np.flatnonzero(counts == 20)[:2], *np.flatnonzero(counts == 21)[:2], *np.flatnonzero(counts == 1)[:2]):
+        alone = train_regression(net, weights(net), data.take(np.array([row])), how, RNG).values[0]
+        np.testing.assert_array_equal(found[row], alone)
+
+
+class TestWork:
+    """What is computed, counted: nothing for samples that are not there, and few calls."""
+
+    def calls(self, monkeypatch, net, counts, how):
+        seen, real = [], mlp_loops.gradients
+
+        def counting(w, *rest):
+            seen.append(len(w))
+            real(w, *rest)
+
+        monkeypatch.setattr(mlp_loops, "gradients", counting)
+        train_regression(net, weights(net), cohort(counts, net.sizes[0]), how, RNG)
+        return seen
+
+    def test_a_device_that_has_no_batch_left_costs_nothing(self, monkeypatch):
+        seen = self.calls(monkeypatch, Mlp((2, 4, 1), "relu"), (100, 20, 0, 21), SgdSettings(0.01, 20, 2, 0.0))
+        assert seen == [3, 3, 2, 2, 1, 1, 1, 1, 1, 1]  # 10, 4 and 2 steps
+
+    @pytest.mark.parametrize("bits, calls", [(64, 9), (32, 5)])
+    def test_a_thousand_small_devices_take_few_calls(self, monkeypatch, bits, calls):
+        how = SgdSettings(0.01, 20, 1, 0.0, precision=bits)
+        seen = self.calls(monkeypatch, Mlp((2, 64, 32, 1), "relu"), (20,) * 1000, how)
+        assert sum(seen) == 1000 and len(seen) <= calls
+
+    def test_memory_is_that_of_a_block(self):
+        data, how = cohort((20,) * 1000, 2), SgdSettings(0.01, 20, 1, 0.0)
+        blocks = sgd_regression._blocks(Mlp((2, 256, 128, 1), "relu"), data, how)
+        assert max(map(len, blocks)) * 2 * 8 * 33_921 <= sgd_regression._BLOCK_BYTES
+
+
+@compiled
+def _expm1(x, out):
+    for i in range(len(x)):
+        out[i] = expm1_below(x[i])
+
+
+@pytest.mark.parametrize("number", [np.float32, np.float64])
+def test_the_exponential_is_right_to_two_units_of_the_last_place(number):
+    x = np.concatenate([-(10.0 ** np.linspace(-30, 2.9, 50_000)), [0.0, -1e30, -np.inf]]).astype(number)
+    found = np.empty_like(x)
+    _expm1(x, found)
+    exact = np.expm1(x.astype(np.longdouble))
+    assert np.abs(found - exact).max() > 0  # it is no copy
+    assert (np.abs(found - exact) <= 2 * np.finfo(number).eps * np.abs(exact)).all()
+    nan = np.full(1, np.nan, number)
+    _expm1(nan.copy(), nan)
+    assert np.isnan(nan[0]) and expm1_below(-1.0) == np.expm1(-1.0)
+
+
+def test_orders_are_those_of_the_keys():
+    owner, count = np.array([5, -1, 2**61, 0, 8]), np.array([7, 0, 1, 3000, 4])
+    found = np.split(RNG.orders("order", owner, count), np.cumsum(count)[:-1])
+    for o, n, order in zip(owner.tolist(), count.tolist(), found, strict=True):
+        assert order.tolist() == np.argsort(RNG.keys("order", o, n), kind="stable").tolist()
+
+
+class TestSetting:
+    bounded = {"sample_clip": 1.0, "batch_size": "all", "local_epochs": 1}
+
+    def test_defaults_keep_what_there_was(self):
+        assert RsrpNet().precision == 64 and ImageNet().precision == 32
+
+    def test_a_bound_of_a_record_is_refused_at_32_bits(self):
+        with pytest.raises(ValueError, match=r"precision: at 32 bits .*; take precision: 64"):
+            RsrpNet(precision=32, **self.bounded)
+        assert "record bound" in RsrpNet(precision=64, **self.bounded).offers
+        assert RsrpNet(precision=32, **self.bounded | {"local_epochs": 2}).sample_clip == 1.0
+
+    @pytest.mark.parametrize("bits", [16, 33, "double"])
+    def test_other_precisions_are_refused(self, bits):
+        for learner in (RsrpNet, ImageNet):
+            with pytest.raises(ValueError, match="precision"):
+                learner(precision=bits)
+
+    def test_no_theorem_bounds_a_centroid_at_32_bits(self):
+        data = cohort((9,), 2)
+        for bits, known in ((64, True), (32, False)):
+            learner = RsrpNet(hidden=(6,), precision=bits)
+            model = learner.init(Public(Area(0.0, 0.0, 100.0, 80.0), 2), RNG)
+            assert np.isfinite(learner.centroid_bound_m(model, data)).all() == known
+
+    def test_images_at_both_precisions(self):
+        image, g = ImageFormat(16, 16, 3), np.random.default_rng(0)
+        pixels = g.integers(0, 256, (30, 256), dtype=np.uint8)
+        zero, ptr = np.zeros(2, np.int64), np.array([0, 12, 30])
+        data = Local(np.arange(2), zero, ptr, pixels, g.integers(0, 3, 30).astype(float), np.zeros(30))
+        found = []
+        for bits in (32, 64):
+            learner = ImageNet(precision=bits, device="cpu", batch_share=0.3)
+            model = learner.init(Public(Area(0, 0, 1, 1), 1, images=image), RNG)
+            found.append(learner.local(model, "all", data, RNG).values)
+        assert found[0].dtype == found[1].dtype == np.float64
+        apart = np.linalg.norm(found[0] - found[1], axis=1) / np.linalg.norm(found[1], axis=1)
+        assert (apart > 1e-9).all() and (apart < 1e-3).all()
+
+    def test_a_run_at_32_bits_scores_as_one_at_64(self, tiny, tmp_path):
+        """Half of the UEs a round, one model for each cell; what else a round does has 64 bits in both."""
+        found = []
+        for bits in (64, 32):
+            learner = {"kind": "rsrp-net", "profile": "useful", "hidden": [16, 8], "precision": bits}
+            study = tiny({"learning.learner": learner, "learning.participation": 0.5})
+            run(study, tmp_path / str(bits))
+            found.append(read_table(tmp_path / str(bits), "rounds")["rmse_db"])
+        assert np.isfinite(found[0]).all() and (found[0] != found[1]).any()
+        np.testing.assert_allclose(found[1], found[0], rtol=1e-4)

@@ -1,0 +1,44 @@
+"""A replay of many users attacks a bounded number of them, says so, and does what it is told."""
+
+import pytest
+
+from scenarios.app.cli.replay_scenario import MOST_TARGETS, replay_overrides, some_targets, trace_lines
+from scenarios.app.study.load import load
+
+TARGETS = "learning.threat.targets"
+
+
+@pytest.fixture
+def of_users(tmp_path):
+    def written(n, more=()):
+        rows = [f"{1_699_920_000 + 60 * t},u{u},{10 * u + t},{5 * u}" for u in range(n) for t in range(3)]
+        path = tmp_path / f"{n}.csv"
+        path.write_text("\n".join(["time_s,user,x_m,y_m", *rows]))
+        return replay_overrides(str(path), None, "id", "1min", None, {}) | dict(more)
+
+    return written
+
+
+@pytest.mark.parametrize(
+    ("n", "bound"), [(MOST_TARGETS - 1, {}), (MOST_TARGETS, {}), (MOST_TARGETS + 1, {TARGETS: MOST_TARGETS})]
+)
+def test_a_bound_where_there_are_more(of_users, n, bound):
+    given = of_users(n)
+    assert some_targets(load("replay", given), given) == bound
+
+
+@pytest.mark.parametrize("wish", [None, 7, 3000])
+def test_what_somebody_wishes_stands(of_users, wish):
+    given = of_users(MOST_TARGETS + 20, {TARGETS: wish})
+    study = load("replay", given)
+    assert some_targets(study, given) == {} and study.learning.threat.targets == wish
+
+
+def test_the_bound_is_told_with_the_way_to_lift_it(of_users):
+    given = of_users(MOST_TARGETS + 20)
+    told = [line for line in trace_lines(load("replay", given | {TARGETS: MOST_TARGETS})) if line.startswith("attacks")]
+    assert told == [
+        "attacks: 100 targets of 120, evenly taken, are attacked and their leakage measured; all of them train "
+        "(--set learning.threat.targets=null attacks all)"
+    ]
+    assert not [line for line in trace_lines(load("replay", given)) if line.startswith("attacks")]
