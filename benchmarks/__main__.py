@@ -12,7 +12,7 @@ bar, met : what is required, and whether it is reached: the least ratio where th
 reason : why there is no figure, where there is none
 
 Everything runs on one core and one thread; a peer and we take turns, and figures are medians. What each peer does
-and does not compute stands in `benchmarks/peers.py`.
+and does not compute stands in `benchmarks/peers.py`, `accounting.py`, `training_peers.py` and `inversion_peers.py`.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ PLANS = {
 }
 
 BENCHES = {
-    "full": attacks.Bench(100, (256, 128), dlg_ms=40.0, closed_form_ms=0.1),
+    "full": attacks.Bench(100, (256, 128), dlg_ms=40.0, closed_form_ms=0.1, loop=25.0, stacked=8.0),
     "small": attacks.Bench(4, (16, 8)),
 }
 

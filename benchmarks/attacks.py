@@ -1,4 +1,4 @@
-"""What attacks cost: time a target and round, many targets of one round together, on one thread.
+"""What attacks cost: time a target and round, many targets of one round together, on one thread; DLG also beside peers.
 
 Every target is a device that sends the update of a round of real training: its week at home, at work and elsewhere,
 RSRP by distance and shadowing, and the weights that everybody started from.
@@ -15,6 +15,7 @@ from typing import Literal
 import numpy as np
 import torch
 
+from benchmarks import inversion
 from benchmarks.world import Row, row
 from fl.attacks.base import Attack, View
 from fl.attacks.closed_form import ClosedForm
@@ -31,12 +32,14 @@ SAMPLES = 200  # of a target in its round
 
 @dataclass(frozen=True)
 class Bench:
-    """How many targets, the hidden layers of the network, and the most that a target may take."""
+    """How many targets, the hidden layers, the most that a target may take, and the least ratios to peers."""
 
     targets: int
     hidden: tuple[int, ...]
     dlg_ms: float | None = None
     closed_form_ms: float | None = None
+    loop: float | None = None
+    stacked: float | None = None
 
 
 def cohort(targets: int, rng: Rng) -> Local:
@@ -91,10 +94,11 @@ def rows(bench: Bench, seconds: float) -> Iterator[Row]:
     net = "-".join(map(str, (2, *bench.hidden, 1)))
     try:
         for activation in ("tanh", "relu"):
-            dlg = Dlg(starts=8)
-            ms, evaluations = target_ms(dlg, view(bench, activation), seconds)
+            dlg, seen = Dlg(starts=inversion.STARTS, iterations=inversion.ITERATIONS), view(bench, activation)
+            ms, evaluations = target_ms(dlg, seen, seconds)
             work = f"DLG by L-BFGS from {dlg.starts} starts, {net} {activation}, {bench.targets} targets: one target"
             yield _row(work, ms, bench.dlg_ms, evaluations=round(evaluations, 1))
+            yield from inversion.rows(seen, f"{net} {activation}", (bench.loop, bench.stacked), seconds)
         seen = view(bench, "relu")
         for cloud, bar, says in ((False, bench.closed_form_ms, "centroid"), (True, None, "centroid and places")):
             ms, _ = target_ms(ClosedForm(cloud=cloud), seen, seconds)

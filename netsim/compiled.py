@@ -19,10 +19,19 @@ Function = TypeVar("Function", bound=Callable[..., object])
 
 def compiled(function: Function) -> Function:
     """`numba.njit` with its machine code in the user's cache; in NUMBA_CACHE_DIR where that is set."""
+    return _kept(function)
+
+
+def compiled_sums(function: Function) -> Function:
+    """The same for functions whose sums may be taken in any order, which vector units need."""
+    return _kept(function, fastmath={"reassoc", "contract", "nsz"})
+
+
+def _kept(function: Function, **options: Any) -> Function:
     settings: Any = config
     before = settings.CACHE_DIR
     settings.CACHE_DIR = before or str(cache_folder() / "numba")
     try:
-        return njit(cache=True)(function)  # type: ignore[no-any-return]
+        return njit(cache=True, **options)(function)  # type: ignore[no-any-return]
     finally:
         settings.CACHE_DIR = before

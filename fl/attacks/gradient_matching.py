@@ -11,7 +11,7 @@ the direction u = (U_l, v_l) of a gradient (see `fl.networks.mlp`),
 
 which two sweeps carry to the input: up through the recursion of the deltas (nothing to carry for relu, whose slope
 is flat), then down through the layers, and through the waves of an encoding to the position. Six products of every
-guess with a layer, two of them with the update.
+guess with a layer, two of them with the update (`fl.attacks.update_loops`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ import torch
 from torch import Tensor
 
 from fl.attacks.minimise import Objective
+from fl.attacks.update_loops import pull, turn
 from fl.networks.mlp import Mlp
+from netsim.units import FloatArray
 
 
 @dataclass(frozen=True)
@@ -64,15 +66,15 @@ def cosine_objective(
     """
     network = torch.arange(len(update)) if network is None else network
     update = update / update.abs().amax(dim=1, keepdim=True)  # so that squares neither overflow nor vanish
-    direction = _layers(net, -update / update.norm(dim=1, keepdim=True))  # of the gradient
+    direction = (-update / update.norm(dim=1, keepdim=True)).numpy()  # of the gradient
     layers = _layers(net, weights)
 
     def objective(problem: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-        of_model, of_update = _runs(network[problem]), _runs(problem)
-        inputs = x[:, :2] if waves is None else waves.inputs(x[:, :2], of_model)
+        of_model = _runs(network[problem])
+        inputs = x[:, :2].contiguous() if waves is None else waves.inputs(x[:, :2], of_model)
         out, activations, slopes = _forward(net, layers, of_model, inputs)
         deltas, carried = _deltas(layers, of_model, slopes, out)
-        cosine, by_delta, by_activation = _cosine(direction, of_update, activations, deltas)
+        cosine, by_delta, by_activation = _cosine(direction, problem, activations, deltas)
         bent = _through_deltas(net, layers, of_model, activations, slopes, carried, by_delta)
         slope = _through_layers(layers, of_model, slopes, bent, by_activation)
         slope = slope if waves is None else waves.slope(inputs, slope, of_model)
@@ -96,11 +98,10 @@ class _Layer:
 
 @dataclass(frozen=True)
 class _Runs:
-    """Stretches of guesses that share a network: of each the network and its length; index (m,) of every guess."""
+    """Stretches of guesses that share a network: of each the network and its length."""
 
     network: list[int]
     length: list[int]
-    index: Tensor
 
 
 def _layers(net: Mlp, flat: Tensor) -> list[_Layer]:
@@ -109,16 +110,19 @@ def _layers(net: Mlp, flat: Tensor) -> list[_Layer]:
 
 def _runs(index: Tensor) -> _Runs:
     network, length = torch.unique_consecutive(index, return_counts=True)
-    return _Runs(network.tolist(), length.tolist(), index)
+    return _Runs(network.tolist(), length.tolist())
 
 
-def _product(x: Tensor, matrices: tuple[Tensor, ...], runs: _Runs) -> Tensor:
-    """Every row of x (m, a) times the matrix (a, b) of its own network: (m, b)."""
+def _product(x: Tensor, matrices: tuple[Tensor, ...], runs: _Runs, bias: Tensor | None = None) -> Tensor:
+    """Every row of x (m, a) times the matrix (a, b) of its own network, plus that network's bias (b,): (m, b)."""
     out = x.new_empty(len(x), matrices[0].shape[1])
     for k, part, to in zip(
         runs.network, x.split_with_sizes(runs.length), out.split_with_sizes(runs.length), strict=True
     ):
-        torch.mm(part, matrices[k], out=to)
+        if bias is None:
+            torch.mm(part, matrices[k], out=to)
+        else:
+            torch.addmm(bias[k], part, matrices[k], out=to)
     return out
 
 
@@ -126,10 +130,10 @@ def _forward(net: Mlp, layers: list[_Layer], runs: _Runs, z: Tensor) -> tuple[Te
     """F (m,), activations [z, a_1, ...] and slopes of the hidden layers."""
     activations, slopes = [z], []
     for layer in layers[:-1]:
-        after, slope = net.activate(_product(activations[-1], layer.weight, runs).add_(layer.bias[runs.index]))
+        after, slope = net.activate(_product(activations[-1], layer.weight, runs, layer.bias))
         activations.append(after)
         slopes.append(slope)
-    out = _product(activations[-1], layers[-1].weight, runs) + layers[-1].bias[runs.index]
+    out = _product(activations[-1], layers[-1].weight, runs, layers[-1].bias)
     return out.squeeze(1), activations, slopes
 
 
@@ -143,31 +147,20 @@ def _deltas(layers: list[_Layer], runs: _Runs, slopes: list[Tensor], out: Tensor
 
 
 def _cosine(
-    direction: list[_Layer], runs: _Runs, activations: list[Tensor], deltas: list[Tensor]
+    direction: FloatArray, problem: Tensor, activations: list[Tensor], deltas: list[Tensor]
 ) -> tuple[Tensor, list[Tensor], list[Tensor]]:
     """The cosine (m,), and its derivatives in every delta and in every activation (the input first)."""
-    forth, back = [torch.empty_like(d) for d in deltas], [torch.empty_like(a) for a in activations]
-    for layer, a, d, p, q in zip(direction, activations, deltas, forth, back, strict=True):
-        parts = (t.split_with_sizes(runs.length) for t in (a, d, p, q))
-        for k, a_k, d_k, p_k, q_k in zip(runs.network, *parts, strict=True):
-            torch.mm(a_k, layer.weight[k], out=p_k)  # an update is read for both products while it is near:
-            torch.mm(d_k, layer.transposed[k], out=q_k)  # they wait for memory
-        p += layer.bias[runs.index]
-    inner = torch.cat([_dot(p, d) for p, d in zip(forth, deltas, strict=True)], dim=1).sum(1, keepdim=True)
-    delta2 = [_dot(d, d) for d in deltas]
-    active2 = [_dot(a, a) + 1.0 for a in activations]
-    norm2 = _dot(torch.cat(delta2, dim=1), torch.cat(active2, dim=1))
-    over = norm2.rsqrt()
-    cosine = inner * over
-    pull = cosine / norm2  # I / N^3
-    by_delta = [p.mul_(over).sub_(d * (pull * a2)) for p, d, a2 in zip(forth, deltas, active2, strict=True)]
-    by_activation = [q.mul_(over).sub_(a * (pull * d2)) for q, a, d2 in zip(back, activations, delta2, strict=True)]
-    return cosine.squeeze(1), by_delta, by_activation
-
-
-def _dot(a: Tensor, b: Tensor) -> Tensor:
-    """Row by row: (m, 1)."""
-    return (a * b).sum(dim=1, keepdim=True)
+    inner, norm2 = (torch.zeros(len(problem), dtype=deltas[0].dtype) for _ in range(2))
+    by_delta, by_activation = [torch.empty_like(d) for d in deltas], [torch.empty_like(a) for a in activations]
+    tensors = zip(activations, deltas, by_activation, by_delta, strict=True)
+    layers = [[t.numpy() for t in layer] for layer in tensors]
+    of, i, n2, at = problem.numpy(), inner.numpy(), norm2.numpy(), 0
+    for a, d, q, p in layers:
+        pull(direction, at, of, a, d, q, p, i, n2)
+        at += (a.shape[1] + 1) * d.shape[1]
+    for a, d, q, p in layers:
+        turn(a, d, q, p, i, n2)
+    return inner * norm2.rsqrt(), by_delta, by_activation
 
 
 def _through_deltas(

@@ -14,7 +14,7 @@ from fl.attacks.dlg import Dlg
 from fl.types import Facts, Public
 from netsim.rng import Streams
 
-TINY = attacks.Bench(3, (8, 4), dlg_ms=1e9, closed_form_ms=1e-9)
+TINY = attacks.Bench(3, (8, 4), dlg_ms=1e9, closed_form_ms=1e-9, loop=1e9, stacked=1e-9)
 FIELDS = {"subject", "work", "ours", "unit", "peer", "theirs", "ratio", "bar", "met"}
 
 
@@ -27,15 +27,21 @@ def test_every_row_is_there_and_the_bar_decides(monkeypatch, capsys):
     assert "torch" in said.err and torch.get_num_threads() == threads
     found = [json.loads(line) for line in said.out.splitlines()]
     assert all(set(row) >= FIELDS and row["subject"] == "attacks" and row["unit"] == "ms" for row in found)
-    assert [row["met"] for row in found] == [True, True, False, None]
+    assert [row["met"] for row in found] == [True, False, True, True, False, True, False, None]
+    beside = [row for row in found if row["peer"]]
+    assert [row["peer"].split(",")[0] for row in beside] == ["loop over torch.optim.LBFGS", "torch.func.vmap"] * 2
+    for row in beside:
+        assert 0 < row["least_ratio"] <= row["ratio"] <= row["most_ratio"] and row["theirs"] > 0
+        assert row["share"] == pytest.approx(row["limit"] / row["ours"], rel=1e-2) and row["gflops"] > 0
     assert all(row["ours"] > 0 and "2-8-4-1" in row["work"] and "3 targets" in row["work"] for row in found)
-    assert ["tanh" in found[0]["work"], "relu" in found[1]["work"]] == [True, True]
+    assert [name in row["work"] for name, row in zip(["tanh"] * 3 + ["relu"] * 3, found, strict=False)] == [True] * 6
     assert found[0]["evaluations"] > 5
 
 
 def test_the_full_size_is_the_one_that_has_bars():
     full = command.BENCHES["full"]
     assert (full.targets, full.hidden, full.dlg_ms, full.closed_form_ms) == (100, (256, 128), 40.0, 0.1)
+    assert (full.loop, full.stacked) == (25.0, 8.0)
 
 
 @pytest.mark.parametrize("activation, error_m", [("tanh", 30), ("relu", 400)])

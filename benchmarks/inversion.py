@@ -1,0 +1,126 @@
+"""Gradient inversion beside PyTorch's own ways: time of the objective with its slope, for one guess at one target.
+
+Guesses are counted, not calls: 8 starts of a target are 8 guesses. Searches by L-BFGS include what lies between two
+questions. Times are CPU times; a peer and we take turns. `limit` is the time that the matrix products of a guess would
+take at the rate of a large product on this machine (`gflops`, measured in the same turns), `share` what we reach of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from statistics import median
+from time import process_time
+
+import torch
+
+from benchmarks.inversion_peers import Loop, Stacked
+from benchmarks.world import Row, digits
+from fl.attacks.base import View
+from fl.attacks.gradient_matching import cosine_objective
+from fl.attacks.minimise import Objective, lbfgs
+from fl.networks.mlp import Mlp
+
+STARTS, ITERATIONS = 8, 60
+_TOGETHER = (1, 5, 10)  # targets at a time: the stacked peer is given the fastest
+Turn = Callable[[], float]
+"""something to measure: CPU seconds a guess"""
+
+
+def operations(net: Mlp) -> int:
+    """Floating-point operations of the matrix products of one guess and its slope.
+
+    Each product of a layer (in, out) is 2 in out. Every layer has one forward and two with the update; all but the
+    first one for deltas; hidden layers one down, and all but the first of these one up where the activation bends.
+    """
+    sizes, hidden = list(pairwise(net.sizes)), len(net.sizes) - 2
+    bends = net.activation != "relu"
+    return sum(
+        2 * a * b * (3 + (layer > 0) + (layer < hidden) + (bends and 0 < layer < hidden))
+        for layer, (a, b) in enumerate(sizes)
+    )
+
+
+def rows(seen: View, net_name: str, bars: tuple[float | None, float | None], seconds: float) -> Iterator[Row]:
+    """Beside the loop and beside the stacked peer, whose least ratios are `bars`."""
+    net = seen.learner.net  # type: ignore[attr-defined]
+    weights, update, network = (
+        torch.from_numpy(t) for t in (seen.model_before.parameters, seen.update, seen.source_model)
+    )
+    objective, n = cosine_objective(net, weights, update, network), len(update)
+    z = torch.randn(n, STARTS, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    stacked = min((_stacked(Stacked(net, weights[0], update, k), z) for k in _TOGETHER), key=lambda turn: turn())
+    work = f"{net_name}, {n} targets: a guess"
+    yield _against(
+        f"L-BFGS of DLG, {work}", "loop over torch.optim.LBFGS", _search(objective, z),
+        _loop(Loop(net, weights[0], update), z), bars[0], net, seconds,
+    )  # fmt: skip
+    yield _against(
+        f"objective and slope of DLG, {work}", "torch.func.vmap", _ask(objective, z), stacked, bars[1], net, seconds
+    )  # fmt: skip
+
+
+def _ask(objective: Objective, z: torch.Tensor) -> Turn:
+    problem, flat = torch.arange(len(z)).repeat_interleave(STARTS), z.flatten(0, 1)
+    return lambda: _seconds(lambda: objective(problem, flat)) / len(flat)
+
+
+def _search(objective: Objective, z: torch.Tensor) -> Turn:
+    def turn() -> float:
+        guesses = []
+
+        def counted(problem: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+            guesses.append(len(x))
+            return objective(problem, x)
+
+        return _seconds(lambda: lbfgs(counted, z, ITERATIONS)) / sum(guesses)
+
+    return turn
+
+
+def _loop(peer: Loop, z: torch.Tensor) -> Turn:
+    """Another five targets every turn, one start each: its time a guess does not hang on their number."""
+    at = 0
+
+    def turn() -> float:
+        nonlocal at
+        targets, at = [(at + i) % len(z) for i in range(5)], at + 5
+        started = process_time()
+        guesses = sum(peer.search(target, z[target, 0], ITERATIONS)[1] for target in targets)
+        return (process_time() - started) / guesses
+
+    return turn
+
+
+def _stacked(peer: Stacked, z: torch.Tensor) -> Turn:
+    return lambda: _seconds(lambda: peer.ask(z)) / z.shape[:2].numel()
+
+
+def _seconds(what: Callable[[], object]) -> float:
+    started = process_time()
+    what()
+    return process_time() - started
+
+
+def _rate() -> float:
+    """Operations a second of products (800, 256) x (256, 128)."""
+    a, b = torch.ones(800, 256, dtype=torch.float64), torch.ones(256, 128, dtype=torch.float64)
+    return 10 * 2 * 800 * 256 * 128 / _seconds(lambda: [a @ b for _ in range(10)])
+
+
+def _against(work: str, peer: str, ours: Turn, theirs: Turn, bar: float | None, net: Mlp, seconds: float) -> Row:
+    """A row: pairs of turns, the median of their ratios and how they spread."""
+    ours(), theirs(), _rate()  # all are loaded
+    started, pairs, rates = process_time(), [], []
+    while len(pairs) < 3 or process_time() - started < seconds:
+        pairs.append((ours(), theirs()))
+        rates.append(_rate())
+    mine, rate = median(a for a, _ in pairs), median(rates)
+    ratios, limit = sorted(b / a for a, b in pairs), operations(net) / rate
+    return {
+        "subject": "attacks", "work": work, "ours": digits(1e3 * mine), "unit": "ms",
+        "peer": f"{peer}, torch {torch.__version__}", "theirs": digits(1e3 * median(b for _, b in pairs)),
+        "ratio": digits(median(ratios)), "least_ratio": digits(ratios[0]), "most_ratio": digits(ratios[-1]),
+        "bar": bar, "met": None if bar is None else median(ratios) >= bar,
+        "limit": digits(1e3 * limit), "gflops": digits(rate / 1e9), "share": digits(limit / mine),
+    }  # fmt: skip
