@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from netsim.errors import BadInput
-from netsim.record import write_json
+from netsim.record import cell_text, write_json
 from scenarios.app.cli.commands import main
 from scenarios.app.rerun.rerun import OF_RUN, rerun
+from scenarios.app.results.folder import read_summary
 from scenarios.app.results.same import differences_in
 from scenarios.app.run.runner import run
 
@@ -64,7 +65,7 @@ def test_differences_are_ordered_by_size_and_missing_files_rows_and_arrays_are_t
         ("ues.csv", "column x"), ("ues.csv", "column y"), ("map.npz", "array m"), ("links.csv", ""),
         ("updates.csv", "column x"),
     ]  # fmt: skip
-    assert found[0].size == pytest.approx(0.2) and found[3].how == f"only in {a}"
+    assert found[0].size == pytest.approx(0.2) and found[3].how == f"is missing in {b}"
     assert found[2].how == "1 of 2 rows differ, most in row 2: '2.0' and '2.5'"
     assert found[4].how == "1 rows and 2 rows"
 
@@ -79,11 +80,17 @@ def test_of_a_sweep_the_runs_of_a_label_are_repeated(one, tmp_path, capsys):
     sweep = tmp_path / "sweep"
     for k in range(3):
         shutil.copytree(one, sweep / f"r{k}")
-    (sweep / "runs.csv").write_text("folder,label,seed\nr0,x,1\nr1,y,1\nr2,x,1\n")
+    cell = cell_text(read_summary(one)["rounds.played"])
+    table = f"folder,label,seed,rounds.played\nr0,x,1,{cell}\nr1,y,1,7777\nr2,x,1,{cell}\n"
+    (sweep / "runs.csv").write_text(table)
     write_json(sweep / "sweep.json", {"kind": "sweep", "title": "t"})
     assert main(["rerun", str(sweep), "--only", "x", "--json"]) == 0
     event = json.loads(capsys.readouterr().out)
-    assert [run["folder"] for run in event["runs"]] == [str(sweep / "r0"), str(sweep / "r2")]
+    assert [run["folder"] for run in event["runs"]] == [str(sweep / "r0"), str(sweep / "r2"), str(sweep)]
+    (sweep / "runs.csv").write_text(table.replace(f"r2,x,1,{cell}", "r2,x,1,8888"))
+    assert main(["rerun", str(sweep), "--only", "x", "--quiet"]) == 1
+    said = capsys.readouterr().out
+    assert f"runs.csv, column rounds.played: row 3: '8888', and '{cell}' in {sweep / 'r2' / 'summary.json'}" in said
     with pytest.raises(BadInput, match="has no run of this label; it has: x, y"):
         rerun(sweep, tmp_path / "again", "z", lambda *_: None)
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from netsim import __version__
 from netsim.errors import BadInput
+from netsim.record import cell_text
 from netsim.safe import what_is
 from scenarios.app.results.folder import (
     CHECKPOINT,
@@ -22,7 +25,7 @@ from scenarios.app.results.folder import (
     read_json,
 )
 from scenarios.app.results.read import RUNS, SWEEP, listed
-from scenarios.app.results.same import Difference, differences_in
+from scenarios.app.results.same import Difference, differences_in, values_in
 from scenarios.app.results.training_folder import (
     CURVE,
     EPISODE,
@@ -47,7 +50,10 @@ Tell = Callable[[int, int, str], None]
 
 @dataclass(frozen=True)
 class Repeated:
-    """A repeated run: its label and folder, the folder of the repetition, what differs, and what must be known."""
+    """A repeated run: its label and folder, the folder of the repetition, what differs, and what must be known.
+
+    The table of a sweep, which is compared with the summaries of the runs that were repeated, has its name as label.
+    """
 
     label: str
     folder: Path
@@ -81,7 +87,24 @@ def rerun(folder: Path, out: Path, only: str | None, tell: Tell) -> list[Repeate
             run(study, again, command=f"netsim rerun {path}", how=how)
             found = differences_in(path, again, OF_RUN)
         repeated.append(Repeated(label, path, again, found, note))
+    if what_is(folder / RUNS):
+        repeated.append(Repeated(RUNS, folder, out, rows_that_differ(folder, [path for _, path in chosen])))
     return repeated
+
+
+def rows_that_differ(folder: Path, runs: Collection[Path]) -> list[Difference]:
+    """Where the table of a sweep says something else of these runs than their summaries do."""
+    columns = values_in(folder / RUNS)
+    row_of = {folder / name: i for i, name in enumerate(columns.get("folder", []))}
+    found = []
+    for path in runs:
+        summary = read_json(path / SUMMARY)
+        for key in [key for key in summary if key in columns]:
+            wanted, cell = cell_text(summary[key]), columns[key][row_of[path]]
+            if cell != wanted:
+                how = f"row {row_of[path] + 1}: {cell[:40]!r}, and {wanted!r} in {path / SUMMARY}"
+                found.append(Difference(RUNS, f"column {key}", how, np.inf))
+    return found
 
 
 def _chosen(folder: Path, only: str | None) -> list[tuple[str, Path]]:

@@ -49,7 +49,7 @@ def differences_in(first: Path, second: Path, names: Sequence[str]) -> list[Diff
         if not what_is(a) and not what_is(b):
             continue
         if not what_is(a) or not what_is(b):
-            found.append(Difference(name, "", f"only in {a.parent if what_is(a) else b.parent}", np.inf))
+            found.append(Difference(name, "", f"is missing in {(b if what_is(a) else a).parent}", np.inf))
         elif _bytes(a) != _bytes(b):
             of = sorted(_looked_into(a, b), key=lambda d: -d.size)
             found += of or [Difference(name, "", "other bytes, the same numbers", 0.0)]

@@ -41,6 +41,8 @@ def same_inputs(folder: Path, digests: Mapping[str, str]) -> bool:
 def admit_inputs(folder: Path, digests: Mapping[str, str], replace: bool) -> None:
     """Refuse a folder with a run of the same study that read other content, unless it may be replaced."""
     changed = changed_input(folder, digests)
+    if changed and not digests[changed]:
+        raise BadInput(one_line(f"{changed}: cannot be read, and the run in {folder} read it; put it back"))
     if changed and not replace:
         raise BadInput(
             one_line(f"{folder}: holds a run that read {changed} with other content; add --replace, or give --out "

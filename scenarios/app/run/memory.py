@@ -81,7 +81,7 @@ def check_memory(study: Study, memory_gb: float | None = None, parquet: bool = F
         raise BadInput(
             f"{largest.place}: the run needs about {memory_text(total)} of memory, above the limit of "
             f"{memory_text(most.bytes)} ({most.source}), {memory_text(largest.bytes)} of it for {largest.what}; "
-            f"{f'{largest.remedy}, or ' if largest.remedy else ''}raise --memory-gb"
+            f"{f'{largest.remedy}, or ' if largest.remedy else ''}raise {most.option}"
         )
     return total
 
@@ -98,8 +98,10 @@ def _program(study: Study) -> Share:
 
 
 def memory_text(n_bytes: float) -> str:
-    """`0.4 GB`, `38 GB`."""
+    """`0.004 GB`, `0.4 GB`, `38 GB`."""
     gb = n_bytes / GB
+    if gb < 0.095:
+        return f"{gb:.1g} GB"
     return f"{gb:.1f} GB" if gb < 9.95 else f"{gb:,.0f} GB"
 
 

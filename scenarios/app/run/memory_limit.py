@@ -23,6 +23,11 @@ class Limit:
     bytes: float
     source: str
 
+    @property
+    def option(self) -> str:
+        """What raises it."""
+        return VARIABLE if self.source == VARIABLE else "--memory-gb"
+
 
 def limit(memory_gb: float | None, environ: Mapping[str, str] = os.environ, root: Path = Path("/")) -> Limit:
     """The limit of a run; root : of the file system that tells what the machine has. Raises BadInput."""
