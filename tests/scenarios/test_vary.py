@@ -13,7 +13,7 @@ from netsim.errors import BadInput
 from netsim.rng import Streams
 from scenarios.app.cli.commands import main
 from scenarios.app.run.draws import at, drawn
-from scenarios.app.run.points import points
+from scenarios.app.run.points import checked_points, points
 from scenarios.app.study.load import load
 from scenarios.app.study.vary import Distribution
 
@@ -53,6 +53,24 @@ def test_draws_are_those_of_the_named_stream_whatever_their_number_and_whoever_i
     assert {p.overrides[WIDTH][0] for p in many} == {4, 8} and len({p.folder for p in many}) == 50
     other = points(load("campus", {"seed": 11, "vary": {"random": {"draws": 3, "space": SPACE}}}), {})
     assert [p.overrides[RATE] for p in other] != [p.overrides[RATE] for p in few]
+
+
+@pytest.mark.parametrize(
+    ("space", "said"),
+    [
+        ({RATE: {"low": 1, "high": 20}}, rf"vary.random.space.'{RATE}'.high: must be > 0 and <= 10, got the number 20"),
+        ({RATE: {"low": -1, "high": 1}}, rf"vary.random.space.'{RATE}'.low: must be > 0 and <= 10, got the number -1"),
+        ({RATE: {"choices": [0.1, "fast"]}}, rf"vary.random.space.'{RATE}'.choices.1: expected a number"),
+        (
+            {"learning.rounds": {"low": 1, "high": 9}},
+            r"'learning.rounds'.low: expected a whole number .*integer: true",
+        ),
+    ],
+)
+def test_a_range_beyond_what_its_key_takes_is_refused_at_once(space, said):
+    changes = {"vary": {"random": {"draws": 1, "space": space}}}
+    with pytest.raises(BadInput, match=said):
+        checked_points("campus", load("campus", changes), {})
 
 
 def test_seeds_and_variants_share_the_same_random_points():
@@ -95,7 +113,7 @@ def test_a_draw_that_the_scenario_refuses_names_its_line(tmp_path, capsys):
     scenario.write_text(text)
     assert main(["validate", str(scenario)]) == 2
     error = capsys.readouterr().err
-    assert f"vary, 'draw 1': {scenario}:{len(text.splitlines())}: {ROUND}: must be > 0" in error
+    assert f"{scenario}:{len(text.splitlines())}: vary.random.space.'{ROUND}'.low: must be > 0" in error
 
 
 def test_the_number_of_combinations_has_a_limit():

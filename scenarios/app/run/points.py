@@ -13,13 +13,15 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from netsim.errors import BadInput
 from netsim.rng import Streams
 from scenarios.app.run.draws import drawn
 from scenarios.app.study.describe import flow
 from scenarios.app.study.load import Scenario
 from scenarios.app.study.study import Study
-from scenarios.app.study.vary import Variant, Vary
+from scenarios.app.study.vary import Distribution, Variant, Vary
 from scenarios.app.study.yaml_document import Place
 
 MOST_RUNS = 100_000
@@ -122,6 +124,7 @@ def checked_points(
 
     only : their labels; none: all of them.
     """
+    check_space(source, study, overrides)
     scenario, settings, checked = Scenario(source), dict[str, Study](), []
     for point in points(study, overrides):
         setting = point.folder.rpartition("/")[0]
@@ -132,6 +135,34 @@ def checked_points(
                 settings[setting] = scenario.study(point.overrides, point.origins)
         checked.append((point, settings[setting].model_copy(update={"seed": point.seed})))
     return checked
+
+
+def check_space(source: str | Path, study: Study, overrides: dict[str, Any]) -> None:
+    """Refuse a distribution of `vary.random` with values that its key never takes; other keys are as written.
+
+    What only some draws of several keys make wrong together is found when they are drawn.
+    """
+    space, scenario = {} if study.vary is None else study.vary.drawn, Scenario(source)
+    for key, one in space.items():
+        for name, value in _extremes(one):
+            try:
+                scenario.study({**overrides, key: value, "vary": None}, {key: ("vary", "random", "space", key)})
+            except BadInput as error:
+                before, own, what = error.lines[0].rpartition(f"{key}: ")
+                if own:
+                    remedy = "; add integer: true" if "whole number" in what else ""
+                    raise BadInput(f"{before}vary.random.space.'{key}'.{name}: {what}{remedy}") from None
+
+
+def _extremes(one: Distribution) -> Iterator[tuple[str, Any]]:
+    """Values that show whether a key takes all that is drawn: its choices, or the ends and one between."""
+    if one.choices is not None:
+        yield from ((f"choices.{n}", value) for n, value in enumerate(one.choices))
+    elif one.low is not None and one.high is not None:
+        ends = (("low", one.low), ("high", one.high))
+        yield from ((name, int(end) if one.integer else end) for name, end in ends)
+        if not one.integer:
+            yield "high", one.low + (one.high - one.low) / np.e
 
 
 @contextmanager

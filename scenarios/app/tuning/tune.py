@@ -22,7 +22,7 @@ from scenarios.app.run.executors.processes import ON_PROCESSES
 from scenarios.app.run.executors.work import Answer, Failure, Work
 from scenarios.app.run.how import USUAL, How
 from scenarios.app.run.inputs import admit_text, read_lines
-from scenarios.app.run.points import SweepPoint
+from scenarios.app.run.points import SweepPoint, check_space
 from scenarios.app.run.runner import check
 from scenarios.app.run.sweep import write_runs
 from scenarios.app.study.dump import as_yaml, study_yaml
@@ -114,6 +114,7 @@ def _admissible(of: Tuning) -> None:
         )
     if vary.values or vary.zip or vary.variants:
         raise BadInput("vary: netsim tune searches vary.random; leave values, zip and variants out")
+    check_space(of.source, of.study, dict(of.overrides))
 
 
 def _admit(of: Tuning, replace: bool) -> None:
