@@ -19,8 +19,9 @@ from sketch import column, differences, sketch
 
 HERE = Path(__file__).parent
 SLOW = {
-    "campus-public", "cities/town-radio-maps", "cities/town-signal-maps", "radio-maps/leak", "radio-maps/noise",
-    "radio-maps/rho", "radio-maps/theory", "radio-maps/train", "power/pedestrians (training)",
+    "campus-public", "cities/town-radio-maps", "cities/town-signal-maps", "radio-maps/etoile", "radio-maps/leak",
+    "radio-maps/munich", "radio-maps/noise", "radio-maps/rho", "radio-maps/theory", "radio-maps/train",
+    "tracking/check-ins", "tracking/people", "power/pedestrians (training)",
 }  # fmt: skip
 """what takes several seconds"""
 SMALL = "cities/sensors"
