@@ -14,7 +14,7 @@ from netsim.mobility.journeys import Journeys
 from netsim.mobility.people import People
 from netsim.mobility.venues import Rooms, Venues
 from netsim.streets.routes import Routes
-from netsim.tree import REBUILT
+from netsim.tree import GROWS, REBUILT
 from netsim.units import BoolArray, FloatArray, IntArray
 
 
@@ -53,8 +53,8 @@ class Lives(State):
     breaks: BoolArray
     drives: BoolArray
     stay: IntArray
-    visited: IntArray
-    count: IntArray
+    visited: IntArray = field(metadata=GROWS)
+    count: IntArray = field(metadata=GROWS)
     inside: IntArray
     in_vehicle: BoolArray
     journeys: Journeys

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.part import Part
 from netsim.radio.base import Pairs, PathLoss
@@ -99,8 +100,13 @@ class ByProbability(Sight):
     def law(self, area: Area, site: IntArray, path_loss: PathLoss, geometry: Geometry, rng: Rng) -> SightLaw:
         from scipy.special import ndtr
 
-        field = self._drawn_from.field(area, site, rng)
-
+        try:
+            field = self._drawn_from.field(area, site, rng)
+        except BadInput:  # it names the key of shadowing
+            raise BadInput(
+                f"world.radio.line_of_sight.decorrelation_m: {self.decorrelation_m:g} m needs too fine a grid for "
+                f"{len(site)} base stations in this area; give a larger one, or a smaller area"
+            ) from None
         ny, nx, n_site = field.value_db.shape
         uniform = ndtr(field.value_db).reshape(ny * nx, n_site)
         top = np.array([nx - 1.0, ny - 1.0])

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, model_validator
 
+from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.radio.base import IndoorField, PathLoss, ShadowField, Shadowing
 from netsim.radio.indoor_links import IndoorShadow
@@ -17,6 +18,7 @@ from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
 _WRAP = 8.0  # decorrelation distances between the two ends of the grid around the torus: exp(-8) = 3e-4
+_MOST_VALUES = 2e9  # 8 GB of float32, whatever memory there is
 _VALUE_BYTES, _TORUS_BYTES = 4, 56  # of a value that is kept, and of one of the torus while a field is drawn
 _USUAL_STD_DB = 6.0  # where neither the scenario nor the path loss law has one
 
@@ -256,6 +258,11 @@ class Correlated(Gaussian):
         step_m = grid_m or decorrelation_m / 10
         ny, nx = _shape(area, decorrelation_m, step_m)
         sites, column = np.unique(site, return_inverse=True)
+        if ny * nx * len(sites) > _MOST_VALUES:
+            raise BadInput(
+                f"world.radio.shadowing: a grid of {step_m:g} m makes {len(sites)} grids of {nx} x {ny} values, above "
+                f"{_MOST_VALUES:g} in all; give a larger grid_m or decorrelation_m, or a smaller area"
+            )
         grid_decorrelation_m = _shortened(decorrelation_m, step_m)
         wrap = _WRAP * grid_decorrelation_m / step_m
         torus = [next_fast_len(int(n - 1 + wrap) + 1, real=True) for n in (ny, nx)]

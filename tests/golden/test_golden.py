@@ -19,9 +19,11 @@ from sketch import column, differences, sketch
 
 HERE = Path(__file__).parent
 SLOW = {
-    "campus-public", "cities/town-radio-maps", "cities/town-signal-maps", "radio-maps/etoile", "radio-maps/leak",
-    "radio-maps/munich", "radio-maps/noise", "radio-maps/rho", "radio-maps/theory", "radio-maps/train",
-    "tracking/check-ins", "tracking/people", "power/pedestrians (training)",
+    "campus-public", "cities/town-radio-maps", "cities/town-rsrp-dp", "cities/town-signal-maps", "density/midtown",
+    "lapa/mnist-privacy", "radio-maps/etoile", "radio-maps/leak", "radio-maps/munich", "radio-maps/noise",
+    "radio-maps/rho", "radio-maps/theory", "radio-maps/train", "rsrp-dp/clip", "rsrp-dp/cork", "rsrp-dp/labels",
+    "rsrp-dp/santa-monica", "tracking/check-ins", "tracking/drives", "tracking/people", "tracking/taxis",
+    "useful/leakage", "power/pedestrians (training)",
 }  # fmt: skip
 """what takes several seconds"""
 SMALL = "cities/sensors"

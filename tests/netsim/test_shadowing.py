@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.radio.shadowing import Correlated, NoShadowing
 from netsim.rng import Streams
@@ -92,6 +93,8 @@ class TestCorrelated:
     def test_bad_grids_are_refused(self):
         with pytest.raises(ValidationError, match="cannot resolve"):
             Correlated(grid_m=30.0)
+        with pytest.raises(BadInput, match="larger grid_m"):
+            Correlated(grid_m=0.01).field(AREA, np.arange(1), RNG)
 
 
 def test_no_shadowing_is_zero():
