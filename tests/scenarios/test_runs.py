@@ -262,7 +262,7 @@ def test_a_finished_run_of_another_study_stays_unless_asked(tiny, tmp_path, tabl
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"world.ues.measure_every_s": 1e-3, "world.ues.count": 100_000}, "measurements a round"),
+        ({"world.ues.measure_every_s": 1e-3, "world.ues.count": 100_000}, "measurements of a round"),
         ({"world.tick_s": 1e-3, "world.duration_s": 1e6}, "ticks"),
     ],
 )

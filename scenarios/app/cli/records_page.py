@@ -77,7 +77,8 @@ axes = tracks.set_index("x_m").groupby("ue")["y_m"].plot()
 `netsim rerun DIR` repeats a finished run from its `study.yaml`, after comparing the files that it read with the digests
 in its manifest, and compares every table, map and number of the summary: byte by byte, then number by number. Exit
 code 0: all is the same; 1: something differs, and where first; 2: it cannot be repeated. Of a sweep it repeats all runs
-or those of `--only LABEL`, of a training each seed. `--out DIR` keeps the repetition:
+or those of `--only LABEL`, and compares `runs.csv` with their summaries; of a training each seed, of a tuning the
+finished trials. `--out DIR` keeps the repetition:
 
 <!-- test: set world.duration_s=60 -->
 ```bash
