@@ -110,5 +110,7 @@ def test_help_imports_almost_nothing():
 
 def test_no_two_files_of_tests_have_one_name():
     """pytest imports them by their name alone, and refuses the second one that it meets."""
-    names = sorted(path.name for path in (ROOT / "tests").rglob("*.py") if path.name not in ("conftest.py", "__init__.py"))
+    names = sorted(
+        path.name for path in (ROOT / "tests").rglob("*.py") if path.name not in ("conftest.py", "__init__.py")
+    )
     assert names == sorted(set(names))

@@ -118,7 +118,9 @@ def test_validate_and_sweep_build_the_world_of_every_setting_first(tmp_path, cap
 
 def test_all_goes_through_every_run(tmp_path, capsys, monkeypatch):
     seen = []
-    monkeypatch.setattr("scenarios.app.run.sweep.check", lambda study, thorough, how: seen.append((study.seed, thorough)))
+    monkeypatch.setattr(
+        "scenarios.app.run.sweep.check", lambda study, thorough, how: seen.append((study.seed, thorough))
+    )
     path = written(tmp_path, vary={"seed": [4, 5, 6]})
     assert main(["validate", str(path)]) == 0
     assert main(["validate", str(path), "--all"]) == 0
