@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
+from fl.evenly import evenly
 from netsim.geometry import Area
 from netsim.radio.uplink import Channel
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -153,7 +154,7 @@ class HeldOut:
         """At most so many of them, evenly spaced in their order."""
         if len(self) <= most:
             return self
-        keep = np.linspace(0, len(self) - 1, most).astype(np.int64)
+        keep = evenly(len(self), most)
         return HeldOut(*(getattr(self, f.name)[keep] for f in fields(self)))
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from fl.evenly import evenly
 from fl.leakage.distances import density_axes, gaussian_density, highest_peaks, within
 from netsim.geometry import Area
 from netsim.units import FloatArray
@@ -69,7 +70,7 @@ def others_peaks(
 
     def density(one: float) -> FloatArray:
         own = order[np.searchsorted(ue, one, "left", order) : np.searchsorted(ue, one, "right", order)]
-        own = own[np.linspace(0, len(own) - 1, min(len(own), _MOST_POINTS)).astype(int)]
+        own = own[evenly(len(own), _MOST_POINTS)]
         return gaussian_density(points_m[own], np.full(len(own), 1 / max(len(own), 1)), x, y, width_m)
 
     everybody = sum((density(one) for one in np.unique(ue)), np.zeros((len(x), len(y))))

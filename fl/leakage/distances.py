@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from fl.evenly import evenly
 from netsim.geometry import Area
 from netsim.units import FloatArray, IntArray
 
@@ -62,15 +63,10 @@ def exact_w1(a_m: FloatArray, b_m: FloatArray) -> float:
         return float("nan")
     import ot
 
-    a, b = (evenly(points_m, _MOST_EXACT) for points_m in (a_m, b_m))
+    a, b = (points_m[evenly(len(points_m), _MOST_EXACT)] for points_m in (a_m, b_m))
     (a, of_a), (b, of_b) = (_distinct(p) for p in (a, b))
     distance = np.linalg.norm(a[:, None] - b[None], axis=-1)
     return float(ot.emd2(of_a / of_a.sum(), of_b / of_b.sum(), distance, numItermax=_MOST_STEPS))
-
-
-def evenly(rows: FloatArray, most: int) -> FloatArray:
-    """At most so many of the rows (n, ...), evenly spaced in their order, the first and the last among them."""
-    return rows if len(rows) <= most else rows[np.linspace(0, len(rows) - 1, most).astype(int)]
 
 
 def _distinct(points: FloatArray) -> tuple[FloatArray, IntArray]:

@@ -15,9 +15,9 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import Field
 
+from fl.evenly import evenly
 from fl.leakage.distances import (
     density_peaks,
-    evenly,
     exact_w1,
     guesses_nearest_m,
     nearest_m,
@@ -225,7 +225,9 @@ class _Common:
         self.how, self.owner, self.area, self.rng = how, owner, area, rng
         self.rounds = len(track.centroids)
         self.points = sorted_projections(track.points, how.directions)
-        self.centroids = sorted_projections(evenly(track.centroids, MOST_CENTROIDS), how.directions)
+        self.centroids = sorted_projections(
+            track.centroids[evenly(len(track.centroids), MOST_CENTROIDS)], how.directions
+        )
         self.floor = float(sliced_w1(self.points, self.centroids))
         self._drawn: dict[int, Band] = {}
 
@@ -316,7 +318,7 @@ def _distribution(how: Leakage, said: Said, common: _Common) -> dict[str, Any]:
     """Sliced Wasserstein distances of what was reconstructed so far."""
     w1 = centre = NAN
     if len(said.centroids):
-        named = sorted_projections(evenly(said.centroids, MOST_CENTROIDS), how.directions)
+        named = sorted_projections(said.centroids[evenly(len(said.centroids), MOST_CENTROIDS)], how.directions)
         w1 = float(sliced_w1(common.points, named))
         centre = float(sliced_w1(common.centroids, named))
     return {
@@ -374,7 +376,7 @@ def _guesses(how: Leakage, said: list[Said], area: Area) -> NamedPlaces:
     latest = max(said, key=lambda each: each.answered)
     if latest.answered:
         return latest.answers
-    points, weight = (evenly(column, MOST_ESTIMATES) for column in _estimates(said))
+    points, weight = (column[evenly(len(column), MOST_ESTIMATES)] for column in _estimates(said))
     return NamedPlaces.ranked(density_peaks(points, weight, area, how.peak_width_m, MOST_NAMED))
 
 

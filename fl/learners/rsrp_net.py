@@ -15,6 +15,7 @@ from fl.encodings import ENCODINGS
 from fl.encodings.base import Encoding, encoded
 from fl.encodings.fourier import Fourier
 from fl.encodings.position import Position
+from fl.evenly import evenly
 from fl.learners.base import LayeredLearner
 from fl.optimisers import OPTIMISERS
 from fl.optimisers.base import Optimiser
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 _NUMBERS_OF_A_UNIT = 8  # that predictions keep of a sample: activations, derivatives, copies
 _COPIES = 3  # of inputs: as encoded, in the precision of training, and of what they are made from
+_MOST_DIAGNOSED = 20_000  # samples
 MOST_CELLS = 512  # inputs of cells
 
 _PUBLISHED: dict[str, Any] = {
@@ -343,12 +345,12 @@ class RsrpNet(LayeredLearner):
         return mean_dbm if self.prior.kind_name() == "none" else np.zeros_like(mean_dbm)
 
     def trained_centrally(self, model: Model, samples: HeldOut, epochs: int, rng: Rng) -> Model:
-        from fl.networks.central import CentralSettings, train_centrally
+        from fl.networks.central import SETTINGS, train_centrally
 
         net, of = self.net_of(model.parameters), samples.model
         z, target = self._encode(model, of, samples.x, samples.y, samples.cell)
         start = self._glorot(net, model.constants, rng)
-        trained = train_centrally(net, start, of, z, np.asarray(target), CentralSettings(epochs=epochs), rng)
+        trained = train_centrally(net, start, of, z, np.asarray(target), replace(SETTINGS, local_epochs=epochs), rng)
         return replace(model, parameters=trained)
 
     def record_losses(self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray) -> FloatArray:
@@ -369,14 +371,15 @@ class RsrpNet(LayeredLearner):
     def diagnose(self, model: Model, data: Local) -> dict[str, float]:
         """`step_stability` = learning_rate * 2 * mean |dF/dw|^2: full-batch descent on MSE is unstable above 2.
 
-        Of plain SGD in all layers alone: otherwise nothing.
+        The mean is that of at most 20,000 samples, evenly thinned. Of plain SGD in all layers alone: otherwise nothing.
         """
         if self.optimiser.kind_name() != "sgd" or self.frozen_layers:
             return {}
         from fl.networks.predictions import mean_squared_gradient
 
-        rows = data.model[data.row_of_sample]
-        z, _ = self._encode(model, rows, data.x, None, data.cell)
+        few = evenly(len(data.x), _MOST_DIAGNOSED)
+        rows, cell = data.model[data.row_of_sample[few]], None if data.cell is None else data.cell[few]
+        z, _ = self._encode(model, rows, data.x[few], None, cell)
         squared = mean_squared_gradient(self.net_of(model.parameters), model.parameters, rows, z)
         return {"step_stability": 2 * self.learning_rate * squared}
 

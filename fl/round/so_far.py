@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from fl.evenly import evenly
 from fl.round.baselines import Reference
 from fl.types import HeldOut, Local
 from netsim.units import IntArray
@@ -40,7 +41,7 @@ class HeldOutSoFar:
         """At most so many of them, evenly spaced in their order; only these are copied."""
         if len(self) <= most:
             return self.whole
-        return _at(self.pieces, np.linspace(0, len(self) - 1, most).astype(np.int64))
+        return _at(self.pieces, evenly(len(self), most))
 
 
 @dataclass(frozen=True)

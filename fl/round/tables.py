@@ -58,7 +58,9 @@ TABLES: dict[str, dict[str, Column]] = {
         "decoded": _whole("updates that the server decoded in time"),
         "non_finite": _whole("updates that overflowed on the UE and were replaced by zero"),
         "update_norm": Column("L2 norm of the updates before any defense, median over updates"),
-        "step_stability": Column("learning rate * 2 * mean |dF/dw|^2; full-batch descent is unstable above 2"),
+        "step_stability": Column(
+            "learning rate * 2 * mean |dF/dw|^2 over at most 20,000 samples; full-batch descent is unstable above 2"
+        ),
         "rmse_db": Column("RMSE of the model on held-out samples so far (at most 2,000, evenly thinned)", "dB"),
         "rmse_round_db": Column(
             "RMSE of the model on the held-out samples of this round; empty for a merge without rounds", "dB"

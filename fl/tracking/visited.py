@@ -24,6 +24,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from fl.evenly import evenly
 from netsim.units import BoolArray, FloatArray, IntArray
 
 _PRIOR, _STEPS = 20.0, 40
@@ -150,7 +151,7 @@ def _with_one_more(said: Said, found: Mixture, known: int, classes: int, area_m2
 def _densest(said: Said, found: Mixture, right: FloatArray) -> int:
     """The estimate around which most of the others (n,) lie, weighed by what places found leave unexplained."""
     left = right * np.maximum(1.0 - found.mine.sum(axis=1), 0.0)
-    some = np.linspace(0, len(left) - 1, min(len(left), _MOST_SEEDS)).astype(np.int64)
+    some = evenly(len(left), _MOST_SEEDS)
     return int(some[np.argmax(left @ said.density(said.z_m[some]))])
 
 

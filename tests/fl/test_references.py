@@ -1,11 +1,13 @@
 """References of a signal map: closed forms, another implementation, and that they touch nothing else of a run."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 from fl.learners.rsrp_net import RsrpNet
-from fl.networks.central import CentralSettings, train_centrally
+from fl.networks.central import SETTINGS, train_centrally
 from fl.networks.mlp import Mlp
 from fl.references.kriging import fitted_covariance, kriging_map
 from fl.references.neighbours import nearest_neighbours
@@ -15,6 +17,7 @@ from fl.round.baselines import Final, Reference, final_references
 from fl.types import Antennas, HeldOut, Public
 from netsim.geometry import Area
 from netsim.rng import Streams
+from netsim.row_id import row_id
 from scenarios.app.results.folder import read_table
 from scenarios.app.run.runner import run
 
@@ -94,12 +97,12 @@ class TestCentral:
 
     def test_is_adam_of_torch(self):
         start, model, z, y = self.data()
-        found = train_centrally(self.NET, start, model, z, y, CentralSettings(epochs=3), RNG)
+        found = train_centrally(self.NET, start, model, z, y, replace(SETTINGS, local_epochs=3), RNG)
         np.testing.assert_array_equal(found[0], start[0])  # which has no samples
         w = torch.tensor(start[1:], dtype=torch.float64, requires_grad=True)
         adam = torch.optim.Adam([w], lr=1e-3)
         for epoch in range(3):
-            order = np.argsort(RNG.keys(f"order{epoch}", 1, 150), kind="stable")
+            order = RNG.orders(f"order{epoch}m", row_id(np.array([0]), np.array([1])), np.array([150]))
             for first in range(0, 150, 64):
                 batch = order[first : first + 64]
                 adam.zero_grad()
@@ -111,7 +114,9 @@ class TestCentral:
     def test_the_same_stream_gives_the_same_bytes(self):
         start, model, z, y = self.data()
         one, two, other = (
-            train_centrally(self.NET, start, model, z, y, CentralSettings(epochs=2), Streams(s).at("references"))
+            train_centrally(
+                self.NET, start, model, z, y, replace(SETTINGS, local_epochs=2), Streams(s).at("references")
+            )
             for s in (4, 4, 5)
         )
         assert one.tobytes() == two.tobytes() != other.tobytes()
