@@ -1,0 +1,12 @@
+"""Some of many, evenly spaced in their order."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from netsim.units import IntArray
+
+
+def evenly(count: int, most: int) -> IntArray:
+    """At most so many of 0..count - 1, ascending: all of them, or evenly spaced ones with the first and the last."""
+    return np.arange(count) if count <= most else np.linspace(0, count - 1, most).astype(np.int64)
