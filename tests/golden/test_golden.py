@@ -19,6 +19,10 @@ from sketch import column, differences, sketch
 
 HERE = Path(__file__).parent
 SLOW = {
+    "city/asynchronous", "cities/pedestrians", "power/city (training)", "radio/calibration", "rsrp-dp/budget",
+    "rsrp-dp/noise", "signal-maps/interval", "signal-maps/santa-monica/batch-size", "signal-maps/santa-monica/interval",
+    "signal-maps/santa-monica/ranking", "signal-maps/santa-monica/users", "tracking/names", "useful/drives",
+    "useful/geolife", "useful/santa-monica",
     "campus-public", "cities/town-radio-maps", "cities/town-rsrp-dp", "cities/town-signal-maps", "density/midtown",
     "lapa/mnist-privacy", "radio-maps/etoile", "radio-maps/leak", "radio-maps/munich", "radio-maps/noise",
     "radio-maps/rho", "radio-maps/theory", "radio-maps/train", "rsrp-dp/clip", "rsrp-dp/cork", "rsrp-dp/labels",

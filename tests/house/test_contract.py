@@ -106,6 +106,7 @@ def test_what_changes_an_update_withdraws_its_bound():
         chain(Shaky).check()
 
 
+@pytest.mark.slow
 def test_some_combinations_are_refused_and_every_reason_is_a_sentence():
     legal, reasons = [], set()
     for combination, verdict in combinations():  # a million of them: the refused leave their reason only
@@ -119,7 +120,8 @@ def test_some_combinations_are_refused_and_every_reason_is_a_sentence():
 
 
 def test_a_covering_leaves_no_pair_out():
-    legal = [c for i, c in enumerate(legal_combinations()) if i % 50 == 0]
+    every = [dict(zip("abcdef", map(str, row), strict=True)) for row in itertools.product(range(4), repeat=6)]
+    legal = [c for c in every if not (c["a"] == "1" and c["c"] in "02") and (c["b"], c["e"]) != ("3", "3")]
     pairs = [set(itertools.combinations(sorted(c.items()), 2)) for c in legal]
     few = covering(legal, 2)
     met = set().union(*(set(itertools.combinations(sorted(c.items()), 2)) for c in few))

@@ -195,6 +195,7 @@ def test_a_plugin_that_leaves_python_leaves_the_command_with_its_own_code(tmp_pa
         assert said.stderr.startswith("netsim: plug-in broken:Part of broken (netsim.attack): it cannot be imported")
 
 
+@pytest.mark.slow
 def test_the_contract_tests_and_the_matrix_see_it(tmp_path):
     install_sign(tmp_path)
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}

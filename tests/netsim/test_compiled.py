@@ -28,6 +28,7 @@ def test_machine_code_goes_to_the_users_cache(tmp_path):
     assert not list(tmp_path.glob("__pycache__/*.nb?"))
 
 
+@pytest.mark.slow
 def test_no_run_leaves_machine_code_beside_the_sources(tmp_path):
     root, began = Path(netsim.__file__).parents[1], time.time()
     env = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache"), "PYTHONPATH": str(root)}

@@ -115,7 +115,7 @@ def test_the_policy_of_the_files_is_the_actor():
     np.testing.assert_allclose(residual_db, 10 * means(training, SEEN), atol=1e-4)
 
 
-@pytest.mark.parametrize("kind", AGENTS)
+@pytest.mark.parametrize("kind", ["ddpg", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("td3", "sac"))])
 def test_it_learns_these_rounds(kind):
     from rl.actor_critic import ActorCriticTraining
 
@@ -205,7 +205,7 @@ def test_rounds_that_cannot_be_recorded_are_refused(tmp_path):
     assert not (tmp_path / "t").exists()
 
 
-@pytest.mark.parametrize("kind", ["ddpg", "sac"])
+@pytest.mark.parametrize("kind", ["ddpg", pytest.param("sac", marks=pytest.mark.slow)])
 def test_an_interrupted_training_ends_with_the_same_files(kind, tmp_path, monkeypatch):
     """From the scenario to a policy that other UEs play."""
     from scenarios.app.report.report import report

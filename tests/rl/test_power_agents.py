@@ -1070,6 +1070,7 @@ def command(*words, cwd):
     )
 
 
+@pytest.mark.slow
 def test_train_from_the_command_line(tmp_path):
     sets = [w for k, v in SHORT.items() for w in ("--set", f"{k}={json.dumps(v)}")]
     done = command("train", "power/paper", *sets, "--seed", "0", "1", "--out", "t", cwd=tmp_path)

@@ -4,6 +4,7 @@ import csv
 import json
 import re
 import shutil
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -434,14 +435,18 @@ LEAK = "attack.nu-{}.centroid_error_m.inside.rms"
 MAE = "metric.learner.mae_links_db.last"
 
 
+@cache
+def bundled_claim(name):
+    return next(c for c in read_claims(bundled_claims()) if c.id == name)
+
+
 def bundled_verdict(name, key, **figures):
     """The verdict on a bundled claim of runs with these figures, label by label and seed by seed."""
-    (one,) = [c for c in read_claims(bundled_claims()) if c.id == name]
     of = {
         label: {seed: {key: v, "utility.useful": True} for seed, v in enumerate(values)}
         for label, values in figures.items()
     }
-    return evaluate(one, of).verdict
+    return evaluate(bundled_claim(name), of).verdict
 
 
 @pytest.mark.parametrize(("nu", "printed"), [("1", 7.25), ("2", 6.9), ("5", 8.26), ("10", 8.61), ("inf", 9.0)])

@@ -115,7 +115,10 @@ def test_sweep_folder_bytes_equal_a_lone_run(tmp_path):
     assert (swept / "summary.json").read_bytes() == (tmp_path / "r" / "summary.json").read_bytes()
 
 
-@pytest.mark.parametrize("words", [["list"], ["list", "learner"], ["list", "defense"], ["list", "--matrix"]])
+@pytest.mark.parametrize(
+    "words",
+    [["list"], ["list", "learner"], ["list", "defense"], pytest.param(["list", "--matrix"], marks=pytest.mark.slow)],
+)
 def test_lists_fit_a_terminal_of_a_hundred_columns(words, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
     assert main(words) == 0
@@ -124,6 +127,7 @@ def test_lists_fit_a_terminal_of_a_hundred_columns(words, capsys, monkeypatch):
     assert max(map(len, said.splitlines())) <= 100
 
 
+@pytest.mark.slow
 def test_every_combination_is_a_line_of_the_matrix_as_csv(capsys):
     assert main(["list", "--matrix", "--csv"]) == 0
     head, *rows = capsys.readouterr().out.splitlines()

@@ -69,6 +69,7 @@ def test_the_command_refuses_before_anything_is_written(file, tmp_path, capsys):
     assert "has no `train:` section" in capsys.readouterr().err and not out.exists()
 
 
+@pytest.mark.slow
 def test_a_training_holds_what_it_used_and_is_not_gone_on_with_by_others(file, tmp_path, monkeypatch, capsys):
     """The resolved study has the values; --set overrides the file; another file is another training."""
     from scenarios.app.training import train as module

@@ -35,6 +35,7 @@ def test_findings_are_found_once_and_kept_for_the_same_text_alone(tmp_path, monk
         KeptWorlds(None, "this").once("3", lambda: {}, lambda tree: tree["cost"])
 
 
+@pytest.mark.slow
 def test_an_interrupted_training_finds_nothing_out_again(tmp_path, monkeypatch):
     """Interrupted while held-out worlds are judged: the rest alone is played, and the figures are the same."""
     pytest.importorskip("gymnasium")

@@ -205,8 +205,7 @@ def test_hostile_text_stays_text(written, show):
     assert shown.locator("h1").text_content() == EVIL
 
 
-@pytest.mark.parametrize("width", [400, 1280])
-@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize(("width", "dark"), [(400, True), (1280, False)])
 def test_a_run_fits_is_accessible_and_opens_at_once(tiny, tmp_path, show, width, dark):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is missing").Axe()
     folder = tmp_path / "run"

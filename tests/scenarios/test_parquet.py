@@ -217,7 +217,7 @@ def test_a_rerun_repeats_the_format_and_names_what_differs(one, tmp_path, capsys
 def test_a_sweep_keeps_each_run_in_parquet_and_its_tables_in_csv(tmp_path, capsys):
     (tmp_path / "tiny.yaml").write_text(json.dumps(TINY | {"vary": {"seed": [1, 2]}}))
     for name in ("csv", "parquet"):
-        command = ["sweep", str(tmp_path / "tiny.yaml"), "--jobs", "2", "--records", name, "--quiet"]
+        command = ["sweep", str(tmp_path / "tiny.yaml"), "--jobs", "1", "--records", name, "--quiet"]
         assert main([*command, "--out", str(tmp_path / name)]) == 0
     runs = sorted(p.parent for p in (tmp_path / "parquet").rglob("manifest.json"))
     assert len(runs) == 2 and all((of / "rounds.parquet").exists() and not (of / "rounds.csv").exists() for of in runs)

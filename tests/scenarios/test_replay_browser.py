@@ -273,6 +273,7 @@ def test_files_of_the_map(opened, folder):
     assert got.value.path().read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_the_map_as_a_vector_picture_looks_like_the_map(opened, show, tmp_path):
     opened.select_option("#replay-coverage", "rsrp_dbm")
     opened.select_option("#replay-ue", "0")
@@ -297,8 +298,7 @@ def test_the_map_as_a_vector_picture_looks_like_the_map(opened, show, tmp_path):
     assert (away > 60).mean() < 0.02  # edges are smoothed otherwise
 
 
-@pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("width", [400, 900, 1280])
+@pytest.mark.parametrize(("width", "dark"), [(400, True), (900, False), (1280, True)])
 def test_it_fits_and_can_be_read_by_everybody(show, folder, width, dark):
     page = with_replay(show(report(folder), width=width, dark=dark))
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")

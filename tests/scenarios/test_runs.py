@@ -219,6 +219,7 @@ def test_arrays_of_trees_keep_type_shape_and_order(tmp_path):
         assert len(file.files) < 16
 
 
+@pytest.mark.slow
 def test_checkpoints_take_a_twentieth_of_the_time_at_most(tiny, tmp_path, monkeypatch):
     """Writing takes 2 s on a clock that passes 3 s a round: the first is due after 10 s, the others after 40 s more."""
     now, saved, times = [0.0], simulate.save_tree, list[float]()

@@ -2,9 +2,12 @@
 
 import json
 
+import pytest
+
 from scenarios.app.cli.commands import main
 
 
+@pytest.mark.slow
 def test_santa_monica_cell(data_folder, tmp_path, capsys):
     trace = data_folder / "rsrp_santamonica_att_2021.csv.gz"
     words = ["--cell", "850-329", "--round", "24h", "--timezone", "America/Los_Angeles", "--quiet"]
