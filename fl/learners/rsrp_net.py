@@ -402,12 +402,11 @@ class RsrpNet(LayeredLearner):
         for i, (first, end) in enumerate(pairwise(data.ptr)):
             if end > first and y is not None:
                 m, n = int(data.model[i]), int(end - first)
-                g = first_layer_deltas(net, model.parameters[m], z[first:end], y[first:end])
                 with np.errstate(all="ignore"):  # a model that has diverged, or places that were moved out of sight
+                    mean, squares = first_layer_deltas(net, model.parameters[m], z[first:end], y[first:end])
                     where = z[first:end, :2]
                     spread = ((where - where.mean(axis=0)) ** 2).sum()
-                    mean = g.mean(axis=0)
-                    bound = (np.abs(mean) * (((g - mean) ** 2).sum(axis=0) + spread)).sum() / (2 * n * (mean**2).sum())
+                    bound = (np.abs(mean) * (squares + spread)).sum() / (2 * n * (mean**2).sum())
                 bound_m[i] = bound * float(model.constants["scale_m"][m].max())
         return bound_m
 

@@ -63,8 +63,21 @@ def _slopes(net: Mlp, parameters: FloatArray, model_of: IntArray, z: FloatArray)
 
 
 @torch.no_grad()
-def first_layer_deltas(net: Mlp, parameters: FloatArray, z: FloatArray, y: FloatArray) -> FloatArray:
-    """Gradient (n, hidden) of each sample's squared error in the biases of the first layer; parameters (d,)."""
-    w = torch.from_numpy(parameters)[None]
-    out, _, slopes = net.forward(w, torch.from_numpy(z)[None])
-    return np.asarray(net.deltas(w, slopes, 2.0 * (out - torch.from_numpy(y)[None]))[0][0].numpy())
+def first_layer_deltas(net: Mlp, parameters: FloatArray, z: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Mean (hidden,), over samples, of the gradient of a squared error in the biases of the first layer, and the sum
+    of squared deviations from it (hidden,); parameters (d,).
+
+    Block by block: two groups of m and n samples together have the squares of both and d^2 m n / (m + n), where d is
+    the difference of their means [Chan, Golub and LeVeque 1983, eq. 2.1].
+    """
+    w, before = torch.from_numpy(parameters)[None], 0
+    mean, squares = np.zeros(net.sizes[1]), np.zeros(net.sizes[1])
+    for i in range(0, len(z), SAMPLES):
+        out, _, slopes = net.forward(w, torch.from_numpy(z[i : i + SAMPLES])[None])
+        deltas = net.deltas(w, slopes, 2.0 * (out - torch.from_numpy(y[i : i + SAMPLES])[None]))[0][0].numpy()
+        n, own = len(deltas), deltas.mean(axis=0)
+        apart, deltas = own - mean, deltas - own
+        squares += np.einsum("ih,ih->h", deltas, deltas) + apart**2 * (before * n / (before + n))
+        mean += apart * (n / (before + n))
+        before += n
+    return mean, squares

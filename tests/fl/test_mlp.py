@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from fl.networks.mlp import Mlp
+from fl.networks.predictions import first_layer_deltas
 
 ACTIVATIONS = ("elu", "tanh", "sigmoid", "relu")
 SHAPES = ((2, 1), (2, 3, 1), (3, 5, 4, 1), (2, 4, 3, 5, 1))
@@ -167,3 +168,15 @@ def test_far_away_inputs_stay_finite(activation):
     size = net.squared_norm(*ones_like_outputs(net, w, z))
     (gradient,) = torch.autograd.grad(size.sum(), z)
     assert np.isfinite(size.detach().numpy()).all() and np.isfinite(gradient.numpy()).all()
+
+
+@pytest.mark.parametrize("n", [1, 2, 2048, 5000])
+def test_first_layer_deltas_of_blocks_are_those_of_all_samples(n):
+    net, draw = Mlp((2, 20, 10, 1), "tanh"), np.random.default_rng(n)
+    z, y, w = draw.normal(size=(n, 2)), draw.normal(size=n), draw.normal(size=net.n_parameters)
+    mean, squares = first_layer_deltas(net, w, z, y)
+    at = torch.from_numpy(w)[None]
+    out, _, slopes = net.forward(at, torch.from_numpy(z)[None])
+    deltas = net.deltas(at, slopes, 2.0 * (out - torch.from_numpy(y)[None]))[0][0].numpy()
+    np.testing.assert_allclose(mean, deltas.mean(axis=0), rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(squares, ((deltas - deltas.mean(axis=0)) ** 2).sum(axis=0), rtol=1e-9, atol=1e-12)
