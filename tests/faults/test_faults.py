@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from thinned import one_in
 
 FAULTS = str(Path(__file__).with_name("faults.py"))
 
@@ -13,7 +14,7 @@ def ended(*words):
     return subprocess.run([sys.executable, FAULTS, *words], capture_output=True, text=True, timeout=300)
 
 
-@pytest.mark.parametrize("signal", ["KILL", "TERM"])
+@pytest.mark.parametrize("signal", one_in(2, ["KILL", "TERM"]))
 def test_a_run_that_is_ended_at_random_moments_goes_on_to_the_same_bytes(signal):
     said = ended("--kills", "2", "--system", "radio alone", "--signal", signal)
     assert (said.returncode, said.stderr) == (0, ""), said

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 from conftest import TINY
 from interrupted import run_in_two
+from thinned import one_in
 
 from fl.attacks.home_directory import read_directory
 from fl.attacks.home_links import Heard, HomeLinker, Residents, grid_of_homes
@@ -236,7 +237,7 @@ class TestRuns:
         assert len(nights) >= 2 and (nights.right_share == 1.0).all() and (rows.chance_share == 1 / 8).all()
         assert summary["identities.re-identify.chance_right.percent"] == 12.5
 
-    @pytest.mark.parametrize("rule", [NEW, {"kind": "permanent"}])
+    @pytest.mark.parametrize("rule", one_in(2, [NEW, {"kind": "permanent"}]))
     def test_a_run_goes_on_to_the_same_bytes(self, rule, tiny, tmp_path, table_bytes):
         study = commuters(tiny, {"pseudonyms": rule}, homes="known")
 
@@ -269,7 +270,7 @@ class TestRuns:
 
 
 class TestFiles:
-    @pytest.mark.parametrize("cut", [False, True])
+    @pytest.mark.parametrize("cut", [pytest.param(False, marks=pytest.mark.slow), True])
     def test_a_run_of_other_homes_is_another_run(self, cut, tiny, tmp_path, table_bytes):
         """Finished or not: refused as the file has other content, and begun anew where it may be replaced."""
 

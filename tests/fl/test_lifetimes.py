@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from interrupted import run_in_two
+from thinned import one_in
 
 from fl.attacks.base import Attack, View
 from fl.attacks.dwell import Dwell
@@ -123,7 +124,7 @@ def world(rounds, lasting, ues=3, seed=0):
     return names, said
 
 
-@pytest.mark.parametrize("more", [{}, {"own_places": True, "hours": True}, {"particles": 100}])
+@pytest.mark.parametrize("more", one_in(3, [{"own_places": True, "hours": True}, {}, {"particles": 100}]))
 def test_a_tracker_holds_maps_of_names_that_can_be_alive_and_says_the_same(more):
     names, said = world(40, lasting=4)
     bounded, whole = (list(played(part(Tracker, said, **more), names, r)) for r in (True, False))

@@ -416,7 +416,7 @@ def table(folder, name):
 
 
 CASES = list(itertools.product(SERVERS, range(len(RULES)), range(len(THREATS))))
-CASES = [each if i % 9 == 0 else pytest.param(*each, marks=pytest.mark.slow) for i, each in enumerate(CASES)]
+CASES = [each if i % 18 == 0 else pytest.param(*each, marks=pytest.mark.slow) for i, each in enumerate(CASES)]
 
 
 @pytest.mark.parametrize(("server", "rule", "threat"), CASES)

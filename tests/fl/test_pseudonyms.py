@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from interrupted import run_in_two
+from thinned import one_in
 
 from fl.attacks.link_rounds import LinkRounds
 from fl.pseudonyms.base import Seen
@@ -167,7 +168,7 @@ def table(folder, name):
 
 
 EVERY = list(itertools.product(range(len(RULES)), THREATS, SERVERS))
-EVERY = [each if i % 4 == 1 else pytest.param(*each, marks=pytest.mark.slow) for i, each in enumerate(EVERY)]
+EVERY = [each if i % 8 == 1 else pytest.param(*each, marks=pytest.mark.slow) for i, each in enumerate(EVERY)]
 
 
 @pytest.mark.parametrize(("rule", "threat", "server"), EVERY)
@@ -215,10 +216,9 @@ def test_link_rounds_under_names_of_a_round_is_the_attack_that_it_links(tiny, tm
     np.testing.assert_array_equal(plain[inside], linked[inside])
 
 
-@pytest.mark.parametrize("server", SERVERS)
-@pytest.mark.parametrize("rule", RULES[1:], ids=lambda r: f"{r['kind']}{r.get('stagger', '')}")
+@pytest.mark.parametrize(("rule", "server"), one_in(4, itertools.product(range(1, len(RULES)), SERVERS)))
 def test_names_go_on_from_a_checkpoint(rule, server, tiny, tmp_path, table_bytes):
-    threat = {"pseudonyms": rule}
+    threat = {"pseudonyms": RULES[rule]}
     study = tiny(BUSY | SERVERS[server] | {"learning.attacks": [{"kind": "link-rounds"}], "learning.threat": threat})
     run(study, tmp_path / "whole")
     run_in_two(study, tmp_path / "cut", lambda progress: progress.time_s >= 200)
@@ -249,7 +249,7 @@ def test_names_change_in_a_run_where_and_only_where_there_are_zones(tiny, tmp_pa
     assert len(set(names["far"])) == 6 < len(set(names["near"]))
 
 
-@pytest.mark.parametrize("kind", ["permanent", "per-round"])
+@pytest.mark.parametrize("kind", one_in(2, ["per-round", "permanent"]))
 def test_what_is_named_of_a_ue_follows_from_one_name(kind, tiny, tmp_path):
     """Of an attack without answers, under names of a round: where the latest estimates are, and no others."""
     living = {"world.ues.mobility": {"kind": "commuter"}, "world.ues.measure_every_s": None}

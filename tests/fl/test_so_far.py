@@ -86,6 +86,7 @@ def test_baselines_of_short_runs_are_measured_in_every_round(monkeypatch):
     assert play(monkeypatch, 50, 600)[0] == list(range(1, 51))  # beyond FEW from the ninth round on
 
 
+@pytest.mark.slow
 def test_the_samples_that_baselines_read_grow_no_faster_than_the_run(monkeypatch):
     read = {rounds: sum(play(monkeypatch, rounds, 400)[0]) for rounds in (500, 2000)}
     assert read[2000] / read[500] < 4.7  # in every round: 16

@@ -108,6 +108,7 @@ def test_what_the_manual_shows_builds_installs_and_runs(tmp_path):
     assert "kind: sign" in (tmp_path / "out" / "study.yaml").read_text()
 
 
+@pytest.mark.slow
 def test_one_module_may_hold_parts_of_several_slots(tmp_path):
     """Whatever it imports of this package."""
     install(tmp_path, "both", BOTH, BOTH_ENTRIES)

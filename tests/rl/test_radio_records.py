@@ -342,6 +342,7 @@ SMALL = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_training_from_its_scenario_to_a_played_run(tmp_path):
     """Two seeds; the policies play in a run with other UEs, and the page says how much of the gap is closed."""
     from scenarios.app.report.report import report

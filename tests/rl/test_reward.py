@@ -205,6 +205,7 @@ SMALL = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_training_records_multipliers_terms_and_bounds(tmp_path):
     """From the scenario to its page: a column for each multiplier, bounds with intervals, costs without prices."""
     from scenarios.app.report.report import report

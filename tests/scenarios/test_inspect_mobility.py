@@ -54,6 +54,7 @@ def test_a_trace(commuter, capsys):
     assert rows["radius of gyration, m"] == f"{5000 * np.sqrt(share * (1 - share)):,.0f}"
 
 
+@pytest.mark.slow
 def test_a_scenario(tmp_path, capsys):
     path = tmp_path / "residents.yaml"
     path.write_text(RESIDENTS)

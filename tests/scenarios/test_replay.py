@@ -196,6 +196,7 @@ def test_of_ues_without_rows_nothing_is_left_out():
     assert of_first_ues(nobody, 3, 0)[1] == 3 and of_first_ues(nobody, 0, 0)[1] == 0
 
 
+@pytest.mark.slow
 def test_tracks_that_are_not_drawn_are_said(commuters, monkeypatch):
     monkeypatch.setattr(data, "MOST_ROWS", 12)
     loaded = load(commuters)

@@ -79,7 +79,7 @@ def test_it_begins_at_the_end_and_answers(opened, folder):
     assert f"{homes} of 3 homes" in opened.get_attribute("#replay-ground", "aria-label")
 
 
-@pytest.mark.parametrize("share", [0.0, 0.1234, 0.35, 0.77, 1.0])
+@pytest.mark.parametrize("share", [0.0, 0.1234, 1.0])
 def test_ues_are_where_the_tracks_say(opened, folder, share):
     time_s = share * 3 * 86_400
     opened.evaluate("t => replay.seek(t)", time_s)

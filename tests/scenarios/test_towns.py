@@ -73,6 +73,7 @@ def test_penetration_costs_what_the_links_of_indoor_ues_lose(town):
     assert 10 < np.mean(street - with_loss) < 40
 
 
+@pytest.mark.slow
 def test_serving_cells_do_not_depend_on_other_people():
     """One resident alone is handed over as among others, though the clock jumps while everybody rests."""
     cells = {}
