@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from rl.settings import Train
-from scenarios.app.rerun.rerun import OF_RUN, OF_TRAINING
+from scenarios.app.rerun.original import OF_RUN, OF_TRAINING
 from scenarios.app.run.points import points
 from scenarios.app.run.runner import run
 from scenarios.app.study.load import bundled, load

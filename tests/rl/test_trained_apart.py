@@ -10,14 +10,15 @@ from scenarios.app.run.executors import processes
 from scenarios.app.run.executors.processes import OnProcesses
 from scenarios.app.study.load import load
 from scenarios.app.training import apart
+from scenarios.app.training import train as module
 from scenarios.app.training.train import train
 
 FILES = ("curve.csv", "evaluations.csv", "summary.json", "policy.safetensors", "policy.json", "study.yaml")
 SHORT = {"train.steps": 60, "train.eval_every": 20, "train.agent.learning_starts": 20}
 
 
-def paths(folder):
-    return {(seed, name): (folder / f"seed-{seed}" / name).read_bytes() for seed in (0, 1) for name in FILES}
+def paths(folder, seeds=(0, 1)):
+    return {(seed, name): (folder / f"seed-{seed}" / name).read_bytes() for seed in seeds for name in FILES}
 
 
 @pytest.mark.slow
@@ -61,6 +62,37 @@ def test_a_seed_that_fails_stops_no_other(faulty, capsys):
     failing.clear()
     assert main(command) == 0 and "failed" not in capsys.readouterr().out
     assert not os.path.lexists(out / "failures.csv") and not os.path.lexists(out / "seed-1" / "error.txt")
+
+
+@pytest.mark.slow
+def test_one_after_another_a_seed_that_fails_stops_no_other(tmp_path, monkeypatch, capsys):
+    real, failing = module._one, [0]
+
+    def fails(study, on, seed, *arguments):
+        if seed in failing:
+            raise RuntimeError("it broke")
+        return real(study, on, seed, *arguments)
+
+    monkeypatch.setattr(module, "_one", fails)
+    sets = [f"--set={key}={value}" for key, value in SHORT.items()]
+    out = tmp_path / "t"
+    command = ["train", "power/paper", "--seed", "0", "1", "--out", str(out), "--cache", str(tmp_path / "c"), *sets]
+    assert main([*command, "--json"]) == 1
+    *events, result, error = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+    told = next(event for event in events if event["event"] == "failed")
+    assert (told["seed"], told["error"], told["done"], told["of"]) == (0, "it broke", 1, 2)
+    assert [one["seed"] for one in result["trainings"]] == [1] and error["exit_code"] == 1
+    assert "it broke" in (out / "seed-0" / "error.txt").read_text() and (out / "report.html").exists()
+    assert main([*command, "--quiet"]) == 1
+    said = capsys.readouterr()
+    assert "1 run failed:" in said.out and "seed 0: RuntimeError: it broke" in said.out
+    failing.clear()
+    kept = paths(out, [1])
+    assert main([*command, "--quiet"]) == 0 and paths(out, [1]) == kept
+    assert not (out / "failures.csv").exists() and not (out / "seed-0" / "error.txt").exists()
+    with pytest.raises(RuntimeError, match="it broke"):  # of a single seed the error is raised
+        failing.append(3)
+        train(load("power/paper", SHORT), [3], tmp_path / "u", lambda now: None)
 
 
 @pytest.mark.parametrize("more", [["--on", "ray"], ["--on", "slurm", "--seed", "1"]])

@@ -386,6 +386,16 @@ def test_bad_commands_are_one_line_and_2(file, tmp_path, capsys):
     assert "no such file" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "more", [["--on", "ray"], ["--jobs", "2"], ["--retries", "0"], ["--records", "parquet"], ["--memory-gb", "1"]]
+)
+def test_options_of_what_is_played_need_a_folder(more, folder, file, capsys):
+    for asked in ([], ["--run", f"s.yaml={folder}"]):
+        assert main(["claims", "--file", str(file), *asked, *more]) == 2
+        said = capsys.readouterr().err
+        assert said == f"netsim: {more[0]}: nothing is played without --out DIR; add it, or leave {more[0]} out\n"
+
+
 @pytest.mark.parametrize("columns", [100, 160])
 def test_the_command_lists_claims(capsys, monkeypatch, columns):
     monkeypatch.setenv("COLUMNS", str(columns))
@@ -557,5 +567,9 @@ def test_a_run_that_fails_leaves_its_claims_undecided_and_is_played_by_the_same_
 
 def test_an_engine_that_is_not_there_is_one_line(two_runs, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(slurm_jobs, "find_spec", lambda name: None)
-    assert main(["claims", "--file", str(two_runs), "--out", str(tmp_path / "out"), "--on", "slurm"]) == 2
-    assert "submitit is not installed" in capsys.readouterr().err
+    out = tmp_path / "out"
+    assert main(["claims", "--file", str(two_runs), "--out", str(out), "--on", "slurm"]) == 2
+    assert "submitit is not installed" in capsys.readouterr().err and not out.exists()
+    swept = claim_file(tmp_path, entry({"kind": "at-least", "key": "utility.rmse_db", "bound": 0}, scenario="town"))
+    assert main(["claims", "--file", str(swept), "--out", str(out), "--on", "slurm"]) == 2
+    assert "submitit is not installed" in capsys.readouterr().err and not out.exists()

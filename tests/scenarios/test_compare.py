@@ -11,6 +11,7 @@ from netsim.errors import BadInput
 from netsim.record import write_json
 from scenarios.app.cli.commands import main
 from scenarios.app.report.report import compare, report
+from scenarios.app.results.failures import Failed, write_failures
 from scenarios.app.results.gathered import gathered
 from scenarios.app.run.runner import run
 from scenarios.app.run.sweep import sweep
@@ -200,6 +201,23 @@ def test_a_sweep_is_compared_by_label(one, tmp_path):
     names = [t["name"] for t in figures(page)["progress"]["data"]]
     assert names.count("A &lt;b&gt;") >= 2 and "B" in names and "a constant map (median of all runs)" in names
     assert page.read_bytes() == report(out).read_bytes()
+
+
+def test_runs_of_a_sweep_that_failed_are_told_on_the_terminal_and_on_the_page(one, runs, tmp_path, capsys):
+    (a,) = runs(a=({"utility.rmse_db": 5.0}, {}))
+    out = swept(one, tmp_path / "s", [("A", {}), ("B", {})])
+    (out / "runs.csv").write_text((out / "runs.csv").read_text() + "r2,C,0\n")
+    write_failures(out, [Failed("r2", "C", 0, 1, "RuntimeError", "it broke <b>")])
+    for folders, n in (([out], 3), ([out, a], 4)):
+        assert main(["compare", *map(str, folders), "--out", str(tmp_path / "c.html")]) == 0
+        said = " ".join(capsys.readouterr().out.split())
+        assert f"1 of {n} runs is not finished and left out." in said
+        assert "1 run failed: C, seed 0: RuntimeError: it broke <b> (r2/error.txt)" in said
+        shown = body(tmp_path / "c.html")
+        assert f"1 of {n} runs is not finished and left out." in shown and "it broke &lt;b&gt;" in shown
+        assert main(["compare", *map(str, folders), "--out", str(tmp_path / "c.html"), "--json"]) == 0
+        event = json.loads(capsys.readouterr().out)
+        assert event["left_out"] == 1 and "it broke" in event["notes"][0] and len(event["notes"]) == 2
 
 
 def test_the_trade_off_has_means_with_their_range(one, tmp_path):

@@ -13,6 +13,7 @@ from works import work
 from scenarios.app.cli.commands import main
 from scenarios.app.results.failures import MOST_TOLD, Failed, failure_lines, read_failures, write_failures
 from scenarios.app.run import sweep
+from scenarios.app.run.executors import ray_cluster, slurm_jobs
 from scenarios.app.run.executors.executor import played
 from scenarios.app.run.executors.processes import OnProcesses
 from scenarios.app.run.executors.several import play_all
@@ -180,6 +181,19 @@ def test_options_of_engines_are_checked(swept, wrong, capsys):
     command, _, plays, out = swept
     assert main([*command, *wrong]) == 2
     assert wrong[0] in capsys.readouterr().err and not plays and not out.exists()
+
+
+def test_an_engine_that_is_refused_leaves_nothing_behind(swept, monkeypatch, capsys, tmp_path):
+    command, failing, _, out = swept
+    for module, on in ((ray_cluster, "ray"), (slurm_jobs, "slurm")):
+        monkeypatch.setattr(module, "find_spec", lambda name: None)
+        assert main([*command, "--on", on]) == 2
+        assert f"--on {on}: " in capsys.readouterr().err and not out.exists()
+        training = ["train", "power/paper", "--seed", "0", "1", "--on", on, "--out", str(out)]
+        assert main(training) == 2
+        assert f"--on {on}: " in capsys.readouterr().err and not out.exists()
+    failing.clear()
+    assert main(command) == 0 and main([*command, "--on", "ray"]) == 0  # nothing is left to play
 
 
 def test_attempts_of_the_command_line(swept, monkeypatch):

@@ -180,6 +180,19 @@ def test_a_damaged_table_is_one_line(one, capsys, how):
     assert said.count("\n") == 1 and str(path) in said and "run the study again" in said
 
 
+def test_a_table_that_is_missing_is_called_by_the_format_of_the_others(one, both, tmp_path, capsys):
+    for name in ("updates", "ues"):
+        (one / f"{name}.parquet").rename(tmp_path / "away")
+        assert main(["report", str(one)]) == 2
+        said = capsys.readouterr().err
+        assert f"{one / name}.parquet: cannot be read (No such file" in said and said.count("\n") == 1
+        assert folders.is_parquet(one)
+        (tmp_path / "away").rename(one / f"{name}.parquet")
+    copy = shutil.copytree(both / "csv", tmp_path / "csv")
+    (copy / "updates.csv").unlink()
+    assert main(["report", str(copy)]) == 2 and f"{copy / 'updates.csv'}: cannot be read" in capsys.readouterr().err
+
+
 def test_without_pyarrow_writing_and_reading_are_refused(one, tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(parquet, "find_spec", lambda name: None)
     (tmp_path / "tiny.yaml").write_text(json.dumps(TINY | {"vary": {"seed": [1, 2]}}))

@@ -1,5 +1,6 @@
 """Work on a Ray cluster: of this machine, of two nodes, and of nodes that are lost."""
 
+import json
 import os
 import signal
 import subprocess
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import works
+from conftest import TINY
 from works import work
 
 from netsim.errors import BadInput, Interrupted
@@ -20,10 +22,10 @@ from scenarios.app.run.executors.ray_cluster import OnRay, RayCluster
 from scenarios.app.run.executors.work import BAD_INPUT, LOST_WORKER, Answer
 
 
-def test_without_ray_one_line_says_how_to_have_it(tmp_path, monkeypatch):
+def test_without_ray_one_line_says_how_to_have_it(monkeypatch):
     monkeypatch.setattr(ray_cluster, "find_spec", lambda name: None)
     with pytest.raises(BadInput, match=r"pip install 'netsim-fl\[ray\]'"):
-        OnRay().executor([], 1, tmp_path)
+        OnRay().check()
 
 
 @pytest.mark.parametrize("wrong", ["", "here", "host:", ":6379", "host:port"])
@@ -121,6 +123,10 @@ def test_no_cluster_there(tmp_path, capsys):
     with pytest.raises(BadInput, match=r"no connection to 127\.0\.0\.1:9") as error:
         dict(played(OnRay("127.0.0.1:9").executor(several(tmp_path), 0, tmp_path), 6, 2))
     assert len(error.value.lines) == 1
+    (tmp_path / "s.yaml").write_text(json.dumps(TINY | {"vary": {"seed": [1, 2]}}))
+    command = ["sweep", str(tmp_path / "s.yaml"), "--on", "ray", "--out", str(tmp_path / "w"), "--quiet"]
+    assert main([*command, "--address", "127.0.0.1:9"]) == 2 and not (tmp_path / "w").exists()
+    assert "no connection to 127.0.0.1:9" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -9,7 +9,8 @@ import pytest
 from netsim.errors import BadInput
 from netsim.record import cell_text, write_json
 from scenarios.app.cli.commands import main
-from scenarios.app.rerun.rerun import OF_RUN, rerun
+from scenarios.app.rerun.original import OF_RUN
+from scenarios.app.rerun.rerun import rerun
 from scenarios.app.results.folder import read_summary
 from scenarios.app.results.same import differences_in
 from scenarios.app.run.runner import run
@@ -106,6 +107,99 @@ def test_what_cannot_be_repeated_is_one_line_and_nothing_is_written(one, tmp_pat
     assert main(["rerun", str(one), "--out", str(tmp_path / "again")]) == 2
     assert "is not finished" in capsys.readouterr().err
     assert not (tmp_path / "again").exists()
+
+
+def files(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_finished_folder_is_replaced_only_when_asked(one, tmp_path, tiny, capsys):
+    again = tmp_path / "again"
+    command = ["rerun", str(one), "--quiet", "--out", str(again)]
+    assert main(command) == 0
+    before = files(again)
+    assert main(command) == 2 and files(again) == before
+    said = capsys.readouterr().err
+    assert f"{again}: holds a finished run; add --replace, or give --out another folder" in said
+    assert main([*command, "--replace"]) == 0
+    run(tiny({"seed": 99}), tmp_path / "other")
+    before = files(tmp_path / "other")
+    command[-1] = str(tmp_path / "other")
+    assert main(command) == 2 and files(tmp_path / "other") == before
+    assert "add --replace" in capsys.readouterr().err
+    assert main([*command, "--replace"]) == 0 and files(tmp_path / "other") != before
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [("updates.csv", b"\n1,2"), ("points.npz", b"x"), ("summary.json", b"}"), ("updates.csv", b"\0")],
+)
+def test_damaged_originals_are_found_before_the_repetition(name, damage, one, tmp_path, capsys, monkeypatch):
+    (one / name).write_bytes((one / name).read_bytes()[: -1 if name == "points.npz" else None] + damage)
+    if name == "points.npz":
+        (one / name).write_bytes(b"no zip")
+    monkeypatch.setattr("scenarios.app.rerun.rerun.run", None)  # nothing is played
+    assert main(["rerun", str(one), "--quiet", "--out", str(tmp_path / "again")]) == 2
+    said = capsys.readouterr().err
+    assert str(one / name) in said and said.count("\n") == 1 and not (tmp_path / "again").exists()
+
+
+def test_a_study_that_was_edited_is_told_from_that_of_the_run(one, capsys):
+    text = (one / "study.yaml").read_text()
+    for edited in (text.replace("seed: ", "seed: 1"), text + "nonsense: 1\n"):
+        assert edited != text
+        (one / "study.yaml").write_text(edited)
+        assert main(["rerun", str(one), "--quiet"]) == 2
+        said = capsys.readouterr().err
+        assert (
+            f"{one / 'study.yaml'}: was changed after the run: its SHA-256 is not the one in {one / 'manifest.json'}"
+            in said
+        )
+    (one / "study.yaml").unlink()
+    assert main(["rerun", str(one), "--quiet"]) == 2 and "study.yaml: cannot be read" in capsys.readouterr().err
+    (one / "study.yaml").write_text(text)
+    manifest = json.loads((one / "manifest.json").read_text())
+    del manifest["study"]  # an older run
+    write_json(one / "manifest.json", manifest)
+    assert main(["rerun", str(one), "--quiet"]) == 0
+
+
+def test_of_a_folder_of_runs_sweeps_and_tunings_are_repeated_and_others_named(one, tmp_path, capsys):
+    place = tmp_path / "all"
+    for inner in ("a", "swept/r0", "tuned/trial-1/seed-1", "tuned/verify/trial-1/seed-4", "open", "begun/r0"):
+        shutil.copytree(one, place / inner)
+    (place / "open" / "summary.json").unlink()
+    (place / "notes").mkdir()
+    cell = cell_text(read_summary(one)["rounds.played"])
+    for name, inner, label in (("swept", "r0", "x"), ("tuned", "trial-1/seed-1", "trial-1")):
+        (place / name / "runs.csv").write_text(f"folder,label,seed,rounds.played\n{inner},{label},1,{cell}\n")
+    write_json(place / "swept" / "sweep.json", {"kind": "sweep", "title": "t"})
+    write_json(place / "begun" / "sweep.json", {"kind": "sweep", "title": "t"})
+    row = {
+        "number": 1,
+        "name": "trial-1",
+        "state": "finished",
+        "settings": {},
+        "values": {"k": 1},
+        "kept": 1,
+        "why": "",
+    }
+    texts = dict.fromkeys(("title", "scenario", "command", "ended_by"), "")
+    lists = {key: [] for key in ("best", "front", "constraints", "seeds", "fresh_seeds")}
+    more = {"objectives": [{"key": "k", "direction": "min"}], "space": {}, "verified": {}, "overrides": {}}
+    write_json(place / "tuned" / "tuning.json", {"importance": {}, "trials": [row]} | texts | lists | more)
+    assert main(["rerun", str(place), "--json"]) == 0
+    event = json.loads(capsys.readouterr().out)
+    labels = ["a", "swept: x", "tuned: trial-1", "tuned: verify/trial-1", "runs.csv", "runs.csv"]
+    assert [run["label"] for run in event["runs"]] == labels and all(run["same"] for run in event["runs"])
+    assert len(event["skipped"]) == 2 and f"{place / 'open'}: is not finished" in event["skipped"]
+    assert any("this sweep is not finished" in text for text in event["skipped"])
+    (place / "swept" / "runs.csv").write_text(f"folder,label,seed,rounds.played\nr0,x,1,7{cell}\n")
+    assert main(["rerun", str(place), "--quiet", "--only", "swept: x"]) == 1
+    said = capsys.readouterr().out
+    assert "runs.csv, column rounds.played" in said and "not repeated" not in said
+    with pytest.raises(BadInput, match="no finished run, sweep, tuning or training in it"):
+        rerun(place / "notes", tmp_path / "again", None, lambda *_: None)
 
 
 def test_a_run_of_another_version_is_compared_with_a_note(one, capsys):

@@ -18,6 +18,10 @@ from netsim.radio.line_of_sight import ByProbability
 from netsim.radio.shadowing import Correlated, NoShadowing
 from netsim.rng import Streams
 from scenarios.app.cli.commands import main
+from scenarios.app.run import memory_limit
+from scenarios.app.run.executors.processes import OnProcesses
+from scenarios.app.run.executors.ray_cluster import OnRay
+from scenarios.app.run.executors.slurm_jobs import OnSlurm
 from scenarios.app.run.how import How
 from scenarios.app.run.memory import check_memory
 from scenarios.app.run.memory_limit import GB, free_bytes, limit
@@ -46,8 +50,9 @@ def test_a_world_that_no_memory_holds_is_refused_in_one_line(tmp_path, capsys, c
     document["world"] = {k: v for k, v in document["world"].items() if not k.startswith("ues.")}
     file, out = tmp_path / "huge.yaml", tmp_path / "out"
     file.write_text(json.dumps(document | ({"vary": {"seed": [1, 2]}} if command == "sweep" else {})))
-    began = time.monotonic()
-    assert main([command, str(file), "--memory-gb", "8", *([] if command == "validate" else ["--out", str(out)])]) == 2
+    began, more = time.monotonic(), {"validate": [], "run": ["--out", str(out)]}
+    more["sweep"] = [*more["run"], "--jobs", "1"]
+    assert main([command, str(file), "--memory-gb", "8", *more[command]]) == 2
     assert time.monotonic() - began < 60 and not out.exists()
     said = capsys.readouterr().err
     assert said.count("\n") == 1 and f"{file}:" in said
@@ -183,6 +188,62 @@ def test_check_tells_what_validate_prints(tiny, tmp_path, capsys):
     (tmp_path / "tiny.yaml").write_text(json.dumps(TINY))
     assert main(["validate", str(tmp_path / "tiny.yaml")]) == 0
     assert f"; needs at most about {check(tiny()) / GB:.1f} GB of memory\n" in capsys.readouterr().out
+
+
+def test_runs_at_once_share_the_limit(tmp_path, capsys, monkeypatch):
+    monkeypatch.delenv("NETSIM_MEMORY_GB", raising=False)
+    file, out = tmp_path / "s.yaml", tmp_path / "w"
+    file.write_text(json.dumps(TINY | {"vary": {"seed": [1, 2, 3]}}))
+    one_gb = check(load(file, {"vary": None})) / GB
+    command = ["sweep", str(file), "--out", str(out), "--quiet", "--memory-gb", f"{2.5 * one_gb}", "--jobs"]
+    assert main([*command, "8"]) == 2 and not out.exists()  # three at once: no more are to be played
+    said = capsys.readouterr().err
+    assert (
+        f"(--memory-gb, {2.5 * one_gb:.1f} GB for 3 runs at once)" in said
+        and "lower --jobs, or raise --memory-gb" in said
+    )
+    assert f"{file}:" in said and said.count("\n") == 1
+    assert main([*command, "2"]) == 0
+    monkeypatch.setattr(memory_limit, "free_bytes", lambda root: 2.5 * one_gb * GB)
+    free = [*command[:4], "--replace", "--set", "title=another", "--jobs"]
+    assert main([*free, "3"]) == 2 and "free on this machine, " in capsys.readouterr().err
+    at_once = ["train", "power/pedestrians", "--seed", "0", "1", "--out", str(tmp_path / "t"), "--jobs", "2"]
+    assert main(at_once) == 2 and "for 2 runs at once" in capsys.readouterr().err
+
+
+def test_of_a_stated_limit_each_run_has_its_part_and_looks_itself_at_what_is_free(monkeypatch):
+    monkeypatch.delenv("NETSIM_MEMORY_GB", raising=False)
+    assert How(memory_gb=9).among(3).each == How(memory_gb=3) and How().among(3).each == How()
+    assert How(memory_gb=9).among(0).each == How(memory_gb=9)
+    monkeypatch.setenv("NETSIM_MEMORY_GB", "8")
+    assert How().among(4).each == How(memory_gb=2) and How().each == How()
+    assert [engine.here(5) for engine in (OnProcesses(), OnRay(), OnRay("auto"), OnSlurm())] == [5, 5, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("changes", "place"),
+    [
+        ({"learning.round_s": 0.001}, "learning.round_s"),
+        ({"learning.round_s": 0.001, "learning.rounds": 10**9}, "learning.rounds"),
+    ],
+)
+def test_the_key_that_decides_is_blamed(changes, place):
+    with pytest.raises(BadInput) as error:
+        check_memory(load("city", changes), 1.5)
+    assert str(error.value).startswith(f"{place}: ")
+
+
+def test_a_tuning_is_refused_with_its_file(tmp_path, capsys):
+    pytest.importorskip("optuna")
+    space = {"learning.learner.learning_rate": {"low": 0.001, "high": 0.1}}
+    file, out = tmp_path / "s.yaml", tmp_path / "w"
+    file.write_text(json.dumps(TINY | {"vary": {"random": {"space": space}}}))
+    command = ["tune", str(file), "--objective", "utility.rmse_db", "--direction", "min", "--out", str(out)]
+    assert main([*command, "--memory-gb", "0.2"]) == 2 and not out.exists()
+    said = capsys.readouterr().err
+    assert said.startswith(f"netsim: {file}") and said.count("\n") == 1
+    assert main([*command, "--memory-gb", "2", "--jobs", "20"]) == 2
+    assert "2.0 GB for 20 runs at once" in capsys.readouterr().err
 
 
 def test_runs_of_python_and_of_workers_have_the_limit_too(tiny, tmp_path):

@@ -22,10 +22,10 @@ from scenarios.app.run.executors.work import BAD_INPUT, LOST_WORKER, Answer
 ROOT = Path(__file__).parents[2]
 
 
-def test_without_submitit_one_line_says_how_to_have_it(tmp_path, monkeypatch):
+def test_without_submitit_one_line_says_how_to_have_it(monkeypatch):
     monkeypatch.setattr(slurm_jobs, "find_spec", lambda name: None)
     with pytest.raises(BadInput, match=r"pip install 'netsim-fl\[slurm\]'"):
-        OnSlurm().executor([], 1, tmp_path)
+        OnSlurm().check()
 
 
 def test_options_have_the_types_of_submitit():
@@ -73,6 +73,8 @@ def test_a_machine_without_slurm(environment, tmp_path, monkeypatch):
     with pytest.raises(BadInput, match="srun"):
         dict(played(OnSlurm().executor([work(works.squared, tmp_path / "a", 2)], 0, tmp_path), 1, 2))
     assert not (tmp_path / ".slurm").exists()
+    with pytest.raises(BadInput, match="srun"):
+        OnSlurm().check()
 
 
 def test_the_local_executor_of_submitit(environment, tmp_path):

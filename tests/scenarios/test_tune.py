@@ -15,7 +15,7 @@ import pytest
 from netsim.errors import BadInput
 from scenarios.app.cli.commands import main
 from scenarios.app.report.report import report
-from scenarios.app.results.tuning_folder import read_tuning, tuning_lines
+from scenarios.app.results.tuning_folder import failed_lines, read_tuning, tuning_lines
 from scenarios.app.study.load import load
 from scenarios.app.tuning import journal, trial, tune
 from scenarios.app.tuning.goals import goals
@@ -198,6 +198,49 @@ def test_a_failed_trial_is_kept_with_its_error(monkeypatch, tmp_path, quick):
     rows = list(csv.DictReader(trials_of(tmp_path).decode().splitlines()))
     assert [row["state"] for row in rows] == ["finished", "failed", "finished"]
     assert rows[1]["why"] == "no such thing" and rows[1][RMSE] == "" and found["best"] != ["trial-2"]
+    assert failed_lines(found) == ["1 trial failed:", "trial-2: no such thing"]
+    many = {"trials": [{"name": f"trial-{n}", "state": "failed", "why": "e\x1b"} for n in range(1, 13)], "verified": {}}
+    lines = failed_lines(many)
+    assert lines[-1] == "and 2 more, see trials.csv" and len(lines) == 12 and "\x1b" not in lines[1]
+    assert failed_lines({"trials": [], "verified": {"trial-1": {"error": "it broke"}}})[1] == "verify/trial-1: it broke"
+
+
+def test_the_command_lists_failed_trials_and_leaves_with_1(scenario, quick, monkeypatch, tmp_path, capsys):
+    def half(plan):
+        return Played({}, {}, error="no such <b>") if plan.number == 2 else closed_form(plan)
+
+    monkeypatch.setattr(tune, "play", half)
+    assert main([*command(scenario, tmp_path / "a"), "--trials", "3"]) == 1
+    said = capsys.readouterr()
+    assert "1 trial failed:\n  trial-2: no such <b>\n" in said.out
+    assert said.err == f"netsim: 1 trial failed, see {tmp_path / 'a' / 'trials.csv'}; the search went on without them\n"
+    assert "trial-2: no such &lt;b&gt;" in (tmp_path / "a" / "report.html").read_text()
+    assert main([*command(scenario, tmp_path / "a"), "--trials", "3", "--json"]) == 1  # it remains
+    result, error = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+    assert result["kind"] == "tuning" and result["trials"][1]["why"] == "no such <b>" and error["exit_code"] == 1
+    monkeypatch.setattr(tune, "play", closed_form)
+    assert main([*command(scenario, tmp_path / "b"), "--trials", "3"]) == 0
+
+
+def test_what_becomes_of_constraints_on_fresh_seeds_is_told(quick, monkeypatch, tmp_path):
+    low, high = f"{ACCURACY}<=0.1", f"{ACCURACY}>=0.001"
+
+    def worse(plan):
+        of = closed_form(plan)
+        return replace(of, values=of.values | {ACCURACY: 0.25}) if plan.out.name == "verify" else of
+
+    monkeypatch.setattr(tune, "play", worse)
+    found = tune.tune(asked(tmp_path, constraints=[low, high], trials=25, verify=1), quiet)
+    (best,) = found["best"]
+    searched = next(row for row in found["trials"] if row["name"] == best)["values"][ACCURACY]
+    lines = tuning_lines(found)
+    assert f"{best}: constraint {low}: {searched:.3g} as searched, 0.25 on 1 fresh seed: BROKEN on fresh seeds" in lines
+    assert f"{best}: constraint {high}: {searched:.3g} as searched, 0.25 on 1 fresh seed: kept" in lines
+    page = report(tmp_path).read_text()
+    assert "0.25 on 1 fresh seed: BROKEN" in page and "1 fresh seeds" not in page
+    with pytest.raises(BadInput, match="damaged"):
+        (tmp_path / "tuning.json").write_text(json.dumps(found | {"constraints": ["x"]}))
+        report(tmp_path)
 
 
 def test_a_setting_that_the_scenario_refuses_fails_its_trial(tmp_path):
@@ -244,6 +287,8 @@ def test_the_command_verifies_the_winner_on_fresh_seeds_and_writes_it(scenario, 
 @pytest.mark.parametrize(
     ("more", "said"),
     [
+        (["--objective", "nope"], "no such key of summary.json; some are 'utility.rmse_db', 'utility."),
+        (["--objective", "rmse"], "did you mean 'utility.rmse_db' or 'utility."),
         (["--objective", "utilty.rmse_db"], "utilty.rmse_db: no such key of summary.json; did you mean 'utility.r"),
         (["--constraint", "utility.rmse_db<10"], "--constraint utility.rmse_db<10: write KEY<=NUMBER"),
         (["--constraint", "utility.rmse_db<=nan"], "write KEY<=NUMBER or KEY>=NUMBER"),

@@ -38,16 +38,27 @@ def play(
     why: dict[str, str] = {}
     alone: dict[str, Work] = {}
     sweeps: dict[str, Study] = {}
+    singles: dict[str, Study] = {}
     for name, (folder, _) in missing.items():
         try:
             study = load(name)
             if study.vary is not None:
                 sweeps[name] = study
             elif not _is_there(folder, name):
-                check(study, how=how)
-                alone[name] = work_of(study, folder, folder.relative_to(out).as_posix(), "netsim claims", how=how)
+                singles[name] = study
         except BadInput as error:
             why[name] = error.lines[0]
+    shared = how.among(min(engine.here(jobs), len(singles)))
+    for name, study in singles.items():
+        folder = missing[name][0]
+        try:
+            check(study, how=shared)
+            label = folder.relative_to(out).as_posix()
+            alone[name] = work_of(study, folder, label, "netsim claims", how=shared.each)
+        except BadInput as error:
+            why[name] = error.lines[0]
+    if alone or any(not what_is(missing[name][0] / RUNS) for name in sweeps):
+        engine.check()
     why |= _play_alone(alone, out, jobs, tell, engine)
     for name, study in sweeps.items():
         folder, labels = missing[name]
@@ -81,10 +92,6 @@ def _play_alone(alone: Mapping[str, Work], out: Path, jobs: int, tell: Tell, eng
             seed += f", failed: {end.error}"
         tell(names[k], 1, 1, seed)
 
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BadInput(one_line(f"{out}: cannot be written ({error.strerror}); give --out another place")) from None
     play_all(list(alone.values()), engine, jobs, out, ended)
     return why
 

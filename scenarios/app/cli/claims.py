@@ -7,7 +7,7 @@ from pathlib import Path
 
 from netsim.errors import BadInput
 from scenarios.app.cli.compare import add_pages
-from scenarios.app.cli.engine_options import add_engine, engine_of, jobs_of
+from scenarios.app.cli.engine_options import add_engine, check_engine_needed, engine_of, jobs_of
 from scenarios.app.cli.options import Commands, add_how, add_json, command_line, how_of, out_of
 from scenarios.app.cli.output import emit, say
 
@@ -56,6 +56,7 @@ def main(args: argparse.Namespace) -> None:
         claims = affordable(claims, playing_minutes(file), args.minutes)
         if not claims:
             raise BadInput(f"--minutes {args.minutes:g}: no scenario of these claims is known to take so little")
+    check_engine_needed(args, args.out is not None, "--out DIR")
     if not args.run and args.out is None:
         if args.json:
             stated = [claim.model_dump(mode="json", exclude={"rule"}) | {"key": claim.rule.key} for claim in claims]

@@ -52,9 +52,11 @@ def main(args: argparse.Namespace) -> None:
     if args.json:
         runs = [{"label": label, "folder": str(folder)} for label, folder in of.runs]
         answer = [{"asked": asked, "text": text} for asked, text in said]
-        emit({"event": "result", "kind": "comparison", "page": str(page), "answer": answer, "runs": runs})
+        told = {"answer": answer, "runs": runs, "left_out": of.missing, "notes": of.said}
+        emit({"event": "result", "kind": "comparison", "page": str(page), **told})
     else:
         say_fitted([f"{asked}: {text}" for asked, text in said])
+        say_fitted(of.said)
         for line in sweep_lines(of.summaries):
             say(f"  {line}")
         say(f"  page in {page}")

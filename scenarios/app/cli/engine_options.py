@@ -63,6 +63,16 @@ def engine_of(args: argparse.Namespace) -> Engine:
     return OnProcesses(args.retries)
 
 
+def check_engine_needed(args: argparse.Namespace, played: bool, needs: str) -> None:
+    """Refuse options of how runs are played where nothing is played; needs : what would play something."""
+    given = {
+        "--on": args.on != "processes", "--jobs": args.jobs is not None, "--retries": args.retries != RETRIES,
+        "--records": args.records != "csv", "--memory-gb": args.memory_gb is not None,
+    }  # fmt: skip
+    if not played and (options := [option for option, is_given in given.items() if is_given]):
+        raise BadInput(f"{', '.join(options)}: nothing is played without {needs}; add it, or leave {options[0]} out")
+
+
 def jobs_of(args: argparse.Namespace, usual: int | None = None) -> int:
     """Runs at a time, of --jobs; 0: as many as the engine of --on has room for."""
     if args.jobs is not None and args.jobs < 1:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from scenarios.app.run.points import SweepPoint
     from scenarios.app.training.on_radio import Recorded
     from scenarios.app.training.search import Tried
-    from scenarios.app.training.train import TrainingProgress
+    from scenarios.app.training.train import TrainingFailed, TrainingProgress
 
 Event = dict[str, Any]
 """`event` says what it is; `title`, `done` and `of` are in all of them that tell progress."""
@@ -67,9 +67,13 @@ def of_search(title: str, now: Tried | Recorded) -> Event:
     return {"event": "played", "title": title, **steps, "label": label}
 
 
-def of_training(title: str, now: TrainingProgress | Recorded) -> Event:
-    """An evaluation of the policy that is trained, or a world that was recorded or judged for it."""
+def of_training(title: str, now: TrainingProgress | Recorded | TrainingFailed) -> Event:
+    """An evaluation of the policy that is trained, a world that was recorded or judged for it, or that it failed."""
     from scenarios.app.training.on_radio import Recorded
+    from scenarios.app.training.train import TrainingFailed
+
+    if isinstance(now, TrainingFailed):
+        return of_failed(title, now.done, now.of, now.failed)
 
     if isinstance(now, Recorded):
         return {

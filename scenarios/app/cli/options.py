@@ -70,7 +70,8 @@ def add_memory(command: argparse.ArgumentParser) -> None:
     """--memory-gb."""
     command.add_argument(
         "--memory-gb", type=float, metavar="X",
-        help="refuse a run that needs more memory, by an estimate (default: NETSIM_MEMORY_GB, else what is free here)",
+        help="refuse a run that needs more memory, by an estimate; runs at once on this machine share it "
+        "(default: NETSIM_MEMORY_GB, else what is free here)",
     )  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from scenarios.app.results.run_lines import checked_manifest, run_lines
 from scenarios.app.results.statistics import counted
 from scenarios.app.results.tables import RADIO_STUDY
 from scenarios.app.results.training_folder import TRAINING
-from scenarios.app.results.tuning_folder import TRIALS_CSV, is_tuning, read_tuning, tuning_lines
+from scenarios.app.results.tuning_folder import TRIALS_CSV, failed_lines, is_tuning, read_tuning, tuning_lines
 from scenarios.app.study.yaml_document import one_line
 
 
@@ -51,6 +51,13 @@ def tell_failures(*folders: Path) -> None:
         tables = ", ".join(str(folder / FAILURES) for folder, n in failed.items() if n)
         total = counted(sum(failed.values()), "run")
         raise RunsFailed(one_line(f"{total} failed, see {tables}; the same command plays what is missing"))
+
+
+def tell_failed_trials(folder: Path) -> None:
+    """Raise RunsFailed where trials of a tuning failed, or a winner on fresh seeds."""
+    if failed := failed_lines(read_tuning(folder)):
+        line = f"{failed[0].removesuffix(':')}, see {folder / TRIALS_CSV}; the search went on without them"
+        raise RunsFailed(one_line(line))
 
 
 def event_of(folder: Path, kind: Kind) -> Event:
@@ -158,7 +165,7 @@ def _training_values(folder: Path) -> Event:
 def _tuning_lines(folder: Path, verbose: bool) -> list[str]:
     found = read_tuning(folder)
     where = f"all trials in {folder / TRIALS_CSV}, page in {_page(folder)}"
-    return [f": {one_line(found['title'])}", *tuning_lines(found), where]
+    return [f": {one_line(found['title'])}", *tuning_lines(found), *failed_lines(found), where]
 
 
 RUN = Kind("run", _run_lines, _run_values)

@@ -23,7 +23,7 @@ _FOLDER = """
 | file | content |
 |---|---|
 | `study.yaml` | the scenario with all defaults; `netsim run study.yaml` repeats the run |
-| `manifest.json` | seed, command, versions, area, cells, trace, SHA-256 of files read; wall-clock times: `timing` |
+| `manifest.json` | seed, command, versions, area, cells, trace, SHA-256 of study and files; wall times: `timing` |
 | `summary.json` | one flat object, [below](#summaryjson) |
 | `*.csv` | one table per record type, appended and flushed every round, below; or [`*.parquet`](#parquet) |
 | `points.npz` | true positions (`ue`, `position_m`), thinned, for the map of the report |
@@ -74,11 +74,13 @@ tracks = pd.read_csv("runs/coverage/tracks.csv")
 axes = tracks.set_index("x_m").groupby("ue")["y_m"].plot()
 ```
 
-`netsim rerun DIR` repeats a finished run from its `study.yaml`, after comparing the files that it read with the digests
-in its manifest, and compares every table, map and number of the summary: byte by byte, then number by number. Exit
-code 0: all is the same; 1: something differs, and where first; 2: it cannot be repeated. Of a sweep it repeats all runs
-or those of `--only LABEL`, and compares `runs.csv` with their summaries; of a training each seed, of a tuning the
-finished trials. `--out DIR` keeps the repetition:
+`netsim rerun DIR` repeats a finished run from its `study.yaml`, after comparing that file and the files that it read
+with the digests in its manifest, and reading every table. It compares every table, map and number of the summary: byte
+by byte, then number by number. Exit code 0: all is the same; 1: something differs, and where first; 2: it cannot be
+repeated. Of a sweep it repeats all runs or those of `--only LABEL`, and compares `runs.csv` with their summaries; of a
+training each seed; of a tuning the finished trials, and winners on fresh seeds. Of a folder in which runs, sweeps,
+tunings and trainings lie it repeats all that are finished, and names the others. `--out DIR` keeps the repetition; what
+is finished there is replaced only with `--replace`:
 
 <!-- test: set world.duration_s=60 -->
 ```bash

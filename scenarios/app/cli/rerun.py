@@ -22,11 +22,17 @@ MOST_LINES = 10  # of differences of a run that are printed
 def add(commands: Commands[argparse.ArgumentParser]) -> None:
     """Its arguments."""
     command = commands.add_parser(
-        "rerun", help="repeat a finished run, sweep or training and compare every number (exit code 1: one differs)"
+        "rerun",
+        help="repeat a finished run, sweep, tuning or training and compare every number (exit code 1: one differs)",
     )
-    command.add_argument("folder", metavar="DIR", help="the folder of a run, a sweep or a training")
+    command.add_argument(
+        "folder", metavar="DIR", help="the folder of a run, a sweep, a tuning or a training, or one that holds them"
+    )
     command.add_argument("--out", metavar="DIR", help="keep the repetition in this folder (default: it is not kept)")
     command.add_argument("--only", metavar="LABEL", help="of a sweep: only the runs of this label")
+    command.add_argument(
+        "--replace", action="store_true", help="replace finished runs, and runs of other studies, in --out"
+    )
     command.add_argument("--quiet", action="store_true", help="no progress")
     add_json(command)
 
@@ -43,13 +49,16 @@ def main(args: argparse.Namespace) -> int:
             say(f"netsim: repeating {k + 1} of {of}{f': {label}' if label else ''}", errors=True)
 
     with _place(args.out) as out:
-        repeated = rerun(Path(args.folder), out, args.only, tell)
+        found = rerun(Path(args.folder), out, args.only, tell, args.replace)
     if args.json:
-        emit({"event": "result", "kind": "rerun", "folder": args.folder, "runs": [_event(one) for one in repeated]})
+        told = {"runs": [_event(one) for one in found.repeated], "skipped": list(found.skipped)}
+        emit({"event": "result", "kind": "rerun", "folder": args.folder, **told})
     else:
-        for one in repeated:
+        for one in found.repeated:
             _say(one)
-    return FAILED if any(one.differences for one in repeated) else DONE
+        for text in found.skipped:
+            say(f"not repeated: {text}")
+    return FAILED if any(one.differences for one in found.repeated) else DONE
 
 
 @contextmanager

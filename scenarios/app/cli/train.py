@@ -84,7 +84,7 @@ def main(args: argparse.Namespace) -> None:
     overrides = _agent_of(args) | asked | ({} if args.steps is None else {"train.steps": args.steps})
     study = load(args.scenario, overrides)
     with Scenario(args.scenario).placed(overrides):
-        how_of(args).admit(study)
+        how_of(args).among(min(engine.here(jobs), len(seeds))).admit(study)
     if args.tensorboard is not None and importlib.util.find_spec("tensorboard") is None:
         raise BadInput("--tensorboard: tensorboard is not installed; pip install tensorboard, or leave it out")
     name = name_of(args.scenario)
@@ -100,15 +100,18 @@ def main(args: argparse.Namespace) -> None:
             train_apart(study, seeds, out, lambda *now: tell(of_seed(name, *now)), engine, jobs, cache, args.replace)
             if trainings(out):
                 report(out)
-        tell_outcome(out, args, name)
-        tell_failures(out)
-        open_page(out, args)
-        return
-    with teller(args, name) as tell:
-        train(study, seeds, out, lambda now: tell(of_training(name, now)), cache, args.tensorboard, args.replace)
-        report(out)
+    else:
+        with teller(args, name) as tell:
+            train(
+                study, seeds, out, lambda now: tell(of_training(name, now)), cache, args.tensorboard,
+                args.replace, engine.retries,
+            )  # fmt: skip
+            if trainings(out):
+                report(out)
     tell_outcome(out, args, name)
-    open_page(out, args)
+    if trainings(out):
+        open_page(out, args)
+    tell_failures(out)
 
 
 def _search(args: argparse.Namespace, name: str, study: Study, overrides: dict[str, Any]) -> None:

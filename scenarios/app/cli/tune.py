@@ -51,7 +51,7 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
 def main(args: argparse.Namespace) -> None:
     """Search, verify, draw the page, print the winner."""
     from scenarios.app.cli.browser import open_page
-    from scenarios.app.cli.outcome import tell_outcome
+    from scenarios.app.cli.outcome import tell_failed_trials, tell_outcome
     from scenarios.app.cli.progress import teller
     from scenarios.app.cli.run_folder import tuning_folder
     from scenarios.app.report.report import report
@@ -78,3 +78,4 @@ def main(args: argparse.Namespace) -> None:
         report(out)
     tell_outcome(out, args, name)
     open_page(out, args)
+    tell_failed_trials(out)

@@ -152,8 +152,7 @@ def top(of: Gathered, members: Sequence[Member], shown: Sequence[Member], says: 
     labels = labels_of(members)
     papers = dict.fromkeys(str(m.study.get("paper")) for m in shown if m.study.get("paper"))
     warnings = [
-        *([of.note] if of.note else []),
-        *left_out(of.missing, of.missing + len(of.runs)),
+        *of.said,
         *drawn_sentence([m.label for m in members], of.drawn),
         *_kinds(members),
         *_useless_sentence(labels),
@@ -176,12 +175,6 @@ def studies_of(members: Sequence[Member]) -> dict[str, Mapping[str, Any]]:
     """Label -> the study of its first run."""
     first = {m.label: m.study for m in reversed(members)}
     return {label: first[label] for label in labels_of(members)}
-
-
-def left_out(missing: int, runs: int) -> list[str]:
-    """What is said of runs that are not finished."""
-    are = "is" if missing == 1 else "are"
-    return [f"{missing} of {counted(runs, 'run')} {are} not finished and left out."] if missing else []
 
 
 _KINDS = {"signal maps": keys.RMSE, "classifiers": keys.ACCURACY, "densities": keys.RANK_CORRELATION}

@@ -22,7 +22,7 @@ from scenarios.app.report.html import (
 )
 from scenarios.app.report.plot import Panel
 from scenarios.app.results.statistics import figure_text
-from scenarios.app.results.tuning_folder import set_line, tuning_lines
+from scenarios.app.results.tuning_folder import failed_lines, set_line, tuning_lines
 from scenarios.app.study.describe import flow
 
 Found = Mapping[str, Any]
@@ -42,6 +42,7 @@ def tuning_page(found: Found) -> str:
         headings(found["title"], f"tuning of {found['scenario']}")
         + answers(said if found["best"] else [("search", lines[0]), ("no winner", lines[-1])])
         + paragraphs([_HONEST] if found["best"] and found["fresh_seeds"] else [], "says")
+        + paragraphs([" ".join(failed)] if (failed := failed_lines(found)) else [], "warns")
         + paragraphs(_ended(found), "says")
         + "".join(folded(f"play {name}", set_line(found, name)) for name in found["best"])
     )

@@ -190,9 +190,10 @@ def check_version(folder: Path, manifest: Mapping[str, Any]) -> None:
 
 
 def table_path(folder: Path, table: str) -> Path:
-    """Where a record table lies: as Parquet where there is one, else as CSV."""
-    path = folder / f"{table}.parquet"
-    return path if what_is(path) else folder / f"{table}.csv"
+    """Where a record table lies, or should: as Parquet where it, or with no CSV of it another table, is kept so."""
+    path, text = folder / f"{table}.parquet", folder / f"{table}.csv"
+    kept = what_is(path) or (not what_is(text) and any(what_is(folder / f"{name}.parquet") for name in EVERY))
+    return path if kept else text
 
 
 def is_parquet(folder: Path) -> bool:
@@ -221,6 +222,8 @@ def _parquet(path: Path, table: str) -> dict[str, np.ndarray]:
     """The columns of a Parquet file, each text or numbers as it is declared."""
     try:
         columns = read_parquet(path)
+    except FileNotFoundError as error:
+        raise BadInput(one_line(f"{path}: cannot be read ({error.strerror}); run the study again")) from None
     except (OSError, ValueError) as error:
         said = getattr(error, "strerror", None) or error
         raise BadInput(one_line(f"{path}: damaged ({said}); run the study again")) from None

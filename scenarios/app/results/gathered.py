@@ -41,6 +41,13 @@ class Gathered:
         return [(label, read_summary(path)) for label, path in self.runs]
 
     @property
+    def said(self) -> list[str]:
+        """What must be known of how the runs came together, and how many are left out."""
+        are, every = "is" if self.missing == 1 else "are", counted(self.missing + len(self.runs), "run")
+        out = [f"{self.missing} of {every} {are} not finished and left out."] if self.missing else []
+        return [*([self.note] if self.note else []), *out]
+
+    @property
     def drawn(self) -> list[int]:
         """Places of the runs that are drawn."""
         return drawn([label for label, _ in self.runs])
@@ -57,7 +64,8 @@ def side_by_side(folder: Path) -> Gathered:
     says = (
         "No sweep played these runs, they only lie in one folder: they may differ in more than one way (What differs)"
     )
-    return replace(gathered([folder]), name=folder.resolve().name, note=f"{says}.")
+    of = gathered([folder])
+    return replace(of, name=folder.resolve().name, note=f"{says}. {of.note}".rstrip())
 
 
 def is_radio(folder: Path) -> bool:
@@ -90,7 +98,7 @@ def gathered(folders: Sequence[Path]) -> Gathered:
         _check(folder)
     if len(folders) == 1 and what_is(folders[0] / RUNS):
         return of_sweep(folders[0])
-    singles, swept, missing = list[Path](), list[tuple[Path, str, Path]](), 0
+    singles, swept, missing, notes = list[Path](), list[tuple[Path, str, Path]](), 0, list[str]()
     for folder in folders:
         if what_is(folder / MANIFEST) and not what_is(folder / RUNS):
             _check_finished(folder)
@@ -98,6 +106,8 @@ def gathered(folders: Sequence[Path]) -> Gathered:
             continue
         every, done = listed(folder), finished(folder)
         missing += len(every) - len(done)
+        if failed := read_failures(folder):
+            notes.append(one_line(f"{folder}: {' '.join(failure_lines(failed))}"))
         if what_is(folder / RUNS):
             swept += [(folder, label, path) for label, path in done]
         else:
@@ -109,7 +119,8 @@ def gathered(folders: Sequence[Path]) -> Gathered:
         raise BadInput(one_line(f"{folders[0]}: one finished run, and nothing to compare it with; give two runs or "
                                 "more, or a sweep (netsim report draws the page of one run)"))  # fmt: skip
     one_kind(runs)
-    return Gathered(" and ".join(names[f] for f in names) if len(names) < 4 else "runs compared", runs, missing)
+    name = " and ".join(names[f] for f in names) if len(names) < 4 else "runs compared"
+    return Gathered(name, runs, missing, note=" ".join(notes))
 
 
 def _check(folder: Path) -> None:

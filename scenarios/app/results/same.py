@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,6 +56,30 @@ def differences_in(first: Path, second: Path, names: Sequence[str]) -> list[Diff
     return found
 
 
+def check_whole(folder: Path, names: Sequence[str]) -> None:
+    """Refuse (BadInput) a folder of which one of these files is there and cannot be read as what it is."""
+    for path in (folder / name for name in names if what_is(folder / name)):
+        if path.suffix == ".csv":
+            _check_rows(path)
+        elif path.suffix in _READERS:
+            _READERS[path.suffix](path)
+
+
+def _check_rows(path: Path) -> None:
+    """Read a table row by row; it may be larger than what there is of memory."""
+    try:
+        with text_of(path) as file:
+            rows = csv.reader(file)
+            columns = len(next(rows, []))
+            for k, row in enumerate(rows, 1):
+                if len(row) != columns:
+                    raise ValueError(f"row {k:,} has {len(row):,} cells, and there are {columns:,} columns")
+            if not columns:
+                raise ValueError("there is no heading")
+    except (OSError, ValueError, csv.Error) as error:
+        raise BadInput(one_line(f"{path}: damaged ({error}); run the study again")) from None
+
+
 def _bytes(path: Path) -> bytes:
     try:
         return content(path, OURS_MOST_BYTES, own=True)
@@ -80,8 +104,12 @@ def values_in(path: Path) -> dict[str, list[Any]]:
         return _columns(path)
     if path.suffix == ".parquet":
         return {key: column.tolist() for key, column in _parquet_columns(path).items()}
+    return {key: array.reshape(-1).tolist() for key, array in _arrays(path).items()}
+
+
+def _arrays(path: Path) -> dict[str, np.ndarray]:
     try:
-        return {key: array.reshape(-1).tolist() for key, array in read_arrays(path).items()}
+        return read_arrays(path)
     except ValueError as error:
         raise BadInput(one_line(f"{error}; run the study again")) from None
 
@@ -109,6 +137,9 @@ def _parquet_columns(path: Path) -> dict[str, np.ndarray]:
         return read_parquet(path)
     except (OSError, ValueError) as error:
         raise BadInput(one_line(f"{path}: damaged ({error}); run the study again")) from None
+
+
+_READERS: dict[str, Callable[[Path], Any]] = {".json": read_json, ".parquet": _parquet_columns, ".npz": _arrays}
 
 
 def _of_values(

@@ -12,6 +12,8 @@ from typing import Any
 from netsim.errors import BadInput
 from netsim.record import cell_text, guarded
 from netsim.safe import what_is
+from scenarios.app.results.constraint import Constraint, constraint
+from scenarios.app.results.failures import MOST_TOLD
 from scenarios.app.results.folder import read_json
 from scenarios.app.results.marker import marked
 from scenarios.app.results.statistics import counted, figure_text
@@ -33,10 +35,12 @@ def read_tuning(folder: Path) -> dict[str, Any]:
     found = read_json(folder / TUNING)
     try:
         keys = [str(o["key"]) for o in found["objectives"]]
+        bounds = [constraint(text).key for text in found["constraints"]]
         names = set()
         for row in found["trials"]:
             names.add(row["name"])
             good = row["state"] in ("finished", "ended early", "failed") and isinstance(row["settings"], dict)
+            good &= isinstance(row["why"], str)
             good &= row["state"] != "finished" or all(isinstance(row["values"][key], int | float) for key in keys)
             good &= isinstance(row["number"], int) and set(row["settings"]) == set(found["space"])
             good &= row["name"] == f"trial-{row['number']}"
@@ -45,7 +49,7 @@ def read_tuning(folder: Path) -> dict[str, Any]:
         good = bool(keys) and all(o["direction"] in ("min", "max") for o in found["objectives"])
         good &= {*found["best"], *found["front"]} <= names
         good &= all(isinstance(found[part], dict) for part in ("verified", "overrides", "importance"))
-        good &= all(_verified(one, keys) for one in found["verified"].values())
+        good &= all(_verified(one, [*keys, *bounds]) for one in found["verified"].values())
         texts = [found[name] for name in ("title", "scenario", "command", "ended_by")]
         if not good or not all(isinstance(text, str) for text in texts):
             raise ValueError("its parts do not fit together")
@@ -59,7 +63,9 @@ def _verified(one: Mapping[str, Any], keys: list[str]) -> bool:
     if not one or "error" in one:
         return True
     widths = [one["half_width"][key] for key in keys]
-    return all(isinstance(value, int | float | None) for value in [*(one["values"][key] for key in keys), *widths])
+    return all(isinstance(one["values"][key], int | float) for key in keys) and all(
+        isinstance(width, int | float | None) for width in widths
+    )
 
 
 def trials_csv(found: Mapping[str, Any]) -> str:
@@ -87,6 +93,32 @@ def set_line(found: Mapping[str, Any], name: str) -> str:
     return " ".join(["netsim run", shlex.quote(found["scenario"]), *sets])
 
 
+def _fresh(found: Mapping[str, Any], fresh: Mapping[str, Any], key: str) -> str:
+    """The figure of a winner on fresh seeds; empty where there is none."""
+    if "values" not in fresh:
+        return ""
+    width = fresh["half_width"][key]
+    spread = "" if width is None else f" +- {figure_text(width)} (95 %)"
+    return f", {figure_text(fresh['values'][key])}{spread} on {counted(len(found['fresh_seeds']), 'fresh seed')}"
+
+
+def _kept(found: Mapping[str, Any], bound: Constraint, searched: float, fresh: Mapping[str, Any]) -> str:
+    """Whether a winner, which keeps a bound on the seeds of the search, keeps it on fresh ones too."""
+    text = f"{figure_text(searched)} as searched{_fresh(found, fresh, bound.key)}"
+    if "values" not in fresh:
+        return text
+    return f"{text}: {'kept' if bound.excess(fresh['values'][bound.key]) <= 0 else 'BROKEN on fresh seeds'}"
+
+
+def failed_lines(found: Mapping[str, Any]) -> list[str]:
+    """Trials that failed, and winners that failed on fresh seeds, each with its error; nothing where none did."""
+    failed = {row["name"]: row["why"] for row in found["trials"] if row["state"] == "failed"}
+    failed |= {f"verify/{name}": one["error"] for name, one in found["verified"].items() if "error" in one}
+    told = [one_line(f"{name}: {why}") for name, why in list(failed.items())[:MOST_TOLD]]
+    more = [f"and {len(failed) - MOST_TOLD:,} more, see {TRIALS_CSV}"] if len(failed) > MOST_TOLD else []
+    return [f"{counted(len(failed), 'trial')} failed:", *told, *more] if failed else []
+
+
 def tuning_lines(found: Mapping[str, Any]) -> list[str]:
     """What was found, for the terminal and the top of the page."""
     states = [row["state"] for row in found["trials"]]
@@ -98,14 +130,10 @@ def tuning_lines(found: Mapping[str, Any]) -> list[str]:
         row = next(row for row in found["trials"] if row["name"] == name)
         fresh = found["verified"].get(name) or {}
         for key in (objective["key"] for objective in found["objectives"]):
-            line = f"{name}: {key} {figure_text(row['values'][key])} as searched"
-            if "values" in fresh:
-                width = fresh["half_width"][key]
-                spread = "" if width is None else f" +- {figure_text(width)} (95 %)"
-                line += f", {figure_text(fresh['values'][key])}{spread} on {len(found['fresh_seeds'])} fresh seeds"
-            lines.append(line)
-        if fresh.get("kept") is False:
-            lines.append(f"{name}: BREAKS a constraint on fresh seeds")
+            lines.append(f"{name}: {key} {figure_text(row['values'][key])} as searched{_fresh(found, fresh, key)}")
+        for bound in map(constraint, found["constraints"]):
+            if bound.key in row["values"]:
+                lines.append(f"{name}: constraint {bound.text}: {_kept(found, bound, row['values'][bound.key], fresh)}")
         if "error" in fresh:
             lines.append(f"{name}: failed on fresh seeds ({fresh['error']})")
     more = len(found["best"]) - 5

@@ -33,6 +33,13 @@ def input_digests(study: Study) -> dict[str, str]:
     return {file: _digest(file) for file in _files(json.dumps(values))}
 
 
+def text_digest(text: str | Path) -> str:
+    """SHA-256 of the text of a study, or of the file of ours that has it. Raises OSError."""
+    return hashlib.sha256(
+        content(text, _MOST_TEXT_BYTES, own=True) if isinstance(text, Path) else text.encode()
+    ).hexdigest()
+
+
 def same_inputs(folder: Path, digests: Mapping[str, str]) -> bool:
     """Whether the run in a folder, if there is one, read the same files with the same content."""
     return not changed_input(folder, digests)

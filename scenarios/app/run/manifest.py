@@ -12,8 +12,9 @@ from netsim import __version__
 from netsim.channel_card import channel_card, downlink_card
 from netsim.world import World
 from scenarios.app.results.notes import hold_out_notes
-from scenarios.app.run.inputs import input_digests
+from scenarios.app.run.inputs import input_digests, text_digest
 from scenarios.app.run.setup import origin_deg
+from scenarios.app.study.dump import study_yaml
 from scenarios.app.study.schema import SCHEMA_VERSION
 from scenarios.app.study.study import Study
 
@@ -47,6 +48,7 @@ def manifest_of(study: Study, world: World, models: Sequence[str], command: str)
             "origin_lon": trace.origin_lon,
         },
         "files": input_digests(study),
+        "study": text_digest(study_yaml(study)),
         "warnings": [*world.warnings, *_disclosed(study)],
         "versions": {"python": platform.python_version(), "netsim": __version__} | _versions(),
     }

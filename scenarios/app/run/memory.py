@@ -67,21 +67,25 @@ class _Size:
         return int(sites(self.stations).max(initial=-1)) + 1
 
 
-def check_memory(study: Study, memory_gb: float | None = None, parquet: bool = False) -> float:
-    """Bytes that a run of the study needs at most, about; raises BadInput where that is above the limit.
+def check_memory(study: Study, memory_gb: float | None = None, parquet: bool = False, at_once: int = 1) -> float:
+    """Bytes that a run of the study needs at most, about; raises BadInput where that is above its part of the limit.
 
-    memory_gb : the limit; None: that of the machine. parquet : whether its tables are kept so.
+    memory_gb : the limit; None: that of the machine. parquet : whether its tables are kept so. at_once : runs that
+    share the limit, each an equal part of it.
     """
     most, found = limit(memory_gb), [_program(study), *_files(study)]
-    if _total(found) <= most.bytes:  # else the trace is not read
+    part = most.bytes / at_once
+    if _total(found) <= part:  # else the trace is not read
         found += _shares(study, parquet)
     total = _total(found)
-    if total > most.bytes:
+    if total > part:
         largest = max(found, key=lambda share: share.bytes)
+        shared = f", {memory_text(most.bytes)} for {at_once} runs at once" if at_once > 1 else ""
+        remedies = [largest.remedy, "lower --jobs" if at_once > 1 else "", f"raise {most.option}"]
         raise BadInput(
             f"{largest.place}: the run needs about {memory_text(total)} of memory, above the limit of "
-            f"{memory_text(most.bytes)} ({most.source}), {memory_text(largest.bytes)} of it for {largest.what}; "
-            f"{f'{largest.remedy}, or ' if largest.remedy else ''}raise {most.option}"
+            f"{memory_text(part)} ({most.source}{shared}), {memory_text(largest.bytes)} of it for {largest.what}; "
+            f"{', or '.join(remedy for remedy in remedies if remedy)}"
         )
     return total
 
@@ -189,9 +193,11 @@ def _learning(study: Study, learning: Learning, size: _Size, parquet: bool) -> I
         _SIGNAL * size.per_round, every, f"{size.per_round:,.0f} measurements of a round",
         "measure less often, or take shorter rounds or fewer UEs",
     )  # fmt: skip
+    stated = size.rounds == learning.rounds  # else the world ends first
+    place, remedy = ("learning.rounds", "play fewer rounds") if stated else ("world.duration_s", "take a shorter world")
     yield Share(
-        _KEPT * size.in_all, "learning.rounds", f"{size.in_all:,.0f} measurements of {size.rounds:,} rounds",
-        "play fewer rounds, or take fewer UEs",
+        _KEPT * size.in_all, place, f"{size.in_all:,.0f} measurements of {size.rounds:,} rounds",
+        f"{remedy}, or take fewer UEs",
     )  # fmt: skip
     if _rehearses(study):
         whole = size.in_all * size.duration_s / min(size.duration_s, size.rounds * study.round_s)
@@ -244,7 +250,10 @@ def _tables(learning: Learning, size: _Size, parquet: bool) -> Share:
     attacks = max(len(learning.attacks), 1)
     cells = {"leakage": 40 * rows * attacks, "estimates": 15 * 3 * rows * attacks, "updates": 36 * rows}
     read = _CELL_PARQUET if parquet else _CELL_CSV
+    stated = size.rounds == learning.rounds  # else the world ends first
+    place, remedy = ("learning.rounds", "play fewer") if stated else ("learning.round_s", "take longer")
     return Share(
-        _CELL * sum(cells.values()) + read * max(cells.values()), "learning.rounds",
-        f"tables of {rows:,.0f} updates", "play fewer rounds, attack less, or add --records parquet",
+        _CELL * sum(cells.values()) + read * max(cells.values()), place,
+        f"tables of {rows:,.0f} updates in {size.rounds:,} rounds",
+        f"{remedy} rounds, attack less, or add --records parquet",
     )  # fmt: skip

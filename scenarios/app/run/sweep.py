@@ -83,9 +83,12 @@ def sweep(
 
     admitted()  # before files are read, and again under the lock
     todo = [(point, one) for point, one in every if finished(out / point.folder, one) is None]
-    check_prepared(source, todo, how=how)
+    shared = how.among(min(engine.here(jobs), len(todo)))
+    check_prepared(source, todo, how=shared)
+    if todo:
+        engine.check()
     with held(out, "sweep", admitted):
-        return _all(study, out, every, jobs, tell, replace, command, engine, how)
+        return _all(study, out, every, jobs, tell, replace, command, engine, shared.each)
 
 
 def _all(

@@ -6,22 +6,19 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from netsim.errors import BadInput
 from scenarios.app.results.failures import Failed
 from scenarios.app.results.folder import STUDY, no_links
 from scenarios.app.run.executors.executor import Engine
 from scenarios.app.run.executors.several import play_all
-from scenarios.app.run.executors.work import Kind, Work
+from scenarios.app.run.executors.work import Work
 from scenarios.app.study.dump import study_yaml
 from scenarios.app.study.error_messages import build
 from scenarios.app.study.study import Study
-from scenarios.app.study.yaml_document import one_line, read_text
-from scenarios.app.training.train import FILES, admitted, finished, train
+from scenarios.app.study.yaml_document import read_text
+from scenarios.app.training.train import WORK, admitted, finished, train
 
 Tell = Callable[[int, int, int, Failed | None], None]
 """told of a training that ended: how many did, of how many, its seed, and why it failed, if it did"""
-
-_KIND = Kind("training", FILES)
 
 
 def train_apart(
@@ -44,8 +41,7 @@ def train_apart(
     no_links(out, [folder.name for folder in folders])
     open_ = [k for k in range(len(seeds)) if not finished(folders[k], texts[k])]
     works = [
-        Work(_one, (study_yaml(plain), seeds[k], cache, replace), folders[k], "training", seeds[k], _KIND)
-        for k in open_
+        Work(_one, (study_yaml(plain), seeds[k], cache, replace), folders[k], "training", seeds[k], WORK) for k in open_
     ]
     ended = len(seeds) - len(open_)
 
@@ -54,10 +50,8 @@ def train_apart(
         ended += 1
         tell(ended, len(seeds), seeds[open_[i]], end if isinstance(end, Failed) else None)
 
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BadInput(one_line(f"{out}: cannot be written ({error.strerror}); give --out another place")) from None
+    if works:
+        engine.check()
     play_all(works, engine, jobs, out, told)
 
 

@@ -18,7 +18,7 @@ from netsim.record import write_json, write_text
 from netsim.safe import PART, what_is
 from rl.agents import CriticAgent, DdpgAgent
 from rl.settings import Allocation, Online, Train
-from scenarios.app.results.failures import write_failures
+from scenarios.app.results.failures import Failed
 from scenarios.app.results.folder import CHECKPOINT, ERROR, PAGE, STUDY, SUMMARY, is_text, ours, read_json
 from scenarios.app.results.marker import check_files, held
 from scenarios.app.results.training_folder import (
@@ -31,16 +31,18 @@ from scenarios.app.results.training_folder import (
     TRAINING,
     WORLDS,
 )
-from scenarios.app.run.inputs import admit_text, read_lines
+from scenarios.app.run.executors.limits import RETRIES
+from scenarios.app.run.executors.processes import OnProcesses
+from scenarios.app.run.executors.several import play_all
+from scenarios.app.run.executors.work import Kind, Work
+from scenarios.app.run.inputs import admit_text, read_lines, text_digest
 from scenarios.app.study.dump import study_yaml
 from scenarios.app.study.study import Study
 from scenarios.app.training.acts import played
 from scenarios.app.training.bounds import kept
 from scenarios.app.training.environments import fitting
 from scenarios.app.training.episode import Episode, write_episode
-from scenarios.app.training.evaluate import (
-    Evaluation,
-)
+from scenarios.app.training.evaluate import Evaluation
 from scenarios.app.training.in_environment import allocation_setup, online_setup
 from scenarios.app.training.on_radio import Ground, Recorded
 from scenarios.app.training.recordable import unrecorded
@@ -55,6 +57,7 @@ FILES = (
     STUDY, SUMMARY, TRAINING, CURVE, EVALUATIONS, CHECKPOINT, PAGE, ERROR, "policy.json", "policy.safetensors", WORLDS,
     *_EPISODE,
 )  # fmt: skip
+WORK = Kind("training", FILES)
 _SEED_OF_TEXT = "# seed of the training: "
 
 
@@ -68,35 +71,58 @@ class TrainingProgress:
     last: bool
 
 
-Watch = Callable[[TrainingProgress | Recorded], None]
+@dataclass(frozen=True)
+class TrainingFailed:
+    """One of several trainings failed: so many have ended, of how many, and why it did."""
+
+    done: int
+    of: int
+    failed: Failed
+
+
+Watch = Callable[[TrainingProgress | Recorded | TrainingFailed], None]
 
 
 def train(
     study: Study, seeds: Sequence[int], out: Path, watch: Watch, cache: Path | None = None,
-    board: str | None = None, replace: bool = False,
+    board: str | None = None, replace: bool = False, retries: int = RETRIES,
 ) -> list[dict[str, Any]]:  # fmt: skip
     """Train once for each seed; one seed into `out`, several into `out/seed-N`. Returns the summaries.
 
     A finished training of the same study is not made again, an unfinished one goes on where it was. The training of
-    another study stays, and is refused, unless `replace`.
+    another study stays, and is refused, unless `replace`. Of several, one that fails is tried again up to `retries`
+    times where that may help, then stays open and is listed in failures.csv; all others are made. Of a single one the
+    error is raised.
     """
     from scenarios.app.run.simulate import one_thread
 
     folders = [out] if len(seeds) == 1 else [out / f"seed-{seed}" for seed in seeds]
     plain, texts = admitted(study, seeds, folders, replace)
-    if len(seeds) > 1:
-        write_failures(out, [])  # of an earlier attempt, side by side
-    how, summaries = plain.train or Train(), []
+    how = plain.train or Train()
     on = Ground(plain, watch, out / WORLDS) if _on_recorded(plain, how) else None
+    open_ = [k for k in range(len(seeds)) if not finished(folders[k], texts[k])]
+
+    def made(folder: Path, seed: int, text: str) -> None:
+        with held(folder, "training", partial(_admit, folder, text, replace)):
+            _one(plain, on, seed, folder, text, watch, cache, board)
+
+    works = [Work(made, (seeds[k], texts[k]), folders[k], "training", seeds[k], WORK) for k in open_]
+    failed = set[int]()
+
+    def ended(i: int, end: Any) -> None:
+        if isinstance(end, Failed):
+            failed.add(open_[i])
+            watch(TrainingFailed(len(seeds) - len(open_) + i + 1, len(seeds), end))
+
     with one_thread():
-        for seed, folder, text in zip(seeds, folders, texts, strict=True):
-            if not finished(folder, text):
-                with held(folder, "training", partial(_admit, folder, text, replace)):
-                    _one(plain, on, seed, folder, text, watch, cache, board)
-            summaries.append(read_json(folder / SUMMARY))
-    if on is not None:
+        if len(seeds) > 1:
+            play_all(works, OnProcesses(retries), 1, out, ended)
+        else:
+            for work in works:
+                made(work.folder, *work.arguments)
+    if on is not None and not failed:
         on.forget()
-    return summaries
+    return [read_json(folder / SUMMARY) for k, folder in enumerate(folders) if k not in failed]
 
 
 def admitted(study: Study, seeds: Sequence[int], folders: Sequence[Path], replace: bool) -> tuple[Study, list[str]]:
@@ -160,7 +186,7 @@ def _one(
     manifest = {
         "kind": KIND, "title": study.title, "paper": study.paper, "task": how.task.kind_name(), "seed": seed,
         "agent": how.agent.kind, "residual": isinstance(how.task, Allocation) and how.task.acts == "residual",
-        "steps": how.steps, "program": __version__,
+        "steps": how.steps, "program": __version__, "study": text_digest(text),
         "learning_starts": how.agent.learning_starts if isinstance(how.agent, CriticAgent) else 0,
         "python": platform.python_version(), "finished": False,
     }  # fmt: skip

@@ -5,19 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
+from difflib import get_close_matches
 from typing import Any
 
 from netsim.errors import BadInput
 from scenarios.app.results import summary_keys as keys
-from scenarios.app.study.error_messages import nearest
+from scenarios.app.results.constraint import Constraint, constraint
+from scenarios.app.study.error_messages import LONGEST
 
 _IN_ROUNDS = (
     keys.RMSE, keys.MAPE, keys.RANK_CORRELATION, keys.TRUTH_RANK_CORRELATION, keys.KDE_RMSE, keys.ACCURACY,
     keys.CROSS_ENTROPY, keys.NEW_LINKS_MAE, keys.NEW_STATIONS_MAE, keys.NEW_POSITIONS_MAE, keys.UTILITY,
 )  # fmt: skip
 """keys of what learners report after every round; all others are told of a whole run"""
-_BOUND = re.compile(r"\s*(?P<key>[^<>=\s]+)\s*(?P<sign><=|>=)\s*(?P<bound>\S+)\s*")
 
 
 @dataclass(frozen=True)
@@ -39,20 +39,6 @@ class Objective:
     def loss(self, value: float) -> float:
         """The value, so that less is better."""
         return -value if self.largest else value
-
-
-@dataclass(frozen=True)
-class Constraint:
-    """A bound that the mean of a key over seeds has to keep."""
-
-    text: str
-    key: str
-    below: bool
-    bound: float
-
-    def excess(self, value: float) -> float:
-        """How far the value lies beyond the bound; at most 0 where the bound is kept."""
-        return value - self.bound if self.below else self.bound - value
 
 
 @dataclass(frozen=True)
@@ -111,7 +97,7 @@ def goals(
     words = list(directions) * (1 if len(directions) == len(objectives) else len(objectives))
     of = Goals(
         tuple(Objective(k, word == "max") for k, word in zip(objectives, words, strict=True)),
-        tuple(map(_constraint, constraints)),
+        tuple(map(constraint, constraints)),
         end_early,
     )
     if len({o.key for o in of.objectives}) < len(of.objectives):
@@ -126,21 +112,22 @@ def goals(
     return of
 
 
-def _constraint(text: str) -> Constraint:
-    match = _BOUND.fullmatch(text)
-    try:
-        bound = float(match["bound"]) if match else float("nan")
-    except ValueError:
-        bound = float("nan")
-    if match is None or not isfinite(bound):
-        raise BadInput(f"--constraint {text}: write KEY<=NUMBER or KEY>=NUMBER")
-    return Constraint(f"{match['key']}{match['sign']}{match['bound']}", match["key"], match["sign"] == "<=", bound)
-
-
 def unknown(option: str, key: str, known: Sequence[str]) -> BadInput:
     """The complaint about a key that a summary does not have."""
-    near = nearest(key, list(known))
-    return BadInput(f"{option} {key}: no such key of summary.json{near or ';'} docs/records.md has all of them")
+    near = [repr(one) for one in _near(key, known)]
+    usual = [repr(one) for one in known if one.startswith("utility.")][:3]
+    told = f"; did you mean {' or '.join(near)}?" if near else f"; some are {', '.join(usual)};" if usual else ";"
+    return BadInput(f"{option} {key}: no such key of summary.json{told} docs/records.md has all of them")
+
+
+def _near(key: str, known: Sequence[str]) -> list[str]:
+    """At most three keys that are like this one, or of which a part between dots is, or has it as a word."""
+    word = key[:LONGEST].lower().replace(" ", "_")
+    if like := get_close_matches(word, known, 3, 0.6):
+        return like
+    parts = {one: [*one.split("."), *re.split(r"[._]", one)] for one in known}
+    close = set(get_close_matches(word, {part for of in parts.values() for part in of}, 3, 0.75))
+    return sorted((one for one in known if close & set(parts[one])), key=len)[:3]
 
 
 def check_found(of: Goals, summary: Mapping[str, Any]) -> None:

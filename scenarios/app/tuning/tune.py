@@ -26,7 +26,7 @@ from scenarios.app.run.points import SweepPoint, check_space
 from scenarios.app.run.runner import check
 from scenarios.app.run.sweep import write_runs
 from scenarios.app.study.dump import as_yaml, study_yaml
-from scenarios.app.study.load import load
+from scenarios.app.study.load import Scenario, load
 from scenarios.app.study.study import Study
 from scenarios.app.study.vary import Distribution
 from scenarios.app.tuning.goals import Goals
@@ -76,6 +76,11 @@ class Tuning:
         return tuple(range(first, first + self.verify))
 
     @property
+    def shared(self) -> How:
+        """Of trials, which share the memory of this machine."""
+        return self.how.among(min(self.jobs, self.trials))
+
+    @property
     def text(self) -> str:
         """What every trial hangs on; another text is another tuning."""
         return f"# tuning, program {__version__}\n" + "".join(
@@ -89,7 +94,9 @@ def tune(of: Tuning, tell: Tell, replace: bool = False) -> dict[str, Any]:
     _admissible(of)
     admit = partial(_admit, of, replace)
     admit()
-    check(load(of.source, {**of.overrides, "vary": None, "seed": of.seeds[0]}), how=of.how)
+    first = {**of.overrides, "vary": None, "seed": of.seeds[0]}
+    with Scenario(of.source).placed(first):
+        check(load(of.source, first), how=of.shared)
     with held(of.out, "tuning", admit):
         if not is_text(of.out / STUDY, of.text):
             for file in _FILES:
@@ -175,7 +182,7 @@ def _asked(of: Tuning, tried: optuna.Study, number: int) -> tuple[optuna.Trial, 
         trial.set_user_attr(name, value)
     others = [_curves(t.user_attrs["curves"]) for t in tried.trials if t.state.name == "COMPLETE"]
     changes = {**of.overrides, **settings}
-    plan = Plan(number, of.source, changes, of.seeds, of.out, of.goals, others, of.command, of.how)
+    plan = Plan(number, of.source, changes, of.seeds, of.out, of.goals, others, of.command, of.shared.each)
     return trial, plan
 
 

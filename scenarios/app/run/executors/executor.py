@@ -35,6 +35,12 @@ class Engine(Protocol):
     def retries(self) -> int:
         """Attempts after the first one, of work that was lost or met an error of files or memory."""
 
+    def check(self) -> None:
+        """Refuse (BadInput) what this machine cannot do; nothing is written where work will be played."""
+
+    def here(self, jobs: int) -> int:
+        """Pieces that this machine plays at once, which share its memory; 1 where other machines play them."""
+
     def executor(self, works: Sequence[Work], jobs: int, place: Path) -> Executor:
         """The executor of this work. jobs : pieces at once; 0: as many as there is room for. place : folder of all."""
 

@@ -26,8 +26,14 @@ class OnProcesses:
 
     retries: int = RETRIES
 
+    def check(self) -> None:
+        """Every machine has processes."""
+
+    def here(self, jobs: int) -> int:
+        return jobs or os.cpu_count() or 1
+
     def executor(self, works: Sequence[Work], jobs: int, place: Path) -> Executor:
-        return Processes(works, jobs or os.cpu_count() or 1) if jobs != 1 else Here(works)
+        return Processes(works, self.here(jobs)) if jobs != 1 else Here(works)
 
 
 ON_PROCESSES = OnProcesses()

@@ -7,11 +7,12 @@ import signal
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
 from multiprocessing import Pipe, get_context
 from pathlib import Path
 from secrets import token_hex
-from tempfile import mkstemp
+from tempfile import TemporaryDirectory, mkstemp
 from types import TracebackType
 from typing import Any, Self
 
@@ -31,10 +32,25 @@ class OnRay:
     address: str = ""
     retries: int = RETRIES
 
-    def executor(self, works: Sequence[Work], jobs: int, place: Path) -> Executor:
+    def check(self) -> None:
+        """Refuse to play without Ray, or where no cluster answers at the address."""
         if find_spec("ray") is None:
             raise BadInput("--on ray: Ray is not installed; pip install 'netsim-fl[ray]', or use --on processes")
+        if self.address:
+            _reached(self.address)
+
+    def here(self, jobs: int) -> int:
+        return 1 if self.address else jobs or os.cpu_count() or 1
+
+    def executor(self, works: Sequence[Work], jobs: int, place: Path) -> Executor:
         return RayCluster(works, self.address, jobs, place)
+
+
+@cache
+def _reached(address: str) -> None:
+    """Connect to a cluster once, and leave it again."""
+    with TemporaryDirectory(prefix="netsim-ray-") as place, RayCluster([], address, 1, Path(place)):
+        pass
 
 
 class RayCluster:

@@ -13,6 +13,7 @@ from scenarios.app.results.folder import ERROR, SUMMARY, ours
 from scenarios.app.results.marker import held
 from scenarios.app.run.executors.executor import Engine, played
 from scenarios.app.run.executors.work import Failure, Work
+from scenarios.app.study.yaml_document import one_line
 
 
 def play_all(
@@ -27,6 +28,10 @@ def play_all(
     failed: dict[int, Failed] = {}
     if not works:
         return
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput(one_line(f"{place}: cannot be written ({error.strerror}); give --out another place")) from None
     for k, end in played(engine.executor(works, min(jobs, len(works)), place), len(works), engine.retries):
         if not isinstance(end, Failure):
             tell(k, end.value)

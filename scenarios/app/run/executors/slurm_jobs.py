@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from secrets import token_hex
+from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Any, Self
 
@@ -43,9 +44,17 @@ class OnSlurm:
     retries: int = RETRIES
     cluster: str = "slurm"
 
-    def executor(self, works: Sequence[Work], jobs: int, place: Path) -> Executor:
+    def check(self) -> None:
+        """Refuse to play without submitit or Slurm, or with parameters that submitit does not take."""
         if find_spec("submitit") is None:
             raise BadInput("--on slurm: submitit is not installed; pip install 'netsim-fl[slurm]', or leave --on out")
+        with TemporaryDirectory(prefix="netsim-slurm-") as place, SlurmJobs([], self, 0, Path(place)):
+            pass
+
+    def here(self, jobs: int) -> int:
+        return 1
+
+    def executor(self, works: Sequence[Work], jobs: int, place: Path) -> Executor:
         return SlurmJobs(works, self, jobs, place)
 
 
