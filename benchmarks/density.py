@@ -3,7 +3,8 @@
 Peers compute the same sum at the same bandwidth: scipy.stats.gaussian_kde, whose covariance is set to h^2, and
 sklearn.neighbors.KernelDensity with a relative tolerance of 1e-8, which its own trees may use. `error` is the largest
 difference between theirs and ours, in units of the kernel's top. Peers are timed on a part of the grid and scaled to
-all of it (`share`), for their time is proportional to grid points.
+all of it (`given`), for their time is proportional to grid points. `limit` is the exponentials of every coordinate at
+every step of its axis, which the product of both axes' factors cannot do without.
 
     python -m benchmarks.density N_UE     # the map of so many UEs in a process of its own, one JSON object
 """
@@ -15,7 +16,7 @@ import resource
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
 from statistics import median
@@ -24,7 +25,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.world import Row, digits, row
+from benchmarks.paired import beside, often, timed
+from benchmarks.world import Row, row
 from fl.density.surfaces import kernel_density
 from fl.learners.density import Density
 from fl.types import Local, Public
@@ -45,7 +47,7 @@ class Bench:
     many: int
     parts: int
     waves_s: float | None = None
-    peers: float | None = None
+    peers: dict[str, float] = field(default_factory=dict)
     many_s: float | None = None
     many_mb: float | None = None
 
@@ -124,9 +126,8 @@ def rows(bench: Bench, seconds: float) -> Iterator[Row]:
         bar = bench.waves_s if features == 1 else None
         yield _row(f"waves, B = {features}, {size}", seconds_of(answered(features, x), seconds), "s", bar)
     ours = exact(x)
-    ours_s = seconds_of(lambda: exact(x), seconds)
     for name, make in PEERS.items():
-        yield _against(name, make(x), ours, ours_s, bench, seconds, size)
+        yield _against(name, make(x), x, ours, bench, seconds, size)
     alone = json.loads(
         subprocess.run(
             [sys.executable, "-m", "benchmarks.density", str(bench.many)],
@@ -139,18 +140,20 @@ def rows(bench: Bench, seconds: float) -> Iterator[Row]:
 
 
 def _against(
-    name: str, theirs: Callable[[FloatArray], FloatArray], ours: FloatArray, ours_s: float, bench: Bench,
+    name: str, theirs: Callable[[FloatArray], FloatArray], x: FloatArray, ours: FloatArray, bench: Bench,
     seconds: float, size: str,
 ) -> Row:  # fmt: skip
     some = np.arange(0, len(ours), bench.parts)
-    at = grid_m()[some]
+    at, parts = grid_m()[some], len(ours) / len(some)
     error = float(np.abs(theirs(at) - ours[some]).max())
-    theirs_s = seconds_of(lambda: theirs(at), seconds / 2) * len(ours) / len(some)
-    ratio = theirs_s / ours_s
-    found = {"peer": f"{name} {version(name)}", "theirs": digits(theirs_s), "ratio": digits(ratio)}
-    more = {"error": float(f"{error:.2g}"), "share": round(len(some) / len(ours), 4)}
-    met = None if bench.peers is None else ratio >= bench.peers
-    return {**_row(f"exact kernel, {size}", ours_s, "s", bench.peers), **found, **more, "met": met}
+    part = timed(lambda: theirs(at))
+    more = {"error": float(f"{error:.2g}"), "given": [len(some), len(ours)], "peer": f"{name} {version(name)}"}
+    falling, into = -np.linspace(0, 200, 2000 * POINTS), np.empty(2000 * POINTS)  # of 2,000 coordinates
+    exponentials = often(lambda: np.exp(falling, out=into), -(-x.size // 2000))
+    return beside(
+        f"exact kernel, {size}", timed(lambda: exact(x)), lambda: parts * part(), bench.peers.get(name), seconds,
+        lambda: exponentials() * x.size / 2000, subject="density", **more,
+    )  # fmt: skip
 
 
 def _row(work: str, figure: float, unit: str, bar: float | None) -> Row:

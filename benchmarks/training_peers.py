@@ -5,6 +5,7 @@ They have no data loader, no module and no optimiser object: weights are tensors
 what a round of ours does besides: drawing the order, and updates in double precision.
 
 `loop`    one device after the other: autograd, then a step
+`descended` one device of that loop, with epochs and orders of its own
 `mapped`  all devices at once: torch.func.vmap of torch.func.grad
 `cnn`     the loop for the classifier of images, with torch's convolution, pooling and batch normalisation
 """
@@ -23,7 +24,7 @@ from fl.networks.mlp import Mlp
 
 Round = Callable[[], np.ndarray]
 LEARNING_RATE = 0.01
-_ACT: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu, "elu": functional.elu}
+_ACT: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu, "elu": functional.elu, "tanh": torch.tanh}
 
 
 def loop(net: Mlp, start: np.ndarray, x: np.ndarray, y: np.ndarray, batch: int, number: torch.dtype) -> Round:
@@ -44,6 +45,29 @@ def loop(net: Mlp, start: np.ndarray, x: np.ndarray, y: np.ndarray, batch: int, 
                         w.sub_(g, alpha=LEARNING_RATE)
             updates.append([w.detach() - b for w, b in zip(weights, before, strict=True)])
         return np.stack([torch.cat([piece.flatten() for piece in u]).numpy() for u in updates])
+
+    return once
+
+
+def descended(
+    net: Mlp, start: np.ndarray, x: np.ndarray, y: np.ndarray, orders: list[np.ndarray], batch: int, rate: float,
+    number: torch.dtype,
+) -> Round:  # fmt: skip
+    """The update (d,) of one device with samples x (n, p), y (n,), an epoch for each order of them (n,)."""
+    before = _leaves(net, torch.tensor(start, dtype=number))
+    samples, labels = torch.tensor(x, dtype=number), torch.tensor(y, dtype=number)
+
+    def once() -> np.ndarray:
+        weights = [tensor.clone().requires_grad_() for tensor in before]
+        for order in map(torch.from_numpy, orders):
+            for some in order.split(batch):
+                loss = functional.mse_loss(_forward(net, weights, samples[some]), labels[some])
+                gradients = torch.autograd.grad(loss, weights)
+                with torch.no_grad():
+                    for w, g in zip(weights, gradients, strict=True):
+                        w.sub_(g, alpha=rate)
+        moved = [(w.detach() - b).flatten() for w, b in zip(weights, before, strict=True)]
+        return torch.cat(moved).double().numpy()
 
     return once
 

@@ -166,6 +166,12 @@ def _checked(base: Any, part: type[Part], entry: EntryPoint, slot: str, generate
 
 
 @cache
+def declared() -> Any:
+    """All entry points of installed packages, to select from; found once, for every package is looked into."""
+    return entry_points()
+
+
+@cache
 def plugins(slot: str) -> dict[str, tuple[type[Part], EntryPoint]]:
     """Parts that installed packages declare under the entry point group ``netsim.<slot>``, and where, by kind.
 
@@ -174,7 +180,7 @@ def plugins(slot: str) -> dict[str, tuple[type[Part], EntryPoint]]:
     BadInput : one line: a plug-in that cannot be imported, or that is no part.
     """
     brought: dict[str, tuple[type[Part], EntryPoint]] = {}
-    for entry in entry_points(group=f"netsim.{slot}"):
+    for entry in declared().select(group=f"netsim.{slot}"):
         try:
             part = entry.load()
         except KeyboardInterrupt:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from fl.round.setup import Setup
-from netsim.radio.airtime import noise_stds
 from netsim.radio.sent import Sent
 from netsim.radio.shared_band import own_signal_w
 from netsim.radio.uplink import Channel, Cohort, Payload
@@ -21,6 +20,8 @@ def overhear(setup: Setup, antenna: Cohort, payload: Payload, sent: Channel) -> 
     """
     if not isinstance(sent, Sent):
         return setup.uplink.eavesdropped(antenna, payload, sent)
+    from netsim.radio.airtime import noise_stds
+
     uplink, signal_w = setup.uplink, own_signal_w(antenna)
     rate_bps, snr, rho = uplink.alone_bps(signal_w), signal_w / uplink.band_noise_w(), uplink.noise_scale(payload)
     std = noise_stds(np.full(len(snr), rho), snr)

@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from netsim.radio import row_laws
 from netsim.radio.fates import ENDED, SENDING, WAITING
 from netsim.radio.uplink import ComplexArray, Heard
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -115,6 +114,8 @@ class Lives:
 
     def next_s(self) -> FloatArray:
         """When each row (n,) ends or becomes ready by itself; infinite for an ended one."""
+        from netsim.radio import row_laws
+
         own_s: FloatArray = row_laws.next_s(
             self.stage, self.requested_s, self.ready_s, self.since_s, self.left_bits, self.rate_bps, self.airtime_s,
             self.most_airtime_s, self.deadline_s, self.stops_s,
@@ -123,11 +124,15 @@ class Lives:
 
     def needs_s(self, rows: IntArray) -> FloatArray:
         """How long rows (k,) that send need for their bits after since_s; infinite at a rate of 0."""
+        from netsim.radio import row_laws
+
         needed_s: FloatArray = row_laws.needs_s(rows, self.left_bits, self.rate_bps)
         return needed_s
 
     def sends_for_s(self, rows: IntArray) -> FloatArray:
         """How long rows (k,) that send go on after since_s: until their last bit, or until their energy is spent."""
+        from netsim.radio import row_laws
+
         span_s: FloatArray = row_laws.sends_for_s(
             rows, self.left_bits, self.rate_bps, self.airtime_s, self.most_airtime_s
         )
@@ -135,6 +140,8 @@ class Lives:
 
     def settle(self, rows: IntArray, time_s: float | FloatArray) -> None:
         """Count what rows (k,) did from since_s to time_s, (k,) or one for all: they waited, or sent at their rate."""
+        from netsim.radio import row_laws
+
         at_s = time_s if isinstance(time_s, np.ndarray) else np.full(len(rows), time_s)
         row_laws.settle(
             rows, at_s, self.stage, self.since_s, self.waited_s, self.airtime_s, self.left_bits, self.rate_bps,
@@ -143,6 +150,8 @@ class Lives:
 
     def send_rest(self, rows: IntArray) -> None:
         """Count all that rows (k,) had left as sent, at their rate: the last bit leaves at since_s."""
+        from netsim.radio import row_laws
+
         row_laws.send_rest(
             rows, self.since_s, self.airtime_s, self.left_bits, self.rate_bps, self.sinr, self.snr, self.block_noise,
             self.block_thermal,
@@ -153,6 +162,8 @@ class Lives:
 
         Blocks that failed, and those of `again` (k,), which do not count as tries, are sent again.
         """
+        from netsim.radio import row_laws
+
         hopeless: BoolArray = row_laws.close_blocks(
             rows, again, most_tries, self.rate_bps, self.left_bits, self.block_bits, self.lost_bits, self.block_noise,
             self.block_thermal, self.noise, self.thermal, self.failed, self.tries,

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from netsim.radio.airtime import noise_stds
 from netsim.radio.fates import ENDED, Fate
 from netsim.radio.lives import Lives
 from netsim.radio.uplink import Channel
@@ -43,6 +42,8 @@ def outcome(lives: Lives, rows: IntArray) -> Sent:
 
 
 def _outcome(lives: Lives) -> Sent:
+    from netsim.radio.airtime import noise_stds
+
     sent_bits, airtime_s = lives.sent_bits(), lives.airtime_s
     until_s = np.where(lives.stage == ENDED, lives.ended_s, lives.since_s)
     heard_bits = lives.n_bits - lives.left_bits

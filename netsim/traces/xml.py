@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NoReturn
 from xml.sax import SAXParseException
 from xml.sax.handler import ContentHandler
@@ -20,23 +21,27 @@ class Elements(ContentHandler):
         super().__init__()
         self.path = path
         self.place: Any = None  # the parser, which knows the line
-        self._depth = 0
+        self.depth = 0
 
     def begin(self, name: str, attributes: Any) -> None:
         """An element begins; its name is without a prefix."""
+
+    def feed(self, feed: Callable[[bytes], None], tags: bytes) -> None:
+        """Give the parser what ends with a tag; subclasses may read some of it themselves."""
+        feed(tags)
 
     def refuse(self, problem: str) -> NoReturn:
         """Stop with the line that is being read."""
         raise BadInput(f"{self.path}: line {self.place.getLineNumber()}: {problem}")
 
     def startElement(self, name: str, attrs: Any) -> None:  # noqa: N802 - named by SAX
-        self._depth += 1
-        if self._depth > MOST_DEPTH:
+        self.depth += 1
+        if self.depth > MOST_DEPTH:
             self.refuse(f"elements nested more than {MOST_DEPTH} deep; no trace has so many")
         self.begin(name.rpartition(":")[2] if ":" in name else name, attrs)
 
     def endElement(self, name: str) -> None:  # noqa: N802 - named by SAX
-        self._depth -= 1
+        self.depth -= 1
 
 
 def stream(source: Source, elements: Elements) -> None:
@@ -50,14 +55,15 @@ def stream(source: Source, elements: Elements) -> None:
     # expat's own dictionaries of attributes go straight to `elements`: an object around each costs more than the rest
     parser.start_element, parser.end_element = elements.startElement, elements.endElement
     elements.place = parser
-    open_bytes = 0
+    rest = b""
     try:
         for chunk in source.chunks():
-            closed = chunk.rfind(b">")
-            open_bytes = open_bytes + len(chunk) if closed < 0 else len(chunk) - closed - 1
-            if open_bytes > MOST_LINE_BYTES:  # the parser would hold all of a tag that never ends
+            tags, end, rest = (rest + chunk).rpartition(b">")
+            elements.feed(parser.feed, tags + end)
+            if len(rest) > MOST_LINE_BYTES:  # the parser would hold all of a tag that never ends
+                parser.feed(rest)
                 elements.refuse(f"a tag or a text longer than 1 MiB; give a {source.wanted} file")
-            parser.feed(chunk)
+        parser.feed(rest)
         parser.close()
     except SAXParseException as error:
         problem = f"line {error.getLineNumber()}: not XML ({error.getMessage()})"

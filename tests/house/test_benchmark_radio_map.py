@@ -14,7 +14,7 @@ def test_every_row_is_there(monkeypatch, capsys):
     command.main(["radio-map", "--seconds", "0", "--sizes", "small"])
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert {row["subject"] for row in found} == {"radio-map"}
-    assert [row["unit"] for row in found] == ["s", "s", "s", "s", "exponent", "GB"]
+    assert [row["unit"] for row in found] == ["s", "s", "s", "ms", "exponent", "GB"]
     assert [row["met"] for row in found[:4]] == [None, True, False, None]
     assert found[1]["crossings"] > 0 and found[3]["ratio"] > 0
 
@@ -22,4 +22,4 @@ def test_every_row_is_there(monkeypatch, capsys):
 def test_the_full_size_is_the_one_that_has_bars():
     full = command.MAPS["full"]
     assert (full.ues, full.stations, full.cells) == (100, 200, 100)
-    assert (full.gradient_s, full.noise_s, full.faster, full.memory_gb) == (0.5, 1.0, 100.0, 1.0)
+    assert (full.gradient_s, full.noise_s, full.faster, full.memory_gb) == (0.5, 1.0, 700.0, 1.0)

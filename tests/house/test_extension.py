@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from fl.attacks import ATTACKS
 from fl.attacks.base import Attack
 from netsim.errors import BadInput
-from netsim.part import plugins
+from netsim.part import declared, plugins
 
 ROOT = Path(__file__).parents[2]
 DOCS = (ROOT / "docs" / "extending.md").read_text()
@@ -166,10 +166,12 @@ BROKEN = {
 def outside(tmp_path, monkeypatch):
     """A folder for plug-ins that this process reads, until the test ends."""
     monkeypatch.syspath_prepend(tmp_path)
-    plugins.cache_clear()
+    for found in (declared, plugins):
+        found.cache_clear()
     yield tmp_path
     sys.modules.pop("broken", None)
-    plugins.cache_clear()
+    for found in (declared, plugins):
+        found.cache_clear()
 
 
 @pytest.mark.parametrize(("text", "why"), BROKEN.values(), ids=BROKEN)

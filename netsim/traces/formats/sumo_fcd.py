@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from array import array
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,11 @@ from netsim.units import FloatArray
 
 _MOVERS = frozenset(("vehicle", "person", "container"))
 _GEO = '<fcd-output.geo value="true"'  # SUMO copies its options into a comment at the top
+_BY_PARSER = (
+    2  # pieces of a file, of 1 MiB, before rows are read by compiled code: loading it takes longer than they do
+)
+_PROBE = "netsim"  # an element that stands for rows which the parser is not given
+_MOVER = re.compile(rb"<(?:vehicle|person|container) ")
 _GEO_DECIMALS = 4  # SUMO writes degrees with 6 decimals and metres with 2, if not told otherwise
 
 
@@ -45,12 +52,50 @@ class _Movers(Elements):
         self.names: dict[str, int] = {}
         self.decimals = 0
         self._now_s = math.nan
+        self._step_depth = 0  # of the timestep whose tag came last, 0 where another tag came
+        self._pieces, self._heard = 0, False
 
     def begin(self, name: str, attributes: Any) -> None:
+        if name in _MOVERS:
+            self._row(name, attributes)
+        elif name == _PROBE:
+            self._heard = True
+        else:
+            self._step_depth = self.depth if name == "timestep" else 0
         if name == "timestep":
             self._now_s = self._time_s(attributes.get("time", ""))
-        elif name in _MOVERS:
-            self._row(name, attributes)
+
+    def feed(self, feed: Callable[[bytes], None], tags: bytes) -> None:
+        """Rows written as SUMO does are read here, others by the parser, and all tags around them.
+
+        The parser is given an element in their place. It tells whether rows can stand there, and not in a comment.
+        """
+        first = _MOVER.search(tags)
+        self._pieces += 1
+        if self._pieces <= _BY_PARSER or not self.names or first is None:
+            feed(tags)
+            return
+        begin = first.start()
+        feed(tags[:begin])
+        self._heard = False
+        feed(f"<{_PROBE}/>".encode())
+        end = begin
+        if self._heard and self._step_depth == self.depth:
+            end = self._rows(tags, begin)
+            feed(b"\n" * tags.count(b"\n", begin, end))  # lines are counted on
+        feed(tags[end:])
+
+    def _rows(self, tags: bytes, begin: int) -> int:
+        """Take rows from a byte on; the byte after them."""
+        from netsim.traces.formats.fcd_rows import read
+
+        found = read(np.frombuffer(tags, dtype=np.uint8), begin, self._now_s)
+        user = [self.names.setdefault(tags[i:j].decode("ascii"), len(self.names)) for i, j in found.name.tolist()]
+        of_row = np.array(user, dtype=np.int32)[found.user]
+        for column, values in ((self.time_s, found.time_s), (self.x, found.x), (self.y, found.y), (self.user, of_row)):
+            column.frombytes(values.tobytes())
+        self._now_s = found.now_s
+        return found.end
 
     def _row(self, name: str, attributes: Any) -> None:
         try:

@@ -1,0 +1,209 @@
+"""A whole run, beside the same run in which three parts are loops as one writes them with PyTorch and POT.
+
+A run is played while what these parts are given is kept, and the CPU time of each part is taken; then the loops are
+played on the same. The other program is ours in all else: streets, movement, radio, references, the page.
+
+    theirs = run - our parts + loops        ratio = theirs / run
+
+`training`  a device, an epoch and a batch after the other: autograd, weights changed in place; our orders of samples
+`attacks`   of `dlg`: a target and a start after the other by `torch.optim.LBFGS` (`benchmarks.inversion_peers`)
+`leakage`   distances of random guesses, one set after the other: projections on our directions, `ot.wasserstein_1d`;
+            projections of people's points are given, and sorted once for all sets
+
+Loops are given an even part of the work, and their time is scaled to all of it (`given`: pieces, of how many: devices,
+searches, sets). `updates` and `distances` are the largest relative differences from ours there, `losses` the mean of
+the least losses of both: they do the same work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import partial, wraps
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from time import process_time
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import ot
+import torch
+
+from benchmarks.inversion_peers import Loop
+from benchmarks.training_peers import descended
+from benchmarks.world import Row, digits
+from fl.attacks import dlg
+from fl.leakage import leakage
+from fl.leakage.distances import projections
+from fl.networks import central, sgd_regression
+from netsim.row_id import row_id
+from netsim.units import FloatArray
+from scenarios import load, run
+
+Call = tuple[tuple[Any, ...], Any]
+Loops = tuple[float, int, int, dict[str, Any]]
+"""CPU seconds of a loop, scaled to all; pieces that it was given, of how many; what was compared"""
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Scenarios with settings, pieces of each part that loops are given, times that a run is played, least ratio."""
+
+    runs: tuple[tuple[str, dict[str, Any]], ...]
+    pieces: int
+    turns: int
+    bar: float | None = None
+
+
+FULL = Bench((("city", {}), ("campus", {})), 40, 3, 10.0)
+_BRIEF = {"learning.references": {"kriging_samples": 0, "central": False}, "learning.learner.hidden": [8, 4]}
+SMALL = Bench((("campus", {"world.duration_s": 1_209_600, "learning.leakage": {}, **_BRIEF}),), 3, 1)
+
+
+@dataclass
+class Part:
+    """Calls of a part, and the CPU seconds that they took."""
+
+    cpu_s: float = 0.0
+    calls: list[Call] = field(default_factory=list)
+
+    def around(self, work: Callable[..., Any]) -> Callable[..., Any]:
+        """The same function, whose calls are kept."""
+
+        @wraps(work)
+        def kept(*arguments: Any) -> Any:
+            began = process_time()
+            found = work(*arguments)
+            self.cpu_s += process_time() - began
+            self.calls.append((arguments, found))
+            return found
+
+        return kept
+
+
+def played(name: str, settings: dict[str, Any]) -> tuple[float, dict[str, Part]]:
+    """CPU seconds of a run, and its parts."""
+    study, parts = load(name, settings), {part: Part() for part in LOOPS}
+    places = ((sgd_regression, "train_regression"), (dlg.Dlg, "_search"), (leakage, "sliced_w1_of_sets"))
+    with TemporaryDirectory() as folder, ExitStack() as stack:
+        for part, (owner, word) in zip(parts.values(), places, strict=True):
+            stack.enter_context(patch.object(owner, word, part.around(getattr(owner, word))))
+        began = process_time()
+        run(study, Path(folder) / "run")
+        return process_time() - began, parts
+
+
+def some(pieces: list[Any], most: int) -> list[Any]:
+    """An even part of them."""
+    return (
+        [pieces[i] for i in sorted(set(np.linspace(0, len(pieces) - 1, most).astype(int).tolist()))] if pieces else []
+    )
+
+
+def training(calls: list[Call], most: int) -> Loops:
+    """Devices one after the other."""
+    every = [(call, row) for call in calls for row in range(len(call[0][2].ue))]
+    chosen, apart, cpu_s = some(every, most), [0.0], 0.0
+    for ((net, start, data, how, rng), made), row in chosen:
+        mine = slice(data.ptr[row], data.ptr[row + 1])
+        name, count = row_id(data.ue[row : row + 1], data.model[row : row + 1]), data.count[row : row + 1]
+        plain = how.optimiser.kind_name() == "sgd" and not (how.dropout or how.proximal or how.sample_clip)
+        if not plain or how.frozen_layers:
+            raise ValueError("the loop trains by plain SGD")
+        orders = [np.arange(count[0]) if how.batch_size == "all" else rng.orders(f"order{e}m", name, count)
+                  for e in range(how.local_epochs)]  # fmt: skip
+        number = torch.float32 if how.precision == 32 else torch.float64
+        once = descended(net, start[data.model[row]], data.x[mine], data.y[mine], orders, int(how.batch(count)[0]),
+                         how.learning_rate, number)  # fmt: skip
+        took_s, found = _timed(once, first=len(apart) == 1)
+        cpu_s += took_s
+        ours = made.rows(slice(row, row + 1))[0]
+        apart.append(float(np.linalg.norm(found - ours) / max(np.linalg.norm(ours), 1e-300)))
+    return _scaled(cpu_s, chosen, every, {"updates": float(f"{max(apart):.2g}")})
+
+
+def attacks(calls: list[Call], most: int) -> Loops:
+    """Searches one after the other, each a target from one start."""
+    every = [(call, target, k) for call in calls for target in range(len(call[0][1].update))
+             for k in range(call[0][3].shape[1])]  # fmt: skip
+    chosen, ours, theirs, cpu_s = some(every, most), list[float](), list[float](), 0.0
+    for ((attack, view, learner, start), found), target, k in chosen:
+        weights = torch.from_numpy(view.model_before.parameters[view.source_model[target]])
+        peer = Loop(learner.net, weights, torch.from_numpy(view.update[target : target + 1]))
+        begin = torch.from_numpy(start[target, k])
+        took_s, (loss, _) = _timed(partial(peer.search, 0, begin, attack.iterations), first=not ours)
+        cpu_s += took_s
+        ours.append(float(found[1][target]))
+        theirs.append(loss)
+    return _scaled(
+        cpu_s, chosen, every, {"losses": [digits(float(np.mean(x))) for x in (ours, theirs)]} if ours else {}
+    )
+
+
+def distances(calls: list[Call], most: int) -> Loops:
+    """Sets of guesses one after the other."""
+    every = [(call, k) for call in calls for k in range(len(call[0][1]))]
+    chosen, apart, cpu_s = some(every, most), [0.0], 0.0
+    for ((a, sets_m), found), k in chosen:
+        once = partial(_distance, np.ascontiguousarray(a.T), sets_m[k])
+        took_s, w1 = _timed(once, first=len(apart) == 1)
+        cpu_s += took_s
+        apart.append(abs(w1 / found[k] - 1))
+    return _scaled(cpu_s, chosen, every, {"distances": float(f"{max(apart):.2g}")})
+
+
+def _distance(along: FloatArray, guesses_m: FloatArray) -> float:
+    """Mean distance along directions of sorted projections (n, directions) and guesses (m, 2)."""
+    shadows = np.sort(projections(guesses_m, along.shape[1]), axis=0)
+    return float(np.mean(ot.wasserstein_1d(along, shadows, p=1, require_sort=False)))
+
+
+def _timed(once: Callable[[], Any], first: bool) -> tuple[float, Any]:
+    """CPU seconds of a piece, and what it returns; the first one is played before, for what it loads."""
+    if first:
+        once()
+    began = process_time()
+    found = once()
+    return process_time() - began, found
+
+
+SHARED = central.train_centrally
+"""what calls the training of this part by a name of its own, and is no part: it is loaded before the parts are watched"""
+LOOPS: dict[str, Callable[[list[Call], int], Loops]] = {"training": training, "attacks": attacks, "leakage": distances}
+
+
+def _scaled(cpu_s: float, chosen: list[Any], every: list[Any], compared: dict[str, Any]) -> Loops:
+    return cpu_s * len(every) / max(len(chosen), 1), len(chosen), len(every), compared
+
+
+def rows(bench: Bench, seconds: float) -> Iterator[Row]:
+    """Of each scenario the whole run, then its parts."""
+    torch.set_num_threads(1)
+    del seconds  # a run takes its time
+    for name, settings in bench.runs:
+        played(name, settings)  # loads, compiles and fills caches
+        runs, ratios = list[tuple[float, float]](), dict[str, list[tuple[float, float]]]()
+        for _ in range(bench.turns):
+            whole_s, parts = played(name, settings)
+            found = {part: LOOPS[part](kept.calls, bench.pieces) for part, kept in parts.items() if kept.calls}
+            for part, (loop_s, *_) in found.items():
+                ratios.setdefault(part, []).append((parts[part].cpu_s, loop_s))
+            swapped_s = whole_s + sum(found[part][0] - parts[part].cpu_s for part in found)
+            runs.append((whole_s, swapped_s))
+        yield _row(f"{name}: the whole run", runs, bench.bar)
+        for part, pairs in ratios.items():
+            _, given, of, compared = found[part]
+            yield _row(f"{name}: {part}", pairs, None) | {"given": [given, of]} | compared
+
+
+def _row(work: str, pairs: list[tuple[float, float]], bar: float | None) -> Row:
+    ratios = sorted(theirs / ours for ours, theirs in pairs)
+    ours, theirs = (digits(median(each)) for each in zip(*pairs, strict=True))
+    return {
+        "subject": "whole", "work": work, "ours": ours, "unit": "s", "peer": "loops over PyTorch and POT",
+        "theirs": theirs, "ratio": digits(median(ratios)), "spread": [digits(ratios[0]), digits(ratios[-1])],
+        "bar": bar, "met": None if bar is None else median(ratios) >= bar,
+    }  # fmt: skip
