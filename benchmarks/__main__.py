@@ -1,8 +1,7 @@
 """Measure the program: `python -m benchmarks SUBJECT [--seconds N] [--sizes small|full]`.
 
 Subjects: world, town, uploads, trace, replay, distance, attacks, span, tracking, density, radio-map, images, training,
-accounting, rl, growth, start, sweeps,
-whole.
+accounting, rl, growth, start, sweeps, whole.
 
 Writes one JSON object a line to standard output, versions to standard error, and ends with 1 where a bar is missed:
 

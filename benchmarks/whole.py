@@ -171,7 +171,7 @@ def _timed(once: Callable[[], Any], first: bool) -> tuple[float, Any]:
 
 
 SHARED = central.train_centrally
-"""what calls the training of this part by a name of its own, and is no part: it is loaded before the parts are watched"""
+"""what calls training by a name of its own and is no part: it is loaded before the parts are watched"""
 LOOPS: dict[str, Callable[[list[Call], int], Loops]] = {"training": training, "attacks": attacks, "leakage": distances}
 
 

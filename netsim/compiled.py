@@ -32,6 +32,7 @@ def _kept(function: Function, **options: Any) -> Function:
     before = settings.CACHE_DIR
     settings.CACHE_DIR = before or str(cache_folder() / "numba")
     try:
-        return njit(cache=True, **options)(function)  # type: ignore[no-any-return]
+        # division as in NumPy: a look at each divisor for zero would keep a loop from vector instructions
+        return njit(cache=True, error_model="numpy", **options)(function)  # type: ignore[no-any-return]
     finally:
         settings.CACHE_DIR = before

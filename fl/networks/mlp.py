@@ -92,13 +92,6 @@ class Mlp:
         weight, bias = layers[-1]
         return (activations[-1] @ weight + bias).squeeze(-1), activations, slopes
 
-    def values(self, flat: Tensor, z: Tensor) -> Tensor:
-        """F (k, B) alone."""
-        *hidden, (weight, bias) = self.unpack(flat)
-        for w, b in hidden:
-            z = _VALUE[self.activation](z @ w + b)
-        return (z @ weight + bias).squeeze(-1)
-
     def deltas(self, flat: Tensor, slopes: list[Tensor], output: Tensor, after: int = 0) -> list[Tensor]:
         """D_l (k, B, out_l) for l = after + 1..L, from the output's delta (k, B)."""
         layers = self.unpack(flat)

@@ -1,4 +1,4 @@
-"""Gradients of many fully connected networks, each on a batch of its own device, compiled.
+"""Gradients of many fully connected networks, each on a batch of its own device, and what one answers, compiled.
 
 One device follows another, so its weights, gradient and activations stay in the cache; matrix products are those of
 BLAS, into memory that is used again. A batch may be of any size, also none: nothing is padded. Numbers are of the type
@@ -7,7 +7,8 @@ of the weights.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -58,6 +59,12 @@ class Scratch(NamedTuple):
     residual: FloatArray
 
 
+def scratch(sizes: tuple[int, ...], batch: int, number: Any) -> Scratch:
+    """Memory for networks with layers of such sizes and batches of at most so many samples, of a type of number."""
+    n, units, weights = min(batch, CHUNK), sum(sizes), sum((a + 1) * b for a, b in pairwise(sizes))
+    return Scratch(*(np.empty(size, dtype=number) for size in (n * units, n * units, n * max(sizes), weights, n)))
+
+
 @compiled
 def gradients(
     w: FloatArray, g: FloatArray, z: FloatArray, y: FloatArray, masks: FloatArray, shape: Shape, batches: Batches,
@@ -81,6 +88,52 @@ def gradients(
             if shape.clip < np.inf:
                 _clip(len(chosen), shape.clip / n, shape, scratch)
             _products(g[i], len(chosen), at > 0, shape, scratch)
+
+
+@compiled
+def values(
+    w: FloatArray, z: FloatArray, chosen: IntArray, out: FloatArray, mask: FloatArray, shape: Shape, scratch: Scratch
+) -> None:
+    """Writes to out (N,) the outputs of the network w (d,) for the chosen ones of samples z (N, p); mask (0, 0)."""
+    for at in range(0, len(chosen), CHUNK):
+        here = chosen[at : at + CHUNK]
+        _forward(w, z, here, mask, at, shape, scratch)
+        for s in range(len(here)):
+            out[here[s]] = scratch.residual[s]
+
+
+@compiled
+def first_layer_moments(
+    w: FloatArray, z: FloatArray, y: FloatArray, mask: FloatArray, mean: FloatArray, squares: FloatArray,
+    shape: Shape, scratch: Scratch,
+) -> None:  # fmt: skip
+    """Adds to 0: the mean over samples z (N, p), y (N,) of the gradient of a squared error in the biases of the
+    first layer, and the sum of squared deviations from it; both (hidden,); mask (0, 0).
+
+    Group by group: two groups of m and n samples together have the squares of both and d^2 m n / (m + n), where d is
+    the difference of their means [Chan, Golub and LeVeque 1983, eq. 2.1].
+    """
+    b = shape.sizes[1]
+    own, own_squares = np.zeros(b), np.zeros(b)
+    for at in range(0, len(z), CHUNK):
+        n = min(CHUNK, len(z) - at)
+        _forward(w, z, np.arange(at, at + n), mask, 0, shape, scratch)
+        for s in range(n):
+            scratch.residual[s] = 2 * (scratch.residual[s] - y[at + s])
+        _deltas(w, n, shape, scratch)
+        delta = scratch.deltas[: n * b].reshape(n, b)
+        own[:], own_squares[:] = 0, 0
+        for s in range(n):
+            for j in range(b):
+                own[j] += delta[s, j]
+        own /= n
+        for s in range(n):
+            for j in range(b):
+                own_squares[j] += (delta[s, j] - own[j]) ** 2
+        for j in range(b):
+            apart = own[j] - mean[j]
+            squares[j] += own_squares[j] + apart * apart * (at * n / (at + n))
+            mean[j] += apart * (n / (at + n))
 
 
 @compiled

@@ -5,21 +5,21 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from fl.networks import mlp_loops
 from fl.networks.base import SAMPLES
 from fl.networks.mlp import Mlp
+from fl.networks.mlp_loops import Shape
 from netsim.units import FloatArray, IntArray
 
+_NO_MASK = np.empty((0, 0))
 
-@torch.no_grad()
+
 def predict(net: Mlp, parameters: FloatArray, model_of: IntArray, z: FloatArray) -> FloatArray:
     """F (N,) of inputs z (N, p), sample i by network model_of[i]."""
-    out = np.empty(len(z))
+    out, shape, memory = np.empty(len(z)), _shape(net), mlp_loops.scratch(net.sizes, len(z), np.float64)
+    parameters, z = np.ascontiguousarray(parameters, dtype=np.float64), np.ascontiguousarray(z, dtype=np.float64)
     for m in np.unique(model_of):
-        mine = np.flatnonzero(model_of == m)
-        w = torch.from_numpy(parameters[m : m + 1])
-        for i in range(0, len(mine), SAMPLES):
-            block = mine[i : i + SAMPLES]
-            out[block] = net.values(w, torch.from_numpy(z[block])[None])[0].numpy()
+        mlp_loops.values(parameters[m], z, np.flatnonzero(model_of == m), out, _NO_MASK, shape, memory)
     return out
 
 
@@ -62,22 +62,17 @@ def _slopes(net: Mlp, parameters: FloatArray, model_of: IntArray, z: FloatArray)
     return value, squared
 
 
-@torch.no_grad()
 def first_layer_deltas(net: Mlp, parameters: FloatArray, z: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Mean (hidden,), over samples, of the gradient of a squared error in the biases of the first layer, and the sum
     of squared deviations from it (hidden,); parameters (d,).
-
-    Block by block: two groups of m and n samples together have the squares of both and d^2 m n / (m + n), where d is
-    the difference of their means [Chan, Golub and LeVeque 1983, eq. 2.1].
     """
-    w, before = torch.from_numpy(parameters)[None], 0
     mean, squares = np.zeros(net.sizes[1]), np.zeros(net.sizes[1])
-    for i in range(0, len(z), SAMPLES):
-        out, _, slopes = net.forward(w, torch.from_numpy(z[i : i + SAMPLES])[None])
-        deltas = net.deltas(w, slopes, 2.0 * (out - torch.from_numpy(y[i : i + SAMPLES])[None]))[0][0].numpy()
-        n, own = len(deltas), deltas.mean(axis=0)
-        apart, deltas = own - mean, deltas - own
-        squares += np.einsum("ih,ih->h", deltas, deltas) + apart**2 * (before * n / (before + n))
-        mean += apart * (n / (before + n))
-        before += n
+    memory = mlp_loops.scratch(net.sizes, len(z), np.float64)
+    w, z, y = (np.ascontiguousarray(a, dtype=np.float64) for a in (parameters, z, y))
+    mlp_loops.first_layer_moments(w, z, y, _NO_MASK, mean, squares, _shape(net), memory)
     return mean, squares
+
+
+def _shape(net: Mlp) -> Shape:
+    """All layers, no bound of a sample's gradient."""
+    return Shape(np.array(net.sizes), mlp_loops.ACTIVATIONS.index(net.activation), 0, np.inf, 0.0)

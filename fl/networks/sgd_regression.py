@@ -68,7 +68,7 @@ def train_regression(net: Mlp, start: FloatArray, data: Local, how: SgdSettings,
     """
     values = np.zeros((len(data.ue), net.n_parameters))
     z, y, before = (np.ascontiguousarray(a, dtype=how.number) for a in (data.x, data.y, start))
-    scratch = _scratch(net, int(how.batch(data.count).max(initial=1)), how)
+    scratch = mlp_loops.scratch(net.sizes, int(how.batch(data.count).max(initial=1)), how.number)
     for rows in _blocks(net, data, how):
         block = _Block(net, before[data.model[rows]], data, rows, how, rng)
         values[rows] = block.train(z, y, scratch)
@@ -82,12 +82,6 @@ def _blocks(net: Mlp, data: Local, how: SgdSettings) -> list[IntArray]:
     masks = int(how.batch(data.count).max(initial=1)) * sum(net.sizes[1:-1]) if how.dropout else 0
     size = max(1, _BLOCK_BYTES // (how.precision // 8 * (2 * net.n_parameters + masks)))
     return [rows[i : i + size] for i in range(0, len(rows), size)]
-
-
-def _scratch(net: Mlp, batch: int, how: SgdSettings) -> Scratch:
-    n, units = min(batch, mlp_loops.CHUNK), sum(net.sizes)
-    sizes = (n * units, n * units, n * max(net.sizes), net.n_parameters, n)
-    return Scratch(*(np.empty(size, dtype=how.number) for size in sizes))
 
 
 class _Block:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from fl.networks.mlp import Mlp
-from fl.networks.predictions import first_layer_deltas
+from fl.networks.predictions import first_layer_deltas, predict
 
 ACTIVATIONS = ("elu", "tanh", "sigmoid", "relu")
 SHAPES = ((2, 1), (2, 3, 1), (3, 5, 4, 1), (2, 4, 3, 5, 1))
@@ -180,3 +180,13 @@ def test_first_layer_deltas_of_blocks_are_those_of_all_samples(n):
     deltas = net.deltas(at, slopes, 2.0 * (out - torch.from_numpy(y)[None]))[0][0].numpy()
     np.testing.assert_allclose(mean, deltas.mean(axis=0), rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(squares, ((deltas - deltas.mean(axis=0)) ** 2).sum(axis=0), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize("n", [0, 1, 300])
+def test_compiled_answers_are_those_of_the_network(activation, n):
+    """Of three networks whose samples take turns, more than one block of each."""
+    net, draw = Mlp((3, 20, 10, 1), activation), np.random.default_rng(n)
+    z, w, of = draw.normal(size=(n, 3)), draw.normal(size=(3, net.n_parameters)), draw.integers(3, size=n)
+    expected = net.forward(torch.from_numpy(w[of]), torch.from_numpy(z)[:, None])[0][:, 0].numpy()
+    np.testing.assert_allclose(predict(net, w, of, z), expected, rtol=1e-12, atol=1e-13)
