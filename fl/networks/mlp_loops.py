@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fl.networks.exponential import expm1_below
 from netsim.compiled import compiled
+from netsim.elementary import expm1_below
 from netsim.units import FloatArray, IntArray
 
 ACTIVATIONS = ("relu", "elu", "tanh", "sigmoid")

@@ -15,7 +15,7 @@ from netsim.radio.indoor_links import Environment
 from netsim.radio.line_of_sight import SightLaw
 from netsim.radio.links import Links
 from netsim.radio.penetration import PenetrationLaw
-from netsim.units import BoolArray, FloatArray, IntArray, ratio_from_db, w_from_dbm
+from netsim.units import BoolArray, FloatArray, IntArray, w_from_dbm
 
 RSRP_RANGE_DBM = (-140.0, -44.0)  # what a UE reports, 3GPP TS 36.133 Table 9.1.4-1
 
@@ -59,6 +59,11 @@ class Budget:
 
     def _distances(self, position_m: FloatArray, indoors: Indoors | None) -> Pairs:
         """The geometry of all links without line of sight."""
+        if indoors is None and self.shifts_m is None:
+            from netsim.radio.link_loops import distances  # not at the top: whoever only reads a scenario does without
+
+            flat, slant = distances(position_m, self.at_m, self.height_m - self.ue_height_m)
+            return Pairs(flat, slant, self.ue_height_m, self.height_m)
         square, north = self._offset_m(position_m)
         square *= square  # in place: new arrays of this size are what a tick spends its time on
         north *= north
@@ -171,12 +176,13 @@ class Budget:
         return links
 
     def _links(self, time_s: float, position_m: FloatArray, indoors: Indoors | None) -> Links:
+        from netsim.radio.link_loops import powers
+
         pairs = self.pairs(position_m, indoors)
         gain_db = self.gain_db(position_m, pairs)
         los = pairs.los if pairs.los is not None else np.ones(gain_db.shape, dtype=bool)
-        gain = ratio_from_db(gain_db)
-        received_w = gain * w_from_dbm(self.power_dbm)
-        return Links(time_s, pairs.distance_3d_m, gain, self.power_dbm + gain_db, los, received_w)
+        gain, received_dbm, received_w = powers(gain_db, self.power_dbm, w_from_dbm(self.power_dbm))
+        return Links(time_s, pairs.distance_3d_m, gain, received_dbm, los, received_w)
 
 
 def _rows(pairs: Pairs, index: IntArray) -> Pairs:

@@ -104,6 +104,8 @@ class GridField:
 
     def __call__(self, position_m: FloatArray) -> FloatArray:
         """Shadowing in dB (n, n_bs)."""
+        from netsim.radio.link_loops import interpolated  # not at the top: whoever only reads a scenario does without
+
         ny, nx, n_site = self.value_db.shape
         top = np.array([nx - 1.0, ny - 1.0])
         at = (position_m - self.low_m) / self.step_m
@@ -112,7 +114,7 @@ class GridField:
         weight = _normalised(at - cell, self.covariance).astype(np.float32)  # (4, n)
         corner = cell[:, 1] * nx + cell[:, 0] + np.array([[0], [1], [nx], [nx + 1]])  # (4, n), as _CORNERS
         rows = self.value_db.reshape(ny * nx, n_site)
-        shadow_db = np.asarray(np.einsum("kn,knb->nb", weight, rows.take(corner, axis=0)), dtype=np.float64)
+        shadow_db = interpolated(rows, corner, weight)
         return shadow_db if self.column is None else shadow_db.take(self.column, axis=1)
 
 

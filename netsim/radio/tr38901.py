@@ -20,7 +20,6 @@ from netsim.radio.base import Pairs, PathLoss
 from netsim.units import BoolArray, FloatArray
 
 _LIGHT_M_S = 3.0e8  # [TR 38.901, Table 7.4.1-1, Note 1] c as the breakpoints have it
-_DECADES = 1.0 / np.log(10.0)
 FLAT_M = 1.0  # [TR 38.901, Table 7.4.1-1, Note 1] the usual effective environment height h_E
 MIN_2D_M = 10.0  # [TR 38.901, Table 7.4.1-1] where the formulas begin
 
@@ -57,20 +56,18 @@ class _Scenario(PathLoss):
             )
 
     def loss_db(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
+        from netsim.radio import link_loops  # not at the top: whoever only reads a scenario does without
+
         rise = pairs.bs_height_m - pairs.ue_height_m
         distance = np.maximum(pairs.distance_3d_m, np.sqrt(MIN_2D_M**2 + rise * rise))
-        decades = np.log(distance)  # the natural logarithm is the fast one
-        decades *= _DECADES
+        decades = link_loops.decades(distance)
         los = self._los(distance, decades, pairs, carrier_hz)
         if pairs.los is not None and pairs.los.all():
             return los
         nlos = self._nlos(decades, pairs, carrier_hz / 1e9)
         if pairs.los is None:
             return np.maximum(los, nlos)
-        nlos -= los  # what the lack of sight adds; `where` stumbles over a mask without pattern
-        np.maximum(nlos, 0.0, out=nlos)
-        nlos *= ~pairs.los
-        los += nlos
+        link_loops.where_hidden(los, nlos, pairs.los)
         return los
 
     def _height(self, pairs: Pairs) -> float | FloatArray:
@@ -134,11 +131,9 @@ def _breakpoint_term(
 
 def _urban_sight(distance_m: FloatArray, decay_m: float) -> FloatArray:
     """18 / d + exp(-d / decay) (1 - 18 / d), and 1 up to 18 m."""
-    share = 18.0 / np.maximum(distance_m, 18.0)
-    probability = np.exp(distance_m * (-1.0 / decay_m))
-    probability *= 1.0 - share
-    probability += share
-    return probability
+    from netsim.radio.link_loops import urban_sight
+
+    return urban_sight(distance_m, decay_m)
 
 
 class UrbanMacro(_Scenario):

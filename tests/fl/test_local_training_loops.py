@@ -9,7 +9,6 @@ import torch
 from fl.learners.image_net import ImageNet
 from fl.learners.rsrp_net import RsrpNet
 from fl.networks import mlp_loops, sgd_regression
-from fl.networks.exponential import expm1_below
 from fl.networks.mlp import Mlp
 from fl.networks.sgd_regression import SgdSettings, train_regression
 from fl.optimisers.adam import Adam
@@ -17,6 +16,7 @@ from fl.optimisers.momentum import Momentum
 from fl.optimisers.sgd import Sgd
 from fl.types import ImageFormat, Local, Public
 from netsim.compiled import compiled
+from netsim.elementary import expm1_below
 from netsim.geometry import Area
 from netsim.rng import Streams
 from netsim.row_id import row_id
