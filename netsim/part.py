@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import json
 import textwrap
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -20,7 +21,8 @@ from inspect import isabstract
 from itertools import pairwise
 from typing import Annotated, Any, ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationInfo
+from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, core_schema
 
 from netsim.errors import BadInput
@@ -136,13 +138,26 @@ class OneOf:
         return by_kind
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        generate: Callable[[Any], CoreSchema] = handler.generate_schema
         brought = plugins(self.slot)
-        choices = {}
+        choices: dict[Any, CoreSchema] = {}
         for kind, part in self.parts.items():
-            choices[kind] = _checked(source, *brought[kind], self.slot, generate) if kind in brought else generate(part)
-        discriminator = "kind" if self._default is None else self._kind_of
-        return core_schema.tagged_union_schema(choices, discriminator=discriminator)
+            if kind in brought:
+                _check(source, *brought[kind], self.slot, handler.generate_schema)
+            choices[kind] = core_schema.with_info_plain_validator_function(_Once(part))
+        told = {"pydantic_js_functions": [self._json_schema]}
+        return core_schema.tagged_union_schema(choices, discriminator=self._discriminator, metadata=told)
+
+    def _json_schema(self, _: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """That of the union of all parts."""
+        choices: dict[Any, CoreSchema] = {}
+        for kind, part in self.parts.items():
+            part.model_rebuild()
+            choices[kind] = part.__pydantic_core_schema__
+        return handler(core_schema.tagged_union_schema(choices, discriminator=self._discriminator))
+
+    @property
+    def _discriminator(self) -> Any:
+        return "kind" if self._default is None else self._kind_of
 
     def _kind_of(self, value: Any) -> Any:
         """What a part says that it is, or the default; None of what is no part at all."""
@@ -151,14 +166,28 @@ class OneOf:
         return getattr(value, "kind", None)
 
 
-def _checked(base: Any, part: type[Part], entry: EntryPoint, slot: str, generate: Callable[[Any], CoreSchema]) -> Any:
-    """The schema of a plug-in; BadInput where it is no part of the slot, or where its fields cannot be checked."""
+class _Once:
+    """Checks a part by its own schema, which is made when a scenario first has the part: making all takes a second."""
+
+    def __init__(self, part: type[Part]) -> None:
+        self.part = part
+
+    def __call__(self, value: Any, info: ValidationInfo) -> Part:
+        if isinstance(value, self.part):
+            return value
+        if info.mode == "json":  # where a list may stand for a tuple
+            return self.part.model_validate_json(json.dumps(value))
+        return self.part.model_validate(value)
+
+
+def _check(base: Any, part: type[Part], entry: EntryPoint, slot: str, generate: Callable[[Any], CoreSchema]) -> None:
+    """BadInput where a plug-in is no part of the slot, or where its fields cannot be checked."""
     if isinstance(base, type) and not issubclass(part, base):
         raise _unusable(entry, slot, f"it is no {base.__name__}; derive it from {base.__module__}.{base.__name__}")
     if isabstract(part):
         raise _unusable(entry, slot, f"it lacks {', '.join(sorted(part.__abstractmethods__))}")
     try:
-        return generate(part)
+        generate(part)
     except BadInput:
         raise
     except Exception as error:

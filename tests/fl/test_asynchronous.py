@@ -84,6 +84,7 @@ def slow_models(uploads, asked, setup):
     return models[1:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cells", ["strongest", "all"])
 @pytest.mark.parametrize("server", [FEDBUFF, FEDASYNC], ids=["fedbuff", "fedasync"])
 def test_models_are_those_of_a_slow_account_of_the_same_uploads(tiny, tmp_path, told, server, cells):

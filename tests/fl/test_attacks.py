@@ -123,6 +123,7 @@ class TestOneSample:
             view = rows_of(learner, updates, model, after)
         assert error_m(attack(ClosedForm(), view), data.x[0])[0] < 1e-6
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("activation", ["elu", "tanh", "sigmoid"])
     def test_dlg_finds_it_too(self, activation):
         data = local_of([(np.array([[421.5, 777.7]]), np.array([-83.0]))])

@@ -361,6 +361,7 @@ class TestPublishedFigures:
         assert np.bincount(found.ue[place], found.weight[place]) == pytest.approx(np.ones(n))
         return z.mean(), away[what == "centroid"].mean()
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(("which", "line", "one"), [("a", 2.58, 2.45), ("b", 4.63, 4.57)])
     def test_privacy_falls_with_features_from_near_the_line_to_nothing(self, which, line, one):
         z = {b: self.privacy(which, b)[0] for b in (0, 1, 2, 3, 4, 5, 8)}
@@ -769,6 +770,7 @@ class TestRuns:
             self.small(learning__data=data)
         assert self.small(learning__data=data | {"hold_out": 0.2})
 
+    @pytest.mark.slow
     def test_linked_answers_give_the_walk_away_and_a_rate_limit_keeps_most_of_it(self, tmp_path):
         from scenarios.app.run.runner import run
 

@@ -230,6 +230,7 @@ class TestStated:
         right, stated = homes_named(100.0, 0.0, (7,))[7]
         assert stated > 0.75 and right < 0.5
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("bias_m", one_in(2, [100.0, 0.0]))
     def test_reliable(self, bias_m):
         """240 UEs after 1, 2, 3, 5 and 7 nights, all together."""

@@ -128,6 +128,7 @@ class TestLinker:
         assert np.mean(right) == pytest.approx(1 / 20, abs=4 * np.sqrt(0.05 * 0.95 / 1200))
         assert said.entropy_bits == pytest.approx(np.log2(20), abs=0.01)
 
+    @pytest.mark.slow
     def test_nights_add_up_and_each_person_is_given_once(self):
         one, many = (Town(200, 4).played(400.0, nights) for nights in (1, 12))
         right = [float(np.mean(said.person == np.arange(200))) for said in (one, many)]
@@ -246,6 +247,7 @@ class TestRuns:
         assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")
         assert table(tmp_path / "whole", "identities").given.sum() > 8
 
+    @pytest.mark.slow
     def test_people_of_a_file_are_told_from_those_who_are_not_in_it(self, tiny, tmp_path):
         """The homes of five of eight UEs and of three strangers, who live far away from all of them."""
         run(commuters(tiny, homes="known"), tmp_path / "known")
@@ -270,6 +272,7 @@ class TestRuns:
 
 
 class TestFiles:
+    @pytest.mark.slow
     @pytest.mark.parametrize("cut", [pytest.param(False, marks=pytest.mark.slow), True])
     def test_a_run_of_other_homes_is_another_run(self, cut, tiny, tmp_path, table_bytes):
         """Finished or not: refused as the file has other content, and begun anew where it may be replaced."""

@@ -209,6 +209,7 @@ def test_small_images_do_not_fit_the_cnn():
         Cnn().check(DIGITS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [torch.float32, torch.float64])
 @pytest.mark.parametrize(
     "shape, channels, size",

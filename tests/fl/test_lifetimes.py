@@ -124,6 +124,7 @@ def world(rounds, lasting, ues=3, seed=0):
     return names, said
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", one_in(3, [{"own_places": True, "hours": True}, {}, {"particles": 100}]))
 def test_a_tracker_holds_maps_of_names_that_can_be_alive_and_says_the_same(more):
     names, said = world(40, lasting=4)
@@ -202,6 +203,7 @@ def test_goes_on_to_the_bit_where_names_change(more):
         np.testing.assert_array_equal(x.probability, y.probability)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", [{"kind": "per-round"}, {"kind": "every", "period_s": 150, "stagger": True}])
 def test_runs_go_on_to_the_same_bytes_after_names_were_given_up(rule, tiny, tmp_path, table_bytes):
     learnt = {"sigma_m": 50.0, "cell_m": 40.0, "near_m": 80.0}

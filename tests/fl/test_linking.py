@@ -440,6 +440,7 @@ def test_runs_and_goes_on_to_the_same_bytes(server, rule, threat, tiny, tmp_path
         assert (linked.linked <= linked.seen).all() and linked.right_share.dropna().between(0, 1).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("server", SERVERS)
 def test_under_permanent_names_it_is_the_attack_that_it_wraps(server, tiny, tmp_path):
     attacks = [{"kind": "link-rounds"}, {"kind": "re-identify", "of": {"kind": "link-rounds"}, "sigma_m": 50}]

@@ -171,6 +171,7 @@ EVERY = list(itertools.product(range(len(RULES)), THREATS, SERVERS))
 EVERY = [each if i % 8 == 1 else pytest.param(*each, marks=pytest.mark.slow) for i, each in enumerate(EVERY)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rule", "threat", "server"), EVERY)
 def test_names_move_no_estimate_of_an_attack_on_single_rounds(rule, threat, server, tiny, tmp_path):
     """What is said of each UE in each round is the same under all names, whoever listens to whichever server."""
@@ -249,6 +250,7 @@ def test_names_change_in_a_run_where_and_only_where_there_are_zones(tiny, tmp_pa
     assert len(set(names["far"])) == 6 < len(set(names["near"]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", one_in(2, ["per-round", "permanent"]))
 def test_what_is_named_of_a_ue_follows_from_one_name(kind, tiny, tmp_path):
     """Of an attack without answers, under names of a round: where the latest estimates are, and no others."""

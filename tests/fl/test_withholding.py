@@ -352,6 +352,7 @@ def crossed(tiny, rules, server, **more):
     return tiny(world | MODELS | SERVERS[server] | parts | more)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("one", "two", "server"), one_in(3, ALL_PAIRS))
 def test_rules_cross_each_other_servers_and_samplings(tiny, tmp_path, one, two, server):
     sampling = SAMPLINGS["poisson" if len(one + server) % 2 else "fixed"]

@@ -21,6 +21,7 @@ def degrees(lines):
     return np.unique(ends, axis=0, return_counts=True)[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("barrier", ["river", "railway", "none"])
 @pytest.mark.parametrize("seed", [0, 1, 7])
 def test_density_of_streets_and_buildings(barrier, seed):

@@ -57,6 +57,7 @@ SEEN = torch.arange(S, dtype=torch.float32)[:, None]
 ACTIONS = np.random.default_rng(1).uniform(-1, 1, (S, K))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", AGENTS)
 def test_exchanging_ues_exchanges_actions_and_changes_no_value(kind):
     order = np.array([3, 0, 4, 1, 2])
@@ -115,6 +116,7 @@ def test_the_policy_of_the_files_is_the_actor():
     np.testing.assert_allclose(residual_db, 10 * means(training, SEEN), atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["ddpg", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("td3", "sac"))])
 def test_it_learns_these_rounds(kind):
     from rl.actor_critic import ActorCriticTraining

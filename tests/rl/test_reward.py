@@ -119,6 +119,7 @@ def test_rules_keep_bounds_first(known):
     assert rule_of(bounded(known, noise=-5.0)).cost > FEASIBLE_FIRST
 
 
+@pytest.mark.slow
 def test_the_oracle_bounds_all_who_keep_the_bounds(known):
     from rl.oracle import best_multipliers, best_powers
 

@@ -99,6 +99,7 @@ def test_a_device_that_disappears_for_ten_rounds(tmp_path):
     assert 0 <= summary["metric.lapa.budget_left.last"] < 12.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise_w", [1e-30, 1e-12])
 @pytest.mark.parametrize("kind", ["noma", "oma"])
 def test_a_loud_cell_disturbs_the_model_and_hides_nobody(kind, noise_w, tiny, tmp_path):

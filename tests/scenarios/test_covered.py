@@ -33,6 +33,7 @@ def seen(folder, table):
 
 
 class TestOneCoin:
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         "more, draws",
         [

@@ -72,6 +72,7 @@ def test_a_kill_at_any_step_ends_in_the_same_bytes(kind, tmp_path):
     assert killed(tmp_path, "steps", kind, "1", "100000", "1") > 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["run", pytest.param("training", marks=pytest.mark.slow)])
 def test_kills_at_random_moments_end_in_the_same_bytes(kind, tmp_path):
     assert killed(tmp_path, "moments", kind, "5") == 5

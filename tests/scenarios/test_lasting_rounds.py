@@ -41,6 +41,7 @@ def different(one, other):
 # -- events and plans
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
     [

@@ -207,6 +207,8 @@ def test_runs_at_once_share_the_limit(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(memory_limit, "free_bytes", lambda root: 2.5 * one_gb * GB)
     free = [*command[:4], "--replace", "--set", "title=another", "--jobs"]
     assert main([*free, "3"]) == 2 and "free on this machine, " in capsys.readouterr().err
+    needed = check(load("power/pedestrians")) / GB
+    monkeypatch.setattr(memory_limit, "free_bytes", lambda root: 1.5 * needed * GB)  # enough for one
     at_once = ["train", "power/pedestrians", "--seed", "0", "1", "--out", str(tmp_path / "t"), "--jobs", "2"]
     assert main(at_once) == 2 and "for 2 runs at once" in capsys.readouterr().err
 

@@ -113,6 +113,7 @@ RUNS = [
 OF_PLANS = {one.pattern for one in KEYS if one.group == "" and one.pattern.startswith("plan.")}  # see test_plan
 
 
+@pytest.mark.slow
 def test_every_declared_key_is_written(tmp_path):
     """And every written one is declared, or a run would end with a KeyError."""
     written = set()

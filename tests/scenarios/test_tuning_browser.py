@@ -103,6 +103,7 @@ def test_the_legend_hides_a_group(shown):
     shown.wait_for_function(f"document.querySelectorAll('#plot-parallel .scatterlayer .point').length < {before}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (400, True)])
 def test_nothing_is_cut_off_and_everything_can_be_read(show, tmp_path, width, dark):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is missing").Axe()
