@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Hundreds of processes are started: without byte code each compiles all modules anew, for most of a second.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
 TINY = {
