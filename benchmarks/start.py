@@ -46,9 +46,14 @@ FULL = commands((0.2, 0.1, 0.5))
 SMALL = commands((None, None, None))
 
 
+def _environment() -> dict[str, str]:
+    """That of this process, in which byte code is kept, as that of an installed package is."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
 def cpu_s(code: str) -> float:
     """CPU seconds of an interpreter that runs this."""
-    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.DEVNULL, cwd=ROOT)
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.DEVNULL, cwd=ROOT, env=_environment())
     _, status, used = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
@@ -59,7 +64,7 @@ def cpu_s(code: str) -> float:
 def loaded(code: str) -> tuple[int, list[str]]:
     """How many modules it has loaded in the end, and which slow libraries."""
     command = [sys.executable, "-c", code + _COUNT.format(slow=SLOW)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT)
+    done = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT, env=_environment())
     modules, slow = json.loads(done.stdout.splitlines()[-1])
     return int(modules), list(slow)
 
