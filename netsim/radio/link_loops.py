@@ -94,3 +94,23 @@ def powers(
             received_dbm[i, b] = dbm[b] + gain_db[i, b]
             received_w[i, b] = gain[i, b] * w[b]
     return gain, received_dbm, received_w
+
+
+@compiled
+def interference(received_w: FloatArray, noise_w: float) -> FloatArray:
+    """What all other base stations and noise add up to (n, n_bs), W, of powers received (n, n_bs).
+
+    Of the strongest one it is the sum of the others: a difference of sums would lose weak interference.
+    """
+    n, n_bs = received_w.shape
+    out = np.empty((n, n_bs))
+    for i in range(n):
+        strongest, others = 0, 0.0
+        for b in range(1, n_bs):
+            strongest = b if received_w[i, b] > received_w[i, strongest] else strongest
+        for b in range(n_bs):
+            others += 0.0 if b == strongest else received_w[i, b]
+        for b in range(n_bs):
+            rest = others + (received_w[i, strongest] - received_w[i, b])
+            out[i, b] = (others if b == strongest else rest) + noise_w
+    return out

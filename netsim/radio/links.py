@@ -8,7 +8,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from netsim.radio.blocks import blocks
 from netsim.units import BoolArray, FloatArray, IntArray, w_from_dbm
 
 _COLUMNS = ("distance_m", "gain", "rsrp_dbm", "los", "received_w")
@@ -78,17 +77,13 @@ class Links:
         if self._whole is not None:
             whole, rows = self._whole
             return np.asarray(whole.interference_w[rows])
-        return self._interference_w()
+        return self._beside_w(0.0)
 
-    def _interference_w(self) -> FloatArray:
-        rest = self.received_w.sum(axis=1, keepdims=True) - self.received_w
-        if rest.shape[1]:  # of the strongest cell, a difference of sums would lose weak interference
-            for rows in blocks(*rest.shape):
-                others = self.received_w[rows].copy()
-                row, strongest = np.arange(len(others)), np.argmax(others, axis=1)
-                others[row, strongest] = 0.0
-                rest[rows][row, strongest] = others.sum(axis=1)
-        return np.asarray(rest)
+    def _beside_w(self, noise_w: float) -> FloatArray:
+        """Interference and noise (n_ue, n_bs), W."""
+        from netsim.radio.link_loops import interference  # not at the top: whoever only reads a scenario does without
+
+        return interference(self.received_w, noise_w)
 
     def sinr(self, noise_dbm: float) -> FloatArray:
         """Downlink SINR (n_ue, n_bs), linear: interference from all other cells at full load, and noise.
@@ -100,8 +95,8 @@ class Links:
                 whole, rows = self._whole
                 ratio = whole.sinr(noise_dbm)[rows]
             else:
-                ratio = self._interference_w()  # becomes the ratio: of a wide world every array of pairs counts
-                ratio += w_from_dbm(noise_dbm)
+                # becomes the ratio: of a wide world every array of pairs counts
+                ratio = self._beside_w(float(w_from_dbm(noise_dbm)))
                 np.divide(self.received_w, ratio, out=ratio)
             self._sinr[noise_dbm] = ratio
         return self._sinr[noise_dbm]

@@ -77,3 +77,15 @@ def test_interpolation_is_that_of_numpy_to_the_bit():
     for k in range(4):
         expected += weight[k][:, None] * table[corner[k]]
     np.testing.assert_array_equal(link_loops.interpolated(table, corner, weight), expected)
+
+
+def test_interference_is_the_sum_of_all_others_also_where_one_is_far_above_them():
+    w = 10.0 ** np.random.default_rng(0).uniform(-20, -5, (50, 7))
+    w[3] = np.nan
+    w[4, 2] = 1e6
+    others = np.array([[np.delete(row, b).sum() for b in range(7)] for row in w])
+    np.testing.assert_allclose(link_loops.interference(w, 0.0), others, rtol=1e-9)
+    np.testing.assert_allclose(link_loops.interference(w, 1e-3), others + 1e-3, rtol=1e-9)
+    np.testing.assert_allclose(link_loops.interference(w, 0.0)[4, 2], others[4, 2], rtol=1e-15)
+    assert link_loops.interference(w[:, :1], 0.0)[~np.isnan(w[:, 0])].tolist() == [[0.0]] * 49
+    assert link_loops.interference(w[:, :0], 0.0).shape == (50, 0)
