@@ -12,7 +12,8 @@ bar, met : what is required, and whether it is reached: the least ratio where th
 reason : why there is no figure, where there is none
 
 Everything runs on one core and one thread; a peer and we take turns, and figures are medians. What each peer does
-and does not compute stands in `benchmarks/peers.py`, `accounting.py`, `training_peers.py` and `inversion_peers.py`.
+and does not compute stands in `benchmarks/peers.py`, `accounting.py`, `training_peers.py`, `federated_peers.py` and
+`inversion_peers.py`.
 """
 
 from __future__ import annotations

@@ -4,6 +4,10 @@ Times are of the processor. We and the peers take turns; `ratio` is the median o
 `spread` are the quartiles of these ratios. `difference` is the largest distance of a device's update from the peer's,
 as a share of it: both do the same work. `limit` is the time that the arithmetic of a round would take at the rate of
 large matrix products in the same session, `share` our part of it.
+
+Beside simulators of federated learning (`federated_peers`) a round has the mean of the updates too. There `difference`
+is that of the new model from theirs, as a share of its change in the round, `spread` are the least and the largest
+ratio, and `elapsed` is the peer's elapsed time.
 """
 
 from __future__ import annotations
@@ -11,16 +15,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from time import process_time
+from statistics import median
+from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
 import torch
 
-from benchmarks import training_peers
+from benchmarks import federated_peers, training_peers
 from benchmarks.images import MNIST
 from benchmarks.images import Bench as Images
 from benchmarks.images import cohort as images_of
+from benchmarks.paired import beside, often, without
 from benchmarks.training_peers import LEARNING_RATE, Round
 from benchmarks.world import Row, digits, row
 from fl.learners.image_net import ImageNet
@@ -48,12 +54,16 @@ class Cohort:
 
 @dataclass(frozen=True)
 class Bench:
-    """Cohorts of regressors; devices and images of each of the classifier, and its least ratio."""
+    """Cohorts of regressors; devices and images of each of the classifier, and its least ratio; the least ratios of the
+    first cohort's rounds by simulator, and rounds of a turn.
+    """
 
     cohorts: tuple[Cohort, ...]
     devices: int
     images: int
-    cnn: float | None = None
+    cnn: float | None
+    federated: dict[str, float | None]
+    rounds: int
 
 
 STANDARD = Mlp((2, 256, 128, 1), "relu")
@@ -63,9 +73,12 @@ FULL = Bench(
         Cohort(38, 100, 20, Mlp(STANDARD.sizes, "elu"), {}),
         Cohort(1000, 20, 20, Mlp((2, 64, 32, 1), "relu"), {("loop", 32): 15.0}),
     ),
-    15, 4000, 1.5,
+    15, 4000, 1.5, {"flower": 15.0, "pfl": 3.0}, 5,
 )  # fmt: skip
-SMALL = Bench((Cohort(3, 10, 5, Mlp((2, 6, 4, 1), "relu"), {("loop", 32): 1e-9, ("mapped", 32): 1e9}),), 2, 30)
+SMALL = Bench(
+    (Cohort(3, 10, 5, Mlp((2, 6, 4, 1), "relu"), {("loop", 32): 1e-9, ("mapped", 32): 1e9}),),
+    2, 30, None, {"flower": None, "pfl": None}, 1,
+)  # fmt: skip
 PEERS = {"loop": training_peers.loop, "mapped": training_peers.mapped}
 NAMES = {"loop": "PyTorch, device by device", "mapped": "PyTorch, torch.func.vmap"}
 
@@ -101,32 +114,73 @@ def rows(bench: Bench, seconds: float) -> Iterator[Row]:
         for cohort in bench.cohorts:
             yield from regression(cohort, seconds)
         yield classification(bench, seconds)
+        for peer, bar in bench.federated.items():
+            yield federated(bench.cohorts[0], peer, bar, bench.rounds, seconds)
     finally:
         torch.set_num_threads(threads)
 
 
-def regression(cohort: Cohort, seconds: float) -> Iterator[Row]:
-    """Both precisions beside every peer."""
+def _samples(cohort: Cohort) -> tuple[Local, federated_peers.Work]:
+    """What we are given, and what a peer is, whose samples have our order."""
     net, (k, n) = cohort.net, (cohort.devices, cohort.samples)
     g, ue = np.random.default_rng(0), np.arange(k)
-    start = g.normal(size=(1, net.n_parameters)) / 10
+    start = g.normal(size=net.n_parameters) / 10
     x, y = g.normal(size=(k * n, net.sizes[0])), g.normal(size=k * n)
     data = Local(ue, np.zeros_like(ue), np.arange(k + 1) * n, x, y, np.zeros(k * n))
     order = RNG.orders("order0m", ue * 4096, data.count) + np.repeat(data.ptr[:-1], n)
     x, y = x[order].reshape(k, n, -1), y[order].reshape(k, n)
-    sizes = "-".join(map(str, net.sizes))
-    work = f"{k:,} devices x {n:,} samples, {sizes} {net.activation}, batches of {cohort.batch}: one round"
+    return data, federated_peers.Work(net, start, x, y, cohort.batch)
+
+
+def _name(cohort: Cohort) -> str:
+    sizes = "-".join(map(str, cohort.net.sizes))
+    work = f"{cohort.devices:,} devices x {cohort.samples:,} samples, {sizes} {cohort.net.activation}"
+    return f"{work}, batches of {cohort.batch}: one round"
+
+
+def regression(cohort: Cohort, seconds: float) -> Iterator[Row]:
+    """Both precisions beside every peer."""
+    net, n_samples = cohort.net, cohort.devices * cohort.samples
+    data, given = _samples(cohort)
     a_sample = sum(2 * a * b * (2 if i == 0 else 3) for i, (a, b) in enumerate(pairwise(net.sizes)))
     for bits, number in ((32, torch.float32), (64, torch.float64)):
         how = SgdSettings(LEARNING_RATE, cohort.batch, 1, 0.0, precision=32 if bits == 32 else 64)
 
         def ours(how: SgdSettings = how) -> np.ndarray:
-            return np.asarray(train_regression(net, start, data, how, RNG).values)
+            return np.asarray(train_regression(net, given.start[None], data, how, RNG).values)
 
         for name, make in PEERS.items():
-            theirs = make(net, start[0], x, y, cohort.batch, number)
+            theirs = make(net, given.start, given.x, given.y, cohort.batch, number)
             bar = cohort.bars.get((name, bits))
-            yield _compared(work, ours, theirs, NAMES[name], bits, k * n * a_sample, bar, seconds)
+            yield _compared(_name(cohort), ours, theirs, NAMES[name], bits, n_samples * a_sample, bar, seconds)
+
+
+def federated(cohort: Cohort, peer: str, bar: float | None, n: int, seconds: float) -> Row:
+    """The cohort's round at 32 bits beside a simulator of federated learning, n rounds a turn."""
+    data, given = _samples(cohort)
+    work, how = f"{_name(cohort)}, and the mean", SgdSettings(LEARNING_RATE, cohort.batch, 1, 0.0, precision=32)
+    before, elapsed = given.start[None], []
+
+    def ours() -> np.ndarray:
+        return np.asarray(given.start + train_regression(cohort.net, before, data, how, RNG).values.mean(axis=0))
+
+    name, start = federated_peers.PEERS[peer]
+    try:
+        with start(given) as (name, rounds):
+            model = rounds(1)
+            difference = float(np.linalg.norm(ours() - model) / np.linalg.norm(model - given.start))
+
+            def theirs() -> float:
+                began, cpu_s = perf_counter(), federated_peers.cpu_s()
+                rounds(n)
+                elapsed.append((perf_counter() - began) / n)
+                return (federated_peers.cpu_s() - cpu_s) / n
+
+            found = beside(work, often(ours, n), theirs, bar, seconds)
+    except ImportError as error:
+        return without(work, name, bar, f"not installed: {error}") | {"subject": "training", "bits": 32}
+    more = {"elapsed": digits(1e3 * median(elapsed[1:])), "difference": float(f"{difference:.2g}"), "bits": 32}
+    return {**found, "peer": f"{name}, PyTorch {torch.__version__}", **more, "subject": "training"}
 
 
 def classification(bench: Bench, seconds: float) -> Row:

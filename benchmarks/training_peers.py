@@ -29,7 +29,7 @@ _ACT: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu, "elu": functi
 
 def loop(net: Mlp, start: np.ndarray, x: np.ndarray, y: np.ndarray, batch: int, number: torch.dtype) -> Round:
     """Updates (k, d) of an epoch from parameters start (d,); x (k, n, p), y (k, n) in the order of their batches."""
-    before = _leaves(net, torch.tensor(start, dtype=number))
+    before = leaves(net, torch.tensor(start, dtype=number))
     samples, labels = torch.tensor(x, dtype=number), torch.tensor(y, dtype=number)
 
     def once() -> np.ndarray:
@@ -37,7 +37,7 @@ def loop(net: Mlp, start: np.ndarray, x: np.ndarray, y: np.ndarray, batch: int, 
         for own_x, own_y in zip(samples, labels, strict=True):
             weights = [tensor.clone().requires_grad_() for tensor in before]
             for first in range(0, len(own_y), batch):
-                out = _forward(net, weights, own_x[first : first + batch])
+                out = forward(net, weights, own_x[first : first + batch])
                 loss = functional.mse_loss(out, own_y[first : first + batch])
                 gradients = torch.autograd.grad(loss, weights)
                 with torch.no_grad():
@@ -54,14 +54,14 @@ def descended(
     number: torch.dtype,
 ) -> Round:  # fmt: skip
     """The update (d,) of one device with samples x (n, p), y (n,), an epoch for each order of them (n,)."""
-    before = _leaves(net, torch.tensor(start, dtype=number))
+    before = leaves(net, torch.tensor(start, dtype=number))
     samples, labels = torch.tensor(x, dtype=number), torch.tensor(y, dtype=number)
 
     def once() -> np.ndarray:
         weights = [tensor.clone().requires_grad_() for tensor in before]
         for order in map(torch.from_numpy, orders):
             for some in order.split(batch):
-                loss = functional.mse_loss(_forward(net, weights, samples[some]), labels[some])
+                loss = functional.mse_loss(forward(net, weights, samples[some]), labels[some])
                 gradients = torch.autograd.grad(loss, weights)
                 with torch.no_grad():
                     for w, g in zip(weights, gradients, strict=True):
@@ -74,11 +74,11 @@ def descended(
 
 def mapped(net: Mlp, start: np.ndarray, x: np.ndarray, y: np.ndarray, batch: int, number: torch.dtype) -> Round:
     """The same, all devices in every step."""
-    before = _leaves(net, torch.tensor(start, dtype=number))
+    before = leaves(net, torch.tensor(start, dtype=number))
     samples, labels = torch.tensor(x, dtype=number), torch.tensor(y, dtype=number)
 
     def loss(weights: list[Tensor], own_x: Tensor, own_y: Tensor) -> Tensor:
-        return functional.mse_loss(_forward(net, weights, own_x), own_y)
+        return functional.mse_loss(forward(net, weights, own_x), own_y)
 
     step = vmap(grad(loss))
 
@@ -116,12 +116,13 @@ def cnn(start: list[Tensor], x: np.ndarray, y: np.ndarray, batch: int) -> Round:
     return once
 
 
-def _leaves(net: Mlp, flat: Tensor) -> list[Tensor]:
+def leaves(net: Mlp, flat: Tensor) -> list[Tensor]:
     """Weights (in, out) and biases (out,), layer by layer."""
     return [piece for weight, bias in net.unpack(flat[None]) for piece in (weight[0].clone(), bias[0, 0].clone())]
 
 
-def _forward(net: Mlp, weights: list[Tensor], x: Tensor) -> Tensor:
+def forward(net: Mlp, weights: list[Tensor], x: Tensor) -> Tensor:
+    """Outputs (n,) of x (n, p) with what `leaves` gives."""
     for weight, bias in zip(weights[:-2:2], weights[1:-2:2], strict=True):
         x = _ACT[net.activation](torch.addmm(bias, x, weight))
     return torch.addmm(weights[-1], x, weights[-2])[:, 0]

@@ -5,19 +5,26 @@ import json
 import torch
 
 from benchmarks import __main__ as command
-from benchmarks import training
+from benchmarks import federated_peers, training
+
+
+def absent(_):
+    raise ImportError("no such package")
 
 
 def test_every_row_is_there_and_the_ratio_decides(monkeypatch, capsys):
     monkeypatch.setattr(command, "one_core", lambda: None)  # the test's own process is not to be bound
+    for peer in federated_peers.PEERS:  # simulators, whose rows have a test of their own
+        monkeypatch.setitem(federated_peers.PEERS, peer, (peer, absent))
     threads = torch.get_num_threads()
     command.main(["training", "--seconds", "0", "--sizes", "small"])
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert torch.get_num_threads() == threads and all(row["subject"] == "training" for row in found)
     assert [(row["bits"], row["met"]) for row in found] == [
-        (32, True), (32, False), (64, None), (64, None), (32, None),
+        (32, True), (32, False), (64, None), (64, None), (32, None), (32, None), (32, None),
     ]  # fmt: skip
-    for row in found:
+    assert ["reason" in row for row in found] == [False] * 5 + [True] * 2
+    for row in found[:5]:
         assert row["difference"] < (1e-12 if row["bits"] == 64 else 1e-2)
         assert row["spread"][0] <= row["ratio"] <= row["spread"][1] and torch.__version__ in row["peer"]
         assert row["share"] > 0 and row["limit"] > 0
