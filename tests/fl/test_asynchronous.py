@@ -145,6 +145,7 @@ def folder(request, played):
     return played(request.param)
 
 
+@pytest.mark.slow
 def test_every_upload_has_one_row_and_a_ue_sends_one_at_a_time(folder):
     uploads, asked = table(folder, "transmissions"), table(folder, "links")
     key = ["ue", "requested_s"]

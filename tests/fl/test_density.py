@@ -19,7 +19,7 @@ from fl.density.bands import (
     same_answers,
     shortest_interval_s,
 )
-from fl.density.surfaces import kernel_density
+from fl.density.surfaces import bumps, kernel_density
 from fl.learners.density import Density, rank_correlation
 from fl.query import Custom, Off, Strict
 from fl.types import Facts, HeldOut, Local, Public, Request
@@ -843,3 +843,15 @@ class TestRuns:
         busy = expected > 100
         assert counts[busy] == pytest.approx(expected[busy], rel=0.25)
         assert mobility.density(np.array([[3000.0, 3000.0]]))[0] > 0
+
+
+def test_bumps_are_exponentials_also_far_away_and_of_nobody():
+    """Places of any shape, one of them so far that nothing is left, one unknown."""
+    draw = np.random.default_rng(0)
+    at_m, x_m, y_m = draw.uniform(-2e3, 2e3, (3, 5, 2)), np.linspace(-900.0, 900.0, 7), np.linspace(0.0, 500.0, 4)
+    at_m[0, 0], at_m[0, 1] = [1e6, -1e6], np.nan
+    ((fx, fy),) = bumps(at_m, 120.0, x_m, y_m)
+    np.testing.assert_allclose(fx, np.exp(-0.5 * ((x_m - at_m[..., :1]) / 120.0) ** 2), rtol=1e-13)
+    np.testing.assert_allclose(fy, np.exp(-0.5 * ((y_m - at_m[..., 1:]) / 120.0) ** 2), rtol=1e-13)
+    assert (fx[0, 0] == 0).all() and np.isnan(fx[0, 1]).all()
+    assert bumps(at_m[:, :0], 120.0, x_m, y_m)[0][0].shape == (3, 0, 7)

@@ -238,6 +238,7 @@ class TestRuns:
         assert len(nights) >= 2 and (nights.right_share == 1.0).all() and (rows.chance_share == 1 / 8).all()
         assert summary["identities.re-identify.chance_right.percent"] == 12.5
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("rule", one_in(2, [NEW, {"kind": "permanent"}]))
     def test_a_run_goes_on_to_the_same_bytes(self, rule, tiny, tmp_path, table_bytes):
         study = commuters(tiny, {"pseudonyms": rule}, homes="known")

@@ -419,6 +419,7 @@ CASES = list(itertools.product(SERVERS, range(len(RULES)), range(len(THREATS))))
 CASES = [each if i % 18 == 0 else pytest.param(*each, marks=pytest.mark.slow) for i, each in enumerate(CASES)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("server", "rule", "threat"), CASES)
 def test_runs_and_goes_on_to_the_same_bytes(server, rule, threat, tiny, tmp_path, table_bytes):
     attacks = [

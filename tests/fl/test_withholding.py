@@ -382,6 +382,7 @@ INTERRUPTED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rules", "server"), INTERRUPTED)
 def test_an_interrupted_run_ends_in_the_same_bytes(tiny, tmp_path, table_bytes, rules, server):
     days = {"learning.defenses": [{"kind": "clip"}, {"kind": "gaussian", "epsilon": 5.0, "updates_a_day": 2}]}

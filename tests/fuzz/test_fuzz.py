@@ -18,6 +18,7 @@ def test_a_sample_of_mutated_inputs_runs_or_gives_one_line(valid, tmp_path):
     assert findings(valid, "sample", range(SAMPLE), tmp_path) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", sorted(FAMILIES.keys() - {"command line"}))
 def test_what_is_not_changed_is_taken(family, valid, tmp_path, monkeypatch):
     """Or nothing behind the first line of a reader would ever be tried."""

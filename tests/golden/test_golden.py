@@ -29,8 +29,10 @@ SLOW = {
     "radio-maps/rho", "radio-maps/theory", "radio-maps/train", "rsrp-dp/clip", "rsrp-dp/cork", "rsrp-dp/labels",
     "rsrp-dp/santa-monica", "tracking/check-ins", "tracking/drives", "tracking/people", "tracking/taxis",
     "useful/leakage", "power/pedestrians (training)",
+    "city", "tracking/city", "radio-maps/moving", "cities/town-density", "power/paper (training)",
+    "rsrp-dp/membership", "lapa/mnist", "power/streets (training)", "cities/munich",
 }  # fmt: skip
-"""what takes several seconds"""
+"""what takes more than two seconds"""
 SMALL = "cities/sensors"
 
 

@@ -8,6 +8,7 @@ from benchmarks import __main__ as command
 from benchmarks import rl
 
 
+@pytest.mark.slow
 def test_every_row_is_there_and_the_bars_decide(monkeypatch, capsys):
     monkeypatch.setitem(command.AGENTS, "small", rl.Bench(6, 30, 60.0, 1e9, 1e-9, 1e9, 1e-9, 1e9))
     monkeypatch.setattr(command, "one_core", lambda: None)  # the test's own process is not to be bound

@@ -119,6 +119,7 @@ def test_some_combinations_are_refused_and_every_reason_is_a_sentence():
     assert legal == list(legal_combinations())
 
 
+@pytest.mark.slow
 def test_a_covering_leaves_no_pair_out():
     every = [dict(zip("abcdef", map(str, row), strict=True)) for row in itertools.product(range(4), repeat=6)]
     legal = [c for c in every if not (c["a"] == "1" and c["c"] in "02") and (c["b"], c["e"]) != ("3", "3")]

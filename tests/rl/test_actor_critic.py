@@ -207,6 +207,7 @@ def test_rounds_that_cannot_be_recorded_are_refused(tmp_path):
     assert not (tmp_path / "t").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["ddpg", pytest.param("sac", marks=pytest.mark.slow)])
 def test_an_interrupted_training_ends_with_the_same_files(kind, tmp_path, monkeypatch):
     """From the scenario to a policy that other UEs play."""

@@ -231,6 +231,7 @@ def test_actions_that_rounding_puts_beyond_the_range_are_its_ends():
         np.testing.assert_array_equal(far, exact)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ["DDPG", "TD3", "SAC", "PPO"])
 def test_clients_that_explore_beyond_the_range_clip_before_the_step(algorithm):
     import stable_baselines3

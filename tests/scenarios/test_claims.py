@@ -459,6 +459,7 @@ def bundled_verdict(name, key, **figures):
     return evaluate(bundled_claim(name), of).verdict
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("nu", "printed"), [("1", 7.25), ("2", 6.9), ("5", 8.26), ("10", 8.61), ("inf", 9.0)])
 def test_a_leak_of_other_metres_than_printed_is_not_the_printed_one(nu, printed):
     for away_m, verdict in ((0.4, HOLDS), (-0.4, HOLDS), (0.6, FAILS), (-0.6, FAILS), (-1.5, FAILS), (2.0, FAILS)):

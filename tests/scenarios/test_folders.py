@@ -206,6 +206,7 @@ def test_workers_end_with_their_parent(tmp_path):
     assert not any(map(alive, pids))
 
 
+@pytest.mark.slow
 def test_two_signals_within_four_milliseconds(tmp_path):
     command = [sys.executable, "-m", "scenarios.app.cli.commands", "run", "town", "--out", str(tmp_path / "r")]
     with subprocess.Popen(command, cwd=ROOT, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True) as process:

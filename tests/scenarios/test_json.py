@@ -74,6 +74,7 @@ def test_a_sweep_tells_its_runs(tmp_path, capsys):
     assert events(capsys) == [result]
 
 
+@pytest.mark.slow
 def test_a_replay_tells_both_runs(tmp_path, capsys):
     trace = str(ROOT / "scenarios" / "examples" / "commuter.csv.gz")
     words = ["replay", trace, "--round", "7d", "--out", str(tmp_path / "r"), "--json", "--set"]

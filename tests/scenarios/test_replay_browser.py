@@ -67,6 +67,7 @@ def true_places(folder, time_s):
     ]
 
 
+@pytest.mark.slow
 def test_it_begins_at_the_end_and_answers(opened, folder):
     now = state(opened)
     assert now["time_s"] == now["end_s"] and not now["playing"]
@@ -298,6 +299,7 @@ def test_the_map_as_a_vector_picture_looks_like_the_map(opened, show, tmp_path):
     assert (away > 60).mean() < 0.02  # edges are smoothed otherwise
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("width", "dark"), [(400, True), (900, False), (1280, True)])
 def test_it_fits_and_can_be_read_by_everybody(show, folder, width, dark):
     page = with_replay(show(report(folder), width=width, dark=dark))
@@ -365,6 +367,7 @@ def frame_ms(page):
     return min(page.evaluate(look) for _ in range(5))
 
 
+@pytest.mark.slow
 def test_two_hundred_ues_that_all_send_move_smoothly(show, tiny, tmp_path):
     small = {
         "world.ues.count": 200, "world.duration_s": 1200, "learning.attacks": [], "learning.round_s": 600,

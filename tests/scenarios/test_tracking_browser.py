@@ -135,6 +135,7 @@ def test_it_moves_while_it_plays_and_is_part_of_the_picture(opened):
     assert vector.count("<rect") - got.value.path().read_text().count("<rect") == 9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("width", "dark"), [(400, True), (1280, False)])
 def test_map_and_chapter_fit_and_can_be_read_by_everybody(show, folder, width, dark):
     page = show(report(folder), width=width, dark=dark)

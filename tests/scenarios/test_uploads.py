@@ -257,6 +257,7 @@ def test_the_chapter_stands_on_the_page_and_is_drawn(folder, show):
     assert shown.get_attribute("#plot-uploads-latency", "aria-label").startswith("How long uploads take")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("width", "dark"), [(400, True), (1280, False)])
 def test_the_chapter_fits_and_can_be_read_by_everybody(folder, show, width, dark):
     shown = show(report(folder()), width=width, dark=dark)
