@@ -25,8 +25,6 @@ _WHOLE, _WHOLE_32 = 6755399441055744.0, np.float32(12582912.0)  # 1.5 * 2^52, 1.
 _LOG2E_32, _HIGH_32, _LOW_32 = np.float32(_LOG2E), np.float32(_HIGH), np.float32(_LOW)
 _ONE_32, _BIAS_32, _SHIFT_32 = np.float32(1.0), np.int32(127), np.int32(23)
 _T2, _T3, _T4, _T5, _T6, _T7 = (np.float32(1 / n) for n in (2, 6, 24, 120, 720, 5040))
-
-
 _LEAST_EXP, _MOST_EXP = -745.2, 709.8  # beyond which exp is 0, and infinity
 _OFFSET = np.int64(0x4338000000000000)  # bits of _WHOLE
 _ROOT_HALF, _MANTISSA = np.int64(0x3FE6A09E667F3BCD), np.int64(52)  # bits of 1 / sqrt(2); digits behind the point
@@ -38,15 +36,11 @@ def exp(x: float) -> float:
     """exp(x), within two units of the last place."""
     y = -750.0 if x < _LEAST_EXP else x
     y = 750.0 if y > _MOST_EXP else y
-    shifted = y * _LOG2E + _WHOLE
-    k = shifted - _WHOLE
-    r = (y - k * _HIGH) - k * _LOW
-    p = _series(r)
-    power = np.float64(shifted).view(np.int64) - _OFFSET
-    half = power >> 1  # 2^k itself may be out of range
+    k, p = _reduced(y)
+    half = k >> 1  # 2^k itself may be out of range
     first = np.int64((half + 1023) << _MANTISSA).view(np.float64)
-    second = np.int64((power - half + 1023) << _MANTISSA).view(np.float64)
-    value: Any = (1.0 + (r + r * r * p)) * first * second
+    second = np.int64((k - half + 1023) << _MANTISSA).view(np.float64)
+    value: Any = (1.0 + p) * first * second
     value = 0.0 if x < _LEAST_EXP else value
     return np.inf if x > _MOST_EXP else value
 
@@ -87,17 +81,17 @@ def _expm1_below(x: Any) -> Any:
 
 def _double(x: Any) -> Any:
     x = _LEAST if x < _LEAST else x
-    shifted = x * _LOG2E + _WHOLE
-    k = shifted - _WHOLE
-    r = (x - k * _HIGH) - k * _LOW
-    p = _series(r)
-    power = np.int64((np.float64(shifted).view(np.int64) + 1023) << 52).view(np.float64)
-    return power * (r + r * r * p) + (power - 1.0)
+    k, p = _reduced(x)
+    power = np.int64((k + 1023) << _MANTISSA).view(np.float64)
+    return power * p + (power - 1.0)
 
 
 @compiled
-def _series(r: float) -> float:
-    """(exp(r) - 1 - r) / r^2."""
+def _reduced(x: float) -> tuple[int, float]:
+    """k and p(r)."""
+    shifted = x * _LOG2E + _WHOLE
+    k = shifted - _WHOLE
+    r = (x - k * _HIGH) - k * _LOW
     p = 1.0 / 6227020800.0
     p = p * r + 1.0 / 479001600.0
     p = p * r + 1.0 / 39916800.0
@@ -109,7 +103,8 @@ def _series(r: float) -> float:
     p = p * r + 1.0 / 120.0
     p = p * r + 1.0 / 24.0
     p = p * r + 1.0 / 6.0
-    return p * r + 0.5
+    p = p * r + 0.5
+    return np.float64(shifted).view(np.int64) - _OFFSET, r + r * r * p
 
 
 def _single(x: Any) -> Any:

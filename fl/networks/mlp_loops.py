@@ -97,23 +97,23 @@ def values(
     """Writes to out (N,) the outputs of the network w (d,) for the chosen ones of samples z (N, p); mask (0, 0)."""
     for at in range(0, len(chosen), CHUNK):
         here = chosen[at : at + CHUNK]
-        _forward(w, z, here, mask, at, shape, scratch)
+        _forward(w, z, here, mask, 0, shape, scratch)
         for s in range(len(here)):
             out[here[s]] = scratch.residual[s]
 
 
 @compiled
 def first_layer_moments(
-    w: FloatArray, z: FloatArray, y: FloatArray, mask: FloatArray, mean: FloatArray, squares: FloatArray,
-    shape: Shape, scratch: Scratch,
-) -> None:  # fmt: skip
-    """Adds to 0: the mean over samples z (N, p), y (N,) of the gradient of a squared error in the biases of the
-    first layer, and the sum of squared deviations from it; both (hidden,); mask (0, 0).
+    w: FloatArray, z: FloatArray, y: FloatArray, mask: FloatArray, shape: Shape, scratch: Scratch
+) -> tuple[FloatArray, FloatArray]:
+    """Mean over samples z (N, p), y (N,) of the gradient of a squared error in the biases of the first layer, and the
+    sum of squared deviations from it; both (hidden,); mask (0, 0).
 
     Group by group: two groups of m and n samples together have the squares of both and d^2 m n / (m + n), where d is
     the difference of their means [Chan, Golub and LeVeque 1983, eq. 2.1].
     """
     b = shape.sizes[1]
+    mean, squares = np.zeros(b), np.zeros(b)
     own, own_squares = np.zeros(b), np.zeros(b)
     for at in range(0, len(z), CHUNK):
         n = min(CHUNK, len(z) - at)
@@ -134,6 +134,7 @@ def first_layer_moments(
             apart = own[j] - mean[j]
             squares[j] += own_squares[j] + apart * apart * (at * n / (at + n))
             mean[j] += apart * (n / (at + n))
+    return mean, squares
 
 
 @compiled

@@ -66,11 +66,9 @@ def first_layer_deltas(net: Mlp, parameters: FloatArray, z: FloatArray, y: Float
     """Mean (hidden,), over samples, of the gradient of a squared error in the biases of the first layer, and the sum
     of squared deviations from it (hidden,); parameters (d,).
     """
-    mean, squares = np.zeros(net.sizes[1]), np.zeros(net.sizes[1])
     memory = mlp_loops.scratch(net.sizes, len(z), np.float64)
     w, z, y = (np.ascontiguousarray(a, dtype=np.float64) for a in (parameters, z, y))
-    mlp_loops.first_layer_moments(w, z, y, _NO_MASK, mean, squares, _shape(net), memory)
-    return mean, squares
+    return mlp_loops.first_layer_moments(w, z, y, _NO_MASK, _shape(net), memory)
 
 
 def _shape(net: Mlp) -> Shape:
