@@ -28,7 +28,8 @@ from fl.leakage.leakage import Leakage
 from fl.learners import LEARNERS
 from fl.learners.base import Learner
 from fl.membership.audit import Membership
-from fl.query import QUERIES, Off, Query
+from fl.query import QUERIES
+from fl.query.base import Off, Query
 from fl.references.references import References
 from fl.server import SERVERS
 from fl.server.base import Server

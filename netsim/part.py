@@ -1,11 +1,11 @@
 """A part is a small frozen object whose fields are its YAML keys and whose method is its equation.
 
-A slot is a tagged union of parts, written as ``Annotated[Base, OneOf(Base, A, B)]``. The union is the
-registry: adding a part is one file plus one name in one union. A package outside this one adds parts with an
-entry point in the group ``netsim.<slot>`` (for example ``netsim.defense``), which the union reads once.
+A slot is a tagged union of parts, written as ``Annotated[Base, OneOf("slot", places={"kind": "module:Class"})]``.
+The union is the registry: adding a part is one file plus one line in one union. A package outside this one adds parts
+with an entry point in the group ``netsim.<slot>`` (for example ``netsim.defense``), which the union reads once.
 
-Schemas are built when a part is first checked, never while a module is imported: a plug-in may therefore import any
-module of this package, and one that cannot be used is refused in one line where a study is read.
+A part is imported, and its schema built, when a scenario first has it. A plug-in may therefore import any module of
+this package, and one that cannot be used is refused in one line where a study is read.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ import ast
 import inspect
 import json
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
+from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from inspect import isabstract
 from itertools import pairwise
@@ -122,28 +123,33 @@ class OneOf:
     Errors carry the place and the legal kinds, as pydantic's tagged union does.
     """
 
-    def __init__(self, slot: str, *parts: type[Part], default: str | None = None) -> None:
-        """default : the kind of a part that names none; None: every part must."""
+    def __init__(
+        self, slot: str, *parts: type[Part], places: Mapping[str, str] | None = None, default: str | None = None
+    ) -> None:
+        """places : kind -> "module:class" of parts that are imported when a scenario has them; default : the kind of a
+        part that names none; None: every part must.
+        """
         self.slot = slot
-        self._parts, self._default = parts, default
+        self._ours: dict[str, type[Part] | str] = {part.kind_name(): part for part in parts} | dict(places or {})
+        self._default = default
 
     @property
-    def parts(self) -> dict[str, type[Part]]:
+    def parts(self) -> Mapping[str, type[Part]]:
         """Kind -> part, ours first, then those that other packages bring; BadInput for one that cannot be used."""
-        by_kind = {part.kind_name(): part for part in self._parts}
-        for kind, (part, entry) in plugins(self.slot).items():
-            if kind in by_kind:
+        brought = plugins(self.slot)
+        for kind, (_, entry) in brought.items():
+            if kind in self._ours:
                 raise _unusable(entry, self.slot, f"its kind {kind!r} is taken; give it another")
-            by_kind[kind] = part
-        return by_kind
+        return _Parts(self._ours | {kind: part for kind, (part, _) in brought.items()})
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         brought = plugins(self.slot)
         choices: dict[Any, CoreSchema] = {}
-        for kind, part in self.parts.items():
+        parts = self.parts
+        for kind in parts:
             if kind in brought:
                 _check(source, *brought[kind], self.slot, handler.generate_schema)
-            choices[kind] = core_schema.with_info_plain_validator_function(_Once(part))
+            choices[kind] = core_schema.with_info_plain_validator_function(_Once(parts, kind))
         told = {"pydantic_js_functions": [self._json_schema]}
         return core_schema.tagged_union_schema(choices, discriminator=self._discriminator, metadata=told)
 
@@ -166,18 +172,42 @@ class OneOf:
         return getattr(value, "kind", None)
 
 
-class _Once:
-    """Checks a part by its own schema, which is made when a scenario first has the part: making all takes a second."""
+class _Parts(Mapping[str, type[Part]]):
+    """Kind -> part; one that is given by its place is imported when it is asked for."""
 
-    def __init__(self, part: type[Part]) -> None:
-        self.part = part
+    def __init__(self, parts: Mapping[str, type[Part] | str]) -> None:
+        self._parts = parts
+
+    def __getitem__(self, kind: str) -> type[Part]:
+        part = self._parts[kind]
+        if isinstance(part, str):
+            module, _, name = part.partition(":")
+            part = getattr(import_module(module), name)
+        return part
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._parts)
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+    def __contains__(self, kind: object) -> bool:  # without importing it
+        return kind in self._parts
+
+
+class _Once:
+    """Checks a part by its own schema; it is imported, and its schema made, when a scenario first has the part."""
+
+    def __init__(self, parts: Mapping[str, type[Part]], kind: str) -> None:
+        self._parts, self._kind = parts, kind
 
     def __call__(self, value: Any, info: ValidationInfo) -> Part:
-        if isinstance(value, self.part):
+        part = self._parts[self._kind]
+        if isinstance(value, part):
             return value
         if info.mode == "json":  # where a list may stand for a tuple
-            return self.part.model_validate_json(json.dumps(value))
-        return self.part.model_validate(value)
+            return part.model_validate_json(json.dumps(value))
+        return part.model_validate(value)
 
 
 def _check(base: Any, part: type[Part], entry: EntryPoint, slot: str, generate: Callable[[Any], CoreSchema]) -> None:

@@ -9,10 +9,13 @@ import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from netsim.base_stations import LAYOUTS, BaseStation, Layout
-from netsim.city import CITIES, City, Town
+from netsim.city import CITIES
+from netsim.city.base import City
+from netsim.city.town import Town
 from netsim.compute_spread import COMPUTE_SPREADS, ComputeSpread
 from netsim.indoor_share import IndoorShare
-from netsim.mobility import MOBILITIES, Mobility
+from netsim.mobility import MOBILITIES
+from netsim.mobility.base import Mobility
 from netsim.part import Part
 from netsim.radio import FADINGS, PATH_LOSSES, PENETRATIONS, SHADOWINGS, SIGHTS, UPLINKS
 from netsim.radio.air_interface import AirInterface

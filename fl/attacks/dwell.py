@@ -10,19 +10,10 @@ from pydantic import Field, model_validator
 
 from fl.attacks.base import Attack, View
 from fl.attacks.closed_form import ClosedForm
-from fl.attacks.density_peak import DensityPeak
-from fl.attacks.dlg import Dlg
 from fl.attacks.dwell_state import MOST_THIRDS, DwellState, Heard, Hours, Named
 from fl.attacks.learnt_errors import LearntErrors
-from fl.attacks.likelihood import Likelihood
 from fl.attacks.over_rounds import OverRounds
-from fl.attacks.phase import Phase
-from fl.attacks.ramp_aware import RampAware
-from fl.attacks.simulated_inversion import SimulatedInversion
 from fl.attacks.simulated_ues import Population
-from fl.attacks.span import Span
-from fl.attacks.unit_votes import UnitVotes
-from fl.attacks.weighted_centroid import WeightedCentroid
 from fl.tracking.discs import best_discs
 from fl.tracking.error_model import ErrorModel
 from fl.tracking.place_grid import PlaceGrid
@@ -35,9 +26,20 @@ from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
 OF_ROUNDS = OneOf(
-    "attack", ClosedForm, Dlg, SimulatedInversion, Span, UnitVotes, WeightedCentroid, RampAware, Likelihood,
-    DensityPeak, Phase,
-)  # fmt: skip
+    "attack",
+    places={
+        "closed-form": "fl.attacks.closed_form:ClosedForm",
+        "dlg": "fl.attacks.dlg:Dlg",
+        "simulated-inversion": "fl.attacks.simulated_inversion:SimulatedInversion",
+        "span": "fl.attacks.span:Span",
+        "unit-votes": "fl.attacks.unit_votes:UnitVotes",
+        "weighted-centroid": "fl.attacks.weighted_centroid:WeightedCentroid",
+        "ramp-aware": "fl.attacks.ramp_aware:RampAware",
+        "likelihood": "fl.attacks.likelihood:Likelihood",
+        "density-peak": "fl.attacks.density_peak:DensityPeak",
+        "phase": "fl.attacks.phase:Phase",
+    },
+)
 """Attacks that name places in every round"""
 HourOfDay = Annotated[float, Field(ge=0, le=24)]
 _WHOLE_DAYS = np.array([[0.0, 0.0], [0.3, 0.0], [0.45, 0.40], [0.5, 0.05]])
@@ -185,8 +187,13 @@ class Dwell(OverRounds):
         where = np.where(spoken[row, rank, None], place_m[row, rank], np.nan)
         none = np.zeros(len(row), dtype=np.int64)
         return Estimates(
-            ue=view.ue[row], model=view.model[row], what=["answer"] * len(row), position_m=where,
-            weight=np.where(spoken[row, rank], probability[row, rank], 0.0), loss=np.full(len(row), np.nan),
-            iterations=none, evaluations=none,
+            ue=view.ue[row],
+            model=view.model[row],
+            what=["answer"] * len(row),
+            position_m=where,
+            weight=np.where(spoken[row, rank], probability[row, rank], 0.0),
+            loss=np.full(len(row), np.nan),
+            iterations=none,
+            evaluations=none,
             status=["unsure" if silent[i] else Named.PLACES[k] for i, k in zip(row, rank, strict=True)],
-        )  # fmt: skip
+        )

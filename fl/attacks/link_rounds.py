@@ -10,7 +10,6 @@ from pydantic import Field, model_validator
 
 from fl.attacks.base import Attack, View, latest, recall
 from fl.attacks.closed_form import ClosedForm
-from fl.attacks.dlg import Dlg
 from fl.learners.base import FirstLayerLearner
 from fl.types import Estimates, Facts, State
 from netsim.part import OneOf, Part
@@ -19,7 +18,13 @@ from netsim.row_id import row_id
 from netsim.units import BoolArray, FloatArray, IntArray
 
 _MEMORY_ROUNDS = 5.0
-LINKED = OneOf("attack", ClosedForm, Dlg)
+LINKED = OneOf(
+    "attack",
+    places={
+        "closed-form": "fl.attacks.closed_form:ClosedForm",
+        "dlg": "fl.attacks.dlg:Dlg",
+    },
+)
 """Attacks on one round, whose estimates can be linked."""
 
 

@@ -8,26 +8,19 @@ from typing import Annotated, Any, ClassVar, Literal, Self, cast
 import numpy as np
 from pydantic import Field, model_validator
 
-from fl.attacks.arrival_times import ArrivalTimes
 from fl.attacks.base import Attack, View
 from fl.attacks.closed_form import ClosedForm
 from fl.attacks.clues import NUMBERS, Clue, clues_of
 from fl.attacks.density_peak import DensityPeak
 from fl.attacks.dlg import Dlg
-from fl.attacks.dwell import Dwell, HourOfDay
+from fl.attacks.dwell import HourOfDay
 from fl.attacks.home_directory import KNOWN, directory_of, read_directory
 from fl.attacks.home_links import Heard, HomeLinker, Residents, check, outside_notes
 from fl.attacks.learnt_errors import LearntErrors
-from fl.attacks.likelihood import Likelihood
-from fl.attacks.link_rounds import LinkRounds
 from fl.attacks.round_places import RoundPlaces
 from fl.attacks.simulated_inversion import SimulatedInversion
-from fl.attacks.span import Span
 from fl.attacks.threat import KNOWN_HOMES, SENDERS
-from fl.attacks.tracker import Tracker
 from fl.attacks.unit_ratios import OF_UNITS
-from fl.attacks.unit_votes import UnitVotes
-from fl.attacks.weighted_centroid import WeightedCentroid
 from fl.tracking.belief import Belief
 from fl.tracking.book import Book
 from fl.tracking.error_model import ErrorModel
@@ -42,11 +35,34 @@ from netsim.units import IntArray
 _OUTSIDE = 0.1  # share of senders of whom a file of homes says nothing
 _HOME_HOURS = (0.0, 6.0)
 RE_IDENTIFIED = OneOf(
-    "attack", ClosedForm, Dlg, SimulatedInversion, LinkRounds, UnitVotes, Span, WeightedCentroid, Likelihood,
-    DensityPeak, ArrivalTimes, Tracker, Dwell,
-)  # fmt: skip
+    "attack",
+    places={
+        "closed-form": "fl.attacks.closed_form:ClosedForm",
+        "dlg": "fl.attacks.dlg:Dlg",
+        "simulated-inversion": "fl.attacks.simulated_inversion:SimulatedInversion",
+        "link-rounds": "fl.attacks.link_rounds:LinkRounds",
+        "unit-votes": "fl.attacks.unit_votes:UnitVotes",
+        "span": "fl.attacks.span:Span",
+        "weighted-centroid": "fl.attacks.weighted_centroid:WeightedCentroid",
+        "likelihood": "fl.attacks.likelihood:Likelihood",
+        "density-peak": "fl.attacks.density_peak:DensityPeak",
+        "arrival-times": "fl.attacks.arrival_times:ArrivalTimes",
+        "tracker": "fl.attacks.tracker:Tracker",
+        "dwell": "fl.attacks.dwell:Dwell",
+    },
+)
 """Attacks whose senders can be tracks."""
-PLACES = OneOf("attack", ClosedForm, Dlg, SimulatedInversion, DensityPeak, Span, UnitVotes)
+PLACES = OneOf(
+    "attack",
+    places={
+        "closed-form": "fl.attacks.closed_form:ClosedForm",
+        "dlg": "fl.attacks.dlg:Dlg",
+        "simulated-inversion": "fl.attacks.simulated_inversion:SimulatedInversion",
+        "density-peak": "fl.attacks.density_peak:DensityPeak",
+        "span": "fl.attacks.span:Span",
+        "unit-votes": "fl.attacks.unit_votes:UnitVotes",
+    },
+)
 """Attacks that name places of a UE from one round."""
 
 

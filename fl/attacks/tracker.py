@@ -11,21 +11,11 @@ from pydantic import Field, model_validator
 
 from fl.attacks.base import Attack, View
 from fl.attacks.closed_form import ClosedForm
-from fl.attacks.density_peak import DensityPeak
-from fl.attacks.dlg import Dlg
 from fl.attacks.follower import Follower
-from fl.attacks.likelihood import Likelihood
-from fl.attacks.link_rounds import LinkRounds
-from fl.attacks.multi_query import MultiQuery
 from fl.attacks.over_rounds import OUTLIER, OverRounds
-from fl.attacks.ramp_aware import RampAware
-from fl.attacks.simulated_inversion import SimulatedInversion
 from fl.attacks.simulated_ues import ROAMING, SPEED_MPS, Population
-from fl.attacks.span import Span
 from fl.attacks.tracker_answers import Believed, estimates, shown
 from fl.attacks.tracker_state import TrackerState
-from fl.attacks.unit_votes import UnitVotes
-from fl.attacks.weighted_centroid import WeightedCentroid
 from fl.population import POPULATIONS
 from fl.population.base import PopulationPrior
 from fl.population.uniform import Everywhere
@@ -41,9 +31,21 @@ from netsim.part import OneOf
 from netsim.rng import Rng
 
 TRACKED = OneOf(
-    "attack", ClosedForm, Dlg, SimulatedInversion, Span, UnitVotes, WeightedCentroid, RampAware, Likelihood,
-    DensityPeak, LinkRounds, MultiQuery,
-)  # fmt: skip
+    "attack",
+    places={
+        "closed-form": "fl.attacks.closed_form:ClosedForm",
+        "dlg": "fl.attacks.dlg:Dlg",
+        "simulated-inversion": "fl.attacks.simulated_inversion:SimulatedInversion",
+        "span": "fl.attacks.span:Span",
+        "unit-votes": "fl.attacks.unit_votes:UnitVotes",
+        "weighted-centroid": "fl.attacks.weighted_centroid:WeightedCentroid",
+        "ramp-aware": "fl.attacks.ramp_aware:RampAware",
+        "likelihood": "fl.attacks.likelihood:Likelihood",
+        "density-peak": "fl.attacks.density_peak:DensityPeak",
+        "link-rounds": "fl.attacks.link_rounds:LinkRounds",
+        "multi-query": "fl.attacks.multi_query:MultiQuery",
+    },
+)
 """Attacks whose estimates of rounds can be tracked"""
 _RELEARNT = tuple(2**k for k in range(4, 13))  # looks after which motion is learnt anew from the whole past
 _MOST_PARTICLES = 10_000_000  # of all UEs: 240 MB
@@ -121,9 +123,7 @@ class Tracker(OverRounds):
         errors, z_m = self.errors_now(look.errors), look.z_m
         if errors is None:  # nothing can be made of estimates of which nothing is known
             errors, z_m = ErrorModel.plain(1.0, OUTLIER), np.full_like(z_m, np.nan)
-        history = state.history.plus(
-            facts.round, facts.time_s, facts.week_s, facts.round_s, errors, look.names, z_m
-        )  # fmt: skip
+        history = state.history.plus(facts.round, facts.time_s, facts.week_s, facts.round_s, errors, look.names, z_m)
         if not len(state.history):  # what particles are drawn from, in hindsight as well
             state = replace(state, seed=int(replace(rng, round=0).uniform("particles", 0)[0] * 2**53))
         state = replace(state, of=look.of, errors=look.errors, history=history)

@@ -1,11 +1,15 @@
 """Availability of UEs: who may be asked for an update, and when."""
 
-from fl.availability.always import Always
-from fl.availability.at_home import AtHome
-from fl.availability.battery import Battery
-from fl.availability.charging import Charging
-from fl.availability.diurnal import Diurnal
 from netsim.part import OneOf
 
-AVAILABILITIES = OneOf("availability", Always, AtHome, Charging, Diurnal, Battery)
+AVAILABILITIES = OneOf(
+    "availability",
+    places={
+        "always": "fl.availability.always:Always",
+        "at-home": "fl.availability.at_home:AtHome",
+        "charging": "fl.availability.charging:Charging",
+        "diurnal": "fl.availability.diurnal:Diurnal",
+        "battery": "fl.availability.battery:Battery",
+    },
+)
 """The availability slot: which UEs may be asked for an update."""

@@ -1,10 +1,14 @@
 """Data: the training data of a round."""
 
-from fl.data.images import Images
-from fl.data.links import LinkMeasurements
-from fl.data.measured import Measured
-from fl.data.positions import Positions
-from fl.data.segments import Segments
 from netsim.part import OneOf
 
-DATA = OneOf("data", Measured, Segments, LinkMeasurements, Positions, Images)
+DATA = OneOf(
+    "data",
+    places={
+        "measured": "fl.data.measured:Measured",
+        "segments": "fl.data.segments:Segments",
+        "links": "fl.data.links:LinkMeasurements",
+        "positions": "fl.data.positions:Positions",
+        "images": "fl.data.images:Images",
+    },
+)

@@ -8,17 +8,21 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from fl.defenses.arb import Arb
 from fl.defenses.base import Defense, Standing
 from fl.defenses.budgeted import Budgeted, BudgetState, Noise, newest, radio_std
-from fl.defenses.lapa import Lapa
-from fl.defenses.uniform_dp import UniformDp
 from fl.types import Facts, Local, Received, Spend, Updates
 from netsim.part import OneOf
 from netsim.rng import Rng
 from netsim.units import FloatArray
 
-BUDGETED = OneOf("budgeted", Lapa, Arb, UniformDp)
+BUDGETED = OneOf(
+    "budgeted",
+    places={
+        "lapa": "fl.defenses.lapa:Lapa",
+        "arb": "fl.defenses.arb:Arb",
+        "uniform-dp": "fl.defenses.uniform_dp:UniformDp",
+    },
+)
 
 
 @dataclass(frozen=True)

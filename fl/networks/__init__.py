@@ -1,7 +1,11 @@
 """Networks: image classifiers and regressors on flat parameter rows."""
 
-from fl.networks.cnn import Cnn
-from fl.networks.perceptron import Perceptron
 from netsim.part import OneOf
 
-NETWORKS = OneOf("network", Cnn, Perceptron)
+NETWORKS = OneOf(
+    "network",
+    places={
+        "cnn": "fl.networks.cnn:Cnn",
+        "mlp": "fl.networks.perceptron:Perceptron",
+    },
+)

@@ -1,9 +1,13 @@
 """Local optimisers: how a device moves its weights along the gradients of its batches."""
 
-from fl.optimisers.adam import Adam
-from fl.optimisers.momentum import Momentum
-from fl.optimisers.sgd import Sgd
 from netsim.part import OneOf
 
-OPTIMISERS = OneOf("optimiser", Sgd, Momentum, Adam)
+OPTIMISERS = OneOf(
+    "optimiser",
+    places={
+        "sgd": "fl.optimisers.sgd:Sgd",
+        "momentum": "fl.optimisers.momentum:Momentum",
+        "adam": "fl.optimisers.adam:Adam",
+    },
+)
 """The slot of a learner's local optimiser."""

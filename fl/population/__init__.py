@@ -1,10 +1,14 @@
 """Populations: what an attacker knows beforehand of where people are."""
 
-from fl.population.buildings import InBuildings
-from fl.population.places import AtPlaces
-from fl.population.streets import AlongStreets
-from fl.population.uniform import Everywhere
 from netsim.part import OneOf
 
-POPULATIONS = OneOf("population", Everywhere, AlongStreets, InBuildings, AtPlaces)
+POPULATIONS = OneOf(
+    "population",
+    places={
+        "uniform": "fl.population.uniform:Everywhere",
+        "streets": "fl.population.streets:AlongStreets",
+        "buildings": "fl.population.buildings:InBuildings",
+        "places": "fl.population.places:AtPlaces",
+    },
+)
 """The slot of an attacker's prior."""

@@ -1,10 +1,14 @@
 """Pseudonyms: under which names the attacker sees who sends, and when they change."""
 
-from fl.pseudonyms.every import Every
-from fl.pseudonyms.mix_zones import MixZones
-from fl.pseudonyms.per_round import PerRound
-from fl.pseudonyms.permanent import Permanent
 from netsim.part import OneOf
 
-PSEUDONYMS = OneOf("pseudonyms", Permanent, PerRound, Every, MixZones)
+PSEUDONYMS = OneOf(
+    "pseudonyms",
+    places={
+        "permanent": "fl.pseudonyms.permanent:Permanent",
+        "per-round": "fl.pseudonyms.per_round:PerRound",
+        "every": "fl.pseudonyms.every:Every",
+        "mix-zones": "fl.pseudonyms.mix_zones:MixZones",
+    },
+)
 """The pseudonym slot: how long the attacker sees a UE under the same name."""

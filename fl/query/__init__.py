@@ -1,9 +1,12 @@
 """Query policies: which requests of the server a UE answers."""
 
-from fl.query.base import Off, Query
-from fl.query.policies import Custom, Strict
 from netsim.part import OneOf
 
-__all__ = ["QUERIES", "Custom", "Off", "Query", "Strict"]
-
-QUERIES = OneOf("query", Off, Strict, Custom)
+QUERIES = OneOf(
+    "query",
+    places={
+        "off": "fl.query.base:Off",
+        "strict": "fl.query.policies:Strict",
+        "custom": "fl.query.policies:Custom",
+    },
+)

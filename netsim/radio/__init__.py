@@ -2,25 +2,67 @@
 
 from netsim.part import OneOf
 from netsim.radio.antenna import ANTENNAS
-from netsim.radio.fading import NoFading, Rayleigh, Rician
-from netsim.radio.line_of_sight import Always, ByGeometry, ByProbability, Never
-from netsim.radio.noma import Noma
-from netsim.radio.oma import Oma
-from netsim.radio.path_loss import FreeSpace, LogDistance, LosNlos, PowerLaw
-from netsim.radio.penetration import NoPenetration, Tr38901Penetration
-from netsim.radio.power import Average, Fixed, Fractional, Full, Listed
-from netsim.radio.shadowing import Correlated, Independent, NoShadowing
-from netsim.radio.tr38901 import RuralMacro, UrbanMacro, UrbanMicro
-from netsim.radio.uplink import Ideal
 
-PATH_LOSSES = OneOf("path-loss", LogDistance, FreeSpace, PowerLaw, LosNlos, UrbanMacro, UrbanMicro, RuralMacro)
-SHADOWINGS = OneOf("shadowing", NoShadowing, Independent, Correlated)
-SIGHTS = OneOf("line-of-sight", Always, Never, ByGeometry, ByProbability)
-PENETRATIONS = OneOf("penetration", NoPenetration, Tr38901Penetration)
-FADINGS = OneOf("fading", NoFading, Rayleigh, Rician)
-UPLINKS = OneOf("uplink", Ideal, Noma, Oma)
-POWERS = (Full, Average, Fixed, Listed, Fractional)
-"""Power policies without learning; the full union of the slot is defined in `scenarios`."""
+PATH_LOSSES = OneOf(
+    "path-loss",
+    places={
+        "log-distance": "netsim.radio.path_loss:LogDistance",
+        "free-space": "netsim.radio.path_loss:FreeSpace",
+        "power-law": "netsim.radio.path_loss:PowerLaw",
+        "los-nlos": "netsim.radio.path_loss:LosNlos",
+        "uma": "netsim.radio.tr38901:UrbanMacro",
+        "umi": "netsim.radio.tr38901:UrbanMicro",
+        "rma": "netsim.radio.tr38901:RuralMacro",
+    },
+)
+SHADOWINGS = OneOf(
+    "shadowing",
+    places={
+        "none": "netsim.radio.shadowing:NoShadowing",
+        "iid": "netsim.radio.shadowing:Independent",
+        "correlated": "netsim.radio.shadowing:Correlated",
+    },
+)
+SIGHTS = OneOf(
+    "line-of-sight",
+    places={
+        "always": "netsim.radio.line_of_sight:Always",
+        "never": "netsim.radio.line_of_sight:Never",
+        "geometry": "netsim.radio.line_of_sight:ByGeometry",
+        "probability": "netsim.radio.line_of_sight:ByProbability",
+    },
+)
+PENETRATIONS = OneOf(
+    "penetration",
+    places={
+        "none": "netsim.radio.penetration:NoPenetration",
+        "tr38901": "netsim.radio.penetration:Tr38901Penetration",
+    },
+)
+FADINGS = OneOf(
+    "fading",
+    places={
+        "none": "netsim.radio.fading:NoFading",
+        "rayleigh": "netsim.radio.fading:Rayleigh",
+        "rician": "netsim.radio.fading:Rician",
+    },
+)
+UPLINKS = OneOf(
+    "uplink",
+    places={
+        "ideal": "netsim.radio.uplink:Ideal",
+        "noma": "netsim.radio.noma:Noma",
+        "oma": "netsim.radio.oma:Oma",
+    },
+)
+POWERS = {
+    "full": "netsim.radio.power:Full",
+    "average": "netsim.radio.power:Average",
+    "fixed": "netsim.radio.power:Fixed",
+    "listed": "netsim.radio.power:Listed",
+    "fractional": "netsim.radio.power:Fractional",
+}
+"""Power policies without learning, where they stand; the full union of the slot is defined in `scenarios`."""
 
 __all__ = [
     "ANTENNAS",

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from functools import cache
 from typing import Any, ClassVar, Literal
 
 import numpy as np
+import numpy.typing as npt
 from pydantic import Field
 
 from netsim.errors import BadInput
@@ -98,8 +100,6 @@ class ByProbability(Sight):
         return 2.0 * self._drawn_from.held_bytes(area, n_site)
 
     def law(self, area: Area, site: IntArray, path_loss: PathLoss, geometry: Geometry, rng: Rng) -> SightLaw:
-        from scipy.special import ndtr
-
         try:
             field = self._drawn_from.field(area, site, rng)
         except BadInput:  # it names the key of shadowing
@@ -107,11 +107,16 @@ class ByProbability(Sight):
                 f"world.radio.line_of_sight.decorrelation_m: {self.decorrelation_m:g} m needs too fine a grid for "
                 f"{len(site)} base stations in this area; give a larger one, or a smaller area"
             ) from None
-        ny, nx, n_site = field.value_db.shape
-        uniform = ndtr(field.value_db).reshape(ny * nx, n_site)
-        top = np.array([nx - 1.0, ny - 1.0])
+
+        @cache
+        def drawn_at_nodes() -> npt.NDArray[np.float32]:
+            from scipy.special import ndtr  # here, so that checking a scenario does not pay for it
+
+            return np.asarray(ndtr(field.draw()))
 
         def law(pairs: Pairs, position_m: FloatArray) -> BoolArray:
+            ny, nx, n_site = drawn_at_nodes().shape
+            uniform, top = drawn_at_nodes().reshape(ny * nx, n_site), np.array([nx - 1.0, ny - 1.0])
             at = (position_m - field.low_m) / field.step_m + 0.5
             node = np.fmax(np.fmin(at, top), 0.0).astype(np.int64)  # an absent UE has no probability of sight
             drawn = uniform.take(node[:, 1] * nx + node[:, 0], axis=0)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from math import log, sqrt
 from typing import Any, ClassVar, Literal, Self
 
@@ -91,16 +93,22 @@ class Gaussian(Shadowing):
 class GridField:
     """Bilinear interpolation on a grid, scaled so that the variance is the same at every position.
 
-    value_db (ny, nx, n_site) is float32 (precision 1e-6 dB at 10 dB); its corner is at low_m (2,); `covariance` (4, 4)
-    is that of the corners of a cell, with 1 on the diagonal. Positions outside the grid take the value at its edge.
-    column (n_bs,) is the site of each base station; None if every base station has its own site.
+    draw() makes values (ny, nx, n_site), float32 (precision 1e-6 dB at 10 dB), when they are first needed: whoever only
+    checks a scenario does without. Their corner is at low_m (2,); `covariance` (4, 4) is that of the corners of a cell,
+    with 1 on the diagonal. Positions outside the grid take the value at its edge. column (n_bs,) is the site of each
+    base station; None if every base station has its own site.
     """
 
-    value_db: npt.NDArray[np.float32]
+    draw: Callable[[], npt.NDArray[np.float32]]
     low_m: FloatArray
     step_m: float
     covariance: FloatArray
     column: IntArray | None = None
+
+    @cached_property
+    def value_db(self) -> npt.NDArray[np.float32]:
+        """The values, kept."""
+        return self.draw()
 
     def __call__(self, position_m: FloatArray) -> FloatArray:
         """Shadowing in dB (n, n_bs)."""
@@ -255,8 +263,6 @@ class Correlated(Gaussian):
         rng: Rng,
     ) -> GridField:
         """One field for each site, drawn as `what`."""
-        from scipy.fft import irfft2, next_fast_len, rfft2
-
         step_m = grid_m or decorrelation_m / 10
         ny, nx = _shape(area, decorrelation_m, step_m)
         sites, column = np.unique(site, return_inverse=True)
@@ -267,23 +273,27 @@ class Correlated(Gaussian):
             )
         grid_decorrelation_m = _shortened(decorrelation_m, step_m)
         wrap = _WRAP * grid_decorrelation_m / step_m
-        torus = [next_fast_len(int(n - 1 + wrap) + 1, real=True) for n in (ny, nx)]
-        amplitude = np.sqrt(_spectrum(torus, step_m / grid_decorrelation_m))
-        value_db = np.empty((ny, nx, len(sites)), dtype=np.float32)
+        torus = [_smooth(int(n - 1 + wrap) + 1) for n in (ny, nx)]
 
-        def one(what: str, owner: int) -> FloatArray:
-            white = rng.normal(what, [owner], (torus[0], torus[1]))[0]
-            return np.asarray(irfft2(rfft2(white) * amplitude, s=torus)[:ny, :nx])
+        def draw() -> npt.NDArray[np.float32]:
+            amplitude = np.sqrt(_spectrum(torus, step_m / grid_decorrelation_m))
+            value_db = np.empty((ny, nx, len(sites)), dtype=np.float32)
 
-        own = sqrt(1.0 - self.site_correlation)
-        common = sqrt(self.site_correlation) * one(f"{what}.common", 0) if self.site_correlation else None
-        for k, owner in enumerate(sites.tolist()):  # one at a time: a torus of doubles is large
-            whole = one(what, owner)
-            value_db[:, :, k] = std_db * (whole if common is None else common + own * whole)
+            def one(what: str, owner: int) -> FloatArray:
+                white = rng.normal(what, [owner], (torus[0], torus[1]))[0]
+                return np.asarray(np.fft.irfft2(np.fft.rfft2(white) * amplitude, s=torus)[:ny, :nx])
+
+            own = sqrt(1.0 - self.site_correlation)
+            common = sqrt(self.site_correlation) * one(f"{what}.common", 0) if self.site_correlation else None
+            for k, owner in enumerate(sites.tolist()):  # one at a time: a torus of doubles is large
+                whole = one(what, owner)
+                value_db[:, :, k] = std_db * (whole if common is None else common + own * whole)
+            return value_db
+
         low_m = area.low_m - decorrelation_m
         covariance = _corner_covariance(step_m / grid_decorrelation_m)
         alone = np.array_equal(column, np.arange(len(sites)))  # nobody shares: there is nothing to repeat
-        return GridField(value_db, low_m, step_m, covariance, None if alone else column)
+        return GridField(draw, low_m, step_m, covariance, None if alone else column)
 
 
 def _shape(area: Area, decorrelation_m: float, step_m: float) -> tuple[int, int]:
@@ -292,16 +302,27 @@ def _shape(area: Area, decorrelation_m: float, step_m: float) -> tuple[int, int]
     return int(ny), int(nx)
 
 
+def _smooth(least: int) -> int:
+    """The smallest 2^a 3^b 5^c that is at least so large: of such lengths transforms are fast."""
+    found, fives = 2 * least, 1
+    while fives < found:
+        threes = fives
+        while threes < found:
+            twos = 1 << max(0, -(-least // threes) - 1).bit_length()
+            found = min(found, threes * twos)
+            threes *= 3
+        fives *= 5
+    return found
+
+
 _CORNERS = ((0, 0), (1, 0), (0, 1), (1, 1))  # of a cell: right, up
 
 
 def _spectrum(torus: list[int], step: float) -> FloatArray:
     """Eigenvalues (ny, nx // 2 + 1) of exp(-d step) on a torus, d in cells; clipped at 0, mean 1."""
-    from scipy.fft import fft2
-
     y, x = (np.minimum(np.arange(n), n - np.arange(n)) for n in torus)
     covariance = np.exp(-step * np.hypot(y[:, None], x[None, :]))
-    eigenvalue = np.maximum(fft2(covariance).real, 0.0)
+    eigenvalue = np.maximum(np.fft.fft2(covariance).real, 0.0)
     eigenvalue /= eigenvalue.mean()  # the mean eigenvalue is the variance
     return np.asarray(eigenvalue[:, : torus[1] // 2 + 1])
 

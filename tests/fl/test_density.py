@@ -21,7 +21,8 @@ from fl.density.bands import (
 )
 from fl.density.surfaces import bumps, kernel_density
 from fl.learners.density import Density, rank_correlation
-from fl.query import Custom, Off, Strict
+from fl.query.base import Off
+from fl.query.policies import Custom, Strict
 from fl.types import Facts, HeldOut, Local, Public, Request
 from netsim.errors import BadInput
 from netsim.geometry import Area

@@ -9,7 +9,6 @@ from fl.attacks.base import View
 from fl.attacks.likelihood import Likelihood
 from fl.attacks.ramp_aware import RampAware, fitted_plane
 from fl.attacks.weighted_centroid import WeightedCentroid, weighted_centroid
-from fl.defenses import EdgeNoise, GeometryAligned, UniformNoise
 from fl.defenses.alignment import (
     KAPPA_M2,
     aligned,
@@ -20,6 +19,7 @@ from fl.defenses.alignment import (
     squared_error_m2,
 )
 from fl.defenses.clip import Clip
+from fl.defenses.shaped_noise import EdgeNoise, GeometryAligned, UniformNoise
 from fl.learners.radio_map import RadioMap
 from fl.learning import Learning
 from fl.radio_map.grid import Grid

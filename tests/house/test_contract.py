@@ -2,19 +2,44 @@
 
 import csv
 import heapq
+import importlib
 import itertools
 import json
 import math
+import pkgutil
 
 import pytest
 from pydantic import TypeAdapter
 
-from netsim.part import Named, Part, descriptions
+import fl
+import netsim
+import rl
+import scenarios
+from netsim.part import Named, OneOf, Part, descriptions
 from scenarios.app.study.compatibility import LEGAL, combinations, legal_combinations, threat
 from scenarios.app.study.slots import SLOTS
 
 MEMBERS = [(slot, kind, part) for slot, union in SLOTS.items() for kind, part in union.parts.items()]
 IDS = [f"{slot}:{kind}" for slot, kind, _ in MEMBERS]
+
+
+def unions():
+    """All of them, those of other parts among them."""
+    for floor in (netsim, fl, rl, scenarios):
+        for found in pkgutil.walk_packages(floor.__path__, f"{floor.__name__}."):
+            for value in vars(importlib.import_module(found.name)).values():
+                if isinstance(value, OneOf):
+                    yield value
+
+
+def test_a_union_knows_each_part_by_its_kind():
+    """Places of parts are text, which no type checker reads."""
+    found = {id(union): union for union in unions()}
+    assert len(found) >= len(SLOTS) + 6
+    for union in found.values():
+        for kind, part in union.parts.items():
+            assert issubclass(part, Part) and part.kind_name() == kind
+        assert "no such kind" not in union.parts
 
 
 def covering(legal, of):

@@ -1,6 +1,7 @@
 """Imports point down: netsim <- fl <- rl <- scenarios, no circles, heavy libraries only in leaves."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,7 @@ ROOT = Path(__file__).parents[2]
 FLOORS = ["netsim", "fl", "rl", "scenarios"]
 # gymnasium is not among them: `import rl` registers environments, for which the bare library (0.2 s) is enough
 HEAVY = {"torch", "sklearn", "stable_baselines3", "plotly", "ot", "pandas"}
+PLACE = re.compile(rf"({'|'.join(FLOORS)})(\.\w+)+:[A-Z]\w*")
 FILES = [p for floor in FLOORS for p in sorted((ROOT / floor).rglob("*.py"))]
 
 
@@ -20,7 +22,7 @@ def module(path):
 
 
 def imports(path):
-    """Modules that a file imports, anywhere in it: in functions and for type checkers too."""
+    """Modules that a file imports, anywhere in it: in functions, for type checkers, and as places of parts."""
     found = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
@@ -28,6 +30,8 @@ def imports(path):
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
             found |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and PLACE.fullmatch(node.value):
+            found.add(node.value.partition(":")[0])
     return found
 
 
@@ -92,13 +96,23 @@ def test_a_circle_is_found():
     assert circle({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c", "b"]
 
 
-def test_checking_a_scenario_imports_nothing_heavy():
+def test_checking_a_scenario_imports_nothing_heavy_and_no_part_that_it_does_not_have():
     code = (
         "import sys, scenarios.app.cli.commands as c; c.main(['validate', 'campus']); "
         "print(sorted(set(sys.modules) & set(%r)))"
     )
-    out = subprocess.run([sys.executable, "-c", code % (HEAVY,)], capture_output=True, text=True, cwd=ROOT, check=True)
+    idle = {"fl.attacks.dwell", "fl.defenses.lapa", "fl.learners.density", "netsim.mobility.resident"}
+    idle |= {"fl.round.round", "scenarios.app.run.simulate"}
+    without = HEAVY | {"numba", "scipy"} | idle
+    assert idle <= set(map(module, FILES))
+    out = subprocess.run(
+        [sys.executable, "-c", code % (without,)], capture_output=True, text=True, cwd=ROOT, check=True
+    )
     assert out.stdout.splitlines()[-1] == "[]"
+
+
+def test_places_of_parts_count_as_imports():
+    assert "fl.attacks.dwell" in imports(ROOT / "fl/attacks/__init__.py")
 
 
 def test_help_imports_almost_nothing():

@@ -14,10 +14,14 @@ from pydantic import ValidationError
 from pyproj import Transformer
 from shapely import Polygon, box
 
-from netsim.city import Buildings, Footprints, Generated, Grid, OpenField
 from netsim.city.base import City
+from netsim.city.buildings import Buildings
 from netsim.city.crossings import TOUCH_M, Lines
+from netsim.city.footprints import Footprints
+from netsim.city.generated import Generated
+from netsim.city.grid import Grid
 from netsim.city.heights import metres
+from netsim.city.open_field import OpenField
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.rng import Streams

@@ -11,7 +11,10 @@ from pydantic import ValidationError
 from scipy.stats import ks_2samp
 
 from netsim.checkpoint import load_tree, save_tree
-from netsim.city import Buildings, Footprints, Generated, Grid
+from netsim.city.buildings import Buildings
+from netsim.city.footprints import Footprints
+from netsim.city.generated import Generated
+from netsim.city.grid import Grid
 from netsim.clock import DAY_S, Clock
 from netsim.errors import BadInput
 from netsim.geometry import Area

@@ -14,7 +14,8 @@ from scipy.integrate import quad
 from scipy.stats import chisquare, kstest
 
 from netsim.checkpoint import load_tree, save_tree
-from netsim.city import Buildings, Grid
+from netsim.city.buildings import Buildings
+from netsim.city.grid import Grid
 from netsim.clock import DAY_S, Clock
 from netsim.errors import BadInput
 from netsim.geometry import Area

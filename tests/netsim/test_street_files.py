@@ -8,7 +8,8 @@ import pytest
 from pyproj import Transformer
 
 from netsim.build import build_world
-from netsim.city import Footprints, Grid
+from netsim.city.footprints import Footprints
+from netsim.city.grid import Grid
 from netsim.errors import BadInput
 from netsim.rng import Streams
 from netsim.streets.assembly import assemble

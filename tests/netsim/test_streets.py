@@ -8,7 +8,8 @@ import pytest
 import shapely
 from shapely import box
 
-from netsim.city import Buildings, Grid
+from netsim.city.buildings import Buildings
+from netsim.city.grid import Grid
 from netsim.geometry import Area
 from netsim.rng import Streams
 from netsim.streets.assembly import assemble

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import shapely
 
-from netsim.city import Town
-from netsim.city.town import drawn
+from netsim.city.town import Town, drawn
 from netsim.city.town_plan import WIDTH_M, lots, planned
 from netsim.rng import Streams
 

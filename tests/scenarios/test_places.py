@@ -48,7 +48,7 @@ def test_a_trace_with_another_origin_is_refused_with_the_value_to_set(tiny, tmp_
 
 
 def mobility_origin(mobility):
-    from netsim.mobility import Replay
+    from netsim.mobility.replay import Replay
 
     read = Replay(**mobility).load(60.0)
     return [read.origin_lat, read.origin_lon]

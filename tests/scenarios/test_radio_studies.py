@@ -21,9 +21,10 @@ from scenarios.app.report.report import report
 from scenarios.app.results.folder import read_table
 from scenarios.app.results.tables import QUANTITIES
 from scenarios.app.run import radio, samples
+from scenarios.app.run.check import check
 from scenarios.app.run.coverage import coverage_grid
 from scenarios.app.run.radio_plan import radio_world
-from scenarios.app.run.runner import check, run
+from scenarios.app.run.runner import run
 from scenarios.app.run.samples import Sampled, Samples
 from scenarios.app.study.dump import study_yaml
 from scenarios.app.study.load import load

@@ -19,13 +19,14 @@ from netsim.radio.shadowing import Correlated, NoShadowing
 from netsim.rng import Streams
 from scenarios.app.cli.commands import main
 from scenarios.app.run import memory_limit
+from scenarios.app.run.check import check
 from scenarios.app.run.executors.processes import OnProcesses
 from scenarios.app.run.executors.ray_cluster import OnRay
 from scenarios.app.run.executors.slurm_jobs import OnSlurm
 from scenarios.app.run.how import How
 from scenarios.app.run.memory import check_memory
 from scenarios.app.run.memory_limit import GB, free_bytes, limit
-from scenarios.app.run.runner import check, run
+from scenarios.app.run.runner import run
 from scenarios.app.study.load import bundled, load
 
 HUGE = {

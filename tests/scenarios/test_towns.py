@@ -11,7 +11,7 @@ import shapely
 from scipy.spatial import Voronoi
 
 from netsim.build import build_world
-from netsim.city import Footprints
+from netsim.city.footprints import Footprints
 from netsim.rng import Streams
 from scenarios.app.run.runner import run
 from scenarios.app.study.load import load

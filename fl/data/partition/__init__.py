@@ -1,7 +1,11 @@
 """Partitions: which images each device holds."""
 
-from fl.data.partition.dirichlet import Dirichlet
-from fl.data.partition.label_skew import LabelSkew
 from netsim.part import OneOf
 
-PARTITIONS = OneOf("partition", LabelSkew, Dirichlet)
+PARTITIONS = OneOf(
+    "partition",
+    places={
+        "label-skew": "fl.data.partition.label_skew:LabelSkew",
+        "dirichlet": "fl.data.partition.dirichlet:Dirichlet",
+    },
+)

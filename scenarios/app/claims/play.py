@@ -11,12 +11,12 @@ from netsim.safe import what_is
 from scenarios.app.results.failures import Failed, failure_lines, read_failures
 from scenarios.app.results.folder import MANIFEST, SUMMARY, read_json
 from scenarios.app.results.read import RUNS, SWEEP, listed
+from scenarios.app.run.check import check
 from scenarios.app.run.executors.executor import Engine
 from scenarios.app.run.executors.several import play_all
 from scenarios.app.run.executors.work import Work
 from scenarios.app.run.how import USUAL, How
 from scenarios.app.run.points import SweepPoint
-from scenarios.app.run.runner import check
 from scenarios.app.run.sweep import sweep, work_of
 from scenarios.app.study.load import find, load
 from scenarios.app.study.study import Study

@@ -21,10 +21,9 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
 
 def main(args: argparse.Namespace) -> None:
     """Check the scenario, and every point of its sweep."""
+    from scenarios.app.run.check import check, check_prepared
     from scenarios.app.run.memory import memory_text
     from scenarios.app.run.points import checked_points
-    from scenarios.app.run.runner import check
-    from scenarios.app.run.sweep import check_prepared
     from scenarios.app.study.load import Scenario
     from scenarios.app.study.yaml_document import one_line
 

@@ -20,7 +20,8 @@ from netsim.tree import from_tree_as, to_tree
 from netsim.units import FloatArray, ratio_from_db
 from scenarios.app.results.folder import read_table
 from scenarios.app.run.inputs import input_digests
-from scenarios.app.run.simulate import Planned, one_thread, simulate
+from scenarios.app.run.simulate import Planned, simulate
+from scenarios.app.run.threads import one_thread
 from scenarios.app.study.dump import study_yaml
 from scenarios.app.study.plan import check_plannable
 from scenarios.app.study.study import Study

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from pathlib import Path
 
-from fl.round.state import begin
 from netsim.cache import cache_folder
 from scenarios.app.result import Result
 from scenarios.app.run.checkpoints import Watch
 from scenarios.app.run.how import USUAL, How
 from scenarios.app.run.planning import planned
 from scenarios.app.run.radio import play_radio
-from scenarios.app.run.radio_plan import radio_world
-from scenarios.app.run.setup import ready
-from scenarios.app.run.simulate import one_thread, simulate
+from scenarios.app.run.simulate import simulate
+from scenarios.app.run.threads import one_thread
 from scenarios.app.study.study import Study
 
 
@@ -40,21 +37,3 @@ def run(
     with one_thread():
         summary = simulate(study, out, watch, command, replace, planned(study, cache_folder()), how)
     return Result(Path(out), summary)
-
-
-def check(study: Study, thorough: bool = False, how: How = USUAL) -> float:
-    """Refuse what `run` would refuse before its first round, by what it does itself; reference runs are left out.
-    Returns the bytes of memory that a run needs at most, about.
-
-    Unless thorough, what takes time and hardly ever refuses anything is left out too: movement that is played
-    beforehand, and first models of anything but images.
-    """
-    needed = how.admit(study)
-    if study.learning is None:
-        radio_world(study)
-        return needed
-    with one_thread() if thorough else nullcontext():
-        world, setup = ready(study, Path(), thorough)
-        if thorough or setup.public.images is not None:
-            begin(setup, len(world.ues))
-    return needed

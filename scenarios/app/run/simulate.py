@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from math import ceil
@@ -170,22 +169,6 @@ def _learning(
     if setup.learning.server.in_rounds:
         return rounds(world, setup, start, watcher)
     return AsynchronousServer(world, setup, start, watcher).serve()
-
-
-@contextmanager
-def one_thread() -> Generator[None, None, None]:
-    """Linear algebra on one thread: sums keep their order, results their bits."""
-    import scipy.linalg  # noqa: F401 - compiled loops call its BLAS, which is limited only if it is there by now
-    import torch
-    from threadpoolctl import threadpool_limits
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        with threadpool_limits(limits=1):
-            yield
-    finally:
-        torch.set_num_threads(before)
 
 
 class _Keeper:

@@ -15,37 +15,20 @@ from scenarios.app.results.failures import Failed
 from scenarios.app.results.folder import MANIFEST, STUDY, SUMMARY, admit, is_text, no_links, ours, read_json, settle
 from scenarios.app.results.marker import check_files, held
 from scenarios.app.results.read import RUNS, SWEEP
+from scenarios.app.run.check import check_prepared
 from scenarios.app.run.executors.executor import Engine
 from scenarios.app.run.executors.processes import ON_PROCESSES
 from scenarios.app.run.executors.several import play_all
 from scenarios.app.run.executors.work import Work
 from scenarios.app.run.how import USUAL, How
 from scenarios.app.run.inputs import admit_inputs, input_digests, same_inputs
-from scenarios.app.run.points import SweepPoint, checked_points, named
-from scenarios.app.run.runner import check, run
+from scenarios.app.run.points import SweepPoint, checked_points
+from scenarios.app.run.runner import run
 from scenarios.app.study.describe import flow
 from scenarios.app.study.dump import study_yaml
 from scenarios.app.study.error_messages import build
-from scenarios.app.study.load import Scenario
 from scenarios.app.study.study import Study
 from scenarios.app.study.yaml_document import one_line, read_text
-
-
-def check_prepared(
-    source: str | Path, todo: Sequence[tuple[SweepPoint, Study]], every: bool = False, how: How = USUAL
-) -> None:
-    """Refuse what a run of one of the points would refuse before its first round: its files are read, its world built.
-
-    Of a setting the first seed is looked at, and its movement is not played beforehand; `every`: each run, wholly.
-    """
-    scenario, seen = Scenario(source), set[str]()
-    for point, study in todo:
-        setting = point.folder if every else point.folder.rpartition("/")[0]
-        if setting not in seen:
-            seen.add(setting)
-            with named(point), scenario.placed(point.overrides, point.origins):
-                check(study, every, how)
-
 
 Tell = Callable[[int, int, SweepPoint, dict[str, Any] | Failed], None]
 """told of a run that ended: how many did, of how many, which it was, and its summary, or why it has none"""

@@ -2,8 +2,13 @@
 
 from netsim.part import OneOf
 from netsim.radio import POWERS as WITHOUT_LEARNING
-from rl.ddpg_power import Ddpg
-from rl.rule_power import Rule
-from rl.shared_power import Shared
 
-POWERS = OneOf("power", *WITHOUT_LEARNING, Ddpg, Shared, Rule)
+POWERS = OneOf(
+    "power",
+    places=WITHOUT_LEARNING
+    | {
+        "ddpg": "rl.ddpg_power:Ddpg",
+        "shared": "rl.shared_power:Shared",
+        "rule": "rl.rule_power:Rule",
+    },
+)

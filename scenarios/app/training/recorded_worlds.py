@@ -115,7 +115,7 @@ class Recordings:
     def _record(self, world: int, path: Path) -> None:
         from rl.recording import episode_of
         from rl.rules import untuned
-        from scenarios.app.run.simulate import one_thread
+        from scenarios.app.run.threads import one_thread
         from scenarios.app.training.on_radio import FIRST
 
         with one_thread():

@@ -65,7 +65,7 @@ def search(
 
     name : of the scenario, as the file of hyper-parameters has it.
     """
-    from scenarios.app.run.simulate import one_thread
+    from scenarios.app.run.threads import one_thread
 
     required("--search")
     plain = study.model_copy(update={"vary": None, "train": study.train or Train()})

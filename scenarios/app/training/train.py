@@ -94,7 +94,7 @@ def train(
     times where that may help, then stays open and is listed in failures.csv; all others are made. Of a single one the
     error is raised.
     """
-    from scenarios.app.run.simulate import one_thread
+    from scenarios.app.run.threads import one_thread
 
     folders = [out] if len(seeds) == 1 else [out / f"seed-{seed}" for seed in seeds]
     plain, texts = admitted(study, seeds, folders, replace)

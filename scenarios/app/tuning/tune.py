@@ -17,13 +17,13 @@ from scenarios.app.results.marker import check_files, held
 from scenarios.app.results.read import RUNS
 from scenarios.app.results.statistics import half_width
 from scenarios.app.results.tuning_folder import BEST, TRIALS_CSV, TUNING, trials_csv
+from scenarios.app.run.check import check
 from scenarios.app.run.executors.executor import Attempts
 from scenarios.app.run.executors.processes import ON_PROCESSES
 from scenarios.app.run.executors.work import Answer, Failure, Work
 from scenarios.app.run.how import USUAL, How
 from scenarios.app.run.inputs import admit_text, read_lines
 from scenarios.app.run.points import SweepPoint, check_space
-from scenarios.app.run.runner import check
 from scenarios.app.run.sweep import write_runs
 from scenarios.app.study.dump import as_yaml, study_yaml
 from scenarios.app.study.load import Scenario, load

@@ -1,0 +1,52 @@
+"""What a run would refuse before its first round, without playing it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import Path
+
+from scenarios.app.run.how import USUAL, How
+from scenarios.app.run.points import SweepPoint, named
+from scenarios.app.run.setup import ready
+from scenarios.app.run.threads import one_thread
+from scenarios.app.study.load import Scenario
+from scenarios.app.study.study import Study
+
+
+def check(study: Study, thorough: bool = False, how: How = USUAL) -> float:
+    """Refuse what `run` would refuse before its first round, by what it does itself; reference runs are left out.
+    Returns the bytes of memory that a run needs at most, about.
+
+    Unless thorough, what takes time and hardly ever refuses anything is left out too: movement that is played
+    beforehand, and first models of anything but images.
+    """
+    needed = how.admit(study)
+    if study.learning is None:
+        from scenarios.app.run.radio_plan import radio_world
+
+        radio_world(study)
+        return needed
+    with one_thread() if thorough else nullcontext():
+        world, setup = ready(study, Path(), thorough)
+        if thorough or setup.public.images is not None:
+            from fl.round.state import begin  # not at the top: most checks do without
+
+            begin(setup, len(world.ues))
+    return needed
+
+
+def check_prepared(
+    source: str | Path, todo: Sequence[tuple[SweepPoint, Study]], every: bool = False, how: How = USUAL
+) -> None:
+    """Refuse what a run of one of the points would refuse before its first round: its files are read, its world built.
+
+    Of a setting the first seed is looked at, and its movement is not played beforehand; `every`: each run, wholly.
+    """
+    scenario, seen = Scenario(source), set[str]()
+    for point, study in todo:
+        setting = point.folder if every else point.folder.rpartition("/")[0]
+        if setting not in seen:
+            seen.add(setting)
+            with named(point), scenario.placed(point.overrides, point.origins):
+                check(study, every, how)
