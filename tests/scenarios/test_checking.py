@@ -118,13 +118,17 @@ def test_validate_and_sweep_build_the_world_of_every_setting_first(tmp_path, cap
 
 def test_all_goes_through_every_run(tmp_path, capsys, monkeypatch):
     seen = []
-    monkeypatch.setattr(
-        "scenarios.app.run.sweep.check", lambda study, thorough, how: seen.append((study.seed, thorough))
-    )
-    path = written(tmp_path, vary={"seed": [4, 5, 6]})
+
+    def check(study, thorough, how):
+        seen.append((study.seed, thorough))
+        return 1e9
+
+    monkeypatch.setattr("scenarios.app.run.check.check", check)
+    path = written(tmp_path, seed=9, vary={"seed": [4, 5, 6]})
     assert main(["validate", str(path)]) == 0
+    assert seen == [(9, False), (4, False)]
     assert main(["validate", str(path), "--all"]) == 0
-    assert seen == [(4, False), (4, True), (5, True), (6, True)]
+    assert seen[2:] == [(9, True), (4, True), (5, True), (6, True)]
 
 
 def test_the_studies_of_a_sweep_are_those_that_are_loaded_one_by_one(tmp_path):
