@@ -21,6 +21,7 @@ from torch.func import grad, vmap
 from torch.nn import functional
 
 from fl.networks.mlp import Mlp
+from fl.optimisers.adam import Adam
 
 Round = Callable[[], np.ndarray]
 LEARNING_RATE = 0.01
@@ -51,17 +52,26 @@ def loop(net: Mlp, start: np.ndarray, x: np.ndarray, y: np.ndarray, batch: int, 
 
 def descended(
     net: Mlp, start: np.ndarray, x: np.ndarray, y: np.ndarray, orders: list[np.ndarray], batch: int, rate: float,
-    number: torch.dtype,
+    number: torch.dtype, adam: Adam | None = None,
 ) -> Round:  # fmt: skip
-    """The update (d,) of one device with samples x (n, p), y (n,), an epoch for each order of them (n,)."""
+    """The update (d,) of one device with samples x (n, p), y (n,), an epoch for each order of them (n,); by Adam, its
+    fused form, where one is given.
+    """
     before = leaves(net, torch.tensor(start, dtype=number))
     samples, labels = torch.tensor(x, dtype=number), torch.tensor(y, dtype=number)
 
     def once() -> np.ndarray:
         weights = [tensor.clone().requires_grad_() for tensor in before]
+        settings = {} if adam is None else {"betas": (adam.beta1, adam.beta2), "eps": adam.epsilon}
+        optimiser = None if adam is None else torch.optim.Adam(weights, rate, fused=True, **settings)
         for order in map(torch.from_numpy, orders):
             for some in order.split(batch):
                 loss = functional.mse_loss(forward(net, weights, samples[some]), labels[some])
+                if optimiser is not None:
+                    optimiser.zero_grad()
+                    loss.backward()
+                    optimiser.step()
+                    continue
                 gradients = torch.autograd.grad(loss, weights)
                 with torch.no_grad():
                     for w, g in zip(weights, gradients, strict=True):

@@ -1,4 +1,4 @@
-"""A whole run, beside the same run in which three parts are loops as one writes them with PyTorch and POT.
+"""A whole run, beside the same run in which four parts are loops as one writes them with PyTorch and POT.
 
 A run is played while what these parts are given is kept, and the CPU time of each part is taken; then the loops are
 played on the same. The other program is ours in all else: streets, movement, radio, references, the page.
@@ -6,6 +6,8 @@ played on the same. The other program is ours in all else: streets, movement, ra
     theirs = run - our parts + loops        ratio = theirs / run
 
 `training`  a device, an epoch and a batch after the other: autograd, weights changed in place; our orders of samples
+`central`   the map from all samples in one place: a batch after the other, autograd, `torch.optim.Adam(fused=True)`;
+            loops are given one epoch of each, from its start
 `attacks`   of `dlg`: a target and a start after the other by `torch.optim.LBFGS` (`benchmarks.inversion_peers`)
 `leakage`   distances of random guesses, one set after the other: projections on our directions, `ot.wasserstein_1d`;
             projections of people's points are given, and sorted once for all sets
@@ -19,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial, wraps
 from pathlib import Path
 from statistics import median
@@ -39,6 +41,7 @@ from fl.attacks import dlg
 from fl.leakage import leakage
 from fl.leakage.distances import projections
 from fl.networks import central, sgd_regression
+from fl.optimisers.adam import Adam
 from netsim.row_id import row_id
 from netsim.units import FloatArray
 from scenarios import load, run
@@ -87,7 +90,12 @@ class Part:
 def played(name: str, settings: dict[str, Any]) -> tuple[float, dict[str, Part]]:
     """CPU seconds of a run, and its parts."""
     study, parts = load(name, settings), {part: Part() for part in LOOPS}
-    places = ((sgd_regression, "train_regression"), (dlg.Dlg, "_search"), (leakage, "sliced_w1_of_sets"))
+    places = (
+        (sgd_regression, "train_regression"),
+        (central, "train_regression"),
+        (dlg.Dlg, "_search"),
+        (leakage, "sliced_w1_of_sets"),
+    )
     with TemporaryDirectory() as folder, ExitStack() as stack:
         for part, (owner, word) in zip(parts.values(), places, strict=True):
             stack.enter_context(patch.object(owner, word, part.around(getattr(owner, word))))
@@ -121,6 +129,25 @@ def training(calls: list[Call], most: int) -> Loops:
         took_s, found = _timed(once, first=len(apart) == 1)
         cpu_s += took_s
         ours = made.rows(slice(row, row + 1))[0]
+        apart.append(float(np.linalg.norm(found - ours) / max(np.linalg.norm(ours), 1e-300)))
+    return _scaled(cpu_s, chosen, every, {"updates": float(f"{max(apart):.2g}")})
+
+
+def centrally(calls: list[Call], most: int) -> Loops:
+    """Maps one after the other, each for the first of its epochs: all take the same time."""
+    every = [(call, row) for call in calls for row in range(len(call[0][2].ue)) if call[0][2].count[row]]
+    chosen, apart, cpu_s = some(every, most), [0.0], 0.0
+    for ((net, start, data, how, rng), _), row in chosen:
+        if not isinstance(how.optimiser, Adam):
+            raise ValueError("the loop trains centrally by Adam")
+        one, alone = replace(how, local_epochs=1), data.take(np.array([row]))
+        order = rng.orders("order0m", row_id(alone.ue, alone.model), alone.count)
+        number = torch.float32 if how.precision == 32 else torch.float64
+        once = descended(net, start[data.model[row]], alone.x, alone.y, [order], int(how.batch(alone.count)[0]),
+                         how.learning_rate, number, how.optimiser)  # fmt: skip
+        took_s, found = _timed(once, first=len(apart) == 1)
+        cpu_s += took_s * how.local_epochs
+        ours = sgd_regression.train_regression(net, start, alone, one, rng).values[0]
         apart.append(float(np.linalg.norm(found - ours) / max(np.linalg.norm(ours), 1e-300)))
     return _scaled(cpu_s, chosen, every, {"updates": float(f"{max(apart):.2g}")})
 
@@ -170,9 +197,12 @@ def _timed(once: Callable[[], Any], first: bool) -> tuple[float, Any]:
     return process_time() - began, found
 
 
-SHARED = central.train_centrally
-"""what calls training by a name of its own and is no part: it is loaded before the parts are watched"""
-LOOPS: dict[str, Callable[[list[Call], int], Loops]] = {"training": training, "attacks": attacks, "leakage": distances}
+LOOPS: dict[str, Callable[[list[Call], int], Loops]] = {
+    "training": training,
+    "central": centrally,
+    "attacks": attacks,
+    "leakage": distances,
+}
 
 
 def _scaled(cpu_s: float, chosen: list[Any], every: list[Any], compared: dict[str, Any]) -> Loops:
