@@ -21,7 +21,6 @@ from netsim.base_stations import BaseStation, sites
 from netsim.build import stations_of
 from netsim.errors import BadInput
 from netsim.geometry import Area
-from netsim.mobility.replay import Replay
 from netsim.rng import Streams
 from netsim.traces.trace import Trace
 from scenarios.app.run.antennas import antennas_of
@@ -123,6 +122,10 @@ def _shares(study: Study, parquet: bool) -> Iterator[Share]:
 
 def _files(study: Study) -> Iterator[Share]:
     """Recorded measurements: rows and what is made of them while they are read."""
+    if not study.world.ues.mobility.replays:
+        return
+    from netsim.mobility.replay import Replay  # whoever replays has it by now
+
     mobility = study.world.ues.mobility
     for path in [mobility.trace] if isinstance(mobility, Replay) else []:
         try:

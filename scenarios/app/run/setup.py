@@ -12,7 +12,6 @@ import numpy as np
 from fl.availability.base import HOMES
 from fl.learning import Learning
 from fl.radio_map.grid import CELLS
-from fl.round.collect import first_sampled
 from fl.round.setup import Setup
 from fl.round.tables import TABLES
 from fl.server.asynchronous import Asynchronous
@@ -76,6 +75,8 @@ def set_up(study: Study, world: World, streams: Streams, folder: Path, rehearsed
         dataset = rehearsal.statistics
     sampled_m = None
     if learning.learner.wants_sampled_places and rehearsed:
+        from fl.round.collect import first_sampled  # not at the top: most checks do without
+
         again = build_world(study.world, streams, learning.round_s)
         sampled_m = first_sampled(again, learning, model_of_cell, streams)
     public = Public(

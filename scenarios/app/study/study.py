@@ -15,7 +15,6 @@ from netsim.radio.fading import NoFading
 from netsim.radio.power import Full, Power
 from netsim.radio.uplink import Ideal
 from netsim.setting import WorldSetting
-from rl.ddpg_power import Ddpg
 from rl.settings import Train
 from scenarios.app.study.error_messages import nearest
 from scenarios.app.study.plan import Plan, check_plannable
@@ -103,7 +102,7 @@ class Study(Part):
         if self.learning is None:
             return self
         waiting = [d for d in self.learning.defenses if d.waits]
-        learnt = isinstance(self.power, Ddpg) or (self.train is not None and self.train.task.kind == "allocation")
+        learnt = self.power.kind_name() == "ddpg" or (self.train is not None and self.train.task.kind == "allocation")
         if waiting and self.plan is None and not learnt:
             raise ValueError(
                 f"learning.defenses: {waiting[0].label} with mode: planned has no round; give until_round, or a plan: "
