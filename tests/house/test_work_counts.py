@@ -1,0 +1,74 @@
+"""What a run does is counted, not timed: calls, evaluations and files, which are the same on every machine."""
+
+import json
+import sys
+from zipfile import ZipFile
+
+import pytest
+
+from benchmarks.growth import Work, document
+from scenarios import load, run
+
+
+def calls(work):
+    """Calls of functions, of Python and of libraries, while `work` is done."""
+    count = 0
+
+    def seen(frame, event, argument):
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(seen)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def study(folder, work):
+    file = folder / f"{work.rounds}-{work.ues}-{work.targets}.yaml"
+    file.write_text(json.dumps(document(work)))
+    return load(str(file))
+
+
+def calls_of_a_run(folder, work):
+    loaded, out = study(folder, work), folder / f"run-{work.rounds}-{work.ues}-{work.targets}"
+    return calls(lambda: run(loaded, out))
+
+
+@pytest.fixture(scope="module")
+def calls_of(tmp_path_factory):
+    """Calls of a run; what it imports, compiles and keeps has been there before."""
+    folder = tmp_path_factory.mktemp("counted")
+    for rounds in (2, 3):
+        calls_of_a_run(folder, Work(rounds, 2, 2))
+    return lambda *sizes: calls_of_a_run(folder, Work(*sizes))
+
+
+def test_a_round_costs_the_same_calls_however_many_were_before(calls_of):
+    early, middle, late = (calls_of(rounds, 2, 2) for rounds in (10, 20, 30))
+    assert (late - middle) / (middle - early) == pytest.approx(1, abs=0.01)
+
+
+def test_calls_of_one_more_ue_and_of_one_more_target(calls_of):
+    few = calls_of(2, 60, 10)
+    assert (calls_of(2, 120, 10) - few) / 60 < 3_000  # two rounds, 20 measurements each
+    assert (calls_of(2, 60, 60) - few) / 50 < 6_500
+
+
+def test_a_checkpoint_has_a_handful_of_members_whatever_the_rounds(tmp_path):
+    members = {}
+    for rounds in (3, 12):
+
+        def stop(progress, last=rounds):
+            if progress.round == last:
+                raise KeyboardInterrupt
+
+        folder = tmp_path / str(rounds)
+        with pytest.raises(KeyboardInterrupt):
+            run(study(tmp_path, Work(20, 30, 5)), folder, stop)
+        (checkpoint,) = folder.glob("*.npz")
+        with ZipFile(checkpoint) as saved:
+            members[rounds] = len(saved.namelist())
+    assert all(files < 10 for files in members.values()), members  # one for each type of number
