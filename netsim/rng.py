@@ -14,6 +14,7 @@ References: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 
 from __future__ import annotations
 
 import hashlib
+import sys
 from dataclasses import dataclass
 from math import prod
 
@@ -28,7 +29,7 @@ _W0, _W1 = 0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B  # Weyl constants of the key s
 _MASK64 = (1 << 64) - 1
 _BELOW_ONE = 1.0 - 2.0**-53  # the largest word plus one half rounds to 1
 _LONG_ROW = 1024  # words per owner from which one numpy generator per owner is faster than the compiled form
-_FEW = 32  # Philox blocks up to which Python's whole numbers are faster than arrays
+_FEW = 32  # Philox blocks that are not worth loading compiled code
 
 
 @dataclass(frozen=True)
@@ -117,7 +118,7 @@ class Rng:
             ]
             return np.array(rows, dtype=_U64).reshape(owners.size, count)
         blocks = -(-count // 4)
-        if owners.size * blocks <= _FEW:
+        if owners.size * blocks <= _FEW and "numba" not in sys.modules:
             return self._few_words(what, owners.tolist(), items.tolist(), count, blocks)
         from netsim.philox_loops import philox  # here, so that checking a scenario does not pay for it
 
@@ -129,7 +130,7 @@ class Rng:
     def _few_words(
         self, what: str, owners: list[int], items: list[int], count: int, blocks: int
     ) -> npt.NDArray[np.uint64]:
-        """`_words` for a handful: whole numbers of Python are faster than arrays, and need no compiled code."""
+        """`_words` for a handful: loading compiled code, where none is loaded, takes longer than Python's numbers."""
         key = _key(self.seed, self.purpose, what)
         words = [
             _philox_block(index, item & _MASK64, self.round, owner & _MASK64, key)

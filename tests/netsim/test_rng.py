@@ -1,5 +1,7 @@
 """Facts about the named random streams."""
 
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -18,12 +20,24 @@ def numpy_words(rng, what, owner, item, count):
     return np.random.Philox(key=key, counter=counter).random_raw(count)
 
 
+def loaded(patch, compiled):
+    """Compiled code is there, or not yet."""
+    import numba
+
+    if compiled:
+        patch.setitem(sys.modules, "numba", numba)
+    else:
+        patch.delitem(sys.modules, "numba")
+
+
 class TestWords:
     @pytest.mark.parametrize("round_", [0, 1, 77, 2**40])
     @pytest.mark.parametrize(
         "count", [1, 2, 3, 4, 5, 8, 63, _LONG_ROW - 1, _LONG_ROW, _LONG_ROW + 1, 3 * _LONG_ROW + 2]
     )
-    def test_equal_numpys_philox(self, round_, count):
+    @pytest.mark.parametrize("compiled", [True, False])
+    def test_equal_numpys_philox(self, monkeypatch, round_, count, compiled):
+        loaded(monkeypatch, compiled)
         rng = Streams(5).at("words", round_)
         owner = np.array([0, 1, 2, 4096 * 999_999 + 17, 2**62, -1, -12345])
         item = np.array([0, 7, 2**35, 86_400_000, 1, -3, 2**63 - 1])
@@ -37,10 +51,13 @@ class TestWords:
         item=st.integers(-(2**63), 2**63 - 1),
         round_=st.integers(0, 2**63 - 1),
         count=st.integers(1, 2 * _LONG_ROW),
+        compiled=st.booleans(),
     )
-    def test_equal_numpys_philox_everywhere(self, seed, owner, item, round_, count):
+    def test_equal_numpys_philox_everywhere(self, seed, owner, item, round_, count, compiled):
         rng = Streams(seed).at("any", round_)
-        words = rng._words("w", [owner], count, item)
+        with pytest.MonkeyPatch.context() as patch:
+            loaded(patch, compiled)
+            words = rng._words("w", [owner], count, item)
         np.testing.assert_array_equal(words, [numpy_words(rng, "w", owner, item, count)])
 
     def test_generator_is_the_same_stream(self):
