@@ -212,9 +212,10 @@ def _deltas(w: FloatArray, n: int, shape: Shape, scratch: Scratch) -> None:
         own, unit = own - (b + 1) * c, unit - b
         delta = scratch.deltas[n * unit : n * (unit + b)].reshape(n, b)
         if layer == len(sizes) - 3:
+            last = w[own : own + b]
             for s in range(n):
                 for j in range(b):
-                    delta[s, j] *= scratch.residual[s] * w[own + j]
+                    delta[s, j] *= scratch.residual[s] * last[j]
         else:
             next_ = scratch.deltas[n * (unit + b) : n * (unit + b + c)].reshape(n, c)
             back = scratch.layer[: n * b].reshape(n, b)
