@@ -37,4 +37,5 @@ class Adam(Optimiser):
     def step(self, w: FloatArray, g: FloatArray, memory: list[FloatArray], learning_rate: float, t: int) -> None:
         from fl.optimisers.steps import adapt  # compiled: not for whoever only reads a scenario
 
-        adapt(w, g, *memory, self.beta1, self.beta2, self.epsilon, learning_rate, t)
+        m, v = memory
+        adapt(w, g, m, v, self.beta1, self.beta2, self.epsilon, learning_rate, t)
