@@ -6,9 +6,10 @@ delta = (a - x_c) / h, where x_c may lie beyond the axis,
     exp(-((x_(c + k) - a) / h)^2 / 2) = exp(-(k s)^2 / 2) exp(k s delta - delta^2 / 2).
 
 The first factor is a table for all a. In a run of `RUN` places that begins at k = k_0 the second one is its first value
-times powers of exp(s delta). What rounding has put off an even spacing, e d, counts to first order: 1 - (k s - delta) e s.
+times powers of exp(s delta). What puts a place off an even spacing, by e bandwidths, counts to first order:
+1 - (k s - delta) e.
 
-Errors are relative to each number, at most 3e-13, and 1e-14 of numbers above 1e-10; numbers below 1e-290 lose digits.
+Relative errors are at most 3e-14 of numbers above 1e-10, and 4e-13 of those above 1e-290; smaller ones lose digits.
 """
 
 from __future__ import annotations
@@ -85,8 +86,8 @@ def _by_powers(
             into, start = product[run], first[i, run]
             for j in range(RUN):
                 into[j] = start * powers[j]
-        low, high = begin * RUN, min(end * RUN, places)
-        row[:low], row[max(high, 0) :] = 0.0, 0.0
+        low, high = min(begin * RUN, places), min(max(begin, end) * RUN, places)
+        row[:low], row[high:] = 0.0, 0.0
         into, much = row[low:high], product.reshape(runs * RUN)[low:high]
         bell, along, astray = table[low - q + middle : high - q + middle], ramp[low:high], off[low:high]
         before = -behind * s - delta[i]

@@ -37,5 +37,5 @@ class Adam(Optimiser):
     def step(self, w: FloatArray, g: FloatArray, memory: list[FloatArray], learning_rate: float, t: int) -> None:
         from fl.optimisers.steps import adapt  # compiled: not for whoever only reads a scenario
 
-        m, v = memory
-        adapt(w, g, m, v, self.beta1, self.beta2, self.epsilon, learning_rate, t)
+        (m, v), size, root = memory, learning_rate / (1.0 - self.beta1**t), (1.0 - self.beta2**t) ** 0.5
+        adapt(w, g, m, v, self.beta1, self.beta2, self.epsilon, size, root)

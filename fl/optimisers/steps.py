@@ -35,15 +35,15 @@ def roll(w: FloatArray, g: FloatArray, v: FloatArray, learning_rate: float, mome
 @compiled
 def adapt(
     w: FloatArray, g: FloatArray, m: FloatArray, v: FloatArray, beta1: float, beta2: float, epsilon: float,
-    learning_rate: float, t: int,
+    size: float, root: float,
 ) -> None:  # fmt: skip
-    """The step of Adam of rows (k, d), with mean gradients m and mean squares v."""
+    """m <- beta1 m + (1 - beta1) g, v <- beta2 v + (1 - beta2) g^2, and w <- w - size m / (sqrt(v) / root + epsilon)."""
     number = w.dtype.type
     kept1, kept2, new1, new2 = number(beta1), number(beta2), number(1.0 - beta1), number(1.0 - beta2)
-    size, root, least = number(learning_rate / (1.0 - beta1**t)), number((1.0 - beta2**t) ** 0.5), number(epsilon)
+    size_, root_, least = number(size), number(root), number(epsilon)
     for i in range(len(w)):
         weight, slope, mean, square = w[i], g[i], m[i], v[i]
         for j in range(len(weight)):
             mean[j] = kept1 * mean[j] + new1 * slope[j]
             square[j] = kept2 * square[j] + new2 * slope[j] * slope[j]
-            weight[j] -= size * mean[j] / (np.sqrt(square[j]) / root + least)
+            weight[j] -= size_ * mean[j] / (np.sqrt(square[j]) / root_ + least)
