@@ -37,7 +37,7 @@ def adapt(
     w: FloatArray, g: FloatArray, m: FloatArray, v: FloatArray, beta1: float, beta2: float, epsilon: float,
     size: float, root: float,
 ) -> None:  # fmt: skip
-    """m <- beta1 m + (1 - beta1) g, v <- beta2 v + (1 - beta2) g^2, and w <- w - size m / (sqrt(v) / root + epsilon)."""
+    """m <- beta1 m + (1 - beta1) g, v <- beta2 v + (1 - beta2) g^2, w <- w - size m / (sqrt(v) / root + epsilon)."""
     number = w.dtype.type
     kept1, kept2, new1, new2 = number(beta1), number(beta2), number(1.0 - beta1), number(1.0 - beta2)
     size_, root_, least = number(size), number(root), number(epsilon)
