@@ -109,11 +109,13 @@ def forward(
         if a > FEW:
             np.dot(values, weight, after)
         else:
-            after[:] = 0
             for s in range(n):
+                row = after[s]
+                row[:] = 0
                 for i in range(a):
+                    x, of_input = values[s, i], weight[i]
                     for j in range(b):
-                        after[s, j] += values[s, i] * weight[i, j]
+                        row[j] += x * of_input[j]
         _activate(after, slope, bias, shape.activation)
         if len(masks):
             for s in range(n):
@@ -167,15 +169,17 @@ def deltas(w: FloatArray, n: int, shape: Shape, scratch: Scratch) -> None:
         if layer == len(sizes) - 3:
             last = w[own : own + b]
             for s in range(n):
+                row, x = delta[s], scratch.residual[s]
                 for j in range(b):
-                    delta[s, j] *= scratch.residual[s] * last[j]
+                    row[j] *= x * last[j]
         else:
             next_ = scratch.deltas[n * (unit + b) : n * (unit + b + c)].reshape(n, c)
             back = scratch.layer[: n * b].reshape(n, b)
             np.dot(next_, w[own : own + b * c].reshape(b, c).T, back)
             for s in range(n):
+                row, of_next = delta[s], back[s]
                 for j in range(b):
-                    delta[s, j] *= back[s, j]
+                    row[j] *= of_next[j]
 
 
 @compiled
