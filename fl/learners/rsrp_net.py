@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from fl.networks.mlp import Mlp
 
 
-_NUMBERS_OF_A_UNIT = 8  # that predictions keep of a sample: activations, derivatives, copies
+_NUMBERS_OF_A_UNIT = 3  # that training and predictions keep of a sample: activations, derivatives, those of a layer
 _COPIES = 3  # of inputs: as encoded, in the precision of training, and of what they are made from
 _MOST_DIAGNOSED = 20_000  # samples
 MOST_CELLS = 512  # inputs of cells
@@ -267,11 +267,11 @@ class RsrpNet(LayeredLearner):
         return sum((a + 1) * b for a, b in pairwise(sizes))
 
     def step_bytes(self, public: Public, rows: int, samples: float) -> float:
-        """Inputs of all samples in copies, and activations: training keeps few of them, predictions a block."""
-        from fl.networks.base import SAMPLES
+        """Inputs of all samples in copies, and activations of a few samples."""
+        from fl.networks.base import CHUNK
 
         sizes = self._layer_sizes(0 if self._reads_places_only else public.n_cell)
-        return 8 * (_COPIES * samples * sizes[0] + _NUMBERS_OF_A_UNIT * min(samples, SAMPLES) * sum(sizes))
+        return 8 * (_COPIES * samples * sizes[0] + _NUMBERS_OF_A_UNIT * min(samples, CHUNK) * sum(sizes))
 
     def _glorot(self, net: Mlp, constants: dict[str, FloatArray], rng: Rng) -> FloatArray:
         """Glorot-uniform weights, zero biases; the output bias at the mean for centred labels."""

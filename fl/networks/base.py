@@ -20,8 +20,8 @@ from netsim.units import FloatArray
 if TYPE_CHECKING:
     from torch import Tensor
 
-SAMPLES = 2048
-"""of a block of predictions, whose activations exist at a time: few enough for a processor's cache"""
+CHUNK = 128
+"""samples of a fully connected network whose activations exist at a time: few enough for a processor's cache"""
 
 
 @dataclass(frozen=True)

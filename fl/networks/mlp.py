@@ -109,13 +109,6 @@ class Mlp:
         pairs = zip(activations, deltas, strict=True)
         return [(a.transpose(1, 2) @ delta, delta.sum(dim=1, keepdim=True)) for a, delta in pairs]
 
-    def squared_norm(self, activations: list[Tensor], deltas: list[Tensor]) -> Tensor:
-        """|dF/dw|^2 of each sample (k, B)."""
-        terms = [
-            (delta * delta).sum(-1) * ((a * a).sum(-1) + 1.0) for a, delta in zip(activations, deltas, strict=True)
-        ]
-        return torch.stack(terms).sum(dim=0)
-
     def inner(self, direction: Tensor, activations: list[Tensor], deltas: list[Tensor]) -> Tensor:
         """<dF/dw, u> of each sample (k, B) for rows u (k, d)."""
         terms = [

@@ -1,4 +1,4 @@
-"""Gradients of many fully connected networks, each on a batch of its own device, and what one answers, compiled.
+"""Gradients of many fully connected networks, each on a batch of its own device, compiled.
 
 One device follows another, so its weights, gradient and activations stay in the cache; matrix products are those of
 BLAS, into memory that is used again. A batch may be of any size, also none: nothing is padded. Numbers are of the type
@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from netsim.compiled import compiled
+from fl.networks.base import CHUNK
+from netsim.compiled import compiled, compiled_sums
 from netsim.elementary import expm1_below
 from netsim.units import FloatArray, IntArray
 
 ACTIVATIONS = ("relu", "elu", "tanh", "sigmoid")
 RELU, ELU, TANH, SIGMOID = range(4)
 """activations of hidden layers, by name and by number"""
-CHUNK = 128  # samples whose activations exist at a time
 FEW = 8  # inputs up to which a loop is faster than BLAS
 
 
@@ -81,64 +81,17 @@ def gradients(
         n = min(size, batches.samples[i] - begin)
         for at in range(0, n, CHUNK):
             chosen = batches.order[batches.start[i] + begin + at :][: min(CHUNK, n - at)]
-            _forward(w[i], z[batches.first[i] :], chosen, masks[i], at, shape, scratch)
+            forward(w[i], z[batches.first[i] :], chosen, masks[i], at, shape, scratch)
             for s in range(len(chosen)):
                 scratch.residual[s] = 2 * (scratch.residual[s] - y[batches.first[i] + chosen[s]]) / n
-            _deltas(w[i], len(chosen), shape, scratch)
+            deltas(w[i], len(chosen), shape, scratch)
             if shape.clip < np.inf:
                 _clip(len(chosen), shape.clip / n, shape, scratch)
             _products(g[i], len(chosen), at > 0, shape, scratch)
 
 
 @compiled
-def values(
-    w: FloatArray, z: FloatArray, chosen: IntArray, out: FloatArray, mask: FloatArray, shape: Shape, scratch: Scratch
-) -> None:
-    """Writes to out (N,) the outputs of the network w (d,) for the chosen ones of samples z (N, p); mask (0, 0)."""
-    for at in range(0, len(chosen), CHUNK):
-        here = chosen[at : at + CHUNK]
-        _forward(w, z, here, mask, 0, shape, scratch)
-        for s in range(len(here)):
-            out[here[s]] = scratch.residual[s]
-
-
-@compiled
-def first_layer_moments(
-    w: FloatArray, z: FloatArray, y: FloatArray, mask: FloatArray, shape: Shape, scratch: Scratch
-) -> tuple[FloatArray, FloatArray]:
-    """Mean over samples z (N, p), y (N,) of the gradient of a squared error in the biases of the first layer, and the
-    sum of squared deviations from it; both (hidden,); mask (0, 0).
-
-    Group by group: two groups of m and n samples together have the squares of both and d^2 m n / (m + n), where d is
-    the difference of their means [Chan, Golub and LeVeque 1983, eq. 2.1].
-    """
-    b = shape.sizes[1]
-    mean, squares = np.zeros(b), np.zeros(b)
-    own, own_squares = np.zeros(b), np.zeros(b)
-    for at in range(0, len(z), CHUNK):
-        n = min(CHUNK, len(z) - at)
-        _forward(w, z, np.arange(at, at + n), mask, 0, shape, scratch)
-        for s in range(n):
-            scratch.residual[s] = 2 * (scratch.residual[s] - y[at + s])
-        _deltas(w, n, shape, scratch)
-        delta = scratch.deltas[: n * b].reshape(n, b)
-        own[:], own_squares[:] = 0, 0
-        for s in range(n):
-            for j in range(b):
-                own[j] += delta[s, j]
-        own /= n
-        for s in range(n):
-            for j in range(b):
-                own_squares[j] += (delta[s, j] - own[j]) ** 2
-        for j in range(b):
-            apart = own[j] - mean[j]
-            squares[j] += own_squares[j] + apart * apart * (at * n / (at + n))
-            mean[j] += apart * (n / (at + n))
-    return mean, squares
-
-
-@compiled
-def _forward(
+def forward(
     w: FloatArray, z: FloatArray, chosen: IntArray, masks: FloatArray, at: int, shape: Shape, scratch: Scratch
 ) -> None:
     """Inputs and activations of samples, layer after layer; their slopes where deltas go; outputs to `residual`."""
@@ -156,11 +109,13 @@ def _forward(
         if a > FEW:
             np.dot(values, weight, after)
         else:
-            after[:] = 0
             for s in range(n):
+                row = after[s]
+                row[:] = 0
                 for i in range(a):
+                    x, of_input = values[s, i], weight[i]
                     for j in range(b):
-                        after[s, j] += values[s, i] * weight[i, j]
+                        row[j] += x * of_input[j]
         _activate(after, slope, bias, shape.activation)
         if len(masks):
             for s in range(n):
@@ -203,7 +158,7 @@ def _activate(value: FloatArray, slope: FloatArray, bias: FloatArray, activation
 
 
 @compiled
-def _deltas(w: FloatArray, n: int, shape: Shape, scratch: Scratch) -> None:
+def deltas(w: FloatArray, n: int, shape: Shape, scratch: Scratch) -> None:
     """Derivatives of the loss by what enters each hidden layer that is not frozen, in place of its slopes."""
     sizes = shape.sizes
     own, unit = len(w), np.sum(sizes[1:-1])  # of the layer after
@@ -212,42 +167,30 @@ def _deltas(w: FloatArray, n: int, shape: Shape, scratch: Scratch) -> None:
         own, unit = own - (b + 1) * c, unit - b
         delta = scratch.deltas[n * unit : n * (unit + b)].reshape(n, b)
         if layer == len(sizes) - 3:
+            last = w[own : own + b]
             for s in range(n):
+                row, x = delta[s], scratch.residual[s]
                 for j in range(b):
-                    delta[s, j] *= scratch.residual[s] * w[own + j]
+                    row[j] *= x * last[j]
         else:
             next_ = scratch.deltas[n * (unit + b) : n * (unit + b + c)].reshape(n, c)
             back = scratch.layer[: n * b].reshape(n, b)
             np.dot(next_, w[own : own + b * c].reshape(b, c).T, back)
             for s in range(n):
+                row, of_next = delta[s], back[s]
                 for j in range(b):
-                    delta[s, j] *= back[s, j]
+                    row[j] *= of_next[j]
 
 
 @compiled
 def _clip(n: int, most: float, shape: Shape, scratch: Scratch) -> None:
-    """Deltas scaled so that no sample's gradient is longer than `most`; no gradient is formed.
-
-    |dF/dw|^2 = sum_l |D_l|^2 (|a_{l-1}|^2 + 1). A sample whose gradient is not finite counts as 0.
-    """
-    sizes = shape.sizes
+    """Deltas scaled so that no sample's gradient is longer than `most`. One that is not finite counts as 0."""
     for s in range(n):
-        squared, unit, here = 0.0, 0, 0
-        for layer in range(len(sizes) - 1):
-            a, b = sizes[layer], sizes[layer + 1]
-            if layer >= shape.frozen:
-                before = _square(scratch.activations[here + s * a : here + (s + 1) * a]) + 1.0
-                if layer == len(sizes) - 2:
-                    squared += _square(scratch.residual[s : s + 1]) * before
-                else:
-                    squared += _square(scratch.deltas[n * unit + s * b : n * unit + (s + 1) * b]) * before
-            unit, here = unit + b, here + n * a
-        size, limit = np.sqrt(squared), most * (1.0 - shape.slack)
+        size, limit = np.sqrt(squared_norm(n, s, shape, scratch)), most * (1.0 - shape.slack)
         if np.isfinite(size) and size <= limit:
             continue
         factor, unit = limit / size, 0
-        for layer in range(len(sizes) - 2):
-            b = sizes[layer + 1]
+        for b in shape.sizes[1:-1]:
             delta = scratch.deltas[n * unit + s * b : n * unit + (s + 1) * b]
             for j in range(b):
                 delta[j] = delta[j] * factor if np.isfinite(size) else 0.0
@@ -256,6 +199,22 @@ def _clip(n: int, most: float, shape: Shape, scratch: Scratch) -> None:
 
 
 @compiled
+def squared_norm(n: int, s: int, shape: Shape, scratch: Scratch) -> float:
+    """|dF/dw|^2 = sum_l |D_l|^2 (|a_{l-1}|^2 + 1) of sample s of n, without frozen layers; no gradient is formed."""
+    sizes, squared, unit, here = shape.sizes, 0.0, 0, 0
+    for layer in range(len(sizes) - 1):
+        a, b = sizes[layer], sizes[layer + 1]
+        if layer >= shape.frozen:
+            before = _square(scratch.activations[here + s * a : here + (s + 1) * a]) + 1.0
+            if layer == len(sizes) - 2:
+                squared += _square(scratch.residual[s : s + 1]) * before
+            else:
+                squared += _square(scratch.deltas[n * unit + s * b : n * unit + (s + 1) * b]) * before
+        unit, here = unit + b, here + n * a
+    return squared
+
+
+@compiled_sums
 def _square(values: FloatArray) -> float:
     """Sum of squares, in double precision."""
     total = 0.0

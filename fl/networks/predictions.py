@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
 
-from fl.networks import mlp_loops
-from fl.networks.base import SAMPLES
+from fl.networks import answer_loops, mlp_loops
 from fl.networks.mlp import Mlp
-from fl.networks.mlp_loops import Shape
+from fl.networks.mlp_loops import Scratch, Shape
 from netsim.units import FloatArray, IntArray
 
 _NO_MASK = np.empty((0, 0))
@@ -16,21 +14,17 @@ _NO_MASK = np.empty((0, 0))
 
 def predict(net: Mlp, parameters: FloatArray, model_of: IntArray, z: FloatArray) -> FloatArray:
     """F (N,) of inputs z (N, p), sample i by network model_of[i]."""
-    out, shape, memory = np.empty(len(z)), _shape(net), mlp_loops.scratch(net.sizes, len(z), np.float64)
-    parameters, z = np.ascontiguousarray(parameters, dtype=np.float64), np.ascontiguousarray(z, dtype=np.float64)
+    out, (shape, memory), (w, z) = np.empty(len(z)), _loops(net, len(z)), _double(parameters, z)
     for m in np.unique(model_of):
-        mlp_loops.values(parameters[m], z, np.flatnonzero(model_of == m), out, _NO_MASK, shape, memory)
+        answer_loops.values(w[m], z, np.flatnonzero(model_of == m), out, _NO_MASK, shape, memory)
     return out
 
 
-@torch.no_grad()
 def layer_inputs(net: Mlp, parameters: FloatArray, z: FloatArray, layer: int) -> FloatArray:
     """What layer `layer` (from 1) of the network parameters (d,) reads of inputs z (N, p): (N, inputs)."""
-    pieces = []
-    for i in range(0, len(z), SAMPLES):
-        _, activations, _ = net.forward(torch.from_numpy(parameters)[None], torch.from_numpy(z[i : i + SAMPLES])[None])
-        pieces.append(activations[layer - 1][0].numpy())
-    return np.concatenate(pieces) if pieces else np.zeros((0, net.sizes[layer - 1]))
+    out, (shape, memory), (w, z) = np.empty((len(z), net.sizes[layer - 1])), _loops(net, len(z)), _double(parameters, z)
+    answer_loops.inputs(w, z, out, layer, _NO_MASK, shape, memory)
+    return out
 
 
 def mean_squared_gradient(net: Mlp, parameters: FloatArray, model_of: IntArray, z: FloatArray) -> float:
@@ -47,18 +41,11 @@ def sample_gradient_norms(
         return np.asarray(2 * np.abs(out - y) * np.sqrt(squared))
 
 
-@torch.no_grad()
 def _slopes(net: Mlp, parameters: FloatArray, model_of: IntArray, z: FloatArray) -> tuple[FloatArray, FloatArray]:
     """F (N,) and |dF/dw|^2 (N,) of inputs z (N, p), sample i by network model_of[i]."""
-    value, squared = np.empty(len(z)), np.empty(len(z))
+    (value, squared), (shape, memory), (w, z) = np.empty((2, len(z))), _loops(net, len(z)), _double(parameters, z)
     for m in np.unique(model_of):
-        mine = np.flatnonzero(model_of == m)
-        w = torch.from_numpy(parameters[m : m + 1])
-        for i in range(0, len(mine), SAMPLES):
-            block = mine[i : i + SAMPLES]
-            out, activations, slopes = net.forward(w, torch.from_numpy(z[block])[None])
-            deltas = net.deltas(w, slopes, torch.ones_like(out))
-            value[block], squared[block] = out[0].numpy(), net.squared_norm(activations, deltas)[0].numpy()
+        answer_loops.slopes(w[m], z, np.flatnonzero(model_of == m), value, squared, _NO_MASK, shape, memory)
     return value, squared
 
 
@@ -66,11 +53,15 @@ def first_layer_deltas(net: Mlp, parameters: FloatArray, z: FloatArray, y: Float
     """Mean (hidden,), over samples, of the gradient of a squared error in the biases of the first layer, and the sum
     of squared deviations from it (hidden,); parameters (d,).
     """
-    memory = mlp_loops.scratch(net.sizes, len(z), np.float64)
-    w, z, y = (np.ascontiguousarray(a, dtype=np.float64) for a in (parameters, z, y))
-    return mlp_loops.first_layer_moments(w, z, y, _NO_MASK, _shape(net), memory)
+    (shape, memory), (w, z, y) = _loops(net, len(z)), _double(parameters, z, y)
+    return answer_loops.first_layer_moments(w, z, y, _NO_MASK, shape, memory)
 
 
-def _shape(net: Mlp) -> Shape:
-    """All layers, no bound of a sample's gradient."""
-    return Shape(np.array(net.sizes), mlp_loops.ACTIVATIONS.index(net.activation), 0, np.inf, 0.0)
+def _loops(net: Mlp, samples: int) -> tuple[Shape, Scratch]:
+    """All layers, no bound of a sample's gradient; and memory for at most so many samples."""
+    shape = Shape(np.array(net.sizes), mlp_loops.ACTIVATIONS.index(net.activation), 0, np.inf, 0.0)
+    return shape, mlp_loops.scratch(net.sizes, samples, np.float64)
+
+
+def _double(*arrays: FloatArray) -> tuple[FloatArray, ...]:
+    return tuple(np.ascontiguousarray(a, dtype=np.float64) for a in arrays)

@@ -11,7 +11,6 @@ from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
-import torch
 
 from fl.networks import mlp_loops
 from fl.networks.mlp import Mlp
@@ -106,26 +105,32 @@ class _Block:
     def train(self, z: FloatArray, y: FloatArray, scratch: Scratch) -> FloatArray:
         """Updates (k, d) of training on samples z (N, p), y (N,)."""
         how, w, g = self.how, self.before.copy(), np.zeros_like(self.before)
-        free = sum((a + 1) * b for a, b in list(pairwise(self.net.sizes))[: how.frozen_layers])
-        weights, gradients, anchors = (torch.from_numpy(a[:, free:]) for a in (w, g, self.before))
-        memory, k = how.optimiser.start([weights]), len(w)
-        for t in range(how.local_epochs * int(self.steps[0])):
-            here = int(np.count_nonzero(how.local_epochs * self.steps > t))
-            if here < k:  # the others have taken all their steps
-                k, weights, gradients, anchors = here, weights[:here], gradients[:here], anchors[:here]
-                memory = [[tensor[:here] for tensor in part] for part in memory]
+        memory, left = how.optimiser.start(w), (how.local_epochs * self.steps).tolist()
+        k, parts = len(w), self._parts([w, g, *memory])
+        for t in range(left[0]):
+            if left[k - 1] <= t:  # the last ones have taken all their steps
+                k = int(np.count_nonzero(np.array(left) > t))
+                parts = self._parts([array[:k] for array in (w, g, *memory)])
             epoch, step = np.divmod(t, self.steps[:k])
             self._shuffle(epoch, step)
             masks = self._masks(epoch, step)
             mlp_loops.gradients(w[:k], g[:k], z, y, masks, self.shape, self.batches, scratch, t)
             if how.proximal:
-                gradients.add_(weights - anchors, alpha=how.proximal)
-            how.optimiser.step([weights], [gradients], memory, how.learning_rate, t + 1)
+                g[:k] += how.proximal * (w[:k] - self.before[:k])
+            for weights, slopes, *own in parts:
+                how.optimiser.step(weights, slopes, own, how.learning_rate, t + 1)
         return np.asarray(w - self.before)
+
+    def _parts(self, arrays: list[FloatArray]) -> list[list[FloatArray]]:
+        """Views without frozen layers whose rows are contiguous, all networks at once or one after the other."""
+        first = sum((a + 1) * b for a, b in list(pairwise(self.net.sizes))[: self.how.frozen_layers])
+        if first == 0:
+            return [arrays]
+        return [[array[i : i + 1, first:] for array in arrays] for i in range(len(arrays[0]))]
 
     def _shuffle(self, epoch: IntArray, step: IntArray) -> None:
         """A fresh uniform order of the samples of each device that begins an epoch, unless one batch takes all."""
-        if self.how.batch_size == "all":
+        if self.how.batch_size == "all" or step.all():
             return
         for e, a, b in _runs(epoch, step == 0):
             self.batches.order[self.ptr[a] : self.ptr[b]] = self.rng.orders(f"order{e}m", self.id[a:b], self.count[a:b])

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
+import numpy as np
 from pydantic import Field
 
 from fl.optimisers.base import Optimiser
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from netsim.units import FloatArray
 
 
 class Adam(Optimiser):
@@ -32,14 +31,11 @@ class Adam(Optimiser):
     reference: ClassVar[str] = "Kingma and Ba, Adam: A Method for Stochastic Optimization, 2015, Algorithm 1"
     example: ClassVar[dict[str, Any]] = {"kind": "adam"}
 
-    def start(self, weights: list[Tensor]) -> list[list[Tensor]]:
-        return [[w.new_zeros(w.shape) for w in weights] for _ in range(2)]
+    def start(self, w: FloatArray) -> list[FloatArray]:
+        return [np.zeros_like(w), np.zeros_like(w)]
 
-    def step(
-        self, weights: list[Tensor], gradients: list[Tensor], memory: list[list[Tensor]], learning_rate: float, t: int
-    ) -> None:
-        size, root = learning_rate / (1.0 - self.beta1**t), (1.0 - self.beta2**t) ** 0.5
-        for w, g, m, v in zip(weights, gradients, *memory, strict=True):
-            m.mul_(self.beta1).add_(g, alpha=1.0 - self.beta1)
-            v.mul_(self.beta2).addcmul_(g, g, value=1.0 - self.beta2)
-            w.addcdiv_(m, v.sqrt().div_(root).add_(self.epsilon), value=-size)
+    def step(self, w: FloatArray, g: FloatArray, memory: list[FloatArray], learning_rate: float, t: int) -> None:
+        from fl.optimisers.steps import adapt  # compiled: not for whoever only reads a scenario
+
+        (m, v), size, root = memory, learning_rate / (1.0 - self.beta1**t), (1.0 - self.beta2**t) ** 0.5
+        adapt(w, g, m, v, self.beta1, self.beta2, self.epsilon, size, root)

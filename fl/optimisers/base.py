@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from netsim.part import Part
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from netsim.units import FloatArray
 
 
 class Optimiser(Part):
@@ -22,12 +20,14 @@ class Optimiser(Part):
     """whether the change of the weights is a linear combination of the gradients, with the same factors for all
     parameters"""
 
-    def start(self, weights: list[Tensor]) -> list[list[Tensor]]:
-        """The memory before the first step: lists of tensors like the weights."""
+    def start(self, w: FloatArray) -> list[FloatArray]:
+        """The memory before the first step of networks w (k, d): arrays of the shape and type of w."""
         return []
 
     @abstractmethod
-    def step(
-        self, weights: list[Tensor], gradients: list[Tensor], memory: list[list[Tensor]], learning_rate: float, t: int
-    ) -> None:
-        """Changes weights and memory in place; the gradients are used up."""
+    def step(self, w: FloatArray, g: FloatArray, memory: list[FloatArray], learning_rate: float, t: int) -> None:
+        """Changes weights w (k, d) and memory in place; the gradients g (k, d) are used up.
+
+        Rows are networks, and contiguous. They become fewer when devices have taken all their steps, and lack the
+        parameters of frozen layers.
+        """

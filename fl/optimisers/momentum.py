@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
+import numpy as np
 from pydantic import Field
 
 from fl.optimisers.base import Optimiser
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from netsim.units import FloatArray
 
 
 class Momentum(Optimiser):
@@ -22,12 +21,10 @@ class Momentum(Optimiser):
     reference: ClassVar[str] = "Goodfellow, Bengio, Courville, Deep Learning, 2016, Section 8.3.2"
     example: ClassVar[dict[str, Any]] = {"kind": "momentum"}
 
-    def start(self, weights: list[Tensor]) -> list[list[Tensor]]:
-        return [[w.new_zeros(w.shape) for w in weights]]
+    def start(self, w: FloatArray) -> list[FloatArray]:
+        return [np.zeros_like(w)]
 
-    def step(
-        self, weights: list[Tensor], gradients: list[Tensor], memory: list[list[Tensor]], learning_rate: float, t: int
-    ) -> None:
-        for w, g, v in zip(weights, gradients, memory[0], strict=True):
-            v.mul_(self.momentum).add_(g)
-            w.sub_(v, alpha=learning_rate)
+    def step(self, w: FloatArray, g: FloatArray, memory: list[FloatArray], learning_rate: float, t: int) -> None:
+        from fl.optimisers.steps import roll  # compiled: not for whoever only reads a scenario
+
+        roll(w, g, memory[0], learning_rate, self.momentum)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from fl.optimisers.base import Optimiser
-
-if TYPE_CHECKING:
-    from torch import Tensor
+from netsim.units import FloatArray
 
 
 class Sgd(Optimiser):
@@ -18,8 +16,7 @@ class Sgd(Optimiser):
     reference: ClassVar[str] = "McMahan et al., Communication-Efficient Learning of Deep Networks, 2017, Algorithm 1"
     example: ClassVar[dict[str, Any]] = {"kind": "sgd"}
 
-    def step(
-        self, weights: list[Tensor], gradients: list[Tensor], memory: list[list[Tensor]], learning_rate: float, t: int
-    ) -> None:
-        for w, g in zip(weights, gradients, strict=True):
-            w.sub_(g, alpha=learning_rate)
+    def step(self, w: FloatArray, g: FloatArray, memory: list[FloatArray], learning_rate: float, t: int) -> None:
+        from fl.optimisers.steps import descend  # compiled: not for whoever only reads a scenario
+
+        descend(w, g, learning_rate)

@@ -1,6 +1,7 @@
 """Recipes of local training: optimisers against torch, proximal term, frozen layers, prior, and central training."""
 
 import itertools
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -74,6 +75,51 @@ def test_every_recipe_is_that_of_torch(kind, batch, proximal, frozen):
         np.testing.assert_allclose(found[row], by_torch(NET, w0, data, row, how, make), rtol=0, atol=1e-9)
     d = sum((a + 1) * b for a, b in itertools.pairwise(NET.sizes[: frozen + 1]))
     assert not found[:, :d].any() and np.abs(found[:, d:]).min() > 0
+
+
+@pytest.mark.parametrize("number", [np.float32, np.float64])
+def test_steps_have_the_bits_of_the_formulas(number):
+    """Operation by operation in the precision of the weights: no product is joined with a sum."""
+    draw, rate = np.random.default_rng(4), number(0.03)
+    start = draw.normal(size=(3, 101)).astype(number)
+    found = {kind: (start.copy(), part.start(start)) for kind, (part, _) in TORCH.items()}
+    plain, rolled, adapted = (start.copy() for _ in range(3))
+    v, mean, square = (np.zeros_like(start) for _ in range(3))
+    b1, b2, least = number(0.8), number(0.97), number(1e-6)
+    for t in range(1, 30):
+        g = draw.normal(size=start.shape).astype(number)
+        for kind, (w, memory) in found.items():
+            TORCH[kind][0].step(w, g.copy(), memory, 0.03, t)
+        plain -= rate * g
+        v = b1 * v + g
+        rolled -= rate * v
+        mean = b1 * mean + number(1 - 0.8) * g
+        square = b2 * square + number(1 - 0.97) * g * g
+        root = np.sqrt(square) / number((1 - 0.97**t) ** 0.5)
+        adapted -= number(0.03 / (1 - 0.8**t)) * mean / (root + least)
+    for kind, expected in (("sgd", plain), ("momentum", rolled), ("adam", adapted)):
+        assert found[kind][0].dtype == number
+        np.testing.assert_array_equal(found[kind][0], expected)
+
+
+class _Pulling(Sgd):
+    """Moves every weight that it is given, also without a gradient."""
+
+    kind: Literal["pulling"] = "pulling"
+
+    def step(self, w, g, memory, learning_rate, t):
+        assert w.flags.c_contiguous and g.shape == w.shape and not memory
+        w += 1.0
+
+
+@pytest.mark.parametrize("frozen", [0, 1, 2])
+def test_no_optimiser_is_given_what_is_frozen(frozen):
+    """Devices of 3, 1 and 4 steps an epoch."""
+    how = SgdSettings(0.02, 4, 2, 0.0, None, _Pulling(), 0.0, frozen)
+    found = train_regression(NET, weights(), data_of([9, 1, 14]), how, RNG).values
+    d = sum((a + 1) * b for a, b in itertools.pairwise(NET.sizes[: frozen + 1]))
+    assert not found[:, :d].any()
+    np.testing.assert_allclose(found[:, d:], np.array([[6.0], [2.0], [8.0]]) * np.ones_like(found[:, d:]), rtol=1e-12)
 
 
 def test_a_large_network_trains_as_a_small_one_does():

@@ -7,7 +7,13 @@ import pytest
 import torch
 
 from fl.networks.mlp import Mlp
-from fl.networks.predictions import first_layer_deltas, predict
+from fl.networks.predictions import (
+    first_layer_deltas,
+    layer_inputs,
+    mean_squared_gradient,
+    predict,
+    sample_gradient_norms,
+)
 
 ACTIVATIONS = ("elu", "tanh", "sigmoid", "relu")
 SHAPES = ((2, 1), (2, 3, 1), (3, 5, 4, 1), (2, 4, 3, 5, 1))
@@ -61,6 +67,12 @@ def ones_like_outputs(net, w, z, masks=None):
     return activations, net.deltas(w, slopes, torch.ones_like(out))
 
 
+def squared_norm(activations, deltas):
+    """|dF/dw|^2 of each sample (k, B), from the definition of a layer's gradient."""
+    pairs = zip(activations, deltas, strict=True)
+    return sum((delta**2).sum(-1) * ((a**2).sum(-1) + 1) for a, delta in pairs)
+
+
 @pytest.mark.parametrize("sizes, d", [((2, 1), 3), ((2, 3, 1), 13), ((2, 256, 128, 1), 33_793), ((2, 512, 1), 2049)])
 def test_number_of_parameters(sizes, d):
     assert Mlp(sizes, "relu").n_parameters == d
@@ -99,11 +111,16 @@ class TestAgainstAutograd:
         expected = (sample_gradients(sizes, activation, w, z) * c.unsqueeze(-1)).sum(dim=1)
         torch.testing.assert_close(found, expected, rtol=1e-11, atol=1e-12)
 
-    def test_squared_norm_of_each_sample(self, sizes, activation):
-        w, z = some(sizes)
-        net = Mlp(sizes, activation)
-        expected = (sample_gradients(sizes, activation, w, z) ** 2).sum(-1)
-        torch.testing.assert_close(net.squared_norm(*ones_like_outputs(net, w, z)), expected, rtol=1e-11, atol=0)
+    def test_norms_of_single_gradients(self, sizes, activation):
+        """Of samples that take turns between networks: |2 (F - y) dF/dw|, and the mean of |dF/dw|^2."""
+        w, z = some(sizes, batch=50)
+        net, of = Mlp(sizes, activation), np.tile(np.arange(3), 50)
+        own, y = z.transpose(0, 1).flatten(0, 1).numpy(), np.linspace(-2, 2, 150)
+        squared = (sample_gradients(sizes, activation, w, z) ** 2).sum(-1).T.flatten().numpy()
+        out = torch.stack([plain(sizes, activation, a, b) for a, b in zip(w, z, strict=True)]).T.flatten().numpy()
+        found = sample_gradient_norms(net, w.numpy(), of, own, y)
+        np.testing.assert_allclose(found, 2 * np.abs(out - y) * np.sqrt(squared), rtol=1e-10)
+        np.testing.assert_allclose(mean_squared_gradient(net, w.numpy(), of, own), squared.mean(), rtol=1e-11)
 
     def test_inner_product_with_a_direction(self, sizes, activation):
         w, z = some(sizes)
@@ -122,7 +139,6 @@ class TestAgainstAutograd:
         each = sample_gradients(sizes, activation, w, z, masks)
         activations, deltas = ones_like_outputs(net, w, z, masks)
         torch.testing.assert_close(net.gradient(activations, deltas), each.sum(1), rtol=1e-10, atol=1e-11)
-        torch.testing.assert_close(net.squared_norm(activations, deltas), (each**2).sum(-1))
         torch.testing.assert_close(net.inner(u, activations, deltas), (each * u.unsqueeze(1)).sum(-1))
 
     def test_stacked_networks_do_not_mix(self, sizes, activation):
@@ -142,7 +158,7 @@ def test_second_derivative_from_autograd(sizes, activation):
     net = Mlp(sizes, activation)
 
     def value(at):
-        return net.squared_norm(*ones_like_outputs(net, w, at))
+        return squared_norm(*ones_like_outputs(net, w, at))
 
     leaf = z.clone().requires_grad_(True)
     (found,) = torch.autograd.grad(value(leaf).sum(), leaf)
@@ -165,7 +181,7 @@ def test_far_away_inputs_stay_finite(activation):
     """Saturated units: values and gradients of inputs of 1e6 are finite."""
     net, (w, _) = Mlp((2, 8, 1), activation), some((2, 8, 1), k=1)
     z = torch.tensor([[[1e6, -1e6], [-1e6, -1e6]]], dtype=torch.float64, requires_grad=True)
-    size = net.squared_norm(*ones_like_outputs(net, w, z))
+    size = squared_norm(*ones_like_outputs(net, w, z))
     (gradient,) = torch.autograd.grad(size.sum(), z)
     assert np.isfinite(size.detach().numpy()).all() and np.isfinite(gradient.numpy()).all()
 
@@ -190,3 +206,8 @@ def test_compiled_answers_are_those_of_the_network(activation, n):
     z, w, of = draw.normal(size=(n, 3)), draw.normal(size=(3, net.n_parameters)), draw.integers(3, size=n)
     expected = net.forward(torch.from_numpy(w[of]), torch.from_numpy(z)[:, None])[0][:, 0].numpy()
     np.testing.assert_allclose(predict(net, w, of, z), expected, rtol=1e-12, atol=1e-13)
+    _, activations, _ = net.forward(torch.from_numpy(w[:1]), torch.from_numpy(z)[None])
+    for layer in (1, 2, 3):
+        read = layer_inputs(net, w[0], z, layer)
+        np.testing.assert_allclose(read, activations[layer - 1][0].numpy(), rtol=1e-12, atol=1e-13)
+    assert mean_squared_gradient(net, w, of, z) == 0 if n == 0 else mean_squared_gradient(net, w, of, z) > 0
