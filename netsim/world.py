@@ -324,22 +324,22 @@ class World:
 
         rows (n,) of the round that each sends, samples (n,) that it trained on, every pass counted.
         """
+        from netsim.radio.cohort_loops import looked_up  # not at the top: whoever only reads a scenario does without
+
         n_bs = links.gain.shape[1]
-        serving = self.serving(links).take(ue)
         block = self.fading.block_index(round_, links.time_s)
-        if n_bs:
-            downlink = np.where(serving >= 0, links.sinr(self.downlink_noise_dbm)[ue, serving], 0.0)
-        else:
-            downlink = np.full(len(ue), np.inf)
+        sinr = links.sinr(self.downlink_noise_dbm)
+        whole, serving, found = looked_up(ue, self.serving(links), sinr, self.compute_s_per_sample, samples)
+        downlink_sinr, compute_s = found
         return Cohort(
             ue=ue,
             serving=serving,
-            gain=links.gain if np.array_equal(ue, np.arange(len(links.gain))) else links.gain.take(ue, axis=0),
+            gain=links.gain if whole else links.gain.take(ue, axis=0),
             fading=self.fading.draw(ue, n_bs, block, self.ground.streams.at("radio.fading")),
             power_w=np.zeros(len(ue)),
             rows=rows,
-            downlink_sinr=downlink,
-            compute_s=self.compute_s_per_sample[ue] * samples,
+            downlink_sinr=downlink_sinr if n_bs else np.full(len(ue), np.inf),
+            compute_s=compute_s,
             compute_j=self.compute_j_per_sample * samples,
         )
 

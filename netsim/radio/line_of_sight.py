@@ -109,14 +109,11 @@ class ByProbability(Sight):
             ) from None
         ny, nx, n_site = field.value_db.shape
         uniform = ndtr(field.value_db).reshape(ny * nx, n_site)
-        top = np.array([nx - 1.0, ny - 1.0])
 
         def law(pairs: Pairs, position_m: FloatArray) -> BoolArray:
-            at = (position_m - field.low_m) / field.step_m + 0.5
-            node = np.fmax(np.fmin(at, top), 0.0).astype(np.int64)  # an absent UE has no probability of sight
-            drawn = uniform.take(node[:, 1] * nx + node[:, 0], axis=0)
-            if field.column is not None:
-                drawn = drawn.take(field.column, axis=1)
-            return np.asarray(drawn < path_loss.los_probability(pairs))
+            from netsim.radio.field_loops import below  # not at the top: whoever only reads a scenario does without
+
+            probability = path_loss.los_probability(pairs)  # NaN of an absent UE, who sees nobody
+            return below(uniform, nx, position_m, field.low_m, field.step_m, field.column, probability)
 
         return law

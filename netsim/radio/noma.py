@@ -66,14 +66,18 @@ class Noma(SharedBand):
         if not n:
             return np.zeros(0), np.zeros(0, dtype=np.int64)
         size, others, least = self.group_size or n, self.interference == "all", self.least_sinr()
+        if group_of is None and size >= n:
+            group_of = np.zeros(n, dtype=np.int64)
         if cohort.fading is None or cohort.fading.shape[2] == 1 or self.interference == "none":
-            received_w = cohort.power_w[:, None] * cohort.strength
-            signal = sic.own_powers(received_w, cohort.serving)
-            group_of = sic.groups(signal, cohort.serving, n_bs, size) if group_of is None else group_of
+            strength = cohort.strength
+            if group_of is None:
+                group_of = sic.groups(
+                    sic.own_powers(cohort.power_w, strength, cohort.serving), cohort.serving, n_bs, size
+                )
             if self.interference == "none":
                 return own_signal_w(cohort) / noise_w, group_of
             sinr = sic.one_antenna(
-                received_w, signal, cohort.serving, group_of, noise_w, self.sic_residual, others, least
+                cohort.power_w, strength, cohort.serving, group_of, noise_w, self.sic_residual, others, least
             )
             return sinr, group_of
         h = np.sqrt(cohort.gain)[:, :, None] * cohort.fading

@@ -101,7 +101,9 @@ class SharedBand(Uplink):
         """
         from netsim.radio.airtime import transmissions  # compiled: the import is slow
 
-        sent = transmissions(
+        n = len(sinr)
+        numbers, ends = np.empty((5, n)), np.empty((2, n), dtype=np.bool_)
+        transmissions(
             sinr,
             snr,
             rate_bps,
@@ -115,18 +117,13 @@ class SharedBand(Uplink):
             self.limit_s(),
             self.least_sinr(),
             self.noise_scale(payload),
+            numbers,
+            ends,
         )
+        airtime_s, delay_s, energy_j, noise_std, thermal_std = numbers
+        decoded, late = ends
         return Channel(
-            power_w=cohort.power_w,
-            sinr=sinr,
-            rate_bps=rate_bps,
-            noise_std=sent.noise_std,
-            thermal_std=sent.thermal_std,
-            airtime_s=sent.airtime_s,
-            delay_s=sent.delay_s,
-            energy_j=sent.energy_j,
-            decoded=sent.decoded,
-            late=sent.late,
+            cohort.power_w, sinr, rate_bps, noise_std, thermal_std, airtime_s, delay_s, energy_j, decoded, late
         )
 
     def downlink_bps(self, cohort: Cohort) -> FloatArray:
@@ -137,7 +134,9 @@ class SharedBand(Uplink):
 
     def efficiency(self, sinr: FloatArray) -> FloatArray:
         """Shannon's log2(1 + SINR), bit/s/Hz, at most `max_bps_per_hz`."""
-        return np.minimum(np.log2(1.0 + sinr), self.max_bps_per_hz)
+        from netsim.radio.airtime import efficiency
+
+        return efficiency(sinr, self.max_bps_per_hz)
 
     def snr_per_w(self, cohort: Cohort) -> FloatArray:
         """SNR at 1 W (n,) of each UE at its own base station without interference; 0 without one."""
@@ -171,5 +170,6 @@ def own_signal_w(cohort: Cohort) -> FloatArray:
     n = len(cohort.serving)
     if not cohort.gain.shape[1]:
         return np.zeros(n)
-    signal = cohort.power_w * cohort.own_strength
-    return np.where((cohort.serving >= 0) & np.isfinite(signal), signal, 0.0)
+    from netsim.radio.cohort_loops import own_signal_w as signal_w  # compiled: the import is slow
+
+    return signal_w(cohort.power_w, cohort.own_strength, cohort.serving)

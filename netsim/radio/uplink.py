@@ -65,9 +65,10 @@ class Cohort:
             raise BadInput(
                 f"power: shape {self.power_w.shape} for {len(self.ue)} UEs; a power part gives one for each UE"
             )
-        bad = ~(np.isfinite(self.power_w) & (self.power_w >= 0))
-        if bad.any():
-            k = int(np.argmax(bad))
+        from netsim.radio.cohort_loops import first_bad  # compiled: the import is slow
+
+        k = first_bad(self.power_w)
+        if k >= 0:
             raise BadInput(
                 f"power: UE {self.ue[k]} would send with {self.power_w[k]:g} W; a power part gives finite powers, not "
                 "negative, 0 for a UE that is to be silent"
@@ -96,9 +97,12 @@ class Cohort:
     @property
     def own_strength(self) -> FloatArray:
         """`strength` at the base station of each UE (n,); without one, at the first."""
-        n, own = np.arange(len(self.serving)), np.maximum(self.serving, 0)
-        gain = self.gain[n, own]
-        return gain if self.fading is None else _strength(gain, self.fading[n, own])
+        from netsim.radio.cohort_loops import own_gain
+
+        gain = own_gain(self.gain, self.serving)
+        if self.fading is None:
+            return gain
+        return _strength(gain, self.fading[np.arange(len(gain)), np.maximum(self.serving, 0)])
 
 
 def _strength(gain: FloatArray, fading: ComplexArray) -> FloatArray:
