@@ -87,7 +87,7 @@ def _double(x: Any) -> Any:
 
 
 @compiled
-def _reduced(x: float) -> tuple[int, float]:
+def _reduced(x: float) -> tuple[Any, float]:
     """k and p(r)."""
     shifted = x * _LOG2E + _WHOLE
     k = shifted - _WHOLE
