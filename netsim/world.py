@@ -324,12 +324,12 @@ class World:
 
         rows (n,) of the round that each sends, samples (n,) that it trained on, every pass counted.
         """
-        from netsim.radio.cohort_loops import looked_up  # not at the top: whoever only reads a scenario does without
+        import netsim.radio.cohort_loops as loops  # not at the top: whoever only reads a scenario does without
 
         n_bs = links.gain.shape[1]
         block = self.fading.block_index(round_, links.time_s)
         sinr = links.sinr(self.downlink_noise_dbm)
-        whole, serving, found = looked_up(ue, self.serving(links), sinr, self.compute_s_per_sample, samples)
+        whole, serving, found = loops.looked_up(ue, self.serving(links), sinr, self.compute_s_per_sample, samples)
         downlink_sinr, compute_s = found
         return Cohort(
             ue=ue,

@@ -18,21 +18,16 @@ def first_bad(power_w: FloatArray) -> int:
 
 
 @compiled
-def own_gain(gain: FloatArray, serving: IntArray) -> FloatArray:
-    """Gain (n,) at the base station of each UE, of those (n, n_bs) at all; without one, at the first."""
-    own = np.empty(len(serving))
-    for u in range(len(serving)):
-        own[u] = gain[u, max(serving[u], 0)]
-    return own
-
-
-@compiled
 def own_signal_w(power_w: FloatArray, strength: FloatArray, serving: IntArray) -> FloatArray:
-    """Power times strength (n,); 0 for UEs without a base station, and where it is no finite number."""
-    signal_w = np.empty(len(serving))
+    """Power times strength (n,) at the base station of each UE; 0 without one, and where it is no finite number.
+
+    strength (n, n_bs), or (n, 1) at its base station alone.
+    """
+    signal_w, whole = np.zeros(len(serving)), strength.shape[1] > 1
     for u in range(len(serving)):
-        value = power_w[u] * strength[u]
-        signal_w[u] = value if serving[u] >= 0 and np.isfinite(value) else 0.0
+        if serving[u] >= 0:
+            value = power_w[u] * strength[u, serving[u] if whole else 0]
+            signal_w[u] = value if np.isfinite(value) else 0.0
     return signal_w
 
 

@@ -99,11 +99,11 @@ class SharedBand(Uplink):
 
         The downlink broadcasts the same number of bits over the same bandwidth.
         """
-        from netsim.radio.airtime import transmissions  # compiled: the import is slow
+        import netsim.radio.airtime as airtime  # compiled: the import is slow
 
         n = len(sinr)
         numbers, ends = np.empty((5, n)), np.empty((2, n), dtype=np.bool_)
-        transmissions(
+        airtime.transmissions(
             sinr,
             snr,
             rate_bps,
@@ -134,9 +134,9 @@ class SharedBand(Uplink):
 
     def efficiency(self, sinr: FloatArray) -> FloatArray:
         """Shannon's log2(1 + SINR), bit/s/Hz, at most `max_bps_per_hz`."""
-        from netsim.radio.airtime import efficiency
+        import netsim.radio.airtime as airtime  # compiled: the import is slow
 
-        return efficiency(sinr, self.max_bps_per_hz)
+        return airtime.efficiency(sinr, self.max_bps_per_hz)
 
     def snr_per_w(self, cohort: Cohort) -> FloatArray:
         """SNR at 1 W (n,) of each UE at its own base station without interference; 0 without one."""
@@ -170,6 +170,7 @@ def own_signal_w(cohort: Cohort) -> FloatArray:
     n = len(cohort.serving)
     if not cohort.gain.shape[1]:
         return np.zeros(n)
-    from netsim.radio.cohort_loops import own_signal_w as signal_w  # compiled: the import is slow
+    import netsim.radio.cohort_loops as loops  # compiled: the import is slow
 
-    return signal_w(cohort.power_w, cohort.own_strength, cohort.serving)
+    strength = cohort.gain if cohort.fading is None else cohort.own_strength[:, None]
+    return loops.own_signal_w(cohort.power_w, strength, cohort.serving)

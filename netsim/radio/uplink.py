@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
+from netsim.altered import altered
 from netsim.errors import BadInput
 from netsim.part import Part
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -61,13 +62,16 @@ class Cohort:
     limit_s: float = inf
 
     def __post_init__(self) -> None:
+        self._check()
+
+    def _check(self) -> None:
+        import netsim.radio.cohort_loops as loops  # compiled: the import is slow
+
         if self.power_w.shape != self.ue.shape:
             raise BadInput(
                 f"power: shape {self.power_w.shape} for {len(self.ue)} UEs; a power part gives one for each UE"
             )
-        from netsim.radio.cohort_loops import first_bad  # compiled: the import is slow
-
-        k = first_bad(self.power_w)
+        k = loops.first_bad(self.power_w)
         if k >= 0:
             raise BadInput(
                 f"power: UE {self.ue[k]} would send with {self.power_w[k]:g} W; a power part gives finite powers, not "
@@ -76,10 +80,9 @@ class Cohort:
 
     def at_power(self, power_w: FloatArray) -> Cohort:
         """The same UEs with other powers (n,)."""
-        return Cohort(
-            self.ue, self.serving, self.gain, self.fading, power_w, self.rows,
-            self.downlink_sinr, self.compute_s, self.compute_j, self.limit_s,
-        )  # fmt: skip
+        cohort = altered(self, power_w=power_w)
+        cohort._check()
+        return cohort
 
     def take(self, index: IntArray) -> Cohort:
         """Some of the UEs (k,)."""
@@ -97,12 +100,9 @@ class Cohort:
     @property
     def own_strength(self) -> FloatArray:
         """`strength` at the base station of each UE (n,); without one, at the first."""
-        from netsim.radio.cohort_loops import own_gain
-
-        gain = own_gain(self.gain, self.serving)
-        if self.fading is None:
-            return gain
-        return _strength(gain, self.fading[np.arange(len(gain)), np.maximum(self.serving, 0)])
+        n, own = np.arange(len(self.serving)), np.maximum(self.serving, 0)
+        gain = self.gain[n, own]
+        return gain if self.fading is None else _strength(gain, self.fading[n, own])
 
 
 def _strength(gain: FloatArray, fading: ComplexArray) -> FloatArray:
