@@ -37,12 +37,12 @@ def noise_stds(rho: FloatArray, sinr: FloatArray) -> FloatArray:
 
 
 @compiled
-def efficiency(sinr: FloatArray, most_bps_per_hz: float) -> FloatArray:
-    """log2(1 + SINR), at most so much, of several SINR (n,)."""
+def rates(sinr: FloatArray, bandwidth_hz: float, most_bps_per_hz: float) -> FloatArray:
+    """Bandwidth times log2(1 + SINR), which is at most so much, of several SINR (n,)."""
     out = np.empty(len(sinr))
     for u in range(len(sinr)):
-        value = np.log2(1.0 + sinr[u])
-        out[u] = most_bps_per_hz if value > most_bps_per_hz else value
+        efficiency = np.log2(1.0 + sinr[u])
+        out[u] = bandwidth_hz * (most_bps_per_hz if efficiency > most_bps_per_hz else efficiency)
     return out
 
 

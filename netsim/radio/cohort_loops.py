@@ -18,8 +18,8 @@ def first_bad(power_w: FloatArray) -> int:
 
 
 @compiled
-def own_signal_w(power_w: FloatArray, strength: FloatArray, serving: IntArray) -> FloatArray:
-    """Power times strength (n,) at the base station of each UE; 0 without one, and where it is no finite number.
+def own_signal_w(power_w: FloatArray, strength: FloatArray, serving: IntArray, unit_w: float) -> FloatArray:
+    """Power times strength over unit_w (n,) at the base station of each UE; 0 without one, and where it is not finite.
 
     strength (n, n_bs), or (n, 1) at its base station alone.
     """
@@ -27,7 +27,7 @@ def own_signal_w(power_w: FloatArray, strength: FloatArray, serving: IntArray) -
     for u in range(len(serving)):
         if serving[u] >= 0:
             value = power_w[u] * strength[u, serving[u] if whole else 0]
-            signal_w[u] = value if np.isfinite(value) else 0.0
+            signal_w[u] = value / unit_w if np.isfinite(value) else 0.0
     return signal_w
 
 

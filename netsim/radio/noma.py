@@ -45,15 +45,15 @@ class Noma(SharedBand):
     def plan(self, cohort: Cohort, payload: Payload) -> Channel:
         noise = self.band_noise_w()
         sinr, group_of = self.sinr(cohort, noise)
-        rate = self.bandwidth_hz * self.efficiency(sinr)
+        rate = self.rate_bps(sinr)
         waits = self._waits(cohort, payload, sinr, rate, group_of)
-        return self.outcome(cohort, payload, sinr, own_signal_w(cohort) / noise, rate, waits)
+        return self.outcome(cohort, payload, sinr, own_signal_w(cohort, noise), rate, waits)
 
     def heard(self, cohort: Cohort, resource: IntArray, resource_blocks: int = 1) -> Heard:
         noise = self.band_noise_w() / resource_blocks
         sinr, _ = self.sinr(cohort, noise, resource)
-        rate = self.bandwidth_hz / resource_blocks * self.efficiency(sinr)
-        return Heard(sinr, own_signal_w(cohort) / noise, rate)
+        rate = self.rate_bps(sinr, self.bandwidth_hz / resource_blocks)
+        return Heard(sinr, own_signal_w(cohort, noise), rate)
 
     def sinr(self, cohort: Cohort, noise_w: float, group_of: IntArray | None = None) -> tuple[FloatArray, IntArray]:
         """SINR (n,) of every UE, 0 without a cell, and the index (n,) of its group, within which UEs send together.
@@ -75,7 +75,7 @@ class Noma(SharedBand):
                     sic.own_powers(cohort.power_w, strength, cohort.serving), cohort.serving, n_bs, size
                 )
             if self.interference == "none":
-                return own_signal_w(cohort) / noise_w, group_of
+                return own_signal_w(cohort, noise_w), group_of
             sinr = sic.one_antenna(
                 cohort.power_w, strength, cohort.serving, group_of, noise_w, self.sic_residual, others, least
             )

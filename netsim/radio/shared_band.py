@@ -127,16 +127,20 @@ class SharedBand(Uplink):
         )
 
     def downlink_bps(self, cohort: Cohort) -> FloatArray:
-        return self.bandwidth_hz * self.efficiency(cohort.downlink_sinr)
+        return self.rate_bps(cohort.downlink_sinr)
 
     def alone_bps(self, received_w: FloatArray) -> FloatArray:
-        return self.bandwidth_hz * self.efficiency(received_w / self.band_noise_w())
+        return self.rate_bps(received_w / self.band_noise_w())
 
     def efficiency(self, sinr: FloatArray) -> FloatArray:
         """Shannon's log2(1 + SINR), bit/s/Hz, at most `max_bps_per_hz`."""
+        return self.rate_bps(sinr, 1.0)
+
+    def rate_bps(self, sinr: FloatArray, bandwidth_hz: float | None = None) -> FloatArray:
+        """Bandwidth, None: the whole band, times `efficiency`, of several SINR (n,)."""
         import netsim.radio.airtime as airtime  # compiled: the import is slow
 
-        return airtime.efficiency(sinr, self.max_bps_per_hz)
+        return airtime.rates(sinr, self.bandwidth_hz if bandwidth_hz is None else bandwidth_hz, self.max_bps_per_hz)
 
     def snr_per_w(self, cohort: Cohort) -> FloatArray:
         """SNR at 1 W (n,) of each UE at its own base station without interference; 0 without one."""
@@ -165,12 +169,12 @@ class SharedBand(Uplink):
         return float(bound / sqrt(payload.n_numbers))
 
 
-def own_signal_w(cohort: Cohort) -> FloatArray:
-    """Power (n,) of each UE at its own base station after combining its antennas; 0 without one."""
+def own_signal_w(cohort: Cohort, unit_w: float = 1.0) -> FloatArray:
+    """Power (n,) of each UE at its own base station after combining its antennas, in units of unit_w; 0 without one."""
     n = len(cohort.serving)
     if not cohort.gain.shape[1]:
         return np.zeros(n)
     import netsim.radio.cohort_loops as loops  # compiled: the import is slow
 
     strength = cohort.gain if cohort.fading is None else cohort.own_strength[:, None]
-    return loops.own_signal_w(cohort.power_w, strength, cohort.serving)
+    return loops.own_signal_w(cohort.power_w, strength, cohort.serving, unit_w)
