@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import simpy
@@ -16,6 +16,7 @@ from netsim.city.buildings import Buildings
 from netsim.clock import Clock
 from netsim.geometry import Area
 from netsim.indoors import Indoors
+from netsim.later import Later
 from netsim.lookahead import Lookahead, tick_after
 from netsim.mobility.base import Ground, Mobility, Places, State
 from netsim.multiples import first_multiple, last_multiple
@@ -30,6 +31,11 @@ from netsim.row_id import row_id
 from netsim.traces.trace import Trace
 from netsim.trail import Looks, Seen, Tracks, Trail
 from netsim.units import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from netsim.radio import cohort_loops
+else:
+    cohort_loops = Later("netsim.radio.cohort_loops")
 
 
 def _nowhere(at_m: tuple[float, float], height_m: float) -> Budget:
@@ -324,24 +330,16 @@ class World:
 
         rows (n,) of the round that each sends, samples (n,) that it trained on, every pass counted.
         """
-        import netsim.radio.cohort_loops as loops  # not at the top: whoever only reads a scenario does without
-
         n_bs = links.gain.shape[1]
         block = self.fading.block_index(round_, links.time_s)
-        sinr = links.sinr(self.downlink_noise_dbm)
-        whole, serving, found = loops.looked_up(ue, self.serving(links), sinr, self.compute_s_per_sample, samples)
-        downlink_sinr, compute_s = found
-        return Cohort(
-            ue=ue,
-            serving=serving,
-            gain=links.gain if whole else links.gain.take(ue, axis=0),
-            fading=self.fading.draw(ue, n_bs, block, self.ground.streams.at("radio.fading")),
-            power_w=np.zeros(len(ue)),
-            rows=rows,
-            downlink_sinr=downlink_sinr if n_bs else np.full(len(ue), np.inf),
-            compute_s=compute_s,
-            compute_j=self.compute_j_per_sample * samples,
+        whole, serving, (sinr, compute_s) = cohort_loops.looked_up(
+            ue, self.serving(links), links.sinr(self.downlink_noise_dbm), self.compute_s_per_sample, samples
         )
+        fading = self.fading.draw(ue, n_bs, block, self.ground.streams.at("radio.fading"))
+        return Cohort(
+            ue, serving, links.gain if whole else links.gain.take(ue, axis=0), fading, np.zeros(len(ue)), rows,
+            sinr if n_bs else np.full(len(ue), np.inf), compute_s, self.compute_j_per_sample * samples,
+        )  # fmt: skip
 
     def _links_at(self, at_m: tuple[float, float], height_m: float, time_s: float) -> Links:
         """The radio of somebody else's antenna; whoever asks again at the same time gets the same."""

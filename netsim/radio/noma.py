@@ -2,14 +2,20 @@ r"""Non-orthogonal multiple access: simultaneous uplinks, separated by successiv
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
+from netsim.later import Later
 from netsim.radio.shared_band import SharedBand, own_signal_w
 from netsim.radio.uplink import Channel, Cohort, Heard, Payload
 from netsim.units import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from netsim.radio import airtime, sic
+else:
+    airtime, sic = Later("netsim.radio.airtime"), Later("netsim.radio.sic")
 
 
 class Noma(SharedBand):
@@ -60,8 +66,6 @@ class Noma(SharedBand):
 
         group_of : None: groups of `group_size` in each cell, by received power.
         """
-        import netsim.radio.sic as sic  # compiled: the import is slow
-
         n, n_bs = cohort.gain.shape
         if not n:
             return np.zeros(0), np.zeros(0, dtype=np.int64)
@@ -95,9 +99,7 @@ class Noma(SharedBand):
         """Time (n,) until a UE's group may send."""
         if self.group_size is None:
             return np.zeros(len(group_of))
-        from netsim.radio.airtime import waits  # compiled: the import is slow
-
-        wait_s: FloatArray = waits(
+        wait_s: FloatArray = airtime.waits(
             sinr,
             rate,
             self.downlink_bps(cohort),

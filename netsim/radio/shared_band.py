@@ -18,14 +18,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import inf, sqrt
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from pydantic import Field
 
+from netsim.later import Later
 from netsim.radio.noise import noise_w, threshold
 from netsim.radio.uplink import Channel, Cohort, Payload, Uplink
 from netsim.units import FloatArray
+
+if TYPE_CHECKING:
+    from netsim.radio import airtime, cohort_loops
+else:
+    airtime, cohort_loops = Later("netsim.radio.airtime"), Later("netsim.radio.cohort_loops")
 
 
 class SharedBand(Uplink):
@@ -99,8 +105,6 @@ class SharedBand(Uplink):
 
         The downlink broadcasts the same number of bits over the same bandwidth.
         """
-        import netsim.radio.airtime as airtime  # compiled: the import is slow
-
         n = len(sinr)
         numbers, ends = np.empty((5, n)), np.empty((2, n), dtype=np.bool_)
         airtime.transmissions(
@@ -138,8 +142,6 @@ class SharedBand(Uplink):
 
     def rate_bps(self, sinr: FloatArray, bandwidth_hz: float | None = None) -> FloatArray:
         """Bandwidth, None: the whole band, times `efficiency`, of several SINR (n,)."""
-        import netsim.radio.airtime as airtime  # compiled: the import is slow
-
         return airtime.rates(sinr, self.bandwidth_hz if bandwidth_hz is None else bandwidth_hz, self.max_bps_per_hz)
 
     def snr_per_w(self, cohort: Cohort) -> FloatArray:
@@ -174,7 +176,5 @@ def own_signal_w(cohort: Cohort, unit_w: float = 1.0) -> FloatArray:
     n = len(cohort.serving)
     if not cohort.gain.shape[1]:
         return np.zeros(n)
-    import netsim.radio.cohort_loops as loops  # compiled: the import is slow
-
     strength = cohort.gain if cohort.fading is None else cohort.own_strength[:, None]
-    return loops.own_signal_w(cohort.power_w, strength, cohort.serving, unit_w)
+    return cohort_loops.own_signal_w(cohort.power_w, strength, cohort.serving, unit_w)

@@ -9,15 +9,21 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass, fields, replace
 from math import inf
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from netsim.altered import altered
 from netsim.errors import BadInput
+from netsim.later import Later
 from netsim.part import Part
 from netsim.units import BoolArray, FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from netsim.radio import cohort_loops
+else:
+    cohort_loops = Later("netsim.radio.cohort_loops")
 
 ComplexArray = npt.NDArray[np.complex128]
 
@@ -65,13 +71,11 @@ class Cohort:
         self._check()
 
     def _check(self) -> None:
-        import netsim.radio.cohort_loops as loops  # compiled: the import is slow
-
         if self.power_w.shape != self.ue.shape:
             raise BadInput(
                 f"power: shape {self.power_w.shape} for {len(self.ue)} UEs; a power part gives one for each UE"
             )
-        k = loops.first_bad(self.power_w)
+        k = cohort_loops.first_bad(self.power_w)
         if k >= 0:
             raise BadInput(
                 f"power: UE {self.ue[k]} would send with {self.power_w[k]:g} W; a power part gives finite powers, not "
