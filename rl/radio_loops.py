@@ -86,7 +86,7 @@ def received(
             x, snr[b], rate_bps, downlink_bps[s], rows[s], wait_s, compute_s[s], compute_j[s], power_w[b], n_bits[s],
             air.deadline_s, air.least_sinr, 1.0, numbers, ends,
         )  # fmt: skip
-        energy_j[b], decoded[b] = numbers[2], ends[0]
+        energy_j[b], decoded[b] = numbers[4], ends[0]
     return sinr, snr, decoded, energy_j
 
 

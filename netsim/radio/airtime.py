@@ -66,7 +66,7 @@ def transmissions(
 ) -> None:
     """The transmission of every UE: downlink, training, wait for its group, and `rows` updates of n_bits on the air.
 
-    Writes airtime_s, delay_s, energy_j, noise_std and thermal_std to the rows of `numbers` (5, n), decoded and late to
+    Writes noise_std, thermal_std, airtime_s, delay_s and energy_j to the rows of `numbers` (5, n), decoded and late to
     those of `ends` (2, n); see `Channel`.
 
     A UE is decoded if its SINR is at least `least_sinr`; if none reaches that, the one with the highest SINR is. Each
@@ -74,7 +74,7 @@ def transmissions(
     thermal. A transmission that takes longer than deadline_s is late.
     """
     n = len(sinr)
-    airtime_s, delay_s, energy_j, std, thermal_std = numbers[0], numbers[1], numbers[2], numbers[3], numbers[4]
+    std, thermal_std, airtime_s, delay_s, energy_j = numbers[0], numbers[1], numbers[2], numbers[3], numbers[4]
     decoded, late = ends[0], ends[1]
     least = least_decoded(sinr, least_sinr)
     for u in range(n):

@@ -44,11 +44,11 @@ def decades(distance: FloatArray) -> FloatArray:
 def urban_sight(distance_m: FloatArray, decay_m: float) -> FloatArray:
     """18 / d + exp(-d / decay) (1 - 18 / d), and 1 up to 18 m, of distances (n, n_bs)."""
     out, rate = np.empty(distance_m.shape), -1.0 / decay_m
-    for i in range(distance_m.shape[0]):
-        for b in range(distance_m.shape[1]):
-            d = distance_m[i, b]
-            share = 18.0 / (18.0 if d < 18.0 else d)
-            out[i, b] = exp(d * rate) * (1.0 - share) + share
+    distance, probability = distance_m.ravel(), out.ravel()  # rows of few base stations fill no vector
+    for k in range(len(distance)):
+        d = distance[k]
+        share = 18.0 / (18.0 if d < 18.0 else d)
+        probability[k] = exp(d * rate) * (1.0 - share) + share
     return out
 
 
@@ -116,9 +116,11 @@ def powers(
     shape = gain_db.shape
     gain, received_dbm, received_w = np.empty(shape), np.empty(shape), np.empty(shape)
     dbm, w = power_dbm.copy(), power_w.copy()  # one after the other in memory, as vector instructions need them
+    decibel, ratio = gain_db.ravel(), gain.ravel()
+    for k in range(len(decibel)):
+        ratio[k] = exp(decibel[k] * _NEPERS_PER_DB)
     for i in range(shape[0]):
         for b in range(shape[1]):
-            gain[i, b] = exp(gain_db[i, b] * _NEPERS_PER_DB)
             received_dbm[i, b] = dbm[b] + gain_db[i, b]
             received_w[i, b] = gain[i, b] * w[b]
     return gain, received_dbm, received_w

@@ -124,11 +124,7 @@ class SharedBand(Uplink):
             numbers,
             ends,
         )
-        airtime_s, delay_s, energy_j, noise_std, thermal_std = numbers
-        decoded, late = ends
-        return Channel(
-            cohort.power_w, sinr, rate_bps, noise_std, thermal_std, airtime_s, delay_s, energy_j, decoded, late
-        )
+        return Channel(cohort.power_w, sinr, rate_bps, *numbers, *ends)
 
     def downlink_bps(self, cohort: Cohort) -> FloatArray:
         return self.rate_bps(cohort.downlink_sinr)
