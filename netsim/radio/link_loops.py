@@ -31,13 +31,11 @@ def distances(position_m: FloatArray, at_m: FloatArray, rise_m: FloatArray) -> t
 
 
 @compiled
-def decades(distance: FloatArray) -> FloatArray:
-    """log10 of distances (n, n_bs)."""
-    out = np.empty(distance.shape)
-    for i in range(distance.shape[0]):
-        for b in range(distance.shape[1]):
-            out[i, b] = log(distance[i, b]) * _DECADES
-    return out
+def decades_of(distance: FloatArray) -> None:
+    """Writes log10 of distances (n, n_bs) in their place."""
+    flat = distance.ravel()  # rows of few base stations fill no vector
+    for k in range(len(flat)):
+        flat[k] = log(flat[k]) * _DECADES
 
 
 @compiled
@@ -83,11 +81,15 @@ def two_slopes(
     out = np.empty((n, n_bs))
     each, each_beyond, each_hidden = len(least_m) > 1, len(beyond_db) > 1, len(hidden_first_db) > 1
     for i in range(n):
-        least, beyond = least_m[i if each else 0], beyond_db[i if each_beyond else 0]
-        hidden_first = hidden_first_db[i if each_hidden else 0]
+        least = least_m[i if each else 0]
         for b in range(n_bs):
             d = distance_m[i, b]
-            decade = log(least[b] if d < least[b] else d) * _DECADES
+            out[i, b] = least[b] if d < least[b] else d
+    decades_of(out)
+    for i in range(n):
+        beyond, hidden_first = beyond_db[i if each_beyond else 0], hidden_first_db[i if each_hidden else 0]
+        for b in range(n_bs):
+            decade = out[i, b]
             loss = near_db * decade + first_db
             far = 40.0 * decade + (first_db - beyond[b])
             loss = far if far > loss else loss

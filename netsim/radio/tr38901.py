@@ -220,7 +220,8 @@ class RuralMacro(_Scenario):
         from netsim.radio import link_loops
 
         distance = np.maximum(pairs.distance_3d_m, self._least_m(pairs))
-        decades = link_loops.decades(distance)
+        decades = distance.copy()
+        link_loops.decades_of(decades)
         los = self._los(distance, decades, pairs, carrier_hz)
         if pairs.los is not None and pairs.los.all():
             return los
