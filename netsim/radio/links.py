@@ -45,10 +45,12 @@ class Links:
     def part(self, first: int, n: int, time_s: float) -> Self:
         """Rows first to first + n as the links of another time; derived arrays are shared, not recomputed."""
         rows = slice(first, first + n)
-        return type(self)(
+        part = type(self)(
             time_s, self.distance_m[rows], self.gain[rows], self.rsrp_dbm[rows], self.los[rows],
             self.received_w[rows], (self, rows),
         )  # fmt: skip
+        vars(part)["serving"] = self.serving[rows]  # which is always asked for
+        return part
 
     def with_rows(self, index: IntArray, some: Links) -> Self:
         """These links with the rows of others in place of rows index (k,), at their time."""
@@ -63,9 +65,6 @@ class Links:
     @cached_property
     def serving(self) -> IntArray:
         """The strongest base station of each UE (n_ue,), -1 for none."""
-        if self._whole is not None:
-            whole, rows = self._whole
-            return whole.serving[rows]
         from netsim.radio.link_loops import strongest  # not at the top: whoever only reads a scenario does without
 
         return strongest(self.received_w)
