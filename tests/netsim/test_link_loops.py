@@ -82,7 +82,7 @@ def _fields(seed, nx=23, ny=17, n_site=21, n=300):
 
 
 @pytest.mark.parametrize("column", [[], [3, 3, 0, 20, 7]])
-def test_interpolation_is_that_of_numpy_to_the_bit(column):
+def test_interpolation_is_that_of_numpy_in_single_precision(column):
     """Also at the edges, beyond them, and where several base stations share a site."""
     nx, ny, side, diagonal, column = 23, 17, 0.9, 0.86, np.array(column, dtype=np.int64)
     _, table, position_m, low_m, step_m = _fields(0, nx, ny)
