@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from itertools import pairwise
 from math import inf
 from typing import NamedTuple
 
@@ -122,10 +121,9 @@ class Lookahead:
             times_s.append(tick_after(times_s[-1], self.tick_s))
         states = [state]
         future = self.mobility.ahead(state, times_s, self.ground) if ticks > 1 else []
-        for (t0_s, t1_s), (after, fixes) in zip(pairwise(times_s), future, strict=True):
-            self._steps.append(_Step(t0_s, t1_s, state, after, fixes))
-            states.append(after)
-            state = after
+        states += [after for after, _ in future]
+        fixes = [some for _, some in future]
+        self._steps.extend(map(_Step._make, zip(times_s, times_s[1:], states, states[1:], fixes, strict=False)))
         if ticks == 1:
             self._links = self._one(states[0], time_s)
             return

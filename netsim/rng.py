@@ -108,9 +108,9 @@ class Rng:
 
     def _words(self, what: str, owner: npt.ArrayLike, count: int, item: npt.ArrayLike) -> npt.NDArray[np.uint64]:
         """Raw 64-bit words, shape (n, count)."""
-        owners, items = np.broadcast_arrays(
-            np.atleast_1d(np.asarray(owner, dtype=np.int64)), np.asarray(item, dtype=np.int64)
-        )
+        owners, items = np.atleast_1d(np.asarray(owner, dtype=np.int64)), np.asarray(item, dtype=np.int64)
+        if owners.shape != items.shape:
+            owners, items = np.broadcast_arrays(owners, items)
         if count >= _LONG_ROW:
             rows = [
                 self.generator(what, int(o), int(i)).bit_generator.random_raw(count)

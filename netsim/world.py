@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from math import inf
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import simpy
@@ -16,6 +16,7 @@ from netsim.city.buildings import Buildings
 from netsim.clock import Clock
 from netsim.geometry import Area
 from netsim.indoors import Indoors
+from netsim.later import Later
 from netsim.lookahead import Lookahead, tick_after
 from netsim.mobility.base import Ground, Mobility, Places, State
 from netsim.multiples import first_multiple, last_multiple
@@ -26,10 +27,16 @@ from netsim.radio.handover import Attachment, Handover
 from netsim.radio.link_budget import RSRP_RANGE_DBM, Budget
 from netsim.radio.links import Links
 from netsim.radio.uplink import Cohort
+from netsim.rng import Rng
 from netsim.row_id import row_id
 from netsim.traces.trace import Trace
 from netsim.trail import Looks, Seen, Tracks, Trail
 from netsim.units import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from netsim.radio import cohort_loops
+else:
+    cohort_loops = Later("netsim.radio.cohort_loops")
 
 
 def _nowhere(at_m: tuple[float, float], height_m: float) -> Budget:
@@ -112,11 +119,17 @@ class World:
     _elsewhere: tuple[State, tuple[tuple[float, float], float, float], Links] | None = None
     """the links last asked for of an antenna that is no base station's, and where, when and in which state"""
     _ahead: Lookahead = field(init=False)
+    _due_s: float = -inf
+    """up to when there is no sample to take"""
     _settled: bool = False
     """whether another look at the same RSRP would change no serving cell"""
 
     def __post_init__(self) -> None:
         self._ahead = Lookahead(self.mobility, self.ground, self.budget, self.tick_s, self.indoors_of)
+
+    @cached_property
+    def _fading_rng(self) -> Rng:
+        return self.ground.streams.at("radio.fading")
 
     def live(self) -> Generator[simpy.Event, None, None]:
         """Process: one event a tick moves everybody; while everybody rests there is no event."""
@@ -133,8 +146,8 @@ class World:
         if t1 <= t0:
             return
         while t0 < t1:
-            until = t1
-            if self.measure_every_s is not None and self._next_sample(t0) < t1:
+            until, due = t1, self.measure_every_s is not None and self._due_s < t1
+            if due and self._next_sample(t0) < t1:
                 # a sampled UE stands still for the clock until somebody wakes, then moves tick by tick
                 wake = min(t1, self._wake_s(t0))
                 until = min(t1, max(wake, self._next_sample(t0)))
@@ -142,7 +155,7 @@ class World:
             self.state, fixes = self._ahead.advance(self.state, t0, until)
             self.moves += 1
             if self.measure_every_s is not None:
-                fixes = self._sample(before.position_m, t0, until)
+                fixes = self._sample(before.position_m, t0, until) if due else Fixes.none()
             if len(fixes):
                 self._note(fixes, None if self.measure_every_s is None else before)
             self._attach(until)
@@ -211,6 +224,7 @@ class World:
         """Fixes at the multiples of measure_every_s in [t0, t1), while everybody is where they were at t0."""
         every = self.measure_every_s or self.tick_s
         first, end = first_multiple(t0_s, every), first_multiple(t1_s, every)
+        self._due_s = end * every
         if first >= end:
             return Fixes.none()
         times = np.arange(first, end) * every
@@ -325,23 +339,15 @@ class World:
         rows (n,) of the round that each sends, samples (n,) that it trained on, every pass counted.
         """
         n_bs = links.gain.shape[1]
-        serving = self.serving(links).take(ue)
         block = self.fading.block_index(round_, links.time_s)
-        if n_bs:
-            downlink = np.where(serving >= 0, links.sinr(self.downlink_noise_dbm)[ue, serving], 0.0)
-        else:
-            downlink = np.full(len(ue), np.inf)
-        return Cohort(
-            ue=ue,
-            serving=serving,
-            gain=links.gain if np.array_equal(ue, np.arange(len(links.gain))) else links.gain.take(ue, axis=0),
-            fading=self.fading.draw(ue, n_bs, block, self.ground.streams.at("radio.fading")),
-            power_w=np.zeros(len(ue)),
-            rows=rows,
-            downlink_sinr=downlink,
-            compute_s=self.compute_s_per_sample[ue] * samples,
-            compute_j=self.compute_j_per_sample * samples,
+        whole, serving, (sinr, compute_s) = cohort_loops.looked_up(
+            ue, self.serving(links), links.sinr(self.downlink_noise_dbm), self.compute_s_per_sample, samples
         )
+        fading = self.fading.draw(ue, n_bs, block, self._fading_rng)
+        return Cohort(
+            ue, serving, links.gain if whole else links.gain.take(ue, axis=0), fading, np.zeros(len(ue)), rows,
+            sinr if n_bs else np.full(len(ue), np.inf), compute_s, self.compute_j_per_sample * samples,
+        )  # fmt: skip
 
     def _links_at(self, at_m: tuple[float, float], height_m: float, time_s: float) -> Links:
         """The radio of somebody else's antenna; whoever asks again at the same time gets the same."""

@@ -69,6 +69,7 @@ def received(
     b_max, k = power_w.shape
     sinr, snr, energy_j = np.zeros((b_max, k)), np.zeros((b_max, k)), np.zeros((b_max, k))
     decoded = np.zeros((b_max, k), np.bool_)
+    numbers, ends = np.empty((5, k)), np.empty((2, k), np.bool_)
     for b in range(b_max):
         s = which[b]
         own, strength = sic.own_amplitudes(h[s], serving[s])
@@ -81,11 +82,11 @@ def received(
                 x, rate_bps, downlink_bps[s], rows[s], compute_s[s], serving[s], group_of, n_bits[s], air.deadline_s,
                 air.least_sinr,
             )  # fmt: skip
-        sent = transmissions(
+        transmissions(
             x, snr[b], rate_bps, downlink_bps[s], rows[s], wait_s, compute_s[s], compute_j[s], power_w[b], n_bits[s],
-            air.deadline_s, air.least_sinr, 1.0,
+            air.deadline_s, air.least_sinr, 1.0, numbers, ends,
         )  # fmt: skip
-        decoded[b], energy_j[b] = sent.decoded, sent.energy_j
+        energy_j[b], decoded[b] = numbers[4], ends[0]
     return sinr, snr, decoded, energy_j
 
 

@@ -91,6 +91,8 @@ class Buildings:
 
     def clear(self, a_m: FloatArray, b_m: FloatArray) -> BoolArray:
         """Which straight paths on the ground from a_m (n, 2) to b_m (n, 2) avoid all buildings; (n,)."""
+        if not len(self):
+            return np.ones(len(a_m), dtype=np.bool_)
         return np.isinf(self.first_wall(a_m, b_m)[0])
 
     def first_wall(self, a_m: FloatArray, b_m: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -8,13 +8,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from bisect import bisect_left
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, Self, TypeVar
 
 import numpy as np
 from pydantic import AfterValidator, Strict
 
+from netsim.altered import altered
 from netsim.mobility.base import Ground, Mobility, State
 from netsim.observations import Fixes
 from netsim.units import FloatArray, IntArray
@@ -95,10 +96,10 @@ def walked_on(state: Walk, t0_s: float, t1_s: float, next_leg: Callable[[Walk], 
             columns[name][late] = column
         late = late[state.pause_until_s[late] <= t1_s]
     if 2 * np.count_nonzero(moving) >= len(moving):  # who pauses is exactly at the end of a leg
-        return replace(state, position_m=_on_leg(state, slice(None), t1_s))
+        return altered(state, position_m=_on_legs(state, [t1_s])[0])
     position_m, walk = state.position_m.copy(), moving.nonzero()[0]
-    position_m[walk] = _on_leg(state, walk, t1_s)
-    return replace(state, position_m=position_m)
+    position_m[walk] = _on_legs(state.of(walk), [t1_s])[0]
+    return altered(state, position_m=position_m)
 
 
 def walked_ahead(state: Walk, times_s: list[float], next_leg: Callable[[Walk], Walk]) -> list[Walk]:
@@ -110,8 +111,7 @@ def walked_ahead(state: Walk, times_s: list[float], next_leg: Callable[[Walk], W
         if len(state.pause_until_s):
             stretch = min(last, bisect_left(times_s, float(state.pause_until_s.min())) - 1)
         if stretch > at:
-            position_m = _on_leg(state, slice(None), np.array(times_s[at + 1 : stretch + 1])[:, None])
-            walked += [replace(state, position_m=each) for each in position_m]
+            walked += [altered(state, position_m=each) for each in _on_legs(state, times_s[at + 1 : stretch + 1])]
             at = stretch
         else:
             walked.append(walked_on(state, times_s[at], times_s[at + 1], next_leg))
@@ -137,16 +137,14 @@ class Legged(Mobility):
 
     def wake_s(self, state: Leg, now_s: float, ground: Ground) -> float:
         """The earliest end of a pause when all UEs pause, else now."""
-        if (state.arrive_s > now_s).any():
+        last_s = state.arrive_s
+        if len(last_s) and last_s[last_s.argmax()] > now_s:
             return now_s
         return max(now_s, float(np.min(state.pause_until_s, initial=np.inf)))
 
 
-def _on_leg(state: Leg, row: IntArray | slice, time_s: float | FloatArray) -> FloatArray:
-    """Positions (n, 2) at a time, or (k, n, 2) at times (k, 1), within the current leg of the UEs in `row` (n,)."""
-    origin_m, target_m = state.origin_m[row], state.target_m[row]
-    depart_s = state.depart_s[row]
-    walk_s = np.maximum(state.arrive_s[row] - depart_s, 1e-200)  # a leg of no length is over at once
-    done = np.minimum(np.maximum((time_s - depart_s) / walk_s, 0.0), 1.0)[..., None]
-    # this form, not origin + done * way, so that the waypoint itself is met exactly
-    return np.asarray((1.0 - done) * origin_m + done * target_m)
+def _on_legs(state: Leg, times_s: list[float]) -> FloatArray:
+    """Positions (k, n, 2) at times (k,) within the current legs."""
+    import netsim.mobility.leg_loops as loops  # not at the top: whoever only reads a scenario does without
+
+    return loops.on_legs(state.origin_m, state.target_m, state.depart_s, state.arrive_s, np.array(times_s))

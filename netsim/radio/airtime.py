@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from math import sqrt
-from typing import NamedTuple
 
 import numpy as np
 
@@ -11,18 +10,6 @@ from netsim.compiled import compiled
 from netsim.units import BoolArray, FloatArray, IntArray
 
 _LEAST_SINR = 1e-30  # so that the noise of an update that is not heard stays finite
-
-
-class Transmission(NamedTuple):
-    """One entry a UE (n,): airtime_s, delay_s, energy_j, noise_std, thermal_std, decoded, late (see `Channel`)."""
-
-    airtime_s: FloatArray
-    delay_s: FloatArray
-    energy_j: FloatArray
-    noise_std: FloatArray
-    thermal_std: FloatArray
-    decoded: BoolArray
-    late: BoolArray
 
 
 @compiled
@@ -50,6 +37,16 @@ def noise_stds(rho: FloatArray, sinr: FloatArray) -> FloatArray:
 
 
 @compiled
+def rates(sinr: FloatArray, bandwidth_hz: float, most_bps_per_hz: float) -> FloatArray:
+    """Bandwidth times log2(1 + SINR), which is at most so much, of several SINR (n,)."""
+    out = np.empty(len(sinr))
+    for u in range(len(sinr)):
+        efficiency = np.log2(1.0 + sinr[u])
+        out[u] = bandwidth_hz * (most_bps_per_hz if efficiency > most_bps_per_hz else efficiency)
+    return out
+
+
+@compiled
 def transmissions(
     sinr: FloatArray,
     snr: FloatArray,
@@ -64,16 +61,21 @@ def transmissions(
     deadline_s: float,
     least_sinr: float,
     rho: float,
-) -> Transmission:
+    numbers: FloatArray,
+    ends: BoolArray,
+) -> None:
     """The transmission of every UE: downlink, training, wait for its group, and `rows` updates of n_bits on the air.
+
+    Writes noise_std, thermal_std, airtime_s, delay_s and energy_j to the rows of `numbers` (5, n), decoded and late to
+    those of `ends` (2, n); see `Channel`.
 
     A UE is decoded if its SINR is at least `least_sinr`; if none reaches that, the one with the highest SINR is. Each
     number of a decoded update carries noise of standard deviation rho / sqrt(sinr), of which rho / sqrt(snr) is
     thermal. A transmission that takes longer than deadline_s is late.
     """
     n = len(sinr)
-    airtime_s, delay_s, energy_j, std, thermal_std = np.empty(n), np.empty(n), np.empty(n), np.empty(n), np.zeros(n)
-    decoded, late = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
+    std, thermal_std, airtime_s, delay_s, energy_j = numbers[0], numbers[1], numbers[2], numbers[3], numbers[4]
+    decoded, late = ends[0], ends[1]
     least = least_decoded(sinr, least_sinr)
     for u in range(n):
         bits = n_bits * rows[u]
@@ -84,12 +86,10 @@ def transmissions(
         if airtime_s[u] < np.inf:
             energy_j[u] += power_w[u] * airtime_s[u]
         std[u] = noise_std(rho, sinr[u])
-        if snr[u] > 0:
-            thermal_std[u] = noise_std(rho, snr[u])
+        thermal_std[u] = noise_std(rho, snr[u]) if snr[u] > 0 else 0.0
         heard = sinr[u] > 0 and sinr[u] >= least and airtime_s[u] < np.inf
         late[u] = heard and delay_s[u] > deadline_s
         decoded[u] = heard and not late[u]
-    return Transmission(airtime_s, delay_s, energy_j, std, thermal_std, decoded, late)
 
 
 @compiled

@@ -115,13 +115,11 @@ class ByProbability(Sight):
             return np.asarray(ndtr(field.draw()))
 
         def law(pairs: Pairs, position_m: FloatArray) -> BoolArray:
+            from netsim.radio.field_loops import below  # not at the top: whoever only reads a scenario does without
+
             ny, nx, n_site = drawn_at_nodes().shape
-            uniform, top = drawn_at_nodes().reshape(ny * nx, n_site), np.array([nx - 1.0, ny - 1.0])
-            at = (position_m - field.low_m) / field.step_m + 0.5
-            node = np.fmax(np.fmin(at, top), 0.0).astype(np.int64)  # an absent UE has no probability of sight
-            drawn = uniform.take(node[:, 1] * nx + node[:, 0], axis=0)
-            if field.column is not None:
-                drawn = drawn.take(field.column, axis=1)
-            return np.asarray(drawn < path_loss.los_probability(pairs))
+            uniform = drawn_at_nodes().reshape(ny * nx, n_site)
+            probability = path_loss.los_probability(pairs)  # NaN of an absent UE, who sees nobody
+            return below(uniform, nx, position_m, field.low_m, field.step_m, field.column, probability)
 
         return law

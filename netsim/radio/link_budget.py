@@ -15,7 +15,7 @@ from netsim.radio.indoor_links import Environment
 from netsim.radio.line_of_sight import SightLaw
 from netsim.radio.links import Links
 from netsim.radio.penetration import PenetrationLaw
-from netsim.units import BoolArray, FloatArray, IntArray, w_from_dbm
+from netsim.units import FloatArray, IntArray, w_from_dbm
 
 RSRP_RANGE_DBM = (-140.0, -44.0)  # what a UE reports, 3GPP TS 36.133 Table 9.1.4-1
 
@@ -134,25 +134,19 @@ class Budget:
         shadow = self.shadow(position_m)
         if pairs.los is None or not self._by_sight:
             return shadow
-        if self.shadow_nlos is None:
-            deviation = self._deviation(pairs, pairs.los)
-            deviation *= shadow
-            return deviation
         if self.far_factor != 1.0:
-            shadow = shadow * np.where(self.path_loss.is_far(pairs, self.carrier_hz), self.far_factor, 1.0)
-        return np.where(pairs.los, shadow, self.shadow_nlos(position_m))
+            far = pairs.los & self.path_loss.is_far(pairs, self.carrier_hz)
+            shadow = shadow * np.where(far, self.far_factor, 1.0)
+        if self.shadow_nlos is not None:
+            return np.where(pairs.los, shadow, self.shadow_nlos(position_m))
+        from netsim.radio.link_loops import spread
+
+        return spread(shadow, pairs.los, self.nlos_factor)
 
     @property
     def _by_sight(self) -> bool:
         """Whether shadowing differs with and without line of sight."""
         return self.nlos_factor != 1.0 or self.far_factor != 1.0 or self.shadow_nlos is not None
-
-    def _deviation(self, pairs: Pairs, los: BoolArray) -> FloatArray:
-        """Ratio of the deviation of shadowing (n, n_bs) to that of the drawn field."""
-        if self.far_factor == 1.0:
-            return np.where(los, 1.0, self.nlos_factor)
-        seen = np.where(self.path_loss.is_far(pairs, self.carrier_hz), self.far_factor, 1.0)
-        return np.where(los, seen, self.nlos_factor)
 
     def rsrp_dbm(self, position_m: FloatArray, indoors: Indoors | None = None) -> FloatArray:
         """Mean received reference-signal power (n, n_bs), without small-scale fading or clipping."""

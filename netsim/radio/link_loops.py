@@ -6,7 +6,6 @@ Rows are UEs, columns base stations. A UE that is absent has NaN for a position,
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from netsim.compiled import compiled
 from netsim.elementary import exp, log
@@ -14,8 +13,6 @@ from netsim.units import BoolArray, FloatArray, IntArray
 
 _NEPERS_PER_DB = np.log(10.0) / 10.0
 _DECADES = 1.0 / np.log(10.0)
-
-Table = npt.NDArray[np.float32]
 
 
 @compiled
@@ -34,24 +31,22 @@ def distances(position_m: FloatArray, at_m: FloatArray, rise_m: FloatArray) -> t
 
 
 @compiled
-def decades(distance: FloatArray) -> FloatArray:
-    """log10 of distances (n, n_bs)."""
-    out = np.empty(distance.shape)
-    for i in range(distance.shape[0]):
-        for b in range(distance.shape[1]):
-            out[i, b] = log(distance[i, b]) * _DECADES
-    return out
+def decades_of(distance: FloatArray) -> None:
+    """Writes log10 of distances (n, n_bs) in their place."""
+    flat = distance.ravel()  # rows of few base stations fill no vector
+    for k in range(len(flat)):
+        flat[k] = log(flat[k]) * _DECADES
 
 
 @compiled
 def urban_sight(distance_m: FloatArray, decay_m: float) -> FloatArray:
     """18 / d + exp(-d / decay) (1 - 18 / d), and 1 up to 18 m, of distances (n, n_bs)."""
     out, rate = np.empty(distance_m.shape), -1.0 / decay_m
-    for i in range(distance_m.shape[0]):
-        for b in range(distance_m.shape[1]):
-            d = distance_m[i, b]
-            share = 18.0 / (18.0 if d < 18.0 else d)
-            out[i, b] = exp(d * rate) * (1.0 - share) + share
+    distance, probability = distance_m.ravel(), out.ravel()  # rows of few base stations fill no vector
+    for k in range(len(distance)):
+        d = distance[k]
+        share = 18.0 / (18.0 if d < 18.0 else d)
+        probability[k] = exp(d * rate) * (1.0 - share) + share
     return out
 
 
@@ -66,17 +61,52 @@ def where_hidden(seen: FloatArray, hidden: FloatArray, los: BoolArray) -> None:
 
 
 @compiled
-def interpolated(table: Table, corner: IntArray, weight: Table) -> FloatArray:
-    """Sums over k of weight[k, i] table[corner[k, i]], in single precision: (n, n_site) of corners (4, n)."""
-    n, n_site = corner.shape[1], table.shape[1]
-    out, row = np.empty((n, n_site)), np.empty(n_site, dtype=np.float32)
+def two_slopes(
+    distance_m: FloatArray,
+    least_m: FloatArray,
+    los: BoolArray,
+    first_db: float,
+    near_db: float,
+    beyond_db: FloatArray,
+    hidden_db: float,
+    hidden_first_db: FloatArray,
+) -> FloatArray:
+    """Loss of two slopes, or of a third without line of sight where that is more, at distances (n, n_bs) in space::
+
+        max(near log10 d + first, 40 log10 d + first - beyond), or hidden log10 d + hidden_first
+
+    A distance is at least least_m (1 or n, n_bs); beyond_db has the same shape, hidden_first_db (1 or n,).
+    """
+    n, n_bs = distance_m.shape
+    out = np.empty((n, n_bs))
+    each, each_beyond, each_hidden = len(least_m) > 1, len(beyond_db) > 1, len(hidden_first_db) > 1
     for i in range(n):
-        a, b, c, d = weight[0, i], weight[1, i], weight[2, i], weight[3, i]
-        p, q, r, s = table[corner[0, i]], table[corner[1, i]], table[corner[2, i]], table[corner[3, i]]
-        for j in range(n_site):
-            row[j] = a * p[j] + b * q[j] + c * r[j] + d * s[j]
-        for j in range(n_site):
-            out[i, j] = row[j]
+        least = least_m[i if each else 0]
+        for b in range(n_bs):
+            d = distance_m[i, b]
+            out[i, b] = least[b] if d < least[b] else d
+    decades_of(out)
+    for i in range(n):
+        beyond, hidden_first = beyond_db[i if each_beyond else 0], hidden_first_db[i if each_hidden else 0]
+        for b in range(n_bs):
+            decade = out[i, b]
+            loss = near_db * decade + first_db
+            far = 40.0 * decade + (first_db - beyond[b])
+            loss = far if far > loss else loss
+            more = (hidden_db * decade + hidden_first) - loss
+            more = 0.0 if more < 0.0 else more
+            out[i, b] = loss + (0.0 if los[i, b] else more)
+    return out
+
+
+@compiled
+def spread(shadow_db: FloatArray, los: BoolArray, nlos_factor: float) -> FloatArray:
+    """Shadowing (n, n_bs), times a factor where there is no line of sight."""
+    n, n_bs = shadow_db.shape
+    out = np.empty((n, n_bs))
+    for i in range(n):
+        for b in range(n_bs):
+            out[i, b] = (1.0 if los[i, b] else nlos_factor) * shadow_db[i, b]
     return out
 
 
@@ -88,29 +118,60 @@ def powers(
     shape = gain_db.shape
     gain, received_dbm, received_w = np.empty(shape), np.empty(shape), np.empty(shape)
     dbm, w = power_dbm.copy(), power_w.copy()  # one after the other in memory, as vector instructions need them
+    decibel, ratio = gain_db.ravel(), gain.ravel()
+    for k in range(len(decibel)):
+        ratio[k] = exp(decibel[k] * _NEPERS_PER_DB)
     for i in range(shape[0]):
         for b in range(shape[1]):
-            gain[i, b] = exp(gain_db[i, b] * _NEPERS_PER_DB)
             received_dbm[i, b] = dbm[b] + gain_db[i, b]
             received_w[i, b] = gain[i, b] * w[b]
     return gain, received_dbm, received_w
 
 
 @compiled
-def interference(received_w: FloatArray, noise_w: float) -> FloatArray:
+def strongest(received_w: FloatArray) -> IntArray:
+    """The first of the strongest base stations (n,) by powers received (n, n_bs); -1 for an absent UE."""
+    n, n_bs = received_w.shape
+    out = np.empty(n, np.int64)
+    for i in range(n):
+        best = 0
+        for b in range(1, n_bs):
+            best = b if received_w[i, b] > received_w[i, best] else best
+        out[i] = best if n_bs and received_w[i, 0] == received_w[i, 0] else -1
+    return out
+
+
+@compiled
+def _interference(received_w: FloatArray, strongest: int, noise_w: float, out: FloatArray) -> None:
+    """`interference` of one UE; strongest: its base station, -1 for an absent UE."""
+    others, n_bs = 0.0, len(received_w)
+    own = max(strongest, 0)
+    for b in range(n_bs):
+        others += 0.0 if b == own else received_w[b]
+    for b in range(n_bs):
+        rest = others + (received_w[own] - received_w[b])
+        out[b] = (others if b == own else rest) + noise_w
+
+
+@compiled
+def interference(received_w: FloatArray, strongest: IntArray, noise_w: float) -> FloatArray:
     """What all other base stations and noise add up to (n, n_bs), W, of powers received (n, n_bs).
 
-    Of the strongest one it is the sum of the others: a difference of sums would lose weak interference.
+    Of the strongest one (n,) it is the sum of the others: a difference of sums would lose weak interference.
     """
+    out = np.empty(received_w.shape)
+    for i in range(len(out)):
+        _interference(received_w[i], strongest[i], noise_w, out[i])
+    return out
+
+
+@compiled
+def sinrs(received_w: FloatArray, strongest: IntArray, noise_w: float) -> FloatArray:
+    """Powers received (n, n_bs) over their `interference`."""
     n, n_bs = received_w.shape
     out = np.empty((n, n_bs))
     for i in range(n):
-        strongest, others = 0, 0.0
-        for b in range(1, n_bs):
-            strongest = b if received_w[i, b] > received_w[i, strongest] else strongest
+        _interference(received_w[i], strongest[i], noise_w, out[i])
         for b in range(n_bs):
-            others += 0.0 if b == strongest else received_w[i, b]
-        for b in range(n_bs):
-            rest = others + (received_w[i, strongest] - received_w[i, b])
-            out[i, b] = (others if b == strongest else rest) + noise_w
+            out[i, b] = received_w[i, b] / out[i, b]
     return out

@@ -45,10 +45,12 @@ class Links:
     def part(self, first: int, n: int, time_s: float) -> Self:
         """Rows first to first + n as the links of another time; derived arrays are shared, not recomputed."""
         rows = slice(first, first + n)
-        return type(self)(
+        part = type(self)(
             time_s, self.distance_m[rows], self.gain[rows], self.rsrp_dbm[rows], self.los[rows],
             self.received_w[rows], (self, rows),
         )  # fmt: skip
+        vars(part)["serving"] = self.serving[rows]  # which is always asked for
+        return part
 
     def with_rows(self, index: IntArray, some: Links) -> Self:
         """These links with the rows of others in place of rows index (k,), at their time."""
@@ -63,13 +65,9 @@ class Links:
     @cached_property
     def serving(self) -> IntArray:
         """The strongest base station of each UE (n_ue,), -1 for none."""
-        if self._whole is not None:
-            whole, rows = self._whole
-            return whole.serving[rows]
-        if self.gain.shape[1] == 0:
-            return np.full(len(self.gain), -1)
-        # an absent UE hears NaN of every cell
-        return np.where(np.isnan(self.received_w[:, 0]), -1, np.argmax(self.received_w, axis=1))
+        from netsim.radio.link_loops import strongest  # not at the top: whoever only reads a scenario does without
+
+        return strongest(self.received_w)
 
     @cached_property
     def interference_w(self) -> FloatArray:
@@ -77,13 +75,9 @@ class Links:
         if self._whole is not None:
             whole, rows = self._whole
             return np.asarray(whole.interference_w[rows])
-        return self._beside_w(0.0)
+        from netsim.radio.link_loops import interference
 
-    def _beside_w(self, noise_w: float) -> FloatArray:
-        """Interference and noise (n_ue, n_bs), W."""
-        from netsim.radio.link_loops import interference  # not at the top: whoever only reads a scenario does without
-
-        return interference(self.received_w, noise_w)
+        return interference(self.received_w, self.serving, 0.0)
 
     def sinr(self, noise_dbm: float) -> FloatArray:
         """Downlink SINR (n_ue, n_bs), linear: interference from all other cells at full load, and noise.
@@ -95,8 +89,8 @@ class Links:
                 whole, rows = self._whole
                 ratio = whole.sinr(noise_dbm)[rows]
             else:
-                # becomes the ratio: of a wide world every array of pairs counts
-                ratio = self._beside_w(float(w_from_dbm(noise_dbm)))
-                np.divide(self.received_w, ratio, out=ratio)
+                from netsim.radio.link_loops import sinrs
+
+                ratio = sinrs(self.received_w, self.serving, float(w_from_dbm(noise_dbm)))
             self._sinr[noise_dbm] = ratio
         return self._sinr[noise_dbm]

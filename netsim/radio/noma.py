@@ -2,14 +2,20 @@ r"""Non-orthogonal multiple access: simultaneous uplinks, separated by successiv
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
+from netsim.later import Later
 from netsim.radio.shared_band import SharedBand, own_signal_w
 from netsim.radio.uplink import Channel, Cohort, Heard, Payload
 from netsim.units import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from netsim.radio import airtime, sic
+else:
+    airtime, sic = Later("netsim.radio.airtime"), Later("netsim.radio.sic")
 
 
 class Noma(SharedBand):
@@ -45,35 +51,37 @@ class Noma(SharedBand):
     def plan(self, cohort: Cohort, payload: Payload) -> Channel:
         noise = self.band_noise_w()
         sinr, group_of = self.sinr(cohort, noise)
-        rate = self.bandwidth_hz * self.efficiency(sinr)
+        rate = self.rate_bps(sinr)
         waits = self._waits(cohort, payload, sinr, rate, group_of)
-        return self.outcome(cohort, payload, sinr, own_signal_w(cohort) / noise, rate, waits)
+        return self.outcome(cohort, payload, sinr, own_signal_w(cohort, noise), rate, waits)
 
     def heard(self, cohort: Cohort, resource: IntArray, resource_blocks: int = 1) -> Heard:
         noise = self.band_noise_w() / resource_blocks
         sinr, _ = self.sinr(cohort, noise, resource)
-        rate = self.bandwidth_hz / resource_blocks * self.efficiency(sinr)
-        return Heard(sinr, own_signal_w(cohort) / noise, rate)
+        rate = self.rate_bps(sinr, self.bandwidth_hz / resource_blocks)
+        return Heard(sinr, own_signal_w(cohort, noise), rate)
 
     def sinr(self, cohort: Cohort, noise_w: float, group_of: IntArray | None = None) -> tuple[FloatArray, IntArray]:
         """SINR (n,) of every UE, 0 without a cell, and the index (n,) of its group, within which UEs send together.
 
         group_of : None: groups of `group_size` in each cell, by received power.
         """
-        import netsim.radio.sic as sic  # compiled: the import is slow
-
         n, n_bs = cohort.gain.shape
         if not n:
             return np.zeros(0), np.zeros(0, dtype=np.int64)
         size, others, least = self.group_size or n, self.interference == "all", self.least_sinr()
+        if group_of is None and size >= n:
+            group_of = np.zeros(n, dtype=np.int64)
         if cohort.fading is None or cohort.fading.shape[2] == 1 or self.interference == "none":
-            received_w = cohort.power_w[:, None] * cohort.strength
-            signal = sic.own_powers(received_w, cohort.serving)
-            group_of = sic.groups(signal, cohort.serving, n_bs, size) if group_of is None else group_of
+            strength = cohort.strength
+            if group_of is None:
+                group_of = sic.groups(
+                    sic.own_powers(cohort.power_w, strength, cohort.serving), cohort.serving, n_bs, size
+                )
             if self.interference == "none":
-                return own_signal_w(cohort) / noise_w, group_of
+                return own_signal_w(cohort, noise_w), group_of
             sinr = sic.one_antenna(
-                received_w, signal, cohort.serving, group_of, noise_w, self.sic_residual, others, least
+                cohort.power_w, strength, cohort.serving, group_of, noise_w, self.sic_residual, others, least
             )
             return sinr, group_of
         h = np.sqrt(cohort.gain)[:, :, None] * cohort.fading
@@ -91,9 +99,7 @@ class Noma(SharedBand):
         """Time (n,) until a UE's group may send."""
         if self.group_size is None:
             return np.zeros(len(group_of))
-        from netsim.radio.airtime import waits  # compiled: the import is slow
-
-        wait_s: FloatArray = waits(
+        wait_s: FloatArray = airtime.waits(
             sinr,
             rate,
             self.downlink_bps(cohort),

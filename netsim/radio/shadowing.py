@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from math import log, sqrt
 from typing import Any, ClassVar, Literal, Self
 
@@ -94,36 +94,34 @@ class GridField:
     """Bilinear interpolation on a grid, scaled so that the variance is the same at every position.
 
     draw() makes values (ny, nx, n_site), float32 (precision 1e-6 dB at 10 dB), when they are first needed: whoever only
-    checks a scenario does without. Their corner is at low_m (2,); `covariance` (4, 4) is that of the corners of a cell,
-    with 1 on the diagonal. Positions outside the grid take the value at its edge. column (n_bs,) is the site of each
-    base station; None if every base station has its own site.
+    checks a scenario does without. Their corner is at low_m (2,). Positions outside the grid take the value at its
+    edge. column (n_bs,) is the site of each base station; empty if every base station has its own site.
     """
 
     draw: Callable[[], npt.NDArray[np.float32]]
     low_m: FloatArray
     step_m: float
-    covariance: FloatArray
-    column: IntArray | None = None
+    decorrelation_m: float
+    column: IntArray
 
     @cached_property
     def value_db(self) -> npt.NDArray[np.float32]:
         """The values, kept."""
         return self.draw()
 
+    @cached_property
+    def covariance(self) -> FloatArray:
+        """That of the corners of a cell (4, 4), with 1 on the diagonal."""
+        return _corner_covariance(self.step_m / _shortened(self.decorrelation_m, self.step_m))
+
     def __call__(self, position_m: FloatArray) -> FloatArray:
         """Shadowing in dB (n, n_bs)."""
-        from netsim.radio.link_loops import interpolated  # not at the top: whoever only reads a scenario does without
+        from netsim.radio.field_loops import interpolated  # not at the top: whoever only reads a scenario does without
 
         ny, nx, n_site = self.value_db.shape
-        top = np.array([nx - 1.0, ny - 1.0])
-        at = (position_m - self.low_m) / self.step_m
-        at = np.minimum(np.maximum(at, 0.0), top)  # (n, 2) in cells; NaN stays NaN
-        cell = np.fmin(at, top - 1.0).astype(np.int64)  # a NaN takes any cell: its weights are NaN
-        weight = _normalised(at - cell, self.covariance).astype(np.float32)  # (4, n)
-        corner = cell[:, 1] * nx + cell[:, 0] + np.array([[0], [1], [nx], [nx + 1]])  # (4, n), as _CORNERS
-        rows = self.value_db.reshape(ny * nx, n_site)
-        shadow_db = interpolated(rows, corner, weight)
-        return shadow_db if self.column is None else shadow_db.take(self.column, axis=1)
+        table = self.value_db.reshape(ny * nx, n_site)
+        side, diagonal = self.covariance[0, 1], self.covariance[0, 3]
+        return interpolated(table, nx, position_m, self.low_m, self.step_m, side, diagonal, self.column)
 
 
 @dataclass(frozen=True)
@@ -271,11 +269,11 @@ class Correlated(Gaussian):
                 f"world.radio.shadowing: a grid of {step_m:g} m makes {len(sites)} grids of {nx} x {ny} values, above "
                 f"{_MOST_VALUES:g} in all; give a larger grid_m or decorrelation_m, or a smaller area"
             )
-        grid_decorrelation_m = _shortened(decorrelation_m, step_m)
-        wrap = _WRAP * grid_decorrelation_m / step_m
-        torus = [_smooth(int(n - 1 + wrap) + 1) for n in (ny, nx)]
 
         def draw() -> npt.NDArray[np.float32]:
+            grid_decorrelation_m = _shortened(decorrelation_m, step_m)
+            wrap = _WRAP * grid_decorrelation_m / step_m
+            torus = [_smooth(int(n - 1 + wrap) + 1) for n in (ny, nx)]
             amplitude = np.sqrt(_spectrum(torus, step_m / grid_decorrelation_m))
             value_db = np.empty((ny, nx, len(sites)), dtype=np.float32)
 
@@ -291,9 +289,8 @@ class Correlated(Gaussian):
             return value_db
 
         low_m = area.low_m - decorrelation_m
-        covariance = _corner_covariance(step_m / grid_decorrelation_m)
         alone = np.array_equal(column, np.arange(len(sites)))  # nobody shares: there is nothing to repeat
-        return GridField(draw, low_m, step_m, covariance, None if alone else column)
+        return GridField(draw, low_m, step_m, decorrelation_m, column[:0] if alone else column)
 
 
 def _shape(area: Area, decorrelation_m: float, step_m: float) -> tuple[int, int]:
@@ -333,39 +330,21 @@ def _corner_covariance(step: float) -> FloatArray:
     return np.asarray(np.exp(-step * np.linalg.norm(corner[:, None] - corner[None, :], axis=-1)))
 
 
-def _normalised(part: FloatArray, covariance: FloatArray) -> FloatArray:
-    """Bilinear weights (4, n) at part (n, 2) of a cell, scaled to variance 1 under `covariance` (4, 4).
-
-    With b = 2 x (1 - x) on each axis the variance is
-    (1 - b_x)(1 - b_y) + c_side (b_x (1 - b_y) + (1 - b_x) b_y) + c_diagonal b_x b_y.
-    """
-    x, y = part[:, 0], part[:, 1]
-    left, down = 1.0 - x, 1.0 - y
-    bx, by = 2.0 * x * left, 2.0 * y * down
-    both = bx * by
-    side, diagonal = covariance[0, 1], covariance[0, 3]
-    variance = 1.0 + (side - 1.0) * (bx + by) + (1.0 - 2.0 * side + diagonal) * both
-    scale = 1.0 / np.sqrt(variance)
-    left, x = left * scale, x * scale
-    weight = np.empty((4, len(part)))
-    np.multiply(left, down, out=weight[0])
-    np.multiply(x, down, out=weight[1])
-    np.multiply(left, y, out=weight[2])
-    np.multiply(x, y, out=weight[3])
-    return weight
-
-
+@cache
 def _shortened(decorrelation_m: float, step_m: float) -> float:
     """The decorrelation distance of the grid for which random positions have correlation 1/e at decorrelation_m.
 
     With g = E[1 / sqrt(variance left by interpolation)] over a cell, distant points correlate by
     g^2 exp(-d / D); this is 1/e at d = decorrelation for D = decorrelation / (1 + 2 ln g).
     """
-    middle = (np.arange(16) + 0.5) / 16
-    part = np.stack(np.meshgrid(middle, middle), axis=-1).reshape(-1, 2)
+    from netsim.radio.field_loops import weights
+
+    middle = ((np.arange(16) + 0.5) / 16).tolist()
     shorter_m = decorrelation_m
     for _ in range(20):  # a contraction: g depends on D weakly
-        weight = _normalised(part, _corner_covariance(step_m / shorter_m))
+        covariance = _corner_covariance(step_m / shorter_m)
+        side, diagonal = float(covariance[0, 1]), float(covariance[0, 3])
+        weight = np.array([weights(x, y, side, diagonal) for y in middle for x in middle]).T
         gain = float(weight.sum(axis=0).mean())  # bilinear weights sum to 1 before scaling
         shorter_m = decorrelation_m / (1.0 + 2.0 * log(gain))
     return shorter_m

@@ -18,14 +18,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import inf, sqrt
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from pydantic import Field
 
+from netsim.later import Later
 from netsim.radio.noise import noise_w, threshold
 from netsim.radio.uplink import Channel, Cohort, Payload, Uplink
 from netsim.units import FloatArray
+
+if TYPE_CHECKING:
+    from netsim.radio import airtime, cohort_loops
+else:
+    airtime, cohort_loops = Later("netsim.radio.airtime"), Later("netsim.radio.cohort_loops")
 
 
 class SharedBand(Uplink):
@@ -99,9 +105,9 @@ class SharedBand(Uplink):
 
         The downlink broadcasts the same number of bits over the same bandwidth.
         """
-        from netsim.radio.airtime import transmissions  # compiled: the import is slow
-
-        sent = transmissions(
+        n = len(sinr)
+        numbers, ends = np.empty((5, n)), np.empty((2, n), dtype=np.bool_)
+        airtime.transmissions(
             sinr,
             snr,
             rate_bps,
@@ -115,29 +121,24 @@ class SharedBand(Uplink):
             self.limit_s(),
             self.least_sinr(),
             self.noise_scale(payload),
+            numbers,
+            ends,
         )
-        return Channel(
-            power_w=cohort.power_w,
-            sinr=sinr,
-            rate_bps=rate_bps,
-            noise_std=sent.noise_std,
-            thermal_std=sent.thermal_std,
-            airtime_s=sent.airtime_s,
-            delay_s=sent.delay_s,
-            energy_j=sent.energy_j,
-            decoded=sent.decoded,
-            late=sent.late,
-        )
+        return Channel(cohort.power_w, sinr, rate_bps, *numbers, *ends)
 
     def downlink_bps(self, cohort: Cohort) -> FloatArray:
-        return self.bandwidth_hz * self.efficiency(cohort.downlink_sinr)
+        return self.rate_bps(cohort.downlink_sinr)
 
     def alone_bps(self, received_w: FloatArray) -> FloatArray:
-        return self.bandwidth_hz * self.efficiency(received_w / self.band_noise_w())
+        return self.rate_bps(received_w / self.band_noise_w())
 
     def efficiency(self, sinr: FloatArray) -> FloatArray:
         """Shannon's log2(1 + SINR), bit/s/Hz, at most `max_bps_per_hz`."""
-        return np.minimum(np.log2(1.0 + sinr), self.max_bps_per_hz)
+        return self.rate_bps(sinr, 1.0)
+
+    def rate_bps(self, sinr: FloatArray, bandwidth_hz: float | None = None) -> FloatArray:
+        """Bandwidth, None: the whole band, times `efficiency`, of several SINR (n,)."""
+        return airtime.rates(sinr, self.bandwidth_hz if bandwidth_hz is None else bandwidth_hz, self.max_bps_per_hz)
 
     def snr_per_w(self, cohort: Cohort) -> FloatArray:
         """SNR at 1 W (n,) of each UE at its own base station without interference; 0 without one."""
@@ -166,10 +167,10 @@ class SharedBand(Uplink):
         return float(bound / sqrt(payload.n_numbers))
 
 
-def own_signal_w(cohort: Cohort) -> FloatArray:
-    """Power (n,) of each UE at its own base station after combining its antennas; 0 without one."""
+def own_signal_w(cohort: Cohort, unit_w: float = 1.0) -> FloatArray:
+    """Power (n,) of each UE at its own base station after combining its antennas, in units of unit_w; 0 without one."""
     n = len(cohort.serving)
     if not cohort.gain.shape[1]:
         return np.zeros(n)
-    signal = cohort.power_w * cohort.own_strength
-    return np.where((cohort.serving >= 0) & np.isfinite(signal), signal, 0.0)
+    strength = cohort.gain if cohort.fading is None else cohort.own_strength[:, None]
+    return cohort_loops.own_signal_w(cohort.power_w, strength, cohort.serving, unit_w)

@@ -61,12 +61,14 @@ def decoding_order(received_w: FloatArray, serving: IntArray, group_of: IntArray
 
 
 @compiled
-def own_powers(received_w: FloatArray, serving: IntArray) -> FloatArray:
-    """Powers (n,) at the serving base stations, of those (n, n_bs) at all; 0 without a cell."""
+def own_powers(power_w: FloatArray, strength: FloatArray, serving: IntArray) -> FloatArray:
+    """Powers (n,) at the serving base stations of UEs that send with power_w (n,) over links of strength (n, n_bs); 0
+    without a cell.
+    """
     signal = np.zeros(len(serving))
     for u in range(len(serving)):
         if serving[u] >= 0:
-            signal[u] = received_w[u, serving[u]]
+            signal[u] = power_w[u] * strength[u, serving[u]]
     return signal
 
 
@@ -85,8 +87,8 @@ def own_amplitudes(h: ComplexArray, serving: IntArray) -> tuple[ComplexArray, Fl
 
 @compiled
 def one_antenna(
-    received_w: FloatArray,
-    signal: FloatArray,
+    power_w: FloatArray,
+    strength: FloatArray,
     serving: IntArray,
     group_of: IntArray,
     noise_w: float,
@@ -94,12 +96,13 @@ def one_antenna(
     others: bool,
     least: float,
 ) -> FloatArray:
-    """SINR (n,), 0 without a cell, from received powers (n, n_bs) at every base station and `own_powers` (n,).
+    """SINR (n,), 0 without a cell, of UEs that send with power_w (n,) over links of strength (n, n_bs).
 
     UEs of a group send together. `others`: UEs in the group of the same index in other cells interfere too. UEs below
     the SINR `least` are not cancelled.
     """
-    n, n_bs = received_w.shape
+    n, n_bs = strength.shape
+    signal = own_powers(power_w, strength, serving)
     order, first = decoding_order(signal, serving, group_of)
     disturbance, so_far = np.zeros(n), np.empty(n_bs)
     for t in range(len(first) - 1):
@@ -107,9 +110,9 @@ def one_antenna(
         if others:
             so_far[:] = 0.0
             for u in group[::-1]:
-                for b in range(n_bs):
-                    if b != serving[u]:
-                        so_far[b] += received_w[u, b]
+                own, sent_w = serving[u], power_w[u]
+                for b in range(n_bs):  # without a branch, so that it takes vector instructions
+                    so_far[b] += 0.0 if b == own else sent_w * strength[u, b]
             for u in group:
                 disturbance[u] = so_far[serving[u]]
         so_far[:] = 0.0

@@ -7,7 +7,6 @@ Heights of UEs on the floors of buildings are clipped to the tabulated range; th
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from functools import lru_cache
 from math import log10
 from typing import Any, ClassVar, Literal
@@ -55,49 +54,47 @@ class _Scenario(PathLoss):
                 "another law"
             )
 
-    def loss_db(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
-        from netsim.radio import link_loops  # not at the top: whoever only reads a scenario does without
-
+    @staticmethod
+    def _least_m(pairs: Pairs) -> FloatArray:
+        """The distance in space (1 or n, n_bs) of a link at MIN_2D_M."""
         rise = pairs.bs_height_m - pairs.ue_height_m
-        distance = np.maximum(pairs.distance_3d_m, np.sqrt(MIN_2D_M**2 + rise * rise))
-        decades = link_loops.decades(distance)
-        los = self._los(distance, decades, pairs, carrier_hz)
-        if pairs.los is not None and pairs.los.all():
-            return los
-        nlos = self._nlos(decades, pairs, carrier_hz / 1e9)
-        if pairs.los is None:
-            return np.maximum(los, nlos)
-        link_loops.where_hidden(los, nlos, pairs.los)
-        return los
+        return np.atleast_2d(np.sqrt(MIN_2D_M**2 + rise * rise))
 
     def _height(self, pairs: Pairs) -> float | FloatArray:
         """Heights of the UEs within the range of the table, one or (n, 1)."""
         height_m = pairs.ue_height_m
         return np.clip(height_m, *self.ue_heights_m) if isinstance(height_m, np.ndarray) else height_m
 
-    @abstractmethod
-    def _los(self, distance: FloatArray, decades: FloatArray, pairs: Pairs, carrier_hz: float) -> FloatArray:
-        """PL_LOS from the 3D distance and its log10."""
 
-    @abstractmethod
-    def _nlos(self, decades: FloatArray, pairs: Pairs, carrier_ghz: float) -> FloatArray:
-        """PL'_NLOS from log10 of the 3D distance."""
+class _Urban(_Scenario):
+    """Common base of the scenarios in cities, whose formulas differ in numbers only."""
 
+    slopes_db: ClassVar[tuple[float, float, float]]
+    """of PL1: its first and its slope; factor of the logarithm of breakpoint and heights in PL2 [Table 7.4.1-1]"""
+    hidden_db: ClassVar[tuple[float, float, float, float]]
+    """of PL'_NLOS: first, slope, factor of log10 of the carrier, fall a metre of UE height [Table 7.4.1-1]"""
 
-def _two_slopes(
-    first: float, near: float, last: float, decades: FloatArray, pairs: Pairs, ue_height_m: Any, carrier_hz: float
-) -> FloatArray:
-    """PL1 = first + near log10 d + 20 log10 f up to the breakpoint, PL2 with slope 40 beyond it.
+    def loss_db(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
+        """PL1 = first + near log10 d + 20 log10 f up to the breakpoint, PL2 with slope 40 beyond it, or PL'_NLOS.
 
-    d'_BP = 4 h'_BS h'_UT f / c with effective heights h' = h - h_E; ue_height_m is one height or (n, 1).
-    """
-    first += 20.0 * log10(carrier_hz / 1e9)
-    drop = _beyond(last, ue_height_m, pairs, carrier_hz)
-    # the larger of the two is PL2 exactly beyond the breakpoint, where they meet
-    loss_db = near * decades
-    loss_db += first
-    np.maximum(loss_db, 40.0 * decades + (first - drop), out=loss_db)
-    return loss_db
+        d'_BP = 4 h'_BS h'_UT f / c with effective heights h' = h - h_E. The larger of PL1 and PL2 is PL2 exactly beyond
+        the breakpoint, where they meet.
+        """
+        from netsim.radio.link_loops import two_slopes  # not at the top: whoever only reads a scenario does without
+
+        height_m, carrier = self._height(pairs), log10(carrier_hz / 1e9)
+        first, near, last = self.slopes_db
+        hidden_first, hidden, by_carrier, by_height = self.hidden_db
+        return two_slopes(
+            pairs.distance_3d_m,
+            self._least_m(pairs),
+            np.zeros(pairs.distance_3d_m.shape, dtype=np.bool_) if pairs.los is None else pairs.los,
+            first + 20.0 * carrier,
+            near,
+            np.atleast_2d(_beyond(last, height_m, pairs, carrier_hz)),
+            hidden,
+            np.ravel(hidden_first + by_carrier * carrier - by_height * (height_m - 1.5)),
+        )
 
 
 def _beyond(last: float, ue_height_m: Any, pairs: Pairs, carrier_hz: float) -> FloatArray:
@@ -136,23 +133,19 @@ def _urban_sight(distance_m: FloatArray, decay_m: float) -> FloatArray:
     return urban_sight(distance_m, decay_m)
 
 
-class UrbanMacro(_Scenario):
+class UrbanMacro(_Urban):
     """3GPP TR 38.901 UMa: base stations above the roofs, 25 m."""
 
     kind: Literal["uma"] = "uma"
     reference: ClassVar[str] = "3GPP TR 38.901 V17.0.0, Tables 7.4.1-1 and 7.4.2-1 (UMa)"
     example: ClassVar[dict[str, Any]] = {"kind": "uma"}
     bs_heights_m: ClassVar[tuple[float, float]] = (20.0, 30.0)
+    slopes_db: ClassVar[tuple[float, float, float]] = (28.0, 22.0, 9.0)
+    hidden_db: ClassVar[tuple[float, float, float, float]] = (13.54, 39.08, 20.0, 0.6)
     std_db: ClassVar[tuple[float, float] | None] = (4.0, 6.0)  # [Table 7.4.1-1]
     decorrelation_m: ClassVar[float] = 37.0  # [Table 7.5-6]
     nlos_decorrelation_m: ClassVar[float] = 50.0  # [Table 7.5-6]
     environment_above_m: ClassVar[float] = 13.0
-
-    def _los(self, distance: FloatArray, decades: FloatArray, pairs: Pairs, carrier_hz: float) -> FloatArray:
-        return _two_slopes(28.0, 22.0, 9.0, decades, pairs, self._height(pairs), carrier_hz)
-
-    def _nlos(self, decades: FloatArray, pairs: Pairs, carrier_ghz: float) -> FloatArray:
-        return 39.08 * decades + (13.54 + 20.0 * log10(carrier_ghz) - 0.6 * (self._height(pairs) - 1.5))
 
     def los_probability(self, pairs: Pairs) -> FloatArray:
         d, height_m = pairs.outdoor_m, pairs.ue_height_m
@@ -183,22 +176,18 @@ class UrbanMacro(_Scenario):
         return np.where(unit < flat, FLAT_M, raised)
 
 
-class UrbanMicro(_Scenario):
+class UrbanMicro(_Urban):
     """3GPP TR 38.901 UMi street canyon: base stations below the roofs, 10 m."""
 
     kind: Literal["umi"] = "umi"
     reference: ClassVar[str] = "3GPP TR 38.901 V17.0.0, Tables 7.4.1-1 and 7.4.2-1 (UMi - Street Canyon)"
     example: ClassVar[dict[str, Any]] = {"kind": "umi"}
     bs_heights_m: ClassVar[tuple[float, float]] = (5.0, 20.0)
+    slopes_db: ClassVar[tuple[float, float, float]] = (32.4, 21.0, 9.5)
+    hidden_db: ClassVar[tuple[float, float, float, float]] = (22.4, 35.3, 21.3, 0.3)
     std_db: ClassVar[tuple[float, float] | None] = (4.0, 7.82)  # [Table 7.4.1-1]
     decorrelation_m: ClassVar[float] = 10.0  # [Table 7.5-6]
     nlos_decorrelation_m: ClassVar[float] = 13.0  # [Table 7.5-6]
-
-    def _los(self, distance: FloatArray, decades: FloatArray, pairs: Pairs, carrier_hz: float) -> FloatArray:
-        return _two_slopes(32.4, 21.0, 9.5, decades, pairs, self._height(pairs), carrier_hz)
-
-    def _nlos(self, decades: FloatArray, pairs: Pairs, carrier_ghz: float) -> FloatArray:
-        return np.asarray(22.4 + 35.3 * decades + 21.3 * np.log10(carrier_ghz) - 0.3 * (self._height(pairs) - 1.5))
 
     def los_probability(self, pairs: Pairs) -> FloatArray:
         return _urban_sight(pairs.outdoor_m, 36.0)
@@ -226,6 +215,21 @@ class RuralMacro(_Scenario):
     has_high_loss_buildings: ClassVar[bool] = False  # [Section 7.4.3.1]
     indoor_depth_m: ClassVar[float] = 10.0  # [Section 7.4.3.1]
     sight_decorrelation_m: ClassVar[float] = 60.0  # [Table 7.6.3.1-2]
+
+    def loss_db(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
+        from netsim.radio import link_loops
+
+        distance = np.maximum(pairs.distance_3d_m, self._least_m(pairs))
+        decades = distance.copy()
+        link_loops.decades_of(decades)
+        los = self._los(distance, decades, pairs, carrier_hz)
+        if pairs.los is not None and pairs.los.all():
+            return los
+        nlos = self._nlos(decades, pairs, carrier_hz / 1e9)
+        if pairs.los is None:
+            return np.maximum(los, nlos)
+        link_loops.where_hidden(los, nlos, pairs.los)
+        return los
 
     def _los(self, distance: FloatArray, decades: FloatArray, pairs: Pairs, carrier_hz: float) -> FloatArray:
         breakpoint_m = self._breakpoint_m(pairs, carrier_hz)

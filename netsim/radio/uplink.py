@@ -9,14 +9,21 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass, fields, replace
 from math import inf
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from netsim.altered import altered
 from netsim.errors import BadInput
+from netsim.later import Later
 from netsim.part import Part
 from netsim.units import BoolArray, FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from netsim.radio import cohort_loops
+else:
+    cohort_loops = Later("netsim.radio.cohort_loops")
 
 ComplexArray = npt.NDArray[np.complex128]
 
@@ -61,13 +68,15 @@ class Cohort:
     limit_s: float = inf
 
     def __post_init__(self) -> None:
+        self._check()
+
+    def _check(self) -> None:
         if self.power_w.shape != self.ue.shape:
             raise BadInput(
                 f"power: shape {self.power_w.shape} for {len(self.ue)} UEs; a power part gives one for each UE"
             )
-        bad = ~(np.isfinite(self.power_w) & (self.power_w >= 0))
-        if bad.any():
-            k = int(np.argmax(bad))
+        k = cohort_loops.first_bad(self.power_w)
+        if k >= 0:
             raise BadInput(
                 f"power: UE {self.ue[k]} would send with {self.power_w[k]:g} W; a power part gives finite powers, not "
                 "negative, 0 for a UE that is to be silent"
@@ -75,10 +84,9 @@ class Cohort:
 
     def at_power(self, power_w: FloatArray) -> Cohort:
         """The same UEs with other powers (n,)."""
-        return Cohort(
-            self.ue, self.serving, self.gain, self.fading, power_w, self.rows,
-            self.downlink_sinr, self.compute_s, self.compute_j, self.limit_s,
-        )  # fmt: skip
+        cohort = altered(self, power_w=power_w)
+        cohort._check()
+        return cohort
 
     def take(self, index: IntArray) -> Cohort:
         """Some of the UEs (k,)."""

@@ -5,7 +5,7 @@ import pytest
 
 from netsim.compiled import compiled
 from netsim.elementary import exp, log
-from netsim.radio import link_loops
+from netsim.radio import field_loops, link_loops
 
 
 @compiled
@@ -54,7 +54,9 @@ def test_laws_of_links_are_those_of_numpy(n):
     expected = np.linalg.norm(position_m[:, None] - at_m, axis=-1)
     np.testing.assert_allclose(flat, expected, rtol=1e-15)
     np.testing.assert_allclose(slant, np.hypot(expected, rise_m), rtol=1e-15)
-    np.testing.assert_allclose(link_loops.decades(slant), np.log10(slant), rtol=1e-14)
+    decades = slant.copy()
+    link_loops.decades_of(decades)
+    np.testing.assert_allclose(decades, np.log10(slant), rtol=1e-14)
     flat[0, 0] = 7.0
     share = 18.0 / np.maximum(flat, 18.0)
     sight = np.exp(-flat / 63.0) * (1 - share) + share
@@ -69,23 +71,96 @@ def test_laws_of_links_are_those_of_numpy(n):
     np.testing.assert_allclose(w, 10 ** ((power_dbm + gain_db) / 10 - 3), rtol=1e-13)
 
 
-def test_interpolation_is_that_of_numpy_to_the_bit():
-    draw = np.random.default_rng(0)
-    table, corner = draw.normal(size=(500, 21)).astype(np.float32), draw.integers(500, size=(4, 300))
-    weight = draw.random((4, 300)).astype(np.float32)
-    expected = np.zeros((300, 21), dtype=np.float32)
-    for k in range(4):
-        expected += weight[k][:, None] * table[corner[k]]
-    np.testing.assert_array_equal(link_loops.interpolated(table, corner, weight), expected)
+def _fields(seed, nx=23, ny=17, n_site=21, n=300):
+    """A table, positions on and off the grid with one of an absent UE, and the corner and distance of nodes."""
+    draw = np.random.default_rng(seed)
+    low_m, step_m = np.array([-30.0, 10.0]), 7.0
+    position_m = low_m + draw.uniform(-3, max(nx, ny) + 3, (n, 2)) * step_m
+    position_m[:4] = low_m + np.array([[0, 0], [nx - 1, ny - 1], [nx - 2, 3], [5, ny - 2]]) * step_m
+    position_m[-1] = np.nan
+    return draw, draw.normal(size=(nx * ny, n_site)).astype(np.float32), position_m, low_m, step_m
+
+
+@pytest.mark.parametrize("column", [[], [3, 3, 0, 20, 7]])
+def test_interpolation_is_that_of_numpy_in_single_precision(column):
+    """Also at the edges, beyond them, and where several base stations share a site."""
+    nx, ny, side, diagonal, column = 23, 17, 0.9, 0.86, np.array(column, dtype=np.int64)
+    _, table, position_m, low_m, step_m = _fields(0, nx, ny)
+    at = np.clip((position_m - low_m) / step_m, 0.0, [nx - 1.0, ny - 1.0])
+    cell = np.fmin(at, [nx - 2.0, ny - 2.0]).astype(np.int64)
+    x, y = (at - cell).T
+    bx, by = 2 * x * (1 - x), 2 * y * (1 - y)
+    variance = (1 - bx) * (1 - by) + side * (bx * (1 - by) + (1 - bx) * by) + diagonal * bx * by
+    expected = np.zeros((len(at), table.shape[1]), dtype=np.float32)
+    for right, up, weight in ((0, 0, (1 - x) * (1 - y)), (1, 0, x * (1 - y)), (0, 1, (1 - x) * y), (1, 1, x * y)):
+        scaled = (weight / np.sqrt(variance)).astype(np.float32)
+        expected += scaled[:, None] * table[(cell[:, 1] + up) * nx + cell[:, 0] + right]
+    found = field_loops.interpolated(table, nx, position_m, low_m, step_m, side, diagonal, column)
+    np.testing.assert_allclose(found, expected[:, column] if len(column) else expected, rtol=1e-5, atol=1e-6)
+    exact = found.astype(np.float32)
+    np.testing.assert_array_equal(exact, found)  # single precision
+    assert np.isnan(found[-1]).all() and np.isfinite(found[:-1]).all()
+
+
+@pytest.mark.parametrize("column", [[], [3, 3, 0, 20, 7]])
+def test_what_is_below_is_that_of_the_nearest_node(column):
+    nx, ny, column = 23, 17, np.array(column, dtype=np.int64)
+    draw, table, position_m, low_m, step_m = _fields(1, nx, ny)
+    most = draw.normal(size=(len(position_m), len(column) or table.shape[1]))
+    most[-1] = np.nan
+    x, y = np.clip(np.floor((position_m[:-1] - low_m) / step_m + 0.5), 0, [nx - 1, ny - 1]).astype(int).T
+    drawn = table[y * nx + x]
+    found = field_loops.below(table, nx, position_m, low_m, step_m, column, most)
+    np.testing.assert_array_equal(found[:-1], (drawn[:, column] if len(column) else drawn) < most[:-1])
+    assert not found[-1].any()
+
+
+@pytest.mark.parametrize("each", [False, True])
+def test_two_slopes_are_the_printed_formula(each):
+    """Numbers of base stations alone, and of every link."""
+    draw = np.random.default_rng(2)
+    d, rows = draw.uniform(5, 3000, (40, 9)), 40 if each else 1
+    d[-1] = np.nan
+    least, beyond, hidden = draw.uniform(10, 30, (rows, 9)), draw.uniform(20, 60, (rows, 9)), draw.uniform(5, 30, rows)
+    los = draw.random(d.shape) < 0.5
+    found = link_loops.two_slopes(d, least, los, 28.0, 22.0, beyond, 39.08, hidden)
+    decade = np.log10(np.maximum(d, least))
+    seen = np.maximum(28.0 + 22.0 * decade, 28.0 + 40.0 * decade - beyond)
+    expected = np.where(los, seen, np.maximum(seen, 39.08 * decade + hidden[:, None]))
+    np.testing.assert_allclose(found, expected, rtol=1e-13)
+
+
+def test_shadowing_is_scaled_where_there_is_no_line_of_sight():
+    draw = np.random.default_rng(3)
+    shadow_db, los = draw.normal(size=(30, 7)), draw.random((30, 7)) < 0.5
+    np.testing.assert_array_equal(link_loops.spread(shadow_db, los, 1.5), np.where(los, 1.0, 1.5) * shadow_db)
+
+
+def _received(n_bs):
+    w = 10.0 ** np.random.default_rng(0).uniform(-20, -5, (50, n_bs))
+    w[3] = np.nan
+    w[4, n_bs // 2 :] = 1e6  # the first of equals is the strongest
+    return w
+
+
+@pytest.mark.parametrize("n_bs", [1, 7])
+def test_the_strongest_is_the_first_of_the_largest(n_bs):
+    w = _received(n_bs)
+    expected = np.argmax(w, axis=1)
+    expected[3] = -1
+    np.testing.assert_array_equal(link_loops.strongest(w), expected)
+    assert link_loops.strongest(w[:, :0]).tolist() == [-1] * 50
 
 
 def test_interference_is_the_sum_of_all_others_also_where_one_is_far_above_them():
     w = 10.0 ** np.random.default_rng(0).uniform(-20, -5, (50, 7))
     w[3] = np.nan
     w[4, 2] = 1e6
+    best = link_loops.strongest(w)
     others = np.array([[np.delete(row, b).sum() for b in range(7)] for row in w])
-    np.testing.assert_allclose(link_loops.interference(w, 0.0), others, rtol=1e-9)
-    np.testing.assert_allclose(link_loops.interference(w, 1e-3), others + 1e-3, rtol=1e-9)
-    np.testing.assert_allclose(link_loops.interference(w, 0.0)[4, 2], others[4, 2], rtol=1e-15)
-    assert link_loops.interference(w[:, :1], 0.0)[~np.isnan(w[:, 0])].tolist() == [[0.0]] * 49
-    assert link_loops.interference(w[:, :0], 0.0).shape == (50, 0)
+    np.testing.assert_allclose(link_loops.interference(w, best, 0.0), others, rtol=1e-9)
+    np.testing.assert_allclose(link_loops.interference(w, best, 1e-3), others + 1e-3, rtol=1e-9)
+    np.testing.assert_allclose(link_loops.interference(w, best, 0.0)[4, 2], others[4, 2], rtol=1e-15)
+    np.testing.assert_array_equal(link_loops.sinrs(w, best, 1e-3), w / link_loops.interference(w, best, 1e-3))
+    assert link_loops.interference(w[:, :1], best * 0, 0.0)[~np.isnan(w[:, 0])].tolist() == [[0.0]] * 49
+    assert link_loops.interference(w[:, :0], best, 0.0).shape == (50, 0)
