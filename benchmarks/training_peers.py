@@ -7,6 +7,7 @@ what a round of ours does besides: drawing the order, and updates in double prec
 `loop`    one device after the other: autograd, then a step
 `descended` one device of that loop, with epochs and orders of its own
 `mapped`  all devices at once: torch.func.vmap of torch.func.grad
+`squared` gradients of single samples: torch.func.vmap of torch.func.grad, in groups that suit it best
 `cnn`     the loop for the classifier of images, with torch's convolution, pooling and batch normalisation
 """
 
@@ -25,6 +26,7 @@ from fl.optimisers.adam import Adam
 
 Round = Callable[[], np.ndarray]
 LEARNING_RATE = 0.01
+GROUP = 64  # samples whose gradients exist at a time: 16 and 256 take twice as long, one by one half as long again
 _ACT: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu, "elu": functional.elu, "tanh": torch.tanh}
 
 
@@ -100,6 +102,18 @@ def mapped(net: Mlp, start: np.ndarray, x: np.ndarray, y: np.ndarray, batch: int
                 w.sub_(g, alpha=LEARNING_RATE)
         moved = [(w - b).flatten(1) for w, b in zip(weights, before, strict=True)]
         return torch.cat(moved, dim=1).numpy()
+
+    return once
+
+
+def squared(net: Mlp, start: np.ndarray, x: np.ndarray) -> Round:
+    """|dF/dw|^2 (n,) of the outputs for samples x (n, p), double precision."""
+    weights, samples = leaves(net, torch.tensor(start)), torch.tensor(x)
+    each = vmap(grad(lambda w, one: forward(net, w, one[None])[0]), in_dims=(None, 0))
+
+    def once() -> np.ndarray:
+        groups = [each(weights, some) for some in samples.split(GROUP)]
+        return torch.cat([sum(g.flatten(1).square().sum(dim=1) for g in of) for of in groups]).numpy()
 
     return once
 

@@ -1,4 +1,4 @@
-"""A whole run, beside the same run in which four parts are loops as one writes them with PyTorch and POT.
+"""A whole run, beside the same run in which five parts are loops as one writes them with PyTorch and POT.
 
 A run is played while what these parts are given is kept, and the CPU time of each part is taken; then the loops are
 played on the same. The other program is ours in all else: streets, movement, radio, references, the page.
@@ -8,6 +8,7 @@ played on the same. The other program is ours in all else: streets, movement, ra
 `training`  a device, an epoch and a batch after the other: autograd, weights changed in place; our orders of samples
 `central`   the map from all samples in one place: a batch after the other, autograd, `torch.optim.Adam(fused=True)`;
             loops are given one epoch of each, from its start
+`samples`   mean squares of gradients of single samples, round by round: `torch.func.vmap`, which is faster than a loop
 `attacks`   of `dlg`: a target and a start after the other by `torch.optim.LBFGS` (`benchmarks.inversion_peers`)
 `leakage`   distances of random guesses, one set after the other: projections on our directions, `ot.wasserstein_1d`;
             projections of people's points are given, and sorted once for all sets
@@ -35,12 +36,12 @@ import ot
 import torch
 
 from benchmarks.inversion_peers import Loop
-from benchmarks.training_peers import descended
+from benchmarks.training_peers import descended, squared
 from benchmarks.world import Row, digits
 from fl.attacks import dlg
 from fl.leakage import leakage
 from fl.leakage.distances import projections
-from fl.networks import central, sgd_regression
+from fl.networks import central, predictions, sgd_regression
 from fl.optimisers.adam import Adam
 from netsim.row_id import row_id
 from netsim.units import FloatArray
@@ -62,7 +63,7 @@ class Bench:
 
 
 FULL = Bench((("city", {}), ("campus", {})), 40, 3, 10.0)
-_BRIEF = {"learning.references": {"kriging_samples": 0, "central": False}, "learning.learner.hidden": [8, 4]}
+_BRIEF = {"learning.references": {"kriging_samples": 0, "central_epochs": 2}, "learning.learner.hidden": [8, 4]}
 SMALL = Bench((("campus", {"world.duration_s": 1_209_600, "learning.leakage": {}, **_BRIEF}),), 3, 1)
 
 
@@ -93,6 +94,7 @@ def played(name: str, settings: dict[str, Any]) -> tuple[float, dict[str, Part]]
     places = (
         (sgd_regression, "train_regression"),
         (central, "train_regression"),
+        (predictions, "mean_squared_gradient"),
         (dlg.Dlg, "_search"),
         (leakage, "sliced_w1_of_sets"),
     )
@@ -152,6 +154,19 @@ def centrally(calls: list[Call], most: int) -> Loops:
     return _scaled(cpu_s, chosen, every, {"updates": float(f"{max(apart):.2g}")})
 
 
+def gradients(calls: list[Call], most: int) -> Loops:
+    """Of the samples of a round and a model, all at once."""
+    every = [(call, model) for call in calls for model in np.unique(call[0][2]).tolist()]
+    chosen, apart, cpu_s = some(every, most), [0.0], 0.0
+    for ((net, parameters, model_of, z), _), model in chosen:
+        mine = z[model_of == model]
+        took_s, found = _timed(squared(net, parameters[model], mine), first=len(apart) == 1)
+        cpu_s += took_s
+        ours = predictions.mean_squared_gradient(net, parameters[[model]], np.zeros(len(mine), np.int64), mine)
+        apart.append(abs(float(found.mean()) / ours - 1))
+    return _scaled(cpu_s, chosen, every, {"gradients": float(f"{max(apart):.2g}")})
+
+
 def attacks(calls: list[Call], most: int) -> Loops:
     """Searches one after the other, each a target from one start."""
     every = [(call, target, k) for call in calls for target in range(len(call[0][1].update))
@@ -200,6 +215,7 @@ def _timed(once: Callable[[], Any], first: bool) -> tuple[float, Any]:
 LOOPS: dict[str, Callable[[list[Call], int], Loops]] = {
     "training": training,
     "central": centrally,
+    "samples": gradients,
     "attacks": attacks,
     "leakage": distances,
 }

@@ -65,17 +65,18 @@ def test_a_peer_that_is_missing_is_said(capsys, monkeypatch):
 def test_checking_a_scenario_loads_no_slow_library_that_it_can_do_without(capsys):
     code, found = rows(capsys, "start")
     assert code == 0 and [row["unit"] for row in found] == ["s"] * 3
-    assert [row["slow"] for row in found] == [[], [], ["scipy"]]  # which draws correlated shadowing
+    assert [row["slow"] for row in found] == [[], [], []]
     assert all(0 < row["spread"][0] <= row["ours"] <= row["spread"][1] and row["modules"] > 0 for row in found)
     assert [one.most_s for one in start.FULL] == [0.2, 0.1, 0.5]
 
 
 def test_loops_of_a_whole_run_find_what_it_finds(capsys):
-    code, (run, training, attacks, leakage) = rows(capsys, "whole")
+    code, (run, training, central, samples, attacks, leakage) = rows(capsys, "whole")
     assert code == 0 and all(row["subject"] == "whole" and row["unit"] == "s" for row in (run, training, attacks))
-    swapped = run["ours"] + sum(part["theirs"] - part["ours"] for part in (training, attacks, leakage))
+    swapped = run["ours"] + sum(part["theirs"] - part["ours"] for part in (training, central, samples, attacks, leakage))
     assert run["theirs"] == pytest.approx(swapped, rel=1e-2)
     assert training["updates"] < 1e-12 and leakage["distances"] < 1e-12
+    assert central["updates"] < 1e-4 and samples["gradients"] < 1e-12  # central training is in single precision
     assert attacks["losses"][0] <= attacks["losses"][1] * 1.001  # ours is the least of all starts
     assert training["given"][1] == 6 and attacks["given"][1] == 32 and leakage["given"][1] >= 300  # counts of the run
     assert [name for name, _ in whole.FULL.runs] == ["city", "campus"] and whole.FULL.bar == 10.0
