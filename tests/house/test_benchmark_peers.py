@@ -73,7 +73,9 @@ def test_checking_a_scenario_loads_no_slow_library_that_it_can_do_without(capsys
 def test_loops_of_a_whole_run_find_what_it_finds(capsys):
     code, (run, training, central, samples, attacks, leakage) = rows(capsys, "whole")
     assert code == 0 and all(row["subject"] == "whole" and row["unit"] == "s" for row in (run, training, attacks))
-    swapped = run["ours"] + sum(part["theirs"] - part["ours"] for part in (training, central, samples, attacks, leakage))
+    swapped = run["ours"] + sum(
+        part["theirs"] - part["ours"] for part in (training, central, samples, attacks, leakage)
+    )
     assert run["theirs"] == pytest.approx(swapped, rel=1e-2)
     assert training["updates"] < 1e-12 and leakage["distances"] < 1e-12
     assert central["updates"] < 1e-4 and samples["gradients"] < 1e-12  # central training is in single precision
