@@ -994,7 +994,9 @@ class TestObjective:
         a = (z * scale[network[problem]]) @ vectors.T
         out, activations, slopes = net.forward(own, torch.cat([z, a.cos(), a.sin()], dim=1).unsqueeze(1))
         deltas = net.deltas(own, slopes, torch.ones_like(out))
-        size = net.squared_norm(activations, deltas).sqrt()
+        size = torch.stack(
+            [(d * d).sum(-1) * ((a * a).sum(-1) + 1) for a, d in zip(activations, deltas, strict=True)]
+        ).sum(dim=0).sqrt()  # fmt: skip
         cosine = (net.inner(-u[problem], activations, deltas) / size).squeeze(1) / u[problem].norm(dim=1)
         objective = cosine_objective(net, w, u, network, Waves.of(vectors, scale) if n_wave else None)
         for label in (None, torch.tensor([3.0, -3.0, 3.0, 3.0, -3.0], dtype=torch.float64)):

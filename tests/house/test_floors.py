@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ def module(path):
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+@cache
 def imports(path):
     """Modules that a file imports, anywhere in it: in functions, for type checkers, and as places of parts."""
     found = set()
@@ -42,6 +44,7 @@ def test_imports_point_down(path):
     assert not above, f"{path} reaches up to {above}"
 
 
+@cache
 def arrows():
     """Module -> the modules that it imports; a name of a package counts as the package."""
     names = {module(p): p for p in FILES}

@@ -23,6 +23,7 @@ from thinned import one_in
 
 from fl.power.search import Limits
 from fl.round.state import PartStates
+from netsim.cache import cache_folder
 from netsim.errors import BadInput
 from netsim.rng import Streams
 from rl.policy import forward, load_policy, save_policy
@@ -943,6 +944,7 @@ def test_importing_the_floor_registers_both_and_nothing_dear(order, tmp_path):
     )
     root = Path(__file__).parents[2]
     env = {**os.environ, "PYTHONPATH": str(root), "XDG_CACHE_HOME": str(tmp_path)}
+    env.setdefault("NUMBA_CACHE_DIR", str(cache_folder() / "numba"))  # machine code is not made anew
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, env=env, check=False
     )

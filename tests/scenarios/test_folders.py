@@ -60,7 +60,7 @@ def killed(tmp_path, *arguments):
 
 @pytest.mark.parametrize(
     ("kind", "first", "last", "every"),
-    [("run", 2, 50, 6), ("radio", 2, 70, 23), ("sweep", 3, 33, 15), ("training", 4, 16, 12)],
+    [("run", 2, 50, 11), ("radio", 2, 70, 23), ("sweep", 3, 33, 15), ("training", 4, 16, 12)],
 )
 def test_a_kill_in_the_first_instants_locks_nobody_out(kind, first, last, every, tmp_path):
     assert killed(tmp_path, "steps", kind, *map(str, (first, last, every))) > last

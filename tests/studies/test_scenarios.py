@@ -15,10 +15,10 @@ def needs_data(name):
 
 @pytest.mark.parametrize("name", bundled())
 def test_bundled_sweeps_are_legal_at_every_point(name):
-    from scenarios.app.run.points import points
+    from scenarios.app.run.points import checked_points, points
 
     needs_data(name)
     study = load(name)
     if study.vary is not None:
-        for point in points(study, {}):
-            assert load(name, point.overrides).seed == point.seed
+        found = checked_points(name, study, {})
+        assert [of.seed for _, of in found] == [point.seed for point in points(study, {})]
