@@ -43,6 +43,8 @@ def check_prepared(
 
     Of a setting the first seed is looked at, and its movement is not played beforehand; `every`: each run, wholly.
     """
+    if not todo:
+        return
     scenario, seen = Scenario(source), set[str]()
     for point, study in todo:
         setting = point.folder if every else point.folder.rpartition("/")[0]
