@@ -7,6 +7,7 @@ from zipfile import ZipFile
 import pytest
 
 from benchmarks.growth import Work, document
+from benchmarks.world import Ours
 from scenarios import load, run
 
 
@@ -55,6 +56,14 @@ def test_calls_of_one_more_ue_and_of_one_more_target(calls_of):
     few = calls_of(2, 60, 10)
     assert (calls_of(2, 120, 10) - few) / 60 < 3_000  # two rounds, 20 measurements each
     assert (calls_of(2, 60, 60) - few) / 50 < 6_500
+
+
+@pytest.mark.parametrize("ues", [15, 150])
+def test_calls_of_a_tick_do_not_grow_with_its_ues(ues):
+    world = Ours(5, ues)
+    for _ in range(20):
+        world.tick()
+    assert calls(lambda: [world.tick() for _ in range(50)]) / 50 < 170
 
 
 def test_a_checkpoint_has_a_handful_of_members_whatever_the_rounds(tmp_path):
