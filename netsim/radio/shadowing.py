@@ -295,8 +295,13 @@ class Correlated(Gaussian):
 
 def _shape(area: Area, decorrelation_m: float, step_m: float) -> tuple[int, int]:
     """Values of a grid northward and eastward: it extends a decorrelation distance beyond the area."""
-    ny, nx = np.ceil((area.side_m[::-1] + 2 * decorrelation_m) / step_m).astype(int) + 1
-    return int(ny), int(nx)
+    with np.errstate(over="ignore"):
+        cells = np.ceil((area.side_m[::-1] + 2 * decorrelation_m) / step_m)
+    ny, nx = (int(min(n, _MOST_CELLS)) + 1 for n in cells)
+    return ny, nx
+
+
+_MOST_CELLS = 1e12  # on a side; far fewer are refused
 
 
 def _smooth(least: int) -> int:

@@ -102,6 +102,8 @@ def one_antenna(
     the SINR `least` are not cancelled.
     """
     n, n_bs = strength.shape
+    if not n:
+        return np.zeros(0)
     signal = own_powers(power_w, strength, serving)
     order, first = decoding_order(signal, serving, group_of)
     disturbance, so_far = np.zeros(n), np.empty(n_bs)
