@@ -133,6 +133,12 @@ class OneOf:
         self._ours: dict[str, type[Part] | str] = {part.kind_name(): part for part in parts} | dict(places or {})
         self._default = default
 
+    def only(self, *kinds: str) -> OneOf:
+        """The union of some of its own kinds; plug-ins of the slot belong to it too."""
+        some = OneOf(self.slot, default=self._default)
+        some._ours = {kind: self._ours[kind] for kind in kinds}
+        return some
+
     @property
     def parts(self) -> Mapping[str, type[Part]]:
         """Kind -> part, ours first, then those that other packages bring; BadInput for one that cannot be used."""

@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
+from fl.attacks import ATTACKS
 from fl.attacks.base import Attack, View
 from fl.attacks.closed_form import ClosedForm
 from fl.attacks.dwell_state import MOST_THIRDS, DwellState, Heard, Hours, Named
@@ -21,24 +22,20 @@ from fl.tracking.residence import Residences, Shares
 from fl.tracking.visited import habits, home_and_work
 from fl.types import Estimates, Facts, Public
 from netsim.geometry import Area
-from netsim.part import OneOf
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
-OF_ROUNDS = OneOf(
-    "attack",
-    places={
-        "closed-form": "fl.attacks.closed_form:ClosedForm",
-        "dlg": "fl.attacks.dlg:Dlg",
-        "simulated-inversion": "fl.attacks.simulated_inversion:SimulatedInversion",
-        "span": "fl.attacks.span:Span",
-        "unit-votes": "fl.attacks.unit_votes:UnitVotes",
-        "weighted-centroid": "fl.attacks.weighted_centroid:WeightedCentroid",
-        "ramp-aware": "fl.attacks.ramp_aware:RampAware",
-        "likelihood": "fl.attacks.likelihood:Likelihood",
-        "density-peak": "fl.attacks.density_peak:DensityPeak",
-        "phase": "fl.attacks.phase:Phase",
-    },
+OF_ROUNDS = ATTACKS.only(
+    "closed-form",
+    "dlg",
+    "simulated-inversion",
+    "span",
+    "unit-votes",
+    "weighted-centroid",
+    "ramp-aware",
+    "likelihood",
+    "density-peak",
+    "phase",
 )
 """Attacks that name places in every round"""
 HourOfDay = Annotated[float, Field(ge=0, le=24)]

@@ -8,23 +8,18 @@ from typing import Annotated, Any, ClassVar, Literal, Self, cast
 import numpy as np
 from pydantic import Field, model_validator
 
+from fl.attacks import ATTACKS
 from fl.attacks.base import Attack, View, latest, recall
 from fl.attacks.closed_form import ClosedForm
 from fl.learners.base import FirstLayerLearner
 from fl.types import Estimates, Facts, State
-from netsim.part import OneOf, Part
+from netsim.part import Part
 from netsim.rng import Rng
 from netsim.row_id import row_id
 from netsim.units import BoolArray, FloatArray, IntArray
 
 _MEMORY_ROUNDS = 5.0
-LINKED = OneOf(
-    "attack",
-    places={
-        "closed-form": "fl.attacks.closed_form:ClosedForm",
-        "dlg": "fl.attacks.dlg:Dlg",
-    },
-)
+LINKED = ATTACKS.only("closed-form", "dlg")
 """Attacks on one round, whose estimates can be linked."""
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self, cast
 import numpy as np
 from pydantic import Field, model_validator
 
+from fl.attacks import ATTACKS
 from fl.attacks.base import Attack, View
 from fl.attacks.closed_form import ClosedForm
 from fl.attacks.clues import NUMBERS, Clue, clues_of
@@ -28,41 +29,28 @@ from fl.tracking.identity import Identities
 from fl.tracking.linker import Linker, Rates
 from fl.tracking.linking import Links
 from fl.types import Directory, Estimates, Facts, Public, State
-from netsim.part import FILE_NAME, OneOf, Part
+from netsim.part import FILE_NAME, Part
 from netsim.rng import Rng
 from netsim.units import IntArray
 
 _OUTSIDE = 0.1  # share of senders of whom a file of homes says nothing
 _HOME_HOURS = (0.0, 6.0)
-RE_IDENTIFIED = OneOf(
-    "attack",
-    places={
-        "closed-form": "fl.attacks.closed_form:ClosedForm",
-        "dlg": "fl.attacks.dlg:Dlg",
-        "simulated-inversion": "fl.attacks.simulated_inversion:SimulatedInversion",
-        "link-rounds": "fl.attacks.link_rounds:LinkRounds",
-        "unit-votes": "fl.attacks.unit_votes:UnitVotes",
-        "span": "fl.attacks.span:Span",
-        "weighted-centroid": "fl.attacks.weighted_centroid:WeightedCentroid",
-        "likelihood": "fl.attacks.likelihood:Likelihood",
-        "density-peak": "fl.attacks.density_peak:DensityPeak",
-        "arrival-times": "fl.attacks.arrival_times:ArrivalTimes",
-        "tracker": "fl.attacks.tracker:Tracker",
-        "dwell": "fl.attacks.dwell:Dwell",
-    },
+RE_IDENTIFIED = ATTACKS.only(
+    "closed-form",
+    "dlg",
+    "simulated-inversion",
+    "link-rounds",
+    "unit-votes",
+    "span",
+    "weighted-centroid",
+    "likelihood",
+    "density-peak",
+    "arrival-times",
+    "tracker",
+    "dwell",
 )
 """Attacks whose senders can be tracks."""
-PLACES = OneOf(
-    "attack",
-    places={
-        "closed-form": "fl.attacks.closed_form:ClosedForm",
-        "dlg": "fl.attacks.dlg:Dlg",
-        "simulated-inversion": "fl.attacks.simulated_inversion:SimulatedInversion",
-        "density-peak": "fl.attacks.density_peak:DensityPeak",
-        "span": "fl.attacks.span:Span",
-        "unit-votes": "fl.attacks.unit_votes:UnitVotes",
-    },
-)
+PLACES = ATTACKS.only("closed-form", "dlg", "simulated-inversion", "density-peak", "span", "unit-votes")
 """Attacks that name places of a UE from one round."""
 
 

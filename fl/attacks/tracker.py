@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
+from fl.attacks import ATTACKS
 from fl.attacks.base import Attack, View
 from fl.attacks.closed_form import ClosedForm
 from fl.attacks.follower import Follower
@@ -27,24 +28,20 @@ from fl.tracking.smoother import Chain
 from fl.types import Estimates, Facts, Public
 from netsim.errors import BadInput
 from netsim.geometry import Area
-from netsim.part import OneOf
 from netsim.rng import Rng
 
-TRACKED = OneOf(
-    "attack",
-    places={
-        "closed-form": "fl.attacks.closed_form:ClosedForm",
-        "dlg": "fl.attacks.dlg:Dlg",
-        "simulated-inversion": "fl.attacks.simulated_inversion:SimulatedInversion",
-        "span": "fl.attacks.span:Span",
-        "unit-votes": "fl.attacks.unit_votes:UnitVotes",
-        "weighted-centroid": "fl.attacks.weighted_centroid:WeightedCentroid",
-        "ramp-aware": "fl.attacks.ramp_aware:RampAware",
-        "likelihood": "fl.attacks.likelihood:Likelihood",
-        "density-peak": "fl.attacks.density_peak:DensityPeak",
-        "link-rounds": "fl.attacks.link_rounds:LinkRounds",
-        "multi-query": "fl.attacks.multi_query:MultiQuery",
-    },
+TRACKED = ATTACKS.only(
+    "closed-form",
+    "dlg",
+    "simulated-inversion",
+    "span",
+    "unit-votes",
+    "weighted-centroid",
+    "ramp-aware",
+    "likelihood",
+    "density-peak",
+    "link-rounds",
+    "multi-query",
 )
 """Attacks whose estimates of rounds can be tracked"""
 _RELEARNT = tuple(2**k for k in range(4, 13))  # looks after which motion is learnt anew from the whole past

@@ -106,3 +106,19 @@ def test_no_shadowing_is_zero():
 @pytest.mark.parametrize("part", [Correlated(), NoShadowing()], ids=lambda p: p.kind)
 def test_examples_are_valid(part):
     assert type(part).model_validate(part.example) == part
+
+
+def test_sizes_of_a_torus_are_the_next_without_primes_above_five():
+    from scipy.fft import next_fast_len
+
+    from netsim.radio.shadowing import _smooth
+
+    assert [_smooth(n) for n in range(1, 5000)] == [next_fast_len(n, real=True) for n in range(1, 5000)]
+
+
+def test_a_field_is_drawn_when_it_is_first_asked_and_kept():
+    field = Correlated(std_db=8.0, decorrelation_m=50.0).field(Area(0, 0, 300, 200), np.array([0, 1]), RNG)
+    assert "value_db" not in vars(field)
+    before = field(np.array([[10.0, 20.0]]))
+    assert field.value_db is field.value_db and (field(np.array([[10.0, 20.0]])) == before).all()
+    assert (field.draw() == field.value_db).all()
