@@ -148,6 +148,11 @@ class OneOf:
                 raise _unusable(entry, self.slot, f"its kind {kind!r} is taken; give it another")
         return _Parts(self._ours | {kind: part for kind, (part, _) in brought.items()})
 
+    def check(self) -> None:
+        """BadInput for a plug-in whose fields no study could check, wherever in a study the slot is."""
+        for part, entry in plugins(self.slot).values():
+            _check(Part, part, entry, self.slot, lambda part: part.model_rebuild())
+
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         brought = plugins(self.slot)
         choices: dict[Any, CoreSchema] = {}
@@ -239,7 +244,7 @@ class _Once:
         return part.model_validate(value)
 
 
-def _check(base: Any, part: type[Part], entry: EntryPoint, slot: str, generate: Callable[[Any], CoreSchema]) -> None:
+def _check(base: Any, part: type[Part], entry: EntryPoint, slot: str, generate: Callable[[Any], object]) -> None:
     """BadInput where a plug-in is no part of the slot, or where its fields cannot be checked."""
     if isinstance(base, type) and not issubclass(part, base):
         raise _unusable(entry, slot, f"it is no {base.__name__}; derive it from {base.__module__}.{base.__name__}")
