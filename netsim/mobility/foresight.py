@@ -56,14 +56,14 @@ def _further(state: Lives, known: Decisions | None, until_s: float, decide: Deci
     """
     ahead, pieces = copied(state), list[Decisions]()
     if known is not None:
-        taken = [np.zeros(0, dtype=np.int64)]
+        taken = []
         while len(following := known.following(ahead.decision, ahead.until_s)):
             ahead = acting(ahead, known, following)
             taken.append(following)
-        pieces.append(known.select(np.concatenate(taken)))
+        pieces += [known.select(np.concatenate(taken))] if taken else []
     n = len(state.ue)
     room = min(_MOST, _EACH * n, int(state.decision.sum()) - n) - sum(map(len, pieces))
-    size = min(_AT_ONCE, (n + 1) // 2)
+    size = min(_AT_ONCE, (3 * n + 3) // 4)
     row = _earliest(ahead.until_s, max(int((ahead.until_s <= until_s).sum()), min(size, room)))
     while len(row):
         made = decide(ahead, row)
