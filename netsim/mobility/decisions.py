@@ -15,7 +15,7 @@ from netsim.units import BoolArray, FloatArray, IntArray
 class Decisions:
     """m decisions in an order in which each UE's follow one another.
 
-    row, number (m,) : row of the UE, and number of the decision; at_s (m,) : when it is due, the end of the stay before.
+    row, number (m,) : row of the UE, and number of the decision; at_s (m,) : when it is due, at the end of a stay.
     moves (m,) : whether the UE leaves for another place. Of one that does not, the next ones have any values:
         place, floor, depth_m (m,), room_m (m, 2) : where it goes; trip_s (m, 6), drives (m,) : as in `Lives`;
         trips : its journey from room to room, of no vertex for one that stays.
@@ -54,7 +54,7 @@ class Decisions:
         return type(self)(**columns, trips=self.trips.select(index))
 
     def following(self, number: IntArray, until_s: FloatArray) -> IntArray:
-        """Indices of the next decisions of UEs whose last ones are `number` (n,), for stays that end at until_s (n,)."""
+        """Indices of the next decisions of UEs whose last ones are `number` (n,), at the ends until_s (n,) of stays."""
         return np.flatnonzero((self.number == number[self.row] + 1) & (self.at_s == until_s[self.row]))
 
 

@@ -1,8 +1,8 @@
 """Foresight: decisions of residents made ahead, many in one call.
 
-A decision depends on its UE's own past alone, so it can be made before it is due. A call for one UE takes nearly as long
-as a call for a hundred, and at most ticks one or two UEs decide. So when one has to, the UEs that decide next do so with
-it. Each decision is kept until it is due; it is the very one that would be made then.
+A decision depends on the past of its own UE alone, so it can be made before it is due. A call for one UE takes nearly
+as long as a call for a hundred, and at most ticks one or two UEs decide. So when one has to, those that decide next do
+so with it. A decision is kept until it is due; it is the very one that would be made then.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ def decided(state: Lives, until_s: float, decide: Decide, by: tuple[Any, ...]) -
     if known is None or len(due) < late:
         known = _further(state, known, until_s, decide)
         due = _due(state, known, until_s)
-    return altered(after(state, known, due, until_s), foreseen=Foreseen(known, by))
+    left = Foreseen(known, by) if len(due) < len(known) else None
+    return altered(after(state, known, due, until_s), foreseen=left)
 
 
 def _due(state: Lives, known: Decisions | None, until_s: float) -> IntArray:

@@ -40,7 +40,9 @@ class Trips:
     def join(cls, pieces: list[Trips]) -> Trips:
         """All trips, those of the first piece first."""
         size = np.concatenate([np.diff(piece.first) for piece in pieces])
-        vertex_m, time_s = (np.concatenate([getattr(piece, name) for piece in pieces]) for name in ("vertex_m", "time_s"))
+        vertex_m, time_s = (
+            np.concatenate([getattr(piece, name) for piece in pieces]) for name in ("vertex_m", "time_s")
+        )
         return cls(np.append(0, np.cumsum(size)), vertex_m, time_s)
 
     def select(self, index: IntArray) -> Trips:
