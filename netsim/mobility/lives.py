@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from netsim.altered import altered
 from netsim.indoors import Indoors
+from netsim.later import Later
 from netsim.mobility.base import State
 from netsim.mobility.decisions import Decisions, Foreseen
 from netsim.mobility.exploration import NOWHERE
@@ -17,6 +19,11 @@ from netsim.mobility.venues import Venues
 from netsim.streets.routes import Routes
 from netsim.tree import GROWS, REBUILT
 from netsim.units import BoolArray, FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from netsim.mobility import journey_loops
+else:
+    journey_loops = Later("netsim.mobility.journey_loops")
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,11 +134,8 @@ def _visiting(state: Lives, row: IntArray, place: IntArray) -> Lives:
 
 def placed(state: Lives, now_s: float) -> Lives:
     """The state with positions at now_s; those of UEs that rest are those of their rooms, to the last bit."""
-    position_m, inside = state.room_m[:, 1].copy(), np.ones(len(state.ue), dtype=np.int64)
-    in_vehicle = np.zeros(len(state.ue), dtype=np.bool_)
-    row = np.flatnonzero(state.trip_s[:, -1] > now_s)
-    depart_s, out_s, board_s, alight_s, in_s, _ = state.trip_s[row].T
-    position_m[row] = state.journeys.at(row, now_s - depart_s)
-    inside[row] = np.where(now_s < out_s, 0, np.where(now_s >= in_s, 1, -1))
-    in_vehicle[row] = state.drives[row] & (board_s <= now_s) & (now_s < alight_s)
+    way = state.journeys
+    position_m, inside, in_vehicle = journey_loops.placed(
+        now_s, state.room_m, state.trip_s, state.drives, way.first, way.vertex_m, way.time_s
+    )
     return altered(state, position_m=position_m, inside=inside, in_vehicle=in_vehicle)

@@ -159,10 +159,10 @@ class TestStale:
 class TestDecisions:
     def some(self, row, number, at_s):
         m = len(row)
-        zero = np.zeros(m)
+        zero, trips = np.zeros(m), Trips(np.zeros(m + 1, dtype=int), np.zeros((0, 2)), np.zeros(0))
         return Decisions(
             np.array(row), np.array(number), np.array(at_s), zero > 0, zero, zero, zero, np.zeros((m, 2)),
-            np.zeros((m, 6)), zero > 0, Trips(np.zeros(m + 1, dtype=int), np.zeros((0, 2)), np.zeros(0)), zero, zero > 0,
+            np.zeros((m, 6)), zero > 0, trips, zero, zero > 0,
         )  # fmt: skip
 
     def test_the_next_ones_have_the_next_number_and_the_end_of_the_stay(self):
