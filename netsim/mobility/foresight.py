@@ -53,7 +53,8 @@ def _due(state: Lives, known: Decisions | None, until_s: float) -> IntArray:
 def _further(state: Lives, known: Decisions | None, until_s: float, decide: Decide) -> Decisions:
     """The known decisions that are still to come, and more: all that are due by until_s, and of others the earliest.
 
-    No more are made ahead than were made so far, so what a short run makes for nothing is less than what it uses.
+    No more are made ahead than were made so far, so what a short run makes for nothing is less than what it uses; and
+    none where those that are due fill a call.
     """
     ahead, pieces = copied(state), list[Decisions]()
     if known is not None:
@@ -63,9 +64,11 @@ def _further(state: Lives, known: Decisions | None, until_s: float, decide: Deci
             taken.append(following)
         pieces += [known.select(np.concatenate(taken))] if taken else []
     n = len(state.ue)
-    room = min(_MOST, _EACH * n, int(state.decision.sum()) - n) - sum(map(len, pieces))
-    size = min(_AT_ONCE, (3 * n + 3) // 4)
-    row = _earliest(ahead.until_s, max(int((ahead.until_s <= until_s).sum()), min(size, room)))
+    late = int((ahead.until_s <= until_s).sum())
+    most = min(_MOST, _EACH * n, int(state.decision.sum()) - n) if late < _AT_ONCE else 0
+    room = most - sum(map(len, pieces))
+    size = min(_AT_ONCE, (3 * n + 3) // 4)  # not all, so that UEs who seldom decide get no further ahead than others
+    row = _earliest(ahead.until_s, max(late, min(size, room)))
     while len(row):
         made = decide(ahead, row)
         ahead = acting(ahead, made, np.arange(len(made)))

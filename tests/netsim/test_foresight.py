@@ -98,6 +98,17 @@ def test_what_is_kept_is_bounded():
     assert held <= foresight._MOST  # but those that are due
 
 
+def test_a_call_that_is_full_without_them_makes_none_ahead():
+    part, place = Counted(), ground()
+    state, _ = part.advance(part.start(np.arange(1500), place), 0.0, 7 * HOUR_S, place)
+    until_s = np.sort(state.until_s)[foresight._AT_ONCE + pending(state) + 9]
+    late = int((state.until_s <= until_s).sum())
+    CALLS.clear()
+    after = foresight.decided(state, until_s, lambda s, row: part._decisions(s, row, place), (part, place))
+    assert len(CALLS) == 1
+    assert CALLS[0] + pending(state) - pending(after) == late > foresight._AT_ONCE
+
+
 def test_states_that_were_left_go_on_as_before():
     """A world is set back, played on, and set back again; two copies take turns."""
     part, place = Resident(), ground()
