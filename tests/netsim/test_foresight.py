@@ -100,13 +100,13 @@ def test_what_is_kept_is_bounded():
 
 def test_a_call_that_is_full_without_them_makes_none_ahead():
     part, place = Counted(), ground()
-    state, _ = part.advance(part.start(np.arange(1500), place), 0.0, 7 * HOUR_S, place)
-    until_s = np.sort(state.until_s)[foresight._AT_ONCE + pending(state) + 9]
-    late = int((state.until_s <= until_s).sum())
-    CALLS.clear()
-    after = foresight.decided(state, until_s, lambda s, row: part._decisions(s, row, place), (part, place))
-    assert len(CALLS) == 1
-    assert CALLS[0] + pending(state) - pending(after) == late > foresight._AT_ONCE
+    state, _ = part.advance(part.start(np.arange(1500), place), 0.0, 9 * HOUR_S, place)
+    state = replace(state, foreseen=None)
+    for late, most in ((foresight._AT_ONCE - 1, foresight._MOST), (foresight._AT_ONCE, foresight._AT_ONCE)):
+        until_s = np.sort(state.until_s)[late - 1]
+        CALLS.clear()
+        foresight.decided(state, until_s, lambda s, row: part._decisions(s, row, place), (part, place))
+        assert sum(CALLS) == most
 
 
 def test_states_that_were_left_go_on_as_before():
