@@ -21,7 +21,7 @@ NOWHERE = -1
 _NEAR_M = 100.0  # added to distances, so that gravity stays finite
 _SHORTEST_H, _LONGEST_TAUS = 1.0, 40.0  # of a stay; the tail beyond 40 tau has probability below 1e-17
 _GRID = 8192  # points of the tabulated distribution of stays
-_BLOCK = 2**20  # weights that are computed at once, to bound memory
+_BLOCK = 2**16  # weights that are computed at once: what they take stays in the cache
 
 
 def explores(unit: FloatArray, n_visited: IntArray, rho: float, gamma: float) -> BoolArray:

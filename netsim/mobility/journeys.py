@@ -41,20 +41,6 @@ class Journeys:
         vertex_m = np.concatenate([self.vertex_m, trips.vertex_m])[taken]
         return Journeys(first, vertex_m, np.concatenate([self.time_s, trips.time_s])[taken])
 
-    def at(self, row: IntArray, since_s: FloatArray) -> FloatArray:
-        """Positions (m, 2) of UEs `row` (m,), all on a trip, since_s (m,) after departure."""
-        if not len(row):
-            return np.zeros((0, 2))
-        size = self.first[row + 1] - self.first[row]
-        start = np.cumsum(size) - size
-        vertex = np.repeat(self.first[row] - start, size) + np.arange(size.sum())
-        passed = np.add.reduceat(self.time_s[vertex] <= np.repeat(since_s, size), start)
-        i = self.first[row] + np.clip(passed - 1, 0, size - 2)
-        span_s = self.time_s[i + 1] - self.time_s[i]
-        done = np.divide(since_s - self.time_s[i], span_s, out=np.ones(len(row)), where=span_s > 0)
-        done = np.clip(done, 0.0, 1.0)[:, None]
-        return np.asarray((1.0 - done) * self.vertex_m[i] + done * self.vertex_m[i + 1])
-
 
 def between_rooms(trips: Trips, from_m: FloatArray, to_m: FloatArray) -> Trips:
     """The trips with a walk from room from_m (m, 2) to the first door before, and one to room to_m (m, 2) after."""

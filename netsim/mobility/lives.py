@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from netsim.altered import altered
 from netsim.indoors import Indoors
+from netsim.later import Later
 from netsim.mobility.base import State
+from netsim.mobility.decisions import Decisions, Foreseen
 from netsim.mobility.exploration import NOWHERE
 from netsim.mobility.journeys import Journeys
 from netsim.mobility.people import People
-from netsim.mobility.venues import Rooms, Venues
+from netsim.mobility.venues import Venues
 from netsim.streets.routes import Routes
 from netsim.tree import GROWS, REBUILT
 from netsim.units import BoolArray, FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from netsim.mobility import journey_loops
+else:
+    journey_loops = Later("netsim.mobility.journey_loops")
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +48,7 @@ class Lives(State):
     drives (n_ue,) : whether that trip is driven; stay (n_ue,): number of the stay after it.
     visited, count (n_ue, v) : places visited, in the order of the first visit, and how often; -1 and 0 beyond them.
     inside (n_ue,) : 0 in the building where the trip began, 1 in that where it ends, -1 outdoors; in_vehicle (n_ue,).
+    foreseen : decisions made ahead, which change no result; None for none.
     """
 
     ue: IntArray
@@ -59,6 +68,7 @@ class Lives(State):
     in_vehicle: BoolArray
     journeys: Journeys
     town: Town = field(metadata=REBUILT)
+    foreseen: Foreseen | None = field(metadata=REBUILT)
 
     def indoors(self) -> Indoors:
         """Building, floor and depth of every UE that is indoors; between room and door a UE is indoors."""
@@ -77,39 +87,55 @@ class Lives(State):
 
 def copied(state: Lives) -> Lives:
     """A copy whose arrays may be changed."""
-    arrays: dict[str, Any] = {k: v.copy() for k, v in vars(state).items() if isinstance(v, np.ndarray)}
-    return replace(state, **arrays)
+    return altered(state, **{k: v.copy() for k, v in vars(state).items() if isinstance(v, np.ndarray)})
 
 
-def moved_to(state: Lives, row: IntArray, place: IntArray, room: Rooms) -> None:
-    """Changes the state: UEs in `row` (m,) are on the way to a room in another place (m,)."""
-    for both, new in ((state.place, place), (state.floor, room.floor), (state.depth_m, room.depth_m)):
-        both[row, 0], both[row, 1] = both[row, 1], new
-    state.room_m[row, 0], state.room_m[row, 1] = state.room_m[row, 1], room.room_m
-    state.stay[row] += 1
+def acting(state: Lives, made: Decisions, which: IntArray) -> Lives:
+    """The state after some decisions, at most one of a UE, but with the old journeys; changes the state given."""
+    some = which[made.moves[which]]
+    who, place = made.row[some], made.place[some]
+    if len(who):
+        for both, new in ((state.place, place), (state.floor, made.floor[some]), (state.depth_m, made.depth_m[some])):
+            both[who, 0], both[who, 1] = both[who, 1], new
+        state.room_m[who, 0], state.room_m[who, 1] = state.room_m[who, 1], made.room_m[some]
+        state.trip_s[who], state.drives[who] = made.trip_s[some], made.drives[some]
+        state.stay[who] += 1
+        state = _visiting(state, who, place)
+    row = made.row[which]
+    state.decision[row], state.until_s[row], state.breaks[row] = (
+        made.number[which], made.until_s[which], made.breaks[which],
+    )  # fmt: skip
+    return state
 
 
-def visiting(state: Lives, row: IntArray, place: IntArray) -> Lives:
-    """One more visit of UEs in `row` (m,) to a place each (m,)."""
+def after(state: Lives, made: Decisions, which: IntArray, until_s: float) -> Lives:
+    """The state after some decisions, at most one of a UE. Journeys that end by until_s are dropped."""
+    moves = which[made.moves[which]]
+    new = acting(copied(state), made, which)
+    if not len(moves):
+        return new
+    keep = state.trip_s[:, -1] > until_s
+    return altered(new, journeys=state.journeys.with_trips(made.row[moves], made.trips.select(moves), keep))
+
+
+def _visiting(state: Lives, row: IntArray, place: IntArray) -> Lives:
+    """One more visit of UEs in `row` (m,) to a place each (m,); changes the state given, where there is room."""
     visited, count = state.visited, state.count
-    same = visited[row] == place[:, None]
-    n_visited = (visited[row] >= 0).sum(axis=1)
-    column = np.where(same.any(axis=1), same.argmax(axis=1), n_visited)
+    known = visited[row]
+    same = known == place[:, None]
+    column = np.where(same.any(axis=1), same.argmax(axis=1), (known >= 0).sum(axis=1))
     if column.max() >= visited.shape[1]:
         visited = np.pad(visited, ((0, 0), (0, visited.shape[1])), constant_values=NOWHERE)
         count = np.pad(count, ((0, 0), (0, count.shape[1])))
     visited[row, column] = place
     count[row, column] += 1
-    return replace(state, visited=visited, count=count)
+    return altered(state, visited=visited, count=count)
 
 
 def placed(state: Lives, now_s: float) -> Lives:
     """The state with positions at now_s; those of UEs that rest are those of their rooms, to the last bit."""
-    position_m, inside = state.room_m[:, 1].copy(), np.ones(len(state.ue), dtype=np.int64)
-    in_vehicle = np.zeros(len(state.ue), dtype=np.bool_)
-    row = np.flatnonzero(state.trip_s[:, -1] > now_s)
-    depart_s, out_s, board_s, alight_s, in_s, _ = state.trip_s[row].T
-    position_m[row] = state.journeys.at(row, now_s - depart_s)
-    inside[row] = np.where(now_s < out_s, 0, np.where(now_s >= in_s, 1, -1))
-    in_vehicle[row] = state.drives[row] & (board_s <= now_s) & (now_s < alight_s)
-    return replace(state, position_m=position_m, inside=inside, in_vehicle=in_vehicle)
+    way = state.journeys
+    position_m, inside, in_vehicle = journey_loops.placed(
+        now_s, state.room_m, state.trip_s, state.drives, way.first, way.vertex_m, way.time_s
+    )
+    return altered(state, position_m=position_m, inside=inside, in_vehicle=in_vehicle)

@@ -2,37 +2,40 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from math import inf
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from netsim.clock import DAY_S
 from netsim.errors import BadInput
 from netsim.mobility import exploration
 from netsim.mobility.base import Ground, Mobility, Places
+from netsim.mobility.decisions import Decisions
 from netsim.mobility.exploration import NOWHERE
-from netsim.mobility.journeys import Journeys, between_rooms, indoor_s
-from netsim.mobility.lives import Lives, Town, copied, moved_to, placed, visiting
+from netsim.mobility.foresight import decided
+from netsim.mobility.journeys import Journeys
+from netsim.mobility.lives import Lives, Town, after, placed
+from netsim.mobility.outings import outings, room_in
 from netsim.mobility.people import People, Shares
 from netsim.mobility.timetable import FREE, NIGHT, WORK
-from netsim.mobility.venues import WORK_CLOSES_H, WORK_OPENS_H, Rooms, Venues, rooms
+from netsim.mobility.venues import WORK_CLOSES_H, WORK_OPENS_H, Venues
 from netsim.observations import Fixes
 from netsim.rng import Rng
-from netsim.streets.doors import Access, Premises
-from netsim.streets.graph import CYCLE, DRIVE, WALK
 from netsim.streets.routes import Routes
-from netsim.streets.speeds import WALK_M_S
 from netsim.units import BoolArray, FloatArray, IntArray
+
+Number = TypeVar("Number", bound=np.generic)
 
 _HOUR_S = 3600.0
 _NIGHT_BREAK = 0.2  # probability of leaving home at night, relative to that of leaving work
 _SHORTEST_STAY_S = 600.0  # where a place closes, or a period ends, before a person arrives
 _DAY_STD_H, _TAIL = 0.5, 2.0  # deviation of the hours of a day from those of the person, cut at 2 deviations
 _BREAK_H = (0.5, 1.0)  # time away from work in a break
-_DRIVE_FROM_M, _CYCLE_FROM_M = 1000.0, 500.0  # straight-line distances below which everybody walks
 _FIRST_PLACES = 8  # columns of the table of visited places, which doubles when it is full
 
 
@@ -142,8 +145,9 @@ class Resident(Mobility):
             in_vehicle=np.zeros(n, dtype=np.bool_),
             journeys=Journeys.none(n),
             town=town,
+            foreseen=None,
         )
-        return self._decided(state, np.arange(n), 0.0, ground)
+        return after(state, self._decisions(state, np.arange(n), ground), np.arange(n), 0.0)
 
     def _town(self, ue: IntArray, ground: Ground) -> Town:
         """The town of the ground; raises BadInput if nobody can live and go anywhere in it."""
@@ -159,8 +163,9 @@ class Resident(Mobility):
 
     def advance(self, state: Lives, t0_s: float, t1_s: float, ground: Ground) -> tuple[Lives, Fixes]:
         """Makes every decision that is due by t1_s; positions are those on the trip or in the room at t1_s."""
-        while (late := np.flatnonzero(state.until_s <= t1_s)).size:
-            state = self._decided(state, late, t1_s, ground)
+        decide = partial(self._decisions, ground=ground)
+        while (state.until_s <= t1_s).any():
+            state = decided(state, t1_s, decide, (self, ground))
         return placed(state, t1_s), Fixes.none()
 
     def wake_s(self, state: Lives, now_s: float, ground: Ground) -> float:
@@ -175,28 +180,37 @@ class Resident(Mobility):
         work_m = np.where(people.commutes[:, None], people.work_room.room_m, np.nan)
         return Places(people.home_room.room_m.copy(), work_m)
 
-    def _decided(self, state: Lives, row: IntArray, t1_s: float, ground: Ground) -> Lives:
-        """The state after the next decision of the UEs in `row` (m,), each at the end of its own stay, by t1_s."""
+    def _decisions(self, state: Lives, row: IntArray, ground: Ground) -> Decisions:
+        """The next decisions of the UEs in `row` (m,), each at the end of its own stay."""
         rng, ue, number = _stream(ground), state.ue[row], state.decision[row] + 1
         unit = rng.uniform("decision", ue, (5,), item=number)
         now_s = state.until_s[row]
         plan = self._plan(state, row, now_s, unit, ground)
-        town, here = state.town, state.place[row, 1]
-        moves = np.flatnonzero(plan.target != here)
+        moves = plan.target != state.place[row, 1]
+        some = np.flatnonzero(moves)
+        who, place = row[some], plan.target[some]
+        room = room_in(state.town, who, place, ue[some], number[some], rng)
+        since_s, trips, drives = outings(state, who, place, room)
+        trip_s = now_s[some, None] + since_s
         arrive_s = now_s.copy()
-        new = copied(state)
-        if moves.size:
-            who = row[moves]
-            room = _room(town, who, plan.target[moves], ue[moves], number[moves], rng)
-            since_s, journeys, drives = _trips(state, who, plan.target[moves], room, t1_s)
-            new.trip_s[who] = now_s[moves, None] + since_s
-            arrive_s[moves] = new.trip_s[who, -1]
-            moved_to(new, who, plan.target[moves], room)
-            new.drives[who] = drives
-            new = visiting(replace(new, journeys=journeys), who, plan.target[moves])
-        until_s, breaks = self._stay(plan, town, row, now_s, arrive_s, unit, ground)
-        new.decision[row], new.until_s[row], new.breaks[row] = number, until_s, breaks
-        return new
+        arrive_s[some] = trip_s[:, -1]
+        until_s, breaks = self._stay(plan, state.town, row, now_s, arrive_s, unit, ground)
+        m = len(row)
+        return Decisions(
+            row=row,
+            number=number,
+            at_s=now_s,
+            moves=moves,
+            place=plan.target,
+            floor=_spread(room.floor, some, m),
+            depth_m=_spread(room.depth_m, some, m),
+            room_m=_spread(room.room_m, some, m),
+            trip_s=_spread(trip_s, some, m),
+            drives=_spread(drives, some, m),
+            trips=trips.spread(some, m),
+            until_s=until_s,
+            breaks=breaks,
+        )
 
     def _plan(self, state: Lives, row: IntArray, now_s: FloatArray, unit: FloatArray, ground: Ground) -> _Plan:
         """Where people in `row` (m,) go at now_s (m,)."""
@@ -283,6 +297,13 @@ def _hour(time_s: FloatArray, ground: Ground) -> FloatArray:
     return np.asarray(ground.clock.wall_s(time_s) % DAY_S / _HOUR_S)
 
 
+def _spread(value: NDArray[Number], row: IntArray, count: int) -> NDArray[Number]:
+    """Values of `row` (k,) among `count`; zeros for the others."""
+    spread = np.zeros((count, *value.shape[1:]), dtype=value.dtype)
+    spread[row] = value
+    return spread
+
+
 def _at_hour(time_s: FloatArray, hour: FloatArray | float, ground: Ground) -> FloatArray:
     """When it is that hour on the day of times (m,), s."""
     midnight_s = np.floor(ground.clock.wall_s(time_s) / DAY_S) * DAY_S
@@ -294,55 +315,3 @@ def _closing_s(town: Town, row: IntArray, place: IntArray, now_s: FloatArray, gr
     people = town.people
     closes_h = np.where(place == people.work[row], WORK_CLOSES_H, town.venues.closes_h[place])
     return np.where(place == people.home[row], inf, _at_hour(now_s, closes_h, ground))
-
-
-def _room(town: Town, row: IntArray, place: IntArray, ue: IntArray, number: IntArray, rng: Rng) -> Rooms:
-    """The rooms (m,) in which people stay: their own at home and at work, elsewhere drawn for the stay."""
-    people = town.people
-    some = rooms(town.venues, place, rng, "room", ue, number)
-    some = people.work_room.select(row).where(place == people.work[row], some)
-    return people.home_room.select(row).where(place == people.home[row], some)
-
-
-def _trips(
-    state: Lives, row: IntArray, place: IntArray, room: Rooms, until_s: float
-) -> tuple[FloatArray, Journeys, BoolArray]:
-    """Trips of UEs in `row` (m,) to places (m,): their times since departure (m, 6), as `Lives.trip_s`.
-
-    Also the journeys of all UEs, and which of the trips are driven (m,). Journeys that end by until_s are dropped.
-    """
-    town, here = state.town, state.place[row, 1]
-    premises = town.venues.premises
-    mode = _mode(town, row, here, place)
-    origin, destination = (_access(premises, mode, at) for at in (here, place))
-    from_m, to_m = premises.door_m[here], premises.door_m[place]
-    outside = town.routes.trips(origin, destination, mode, from_m, to_m)
-    whole = between_rooms(outside, state.room_m[row, 1], room.room_m)
-    out_s, in_s = indoor_s(outside, state.room_m[row, 1], room.room_m)
-    board_s = np.linalg.norm(origin.at_m - from_m, axis=1) / WALK_M_S
-    alight_s = np.linalg.norm(destination.at_m - to_m, axis=1) / WALK_M_S
-    end_s = whole.duration_s
-    zero_s = np.zeros(len(row))
-    since_s = np.stack([zero_s, out_s, out_s + board_s, end_s - in_s - alight_s, end_s - in_s, end_s], axis=1)
-    journeys = state.journeys.with_trips(row, whole, state.trip_s[:, -1] > until_s)
-    return since_s, journeys, mode == DRIVE
-
-
-def _mode(town: Town, row: IntArray, here: IntArray, there: IntArray) -> IntArray:
-    """How people in `row` (m,) travel from one place to another (m,)."""
-    premises = town.venues.premises
-    mode = town.people.mode[row]
-    away_m = np.linalg.norm(premises.door_m[there] - premises.door_m[here], axis=1)
-    near = ((mode == DRIVE) & (away_m < _DRIVE_FROM_M)) | ((mode == CYCLE) & (away_m < _CYCLE_FROM_M))
-    closed = np.minimum(*(_access(premises, mode, at).edge for at in (here, there))) < 0
-    return np.where(near | closed, WALK, mode)
-
-
-def _access(premises: Premises, mode: IntArray, place: IntArray) -> Access:
-    """Where places (m,) meet the streets for a mode of travel (m,)."""
-    each = premises.access
-    return Access(
-        np.stack([a.edge for a in each])[mode, place],
-        np.stack([a.along_m for a in each])[mode, place],
-        np.stack([a.at_m for a in each])[mode, place],
-    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -44,6 +45,17 @@ class Premises:
 
     def __len__(self) -> int:
         return len(self.building)
+
+    @cached_property
+    def _meets(self) -> Access:
+        """`access` with a row for each mode of travel."""
+        names = ("edge", "along_m", "at_m")
+        return Access(*(np.stack([getattr(each, name) for each in self.access]) for name in names))
+
+    def meets(self, mode: IntArray, which: IntArray) -> Access:
+        """Where some of the premises (m,) meet the streets for a mode of travel each (m,)."""
+        each = self._meets
+        return Access(each.edge[mode, which], each.along_m[mode, which], each.at_m[mode, which])
 
     @classmethod
     def none(cls) -> Premises:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from netsim.streets.doors import Access
-from netsim.streets.graph import MODES, WALK, StreetGraph
+from netsim.streets.graph import WALK, StreetGraph
 from netsim.streets.nearest import Nearest
 from netsim.streets.search import fastest
 from netsim.streets.slices import Slices
@@ -35,6 +35,28 @@ class Trips:
     def duration_s(self) -> FloatArray:
         """Travel time of every trip (k,), s."""
         return np.asarray(self.time_s[self.first[1:] - 1])
+
+    @classmethod
+    def join(cls, pieces: list[Trips]) -> Trips:
+        """All trips, those of the first piece first."""
+        size = np.concatenate([np.diff(piece.first) for piece in pieces])
+        vertex_m, time_s = (
+            np.concatenate([getattr(piece, name) for piece in pieces]) for name in ("vertex_m", "time_s")
+        )
+        return cls(np.append(0, np.cumsum(size)), vertex_m, time_s)
+
+    def select(self, index: IntArray) -> Trips:
+        """Trips by index."""
+        start, size = self.first[index], self.first[index + 1] - self.first[index]
+        end = np.cumsum(size)
+        taken = np.repeat(start - end + size, size) + np.arange(size.sum())
+        return Trips(np.append(0, end), self.vertex_m[taken], self.time_s[taken])
+
+    def spread(self, row: IntArray, count: int) -> Trips:
+        """The same trips as those of `row` (k,), ascending, among `count` UEs; of no vertex for the others."""
+        size = np.zeros(count, dtype=np.int64)
+        size[row] = np.diff(self.first)
+        return Trips(np.append(0, np.cumsum(size)), self.vertex_m, self.time_s)
 
 
 class Routes:
@@ -89,27 +111,16 @@ class Routes:
         order = np.argsort(trip, kind="stable")
         return _trips(trip[order], vertex_m[order], time_s[order], to_m)
 
-    def _fastest(self, origin: Access, destination: Access, mode: IntArray) -> tuple[FloatArray, Slices]:
-        """Time along streets (k,) and the slices of edges of trips by several modes."""
-        time_s, pieces = np.full(len(mode), np.inf), []
-        for each in range(len(MODES)):
-            row = np.flatnonzero(mode == each)
-            if row.size:
-                there, back = origin.select(row), destination.select(row)
-                time_s[row], slices = fastest(self.graph, self._trees, there, back, each)
-                pieces.append(replace(slices, trip=row[slices.trip]))
-        return time_s, Slices.join(pieces)
-
     def _plan(self, origin: Access, destination: Access, mode: IntArray, from_m: FloatArray, to_m: FloatArray) -> _Plan:
         """The trips by the modes that they can use."""
-        street_s, slices = self._fastest(origin, destination, mode)
+        street_s, slices = fastest(self.graph, self._trees, origin, destination, mode)
         leave_m, arrive_m = origin.at_m.copy(), destination.at_m.copy()
         row = np.flatnonzero(np.isinf(street_s))
         if row.size:
             mode = mode.copy()
             mode[row] = WALK
             there, back = self.access(from_m[row], WALK), self.access(to_m[row], WALK)
-            street_s[row], walked = self._fastest(there, back, mode[row])
+            street_s[row], walked = fastest(self.graph, self._trees, there, back, mode[row])
             slices = Slices.join([slices, replace(walked, trip=row[walked.trip])])
             leave_m[row], arrive_m[row] = there.at_m, back.at_m
         straight = np.isinf(street_s) | (from_m == to_m).all(axis=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,9 +32,9 @@ class _Ways:
 
 
 def fastest(
-    graph: StreetGraph, trees: Trees, origin: Access, destination: Access, mode: int
+    graph: StreetGraph, trees: Trees, origin: Access, destination: Access, mode: IntArray
 ) -> tuple[FloatArray, Slices]:
-    """Time along streets (k,), infinite where there is no way, and the slices of edges.
+    """Time along streets (k,), infinite where there is no way, and the slices of edges, of trips by a mode each (k,).
 
     At each end of a trip the edge may be used in both directions, if they are open: the fastest of the four
     combinations and, on one street, of the direct way is taken; of equally fast ones the first.
@@ -44,10 +45,8 @@ def fastest(
     pieces = []
     # a way that is closed needs no tree
     node = np.where(np.isinf(into.time_s), into.node[:, ::-1], into.node)
-    _, group = np.unique(node, axis=0, return_inverse=True)
-    for at in range(0, group.max(initial=-1) + 1, trees.capacity // 2):
-        some = np.flatnonzero((group >= at) & (group < at + trees.capacity // 2))
-        row = trees.rows(mode, node[some].ravel()).reshape(-1, 2)
+    for some in _together(mode, node, trees.capacity // 2, len(graph.node_m)):
+        row = trees.rows(np.repeat(mode[some], 2), node[some].ravel()).reshape(-1, 2)
         between_s = trees.time_s[row[:, None, :], out.node[some][:, :, None]]
         total_s = (out.time_s[some][:, :, None] + between_s + into.time_s[some][:, None, :]).reshape(-1, 4)
         best = np.argmin(total_s, axis=1)
@@ -64,16 +63,26 @@ def fastest(
     return time_s, Slices.join(pieces)
 
 
-def _ways(graph: StreetGraph, access: Access, mode: int, leaving: bool) -> _Ways:
+def _together(mode: IntArray, node: IntArray, most: int, n: int) -> Iterator[IntArray]:
+    """The trips, by modes (k,) to pairs of n nodes (k, 2), in groups of at most `most` different pairs."""
+    if len(mode) <= most:
+        yield np.arange(len(mode))
+        return
+    _, pair = np.unique((mode * n + node[:, 0]) * n + node[:, 1], return_inverse=True)
+    for at in range(0, pair.max() + 1, most):
+        yield np.flatnonzero((pair >= at) & (pair < at + most))
+
+
+def _ways(graph: StreetGraph, access: Access, mode: IntArray, leaving: bool) -> _Ways:
     """From points of streets to the nodes at which their edges end (leaving), or from the nodes where they begin."""
     known = access.edge >= 0
     edge = np.where(known, access.edge, 0)
     both = np.column_stack([edge, graph.twin[edge]])  # -1 for a street of one direction, where nothing is open
-    along_m = np.clip(np.where(known, access.along_m, 0.0), 0.0, graph.length_m[edge])
-    length_m = np.column_stack([graph.length_m[edge], graph.length_m[edge]])
-    at_m = np.column_stack([along_m, graph.length_m[edge] - along_m])
-    from_m, to_m = (at_m, length_m) if leaving else (np.zeros_like(at_m), at_m)
-    speed_m_s = np.where(both >= 0, graph.speed_m_s[both, mode], 0.0)
+    whole_m = graph.length_m[edge]
+    along_m = np.clip(np.where(known, access.along_m, 0.0), 0.0, whole_m)
+    at_m = np.column_stack([along_m, whole_m - along_m])
+    from_m, to_m = (at_m, np.column_stack([whole_m, whole_m])) if leaving else (np.zeros_like(at_m), at_m)
+    speed_m_s = np.where(both >= 0, graph.speed_m_s[both, mode[:, None]], 0.0)
     time_s = np.full(both.shape, np.inf)
     np.divide(to_m - from_m, speed_m_s, out=time_s, where=speed_m_s > 0)
     time_s[to_m == from_m] = 0.0  # at a node, whatever the direction of the edge
@@ -106,9 +115,9 @@ def _slices(ways: _Ways, trip: IntArray, column: IntArray, step: int) -> Slices:
 
 
 def _followed(
-    graph: StreetGraph, trees: Trees, mode: int, trip: IntArray, node: IntArray, target: IntArray, row: IntArray
+    graph: StreetGraph, trees: Trees, mode: IntArray, trip: IntArray, node: IntArray, target: IntArray, row: IntArray
 ) -> Slices:
-    """The edges from nodes to targets (k,) along the trees of rows (k,)."""
+    """The edges from nodes to targets (k,) along the trees of rows (k,), of some of the trips by modes."""
     pieces = [(trip[:0], node[:0], node[:0], node[:0])]
     step = 0
     while len(trip := trip[moving := node != target]):
@@ -118,5 +127,5 @@ def _followed(
         pieces.append((trip, np.full(len(trip), step), node, following))
         node = following
     trip, steps, tail, head = (np.concatenate(column) for column in zip(*pieces, strict=True))
-    edge = trees.hops(mode).edge(tail, head)
+    edge = trees.edges(mode[trip], tail, head)
     return Slices(trip, steps, edge, np.zeros(len(edge)), graph.length_m[edge])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+
 import numpy as np
 import numpy.typing as npt
 
@@ -60,24 +62,26 @@ class Trees:
         # memory is taken when a row is written
         self.following: npt.NDArray[np.int32] = np.empty((self.capacity, self._n), dtype=np.int32)
         self.time_s: FloatArray = np.empty((self.capacity, self._n))
-        self._row: dict[tuple[int, int], int] = {}  # the one used least recently first
+        self._row: dict[int, int] = {}  # of mode and destination, the one used least recently first
 
     def __len__(self) -> int:
         return len(self._row)
 
-    def hops(self, mode: int) -> Hops:
-        """The edges of one mode."""
-        if mode not in self._hops:
-            self._hops[mode] = Hops(self._graph, mode)
-        return self._hops[mode]
+    def edges(self, mode: IntArray, node: IntArray, following: IntArray) -> IntArray:
+        """The edges (k,) by which a mode each (k,) goes from nodes to neighbours of theirs (k,)."""
+        edge = np.empty(len(mode), dtype=np.int64)
+        for each in range(len(MODES)):
+            if len(own := np.flatnonzero(mode == each)):
+                edge[own] = self._of(each).edge(node[own], following[own])
+        return edge
 
-    def rows(self, mode: int, destination: IntArray) -> IntArray:
-        """The rows of `following` and `time_s` (k,) for destinations (k,), at most `capacity` different ones.
+    def rows(self, mode: IntArray, destination: IntArray) -> IntArray:
+        """The rows of `following` and `time_s` (k,) for destinations (k,) of a mode each, at most `capacity` different.
 
         They are valid until the next call.
         """
-        unique, index = np.unique(destination, return_inverse=True)
-        keys = [(mode, node) for node in unique.tolist()]
+        unique, index = np.unique(mode * self._n + destination, return_inverse=True)
+        keys = unique.tolist()
         missing = [key for key in keys if key not in self._row]
         for key in keys:
             if key in self._row:
@@ -86,8 +90,15 @@ class Trees:
             full = len(self._row) >= self.capacity
             self._row[key] = self._row.pop(next(iter(self._row))) if full else len(self._row)
         block = max(1, _BLOCK_BYTES // (_BYTES_PER_NODE * self._n))
-        for at in range(0, len(missing), block):
-            some = missing[at : at + block]
-            row = [self._row[key] for key in some]
-            self.following[row], self.time_s[row] = self.hops(mode).trees(np.array([node for _, node in some]))
+        for each, some in groupby(missing, lambda key: key // self._n):
+            own = list(some)
+            for at in range(0, len(own), block):
+                node, row = np.array(own[at : at + block]) % self._n, [self._row[key] for key in own[at : at + block]]
+                self.following[row], self.time_s[row] = self._of(each).trees(node)
         return np.array([self._row[key] for key in keys], dtype=np.int64)[index]
+
+    def _of(self, mode: int) -> Hops:
+        """The edges of one mode."""
+        if mode not in self._hops:
+            self._hops[mode] = Hops(self._graph, mode)
+        return self._hops[mode]

@@ -6,8 +6,12 @@ from zipfile import ZipFile
 
 import pytest
 
+from benchmarks import town
 from benchmarks.growth import Work, document
 from benchmarks.world import Ours
+from netsim.build import build_world
+from netsim.clock import DAY_S
+from netsim.rng import Streams
 from scenarios import load, run
 
 
@@ -64,6 +68,24 @@ def test_calls_of_a_tick_do_not_grow_with_its_ues(ues):
     for _ in range(20):
         world.tick()
     assert calls(lambda: [world.tick() for _ in range(50)]) / 50 < 170
+
+
+@pytest.mark.parametrize(("residents", "most"), [(1, 13_000), (40, 38_000), (400, 66_000)])
+def test_calls_of_a_day_of_residents_grow_far_slower_than_their_number(residents, most):
+    """They decide about eight times a day each, many in one call."""
+    world = build_world(town.setting(town.Bench(1000.0, 1, residents)), Streams(1), DAY_S)
+    state, now_s, tick_s = world.state, 0.0, 900.0
+
+    def days(count):
+        nonlocal state, now_s
+        for _ in range(int(count * DAY_S / tick_s)):
+            state, _ = world.mobility.advance(state, now_s, now_s + tick_s, world.ground)
+            now_s += tick_s
+
+    days(2)
+    before = state.decision.sum()
+    assert calls(lambda: days(4)) / 4 < most
+    assert (state.decision.sum() - before) / 4 > 5 * residents
 
 
 def test_a_checkpoint_has_a_handful_of_members_whatever_the_rounds(tmp_path):

@@ -329,9 +329,9 @@ class TestRoutes:
     def test_trees_used_last_are_kept(self):
         trees = Trees(random_graph(0), most_bytes=0)
         assert trees.capacity == 2
-        first = trees.rows(WALK, np.array([3, 4]))
-        trees.rows(WALK, np.array([3]))
-        assert (trees.rows(WALK, np.array([5, 3, 5])) == [first[1], first[0], first[1]]).all()
+        first = trees.rows(np.array([WALK, WALK]), np.array([3, 4]))
+        trees.rows(np.array([WALK]), np.array([3]))
+        assert (trees.rows(np.array([WALK] * 3), np.array([5, 3, 5])) == [first[1], first[0], first[1]]).all()
 
     def test_one_way_streets_are_for_walkers_only_both_ways(self):
         """A square of one direction, 100 m a side: back by car is the way round."""
