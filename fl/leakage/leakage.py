@@ -24,7 +24,9 @@ from fl.leakage.distances import (
     sliced_w1,
     sliced_w1_of_sets,
     sorted_projections,
+    sums_so_far,
 )
+from fl.leakage.kept import KeptShadows
 from fl.leakage.named import MOST_NAMED, NamedPlaces, answers_of
 from fl.types import Estimates, Local
 from netsim.geometry import Area
@@ -179,8 +181,14 @@ Tracks = dict[tuple[int, int], Track]
 """By UE and model."""
 
 
-def observe(how: Leakage, tracks: Tracks, now: Now, rng: Rng) -> tuple[Tracks, list[dict[str, Any]]]:
-    """The next tracks, and one row per (UE, model) of the round and attack (see docs/records.md: leakage)."""
+def observe(
+    how: Leakage, tracks: Tracks, now: Now, rng: Rng, kept: KeptShadows | None = None
+) -> tuple[Tracks, list[dict[str, Any]]]:
+    """The next tracks, and one row per (UE, model) of the round and attack (see docs/records.md: leakage).
+
+    kept : of the rounds before; it saves time, and changes nothing.
+    """
+    kept = kept or KeptShadows()
     rows: list[dict[str, Any]] = []
     if now.round != 1 and now.round % how.every_rounds:
         return tracks, rows
@@ -197,7 +205,7 @@ def observe(how: Leakage, tracks: Tracks, now: Now, rng: Rng) -> tuple[Tracks, l
         track = known.plus(points_m, how.max_points, None if len(points_m) else now.selected_mean_m[i])
         if now.estimates:  # where nobody attacks the truth is kept, and there is nothing to compare with it
             owner = row_id(ue, model)
-            common, attacks = _Common(how, track, owner, now.area, rng), dict(track.attacks)
+            common, attacks = _Common(how, track, owner, now.area, rng, kept), dict(track.attacks)
             for label, estimates in now.estimates.items():
                 mine = said_of[label].get(owner, _NOBODY)
                 before = attacks.get(label) or Said.nothing()
@@ -221,14 +229,15 @@ def _by_track(estimates: Estimates) -> dict[int, IntArray]:
 class _Common:
     """What the attacks on one track are compared with: its points, the floor, and as many random guesses."""
 
-    def __init__(self, how: Leakage, track: Track, owner: int, area: Area, rng: Rng) -> None:
+    def __init__(self, how: Leakage, track: Track, owner: int, area: Area, rng: Rng, kept: KeptShadows) -> None:
         self.how, self.owner, self.area, self.rng = how, owner, area, rng
         self.rounds = len(track.centroids)
-        self.points = sorted_projections(track.points, how.directions)
+        self.points = kept.of(owner, track.points, how.directions)
+        self.sums = sums_so_far(self.points)
         self.centroids = sorted_projections(
             track.centroids[evenly(len(track.centroids), MOST_CENTROIDS)], how.directions
         )
-        self.floor = float(sliced_w1(self.points, self.centroids))
+        self.floor = float(sliced_w1(self.points, self.centroids, self.sums))
         self._drawn: dict[int, Band] = {}
 
     def band(self, last: Band, spoken: int) -> Band:
@@ -252,7 +261,7 @@ class _Common:
         w1 = []
         for some in np.array_split(np.arange(draws), max(1, draws * count // 20_000)):
             unit = self.rng.uniform("guess", np.full(len(some), self.owner), (count, 2), item=some)
-            w1.append(sliced_w1_of_sets(self.points, self.area.sample(unit)))
+            w1.append(sliced_w1_of_sets(self.points, self.area.sample(unit), self.sums))
         return np.concatenate(w1)
 
 
@@ -319,7 +328,7 @@ def _distribution(how: Leakage, said: Said, common: _Common) -> dict[str, Any]:
     w1 = centre = NAN
     if len(said.centroids):
         named = sorted_projections(said.centroids[evenly(len(said.centroids), MOST_CENTROIDS)], how.directions)
-        w1 = float(sliced_w1(common.points, named))
+        w1 = float(sliced_w1(common.points, named, common.sums))
         centre = float(sliced_w1(common.centroids, named))
     return {
         "sw1_m": w1,

@@ -20,8 +20,10 @@ from fl.leakage.distances import (
     sliced_w1,
     sliced_w1_of_sets,
     sorted_projections,
+    sums_so_far,
     within,
 )
+from fl.leakage.kept import KeptShadows
 from fl.leakage.leakage import Band, Leakage, Now, Said, Track
 from fl.leakage.sliced import _by_stretches, _exchanges, _point_by_point
 from fl.types import Local
@@ -107,7 +109,7 @@ class TestSlicedWasserstein:
             u = (np.arange(n * m) + 0.5) / (n * m)
             naive = np.mean(np.abs(a[(u * n).astype(int)] - b[(u * m).astype(int)]))
             assert sliced_w1(a[None], b[None]) == pytest.approx(naive, rel=1e-9, abs=1e-9)
-            assert _by_stretches(a[None], b[None, None]) == pytest.approx(_point_by_point(a[None], b[None, None]))
+            assert _by_stretches(a[None], sums_so_far(a[None]), b[None, None]) == pytest.approx(_point_by_point(a[None], b[None, None]))
 
     @pytest.mark.parametrize("n", [1, 5, 60, 700])
     @pytest.mark.parametrize("m", [1, 2, 3, 8, 13, 31, 100, 127, 128, 129])
@@ -488,9 +490,8 @@ class TestGuesses:
 def _band(points, count, draws, seed):
     """Leakage's band of so many guesses about some points."""
     track = replace(Track.empty(), points=points, centroids=points[:1])
-    common = leakage._Common(
-        Leakage(directions=12, random_baseline_draws=draws), track, 0, AREA, Streams(seed).at("leakage")
-    )
+    how, rng = Leakage(directions=12, random_baseline_draws=draws), Streams(seed).at("leakage")
+    common = leakage._Common(how, track, 0, AREA, rng, KeptShadows())
     return common.band(Band(), count)
 
 
@@ -541,7 +542,7 @@ class TestLongRuns:
     def test_a_distribution_has_at_most_so_many_centroids(self, rounds):
         centroids = cloud(rounds) % [2000, 1500]
         track = replace(Track.empty(), points=cloud(300, 5) % [2000, 1500], centroids=centroids)
-        common = leakage._Common(Leakage(directions=30), track, 0, AREA, RNG)
+        common = leakage._Common(Leakage(directions=30), track, 0, AREA, RNG, KeptShadows())
         assert common.centroids.shape == (30, min(rounds, leakage.MOST_CENTROIDS))
         whole = float(sliced_w1(common.points, sorted_projections(centroids, 30)))
         assert common.floor == pytest.approx(whole, rel=0 if rounds <= 500 else 0.05)
