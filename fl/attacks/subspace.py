@@ -14,6 +14,7 @@ AnyFloats = npt.NDArray[np.floating[Any]]
 
 _SPARE = 8  # directions beside those asked for, so that the search settles on the strongest
 _SWEEPS = 2
+_ROWS = 256  # whose lengths are taken at once
 
 
 def scaled(matrix: FloatArray) -> FloatArray:
@@ -23,12 +24,15 @@ def scaled(matrix: FloatArray) -> FloatArray:
 
 
 def unit_rows(vector: FloatArray) -> FloatArray:
-    """Vectors (n, p) of length 1; zeros for one that is not finite, as those of a model that has diverged."""
-    size = np.abs(vector).max(axis=1, keepdims=True, initial=0.0)
-    good = np.isfinite(size) & (size > 0)
-    even = np.where(good, vector, 0.0) / np.where(good, size, 1.0)
-    length = np.linalg.norm(even, axis=1, keepdims=True)
-    return np.asarray(even / np.where(length > 0, length, 1.0))
+    """Vectors (n, p) of length 1, in place; zeros for one that is not finite, as those of a model that has diverged."""
+    for at in range(0, len(vector), _ROWS):  # few rows at a time stay in the cache
+        some = vector[at : at + _ROWS]
+        size = np.abs(some).max(axis=1, keepdims=True, initial=0.0)
+        good = np.isfinite(size) & (size > 0)
+        even = np.where(good, some, 0.0) / np.where(good, size, 1.0)
+        length = np.linalg.norm(even, axis=1, keepdims=True)
+        np.divide(even, np.where(length > 0, length, 1.0), out=some)
+    return vector
 
 
 def principal(matrix: FloatArray, k: int, rng: Rng) -> FloatArray:

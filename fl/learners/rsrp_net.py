@@ -445,8 +445,8 @@ class RsrpNet(LayeredLearner):
             lambda: self._encode(model, np.full(len(place_m), of), place_m, None)[0],
             place_m, c["centre_m"][of], c["scale_m"][of], c["wave_vectors"], net.sizes[0],
         )  # fmt: skip
-        h = layer_inputs(net, model.parameters[of], z, layer)[:, : self.net.sizes[layer - 1]]
-        return np.concatenate([h, np.ones((len(h), 1))], axis=1)
+        h, known = layer_inputs(net, model.parameters[of], z, layer), self.net.sizes[layer - 1]
+        return h if known == h.shape[1] - 1 else np.concatenate([h[:, :known], h[:, -1:]], axis=1)
 
     def standardisation(self, model: Model) -> tuple[FloatArray, FloatArray]:
         return model.constants["centre_m"], model.constants["scale_m"]

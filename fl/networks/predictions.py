@@ -23,9 +23,9 @@ def predict(net: Mlp, parameters: FloatArray, model_of: IntArray, z: FloatArray)
 
 
 def layer_inputs(net: Mlp, parameters: FloatArray, z: FloatArray, layer: int) -> FloatArray:
-    """What layer `layer` (from 1) of the network parameters (d,) reads of inputs z (N, p): (N, inputs)."""
+    """What layer `layer` (from 1) of the network parameters (d,) reads of inputs z (N, p), then 1: (N, inputs + 1)."""
     before = replace(net, sizes=(*net.sizes[:layer], 1))  # no hidden layer after it is computed
-    out, (shape, memory) = np.empty((len(z), net.sizes[layer - 1])), _loops(before, len(z))
+    out, (shape, memory) = np.ones((len(z), net.sizes[layer - 1] + 1)), _loops(before, len(z))
     w, z = _double(parameters, z)
     answer_loops.inputs(w, z, out, layer, _NO_MASK, shape, memory)
     return out
