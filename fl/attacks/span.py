@@ -144,12 +144,12 @@ class Span(Attack):
         """What this round adds to each source's map (n_source, G); 0 of a source that sent nothing."""
         learner = cast(LayeredLearner, view.learner)
         score: AnyFloats = np.zeros((len(view.update), len(grid)), dtype=np.float32)
-        good = usable(view.update)
+        good, layer = usable(view.update), learner.layer(view.update, self.layer)
         for model in np.unique(view.source_model[good]).tolist():
             a = _activations(learner, view.model_before, model, grid, self.layer)
             single = a.astype(np.float32)  # what a place shares with a span needs no more than this
             for rows in _blocks(np.flatnonzero(good & (view.source_model == model)), self._kept * len(grid)):
-                strong = principal(scaled(learner.layer(view.update[rows], self.layer)), self._kept, rng)
+                strong = principal(scaled(layer[rows]), self._kept, rng)
                 own = self._outside(squares(parts(directions(strong, self.rank, _ROUNDING), single)))
                 score[rows] = own if self.add == "scores" else self._peaks(own, strong, grid, a, single)
         return score

@@ -19,7 +19,8 @@ _ROWS = 256  # whose lengths are taken at once
 
 def scaled(matrix: FloatArray) -> FloatArray:
     """Finite matrices (n, p, q) divided by their largest entries, so that no square overflows or vanishes."""
-    size = np.abs(matrix).max(axis=(1, 2), keepdims=True, initial=0.0)
+    low, high = (best(matrix, axis=(1, 2), keepdims=True, initial=0.0) for best in (np.min, np.max))
+    size = np.maximum(high, -low)
     return matrix / np.where(size > 0, size, 1.0)
 
 

@@ -118,7 +118,10 @@ def _in_order(sets: FloatArray, unit: FloatArray, exchanges: IntArray) -> FloatA
 
 @compiled
 def _point_by_point(a: FloatArray, sets: FloatArray) -> FloatArray:
-    """u runs through the breakpoints of both quantile functions, in units of 1 / (n m): they are whole numbers."""
+    """u runs through the breakpoints of both quantile functions, in units of 1 / (n m): they are whole numbers.
+
+    Those of as many points are the same.
+    """
     directions, n = a.shape
     n_set, m = sets.shape[1:]
     total = np.zeros(n_set)
@@ -126,6 +129,10 @@ def _point_by_point(a: FloatArray, sets: FloatArray) -> FloatArray:
         for s in range(n_set):
             b = sets[d, s]
             i, j, u, gaps = 0, 0, 0, total[s]
+            if n == m:
+                for k in range(n):
+                    gaps += abs(a[d, k] - b[k]) * m
+                i = n
             while i < n and j < m:
                 of_a, of_b = (i + 1) * m, (j + 1) * n
                 until = min(of_a, of_b)
