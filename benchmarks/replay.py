@@ -5,7 +5,6 @@ Files are drawn from a seed. Each kind is played with n and with 2 n users, and 
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -88,16 +87,24 @@ def vehicles(file: Path, n: int, bench: Bench) -> int:
     return fixes
 
 
+_COMMAND = """
+import os, sys
+from benchmarks.world import peak_gb
+from scenarios.app.cli.commands import main
+code = main(sys.argv[1:])
+print(sum(os.times()[:4]), peak_gb())
+sys.exit(code)
+"""
+
+
 def played(trace: Path, out: Path, options: list[str]) -> Cost:
     """What `netsim replay` takes for a file, with both ways to standardise positions and its pages."""
     attacks = ["--set", "learning.attacks=[{kind: closed-form}]", "--quiet", "--out", str(out)]
-    command = [sys.executable, "-m", "scenarios.app.cli.commands", "replay", str(trace), *attacks, *options]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, cwd=ROOT)
-    _, status, used = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise RuntimeError(f"{' '.join(command)}: exit code {process.returncode}")
-    return Cost(used.ru_utime + used.ru_stime, used.ru_maxrss / 1e6)
+    command = [sys.executable, "-c", _COMMAND, "replay", str(trace), *attacks, *options]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, check=False)
+    if done.returncode:
+        raise RuntimeError(f"netsim {' '.join(command[3:])}: exit code {done.returncode}")
+    return Cost(*map(float, done.stdout.splitlines()[-1].split()))
 
 
 def rows(bench: Bench, seconds: float) -> Iterator[Row]:

@@ -17,8 +17,8 @@ from statistics import median
 
 from benchmarks.world import ROOT, Row, digits, row
 
-SLOW = ("torch", "numba", "scipy", "pandas", "pyarrow", "plotly", "sklearn", "stable_baselines3")
-_COMMAND = "from scenarios.app.cli.commands import main; main({words})"
+SLOW = ("torch", "numba", "scipy", "pandas", "pyarrow", "plotly", "sklearn", "stable_baselines3", "gymnasium")
+_COMMAND = "from scenarios.app.cli.start import main; import sys; sys.argv[1:] = {words}; main()"
 _COUNT = "; import json, sys; print(json.dumps([len(sys.modules), [n for n in {slow} if n in sys.modules]]))"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 from collections.abc import Iterator
 from dataclasses import dataclass
 from math import log
@@ -11,7 +10,7 @@ from time import process_time
 import numpy as np
 
 from benchmarks import renamed
-from benchmarks.world import Row, row
+from benchmarks.world import Row, peak_gb, row
 from fl.tracking.answers import answers
 from fl.tracking.emission import Emission
 from fl.tracking.error_model import ErrorModel
@@ -82,9 +81,9 @@ def times(ues: int, rounds: int, cells: int) -> Times:
 def rows(bench: Bench) -> Iterator[Row]:
     """Each when it is measured."""
     size = f"{bench.ues} UEs, {bench.rounds} rounds, {bench.cells**2} cells"
-    before_mb = _peak_mb()
+    before_gb = peak_gb()
     took = times(bench.ues, bench.rounds, bench.cells)
-    grown_mb = _peak_mb() - before_mb
+    grown_mb = 1e3 * (peak_gb() - before_gb)
     for what, value, unit, bar in (
         ("filter with answers", took.filter_s, "s", None),
         ("smoother with answers, learning motion", took.smoother_s, "s", None),
@@ -94,10 +93,6 @@ def rows(bench: Bench) -> Iterator[Row]:
         yield {**row(f"{what}, {size}", value, unit, bar), "subject": "tracking"}
     yield from _exponents(bench)
     yield from renamed.rows(*bench.renamed)
-
-
-def _peak_mb() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def _exponents(bench: Bench) -> Iterator[Row]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import inf
-from typing import Annotated, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -27,7 +27,6 @@ from fl.defenses.base import Defense
 from fl.leakage.leakage import Leakage
 from fl.learners import LEARNERS
 from fl.learners.base import Learner
-from fl.membership.audit import Membership
 from fl.query import QUERIES
 from fl.query.base import Off, Query
 from fl.references.references import References
@@ -40,7 +39,12 @@ from fl.server_optimiser.fedavg import FedAvg as FullStep
 from fl.withholding import WITHHOLDINGS
 from fl.withholding.base import Withholding
 from fl.withholding.daily_limit import DailyLimit
-from netsim.part import Named, Part
+from netsim.part import Named, Part, Section
+
+if TYPE_CHECKING:
+    from fl.membership.audit import Membership
+else:
+    Membership = Any
 
 
 class PrivacyBudget(Part):
@@ -95,7 +99,7 @@ class Learning(Part):
     """who attacks and what they see"""
     attacks: tuple[Annotated[Attack, ATTACKS], ...] = ()
     """what they try"""
-    membership: Membership | None = None
+    membership: Annotated[Membership, Section("fl.membership.audit:Membership")] | None = None
     """whether records that were learnt from can be told from others"""
     leakage: Leakage = Leakage()
     """how leakage is measured"""

@@ -119,9 +119,8 @@ def stations_of(setting: WorldSetting, area: Area, trace: Trace | None, site: Si
 
 def _images(setting: WorldSetting, stations: tuple[BaseStation, ...]) -> FloatArray:
     """Places (k, 2) of the base stations, with those of their images where the layout wraps around."""
-    at_m = np.array([b.at_m for b in stations], dtype=np.float64).reshape(-1, 2)
+    at_m = np.array(sorted({b.at_m for b in stations}), dtype=np.float64).reshape(-1, 2)
     shifts_m = None if setting.layout is None else setting.layout.shifts_m
-    at_m = np.unique(at_m, axis=0)
     return at_m if shifts_m is None else np.concatenate([at_m + shift_m for shift_m in shifts_m])
 
 

@@ -14,7 +14,7 @@ import ast
 import inspect
 import json
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -148,6 +148,11 @@ class OneOf:
                 raise _unusable(entry, self.slot, f"its kind {kind!r} is taken; give it another")
         return _Parts(self._ours | {kind: part for kind, (part, _) in brought.items()})
 
+    def check(self) -> None:
+        """BadInput for a plug-in whose fields no study could check, wherever in a study the slot is."""
+        for part, entry in plugins(self.slot).values():
+            _check(Part, part, entry, self.slot, lambda part: part.model_rebuild())
+
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         brought = plugins(self.slot)
         choices: dict[Any, CoreSchema] = {}
@@ -201,6 +206,29 @@ class _Parts(Mapping[str, type[Part]]):
         return kind in self._parts
 
 
+class Section:
+    """The part of a section that most scenarios leave out: imported when one has it.
+
+    Written ``Annotated[Train, Section("rl.settings:Train")] | None``, where `Train` is `Any` while a program runs.
+    """
+
+    def __init__(self, place: str) -> None:
+        self._parts = _Parts({"": place})
+
+    @property
+    def part(self) -> type[Part]:
+        """The part."""
+        return self._parts[""]
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        told = {"pydantic_js_functions": [self._json_schema]}
+        return core_schema.with_info_plain_validator_function(_Once(self._parts, ""), metadata=told)
+
+    def _json_schema(self, _: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        self.part.model_rebuild()
+        return handler(self.part.__pydantic_core_schema__)
+
+
 class _Once:
     """Checks a part by its own schema; it is imported, and its schema made, when a scenario first has the part."""
 
@@ -216,7 +244,7 @@ class _Once:
         return part.model_validate(value)
 
 
-def _check(base: Any, part: type[Part], entry: EntryPoint, slot: str, generate: Callable[[Any], CoreSchema]) -> None:
+def _check(base: Any, part: type[Part], entry: EntryPoint, slot: str, generate: Callable[[Any], object]) -> None:
     """BadInput where a plug-in is no part of the slot, or where its fields cannot be checked."""
     if isinstance(base, type) and not issubclass(part, base):
         raise _unusable(entry, slot, f"it is no {base.__name__}; derive it from {base.__module__}.{base.__name__}")
@@ -231,9 +259,10 @@ def _check(base: Any, part: type[Part], entry: EntryPoint, slot: str, generate: 
 
 
 @cache
-def declared() -> Any:
-    """All entry points of installed packages, to select from; found once, for every package is looked into."""
-    return entry_points()
+def declared() -> Mapping[str, Sequence[EntryPoint]]:
+    """Our entry points of installed packages by group; found once, for every package is looked into."""
+    found = entry_points()
+    return {group: tuple(found.select(group=group)) for group in found.groups if group.startswith("netsim.")}
 
 
 @cache
@@ -245,7 +274,7 @@ def plugins(slot: str) -> dict[str, tuple[type[Part], EntryPoint]]:
     BadInput : one line: a plug-in that cannot be imported, or that is no part.
     """
     brought: dict[str, tuple[type[Part], EntryPoint]] = {}
-    for entry in declared().select(group=f"netsim.{slot}"):
+    for entry in declared().get(f"netsim.{slot}", ()):
         try:
             part = entry.load()
         except KeyboardInterrupt:

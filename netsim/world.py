@@ -338,15 +338,18 @@ class World:
 
         rows (n,) of the round that each sends, samples (n,) that it trained on, every pass counted.
         """
-        n_bs = links.gain.shape[1]
+        n, n_bs = len(ue), links.gain.shape[1]
         block = self.fading.block_index(round_, links.time_s)
-        whole, serving, (sinr, compute_s) = cohort_loops.looked_up(
-            ue, self.serving(links), links.sinr(self.downlink_noise_dbm), self.compute_s_per_sample, samples
-        )
+        found, serving = np.empty((3, n)), np.empty(n, dtype=np.int64)
+        whole = cohort_loops.looked_up(
+            ue, self.serving(links), links.sinr(self.downlink_noise_dbm), self.compute_s_per_sample,
+            self.compute_j_per_sample, samples, found, serving,
+        )  # fmt: skip
+        sinr, compute_s, compute_j = found
         fading = self.fading.draw(ue, n_bs, block, self._fading_rng)
         return Cohort(
-            ue, serving, links.gain if whole else links.gain.take(ue, axis=0), fading, np.zeros(len(ue)), rows,
-            sinr if n_bs else np.full(len(ue), np.inf), compute_s, self.compute_j_per_sample * samples,
+            ue, serving, links.gain if whole else links.gain.take(ue, axis=0), fading, np.zeros(n), rows,
+            sinr if n_bs else np.full(n, np.inf), compute_s, compute_j,
         )  # fmt: skip
 
     def _links_at(self, at_m: tuple[float, float], height_m: float, time_s: float) -> Links:

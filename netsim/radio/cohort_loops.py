@@ -33,18 +33,25 @@ def own_signal_w(power_w: FloatArray, strength: FloatArray, serving: IntArray, u
 
 @compiled
 def looked_up(
-    ue: IntArray, serving: IntArray, sinr: FloatArray, s_per_sample: FloatArray, samples: FloatArray
-) -> tuple[bool, IntArray, FloatArray]:
-    """Whether UEs (n,) are all of the world in order; their base stations (n,); and SINR at these, 0 without one, with
-    times of training (2, n), from the serving cells (n_ue,), SINR (n_ue, n_bs) and times a sample (n_ue,) of all.
+    ue: IntArray,
+    serving: IntArray,
+    sinr: FloatArray,
+    s_per_sample: FloatArray,
+    j_per_sample: float,
+    samples: FloatArray,
+    found: FloatArray,
+    own: IntArray,
+) -> bool:
+    """Whether UEs (n,) are all of the world in order, and what is known of them, from that of all UEs (n_ue,).
+
+    Writes their base stations to own (n,), and to the rows of found (3, n) the SINR there, 0 without one, and time and
+    energy of training on samples (n,). sinr (n_ue, n_bs).
     """
-    own, found = np.empty(len(ue), np.int64), np.zeros((2, len(ue)))
     whole = len(ue) == len(serving)
     for k in range(len(ue)):
         u = ue[k]
         whole = whole and u == k
         own[k] = serving[u]
-        if own[k] >= 0:
-            found[0, k] = sinr[u, own[k]]
-        found[1, k] = s_per_sample[u] * samples[k]
-    return whole, own, found
+        found[0, k] = sinr[u, own[k]] if own[k] >= 0 else 0.0
+        found[1, k], found[2, k] = s_per_sample[u] * samples[k], j_per_sample * samples[k]
+    return whole

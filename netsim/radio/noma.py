@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from netsim.later import Later
-from netsim.radio.shared_band import SharedBand, own_signal_w
+from netsim.radio.shared_band import SharedBand, own_signal_w, strength_of_own
 from netsim.radio.uplink import Channel, Cohort, Heard, Payload
 from netsim.units import FloatArray, IntArray
 
@@ -49,11 +49,16 @@ class Noma(SharedBand):
         return self.group_size is not None
 
     def plan(self, cohort: Cohort, payload: Payload) -> Channel:
-        noise = self.band_noise_w()
+        noise, limit_s = self.band_noise_w(), self.limit_s()
         sinr, group_of = self.sinr(cohort, noise)
-        rate = self.rate_bps(sinr)
-        waits = self._waits(cohort, payload, sinr, rate, group_of)
-        return self.outcome(cohort, payload, sinr, own_signal_w(cohort, noise), rate, waits)
+        numbers, ends = np.empty((6, len(sinr))), np.empty((2, len(sinr)), dtype=np.bool_)
+        airtime.superposed(
+            sinr, strength_of_own(cohort), cohort.serving, group_of, cohort.downlink_sinr, cohort.rows,
+            cohort.compute_s, cohort.compute_j, cohort.power_w, noise, self.groups_ues, min(cohort.limit_s, limit_s),
+            payload.n_bits, limit_s, self.least_sinr(), self.noise_scale(payload), self.bandwidth_hz,
+            self.max_bps_per_hz, numbers, ends,
+        )  # fmt: skip
+        return Channel(cohort.power_w, sinr, *numbers, *ends)
 
     def heard(self, cohort: Cohort, resource: IntArray, resource_blocks: int = 1) -> Heard:
         noise = self.band_noise_w() / resource_blocks
@@ -92,23 +97,3 @@ class Noma(SharedBand):
             cohort.power_w, h, own, strength, cohort.serving, group_of, noise_w, self.sic_residual, others, least
         )
         return sinr, group_of
-
-    def _waits(
-        self, cohort: Cohort, payload: Payload, sinr: FloatArray, rate: FloatArray, group_of: IntArray
-    ) -> FloatArray:
-        """Time (n,) until a UE's group may send."""
-        if self.group_size is None:
-            return np.zeros(len(group_of))
-        wait_s: FloatArray = airtime.waits(
-            sinr,
-            rate,
-            self.downlink_bps(cohort),
-            cohort.rows,
-            cohort.compute_s,
-            cohort.serving,
-            group_of,
-            payload.n_bits,
-            min(cohort.limit_s, self.limit_s()),
-            self.least_sinr(),
-        )
-        return wait_s

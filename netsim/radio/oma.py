@@ -26,9 +26,8 @@ class Oma(SharedBand):
     example: ClassVar[dict[str, Any]] = {"kind": "oma", "norm_bound": 1.0}
 
     def plan(self, cohort: Cohort, payload: Payload) -> Channel:
-        nobody_waits = np.zeros(len(cohort.ue))
         sinr, snr, rate_bps = self.heard(cohort, np.zeros(len(cohort.ue), dtype=np.int64))
-        return self.outcome(cohort, payload, sinr, snr, rate_bps, nobody_waits)
+        return self.outcome(cohort, payload, sinr, snr, rate_bps)
 
     def heard(self, cohort: Cohort, resource: IntArray, resource_blocks: int = 1) -> Heard:
         n, own = len(cohort.ue), np.maximum(cohort.serving, 0)

@@ -93,15 +93,9 @@ class SharedBand(Uplink):
         return 0.0 if self.max_ser is None else threshold(self.max_ser, self.modulation)
 
     def outcome(
-        self,
-        cohort: Cohort,
-        payload: Payload,
-        sinr: FloatArray,
-        snr: FloatArray,
-        rate_bps: FloatArray,
-        wait_s: FloatArray,
+        self, cohort: Cohort, payload: Payload, sinr: FloatArray, snr: FloatArray, rate_bps: FloatArray
     ) -> Channel:
-        """The channel of the cohort, from SINR, SNR, rate (n,) and the time (n,) until a UE's group may send.
+        """The channel of the cohort, whose UEs send at once, from SINR, SNR and rate (n,).
 
         The downlink broadcasts the same number of bits over the same bandwidth.
         """
@@ -113,7 +107,7 @@ class SharedBand(Uplink):
             rate_bps,
             self.downlink_bps(cohort),
             cohort.rows,
-            wait_s,
+            np.zeros(n),
             cohort.compute_s,
             cohort.compute_j,
             cohort.power_w,
@@ -169,8 +163,9 @@ class SharedBand(Uplink):
 
 def own_signal_w(cohort: Cohort, unit_w: float = 1.0) -> FloatArray:
     """Power (n,) of each UE at its own base station after combining its antennas, in units of unit_w; 0 without one."""
-    n = len(cohort.serving)
-    if not cohort.gain.shape[1]:
-        return np.zeros(n)
-    strength = cohort.gain if cohort.fading is None else cohort.own_strength[:, None]
-    return cohort_loops.own_signal_w(cohort.power_w, strength, cohort.serving, unit_w)
+    return cohort_loops.own_signal_w(cohort.power_w, strength_of_own(cohort), cohort.serving, unit_w)
+
+
+def strength_of_own(cohort: Cohort) -> FloatArray:
+    """`Cohort.strength` at all base stations (n, n_bs), or at that of each UE alone (n, 1): whichever costs less."""
+    return cohort.gain if cohort.fading is None or not cohort.gain.shape[1] else cohort.own_strength[:, None]

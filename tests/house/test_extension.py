@@ -184,6 +184,15 @@ def test_a_plugin_that_fails_is_told_in_one_line(outside, text, why):
     assert why in line and line.endswith("; mend broken, or uninstall it")
 
 
+@pytest.mark.parametrize("mode", [[], ["attack"], ["learner"], ["--matrix"]], ids=" ".join)
+def test_a_plugin_that_no_scenario_could_have_is_not_listed(tmp_path, mode):
+    install(tmp_path, "broken", BROKEN["its field has a type of no use"][0], "[netsim.attack]\nbroken = broken:Part\n")
+    said = netsim(tmp_path, "list", *mode)
+    assert said.returncode == 2 and said.stdout == ""
+    (line,) = said.stderr.splitlines()
+    assert "(netsim.attack): its fields cannot be checked (PydanticUndefinedAnnotation: " in line
+
+
 def test_two_plugins_of_one_kind_are_refused(outside):
     install(outside, "broken", GOOD, "[netsim.attack]\none = broken:Part\ntwo = broken:Part\n")
     with pytest.raises(BadInput, match="its kind 'broken' is taken"):

@@ -6,6 +6,7 @@ import pytest
 from netsim.compiled import compiled
 from netsim.elementary import exp, log
 from netsim.radio import field_loops, link_loops
+from netsim.radio.links import _COLUMNS, Links
 
 
 @compiled
@@ -164,3 +165,21 @@ def test_interference_is_the_sum_of_all_others_also_where_one_is_far_above_them(
     np.testing.assert_array_equal(link_loops.sinrs(w, best, 1e-3), w / link_loops.interference(w, best, 1e-3))
     assert link_loops.interference(w[:, :1], best * 0, 0.0)[~np.isnan(w[:, 0])].tolist() == [[0.0]] * 49
     assert link_loops.interference(w[:, :0], best, 0.0).shape == (50, 0)
+
+
+def test_rows_of_links_derive_what_the_whole_derives():
+    """Also where the whole derived it before: none of its own arrays is taken for that of the rows."""
+    received_w = _received(5)
+    n = len(received_w)
+    columns = (received_w + k for k in range(1, 4))
+    whole = Links(0.0, *columns, received_w > received_w.mean(), received_w)
+    assert whole.interference_w.shape == whole.sinr(-100.0).shape == (n, 5)
+    part = whole.part(5, 4, 7.0)
+    assert part.time_s == 7.0
+    for name in _COLUMNS:
+        assert np.array_equal(getattr(part, name), getattr(whole, name)[5:9])
+    alone = Links(7.0, *(getattr(part, name).copy() for name in _COLUMNS))
+    assert np.array_equal(part.serving, alone.serving)
+    assert np.array_equal(part.interference_w, alone.interference_w)
+    assert np.array_equal(part.sinr(-100.0), alone.sinr(-100.0))
+    assert np.array_equal(part.sinr(-90.0), alone.sinr(-90.0))

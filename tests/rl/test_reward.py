@@ -265,8 +265,7 @@ def test_a_reward_of_ones_own_is_tuned_and_learnt_like_others(known, monkeypatch
     assert len(training.prices.multipliers) == 1 and (training.policy().weights["out.bias"] != before).any()
     entry = SimpleNamespace(value="mine:Ratio", dist=None, load=lambda: Ratio)
     part.plugins.cache_clear()
-    found = SimpleNamespace(select=lambda group: [entry] if group == "netsim.reward" else [])
-    monkeypatch.setattr(part, "declared", lambda: found)
+    monkeypatch.setattr(part, "declared", lambda: {"netsim.reward": [entry]})
     try:
         from rl.reward import REWARDS
 

@@ -314,6 +314,8 @@ BAD_LINES = [
     ["sweep", "campus"],
     ["sweep", "town", "--jobs", "0"],
     ["list", "defence"],
+    ["list", "--matrix", "defense"],
+    ["list", "defense", "--records"],
     ["report", "nowhere"],
     ["inspect", "nowhere.csv"],
     ["replay", str(ROOT / "scenarios" / "examples" / "commuter.csv.gz"), "--round", "24"],

@@ -25,6 +25,11 @@ def main(args: argparse.Namespace) -> None:
     from scenarios.app.study.error_messages import nearest
     from scenarios.app.study.slots import SLOTS
 
+    for flag, asked in (("--matrix", args.matrix), ("--records", args.records)):
+        if asked and args.slot is not None:
+            raise BadInput(f"list: {flag} is of all slots together; leave out {args.slot!r}, or {flag}")
+    for one_of in SLOTS.values():
+        one_of.check()
     if args.matrix:
         from scenarios.app.study.compatibility import matrix_csv, matrix_text
 

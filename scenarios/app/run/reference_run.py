@@ -23,7 +23,7 @@ from scenarios.app.run.inputs import input_digests
 from scenarios.app.run.simulate import Planned, simulate
 from scenarios.app.run.threads import one_thread
 from scenarios.app.study.dump import study_yaml
-from scenarios.app.study.plan import check_plannable
+from scenarios.app.study.plan import Plan
 from scenarios.app.study.study import Study
 
 _FILE, _FORMAT = "trajectory.npz", 2
@@ -107,7 +107,7 @@ def _checked(study: Study) -> None:
     if study.plan is not None:
         raise BadInput("plan: a reference run is played with the powers as written; remove plan:, or set it to null")
     try:
-        check_plannable(study.world.radio.uplink)
+        Plan.check(study.world.radio.uplink)
     except ValueError as error:
         raise BadInput(str(error)) from None
 

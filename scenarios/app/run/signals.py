@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
-from multiprocessing import resource_tracker
 from types import FrameType
 
 CALM_S = 1.0  # signals that follow within it mean the same: a terminal and a parent send one each
@@ -76,6 +75,8 @@ def deaf_workers() -> Generator[None, None, None]:
     """Workers that are started within hear SIGINT only from `work_for_parent` on: what they import first would end in
     a traceback. This process hears it a moment later.
     """
+    from multiprocessing import resource_tracker  # not at the top: most commands have no workers
+
     resource_tracker.ensure_running()  # its start would let signals through again
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:

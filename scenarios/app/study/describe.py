@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
-from netsim.part import OneOf, Part, descriptions
+from netsim.part import OneOf, Part, Section, descriptions
 
 WIDTH = 100
 UNITS = {  # suffix -> words; the longer suffix first, so that `speed_m_s` is not taken for seconds
@@ -65,6 +65,8 @@ def unwrap(annotation: Any) -> tuple[Any, list[Any]]:
         if get_origin(annotation) is Annotated:
             annotation, *more = get_args(annotation)
             metadata += [m for x in more for m in (x.metadata if isinstance(x, FieldInfo) else [x])]
+            section = next((m for m in more if isinstance(m, Section)), None)
+            annotation = annotation if section is None else section.part
             continue
         some = [a for a in members(annotation) if a is not type(None)]
         if len(some) != 1 or some[0] is annotation:

@@ -17,6 +17,8 @@ def file_fields(expected: Any, data: Any, place: Place = ()) -> Iterator[Place]:
 
     expected : the annotation of the value: a part, a slot, a list of them, or a union, of whose words none is a file.
     """
+    if data is None:
+        return
     base, metadata = unwrap(expected)
     if FILE_NAME in metadata:
         if isinstance(data, str):

@@ -35,8 +35,8 @@ class Scenario:
     """The text of a scenario, read once, and the studies that it says with this or that value replaced."""
 
     def __init__(self, source: str | Path) -> None:
-        self.folder = find(source).parent
-        self._text = read(find(source))
+        path = find(source)
+        self.folder, self._text = path.parent, read(path)
 
     def document(
         self, overrides: Mapping[str, Any] | None = None, origins: Mapping[str, Place] | None = None
@@ -75,8 +75,9 @@ def _placed(line: str, document: Document) -> str:
 def bundled() -> dict[str, Path]:
     """The scenarios that come with the program: name -> file."""
     root = Path(str(resources.files("scenarios")))
-    files = [p for p in sorted(root.rglob("*.yaml")) if p.relative_to(root).parts[0] != "app"]  # which has no scenarios
-    return {str(p.relative_to(root).with_suffix("")): p for p in files}
+    folders = [path for path in root.iterdir() if path.is_dir() and path.name != "app"]  # which has no scenarios
+    files = [*root.glob("*.yaml"), *(path for folder in folders for path in folder.rglob("*.yaml"))]
+    return {str(path.relative_to(root).with_suffix("")): path for path in sorted(files)}
 
 
 def title_of(path: Path) -> str:
@@ -87,9 +88,10 @@ def title_of(path: Path) -> str:
 
 def find(source: str | Path) -> Path:
     """The file of a scenario given by path or bundled name."""
-    path, names = Path(source), bundled()
+    path = Path(source)
     if path.suffix in (".yaml", ".yml") or what_is(path) == "file":
         return path
+    names = bundled()
     if str(source) in names:
         return names[str(source)]
     if what_is(path) in ("folder", "other"):

@@ -44,15 +44,15 @@ class Plan(Part):
             )
         return self
 
+    @staticmethod
+    def check(uplink: Uplink) -> None:
+        """Raise ValueError for an uplink whose noise does not fall with each UE's own power alone.
 
-def check_plannable(uplink: Uplink) -> None:
-    """Raise ValueError for an uplink whose noise does not fall with each UE's own power alone.
-
-    Without interference what the model suffers and what may count as privacy are the same noise, so one trajectory
-    serves both parts of the bound.
-    """
-    if not (uplink.adds_noise and uplink.isolates_ues):
-        raise ValueError(
-            "world.radio.uplink: the bound takes noise that falls with each UE's own power; set kind: noma with "
-            "interference: none and decoding: noisy"
-        )
+        Without interference what the model suffers and what may count as privacy are the same noise, so one trajectory
+        serves both parts of the bound.
+        """
+        if not (uplink.adds_noise and uplink.isolates_ues):
+            raise ValueError(
+                "world.radio.uplink: the bound takes noise that falls with each UE's own power; set kind: noma with "
+                "interference: none and decoding: noisy"
+            )

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Self
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
 from fl.data.measured import Measured
 from fl.learning import Learning
 from netsim.errors import BadInput
-from netsim.part import Part
+from netsim.part import Part, Section
 from netsim.radio.downlink import Downlink
 from netsim.radio.fading import NoFading
 from netsim.radio.power import Full, Power
 from netsim.radio.uplink import Ideal
 from netsim.setting import WorldSetting
-from rl.settings import Train
 from scenarios.app.study.error_messages import nearest
-from scenarios.app.study.plan import Plan, check_plannable
 from scenarios.app.study.powers import POWERS
 from scenarios.app.study.vary import Seed, Vary
+
+if TYPE_CHECKING:
+    from rl.settings import Train
+    from scenarios.app.study.plan import Plan
+else:
+    Train = Plan = Any
 
 
 class Study(Part):
@@ -37,11 +41,11 @@ class Study(Part):
     """who sends with how much"""
     learning: Learning | None = None
     """what is learnt and by whom it is attacked; none: a radio study, whose result is coverage, SINR and handovers"""
-    plan: Plan | None = None
+    plan: Annotated[Plan, Section("scenarios.app.study.plan:Plan")] | None = None
     """powers, switch and noise that a reference run finds beforehand; power is then that of the reference"""
     vary: Vary | None = None
     """what a sweep compares"""
-    train: Train | None = None
+    train: Annotated[Train, Section("rl.settings:Train")] | None = None
     """what `netsim train` learns"""
 
     @property
@@ -113,7 +117,7 @@ class Study(Part):
                 "plan.criterion: with top-up nothing switches; take per-device or aggregate, or mode: top-up"
             )
         if self.plan is not None:
-            check_plannable(self.world.radio.uplink)
+            self.plan.check(self.world.radio.uplink)
         return self
 
     @model_validator(mode="after")
