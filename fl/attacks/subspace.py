@@ -18,10 +18,11 @@ _ROWS = 256  # whose lengths are taken at once
 
 
 def scaled(matrix: FloatArray) -> FloatArray:
-    """Finite matrices (n, p, q) divided by their largest entries, so that no square overflows or vanishes."""
+    """Finite matrices (n, p, q) divided, in place, by their largest entries: no square overflows or vanishes."""
     low, high = (best(matrix, axis=(1, 2), keepdims=True, initial=0.0) for best in (np.min, np.max))
     size = np.maximum(high, -low)
-    return matrix / np.where(size > 0, size, 1.0)
+    matrix /= np.where(size > 0, size, 1.0)
+    return matrix
 
 
 def unit_rows(vector: FloatArray) -> FloatArray:
