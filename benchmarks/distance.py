@@ -63,7 +63,7 @@ def ours(a: FloatArray, b: FloatArray, directions: int) -> float:
 
 def spaced(directions: int) -> FloatArray:
     """Our directions (2, directions), as POT takes them."""
-    return projections(np.eye(2), directions)
+    return projections(np.eye(2), directions).T
 
 
 def errors(bench: Bench) -> tuple[int, float, float]:
@@ -88,7 +88,7 @@ def rows(bench: Bench, seconds: float) -> Iterator[Row]:
     name = {"subject": "distance", "peer": f"POT {version('POT')}"}
     a, b = sets_m(bench)[0]
     work = f"sliced Wasserstein distance of 2 x {bench.points:,} points"
-    shadows = np.ascontiguousarray(projections(np.concatenate([a, b]), DIRECTIONS).T).reshape(-1, bench.points)
+    shadows = projections(np.concatenate([a, b]), DIRECTIONS).reshape(-1, bench.points)
     along = spaced(DIRECTIONS)
     difference = abs(ot.sliced_wasserstein_distance(a, b, projections=along, p=1) / ours(a, b, DIRECTIONS) - 1)
     yield beside(

@@ -189,7 +189,7 @@ def distances(calls: list[Call], most: int) -> Loops:
     """Sets of guesses one after the other."""
     every = [(call, k) for call in calls for k in range(len(call[0][1]))]
     chosen, apart, cpu_s = some(every, most), [0.0], 0.0
-    for ((a, sets_m), found), k in chosen:
+    for ((a, sets_m, _), found), k in chosen:
         once = partial(_distance, np.ascontiguousarray(a.T), sets_m[k])
         took_s, w1 = _timed(once, first=len(apart) == 1)
         cpu_s += took_s
@@ -199,7 +199,7 @@ def distances(calls: list[Call], most: int) -> Loops:
 
 def _distance(along: FloatArray, guesses_m: FloatArray) -> float:
     """Mean distance along directions of sorted projections (n, directions) and guesses (m, 2)."""
-    shadows = np.sort(projections(guesses_m, along.shape[1]), axis=0)
+    shadows = np.sort(projections(guesses_m, along.shape[1]).T, axis=0)
     n, m = len(along), len(shadows)
     ends = np.union1d(np.arange(1, n + 1) * m, np.arange(1, m + 1) * n)  # breakpoints of both quantiles, in 1 / (n m)
     gaps = np.abs(along[(ends - 1) // m] - shadows[(ends - 1) // n])

@@ -19,9 +19,10 @@ from fl.attacks.subspace import (
     squares,
     unit_rows,
 )
+from fl.last import Last
 from fl.learners.base import LayeredLearner
 from fl.tracking.place_grid import PlaceGrid
-from fl.types import Estimates, Facts
+from fl.types import Estimates, Facts, Model
 from netsim.geometry import Area
 from netsim.part import Part
 from netsim.rng import Rng
@@ -34,6 +35,7 @@ _LEFT = 0.15  # least length by which what is left of an activation is divided
 _ROUNDING, _ROUNDING_OF_PRODUCTS = 1e-10, 1e-7  # shorter than this share of the strongest: no direction
 _WIDTH_M, _MOST_HEIGHT = 60.0, 2.0
 _NUMBERS = 2_000_000  # of one block of scores
+_LAST = Last()
 
 
 class _Needs:
@@ -142,12 +144,12 @@ class Span(Attack):
         """What this round adds to each source's map (n_source, G); 0 of a source that sent nothing."""
         learner = cast(LayeredLearner, view.learner)
         score: AnyFloats = np.zeros((len(view.update), len(grid)), dtype=np.float32)
-        good = usable(view.update)
+        good, layer = usable(view.update), learner.layer(view.update, self.layer)
         for model in np.unique(view.source_model[good]).tolist():
-            a = unit_rows(learner.layer_input(view.model_before, model, grid.place_m, self.layer))
+            a = _activations(learner, view.model_before, model, grid, self.layer)
             single = a.astype(np.float32)  # what a place shares with a span needs no more than this
             for rows in _blocks(np.flatnonzero(good & (view.source_model == model)), self._kept * len(grid)):
-                strong = principal(scaled(learner.layer(view.update[rows], self.layer)), self._kept, rng)
+                strong = principal(scaled(layer[rows]), self._kept, rng)
                 own = self._outside(squares(parts(directions(strong, self.rank, _ROUNDING), single)))
                 score[rows] = own if self.add == "scores" else self._peaks(own, strong, grid, a, single)
         return score
@@ -192,6 +194,14 @@ class Span(Attack):
         inside = squares(part[:, q.shape[2] :])
         inside /= np.maximum(1.0 - squares(part[:, : q.shape[2]]), single.dtype.type(_LEFT**2))
         return inside
+
+
+def _activations(learner: LayeredLearner, model: Model, of: int, grid: PlaceGrid, layer: int) -> FloatArray:
+    """a(x) (G, inputs + 1) of all places; those of the model that was asked for last, as a self-test does, are kept."""
+    return _LAST.of(
+        lambda: unit_rows(learner.layer_input(model, of, grid.place_m, layer)),
+        learner, model.parameters[of], list(model.constants), *model.constants.values(), of, grid.place_m, layer,
+    )  # fmt: skip
 
 
 def _near(grid: PlaceGrid, found_m: FloatArray, apart_m: float) -> BoolArray:

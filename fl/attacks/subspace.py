@@ -14,21 +14,27 @@ AnyFloats = npt.NDArray[np.floating[Any]]
 
 _SPARE = 8  # directions beside those asked for, so that the search settles on the strongest
 _SWEEPS = 2
+_ROWS = 256  # whose lengths are taken at once
 
 
 def scaled(matrix: FloatArray) -> FloatArray:
-    """Finite matrices (n, p, q) divided by their largest entries, so that no square overflows or vanishes."""
-    size = np.abs(matrix).max(axis=(1, 2), keepdims=True, initial=0.0)
-    return matrix / np.where(size > 0, size, 1.0)
+    """Finite matrices (n, p, q) divided, in place, by their largest entries: no square overflows or vanishes."""
+    low, high = (best(matrix, axis=(1, 2), keepdims=True, initial=0.0) for best in (np.min, np.max))
+    size = np.maximum(high, -low)
+    matrix /= np.where(size > 0, size, 1.0)
+    return matrix
 
 
 def unit_rows(vector: FloatArray) -> FloatArray:
-    """Vectors (n, p) of length 1; zeros for one that is not finite, as those of a model that has diverged."""
-    size = np.abs(vector).max(axis=1, keepdims=True, initial=0.0)
-    good = np.isfinite(size) & (size > 0)
-    even = np.where(good, vector, 0.0) / np.where(good, size, 1.0)
-    length = np.linalg.norm(even, axis=1, keepdims=True)
-    return np.asarray(even / np.where(length > 0, length, 1.0))
+    """Vectors (n, p) of length 1, in place; zeros for one that is not finite, as those of a model that has diverged."""
+    for at in range(0, len(vector), _ROWS):  # few rows at a time stay in the cache
+        some = vector[at : at + _ROWS]
+        size = np.abs(some).max(axis=1, keepdims=True, initial=0.0)
+        good = np.isfinite(size) & (size > 0)
+        even = np.where(good, some, 0.0) / np.where(good, size, 1.0)
+        length = np.linalg.norm(even, axis=1, keepdims=True)
+        np.divide(even, np.where(length > 0, length, 1.0), out=some)
+    return vector
 
 
 def principal(matrix: FloatArray, k: int, rng: Rng) -> FloatArray:

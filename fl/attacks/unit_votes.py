@@ -76,7 +76,8 @@ class UnitVotes(Attack):
         learner = cast(FirstLayerLearner, view.learner)
         centre, scale = (of[view.source_model][:, None] for of in learner.standardisation(view.model_before))
         good = usable(view.update)
-        dw, db = learner.first_layer(np.where(good[:, None], view.update, 0.0))
+        dw, db = learner.first_layer(view.update)
+        dw, db = np.where(good[:, None, None], dw, 0.0), np.where(good[:, None], db, 0.0)
         with np.errstate(over="ignore", invalid="ignore"):
             where = centre + scale * unit_cloud(dw, db)
             size = np.abs(db) / np.abs(db).max(axis=1, keepdims=True, initial=1e-300)

@@ -11,7 +11,7 @@ gives SW1 = (2 / pi) d.  [Bonneel et al. 2015, "Sliced and Radon Wasserstein bar
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 
@@ -21,15 +21,25 @@ from netsim.units import FloatArray, IntArray
 
 
 def projections(points_m: FloatArray, directions: int) -> FloatArray:
-    """Projections of points (..., n, 2) on equally spaced directions: (..., n, directions)."""
-    return np.asarray(points_m @ _unit_vectors(directions).T)
+    """Projections of points (..., n, 2) on equally spaced directions: (directions, ..., n)."""
+    from fl.leakage.sliced import projected
+
+    points_m = np.asarray(points_m, dtype=np.float64)
+    return projected(points_m.reshape(-1, 2), _unit_vectors(directions)).reshape(directions, *points_m.shape[:-1])
 
 
 def sorted_projections(points_m: FloatArray, directions: int) -> FloatArray:
     """Projections of points (..., n, 2) on equally spaced directions, sorted: (..., directions, n)."""
-    along = np.asarray(_unit_vectors(directions) @ np.swapaxes(points_m, -1, -2))  # rows in one piece: sorted in place
+    along = projections(points_m, directions)
     along.sort(axis=-1)
-    return along
+    return np.moveaxis(along, 0, -2)
+
+
+def sums_so_far(along: FloatArray) -> FloatArray:
+    """Of sorted projections (directions, n) the sum of the first 0 to n: (directions, n + 1)."""
+    from fl.leakage.sliced import so_far
+
+    return so_far(np.ascontiguousarray(along))
 
 
 @cache
@@ -39,24 +49,29 @@ def _unit_vectors(directions: int) -> FloatArray:
     return np.stack([np.cos(angle), np.sin(angle)], axis=1)
 
 
-def sliced_w1(a: FloatArray, b: FloatArray) -> FloatArray:
-    """SW1 in metres of sorted projections a (directions, n) and b (..., directions, m): shape (...)."""
+def sliced_w1(a: FloatArray, b: FloatArray, sums: FloatArray | None = None) -> FloatArray:
+    """SW1 in metres of sorted projections a (directions, n) and b (..., directions, m): shape (...).
+
+    sums (directions, n + 1): `sums_so_far` of a, where they are known.
+    """
     from fl.leakage.sliced import mean_gaps
 
     if a.shape[-1] == 0 or b.shape[-1] == 0:
         return np.full(b.shape[:-2], np.nan)
     sets = np.swapaxes(b.reshape(-1, *b.shape[-2:]), 0, 1)
-    return mean_gaps(np.ascontiguousarray(a), np.ascontiguousarray(sets)).reshape(b.shape[:-2])
+    sums = sums_so_far(a) if sums is None else sums
+    return mean_gaps(np.ascontiguousarray(a), sums, np.ascontiguousarray(sets)).reshape(b.shape[:-2])
 
 
-def sliced_w1_of_sets(a: FloatArray, sets_m: FloatArray) -> FloatArray:
+def sliced_w1_of_sets(a: FloatArray, sets_m: FloatArray, sums: FloatArray | None = None) -> FloatArray:
     """SW1 in metres of sorted projections a (directions, n) and sets of points (n_set, m, 2), n and m not 0: (n_set,).
 
     As `sliced_w1` of their sorted projections, which are sorted sooner here.
     """
     from fl.leakage.sliced import mean_gaps, ordered
 
-    return mean_gaps(np.ascontiguousarray(a), ordered(projections(sets_m, len(a))))
+    sets, sums = ordered(np.ascontiguousarray(sets_m), _unit_vectors(len(a))), sums_so_far(a) if sums is None else sums
+    return mean_gaps(np.ascontiguousarray(a), sums, sets)
 
 
 _MOST_STEPS = 100_000_000  # of the solver; a thousand points take fewer than a million
@@ -88,6 +103,8 @@ def _distinct(points: FloatArray) -> tuple[FloatArray, IntArray]:
 
 def nearest_m(points_m: FloatArray, place_m: FloatArray) -> float:
     """Distance from a place (2,) to the nearest of points (n, 2); NaN without points or place."""
+    if not len(points_m):
+        return float("nan")
     distance = np.linalg.norm(points_m - place_m, axis=1)
     distance = distance[np.isfinite(distance)]
     return float(distance.min()) if len(distance) else float("nan")
@@ -125,9 +142,16 @@ def guesses_nearest_m(place_m: FloatArray, area: Area, count: int) -> float:
     """
     if count == 0 or not np.isfinite(place_m).all():
         return float("nan")
-    radius_m = float(area.farthest_m(place_m[None])[0]) * np.linspace(0, 1, _RADII) ** 3
-    beyond = np.clip(1.0 - within(place_m, radius_m, area), 0.0, 1.0)
+    radius_m, beyond = _beyond(float(place_m[0]), float(place_m[1]), area)
     return float(np.trapezoid(beyond**count, radius_m))
+
+
+@lru_cache(maxsize=500)  # homes stay where they are while guesses become more
+def _beyond(x_m: float, y_m: float, area: Area) -> tuple[FloatArray, FloatArray]:
+    """Radii around a place up to the farthest corner of the area, and the share of it beyond each: both (radii,)."""
+    place_m = np.array([x_m, y_m])
+    radius_m = float(area.farthest_m(place_m[None])[0]) * np.linspace(0, 1, _RADII) ** 3
+    return radius_m, np.clip(1.0 - within(place_m, radius_m, area), 0.0, 1.0)
 
 
 def density_peaks(points_m: FloatArray, weight: FloatArray, area: Area, width_m: float, count: int) -> FloatArray:

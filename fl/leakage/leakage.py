@@ -24,7 +24,9 @@ from fl.leakage.distances import (
     sliced_w1,
     sliced_w1_of_sets,
     sorted_projections,
+    sums_so_far,
 )
+from fl.leakage.kept import KeptShadows
 from fl.leakage.named import MOST_NAMED, NamedPlaces, answers_of
 from fl.types import Estimates, Local
 from netsim.geometry import Area
@@ -36,7 +38,11 @@ from netsim.units import FloatArray, IntArray
 
 NAN = float("nan")
 _NOBODY = np.zeros(0, dtype=np.int64)
-_NAMED = ("named_x_m", "named_y_m", "second_x_m", "second_y_m")  # at most two places
+_NEAR = (
+    "home_m", "work_m", "home_named_m", "work_named_m", "guess_home_m",
+    "named_x_m", "named_y_m", "second_x_m", "second_y_m",
+)  # fmt: skip
+_TOLD = ("centroid", "place", "step")  # what is said of a round, by track; answers are of a UE
 MOST_CENTROIDS = 500  # true or named ones of a track whose distribution is compared,
 MOST_ESTIMATES = 2000  # and estimates of a UE whose density names places; of more, as many evenly in time
 FEWEST_DRAWS = 20  # of the band of random guesses,
@@ -179,8 +185,14 @@ Tracks = dict[tuple[int, int], Track]
 """By UE and model."""
 
 
-def observe(how: Leakage, tracks: Tracks, now: Now, rng: Rng) -> tuple[Tracks, list[dict[str, Any]]]:
-    """The next tracks, and one row per (UE, model) of the round and attack (see docs/records.md: leakage)."""
+def observe(
+    how: Leakage, tracks: Tracks, now: Now, rng: Rng, kept: KeptShadows | None = None
+) -> tuple[Tracks, list[dict[str, Any]]]:
+    """The next tracks, and one row per (UE, model) of the round and attack (see docs/records.md: leakage).
+
+    kept : of the rounds before; it saves time, and changes nothing.
+    """
+    kept = kept or KeptShadows()
     rows: list[dict[str, Any]] = []
     if now.round != 1 and now.round % how.every_rounds:
         return tracks, rows
@@ -197,7 +209,7 @@ def observe(how: Leakage, tracks: Tracks, now: Now, rng: Rng) -> tuple[Tracks, l
         track = known.plus(points_m, how.max_points, None if len(points_m) else now.selected_mean_m[i])
         if now.estimates:  # where nobody attacks the truth is kept, and there is nothing to compare with it
             owner = row_id(ue, model)
-            common, attacks = _Common(how, track, owner, now.area, rng), dict(track.attacks)
+            common, attacks = _Common(how, track, owner, now.area, rng, kept), dict(track.attacks)
             for label, estimates in now.estimates.items():
                 mine = said_of[label].get(owner, _NOBODY)
                 before = attacks.get(label) or Said.nothing()
@@ -211,24 +223,26 @@ def observe(how: Leakage, tracks: Tracks, now: Now, rng: Rng) -> tuple[Tracks, l
 
 
 def _by_track(estimates: Estimates) -> dict[int, IntArray]:
-    """The estimates of each (UE, model), by its number, in their order."""
-    of = row_id(estimates.ue, estimates.model)
+    """What was told of each (UE, model) in the round, by its number: estimates in their order."""
+    told = np.flatnonzero([what in _TOLD for what in estimates.what])
+    of = row_id(estimates.ue[told], estimates.model[told])
     order = np.argsort(of, kind="stable")
     tracks, first = np.unique(of[order], return_index=True)
-    return dict(zip(tracks.tolist(), np.split(order, first[1:]), strict=False))  # a split of nobody's is empty
+    return dict(zip(tracks.tolist(), np.split(told[order], first[1:]), strict=False))  # a split of nobody's is empty
 
 
 class _Common:
     """What the attacks on one track are compared with: its points, the floor, and as many random guesses."""
 
-    def __init__(self, how: Leakage, track: Track, owner: int, area: Area, rng: Rng) -> None:
+    def __init__(self, how: Leakage, track: Track, owner: int, area: Area, rng: Rng, kept: KeptShadows) -> None:
         self.how, self.owner, self.area, self.rng = how, owner, area, rng
         self.rounds = len(track.centroids)
-        self.points = sorted_projections(track.points, how.directions)
+        self.points = kept.of(owner, track.points, how.directions)
+        self.sums = sums_so_far(self.points)
         self.centroids = sorted_projections(
             track.centroids[evenly(len(track.centroids), MOST_CENTROIDS)], how.directions
         )
-        self.floor = float(sliced_w1(self.points, self.centroids))
+        self.floor = float(sliced_w1(self.points, self.centroids, self.sums))
         self._drawn: dict[int, Band] = {}
 
     def band(self, last: Band, spoken: int) -> Band:
@@ -252,7 +266,7 @@ class _Common:
         w1 = []
         for some in np.array_split(np.arange(draws), max(1, draws * count // 20_000)):
             unit = self.rng.uniform("guess", np.full(len(some), self.owner), (count, 2), item=some)
-            w1.append(sliced_w1_of_sets(self.points, self.area.sample(unit)))
+            w1.append(sliced_w1_of_sets(self.points, self.area.sample(unit), self.sums))
         return np.concatenate(w1)
 
 
@@ -266,7 +280,9 @@ def _attack(
     now: Now,
     i: int,
 ) -> tuple[Said, dict[str, Any]]:
-    """One attack on one UE: what it has said so far, and the row of this round; mine: its estimates of this UE."""
+    """One attack on one UE: what it has said so far, and the row of this round; mine: what it told of this UE."""
+    if not len(mine) and not before.heard:  # as of an attack that only gives answers
+        return before, {**_SILENCE, "perfect_attacker_sw1_m": common.floor}
     inside = now.area.contains(estimates.position_m[mine])
     is_centroid, is_place, is_step = (
         np.array([estimates.what[j] == what for j in mine], dtype=bool) for what in ("centroid", "place", "step")
@@ -298,6 +314,15 @@ def _attack(
     }
 
 
+_SILENCE = {
+    **dict.fromkeys(("error_m", "selected_error_m", "track_error_m", "smoothed_error_m"), NAN),
+    **dict.fromkeys(("sw1_m", "sqrt_sw1", "centroid_sw1_m", "guess_sw1_m", "guess_sw1_m_q05", "guess_sw1_m_q95"), NAN),
+    **dict.fromkeys(("place_error_m", "diverged_percent"), NAN),
+    **dict.fromkeys(("step_error_m", "step_no_motion_m", "walk_error_m", "walk_no_motion_m"), NAN),
+    "places": 0, "heard": False, "diverged": False,
+}  # fmt: skip
+
+
 def _round_errors(said: Said, named: FloatArray, track: Track, selected_m: FloatArray) -> tuple[Said, dict[str, float]]:
     """Errors of this round's estimate, of the last one standing, and of all of them smoothed."""
     truth, past = track.centroids[-1], said.centroids
@@ -319,7 +344,7 @@ def _distribution(how: Leakage, said: Said, common: _Common) -> dict[str, Any]:
     w1 = centre = NAN
     if len(said.centroids):
         named = sorted_projections(said.centroids[evenly(len(said.centroids), MOST_CENTROIDS)], how.directions)
-        w1 = float(sliced_w1(common.points, named))
+        w1 = float(sliced_w1(common.points, named, common.sums))
         centre = float(sliced_w1(common.centroids, named))
     return {
         "sw1_m": w1,
@@ -337,32 +362,32 @@ def _with_places(how: Leakage, tracks: Tracks, now: Now, rows: list[dict[str, An
     of_ue: dict[int, list[tuple[int, Track]]] = {}
     for (ue, model), track in tracks.items():
         of_ue.setdefault(ue, []).append((model, track))
-    near: dict[tuple[int, str], dict[str, float]] = {}
-    for row in rows:
-        ue, label = row["ue"], row["attack"]
-        if (ue, label) not in near:
-            ordered = sorted(of_ue[ue], key=lambda pair: pair[0])
-            said = [track.attacks[label] for _, track in ordered if label in track.attacks]
-            near[ue, label] = _places(how, said, now, ue)
+    said: dict[tuple[int, str], list[Said]] = {}
+    for ue, label in dict.fromkeys((row["ue"], row["attack"]) for row in rows):
+        ordered = sorted(of_ue[ue], key=lambda pair: pair[0])
+        said[ue, label] = [track.attacks[label] for _, track in ordered if label in track.attacks]
+    near = dict(zip(said, _places(how, said, now), strict=True))
     return [{**row, **near[row["ue"], row["attack"]]} for row in rows]
 
 
-def _places(how: Leakage, said: list[Said], now: Now, ue: int) -> dict[str, float]:
-    """How near all estimates of a UE came to home and work, and what an attacker without the truth would name."""
+def _places(how: Leakage, said: dict[tuple[int, str], list[Said]], now: Now) -> list[dict[str, float]]:
+    """How near all estimates of each UE came to home and work, and what an attacker without the truth would name.
+
+    NaN for a UE without either: there is nothing to be near to.
+    """
+    ue, found = np.array([ue for ue, _ in said], dtype=np.int64), np.full((len(said), len(_NEAR)), np.nan)
     home, work = now.places.home_m[ue], now.places.work_m[ue]
-    if not np.isfinite(np.concatenate([home, work])).any():  # there is nothing to be near to
-        return dict.fromkeys(("home_m", "work_m", "home_named_m", "work_named_m", "guess_home_m", *_NAMED), NAN)
-    points, _ = _estimates(said)
-    two = _guesses(how, said, now.area).best_two
-    guesses = two[np.isfinite(two).all(axis=1)]
-    return {
-        **dict(zip(_NAMED, two.ravel().tolist(), strict=True)),
-        "home_m": nearest_m(points, home),
-        "work_m": nearest_m(points, work),
-        "home_named_m": nearest_m(guesses, home),
-        "work_named_m": nearest_m(guesses, work),
-        "guess_home_m": guesses_nearest_m(home, now.area, sum(each.named for each in said)),
-    }
+    known, every = np.isfinite(np.concatenate([home, work], axis=1)).any(axis=1), list(said.values())
+    for i in np.flatnonzero(known).tolist():
+        points, _ = _estimates(every[i])
+        named = sum(each.named for each in every[i])
+        found[i, :2] = nearest_m(points, home[i]), nearest_m(points, work[i])
+        found[i, 4] = guesses_nearest_m(home[i], now.area, named)
+        found[i, 5:] = _guesses(how, every[i], now.area).best_two.ravel()
+    for column, place in ((2, home), (3, work)):
+        away_m = np.linalg.norm(found[:, 5:].reshape(-1, MOST_NAMED, 2) - place[:, None], axis=2)
+        found[:, column] = np.fmin.reduce(np.where(np.isfinite(away_m), away_m, np.nan), axis=1)
+    return [dict(zip(_NEAR, row, strict=True)) for row in found.tolist()]
 
 
 def _estimates(said: list[Said]) -> tuple[FloatArray, FloatArray]:

@@ -58,9 +58,9 @@ def answers_of(estimates: Estimates, area: Area) -> dict[int, NamedPlaces]:
     given = np.flatnonzero([what == "answer" for what in estimates.what])
     given = given[np.argsort(estimates.ue[given], kind="stable")]
     ues, first = np.unique(estimates.ue[given], return_index=True)
-    found = {}
+    found, inside = {}, area.contains(estimates.position_m)
     for ue, mine in zip(ues.tolist(), np.split(given, first[1:]), strict=False):  # an empty split where nobody answers
-        found[ue] = _named(estimates, mine[area.contains(estimates.position_m[mine])])
+        found[ue] = _named(estimates, mine[inside[mine]])
     return found
 
 
@@ -79,5 +79,5 @@ def _named(estimates: Estimates, mine: IntArray) -> NamedPlaces:
 
 def _once(place_m: FloatArray) -> FloatArray:
     """Places (k, 2) without repetitions, each where it comes first."""
-    _, first = np.unique(place_m, axis=0, return_index=True)
+    _, first = np.unique(place_m[:, 0] + 1j * place_m[:, 1], return_index=True)
     return np.asarray(place_m[np.sort(first)])

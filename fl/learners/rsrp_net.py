@@ -16,6 +16,7 @@ from fl.encodings.base import Encoding, encoded
 from fl.encodings.fourier import Fourier
 from fl.encodings.position import Position
 from fl.evenly import evenly
+from fl.last import Last
 from fl.learners.base import LayeredLearner
 from fl.optimisers import OPTIMISERS
 from fl.optimisers.base import Optimiser
@@ -37,6 +38,7 @@ _NUMBERS_OF_A_UNIT = 3  # that training and predictions keep of a sample: activa
 _COPIES = 3  # of inputs: as encoded, in the precision of training, and of what they are made from
 _MOST_DIAGNOSED = 20_000  # samples
 MOST_CELLS = 512  # inputs of cells
+_LAST_PLACES = Last()  # as encoded: attackers look at the same ones in every round
 
 _PUBLISHED: dict[str, Any] = {
     "activation": "elu",
@@ -438,10 +440,13 @@ class RsrpNet(LayeredLearner):
             raise ValueError(
                 f"cell_input: {self.cell_input}: a place alone does not determine what layer {layer} reads"
             )
-        z, _ = self._encode(model, np.full(len(place_m), of), place_m, None)
-        net = self.net_of(model.parameters)
-        h = layer_inputs(net, model.parameters[of], z, layer)[:, : self.net.sizes[layer - 1]]
-        return np.concatenate([h, np.ones((len(h), 1))], axis=1)
+        c, net = model.constants, self.net_of(model.parameters)
+        z = _LAST_PLACES.of(
+            lambda: self._encode(model, np.full(len(place_m), of), place_m, None)[0],
+            place_m, c["centre_m"][of], c["scale_m"][of], c["wave_vectors"], net.sizes[0],
+        )  # fmt: skip
+        h, known = layer_inputs(net, model.parameters[of], z, layer), self.net.sizes[layer - 1]
+        return h if known == h.shape[1] - 1 else np.concatenate([h[:, :known], h[:, -1:]], axis=1)
 
     def standardisation(self, model: Model) -> tuple[FloatArray, FloatArray]:
         return model.constants["centre_m"], model.constants["scale_m"]

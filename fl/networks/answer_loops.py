@@ -46,13 +46,13 @@ def slopes(
 def inputs(
     w: FloatArray, z: FloatArray, out: FloatArray, layer: int, mask: FloatArray, shape: Shape, scratch: Scratch
 ) -> None:
-    """Writes to out (N, inputs) what layer `layer` (from 1) reads of samples z (N, p)."""
-    units = out.shape[1]
+    """Writes to out (N, inputs + 1), before its last column, what layer `layer` (from 1) reads of samples z (N, p)."""
+    units = out.shape[1] - 1
     for at in range(0, len(z), CHUNK):
         n = min(CHUNK, len(z) - at)
         forward(w, z, np.arange(at, at + n), mask, 0, shape, scratch)
         begin = n * np.sum(shape.sizes[: layer - 1])
-        out[at : at + n] = scratch.activations[begin : begin + n * units].reshape(n, units)
+        out[at : at + n, :units] = scratch.activations[begin : begin + n * units].reshape(n, units)
 
 
 @compiled

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from fl.networks import answer_loops, mlp_loops
@@ -21,8 +23,10 @@ def predict(net: Mlp, parameters: FloatArray, model_of: IntArray, z: FloatArray)
 
 
 def layer_inputs(net: Mlp, parameters: FloatArray, z: FloatArray, layer: int) -> FloatArray:
-    """What layer `layer` (from 1) of the network parameters (d,) reads of inputs z (N, p): (N, inputs)."""
-    out, (shape, memory), (w, z) = np.empty((len(z), net.sizes[layer - 1])), _loops(net, len(z)), _double(parameters, z)
+    """What layer `layer` (from 1) of the network parameters (d,) reads of inputs z (N, p), then 1: (N, inputs + 1)."""
+    before = replace(net, sizes=(*net.sizes[:layer], 1))  # no hidden layer after it is computed
+    out, (shape, memory) = np.ones((len(z), net.sizes[layer - 1] + 1)), _loops(before, len(z))
+    w, z = _double(parameters, z)
     answer_loops.inputs(w, z, out, layer, _NO_MASK, shape, memory)
     return out
 

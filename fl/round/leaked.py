@@ -59,7 +59,8 @@ def leaked(
     linking, linked, named = _linked(setup, before.linking, states, estimates, facts) if learning.threat.renames else (
         before.linking, {}, {})  # fmt: skip
     now = leakage.Now(number, watched, _selected(watched, collected.local), estimates, world.area, world.places, named)
-    tracks, rows = leakage.observe(learning.leakage, before.leakage, now, setup.streams.at("leakage"))
+    rng = setup.streams.at("leakage")
+    tracks, rows = leakage.observe(learning.leakage, before.leakage, now, rng, setup.shadows)
     identified = _identified(setup, world, states, facts)
     held = phases[-1].beliefs
     if not held and not learning.threat.renames:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from fl.leakage.kept import KeptShadows
 from fl.learning import Learning
 from fl.types import Public
 from netsim.radio.air_interface import AirInterface
@@ -16,7 +17,10 @@ from netsim.units import IntArray
 
 @dataclass(frozen=True)
 class Setup:
-    """What a run of rounds is made of; none of it changes. self_tests: whether attacks are tested on made updates."""
+    """What a run of rounds is made of; none of it changes, but what is kept to save time.
+
+    self_tests : whether attacks are tested on made updates; shadows : of the true points of each track.
+    """
 
     learning: Learning
     power: Power
@@ -28,3 +32,4 @@ class Setup:
     streams: Streams
     recorder: Recorder
     self_tests: bool = True
+    shadows: KeptShadows = field(default_factory=KeptShadows)

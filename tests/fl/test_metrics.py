@@ -20,8 +20,10 @@ from fl.leakage.distances import (
     sliced_w1,
     sliced_w1_of_sets,
     sorted_projections,
+    sums_so_far,
     within,
 )
+from fl.leakage.kept import KeptShadows
 from fl.leakage.leakage import Band, Leakage, Now, Said, Track
 from fl.leakage.sliced import _by_stretches, _exchanges, _point_by_point
 from fl.types import Local
@@ -98,7 +100,7 @@ class TestSlicedWasserstein:
         naive = np.mean(np.abs(a[(u * len(a)).astype(int)] - b[(u * len(b)).astype(int)]))
         assert sliced_w1(a[None], b[None]) == pytest.approx(naive, rel=1e-9, abs=1e-9)
 
-    @pytest.mark.parametrize("n, m", [(8, 1), (100, 1), (97, 12), (1000, 7), (64, 8), (333, 41)])
+    @pytest.mark.parametrize("n, m", [(8, 1), (100, 1), (97, 12), (1000, 7), (64, 8), (333, 41), (64, 32), (99, 49)])
     def test_few_against_many_is_the_same_integral(self, n, m):
         """Sets so small that stretches are summed, with ties and points beyond either end."""
         rng = np.random.default_rng(n + m)
@@ -107,7 +109,14 @@ class TestSlicedWasserstein:
             u = (np.arange(n * m) + 0.5) / (n * m)
             naive = np.mean(np.abs(a[(u * n).astype(int)] - b[(u * m).astype(int)]))
             assert sliced_w1(a[None], b[None]) == pytest.approx(naive, rel=1e-9, abs=1e-9)
-            assert _by_stretches(a[None], b[None, None]) == pytest.approx(_point_by_point(a[None], b[None, None]))
+            stretches = _by_stretches(a[None], sums_so_far(a[None]), b[None, None])
+            assert stretches == pytest.approx(_point_by_point(a[None], b[None, None]))
+
+    @pytest.mark.parametrize("n", [1, 2, 40])
+    def test_sets_of_as_many_points_are_compared_point_by_point(self, n):
+        a, b = (np.sort(np.random.default_rng(n + s).normal(size=(6, n)), axis=1) for s in range(2))
+        assert sliced_w1(a, b) == pytest.approx(np.abs(a - b).mean(), rel=1e-12)
+        assert sliced_w1(a, a) == 0
 
     @pytest.mark.parametrize("n", [1, 5, 60, 700])
     @pytest.mark.parametrize("m", [1, 2, 3, 8, 13, 31, 100, 127, 128, 129])
@@ -128,7 +137,7 @@ class TestSlicedWasserstein:
         assert (np.diff(every, axis=1) >= 0).all()
 
     @pytest.mark.parametrize("a", [[3.0, 3.0, 3.0], [0.0, 1e-12, 2e-12], [-1e304, 0.0, 1e304], [0.0, 0.0, 1e6]])
-    def test_points_that_no_bins_tell_apart(self, a):
+    def test_points_that_are_all_but_equal_or_far_apart(self, a):
         row = np.repeat(a, 8)[None]
         for b in (a[0] - 1, a[1], a[2], 2e9):
             naive = float(np.mean(np.abs(row / 2 - b / 2))) * 2
@@ -488,9 +497,8 @@ class TestGuesses:
 def _band(points, count, draws, seed):
     """Leakage's band of so many guesses about some points."""
     track = replace(Track.empty(), points=points, centroids=points[:1])
-    common = leakage._Common(
-        Leakage(directions=12, random_baseline_draws=draws), track, 0, AREA, Streams(seed).at("leakage")
-    )
+    how, rng = Leakage(directions=12, random_baseline_draws=draws), Streams(seed).at("leakage")
+    common = leakage._Common(how, track, 0, AREA, rng, KeptShadows())
     return common.band(Band(), count)
 
 
@@ -541,7 +549,7 @@ class TestLongRuns:
     def test_a_distribution_has_at_most_so_many_centroids(self, rounds):
         centroids = cloud(rounds) % [2000, 1500]
         track = replace(Track.empty(), points=cloud(300, 5) % [2000, 1500], centroids=centroids)
-        common = leakage._Common(Leakage(directions=30), track, 0, AREA, RNG)
+        common = leakage._Common(Leakage(directions=30), track, 0, AREA, RNG, KeptShadows())
         assert common.centroids.shape == (30, min(rounds, leakage.MOST_CENTROIDS))
         whole = float(sliced_w1(common.points, sorted_projections(centroids, 30)))
         assert common.floor == pytest.approx(whole, rel=0 if rounds <= 500 else 0.05)

@@ -209,5 +209,6 @@ def test_compiled_answers_are_those_of_the_network(activation, n):
     _, activations, _ = net.forward(torch.from_numpy(w[:1]), torch.from_numpy(z)[None])
     for layer in (1, 2, 3):
         read = layer_inputs(net, w[0], z, layer)
-        np.testing.assert_allclose(read, activations[layer - 1][0].numpy(), rtol=1e-12, atol=1e-13)
+        np.testing.assert_allclose(read[:, :-1], activations[layer - 1][0].numpy(), rtol=1e-12, atol=1e-13)
+        assert (read[:, -1] == 1).all()
     assert mean_squared_gradient(net, w, of, z) == 0 if n == 0 else mean_squared_gradient(net, w, of, z) > 0

@@ -12,8 +12,10 @@ from fl.attacks.span import Span
 from fl.attacks.subspace import directions, parts, principal, principal_of_columns, squares
 from fl.attacks.threat import Threat
 from fl.attacks.unit_votes import UnitVotes
+from fl.learners import rsrp_net
 from fl.learners.rsrp_net import RsrpNet
 from fl.learning import Learning
+from fl.networks import answer_loops
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import DenseUpdates, Facts, Local, Public, Received
 from netsim.checkpoint import load_tree, save_tree
@@ -231,6 +233,24 @@ class TestSpan:
         rounds = played(learner_of(**SMALL, learning_rate=0.01), days_of(2))
         scaled = [(replace(v, update=v.update * 2.0**-20), f) for v, f in rounds]
         assert_array_equal(run(Span(), rounds)[1].score, run(Span(), scaled)[1].score)
+
+    def test_activations_are_computed_once_a_round_and_no_further_than_the_layer(self, monkeypatch):
+        """The attack and its test of itself look at the same places of the same model; inputs are encoded once."""
+        asked, inputs, coded, encode = [], answer_loops.inputs, [], rsrp_net.encoded
+
+        def counted(w, z, out, layer, mask, shape, scratch):
+            asked.append(shape.sizes.tolist())
+            return inputs(w, z, out, layer, mask, shape, scratch)
+
+        monkeypatch.setattr(answer_loops, "inputs", counted)
+        rounds = played(learner_of(**FOURIER, learning_rate=0.01), days_of(3))
+        monkeypatch.setattr(rsrp_net, "encoded", lambda z, *more: (coded.append(len(z)), encode(z, *more))[1])
+        attack, places = Span(), len(PlaceGrid.over(AREA, 25, 1, "span"))
+        for view, facts in rounds:
+            attack.run(view, facts, attack.start(), RNG)
+            attack.self_test(view, facts, RNG)
+        assert asked == [[66, 48, 1]] * 3
+        assert coded.count(places) <= 1
 
     def test_scores_themselves_add_up(self):
         rounds = played(learner_of(**SMALL, learning_rate=0.01), days_of(3))
