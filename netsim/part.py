@@ -8,7 +8,7 @@ A part is imported, and its schema built, when a scenario first has it. A plug-i
 this package, and one that cannot be used is refused in one line where a study is read.
 """
 
-from __future__ import annotations
+# annotations are no strings here: pydantic would evaluate those of `Part` anew for each of its classes
 
 import ast
 import inspect
@@ -133,7 +133,7 @@ class OneOf:
         self._ours: dict[str, type[Part] | str] = {part.kind_name(): part for part in parts} | dict(places or {})
         self._default = default
 
-    def only(self, *kinds: str) -> OneOf:
+    def only(self, *kinds: str) -> "OneOf":
         """The union of some of its own kinds; plug-ins of the slot belong to it too."""
         some = OneOf(self.slot, default=self._default)
         some._ours = {kind: self._ours[kind] for kind in kinds}
