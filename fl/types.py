@@ -33,7 +33,7 @@ class LastFigures:
     figures: dict[str, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Local:
     """Data on devices, ragged and flat: row i is (ue[i], model[i]) and owns samples ptr[i]:ptr[i+1].
 
@@ -109,7 +109,7 @@ class Local:
         return replace(kept, ue=self.ue[rows], model=self.model[rows], ptr=ptr)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class HeldOut:
     """Samples that no training sees: ue, model (N,), x (N, p), y (N,), and cell (N,) as in `Local`.
 
@@ -219,7 +219,7 @@ class Updates(ABC):
         return DenseUpdates(self.ue, self.model, self.count, values, self.phase, bound)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class DenseUpdates(Updates):
     """Updates held as one array, values (n, d)."""
 
@@ -257,7 +257,7 @@ class DenseUpdates(Updates):
         return total
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Model:
     """The global models: parameters (n_model, d), and public constants of the learner (scales, offsets)."""
 
@@ -265,7 +265,7 @@ class Model:
     constants: dict[str, FloatArray] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class DatasetStatistics:
     """Mean and standard deviation of all positions measured in each cell: mean_m, std_m (n_model, 2).
 
@@ -276,7 +276,7 @@ class DatasetStatistics:
     std_m: FloatArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Antennas:
     """Where the base stations are and how strongly they send: at_m (n_cell, 3) with heights, power_dbm (n_cell,).
 
@@ -297,7 +297,7 @@ class ImageFormat:
     classes: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Directory:
     """Where people live: user (n,), by the names of ues.csv, each once, and home_m (n, 2)."""
 
@@ -305,7 +305,7 @@ class Directory:
     home_m: FloatArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Public:
     """What everybody knows: the area, how many models, the data's statistics where they are published, and antennas.
 
@@ -333,7 +333,7 @@ class Public:
     residents: Directory | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Request:
     """What a server asks of every UE about a grid: features (inf for the exact kernel), bandwidth_m (H,), the area."""
 
@@ -389,7 +389,7 @@ LOCATION = "location"
 """unit of accounts of moved locations"""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Spend:
     """One draw of privacy noise, booked when it is drawn, whether or not the packet arrives.
 
@@ -444,7 +444,7 @@ class Spend:
         }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class MetricSpend:
     """Locations that were moved at random before anybody learnt from them, booked when they are drawn.
 
@@ -481,7 +481,7 @@ class MetricSpend:
 AnySpend = Spend | MetricSpend
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Curated:
     """What a step of curation gives back: the data (rows may be empty), its memory, what was spent, and notes.
 
@@ -497,7 +497,7 @@ class Curated:
     fallback: BoolArray | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Received:
     """What the server holds after the uplink: updates and which rows it decoded in time (n,)."""
 
@@ -505,7 +505,7 @@ class Received:
     decoded: BoolArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Timing:
     """What a server's clock says of updates (n,), one entry a row of a view; no secure aggregation hides it.
 
@@ -533,7 +533,7 @@ def rank_of_place(status: str) -> int:
     return {"home": 1, "work": 2}.get(status, 0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Estimates:
     """What an attack says: one row an estimate.
 

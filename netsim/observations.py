@@ -35,7 +35,7 @@ class _Columns:
         return cls(**whole)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Fixes(_Columns):
     """Where and when UEs take a measurement.
 
@@ -57,7 +57,7 @@ class Fixes(_Columns):
         return Fixes(np.zeros(0, np.int64), np.zeros(0), np.zeros((0, 2)))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Observations(_Columns):
     """One row a measured signal: ue (n,), time_s (n,), position_m (n, 2), cell (n,), rsrp_dbm (n,)."""
 

@@ -22,7 +22,7 @@ from rl.reward import Figures
 from rl.settings import Online
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Costs:
     """The figures of a round, the cost `total` that a reward makes of them, and whether artificial noise was drawn.
 
@@ -114,7 +114,7 @@ def _own(
     )  # fmt: skip
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RowsSent:
     """Rows (R,) of a round: whose, of which model, with which weight they count, and the noise required and drawn."""
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rl.problem import Problem
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Decision:
     """Powers of the last round: power_w (K,) of all UEs, None before the first; sends (n,): those that send.
 

@@ -46,7 +46,7 @@ def penalty(reward: Reward, figures: Figures) -> float:
     return float(FEASIBLE_FIRST * (np.maximum(over(reward, figures), 0.0) / sizes).sum())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Prices:
     """Multipliers (m,), in units of the minimised cost for a unit of each bounded figure; one spread (m,) of each
     figure, and how far one step at a rate of 1 moves its multiplier (m,).

@@ -46,7 +46,7 @@ _SPAN_DB = 50.0  # of what comes of powers
 _UNKNOWN_DB = 0.0  # what is required before the first round
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Look:
     """S rounds of K UEs. required_std (S, K) : root mean square over the rows of a UE that were sent last, 0 before the
     first; rho, n_bits, progress (S,); air : how the band is shared; limits : of powers.

@@ -26,7 +26,7 @@ def seen_of_ues_size() -> int:
     return _OF_UE + _OF_ALL
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Before:
     """What is known before each of n rounds: SNR at 1 W, the noise required of and drawn by each UE in its last round
     (n, K); rho, and the shares of the budget that is left and of the rounds that are over (n,).

@@ -26,7 +26,7 @@ _DUAL_STEPS, _DUAL_RATE = 40, 0.5  # the rate falls as 1 / step
 _ACTIONS, _STD_DB = 12, 5.0  # around the start, by which the first multipliers are found
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Found:
     """The best of a search: cost (S,), power_w (S, K), and how many power vectors were judged for it."""
 

@@ -66,7 +66,7 @@ def as_action(power_w: FloatArray, limits: Limits) -> FloatArray:
     return np.asarray(np.minimum(np.maximum(action, -1.0), 1.0))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Outcome:
     """A power vector that was tried: power_w (K,) within the limits, value the bound L there, switch is T_th."""
 

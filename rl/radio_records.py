@@ -38,7 +38,7 @@ _NO_GROUPS = int(np.iinfo(np.int64).max)  # all UEs of a cell at once
 _MOST_LOST = 1e6  # kappa at most, of rows so short that hardly any noise would make them late
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Links:
     """Links of K UEs in S rounds. h (S, K, n_bs, antennas), heard (S, K, 1, antennas) : amplitudes at base stations and
     at an eavesdropper, of path and fading; serving (S, K), -1 : absent; downlink_bps (S, K).
@@ -62,7 +62,7 @@ class Links:
         return np.asarray((self.h.real**2 + self.h.imag**2).sum(axis=3))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Rounds:
     """S rounds that were played. rows (S, K) : rows that each UE sends, of n_bits (S,); compute_s, compute_j (S, K) :
     time and energy of training before; rho (S,); factor (S,) : A^(T-1-t); lost_noise (S,) : kappa. Of rows, filled up
@@ -109,7 +109,7 @@ class Rounds:
         return type(self)(links, **rest)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RowCosts:
     """What stands behind the costs of power vectors, by row (B, R): noise suffered and asked for, weighted; whether it
     was lost; its leak; whether artificial noise was drawn on it; and factor (B,).
@@ -123,7 +123,7 @@ class RowCosts:
     factor: FloatArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class RadioCosts:
     """Unweighted figures (B,) of power vectors; energy of each UE (B, K), and what stands behind the rest."""
 
@@ -202,7 +202,7 @@ def judged(rounds: Rounds, air: Air, power_w: FloatArray, which: IntArray) -> Ra
     )  # fmt: skip
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Sent:
     """SINR, SNR and whether decoded (B, K) at base stations, and SINR at whoever listens."""
 

@@ -35,7 +35,7 @@ def recorded(env: OnlinePower, rule: Rule, world: int) -> tuple[Rounds, Look]:
     return Rounds.stack([rounds for rounds, _ in played]), Look.stack([look for _, look in played])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Episode:
     """A whole world as it was recorded, S steps. rounds : of all steps, silent ones without rows; before : S + 1, with
     what was known at the end; sends (S, K), silent (S,) : who sent, and whether nobody did; played (S,) : rounds so

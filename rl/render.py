@@ -17,7 +17,7 @@ MAP, BARS = 360, 120  # pixels: side of the map, height of the bars below it
 _GROUND, _HOUSE, _STATION, _WEAK, _STRONG = (244, 245, 247), (200, 203, 208), (34, 34, 34), (86, 180, 233), (213, 94, 0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Scene:
     """Where things are: area (x_min, y_min, x_max, y_max) in metres, rings of each building (its walls, then those of
     courtyards), base stations (n_bs, 2), UEs (K, 2) and the base station that serves each, -1 for none.

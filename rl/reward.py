@@ -23,7 +23,7 @@ DUAL_RATE = 0.1
 _LIVE = ("loss", "leakage")  # what recorded rounds do not tell
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Figures:
     """Costs of rounds without any weight, (B,) each; NaN where one is not known.
 

@@ -36,7 +36,7 @@ from rl.reward import Figures, Reward
 _TRIED, _BEST, _LEAST = 48, 8, 0.05  # of a generation; no spread shrinks below a share of its first one
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Law:
     """A rule with free parameters: dbw(look, parameters (P,)) -> (S, K); start, spread (P,): where tuning begins."""
 
@@ -46,7 +46,7 @@ class Law:
     spread: tuple[float, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Tuned:
     """A rule with its parameters, its mean cost where it was tuned, and the power vectors that were judged for it."""
 
@@ -98,7 +98,7 @@ def within(dbw: FloatArray, limits: Limits) -> FloatArray:
     return limits.project(power_w)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Known:
     """Recorded rounds, what was known before each, and how they are judged."""
 

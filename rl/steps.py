@@ -13,7 +13,7 @@ from rl.cost import Costs
 from rl.env_online import OnlinePower
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Step:
     """A round. position_m (K, 2), NaN for a UE that is away; serving (K,), -1 : no base station; sent, arrived (K,);
     power_w (K,), NaN for a UE that sent nothing.

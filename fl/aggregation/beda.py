@@ -15,7 +15,7 @@ from netsim.row_id import row_id
 from netsim.units import FloatArray, IntArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Angles:
     """Of every row that was decoded so far, by ascending row id: its mean angle in radians, over how many rounds."""
 

@@ -15,7 +15,7 @@ from netsim.row_id import row_id, ue_and_model
 from netsim.units import FloatArray, IntArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Histograms:
     """Labels that UEs have disclosed, by ascending row id: row (k,), pmf (k, bins), count (k,) samples behind each.
 

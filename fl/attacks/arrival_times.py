@@ -22,7 +22,7 @@ _LEAST_S = 1e-9
 _NOTHING: IntArray = np.zeros(0, dtype=np.int64)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Heard:
     """Uploads so far.
 

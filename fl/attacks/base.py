@@ -40,7 +40,7 @@ class Replica(Protocol):
         """
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class View:
     """What an attacker sees of one phase of a round.
 

@@ -20,7 +20,7 @@ _START_NOISE = 0.5
 _TOGETHER = 128  # updates that are searched at once: bounds the memory
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LastPlaces:
     """The last estimates inside the area: owner (k,) ascending, position_m (k, 2)."""
 

@@ -58,7 +58,7 @@ class Hours:
         return Period(self.day, False) if work[0] <= self.hour < work[1] and not self.off else None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Heard:
     """Places named so far (m,), each of a rank of an estimate: owner, z_m (m, 2), spread_m, right, of_class, day."""
 
@@ -124,7 +124,7 @@ def _has_better(z_m: FloatArray, share: FloatArray) -> BoolArray:
     return np.asarray((equal & ((share[:, :, None] < share[:, None]) | tie)).any(axis=2))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Named:
     """What would be named: owner (k,) ascending, place_m (k, P, 2) and probability (k, P) of home, work and third
     places; looked (k,) : how much had been heard when third places were looked for.

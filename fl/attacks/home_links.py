@@ -31,7 +31,7 @@ class Residents:
     identities: Identities = field(default_factory=Identities.none)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Heard:
     """Names (k,) of a part of a round, the track of each, and what was estimated of it: z_m (k, R, 2)."""
 

@@ -58,7 +58,7 @@ def named_places(estimates: Estimates, area: Area) -> tuple[IntArray, FloatArray
     return names, found
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LearntErrors:
     """What the attacker has seen of its own UEs.
 

@@ -23,7 +23,7 @@ LINKED = ATTACKS.only("closed-form", "dlg")
 """Attacks on one round, whose estimates can be linked."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Linked:
     """Estimates of earlier rounds, ordered by track: track (k,), position_m (k, 2), mass (k,) what each counts."""
 

@@ -16,7 +16,7 @@ from netsim.row_id import row_id
 from netsim.units import FloatArray, IntArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Answered:
     """What devices have answered so far: track (k,) ascending, sum (k, points) of all their surfaces."""
 

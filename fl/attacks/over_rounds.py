@@ -37,7 +37,7 @@ class _Needs:
         return {**part.of.needs, **(learns if part.sigma_m is None else {})}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Look:
     """What the wrapped attack said in a round.
 

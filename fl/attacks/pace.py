@@ -24,7 +24,7 @@ _LEAST_MPS, _MOST_MPS, _AT_ONCE = 0.02, 50.0, 4.0
 _SAME_SPEED, _SAME_SHARE = 1.25, 0.1  # what is nearer is left as it is
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Pace:
     """roaming, speed_mps : of made-up UEs; round : the last in which UEs ue (k,) were estimated at place_m (k, 2);
     steps_m (n,) : how far estimates of one UE in successive rounds lay apart.

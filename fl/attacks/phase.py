@@ -19,7 +19,7 @@ _TOGETHER = 64  # surfaces that are read at once: bounds the memory
 _REFINEMENTS = 5
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Waves:
     """Waves a cos(u) + b sin(u), u = omega . (g - c), read from n surfaces.
 
@@ -116,7 +116,7 @@ def _solved(basis: FloatArray, value: FloatArray) -> FloatArray:
     )[..., 0]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class LastWaves:
     """The last wave of every device: track (k,) ascending, wave (k, 3) omega per metre and phase in radians."""
 

@@ -13,7 +13,7 @@ from fl.types import Estimates
 from netsim.units import BoolArray, FloatArray, IntArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PlaceMaps:
     """Scores of all rounds so far: owner (k,) ascending, score (k, G)."""
 

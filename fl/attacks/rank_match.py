@@ -14,7 +14,7 @@ _LEAST = 1e-12  # probability of a rank; smaller differences of Phi are rounding
 _ROWS = 20_000  # of one block
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Whereabouts:
     """Posterior means (n,): distance_m from the base station of the cell, and place_m (n, 2)."""
 

@@ -18,7 +18,7 @@ _RINGS = 64
 _NEAREST_M = 10.0  # no link is shorter
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Rings:
     """The places that each cell serves, in K rings of equal width around its base station.
 

@@ -33,7 +33,7 @@ _APART_CELLS = 2.0  # distance of the places of a start
 _EXACT = 1e-12  # a distance that no search needs to make smaller
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Fits:
     """The best fit of each source: z (n, p, 2), share (n, p), loss (n,), effort (n,), (n,), status words."""
 

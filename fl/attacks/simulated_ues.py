@@ -38,7 +38,7 @@ _UNLEARNT = 0.5  # of the public deviation is what a good map errs by
 _MOST_SAMPLES = 256  # of a UE in a round: more do not change the mean that attacks find
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Population:
     """Where people are, as the attacker assumes it: probability (G,) of each place of the grid; which share of them
     roams, and how fast they travel; match_roaming, match_speed : whether that is only where learning begins.

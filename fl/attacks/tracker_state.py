@@ -19,7 +19,7 @@ from fl.types import State
 from netsim.units import BoolArray, FloatArray, IntArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TrackerState:
     """of : the state of the tracked attack; errors : what it has learnt of its errors; history : its
     estimates; lifetimes : of all names in it; ue (k,) ascending : who is followed now; p (k, G) : what the filter

@@ -33,7 +33,7 @@ def weighted_centroid(size: FloatArray, centre_m: FloatArray, nu: float) -> Floa
         return np.where(largest > 0, weight @ centre_m / total, np.nan)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class MeanUpdates:
     """Updates averaged over rounds: track (k,) ascending, mean (k, n_cell), weight (k,) of the rounds so far."""
 

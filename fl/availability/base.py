@@ -14,7 +14,7 @@ HOMES = "homes"
 """what a rule needs that asks where UEs live"""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Conditions:
     """Where all UEs (n_ue,) are when the server looks for some to ask.
 

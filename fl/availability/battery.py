@@ -14,7 +14,7 @@ from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Charge:
     """What UEs have left: charge_j (n_ue,) at time_s of the simulation."""
 

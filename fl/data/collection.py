@@ -21,7 +21,7 @@ _NAMES = {
 _EVERY = 5  # of each class of the digits, so many-th images are held out
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Collection:
     """Images (N, height * width), one byte a pixel, and their classes (N,), counted from 0: to train, and held out."""
 

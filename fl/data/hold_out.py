@@ -26,7 +26,7 @@ from netsim.units import BoolArray, FloatArray, IntArray
 HoldOutBy = Literal["sample", "session", "day", "block"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Sessions:
     """What is known of the UEs' sessions so far: last_s (n_ue,), the latest measurement; number (n_ue,) of sessions."""
 

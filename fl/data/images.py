@@ -23,7 +23,7 @@ from netsim.units import FloatArray, IntArray
 Count = Annotated[int, Field(ge=1, le=100_000_000)]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Owned:
     """Which images each UE holds: index (N,) into the collection, UE k those from ptr[k] to ptr[k + 1].
 

@@ -15,7 +15,7 @@ from netsim.row_id import row_id, ue_and_model
 from netsim.units import BoolArray, FloatArray, IntArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Samples:
     """Measurements of signals, in order of row and time: row id (N,), x (N, 2), y (N,), time_s (N,), cell (N,)."""
 

@@ -17,7 +17,7 @@ from netsim.rng import Rng
 from netsim.units import BoolArray, IntArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Campaign:
     """rounds: of the campaign so far; samples: measured in them; out (N,): which are held out, once it has ended."""
 

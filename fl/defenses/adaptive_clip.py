@@ -17,7 +17,7 @@ from netsim.units import FloatArray, IntArray
 _SMALLEST, _LARGEST = 1e-12, 1e12  # as the norm of a fixed clip
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class NormState:
     """norm: of the next round; used: of the last one, None before the first; bits (n,): b_k of the UEs that were
     decoded; share: the noisy share of updates below the norm that moved it last.

@@ -15,7 +15,7 @@ from netsim.units import FloatArray
 _FIRST, _STEP, _SLACK, _LEAST, _MOST = 0.6, 1.01, 1.05, 0.5, 2.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Changes:
     """epsilon: of a device in the last round; last: the update of the last round, units of the clip norm; moved: the
     last two distances from one update to the next.

@@ -14,7 +14,7 @@ from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Standing:
     """Status of a defense with a budget: the noise required for each UE (n_ue,) in its last round and the noise drawn,
     both 0 before the first; and the remaining share of the budget. row_ue, row_model, row_required_std,

@@ -41,7 +41,7 @@ PRINTED = "record-as-printed"
 """the unit of an account that repeats a source's own claim: never added to a true one"""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Noise:
     """What the rows of a round get: std (n,), claimed (n,) the sensitivity behind it, epsilon (n,) what it was set for.
 
@@ -54,7 +54,7 @@ class Noise:
     silent: np.ndarray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class BudgetState:
     """Where a budget stands, and what the rule that hands it out remembers.
 

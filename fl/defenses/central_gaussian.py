@@ -14,7 +14,7 @@ from netsim.rng import Rng
 from netsim.units import FloatArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CentralState:
     """bound: of the round's updates, None before the first; channel_var (n_model,): variance of the receiver's thermal
     noise on each number of their sum; signal_to_noise: of the last merge.

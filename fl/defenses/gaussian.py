@@ -16,7 +16,7 @@ from netsim.row_id import row_id
 from netsim.units import FloatArray, IntArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Day:
     """What a local day has cost so far: its number, and the sum of (sensitivity / std)^2 of each UE (n_ue,); costliest:
     the largest such sum of any UE and day.

@@ -16,7 +16,7 @@ from netsim.rng import Rng
 from netsim.units import FloatArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Published:
     """The sum of a round in units of the clip norm, all models end to end, and the expected square of its noise."""
 
@@ -24,7 +24,7 @@ class Published:
     floor: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class History:
     """The last sums, oldest first; theta (n_ue,): mean angle of each device in radians, over its `rounds` (n_ue,)."""
 

@@ -74,7 +74,7 @@ def kernel_density(at_m: FloatArray, bandwidth_m: float, x_m: FloatArray, y_m: F
     return total / max(len(at_m), 1)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SurfaceUpdates(Updates):
     """Answers of n rows about a grid, factored; see the head of this module.
 

@@ -21,7 +21,7 @@ from netsim.geometry import Area
 from netsim.units import FloatArray, IntArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Owned:
     """Centroids and places inside the area of one attack so far: owner (n,), a name or a track; place_m (n, 2), weight
     (n,), of centroids 1.

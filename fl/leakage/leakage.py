@@ -77,7 +77,7 @@ class Leakage(Part):
     renamed: ClassVar[dict[str, str]] = {"guess_draws": "random_baseline_draws"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Now:
     """A round, as leakage sees it: truth on one side, what the attacks said on the other.
 
@@ -109,7 +109,7 @@ class Band:
     high_m: float = NAN
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Said:
     """What an attack has said of one track so far.
 
@@ -144,7 +144,7 @@ class Said:
         return cls(np.zeros((0, 2)), np.zeros((0, 2)), np.zeros(0), np.full((2, 2), np.nan), np.zeros(2))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Track:
     """The truth of one (UE, model), and what attacks have said of it.
 

@@ -29,7 +29,7 @@ CONFUSED_BITS = 0.4
 """entropy above which a track counts as lost"""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Held:
     """What an attack has made of the updates so far.
 

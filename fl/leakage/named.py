@@ -21,7 +21,7 @@ MOST_NAMED = 2
 to be home and work"""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class NamedPlaces:
     """What is named of a UE: place_m (k, 2), rank (k,) ascending from 1, place : home, work, third 1, ..., or empty
     where the attack does not say; probability (k,) : as stated, NaN where it is not.

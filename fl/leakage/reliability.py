@@ -33,7 +33,7 @@ def reliability_error(stated: FloatArray, hit: BoolArray) -> float:
     return float(np.abs(np.bincount(_bins(p), weights=p - came, minlength=BINS)).sum() / len(p))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Reliability:
     """Of n statements about some UEs. stated, hit, count (BINS,) : means by bin, NaN where it is empty; error, brier :
     as above; error_low, error_high : its 95 % interval; by_chance_error : of an attack that is right about itself.

@@ -26,7 +26,7 @@ from netsim.units import FloatArray, IntArray
 _HELD, _MOST_CELLS = 0.95, 60  # of a belief in the table `beliefs`
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Whereabouts:
     """Where UEs really were on average in each window: round, ue (n,), place_m (n, 2); in order of rounds."""
 

@@ -33,7 +33,7 @@ _MARGIN = 1e-9  # by which calibrated noise is more than enough
 _BLOCK = 4_000_000  # numbers of a block of power vectors x rounds x UEs
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Trajectory:
     """What a reference run did, round by round: arrays (T, K).
 

@@ -87,7 +87,7 @@ class Limits(Part):
         return inside
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PowerPlan:
     """A power vector (K,), what L is there, after how many rounds artificial noise ends, and what finding it took."""
 
@@ -178,7 +178,7 @@ def plateaus(objective: Objective, limits: Limits) -> PowerPlan:
     return PowerPlan(best.power_w, best.value, best.switch, spent)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Edge:
     """T_th <= j: ceiling_w (K,) on each UE's power, or demand (m,) <= root @ noise (m, K) on all, root = x^(-1/2)."""
 

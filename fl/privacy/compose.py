@@ -31,7 +31,7 @@ ADD_REMOVE = "add-remove"
 NO_DIGITS = 1000.0  # an epsilon above is no guarantee at all, and worth no convolution
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Draws:
     """Kinds of rounds, each once: noise multiplier z (n,), sampling rate q (n,), how often played: count (n,)."""
 

@@ -21,7 +21,7 @@ Group = tuple[str, str]
 Key = TypeVar("Key")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Statement:
     """What a mechanism has cost each UE (n_ue,) up to now: (epsilon, delta) for one unit and relation.
 
@@ -43,7 +43,7 @@ class Statement:
         return Account(self.mechanism, self.unit, self.relation, self.delta)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Sums:
     """What the draws of an account add up to, for each UE.
 
@@ -68,7 +68,7 @@ class Sums:
         return Sums(grown(self.total, spend.cost(with_channel=False)), with_channel)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Ledger:
     """What every UE has spent, account by account, as a value.
 

@@ -14,7 +14,7 @@ from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Seen:
     """Where UEs were in a window: sample i is of ue (N,) at place_m (N, 2) and time_s (N,)."""
 

@@ -17,7 +17,7 @@ from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Passed:
     """Of all UEs (n_ue,): windows in which each was in a zone, and when it was seen in one last (-inf: never)."""
 

@@ -13,7 +13,7 @@ from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Names:
     """All names so far, numbered from 0 in the order in which they were given, at random within a round.
 

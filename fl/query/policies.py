@@ -18,7 +18,7 @@ _NEEDS = {"surfaces": "it judges questions about a grid (bandwidth, features, ar
 _REFUSED = ("features", "bandwidth", "family", "area")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Answers:
     """last_s (n_ue,): when each UE answered last, -inf for never; base_m: the base bandwidth, 0 until it is known."""
 

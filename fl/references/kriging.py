@@ -24,7 +24,7 @@ _FIT = 200  # samples that choose L and lambda
 _PLACES = 4096  # that are predicted at once
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Solved:
     """beta, K^-1 (y - beta) (N,), and the profile likelihood."""
 

@@ -21,7 +21,7 @@ KRIGED = 20_000  # samples of all models together, and places, that kriging look
 CENTRAL_MODELS = 3  # central training of all models together uses so many times the samples of one
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Reference:
     """Training samples, as a value: the constant predictor, and the map of raw uploads.
 
@@ -71,7 +71,7 @@ class Reference:
         }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Final:
     """What the references at the end of a run are drawn from.
 

@@ -34,7 +34,7 @@ class Collected:
     spends: list[AnySpend]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Free:
     """Whom a server without rounds may ask: ue (n_ue,), and at most how many of them."""
 

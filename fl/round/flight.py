@@ -14,7 +14,7 @@ from netsim.radio.uplink import Cohort, Payload
 from netsim.units import BoolArray, IntArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Wave:
     """UEs (k,) that were asked at the end of one window, until the last of their updates is merged or lost.
 
@@ -45,7 +45,7 @@ class Wave:
         return replace(self, cohort=replace(self.cohort, gain=np.zeros((n, 0)), fading=None))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Come:
     """Uploads (j,) that have ended and are not merged yet, in the order of their ends.
 

@@ -21,7 +21,7 @@ from netsim.row_id import row_id
 from netsim.units import FloatArray, IntArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Gathered:
     """Uploads (k,) and their rows (n,), both by increasing UE.
 
@@ -40,7 +40,7 @@ class Gathered:
     overheard: Eavesdropped | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Piece:
     """What one wave brings to a merge: uploads by entry of its cohort, and rows as the wave has them."""
 

@@ -14,7 +14,7 @@ from fl.types import Facts, Model, Received, Spend, State, Timing
 from netsim.units import FloatArray, IntArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Batch:
     """Rows (n,) that are merged together, by increasing (ue, model).
 
@@ -43,7 +43,7 @@ class Merging:
     streams: RoundStreams
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Merge:
     """What the server made of the rows it received: weights (n,), the model."""
 

@@ -15,7 +15,7 @@ from netsim.rng import Streams
 from netsim.units import IntArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Setup:
     """What a run of rounds is made of; none of it changes, but what is kept to save time.
 

@@ -117,7 +117,7 @@ class RoundState:
     flight: Flight | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Eavesdropped:
     """An eavesdropper's side of the uplink: its channel, one entry a row; distance_m and los, one a UE."""
 
@@ -126,7 +126,7 @@ class Eavesdropped:
     los: BoolArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Sums:
     """Groups (k,) of a merge: number, how many UEs sent for each sum, how many of them were decoded, and whether the
     server could open the sum.
@@ -138,7 +138,7 @@ class Sums:
     opened: BoolArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PhaseOutcome:
     """One phase of a round, as it came out.
 
@@ -183,7 +183,7 @@ class PhaseOutcome:
         return np.where(np.isfinite(came_s), came_s, self.attacked_s)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Withheld:
     """What one rule of withholding held back: its label, what UEs had, and the samples (N,) that the rule kept."""
 

@@ -39,7 +39,7 @@ def received(updates: Updates, channel: Channel, rng: Rng) -> Received:
     return Received(updates, channel.decoded)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Request:
     """UEs that send updates of a payload after a request now, and how long that may take at most.
 
@@ -54,7 +54,7 @@ class Request:
     enough: int | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Uploads:
     """Uploads of UEs (n,) that took their time: whose, when requested, how many bits, what became of them; from which
     version of the model they began, and how many versions later they were merged, -1 for those that were not.

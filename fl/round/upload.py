@@ -39,7 +39,7 @@ class PhaseStart:
     streams: RoundStreams
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Upload:
     """Updates that are ready to be sent.
 

@@ -8,7 +8,7 @@ from netsim.radio.uplink import Cohort
 from netsim.units import BoolArray, FloatArray, IntArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Whence:
     """Where UEs (n,) were when they were asked, and their links: position_m (n, 2), serving (-1: none), distance_m and
     rsrp_dbm of their base stations, NaN without one.
@@ -20,7 +20,7 @@ class Whence:
     rsrp_dbm: FloatArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Overheard:
     """The links of UEs to an eavesdropper's antenna when they were asked: its cohort; distance_m, los (one a UE)."""
 

@@ -12,7 +12,7 @@ from fl.server_optimiser.base import ServerOptimiser
 from netsim.units import BoolArray, FloatArray, IntArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Moments:
     """m and v (n_model, d) after steps (n_model,); of size 0 before the first."""
 

@@ -12,7 +12,7 @@ from fl.server_optimiser.base import LINEAR_STEP, ServerOptimiser
 from netsim.units import BoolArray, FloatArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Velocity:
     """v (n_model, d), or (0, 0) before the first step, where it is zero."""
 

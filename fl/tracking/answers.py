@@ -29,7 +29,7 @@ _AS_GOOD = 0.98  # of the best disc's mass
 _FINE = 32  # points a side and cell, by which shares of cells in a disc are counted
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Answers:
     """Of k beliefs. place_m (k, 2), stated_error_m (k,) : least expected distance, and that distance; disc_m (k, 2),
     disc_probability (k,) : centre and mass of the best disc; mode_m (k, 2) : the most likely cell; entropy_bits (k,);

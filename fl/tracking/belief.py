@@ -11,7 +11,7 @@ from fl.tracking.place_grid import PlaceGrid
 from netsim.units import BoolArray, FloatArray, IntArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Belief:
     """Probabilities of places after (or, in hindsight, for) one round.
 

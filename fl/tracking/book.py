@@ -15,7 +15,7 @@ from netsim.units import FloatArray, IntArray
 _LEAST_S, _LEAST_ROUNDS = 3600.0, 6.0  # after which a track that nothing belonged to is given up
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Clues:
     """What is known of the senders (k,) of a round; NaN, or -1, where nothing is.
 
@@ -77,7 +77,7 @@ class Prints:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Book:
     """track, at, seen_s, round (m,) : tracks that are kept, and when each was seen last; prints : of the same.
 

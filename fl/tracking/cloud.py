@@ -12,7 +12,7 @@ from fl.tracking.place_grid import PlaceGrid
 from netsim.units import BoolArray, FloatArray, IntArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Cloud:
     """Particles of UEs: place_m (n, P, 2), and the logarithms (n, P) of their weights, which sum to 1."""
 

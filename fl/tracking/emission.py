@@ -12,7 +12,7 @@ from fl.tracking.wide import Maps
 from netsim.units import BoolArray, FloatArray, IntArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Emission:
     """e = exp(log_top) (floor + sum_r fy_r fx_r) of UEs, relative to an estimate that lies anywhere: fx (n, R, nx),
     fy (n, R, ny).

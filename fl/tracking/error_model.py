@@ -23,7 +23,7 @@ from netsim.units import BoolArray, FloatArray, IntArray
 _SAME_GAIN = 0.2
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ErrorModel:
     """share, sigma_m, gain (R,), offset_m (R, 2) : of each rank, shares sum to 1; outlier : probability that none of
     them says anything; bias_m : standard deviation a axis of the error that persists over rounds, a part of sigma_m.
@@ -87,7 +87,7 @@ class ErrorModel:
         return np.asarray(e.reshape(len(z_m), -1))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ErrorModels:
     """Several models, side by side: share, sigma_m, gain (M, R), offset_m (M, R, 2), outlier (M,)."""
 
@@ -147,7 +147,7 @@ class ErrorModels:
         return weight, (z_m - offset) / gain[..., None], sigma / gain, gain, floor
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Densities:
     """e(x) = floor + sum_r weight_r N(x; mean_r, sigma_r^2 I) of UEs, relative to an estimate that lies anywhere.
 

@@ -23,7 +23,7 @@ from netsim.units import BoolArray, FloatArray, IntArray
 _NUMBERS = 80_000  # of a block of maps: temporary ones stay in the cache
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Leg:
     """One round of motion: weight (n_ue, K + 2) of the components, and target (n_ue or 1, ny, nx) of jumps."""
 
@@ -35,7 +35,7 @@ class Leg:
         return Leg(self.weight[rows], self.target if len(self.target) == 1 else self.target[rows])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Step:
     """What a step makes of UEs: p (n_ue, ny, nx); log_ratio (n_ue,), the logarithm of s_t; bad (n_ue,) : whose estimate
     was impossible and changed nothing; share (n_ue, K + 2) : uses of each component, 0 unless one round has passed.

@@ -23,7 +23,7 @@ _PRIOR = 10.0  # pairs that the first guess of w counts
 _LEAST, _MOST = 1e-3, 1.0 - 1e-9  # of w / t
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Numbers:
     """Of F numbers: those of tracks, count and mean (m, F); of all updates, every, total, square (F,); within (F,), the
     sum of the squares within tracks relative to t, of pairs (F,) pairs.

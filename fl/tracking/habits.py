@@ -33,7 +33,7 @@ def hour_class(week_s: FloatArray, round_s: float) -> IntArray:
     return np.where(np.isfinite(week_s), hour + 24 * (day >= 5), 0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Habits:
     """count (n_ue, C, K + 2) : expected uses of each component of motion by class; C = 1: hours are not told apart.
 

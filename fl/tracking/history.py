@@ -15,7 +15,7 @@ MOST_STEPS = 500
 """rounds after which motion has reached what it tends to: a longer silence is not told from it"""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class History:
     """S looks at UEs, in order of time: round, time_s, week_s, steps (S,), the rounds that have passed since the last.
 

@@ -27,7 +27,7 @@ NOBODY, UNTOLD = -1, -2
 """persons: none of the directory; nothing is said"""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Identities:
     """What an attack says of the names (k,) of one round: which person of its directory each is, by index.
 

@@ -28,7 +28,7 @@ def _none() -> IntArray:
     return np.zeros(0, dtype=np.int64)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Lifetimes:
     """Times in which names were followed, in the order in which they began: name, first, gone (n,), the first round and
     the one from which on it is followed no more, NEVER so far; last_s (n,) : when it was heard last.

@@ -22,7 +22,7 @@ NUMBERS = 256
 """numbers of a projected update"""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Cells:
     """last (m,) : cell of each track's last update, -1 unknown; every (C,) : updates through each cell; same, pairs :
     how many of the pairs that belong together had the same cell by more than chance.
@@ -77,7 +77,7 @@ class Cells:
         return replace(self, last=np.concatenate([self.last[kept], np.full(new, -1)]))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Directions:
     """total (m, D) : sum of the projected updates of each track; same, other (3,) : number, sum and sum of squares of
     cosines of pairs that belong together, and of all pairs.

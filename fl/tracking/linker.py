@@ -19,7 +19,7 @@ _SEEN, _ROUNDS = 0.7, 5.0  # share of tracks that go on, and what this guess cou
 _LEAST, _MOST = 0.01, 0.95
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Rates:
     """motion (K,) : links by component; seen, tracks : how many tracks went on, of how many; born, rounds : new tracks,
     and in how many rounds after the first.

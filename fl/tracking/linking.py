@@ -24,7 +24,7 @@ from netsim.units import BoolArray, FloatArray, IntArray
 _NUMBERS = 5_000_000  # of one block of densities
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Links:
     """What an attack says of the names (k,) of one round: the track that each belongs to.
 
@@ -57,7 +57,7 @@ class Links:
         )  # fmt: skip
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Motion:
     """Displacement in one round: weight (K,), sums to 1, var_m2 (K,) a axis."""
 
@@ -65,7 +65,7 @@ class Motion:
     var_m2: FloatArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Whereabouts:
     """Where tracks (m,) were seen last: mean_m (m, 2), var_m2 (m,) a axis."""
 

@@ -21,7 +21,7 @@ from netsim.units import FloatArray, IntArray
 _FEWEST = 30
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Memory:
     """count, total_m, square_m2 : of the terms of D; round : the last; ue (k,), place_m, point_m (k, 2) : answers of
     that round and the estimates alone.

@@ -30,7 +30,7 @@ _WORTH = 0.6  # of the cells: with a larger rank, sums over neighbours are faste
 _NARROW = 1.0 / 3.0  # of a cell: nothing that a cell tells from staying
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Motion:
     """The components of motion on a grid; sigma_m (K,) of the Gaussians; a set of weights is (n_ue, K + 2)."""
 

@@ -18,7 +18,7 @@ _TAILS = 3e-7
 _AT_ONCE = 4  # neighbours a side that the compiled loop adds at once
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class NarrowAxis:
     """tap (h + 1,) : t, h a multiple of 4; norm (n,) : 1 / D; one (n,) : 1; matrix (n, n) : G transposed."""
 

@@ -34,7 +34,7 @@ from netsim.units import BoolArray, FloatArray, IntArray
 STAY_M = 1.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Kernel:
     """Motion at points: sigma_m (K + 1,) of staying and of the Gaussians; prior (1, ny, nx) of jumps."""
 
@@ -53,7 +53,7 @@ class Kernel:
         return inside_mass(place_m[..., None, :], self.sigma_m[:, None], area.low_m, area.high_m)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Move:
     """What a step makes of UEs: their cloud; log_ratio (n,), the logarithm of how likely the estimates were; share
     (n, K + 2) : uses of the components; bad (n,) : whose estimates were impossible and changed nothing.

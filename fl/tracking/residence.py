@@ -45,7 +45,7 @@ def _empty() -> Maps:
     return np.zeros((0, 0), dtype=np.float32)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Residences:
     """By UE, owner (k,) ascending: home, work, open (k, G) and none (k,), sums of log-likelihoods; nights, days (k,),
     how many are in them; rounds (k,) of the period that is open.

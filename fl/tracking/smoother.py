@@ -53,7 +53,7 @@ class Chain:
         return replace(self, motion=Motion(coarse, self.motion.sigma_m), prior=resampled(self.prior, coarse))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Passes:
     """p (S, n_ue, ny, nx) : after every look, what the smoother believes, empty where it only learns; log_likelihood
     (n_ue,) against estimates that say nothing; habits, own : as learnt from all looks.
@@ -159,7 +159,7 @@ def _maps(room: Maps, looks: int, n: int, grid: PlaceGrid) -> Maps:
     return room[: looks * n * len(grid)].reshape(looks, n, grid.ny, grid.nx)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Looks:
     """A few UEs at all looks: emissions look by look; first (n_ue,) look at each; classes of the rounds before each."""
 

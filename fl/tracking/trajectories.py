@@ -34,7 +34,7 @@ _PASSES, _LEARNING, _TELLING = 2, 50, 200  # passes that learn; trajectories of 
 _NEVER = np.float32(1e-37)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Leg:
     """What the filter knew after a round of motion: its cloud, the weights (n, K + 2) of that motion, and the look
     before which it came; moved : whether time had passed.

@@ -34,7 +34,7 @@ _TRIES = 3  # places that are fitted for one that is named, at most
 _MOST_SEEDS = 400  # estimates at which a new place is looked for
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Said:
     """Estimates of one UE: z_m (n, 2), spread_m and right (n,), class of time (n,) and number of the day (n,)."""
 
@@ -51,7 +51,7 @@ class Said:
         return np.asarray(np.exp(-square / (2 * variance)) / (2 * np.pi * variance))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Mixture:
     """Places (k, 2), their shares by class (C, k), responsibilities (n, k) of them, and the log-likelihood."""
 
@@ -61,7 +61,7 @@ class Mixture:
     log_likelihood: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Visited:
     """Places (k, 2), and the probability (k,) that each lies within near_m of one that is visited."""
 

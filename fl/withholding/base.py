@@ -14,7 +14,7 @@ from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Asked:
     """A request, as devices see it.
 

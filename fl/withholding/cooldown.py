@@ -16,7 +16,7 @@ from netsim.units import BoolArray, FloatArray, IntArray
 _ROUNDING = 1e-12  # relative: a pause of whole rounds ends with one of them
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Pauses:
     """until (n_ue,): the number of the round, or the time in s, from which each UE may send again."""
 

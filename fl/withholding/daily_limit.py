@@ -14,7 +14,7 @@ from netsim.rng import Rng
 from netsim.units import BoolArray, IntArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Today:
     """day: number of the local day; updates (n_ue,): how many each UE has sent of it."""
 

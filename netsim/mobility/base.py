@@ -23,7 +23,7 @@ from netsim.traces.trace import Trace
 from netsim.units import FloatArray, IntArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class State:
     """State of all UEs: position_m (n_ue, 2), NaN for an absent UE; mobility models add fields."""
 
@@ -34,7 +34,7 @@ class State:
         return None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Ground:
     """The environment that a mobility model moves UEs in; it does not change during a run.
 
@@ -55,7 +55,7 @@ class Ground:
     stations_m: FloatArray = field(default_factory=lambda: np.zeros((0, 2)))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Places:
     """Ground truth for the scores of leakage: home_m and work_m (n_ue, 2), NaN where a UE has none."""
 

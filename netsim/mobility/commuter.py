@@ -41,7 +41,7 @@ class Lived:
     fixes: Fixes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Habits(State):
     """ue (n_ue,); place_m (n_ue, 2 + third places, 2): home, work and others; today: None before the first day."""
 

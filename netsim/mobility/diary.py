@@ -14,7 +14,7 @@ from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Day:
     """The day of n UEs as a polyline in space and time; skipped stays have length zero.
 

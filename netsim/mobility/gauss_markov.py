@@ -20,7 +20,7 @@ _PIECES = 8  # straight pieces of a step; what is left of it after so many walls
 _CLEARANCE_M = 0.01  # from a wall at which a UE turns
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Step(State):
     """The current step of every UE.
 

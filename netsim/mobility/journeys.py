@@ -12,7 +12,7 @@ from netsim.units import BoolArray, FloatArray, IntArray
 INDOOR_M_S = 1.0  # between a room and the door
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Journeys:
     """The current trip of every UE; no vertex for a UE that is not on a trip.
 

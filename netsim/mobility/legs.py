@@ -48,7 +48,7 @@ def between(bounds: Range, unit: FloatArray) -> FloatArray:
     return bounds[0] + (bounds[1] - bounds[0]) * unit
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Leg(State):
     """The current leg of every UE.
 

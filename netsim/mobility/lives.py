@@ -35,7 +35,7 @@ class Town:
     routes: Routes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Lives(State):
     """The state of n_ue residents.
 

@@ -19,7 +19,7 @@ _TURN = np.array([0, 1, 3, 2])  # straight on, left, right, back: added to a hea
 _CHANCE = np.array([0.5, 0.25, 0.25, 0.0])  # [important, Sec. III-D]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class StreetLeg(Leg):
     """A leg to a crossing (n_ue, 2), counted from the south-west; heading (n_ue,): 0 for east, then anticlockwise."""
 

@@ -26,7 +26,7 @@ from netsim.tree import REBUILT
 from netsim.units import FloatArray, IntArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Rows:
     """Rows of a trace sorted by time; ue (N,) is an index into `Replayed.ue`."""
 
@@ -37,7 +37,7 @@ class Rows:
     rsrp_dbm: FloatArray | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Replayed(State):
     """n_seen: number of rows before now; last_row (n_ue,): the last of them of each UE, -1 before its first.
 

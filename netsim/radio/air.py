@@ -25,7 +25,7 @@ from netsim.rng import Streams
 from netsim.units import FloatArray, IntArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Ended:
     """Transmissions (k,) that have ended, in order of time, then of UE.
 

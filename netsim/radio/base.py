@@ -14,7 +14,7 @@ from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Pairs:
     """The geometry of all links: distance_2d_m, distance_3d_m (n, n_bs), ue_height_m, bs_height_m (n_bs,).
 

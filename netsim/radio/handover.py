@@ -11,7 +11,7 @@ from netsim.part import Part
 from netsim.units import BoolArray, FloatArray, IntArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Attachment:
     """serving (n_ue,): cell of each UE, -1 for none; since_s (n_ue, n_bs): time since which each cell has been stronger
     than the serving one by the margin, infinite if it is not.

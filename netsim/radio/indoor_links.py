@@ -34,7 +34,7 @@ def _of_sites(rng: Rng, what: str, owner: IntArray, item: IntArray, site: IntArr
     return unit.reshape(len(owner), -1).take(column * _WORDS + site % _WORDS, axis=1)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class IndoorShadow:
     """Shadowing of UEs inside buildings: one field for each (site, building, floor).
 
@@ -84,7 +84,7 @@ class IndoorShadow:
         return np.asarray(self.std_db * total)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Environment:
     """Effective environment heights h_E of the links of UEs indoors above `PathLoss.environment_above_m`.
 

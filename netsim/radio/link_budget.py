@@ -20,7 +20,7 @@ from netsim.units import FloatArray, IntArray, w_from_dbm
 RSRP_RANGE_DBM = (-140.0, -44.0)  # what a UE reports, 3GPP TS 36.133 Table 9.1.4-1
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Budget:
     """Base stations at_m (n_bs, 2), height_m, power_dbm, azimuth_deg (n_bs,) (NaN: no sector), and the laws of loss.
 

@@ -13,7 +13,7 @@ from netsim.units import BoolArray, FloatArray, IntArray, w_from_dbm
 _COLUMNS = ("distance_m", "gain", "rsrp_dbm", "los", "received_w")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Links:
     """The radio links between all UEs and all base stations at one time.
 

@@ -18,7 +18,7 @@ State = Any
 """State of a policy: None, or a frozen dataclass of the policy (see `netsim.tree`)."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PowerContext:
     """Inputs of a policy besides the links when it sets the powers of a round; arrays (K,) with an entry for each UE.
 

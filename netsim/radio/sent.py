@@ -12,7 +12,7 @@ from netsim.radio.uplink import Channel
 from netsim.units import FloatArray, IntArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Sent(Channel):
     """The channel of transmissions that took their time (n,).
 

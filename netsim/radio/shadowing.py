@@ -89,7 +89,7 @@ class Gaussian(Shadowing):
         return 1.0 if self.nlos_std_db is None else self.nlos_std_db / self.deviation_db
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class GridField:
     """Bilinear interpolation on a grid, scaled so that the variance is the same at every position.
 
@@ -124,7 +124,7 @@ class GridField:
         return interpolated(table, nx, position_m, self.low_m, self.step_m, side, diagonal, self.column)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Memoryless:
     std_db: float
     site: IntArray

@@ -41,7 +41,7 @@ class Payload:
         return np.asarray(self.n_bits * rows, dtype=np.float64)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Cohort:
     """The UEs that transmit in a round, one entry each.
 
@@ -114,7 +114,7 @@ def _strength(gain: FloatArray, fading: ComplexArray) -> FloatArray:
     return np.asarray(gain * (fading.real**2 + fading.imag**2).sum(axis=-1))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Channel:
     """The uplink of one round, one entry for each transmitting UE (or row, see `rows`).
 

@@ -67,7 +67,7 @@ def _fitted(name: str, text: str) -> str:
 _Facts = Iterator[tuple[str, str]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class View:
     """The table with what several facts share.
 

@@ -16,7 +16,7 @@ Box = tuple[float, float, float, float]
 _AT_ONCE = 500_000  # points projected together; bounds the memory, not the result
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Plane:
     """Points (n, 2) in metres east and north, and where on the globe (0, 0) lies: NaN for a plane of its own."""
 
@@ -56,7 +56,7 @@ class Points(ABC):
         return [float(f(column)) for column in self.columns for f in (np.min, np.max)]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Degrees(Points):
     """Latitude and longitude (n,) on WGS84."""
 
@@ -92,7 +92,7 @@ class Degrees(Points):
         return f"lat {south:.5f} to {north:.5f}, lon {west:.5f} to {east:.5f}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Metres(Points):
     """Metres east and north (n,): of a plane of its own, or of the projected system `crs` (EPSG:25832)."""
 

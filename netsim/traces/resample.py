@@ -13,7 +13,7 @@ from netsim.units import FloatArray, IntArray
 MOST_ROWS = 10**8
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Moves:
     """Rows: who (n,), when (n,), where (n, 2)."""
 

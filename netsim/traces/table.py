@@ -20,7 +20,7 @@ PLACELESS = "position_missing"
 """the reason for which rows without a position are left out"""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Table:
     """Rows in the order of the file.
 

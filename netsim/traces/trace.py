@@ -15,7 +15,7 @@ from netsim.traces.values import shown
 from netsim.units import FloatArray, IntArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Trace:
     """Rows sorted by (user, time).
 

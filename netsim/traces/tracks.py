@@ -17,7 +17,7 @@ from netsim.traces.values import Names, Refused, bounded, bounded_or_missing
 from netsim.units import FloatArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Track:
     """Where and when one user was: (n,) each, in any order of time."""
 

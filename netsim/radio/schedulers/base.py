@@ -16,7 +16,7 @@ State = Any
 """State of a scheduler: None, or a frozen dataclass of the scheduler (see `netsim.tree`)."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Queue:
     """The UEs that have bits to send, one entry each (m,), by increasing ue.
 

@@ -15,7 +15,7 @@ from netsim.radio.schedulers.slots import Slot
 from netsim.units import FloatArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class MeanRates:
     """mean_bps (n_ue,): averaged rate of each UE, up to asked_s."""
 

@@ -15,7 +15,7 @@ from netsim.radio.schedulers.slots import Slot, last_start_s
 from netsim.units import FloatArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Turns:
     """served_s (n_ue,): start of the last slot in which each UE sent."""
 

@@ -75,7 +75,7 @@ class _Events:
             column.append(value)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Node:
     """Legs by their start: from start (n, 2) by `way` (n, 2) within `duration_s`; then it stands. Switches by time."""
 

@@ -28,7 +28,7 @@ CONFIDENCE = 0.95
 _ABOVE_ZERO = float(np.nextafter(0.0, 1.0))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Statement:
     """The median over seeds of `values` (n,) lies in [low, high]; NaN where a seed cannot say."""
 

@@ -27,7 +27,7 @@ GUESS = Look("baseline: random guesses", GREY, dash="dot")
 PERFECT = Look("the true centroids as estimates", DARK, dash="dash")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class TimeGrid:
     """Rows laid out in time: a column of the table becomes (n_time, n_track), NaN where there is no row.
 

@@ -29,7 +29,7 @@ _NOWHERE = "is nowhere on the globe: its south-west corner was put at this origi
 Feature = dict[str, Any]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Globe:
     """The globe under the plane of a run: its place at_m (2,) lies at latitude and longitude origin_deg.
 
@@ -66,7 +66,7 @@ class Globe:
         return rounded
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Stretch:
     """Where a UE was from when it came until it left: time_s (n,), at_m (n, 2), indoor (n,); n is at least 2."""
 

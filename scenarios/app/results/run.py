@@ -18,7 +18,7 @@ from scenarios.app.results.summary_keys import ERROR_MEDIAN
 Table = dict[str, NDArray[Any]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Run:
     """Everything that a page is made from: manifest, summary, study and tables; ground, surfaces, grid: map.npz,
     surfaces.npz and grid.npz, empty where there is none.

@@ -24,7 +24,7 @@ DAY_S = 86_400.0
 _TOGETHER = 2_000_000  # distances held at once
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Truth:
     """True places (n, 2) of UEs (n,), NaN where one has none, and the distance within which a place is named."""
 

@@ -25,7 +25,7 @@ METRICS = ("cost", "t_th", "noise", "loss", "leakage", "lost", "leak", "energy_j
 """figures of a policy in a case"""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Training:
     """The folder of a training, read back."""
 

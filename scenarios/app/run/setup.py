@@ -222,7 +222,7 @@ def check_ticks(world: World) -> None:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class _Rehearsal:
     """What is known once all movement has been played: counts (n_cells,) of measurements, and their statistics."""
 

@@ -24,7 +24,7 @@ ACCURACY = "accuracy_percent"
 NAMED = {"home": "Home", "both": "Both home and work"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Member:
     """(attack, column) -> medians over tracks or UEs in time; no attack: utility.
 
