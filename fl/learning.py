@@ -1,7 +1,5 @@
 """The `learning:` section of a scenario: what is learnt, protected and attacked, and what fits together."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from math import inf
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self

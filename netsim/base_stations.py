@@ -1,7 +1,5 @@
 """Base stations: a list, a hexagonal layout, or a file of cells."""
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Unequal UEs: how much longer, or shorter, each of them trains than stated."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from typing import Any, ClassVar, Literal
 

@@ -1,7 +1,5 @@
 """UEs that are inside buildings by a draw, in open ground: who, on which floor, how far from the facade."""
 
-from __future__ import annotations
-
 from typing import Annotated, ClassVar, Self
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Settings of the world: the section `world:` of a scenario."""
 
-from __future__ import annotations
-
 from datetime import date
 from typing import Annotated, Any, Literal, Self
 

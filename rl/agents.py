@@ -1,7 +1,5 @@
 """Settings of power agents: the slot `train.agent` of a scenario."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator

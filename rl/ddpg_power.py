@@ -1,7 +1,5 @@
 """Powers that an agent has learnt to set, as one more policy of the slot."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -98,7 +96,7 @@ class Ddpg(FromFolder):
                 f"power.policy: it sets the power of {ues} UEs, the world has {n_ue}; train one for {n_ue}"
             )
 
-    def learnt(self) -> Policy:
+    def learnt(self) -> "Policy":
         """The policy of the folder; BadInput where there is none."""
         return _read(self.policy, self.stamps())
 
@@ -116,7 +114,7 @@ class Ddpg(FromFolder):
         return Decision(kept(wanted_w, context.sends, limits), context.sends)
 
 
-def kept(wanted_w: FloatArray, sends: IntArray, limits: Limits) -> FloatArray:
+def kept(wanted_w: FloatArray, sends: IntArray, limits: "Limits") -> FloatArray:
     """Powers (K,) of all UEs, those that send projected onto the limits of their number."""
     from rl.kernel import project
 
@@ -128,12 +126,12 @@ def kept(wanted_w: FloatArray, sends: IntArray, limits: Limits) -> FloatArray:
     return power_w
 
 
-def start_w(limits: Limits, k: int) -> FloatArray:
+def start_w(limits: "Limits", k: int) -> FloatArray:
     """The powers (K,) that count as the last ones before the first round: the middle of the total, shared alike."""
     return np.full(k, (limits.total_min_w + limits.total_max_w) / 2 / k)
 
 
-def settled(policy: Policy, snr_per_w: FloatArray) -> tuple[Problem, FloatArray]:
+def settled(policy: "Policy", snr_per_w: FloatArray) -> "tuple[Problem, FloatArray]":
     """The problem of a policy for a whole training, and the powers (K,) after an episode of it without exploration.
 
     snr_per_w (K,): SNR at 1 W today, for a policy that observes channels; 0 where it is that of the reference run.
@@ -146,7 +144,7 @@ def settled(policy: Policy, snr_per_w: FloatArray) -> tuple[Problem, FloatArray]
 
 
 @lru_cache(maxsize=8)
-def _read(folder: Path, stamps: tuple[int, ...]) -> Policy:
+def _read(folder: Path, stamps: tuple[int, ...]) -> "Policy":
     """A policy, read once as long as its files stay the same."""
     from rl.policy import load_policy
 

@@ -1,7 +1,5 @@
 """`netsim/OnlinePower-v0`: the live world, one federated round a step."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal

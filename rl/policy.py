@@ -4,8 +4,6 @@
 the study the reference trajectory that it was trained on. A folder from a stranger is checked number by number.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path

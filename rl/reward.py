@@ -4,8 +4,6 @@ A reward is a function of the figures of a round alone, so the same part is paid
 agents and to an oracle. Bounds on means over rounds are kept by multipliers (see `rl.lagrangian`).
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -43,7 +41,7 @@ class Figures:
         found: FloatArray = getattr(self, name)
         return found
 
-    def less(self, own: Figures) -> Figures:
+    def less(self, own: "Figures") -> "Figures":
         """These without a part of them."""
         return Figures(*(self.of(f.name) - own.of(f.name) for f in fields(self)))
 
@@ -61,7 +59,7 @@ class Reward(Part):
         """Figures that it depends on, each with the key that asks for it."""
 
     @abstractmethod
-    def cost(self, figures: Figures) -> FloatArray:
+    def cost(self, figures: "Figures") -> FloatArray:
         """Of each round (B,)."""
 
     def bounds(self) -> Mapping[str, float]:
@@ -114,7 +112,7 @@ class Weighted(Reward):
         keys = {name: "energy_per_j" if name == "energy_j" else name for name in FIGURES}
         return {name: key for name, key in keys.items() if getattr(self, key)}
 
-    def cost(self, figures: Figures) -> FloatArray:
+    def cost(self, figures: "Figures") -> FloatArray:
         total = (
             self.noise * figures.noise
             + self.lost * figures.lost
@@ -182,7 +180,7 @@ class Constrained(Reward):
     def reads(self) -> Mapping[str, str]:
         return {self.minimise: "minimise"} | {name: f"at_most.{name}" for name in self.at_most.given()}
 
-    def cost(self, figures: Figures) -> FloatArray:
+    def cost(self, figures: "Figures") -> FloatArray:
         return figures.of(self.minimise)
 
     def bounds(self) -> Mapping[str, float]:

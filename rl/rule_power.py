@@ -1,7 +1,5 @@
 """Rules of power control with given parameters, as one more policy of the slot."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np

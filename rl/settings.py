@@ -1,7 +1,5 @@
 """Settings of reinforcement learning: the section `train:` of a scenario."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator

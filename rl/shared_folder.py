@@ -1,7 +1,5 @@
 """A shared policy as data: a card in JSON, weights in safetensors. Nothing that is read here can run."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Literal, Self
 

@@ -1,7 +1,5 @@
 """Powers of a policy that all UEs share, as one more policy of the slot."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -34,7 +32,7 @@ class Shared(FromFolder):
         except ValueError as error:
             raise ValueError(f"power.policy: {error}") from None
 
-    def learnt(self) -> tuple[SharedPolicy, SharedCard]:
+    def learnt(self) -> "tuple[SharedPolicy, SharedCard]":
         """The policy of the folder; BadInput where there is none."""
         return _read(self.policy, self.stamps())
 
@@ -47,7 +45,7 @@ class Shared(FromFolder):
 
 
 @lru_cache(maxsize=8)
-def _read(folder: Path, stamps: tuple[int, ...]) -> tuple[SharedPolicy, SharedCard]:
+def _read(folder: Path, stamps: tuple[int, ...]) -> "tuple[SharedPolicy, SharedCard]":
     """A policy, read once as long as its files stay the same."""
     from rl.shared_folder import load_shared
 

@@ -1,7 +1,5 @@
 """The aggregation slot: weights of the received rows."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 
 from fl.types import Facts, Local, Received, State

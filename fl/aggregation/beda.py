@@ -1,7 +1,5 @@
 """Weights by the number of samples and by the angle between an update and the mean update."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 

@@ -1,7 +1,5 @@
 """Weights by the number of samples."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Literal
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The same fixed weight for all rows."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Literal
 
 import numpy as np

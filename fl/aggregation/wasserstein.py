@@ -1,7 +1,5 @@
 """Weights by the number of samples and by the distance of a UE's label distribution to the global one."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self
 

@@ -1,7 +1,5 @@
 r"""What the times at which updates arrive say of where their UEs are."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 

@@ -3,8 +3,6 @@
 Attacks have no access to the true positions, which are compared with the estimates in `fl.leakage.distances`.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -33,7 +31,7 @@ class Replica(Protocol):
     def made_up(self, wanted: int) -> int:
         """How many UEs to make up where so many are wanted: as many as make up what it sees of real ones."""
 
-    def play(self, data: Local, state: State, rng: Rng) -> tuple[View, State]:
+    def play(self, data: Local, state: State, rng: Rng) -> "tuple[View, State]":
         """What it would see of UEs with this data, numbered from 0; curation and defenses work on it as on any other.
 
         state : of those parts for the UEs made up, as a tree (see `netsim.tree`); empty before their first round.
@@ -66,7 +64,7 @@ class View:
     replica: Replica | None = None
     renames: bool = False
 
-    def renamed(self, ue: IntArray) -> View:
+    def renamed(self, ue: IntArray) -> "View":
         """The same with other names of the targets (n_target,), by increasing (name, model), so that the order of the
         targets, and of rows, tells nothing else.
         """
@@ -168,26 +166,26 @@ class Attack(Named):
         return None
 
     @abstractmethod
-    def run(self, view: View, facts: Facts, state: State, rng: Rng) -> tuple[Estimates, State]:
+    def run(self, view: "View", facts: Facts, state: State, rng: Rng) -> tuple[Estimates, State]:
         """Estimates about the devices of this phase."""
 
     def figures(self, state: State) -> dict[str, float]:
         """Figures of the last round besides the estimates, for the table `metrics`; names with units."""
         return {}
 
-    def belief(self, state: State, facts: Facts) -> Belief | None:
+    def belief(self, state: State, facts: Facts) -> "Belief | None":
         """What it believes after the round of all UEs that it knows, by the names of the view; None: it has no such."""
         return None
 
-    def hindsight(self, state: State, facts: Facts) -> Iterator[Belief]:
+    def hindsight(self, state: State, facts: Facts) -> "Iterator[Belief]":
         """What it believes at the end of each round so far, in order, now that it knows all of them."""
         return iter(())
 
-    def links(self, state: State) -> Links | None:
+    def links(self, state: State) -> "Links | None":
         """Which track it gives each name of the last round to; None: it links no names."""
         return None
 
-    def identities(self, state: State) -> Identities | None:
+    def identities(self, state: State) -> "Identities | None":
         """Which person of its directory it gives each name of the last round to; None: it has no directory."""
         return None
 
@@ -195,7 +193,7 @@ class Attack(Named):
         """The people whose homes it knows; None: it knows of nobody."""
         return None
 
-    def self_test(self, view: View, facts: Facts, rng: Rng) -> float | None:
+    def self_test(self, view: "View", facts: Facts, rng: Rng) -> float | None:
         """Error in metres of the attack on an update that the attacker generated itself.
 
         The attacker trains on one sample at a random place in the area, with a random label around the public mean,

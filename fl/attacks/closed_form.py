@@ -1,7 +1,5 @@
 r"""The batch centroid in closed form from the first layer of an update."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Literal, cast
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Attack on population density: the maximum of a UE's surface."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Literal, cast
 
 import numpy as np

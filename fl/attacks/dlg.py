@@ -1,7 +1,5 @@
 r"""Deep leakage from gradients: search for one sample whose gradient has the direction of the update."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self, cast
 

@@ -1,7 +1,5 @@
 r"""Home, work and other places of a UE, with the probability that they are right."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal, Self
 

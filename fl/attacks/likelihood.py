@@ -1,7 +1,5 @@
 """Maximum-likelihood attack: the likelihood of an update as a function of the position of the UE."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Literal, cast
 
 import numpy as np

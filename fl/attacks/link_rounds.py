@@ -1,7 +1,5 @@
 r"""Linking of rounds: the estimates of a UE in successive rounds are merged."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal, Self, cast
 
@@ -43,7 +41,7 @@ class LinkState:
 class _Needs:
     """What the linked attack needs; of the class itself: what its default does."""
 
-    def __get__(self, part: LinkRounds | None, owner: type[Part]) -> dict[str, str]:
+    def __get__(self, part: "LinkRounds | None", owner: type[Part]) -> dict[str, str]:
         if part is None:
             return ClosedForm.needs
         own = {"biased first layer": "weighs rounds by the first layer's biases"} if part.weight == "gradient" else {}

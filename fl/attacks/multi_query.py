@@ -1,7 +1,5 @@
 """Attack by repeated queries: sum of the surfaces of the same UE over requests."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, cast
 

@@ -1,7 +1,5 @@
 """Attacks on what another attack says of each round, with errors that are learnt on UEs made up."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self, cast
 
@@ -29,7 +27,7 @@ _ADD_UP = (Span, UnitVotes)  # whose answers are of all rounds so far: they begi
 class _Needs:
     """What the wrapped attack needs, and to make up UEs; of the class itself: what its default does."""
 
-    def __get__(self, part: OverRounds | None, owner: type[Part]) -> dict[str, str]:
+    def __get__(self, part: "OverRounds | None", owner: type[Part]) -> dict[str, str]:
         why = "learns the errors of estimates on UEs that it makes up; add {} to threat.knows, or give sigma_m"
         learns = {"starting weights": why.format("weights"), "training details": why.format("training")}
         if part is None:

@@ -1,7 +1,5 @@
 r"""Direction, wavelength and phase of a single wave, and the change of the phase over rounds."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, cast
 

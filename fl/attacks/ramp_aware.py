@@ -1,7 +1,5 @@
 """Attack on aligned noise: the ramp of the noise variance is estimated and subtracted."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Literal
 
 import numpy as np

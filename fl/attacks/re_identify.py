@@ -1,7 +1,5 @@
 r"""Linking of names: updates under new names are given to the senders of earlier ones."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Literal, Self, cast
 
@@ -71,7 +69,7 @@ class Memory:
 class _Needs:
     """What the attacks in it need; of the class itself: what its defaults do."""
 
-    def __get__(self, part: ReIdentify | None, owner: type[Part]) -> dict[str, str]:
+    def __get__(self, part: "ReIdentify | None", owner: type[Part]) -> dict[str, str]:
         own = {SENDERS: "links the names under which updates are sent; let the threat see rows or sum"}
         if part is None:
             return {**own, **ClosedForm.needs}

@@ -1,7 +1,5 @@
 r"""Inversion by simulation: places on which the learner's own local training gives the observed update."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
@@ -157,7 +155,7 @@ class SimulatedInversion(Attack):
         ]
         return _Fits(z, share, loss, iterations, evaluations, status)
 
-    def _search(self, devices: Devices, how: Training, among: Tensor, apart: Tensor) -> Minimum:
+    def _search(self, devices: "Devices", how: "Training", among: "Tensor", apart: "Tensor") -> "Minimum":
         """The best guess (n, 1, 4 p) of n devices, from places (n, G, 2), those of a start at least `apart` (n,)."""
         import torch
 
@@ -183,7 +181,9 @@ class SimulatedInversion(Attack):
             evaluations[rows] += found.evaluations
         return Minimum(guess[:, None], value[:, None], iterations, evaluations)
 
-    def _starts(self, devices: Devices, weights: Tensor, among: Tensor, apart: Tensor, past: Tensor | None) -> Tensor:
+    def _starts(
+        self, devices: "Devices", weights: "Tensor", among: "Tensor", apart: "Tensor", past: "Tensor | None"
+    ) -> "Tensor":
         """Places (n, starts, p, 2) at which gradients at weights (n, d) explain the updates best.
 
         past (n, p, 2): the places of an earlier search, of which one after the other is replaced.
@@ -230,7 +230,7 @@ class SimulatedInversion(Attack):
         return steps
 
 
-def _training(learner: RsrpNet) -> Training:
+def _training(learner: RsrpNet) -> "Training":
     """What the attacker knows of local training; raises BadInput for an optimiser that it cannot repeat."""
     from fl.attacks.simulation import Training
 
@@ -245,7 +245,7 @@ def _training(learner: RsrpNet) -> Training:
     return Training(learner.learning_rate, momentum, learner.proximal, scale)
 
 
-def _devices(view: View, learner: RsrpNet, rows: IntArray, steps: IntArray) -> Devices:
+def _devices(view: View, learner: RsrpNet, rows: IntArray, steps: IntArray) -> "Devices":
     """Rows (k,) of the view as tensors."""
     import torch
 

@@ -1,7 +1,5 @@
 r"""Places whose activations lie in the span of a layer's update."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
@@ -41,7 +39,7 @@ _LAST = Last()
 class _Needs:
     """What the attack needs by its layer; of the class itself: what its default needs."""
 
-    def __get__(self, part: Span | None, owner: type[Part]) -> dict[str, str]:
+    def __get__(self, part: "Span | None", owner: type[Part]) -> dict[str, str]:
         layer = Span.model_fields["layer"].default if part is None else part.layer
         own = {
             "layers": "reads the update of one fully connected layer",

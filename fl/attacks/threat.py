@@ -1,7 +1,5 @@
 """The threat model: the attacker, and its view of a round."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Annotated, Literal, Self
 

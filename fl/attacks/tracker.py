@@ -1,7 +1,5 @@
 r"""Tracking: where UEs are, from the estimates of all rounds together."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal, Self

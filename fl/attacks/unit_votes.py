@@ -1,7 +1,5 @@
 r"""Votes of a first layer's units for places, added up over rounds."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Literal, cast
 
 import numpy as np

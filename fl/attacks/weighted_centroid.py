@@ -1,7 +1,5 @@
 """Attacks on grid updates by the weighted centroid of the cells."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self, cast
 

@@ -1,7 +1,5 @@
 """UEs that learn at home only."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Literal
 
 import numpy as np

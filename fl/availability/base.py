@@ -1,7 +1,5 @@
 """The availability slot: which UEs may be asked for an update now, and how much energy they may spend on it."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from dataclasses import dataclass
 

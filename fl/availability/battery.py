@@ -1,7 +1,5 @@
 """UEs with batteries, which training and sending empty and chargers fill."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 

@@ -1,7 +1,5 @@
 """UEs that are plugged in at night."""
 
-from __future__ import annotations
-
 from math import floor
 from typing import Any, ClassVar, Literal, Self
 

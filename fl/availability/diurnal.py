@@ -1,7 +1,5 @@
 """Availability that rises and falls with the time of day."""
 
-from __future__ import annotations
-
 from math import cos, pi
 from typing import Any, ClassVar, Literal, Self
 

@@ -1,7 +1,5 @@
 """The curation slot: processing of a UE's data of the round before training."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Diverse Batch: one sample for each cluster of positions."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Literal
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Farthest Batch: samples from clusters far from the mean position of the UE."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Literal
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A generative adversarial network that displaces positions against an adversary that predicts the true ones."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
@@ -88,7 +86,7 @@ class Gan(Curation):
         improve = torch.optim.Adam(generator, self.learning_rate, fused=True)
         predict = torch.optim.Adam(adversary, self.adversary_learning_rate, fused=True)
 
-        def batches(step: int) -> Iterator[tuple[Tensor, Tensor]]:
+        def batches(step: int) -> "Iterator[tuple[Tensor, Tensor]]":
             """Positions (k, batch, 2) and noise beside them, for every turn of a step."""
             turns = 1 + _ADVERSARY_STEPS
             unit = rng.uniform("batch", owner, (turns, self.batch_size), step)
@@ -118,7 +116,7 @@ class Gan(Curation):
         return moved
 
 
-def _network(what: str, sizes: tuple[int, ...], owner: IntArray, rng: Rng) -> list[Tensor]:
+def _network(what: str, sizes: tuple[int, ...], owner: IntArray, rng: Rng) -> "list[Tensor]":
     """Glorot-uniform weights and zero biases, one network an owner: [W (k, in, out), b (k, 1, out), ...]."""
     import torch
 
@@ -130,7 +128,7 @@ def _network(what: str, sizes: tuple[int, ...], owner: IntArray, rng: Rng) -> li
     return layers
 
 
-def _apply(network: list[Tensor], x: Tensor, noise: Tensor | None = None) -> Tensor:
+def _apply(network: "list[Tensor]", x: "Tensor", noise: "Tensor | None" = None) -> "Tensor":
     """The networks' outputs (k, B, 2) for inputs x (k, B, 2), with noise beside them."""
     import torch
 
@@ -140,6 +138,6 @@ def _apply(network: list[Tensor], x: Tensor, noise: Tensor | None = None) -> Ten
     return torch.baddbmm(b2, torch.tanh(torch.baddbmm(b1, x, w1)), w2)
 
 
-def _error(guess: Tensor, truth: Tensor) -> Tensor:
+def _error(guess: "Tensor", truth: "Tensor") -> "Tensor":
     """Mean squared distance of each device (k,)."""
     return ((guess - truth) ** 2).sum(dim=2).mean(dim=1)

@@ -1,7 +1,5 @@
 """Geo-indistinguishability: planar Laplace noise on every position."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, ClassVar, Literal
 

@@ -1,7 +1,5 @@
 """Random selection: the baseline of the same size for the other selections."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Literal
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The data slot: from what UEs measured in a window of time to the local data of a round."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """Images that UEs own from the start."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal, cast
 

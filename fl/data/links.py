@@ -1,7 +1,5 @@
 """Measurements of links: one joint model learns from the signals of all base stations."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 

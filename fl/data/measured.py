@@ -1,7 +1,5 @@
 """Signal measurements of moving UEs."""
 
-from __future__ import annotations
-
 import difflib
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self

@@ -1,7 +1,5 @@
 """Positions of UEs: one for each UE and round."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Literal
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A measurement campaign that is made once and used for training in every round."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 

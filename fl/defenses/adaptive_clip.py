@@ -1,7 +1,5 @@
 """Adaptive clipping: the clip norm follows a quantile of the norms of the updates."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 

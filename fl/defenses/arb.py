@@ -1,7 +1,5 @@
 """ARB: a budget that adapts to the changes of the model, the same for all UEs."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 

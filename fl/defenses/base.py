@@ -1,7 +1,5 @@
 """The defense slot: a part on the UE, a part at the server, and a state updated from published results."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -77,11 +75,11 @@ class Defense(Named):
         """Whether its round of the switch must still be determined by the plan of a study."""
         return False
 
-    def all_drawn(self) -> Defense:
+    def all_drawn(self) -> "Defense":
         """A copy that draws all required noise and does not rely on channel noise."""
         return self
 
-    def switched(self, until_round: int) -> Defense:
+    def switched(self, until_round: int) -> "Defense":
         """A copy with the round of the switch that a plan determined."""
         return self
 

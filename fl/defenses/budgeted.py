@@ -19,8 +19,6 @@ The figure `epsilon_promised` is that epsilon, at the sensitivity that the noise
 that is required is drawn; `noise-switch`, which draws less, states it in another way or not at all.
 """
 
-from __future__ import annotations
-
 import math
 from abc import abstractmethod
 from dataclasses import dataclass, field, replace

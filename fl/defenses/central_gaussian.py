@@ -1,7 +1,5 @@
 """Gaussian noise at the server, on the merged update."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 

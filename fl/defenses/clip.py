@@ -1,7 +1,5 @@
 """Clipping of updates, which bounds their sensitivity."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Literal
 
 import numpy as np

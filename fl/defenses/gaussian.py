@@ -1,7 +1,5 @@
 """Gaussian mechanism on the update of every UE."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 

@@ -1,7 +1,5 @@
 """LAPA: privacy budgets that adapt to the change of the model and to the angles of updates."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Switch from artificial noise to channel noise when the noise of the radio channel is sufficient."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -110,7 +108,7 @@ class NoiseSwitch(Defense):
     def all_drawn(self) -> Budgeted:
         return self.noise
 
-    def switched(self, until_round: int) -> NoiseSwitch:
+    def switched(self, until_round: int) -> "NoiseSwitch":
         return self.model_copy(update={"until_round": until_round}) if self.waits else self
 
     def start(self, n_ue: int) -> SwitchState:

@@ -1,7 +1,5 @@
 """Updates within a random subspace that everybody knows."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Literal
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Updates in a few bits per number."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Literal
 
 import numpy as np

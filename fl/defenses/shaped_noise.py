@@ -1,7 +1,5 @@
 """Noise on the height gradients of a radio map whose variance depends on the gradient."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from typing import Any, ClassVar, Literal
 

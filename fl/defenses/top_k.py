@@ -1,7 +1,5 @@
 """The largest numbers of an update alone."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Literal
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Uniform budget: the same epsilon for every UE in every round."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Literal
 
 import numpy as np

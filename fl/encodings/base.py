@@ -1,7 +1,5 @@
 """The encoding slot: public waves over the plane, whose cosines and sines a network reads beside the position."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 
 import numpy as np

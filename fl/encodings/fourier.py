@@ -1,7 +1,5 @@
 """Random Fourier features of the position."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np

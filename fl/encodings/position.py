@@ -1,7 +1,5 @@
 """No encoding: a network reads the position alone."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Literal
 
 import numpy as np

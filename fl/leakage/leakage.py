@@ -5,8 +5,6 @@ centroids and estimates of each attack so far. Home and work of a UE are compare
 that UE, in all its models, and with the places that it names of that UE (`fl.leakage.named`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import combinations
@@ -139,7 +137,7 @@ class Said:
     answered: int = 0
 
     @classmethod
-    def nothing(cls) -> Said:
+    def nothing(cls) -> "Said":
         """Before an attack has said anything."""
         return cls(np.zeros((0, 2)), np.zeros((0, 2)), np.zeros(0), np.full((2, 2), np.nan), np.zeros(2))
 
@@ -158,14 +156,14 @@ class Track:
     centroids: FloatArray
     stride: int = 1
     seen: int = 0
-    attacks: dict[str, Said] = field(default_factory=dict)
+    attacks: "dict[str, Said]" = field(default_factory=dict)
 
     @classmethod
-    def empty(cls) -> Track:
+    def empty(cls) -> "Track":
         """Before the first round."""
         return cls(np.zeros((0, 2)), np.zeros(2), np.zeros((0, 2)))
 
-    def plus(self, points_m: FloatArray, most: int, selected_m: FloatArray | None = None) -> Track:
+    def plus(self, points_m: FloatArray, most: int, selected_m: FloatArray | None = None) -> "Track":
         """With the true points of a round; when there are too many, every second one is kept, for good.
 
         selected_m (2,) is the true centroid of a round without points.
@@ -234,7 +232,7 @@ def _by_track(estimates: Estimates) -> dict[int, IntArray]:
 class _Common:
     """What the attacks on one track are compared with: its points, the floor, and as many random guesses."""
 
-    def __init__(self, how: Leakage, track: Track, owner: int, area: Area, rng: Rng, kept: KeptShadows) -> None:
+    def __init__(self, how: Leakage, track: "Track", owner: int, area: Area, rng: Rng, kept: KeptShadows) -> None:
         self.how, self.owner, self.area, self.rng = how, owner, area, rng
         self.rounds = len(track.centroids)
         self.points = kept.of(owner, track.points, how.directions)
@@ -272,14 +270,14 @@ class _Common:
 
 def _attack(
     how: Leakage,
-    before: Said,
+    before: "Said",
     estimates: Estimates,
     mine: IntArray,
-    track: Track,
+    track: "Track",
     common: _Common,
     now: Now,
     i: int,
-) -> tuple[Said, dict[str, Any]]:
+) -> "tuple[Said, dict[str, Any]]":
     """One attack on one UE: what it has said so far, and the row of this round; mine: what it told of this UE."""
     if not len(mine) and not before.heard:  # as of an attack that only gives answers
         return before, {**_SILENCE, "perfect_attacker_sw1_m": common.floor}
@@ -323,7 +321,9 @@ _SILENCE = {
 }  # fmt: skip
 
 
-def _round_errors(said: Said, named: FloatArray, track: Track, selected_m: FloatArray) -> tuple[Said, dict[str, float]]:
+def _round_errors(
+    said: "Said", named: FloatArray, track: "Track", selected_m: FloatArray
+) -> "tuple[Said, dict[str, float]]":
     """Errors of this round's estimate, of the last one standing, and of all of them smoothed."""
     truth, past = track.centroids[-1], said.centroids
     if len(past):
@@ -339,7 +339,7 @@ def _round_errors(said: Said, named: FloatArray, track: Track, selected_m: Float
     }
 
 
-def _distribution(how: Leakage, said: Said, common: _Common) -> dict[str, Any]:
+def _distribution(how: Leakage, said: "Said", common: _Common) -> dict[str, Any]:
     """Sliced Wasserstein distances of what was reconstructed so far."""
     w1 = centre = NAN
     if len(said.centroids):
@@ -370,7 +370,7 @@ def _with_places(how: Leakage, tracks: Tracks, now: Now, rows: list[dict[str, An
     return [{**row, **near[row["ue"], row["attack"]]} for row in rows]
 
 
-def _places(how: Leakage, said: dict[tuple[int, str], list[Said]], now: Now) -> list[dict[str, float]]:
+def _places(how: Leakage, said: "dict[tuple[int, str], list[Said]]", now: Now) -> list[dict[str, float]]:
     """How near all estimates of each UE came to home and work, and what an attacker without the truth would name.
 
     NaN for a UE without either: there is nothing to be near to.
@@ -390,13 +390,13 @@ def _places(how: Leakage, said: dict[tuple[int, str], list[Said]], now: Now) -> 
     return [dict(zip(_NEAR, row, strict=True)) for row in found.tolist()]
 
 
-def _estimates(said: list[Said]) -> tuple[FloatArray, FloatArray]:
+def _estimates(said: "list[Said]") -> tuple[FloatArray, FloatArray]:
     """All centroids and places (n, 2) of a UE so far, with weights (n,)."""
     points = np.concatenate([at for each in said for at in (each.centroids, each.places)])
     return points, np.concatenate([w for each in said for w in (np.ones(len(each.centroids)), each.weights)])
 
 
-def _guesses(how: Leakage, said: list[Said], area: Area) -> NamedPlaces:
+def _guesses(how: Leakage, said: "list[Said]", area: Area) -> NamedPlaces:
     """The places that an attack names of a UE: its latest answers, or else density peaks."""
     latest = max(said, key=lambda each: each.answered)
     if latest.answered:
@@ -428,7 +428,7 @@ def _rows(named: NamedPlaces) -> Iterator[tuple[list[float], int, str, float]]:
     return zip(named.place_m.tolist(), named.rank.tolist(), named.place, named.probability.tolist(), strict=True)
 
 
-def _place_errors(how: Leakage, position_m: FloatArray, weight: FloatArray, track: Track) -> dict[str, Any]:
+def _place_errors(how: Leakage, position_m: FloatArray, weight: FloatArray, track: "Track") -> dict[str, Any]:
     """How many places the attack named this round, and how far they lie from the truth, by the attack's own weights.
 
     Z_i = sum_j e_j |g_j - d_i| / sum_j e_j of [Zong et al., Eq. 16], there with a further 1 / K_i: `literal_score`.
@@ -441,7 +441,7 @@ def _place_errors(how: Leakage, position_m: FloatArray, weight: FloatArray, trac
     return {"places": count, "place_error_m": score / count if how.literal_score else score}
 
 
-def _steps(said: Said, step_m: FloatArray, heard: bool, track: Track) -> tuple[Said, dict[str, float]]:
+def _steps(said: "Said", step_m: FloatArray, heard: bool, track: "Track") -> "tuple[Said, dict[str, float]]":
     """Errors of the displacement since the last answer, and since the first, along the direction that the attack names.
 
     `no_motion` is the error of the guess that the UE did not move.

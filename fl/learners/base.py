@@ -1,7 +1,5 @@
 """The learner slot: the model, local training, and evaluation."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable
 from typing import ClassVar

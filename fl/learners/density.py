@@ -1,7 +1,5 @@
 r"""Population density on a grid by kernel density estimation, without training."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, ClassVar, Literal, Self
 

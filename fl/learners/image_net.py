@@ -1,7 +1,5 @@
 """Image classification with federated averaging."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal, Self
 

@@ -1,7 +1,5 @@
 """A radio map of virtual obstacles: heights on a grid and propagation parameters, learnt alternately."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
@@ -122,7 +120,7 @@ class RadioMap(GridLearner):
         """Learnt heights (n_cell,)."""
         return np.asarray(model.parameters[0, :-4])
 
-    def links(self, model: Model, x: FloatArray, y: FloatArray, cell: IntArray, row: IntArray) -> GridLinks:
+    def links(self, model: Model, x: FloatArray, y: FloatArray, cell: IntArray, row: IntArray) -> "GridLinks":
         """Samples as links: UE positions x (N, 2), RSRP y (N,), base station cell (N,), device row (N,).
 
         A position outside of the area, as some curation makes, has a link that begins at the border.
@@ -168,7 +166,7 @@ class RadioMap(GridLearner):
             square[start : start + some] = height_energy(links, *self._split(model), self.sigmoid_scale_m, len(at) // n)
         return square
 
-    def _links_of(self, model: Model, data: Local) -> GridLinks:
+    def _links_of(self, model: Model, data: Local) -> "GridLinks":
         if data.y is None or data.cell is None:
             raise ValueError("radio-map learns from measurements of base stations")
         return self.links(model, data.x, data.y, data.cell, data.row_of_sample)

@@ -1,7 +1,5 @@
 """Signal-strength maps: a small network from position to RSRP, one per cell."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
@@ -221,18 +219,18 @@ class RsrpNet(LayeredLearner):
         )
 
     @property
-    def net(self) -> Mlp:
+    def net(self) -> "Mlp":
         """The network's shape, without inputs of cells."""
         return self._net(0)
 
-    def net_of(self, rows: FloatArray) -> Mlp:
+    def net_of(self, rows: FloatArray) -> "Mlp":
         """The shape of the networks whose parameters, or updates, are rows (n, d)."""
         more, remainder = divmod(rows.shape[1] - self.net.n_parameters, self.hidden[0])
         if remainder or more < 0 or (more and self._reads_places_only):
             raise ValueError(f"{rows.shape[1]} numbers are no parameters of this network")
         return self._net(more)
 
-    def _net(self, n_cell: int) -> Mlp:
+    def _net(self, n_cell: int) -> "Mlp":
         from fl.networks.mlp import Mlp
 
         return Mlp(self._layer_sizes(n_cell), self.activation)
@@ -275,7 +273,7 @@ class RsrpNet(LayeredLearner):
         sizes = self._layer_sizes(0 if self._reads_places_only else public.n_cell)
         return 8 * (_COPIES * samples * sizes[0] + _NUMBERS_OF_A_UNIT * min(samples, CHUNK) * sum(sizes))
 
-    def _glorot(self, net: Mlp, constants: dict[str, FloatArray], rng: Rng) -> FloatArray:
+    def _glorot(self, net: "Mlp", constants: dict[str, FloatArray], rng: Rng) -> FloatArray:
         """Glorot-uniform weights, zero biases; the output bias at the mean for centred labels."""
         n, rows = len(constants["centre_m"]), []
         for layer, (a, b) in enumerate(pairwise(net.sizes)):

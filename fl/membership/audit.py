@@ -1,7 +1,5 @@
 """Audit of a round: membership scores of known records, and their evaluation."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, ClassVar
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The membership slot: a score for each record that an attacker holds, the higher the likelier a member."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from typing import Any, ClassVar, Literal
 

@@ -3,8 +3,6 @@
 Parameters of k networks are rows (k, d), the layers' arrays one after the other, in the order of `layers`.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from dataclasses import dataclass
 from math import prod
@@ -57,7 +55,7 @@ class Network(Part):
         """All arrays of parameters, in order."""
 
     @abstractmethod
-    def forward(self, weights: list[Tensor], x: Tensor, live: Tensor) -> Tensor:
+    def forward(self, weights: "list[Tensor]", x: "Tensor", live: "Tensor") -> "Tensor":
         """Logits (k, B, classes) of images x (k, B, height, width) in [0, 1]; weights[l] is (k, *shape of layer l).
 
         live (k, B) is 0 where a slot holds no image: it must not touch the others.
@@ -67,7 +65,7 @@ class Network(Part):
         """d."""
         return sum(prod(layer.shape) for layer in self.layers(image))
 
-    def unpack(self, flat: Tensor, image: ImageFormat) -> list[Tensor]:
+    def unpack(self, flat: "Tensor", image: ImageFormat) -> "list[Tensor]":
         """Views of rows (k, d), one an array (k, *shape)."""
         import torch
 

@@ -1,7 +1,5 @@
 """The convolutional classifier of the LAPA study."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from pydantic import Field
@@ -79,13 +77,13 @@ class Cnn(Network):
             Layer((image.classes,), fan_in=self.hidden),
         )
 
-    def forward(self, weights: list[Tensor], x: Tensor, live: Tensor) -> Tensor:
+    def forward(self, weights: "list[Tensor]", x: "Tensor", live: "Tensor") -> "Tensor":
         import torch
 
         one_by_one = zip(x, live, *weights, strict=True)
         return torch.stack([self._logits(image, use, list(own)) for image, use, *own in one_by_one])
 
-    def _logits(self, x: Tensor, live: Tensor, weights: list[Tensor]) -> Tensor:
+    def _logits(self, x: "Tensor", live: "Tensor", weights: "list[Tensor]") -> "Tensor":
         """Logits (B, classes) of images (B, height, width) by one network."""
         from torch.nn import functional
 
@@ -100,7 +98,7 @@ class Cnn(Network):
         return functional.linear(h, weight4, bias4)
 
 
-def _normalised(h: Tensor, live: Tensor, gain: Tensor, offset: Tensor) -> Tensor:
+def _normalised(h: "Tensor", live: "Tensor", gain: "Tensor", offset: "Tensor") -> "Tensor":
     """Channels of h (B, C, rows, columns) with mean 0 and variance 1 over live images, then gain and offset (C,)."""
     use = live[:, None, None, None]
     n = live.sum().clamp(min=1.0) * (h.shape[2] * h.shape[3])

@@ -1,7 +1,5 @@
 """Fully connected classifiers."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -28,7 +26,7 @@ class Perceptron(Network):
         sizes = (image.height * image.width, *self.hidden, image.classes)
         return tuple(Layer(shape, fan_in=a) for a, b in pairwise(sizes) for shape in ((a, b), (1, b)))
 
-    def forward(self, weights: list[Tensor], x: Tensor, live: Tensor) -> Tensor:
+    def forward(self, weights: "list[Tensor]", x: "Tensor", live: "Tensor") -> "Tensor":
         h = x.flatten(2)  # (k, B, pixels)
         first, *rest = zip(weights[::2], weights[1::2], strict=True)
         h = h @ first[0] + first[1]

@@ -1,7 +1,5 @@
 """The slot of a learner's local optimiser: one step of all parameters of a stack of networks."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from typing import ClassVar
 

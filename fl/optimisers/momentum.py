@@ -1,7 +1,5 @@
 """Gradient descent with momentum."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Literal
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Plain gradient descent on batches."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Literal
 
 from fl.optimisers.base import Optimiser

@@ -1,7 +1,5 @@
 """The population slot: public knowledge of where people are, before any estimate."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """People in buildings."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Literal
 
 from fl.population.base import PopulationPrior, spread

@@ -1,7 +1,5 @@
 """People where others have been."""
 
-from __future__ import annotations
-
 import csv
 from functools import lru_cache
 from itertools import islice

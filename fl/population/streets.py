@@ -1,7 +1,5 @@
 """People along streets."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Literal
 
 import numpy as np

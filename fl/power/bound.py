@@ -15,8 +15,6 @@ q L lambda^2 / 2, which moves no optimum. Cross-entropy of a network is not stro
 Shapes: T rounds, K UEs, n power vectors. Everything is arrays: where they come from does not matter here.
 """
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass, replace
 from functools import cached_property

@@ -1,7 +1,5 @@
 """The slot of a public law of RSRP: a network learns the difference to it."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 
 from fl.types import Public

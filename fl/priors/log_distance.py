@@ -1,7 +1,5 @@
 """Path loss that grows with the logarithm of distance."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Literal
 
 import numpy as np

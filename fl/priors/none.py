@@ -1,7 +1,5 @@
 """No prior."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Literal
 
 import numpy as np

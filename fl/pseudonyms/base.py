@@ -1,7 +1,5 @@
 """The pseudonym slot: for how long an update's sender keeps the name under which the attacker sees it."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """Names that change by the clock."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Literal
 
 import numpy as np

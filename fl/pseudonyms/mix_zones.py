@@ -1,7 +1,5 @@
 """Names that change where nobody is heard."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, Self
 

@@ -1,7 +1,5 @@
 """Names that never change."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Literal
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The query slot: every UE's own answer to the server's request, before it touches its data."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from typing import Any, ClassVar, Literal
 

@@ -1,7 +1,5 @@
 """Query policies for population density: which requests for surfaces a UE answers."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Self
 

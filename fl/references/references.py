@@ -1,7 +1,5 @@
 """The `references:` section of `learning`: which maps a final signal map is compared with."""
 
-from __future__ import annotations
-
 from pydantic import Field
 
 from netsim.part import Part

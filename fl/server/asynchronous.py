@@ -1,7 +1,5 @@
 """What policies without rounds have in common."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from math import inf
 from typing import ClassVar

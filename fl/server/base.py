@@ -1,7 +1,5 @@
 """The server slot: when the server merges what has come, and what an update is worth that comes late."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from netsim.part import Part

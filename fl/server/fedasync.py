@@ -1,7 +1,5 @@
 """Asynchronous federated optimisation: every update is merged when it arrives."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Literal
 
 import numpy as np

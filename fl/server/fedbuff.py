@@ -1,7 +1,5 @@
 """Buffered asynchronous aggregation."""
 
-from __future__ import annotations
-
 from math import inf
 from typing import Any, ClassVar, Literal
 

@@ -1,7 +1,5 @@
 """Rounds: everybody is asked at once, and their updates are merged together."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """What adaptive server optimisers share: moments of the merged updates, and the step that they make."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from dataclasses import dataclass
 

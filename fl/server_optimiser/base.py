@@ -1,7 +1,5 @@
 """The server optimiser slot: from the merged update to the change of the global models."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from typing import ClassVar
 

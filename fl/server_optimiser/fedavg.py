@@ -1,7 +1,5 @@
 """The merged update itself."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Literal
 
 import numpy as np

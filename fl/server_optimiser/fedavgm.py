@@ -1,7 +1,5 @@
 """Momentum at the server."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 

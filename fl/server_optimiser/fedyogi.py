@@ -1,7 +1,5 @@
 """Yogi at the server."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Literal
 
 import numpy as np

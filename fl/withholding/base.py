@@ -1,7 +1,5 @@
 """The withholding slot: what a UE holds back that was asked and has accepted, decided on the device."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar

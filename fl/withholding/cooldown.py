@@ -1,7 +1,5 @@
 """A pause after every update."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self
 

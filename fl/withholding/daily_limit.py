@@ -1,7 +1,5 @@
 """So many updates a day."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 

@@ -1,7 +1,5 @@
 """A zone around the home of every UE."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Literal
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Zones around given places or base stations, the same for all UEs."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np

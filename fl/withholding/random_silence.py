@@ -1,7 +1,5 @@
 """Silence by a coin."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Literal
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Zones in which nothing is learnt: the common base of `home-zone` and `quiet-zones`."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from typing import ClassVar, Literal
 

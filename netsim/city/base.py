@@ -1,7 +1,5 @@
 """The city slot: the simulated area, its buildings and its streets."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from typing import Annotated, ClassVar
 

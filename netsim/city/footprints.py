@@ -1,7 +1,5 @@
 """A real city: footprints and heights from a GeoJSON file."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -101,7 +99,7 @@ class Footprints(City):
         notes = self._read()[0].notes(self.file, lines_are_streets)
         return notes if streets is None else (*notes, *streets.notes)
 
-    def _read(self) -> _City:
+    def _read(self) -> "_City":
         """Outlines, bounding box and buildings of the file; the latest result is cached until the file changes."""
         how = (self.height_property, self.default_height_m, self.crs, self.origin_deg, self.repair)
         return _read_version(self.file, *how, _version(self.file))
@@ -134,7 +132,7 @@ def _read_version(
     origin_deg: tuple[float, float] | None,
     repair: bool,
     version: tuple[int, int],
-) -> _City:
+) -> "_City":
     """The city of a file; `version` distinguishes a changed file from the cached one."""
     from shapely import bounds
 

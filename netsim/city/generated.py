@@ -1,7 +1,5 @@
 """A synthetic city: discs, rectangles and stars at random places."""
 
-from __future__ import annotations
-
 from math import sqrt
 from typing import Any, ClassVar, Literal, Self
 

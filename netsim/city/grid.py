@@ -1,7 +1,5 @@
 """A city of equal blocks with streets between them."""
 
-from __future__ import annotations
-
 from math import floor
 from typing import Any, ClassVar, Literal, Self
 

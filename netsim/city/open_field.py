@@ -1,7 +1,5 @@
 """A city without buildings."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator

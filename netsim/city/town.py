@@ -1,7 +1,5 @@
 """A generated town: irregular blocks, main and side streets, buildings with floors, a park, a river or railway."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise

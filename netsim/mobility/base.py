@@ -1,7 +1,5 @@
 """The mobility slot: positions of UEs over time, and their fixes (where and when they measure)."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -63,7 +61,7 @@ class Places:
     work_m: FloatArray
 
     @classmethod
-    def unknown(cls, n_ue: int) -> Places:
+    def unknown(cls, n_ue: int) -> "Places":
         """NaN for all UEs."""
         return cls(np.full((n_ue, 2), np.nan), np.full((n_ue, 2), np.nan))
 
@@ -114,7 +112,7 @@ class Mobility(Part):
         """Time until which no UE moves and the model yields no fixes; the clock may jump to it."""
         return now_s
 
-    def places(self, state: Any, ground: Ground) -> Places:
+    def places(self, state: Any, ground: Ground) -> "Places":
         """Home and workplace of every UE, used for scoring only."""
         return Places.unknown(len(state.position_m))
 

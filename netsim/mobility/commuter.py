@@ -1,7 +1,5 @@
 """Commuters: a daily schedule of home, work, lunch and an evening stop, with fixes every few minutes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any, ClassVar, Literal

@@ -1,7 +1,5 @@
 """The Gauss-Markov model: smooth movement with reflection at walls."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from math import floor, sqrt
 from typing import Any, ClassVar, Literal

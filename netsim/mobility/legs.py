@@ -3,8 +3,6 @@
 A position is computed from the leg, not from the previous position, so the tick length has no effect.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from bisect import bisect_left
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The Manhattan model: movement along the streets of a grid with random turns at crossings."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -84,7 +82,7 @@ class Manhattan(Legged):
         depart_s: FloatArray,
         crossing: IntArray,
         heading: IntArray,
-        streets: Streets,
+        streets: "Streets",
     ) -> StreetLeg:
         """Leg number `leg` (n,) of UEs `ue` (n,), starting from a crossing (n, 2)."""
         unit = rng.uniform("leg", ue, (3,), item=leg)
@@ -105,7 +103,7 @@ def _stream(ground: Ground) -> Rng:
     return ground.streams.at("mobility.manhattan")
 
 
-def _streets(ground: Ground) -> Streets:
+def _streets(ground: Ground) -> "Streets":
     """The streets of the ground; raises BadInput if there is no crossing."""
     streets = ground.streets
     if streets is None or min(map(len, streets)) < 1 or max(map(len, streets)) < 2:
@@ -113,22 +111,22 @@ def _streets(ground: Ground) -> Streets:
     return streets
 
 
-def _size(streets: Streets) -> IntArray:
+def _size(streets: "Streets") -> IntArray:
     """Number of crossings from west to east and from south to north (2,)."""
     return np.array([len(streets[0]), len(streets[1])])
 
 
-def _exists(crossing: IntArray, streets: Streets) -> BoolArray:
+def _exists(crossing: IntArray, streets: "Streets") -> BoolArray:
     """Which crossings (..., 2) exist in the city."""
     return np.asarray(((crossing >= 0) & (crossing < _size(streets))).all(axis=-1))
 
 
-def _at_m(crossing: IntArray, streets: Streets) -> FloatArray:
+def _at_m(crossing: IntArray, streets: "Streets") -> FloatArray:
     """Positions (n, 2) in m of crossings (n, 2)."""
     return np.stack([streets[0][crossing[:, 0]], streets[1][crossing[:, 1]]], axis=1)
 
 
-def _turned(heading: IntArray, crossing: IntArray, unit: FloatArray, streets: Streets) -> IntArray:
+def _turned(heading: IntArray, crossing: IntArray, unit: FloatArray, streets: "Streets") -> IntArray:
     """The next heading (n,) of UEs that arrive at crossings (n, 2)."""
     following = (heading[:, None] + _TURN) % 4  # (n, 4)
     weight = _CHANCE * _exists(crossing[:, None] + _STEP[following], streets)

@@ -1,7 +1,5 @@
 """Static UEs at positions drawn from a Gaussian mixture, so that the population density is known."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The random waypoint model: straight walks to random points with pauses in between."""
 
-from __future__ import annotations
-
 from itertools import count
 from math import hypot, log
 from typing import Any, ClassVar, Literal

@@ -1,7 +1,5 @@
 """Replay of a measured trace: positions, times and measurements of UEs are those of the file."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Residents: people who live and work in buildings, explore a town and return to the places they know."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 from math import inf

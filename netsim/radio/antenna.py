@@ -6,8 +6,6 @@ One element [Table 7.3-1], with theta the zenith angle (90 deg at the horizon) a
     gain = 8 dBi - min(-(A_v + A_h), 30)
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from typing import Any, ClassVar, Literal
 

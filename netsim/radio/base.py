@@ -1,7 +1,5 @@
 """The radio slots that are functions of position: path loss and shadowing."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from dataclasses import dataclass
 from math import inf

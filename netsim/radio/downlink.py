@@ -1,7 +1,5 @@
 """The downlink at full load: coupling gain, geometry factor, SINR and rate of every UE."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """The fading slot: small-scale fading of every link, constant within a block."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from typing import Any, ClassVar, Literal, Self
 

@@ -1,7 +1,5 @@
 """Serving cells over time: hysteresis and time to trigger."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The line-of-sight slot: which links are in line of sight."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import cache

@@ -1,7 +1,5 @@
 r"""Non-orthogonal multiple access: simultaneous uplinks, separated by successive interference cancellation."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np

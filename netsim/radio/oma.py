@@ -1,7 +1,5 @@
 """Orthogonal multiple access: every UE of a cell has its own part of the band."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Literal
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Path loss laws in closed form: log-distance, free space, a power law, two slopes."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Literal
 
 import numpy as np

@@ -5,8 +5,6 @@ With f the carrier in GHz, the losses of materials in dB are [Table 7.4.3-1]::
     L_glass = 2 + 0.2 f,   L_IRR = 23 + 0.3 f,   L_concrete = 5 + 4 f
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable
 from math import log10

@@ -1,7 +1,5 @@
 """The power slot: transmit powers of UEs, by policies without learning."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -74,7 +72,7 @@ class Power(Part):
     def check(self, n_ue: int) -> None:
         """Raises ValueError if the policy does not support a world of n_ue UEs."""
 
-    def of(self, ue: IntArray) -> Power:
+    def of(self, ue: IntArray) -> "Power":
         """The policy for the UEs with these indices; the policy itself unless it has settings for each UE."""
         return self
 
@@ -148,7 +146,7 @@ class Listed(Power):
     reference: ClassVar[str] = "baseline"
     example: ClassVar[dict[str, Any]] = {"kind": "listed", "each_w": [0.1, 0.2]}
 
-    def of(self, ue: IntArray) -> Power:
+    def of(self, ue: IntArray) -> "Power":
         return self.model_copy(update={"each_w": tuple(self.each_w[k % len(self.each_w)] for k in ue.tolist())})
 
     def power_w(

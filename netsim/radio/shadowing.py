@@ -1,7 +1,5 @@
 """Shadowing: a random function of position, drawn once for every site of base stations."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property

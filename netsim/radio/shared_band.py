@@ -14,8 +14,6 @@ is the thermal noise of the receiver; the rest is interference from other UEs, w
 signals can subtract.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from math import inf, sqrt
 from typing import TYPE_CHECKING, Literal

@@ -5,8 +5,6 @@ loss at 10 m. NLOS is max(PL_LOS, PL'_NLOS). Beyond the largest tabulated distan
 Heights of UEs on the floors of buildings are clipped to the tabulated range; the distance d_3D has the true height.
 """
 
-from __future__ import annotations
-
 from functools import lru_cache
 from math import log10
 from typing import Any, ClassVar, Literal

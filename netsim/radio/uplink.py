@@ -4,8 +4,6 @@ An uplink computes the channel; it does not change the payload. The effects of t
 are applied in `fl.round.transmit`.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from dataclasses import dataclass, fields, replace
 from math import inf
@@ -82,13 +80,13 @@ class Cohort:
                 "negative, 0 for a UE that is to be silent"
             )
 
-    def at_power(self, power_w: FloatArray) -> Cohort:
+    def at_power(self, power_w: FloatArray) -> "Cohort":
         """The same UEs with other powers (n,)."""
         cohort = altered(self, power_w=power_w)
         cohort._check()
         return cohort
 
-    def take(self, index: IntArray) -> Cohort:
+    def take(self, index: IntArray) -> "Cohort":
         """Some of the UEs (k,)."""
         return Cohort(
             self.ue[index], self.serving[index], self.gain[index], None if self.fading is None else self.fading[index],
@@ -188,10 +186,10 @@ class Uplink(Part):
         return False
 
     @abstractmethod
-    def plan(self, cohort: Cohort, payload: Payload) -> Channel:
+    def plan(self, cohort: "Cohort", payload: Payload) -> Channel:
         """The channel of every UE of the cohort."""
 
-    def heard(self, cohort: Cohort, resource: IntArray, resource_blocks: int = 1) -> Heard:
+    def heard(self, cohort: "Cohort", resource: IntArray, resource_blocks: int = 1) -> Heard:
         """What the base stations hear while all UEs of the cohort send at once, whatever `plan` groups.
 
         resource (n,): the resource block of each UE; the band is cut into so many equal ones, the noise with it, and
@@ -199,7 +197,7 @@ class Uplink(Part):
         """
         raise TypeError(f"{self.kind_name()}: no law of what is heard at a time")
 
-    def downlink_bps(self, cohort: Cohort) -> FloatArray:
+    def downlink_bps(self, cohort: "Cohort") -> FloatArray:
         """Rate (n,) at which each UE receives the model; infinite for an ideal link."""
         return np.full(len(cohort.ue), np.inf)
 
@@ -219,7 +217,7 @@ class Uplink(Part):
         """Aspect -> its model in words, for the channel card; training: cost of training per sample, in words."""
         return {"noise": "not modelled", "uplink interference": "not modelled", "delay and energy": "training only"}
 
-    def snr_per_w(self, cohort: Cohort) -> FloatArray:
+    def snr_per_w(self, cohort: "Cohort") -> FloatArray:
         """SNR at 1 W (n,) of each UE at its own base station without interference; 0 for an ideal uplink."""
         return np.zeros(len(cohort.ue))
 
@@ -231,7 +229,7 @@ class Uplink(Part):
         """Thermal noise power in the whole band, W; 0 for an ideal uplink."""
         return 0.0
 
-    def eavesdropped(self, cohort: Cohort, payload: Payload, sent: Channel) -> Channel:
+    def eavesdropped(self, cohort: "Cohort", payload: Payload, sent: Channel) -> Channel:
         """The channel (n,) of the same transmissions at an eavesdropper's antenna, without a deadline.
 
         cohort: the same UEs with their links to that antenna only; sent: their channel at the base station. Raises
@@ -247,13 +245,13 @@ class Ideal(Uplink):
     reference: ClassVar[str] = "the usual assumption of federated learning papers"
     example: ClassVar[dict[str, Any]] = {"kind": "ideal"}
 
-    def plan(self, cohort: Cohort, payload: Payload) -> Channel:
+    def plan(self, cohort: "Cohort", payload: Payload) -> Channel:
         n, zero = len(cohort.ue), np.zeros(len(cohort.ue))
         endless, never = np.full(n, np.inf), np.zeros(n, dtype=bool)
         return Channel(
             cohort.power_w, endless, endless, zero, zero, zero, cohort.compute_s, cohort.compute_j, ~never, never
         )
 
-    def heard(self, cohort: Cohort, resource: IntArray, resource_blocks: int = 1) -> Heard:
+    def heard(self, cohort: "Cohort", resource: IntArray, resource_blocks: int = 1) -> Heard:
         endless = np.full(len(cohort.ue), np.inf)
         return Heard(endless, endless, endless)

@@ -1,7 +1,5 @@
 """The partition slot: which images of a collection each device holds."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 
 import numpy as np

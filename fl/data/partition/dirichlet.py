@@ -1,7 +1,5 @@
 """Dirichlet partition: a random mixture of classes for each UE."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Literal
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Label skew: some UEs hold images of all classes, the others of few classes."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Literal
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Everybody sends at once."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Literal
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The scheduler slot: who of the UEs of a cell may send now, and in which resource blocks."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from dataclasses import dataclass
 from math import inf

@@ -1,7 +1,5 @@
 """The cheapest transmission first."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Literal
 
 import numpy as np

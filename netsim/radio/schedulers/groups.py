@@ -1,7 +1,5 @@
 """Groups one after the other."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, Literal
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Proportional fair scheduling."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import exp, inf
 from typing import Any, ClassVar, Literal

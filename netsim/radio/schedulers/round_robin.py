@@ -1,7 +1,5 @@
 """Everybody in turn."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from math import inf
 from typing import Any, ClassVar, Literal

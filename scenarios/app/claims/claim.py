@@ -5,8 +5,6 @@ does not hold where one lies outside; otherwise it is undecided, as it is with o
 where at least half of the models are not useful; high leakage is real there too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources

@@ -5,8 +5,6 @@ decided by the distribution-free interval of that median (David and Nagaraja, Or
 assumes no normal distribution and takes infinities.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import tempfile
-import traceback
 from collections.abc import Sequence
 
 from netsim import __version__
@@ -81,15 +79,18 @@ def main(arguments: list[str] | None = None) -> int:
     except Exception as error:
         if signals.told():  # foreign code that was interrupted, and gave the interruption another name
             return _interrupted(words)
-        text, details = " ".join(str(error).split())[:200], _details(traceback.format_exc())
+        text, details = " ".join(str(error).split())[:200], _details(error)
         return _ended([f"unexpected failure ({type(error).__name__}: {text}); {details}"], FAILED, words)
 
 
-def _details(text: str) -> str:
+def _details(error: Exception) -> str:
     """Where the details of a failure lie now."""
+    import tempfile  # these two are needed here only, and take longer than all of our commands
+    import traceback
+
     try:
         with tempfile.NamedTemporaryFile("w", prefix="netsim-", suffix=".log", delete=False) as log:
-            log.write(text)
+            log.writelines(traceback.format_exception(error))
     except OSError as error:
         return f"its details cannot be written ({error.strerror})"
     return f"details in {log.name}"

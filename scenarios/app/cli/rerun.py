@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -67,6 +66,8 @@ def _place(out: str | None) -> Generator[Path, None, None]:
     if out is not None:
         yield Path(out)
         return
+    import tempfile
+
     with tempfile.TemporaryDirectory(prefix="netsim-rerun-") as folder:
         yield Path(folder) / "again"
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from netsim.cache import cache_folder
 from scenarios.app.result import Result
 from scenarios.app.run.checkpoints import Watch
+from scenarios.app.run.garbage import seldom_collected
 from scenarios.app.run.how import USUAL, How
 from scenarios.app.run.planning import planned
 from scenarios.app.run.radio import play_radio
@@ -32,8 +33,9 @@ def run(
     """
     how.check()
     how.admit(study)
-    if study.learning is None:
-        return Result(Path(out), play_radio(study, out, watch, command, replace, how))
-    with one_thread():
-        summary = simulate(study, out, watch, command, replace, planned(study, cache_folder()), how)
+    with seldom_collected():
+        if study.learning is None:
+            return Result(Path(out), play_radio(study, out, watch, command, replace, how))
+        with one_thread():
+            summary = simulate(study, out, watch, command, replace, planned(study, cache_folder()), how)
     return Result(Path(out), summary)

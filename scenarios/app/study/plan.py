@@ -6,8 +6,6 @@ What the plan finds is written into the study, which then runs as any other; `pl
 found. The run's own budgets may ask for more noise than the reference did: `enough_percent` of the switch says so.
 """
 
-from __future__ import annotations
-
 from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator

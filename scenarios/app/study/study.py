@@ -1,7 +1,5 @@
 """A study: a scenario file, read, checked and built; every part frozen, every unmet need refused."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import Field, model_validator

@@ -1,7 +1,5 @@
 """What a sweep compares: named variants, value lists that are crossed or go together, random draws, seeds."""
 
-from __future__ import annotations
-
 from collections import Counter
 from math import isfinite
 from typing import Annotated, Any, Self

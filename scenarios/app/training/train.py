@@ -94,6 +94,7 @@ def train(
     times where that may help, then stays open and is listed in failures.csv; all others are made. Of a single one the
     error is raised.
     """
+    from scenarios.app.run.garbage import seldom_collected
     from scenarios.app.run.threads import one_thread
 
     folders = [out] if len(seeds) == 1 else [out / f"seed-{seed}" for seed in seeds]
@@ -114,7 +115,7 @@ def train(
             failed.add(open_[i])
             watch(TrainingFailed(len(seeds) - len(open_) + i + 1, len(seeds), end))
 
-    with one_thread():
+    with one_thread(), seldom_collected():
         if len(seeds) > 1:
             play_all(works, OnProcesses(retries), 1, out, ended)
         else:
