@@ -1,10 +1,6 @@
 """Unequal UEs: how much longer, or shorter, each of them trains than stated."""
 
 from abc import abstractmethod
-from typing import Any, ClassVar, Literal
-
-import numpy as np
-from pydantic import Field
 
 from netsim.part import OneOf, Part
 from netsim.rng import Rng
@@ -26,49 +22,11 @@ class ComputeSpread(Part):
         """The factor (n,) of UEs (n,); that of UE u depends on the seed and u only."""
 
 
-class HalfNormal(ComputeSpread):
-    r"""Slower than stated by a half-normal share: `1 + scale |N|`.
-
-    What is stated is the speed of the fastest UEs; on average a UE takes 1 + 0.80 scale times as long. Departs from the
-    paper, which draws the whole duration of a training half-normally, anew each time: there some take no time at all,
-    and durations do not depend on the amount of data.
-    """
-
-    kind: Literal["half-normal"] = "half-normal"
-    scale: float = Field(default=1.0, gt=0, le=1e3)
-    """scale of the half-normal share: its root mean square"""
-
-    reference: ClassVar[str] = (
-        "Nguyen et al., Federated Learning with Buffered Asynchronous Aggregation, AISTATS 2022: half-normal durations "
-        "of training"
-    )
-    example: ClassVar[dict[str, Any]] = {"kind": "half-normal"}
-
-    @property
-    def formula(self) -> str:
-        return f"1 + {self.scale:g} |N|"
-
-    def factor(self, ue: IntArray, rng: Rng) -> FloatArray:
-        return np.asarray(1.0 + self.scale * np.abs(rng.normal("spread", ue)))
-
-
-class LogNormal(ComputeSpread):
-    r"""As fast as stated in the median, half of the UEs faster and half slower: `exp(sigma N)`."""
-
-    kind: Literal["log-normal"] = "log-normal"
-    sigma: float = Field(default=0.5, gt=0, le=5)
-    """standard deviation of the logarithm of the factor"""
-
-    reference: ClassVar[str] = "assumed: the product of many independent factors"
-    example: ClassVar[dict[str, Any]] = {"kind": "log-normal"}
-
-    @property
-    def formula(self) -> str:
-        return f"exp({self.sigma:g} N)"
-
-    def factor(self, ue: IntArray, rng: Rng) -> FloatArray:
-        return np.asarray(np.exp(self.sigma * rng.normal("spread", ue)))
-
-
-COMPUTE_SPREADS = OneOf("compute-spread", HalfNormal, LogNormal)
+COMPUTE_SPREADS = OneOf(
+    "compute-spread",
+    places={
+        "half-normal": "netsim.compute_spread_laws:HalfNormal",
+        "log-normal": "netsim.compute_spread_laws:LogNormal",
+    },
+)
 """The compute-spread slot: how unequal UEs are in training."""

@@ -21,8 +21,8 @@ from netsim.radio.base import PathLoss, Shadowing
 from netsim.radio.downlink import Downlink
 from netsim.radio.fading import Fading, NoFading
 from netsim.radio.handover import Handover
-from netsim.radio.line_of_sight import Always, ByProbability, Sight
-from netsim.radio.path_loss import LogDistance
+from netsim.radio.line_of_sight import Always, Sight
+from netsim.radio.log_distance import LogDistance
 from netsim.radio.penetration import NoPenetration, Penetration, Tr38901Penetration
 from netsim.radio.shadowing import Correlated, NoShadowing
 from netsim.radio.uplink import Ideal, Uplink
@@ -75,6 +75,8 @@ def _usual_sight(given: dict[str, Any]) -> Sight:
     """The law's own probability of sight where it has one: that is how such a law was published."""
     law = given.get("path_loss")
     if isinstance(law, PathLoss) and "probability of sight" in law.offers:
+        from netsim.radio.sight_laws import ByProbability  # here, so that most scenarios do not import it
+
         return ByProbability(decorrelation_m=law.sight_decorrelation_m)
     return Always()
 

@@ -6,7 +6,7 @@ from netsim.radio.antenna import ANTENNAS
 PATH_LOSSES = OneOf(
     "path-loss",
     places={
-        "log-distance": "netsim.radio.path_loss:LogDistance",
+        "log-distance": "netsim.radio.log_distance:LogDistance",
         "free-space": "netsim.radio.path_loss:FreeSpace",
         "power-law": "netsim.radio.path_loss:PowerLaw",
         "los-nlos": "netsim.radio.path_loss:LosNlos",
@@ -27,9 +27,9 @@ SIGHTS = OneOf(
     "line-of-sight",
     places={
         "always": "netsim.radio.line_of_sight:Always",
-        "never": "netsim.radio.line_of_sight:Never",
-        "geometry": "netsim.radio.line_of_sight:ByGeometry",
-        "probability": "netsim.radio.line_of_sight:ByProbability",
+        "never": "netsim.radio.sight_laws:Never",
+        "geometry": "netsim.radio.sight_laws:ByGeometry",
+        "probability": "netsim.radio.sight_laws:ByProbability",
     },
 )
 PENETRATIONS = OneOf(
@@ -43,8 +43,8 @@ FADINGS = OneOf(
     "fading",
     places={
         "none": "netsim.radio.fading:NoFading",
-        "rayleigh": "netsim.radio.fading:Rayleigh",
-        "rician": "netsim.radio.fading:Rician",
+        "rayleigh": "netsim.radio.block_fading:Rayleigh",
+        "rician": "netsim.radio.block_fading:Rician",
     },
 )
 UPLINKS = OneOf(
@@ -57,10 +57,10 @@ UPLINKS = OneOf(
 )
 POWERS = {
     "full": "netsim.radio.power:Full",
-    "average": "netsim.radio.power:Average",
-    "fixed": "netsim.radio.power:Fixed",
-    "listed": "netsim.radio.power:Listed",
-    "fractional": "netsim.radio.power:Fractional",
+    "average": "netsim.radio.power_rules:Average",
+    "fixed": "netsim.radio.power_rules:Fixed",
+    "listed": "netsim.radio.power_rules:Listed",
+    "fractional": "netsim.radio.power_rules:Fractional",
 }
 """Power policies without learning, where they stand; the full union of the slot is defined in `scenarios`."""
 

@@ -2,18 +2,13 @@
 
 from abc import abstractmethod
 from collections.abc import Callable
-from functools import cache
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-import numpy.typing as npt
-from pydantic import Field
 
-from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.part import Part
 from netsim.radio.base import Pairs, PathLoss
-from netsim.radio.shadowing import Correlated
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -47,77 +42,3 @@ class Always(Sight):
 
     def law(self, area: Area, site: IntArray, path_loss: PathLoss, geometry: Geometry, rng: Rng) -> SightLaw:
         return lambda pairs, position_m: np.isfinite(pairs.distance_2d_m)  # an absent UE sees nobody
-
-
-class Never(Sight):
-    """No link is in line of sight."""
-
-    kind: Literal["never"] = "never"
-    reference: ClassVar[str] = "worst case"
-    example: ClassVar[dict[str, Any]] = {"kind": "never"}
-
-    def law(self, area: Area, site: IntArray, path_loss: PathLoss, geometry: Geometry, rng: Rng) -> SightLaw:
-        return lambda pairs, position_m: np.zeros(pairs.distance_2d_m.shape, dtype=bool)
-
-
-class ByGeometry(Sight):
-    """A link is in line of sight unless a building of the city blocks it.
-
-    The building that a UE is in does not block its links: its walls are the penetration loss.
-    """
-
-    kind: Literal["geometry"] = "geometry"
-    reference: ClassVar[str] = "ray between the antennas against footprints and heights"
-    example: ClassVar[dict[str, Any]] = {"kind": "geometry"}
-    needs: ClassVar[dict[str, str]] = {"buildings": "without any, every link is in sight: take kind always"}
-
-    def law(self, area: Area, site: IntArray, path_loss: PathLoss, geometry: Geometry, rng: Rng) -> SightLaw:
-        return lambda pairs, position_m: geometry(position_m, pairs)
-
-
-class ByProbability(Sight):
-    """Line of sight with the probability of the path loss law, constant in time.
-
-    A link at distance d is in line of sight where U(place, site) < P_LOS(d). U is uniform and spatially correlated: the
-    normal distribution function of a Gaussian field with exponential correlation, at the nearest node of a grid of a
-    tenth of the decorrelation distance. Sectors of one site share U.
-    """
-
-    kind: Literal["probability"] = "probability"
-    decorrelation_m: float = Field(default=50.0, gt=0, le=1e5)
-    """decorrelation distance of the line-of-sight state, m"""
-    reference: ClassVar[str] = "3GPP TR 38.901 V17.0.0, Table 7.4.2-1; spatial consistency after Section 7.6.3.3"
-    example: ClassVar[dict[str, Any]] = {"kind": "probability"}
-    needs_of_law: ClassVar[frozenset[str]] = frozenset({"probability of sight"})
-
-    @property
-    def _drawn_from(self) -> Correlated:
-        return Correlated(std_db=1.0, decorrelation_m=self.decorrelation_m)
-
-    def held_bytes(self, area: Area, n_site: int) -> float:
-        return 2.0 * self._drawn_from.held_bytes(area, n_site)
-
-    def law(self, area: Area, site: IntArray, path_loss: PathLoss, geometry: Geometry, rng: Rng) -> SightLaw:
-        try:
-            field = self._drawn_from.field(area, site, rng)
-        except BadInput:  # it names the key of shadowing
-            raise BadInput(
-                f"world.radio.line_of_sight.decorrelation_m: {self.decorrelation_m:g} m needs too fine a grid for "
-                f"{len(site)} base stations in this area; give a larger one, or a smaller area"
-            ) from None
-
-        @cache
-        def drawn_at_nodes() -> npt.NDArray[np.float32]:
-            from scipy.special import ndtr  # here, so that checking a scenario does not pay for it
-
-            return np.asarray(ndtr(field.draw()))
-
-        def law(pairs: Pairs, position_m: FloatArray) -> BoolArray:
-            from netsim.radio.field_loops import below  # not at the top: whoever only reads a scenario does without
-
-            ny, nx, n_site = drawn_at_nodes().shape
-            uniform = drawn_at_nodes().reshape(ny * nx, n_site)
-            probability = path_loss.los_probability(pairs)  # NaN of an absent UE, who sees nobody
-            return below(uniform, nx, position_m, field.low_m, field.step_m, field.column, probability)
-
-        return law

@@ -1,4 +1,4 @@
-"""Path loss laws in closed form: log-distance, free space, a power law, two slopes."""
+"""Path loss laws in closed form: free space, a power law, two slopes."""
 
 from typing import Any, ClassVar, Literal
 
@@ -7,34 +7,6 @@ from pydantic import Field
 
 from netsim.radio.base import Pairs, PathLoss
 from netsim.units import SPEED_OF_LIGHT_M_S, FloatArray
-
-
-class LogDistance(PathLoss):
-    r"""Log-distance path loss: the loss grows by 10 n dB per decade of distance::
-
-        PL(d) = PL(d_ref) + 10 n log10(max(d, d_min) / d_ref)
-
-    where d is the 3D distance in m and n the exponent. The carrier enters through `reference_loss_db` only,
-    so `carrier_hz` is not used.
-    """
-
-    reference: ClassVar[str] = "Rappaport, 'Wireless Communications', 2nd ed., 2002, Eq. 4.68"
-    example: ClassVar[dict[str, Any]] = {"kind": "log-distance"}
-
-    kind: Literal["log-distance"] = "log-distance"
-    exponent: float = Field(default=3.5, gt=0)
-    """path loss exponent n: 2 in free space, 3 to 4 in cities"""
-    reference_m: float = Field(default=10.0, gt=0)
-    """distance of the reference loss, m"""
-    reference_loss_db: float = 50.0
-    """loss at the reference distance, dB"""
-    min_distance_m: float = Field(default=1.0, gt=0)
-    """nearer than this the loss stays as it is here, m"""
-
-    def loss_db(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
-        """Loss in dB, shape (n_ue, n_bs)."""
-        ratio = np.maximum(pairs.distance_3d_m, self.min_distance_m) / self.reference_m
-        return np.asarray(self.reference_loss_db + 10.0 * self.exponent * np.log10(ratio))
 
 
 def free_space_db(distance_m: FloatArray, carrier_hz: float) -> FloatArray:

@@ -8,7 +8,8 @@ from pydantic import ValidationError
 
 from netsim.build import build_world
 from netsim.channel_card import channel_card, downlink_card
-from netsim.compute_spread import COMPUTE_SPREADS, HalfNormal, LogNormal
+from netsim.compute_spread import COMPUTE_SPREADS
+from netsim.compute_spread_laws import HalfNormal, LogNormal
 from netsim.rng import Streams
 from netsim.setting import WorldSetting
 

@@ -8,7 +8,7 @@ import pytest
 from netsim.build import build_world
 from netsim.lookahead import tick_after
 from netsim.multiples import first_multiple, last_multiple
-from netsim.radio.fading import Rayleigh
+from netsim.radio.block_fading import Rayleigh
 from netsim.rng import Streams
 from netsim.setting import WorldSetting
 

@@ -11,12 +11,15 @@ from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.radio.antenna import sector_gain_db
 from netsim.radio.base import Pairs
-from netsim.radio.fading import NoFading, Rayleigh, Rician
-from netsim.radio.line_of_sight import Always, ByProbability, Never
+from netsim.radio.block_fading import Rayleigh, Rician
+from netsim.radio.fading import NoFading
+from netsim.radio.line_of_sight import Always
 from netsim.radio.link_budget import Budget
+from netsim.radio.log_distance import LogDistance
 from netsim.radio.noise import noise_w, ser, threshold
-from netsim.radio.path_loss import FreeSpace, LogDistance, LosNlos, PowerLaw
+from netsim.radio.path_loss import FreeSpace, LosNlos, PowerLaw
 from netsim.radio.shadowing import Correlated, Independent
+from netsim.radio.sight_laws import ByProbability, Never
 from netsim.radio.tr38901 import RuralMacro, UrbanMacro, UrbanMicro
 from netsim.rng import Streams
 

@@ -8,8 +8,9 @@ import os
 import numpy as np
 import pytest
 
-from netsim.base_stations import BaseStation, CellFile, Hexagonal, Origin, Site, Uniform, default_layout
+from netsim.base_stations import BaseStation, Hexagonal, Origin, Site, default_layout
 from netsim.build import build_world
+from netsim.cell_file import CellFile
 from netsim.channel_card import channel_card
 from netsim.city.buildings import Buildings
 from netsim.errors import BadInput
@@ -18,6 +19,7 @@ from netsim.radio.handover import Handover
 from netsim.rng import Streams
 from netsim.row_id import MAX_STATIONS, row_id, ue_and_model
 from netsim.traces.files import read_table
+from netsim.uniform_layout import Uniform
 from scenarios.app.run.runner import run
 
 AREA = Area(0.0, 0.0, 2000.0, 1500.0)

@@ -7,7 +7,7 @@ import pytest
 
 from fl.power.bound import Convergence, Objective, Trajectory
 from netsim.errors import BadInput
-from netsim.radio.power import Listed
+from netsim.radio.power_rules import Listed
 from netsim.rng import Streams
 from scenarios.app.results.folder import read_table
 from scenarios.app.run.planning import planned

@@ -14,8 +14,8 @@ from fl.types import Antennas, ImageFormat, Public
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.mobility.replay import Replay
-from netsim.radio.line_of_sight import ByProbability
 from netsim.radio.shadowing import Correlated, NoShadowing
+from netsim.radio.sight_laws import ByProbability
 from netsim.rng import Streams
 from scenarios.app.cli.commands import main
 from scenarios.app.run import memory_limit

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from scenarios.app.cli.options import Commands, add_memory, add_scenario, add_sets, how_of, overrides_of
 from scenarios.app.cli.output import say
+
+if TYPE_CHECKING:
+    from scenarios.app.run.points import SweepPoint
+    from scenarios.app.study.study import Study
 
 
 def add(commands: Commands[argparse.ArgumentParser]) -> None:
@@ -23,14 +28,17 @@ def main(args: argparse.Namespace) -> None:
     """Check the scenario, and every point of its sweep."""
     from scenarios.app.run.check import check, check_prepared
     from scenarios.app.run.memory import memory_text
-    from scenarios.app.run.points import checked_points
     from scenarios.app.study.load import Scenario
     from scenarios.app.study.yaml_document import one_line
 
     overrides, how = overrides_of(args), how_of(args)
     scenario = Scenario(args.scenario)
     study = scenario.study(overrides)
-    points = checked_points(args.scenario, study, overrides) if study.vary is not None else []
+    points: list[tuple[SweepPoint, Study]] = []
+    if study.vary is not None:
+        from scenarios.app.run.points import checked_points
+
+        points = checked_points(args.scenario, study, overrides)
     with scenario.placed(overrides):
         needed = check(study, args.all, how)
     check_prepared(args.scenario, points, args.all, how)

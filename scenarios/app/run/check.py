@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from scenarios.app.run.how import USUAL, How
-from scenarios.app.run.points import SweepPoint, named
 from scenarios.app.run.setup import ready
 from scenarios.app.run.threads import one_thread
 from scenarios.app.study.load import Scenario
 from scenarios.app.study.study import Study
+
+if TYPE_CHECKING:
+    from scenarios.app.run.points import SweepPoint
 
 
 def check(study: Study, thorough: bool = False, how: How = USUAL) -> float:
@@ -45,6 +48,8 @@ def check_prepared(
     """
     if not todo:
         return
+    from scenarios.app.run.points import named  # not at the top: most scenarios vary nothing
+
     scenario, seen = Scenario(source), set[str]()
     for point, study in todo:
         setting = point.folder if every else point.folder.rpartition("/")[0]

@@ -7,7 +7,7 @@ from pathlib import Path
 from fl.power.bound import Objective, Trajectory
 from fl.power.search import Limits, average, evolution, full, plateaus
 from netsim.errors import BadInput
-from netsim.radio.power import Listed
+from netsim.radio.power_rules import Listed
 from netsim.rng import Streams
 from netsim.units import FloatArray, w_from_dbm
 from scenarios.app.run.learned_plan import learned_plan

@@ -15,13 +15,15 @@ from netsim.radio.uplink import Ideal
 from netsim.setting import WorldSetting
 from scenarios.app.study.error_messages import nearest
 from scenarios.app.study.powers import POWERS
-from scenarios.app.study.vary import Seed, Vary
 
 if TYPE_CHECKING:
     from rl.settings import Train
     from scenarios.app.study.plan import Plan
+    from scenarios.app.study.vary import Vary
 else:
-    Train = Plan = Any
+    Train = Plan = Vary = Any
+
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
 
 
 class Study(Part):
@@ -41,7 +43,7 @@ class Study(Part):
     """what is learnt and by whom it is attacked; none: a radio study, whose result is coverage, SINR and handovers"""
     plan: Annotated[Plan, Section("scenarios.app.study.plan:Plan")] | None = None
     """powers, switch and noise that a reference run finds beforehand; power is then that of the reference"""
-    vary: Vary | None = None
+    vary: Annotated[Vary, Section("scenarios.app.study.vary:Vary")] | None = None
     """what a sweep compares"""
     train: Annotated[Train, Section("rl.settings:Train")] | None = None
     """what `netsim train` learns"""

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from netsim.radio.power import Average, Fractional, Full, Power
+from netsim.radio.power import Full, Power
+from netsim.radio.power_rules import Average, Fractional
 from netsim.rng import Rng, Streams
 from netsim.units import FloatArray
 from rl.agents import AGENT
