@@ -14,7 +14,7 @@ MOST_KEPT_BYTES = 64 * 2**20
 
 
 class KeptShadows:
-    """Gives what `sorted_projections` gives, to the bit, and remembers it while all of it takes few enough bytes.
+    """Gives what `sorted_projections` gives of finite points, to the bit, and remembers it while all of it takes few enough bytes.
 
     A set that begins with the points that were there before has its new ones merged into the old order, in O(n) instead
     of O(n log n); any other set, and one for which there was no room, is sorted anew. So nothing depends on what is
@@ -28,15 +28,16 @@ class KeptShadows:
     def of(self, key: Hashable, points_m: FloatArray, directions: int) -> FloatArray:
         """Sorted projections (directions, n) of points (n, 2), which are not to be written to; key: whose they are."""
         before_m, before = self._kept.pop(key, (points_m[:0], np.zeros((directions, 0))))
-        self.bytes -= before.nbytes
+        self.bytes -= before.nbytes + before_m.nbytes
         n = len(before_m)
         if n and len(before) == directions and np.array_equal(points_m[:n], before_m):
             along = _with(before, points_m[n:])
         else:
             along = sorted_projections(points_m, directions)
-        if self.bytes + along.nbytes <= self.most_bytes:
+        taken = along.nbytes + points_m.nbytes
+        if self.bytes + taken <= self.most_bytes:
             self._kept[key] = points_m, along
-            self.bytes += along.nbytes
+            self.bytes += taken
         return along
 
 
