@@ -7,7 +7,7 @@ from typing import Annotated, Any, Self
 from pydantic import Field, model_validator
 
 from netsim.part import Part
-from scenarios.app.study.study import Seed
+from scenarios.app.study.seed import Seed
 
 Values = Annotated[tuple[Any, ...], Field(min_length=1)]
 _LARGEST = 2.0**53  # whole numbers above it have gaps as floats
