@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated
 
 import pytest
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from fl.attacks import ATTACKS
 from fl.attacks.base import Attack
@@ -207,6 +207,15 @@ def test_a_plugin_that_no_scenario_could_have_is_not_listed(tmp_path, mode):
     assert said.returncode == 2 and said.stdout == ""
     (line,) = said.stderr.splitlines()
     assert "(netsim.attack): its fields cannot be checked (PydanticUndefinedAnnotation: " in line
+
+
+def test_a_plugin_may_postpone_its_annotations(outside):
+    text = f"from __future__ import annotations\n{GOOD}    other: tuple[float, ...] = (1.0,)\n"
+    install(outside, "broken", text, "[netsim.attack]\nbroken = broken:Part\n")
+    adapter = TypeAdapter(Annotated[Attack, ATTACKS])
+    assert adapter.validate_json('{"kind": "broken", "other": [2, 3]}').other == (2.0, 3.0)
+    with pytest.raises(ValidationError, match="should be a valid number"):
+        adapter.validate_json('{"kind": "broken", "other": ["x"]}')
 
 
 IN_SECTIONS = {
