@@ -16,7 +16,8 @@ Result = TypeVar("Result")
 class Last:
     """Keeps one result, while it is small: it is computed again when anything that it depends on has another value.
 
-    Neither the result nor what it depends on may be written to afterwards.
+    Neither the result nor what it depends on may be written to afterwards. Of a view, as of one model among many, its
+    own entries are kept, not the array that it belongs to.
     """
 
     def __init__(self, most_bytes: int = MOST_KEPT_BYTES) -> None:
@@ -30,8 +31,13 @@ class Last:
             return kept[1]  # type: ignore[no-any-return]
         found = work()
         size = sum(each.nbytes for each in (*depends, found) if isinstance(each, np.ndarray))
-        self._kept = (depends, found) if size <= self.most_bytes else None
+        self._kept = (tuple(map(_alone, depends)), found) if size <= self.most_bytes else None
         return found
+
+
+def _alone(value: Any) -> Any:
+    """The value, where it is a view of an array a copy."""
+    return value.copy() if isinstance(value, np.ndarray) and value.base is not None else value
 
 
 def _same(one: Any, other: Any) -> bool:

@@ -1,6 +1,7 @@
 """What is kept to save time gives the same bits as without, and takes bounded memory."""
 
 import json
+import weakref
 from dataclasses import replace
 
 import numpy as np
@@ -124,6 +125,17 @@ class TestLast:
         for _ in range(2):
             last.of(lambda: calls.append(9) or np.zeros(9), np.zeros(4))
         assert calls == [8, 9, 9]
+
+    def test_a_row_keeps_no_more_than_itself(self):
+        """The models of all cells would stay in memory for the sake of one."""
+        last, models, calls = Last(), np.arange(30.0).reshape(10, 3).copy(), []
+        alive = weakref.ref(models)
+        for _ in range(2):
+            last.of(lambda: calls.append(1) or np.zeros(2), models[4])
+        del models
+        assert alive() is None
+        last.of(lambda: calls.append(2) or np.zeros(2), np.array([12.0, 13.0, 14.0]))
+        assert calls == [1]
 
 
 def observed(kept, rounds=12):
