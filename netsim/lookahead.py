@@ -64,7 +64,7 @@ class _Step(NamedTuple):
     fixes: Fixes
 
 
-@dataclass
+@dataclass(eq=False)
 class Lookahead:
     """Answers `advance` and `links` of one world, from a block of ticks where one was calculated.
 

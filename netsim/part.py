@@ -33,6 +33,10 @@ Coordinates = tuple[_Metres, _Metres]
 """A place in the plane of the area, metres east and north."""
 
 
+class UnusablePlugin(BadInput):
+    """A plug-in that is no part of its slot: whoever installed it can mend it, no line of a scenario can."""
+
+
 class _FileName:
     """Marks a field as the name of a file or folder, which a scenario gives relative to itself."""
 
@@ -295,9 +299,9 @@ def _has_kind(part: type[Part]) -> bool:
     return field is not None and isinstance(field.default, str)
 
 
-def _unusable(entry: EntryPoint, slot: str, why: str) -> BadInput:
+def _unusable(entry: EntryPoint, slot: str, why: str) -> UnusablePlugin:
     package = entry.dist.name if entry.dist is not None else "a package"
-    return BadInput(f"plug-in {entry.value} of {package} (netsim.{slot}): {why}; mend {package}, or uninstall it")
+    return UnusablePlugin(f"plug-in {entry.value} of {package} (netsim.{slot}): {why}; mend {package}, or uninstall it")
 
 
 def _said(error: BaseException) -> str:

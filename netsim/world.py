@@ -67,7 +67,7 @@ class WorldMemory:
     measured: Observations
 
 
-@dataclass
+@dataclass(eq=False)
 class World:
     """Moves UEs, collects what they measure, and answers questions about the radio now.
 

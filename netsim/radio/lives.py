@@ -16,7 +16,7 @@ from netsim.radio.uplink import ComplexArray, Heard
 from netsim.units import BoolArray, FloatArray, IntArray
 
 
-@dataclass
+@dataclass(eq=False)
 class Lives:
     """Transmissions (n,), by increasing ue.
 

@@ -1,5 +1,6 @@
 """Parts from outside: what docs/extending.md shows builds and runs, and a plug-in that fails is told in one line."""
 
+import importlib
 import importlib.util
 import os
 import re
@@ -9,12 +10,13 @@ from pathlib import Path
 from typing import Annotated
 
 import pytest
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from fl.attacks import ATTACKS
 from fl.attacks.base import Attack
 from netsim.errors import BadInput
 from netsim.part import declared, plugins
+from scenarios.app.study.slots import SLOTS
 
 ROOT = Path(__file__).parents[2]
 DOCS = (ROOT / "docs" / "extending.md").read_text()
@@ -108,6 +110,20 @@ def test_what_the_manual_shows_builds_installs_and_runs(tmp_path):
     assert "kind: sign" in (tmp_path / "out" / "study.yaml").read_text()
 
 
+def test_the_manual_names_every_slot_and_its_base_class():
+    rows = {}
+    for slots, classes in re.findall(r"^\| (`[a-z-]+`(?:, `[a-z-]+`)*) \| (`[^|]+`) \|", DOCS, flags=re.MULTILINE):
+        first, *others = re.findall(r"`([\w.]+)`", classes)
+        package = first.rpartition(".")[0]
+        names = [first, *(f"{package}.{other}" for other in others)]
+        rows |= dict(zip(re.findall(r"`([a-z-]+)`", slots), names, strict=True))
+    assert sorted(rows) == sorted(SLOTS)
+    for slot, name in rows.items():
+        module, _, word = name.rpartition(".")
+        base = getattr(importlib.import_module(module), word)
+        assert all(issubclass(part, base) for part in SLOTS[slot].parts.values()), slot
+
+
 @pytest.mark.slow
 def test_one_module_may_hold_parts_of_several_slots(tmp_path):
     """Whatever it imports of this package."""
@@ -191,6 +207,37 @@ def test_a_plugin_that_no_scenario_could_have_is_not_listed(tmp_path, mode):
     assert said.returncode == 2 and said.stdout == ""
     (line,) = said.stderr.splitlines()
     assert "(netsim.attack): its fields cannot be checked (PydanticUndefinedAnnotation: " in line
+
+
+def test_a_plugin_may_postpone_its_annotations(outside):
+    text = f"from __future__ import annotations\n{GOOD}    other: tuple[float, ...] = (1.0,)\n"
+    install(outside, "broken", text, "[netsim.attack]\nbroken = broken:Part\n")
+    adapter = TypeAdapter(Annotated[Attack, ATTACKS])
+    assert adapter.validate_json('{"kind": "broken", "other": [2, 3]}').other == (2.0, 3.0)
+    with pytest.raises(ValidationError, match="should be a valid number"):
+        adapter.validate_json('{"kind": "broken", "other": ["x"]}')
+
+
+IN_SECTIONS = {
+    "train": ("power-task", GOOD, "train={}", "it is no Task; derive it from rl.settings.Task"),
+    "learning.membership": (
+        "membership",
+        GOOD.replace("fl.attacks.closed_form", "fl.membership.base").replace("ClosedForm", "Inference"),
+        "learning.membership={attacks: [{kind: loss-threshold}]}",
+        "it lacks score",
+    ),
+}
+
+
+@pytest.mark.parametrize(("slot", "text", "section", "why"), IN_SECTIONS.values(), ids=IN_SECTIONS)
+def test_a_plugin_of_a_section_is_no_mistake_of_the_scenario(tmp_path, slot, text, section, why):
+    """Sections that few scenarios have are looked at last; no line of the file is named for what no line can mend."""
+    install(tmp_path, "broken", text, f"[netsim.{slot}]\nbroken = broken:Part\n")
+    assert netsim(tmp_path, "validate", "campus").returncode == 0
+    said = netsim(tmp_path, "validate", "campus", "--set", section)
+    assert said.returncode == 2 and said.stdout == ""
+    told = f"netsim: plug-in broken:Part of broken (netsim.{slot}): {why}; mend broken, or uninstall it\n"
+    assert said.stderr == told
 
 
 def test_two_plugins_of_one_kind_are_refused(outside):

@@ -185,3 +185,19 @@ def test_the_schema_serves_an_editor():
         "minimum": 0,
         "type": "number",
     }
+
+
+class Ordered(Part):
+    """Keys in an order of their own."""
+
+    north_m: float
+    east_m: float
+    up_m: float
+    at_s: float
+    by_db: float
+
+
+def test_keys_of_a_part_are_told_in_the_order_of_its_class():
+    """Whatever the order in which a process iterates over a set of texts, and in which they were given."""
+    told = flow(Ordered(by_db=5.0, at_s=4.0, up_m=3.0, east_m=2.0, north_m=1.0))
+    assert told == "{north_m: 1, east_m: 2, up_m: 3, at_s: 4, by_db: 5}"

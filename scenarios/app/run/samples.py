@@ -43,7 +43,7 @@ class Sampled:
         return not self.binned.size
 
 
-@dataclass
+@dataclass(eq=False)
 class Samples:
     """Collects samples (m, q) of q quantities in bounded memory.
 

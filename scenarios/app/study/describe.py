@@ -138,7 +138,8 @@ def flow(value: Any) -> str:
     """A value as one line of YAML."""
     if isinstance(value, BaseModel):
         kind = {"kind": value.kind} if hasattr(value, "kind") else {}
-        value = kind | {name: getattr(value, name) for name in value.model_fields_set}
+        given = [name for name in type(value).model_fields if name in value.model_fields_set]  # a set has no order
+        value = kind | {name: getattr(value, name) for name in given}
     if isinstance(value, dict):
         return "{" + ", ".join(f"{flow(k)}: {flow(v)}" for k, v in value.items()) + "}"
     if isinstance(value, (tuple, list, set, frozenset)):

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from netsim.errors import BadInput
-from netsim.part import Part, descriptions
+from netsim.part import Part, UnusablePlugin, descriptions
 from scenarios.app.study.describe import bounds, field_type, flow, in_words, members, slot_of, unit, unwrap
 from scenarios.app.study.yaml_document import Document, Place, one_line
 
@@ -138,6 +138,8 @@ def explain(error: ValidationError, document: Document, model: type[BaseModel]) 
     for details in error.errors(include_url=False):
         if details["type"] == "default_factory_not_called":
             continue  # a default that follows from a value of which pydantic has already complained
+        if isinstance(cause := details.get("ctx", {}).get("error"), UnusablePlugin):
+            return list(cause.lines)
         spot = Spot(expected=model)
         for name in details["loc"]:
             spot = spot.step(name)

@@ -15,6 +15,7 @@ from netsim.radio.uplink import Ideal
 from netsim.setting import WorldSetting
 from scenarios.app.study.error_messages import nearest
 from scenarios.app.study.powers import POWERS
+from scenarios.app.study.seed import Seed
 
 if TYPE_CHECKING:
     from rl.settings import Train
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from scenarios.app.study.vary import Vary
 else:
     Train = Plan = Vary = Any
-
-Seed = Annotated[int, Field(ge=0, lt=2**63)]
 
 
 class Study(Part):

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Self
 from pydantic import Field, model_validator
 
 from netsim.part import Part
-from scenarios.app.study.study import Seed
+from scenarios.app.study.seed import Seed
 
 Values = Annotated[tuple[Any, ...], Field(min_length=1)]
 _LARGEST = 2.0**53  # whole numbers above it have gaps as floats
@@ -106,10 +106,10 @@ class Vary(Part):
             raise ValueError("nothing varies: give seed, values, zip, random or variants, or leave vary out")
         for seed, times in Counter(self.seed or ()).items():
             if times > 1:
-                raise ValueError(f"seed: {seed} stands {times} times")
+                raise ValueError(f"seed: {seed} stands {times} times; keep one")
         for label, times in Counter(v.label for v in self.variants or ()).items():
             if times > 1:
-                raise ValueError(f"variants: the label {label!r} stands {times} times")
+                raise ValueError(f"variants: the label {label!r} stands {times} times; give each its own")
         first = next(iter(self.zip), "")
         for key, values in self.zip.items():
             if len(values) != self.together:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rl.rules import Tuned
 
 
-@dataclass
+@dataclass(eq=False)
 class OneStep:
     """Plans every round from the powers of a rule. It counts rounds, judged power vectors, and seconds of wall time."""
 
