@@ -14,7 +14,7 @@ MOST_KEPT_BYTES = 64 * 2**20
 
 
 class KeptShadows:
-    """Gives what `sorted_projections` gives of finite points, to the bit, and remembers it while all of it takes few enough bytes.
+    """Gives what `sorted_projections` gives of finite points, to the bit, and remembers it while there is room.
 
     A set that begins with the points that were there before has its new ones merged into the old order, in O(n) instead
     of O(n log n); any other set, and one for which there was no room, is sorted anew. So nothing depends on what is
