@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +15,8 @@ from fl.types import Facts, Local, Model, Received, State, Timing
 from netsim.rng import Rng
 from netsim.tree import from_tree, to_tree
 from netsim.units import IntArray
+
+_ROOM, _OF_PARTS = "n_ue", "parts"  # of what the parts remember
 
 
 @dataclass(frozen=True)
@@ -41,8 +44,9 @@ class PublicReplica:
     def play(self, data: Local, state: State, rng: Rng) -> tuple[View, State]:
         """What the attacker would see of UEs with this data, numbered from 0, and what their parts remember."""
         learning, phase = self.at.setup.learning, self.at.phase
-        known = self._start(int(data.ue.max(initial=0)) + 1)
-        known |= {label: from_tree(tree, known[label]) for label, tree in (state or {}).items()}
+        room, before = self._room(data, state or {})
+        known = self._start(room)
+        known |= {label: from_tree(tree, known[label]) for label, tree in before.items()}
         facts = replace(self.at.facts, channel=None)
         for step in learning.curation:
             label = f"curation.{step.label}"
@@ -59,7 +63,17 @@ class PublicReplica:
         got = Received(updates, np.ones(len(updates.ue), dtype=np.bool_))
         if facts.channel is not None:
             got = replace(received(updates, facts.channel, _own(rng, "uplink")), decoded=got.decoded)
-        return self._seen(got, data, facts, known, _own(rng, "threat")), to_tree(known)
+        return self._seen(got, data, facts, known, _own(rng, "threat")), {_ROOM: room, _OF_PARTS: to_tree(known)}
+
+    def _room(self, data: Local, state: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+        """How many UEs the parts have room for, and what they remember; more UEs than before begin anew.
+
+        As many as are in a sum may take part, which is another number in each round.
+        """
+        needed = int(data.ue.max(initial=0)) + 1
+        if state and needed <= state[_ROOM]:
+            return state[_ROOM], state[_OF_PARTS]
+        return needed if self.at.setup.learning.threat.sees == "rows" else max(needed, self.at.n_ue), {}
 
     def _start(self, n_ue: int) -> dict[str, State]:
         """What curation and defenses begin with."""
