@@ -254,3 +254,17 @@ def test_as_many_ues_are_made_up_as_stand_together(sees, sum_of, heard, ues):
     rows.decoded[-6:] = False
     at = SimpleNamespace(setup=SimpleNamespace(learning=SimpleNamespace(threat=threat)))
     assert PublicReplica(at, SimpleNamespace(heard=rows), None, None).made_up(64) == ues
+
+
+@pytest.mark.parametrize(
+    ("sees", "counts", "rooms"),
+    [("rows", [3, 3, 2], [3, 3, 3]), ("sum", [3, 1, 8, 12, 5], [8, 8, 8, 12, 12]), ("model", [0, 8], [8, 8])],
+)
+def test_made_up_ues_of_sums_keep_what_they_remember_though_their_number_changes(sees, counts, rooms):
+    """Of eight UEs some are in each sum; parts have room for all, and begin anew only when more are made up."""
+    at = SimpleNamespace(n_ue=8, setup=SimpleNamespace(learning=SimpleNamespace(threat=SimpleNamespace(sees=sees))))
+    replica, state = PublicReplica(at, None, None, None), {}
+    for k, (count, room) in enumerate(zip(counts, rooms, strict=True)):
+        found, known = replica._room(SimpleNamespace(ue=np.arange(count)), state)
+        assert found == room and known == ({} if k == 0 or room > rooms[k - 1] else {"round": k - 1})
+        state = {"n_ue": found, "parts": {"round": k}}
