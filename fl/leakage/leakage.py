@@ -26,6 +26,7 @@ from fl.leakage.distances import (
 )
 from fl.leakage.kept import KeptShadows
 from fl.leakage.named import MOST_NAMED, NamedPlaces, answers_of
+from fl.leakage.tracks import Band, Said, Track, Tracks
 from fl.types import Estimates, Local
 from netsim.geometry import Area
 from netsim.mobility.base import Places
@@ -93,96 +94,6 @@ class Now:
     named: dict[str, dict[int, NamedPlaces]] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Band:
-    """SW1 of as many uniformly random places as centroids were named: mean, 5 % and 95 % quantile, in metres.
-
-    rounds, spoken : how many rounds and centroids there were when it was drawn.
-    """
-
-    rounds: int = 0
-    spoken: int = 0
-    mean_m: float = NAN
-    low_m: float = NAN
-    high_m: float = NAN
-
-
-@dataclass(frozen=True, eq=False)
-class Said:
-    """What an attack has said of one track so far.
-
-    centroids, places (k, 2), weights (k,) of the places: those inside the area; spoken: centroids that it named, inside
-    or not; named: these and other places; heard, diverged: rounds in which it named a centroid, and in which none lay
-    inside; stood: rounds with an estimate standing; track_error_sum_m: errors of the standing estimates, summed;
-    anchor_m (2, 2): true centroids at the first and the last answer of a walk; walk_m (2,): its steps, summed;
-    answers : the latest ones about the UE; answered: their round, 0 before any.
-    """
-
-    shapes: ClassVar[dict[str, tuple[int | None, ...]]] = {
-        "centroids": (None, 2), "places": (None, 2), "weights": (None,), "anchor_m": (2, 2), "walk_m": (2,)
-    }  # fmt: skip
-    centroids: FloatArray
-    places: FloatArray
-    weights: FloatArray
-    anchor_m: FloatArray
-    walk_m: FloatArray
-    spoken: int = 0
-    named: int = 0
-    band: Band = Band()
-    diverged: int = 0
-    heard: int = 0
-    stood: int = 0
-    track_error_sum_m: float = 0.0
-    answers: NamedPlaces = field(default_factory=NamedPlaces)
-    answered: int = 0
-
-    @classmethod
-    def nothing(cls) -> "Said":
-        """Before an attack has said anything."""
-        return cls(np.zeros((0, 2)), np.zeros((0, 2)), np.zeros(0), np.full((2, 2), np.nan), np.zeros(2))
-
-
-@dataclass(frozen=True, eq=False)
-class Track:
-    """The truth of one (UE, model), and what attacks have said of it.
-
-    points (k, 2): every stride-th of the `seen` true points, in order of time; sum_m (2,): of all of them; centroids
-    (rounds, 2): true mean of each round; attacks: by label.
-    """
-
-    shapes: ClassVar[dict[str, tuple[int | None, ...]]] = {"points": (None, 2), "sum_m": (2,), "centroids": (None, 2)}
-    points: FloatArray
-    sum_m: FloatArray
-    centroids: FloatArray
-    stride: int = 1
-    seen: int = 0
-    attacks: "dict[str, Said]" = field(default_factory=dict)
-
-    @classmethod
-    def empty(cls) -> "Track":
-        """Before the first round."""
-        return cls(np.zeros((0, 2)), np.zeros(2), np.zeros((0, 2)))
-
-    def plus(self, points_m: FloatArray, most: int, selected_m: FloatArray | None = None) -> "Track":
-        """With the true points of a round; when there are too many, every second one is kept, for good.
-
-        selected_m (2,) is the true centroid of a round without points.
-        """
-        centroid = points_m.mean(axis=0) if selected_m is None else selected_m
-        points, stride = np.concatenate([self.points, points_m[-self.seen % self.stride :: self.stride]]), self.stride
-        while len(points) > most:
-            points, stride = points[::2].copy(), stride * 2  # a view would keep all of them
-        return replace(
-            self, points=points, stride=stride, seen=self.seen + len(points_m),
-            sum_m=self.sum_m + points_m.sum(axis=0),
-            centroids=np.concatenate([self.centroids, centroid[None]]),
-        )  # fmt: skip
-
-
-Tracks = dict[tuple[int, int], Track]
-"""By UE and model."""
-
-
 def observe(
     how: Leakage, tracks: Tracks, now: Now, rng: Rng, kept: KeptShadows | None = None
 ) -> tuple[Tracks, list[dict[str, Any]]]:
@@ -232,7 +143,7 @@ def _by_track(estimates: Estimates) -> dict[int, IntArray]:
 class _Common:
     """What the attacks on one track are compared with: its points, the floor, and as many random guesses."""
 
-    def __init__(self, how: Leakage, track: "Track", owner: int, area: Area, rng: Rng, kept: KeptShadows) -> None:
+    def __init__(self, how: Leakage, track: Track, owner: int, area: Area, rng: Rng, kept: KeptShadows) -> None:
         self.how, self.owner, self.area, self.rng = how, owner, area, rng
         self.rounds = len(track.centroids)
         self.points = kept.of(owner, track.points, how.directions)
@@ -270,14 +181,14 @@ class _Common:
 
 def _attack(
     how: Leakage,
-    before: "Said",
+    before: Said,
     estimates: Estimates,
     mine: IntArray,
-    track: "Track",
+    track: Track,
     common: _Common,
     now: Now,
     i: int,
-) -> "tuple[Said, dict[str, Any]]":
+) -> tuple[Said, dict[str, Any]]:
     """One attack on one UE: what it has said so far, and the row of this round; mine: what it told of this UE."""
     if not len(mine) and not before.heard:  # as of an attack that only gives answers
         return before, {**_SILENCE, "perfect_attacker_sw1_m": common.floor}
@@ -321,9 +232,7 @@ _SILENCE = {
 }  # fmt: skip
 
 
-def _round_errors(
-    said: "Said", named: FloatArray, track: "Track", selected_m: FloatArray
-) -> "tuple[Said, dict[str, float]]":
+def _round_errors(said: Said, named: FloatArray, track: Track, selected_m: FloatArray) -> tuple[Said, dict[str, float]]:
     """Errors of this round's estimate, of the last one standing, and of all of them smoothed."""
     truth, past = track.centroids[-1], said.centroids
     if len(past):
@@ -339,7 +248,7 @@ def _round_errors(
     }
 
 
-def _distribution(how: Leakage, said: "Said", common: _Common) -> dict[str, Any]:
+def _distribution(how: Leakage, said: Said, common: _Common) -> dict[str, Any]:
     """Sliced Wasserstein distances of what was reconstructed so far."""
     w1 = centre = NAN
     if len(said.centroids):
@@ -370,7 +279,7 @@ def _with_places(how: Leakage, tracks: Tracks, now: Now, rows: list[dict[str, An
     return [{**row, **near[row["ue"], row["attack"]]} for row in rows]
 
 
-def _places(how: Leakage, said: "dict[tuple[int, str], list[Said]]", now: Now) -> list[dict[str, float]]:
+def _places(how: Leakage, said: dict[tuple[int, str], list[Said]], now: Now) -> list[dict[str, float]]:
     """How near all estimates of each UE came to home and work, and what an attacker without the truth would name.
 
     NaN for a UE without either: there is nothing to be near to.
@@ -390,13 +299,13 @@ def _places(how: Leakage, said: "dict[tuple[int, str], list[Said]]", now: Now) -
     return [dict(zip(_NEAR, row, strict=True)) for row in found.tolist()]
 
 
-def _estimates(said: "list[Said]") -> tuple[FloatArray, FloatArray]:
+def _estimates(said: list[Said]) -> tuple[FloatArray, FloatArray]:
     """All centroids and places (n, 2) of a UE so far, with weights (n,)."""
     points = np.concatenate([at for each in said for at in (each.centroids, each.places)])
     return points, np.concatenate([w for each in said for w in (np.ones(len(each.centroids)), each.weights)])
 
 
-def _guesses(how: Leakage, said: "list[Said]", area: Area) -> NamedPlaces:
+def _guesses(how: Leakage, said: list[Said], area: Area) -> NamedPlaces:
     """The places that an attack names of a UE: its latest answers, or else density peaks."""
     latest = max(said, key=lambda each: each.answered)
     if latest.answered:
@@ -428,7 +337,7 @@ def _rows(named: NamedPlaces) -> Iterator[tuple[list[float], int, str, float]]:
     return zip(named.place_m.tolist(), named.rank.tolist(), named.place, named.probability.tolist(), strict=True)
 
 
-def _place_errors(how: Leakage, position_m: FloatArray, weight: FloatArray, track: "Track") -> dict[str, Any]:
+def _place_errors(how: Leakage, position_m: FloatArray, weight: FloatArray, track: Track) -> dict[str, Any]:
     """How many places the attack named this round, and how far they lie from the truth, by the attack's own weights.
 
     Z_i = sum_j e_j |g_j - d_i| / sum_j e_j of [Zong et al., Eq. 16], there with a further 1 / K_i: `literal_score`.
@@ -441,7 +350,7 @@ def _place_errors(how: Leakage, position_m: FloatArray, weight: FloatArray, trac
     return {"places": count, "place_error_m": score / count if how.literal_score else score}
 
 
-def _steps(said: "Said", step_m: FloatArray, heard: bool, track: "Track") -> "tuple[Said, dict[str, float]]":
+def _steps(said: Said, step_m: FloatArray, heard: bool, track: Track) -> tuple[Said, dict[str, float]]:
     """Errors of the displacement since the last answer, and since the first, along the direction that the attack names.
 
     `no_motion` is the error of the guess that the UE did not move.

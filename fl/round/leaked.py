@@ -12,6 +12,7 @@ from fl.leakage.attributed import Owned, owners
 from fl.leakage.linking import Linking, observe
 from fl.leakage.named import NamedPlaces
 from fl.leakage.tracking import Whereabouts, belief_rows, compared
+from fl.leakage.tracks import Tracks
 from fl.round.collect import Collected
 from fl.round.setup import Setup
 from fl.round.state import PartStates, PhaseOutcome, RoundState
@@ -28,7 +29,7 @@ class Leaked:
     the table `linking`; identified : columns of the table `identities`.
     """
 
-    tracks: leakage.Tracks
+    tracks: Tracks
     whereabouts: Whereabouts
     rows: list[dict[str, Any]]
     tracked: dict[str, dict[str, Any]]

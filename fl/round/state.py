@@ -11,9 +11,9 @@ import numpy as np
 from fl.attacks.base import View
 from fl.data.base import Taken
 from fl.defenses.base import Standing
-from fl.leakage import leakage
 from fl.leakage.linking import Linking
 from fl.leakage.tracking import Whereabouts
+from fl.leakage.tracks import Tracks
 from fl.learning import Learning
 from fl.privacy.ledger import Ledger
 from fl.pseudonyms.names import Names
@@ -107,7 +107,7 @@ class RoundState:
     reference: ReferenceSoFar
     parts: PartStates
     ledger: Ledger
-    leakage: leakage.Tracks
+    leakage: Tracks
     whereabouts: Whereabouts
     linking: Linking
     baselines: Baselines = field(default_factory=Baselines)

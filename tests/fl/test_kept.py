@@ -16,8 +16,9 @@ from fl.leakage import kept as kept_module
 from fl.leakage import leakage
 from fl.leakage.distances import projections, sorted_projections
 from fl.leakage.kept import KeptShadows
-from fl.leakage.leakage import Leakage, Now, Said, Track
+from fl.leakage.leakage import Leakage, Now
 from fl.leakage.sliced import merged
+from fl.leakage.tracks import Said, Track
 from fl.types import Local
 from netsim.geometry import Area
 from netsim.mobility.base import Places

@@ -24,8 +24,9 @@ from fl.leakage.distances import (
     within,
 )
 from fl.leakage.kept import KeptShadows
-from fl.leakage.leakage import Band, Leakage, Now, Said, Track
+from fl.leakage.leakage import Leakage, Now
 from fl.leakage.sliced import _by_stretches, _exchanges, _point_by_point
+from fl.leakage.tracks import Band, Said, Track
 from fl.types import Local
 from netsim.geometry import Area
 from netsim.mobility.base import Places

@@ -85,10 +85,10 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _details(error: Exception) -> str:
     """Where the details of a failure lie now."""
-    import tempfile  # these two are needed here only, and take longer than all of our commands
-    import traceback
-
     try:
+        import tempfile  # a failure needs these two, no command does; no file may be left to open for them either
+        import traceback
+
         with tempfile.NamedTemporaryFile("w", prefix="netsim-", suffix=".log", delete=False) as log:
             log.writelines(traceback.format_exception(error))
     except OSError as error:

@@ -1,0 +1,102 @@
+"""What leakage remembers of each (UE, model): its true points, and what attacks have said of it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+import numpy as np
+
+from fl.leakage.named import NamedPlaces
+from netsim.units import FloatArray
+
+
+@dataclass(frozen=True)
+class Band:
+    """SW1 of as many uniformly random places as centroids were named: mean, 5 % and 95 % quantile, in metres.
+
+    rounds, spoken : how many rounds and centroids there were when it was drawn.
+    """
+
+    rounds: int = 0
+    spoken: int = 0
+    mean_m: float = math.nan
+    low_m: float = math.nan
+    high_m: float = math.nan
+
+
+@dataclass(frozen=True, eq=False)
+class Said:
+    """What an attack has said of one track so far.
+
+    centroids, places (k, 2), weights (k,) of the places: those inside the area; spoken: centroids that it named, inside
+    or not; named: these and other places; heard, diverged: rounds in which it named a centroid, and in which none lay
+    inside; stood: rounds with an estimate standing; track_error_sum_m: errors of the standing estimates, summed;
+    anchor_m (2, 2): true centroids at the first and the last answer of a walk; walk_m (2,): its steps, summed;
+    answers : the latest ones about the UE; answered: their round, 0 before any.
+    """
+
+    shapes: ClassVar[dict[str, tuple[int | None, ...]]] = {
+        "centroids": (None, 2), "places": (None, 2), "weights": (None,), "anchor_m": (2, 2), "walk_m": (2,)
+    }  # fmt: skip
+    centroids: FloatArray
+    places: FloatArray
+    weights: FloatArray
+    anchor_m: FloatArray
+    walk_m: FloatArray
+    spoken: int = 0
+    named: int = 0
+    band: Band = Band()
+    diverged: int = 0
+    heard: int = 0
+    stood: int = 0
+    track_error_sum_m: float = 0.0
+    answers: NamedPlaces = field(default_factory=NamedPlaces)
+    answered: int = 0
+
+    @classmethod
+    def nothing(cls) -> Said:
+        """Before an attack has said anything."""
+        return cls(np.zeros((0, 2)), np.zeros((0, 2)), np.zeros(0), np.full((2, 2), np.nan), np.zeros(2))
+
+
+@dataclass(frozen=True, eq=False)
+class Track:
+    """The truth of one (UE, model), and what attacks have said of it.
+
+    points (k, 2): every stride-th of the `seen` true points, in order of time; sum_m (2,): of all of them; centroids
+    (rounds, 2): true mean of each round; attacks: by label.
+    """
+
+    shapes: ClassVar[dict[str, tuple[int | None, ...]]] = {"points": (None, 2), "sum_m": (2,), "centroids": (None, 2)}
+    points: FloatArray
+    sum_m: FloatArray
+    centroids: FloatArray
+    stride: int = 1
+    seen: int = 0
+    attacks: dict[str, Said] = field(default_factory=dict)
+
+    @classmethod
+    def empty(cls) -> Track:
+        """Before the first round."""
+        return cls(np.zeros((0, 2)), np.zeros(2), np.zeros((0, 2)))
+
+    def plus(self, points_m: FloatArray, most: int, selected_m: FloatArray | None = None) -> Track:
+        """With the true points of a round; when there are too many, every second one is kept, for good.
+
+        selected_m (2,) is the true centroid of a round without points.
+        """
+        centroid = points_m.mean(axis=0) if selected_m is None else selected_m
+        points, stride = np.concatenate([self.points, points_m[-self.seen % self.stride :: self.stride]]), self.stride
+        while len(points) > most:
+            points, stride = points[::2].copy(), stride * 2  # a view would keep all of them
+        return replace(
+            self, points=points, stride=stride, seen=self.seen + len(points_m),
+            sum_m=self.sum_m + points_m.sum(axis=0),
+            centroids=np.concatenate([self.centroids, centroid[None]]),
+        )  # fmt: skip
+
+
+Tracks = dict[tuple[int, int], Track]
+"""By UE and model."""
