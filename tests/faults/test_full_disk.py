@@ -190,3 +190,25 @@ def test_a_failure_is_one_line_where_its_details_find_no_room(monkeypatch, capsy
     assert said == (
         "netsim: unexpected failure (RuntimeError: odd); its details cannot be written (No space left on device)\n"
     )
+
+
+def test_a_failure_is_one_line_where_no_more_files_can_be_opened(monkeypatch, capsys):
+    """What its details need is imported then, which opens files too."""
+
+    def fails(args):
+        monkeypatch.delitem(sys.modules, "tempfile", raising=False)
+        monkeypatch.setattr(sys, "meta_path", [Exhausted()])
+        raise RuntimeError("odd")
+
+    class Exhausted:
+        def find_spec(self, name, path=None, target=None):
+            raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr("scenarios.app.cli.schema.main", fails)
+    code = main(["schema"])
+    monkeypatch.undo()
+    assert code == 1
+    said = capsys.readouterr().err
+    assert said == (
+        "netsim: unexpected failure (RuntimeError: odd); its details cannot be written (Too many open files)\n"
+    )

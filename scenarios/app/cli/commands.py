@@ -83,14 +83,14 @@ def main(arguments: list[str] | None = None) -> int:
         return _ended([f"unexpected failure ({type(error).__name__}: {text}); {details}"], FAILED, words)
 
 
-def _details(error: Exception) -> str:
+def _details(failure: Exception) -> str:
     """Where the details of a failure lie now."""
     try:
         import tempfile  # a failure needs these two, no command does; no file may be left to open for them either
         import traceback
 
         with tempfile.NamedTemporaryFile("w", prefix="netsim-", suffix=".log", delete=False) as log:
-            log.writelines(traceback.format_exception(error))
+            log.writelines(traceback.format_exception(failure))
     except OSError as error:
         return f"its details cannot be written ({error.strerror})"
     return f"details in {log.name}"
