@@ -175,7 +175,7 @@ class Learning(Part):
         _meets("server_optimiser", self.server_optimiser, offered)
         _meets("server", self.server, offered)
         self._fits_without_rounds()
-        self._fits_sums()
+        self._fits_noise_at_server()
         self._fits_days()
         if self.membership is not None:
             _unique("membership.attacks", self.membership.attacks)
@@ -203,9 +203,31 @@ class Learning(Part):
         lost = {UNTOUCHED} if any(rule.by_place for rule in self.withholding) else set()
         return offered - lost - (set() if all(rule.records_alone for rule in self.withholding) else {RECORDS_ALONE})
 
-    def _fits_sums(self) -> None:
-        """ValueError with the reason, where sums that are not opened break what noise at the server promises."""
-        if self.threat.sum_at_least is not None and self.hides_who_came:
+    def _fits_noise_at_server(self) -> None:
+        """ValueError with the reason, where one UE moves updates of others in or out of a sum with noise at the server.
+
+        Its noise hides one update. What hangs on the radio is refused or stated elsewhere (`Study`, `fl.round.caveats`).
+        """
+        relation = "replace"
+        for i, defense in enumerate(self.defenses):
+            relation = getattr(defense, "relation", relation)
+            fixed = self.sampling == "fixed" and self.participation < 1
+            if defense.noise_at_server and relation == "add-remove" and fixed:
+                raise ValueError(
+                    f"sampling: of a fixed share of the UEs one that comes takes the place of another, and the noise of "
+                    f"defenses[{i}], {defense.kind_name()} with relation: add-remove, hides one of them only; take "
+                    "sampling: poisson, or relation: replace"
+                )
+        if not self.hides_who_came:
+            return
+        if isinstance(self.server, Synchronous) and self.server.first is not None:
+            raise ValueError(
+                "server.first: a UE that is early takes the place of others among the first, and noise at the server "
+                "hides one update only; leave first out, and set deadline_s"
+            )
+        if self.data.ties_ues:
+            raise ValueError(f"data: noise at the server hides one UE only, and {self.data.ties_ues}")
+        if self.threat.sum_at_least is not None:
             raise ValueError(
                 "threat.sum_at_least: whether one UE comes may decide whether its whole group is merged, and noise at "
                 "the server hides one update only; leave sum_at_least out"

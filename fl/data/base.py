@@ -50,6 +50,11 @@ class Data(Part):
         return False
 
     @property
+    def ties_ues(self) -> str:
+        """Why the data of one UE decide what others learn from, in words; empty: they do not."""
+        return ""
+
+    @property
     def wants_counts(self) -> bool:
         """Whether the choice of models needs to know how often each cell will be measured."""
         return False

@@ -66,6 +66,16 @@ class LinkMeasurements(Data):
     def surveys_once(self) -> bool:
         return self.memory == "first"
 
+    @property
+    def ties_ues(self) -> str:
+        if self.surveys_once:
+            return (
+                "with memory: first all learn from the first round in which any UE measures; take memory: round or all"
+            )
+        if self.hold_out_ues:
+            return "with hold_out_ues one UE takes the place of another among those held out; set it to 0"
+        return ""
+
     def models(self, cells: tuple[str, ...], counts: IntArray | None) -> tuple[str, ...]:
         if self.hold_out_stations >= len(cells):
             raise BadInput(

@@ -17,8 +17,8 @@ _SMALLEST, _LARGEST = 1e-12, 1e12  # as the norm of a fixed clip
 
 @dataclass(frozen=True, eq=False)
 class NormState:
-    """norm: of the next round; used: of the last one, None before the first; bits (n,): b_k of the UEs that were
-    decoded; share: the noisy share of updates below the norm that moved it last.
+    """norm: of the next round; used: of the last one, None before the first; bits (n,): b_k of the UEs that sent;
+    share: the noisy share of updates below the norm that moved it last.
     """
 
     norm: float
@@ -35,8 +35,10 @@ class AdaptiveClip(Defense):
         b = 1/2 + (sum_k (b_k - 1/2) + N(0, sigma_b^2)) / m       cut to [0, 1]
         C <- C exp(-learning_rate (b - gamma))
 
-    Only the bits of decoded updates count. m is 1 / weight if the aggregation has a fixed weight; otherwise it is the
-    number of decoded UEs, which is then public, and `relation: add-remove` is refused.
+    The bit of every UE that sends counts, also where its update is lost: it is one bit beside the update, and if only
+    those of decoded updates counted, one UE that disturbs others would move the count by more than its own bit. m is
+    1 / weight if the aggregation has a fixed weight; otherwise it is the number of UEs that send, which is then public,
+    and `relation: add-remove` is refused.
     The noisy share is a separate query, recorded in the ledger under this part's name with sensitivity 1/2 (add-remove)
     or 1 (replace); C is post-processing of it. Noise on the updates is recorded by the part that draws it, with the C
     of its round; the account `all` of the ledger composes both.
@@ -92,9 +94,7 @@ class AdaptiveClip(Defense):
     def protect(
         self, updates: Updates, local: Local, facts: Facts, state: NormState, rng: Rng
     ) -> tuple[Updates, NormState, list[Spend]]:
-        heard = np.ones(len(updates.ue), dtype=np.bool_) if facts.channel is None else facts.channel.decoded
-        below = updates.norm() <= state.norm
-        bits = _share_of_ue(updates.ue[heard], below[heard])
+        bits = _share_of_ue(updates.ue, updates.norm() <= state.norm)
         clip = Clip(norm=state.norm, relation=self.relation)
         clipped, _, spends = clip.protect(updates, local, facts, clip.start(0), rng)
         return clipped, replace(state, bits=bits, used=state.norm), spends

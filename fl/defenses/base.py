@@ -61,6 +61,11 @@ class Defense(Named):
         return "spend" in self.offers and "central noise" not in self.offers
 
     @property
+    def noise_at_server(self) -> bool:
+        """Whether it draws noise on a sum over UEs, in which one of them is hidden among the others."""
+        return "spend" in self.offers and not self.noise_on_device
+
+    @property
     def most_updates_a_day(self) -> int | None:
         """Number of updates of a UE and a local day that its noise is set for; None: it counts no days."""
         return None

@@ -112,7 +112,7 @@ def play(
         reference=reference, parts=states, ledger=paid,
         leakage=leaks.tracks, whereabouts=leaks.whereabouts, linking=leaks.linking,
         baselines=records.baselines(learning, before.baselines, reference, held_out),
-        ended_s=phases[-1].merged_s, air=transmitter.memory(),
+        ended_s=_ended_s(learning, facts, phases), air=transmitter.memory(),
     )  # fmt: skip
     outcome = RoundOutcome(
         facts=facts, before=before.model, state=state, taken=taken, local=collected.local, refused=collected.refused,
@@ -121,6 +121,18 @@ def play(
         beliefs=leaks.beliefs, linked=leaks.linked, identified=leaks.identified,
     )  # fmt: skip
     return state, outcome
+
+
+def _ended_s(learning: Learning, facts: Facts, phases: list[PhaseOutcome]) -> float:
+    """When the round is over: windows that end before it pass by.
+
+    At the merge; with noise at the server at the deadline, whoever has come by then: otherwise one slow UE would decide
+    how many rounds are played, and the number of rounds is what epsilon adds up.
+    """
+    server = learning.server
+    if learning.hides_who_came and isinstance(server, Synchronous):
+        return facts.time_s + server.limit_s(learning.round_s)
+    return phases[-1].merged_s
 
 
 def _facts(world: World, setup: Setup, before: RoundState) -> Facts:

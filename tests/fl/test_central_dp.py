@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from fl.privacy.ledger import Ledger
 from fl.types import Bound, DenseUpdates, Facts, LastFigures, Local, Public, Received
 from netsim.checkpoint import load_tree, save_tree
 from netsim.geometry import Area
+from netsim.radio.uplink import Cohort, Ideal, Payload
 from netsim.rng import Streams
 from netsim.tree import from_tree, to_tree
 
@@ -42,6 +44,11 @@ def updates(values, model=None, ue=None):
 
 def local_of(made):
     return Local(made.ue, made.model, np.zeros(len(made.ue) + 1, int), np.zeros((0, 2)), np.zeros(0), np.zeros(0))
+
+
+def cohort_of(n):
+    zero = np.zeros(n)
+    return Cohort(np.arange(n), np.zeros(n, int), zero[:, None], None, zero, np.ones(n, int), zero, zero, zero)
 
 
 def normal(n, d=D, size=1.0, seed=0):
@@ -236,6 +243,14 @@ class TestAdaptiveClip:
         assert np.std(shares) * 200 == pytest.approx(4.0, rel=0.04)
         assert np.mean(shares) == pytest.approx(np.mean(self.sizes <= 1.0), abs=4 * 4 / 200 / np.sqrt(4000))
         assert (spend.ue[0], spend.std[0], spend.sensitivity[0], spend.relation) == (-1, 4.0, sensitivity, relation)
+
+    def test_bits_of_lost_updates_count(self):
+        """One bit of each UE that sends: who is lost, perhaps because of another, moves nothing."""
+        part, made = AdaptiveClip(norm=1.0), self.made()
+        lost = Ideal().plan(cohort_of(200), Payload(32.0, 6, None)).within(-1.0)
+        assert not lost.decoded.any()
+        _, state, _ = device(part, made, part.start(200), replace(facts(weight=1 / 200), channel=lost))
+        np.testing.assert_array_equal(state.bits, self.sizes <= 1.0)
 
     @pytest.mark.parametrize("relation, most", [("add-remove", 0.5), ("replace", 1.0)])
     def test_one_user_moves_the_count_by_the_sensitivity_at_most(self, relation, most):

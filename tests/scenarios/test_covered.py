@@ -23,7 +23,7 @@ SAMPLED = {
 }  # fmt: skip
 SELDOM = {"learning.round_s": 20, "world.ues.measure_every_s": 45}  # windows 2, 4 and 6 of 6 are empty
 MAP = {
-    "world.ues.measure": "all", "learning.data": {"kind": "links"},
+    "world.ues.measure": "all", "learning.data": {"kind": "links", "memory": "round"},
     "learning.learner": {"kind": "radio-map", "cell_m": 25},
 }  # fmt: skip
 
@@ -43,7 +43,7 @@ class TestOneCoin:
             ({"learning.threat": {"sees": "sum"}}, 2),
             ({"world.radio.uplink": {"kind": "oma", "decoding": "error-free", "deadline_s": 1e-6}}, 2),  # all is lost
             (SELDOM, 2),  # in windows without data too
-            (MAP | SELDOM | {"learning.data": {"kind": "links", "memory": "round"}}, 2),
+            (MAP | SELDOM, 2),
         ],
         ids=["models", "phases", "mechanisms", "sum", "lost", "empty windows", "empty windows of two phases"],
     )
@@ -78,7 +78,7 @@ class TestWindowsWithoutData:
         table = seen(out, "spends")
         return table["round"].tolist(), table["epsilon"].tolist()
 
-    @pytest.mark.parametrize("more", [{}, MAP | {"learning.data": {"kind": "links", "memory": "round"}}])
+    @pytest.mark.parametrize("more", [{}, MAP])
     def test_what_is_spent_does_not_follow_the_data(self, more, tiny, tmp_path):
         """Measuring in every window, in every other, or never costs the same and leaves the same rounds."""
         every = {"learning.round_s": 20}

@@ -136,6 +136,8 @@ class Study(Part):
                 f"learning.defenses: {counting[0]} counts on the channel's noise before an update is sent, and with "
                 "world.radio.air nobody knows it then; leave air out"
             )
+        if learning.hides_who_came:
+            _fits_noise_at_server(learning, self.world)
         if air is not None and self.plan is not None:
             raise ValueError("plan: powers are planned for planned transmissions; leave world.radio.air out")
         if self.train is not None and self.train.task.kind == "online" and not learning.server.in_rounds:
@@ -194,3 +196,17 @@ class Study(Part):
                 "base_stations: {kind: hexagonal, inter_site_m: 500}"
             )
         return self
+
+
+def _fits_noise_at_server(learning: Learning, world: WorldSetting) -> None:
+    """ValueError where the time that one UE takes decides whose updates others' noise at the server adds up."""
+    if world.radio.air is not None:
+        raise ValueError(
+            "world.radio.air: how long a UE sends decides when others send and how many rounds there are, and noise at "
+            "the server hides one update only; leave air out"
+        )
+    if len(learning.learner.phases) > 1 and world.ues.compute_s_per_sample > 0:
+        raise ValueError(
+            f"world.ues.compute_s_per_sample: the slowest UE of a phase decides how much time all have for the next, and "
+            f"noise at the server hides one update only; set it to 0 for learner {learning.learner.kind_name()}"
+        )
