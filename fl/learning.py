@@ -206,7 +206,7 @@ class Learning(Part):
     def _fits_noise_at_server(self) -> None:
         """ValueError with the reason, where one UE moves updates of others in or out of a sum with noise at the server.
 
-        Its noise hides one update. What hangs on the radio is refused or stated elsewhere (`Study`, `fl.round.caveats`).
+        It hides one update. What hangs on the radio is refused or stated elsewhere (`Study`, `fl.round.caveats`).
         """
         relation = "replace"
         for i, defense in enumerate(self.defenses):
@@ -214,9 +214,9 @@ class Learning(Part):
             fixed = self.sampling == "fixed" and self.participation < 1
             if defense.noise_at_server and relation == "add-remove" and fixed:
                 raise ValueError(
-                    f"sampling: of a fixed share of the UEs one that comes takes the place of another, and the noise of "
-                    f"defenses[{i}], {defense.kind_name()} with relation: add-remove, hides one of them only; take "
-                    "sampling: poisson, or relation: replace"
+                    f"sampling: in a fixed share of the UEs one that comes takes the place of another, and defenses[{i}], "
+                    f"{defense.kind_name()} with relation: add-remove, hides one of them only; take sampling: poisson, or "
+                    "relation: replace"
                 )
         if not self.hides_who_came:
             return

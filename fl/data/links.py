@@ -69,9 +69,7 @@ class LinkMeasurements(Data):
     @property
     def ties_ues(self) -> str:
         if self.surveys_once:
-            return (
-                "with memory: first all learn from the first round in which any UE measures; take memory: round or all"
-            )
+            return "with memory: first all learn from the round in which a UE measures first; take memory: round or all"
         if self.hold_out_ues:
             return "with hold_out_ues one UE takes the place of another among those held out; set it to 0"
         return ""

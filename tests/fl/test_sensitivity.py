@@ -1,7 +1,7 @@
 """How far one user moves what noise at the server hides: tiny studies with and without one UE, by brute force.
 
-Nothing here knows how the ledger is booked: a study is played as it is, then again with the measurements of one UE taken
-away, or exchanged, and the sums before noise are compared with the sensitivity that the first run booked.
+Nothing here knows how the ledger is booked: a study is played as it is, then again with the measurements of one UE
+taken away, or exchanged, and the sums before noise are compared with the sensitivity that the first run booked.
 """
 
 from itertools import product
@@ -118,7 +118,7 @@ def refusal(server, sampling, relation, uplink):
 
 @pytest.mark.parametrize("uplink", UPLINKS)
 def test_no_user_moves_a_sum_by_more_than_is_booked(tiny, played, uplink):
-    """Servers by ways of sampling by relations: each is refused, or one UE moves no sum by more than its sensitivity."""
+    """Servers, ways of sampling, relations: each is refused, or one UE moves no sum by more than the sensitivity."""
     worst = beyond = 0.0
     for server, sampling, relation in product(SERVERS, SAMPLING, RELATIONS):
         why, asked = refusal(server, sampling, relation, uplink), changes(server, sampling, relation, uplink)
@@ -157,7 +157,7 @@ RADIO_MAP = {
 @pytest.mark.parametrize(
     "more, why",
     [
-        ({"learning.data": {"kind": "links"}}, "all learn from the first round in which any UE measures"),
+        ({"learning.data": {"kind": "links"}}, "all learn from the round in which a UE measures first"),
         ({"learning.data": {"kind": "links", "memory": "all", "hold_out_ues": 1}}, "takes the place of another"),
         (
             {"learning.data": {"kind": "links", "memory": "round"}, "world.ues.compute_s_per_sample": 1.0},
