@@ -177,15 +177,7 @@ class Learning(Part):
         self._fits_without_rounds()
         self._fits_noise_at_server()
         self._fits_days()
-        if self.membership is not None:
-            _unique("membership.attacks", self.membership.attacks)
-            for i, inference in enumerate(self.membership.attacks):
-                _meets(f"membership.attacks[{i}]", inference, offered)
-            if self.threat.sees != "model" and not self.threat.knows_weights:
-                raise ValueError(
-                    "membership: the model of a device is what it started from plus its update; let the threat know "
-                    "weights, or see the model"
-                )
+        self._fits_membership(offered)
         # whoever sees published models sees updates through the server's optimiser, others see them before it
         shown = self.server_optimiser.offers if self.threat.sees == "model" else frozenset({LINEAR_STEP})
         for i, attack in enumerate(self.attacks):
@@ -203,6 +195,25 @@ class Learning(Part):
         lost = {UNTOUCHED} if any(rule.by_place for rule in self.withholding) else set()
         return offered - lost - (set() if all(rule.records_alone for rule in self.withholding) else {RECORDS_ALONE})
 
+    def _fits_membership(self, offered: set[str]) -> None:
+        """ValueError with the reason, where records cannot be asked about, or nothing says what training adds."""
+        if self.membership is None:
+            return
+        _unique("membership.attacks", self.membership.attacks)
+        for i, inference in enumerate(self.membership.attacks):
+            _meets(f"membership.attacks[{i}]", inference, offered)
+            if self.data.holds_out_wholes and not inference.has_score_before:
+                raise ValueError(
+                    f"membership.attacks[{i}]: {inference.label} compares with the model before the round, which no "
+                    "model before training has, and records held out by session, day or block differ by place or time "
+                    "alone; leave reference_model out, or hold out by sample"
+                )
+        if self.threat.sees != "model" and not self.threat.knows_weights:
+            raise ValueError(
+                "membership: the model of a device is what it started from plus its update; let the threat know "
+                "weights, or see the model"
+            )
+
     def _fits_noise_at_server(self) -> None:
         """ValueError with the reason, where one UE moves updates of others in or out of a sum with noise at the server.
 
@@ -214,9 +225,9 @@ class Learning(Part):
             fixed = self.sampling == "fixed" and self.participation < 1
             if defense.noise_at_server and relation == "add-remove" and fixed:
                 raise ValueError(
-                    f"sampling: in a fixed share of the UEs one that comes takes the place of another, and defenses[{i}], "
-                    f"{defense.kind_name()} with relation: add-remove, hides one of them only; take sampling: poisson, or "
-                    "relation: replace"
+                    f"sampling: in a fixed share of the UEs one that comes takes the place of another, and "
+                    f"{defense.kind_name()} of defenses[{i}] with relation: add-remove hides one of them only; take "
+                    "sampling: poisson, or relation: replace"
                 )
         if not self.hides_who_came:
             return

@@ -115,7 +115,8 @@ class HeldOut:
 
     x holds float64, or the bytes of images.
 
-    group (N,) tells apart samples that ask different things of a model (see the part of data); left out, all are 0.
+    group (N,) tells apart samples that ask different things of a model (see the part of data), time_s (N,) is when they
+    were measured; left out, all are 0.
     """
 
     equal_rows: ClassVar[bool] = True
@@ -125,10 +126,13 @@ class HeldOut:
     y: FloatArray
     cell: IntArray
     group: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    time_s: FloatArray = field(default_factory=lambda: np.zeros(0))
 
     def __post_init__(self) -> None:
         if len(self.group) != len(self.ue):
             object.__setattr__(self, "group", np.zeros(len(self.ue), dtype=np.int64))
+        if len(self.time_s) != len(self.ue):
+            object.__setattr__(self, "time_s", np.zeros(len(self.ue)))
 
     @classmethod
     def none(cls) -> Self:

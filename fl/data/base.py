@@ -10,7 +10,7 @@ from fl.types import HeldOut, ImageFormat, Local, State
 from netsim.observations import Observations
 from netsim.part import Part
 from netsim.rng import Rng
-from netsim.units import IntArray
+from netsim.units import FloatArray, IntArray
 
 RECORDS_ALONE = "records by themselves"
 """offered where whether a record is learnt from depends on that record alone, so that replacing one changes no other"""
@@ -53,6 +53,15 @@ class Data(Part):
     def ties_ues(self) -> str:
         """Why the data of one UE decide what others learn from, in words; empty: they do not."""
         return ""
+
+    @property
+    def holds_out_wholes(self) -> bool:
+        """Whether samples are held out together, all of a session, a day or a block, and not each by itself."""
+        return False
+
+    def wholes(self, ue: IntArray, x: FloatArray, time_s: FloatArray) -> IntArray:
+        """Number of what each sample (N,) is held out or trained on with: of each its own, where it is so by itself."""
+        return np.arange(len(ue))
 
     @property
     def wants_counts(self) -> bool:

@@ -73,14 +73,24 @@ def held_out_sessions(ue: IntArray, session: IntArray, share: float, rng: Rng) -
 def held_out_days(time_s: FloatArray, share: float, rng: Rng) -> BoolArray:
     """Which measurements (N,) lie in held-out days of 86,400 s from the midnight at which time begins."""
     always = replace(rng, round=0)
-    day = np.floor(time_s / DAY_S).astype(np.int64)
+    day = days_of(time_s)
     return _one_of_each_stretch(day, share, lambda b: always.uniform("hold out day", b))
 
 
 def held_out_blocks(position_m: FloatArray, block_m: float, share: float, rng: Rng) -> BoolArray:
     """Which places (N, 2) lie in held-out squares of side block_m, each of which is drawn by itself."""
-    column, row = np.floor(position_m / block_m).astype(np.int64).T
+    column, row = blocks_of(position_m, block_m).T
     return np.asarray(replace(rng, round=0).uniform("hold out block", column, item=row) < share)
+
+
+def days_of(time_s: FloatArray) -> IntArray:
+    """Day of each time (N,), from the midnight at which time begins."""
+    return np.floor(time_s / DAY_S).astype(np.int64)
+
+
+def blocks_of(position_m: FloatArray, block_m: float) -> IntArray:
+    """Column and row (N, 2) of the square of side block_m that each place (N, 2) lies in."""
+    return np.floor(position_m / block_m).astype(np.int64)
 
 
 def _one_of_each_stretch(number: IntArray, share: float, lot: Callable[[IntArray], FloatArray]) -> BoolArray:

@@ -11,6 +11,8 @@ from fl.data.base import HELD_OUT_PLACES, RECORDS_ALONE, SHARED_MODEL, Data, Tak
 from fl.data.hold_out import (
     HoldOutBy,
     Sessions,
+    blocks_of,
+    days_of,
     held_out_blocks,
     held_out_days,
     held_out_samples,
@@ -22,7 +24,7 @@ from netsim.errors import BadInput
 from netsim.observations import Observations
 from netsim.rng import Rng
 from netsim.row_id import row_id
-from netsim.units import BoolArray, IntArray
+from netsim.units import BoolArray, FloatArray, IntArray
 
 SESSION_GAP_S, BLOCK_M = 900.0, 100.0
 
@@ -129,8 +131,7 @@ class Measured(Data):
     def take(self, observed: Observations, model_of_cell: IntArray, state: Kept, rng: Rng) -> tuple[Taken, Kept]:
         sessions, session = state.sessions, np.zeros(len(observed), dtype=np.int64)
         if self.hold_out_by == "session":  # of all that a UE measures, also of cells without a model
-            gap_s = SESSION_GAP_S if self.session_gap_s is None else self.session_gap_s
-            sessions, session = sessions.plus(observed.ue, observed.time_s, gap_s)
+            sessions, session = sessions.plus(observed.ue, observed.time_s, self._gap_s)
         model = model_of_cell[observed.cell]
         known = model >= 0
         observed, model, session = observed.select(known), model[known], session[known]
@@ -144,9 +145,37 @@ class Measured(Data):
         held = observed.select(out)
         fresh = measured.keep(~out)
         train, past = self._train(fresh, state.samples, rng)
-        return Taken(
-            measured, train, HeldOut(held.ue, model[out], held.position_m, held.rsrp_dbm, held.cell), fresh
-        ), Kept(past, sessions)
+        held_out = HeldOut(
+            held.ue, model[out], held.position_m, held.rsrp_dbm, held.cell, time_s=held.time_s
+        )  # fmt: skip
+        return Taken(measured, train, held_out, fresh), Kept(past, sessions)
+
+    def wholes(self, ue: IntArray, x: FloatArray, time_s: FloatArray) -> IntArray:
+        if self.hold_out_by == "day":
+            return days_of(time_s)
+        if self.hold_out_by == "block":
+            return np.unique(blocks_of(x, self._block_m), axis=0, return_inverse=True)[1].reshape(-1)
+        if self.hold_out_by == "session":
+            order = np.lexsort((time_s, ue))
+            parted = (np.diff(ue[order]) != 0) | (np.diff(time_s[order]) > self._gap_s)
+            whole = np.empty(len(ue), dtype=np.int64)
+            whole[order] = np.concatenate([np.zeros(min(len(ue), 1), dtype=np.int64), np.cumsum(parted)])
+            return whole
+        return super().wholes(ue, x, time_s)
+
+    @property
+    def holds_out_wholes(self) -> bool:
+        return self.hold_out_by != "sample"
+
+    @property
+    def _gap_s(self) -> float:
+        """A pause longer than this ends a session, s."""
+        return SESSION_GAP_S if self.session_gap_s is None else self.session_gap_s
+
+    @property
+    def _block_m(self) -> float:
+        """Side of a block, m."""
+        return BLOCK_M if self.block_m is None else self.block_m
 
     def _held_out(self, observed: Observations, model: IntArray, session: IntArray, rng: Rng) -> BoolArray:
         """Which observations (N,) of models (N,) in sessions (N,) are held out."""
@@ -155,8 +184,7 @@ class Measured(Data):
         if self.hold_out_by == "day":
             return held_out_days(observed.time_s, self.hold_out, rng)
         if self.hold_out_by == "block":
-            side_m = BLOCK_M if self.block_m is None else self.block_m
-            return held_out_blocks(observed.position_m, side_m, self.hold_out, rng)
+            return held_out_blocks(observed.position_m, self._block_m, self.hold_out, rng)
         return held_out_samples(observed, model, self.hold_out, rng)
 
     def _train(self, fresh: Local, past: Samples, rng: Rng) -> tuple[Local, Samples]:

@@ -114,4 +114,4 @@ def _held(whole: Local, out: BoolArray) -> HeldOut:
     row, held = whole.row_of_sample[out], whole.keep(out)
     if held.y is None or held.cell is None:
         raise ValueError("a campaign measures signals of cells")
-    return HeldOut(whole.ue[row], whole.model[row], held.x, held.y, held.cell)
+    return HeldOut(whole.ue[row], whole.model[row], held.x, held.y, held.cell, time_s=held.time_s)

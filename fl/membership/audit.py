@@ -1,5 +1,7 @@
 """Audit of a round: membership scores of known records, and their evaluation."""
 
+import math
+from collections.abc import Callable
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -8,12 +10,15 @@ from pydantic import Field
 from fl.attacks.base import View
 from fl.membership import INFERENCES
 from fl.membership.base import Inference
-from fl.membership.roc import auc, tpr_percent
+from fl.membership.roc import Scores, Whole, auc, auc_difference, tpr_percent
 from fl.types import HeldOut, Local, Model
 from netsim.part import Part
 from netsim.rng import Rng
 from netsim.row_id import row_id, ue_and_model
-from netsim.units import FloatArray, IntArray
+from netsim.units import BoolArray, FloatArray, IntArray
+
+Wholes = Callable[[IntArray, FloatArray, FloatArray], IntArray]
+"""See `fl.data.base.Data.wholes`."""
 
 
 class Membership(Part):
@@ -24,6 +29,11 @@ class Membership(Part):
     class by class. Scores are computed with the model that the attacker sees: with `rows` that of each UE, weights
     before plus its update; with `sum` or `model` the common one. Scores are relative to the median of the UE's records,
     so that differences between the models of UEs do not affect them.
+
+    The area under the ROC curve stands beside that of the model before any training, asked of the same records, and
+    their difference has an interval: members and held-out records of other places differ whatever a model has learnt.
+    An attack that compares with the model before the round has no such area; it is refused where whole sessions, days
+    or blocks are held out.
     """
 
     attacks: tuple[Annotated[Inference, INFERENCES], ...] = Field(min_length=1)
@@ -43,8 +53,20 @@ def due(membership: Membership | None, played: int) -> bool:
     return membership is not None and (played == 1 or played % membership.every_rounds == 0)
 
 
-def audit(membership: Membership, view: View, local: Local, held_out: HeldOut, rng: Rng) -> list[dict[str, Any]]:
-    """One row an attack: how many records there were, AUC and true-positive rate with intervals."""
+def audit(
+    membership: Membership,
+    view: View,
+    local: Local,
+    held_out: HeldOut,
+    rng: Rng,
+    initial: Model | None = None,
+    wholes: Wholes | None = None,
+) -> list[dict[str, Any]]:
+    """One row an attack: how many records there were, AUC and true-positive rate with intervals.
+
+    initial: the models before any training; None: the AUC before it is not known. wholes: which records (by ue, x,
+    time_s) are held out together; None: each by itself.
+    """
     target = {(u, m): i for i, (u, m) in enumerate(zip(view.ue.tolist(), view.model.tolist(), strict=True))}
     inside = _pairs(local.ue[local.row_of_sample], local.model[local.row_of_sample], target)
     outside = _pairs(held_out.ue, held_out.model, target)
@@ -58,27 +80,55 @@ def audit(membership: Membership, view: View, local: Local, held_out: HeldOut, r
     if len(member):
         per_target = np.bincount(inside[member], minlength=len(target))
         other = _matched(outside, per_target, membership.max_records, rng)
-    before, after, model_of = _models(view)
+    before, after, model_of = _models(view, view.model_before)
+    untrained = None if initial is None else _models(view, initial)[0]
+    whole = _whole(wholes, local, held_out, member, other)
     y = np.zeros(len(local.x)) if local.y is None else local.y
     rows = []
+    pool = ((inside, local.x, y, member), (outside, held_out.x, held_out.y, other))
     for attack in membership.attacks:
-        scores = []
-        for who, x, labels, index in ((inside, local.x, y, member), (outside, held_out.x, held_out.y, other)):
-            asked = model_of[who[index]]
-            scores.append(attack.score(view.learner, before, after, asked, x[index], labels[index]))
-        known = [np.isfinite(s) for s in scores]
+
+        def asked(before: Model, after: Model, attack: Inference = attack) -> list[FloatArray]:
+            return [
+                attack.score(view.learner, before, after, model_of[who[index]], x[index], labels[index])
+                for who, x, labels, index in pool
+            ]
+
+        scores = asked(before, after)
+        began = asked(untrained, untrained) if untrained is not None and attack.has_score_before else None
+        known = [np.isfinite(s) & np.isfinite(b) for s, b in zip(scores, began or scores, strict=True)]
         device = np.concatenate([inside[member][known[0]], outside[other][known[1]]])
-        centred = _centred(np.concatenate([s[k] for s, k in zip(scores, known, strict=True)]), device)
-        mine, theirs = centred[: known[0].sum()], centred[known[0].sum() :]
-        area, power = auc(mine, theirs), tpr_percent(mine, theirs)
+        mine, own = _of_known(scores, known, device), Whole(whole.member[known[0]], whole.other[known[1]])
+        area, power = auc(mine.member, mine.other, own), tpr_percent(mine.member, mine.other, whole=own.member)
+        first, change = math.nan, (math.nan, math.nan, math.nan)
+        if began is not None:
+            then = _of_known(began, known, device)
+            first, change = auc(then.member, then.other, own)[0], auc_difference(mine, then, own)
         rows.append(
             {
-                "attack": attack.label, "sees": view.vantage, "members": len(mine), "non_members": len(theirs),
-                "auc": area[0], "auc_low": area[1], "auc_high": area[2],
+                "attack": attack.label, "sees": view.vantage, "members": len(mine.member),
+                "non_members": len(mine.other), "auc": area[0], "auc_low": area[1], "auc_high": area[2],
+                "auc_before": first, "auc_difference": change[0], "auc_difference_low": change[1],
+                "auc_difference_high": change[2],
                 "tpr_percent": power[0], "tpr_percent_low": power[1], "tpr_percent_high": power[2],
             }
         )  # fmt: skip
     return rows
+
+
+def _of_known(scores: list[FloatArray], known: list[BoolArray], device: IntArray) -> Scores:
+    """Finite scores of members and of non-members, each less the median of its device's."""
+    centred = _centred(np.concatenate([s[k] for s, k in zip(scores, known, strict=True)]), device)
+    return Scores(centred[: known[0].sum()], centred[known[0].sum() :])
+
+
+def _whole(wholes: Wholes | None, local: Local, held_out: HeldOut, member: IntArray, other: IntArray) -> Whole:
+    """What the chosen records are held out with."""
+    if wholes is None:
+        return Whole.single(len(member), len(other))
+    ue = np.concatenate([local.ue[local.row_of_sample], held_out.ue])
+    number = wholes(ue, np.concatenate([local.x, held_out.x]), np.concatenate([local.time_s, held_out.time_s]))
+    return Whole(number[: len(local.x)][member], number[len(local.x) :][other])
 
 
 def _pairs(ue: IntArray, model: IntArray, target: dict[tuple[int, int], int]) -> IntArray:
@@ -137,11 +187,14 @@ def _thinned(index: IntArray, most: int, rng: Rng, what: str) -> IntArray:
     return np.sort(index[np.argsort(lot, kind="stable")[:most]])
 
 
-def _models(view: View) -> tuple[Model, Model, IntArray]:
-    """Models before and after as the attacker knows them, and which of them speaks of each target (n_target,)."""
+def _models(view: View, start: Model) -> tuple[Model, Model, IntArray]:
+    """Models before and after as the attacker knows them, and which of them speaks of each target (n_target,).
+
+    start: what the updates are added to.
+    """
     if view.vantage == "model":
-        return view.model_before, view.model_after, view.model
-    own, start = view.source_model, view.model_before
+        return start, view.model_after, view.model
+    own = view.source_model
     constants = {name: value[own] for name, value in start.constants.items()}
     before = Model(start.parameters[own], constants)
     return before, Model(start.parameters[own] + view.update, constants), view.source

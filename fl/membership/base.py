@@ -19,6 +19,11 @@ class Inference(Named):
         "record loss": "asks how well a model knows a record; the learner cannot say",
     }
 
+    @property
+    def has_score_before(self) -> bool:
+        """Whether it can be asked of the models before training: not where it compares with those of a round before."""
+        return True
+
     @abstractmethod
     def score(
         self, learner: Learner, before: Model, after: Model, model_of: IntArray, x: FloatArray, y: FloatArray
@@ -42,6 +47,10 @@ class LossThreshold(Inference):
         "Watson, Guo, Cormode, Sablayrolles, On the Importance of Difficulty Calibration, 2022 (reference model)"
     )
     example: ClassVar[dict[str, Any]] = {"kind": "loss-threshold"}
+
+    @property
+    def has_score_before(self) -> bool:
+        return self.reference_model == "none"
 
     def score(
         self, learner: Learner, before: Model, after: Model, model_of: IntArray, x: FloatArray, y: FloatArray

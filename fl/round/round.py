@@ -117,7 +117,7 @@ def play(
     outcome = RoundOutcome(
         facts=facts, before=before.model, state=state, taken=taken, local=collected.local, refused=collected.refused,
         withheld=collected.withheld, curation=collected.curation, phases=phases, spends=spends, leaks=leaks.rows,
-        audits=_audits(learning, state, taken, collected.local, phases, streams), tracked=leaks.tracked,
+        audits=_audits(setup, state, taken, collected.local, phases, streams), tracked=leaks.tracked,
         beliefs=leaks.beliefs, linked=leaks.linked, identified=leaks.identified,
     )  # fmt: skip
     return state, outcome
@@ -183,7 +183,7 @@ def _reference(learning: Learning, before: RoundState, taken: Taken) -> Referenc
 
 
 def _audits(
-    learning: Learning,
+    setup: Setup,
     state: RoundState,
     taken: Taken,
     local: Local,
@@ -191,10 +191,13 @@ def _audits(
     streams: RoundStreams,
 ) -> list[dict[str, Any]]:
     """Rows of the audit of membership, in rounds that have one."""
+    learning = setup.learning
     if learning.membership is None or not due(learning.membership, state.played):
         return []
     others: HeldOut = taken.held_out if len(taken.held_out) else state.held_out.whole
     view = phases[-1].view
     if view is None:
         return []
-    return audit(learning.membership, view, local, others, streams.at("membership"))
+    initial = learning.learner.init(setup.public, setup.streams.at("learner.init"))
+    wholes = learning.data.wholes if learning.data.holds_out_wholes else None
+    return audit(learning.membership, view, local, others, streams.at("membership"), initial, wholes)

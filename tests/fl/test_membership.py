@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,15 +10,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fl.attacks.base import View
+from fl.data.measured import Measured
 from fl.learners.rsrp_net import RsrpNet
 from fl.learning import Learning
 from fl.membership.audit import Membership, audit, due
 from fl.membership.base import GradientNorm, LossThreshold
-from fl.membership.roc import auc, tpr_percent
+from fl.membership.roc import Scores, Whole, auc, auc_difference, tpr_percent
 from fl.types import HeldOut, Local, Model, Public
 from netsim.geometry import Area
+from netsim.observations import Observations
 from netsim.rng import Streams
 from scenarios.app.cli.commands import main
+from scenarios.app.results.membership_text import membership_text
+from scenarios.app.results.summary_text import full_text
 from scenarios.app.run.runner import run
 from scenarios.app.study.load import load
 
@@ -55,6 +60,31 @@ class TestRoc:
         assert tpr_percent(member, other, fpr=0.0)[0] == 25.0
         share, low, high = tpr_percent(member, other)
         assert low < share < high
+
+    @settings(max_examples=60, deadline=None)
+    @given(SCORES, SCORES, st.randoms(use_true_random=False))
+    def test_a_difference_is_that_of_the_areas_and_none_of_itself(self, member, other, lot):
+        member, other = np.array(member, float), np.array(other, float)
+        then = Scores(*(np.array([lot.randint(-5, 5) for _ in side], float) for side in (member, other)))
+        now, whole = Scores(member, other), Whole.single(len(member), len(other))
+        found, low, high = auc_difference(now, then, whole)
+        pairs = [auc(s.member, s.other)[0] for s in (now, then)]
+        assert found == pytest.approx(pairs[0] - pairs[1], abs=1e-12) and low <= found <= high
+        assert auc_difference(now, now, whole)[0] == 0.0
+
+    def test_records_of_a_whole_count_as_one(self):
+        """Every record repeated five times: the interval is that of the single ones; five times as many win nothing."""
+        draw = np.random.default_rng(4)
+        member, other = draw.normal(0.5, 1, 30), draw.normal(0, 1, 25)
+        five = [np.repeat(x, 5) for x in (member, other, np.arange(30), np.arange(25))]
+        np.testing.assert_allclose(auc(*five[:2], Whole(*five[2:])), auc(member, other), rtol=1e-12)
+        np.testing.assert_allclose(tpr_percent(*five[:2], whole=five[2]), tpr_percent(member, other), rtol=1e-12)
+        then = Scores(member[::-1], other[::-1])
+        np.testing.assert_allclose(
+            auc_difference(Scores(*five[:2]), Scores(five[0][::-1], five[1][::-1]), Whole(*five[2:])),
+            auc_difference(Scores(member, other), then, Whole.single(30, 25)), rtol=1e-12, atol=1e-15,
+        )  # fmt: skip
+        assert np.diff(auc(*five[:2])[1:]) < 0.6 * np.diff(auc(member, other)[1:])
 
     def test_scores_that_say_nothing_find_one_percent(self):
         draw = np.random.default_rng(2)
@@ -148,6 +178,66 @@ class TestAudit:
         assert np.isnan(audit(self.part, lost, local, others, RNG)[0]["auc"])
 
 
+def held_out_by(how, seed, n=600):
+    """Two UEs that walk in sessions with pauses between: what is learnt from, what is held out, and the data."""
+    data = Measured(hold_out_by=how, hold_out=0.3)
+    draw, streams = np.random.default_rng(seed), Streams(seed)
+    step = np.cumsum(draw.normal(size=(2 * n, 2)) * 40, axis=0) + draw.random(2) * 1000
+    x = np.abs((step + np.repeat(draw.random((2 * n // 20, 2)) * 2000, 20, axis=0)) % 2000 - 1000) * [1.0, 0.8]
+    time_s = np.tile(np.arange(n) * 60.0 + np.arange(n) // 20 * (86_400 if how == "day" else 7200), 2)
+    field = draw.normal(size=(6, 2)) / 150
+    seen = Observations(
+        np.repeat([0, 1], n),
+        time_s,
+        x,
+        np.zeros(2 * n, int),
+        -95 + 6 * np.sin(x @ field.T + draw.random(6)).sum(axis=1),
+    )
+    taken, _ = data.take(seen, np.zeros(1, int), data.start(2, streams.at("data")), streams.at("data", 1))
+    return taken.train, taken.held_out, data
+
+
+@pytest.mark.parametrize("how", ["sample", "session", "day", "block"])
+def test_a_model_that_learns_nothing_adds_nothing(how):
+    """200 seeds of a model that moves to another random one: the difference's interval covers 0 in 95 % of them."""
+    part, net = Membership(attacks=(LossThreshold(),)), RsrpNet(hidden=(8,), activation="tanh", labels="standardised")
+    covered, plain, still = [], [], []
+    for seed in range(200):
+        local, others, data = held_out_by(how, seed)
+        before, after = (net.init(Public(AREA, 1), Streams(seed).at(name)) for name in ("first", "second"))
+        step = after.parameters - before.parameters
+        view = View("model", "all", step, local.model[:1], local.ue, local.model, 0 * local.ue, before, after, net)
+        wholes = data.wholes if data.holds_out_wholes else None
+        (row,) = audit(part, view, local, others, RNG, before, wholes)
+        assert row["auc_difference"] == pytest.approx(row["auc"] - row["auc_before"], abs=1e-12)
+        covered.append(row["auc_difference_low"] <= 0 <= row["auc_difference_high"])
+        (alone,) = audit(part, view, local, others, RNG, before)
+        plain.append(alone["auc_low"] <= 0.5 <= alone["auc_high"])
+        if seed < 3:
+            (same,) = audit(part, replace(view, model_after=before), local, others, RNG, before, wholes)
+            still.append([same[f"auc_difference{end}"] for end in ("", "_low", "_high")])
+    assert np.mean(covered) >= 0.95 - 2 * np.sqrt(0.95 * 0.05 / 200), np.mean(covered)
+    assert np.ravel(still).tolist() == [0.0] * 9  # untrained
+    assert how in ("sample", "day") or np.mean(plain) < 0.8  # taken one by one, records of one place promise too much
+
+
+def test_a_session_is_one_whole_whoever_holds_it():
+    local, others, data = held_out_by("session", 1)
+    ue = np.concatenate([local.ue[local.row_of_sample], others.ue])
+    number = data.wholes(ue, np.concatenate([local.x, others.x]), np.concatenate([local.time_s, others.time_s]))
+    inside, outside = set(number[: len(local.x)]), set(number[len(local.x) :])
+    assert not inside & outside and len(inside | outside) == 60  # 2 UEs, 30 sessions of 20 measurements
+
+
+def test_an_attack_without_a_round_before_is_refused_where_places_differ():
+    audited = {"attacks": ({"kind": "loss-threshold", "name": "drop", "reference_model": "before"},)}
+    whole = {"round_s": 1.0, "learner": {"kind": "rsrp-net"}, "membership": audited}
+    for how in ("session", "day", "block"):
+        with pytest.raises(ValueError, match=r"membership.attacks\[0\]: drop compares with the model before the round"):
+            Learning.model_validate(whole | {"data": {"kind": "measured", "hold_out_by": how}})
+    Learning.model_validate(whole | {"data": {"kind": "measured"}})
+
+
 def test_gradient_norm_is_that_of_autograd():
     import torch
 
@@ -205,11 +295,36 @@ class TestStudy:
         with (tmp_path / "a" / "membership.csv").open() as f:
             rows = list(csv.DictReader(f))
         assert [r["attack"] for r in rows] == ["loss-threshold", "gradient-norm", "loss-drop"]
-        assert found["membership.loss-threshold.auc.last"] == pytest.approx(float(rows[0]["auc"]))
+        for name, row in zip(("loss-threshold", "gradient-norm", "loss-drop"), rows, strict=True):
+            for key, column in (("auc.last", "auc"), ("auc_before.last", "auc_before"),
+                                ("auc_difference.low", "auc_difference_low")):  # fmt: skip
+                value = found[f"membership.{name}.{key}"]
+                assert (value is None and row[column] == "") or value == pytest.approx(float(row[column]))
+        assert rows[2]["auc_before"] == "" != rows[0]["auc_before"]
+        said = [x for x in full_text(found) if x.startswith("membership:")]
+        assert all(("before training" in x) == ("loss-drop" not in x) for x in said) and len(said) == 3
+        assert "before training" in membership_text({k: v for k, v in found.items() if "loss-drop" not in k})
         for table in ("rounds", "updates", "metrics"):
             assert (tmp_path / "a" / f"{table}.csv").read_bytes() == (tmp_path / "b" / f"{table}.csv").read_bytes()
         summary = json.loads((tmp_path / "b" / "summary.json").read_text())
         assert not any(k.startswith("membership.") for k in summary)
+
+
+def test_a_study_that_learns_nothing_says_so(tiny, tmp_path):
+    """Blocks are held out and steps are nothing: the AUC is that of places, and training adds exactly 0."""
+    found = run(
+        tiny({
+            "learning.learner.learning_rate": 1e-15, "learning.attacks": [],
+            "learning.data": {"kind": "measured", "hold_out_by": "block", "block_m": 30, "memory": "all"},
+            "learning.threat": {"sees": "model", "viewpoint": "analyst"},
+            "learning.membership": {"attacks": [{"kind": "loss-threshold"}]},
+        }), tmp_path / "r",
+    )  # fmt: skip
+    auc_, before, change = (
+        found[f"membership.loss-threshold.{k}.last"] for k in ("auc", "auc_before", "auc_difference")
+    )
+    assert auc_ == before != 0.5 and change == 0.0
+    assert f"before training {before:.3g}, difference 0 [0, 0]" in membership_text(found)
 
 
 @pytest.mark.slow

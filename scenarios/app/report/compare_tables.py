@@ -64,7 +64,7 @@ def _notes(heads: Sequence[str], kept: Sequence[int]) -> list[str]:
     says = {
         "leakage": "Leakage is at chance where no attack finds more than chance does: at most five points above its "
         "share of homes, with an interval (Wilson, 95 %) that reaches it, or positions no nearer than those of "
-        "guesses, or an AUC whose interval reaches 0.5.",
+        "guesses, or an AUC whose difference to that before training has an interval that reaches 0.",
         "model": "A model is kept where it is better than a constant.",
         "attack": "Attack: the strongest, which the figures of the row are of.",
     }

@@ -8,6 +8,7 @@ from scenarios.app.report.series import TimeGrid
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.attacks import audits, made_estimates
 from scenarios.app.results.location_text import home_text, verdict
+from scenarios.app.results.membership_text import baseline_text
 from scenarios.app.results.named_text import named_text
 from scenarios.app.results.over_seeds import value_text
 from scenarios.app.results.run import Run
@@ -25,7 +26,7 @@ def leakage_findings(run: Run) -> list[str]:
         lines.append(f"{name}: {'; '.join(c for c in clauses if c)}.")
     for name in audits(run.summary):
         auc, low, high = (value_text(run.summary.get(k.of(name))) for k in (keys.AUC_LAST, keys.AUC_LOW, keys.AUC_HIGH))
-        lines.append(f"{name}: membership AUC {auc} [{low}, {high}]; baseline: random guessing 0.5.")
+        lines.append(f"{name}: membership AUC {auc} [{low}, {high}]; {baseline_text(run.summary, name)}.")
     return lines
 
 

@@ -11,13 +11,24 @@ from scenarios.app.results.summary_values import number_text, text_of, value_of
 
 
 def membership_text(summary: Mapping[str, Any]) -> str:
-    """The membership attack with the largest area under its curve."""
+    """The membership attack with the largest area under its curve, and what of it training has added."""
     areas = {n: v for n in audits(summary) if (v := value_of(summary, keys.AUC_LAST, n)) is not None}
     if not areas:
         return ""
     name = max(areas, key=lambda n: areas[n])
     low, high = (text_of(summary, key, name) for key in (keys.AUC_LOW, keys.AUC_HIGH))
-    return f"{name}: AUC {number_text(areas[name])} [{low}, {high}]; baseline: random guessing 0.5"
+    return f"{name}: AUC {number_text(areas[name])} [{low}, {high}]; {baseline_text(summary, name)}"
+
+
+def baseline_text(summary: Mapping[str, Any], name: str) -> str:
+    """What the last AUC of a membership attack is held against: that before training, or random guessing."""
+    if value_of(summary, keys.AUC_DIFFERENCE, name) is None:
+        return "baseline: random guessing 0.5"
+    before, more, low, high = (
+        text_of(summary, key, name)
+        for key in (keys.AUC_BEFORE, keys.AUC_DIFFERENCE, keys.AUC_DIFFERENCE_LOW, keys.AUC_DIFFERENCE_HIGH)
+    )
+    return f"before training {before}, difference {more} [{low}, {high}]"
 
 
 def audit_text(summary: Mapping[str, Any], name: str) -> str:
@@ -25,6 +36,8 @@ def audit_text(summary: Mapping[str, Any], name: str) -> str:
     auc, low, high, rate = (
         text_of(summary, key, name) for key in (keys.AUC_LAST, keys.AUC_LOW, keys.AUC_HIGH, keys.TPR_LAST)
     )
+    beside = baseline_text(summary, name)
     return (
-        f"membership: {name} AUC {auc} [{low}, {high}], true-positive rate {rate} % at 1 % false positives (last audit)"
+        f"membership: {name} AUC {auc} [{low}, {high}], {beside}, true-positive rate {rate} % at 1 % false positives "
+        "(last audit)"
     )

@@ -2,8 +2,9 @@
 
 Means over seeds. Leakage is prevented where no attack is better than chance: where the share of named homes is at most
 five percentage points above the largest kind of chance and Wilson's 95 % interval over all UEs reaches down to it,
-where centroids, positions or places are no nearer than those of guesses, where the interval of a membership attack's
-AUC reaches 0.5. A model is kept where it is better than a constant.
+where centroids, positions or places are no nearer than those of guesses, where the interval of what training adds to
+the AUC of a membership attack reaches 0 (that of its AUC 0.5, where no AUC before training is known). A model is kept
+where it is better than a constant.
 """
 
 from __future__ import annotations
@@ -150,13 +151,15 @@ def distances(runs: Runs) -> Leakage | None:
 
 
 def membership(runs: Runs) -> Leakage | None:
-    """By the AUC of membership attacks; None where there was none."""
+    """By the AUC of membership attacks, held against that before training where it is known; None without any."""
     found = []
     for name in _names(runs, audits):
         auc, low = mean(runs, keys.AUC_LAST.of(name)), mean(runs, keys.AUC_LOW.of(name))
+        before, more = mean(runs, keys.AUC_BEFORE.of(name)), mean(runs, keys.AUC_DIFFERENCE_LOW.of(name))
         if not np.isnan(auc):
-            at_least = auc if np.isnan(low) else low
-            found.append(Leakage(name, auc, f"AUC {figure_text(auc)}", "AUC 0.5", at_least <= 0.5))
+            prevented = (auc if np.isnan(low) else low) <= 0.5 if np.isnan(more) else more <= 0
+            chance = 0.5 if np.isnan(before) else before
+            found.append(Leakage(name, auc, f"AUC {figure_text(auc)}", f"AUC {figure_text(chance)}", prevented))
     return _most(found)
 
 

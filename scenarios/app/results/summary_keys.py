@@ -463,6 +463,13 @@ AUC_LAST = Key(
 AUC_LOW = Key("membership.NAME.auc.low", "", "lower end of its 95 % interval")
 AUC_HIGH = Key("membership.NAME.auc.high", "", "upper end of its 95 % interval")
 AUC_MAX = Key("membership.NAME.auc.max", "", "area under the ROC curve, max over audits")
+AUC_BEFORE = Key(
+    "membership.NAME.auc_before.last", "", "the same area of the models before any training, of the same records; null "
+    "for an attack that compares with the model before the round"
+)  # fmt: skip
+AUC_DIFFERENCE = Key("membership.NAME.auc_difference.last", "", "auc.last less auc_before.last: what training adds")
+AUC_DIFFERENCE_LOW = Key("membership.NAME.auc_difference.low", "", "lower end of its 95 % interval")
+AUC_DIFFERENCE_HIGH = Key("membership.NAME.auc_difference.high", "", "upper end of its 95 % interval")
 TPR_LAST = Key(
     "membership.NAME.tpr_percent.last", "%", "true-positive rate of the last audit at a false-positive rate of 1 %"
 )

@@ -207,6 +207,6 @@ def _fits_noise_at_server(learning: Learning, world: WorldSetting) -> None:
         )
     if len(learning.learner.phases) > 1 and world.ues.compute_s_per_sample > 0:
         raise ValueError(
-            "world.ues.compute_s_per_sample: the slowest UE of a phase decides how much time all have for the next, and "
-            f"noise at the server hides one of them only; make it 0 for learner {learning.learner.kind_name()}"
+            "world.ues.compute_s_per_sample: the slowest UE of a phase decides how much time all have for the next, "
+            f"and noise at the server hides one of them only; make it 0 for learner {learning.learner.kind_name()}"
         )
