@@ -153,7 +153,7 @@ def _duration_s(setting: WorldSetting, trace: Trace | None) -> float:
         return setting.duration_s
     if trace is None:
         raise ValueError("a world without a trace needs a duration")
-    return float(floor(trace.time_s.max()) + 1)
+    return float(floor(trace.time_s.max()) + 1) if trace.ends_s is None else trace.ends_s
 
 
 def _budget_at(

@@ -4,10 +4,10 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from netsim.clock import DAY_S
 from netsim.errors import BadInput
@@ -18,7 +18,7 @@ from netsim.traces.files import Format
 from netsim.traces.home_work import home_and_work
 from netsim.traces.presence import Presence, presence
 from netsim.traces.read import read_trace
-from netsim.traces.select import Users
+from netsim.traces.select import Extent, Users
 from netsim.traces.trace import Trace
 from netsim.tree import REBUILT
 from netsim.units import FloatArray, IntArray
@@ -96,6 +96,9 @@ class Replay(Mobility):
     """only rows at or after this time: epoch seconds, or ISO 8601 with a time zone unless timezone names one"""
     until: float | str | None = None
     """only rows before this time, in the same forms"""
+    extent: Extent = "rows"
+    """area, first day and end that everybody knows: those of the rows, which one user can move; or stated by area_deg
+    or area_m, since and until, which nobody's rows can"""
     sample_s: float = Field(default=1.0, gt=0)
     """sampling interval of an ns-2 file, which contains movements instead of rows, s"""
     resample_s: float | None = Field(default=None, gt=0)
@@ -109,6 +112,40 @@ class Replay(Mobility):
     replays: ClassVar[bool] = True
     reference: ClassVar[str] = "recorded, not modelled"
     example: ClassVar[dict[str, Any]] = {"kind": "replay", "trace": "trace.csv"}
+
+    @model_validator(mode="after")
+    def _extent_is_stated(self) -> Self:
+        missing = [
+            name
+            for name, value in (
+                ("area_deg or area_m", self.area_m if self.area_deg is None else self.area_deg),
+                ("since", self.since),
+                ("until", self.until),
+            )
+            if value is None
+        ]
+        if self.extent == "stated" and missing:
+            raise ValueError(f"extent: stated needs {', '.join(missing)}; give them, or leave extent out")
+        return self
+
+    def drawn_values(self, trace: Trace, sized: bool, timed: bool) -> list[str]:
+        """Public values that follow from the rows of all users, each with the key that states it.
+
+        sized : the city has an area of its own; timed : the world has a duration of its own.
+        """
+        found, on_globe = list[str](), trace.origin_deg is not None
+        if self.extent == "rows":
+            found += [] if sized else ["the area"]
+            found += ["the middle of the plane"] if on_globe else []
+            found += ["the time zone"] if on_globe and self.timezone == "auto" else []
+            found += ["the first day", *([] if timed else ["the number of rounds"])]
+            found[-1] += " (world.ues.mobility.extent: stated)"
+        states = (
+            ("when a UE counts as absent", "absent_after_s", self.absent_after_s is None),
+            ("the busiest cell", "cell", self.cell is None and trace.cell is not None),
+            ("which rows are outliers", "outlier_sigmas: none", self.outlier_sigmas is not None),
+        )
+        return found + [f"{what} (world.ues.mobility.{key})" for what, key, drawn in states if drawn]
 
     def load(self, round_s: float) -> Trace:
         """The trace; the latest one is cached until the file changes.
@@ -220,6 +257,7 @@ def _load(part_json: str, version: tuple[int, int], round_s: float) -> Trace:
         area_m=part.area_m,
         since=part.since,
         until=part.until,
+        extent=part.extent,
         sample_s=part.sample_s,
         resample_s=part.resample_s,
         gap_s=part.gap_s,

@@ -13,6 +13,7 @@ from netsim.traces.order import taken
 from netsim.units import BoolArray, FloatArray, IntArray
 
 Box = tuple[float, float, float, float]
+_ON_A_SIDE = 33  # points of an outline; straight sides in degrees are curves in the plane
 _AT_ONCE = 500_000  # points projected together; bounds the memory, not the result
 
 
@@ -40,8 +41,19 @@ class Points(ABC):
         """Some of the points."""
 
     @abstractmethod
-    def plane(self) -> Plane:
-        """The points in local metres."""
+    def plane(self, centre: Plane | None = None) -> Plane:
+        """The points in local metres of the plane of others, `centre`; None: of their own, around their median."""
+
+    def outline(self, box: Box) -> Points:
+        """Points along the border of a box (low, low, high, high), in the same coordinates and alike on all sides."""
+        along = np.linspace(0.0, 1.0, _ON_A_SIDE)
+        first = np.concatenate([along, along, 0 * along, 0 * along + 1])
+        second = np.concatenate([0 * along, 0 * along + 1, along, along])
+        return self._alike(box[0] + first * (box[2] - box[0]), box[1] + second * (box[3] - box[1]))
+
+    @abstractmethod
+    def _alike(self, first: FloatArray, second: FloatArray) -> Points:
+        """Points in the same coordinates."""
 
     @abstractmethod
     def extent(self) -> str:
@@ -72,14 +84,19 @@ class Degrees(Points):
     def at(self, rows: IntArray) -> Degrees:
         return Degrees(taken(self.lat_deg, rows), taken(self.lon_deg, rows))
 
-    def plane(self) -> Plane:
-        """Azimuthal equidistant projection on WGS84 around the median point."""
+    def _alike(self, first: FloatArray, second: FloatArray) -> Degrees:
+        return Degrees(first, second)
+
+    def plane(self, centre: Plane | None = None) -> Plane:
+        """Azimuthal equidistant projection on WGS84 around the centre."""
         from pyproj import Proj  # here, because it is slow to import and seldom needed
 
         lat_deg, lon_deg = self.lat_deg, self.lon_deg
         if np.ptp(lon_deg) > 180.0:  # the rows straddle the antimeridian
             lon_deg = lon_deg % 360.0
         lat_0, lon_0 = float(np.median(lat_deg)), float(np.median(lon_deg))
+        if centre is not None:
+            lat_0, lon_0 = centre.lat_deg, centre.lon_deg
         project = Proj(proj="aeqd", lat_0=lat_0, lon_0=lon_0, ellps="WGS84")
         xy_m = np.empty((len(lat_deg), 2))
         for first in range(0, len(xy_m), _AT_ONCE):
@@ -109,11 +126,14 @@ class Metres(Points):
     def at(self, rows: IntArray) -> Metres:
         return Metres(taken(self.x_m, rows), taken(self.y_m, rows), self.crs)
 
-    def plane(self) -> Plane:
+    def _alike(self, first: FloatArray, second: FloatArray) -> Metres:
+        return Metres(first, second, self.crs)
+
+    def plane(self, centre: Plane | None = None) -> Plane:
         """As they are; those of a projected system go by way of the globe, so that (0, 0) has a place on it."""
         if self.crs is None:
             return Plane(np.column_stack([self.x_m, self.y_m]), float("nan"), float("nan"))
-        return self._on_the_globe(self.crs).plane()
+        return self._on_the_globe(self.crs).plane(centre)
 
     def extent(self) -> str:
         west, east, south, north = self._ends()

@@ -12,7 +12,8 @@ Outliers: without `outlier_sigmas` all rows with finite values within bounds are
 Resampling: only a trace without RSRP and cells can be resampled, because measurements cannot be interpolated.
 
 Plane: azimuthal equidistant on WGS84, centred on the median of the rows kept (outliers included, which hardly change a
-median). Distances from the centre are exact, others nearly so within tens of kilometres. Local metres are not changed.
+median), or, with a stated extent, on the middle of its box. Distances from the centre are exact, others nearly so
+within tens of kilometres. Local metres are not changed.
 
 Time: elapsed seconds since local midnight of the first row's day; `Trace.clock` gives the wall clock, on which the day
 of the change from summer time has 90,000 s. Times that are all below 1e8 s count from the midnight of a day of their
@@ -40,9 +41,10 @@ from netsim.traces.files import Format, read_table
 from netsim.traces.order import arranged, by_user_and_time, taken
 from netsim.traces.points import Box, Plane
 from netsim.traces.resample import Moves, resampled
-from netsim.traces.select import Users, choose_cell, in_scope, kept, name_users, outlying, renumbered, repeated
+from netsim.traces.select import Extent, Users, choose_cell, in_scope, kept, name_users, outlying, renumbered, repeated
 from netsim.traces.table import Table
 from netsim.traces.trace import Trace, first_midnight, local_zone, named_zone, wall_clock
+from netsim.traces.values import epoch_s
 from netsim.units import IntArray
 
 GAP_S = 600.0
@@ -63,6 +65,7 @@ def read_trace(
     area_m: Box | None = None,
     since: float | str | None = None,
     until: float | str | None = None,
+    extent: Extent = "rows",
     sample_s: float = 1.0,
     resample_s: float | None = None,
     gap_s: float = GAP_S,
@@ -81,6 +84,8 @@ def read_trace(
     area_deg, area_m : keep the rows in (lat_min, lon_min, lat_max, lon_max) or (x_min, y_min, x_max, y_max), in the
         coordinates of the file.
     since, until : keep the rows with since <= time < until; epoch seconds, or text as in a trace file.
+    extent : "stated": area, middle of the plane, first day and end are those of area_deg or area_m, since and until,
+        whatever the rows are; "rows": as the rows show them.
     resample_s : interpolate the rows of a trip at the multiples of this time on the local clock; not for measurements.
     gap_s : a longer pause between two rows of a user ends a trip.
     round_s : length of a round, for users "auto".
@@ -96,12 +101,21 @@ def read_trace(
     counts = {"rows_read": len(table) + sum(table.skipped.values()), **table.skipped, **table.counts}
     scope = in_scope(table, (since, until), zone, area_deg, area_m, counts)
     rows, cell_notes = _chosen(table, scope, cell, counts)
-    rows, plane = _placed(table, rows, outlier_sigmas, counts)
-    local, zone_notes = _calendar(table, rows, timezone, plane.lon_deg)
+    box = (area_m if area_deg is None else area_deg) if extent == "stated" else None
+    border = None if box is None else table.points.outline(box).plane()
+    rows, plane = _placed(table, rows, outlier_sigmas, counts, border)
+    begins_s, ends_s = (
+        None if extent == "rows" or edge is None else epoch_s(str(edge), zone) for edge in (since, until)
+    )
+    first_s = float(taken(table.time_s, rows).min()) if begins_s is None else begins_s
+    local, zone_notes = _calendar(table, first_s, timezone, plane.lon_deg)
     moves = Moves(taken(table.user, rows), taken(table.time_s, rows) - local.midnight_s, plane.xy_m)
     moves, resample_notes = _resampled(table, moves, resample_s, gap_s)
     notes = [*cell_notes, *zone_notes, *_at_once(moves.time_s), *resample_notes]
-    return _trace(table, rows, moves, plane, local, _Naming(users, segments, round_s), counts, notes)
+    trace = _trace(table, rows, moves, plane, local, _Naming(users, segments, round_s), counts, notes)
+    if border is None or ends_s is None:
+        return trace
+    return replace(trace, area=Area.around(border.xy_m), ends_s=ends_s - local.midnight_s)
 
 
 def _at_once(time_s: np.ndarray) -> tuple[str, ...]:
@@ -125,9 +139,11 @@ def _chosen(table: Table, rows: IntArray, cell: str | None, counts: dict[str, in
     return kept(rows, ~repeated(table, rows), "duplicate", counts), notes
 
 
-def _placed(table: Table, rows: IntArray, sigmas: float | None, counts: dict[str, int]) -> tuple[IntArray, Plane]:
+def _placed(
+    table: Table, rows: IntArray, sigmas: float | None, counts: dict[str, int], centre: Plane | None
+) -> tuple[IntArray, Plane]:
     """The rows without outliers, and where they are in local metres."""
-    plane = table.points.at(rows).plane()
+    plane = table.points.at(rows).plane(centre)
     inside = ~outlying(plane.xy_m, None if table.cell is None else taken(table.cell, rows), sigmas)
     rows = kept(rows, inside, "outlier", counts)
     if not rows.size:
@@ -198,13 +214,13 @@ def _trace(
     return trace
 
 
-def _calendar(table: Table, rows: IntArray, timezone: str, lon_deg: float) -> tuple[_Local, list[str]]:
-    """Where local time begins, and notes."""
+def _calendar(table: Table, first_s: float, timezone: str, lon_deg: float) -> tuple[_Local, list[str]]:
+    """Where local time begins, so that `first_s` is on the first day, and notes."""
     zone, zone_name, notes = local_zone(timezone, lon_deg)
     if table.relative:
         zone, zone_name = UTC, "UTC" if timezone == "auto" else zone_name
         notes = ["times below 1e8 s count from midnight of a day of their own, called 1970-01-01"]
-    return _Local(*first_midnight(float(taken(table.time_s, rows).min()), zone), zone, zone_name), notes
+    return _Local(*first_midnight(first_s, zone), zone, zone_name), notes
 
 
 def _resampled(table: Table, moves: Moves, every_s: float | None, gap_s: float) -> tuple[Moves, list[str]]:

@@ -17,6 +17,7 @@ from netsim.traces.values import epoch_s
 from netsim.units import BoolArray, FloatArray, IntArray
 
 Users = Literal["auto", "all", "id", "day", "chain", "segments", "rows"]
+Extent = Literal["rows", "stated"]
 Window = tuple[float | str | None, float | str | None]
 
 

@@ -23,7 +23,7 @@ class Trace:
     user (n,), time_s (n,) from local midnight of `first_day`, position_m (n, 2) in the local plane whose
     origin is (origin_lat, origin_lon); NaN for a plane that is nowhere on the globe.
     cell (n,), rsrp_dbm (n,) : None where the file has no such column.
-    area : bounding box of the rows.
+    area : bounding box of the rows, or the one that was stated; ends_s : the end that was stated, None for none.
     zone, midnight_s : the time zone, and when time 0 is, in seconds since 1970-01-01 UTC.
     counts : rows read, used, and left out, by reason: for the manifest.
     notes : sentences that a person should read (what was chosen for them, and why).
@@ -45,6 +45,7 @@ class Trace:
     midnight_s: float = 0.0
     counts: dict[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    ends_s: float | None = None
 
     @property
     def origin_deg(self) -> tuple[float, float] | None:

@@ -13,6 +13,7 @@ from fl.defenses.adaptive_clip import AdaptiveClip
 from fl.defenses.central_gaussian import CentralGaussian
 from netsim.errors import BadInput
 from netsim.world import World
+from scenarios.app.cli.commands import main
 from scenarios.app.results.folder import MANIFEST, read_json, read_table
 from scenarios.app.run.runner import run
 
@@ -179,3 +180,113 @@ def test_one_slow_user_changes_no_number_of_rounds(tiny, tmp_path):
         found.append(run(tiny(slow), tmp_path / str(clients)))
     assert [f["rounds.played"] for f in found] == [2, 2]
     assert found[0]["privacy.all.epsilon.max"] == found[1]["privacy.all.epsilon.max"]
+
+
+# -- what everybody is told of a trace
+
+HOURS = [f"2021-04-{day}T{hour:02d}:00:00Z" for day in (21, 22) for hour in range(6, 20, 2)]
+STATED = {
+    "extent": "stated", "area_deg": [52.0, 4.0, 52.02, 4.03], "since": "2021-04-21", "until": "2021-04-23",
+    "absent_after_s": 600,
+}  # fmt: skip
+
+
+def trace_of(path, users):
+    """Rows of people who walk, and of one, far, who is seen once before all others and far away, and once after."""
+    draw, lines = np.random.default_rng(1), ["time_s,user,lat,lon,rsrp_dbm,cell"]
+    for user in "abcd":
+        lat, lon = 52.01 + 0.002 * draw.normal(size=14), 4.015 + 0.002 * draw.normal(size=14)
+        rows = zip(HOURS, lat, lon, draw.normal(-90, 5, 14), strict=True)
+        lines += [f"{t},{user},{a:.6f},{o:.6f},{y:.1f},x" for t, a, o, y in rows if user in users]
+    far = ["2021-04-19T12:00:00Z,far,52.5,4.9,-80,x", "2021-04-25T12:00:00Z,far,52.5,4.9,-80,x"]
+    path.write_text("\n".join(lines + (far if "far" in users else [])) + "\n")
+    return str(path)
+
+
+def replayed(trace, **mobility):
+    told = {"kind": "replay", "trace": trace, "cell": "x", "users": "id", "timezone": "Europe/Amsterdam"} | mobility
+    return {
+        "world.duration_s": None, "world.tick_s": 3600, "world.city": {"kind": "open-field"}, "world.base_stations": [],
+        "world.ues": {"mobility": told}, "learning.round_s": 86400, "learning.attacks": [],
+        "learning.aggregation": {"kind": "uniform", "clients": 5},
+        "learning.defenses": [
+            {"kind": "clip", "norm": C, "relation": "add-remove"},
+            {"kind": "central-gaussian", "noise_multiplier": 1.0},
+        ],
+    }  # fmt: skip
+
+
+def test_of_a_stated_extent_one_user_moves_nobody_else(tiny, played, tmp_path):
+    """However far away, early or late: the sums differ by no more than the user's own update, in the same rounds."""
+    found = {
+        users: played(tiny(replayed(trace_of(tmp_path / f"{len(users)}.csv", users), **STATED)))
+        for users in (("a", "b", "c", "d", "far"), ("a", "b", "c", "d"), ("a", "b", "c"))
+    }
+    whole, near, fewer = found.values()
+    assert list(whole[0]) == list(near[0]) == list(fewer[0]) == [1, 2]
+    assert moved(whole[0], near[0]) == 0.0 and 0.5 * C < moved(near[0], fewer[0]) <= C * (1 + 1e-9)
+    assert whole[3] == near[3] == fewer[3] == []
+
+
+def test_of_an_extent_of_the_rows_one_user_moves_everybody_and_the_run_says_so(tiny, played, tmp_path):
+    one, other = (
+        played(tiny(replayed(trace_of(tmp_path / f"{len(users)}.csv", users))))
+        for users in (("a", "b", "c", "d", "far"), ("a", "b", "c", "d"))
+    )
+    assert len(one[0]) > len(other[0])  # more rounds
+    sums = [list(play[0].values()) for play in (one, other)]
+    assert np.linalg.norm(sums[0][2] - sums[1][0]) > 1.2 * C  # of the same day
+    for _, _, _, (said,) in (one, other):
+        assert said.startswith(
+            "public values: the area, the middle of the plane, the first day, the number of rounds ("
+        )
+        assert "when a UE counts as absent (world.ues.mobility.absent_after_s) follow from the data of all" in said
+        assert "no epsilon here covers that" in said
+
+
+@pytest.mark.parametrize(
+    "more, said",
+    [
+        ({"cell": None}, "the busiest cell (world.ues.mobility.cell)"),
+        ({"cell": "all"}, "which cells there are (world.ues.mobility.cell)"),
+        ({"outlier_sigmas": 4.0}, "which rows are outliers (world.ues.mobility.outlier_sigmas: none)"),
+        ({"absent_after_s": None}, "when a UE counts as absent (world.ues.mobility.absent_after_s)"),
+        ({"extent": "rows"}, "the area, the middle of the plane, the first day, the number of rounds"),
+    ],
+)
+def test_every_value_that_follows_from_the_rows_is_named(tiny, played, tmp_path, more, said):
+    trace = trace_of(tmp_path / "t.csv", ("a", "b"))
+    *_, (warning,) = played(tiny(replayed(trace, **(STATED | more))))
+    assert warning.startswith(f"public values: {said}")
+
+
+def test_the_caveat_is_printed_and_on_the_page_and_only_beside_an_epsilon(tmp_path, capsys):
+    trace, out = trace_of(tmp_path / "t.csv", ("a", "b")), tmp_path / "r"
+    noise = "learning.defenses=[{kind: clip, norm: 1}, {kind: gaussian, noise_multiplier: 1}]"
+    asked = ["replay", trace, "--out", str(out), "--cell", "x", "--quiet", "--set", "learning.attacks=[]"]
+    box = ["--area-deg", "52,4,52.02,4.03", "--since", "2021-04-21", "--until", "2021-04-23", "--timezone", "UTC"]
+    stated = ["--set", "world.ues.mobility.absent_after_s=600"]
+    for more, told in (([], False), (["--set", noise], True), (["--set", noise, *box, *stated], False)):
+        assert main([*asked, *more, "--replace"]) == 0
+        assert ("warning: public values: the area" in " ".join(capsys.readouterr().out.split())) == told
+        page = (out / "standardised-by-public" / "report.html").read_text()
+        assert ("public values: the area, the middle of the plane" in page) == told
+
+
+@pytest.mark.parametrize(
+    "changes, said",
+    [
+        ({"extent": "stated"}, "extent: stated needs area_deg or area_m, since, until"),
+        (STATED | {"until": None}, "extent: stated needs until"),
+    ],
+)
+def test_an_extent_that_is_not_stated_is_refused(tiny, changes, said):
+    with pytest.raises(BadInput, match=said):
+        tiny(replayed("t.csv", **changes))
+
+
+@pytest.mark.parametrize("box", ["1,2,3", "a,b,c,d", "nan,0,1,1"])
+def test_a_box_that_is_none_is_refused_in_one_line(tmp_path, capsys, box):
+    assert main(["replay", trace_of(tmp_path / "t.csv", ("a",)), "--area-deg", box]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and f"--area-deg {box}: give four numbers" in said

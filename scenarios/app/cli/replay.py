@@ -27,6 +27,14 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
         "--round", default=None, metavar="LENGTH",
         help="round length with its unit, s, m or min, h, d or w: 24h, 7d, 90min (default: the scenario's)",
     )  # fmt: skip
+    command.add_argument("--area-deg", metavar="S,W,N,E", help="only rows in this box, in degrees")
+    command.add_argument("--area-m", metavar="X0,Y0,X1,Y1", help="the same, in metres of the file")
+    command.add_argument("--since", metavar="TIME", help="only rows from this time on: 2021-04-21, with --timezone")
+    command.add_argument(
+        "--until", metavar="TIME",
+        help="only rows before this time; with a box and --since these also are the area and the days that everybody "
+        "knows, whatever the rows are",
+    )  # fmt: skip
     command.add_argument(
         "--base-stations", metavar="FILE", help="CSV with OpenCelliD's columns, for a trace without RSRP"
     )
@@ -76,12 +84,17 @@ def main(args: argparse.Namespace) -> None:
 
 def _overrides(args: argparse.Namespace) -> dict[str, Any]:
     """What the options say about the scenario, by dotted path."""
-    from scenarios.app.cli.replay_scenario import replay_overrides
+    from scenarios.app.cli.replay_scenario import replay_overrides, scope_overrides
 
     columns = columns_of(args.columns)
-    return replay_overrides(
-        args.trace, args.cell, args.users, args.round, args.timezone, columns, args.base_stations, args.format, args.crs
-    ) | overrides_of(args)
+    return (
+        replay_overrides(
+            args.trace, args.cell, args.users, args.round, args.timezone, columns, args.base_stations, args.format,
+            args.crs,
+        )
+        | scope_overrides(args.area_deg, args.area_m, args.since, args.until)
+        | overrides_of(args)
+    )  # fmt: skip
 
 
 def _folder(args: argparse.Namespace, study: Study) -> Path:
@@ -89,7 +102,9 @@ def _folder(args: argparse.Namespace, study: Study) -> Path:
     from scenarios.app.cli.run_folder import replay_folder
 
     shown = {name: value for name in ("cell", "round") if (value := getattr(args, name))}
-    names = ("users", "timezone", "columns", "base_stations", "format", "crs")
+    names = (
+        "users", "timezone", "columns", "base_stations", "format", "crs", "area_deg", "area_m", "since", "until",
+    )  # fmt: skip
     options = {name: value for name in names if (value := getattr(args, name))}
     options |= {} if args.scenario == "replay" else {"scenario": args.scenario}
     return replay_folder(args.trace, study, shown, options, overrides_of(args))

@@ -49,6 +49,34 @@ def replay_overrides(
     return overrides
 
 
+def scope_overrides(
+    area_deg: str | None, area_m: str | None, since: str | None, until: str | None
+) -> dict[str, Any]:  # fmt: skip
+    """Scenario values, by dotted path, of the box and the times that rows are taken from; all of them: the extent."""
+    given = {
+        "area_deg": _box("--area-deg", area_deg),
+        "area_m": _box("--area-m", area_m),
+        "since": since,
+        "until": until,
+    }
+    stated = {f"world.ues.mobility.{key}": value for key, value in given.items() if value is not None}
+    whole = (area_deg or area_m) and since and until
+    return stated | ({"world.ues.mobility.extent": "stated"} if whole else {})
+
+
+def _box(option: str, text: str | None) -> list[float] | None:
+    """The four numbers of a box."""
+    if text is None:
+        return None
+    try:
+        box = [float(part) for part in text.split(",")]
+    except ValueError:
+        box = []
+    if len(box) != 4 or not np.isfinite(box).all():
+        raise BadInput(f"{option} {text[:40]}: give four numbers, low, low, high, high: 39.95,116.28,40.03,116.37")
+    return box
+
+
 def some_targets(study: Study, overrides: dict[str, Any]) -> dict[str, Any]:
     """A bound on the attacked targets of a trace with more, as an override; nothing where somebody has set one.
 

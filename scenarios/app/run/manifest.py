@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from fl.data.base import SHARED_MODEL
 from fl.round.caveats import caveats
 from netsim import __version__
 from netsim.channel_card import channel_card, downlink_card
+from netsim.mobility.replay import Replay
 from netsim.world import World
 from scenarios.app.results.notes import hold_out_notes
 from scenarios.app.run.inputs import input_digests, text_digest
@@ -49,7 +51,7 @@ def manifest_of(study: Study, world: World, models: Sequence[str], command: str)
         },
         "files": input_digests(study),
         "study": text_digest(study_yaml(study)),
-        "warnings": [*world.warnings, *_disclosed(study)],
+        "warnings": [*world.warnings, *_disclosed(study, world)],
         "versions": {"python": platform.python_version(), "netsim": __version__} | _versions(),
     }
 
@@ -69,7 +71,7 @@ def _presence(world: World) -> str | None:
     return None if presence is None else presence.words()
 
 
-def _disclosed(study: Study) -> list[str]:
+def _disclosed(study: Study, world: World) -> list[str]:
     """What devices tell besides their updates, which no noise hides and no ledger counts, and what parts admit."""
     learning = study.learning
     if learning is None:
@@ -81,7 +83,27 @@ def _disclosed(study: Study) -> list[str]:
     return [
         *(disclosed if aggregation.discloses else []),
         *(published if learner.discloses and counted else []),
+        *(_drawn_values(study, world) if counted else []),
         *caveats(learning, study.world.radio.uplink.shares_band),
+    ]
+
+
+def _drawn_values(study: Study, world: World) -> list[str]:
+    """What everybody is told beforehand that follows from the data of all users."""
+    learning, mobility, trace = study.learned, study.world.ues.mobility, world.trace
+    drawn = list[str]()
+    if isinstance(mobility, Replay) and trace is not None:
+        drawn += mobility.drawn_values(trace, study.world.city.has_size, study.world.duration_s is not None)
+        alike = SHARED_MODEL in learning.data.offers and SHARED_MODEL not in learning.learner.needs
+        if mobility.cell == "all" and trace.rsrp_dbm is not None and not (alike or learning.data.named_cell):
+            drawn.append("which cells there are (world.ues.mobility.cell)")
+    if learning.data.wants_counts:
+        drawn.append("the cell with most measurements (learning.data.cell)")
+    if not drawn:
+        return []
+    return [
+        f"public values: {', '.join(drawn)} follow from the data of all users, so one user can move them, and with "
+        "them the updates of all; no epsilon here covers that. State them by the keys in brackets"
     ]
 
 

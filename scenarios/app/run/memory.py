@@ -146,7 +146,8 @@ def _size(study: Study) -> _Size:
     area = world.city.area(None if trace is None else trace.area)
     stations = stations_of(world, area, trace, None)
     n_ue = ues.count if trace is None else len(trace.users)
-    duration_s = world.duration_s if world.duration_s is not None else float(trace.time_s.max()) if trace else 0.0
+    last_s = 0.0 if trace is None else trace.ends_s or float(trace.time_s.max())
+    duration_s = last_s if world.duration_s is None else world.duration_s
     rounds = max(ceil(duration_s / study.round_s), 1)
     if study.learning is not None and study.learning.rounds is not None:
         rounds = min(rounds, study.learning.rounds)
