@@ -99,21 +99,23 @@ def audit(
         known = [np.isfinite(s) & np.isfinite(b) for s, b in zip(scores, began or scores, strict=True)]
         device = np.concatenate([inside[member][known[0]], outside[other][known[1]]])
         mine, own = _of_known(scores, known, device), Whole(whole.member[known[0]], whole.other[known[1]])
-        area, power = auc(mine.member, mine.other, own), tpr_percent(mine.member, mine.other, whole=own.member)
-        first, change = math.nan, (math.nan, math.nan, math.nan)
-        if began is not None:
-            then = _of_known(began, known, device)
-            first, change = auc(then.member, then.other, own)[0], auc_difference(mine, then, own)
-        rows.append(
-            {
-                "attack": attack.label, "sees": view.vantage, "members": len(mine.member),
-                "non_members": len(mine.other), "auc": area[0], "auc_low": area[1], "auc_high": area[2],
-                "auc_before": first, "auc_difference": change[0], "auc_difference_low": change[1],
-                "auc_difference_high": change[2],
-                "tpr_percent": power[0], "tpr_percent_low": power[1], "tpr_percent_high": power[2],
-            }
-        )  # fmt: skip
+        then = None if began is None else _of_known(began, known, device)
+        rows.append({"attack": attack.label, "sees": view.vantage, **_figures(mine, then, own)})
     return rows
+
+
+def _figures(now: Scores, before: Scores | None, whole: Whole) -> dict[str, Any]:
+    """How well scores tell members, and those of the models before training where there are any."""
+    area, power = auc(now.member, now.other, whole), tpr_percent(now.member, now.other, whole=whole.member)
+    first, change = math.nan, (math.nan, math.nan, math.nan)
+    if before is not None:
+        first, change = auc(before.member, before.other, whole)[0], auc_difference(now, before, whole)
+    return {
+        "members": len(now.member), "non_members": len(now.other),
+        "auc": area[0], "auc_low": area[1], "auc_high": area[2], "auc_before": first,
+        "auc_difference": change[0], "auc_difference_low": change[1], "auc_difference_high": change[2],
+        "tpr_percent": power[0], "tpr_percent_low": power[1], "tpr_percent_high": power[2],
+    }  # fmt: skip
 
 
 def _of_known(scores: list[FloatArray], known: list[BoolArray], device: IntArray) -> Scores:

@@ -41,7 +41,18 @@ from netsim.traces.files import Format, read_table
 from netsim.traces.order import arranged, by_user_and_time, taken
 from netsim.traces.points import Box, Plane
 from netsim.traces.resample import Moves, resampled
-from netsim.traces.select import Extent, Users, choose_cell, in_scope, kept, name_users, outlying, renumbered, repeated
+from netsim.traces.select import (
+    Extent,
+    Users,
+    Window,
+    choose_cell,
+    in_scope,
+    kept,
+    name_users,
+    outlying,
+    renumbered,
+    repeated,
+)
 from netsim.traces.table import Table
 from netsim.traces.trace import Trace, first_midnight, local_zone, named_zone, wall_clock
 from netsim.traces.values import epoch_s
@@ -101,21 +112,15 @@ def read_trace(
     counts = {"rows_read": len(table) + sum(table.skipped.values()), **table.skipped, **table.counts}
     scope = in_scope(table, (since, until), zone, area_deg, area_m, counts)
     rows, cell_notes = _chosen(table, scope, cell, counts)
-    box = (area_m if area_deg is None else area_deg) if extent == "stated" else None
-    border = None if box is None else table.points.outline(box).plane()
-    rows, plane = _placed(table, rows, outlier_sigmas, counts, border)
-    begins_s, ends_s = (
-        None if extent == "rows" or edge is None else epoch_s(str(edge), zone) for edge in (since, until)
-    )
-    first_s = float(taken(table.time_s, rows).min()) if begins_s is None else begins_s
-    local, zone_notes = _calendar(table, first_s, timezone, plane.lon_deg)
+    box = area_m if area_deg is None else area_deg
+    stated = None if extent == "rows" else _stated(table, box, (since, until), zone)
+    rows, plane = _placed(table, rows, outlier_sigmas, counts, stated)
+    local, zone_notes = _calendar(table, rows, timezone, plane.lon_deg, stated)
     moves = Moves(taken(table.user, rows), taken(table.time_s, rows) - local.midnight_s, plane.xy_m)
     moves, resample_notes = _resampled(table, moves, resample_s, gap_s)
     notes = [*cell_notes, *zone_notes, *_at_once(moves.time_s), *resample_notes]
     trace = _trace(table, rows, moves, plane, local, _Naming(users, segments, round_s), counts, notes)
-    if border is None or ends_s is None:
-        return trace
-    return replace(trace, area=Area.around(border.xy_m), ends_s=ends_s - local.midnight_s)
+    return trace if stated is None else stated.of(trace)
 
 
 def _at_once(time_s: np.ndarray) -> tuple[str, ...]:
@@ -140,10 +145,10 @@ def _chosen(table: Table, rows: IntArray, cell: str | None, counts: dict[str, in
 
 
 def _placed(
-    table: Table, rows: IntArray, sigmas: float | None, counts: dict[str, int], centre: Plane | None
+    table: Table, rows: IntArray, sigmas: float | None, counts: dict[str, int], stated: _Stated | None
 ) -> tuple[IntArray, Plane]:
     """The rows without outliers, and where they are in local metres."""
-    plane = table.points.at(rows).plane(centre)
+    plane = table.points.at(rows).plane(None if stated is None else stated.border)
     inside = ~outlying(plane.xy_m, None if table.cell is None else taken(table.cell, rows), sigmas)
     rows = kept(rows, inside, "outlier", counts)
     if not rows.size:
@@ -158,6 +163,26 @@ class _Local(NamedTuple):
     midnight_s: float
     zone: tzinfo
     name: str
+
+
+class _Stated(NamedTuple):
+    """The extent that a scenario states: the border of the area in its own plane, and epoch times of begin and end."""
+
+    border: Plane
+    begins_s: float
+    ends_s: float
+
+    def of(self, trace: Trace) -> Trace:
+        """The trace in that area, up to that end."""
+        return replace(trace, area=Area.around(self.border.xy_m), ends_s=self.ends_s - trace.midnight_s)
+
+
+def _stated(table: Table, box: Box | None, window: Window, zone: tzinfo | None) -> _Stated:
+    """The extent of a box and a window of time. Raises `BadInput` where one is missing."""
+    since, until = window
+    if box is None or since is None or until is None:
+        raise BadInput(f"{table.path}: extent: stated needs area_deg or area_m, since and until; give them")
+    return _Stated(table.points.outline(box).plane(), epoch_s(str(since), zone), epoch_s(str(until), zone))
 
 
 class _Naming(NamedTuple):
@@ -214,8 +239,11 @@ def _trace(
     return trace
 
 
-def _calendar(table: Table, first_s: float, timezone: str, lon_deg: float) -> tuple[_Local, list[str]]:
-    """Where local time begins, so that `first_s` is on the first day, and notes."""
+def _calendar(
+    table: Table, rows: IntArray, timezone: str, lon_deg: float, stated: _Stated | None
+) -> tuple[_Local, list[str]]:
+    """Where local time begins, and notes: on the day of the first row, or of the time that is stated."""
+    first_s = float(taken(table.time_s, rows).min()) if stated is None else stated.begins_s
     zone, zone_name, notes = local_zone(timezone, lon_deg)
     if table.relative:
         zone, zone_name = UTC, "UTC" if timezone == "auto" else zone_name
