@@ -38,9 +38,11 @@ class CentralGaussian(Defense):
     Every model gets noise in every round, also without any update and without any measurement, so participation is
     protected too.
 
-    A later step that may increase the distance of two updates is refused. With Poisson sampling of clients
-    (`sampling: poisson`) and add-remove the ledger uses amplification by sampling: one draw per UE and round, for all
-    models, phases and mechanisms together. The table `metrics` has
+    One UE may move no update of another in or out of the sum: a fixed share of UEs under add-remove, the first m,
+    events on the air and others are refused, and a round with a deadline lasts until it. On a band that UEs share
+    losses are taken as given, with a caveat. A later step that may increase the distance of two updates is refused.
+    With Poisson sampling of clients (`sampling: poisson`) and add-remove the ledger uses amplification by sampling: one
+    draw per UE and round, for all models, phases and mechanisms together. The table `metrics` has
     `signal_to_noise`: norm of the merged update over norm of the noise drawn.
     """
 

@@ -13,6 +13,7 @@ class Synchronous(Server):
     A deadline longer than round_s makes rounds as long as they need: windows that end while one is under way pass by,
     and the next round learns from all that was measured since. With `first` m the server merges as soon as the updates
     of m UEs have arrived, and the others stop (over-selection: ask more than are needed, and leave out the slowest).
+    Beside noise at the server each round lasts until its deadline, whoever has come, and `first` is refused.
     """
 
     kind: Literal["synchronous"] = "synchronous"
