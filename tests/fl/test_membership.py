@@ -22,6 +22,7 @@ from netsim.observations import Observations
 from netsim.rng import Streams
 from scenarios.app.cli.commands import main
 from scenarios.app.results.membership_text import membership_text
+from scenarios.app.results.standing import membership
 from scenarios.app.results.summary_text import full_text
 from scenarios.app.run.runner import run
 from scenarios.app.study.load import load
@@ -325,6 +326,16 @@ def test_a_study_that_learns_nothing_says_so(tiny, tmp_path):
     )
     assert auc_ == before != 0.5 and change == 0.0
     assert f"before training {before:.3g}, difference 0 [0, 0]" in membership_text(found)
+
+
+@pytest.mark.parametrize("before, low, prevented", [(0.62, -0.01, True), (0.35, 0.2, False), (None, None, False)])
+def test_the_verdict_goes_by_what_training_adds(before, low, prevented):
+    """An AUC of 0.62 is chance where the untrained model has it too; without such a model the AUC itself counts."""
+    at = "membership.loss-threshold"
+    summary = {f"{at}.auc.last": 0.62, f"{at}.auc.low": 0.58, f"{at}.auc_before.last": before,
+               f"{at}.auc_difference.low": low}  # fmt: skip
+    found = membership([summary])
+    assert found.prevented == prevented and found.chance == f"AUC {0.5 if before is None else before}"
 
 
 @pytest.mark.slow
