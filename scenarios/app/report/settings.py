@@ -7,6 +7,7 @@ from typing import Any
 
 from scenarios.app.report.html import Chapter, card, facts, folded
 from scenarios.app.results import summary_keys as keys
+from scenarios.app.results.named_text import without_home_text
 from scenarios.app.results.run import Run, clock_of, part
 from scenarios.app.results.statistics import counted, span_text
 from scenarios.app.study.dump import as_yaml
@@ -34,6 +35,7 @@ def run_facts(run: Run) -> dict[str, str]:
         "simulated span": period(manifest),
         "rounds": f"{played} played, {empty} without data; one every {span_text(manifest.get('round_s'))}",
         "UEs": f"{ues}, mobility {part(world, 'ues', 'mobility').get('kind')}",
+        **({"UEs without a home": none} if (none := without_home_text(run.summary)) else {}),
         "power": _part_text(study.get("power")),
         **({} if part(manifest, "channel_card") else _radio_facts(run)),
         **_availability_facts(learning),

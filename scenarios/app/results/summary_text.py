@@ -25,7 +25,7 @@ from scenarios.app.results.location_text import (
 )
 from scenarios.app.results.membership_text import audit_text, membership_text
 from scenarios.app.results.model_text import classifies, model_text
-from scenarios.app.results.named_text import best_named_text
+from scenarios.app.results.named_text import best_densest_text, best_named_text
 from scenarios.app.results.privacy_text import Account, privacy_text, spent_text
 from scenarios.app.results.statistics import counted
 from scenarios.app.results.summary_values import by_name, number_text, text_of, value_of
@@ -49,6 +49,7 @@ def short_text(summary: Mapping[str, Any], account: Account, page: str) -> list[
         ("location", location_text(summary)),
         ("positions", positions_text(summary)),
         ("named", best_named_text(summary)),
+        ("densest", best_densest_text(summary)),
         ("tracking", best_tracking_text(summary)),
         ("linking", best_linking_text(summary)),
         ("withheld", withheld_text(summary)),
