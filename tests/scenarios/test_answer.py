@@ -115,7 +115,7 @@ def test_the_answer_of_a_sweep_with_homes():
     )
     assert list(said) == ["What is known", "What prevents it", "What it costs"]
     assert said["What is known"] == (
-        "With “open” the server names the home of 97 % of UEs within 100 m, since day 1 (chance 1.7 %)."
+        "With “open” the server names the home of 97 % of UEs within 100 m, half of them since day 1 (chance 1.7 %)."
     )
     assert said["What prevents it"] == (
         "“sum” (3 % of homes, RMSE 10.7 dB). Without a useful model: “noise” (2 % of homes, but RMSE 25 dB: no better "

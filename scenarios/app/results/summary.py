@@ -55,6 +55,7 @@ def summarise(folder: Path, study: Study) -> dict[str, Any]:
             keys.UES_COUNT: len(ues["ue"]),
             keys.ROUNDS_PLAYED: len(rounds["round"]),
             keys.ROUNDS_EMPTY: manifest["empty_rounds"],
+            keys.ROUNDS_HELD_OUT: _held_out(rounds),
             keys.ROUNDS_STOPPED: manifest["stopped_by_budget"],
             keys.SAMPLES_COUNT: int(rounds["samples"][: 1 if study.learned.data.surveys_once else None].sum()),
             keys.SAMPLES_SELECTED: int(rounds["selected"].sum()),
@@ -265,6 +266,12 @@ def _in_no_round(links: Table) -> dict[Key, Any]:
         keys.UPLINK_ENERGY: float(links["energy_j"].sum()),
         keys.UPDATES_LATE: _share(links["late"].sum(), len(links["ue"])),
     }
+
+
+def _held_out(rounds: Table) -> int:
+    """Rounds in which UEs measured, and all of it is held out, so that nobody took part."""
+    whole = (rounds["samples"] > 0) & (rounds["held_out"] == rounds["samples"])
+    return int((whole & (rounds["ues"] == 0)).sum())
 
 
 def _share(part: float, whole: float) -> float:

@@ -71,6 +71,9 @@ ROUNDS_PLAYED = Key(
     "rounds.played", "", "rounds that were played: some UE had data, or the server adds noise in every round"
 )
 ROUNDS_EMPTY = Key("rounds.empty", "", "rounds that were skipped because no UE had data")
+ROUNDS_HELD_OUT = Key(
+    "rounds.held_out", "", "played rounds without an update because all of their measurements are held out"
+)
 ROUNDS_STOPPED = Key(
     "rounds.stopped_by_budget", "", "whether training stopped because the next round would have exceeded "
     "learning.privacy_budget"

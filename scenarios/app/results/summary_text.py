@@ -98,10 +98,11 @@ def full_text(summary: Mapping[str, Any], account: Account | None = None) -> lis
 def _rounds(summary: Mapping[str, Any]) -> str:
     """How much was played."""
     samples = "sample" if classifies(summary) else "measurement"
-    empty = value_of(summary, keys.ROUNDS_EMPTY)
     ues = counted(value_of(summary, keys.UES_COUNT), "UE")
+    aside = (("without data", keys.ROUNDS_EMPTY), ("without updates: all their data held out", keys.ROUNDS_HELD_OUT))
+    told = ", ".join(f"{n} {what}" for what, key in aside if (n := value_of(summary, key)))
     return (
-        f"{counted(value_of(summary, keys.ROUNDS_PLAYED), 'round')}{f' ({empty} without data)' if empty else ''}, "
+        f"{counted(value_of(summary, keys.ROUNDS_PLAYED), 'round')}{f' ({told})' if told else ''}, "
         f"{counted(value_of(summary, keys.SAMPLES_COUNT), samples)} of {ues}, "
         f"{text_of(summary, keys.UPDATES_DECODED)} % of updates decoded"
     )
