@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fl.data.hold_out import Sessions
+from fl.data.hold_out import Sessions, held_out_days
 from fl.data.measured import Measured
 from fl.data.samples import Samples
 from netsim.checkpoint import load_tree, save_tree
@@ -14,7 +14,10 @@ from netsim.observations import Observations
 from netsim.rng import Streams
 from netsim.row_id import row_id
 from netsim.tree import from_tree, to_tree
+from scenarios.app.report.run_page import single
 from scenarios.app.results.folder import read_table
+from scenarios.app.results.read import load
+from scenarios.app.results.summary_text import full_text
 from scenarios.app.run.runner import run
 
 DAY_S = 86_400.0
@@ -97,6 +100,23 @@ class TestHoldOut:
         (taken,), _ = taken_by(Measured(hold_out=share, hold_out_by="day"), every, 3001 * DAY_S)
         rare = min(share, 1 - share)  # a day that two stretches share may be drawn twice
         assert rare * 0.93 < min(len(taken.held_out), 3000 - len(taken.held_out)) / 3000 <= rare + 1e-3
+
+    @pytest.mark.parametrize("seed", range(20))
+    def test_days_are_drawn_among_those_with_data(self, seed):
+        """Of 12 days with rows on 100, two or three; of 3, always one, and never all; of a single one, none."""
+        for days, share, at_least, at_most in (
+            (np.arange(12) * 9, 0.2, 2, 3), (np.array([3, 50, 51]), 0.2, 1, 1), (np.array([2, 7]), 0.9, 1, 1),
+            (np.array([4]), 0.2, 0, 0),
+        ):  # fmt: skip
+            time_s = np.repeat(days, 2) * DAY_S + 5.0
+            out = held_out_days(time_s, days, share, Streams(seed).at("data", 1))
+            held = np.unique(time_s[out] // DAY_S).astype(int)
+            assert at_least <= len(held) <= at_most and (out[::2] == out[1::2]).all(), (days, held)
+            if len(days) > 10:  # as if the days without rows were not there
+                close = held_out_days(
+                    np.repeat(np.arange(12), 2) * DAY_S, np.arange(12), share, Streams(seed).at("data")
+                )
+                np.testing.assert_array_equal(close, out)
 
     def test_sessions_end_at_a_pause_and_go_on_across_rounds(self):
         time_s = np.array([0.0, 899.0, 1798.0, 2699.0, 5000.0])
@@ -290,6 +310,11 @@ class TestRuns:
             summary, folder = replayed(f"days{seed_days}", hold_out=seed_days, hold_out_by="day")
             rounds = read_table(folder, "rounds")
             assert summary["rounds.played"] == 3 and (rounds["selected"] == 0).any()
+            held = rounds["held_out"] == rounds["samples"]
+            np.testing.assert_array_equal(held, rounds["selected"] == 0)
+            assert summary["rounds.held_out"] == held.sum() > 0
+            assert f"{held.sum()} without updates: all their data held out)" in full_text(summary)[0]
+            assert f"3 played ({held.sum()} without updates: all their data held out)" in single(load(folder))
 
     def test_leakage_that_skips_rounds_meets_a_row_it_has_not_seen(self, tiny, tmp_path):
         data = {"kind": "measured", "memory": "all", "participants": "holding"}

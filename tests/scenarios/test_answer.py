@@ -98,6 +98,12 @@ def test_a_map_is_kept_below_the_error_of_a_constant(rmse, kept):
     assert utility([model(5000.0)]).figure == "RMSE > 1000 dB"
 
 
+def test_a_run_that_measured_nothing_has_not_diverged_and_is_not_among_the_seeds():
+    nothing = {"utility.rmse_db": None, "utility.constant_rmse_db": None}
+    found = utility([model(10.0), nothing, model(12.0)])
+    assert found.kept and found.figure == "RMSE 11 dB (2 of 3 seeds)" and utility([nothing]) is None
+
+
 def test_other_models_have_their_own_figure():
     images = {"utility.accuracy_percent": 11.0, "utility.constant_accuracy_percent": 11.0}
     assert utility([images]).kept is False and utility([images | {"utility.accuracy_percent": 12.0}]).kept

@@ -31,7 +31,7 @@ def without_home_text(summary: Mapping[str, Any]) -> str:
         return ""
     why = [
         (few, f"with a fix between 0 and 6 o'clock on fewer than {FEWEST_NIGHTS} nights"),
-        (none - few, "in no place for most of their nights"),
+        (none - few, "without one place for most nights"),
     ]
     told = ", ".join(f"{counted(n, 'UE')} {text}" for n, text in why if n)
     return f"no home: {told}"

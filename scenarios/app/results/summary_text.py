@@ -25,7 +25,7 @@ from scenarios.app.results.location_text import (
 )
 from scenarios.app.results.membership_text import audit_text, membership_text
 from scenarios.app.results.model_text import classifies, model_text
-from scenarios.app.results.named_text import best_densest_text, best_named_text
+from scenarios.app.results.named_text import best_densest_text, best_named_text, without_home_text
 from scenarios.app.results.privacy_text import Account, privacy_text, spent_text
 from scenarios.app.results.statistics import counted
 from scenarios.app.results.summary_values import by_name, number_text, text_of, value_of
@@ -74,7 +74,7 @@ def full_text(summary: Mapping[str, Any], account: Account | None = None) -> lis
     account : None where it is not known.
     """
     lines = [_rounds(summary), f"model: {model_text(summary)}", *warnings(summary)]
-    lines += [*refusal_lines(summary), *withheld_lines(summary)]
+    lines += [*refusal_lines(summary), *withheld_lines(summary), *filter(None, [without_home_text(summary)])]
     sent = {"uplink": uplink_text(summary), "uploads": uploads_text(summary), "merges": merges_text(summary)}
     lines += [
         *(f"{what}: {text}" for what, text in sent.items() if text),
