@@ -54,10 +54,11 @@ class Measured(Data):
     A share is held out of training and evaluates the maps: random samples, or all samples of a session of a UE, of a
     day (the same for all UEs), or of a square of the ground. Single samples flatter a map, because their neighbours on
     the same drive are trained on. Of a UE's sessions, and of days, one in every 1 / hold_out consecutive ones is drawn;
-    the share of samples follows from how many each of them has. Days of a trace on which the cells that are learnt have
-    no rows do not count, and of two days or more one is held out at least. A day has 86,400 s, from the first local
-    midnight: once the clocks change during a run it begins an hour off. What is held out depends on the seed, also for
-    a recorded trace. Held-out samples still count as measured, because leakage concerns the positions of the UE.
+    the share of samples follows from how many each of them has. Of two days with data or more one is held out at least,
+    and one is not: where the days that are drawn have no rows of the cells that are learnt, it is drawn among those
+    that have. A day has 86,400 s, from the first local midnight: once the clocks change during a run it begins an hour
+    off. What is held out depends on the seed, also for a recorded trace. Held-out samples still count as measured,
+    because leakage concerns the positions of the UE.
     """
 
     kind: Literal["measured"] = "measured"

@@ -181,7 +181,9 @@ class Replay(Mobility):
     def places(self, state: Replayed, ground: Ground) -> Places:
         """Home and workplace of each UE, or its densest place, from where it stayed; see `lived`."""
         n_ue, rows = len(state.position_m), state.rows
-        places = Places(*np.full((3, n_ue, 2), np.nan), np.zeros(n_ue, dtype=np.int64))
+        home_m, work_m, densest_m = np.full((3, n_ue, 2), np.nan)
+        nights = np.zeros(n_ue, dtype=np.int64)
+        places = Places(home_m, work_m, densest_m, nights)
         if self.users == "rows":  # one fix tells no place
             return places
         order = np.argsort(rows.ue, kind="stable")
@@ -189,8 +191,7 @@ class Replay(Mobility):
         for ue, (first, end) in enumerate(pairwise(edges)):
             mine = order[first:end]
             of = lived(rows.position_m[mine], rows.time_s[mine], ground.clock)
-            places.home_m[ue], places.work_m[ue] = of.home_m, of.work_m
-            places.densest()[ue], places.nights[ue] = of.densest_m, of.nights  # type: ignore[index]
+            home_m[ue], work_m[ue], densest_m[ue], nights[ue] = of.home_m, of.work_m, of.densest_m, of.nights
         return places
 
 

@@ -102,21 +102,24 @@ class TestHoldOut:
         assert rare * 0.93 < min(len(taken.held_out), 3000 - len(taken.held_out)) / 3000 <= rare + 1e-3
 
     @pytest.mark.parametrize("seed", range(20))
-    def test_days_are_drawn_among_those_with_data(self, seed):
-        """Of 12 days with rows on 100, two or three; of 3, always one, and never all; of a single one, none."""
-        for days, share, at_least, at_most in (
-            (np.arange(12) * 9, 0.2, 2, 3), (np.array([3, 50, 51]), 0.2, 1, 1), (np.array([2, 7]), 0.9, 1, 1),
-            (np.array([4]), 0.2, 0, 0),
+    def test_of_days_with_data_one_is_held_out_and_one_is_not(self, seed):
+        """Wherever they lie: twelve on a hundred days, three, two, with a large share; a single day is learnt from."""
+        lots = Streams(seed).at("data", 1)
+        for days, share in (
+            (np.arange(12) * 9, 0.2), (np.array([3, 50, 51]), 0.2), (np.array([2, 7]), 0.9), (np.arange(3), 0.2),
         ):  # fmt: skip
             time_s = np.repeat(days, 2) * DAY_S + 5.0
-            out = held_out_days(time_s, days, share, Streams(seed).at("data", 1))
-            held = np.unique(time_s[out] // DAY_S).astype(int)
-            assert at_least <= len(held) <= at_most and (out[::2] == out[1::2]).all(), (days, held)
-            if len(days) > 10:  # as if the days without rows were not there
-                close = held_out_days(
-                    np.repeat(np.arange(12), 2) * DAY_S, np.arange(12), share, Streams(seed).at("data")
-                )
-                np.testing.assert_array_equal(close, out)
+            out = held_out_days(time_s, days, share, lots)
+            assert 0 < out.sum() < len(out) and (out[::2] == out[1::2]).all()
+            by_calendar = held_out_days(time_s, np.zeros(0, dtype=np.int64), share, lots)
+            if 0 < by_calendar.sum() < len(out):
+                np.testing.assert_array_equal(out, by_calendar)
+        assert not held_out_days(np.array([4.5 * DAY_S]), np.array([4]), 0.2, lots).any()
+
+    def test_every_day_with_data_is_held_out_as_often_as_asked(self):
+        days = np.array([1, 2, 3, 8, 11, 12, 30, 31, 33, 34, 50, 71])
+        out = [held_out_days(days * DAY_S, days, 0.25, Streams(seed).at("data", 1)) for seed in range(2000)]
+        np.testing.assert_allclose(np.mean(out, axis=0), 0.25, atol=0.05)
 
     def test_sessions_end_at_a_pause_and_go_on_across_rounds(self):
         time_s = np.array([0.0, 899.0, 1798.0, 2699.0, 5000.0])

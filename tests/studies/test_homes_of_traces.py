@@ -1,5 +1,7 @@
 """Who lives somewhere, of the recorded traces: the walker does, as published, and taxis, drives and visitors do not."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -12,9 +14,7 @@ def all_lived(path, zone: str, **how) -> list[Lived]:
     trace = read_trace(path, timezone=zone, cell="all" if "rsrp" in path.name else None, **how)
     clock = trace.clock(float(trace.time_s.max()))
     edges = np.searchsorted(trace.user, np.arange(len(trace.users) + 1))
-    return [
-        lived(trace.position_m[a:b], trace.time_s[a:b], clock) for a, b in zip(edges[:-1], edges[1:], strict=True)
-    ]
+    return [lived(trace.position_m[a:b], trace.time_s[a:b], clock) for a, b in pairwise(edges)]
 
 
 def test_the_walker_lives_where_he_did(data_folder):
