@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fl.leakage.chance import uniform_shares
+from netsim.errors import BadInput
 from netsim.geometry import Area
 from scenarios.app.report.run_page import single
 from scenarios.app.results.folder import read_table
@@ -107,3 +108,15 @@ def test_where_nobody_has_a_home_no_home_is_named(summary):
     alone |= {"homes.none": 3, "homes.few_nights": 0}
     assert best_named_text(alone) == "no home: 3 UEs without one place for most nights"
     assert "No home: 3 UEs" in leak_text(alone, {"learning": {}})
+
+
+def test_parts_that_ask_for_homes_are_refused_where_nobody_of_a_trace_has_one(tiny, tmp_path):
+    lines = [line for day in range(DAYS) for line in rows("driver", DEPOT, day, 8, 16)]
+    (tmp_path / "t.csv").write_text("\n".join(["time_s,user,x_m,y_m", *lines]) + "\n")
+    changes = {
+        "world.ues": {"mobility": {"kind": "replay", "trace": str(tmp_path / "t.csv"), "users": "id"}},
+        "world.city": {"kind": "open-field"}, "world.duration_s": None, "world.tick_s": 3600,
+        "learning.round_s": 21_600, "learning.availability": {"kind": "at-home"},
+    }  # fmt: skip
+    with pytest.raises(BadInput, match=r"at-home needs homes: .*, and no user of the trace has one \(a home takes 3"):
+        run(tiny(changes), tmp_path / "r")

@@ -27,6 +27,7 @@ from netsim.plausible import check_near
 from netsim.record import Recorder
 from netsim.rng import Streams
 from netsim.row_id import MAX_STATIONS
+from netsim.traces.home_work import FEWEST_NIGHTS
 from netsim.units import IntArray
 from netsim.world import World
 from scenarios.app.run.antennas import antennas_of
@@ -171,18 +172,18 @@ def _check_homes(study: Study, world: World) -> None:
     learning = study.learned
     if np.isfinite(world.places.home_m).all(axis=1).any():
         return
+    mobility = f"mobility {study.world.ues.mobility.kind_name()} gives none"
+    if world.places.nights is not None:
+        mobility = f"no user of the trace has one (a home takes {FEWEST_NIGHTS} nights that are mostly in one place)"
     parts: list[tuple[str, Part, str]] = [("availability", learning.availability, "another availability")]
     parts += [(f"withholding[{i}]", rule, "leave it out") for i, rule in enumerate(learning.withholding)]
     if learning.threat.knows_homes:
-        raise BadInput(
-            f"learning.threat.knows: homes: mobility {study.world.ues.mobility.kind_name()} gives none; take mobility "
-            "resident or commuter, or leave it out"
-        )
+        raise BadInput(f"learning.threat.knows: homes: {mobility}; take mobility resident or commuter, or leave it out")
     for place, part, remedy in parts:
         if HOMES in part.needs:
             raise BadInput(
-                f"learning.{place}: {part.kind_name()} needs homes: {part.needs[HOMES]}, and mobility "
-                f"{study.world.ues.mobility.kind_name()} gives none; take mobility resident or commuter, or {remedy}"
+                f"learning.{place}: {part.kind_name()} needs homes: {part.needs[HOMES]}, and {mobility}; take mobility "
+                f"resident or commuter, or {remedy}"
             )
 
 
