@@ -30,7 +30,7 @@ SESSION_GAP_S, BLOCK_M = 900.0, 100.0
 STRONGEST = "strongest"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Kept:
     """What devices keep: the samples that they may learn from again, and where their sessions stand.
 
