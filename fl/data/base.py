@@ -92,6 +92,13 @@ class Data(Part):
         """What devices hold before the first round; raises BadInput when they cannot be given what is asked."""
         return None
 
+    def with_days(self, state: State, days: IntArray) -> State:
+        """That state, where the days (n,) are known on which UEs may measure: numbers of days of 86,400 s, ascending.
+
+        They are public: all days of a world, and of a replayed trace those with rows.
+        """
+        return state
+
     @abstractmethod
     def take(self, observed: Observations, model_of_cell: IntArray, state: State, rng: Rng) -> tuple[Taken, State]:
         """Split a window's observations into rows (ue, model). model_of_cell is -1 for cells without one.

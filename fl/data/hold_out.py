@@ -2,7 +2,8 @@
 
 Measurements that follow one another are alike: a map that is scored on random ones is scored on places that it has
 nearly seen. Whole sessions, days or blocks ask it for others. The fate of a measurement depends on its UE, time and
-place alone: not on what other UEs measure, nor on the length of a round (single measurements: on the round as well).
+place alone: not on what other UEs measure, nor on the length of a round (single measurements: on the round as well;
+days of a trace with few: on which days it has rows).
 
 Of the sessions of a UE, and of days, one in each stretch of 1 / share consecutive ones is drawn: number d is held out
 if floor((b + u_b) / share) = d for some b = 0, 1, ..., with u_b uniform on (0, 1). For a share above one half the same
@@ -70,11 +71,27 @@ def held_out_sessions(ue: IntArray, session: IntArray, share: float, rng: Rng) -
     return _one_of_each_stretch(session, share, lambda b: always.uniform("hold out session", ue, item=b))
 
 
-def held_out_days(time_s: FloatArray, share: float, rng: Rng) -> BoolArray:
-    """Which measurements (N,) lie in held-out days of 86,400 s from the midnight at which time begins."""
-    always = replace(rng, round=0)
-    day = days_of(time_s)
-    return _one_of_each_stretch(day, share, lambda b: always.uniform("hold out day", b))
+def held_out_days(time_s: FloatArray, days: IntArray, share: float, rng: Rng) -> BoolArray:
+    """Which measurements (N,) lie in held-out days of 86,400 s from the midnight at which time begins.
+
+    days (n,) : numbers of the days on which UEs may measure, ascending; none: all from 0 on. Where the rule above
+    holds out none of these, or all, it draws among them alone, and one of the first 1 / share at least. A single day is
+    not held out: nothing would be learnt.
+    """
+    always, rare = replace(rng, round=0), min(share, 1.0 - share)
+    number = days_of(time_s)
+    within = min(1.0, len(days) * rare)
+
+    def drawn(day: IntArray, first: float = 1.0) -> BoolArray:
+        return _one_of_each_stretch(
+            day, share, lambda b: always.uniform("hold out day", b) * np.where(b == 0, first, 1.0)
+        )
+
+    if not len(days) or len(np.unique(drawn(days))) == 2:
+        return drawn(number)
+    if len(days) == 1:
+        return np.zeros(len(number), dtype=np.bool_)
+    return drawn(np.searchsorted(days, number), within)
 
 
 def held_out_blocks(position_m: FloatArray, block_m: float, share: float, rng: Rng) -> BoolArray:

@@ -1,7 +1,7 @@
 """Signal measurements of moving UEs."""
 
 import difflib
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -24,6 +24,7 @@ from netsim.errors import BadInput
 from netsim.observations import Observations
 from netsim.rng import Rng
 from netsim.row_id import row_id
+from netsim.tree import REBUILT
 from netsim.units import BoolArray, FloatArray, IntArray
 
 SESSION_GAP_S, BLOCK_M = 900.0, 100.0
@@ -31,12 +32,16 @@ SESSION_GAP_S, BLOCK_M = 900.0, 100.0
 STRONGEST = "strongest"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Kept:
-    """What devices keep: the samples that they may learn from again, and where their sessions stand."""
+    """What devices keep: the samples that they may learn from again, and where their sessions stand.
+
+    days (n,) : on which UEs may measure, ascending.
+    """
 
     samples: Samples
     sessions: Sessions
+    days: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64), metadata=REBUILT)
 
 
 class Measured(Data):
@@ -51,9 +56,11 @@ class Measured(Data):
     A share is held out of training and evaluates the maps: random samples, or all samples of a session of a UE, of a
     day (the same for all UEs), or of a square of the ground. Single samples flatter a map, because their neighbours on
     the same drive are trained on. Of a UE's sessions, and of days, one in every 1 / hold_out consecutive ones is drawn;
-    the share of samples follows from how many each of them has. A day has 86,400 s, from the first local midnight: once
-    the clocks change during a run it begins an hour off. What is held out depends on the seed, also for a recorded
-    trace. Held-out samples still count as measured, because leakage concerns the positions of the UE.
+    the share of samples follows from how many each of them has. Of two days with data or more one is held out at least,
+    and one is not: where the days that are drawn have no rows of the cells that are learnt, it is drawn among those
+    that have. A day has 86,400 s, from the first local midnight: once the clocks change during a run it begins an hour
+    off. What is held out depends on the seed, also for a recorded trace. Held-out samples still count as measured,
+    because leakage concerns the positions of the UE.
     """
 
     kind: Literal["measured"] = "measured"
@@ -128,6 +135,9 @@ class Measured(Data):
     def start(self, n_ue: int, rng: Rng) -> Kept:
         return Kept(Samples.none(), Sessions.none(n_ue))
 
+    def with_days(self, state: Kept, days: IntArray) -> Kept:
+        return replace(state, days=days)
+
     def take(self, observed: Observations, model_of_cell: IntArray, state: Kept, rng: Rng) -> tuple[Taken, Kept]:
         sessions, session = state.sessions, np.zeros(len(observed), dtype=np.int64)
         if self.hold_out_by == "session":  # of all that a UE measures, also of cells without a model
@@ -141,14 +151,14 @@ class Measured(Data):
             best = Samples.observed(observed, model).strongest()
             observed, model, session = observed.select(best), model[best], session[best]
         measured = Samples.observed(observed, model).local()
-        out = self._held_out(observed, model, session, rng)
+        out = self._held_out(observed, model, session, state.days, rng)
         held = observed.select(out)
         fresh = measured.keep(~out)
         train, past = self._train(fresh, state.samples, rng)
         held_out = HeldOut(
             held.ue, model[out], held.position_m, held.rsrp_dbm, held.cell, time_s=held.time_s
         )  # fmt: skip
-        return Taken(measured, train, held_out, fresh), Kept(past, sessions)
+        return Taken(measured, train, held_out, fresh), Kept(past, sessions, state.days)
 
     def wholes(self, ue: IntArray, x: FloatArray, time_s: FloatArray) -> IntArray:
         if self.hold_out_by == "day":
@@ -177,12 +187,14 @@ class Measured(Data):
         """Side of a block, m."""
         return BLOCK_M if self.block_m is None else self.block_m
 
-    def _held_out(self, observed: Observations, model: IntArray, session: IntArray, rng: Rng) -> BoolArray:
-        """Which observations (N,) of models (N,) in sessions (N,) are held out."""
+    def _held_out(
+        self, observed: Observations, model: IntArray, session: IntArray, days: IntArray, rng: Rng
+    ) -> BoolArray:
+        """Which observations (N,) of models (N,) in sessions (N,) are held out; days (n,) : when UEs may measure."""
         if self.hold_out_by == "session":
             return held_out_sessions(observed.ue, session, self.hold_out, rng)
         if self.hold_out_by == "day":
-            return held_out_days(observed.time_s, self.hold_out, rng)
+            return held_out_days(observed.time_s, days, self.hold_out, rng)
         if self.hold_out_by == "block":
             return held_out_blocks(observed.position_m, self._block_m, self.hold_out, rng)
         return held_out_samples(observed, model, self.hold_out, rng)

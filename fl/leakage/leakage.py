@@ -1,8 +1,9 @@
 """Leakage over time: estimates are compared with the true positions of every UE, once a round.
 
 Attacks have no access to this module. The state is kept per track, a (UE, model) pair: all measured points, batch
-centroids and estimates of each attack so far. Home and work of a UE are compared with all estimates of an attack for
-that UE, in all its models, and with the places that it names of that UE (`fl.leakage.named`).
+centroids and estimates of each attack so far. Home and work of a UE, or the densest place of one without a home, are
+compared with all estimates of an attack for that UE, in all its models, and with the places that it names of that UE
+(`fl.leakage.named`).
 """
 
 from collections.abc import Iterator
@@ -38,8 +39,8 @@ from netsim.units import FloatArray, IntArray
 NAN = float("nan")
 _NOBODY = np.zeros(0, dtype=np.int64)
 _NEAR = (
-    "home_m", "work_m", "home_named_m", "work_named_m", "guess_home_m",
-    "named_x_m", "named_y_m", "second_x_m", "second_y_m",
+    "home_m", "work_m", "densest_m", "home_named_m", "work_named_m", "densest_named_m", "guess_home_m",
+    "guess_densest_m", "named_x_m", "named_y_m", "second_x_m", "second_y_m",
 )  # fmt: skip
 _TOLD = ("centroid", "place", "step")  # what is said of a round, by track; answers are of a UE
 MOST_CENTROIDS = 500  # true or named ones of a track whose distribution is compared,
@@ -267,7 +268,7 @@ def _distribution(how: Leakage, said: Said, common: _Common) -> dict[str, Any]:
 
 
 def _with_places(how: Leakage, tracks: Tracks, now: Now, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows, each with how near the attack has come to its UE's home and work, all models together."""
+    """The rows, each with how near the attack has come to its UE's places, all models together."""
     of_ue: dict[int, list[tuple[int, Track]]] = {}
     for (ue, model), track in tracks.items():
         of_ue.setdefault(ue, []).append((model, track))
@@ -280,22 +281,21 @@ def _with_places(how: Leakage, tracks: Tracks, now: Now, rows: list[dict[str, An
 
 
 def _places(how: Leakage, said: dict[tuple[int, str], list[Said]], now: Now) -> list[dict[str, float]]:
-    """How near all estimates of each UE came to home and work, and what an attacker without the truth would name.
+    """How near all estimates of each UE came to its places, and what an attacker without the truth would name.
 
-    NaN for a UE without either: there is nothing to be near to.
+    NaN for a UE without any: there is nothing to be near to.
     """
     ue, found = np.array([ue for ue, _ in said], dtype=np.int64), np.full((len(said), len(_NEAR)), np.nan)
-    home, work = now.places.home_m[ue], now.places.work_m[ue]
-    known, every = np.isfinite(np.concatenate([home, work], axis=1)).any(axis=1), list(said.values())
+    truth = np.stack([of[ue] for of in (now.places.home_m, now.places.work_m, now.places.densest())], axis=1)
+    known, every = np.isfinite(truth).any(axis=(1, 2)), list(said.values())
     for i in np.flatnonzero(known).tolist():
         points, _ = _estimates(every[i])
         named = sum(each.named for each in every[i])
-        found[i, :2] = nearest_m(points, home[i]), nearest_m(points, work[i])
-        found[i, 4] = guesses_nearest_m(home[i], now.area, named)
-        found[i, 5:] = _guesses(how, every[i], now.area).best_two.ravel()
-    for column, place in ((2, home), (3, work)):
-        away_m = np.linalg.norm(found[:, 5:].reshape(-1, MOST_NAMED, 2) - place[:, None], axis=2)
-        found[:, column] = np.fmin.reduce(np.where(np.isfinite(away_m), away_m, np.nan), axis=1)
+        found[i, :3] = [nearest_m(points, place) for place in truth[i]]
+        found[i, 6:8] = [guesses_nearest_m(truth[i, k], now.area, named) for k in (0, 2)]
+        found[i, 8:] = _guesses(how, every[i], now.area).best_two.ravel()
+    away_m = np.linalg.norm(found[:, None, 8:].reshape(-1, 1, MOST_NAMED, 2) - truth[:, :, None], axis=3)
+    found[:, 3:6] = np.fmin.reduce(np.where(np.isfinite(away_m), away_m, np.nan), axis=2)
     return [dict(zip(_NEAR, row, strict=True)) for row in found.tolist()]
 
 
@@ -317,9 +317,9 @@ def _guesses(how: Leakage, said: list[Said], area: Area) -> NamedPlaces:
 def named_at_end(how: Leakage, tracks: Tracks, area: Area, places: Places) -> list[dict[str, Any]]:
     """Rows of the table `named`: what each attack names of each UE after the last round (see docs/records.md).
 
-    None where no UE has a home or a workplace.
+    None where no UE has a home, a workplace or a densest place.
     """
-    if not np.isfinite(places.home_m).any() and not np.isfinite(places.work_m).any():
+    if not any(np.isfinite(of).any() for of in (places.home_m, places.work_m, places.densest())):
         return []
     said: dict[tuple[int, str], list[Said]] = {}
     for (ue, _), track in sorted(tracks.items()):

@@ -42,9 +42,15 @@ class Free:
     most: int
 
 
-def first_sampled(world: World, learning: Learning, model_of_cell: IntArray, streams: Streams) -> FloatArray:
-    """Places (n, 2) of the first round in which the server samples anybody, none if it never does; runs the world."""
-    state, number, deadline = learning.data.start(len(world.ues), streams.at("data")), 0, 0.0
+def first_sampled(
+    world: World, learning: Learning, model_of_cell: IntArray, days: IntArray, streams: Streams
+) -> FloatArray:
+    """Places (n, 2) of the first round in which the server samples anybody, none if it never does; runs the world.
+
+    days (n,) : on which UEs may measure.
+    """
+    state = learning.data.with_days(learning.data.start(len(world.ues), streams.at("data")), days)
+    number, deadline = 0, 0.0
     while deadline < world.duration_s:
         number += 1
         deadline = min(number * learning.round_s, world.duration_s)

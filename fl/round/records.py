@@ -169,6 +169,7 @@ def _round(learning: Learning, outcome: RoundOutcome, diagnosis: dict[str, float
     return {
         "ues": len(np.unique(local.ue)),
         "samples": len(taken.measured.x),
+        "held_out": len(taken.held_out),
         "selected": len(local.x),
         "refused": outcome.refused,
         "decoded": int(sum(p.received.decoded.sum() for p in phases)),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from fl.leakage.kept import KeptShadows
 from fl.learning import Learning
 from fl.types import Public
@@ -19,7 +21,8 @@ from netsim.units import IntArray
 class Setup:
     """What a run of rounds is made of; none of it changes, but what is kept to save time.
 
-    self_tests : whether attacks are tested on made updates; shadows : of the true points of each track.
+    days (n,) : on which UEs may measure (see `Data.with_days`). self_tests : whether attacks are tested on made
+    updates; shadows : of the true points of each track.
     """
 
     learning: Learning
@@ -31,5 +34,6 @@ class Setup:
     model_of_cell: IntArray
     streams: Streams
     recorder: Recorder
+    days: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
     self_tests: bool = True
     shadows: KeptShadows = field(default_factory=KeptShadows)

@@ -67,7 +67,7 @@ class PartStates:
         """Before the first round."""
         learning = setup.learning
         return cls(
-            data=learning.data.start(n_ue, setup.streams.at("data")),
+            data=learning.data.with_days(learning.data.start(n_ue, setup.streams.at("data")), setup.days),
             query=learning.query.start(n_ue),
             curation={step.label: step.start(n_ue) for step in learning.curation},
             aggregation=learning.aggregation.start(),

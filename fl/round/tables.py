@@ -53,6 +53,7 @@ TABLES: dict[str, dict[str, Column]] = {
         "requested_s": _REQUEST,
         "ues": _whole("UEs that took part"),
         "samples": _whole("measurements of the round, held-out ones included"),
+        "held_out": _whole("of these, measurements that score the model and train nothing"),
         "selected": _whole("samples used for training, after hold-out and curation"),
         "refused": _whole("UEs whose query policy refused"),
         "decoded": _whole("updates that the server decoded in time"),
@@ -255,12 +256,16 @@ TABLES: dict[str, dict[str, Column]] = {
         ),
         "work_named_m": Column("the same for the workplace", "m"),
         "named_x_m": Column(
-            "the first of these places, east; empty for none, and for a UE that has neither home nor workplace", "m"
+            "the first of these places, east; empty for none, and for a UE without a home, workplace or densest place",
+            "m",
         ),
         "named_y_m": Column("the same, north", "m"),
         "second_x_m": Column("the second of these places, east; empty for none", "m"),
         "second_y_m": Column("the same, north", "m"),
         "guess_home_m": Column("baseline: expected home_m of as many uniformly random guesses", "m"),
+        "densest_m": Column("home_m, from the place of most time of a replayed UE that has no home; else empty", "m"),
+        "densest_named_m": Column("home_named_m, from this place", "m"),
+        "guess_densest_m": Column("baseline: expected densest_m of as many uniformly random guesses", "m"),
         "smoothed_error_m": Column(
             "distance from the median of all estimates so far to the mean of all points so far", "m"
         ),
@@ -468,6 +473,12 @@ TABLES: dict[str, dict[str, Column]] = {
         "home_y_m": Column("true home, north", "m"),
         "work_x_m": Column("true workplace, east", "m"),
         "work_y_m": Column("true workplace, north", "m"),
+        "densest_x_m": Column("of a replayed UE without a home: its place of most time, east; else empty", "m"),
+        "densest_y_m": Column("the same, north", "m"),
+        "nights": Column(
+            "of a replayed UE: nights with a fix between 0 and 6 h by the wall clock; a home needs at least 3 that it "
+            "spends mostly in one place, and more than half of them all"
+        ),
     },
     "tracks": {
         "ue": _whole("index of the UE in ues.csv; at most the first 1,000 UEs (`tracks` in manifest.json)"),

@@ -55,15 +55,25 @@ class Ground:
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """Ground truth for the scores of leakage: home_m and work_m (n_ue, 2), NaN where a UE has none."""
+    """Ground truth for the scores of leakage: home_m and work_m (n_ue, 2), NaN where a UE has none.
+
+    Of a replayed trace also densest_m (n_ue, 2), the place of most time of a UE without a home, NaN of others; and
+    nights (n_ue,) that have a fix. None where a mobility model knows where people live.
+    """
 
     home_m: FloatArray
     work_m: FloatArray
+    densest_m: FloatArray | None = None
+    nights: IntArray | None = None
 
     @classmethod
     def unknown(cls, n_ue: int) -> "Places":
         """NaN for all UEs."""
         return cls(np.full((n_ue, 2), np.nan), np.full((n_ue, 2), np.nan))
+
+    def densest(self) -> FloatArray:
+        """densest_m (n_ue, 2), also where there is none."""
+        return np.full_like(self.home_m, np.nan) if self.densest_m is None else self.densest_m
 
 
 class Mobility(Part):

@@ -15,7 +15,7 @@ from netsim.mobility.base import Ground, Mobility, Places, State
 from netsim.observations import Fixes
 from netsim.part import FILE_NAME
 from netsim.traces.files import Format
-from netsim.traces.home_work import home_and_work
+from netsim.traces.home_work import lived
 from netsim.traces.presence import Presence, presence
 from netsim.traces.read import read_trace
 from netsim.traces.select import Extent, Users
@@ -216,17 +216,19 @@ class Replay(Mobility):
         return state.absent_after_s if self.absent_after_s is None else self.absent_after_s
 
     def places(self, state: Replayed, ground: Ground) -> Places:
-        """Home and workplace of each UE from its rows at night and in office hours; see `home_and_work`."""
+        """Home and workplace of each UE, or its densest place, from where it stayed; see `lived`."""
         n_ue, rows = len(state.position_m), state.rows
-        places = Places.unknown(n_ue)
-        if self.users == "rows":  # one fix tells no home
+        home_m, work_m, densest_m = np.full((3, n_ue, 2), np.nan)
+        nights = np.zeros(n_ue, dtype=np.int64)
+        places = Places(home_m, work_m, densest_m, nights)
+        if self.users == "rows":  # one fix tells no place
             return places
         order = np.argsort(rows.ue, kind="stable")
         edges = np.searchsorted(rows.ue[order], np.arange(n_ue + 1))
         for ue, (first, end) in enumerate(pairwise(edges)):
             mine = order[first:end]
-            home_m, work_m = home_and_work(rows.position_m[mine], rows.time_s[mine], ground.clock)
-            places.home_m[ue], places.work_m[ue] = home_m, work_m
+            of = lived(rows.position_m[mine], rows.time_s[mine], ground.clock)
+            home_m[ue], work_m[ue], densest_m[ue], nights[ue] = of.home_m, of.work_m, of.densest_m, of.nights
         return places
 
 

@@ -1,56 +1,154 @@
-"""Home and work of one user, from where the user was at night and in office hours: truth for scoring only."""
+"""Home and workplace of one user of a trace, or else the place of most time: truth for scoring only.
+
+Where a user is between two fixes is known for an hour: at the place of the first. A *stay* is a run of fixes within
+200 m of its first one, without a longer pause [Li et al. 2008]. *Places* are made of stays, of the longest first: all
+that lie within 200 m of it and belong to no place yet. So no grid cuts a place in two, and places move with the plane.
+
+    home   the place of more than half of the known time between 0 and 6 h, with two fixes then at least, on at least 3
+           nights and on more than half of all nights with a fix
+    work   the place of most of the known time between 10 and 16 h away from home, that is more than 200 m from it, with
+           two fixes then, on at least 3 and on more than half of all days from Monday to Friday with such a fix
+
+At most one place fulfils either. A long night elsewhere weighs no more than any other, and of a driver who waits in
+many places, or of a user without a fix at night, nothing is a home.
+"""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 
 from netsim.clock import DAY_S, Clock
-from netsim.units import BoolArray, FloatArray
+from netsim.units import BoolArray, FloatArray, IntArray
 
-SQUARE_M = 100.0
+PLACE_M = 200.0
+KNOWN_S = 3600.0
+FEWEST_NIGHTS = 3
 NIGHT_H = (0.0, 6.0)
 OFFICE_H = (10.0, 16.0)
+NIGHT_SHARE, OFFICE_SHARE = 0.5, 0.0
+_FEWEST_FIXES = 2  # of a stay: a single one is a visit, as long as nobody knows
 
 
-def home_and_work(position_m: FloatArray, time_s: FloatArray, clock: Clock) -> tuple[FloatArray, FloatArray]:
-    """Claim: people sleep at home and work on weekdays.
+@dataclass(frozen=True, eq=False)
+class Lived:
+    """Where a user lived: home_m, work_m and densest_m (2,), NaN for none; nights with a fix between 0 and 6 h.
 
-    home_m (2,) is the mean of the rows in the 100 m square that holds most of the rows of 00-06 h; work_m
-    (2,) likewise of the rows of 10-16 h from Monday to Friday that are more than 100 m from home. Without any
-    row at those hours, all rows stand in for them. NaN if no row is left.
+    densest_m : the place of most known time of a user without a home.
+    """
 
-    position_m (n, 2), time_s (n,) since the first local midnight; hours are those of the wall clock. Rows with a NaN
-    position are passed over.
+    home_m: FloatArray
+    work_m: FloatArray
+    densest_m: FloatArray
+    nights: int
 
-    Approximate: squares lie on a fixed grid, so a place astride an edge counts half on either side, which is
-    also why work keeps a distance from home and not merely to another square.
+
+def lived(position_m: FloatArray, time_s: FloatArray, clock: Clock) -> Lived:
+    """Home, work or the densest place of one user, each the mean of its fixes, weighted by the time that it is of.
+
+    position_m (n, 2), time_s (n,) since the first local midnight, ascending; hours are those of the wall clock. Rows
+    with a NaN position are passed over.
     """
     known = np.isfinite(position_m).all(axis=1)
     position_m, time_s = position_m[known], time_s[known]
+    nowhere = np.full(2, np.nan)
+    if not len(time_s):
+        return Lived(nowhere, nowhere, nowhere, 0)
+    known_s = np.minimum(np.diff(time_s, append=time_s[-1]), KNOWN_S)
+    place = _places(position_m, time_s, known_s)
     wall_s = clock.wall_s(time_s)
-    day = wall_s // DAY_S
-    hour = (wall_s - day * DAY_S) / 3600.0
-    weekday = (clock.weekday(0) + day) % 7 < 5
-    home_m = _densest(position_m[_those(_between(hour, NIGHT_H))])
-    candidate = _those(_between(hour, OFFICE_H) & weekday)
-    away = np.hypot(*(position_m - home_m).T) > SQUARE_M
-    return home_m, _densest(position_m[candidate & away])
+    every = np.ones(len(place), dtype=np.bool_)
+    night, nights = _usual(place, known_s, wall_s, NIGHT_H, NIGHT_SHARE, every)
+    if not night.any():
+        most = np.bincount(place, known_s).argmax()
+        return Lived(nowhere, nowhere, _mean_m(position_m, known_s, place == most), nights)
+    home_m = _mean_m(position_m, night, night > 0)
+    weekday = (clock.weekday(0) + wall_s // DAY_S) % 7 < 5
+    away = np.hypot(*(_means_m(position_m, known_s, place) - home_m).T)[place] > PLACE_M
+    office, _ = _usual(place, known_s, wall_s, OFFICE_H, OFFICE_SHARE, weekday & away)
+    return Lived(home_m, _mean_m(position_m, office, office > 0), nowhere, nights)
 
 
-def _between(hour: FloatArray, bounds: tuple[float, float]) -> BoolArray:
-    return np.asarray((hour >= bounds[0]) & (hour < bounds[1]))
+def _places(position_m: FloatArray, time_s: FloatArray, known_s: FloatArray) -> IntArray:
+    """The place (n,) of each fix."""
+    from scipy.spatial import cKDTree
+
+    stay = _stays(position_m, time_s)
+    middle_m, known_of = _means_m(position_m, known_s, stay), np.bincount(stay, known_s)
+    near, place, count = cKDTree(middle_m), np.full(len(middle_m), -1), 0
+    for one in np.argsort(-known_of, kind="stable").tolist():
+        if place[one] < 0:
+            mine = np.array(near.query_ball_point(middle_m[one], PLACE_M))
+            place[mine[place[mine] < 0]] = count
+            count += 1
+    return np.asarray(place[stay])
 
 
-def _those(rows: BoolArray) -> BoolArray:
-    """The rows, or all if there are none."""
-    return rows if rows.any() else np.ones_like(rows)
+def _stays(position_m: FloatArray, time_s: FloatArray) -> IntArray:
+    """The stay (n,) of each fix, in order of time."""
+    begins = np.zeros(len(time_s), dtype=np.int64)
+    (x0, y0), before_s = position_m[0].tolist(), float(time_s[0])
+    for i, (x, y, t) in enumerate(zip(*position_m.T.tolist(), time_s.tolist(), strict=True)):
+        if t - before_s > KNOWN_S or (x - x0) ** 2 + (y - y0) ** 2 > PLACE_M**2:
+            begins[i], x0, y0 = 1, x, y
+        before_s = t
+    return np.cumsum(begins)
 
 
-def _densest(position_m: FloatArray) -> FloatArray:
-    """Mean (2,) of the points in the square that holds most of them; of equals, the most south-western."""
-    if not len(position_m):
+def _usual(
+    place: IntArray,
+    known_s: FloatArray,
+    wall_s: FloatArray,
+    hours: tuple[float, float],
+    share: float,
+    counts: BoolArray,
+) -> tuple[FloatArray, int]:
+    """The time (n,) of each fix in these hours at the usual place, 0 for all without one; and the days with a fix then.
+
+    share : of the time in these hours, more than which a place has on a day that counts for it. counts (n,) : which
+    fixes are asked about.
+    """
+    low_s, high_s = (3600.0 * h for h in hours)
+    day = np.floor(wall_s / DAY_S).astype(np.int64)
+    at_s = wall_s - day * DAY_S
+    fixed = counts & (at_s >= low_s) & (at_s < high_s)
+    days = np.unique(day[fixed])
+    time_of, best = np.zeros(len(place)), np.full(len(days), -1)
+    # a fix tells of its own day, and one before midnight of the next
+    own, after = (
+        np.clip(np.minimum(at_s + known_s, high_s + k * DAY_S) - np.maximum(at_s, low_s + k * DAY_S), 0, None) * counts
+        for k in (0, 1)
+    )
+    for k, d in enumerate(days.tolist()):
+        first, end = np.searchsorted(wall_s, ((d - 1) * DAY_S, (d + 1) * DAY_S))
+        mine = slice(int(first), int(end))
+        spent_s = np.where(day[mine] == d, own[mine], after[mine])
+        time_of[mine] += spent_s
+        at = np.bincount(place[mine], spent_s)
+        most = int(at.argmax())
+        here = fixed[mine] & (day[mine] == d) & (place[mine] == most)
+        if at[most] > share * at.sum() and here.sum() >= _FEWEST_FIXES:
+            best[k] = most
+    times = np.bincount(best[best >= 0], minlength=1)
+    usual, n = int(times.argmax()), int(times.max())
+    if n < FEWEST_NIGHTS or 2 * n <= len(days):
+        return np.zeros(len(place)), len(days)
+    return np.where(place == usual, time_of, 0.0), len(days)
+
+
+def _means_m(position_m: FloatArray, weight: FloatArray, of: IntArray) -> FloatArray:
+    """The mean (k, 2) of the fixes of each of k groups of (n,); of all alike where a group has no weight."""
+    total = np.bincount(of, weight)
+    weight = np.where(total[of] > 0, weight, 1.0)
+    # from the first fix on: coordinates may be large
+    origin_m = position_m[0]
+    sums = np.stack([np.bincount(of, weight * axis) for axis in (position_m - origin_m).T], axis=1)
+    return np.asarray(origin_m + sums / np.bincount(of, weight)[:, None])
+
+
+def _mean_m(position_m: FloatArray, weight: FloatArray, mine: BoolArray) -> FloatArray:
+    """The mean (2,) of some fixes; NaN of none."""
+    if not mine.any():
         return np.full(2, np.nan)
-    square = np.floor(position_m / SQUARE_M)
-    # a complex number is sorted as its two coordinates are, in a tenth of the time
-    _, which, n_rows = np.unique(square[:, 0] + 1j * square[:, 1], return_inverse=True, return_counts=True)
-    return np.asarray(position_m[which == n_rows.argmax()].mean(axis=0))
+    return np.asarray(_means_m(position_m[mine], weight[mine], np.zeros(int(mine.sum()), dtype=np.int64))[0])

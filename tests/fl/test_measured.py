@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fl.data.hold_out import Sessions
+from fl.data.hold_out import Sessions, held_out_days
 from fl.data.measured import Measured
 from fl.data.samples import Samples
 from netsim.checkpoint import load_tree, save_tree
@@ -14,7 +14,10 @@ from netsim.observations import Observations
 from netsim.rng import Streams
 from netsim.row_id import row_id
 from netsim.tree import from_tree, to_tree
+from scenarios.app.report.run_page import single
 from scenarios.app.results.folder import read_table
+from scenarios.app.results.read import load
+from scenarios.app.results.summary_text import full_text
 from scenarios.app.run.runner import run
 
 DAY_S = 86_400.0
@@ -97,6 +100,26 @@ class TestHoldOut:
         (taken,), _ = taken_by(Measured(hold_out=share, hold_out_by="day"), every, 3001 * DAY_S)
         rare = min(share, 1 - share)  # a day that two stretches share may be drawn twice
         assert rare * 0.93 < min(len(taken.held_out), 3000 - len(taken.held_out)) / 3000 <= rare + 1e-3
+
+    @pytest.mark.parametrize("seed", range(20))
+    def test_of_days_with_data_one_is_held_out_and_one_is_not(self, seed):
+        """Wherever they lie: twelve on a hundred days, three, two, with a large share; a single day is learnt from."""
+        lots = Streams(seed).at("data", 1)
+        for days, share in (
+            (np.arange(12) * 9, 0.2), (np.array([3, 50, 51]), 0.2), (np.array([2, 7]), 0.9), (np.arange(3), 0.2),
+        ):  # fmt: skip
+            time_s = np.repeat(days, 2) * DAY_S + 5.0
+            out = held_out_days(time_s, days, share, lots)
+            assert 0 < out.sum() < len(out) and (out[::2] == out[1::2]).all()
+            by_calendar = held_out_days(time_s, np.zeros(0, dtype=np.int64), share, lots)
+            if 0 < by_calendar.sum() < len(out):
+                np.testing.assert_array_equal(out, by_calendar)
+        assert not held_out_days(np.array([4.5 * DAY_S]), np.array([4]), 0.2, lots).any()
+
+    def test_every_day_with_data_is_held_out_as_often_as_asked(self):
+        days = np.array([1, 2, 3, 8, 11, 12, 30, 31, 33, 34, 50, 71])
+        out = [held_out_days(days * DAY_S, days, 0.25, Streams(seed).at("data", 1)) for seed in range(2000)]
+        np.testing.assert_allclose(np.mean(out, axis=0), 0.25, atol=0.05)
 
     def test_sessions_end_at_a_pause_and_go_on_across_rounds(self):
         time_s = np.array([0.0, 899.0, 1798.0, 2699.0, 5000.0])
@@ -290,6 +313,11 @@ class TestRuns:
             summary, folder = replayed(f"days{seed_days}", hold_out=seed_days, hold_out_by="day")
             rounds = read_table(folder, "rounds")
             assert summary["rounds.played"] == 3 and (rounds["selected"] == 0).any()
+            held = rounds["held_out"] == rounds["samples"]
+            np.testing.assert_array_equal(held, rounds["selected"] == 0)
+            assert summary["rounds.held_out"] == held.sum() > 0
+            assert f"{held.sum()} without updates: all their data held out)" in full_text(summary)[0]
+            assert f"3 played ({held.sum()} without updates: all their data held out)" in single(load(folder))
 
     def test_leakage_that_skips_rounds_meets_a_row_it_has_not_seen(self, tiny, tmp_path):
         data = {"kind": "measured", "memory": "all", "participants": "holding"}

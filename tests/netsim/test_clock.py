@@ -11,7 +11,7 @@ import pytest
 
 from netsim.clock import DAY_S, Clock
 from netsim.errors import BadInput
-from netsim.traces.home_work import home_and_work
+from netsim.traces.home_work import lived
 from netsim.traces.inspect import inspect_trace
 from netsim.traces.read import read_trace
 from netsim.traces.trace import first_midnight, wall_clock
@@ -132,11 +132,14 @@ def test_days_and_hours_of_people_are_those_of_the_wall_clock(tmp_path):
     assert late.time_s[0] == 10 * 3600  # a window's edge without a zone is in the trace's
     whole = read_trace(path, users="id", timezone="Europe/Berlin")
     clock = whole.clock(whole.time_s[-1])
-    # at home in the first night; on Monday at one place from 09:30 and at another from 10:30, by the wall clock
-    monday_s = 3 * DAY_S + 3600.0
-    position_m = np.array([[0.0, 0.0]] * 9 + [[0.0, 500.0]] * 2 + [[0.0, -500.0]])
-    time_s = np.array([*range(9), *[monday_s + 9.5 * 3600] * 2, monday_s + 10.5 * 3600])
-    assert home_and_work(position_m, time_s, clock)[1].tolist() == [0.0, -500.0]
+    # at home at night; on workdays at one place from 09:00 and at another from 10:15, by the wall clock
+    days = [(d * DAY_S + 3600.0 * (d > 2)) for d in range(3, 9)]
+    rows = [(day + 60.0 * k, 0.0) for day in days for k in range(9)]
+    rows += [(day + 9 * 3600 + 60.0 * k, 500.0) for day in days for k in range(59)]
+    rows += [(day + 10.25 * 3600 + 60.0 * k, -500.0) for day in days for k in range(9)]
+    at = np.array(sorted(rows))
+    found = lived(np.column_stack([0 * at[:, 0], at[:, 1]]), at[:, 0], clock)
+    assert found.home_m.tolist() == [0.0, 0.0] and found.work_m.tolist() == [0.0, -500.0]
 
 
 def test_inspection_says_when_clocks_change_and_what_it_guessed(tmp_path):

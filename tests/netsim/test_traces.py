@@ -19,7 +19,7 @@ from netsim.mobility.replay import Replay
 from netsim.observations import Fixes
 from netsim.rng import Streams
 from netsim.traces.files import read_table
-from netsim.traces.home_work import home_and_work
+from netsim.traces.home_work import Lived, lived
 from netsim.traces.inspect import inspect_trace
 from netsim.traces.read import read_trace
 
@@ -420,47 +420,122 @@ def test_auto_users_are_ids_if_one_of_them_spans_two_rounds(tmp_path):
 # --- places ------------------------------------------------------------------------------------------------
 
 
-def stay(x_m: float, start_h: float, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """n rows at (x_m, 50), 2 m apart, from hour start_h."""
-    x = x_m + 2.0 * np.arange(n)
-    return np.column_stack([x, np.full(n, 50.0)]), start_h * 3600 + 60.0 * np.arange(n)
+HOME, OFFICE, BAR = (20.0, 50.0), (5020.0, 50.0), (9020.0, 50.0)
 
 
-def places_of(*stays: tuple[np.ndarray, np.ndarray], first_day: date = date(2021, 4, 21)):
-    position_m = np.concatenate([p for p, _ in stays])
-    return home_and_work(position_m, np.concatenate([t for _, t in stays]), Clock(first_day))
+def stay(at_m: tuple[float, float], start_h: float, hours: float, every_s: float = 300.0) -> np.ndarray:
+    """Rows (n, 3) of time and place around at_m, 20 m an axis, from hour start_h."""
+    time_s = start_h * 3600 + np.arange(0.0, hours * 3600, every_s)
+    noise_m = np.random.default_rng(int(start_h)).normal(0, 20, (len(time_s), 2))
+    return np.column_stack([time_s, np.array(at_m) + noise_m])
+
+
+def week(nights: int = 7, at_m: tuple[float, float] = HOME, first_h: float = 0.0) -> list[np.ndarray]:
+    """Nights of 5 hours at one place, each followed by 5 hours at the office."""
+    days = [24.0 * d for d in range(nights)]
+    return [piece for h in days for piece in (stay(at_m, h + first_h, 5), stay(OFFICE, h + 10, 5))]
+
+
+def lived_of(*stays: np.ndarray, first_day: date = date(2021, 4, 21)) -> Lived:
+    rows = np.concatenate(stays)
+    rows = rows[np.argsort(rows[:, 0], kind="stable")]
+    return lived(rows[:, 1:], rows[:, 0], Clock(first_day))
 
 
 def test_home_is_where_nights_are_and_work_where_office_hours_are():
-    home_m, work_m = places_of(stay(20, 1, 10), stay(5020, 11, 5), stay(9020, 19, 50))
-    np.testing.assert_allclose(home_m, [29, 50])
-    np.testing.assert_allclose(work_m, [5024, 50])
+    found = lived_of(*week(), stay(BAR, 19, 20))
+    np.testing.assert_allclose(found.home_m, HOME, atol=5)
+    np.testing.assert_allclose(found.work_m, OFFICE, atol=5)
+    assert np.isnan(found.densest_m).all() and found.nights == 7
 
 
 def test_weekends_are_not_work():
-    saturday = date(2021, 4, 24)
-    _, work_m = places_of(stay(20, 1, 10), stay(5020, 11, 50), stay(9020, 24 * 2 + 11, 5), first_day=saturday)
-    np.testing.assert_allclose(work_m, [9024, 50])
+    """Of ten days from a Saturday three weekends' days at the bar, and the others at the office."""
+    nights = [stay(HOME, 24 * d, 5) for d in range(9)]
+    days = [stay(BAR if d % 7 < 2 else OFFICE, 24 * d + 10, 5) for d in range(9)]
+    found = lived_of(*nights, *days, first_day=date(2021, 4, 24))
+    np.testing.assert_allclose(found.work_m, OFFICE, atol=5)
+    weekend = lived_of(*nights, *days[:2], *days[7:], first_day=date(2021, 4, 24))
+    assert np.isfinite(weekend.home_m).all() and np.isnan(weekend.work_m).all()
 
 
 def test_work_is_not_home():
-    home_m, work_m = places_of(stay(20, 1, 10), stay(40, 11, 20), stay(5020, 12, 5))
-    np.testing.assert_allclose(work_m, [5024, 50])
-    home_m, work_m = places_of(stay(20, 1, 10), stay(40, 11, 20))
-    assert np.isfinite(home_m).all()
-    assert np.isnan(work_m).all()
+    nights = [stay(HOME, 24 * d, 5) for d in range(5)]
+    found = lived_of(*nights, *(stay((HOME[0] + 150, HOME[1]), 24 * d + 11, 3) for d in range(5)))
+    assert np.isfinite(found.home_m).all() and np.isnan(found.work_m).all()
 
 
-def test_without_telling_hours_the_densest_places_count():
-    home_m, work_m = places_of(stay(20, 8, 10), stay(5020, 18, 5), stay(9020, 20, 3))
-    np.testing.assert_allclose(home_m, [29, 50])
-    np.testing.assert_allclose(work_m, [5024, 50])
+def test_time_counts_and_not_rows():
+    """A row a second in the bar for twenty minutes: more rows, and less time, than one in five minutes all night."""
+    nights = [piece for d in range(4) for piece in (stay(BAR, 24 * d, 1 / 3, 1.0), stay(HOME, 24 * d + 1, 4))]
+    np.testing.assert_allclose(lived_of(*nights).home_m, HOME, atol=5)
+
+
+def test_one_long_night_elsewhere_moves_no_home():
+    """Six nights of which only the last hour is known, at home, and the whole of three in a row elsewhere."""
+    short = [stay(HOME, 24 * d + 5, 1) for d in range(6)]
+    away = [stay(BAR, 24 * d, 6) for d in (6, 7, 8)]
+    for n in range(4):
+        np.testing.assert_allclose(lived_of(*short, *away[:n]).home_m, HOME, atol=10)
+
+
+@pytest.mark.parametrize("cut_m", [0.0, 50.0, 100.0, 33.3])
+def test_home_moves_with_the_plane(cut_m):
+    """Wherever an origin lies: no line of a grid cuts the place in two."""
+    rows = np.concatenate([*week(), stay(BAR, 19, 4)])
+    rows = rows[np.argsort(rows[:, 0], kind="stable")]
+    clock, by_m = Clock(date(2021, 4, 21)), np.array([1e6 + cut_m, -3e5 - cut_m])
+    here, there = lived(rows[:, 1:], rows[:, 0], clock), lived(rows[:, 1:] + by_m, rows[:, 0], clock)
+    np.testing.assert_allclose(there.home_m - by_m, here.home_m, atol=1e-6)
+    np.testing.assert_allclose(there.work_m - by_m, here.work_m, atol=1e-6)
+
+
+@pytest.mark.parametrize("every", [2, 3, 6, 11])
+def test_home_does_not_hang_on_the_sampling_rate(every):
+    rows = np.concatenate(week())
+    found = lived(rows[::every, 1:], rows[::every, 0], Clock(date(2021, 4, 21)))
+    np.testing.assert_allclose(found.home_m, HOME, atol=20)
+    np.testing.assert_allclose(found.work_m, OFFICE, atol=20)
+
+
+def test_few_nights_make_no_home_and_the_place_of_most_time_stands_by_itself():
+    assert np.isfinite(lived_of(*week(3)).home_m).all()
+    two = lived_of(*week(2), stay(OFFICE, 40, 3))
+    assert two.nights == 2 and np.isnan([two.home_m, two.work_m]).all()
+    np.testing.assert_allclose(two.densest_m, OFFICE, atol=5)
+    by_day = lived_of(*week(7, first_h=7.0))  # nobody knows where the nights were spent
+    assert by_day.nights == 0 and np.isnan(by_day.home_m).all() and np.isfinite(by_day.densest_m).all()
+
+
+def test_who_spends_the_nights_in_many_places_has_no_home():
+    """A driver: half of the nights in the depot, and the others anywhere."""
+    nights = [stay(HOME if d % 2 else (3000.0 * d, 9000.0), 24 * d, 5) for d in range(12)]
+    assert np.isnan(lived_of(*nights).home_m).all()
+    more = lived_of(*nights, stay(HOME, 24 * 12, 5))
+    np.testing.assert_allclose(more.home_m, HOME, atol=5)
+    waits = [stay((200.0 * k + 9000.0 * (d % 2), 400.0 * k), 24 * d + k, 0.8) for d in range(9) for k in range(5)]
+    assert np.isnan(lived_of(*waits).home_m).all(), "no place has most of a night"
+
+
+def test_visits_are_no_stays():
+    """Somebody who checks in once a night in one bar lives there no more than anywhere."""
+    assert np.isnan(lived_of(*(stay(BAR, 24 * d + 1, 0.01) for d in range(9))).home_m).all()
+
+
+def test_hours_of_a_night_are_those_of_the_wall_clock():
+    """From 23 to 1 h a day earlier by the clock that has not changed."""
+    clock = Clock(date(2021, 4, 21), ((1.0, 7200.0),))
+    rows = np.concatenate([stay(HOME, 24 * d + 22.5, 3) for d in range(5)])
+    assert lived(rows[:, 1:], rows[:, 0], clock).nights == 5
+    early = np.concatenate([stay(HOME, 24 * d + 4.5, 3) for d in range(5)])
+    assert lived(early[:, 1:], early[:, 0], clock).nights == 0
 
 
 def test_without_rows_there_is_no_place():
-    home_m, work_m = home_and_work(np.full((3, 2), np.nan), np.arange(3.0), Clock(date(2021, 4, 21)))
-    assert np.isnan(home_m).all()
-    assert np.isnan(work_m).all()
+    found = lived(np.full((3, 2), np.nan), np.arange(3.0), Clock(date(2021, 4, 21)))
+    assert np.isnan([found.home_m, found.work_m, found.densest_m]).all() and found.nights == 0
+    alone = lived(np.array([[3.0, 4.0]]), np.zeros(1), Clock(date(2021, 4, 21)))
+    assert alone.densest_m.tolist() == [3.0, 4.0]
 
 
 # --- replay ------------------------------------------------------------------------------------------------
@@ -555,9 +630,11 @@ def test_places_of_a_replay_are_those_of_each_user(walk):
     places = walk.places(walk.start(np.arange(3), GROUND), GROUND)
     for ue in range(3):
         mine = trace.user == ue
-        home_m, work_m = home_and_work(trace.position_m[mine], trace.time_s[mine], GROUND.clock)
-        np.testing.assert_array_equal(places.home_m[ue], home_m)
-        np.testing.assert_array_equal(places.work_m[ue], work_m)
+        own = lived(trace.position_m[mine], trace.time_s[mine], GROUND.clock)
+        np.testing.assert_array_equal(places.home_m[ue], own.home_m)
+        np.testing.assert_array_equal(places.work_m[ue], own.work_m)
+        np.testing.assert_array_equal(places.densest()[ue], own.densest_m)
+        assert places.nights[ue] == own.nights and np.isfinite(own.densest_m).all()
 
 
 def test_a_trace_is_read_once_until_the_file_changes(walk):

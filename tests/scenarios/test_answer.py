@@ -98,6 +98,12 @@ def test_a_map_is_kept_below_the_error_of_a_constant(rmse, kept):
     assert utility([model(5000.0)]).figure == "RMSE > 1000 dB"
 
 
+def test_a_run_that_measured_nothing_has_not_diverged_and_is_not_among_the_seeds():
+    nothing = {"utility.rmse_db": None, "utility.constant_rmse_db": None}
+    found = utility([model(10.0), nothing, model(12.0)])
+    assert found.kept and found.figure == "RMSE 11 dB (2 of 3 seeds)" and utility([nothing]) is None
+
+
 def test_other_models_have_their_own_figure():
     images = {"utility.accuracy_percent": 11.0, "utility.constant_accuracy_percent": 11.0}
     assert utility([images]).kept is False and utility([images | {"utility.accuracy_percent": 12.0}]).kept
@@ -115,7 +121,7 @@ def test_the_answer_of_a_sweep_with_homes():
     )
     assert list(said) == ["What is known", "What prevents it", "What it costs"]
     assert said["What is known"] == (
-        "With “open” the server names the home of 97 % of UEs within 100 m, since day 1 (chance 1.7 %)."
+        "With “open” the server names the home of 97 % of UEs within 100 m, half of them since day 1 (chance 1.7 %)."
     )
     assert said["What prevents it"] == (
         "“sum” (3 % of homes, RMSE 10.7 dB). Without a useful model: “noise” (2 % of homes, but RMSE 25 dB: no better "

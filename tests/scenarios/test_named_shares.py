@@ -201,10 +201,10 @@ def test_an_attack_that_only_answers_has_no_other_figures(folder, summary):
 
 def test_since_is_told_as_a_day_or_as_a_round(summary):
     known = {**summary, "attack.informed.home_named_within_near.round.median": 4.0}
-    assert "(since day 2, median)" in named_text(
+    assert "(half of the UEs since day 2)" in named_text(
         {**known, "attack.informed.home_named_within_near.day.median": 1.5}, "informed"
     )
-    assert "(since round 4, median)" in named_text(
+    assert "(half of the UEs since round 4)" in named_text(
         {**known, "attack.informed.home_named_within_near.day.median": 1.0}, "informed"
     )
     assert "since" not in named_text(summary, "informed")

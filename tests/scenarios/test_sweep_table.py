@@ -71,6 +71,16 @@ def test_trackers_stand_beside_the_estimates_of_single_rounds():
     assert not any("smoother" in line for line in sweep_lines([("a", run())]))
 
 
+def test_a_mean_says_over_how_many_seeds_it_is_where_some_measured_nothing():
+    nothing = run(None) | {"utility.constant_rmse_db": None}
+    lines = sweep_lines(
+        [("a", run(4.0)), ("a", run(5.0)), ("a", nothing), ("b", run(7.0)), ("b", run(7.0)), ("b", run(7.0))]
+    )
+    assert "4.5 (4 to 5; 2 of 3 seeds)" in lines[2] and "seeds" not in lines[3]
+    assert "n of m seeds: the others have no such figure" in " ".join(lines)
+    assert "n of m" not in " ".join(sweep_lines([("a", run(4.0)), ("a", run(5.0))]))
+
+
 def test_a_row_is_the_mean_over_seeds_with_its_range():
     lines = sweep_lines(
         [("a", run(rmse, **named("span", share, 90.0, 80.0))) for rmse, share in ((4, 90), (5, 96), (6, 99))]

@@ -9,7 +9,7 @@ from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.attacks import audits, made_estimates
 from scenarios.app.results.location_text import home_text, verdict
 from scenarios.app.results.membership_text import baseline_text
-from scenarios.app.results.named_text import named_text
+from scenarios.app.results.named_text import all_named_text
 from scenarios.app.results.over_seeds import value_text
 from scenarios.app.results.run import Run
 from scenarios.app.results.statistics import MEANINGFUL, counted, figure_text
@@ -78,8 +78,8 @@ def _error_clause(run: Run, name: str) -> str:
 
 
 def _named_clause(run: Run, name: str) -> str:
-    """Of how many UEs an attack names home and work at the end, beside chance; empty where none has any."""
-    return "" if run.summary.get(keys.HOMES_COUNT.of(name)) is None else named_text(run.summary, name)
+    """Of how many UEs an attack names places at the end, beside chance; empty where none has any."""
+    return all_named_text(run.summary, name)
 
 
 def _home_clause(run: Run, name: str) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 from scenarios.app.report.html import Chapter, card, facts, folded
 from scenarios.app.results import summary_keys as keys
+from scenarios.app.results.named_text import without_home_text
 from scenarios.app.results.run import Run, clock_of, part
 from scenarios.app.results.statistics import counted, span_text
 from scenarios.app.study.dump import as_yaml
@@ -27,13 +28,17 @@ def run_facts(run: Run) -> dict[str, str]:
     manifest, study = run.manifest, run.study
     world, learning = part(study, "world"), part(study, "learning")
     threat = part(learning, "threat")
-    played, empty, ues = (run.summary.get(k.of()) for k in (keys.ROUNDS_PLAYED, keys.ROUNDS_EMPTY, keys.UES_COUNT))
+    played, empty, held_out, ues = (
+        run.summary.get(k.of()) for k in (keys.ROUNDS_PLAYED, keys.ROUNDS_EMPTY, keys.ROUNDS_HELD_OUT, keys.UES_COUNT)
+    )
+    silent = f" ({held_out} without updates: all their data held out)" if held_out else ""
     return {
         "seed": str(manifest.get("seed")),
         "command": str(manifest.get("command") or "not recorded"),
         "simulated span": period(manifest),
-        "rounds": f"{played} played, {empty} without data; one every {span_text(manifest.get('round_s'))}",
+        "rounds": f"{played} played{silent}, {empty} without data; one every {span_text(manifest.get('round_s'))}",
         "UEs": f"{ues}, mobility {part(world, 'ues', 'mobility').get('kind')}",
+        **({"UEs without a home": none} if (none := without_home_text(run.summary)) else {}),
         "power": _part_text(study.get("power")),
         **({} if part(manifest, "channel_card") else _radio_facts(run)),
         **_availability_facts(learning),

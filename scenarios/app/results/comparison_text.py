@@ -74,7 +74,7 @@ def _known(measure: Measure, found: Mapping[str, Leakage], labels: Mapping[str, 
 
 def _asks(measure: Measure, of: Leakage, runs: Runs, who: str) -> str:
     near_m = mean(runs, keys.NEAR.of())
-    day = "" if np.isnan(of.since_day) else f", since day {figure_text(of.since_day)}"
+    day = "" if np.isnan(of.since_day) else f", half of them since day {figure_text(of.since_day)}"
     more = "; no more than chance" if of.prevented else ""
     return f"{who} {measure.ask(of, near_m)}{day} ({measure.chance} {of.chance}{more})"
 

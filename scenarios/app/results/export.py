@@ -152,9 +152,9 @@ FORMATS = {"geojson": geojson_text, "kepler": kepler_text, "csv": csv_text}
 
 
 def _places(run: Run, globe: Globe, names: dict[int, str]) -> Iterator[Feature]:
-    """Homes, workplaces, base stations, and the places that attacks name at the end of the run."""
+    """Homes, workplaces, densest places, base stations, and the places that attacks name at the end of the run."""
     ues, named = run.tables["ues"], run.tables["named"]
-    for kind, column in (("home", "home"), ("workplace", "work")):
+    for kind, column in (("home", "home"), ("workplace", "work"), ("densest place", "densest")):
         at_m = np.column_stack([ues[f"{column}_x_m"], ues[f"{column}_y_m"]])
         for k in np.flatnonzero(np.isfinite(np.column_stack([at_m, ues["ue"]])).all(axis=1)):
             yield _point(globe, at_m[k], kind=kind, **_who(names, int(ues["ue"][k])))

@@ -11,7 +11,7 @@ from scenarios.app.results.attacks import attacks
 from scenarios.app.results.location_text import location_text, positions_text
 from scenarios.app.results.membership_text import membership_text
 from scenarios.app.results.model_text import classifies, is_density, model_text
-from scenarios.app.results.named_text import best_named_text, most_named, named_text
+from scenarios.app.results.named_text import best_densest_text, most_named, named_text, without_home_text
 from scenarios.app.results.privacy_text import Account, privacy_text
 from scenarios.app.results.run import part
 from scenarios.app.results.statistics import counted
@@ -33,14 +33,14 @@ def leak_text(summary: Mapping[str, Any], study: Mapping[str, Any]) -> str:
     """What the attacker knows at the end, of the attack that knows most, beside chance."""
     who = sentence(attacker(study)).rstrip(".")
     name = most_named(summary)
-    if name and not best_named_text(summary).endswith("no attacked UE has a home or a workplace"):
+    if name:
         if not any(summary.get(key.of(name)) for key in (keys.HOME_NAMED_PERCENT, keys.WORK_NAMED_PERCENT)):
             return _unnamed(summary, who, name)
         return sentence(f"{who} learns, by the attack {name}: {named_text(summary, name)}")
     found = location_text(summary) or membership_text(summary)
     if found:
-        positions = positions_text(summary)
-        return " ".join(sentence(text) for text in (f"{who} learns, by the attack {found}", positions) if text)
+        also = (positions_text(summary), best_densest_text(summary), without_home_text(summary))
+        return " ".join(sentence(text) for text in (f"{who} learns, by the attack {found}", *also) if text)
     return (
         "No attack was run, so nothing is known of what leaks." if not attacks(summary) else "No attack found anything."
     )

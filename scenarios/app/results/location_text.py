@@ -8,7 +8,7 @@ from typing import Any
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.attacks import attacks, estimates_centroids, made_estimates
 from scenarios.app.results.key import Key
-from scenarios.app.results.named_text import named_text
+from scenarios.app.results.named_text import all_named_text
 from scenarios.app.results.summary_values import ROUNDING_M, length_text, number_text, text_of, value_of
 
 BETTER, WORSE, NO_BETTER = "better than", "worse than", "no better than"
@@ -18,12 +18,16 @@ def location_text(summary: Mapping[str, Any]) -> str:
     """The attack with the smallest centroid error, beside its baseline."""
     errors_m = {n: v for n in attacks(summary) if (v := value_of(summary, keys.ERROR_MEDIAN, n)) is not None}
     if not errors_m:
-        named = any(value_of(summary, keys.FIRST_NAMED_PERCENT, n) is not None for n in attacks(summary))
+        named = any(
+            value_of(summary, key, n) is not None
+            for key in (keys.FIRST_NAMED_PERCENT, keys.DENSEST_COUNT)
+            for n in attacks(summary)
+        )
         if named or not attacks(summary):
             return ""
         if any(value_of(summary, keys.FAILED, n) not in (None, 100.0) for n in attacks(summary)):
             return (
-                "estimates are compared with nothing: no UE has a home or workplace, or none measured in the rounds of "
+                "estimates are compared with nothing: no UE has a known place, or none measured in the rounds of "
                 "learning.leakage.every_rounds"
             )
         return "no attack made an estimate"
@@ -61,16 +65,17 @@ def attack_text(summary: Mapping[str, Any], name: str) -> str:
 
     root = value_of(summary, keys.SQRT_SW1, name)
     tiny = root is not None and root**2 < ROUNDING_M
-    if not made_estimates(summary, name) and value_of(summary, keys.HOMES_COUNT, name) is not None:
-        return f"{name}: {named_text(summary, name)}"
+    named = all_named_text(summary, name)
+    if not made_estimates(summary, name) and named:
+        return f"{name}: {named}"
     text = (
         f"{name}: centroid error {get(keys.ERROR_MEDIAN)} m [{get(keys.ERROR_Q25)}, {get(keys.ERROR_Q75)}], "
         f"{get(keys.DIVERGED)} % diverged; SW1 {get(keys.SW1)} m (square root {length_text(0.0 if tiny else root)})"
     )
     if value_of(summary, keys.HOME_NEAR_PERCENT, name) is not None:
         text += f"; home: {home_text(summary, name)}"
-    if value_of(summary, keys.HOMES_COUNT, name) is not None:
-        text += f"; named at the end: {named_text(summary, name)}"
+    if named:
+        text += f"; named at the end: {named}"
     places = value_of(summary, keys.PLACES, name)
     if places is not None:
         text += (

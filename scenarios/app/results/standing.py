@@ -79,6 +79,22 @@ def mean(runs: Runs, key: str) -> float:
     return float(np.mean(values)) if values else np.nan
 
 
+SEEDS = " seeds"
+"""ends what says over how many seeds a mean is"""
+
+
+def seeds_text(runs: Runs, value: Callable[[Mapping[str, Any]], Any]) -> str:
+    """`2 of 3 seeds`, where only some of the runs have a value; empty where all or none have one."""
+    known = sum(value(run) is not None for run in runs)
+    return f"{known} of {len(runs)}{SEEDS}" if 0 < known < len(runs) else ""
+
+
+def _seeds(runs: Runs, key: str) -> str:
+    """The same of a key, in brackets."""
+    text = seeds_text(runs, lambda run: run.get(key))
+    return f" ({text})" if text else ""
+
+
 def strongest(runs: Runs) -> str:
     """The attack that names both places of most UEs, then home, then work; or with the smallest centroid error."""
     shares = (keys.BOTH_NAMED_PERCENT, keys.HOME_NAMED_PERCENT, keys.WORK_NAMED_PERCENT)
@@ -114,7 +130,8 @@ def homes(runs: Runs) -> Leakage | None:
         chance = np.nanmax([0.0, *(mean(runs, key) for key in kinds)])
         if not np.isnan(share):
             day = over_seeds(runs, keys.HOME_NAMED_DAY.of(name))[1]
-            percent = f"{figure_text(round(share))} %", f"{figure_text(round(chance, 1))} %"
+            few = _seeds(runs, keys.HOME_NAMED_PERCENT.of(name))
+            percent = f"{figure_text(round(share))} %{few}", f"{figure_text(round(chance, 1))} %"
             found.append(Leakage(name, share, *percent, _may_be_chance(runs, name, share, chance), day))
     return _of_all(found[0], found) if found else None
 
@@ -198,10 +215,13 @@ def utility(runs: Runs) -> Utility | None:
     """The utility of the models; None where nothing was held out, or nothing was learned."""
     rmse, constant = mean(runs, keys.RMSE.of()), mean(runs, keys.CONSTANT_RMSE.of())
     if not np.isnan(constant):
-        diverged = any(run.get(keys.RMSE.of()) is None for run in runs)
+        # a run without an error of a constant measured nothing; one with it alone has a model that is not finite
+        measured = [run for run in runs if run.get(keys.CONSTANT_RMSE.of()) is not None]
+        diverged = any(run.get(keys.RMSE.of()) is None for run in measured)
         error = np.inf if diverged else rmse
         figure = "not finite" if diverged else f"> {FAR_DB:.0f} dB" if rmse > FAR_DB else f"{figure_text(rmse)} dB"
-        return Utility(error, f"RMSE {figure}", f"{figure_text(constant)} dB", error < constant)
+        few = _seeds(runs, keys.CONSTANT_RMSE.of())
+        return Utility(error, f"RMSE {figure}{few}", f"{figure_text(constant)} dB", error < constant)
     accuracy, frequent = mean(runs, keys.ACCURACY.of()), mean(runs, keys.CONSTANT_ACCURACY.of())
     if not np.isnan(accuracy) and not np.isnan(frequent):
         return Utility(

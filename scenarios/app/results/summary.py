@@ -12,6 +12,7 @@ from fl.learners.density import Density
 from netsim.checkpoint import read_arrays
 from netsim.geometry import Area
 from netsim.safe import what_is
+from netsim.traces.home_work import FEWEST_NIGHTS
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.folder import MANIFEST, PLAN, POINTS, read_json, read_table
 from scenarios.app.results.run import Table
@@ -28,7 +29,7 @@ from scenarios.app.results.summary_leakage import (
     on_grid_m,
 )
 from scenarios.app.results.summary_linking import identity_values, linking_values, unicity_values
-from scenarios.app.results.summary_named import Truth, chance_values, named_values
+from scenarios.app.results.summary_named import Truth, chance_values, densest_values, named_values
 from scenarios.app.results.summary_stated import stated_values
 from scenarios.app.results.summary_tracking import tracking_values
 from scenarios.app.results.summary_uploads import reached_values, upload_values
@@ -54,6 +55,7 @@ def summarise(folder: Path, study: Study) -> dict[str, Any]:
             keys.UES_COUNT: len(ues["ue"]),
             keys.ROUNDS_PLAYED: len(rounds["round"]),
             keys.ROUNDS_EMPTY: manifest["empty_rounds"],
+            keys.ROUNDS_HELD_OUT: _held_out(rounds),
             keys.ROUNDS_STOPPED: manifest["stopped_by_budget"],
             keys.SAMPLES_COUNT: int(rounds["samples"][: 1 if study.learned.data.surveys_once else None].sum()),
             keys.SAMPLES_SELECTED: int(rounds["selected"].sum()),
@@ -112,8 +114,12 @@ def _leakage(
     )
     if study.learned.attacks:
         values |= _plain(baseline_values(leakage, [attack.label for attack in study.learned.attacks]))
-    homes, truth = with_home(ues), Truth.of(ues, np.unique(leakage["ue"]), settings.near_m)
-    values |= _plain(_chance(folder, study, truth, Area(x0, y0, x1, y1)))
+    homes, watched = with_home(ues), np.unique(leakage["ue"])
+    truth, densest = (of(ues, watched, settings.near_m) for of in (Truth.of, Truth.densest))
+    area = Area(x0, y0, x1, y1)
+    values |= _plain(_chance(folder, study, truth, area, (keys.UNIFORM, keys.OTHERS)))
+    values |= _plain(_chance(folder, study, densest, area, ((keys.DENSEST_UNIFORM,), (keys.DENSEST_OTHERS,))))
+    values |= _plain(_without_home(ues))
     named, requested_s = read_table(folder, "named"), _requested_s(folder)
     tracking, linking = _of(read_table(folder, "tracking"), targets), read_table(folder, "linking")
     people = read_table(folder, "identities")
@@ -123,7 +129,8 @@ def _leakage(
         reached = attack_values(mine) | home_values(mine, homes, settings.near_m) | effort_values(effort)
         reached |= claim_values(effort, links, settings.near_m)
         reached |= named_values(mine, said, truth, attacked, requested_s)
-        reached |= stated_values(said, truth, Area(x0, y0, x1, y1))
+        reached |= densest_values(mine, said, densest, attacked, requested_s)
+        reached |= stated_values(said, truth, area)
         reached |= {keys.W1: mean_of(exact["w1_m"]), keys.CENTROID_W1: mean_of(exact["centroid_w1_m"])}
         for key, gated in ((keys.ERROR_MEDIAN, keys.ERROR_GATED), (keys.SQRT_SW1, keys.SQRT_SW1_GATED)):
             reached[gated] = float("nan") if useful is False else reached[key]
@@ -136,12 +143,24 @@ def _leakage(
     return values
 
 
-def _chance(folder: Path, study: Study, truth: Truth, area: Area) -> dict[Key, Any]:
-    """What places named by chance find; nothing without an attack, or without a home and a workplace."""
+def _without_home(ues: Table) -> dict[Key, Any]:
+    """How many replayed UEs have no home, and how many of these too few nights."""
+    replayed, none = np.isfinite(ues["nights"]), ~np.isfinite(ues["home_x_m"])
+    if not replayed.any():
+        return {}
+    few = none & (ues["nights"] < FEWEST_NIGHTS)
+    return {keys.HOMES_NONE: int(none.sum()), keys.HOMES_FEW_NIGHTS: int(few.sum())}
+
+
+def _chance(
+    folder: Path, study: Study, truth: Truth, area: Area, called: tuple[tuple[Key, ...], tuple[Key, ...]]
+) -> dict[Key, Any]:
+    """What places named by chance find; nothing without an attack, or without a place to find."""
     if not study.learned.attacks or not len(truth.ue):
         return {}
     points = read_arrays(folder / POINTS)
-    return chance_values(truth, area, points["ue"], points["position_m"], study.learned.leakage.peak_width_m)
+    width_m = study.learned.leakage.peak_width_m
+    return chance_values(truth, area, points["ue"], points["position_m"], width_m, *called)
 
 
 def _requested_s(folder: Path) -> dict[int, float]:
@@ -247,6 +266,12 @@ def _in_no_round(links: Table) -> dict[Key, Any]:
         keys.UPLINK_ENERGY: float(links["energy_j"].sum()),
         keys.UPDATES_LATE: _share(links["late"].sum(), len(links["ue"])),
     }
+
+
+def _held_out(rounds: Table) -> int:
+    """Rounds in which UEs measured, and all of it is held out, so that nobody took part."""
+    whole = (rounds["samples"] > 0) & (rounds["held_out"] == rounds["samples"])
+    return int((whole & (rounds["ues"] == 0)).sum())
 
 
 def _share(part: float, whole: float) -> float:

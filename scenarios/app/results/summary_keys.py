@@ -60,10 +60,20 @@ __all__ = [
 ]
 
 UES_COUNT = Key("ues.count", "", "UEs in the world")
+HOMES_NONE = Key(
+    "homes.none", "", "replayed UEs without a home: no place where they spend most of at least 3 nights and of more "
+    "than half of all their nights"
+)  # fmt: skip
+HOMES_FEW_NIGHTS = Key(
+    "homes.few_nights", "", "of these, UEs with a fix between 0 and 6 h by the wall clock on fewer than 3 nights"
+)
 ROUNDS_PLAYED = Key(
     "rounds.played", "", "rounds that were played: some UE had data, or the server adds noise in every round"
 )
 ROUNDS_EMPTY = Key("rounds.empty", "", "rounds that were skipped because no UE had data")
+ROUNDS_HELD_OUT = Key(
+    "rounds.held_out", "", "played rounds without an update because all of their measurements are held out"
+)
 ROUNDS_STOPPED = Key(
     "rounds.stopped_by_budget", "", "whether training stopped because the next round would have exceeded "
     "learning.privacy_budget"
@@ -430,6 +440,42 @@ BRIER = _attack("stated.brier", "", "mean squared difference between stated prob
 HOMES_COUNT = _attack("homes.count", "", "attacked UEs with a home: what shares of homes are over")
 WORKPLACES_COUNT = _attack("workplaces.count", "", "the same with a workplace")
 COMMUTERS_COUNT = _attack("commuters.count", "", "the same with both")
+
+DENSEST_COUNT = _attack(
+    "densest.count", "", "attacked UEs of a trace without a home; of them the place of most time counts"
+)
+DENSEST_MEDIAN = _attack("densest_m.median", "m", "home_m.median, from this place of these UEs")
+GUESS_DENSEST = _attack(
+    "guess_densest_m.median", "m", "baseline: expected densest_m of as many uniformly random guesses, median over UEs"
+)
+DENSEST_NAMED_MEDIAN = _attack("densest_named_m.median", "m", "home_named_m.median, from this place of these UEs")
+DENSEST_NAMED_PERCENT = _attack(
+    "densest_named_within_near.percent", "%", "share of these UEs that have a named place within leakage.near_m of "
+    "it at the end of the run"
+)  # fmt: skip
+DENSEST_NAMED_LOW = _attack("densest_named_within_near.low", "%", "lower end of its 95 % interval (Wilson, over UEs)")
+DENSEST_NAMED_HIGH = _attack("densest_named_within_near.high", "%", "upper end of its 95 % interval")
+DENSEST_NAMED_ROUND = _attack(
+    "densest_named_within_near.round.median", "", "round from which on it stays named in this way until the end, "
+    "median over these UEs; null if fewer than half of them are named at the end"
+)  # fmt: skip
+DENSEST_NAMED_DAY = _attack(
+    "densest_named_within_near.day.median", "", "day in which the window of that round ends, from 1, median over UEs"
+)
+DENSEST_SHUFFLED = _attack(
+    "densest_named_within_near.shuffled.percent", "%", "baseline: densest_named_within_near.percent of the places that "
+    "the attack names of another UE, mean over all other attacked UEs; null for one UE"
+)  # fmt: skip
+DENSEST_UNIFORM = Key(
+    "baseline.uniform.densest_named_within_near.percent", "%", "baseline: densest_named_within_near.percent of two "
+    "uniformly random places in the area, expected",
+    places=True,
+)  # fmt: skip
+DENSEST_OTHERS = Key(
+    "baseline.others.densest_named_within_near.percent", "%", "baseline: the same of the two highest density peaks of "
+    "the true positions of all other UEs; null for one UE",
+    places=True,
+)  # fmt: skip
 
 
 def _chance(name: str, meaning: str) -> tuple[Key, Key, Key, Key]:

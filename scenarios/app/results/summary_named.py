@@ -1,7 +1,8 @@
 """The part of the summary about the places that attacks name at the end of a run, beside those named by chance.
 
-Four things may be found within leakage.near_m of a named place: home, work, both of them, and either one by the first
-place. All arrays of hits have one column for each, in this order.
+Of a UE without a home one thing may be found, its place of most time, as a home is. Of any other four may be found
+within leakage.near_m of a named place: home, work, both of them, and either one by the first place. All arrays of hits
+have one column for each, in this order.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from netsim.geometry import Area
 from netsim.units import BoolArray, FloatArray
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.run import Table
-from scenarios.app.results.statistics import mean_of, quantile_of, share_of
+from scenarios.app.results.statistics import mean_of, median_of, quantile_of, share_of
 from scenarios.app.results.summary_keys import Key
+from scenarios.app.results.summary_leakage import last_of
 
 DAY_S = 86_400.0
 _TOGETHER = 2_000_000  # distances held at once
@@ -40,6 +42,13 @@ class Truth:
         known = np.isfinite(home_m).all(axis=1) | np.isfinite(work_m).all(axis=1)
         mine = known & np.isin(ues["ue"], attacked)
         return cls(ues["ue"][mine], home_m[mine], work_m[mine], near_m)
+
+    @classmethod
+    def densest(cls, ues: Table, attacked: FloatArray, near_m: float) -> Truth:
+        """Of the attacked UEs without a home: the place of most time stands for it."""
+        place_m = np.column_stack([ues[f"densest_{axis}_m"] for axis in "xy"])
+        mine = np.isfinite(place_m).all(axis=1) & np.isin(ues["ue"], attacked)
+        return cls(ues["ue"][mine], place_m[mine], np.full((int(mine.sum()), 2), np.nan), near_m)
 
     def known(self) -> BoolArray:
         """Whether each UE has a home, a workplace, both, and either (n, 4)."""
@@ -69,12 +78,11 @@ def named_values(
     known = truth.known()
     own, of_others = _scored(truth, _places(named, np.concatenate([truth.ue, np.setdiff1d(attacked, truth.ue)])))
     home, work, both, first = (share_of(own[known[:, k], k]) for k in range(4))
-    since = _since(rows, truth.ue[known[:, 0]], truth.near_m)
-    day = [np.ceil(requested_s[int(one)] / DAY_S) if np.isfinite(one) else np.inf for one in since]
+    since = _since(rows, "home_named_m", truth.ue[known[:, 0]], truth.near_m)
     return {
         **dict(zip((keys.HOME_NAMED_PERCENT, keys.HOME_NAMED_LOW, keys.HOME_NAMED_HIGH), home, strict=True)),
         keys.HOME_NAMED_ROUND: quantile_of(since, 0.5),
-        keys.HOME_NAMED_DAY: quantile_of(np.array(day), 0.5),
+        keys.HOME_NAMED_DAY: quantile_of(_days(since, requested_s), 0.5),
         **dict(zip((keys.WORK_NAMED_PERCENT, keys.WORK_NAMED_LOW, keys.WORK_NAMED_HIGH), work, strict=True)),
         **dict(zip((keys.BOTH_NAMED_PERCENT, keys.BOTH_NAMED_LOW, keys.BOTH_NAMED_HIGH), both, strict=True)),
         keys.FIRST_NAMED_PERCENT: first[0],
@@ -85,10 +93,42 @@ def named_values(
     }
 
 
-def chance_values(truth: Truth, area: Area, ue: FloatArray, points_m: FloatArray, width_m: float) -> dict[Key, Any]:
+def densest_values(
+    rows: Table, named: Table, truth: Truth, attacked: FloatArray, requested_s: dict[int, float]
+) -> dict[Key, Any]:
+    """What one attack names of UEs without a home, as `named_values`; nothing where there are none."""
+    if not len(truth.ue):
+        return {}
+    own, of_others = _scored(truth, _places(named, np.concatenate([truth.ue, np.setdiff1d(attacked, truth.ue)])))
+    share, low, high = share_of(own[:, 0])
+    since, last = _since(rows, "densest_named_m", truth.ue, truth.near_m), _last(rows, truth.ue)
+    return {
+        keys.DENSEST_COUNT: len(truth.ue),
+        keys.DENSEST_MEDIAN: quantile_of(last["densest_m"], 0.5),
+        keys.GUESS_DENSEST: median_of(last["guess_densest_m"]),
+        keys.DENSEST_NAMED_MEDIAN: quantile_of(last["densest_named_m"], 0.5),
+        keys.DENSEST_NAMED_PERCENT: share,
+        keys.DENSEST_NAMED_LOW: low,
+        keys.DENSEST_NAMED_HIGH: high,
+        keys.DENSEST_NAMED_ROUND: quantile_of(since, 0.5),
+        keys.DENSEST_NAMED_DAY: quantile_of(_days(since, requested_s), 0.5),
+        keys.DENSEST_SHUFFLED: mean_of(100.0 * of_others[:, 0]),
+    }
+
+
+def chance_values(
+    truth: Truth,
+    area: Area,
+    ue: FloatArray,
+    points_m: FloatArray,
+    width_m: float,
+    of_uniform: tuple[Key, ...] = keys.UNIFORM,
+    of_others: tuple[Key, ...] = keys.OTHERS,
+) -> dict[Key, Any]:
     """What places named by chance find: uniformly random ones, and the peaks of others' density.
 
-    ue (k,), points_m (k, 2) : true positions of all UEs, and whose they are.
+    ue (k,), points_m (k, 2) : true positions of all UEs, and whose they are. of_uniform, of_others : what the shares
+    are called; of fewer keys the first shares.
     """
     if not len(truth.ue):
         return {}
@@ -98,7 +138,7 @@ def chance_values(truth: Truth, area: Area, ue: FloatArray, points_m: FloatArray
     if len(np.unique(ue)) > 1:
         peaks = others_peaks(ue, points_m, truth.ue, area, width_m, MOST_NAMED)
         others = np.array([truth.hits(_padded(at))[i] for i, at in enumerate(peaks)], dtype=float)
-    return {**_shares(keys.UNIFORM, uniform, known), **_shares(keys.OTHERS, others, known)}
+    return {**_shares(of_uniform, uniform, known), **_shares(of_others, others, known)}
 
 
 def _shares(of: tuple[Key, ...], hits: FloatArray, known: BoolArray) -> dict[Key, float]:
@@ -137,11 +177,25 @@ def _scored(truth: Truth, places_m: FloatArray) -> tuple[BoolArray, FloatArray]:
     return own, found / (m - 1) if m > 1 else np.full((n, 4), np.nan)
 
 
-def _since(rows: Table, ues: FloatArray, near_m: float) -> FloatArray:
-    """First round from which on home stays named until the end (n,), infinite where it is not at the end."""
+def _last(rows: Table, ues: FloatArray) -> Table:
+    """The last row of each of some UEs: all of a UE in a round say the same of its places."""
+    mine = np.isin(rows["ue"], ues)
+    return last_of({k: v[mine] for k, v in rows.items()}, np.zeros(int(mine.sum())))
+
+
+def _days(rounds: FloatArray, requested_s: dict[int, float]) -> FloatArray:
+    """The day (n,), from 1, in which the window of each round ends; infinite where there is no round."""
+    return np.array([np.ceil(requested_s[int(one)] / DAY_S) if np.isfinite(one) else np.inf for one in rounds])
+
+
+def _since(rows: Table, column: str, ues: FloatArray, near_m: float) -> FloatArray:
+    """First round from which on a place stays named until the end (n,), infinite where it is not at the end.
+
+    column : how far the nearer named place is from it.
+    """
     mine = np.isin(rows["ue"], ues)
     number, of_row = rows["round"][mine], np.searchsorted(ues, rows["ue"][mine])
-    hit = rows["home_named_m"][mine] <= near_m
+    hit = rows[column][mine] <= near_m
     missed, since = np.zeros(len(ues)), np.full(len(ues), np.inf)
     np.maximum.at(missed, of_row[~hit], number[~hit])
     stays = hit & (number > missed[of_row])

@@ -25,7 +25,7 @@ from scenarios.app.results.location_text import (
 )
 from scenarios.app.results.membership_text import audit_text, membership_text
 from scenarios.app.results.model_text import classifies, model_text
-from scenarios.app.results.named_text import best_named_text
+from scenarios.app.results.named_text import best_densest_text, best_named_text, without_home_text
 from scenarios.app.results.privacy_text import Account, privacy_text, spent_text
 from scenarios.app.results.statistics import counted
 from scenarios.app.results.summary_values import by_name, number_text, text_of, value_of
@@ -49,6 +49,7 @@ def short_text(summary: Mapping[str, Any], account: Account, page: str) -> list[
         ("location", location_text(summary)),
         ("positions", positions_text(summary)),
         ("named", best_named_text(summary)),
+        ("densest", best_densest_text(summary)),
         ("tracking", best_tracking_text(summary)),
         ("linking", best_linking_text(summary)),
         ("withheld", withheld_text(summary)),
@@ -73,7 +74,7 @@ def full_text(summary: Mapping[str, Any], account: Account | None = None) -> lis
     account : None where it is not known.
     """
     lines = [_rounds(summary), f"model: {model_text(summary)}", *warnings(summary)]
-    lines += [*refusal_lines(summary), *withheld_lines(summary)]
+    lines += [*refusal_lines(summary), *withheld_lines(summary), *filter(None, [without_home_text(summary)])]
     sent = {"uplink": uplink_text(summary), "uploads": uploads_text(summary), "merges": merges_text(summary)}
     lines += [
         *(f"{what}: {text}" for what, text in sent.items() if text),
@@ -97,10 +98,11 @@ def full_text(summary: Mapping[str, Any], account: Account | None = None) -> lis
 def _rounds(summary: Mapping[str, Any]) -> str:
     """How much was played."""
     samples = "sample" if classifies(summary) else "measurement"
-    empty = value_of(summary, keys.ROUNDS_EMPTY)
     ues = counted(value_of(summary, keys.UES_COUNT), "UE")
+    aside = (("without data", keys.ROUNDS_EMPTY), ("without updates: all their data held out", keys.ROUNDS_HELD_OUT))
+    told = ", ".join(f"{n} {what}" for what, key in aside if (n := value_of(summary, key)))
     return (
-        f"{counted(value_of(summary, keys.ROUNDS_PLAYED), 'round')}{f' ({empty} without data)' if empty else ''}, "
+        f"{counted(value_of(summary, keys.ROUNDS_PLAYED), 'round')}{f' ({told})' if told else ''}, "
         f"{counted(value_of(summary, keys.SAMPLES_COUNT), samples)} of {ues}, "
         f"{text_of(summary, keys.UPDATES_DECODED)} % of updates decoded"
     )

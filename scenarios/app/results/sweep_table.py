@@ -15,7 +15,7 @@ import numpy as np
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.attacks import attacks
 from scenarios.app.results.columns import COLUMNS
-from scenarios.app.results.standing import FAR_DB, largest_epsilon, strongest
+from scenarios.app.results.standing import FAR_DB, SEEDS, largest_epsilon, seeds_text, strongest
 from scenarios.app.results.statistics import counted, figure_text
 from scenarios.app.results.summary_keys import Key
 from scenarios.app.results.tracking_text import best_tracker
@@ -95,7 +95,10 @@ _ERROR = Column(("centroid", "error, m"), _attacked(keys.ERROR_MEDIAN))  # where
 
 @dataclass(frozen=True)
 class Cell:
-    """A figure of a label over its seeds: its mean and range as text, and the mean; NaN where none is known."""
+    """A figure of a label over its seeds: its mean as text and as a number, NaN where none is known.
+
+    span : its range, and over how many seeds it is, where others have no such figure.
+    """
 
     mean: str
     value: float
@@ -103,7 +106,7 @@ class Cell:
 
     @property
     def text(self) -> str:
-        """Mean and range."""
+        """Mean, range, and over how many seeds."""
         return f"{self.mean} ({self.span})" if self.span else self.mean
 
 
@@ -126,7 +129,7 @@ def sweep_table(runs: Sequence[tuple[str, Summary]]) -> Table:
     found = {label: strongest(of) for label, of in labels.items()}
     columns = [c for c in _with_error(labels) if any(_known(of, c, found[label]) for label, of in labels.items())]
     rows = {label: [_cell(of, c, found[label]) for c in columns] for label, of in labels.items()}
-    return Table(columns, rows, _chances(labels, columns, found), found, _note(labels, columns, runs))
+    return Table(columns, rows, _chances(labels, columns, found), found, _note(labels, columns, runs, rows))
 
 
 def sweep_lines(runs: Sequence[tuple[str, Summary]]) -> list[str]:
@@ -155,16 +158,16 @@ def _known(runs: Sequence[Summary], column: Column, attack: str) -> list[float]:
 
 
 def _cell(runs: Sequence[Summary], column: Column, attack: str) -> Cell:
-    """Mean over seeds, with their range."""
-    values = _known(runs, column, attack)
+    """Mean over the seeds that have the figure, with their range, and how many they are of all."""
+    values, of = _known(runs, column, attack), seeds_text(runs, lambda run: column.value(run, attack))
     if not values:
         return Cell("-", np.nan)
     mean = float(np.mean(values))
     if mean > column.most:
-        return Cell("infinite" if np.isinf(mean) else f"> {column.most:.0f}", mean)
+        return Cell("infinite" if np.isinf(mean) else f"> {column.most:.0f}", mean, of)
     percent = column.head[1].endswith("%")
     text, low, high = (_percent(v) if percent else figure_text(v) for v in (mean, min(values), max(values)))
-    return Cell(text, mean, "" if low == high else f"{low} to {high}")
+    return Cell(text, mean, "; ".join(part for part in ("" if low == high else f"{low} to {high}", of) if part))
 
 
 def _percent(value: float) -> str:
@@ -209,12 +212,17 @@ def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _note(
-    labels: Mapping[str, Sequence[Summary]], columns: Sequence[Column], runs: Sequence[tuple[str, Summary]]
+    labels: Mapping[str, Sequence[Summary]],
+    columns: Sequence[Column],
+    runs: Sequence[tuple[str, Summary]],
+    rows: Mapping[str, Sequence[Cell]],
 ) -> str:
     """How to read it."""
     seeds = sorted({len(of) for of in labels.values()})
     text = counted(seeds[0], "seed") if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]} seeds"
     notes = [f"{text} a variant" + ("; mean and range over seeds" if seeds[-1] > 1 else "")]
+    if any(cell.span.endswith(SEEDS) for cells in rows.values() for cell in cells):
+        notes.append(f"n of m{SEEDS}: the others have no such figure, as where nothing was held out")
     near = {run.get(keys.NEAR.of()) for _, run in runs}
     if any(c.chance is not None for c in columns) and len(near) == 1:
         notes.append(

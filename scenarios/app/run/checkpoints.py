@@ -99,13 +99,16 @@ def first_played(recorder: Recorder, tables: Any, error: Exception) -> BadInput:
 def open_tables(recorder: Recorder, world: World) -> None:
     """Create all tables, and write the UEs."""
     recorder.open()
-    home, work = world.places.home_m, world.places.work_m
+    home, work, densest = world.places.home_m, world.places.work_m, world.places.densest()
+    nights = world.places.nights
     recorder.write(
         "ues",
         {
             "ue": np.arange(len(world.ues)), "name": world.ues,
             "home_x_m": home[:, 0], "home_y_m": home[:, 1],
             "work_x_m": work[:, 0], "work_y_m": work[:, 1],
+            "densest_x_m": densest[:, 0], "densest_y_m": densest[:, 1],
+            "nights": np.full(len(home), np.nan) if nights is None else nights.astype(float),
         },
     )  # fmt: skip
 

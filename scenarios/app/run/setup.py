@@ -19,6 +19,7 @@ from fl.server.base import Server
 from fl.server.synchronous import Synchronous
 from fl.types import DatasetStatistics, Directory, Public
 from netsim.build import build_world
+from netsim.clock import DAY_S
 from netsim.errors import BadInput
 from netsim.observations import Observations
 from netsim.part import Part
@@ -26,6 +27,7 @@ from netsim.plausible import check_near
 from netsim.record import Recorder
 from netsim.rng import Streams
 from netsim.row_id import MAX_STATIONS
+from netsim.traces.home_work import FEWEST_NIGHTS
 from netsim.units import IntArray
 from netsim.world import World
 from scenarios.app.run.antennas import antennas_of
@@ -70,7 +72,7 @@ def set_up(study: Study, world: World, streams: Streams, folder: Path, rehearsed
             "one cell, say busiest, or take a smaller area"
         )
     model_of_cell = learning.data.model_of_cell(world.cells, models)
-    dataset = None
+    days, dataset = _days(world, model_of_cell), None
     if rehearsal is not None and learning.learner.wants_dataset_statistics:
         dataset = rehearsal.statistics
     sampled_m = None
@@ -78,7 +80,7 @@ def set_up(study: Study, world: World, streams: Streams, folder: Path, rehearsed
         from fl.round.collect import first_sampled  # not at the top: most checks do without
 
         again = build_world(study.world, streams, learning.round_s)
-        sampled_m = first_sampled(again, learning, model_of_cell, streams)
+        sampled_m = first_sampled(again, learning, model_of_cell, days, streams)
     public = Public(
         world.area, len(models), dataset, antennas_of(world.stations, world.cells),
         world.budget.ue_height_m, learning.data.image_format(),
@@ -102,7 +104,17 @@ def set_up(study: Study, world: World, streams: Streams, folder: Path, rehearsed
         model_of_cell=model_of_cell,
         streams=streams,
         recorder=Recorder(folder, TABLES),
+        days=days,
     )
+
+
+def _days(world: World, model_of_cell: IntArray) -> IntArray:
+    """The days (n,) of 86,400 s on which UEs may measure: all, or those on which a trace has rows of a learnt cell."""
+    trace = world.trace
+    if trace is None:
+        return np.arange(int(np.ceil(world.duration_s / DAY_S)))
+    learnt = np.ones(len(trace.time_s), dtype=np.bool_) if trace.cell is None else model_of_cell[trace.cell] >= 0
+    return np.unique(np.floor(trace.time_s[learnt & (trace.time_s < world.duration_s)] / DAY_S).astype(np.int64))
 
 
 def _check_world(study: Study, world: World) -> None:
@@ -160,18 +172,18 @@ def _check_homes(study: Study, world: World) -> None:
     learning = study.learned
     if np.isfinite(world.places.home_m).all(axis=1).any():
         return
+    mobility = f"mobility {study.world.ues.mobility.kind_name()} gives none"
+    if world.places.nights is not None:
+        mobility = f"no user of the trace has one (a home takes {FEWEST_NIGHTS} nights that are mostly in one place)"
     parts: list[tuple[str, Part, str]] = [("availability", learning.availability, "another availability")]
     parts += [(f"withholding[{i}]", rule, "leave it out") for i, rule in enumerate(learning.withholding)]
     if learning.threat.knows_homes:
-        raise BadInput(
-            f"learning.threat.knows: homes: mobility {study.world.ues.mobility.kind_name()} gives none; take mobility "
-            "resident or commuter, or leave it out"
-        )
+        raise BadInput(f"learning.threat.knows: homes: {mobility}; take mobility resident or commuter, or leave it out")
     for place, part, remedy in parts:
         if HOMES in part.needs:
             raise BadInput(
-                f"learning.{place}: {part.kind_name()} needs homes: {part.needs[HOMES]}, and mobility "
-                f"{study.world.ues.mobility.kind_name()} gives none; take mobility resident or commuter, or {remedy}"
+                f"learning.{place}: {part.kind_name()} needs homes: {part.needs[HOMES]}, and {mobility}; take mobility "
+                f"resident or commuter, or {remedy}"
             )
 
 

@@ -1,0 +1,122 @@
+"""UEs of a trace without a home: who they are, why, and what attacks find of their place of most time."""
+
+import json
+
+import numpy as np
+import pytest
+
+from fl.leakage.chance import uniform_shares
+from netsim.errors import BadInput
+from netsim.geometry import Area
+from scenarios.app.report.run_page import single
+from scenarios.app.results.folder import read_table
+from scenarios.app.results.glance import leak_text
+from scenarios.app.results.named_text import best_densest_text, best_named_text, without_home_text
+from scenarios.app.results.read import load
+from scenarios.app.results.summary_text import full_text, short_text
+from scenarios.app.run.runner import run
+
+HOME, DEPOT = (0.0, 0.0), (900.0, 600.0)
+DAYS = 5
+
+
+def rows(user, at_m, day, from_h, until_h):
+    """A row in ten minutes around a place."""
+    draw = np.random.default_rng([day, int(60 * from_h)])
+    for k in range(int(6 * (until_h - from_h))):
+        x, y = np.array(at_m) + draw.normal(0, 15, 2)
+        yield f"{86_400 * day + 3600 * from_h + 600 * k:.0f},{user},{x:.2f},{y:.2f}"
+
+
+@pytest.fixture(scope="module")
+def folder(tiny, tmp_path_factory):
+    """A resident, a driver who waits somewhere else each hour and parks by day, and a visitor of two nights."""
+    out = tmp_path_factory.mktemp("densest")
+    lines = []
+    for day in range(DAYS):
+        lines += [*rows("resident", HOME, day, 0, 6), *rows("resident", (400, 900), day, 9, 12)]
+        for hour in range(6):
+            lines += rows("driver", (300.0 * hour - 500, 250.0 * ((day + hour) % 5)), day, hour, hour + 1)
+        lines += rows("driver", DEPOT, day, 8, 16)
+        lines += rows("visitor", (-600, 800), day, 1 if day < 2 else 13, 4 if day < 2 else 15)
+    (out / "t.csv").write_text("\n".join(["time_s,user,x_m,y_m", *lines]) + "\n")
+    changes = {
+        "world.ues": {"mobility": {"kind": "replay", "trace": str(out / "t.csv"), "users": "id"}},
+        "world.city": {"kind": "open-field"}, "world.duration_s": None, "world.tick_s": 3600,
+        "learning.round_s": 21_600, "learning.learner.activation": "relu",
+    }  # fmt: skip
+    run(tiny(changes), out / "r")
+    return out / "r"
+
+
+@pytest.fixture(scope="module")
+def summary(folder):
+    return json.loads((folder / "summary.json").read_text())
+
+
+def test_only_the_resident_has_a_home(folder, summary):
+    ues = read_table(folder, "ues")
+    names = ues["name"].tolist()
+    assert np.isfinite(ues["home_x_m"]).tolist() == [name == "resident" for name in names]
+    assert np.isfinite(ues["densest_x_m"]).tolist() == [name != "resident" for name in names]
+    assert dict(zip(names, ues["nights"].tolist(), strict=True)) == {"resident": 5, "driver": 5, "visitor": 2}
+    of = names.index("driver")
+    assert np.hypot(ues["densest_x_m"][of] - DEPOT[0], ues["densest_y_m"][of] - DEPOT[1]) < 20
+    assert (summary["homes.none"], summary["homes.few_nights"]) == (2, 1)
+    assert summary["attack.closed-form.homes.count"] == 1 and summary["attack.closed-form.densest.count"] == 2
+
+
+def test_shares_and_chance_are_over_those_that_have_the_place(folder, summary):
+    """Of `named.csv` and `ues.csv` alone, as nothing else does."""
+    ues, named = read_table(folder, "ues"), read_table(folder, "named")
+    near_m, area = summary["leakage.near_m"], Area(*json.loads((folder / "manifest.json").read_text())["area_m"])
+    for place, count in (("home", 1), ("densest", 2)):
+        at_m = np.column_stack([ues[f"{place}_{axis}_m"] for axis in "xy"])
+        there = np.flatnonzero(np.isfinite(at_m).all(axis=1))
+        hits = [
+            (np.hypot(named["x_m"] - at_m[u, 0], named["y_m"] - at_m[u, 1])[named["ue"] == u] <= near_m).any()
+            for u in there
+        ]
+        key = f"{place}_named_within_near"
+        assert len(there) == count and summary[f"attack.closed-form.{key}.percent"] == 100 * np.mean(hits)
+        chance = uniform_shares(at_m[there], np.full((count, 2), np.nan), near_m, area, 2)[:, 0].mean()
+        assert summary[f"baseline.uniform.{key}.percent"] == pytest.approx(100 * chance)
+    leakage = read_table(folder, "leakage")
+    mine = np.isin(leakage["ue"], np.flatnonzero(np.isfinite(ues["densest_x_m"])))
+    assert np.isnan(leakage["home_named_m"][mine]).all() and np.isfinite(leakage["densest_named_m"][mine]).any()
+    assert np.isnan(leakage["densest_named_m"][~mine]).all()
+
+
+def test_terminal_and_page_say_who_has_no_home_and_why(folder, summary):
+    why = (
+        "no home: 1 UE with a fix between 0 and 6 o'clock on fewer than 3 nights, 1 UE without one place for most "
+        "nights"
+    )
+    assert without_home_text(summary) == why and best_named_text(summary).endswith(f"; {why}")
+    terminal = " ".join(" ".join(short_text(summary, {"epsilon": np.zeros(0)}, "page")).split())
+    assert why in terminal and "densest closed-form: place of most time of " in terminal
+    whole = "\n".join(full_text(summary))
+    assert why in whole and "; place of most time of " in whole
+    assert " of 2 UEs without a home " in best_densest_text(summary)
+    page = single(load(folder))
+    assert why.replace("'", "&#x27;") in page and "UEs without a home" in page
+
+
+def test_where_nobody_has_a_home_no_home_is_named(summary):
+    """As of taxis alone: the share of homes is not there, and the answer says that nobody has one."""
+    alone = {k: v for k, v in summary.items() if "home_named" not in k and ".homes." not in k and ".work" not in k}
+    alone |= {"homes.none": 3, "homes.few_nights": 0}
+    assert best_named_text(alone) == "no home: 3 UEs without one place for most nights"
+    assert "No home: 3 UEs" in leak_text(alone, {"learning": {}})
+
+
+def test_parts_that_ask_for_homes_are_refused_where_nobody_of_a_trace_has_one(tiny, tmp_path):
+    lines = [line for day in range(DAYS) for line in rows("driver", DEPOT, day, 8, 16)]
+    (tmp_path / "t.csv").write_text("\n".join(["time_s,user,x_m,y_m", *lines]) + "\n")
+    changes = {
+        "world.ues": {"mobility": {"kind": "replay", "trace": str(tmp_path / "t.csv"), "users": "id"}},
+        "world.city": {"kind": "open-field"}, "world.duration_s": None, "world.tick_s": 3600,
+        "learning.round_s": 21_600, "learning.availability": {"kind": "at-home"},
+    }  # fmt: skip
+    with pytest.raises(BadInput, match=r"at-home needs homes: .*, and no user of the trace has one \(a home takes 3"):
+        run(tiny(changes), tmp_path / "r")
