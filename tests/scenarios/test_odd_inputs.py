@@ -141,4 +141,4 @@ def test_lengths_that_are_rounding_errors_print_as_zero(tiny, tmp_path):
     summary = run(tiny(), tmp_path / "t")
     tiny_m = {k: 3.7e-13 for k in summary if k.endswith(".sw1_m.mean")} | {"attack.closed-form.sqrt_sw1.mean": 6e-7}
     said = "\n".join(full_text(summary | tiny_m))
-    assert "perfect attacker (true centroids), SW1 0 m" in said and "SW1 0 m (square root 0)" in said
+    assert "true centroids, SW1 0 m" in said and "SW1 0 m (square root 0)" in said

@@ -24,7 +24,7 @@ Series = tuple[FloatArray, FloatArray]
 SMALLEST_M = 0.1  # nearer than this is drawn at this: a logarithmic axis has no zero
 WIDE_RANGE = 30.0  # ratio of largest to smallest beyond which an axis is logarithmic
 GUESS = Look("baseline: random guesses", GREY, dash="dot")
-PERFECT = Look("the true centroids as estimates", DARK, dash="dash")
+TRUE_CENTROIDS = Look("the true centroids as estimates", DARK, dash="dash")
 
 
 @dataclass(frozen=True, eq=False)

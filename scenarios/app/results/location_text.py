@@ -104,15 +104,21 @@ def home_text(summary: Mapping[str, Any], name: str) -> str:
 
 def baseline_lines(summary: Mapping[str, Any]) -> list[str]:
     """The baselines; nothing without an attack, or where samples have no place."""
-    if keys.PERFECT_SW1.of() not in summary:
+    if keys.TRUE_CENTROIDS_SW1.of() not in summary:
         return []
-    centre, perfect, guess, low, root = (
+    centre, centroids, guess, low, root = (
         length_text(value_of(summary, key))
-        for key in (keys.AREA_CENTRE_ERROR, keys.PERFECT_SW1, keys.GUESS_SW1, keys.GUESS_SW1_Q05, keys.GUESS_SQRT_SW1)
+        for key in (
+            keys.AREA_CENTRE_ERROR,
+            keys.TRUE_CENTROIDS_SW1,
+            keys.GUESS_SW1,
+            keys.GUESS_SW1_Q05,
+            keys.GUESS_SQRT_SW1,
+        )
     )
     return [
         f"baselines: always guess the map centre, centroid error {centre} m; random guesses, SW1 {guess} m (5 % "
-        f"quantile {low} m; square root {root}); perfect attacker (true centroids), SW1 {perfect} m"
+        f"quantile {low} m; square root {root}); true centroids, SW1 {centroids} m"
     ]
 
 

@@ -23,8 +23,8 @@ from scenarios.app.report.plot import DARK, GREY, Cell, Figure, Look, Panel, ban
 from scenarios.app.report.series import (
     DATES,
     GUESS,
-    PERFECT,
     SMALLEST_M,
+    TRUE_CENTROIDS,
     TimeGrid,
     attack_grids,
     diagonal_m,
@@ -112,20 +112,20 @@ def distribution(run: Run, own: Sequence[Look]) -> Panel:
         return Panel(key, title, "No attack made an estimate inside the area, so there is no distance to draw.")
     grid = next((g for _, g in every if np.isfinite(g.rows["guess_sw1_m"]).any()), every[0][1])
     x = run.dates(grid.time_s)
-    perfect, guess, low, high = (
+    centroids, guess, low, high = (
         quantile(grid.so_far(name), 0.5)
-        for name in ("perfect_attacker_sw1_m", "guess_sw1_m", "guess_sw1_m_q05", "guess_sw1_m_q95")
+        for name in ("true_centroids_sw1_m", "guess_sw1_m", "guess_sw1_m_q05", "guess_sw1_m_q95")
     )
     baselines = [
         band(GUESS, x, low, high, f"{GUESS.name}, 5 % to 95 %", showlegend=True),
         line(GUESS, x, guess, f"{GUESS.name}, mean", mode="lines", hovertemplate="%{y:,.3~r} m"),
-        line(PERFECT, x, perfect, mode="lines", hovertemplate="%{y:,.3~r} m"),
+        line(TRUE_CENTROIDS, x, centroids, mode="lines", hovertemplate="%{y:,.3~r} m"),
     ]
     caption = (
         "Sliced Wasserstein distance between all points measured so far and all estimates so far: the lower, the more "
         "the attacker knows of where the user was. An attack inside the grey band is no better than the same number of "
-        "random guesses. The dashed line is what an attacker who knows the true centroid of every batch would reach; "
-        "estimates that scatter around it can lie below. " + over_ues(run)
+        "random guesses. The dashed line is the SW1 of answering the true centroid of every batch; it is no bound: "
+        "estimates that scatter as the points do lie below it. " + over_ues(run)
     )
     return Panel(key, title, caption, mosaic([Cell("SW1 (m)", [*baselines, *traces])], DATES, 350))
 
