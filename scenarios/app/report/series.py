@@ -70,6 +70,14 @@ class TimeGrid:
         return (self.rows["heard"] == 1) & (self.rows["diverged"] == 1)
 
 
+def model_error_db(run: Run, name: str) -> FloatArray:
+    """An error of the rounds (n_round,), of the last of them that of the summary: on all held-out samples."""
+    values, final = run.rows("rounds")[name].copy(), run.summary.get(f"utility.{name}")
+    if final is not None and len(values) and np.isfinite(values[-1]):
+        values[-1] = final
+    return values
+
+
 def median_line(look: Look, x: Sequence[Any], grid: FloatArray, unit: str = "m", **more: Any) -> list[Figure]:
     """Median and quartiles over tracks, or nothing where no median is known."""
     values = quartiles(grid)

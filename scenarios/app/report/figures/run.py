@@ -31,6 +31,7 @@ from scenarios.app.report.series import (
     drawable,
     home_grids,
     median_line,
+    model_error_db,
     over_ues,
     unfound,
     wide,
@@ -184,18 +185,20 @@ def utility(run: Run) -> Panel:
         ("constant_rmse_db", Look("baseline: constant (mean of the training labels)", GREY, dash="dot")),
         ("raw_upload_rmse_db", Look("baseline: raw upload (nearest neighbour)", GREY, "square", "longdash")),
     )
+    error_db = {name: model_error_db(run, name) for name, _ in lines}
     traces = [
-        line(look, x, rows[name], hovertemplate="%{y:,.3~r} dB")
+        line(look, x, error_db[name], hovertemplate="%{y:,.3~r} dB")
         for name, look in lines
-        if np.isfinite(rows[name]).any()
+        if np.isfinite(error_db[name]).any()
     ]
     if not traces:
         return Panel(key, title, "No error was recorded: nothing was held out, or no round was played.")
-    log = wide(np.concatenate([rows[name] for name, _ in lines]))
+    log = wide(np.concatenate([*error_db.values()]))
     caption = (
         "Root mean square error of the signal map on held-out measurements: the lower, the better. A model that is no "
         "better than the constant has learned nothing, and low leakage then proves nothing. Raw upload is the map of a "
-        "server that receives all measurements."
+        "server that receives all measurements. Rounds are scored on at most 2,000 measurements held out so far, "
+        "the last one on all of them."
     )
     return Panel(key, title, caption, mosaic([Cell("RMSE (dB)", traces, log=log)], DATES))
 
