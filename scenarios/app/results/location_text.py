@@ -9,7 +9,8 @@ from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.attacks import attacks, estimates_centroids, made_estimates
 from scenarios.app.results.key import Key
 from scenarios.app.results.named_text import named_text
-from scenarios.app.results.summary_values import ROUNDING_M, length_text, number_text, text_of, value_of
+from scenarios.app.results.statistics import is_below_millimetre
+from scenarios.app.results.summary_values import length_text, number_text, text_of, value_of
 
 BETTER, WORSE, NO_BETTER = "better than", "worse than", "no better than"
 
@@ -60,22 +61,22 @@ def attack_text(summary: Mapping[str, Any], name: str) -> str:
         return length_text(value_of(summary, key, name))
 
     root = value_of(summary, keys.SQRT_SW1, name)
-    tiny = root is not None and root**2 < ROUNDING_M
+    root_text = "0.000" if root is not None and is_below_millimetre(root**2, "m") else number_text(root)
     if not made_estimates(summary, name) and value_of(summary, keys.HOMES_COUNT, name) is not None:
         return f"{name}: {named_text(summary, name)}"
     text = (
         f"{name}: centroid error {get(keys.ERROR_MEDIAN)} m [{get(keys.ERROR_Q25)}, {get(keys.ERROR_Q75)}], "
-        f"{get(keys.DIVERGED)} % diverged; SW1 {get(keys.SW1)} m (square root {length_text(0.0 if tiny else root)})"
+        f"{get(keys.DIVERGED)} % diverged; SW1 {get(keys.SW1)} m (square root {root_text})"
     )
     if value_of(summary, keys.HOME_NEAR_PERCENT, name) is not None:
         text += f"; home: {home_text(summary, name)}"
     if value_of(summary, keys.HOMES_COUNT, name) is not None:
         text += f"; named at the end: {named_text(summary, name)}"
-    places = value_of(summary, keys.PLACES, name)
+    places, constant = value_of(summary, keys.PLACES, name), value_of(summary, keys.ANYWHERE_ERROR)
     if places is not None:
         text += (
             f"; {'1 place' if places == 1 else f'{number_text(places)} places'} per UE, weighted mean distance "
-            f"{get(keys.PLACE_ERROR)} m (baseline: constant answer {text_of(summary, keys.ANYWHERE_ERROR)} m)"
+            f"{get(keys.PLACE_ERROR)} m (baseline: constant answer {length_text(constant)} m)"
         )
     if value_of(summary, keys.STEP_ERROR, name) is not None:
         text += (

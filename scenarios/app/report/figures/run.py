@@ -38,7 +38,7 @@ from scenarios.app.report.series import (
 )
 from scenarios.app.results.model_text import classifies, is_density
 from scenarios.app.results.run import Run
-from scenarios.app.results.statistics import count, quantile
+from scenarios.app.results.statistics import count, figure_text, quantile
 
 _ELSEWHERE = frozenset({"rmse_db", "constant_rmse_db", "raw_upload_rmse_db", "rank_correlation", "accuracy_percent"})
 """metrics that have a figure of their own"""
@@ -120,7 +120,14 @@ def distribution(run: Run, own: Sequence[Look]) -> Panel:
     baselines = [
         band(GUESS, x, low, high, f"{GUESS.name}, 5 % to 95 %", showlegend=True),
         line(GUESS, x, guess, f"{GUESS.name}, mean", mode="lines", hovertemplate="%{y:,.3~r} m"),
-        line(TRUE_CENTROIDS, x, centroids, mode="lines", hovertemplate="%{y:,.3~r} m"),
+        line(
+            TRUE_CENTROIDS,
+            x,
+            centroids,
+            mode="lines",
+            text=[f"{figure_text(v, 'm')} m" for v in centroids],
+            hovertemplate="%{text}",
+        ),
     ]
     caption = (
         "Sliced Wasserstein distance between all points measured so far and all estimates so far: the lower, the more "
