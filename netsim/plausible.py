@@ -85,6 +85,22 @@ def long_links(setting: WorldSetting, stations: tuple[BaseStation, ...], area: A
     )
 
 
+def far_stations(setting: WorldSetting, area: Area) -> tuple[str, ...]:
+    """Whether listed base stations stand farther outside of the area than its longer side is long."""
+    stations = setting.listed_stations
+    at_m = np.array([b.at_m for b in stations]).reshape(-1, 2)
+    away_m = np.linalg.norm(at_m - np.clip(at_m, area.low_m, area.high_m), axis=1)
+    far = np.flatnonzero(away_m > area.side_m.max())
+    if not len(far):
+        return ()
+    farthest, (width_m, height_m) = int(np.argmax(away_m)), area.side_m
+    more = f", and {len(far) - 1} more do as well" if len(far) > 1 else ""
+    return (
+        f"base station {stations[farthest].name} stands {away_m[farthest]:,.0f} m outside of the area of {width_m:g} x "
+        f"{height_m:g} m{more}; give at_m in metres in the plane of the area",
+    )
+
+
 def check_near(area: Area, at_m: tuple[float, float], who: str) -> None:
     """Raises BadInput where an antenna stands so far from the area that it must be a slip of the pen."""
     away_m = float(area.farthest_m(np.array([at_m]))[0])

@@ -149,6 +149,7 @@ def test_lengths_that_are_rounding_errors_print_as_zero(tiny, tmp_path):
 def test_every_screen_prints_a_length_below_a_millimetre_alike(tiny, tmp_path):
     """3.06e-13 m is a rounding error that differs between machines: terminal, progress, table and page say 0.000 m."""
     from dataclasses import replace
+
     from scenarios.app.cli.views import view_of
     from scenarios.app.report.compare_tables import figures_table
     from scenarios.app.report.run_page import single

@@ -99,8 +99,8 @@ def _closed(trained: list[Training], failed: int) -> str:
     gap = means[best] - means[ORACLE]
     if not (gap > _TINY * np.abs(means[best])).all():
         return (
-            f"There is no gap between the best rule ({best}) and the oracle, at most {100 * _TINY:g} % of its cost: a rule "
-            "is the optimum here."
+            f"There is no gap between the best rule ({best}) and the oracle, at most {100 * _TINY:g} % of its cost: a "
+            "rule is the optimum here."
         )
     share = 100 * (means[best] - means[trained[0].agent]) / gap
     many = _many(len(trained), failed)
