@@ -51,7 +51,7 @@ def ready(study: Study, folder: Path, rehearsed: bool = True) -> tuple[World, Se
     world.warnings += tuple(note for attack in setup.learning.attacks for note in attack.notes(setup.public))
     for attack in setup.learning.attacks:
         world.warnings += attack.notes_on_rounds(_rounds(world, setup))
-    if setup.learning.round_s > world.duration_s:
+    if study.world.duration_s is not None and setup.learning.round_s > world.duration_s:
         world.warnings += (
             f"learning.round_s: a round of {setup.learning.round_s:g} s is longer than the world, {world.duration_s:g} "
             "s: the only round is cut short; let the world last longer, or take shorter rounds",
