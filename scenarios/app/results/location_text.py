@@ -66,7 +66,7 @@ def attack_text(summary: Mapping[str, Any], name: str) -> str:
         return f"{name}: {named_text(summary, name)}"
     text = (
         f"{name}: centroid error {get(keys.ERROR_MEDIAN)} m [{get(keys.ERROR_Q25)}, {get(keys.ERROR_Q75)}], "
-        f"{get(keys.DIVERGED)} % diverged; SW1 {get(keys.SW1)} m (square root {root_text})"
+        f"{text_of(summary, keys.DIVERGED, name)} % diverged; SW1 {get(keys.SW1)} m (square root {root_text})"
     )
     if value_of(summary, keys.HOME_NEAR_PERCENT, name) is not None:
         text += f"; home: {home_text(summary, name)}"
@@ -81,7 +81,7 @@ def attack_text(summary: Mapping[str, Any], name: str) -> str:
     if value_of(summary, keys.STEP_ERROR, name) is not None:
         text += (
             f"; displacement per round along one axis: error {get(keys.STEP_ERROR)} m (baseline: no motion "
-            f"{get(keys.STEP_NO_MOTION)} m), {get(keys.STEP_EXACT)} % within 1 m; whole walk: error "
+            f"{get(keys.STEP_NO_MOTION)} m), {text_of(summary, keys.STEP_EXACT, name)} % within 1 m; whole walk: error "
             f"{get(keys.WALK_ERROR)} m (baseline: no motion {get(keys.WALK_NO_MOTION)} m)"
         )
     return text
