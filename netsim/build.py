@@ -17,7 +17,7 @@ from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.indoors import Indoors
 from netsim.mobility.base import Ground, State
-from netsim.plausible import far_stations, long_links, low_stations, tall_floors, tiny_area, trace_outside, ues_outside
+from netsim.plausible import long_links, low_stations, tall_floors, tiny_area, trace_outside, ues_outside
 from netsim.radio.antenna import Antenna, Sector
 from netsim.radio.base import Pairs
 from netsim.radio.handover import Handover
@@ -76,7 +76,6 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
             *ues_outside(area, state.position_m),
             *low_stations(stations, buildings),
             *long_links(setting, stations, area),
-            *far_stations(setting, area),
             *tall_floors(setting, ground, state.indoors() if indoors is None else indoors),
         ),
         downlink_noise_dbm=setting.radio.downlink.noise_dbm,

@@ -100,7 +100,7 @@ def test_a_sweep_sets_utility_against_privacy(swept):
         < float(rows["B 1"]["place_error_m"])
     )
     assert "Utility and privacy of every label" in page.read_text()
-    assert "Lemma 3 gives across the area: 3 bands with probability 0.225." in page.read_text()
+    assert "Lemma 3 gives across the area: 3 bands with probability 0.0348." in page.read_text()
 
 
 def test_the_same_folder_gives_the_same_page(swept):
