@@ -70,18 +70,38 @@ def tall_floors(setting: WorldSetting, ground: Ground, indoors: Indoors | None) 
 
 
 def long_links(setting: WorldSetting, stations: tuple[BaseStation, ...], area: Area) -> tuple[str, ...]:
-    """Whether links are longer than the path loss law was published for; raises BadInput for a slip of the pen."""
+    """Whether base stations stand far outside of the area, or links are longer than the path loss law was published
+    for; raises BadInput for a slip of the pen.
+    """
     if not stations:
         return ()
     away_m = area.farthest_m(np.array([b.at_m for b in stations]))
     far = int(np.argmax(away_m))
     check_near(area, stations[far].at_m, f"world.base_stations[{far}].at_m: {stations[far].name}")
     law = setting.radio.path_loss
+    outside = _far_stations(setting, area)
     if away_m[far] <= law.longest_m:
-        return ()
+        return outside
     return (
+        *outside,
         f"path loss {law.kind_name()} was published for links of up to {law.longest_m:g} m; those of "
         f"{stations[far].name} reach {away_m[far]:.0f} m and are extrapolated",
+    )
+
+
+def _far_stations(setting: WorldSetting, area: Area) -> tuple[str, ...]:
+    """Whether listed base stations stand farther outside of the area than its longer side is long."""
+    stations = setting.listed_stations
+    at_m = np.array([b.at_m for b in stations]).reshape(-1, 2)
+    away_m = np.linalg.norm(at_m - np.clip(at_m, area.low_m, area.high_m), axis=1)
+    far = np.flatnonzero(away_m > area.side_m.max())
+    if not len(far):
+        return ()
+    farthest, (width_m, height_m) = int(np.argmax(away_m)), area.side_m
+    more = f", and {len(far) - 1} more do as well" if len(far) > 1 else ""
+    return (
+        f"base station {stations[farthest].name} stands {away_m[farthest]:,.0f} m outside of the area of {width_m:g} x "
+        f"{height_m:g} m{more}; give at_m in metres in the plane of the area",
     )
 
 

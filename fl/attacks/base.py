@@ -4,7 +4,7 @@ Attacks have no access to the true positions, which are compared with the estima
 """
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, Protocol
 
@@ -159,6 +159,10 @@ class Attack(Named):
 
     def notes(self, public: Public) -> tuple[str, ...]:
         """What a person should know of what it is given, a line each."""
+        return ()
+
+    def notes_on_rounds(self, rounds: Iterable[Facts]) -> tuple[str, ...]:
+        """What it can never tell from rounds that end at these times, a line each; rounds : in order."""
         return ()
 
     def start(self) -> State:

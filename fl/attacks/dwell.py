@@ -1,5 +1,6 @@
 r"""Home, work and other places of a UE, with the probability that they are right."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -41,6 +42,10 @@ _WHOLE_DAYS = np.array([[0.0, 0.0], [0.3, 0.0], [0.45, 0.40], [0.5, 0.05]])
 """shares of home and work among what is named of a workday and of a day off: one place, or several"""
 
 
+def _hours_text(hours: tuple[float, float]) -> str:
+    return f"{hours[0]:g} to {hours[1]:g} o'clock"
+
+
 class Dwell(OverRounds):
     r"""Names home, work and other places of a UE once it is sure enough, from what another attack says in each round.
 
@@ -66,8 +71,8 @@ class Dwell(OverRounds):
     kind: Literal["dwell"] = "dwell"
     of: Annotated[Attack, OF_ROUNDS] = ClosedForm(cloud=False)
     """the attack that names places in every round"""
-    least_probability: float = Field(default=0.5, ge=0, le=1)
-    """smallest probability with which a place is named"""
+    least_probability: float = Field(default=0.5, ge=0, lt=1)
+    """smallest probability with which a place is named; below 1, which no posterior reaches"""
     near_m: float = Field(default=100.0, gt=0, le=1e6)
     """radius of the disc of which the probability is stated, m"""
     cell_m: float = Field(default=50.0, ge=0.1, le=1e6)
@@ -111,6 +116,22 @@ class Dwell(OverRounds):
     def check(self, public: Public, n_ue: int) -> None:
         self.of.check(public, n_ue)
         self._grid(public.area, n_ue)
+
+    def notes_on_rounds(self, rounds: Iterable[Facts]) -> tuple[str, ...]:
+        none = {f"home in {_hours_text(self.home_hours)}", f"work in {_hours_text(self.work_hours)} on a workday"}
+        for facts in rounds:
+            hours = Hours.of(facts)
+            period = None if hours is None else hours.period(self.home_hours, self.work_hours)
+            if hours is not None and hours.whole_day:
+                return ()
+            if period is not None:
+                none -= {text for text in none if text.startswith("home" if period.night else "work")}
+            if not none:
+                return ()
+        return (
+            f"attack {self.label}: no round has its middle in the hours that tell of {' or '.join(sorted(none))}, so "
+            "it never names that; set home_hours and work_hours to hours of the rounds, or let the world last longer",
+        )
 
     def held_bytes(self, area: Area, n_ue: int) -> float:
         return 3 * 8.0 * 2 * n_ue * PlaceGrid.places(area, self.cell_m)

@@ -1,5 +1,6 @@
 r"""Linking of names: updates under new names are given to the senders of earlier ones."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Literal, Self, cast
 
@@ -196,6 +197,9 @@ class ReIdentify(Attack):
     def notes(self, public: Public) -> tuple[str, ...]:
         directory = self.directory(public)
         return () if directory is None else outside_notes(directory, public.area, self.label)
+
+    def notes_on_rounds(self, rounds: Iterable[Facts]) -> tuple[str, ...]:
+        return self.of.notes_on_rounds(rounds)
 
     def directory(self, public: Public) -> Directory | None:
         return None if self.homes is None else directory_of(self.homes, public, self.label)

@@ -142,7 +142,7 @@ def _by_track(estimates: Estimates) -> dict[int, IntArray]:
 
 
 class _Common:
-    """What the attacks on one track are compared with: its points, the floor, and as many random guesses."""
+    """What the attacks on one track are compared with: its points, its true centroids, and as many random guesses."""
 
     def __init__(self, how: Leakage, track: Track, owner: int, area: Area, rng: Rng, kept: KeptShadows) -> None:
         self.how, self.owner, self.area, self.rng = how, owner, area, rng
@@ -152,7 +152,7 @@ class _Common:
         self.centroids = sorted_projections(
             track.centroids[evenly(len(track.centroids), MOST_CENTROIDS)], how.directions
         )
-        self.floor = float(sliced_w1(self.points, self.centroids, self.sums))
+        self.of_centroids_m = float(sliced_w1(self.points, self.centroids, self.sums))
         self._drawn: dict[int, Band] = {}
 
     def band(self, last: Band, spoken: int) -> Band:
@@ -192,7 +192,7 @@ def _attack(
 ) -> tuple[Said, dict[str, Any]]:
     """One attack on one UE: what it has said so far, and the row of this round; mine: what it told of this UE."""
     if not len(mine) and not before.heard:  # as of an attack that only gives answers
-        return before, {**_SILENCE, "perfect_attacker_sw1_m": common.floor}
+        return before, {**_SILENCE, "true_centroids_sw1_m": common.of_centroids_m}
     inside = now.area.contains(estimates.position_m[mine])
     is_centroid, is_place, is_step = (
         np.array([estimates.what[j] == what for j in mine], dtype=bool) for what in ("centroid", "place", "step")
@@ -260,7 +260,7 @@ def _distribution(how: Leakage, said: Said, common: _Common) -> dict[str, Any]:
         "sw1_m": w1,
         "sqrt_sw1": float(np.sqrt(w1)),
         "centroid_sw1_m": centre,
-        "perfect_attacker_sw1_m": common.floor,
+        "true_centroids_sw1_m": common.of_centroids_m,
         "guess_sw1_m": said.band.mean_m,
         "guess_sw1_m_q05": said.band.low_m,
         "guess_sw1_m_q95": said.band.high_m,

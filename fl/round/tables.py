@@ -239,7 +239,7 @@ TABLES: dict[str, dict[str, Column]] = {
         "centroid_sw1_m": Column(
             "SW1 between the true batch centroids and the estimates so far, 500 of each at most", "m"
         ),
-        "perfect_attacker_sw1_m": Column("baseline: sw1_m of the true batch centroids", "m"),
+        "true_centroids_sw1_m": Column("sw1_m of answering the true batch centroids; no bound", "m"),
         "guess_sw1_m": Column("baseline: sw1_m of as many uniformly random guesses, mean over draws", "m"),
         "guess_sw1_m_q05": Column("5 % quantile of it over draws", "m"),
         "guess_sw1_m_q95": Column("95 % quantile of it over draws", "m"),

@@ -311,13 +311,22 @@ class TestLeakageByHand:
         assert rows[0]["sw1_m"] == pytest.approx(sw1(two, np.array([[130.0, 40.0]]), 360), rel=1e-9)
         assert rows[0]["sqrt_sw1"] == pytest.approx(np.sqrt(rows[0]["sw1_m"]))
         assert rows[0]["centroid_sw1_m"] == pytest.approx(2 / np.pi * 50, rel=1e-3)
-        assert rows[0]["perfect_attacker_sw1_m"] == pytest.approx(2 / np.pi * 100, rel=1e-3)
+        assert rows[0]["true_centroids_sw1_m"] == pytest.approx(2 / np.pi * 100, rel=1e-3)
         every = np.array([[0.0, 0.0], [200.0, 0.0], [400.0, 0.0], [400.0, 300.0]])
         centres = np.array([[100.0, 0.0], [400.0, 0.0], [400.0, 300.0]])
         told = np.array([[130.0, 40.0], [400.0, 290.0]])
         assert rows[2]["sw1_m"] == pytest.approx(sw1(every, told, 360), rel=1e-9)
         assert rows[2]["centroid_sw1_m"] == pytest.approx(sw1(centres, told, 360), rel=1e-9)
-        assert rows[2]["perfect_attacker_sw1_m"] == pytest.approx(sw1(every, centres, 360), rel=1e-9)
+        assert rows[2]["true_centroids_sw1_m"] == pytest.approx(sw1(every, centres, 360), rel=1e-9)
+
+    def test_an_attack_may_lie_below_the_true_centroids(self):
+        """Half of each round at 0, half at 400 m: the centroid errs by 200 m of SW1; answers of either place by 0."""
+        half = [[100, 500], [500, 500]]
+        rounds = [(half, {"a": centroid_at(100, 500)}), (half, {"a": centroid_at(500, 500)})]
+        last = self.rows(rounds)[-1]
+        assert last["error_m"] == pytest.approx(200.0)
+        assert last["true_centroids_sw1_m"] == pytest.approx(2 / np.pi * 200, rel=1e-3)
+        assert last["sw1_m"] == pytest.approx(0.0, abs=1e-9)
 
     def test_home_and_work_of_all_estimates_so_far(self):
         rows = self.rows()
@@ -553,7 +562,7 @@ class TestLongRuns:
         common = leakage._Common(Leakage(directions=30), track, 0, AREA, RNG, KeptShadows())
         assert common.centroids.shape == (30, min(rounds, leakage.MOST_CENTROIDS))
         whole = float(sliced_w1(common.points, sorted_projections(centroids, 30)))
-        assert common.floor == pytest.approx(whole, rel=0 if rounds <= 500 else 0.05)
+        assert common.of_centroids_m == pytest.approx(whole, rel=0 if rounds <= 500 else 0.05)
 
     @pytest.mark.parametrize("count", [1500, 20_000])
     def test_named_places_are_those_of_a_bounded_number_of_estimates(self, count, monkeypatch):

@@ -12,7 +12,8 @@ readers:
     <!-- test: copy FROM TO -->      a file of the repository under another name, before the block
     <!-- test: file NAME -->         the block is kept as a file of that name
     <!-- test: into NAME -->         a YAML fragment that belongs into this scenario (default: campus)
-    <!-- test: output -->            lines that the block before has printed; `...` stands for anything
+    <!-- test: output -->            lines that the block before has printed; `...` stands for anything, and numbers
+                                     are those of any machine (see `alike`)
 
 The blocks of a page share a folder and are run in order; Python blocks also share their names.
 """
@@ -161,12 +162,50 @@ class Page:
             load(base, flat(data))
 
     def compare(self, block):
-        printed = "\n".join(line.strip() for line in self.printed.split("\n"))
         for line in filter(None, map(str.strip, block.text.split("\n"))):
-            pattern = ".*".join(map(re.escape, line.split("...")))
-            assert line == "..." or re.search(rf"^{pattern}$", printed, re.M), (
-                f"{block.place}: not printed: {line}\n{self.printed}"
-            )
+            assert is_printed(line, self.printed), f"{block.place}: not printed: {line}\n{self.printed}"
+
+
+NUMBER = re.compile(r"((?<![\w.])[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?)")
+
+
+def is_printed(line, printed):
+    """Whether the words of a line stand in what was printed, one after another, wherever lines are broken."""
+    there, pieces, at = printed.split(), line.split("..."), 0
+    for k, words in enumerate(piece.split() for piece in pieces):
+        cut = k > 0, k < len(pieces) - 1
+        found = (i for i in range(at, len(there) - len(words) + 1) if stand(words, there[i : i + len(words)], *cut))
+        if (start := next(found, None)) is None:
+            return False
+        at = start + len(words)
+    return True
+
+
+def stand(words, there, after, before):
+    """Whether words stand there; after, before: `...` may cut off the beginning of the first, the end of the last."""
+    last = len(words) - 1
+    return all(
+        alike(shown, word)
+        or (before and k == last and word.startswith(shown))
+        or (after and k == 0 and word.endswith(shown))
+        for k, (shown, word) in enumerate(zip(words, there, strict=True))
+    )
+
+
+def alike(shown, word):
+    """Whether a word is the same on some machine: processors sum in other orders, and training amplifies last digits.
+
+    Numbers may differ by 5 %, or by two units of their last shown digit; all else is the same.
+    """
+    own, others = NUMBER.split(shown), NUMBER.split(word)
+    return own[::2] == others[::2] and all(map(is_near, own[1::2], others[1::2]))
+
+
+def is_near(shown, number):
+    digits = shown.partition("e")[0].partition(".")[2]
+    unit = 10.0 ** (int(shown.partition("e")[2] or 0) - len(digits))
+    shown, number = (float(text.replace(",", "")) for text in (shown, number))
+    return abs(shown - number) <= 1.0001 * max(2 * unit, 0.05 * abs(shown))
 
 
 def flat(data, path=""):
@@ -201,6 +240,31 @@ def play_page(name, folder, slow):
         if not out:
             page.play(block)
         before = None if out and block.language in ("bash", "python") else block
+
+
+@pytest.mark.parametrize(
+    ("line", "is_there"),
+    [
+        ("centrally; baselines: constant 19.7 dB, central 9.05 dB, raw", True),
+        ("43 % better than a constant, 24 % above", True),
+        ("107,520 measurements of 40 UEs ... raw upload 9.49 dB", True),
+        ("homes 0.95 (p 1.2e-3)", True),
+        ("a good map... 43 % ...tter than a constant...", True),
+        ("central 9.9 dB", False),  # 9 % off
+        ("43 % better than a constant, 27 % above", False),
+        ("107,520 measurements of 44 UEs", False),
+        ("central 9.05 m", False),
+        ("a good map: RM", False),
+        ("raw upload 9.49 dB ... 107,520 measurements", False),  # the other way round
+        ("homes 0.95 (p 1.2e-5)", False),
+    ],
+)
+def test_printed_numbers_are_those_of_any_machine(line, is_there):
+    printed = """rounds     28 rounds, 107,520 measurements of 40 UEs
+    model      a good map: RMSE 11.2 dB, 43 % better than a constant, 23 %
+               above the same net trained centrally; baselines: constant 19.7 dB, central 9.1 dB, raw upload 9.49 dB
+    homes 0.97 (p 1.15e-3)"""
+    assert is_printed(line, printed) == is_there
 
 
 @pytest.fixture

@@ -391,9 +391,9 @@ def test_a_base_station_far_outside_is_refused_and_a_long_link_is_named(tiny):
         built([-1e9, 1.0])
     uma = {"path_loss": {"kind": "uma"}}
     assert built([0.0, 0.0], **uma).warnings == ()
-    (warning,) = built([-6000.0, 0.0], **uma).warnings
-    assert "5000 m" in warning and "extrapolated" in warning
-    assert built([-6000.0, 0.0]).warnings == ()  # log-distance holds anywhere
+    outside, warning = built([-6000.0, 0.0], **uma).warnings
+    assert "5000 m" in warning and "extrapolated" in warning and "a stands 6,000 m outside of the area" in outside
+    assert built([-6000.0, 0.0]).warnings == (outside,)  # log-distance holds anywhere
 
 
 def test_an_empty_vary_and_powers_the_wrong_way_round_are_refused(tiny):

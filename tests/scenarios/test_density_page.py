@@ -55,7 +55,7 @@ def test_a_run_shows_its_maps_and_one_answer(tmp_path):
     heat = [t for t in figures["density"]["data"] if t["type"] == "heatmap"]
     assert len(heat) == 4 and np.array(heat[0]["z"]).shape == (14, 16)
     assert "utility" in figures and f"rank correlation {found['utility.rank_correlation']:.3g}" in text
-    assert "3 bands across the area with probability 0.225 (Lemma 3)" in text
+    assert "3 bands across the area with probability 0.0348 (Lemma 3)" in text
     with np.load(tmp_path / "r" / "surfaces.npz") as arrays:
         at, answer = arrays["answer_at_m"], arrays["answer"]
         i, j = (np.argmin(np.abs(arrays[a] - v)) for a, v in zip(("x_m", "y_m"), at, strict=True))
@@ -100,7 +100,7 @@ def test_a_sweep_sets_utility_against_privacy(swept):
         < float(rows["B 1"]["place_error_m"])
     )
     assert "Utility and privacy of every label" in page.read_text()
-    assert "Lemma 3 gives across the area: 3 bands with probability 0.225." in page.read_text()
+    assert "Lemma 3 gives across the area: 3 bands with probability 0.0348." in page.read_text()
 
 
 def test_the_same_folder_gives_the_same_page(swept):

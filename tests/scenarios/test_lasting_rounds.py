@@ -166,6 +166,16 @@ def test_a_run_goes_on_from_a_round_that_outlasted_the_world(tiny, tmp_path, tab
     assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")
 
 
+def test_windows_that_pass_by_are_told_as_done_and_time_does_not_go_back(tiny, tmp_path):
+    """A last round that lasts past the end of the world: the windows after it have no round, and none is begun."""
+    told = []
+    study = tiny(BUSY | {"learning.server": {"kind": "synchronous", "deadline_s": 40}, "world.radio.air": {}})
+    run(study, tmp_path, watch=told.append)
+    assert [now.last for now in told] == [False] * (len(told) - 1) + [True]
+    assert (told[-1].round, told[-1].rounds) == (told[-2].rounds,) * 2
+    assert [now.time_s for now in told] == sorted(now.time_s for now in told)
+
+
 # -- bad input
 
 

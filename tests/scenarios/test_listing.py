@@ -201,3 +201,26 @@ def test_keys_of_a_part_are_told_in_the_order_of_its_class():
     """Whatever the order in which a process iterates over a set of texts, and in which they were given."""
     told = flow(Ordered(by_db=5.0, at_s=4.0, up_m=3.0, east_m=2.0, north_m=1.0))
     assert told == "{north_m: 1, east_m: 2, up_m: 3, at_s: 4, by_db: 5}"
+
+
+def test_a_kind_is_found_in_every_slot_that_has_it(capsys):
+    from scenarios.app.cli.commands import main
+    from scenarios.app.study.slots import SLOTS
+
+    kinds = {kind for one_of in SLOTS.values() for kind in one_of.parts}
+    assert "span" in kinds
+    for kind in sorted(kinds - set(SLOTS)):
+        assert main(["list", kind]) == 0
+        shown = capsys.readouterr().out
+        assert [line.removeprefix("slot ") for line in shown.splitlines() if line.startswith("slot ")] == [
+            slot for slot, one_of in SLOTS.items() if kind in one_of.parts
+        ]
+        assert f"\n{kind}" in shown
+
+
+def test_a_name_that_is_no_kind_leads_to_the_nearest_one(capsys):
+    from scenarios.app.cli.commands import main
+
+    for typed, meant in (("spam", "span"), ("clossed-form", "closed-form"), ("attak", "attack")):
+        assert main(["list", typed]) == 2
+        assert f"no slot and no kind '{typed}'; did you mean '{meant}'?" in capsys.readouterr().err

@@ -189,7 +189,7 @@ def test_the_terminal_says_it_with_chance(summary):
 def test_an_attack_that_only_answers_has_no_other_figures(folder, summary):
     """No centroid error, no distance of estimates; and the baselines are those of the first attack that has some."""
     assert summary["attack.informed.centroid_error_m.median"] is None
-    assert summary["baseline.random_guess.sw1_m.mean"] > 0 and summary["baseline.perfect_attacker.sw1_m.mean"] > 0
+    assert summary["baseline.random_guess.sw1_m.mean"] > 0 and summary["baseline.true_centroids.sw1_m.mean"] > 0
     said = {line.split(":")[0]: line for line in full_text(summary)}
     assert "nearest estimate" not in said["informed"] and "named at the end: home of" in said["closed-form"]
     assert "(best of" not in " ".join(short_text(summary, {"epsilon": np.zeros(0)}, "page"))

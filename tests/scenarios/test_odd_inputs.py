@@ -1,5 +1,7 @@
 """Rounds with hardly any data, places that never change, overflowing updates: defined, recorded, no crash."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -141,4 +143,35 @@ def test_lengths_that_are_rounding_errors_print_as_zero(tiny, tmp_path):
     summary = run(tiny(), tmp_path / "t")
     tiny_m = {k: 3.7e-13 for k in summary if k.endswith(".sw1_m.mean")} | {"attack.closed-form.sqrt_sw1.mean": 6e-7}
     said = "\n".join(full_text(summary | tiny_m))
-    assert "perfect attacker (true centroids), SW1 0 m" in said and "SW1 0 m (square root 0)" in said
+    assert "true centroids, SW1 0.000 m" in said and "SW1 0.000 m (square root 0.000)" in said
+
+
+def test_every_screen_prints_a_length_below_a_millimetre_alike(tiny, tmp_path):
+    """3.06e-13 m is a rounding error that differs between machines: terminal, progress, table and page say 0.000 m."""
+    from dataclasses import replace
+
+    from scenarios.app.cli.views import view_of
+    from scenarios.app.report.compare_tables import figures_table
+    from scenarios.app.report.run_page import single
+    from scenarios.app.results import summary_keys as keys
+    from scenarios.app.results.over_seeds import cell_text, value_text
+    from scenarios.app.results.read import load
+    from scenarios.app.results.sweep_table import sweep_lines
+    from scenarios.app.results.tradeoff import DISTANCE
+
+    def visible(html):
+        return re.sub(r"<script.*?</script>|<[^>]*>", " ", html, flags=re.DOTALL)
+
+    run(tiny(), tmp_path / "t")
+    found = load(tmp_path / "t")
+    lengths = {k for k in found.summary if (d := keys.declaration(k)) is not None and d.unit == "m"}
+    summary = {k: 3.06e-13 if k in lengths and v is not None else v for k, v in found.summary.items()}
+    rows = found.tables["leakage"]
+    zero = {name: np.where(np.isfinite(v), 3.06e-13, v) for name, v in rows.items() if name.endswith("_m")}
+    page = single(replace(found, summary=summary, tables=found.tables | {"leakage": rows | zero}))
+    event = {"event": "run", "title": "t", "done": 1, "of": 1, "label": "", "seed": 0, "summary": summary}
+    said = [*full_text(summary), *sweep_lines([("a", summary)]), *view_of(event).rows.values()]
+    said += [value_text(summary[k], "m") for k in lengths] + [cell_text([summary], k) for k in lengths]
+    said += [DISTANCE.text(3.06e-13), *(visible(text) for text in (page, figures_table({"a": [summary]})))]
+    assert len(lengths) > 10 and sum("0.000" in text for text in said) > len(lengths)
+    assert not [text for text in said if "3.06e-13" in text or "0.000 %" in text]

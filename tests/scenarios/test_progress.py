@@ -397,3 +397,22 @@ def test_a_pipe_gets_results_alone(tmp_path, capsys):
     assert main(["run", "campus", "--out", str(tmp_path / "r"), *SHORT]) == 0
     out, progress = capsys.readouterr()
     assert "\033" not in out + progress and "round 5/5" in progress and "round 5/5" not in out
+
+
+def test_the_last_round_tells_the_error_that_the_summary_and_the_replay_have(tiny, tmp_path, monkeypatch):
+    """Rounds are scored on some of the held-out samples, the end of a run on all: one figure, one definition."""
+    from fl.learners.base import Learner
+    from scenarios.app.report.replay.curves import _model
+    from scenarios.app.report.replay.rounds import Rounds
+    from scenarios.app.results.read import load
+
+    monkeypatch.setattr(Learner, "most_held_out", 3)
+    told = []
+    summary = run(tiny({"learning.data": {"kind": "measured", "hold_out": 0.5}}), tmp_path / "r", told.append)
+    assert [now.last for now in told] == [False] * (len(told) - 1) + [True]
+    found = load(tmp_path / "r")
+    for name, of in zip(("rmse_db", "constant_rmse_db"), _model(found, Rounds.of(found)), strict=False):
+        final = summary[f"utility.{name}"]
+        assert told[-1].figures["scores"][name] == of[1][-1] == final
+        assert found.tables["rounds"][name][-1] != pytest.approx(final, rel=1e-3)
+        assert told[0].figures["scores"][name] == pytest.approx(found.tables["rounds"][name][0], rel=1e-8)

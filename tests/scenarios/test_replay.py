@@ -5,6 +5,7 @@ import gzip
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -522,3 +523,15 @@ def test_coverage_is_laid_out_from_the_south_west(whole):
     assert np.abs(level[row, column] - table["rsrp_dbm"]).max() <= 0.05 + 1e-9
     names = [replay.meta["stations"][k]["name"] for k in found["coverage_cell"].reshape(75, 100)[row, column]]
     assert names == table["cell"].tolist()
+
+
+@pytest.mark.parametrize("indoor", [0.0, 1.0])
+def test_a_map_of_samples_in_buildings_is_not_compared_with_the_street(indoor, commuters):
+    """A map learnt in buildings lies below the signal at street level however good it is where it was measured."""
+    loaded = load(commuters)
+    tracks = loaded.tables["tracks"]
+    inside = np.full(len(tracks["indoor"]), indoor)
+    found, _ = replay_chapter(replace(loaded, tables=loaded.tables | {"tracks": tracks | {"indoor": inside}}))
+    page = "".join(found.parts)
+    assert ("less truth at street level" in page) == (not indoor)
+    assert ("not compared with the signal at street level" in page) == bool(indoor)

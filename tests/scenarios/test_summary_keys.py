@@ -154,12 +154,20 @@ def test_an_old_key_of_a_claim_is_refused_with_the_new_one():
         AtMost(key="figure.learner.mape_percent.last20_mean", bound=1.0)
 
 
+def test_the_sw1_of_true_centroids_is_called_no_attacker():
+    """It is no bound; both earlier names lead to the name of today, of the key and of the column."""
+    for old in ("baseline.floor.sw1_m", "baseline.perfect_attacker.sw1_m.mean"):
+        assert new_key(old) == "baseline.true_centroids.sw1_m.mean"
+    for old in ("floor_sw1_m", "perfect_attacker_sw1_m"):
+        assert COLUMNS["leakage"][old] == "true_centroids_sw1_m"
+
+
 def test_a_run_of_the_old_version_is_refused_in_one_line(tiny, tmp_path, capsys):
     folder = tmp_path / "r"
     run(tiny(), folder)
     manifest = (folder / "manifest.json").read_text()
-    assert '"schema": 4' in manifest and '"netsim": "0.' in manifest
-    old = manifest.replace('"schema": 4', '"schema": 1')
+    assert '"schema": 5' in manifest and '"netsim": "0.' in manifest
+    old = manifest.replace('"schema": 5', '"schema": 1')
     (folder / "manifest.json").write_text(old)
     shutil.copytree(folder, tmp_path / "s")
     for command in (["report", str(folder)], ["report", str(tmp_path)], ["claims", "--run", f"campus={folder}"]):

@@ -149,7 +149,7 @@ def test_the_sentence_says_what_the_rows_say(folder):
     summary = summarise(made, load_study(str(made / "study.yaml")))
     write_json(made / "summary.json", summary)
     text = (
-        f"{ATTACK}: median error 300 m (the tracked attack alone, where it has an estimate), 52.5 m (filter), 0 m "
+        f"{ATTACK}: median error 300 m (the tracked attack alone, where it has an estimate), 52.5 m (filter), 0.000 m "
         "(smoother), 150 m (prior only); filter less attack alone, in the same rounds, -229 m (-317 to -140) on "
         "average; within 100 m in 0, 87.5, 100, 0 % of all rounds of UEs; the filter states 25 %, 62.5 points off, "
         "mean over bins"

@@ -57,7 +57,7 @@ WRONG_TYPE = [
     (tracker(of="closed-form"), "got the word 'closed-form'; write {kind: closed-form}"),
     (tracker(of=None), "attacks[0].of: expected a mapping with kind"),
     (tracker(population="streets"), "attacks[0].population: expected a mapping with kind uniform, streets"),
-    (dwell(least_probability="sure"), "attacks[0].least_probability: expected a number >= 0 and <= 1"),
+    (dwell(least_probability="sure"), "attacks[0].least_probability: expected a number >= 0 and < 1"),
     (dwell(home_hours=8), "attacks[0].home_hours: expected a list of 2 numbers >= 0 and <= 24"),
     (dwell(home_hours=[8]), "attacks[0].home_hours: expected a list of 2 numbers"),
     (dwell(work_hours=["ten", 16]), "attacks[0].work_hours[0]: expected a number"),

@@ -135,18 +135,33 @@ def test_in_a_browser_nothing_is_cut_off(several, show):
     [
         (1.5, "The agent closes 50 % of the gap between the best rule (fractional) and the oracle."),
         (2.25, "The best rule (fractional) is better than the agent, by 25 % of the gap between it and the oracle."),
+        (5.5, "The best rule (fractional) is better than the agent, by 3.5 times the gap between it and the oracle."),
     ],
 )
 def test_who_is_better_is_said_as_it_is(cost, said, tmp_path):
-    folder = trained(tmp_path / "t", 1, [3.0, 2.0, 1.0], task="online", agent="mine")
-    heads, *_ = (folder / EVALUATIONS).read_text().splitlines()
     costs = {"mine": cost, "fractional": 2.0, "oracle": 1.0, "random search": 1.2, "optimiser, gains only": 1.1}
-    lines = [f'"{name}",{case},{value},3,,,,,,,' for name, value in costs.items() for case in (0, 1)]
-    (folder / EVALUATIONS).write_text("\n".join([heads, *lines]) + "\n")
-    lines = train_lines(folder)
+    lines = train_lines(judged(tmp_path / "t", costs))
     assert said in lines
     probability = "1.00 (95 % 1.00 to 1.00)" if cost < 2 else "0.00 (95 % 0.00 to 0.00)"
     assert any("fractional power" in line and line.endswith(f"with probability {probability}.") for line in lines)
+
+
+@pytest.mark.parametrize("oracle", [1.99, 2.0, 2.1])
+def test_a_share_of_a_gap_that_is_none_is_not_said(oracle, tmp_path):
+    """The agent, at 3.15, is worse than the rule by 115 times a gap of 0.01: 11,500 %."""
+    costs = {"mine": 3.15, "fractional": 2.0, "oracle": oracle, "random search": 2.2, "optimiser, gains only": 2.2}
+    said = train_lines(judged(tmp_path / "t", costs))
+    assert "There is no gap between the best rule (fractional) and the oracle, at most 1 % of its cost" in said[0]
+    assert not any("% of the gap" in line or "times the gap" in line for line in said)
+
+
+def judged(folder, costs):
+    """A training whose policies have these costs in both worlds."""
+    folder = trained(folder, 1, [3.0, 2.0, 1.0], task="online", agent="mine")
+    heads, *_ = (folder / EVALUATIONS).read_text().splitlines()
+    lines = [f'"{name}",{case},{value},3,,,,,,,' for name, value in costs.items() for case in (0, 1)]
+    (folder / EVALUATIONS).write_text("\n".join([heads, *lines]) + "\n")
+    return folder
 
 
 WHY = Failed("seed-2", "training", 2, 3, "MemoryError", f"no room {EVIL}")

@@ -24,5 +24,5 @@ def test_santa_monica_cell(data_folder, tmp_path, capsys):
     assert both["public"]["attack.closed-form.centroid_error_m.median"] < 152
     assert both["dataset"]["attack.closed-form.diverged.percent"] <= 10
     # perfect daily centroids, in the unit of the published figures
-    assert abs(both["dataset"]["baseline.perfect_attacker.sw1_m.mean"] ** 0.5 - 13.9) < 0.4
+    assert abs(both["dataset"]["baseline.true_centroids.sw1_m.mean"] ** 0.5 - 13.9) < 0.4
     assert 18 < both["dataset"]["baseline.random_guess.sqrt_sw1.mean"] < 22.5

@@ -13,7 +13,10 @@ from scenarios.app.cli.output import say
 def add(commands: Commands[argparse.ArgumentParser]) -> None:
     """Its arguments."""
     command = commands.add_parser("list", help="list slots, parts and bundled scenarios; or what fits together")
-    command.add_argument("slot", nargs="?", help="a slot, whose parts are shown with their parameters (default: all)")
+    command.add_argument(
+        "slot", nargs="?", metavar="NAME",
+        help="a slot, whose parts are shown with their parameters, or a kind of part of any slot (default: all slots)",
+    )  # fmt: skip
     command.add_argument("--matrix", action="store_true", help="which combinations are legal, and why not")
     command.add_argument("--records", action="store_true", help="every column and key of a run folder")
     command.add_argument("--csv", action="store_true", help="with --matrix: every combination, one a line")
@@ -21,7 +24,7 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
 
 def main(args: argparse.Namespace) -> None:
     """Print what was asked for."""
-    from scenarios.app.study.describe import list_slot, list_slots, list_titles
+    from scenarios.app.study.describe import list_kind, list_slot, list_slots, list_titles
     from scenarios.app.study.error_messages import nearest
     from scenarios.app.study.slots import SLOTS
 
@@ -45,5 +48,10 @@ def main(args: argparse.Namespace) -> None:
         say(f"\nbundled scenarios:\n{list_titles({name: title_of(path) for name, path in bundled().items()})}")
     elif args.slot in SLOTS:
         say(list_slot(args.slot, SLOTS[args.slot]))
+    elif any(args.slot in one_of.parts for one_of in SLOTS.values()):
+        say(list_kind(args.slot, SLOTS))
     else:
-        raise BadInput(f"list: no slot {args.slot!r}{nearest(args.slot, list(SLOTS))}; slots are: {', '.join(SLOTS)}")
+        names = [*SLOTS, *dict.fromkeys(kind for one_of in SLOTS.values() for kind in one_of.parts)]
+        raise BadInput(
+            f"list: no slot and no kind {args.slot!r}{nearest(args.slot, names)}; slots are: {', '.join(SLOTS)}"
+        )

@@ -146,7 +146,7 @@ def _grammar() -> list[str]:
 def _renamed() -> list[str]:
     """Old and new names."""
     head = "## Names of earlier versions\n\n"
-    head += "Schemas 1 and 2 had other names, schema 3 fewer tables. Run such studies again."
+    head += "Schemas 1, 2 and 4 had other names, schema 3 fewer tables. Run such studies again."
     tables = ((f"{old}.csv", f"{new}.csv") for old, new in OLD_TABLES.items())
     columns = ((f"{table}.csv: {old}", new) for table, of in COLUMNS.items() for old, new in of.items())
     return [head, "", *_pairs("table", tables), "", *_pairs("column", columns), "", *_pairs("key", OLD_KEYS.items())]

@@ -63,7 +63,7 @@ def _leakage(attacks: Mapping[str, Mapping[str, float]]) -> str:
     """Homes that each attack names now; of those that can name none, the centroid error."""
     homes = {name: f"{of['homes_named_percent']:.0f} %" for name, of in attacks.items() if _known(of, _HOMES)}
     errors = {
-        name: f"{figure_text(of['centroid_error_m'])} m"
+        name: f"{figure_text(of['centroid_error_m'], 'm')} m"
         for name, of in attacks.items()
         if name not in homes and _known(of, "centroid_error_m")
     }
@@ -96,7 +96,7 @@ def _found(summary: Mapping[str, Any]) -> list[str]:
     texts = []
     for name in attacks(summary):
         error_m, homes = (summary.get(key.of(name)) for key in (keys.ERROR_MEDIAN, keys.HOME_NAMED_PERCENT))
-        said = [] if error_m is None else [f"{error_m:.0f} m"]
+        said = [] if error_m is None else [f"{figure_text(error_m, 'm')} m"]
         said += [] if homes is None else [f"{homes:.0f} % of homes"]
         texts += [f"{name} {', '.join(said)}"] if said else []
     for key, words in ((keys.ACCURACY.of(), "accuracy {:.1f} %"), ("radio.sinr_db.median", "median SINR {:.1f} dB")):

@@ -102,9 +102,9 @@ def tradeoff_rows(trials: Sequence[Trial]) -> list[list[Cell]]:
 
 
 def _row(p: Measured, gain: float) -> list[Cell]:
-    values = (p.utility, p.with_exact, p.place_error_m, p.centroid_error_m)
+    values = ((p.utility, ""), (p.with_exact, ""), (p.place_error_m, "m"), (p.centroid_error_m, "m"))
     runs = float(len(p.summaries))
-    figures = [Mark(interval_text(of), of[1]) for of in values]
+    figures = [Mark(interval_text(of, unit), of[1]) for of, unit in values]
     return [p.label, Mark(figure_text(runs), runs), *figures, Mark(figure_text(gain), gain)]
 
 

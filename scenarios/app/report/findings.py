@@ -73,7 +73,7 @@ def _error_clause(run: Run, name: str) -> str:
         return f"centroid error infinite (median), {lost}"
     n_ue = run.summary.get(keys.UES_COUNT.of()) or 1
     over = counted(run.summary.get(keys.ROUNDS_PLAYED.of()) or 0, "round") + (f" of {n_ue} UEs" if n_ue > 1 else "")
-    text = f"centroid error {value_text(median)} m (median over {over})"
+    text = f"centroid error {value_text(median, 'm')} m (median over {over})"
     return f"{text}, {lost}" if diverged else text
 
 
@@ -100,6 +100,6 @@ def _sw1_clause(run: Run, name: str) -> str:
     grid = TimeGrid.of(rows)
     own, low, high = (float(np.nanmean(grid.so_far(c)[-1])) for c in columns)
     return (
-        f"sliced Wasserstein distance {figure_text(own)} m, {verdict(own, low, high)} the same number of random "
-        f"guesses ({figure_text(low)} to {figure_text(high)} m)"
+        f"sliced Wasserstein distance {figure_text(own, 'm')} m, {verdict(own, low, high)} the same number of random "
+        f"guesses ({figure_text(low, 'm')} to {figure_text(high, 'm')} m)"
     )

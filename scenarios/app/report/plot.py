@@ -124,7 +124,8 @@ def spread(
     """
     low, mid, high = values
     texts = [
-        f"{figure_text(m)} {unit}" + (f" [{figure_text(a)}, {figure_text(b)}] of {count}" if count > 1 else "")
+        f"{figure_text(m, unit)} {unit}"
+        + (f" [{figure_text(a, unit)}, {figure_text(b, unit)}] of {count}" if count > 1 else "")
         for a, m, b, count in zip(low, mid, high, n, strict=True)
     ]
     middle = line(look, x, mid, text=texts, hovertemplate="%{text}", **more)

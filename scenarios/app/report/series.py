@@ -24,7 +24,7 @@ Series = tuple[FloatArray, FloatArray]
 SMALLEST_M = 0.1  # nearer than this is drawn at this: a logarithmic axis has no zero
 WIDE_RANGE = 30.0  # ratio of largest to smallest beyond which an axis is logarithmic
 GUESS = Look("baseline: random guesses", GREY, dash="dot")
-PERFECT = Look("the true centroids as estimates", DARK, dash="dash")
+TRUE_CENTROIDS = Look("the true centroids as estimates", DARK, dash="dash")
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +68,14 @@ class TimeGrid:
     def diverged(self) -> Any:
         """Whether the estimate of a row is outside the area or not finite."""
         return (self.rows["heard"] == 1) & (self.rows["diverged"] == 1)
+
+
+def model_error_db(run: Run, name: str) -> FloatArray:
+    """An error of the rounds (n_round,), of the last of them that of the summary: on all held-out samples."""
+    values, final = run.rows("rounds")[name].copy(), run.summary.get(f"utility.{name}")
+    if final is not None and len(values) and np.isfinite(values[-1]):
+        values[-1] = final
+    return values
 
 
 def median_line(look: Look, x: Sequence[Any], grid: FloatArray, unit: str = "m", **more: Any) -> list[Figure]:

@@ -26,7 +26,9 @@ def summary_tables(run: Run) -> list[str]:
         rows: dict[str, tuple[str, dict[str, str]]] = {}
         for name in names:
             for entry in grouped[group, name]:
-                rows.setdefault(entry.label, (entry.meaning, {}))[1][name] = value_text(run.summary[entry.key])
+                rows.setdefault(entry.label, (entry.meaning, {}))[1][name] = value_text(
+                    run.summary[entry.key], entry.unit
+                )
         if rows:
             lines = [(label, says, [v.get(n, "–") for n in names]) for label, (says, v) in rows.items()]
             tables.append(keyed_table(title, [n or "value" for n in names], lines))

@@ -14,6 +14,8 @@ from scenarios.app.results.improvement import probability_of_improvement
 from scenarios.app.results.statistics import counted, figure_text, half_width, interquartile_mean
 from scenarios.app.results.trainings import Training, means_of, paired, percent_gaps, summaries_of, trainings
 
+_TINY = 0.01  # of the cost of the best rule: a share of a smaller gap says nothing
+
 
 def train_lines(folder: Path) -> list[str]:
     """The result of a training in sentences, for the terminal."""
@@ -95,8 +97,11 @@ def _closed(trained: list[Training], failed: int) -> str:
     means = {name: figures["cost"] for name, figures in means_of(trained).items()}
     best = _best_rule(trained)
     gap = means[best] - means[ORACLE]
-    if not (gap > 0).all():
-        return f"Nothing is left between the best rule ({best}) and the oracle: a rule is the optimum here."
+    if not (gap > _TINY * np.abs(means[best])).all():
+        return (
+            f"There is no gap between the best rule ({best}) and the oracle, at most {100 * _TINY:g} % of its cost: a "
+            "rule is the optimum here."
+        )
     share = 100 * (means[best] - means[trained[0].agent]) / gap
     many = _many(len(trained), failed)
     if len(share) > 1 and abs(share.mean()) <= half_width(share):
@@ -105,10 +110,8 @@ def _closed(trained: list[Training], failed: int) -> str:
             f"oracle the agent closes {between(share)} %{many}."
         )
     if share.mean() < 0:
-        return (
-            f"The best rule ({best}) is better than the agent, by {between(-share)} % of the gap between it and the "
-            f"oracle{many}."
-        )
+        by = f"{between(-share)} % of" if share.mean() >= -100 else f"{between(-share / 100)} times"
+        return f"The best rule ({best}) is better than the agent, by {by} the gap between it and the oracle{many}."
     return f"The agent closes {between(share)} % of the gap between the best rule ({best}) and the oracle{many}."
 
 

@@ -174,7 +174,7 @@ def radio_answer(labels: Mapping[str, Runs]) -> Lines:
         if not found:
             continue
         most, least = max(found, key=lambda n: found[n]), min(found, key=lambda n: found[n])
-        high, low = (f"{figure_text(found[label])} {unit}" for label in (most, least))
+        high, low = (f"{figure_text(found[label], unit)} {unit}" for label in (most, least))
         if len(found) == 1:
             text = f"“{most}”: {what} {high}"
         elif high == low:

@@ -9,7 +9,8 @@ from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.attacks import attacks, estimates_centroids, made_estimates
 from scenarios.app.results.key import Key
 from scenarios.app.results.named_text import all_named_text
-from scenarios.app.results.summary_values import ROUNDING_M, length_text, number_text, text_of, value_of
+from scenarios.app.results.statistics import is_below_millimetre
+from scenarios.app.results.summary_values import length_text, number_text, text_of, value_of
 
 BETTER, WORSE, NO_BETTER = "better than", "worse than", "no better than"
 
@@ -64,28 +65,28 @@ def attack_text(summary: Mapping[str, Any], name: str) -> str:
         return length_text(value_of(summary, key, name))
 
     root = value_of(summary, keys.SQRT_SW1, name)
-    tiny = root is not None and root**2 < ROUNDING_M
+    root_text = "0.000" if root is not None and is_below_millimetre(root**2, "m") else number_text(root)
     named = all_named_text(summary, name)
     if not made_estimates(summary, name) and named:
         return f"{name}: {named}"
     text = (
         f"{name}: centroid error {get(keys.ERROR_MEDIAN)} m [{get(keys.ERROR_Q25)}, {get(keys.ERROR_Q75)}], "
-        f"{get(keys.DIVERGED)} % diverged; SW1 {get(keys.SW1)} m (square root {length_text(0.0 if tiny else root)})"
+        f"{text_of(summary, keys.DIVERGED, name)} % diverged; SW1 {get(keys.SW1)} m (square root {root_text})"
     )
     if value_of(summary, keys.HOME_NEAR_PERCENT, name) is not None:
         text += f"; home: {home_text(summary, name)}"
     if named:
         text += f"; named at the end: {named}"
-    places = value_of(summary, keys.PLACES, name)
+    places, constant = value_of(summary, keys.PLACES, name), value_of(summary, keys.ANYWHERE_ERROR)
     if places is not None:
         text += (
             f"; {'1 place' if places == 1 else f'{number_text(places)} places'} per UE, weighted mean distance "
-            f"{get(keys.PLACE_ERROR)} m (baseline: constant answer {text_of(summary, keys.ANYWHERE_ERROR)} m)"
+            f"{get(keys.PLACE_ERROR)} m (baseline: constant answer {length_text(constant)} m)"
         )
     if value_of(summary, keys.STEP_ERROR, name) is not None:
         text += (
             f"; displacement per round along one axis: error {get(keys.STEP_ERROR)} m (baseline: no motion "
-            f"{get(keys.STEP_NO_MOTION)} m), {get(keys.STEP_EXACT)} % within 1 m; whole walk: error "
+            f"{get(keys.STEP_NO_MOTION)} m), {text_of(summary, keys.STEP_EXACT, name)} % within 1 m; whole walk: error "
             f"{get(keys.WALK_ERROR)} m (baseline: no motion {get(keys.WALK_NO_MOTION)} m)"
         )
     return text
@@ -109,15 +110,21 @@ def home_text(summary: Mapping[str, Any], name: str) -> str:
 
 def baseline_lines(summary: Mapping[str, Any]) -> list[str]:
     """The baselines; nothing without an attack, or where samples have no place."""
-    if keys.PERFECT_SW1.of() not in summary:
+    if keys.TRUE_CENTROIDS_SW1.of() not in summary:
         return []
-    centre, perfect, guess, low, root = (
+    centre, centroids, guess, low, root = (
         length_text(value_of(summary, key))
-        for key in (keys.AREA_CENTRE_ERROR, keys.PERFECT_SW1, keys.GUESS_SW1, keys.GUESS_SW1_Q05, keys.GUESS_SQRT_SW1)
+        for key in (
+            keys.AREA_CENTRE_ERROR,
+            keys.TRUE_CENTROIDS_SW1,
+            keys.GUESS_SW1,
+            keys.GUESS_SW1_Q05,
+            keys.GUESS_SQRT_SW1,
+        )
     )
     return [
         f"baselines: always guess the map centre, centroid error {centre} m; random guesses, SW1 {guess} m (5 % "
-        f"quantile {low} m; square root {root}); perfect attacker (true centroids), SW1 {perfect} m"
+        f"quantile {low} m; square root {root}); true centroids, SW1 {centroids} m"
     ]
 
 

@@ -26,6 +26,7 @@ class Entry:
     label: str
     pattern: str
     meaning: str
+    unit: str
 
 
 def blocks(keys: Sequence[str]) -> dict[tuple[str, str], list[Entry]]:
@@ -35,10 +36,10 @@ def blocks(keys: Sequence[str]) -> dict[tuple[str, str], list[Entry]]:
     for key, _, declared, name in sorted(placed, key=lambda p: (p[1], p[0])):
         if declared is not None and declared.group in BY_NAME:
             grouped.setdefault((declared.group, name), []).append(
-                Entry(key, declared.rest, declared.pattern, meaning(declared))
+                Entry(key, declared.rest, declared.pattern, meaning(declared), declared.unit)
             )
         else:
-            about = ("", "") if declared is None else (declared.pattern, meaning(declared))
+            about = ("", "", "") if declared is None else (declared.pattern, meaning(declared), declared.unit)
             grouped.setdefault(("", ""), []).append(Entry(key, key, *about))
     return grouped
 
@@ -57,14 +58,14 @@ def meaning(key: Key) -> str:
     return f"{key.meaning} ({key.unit})" if key.unit else key.meaning
 
 
-def value_text(value: Any) -> str:
-    """A value of a summary for people."""
+def value_text(value: Any, unit: str = "") -> str:
+    """A value of a summary for people; unit: as in figure_text."""
     if value is None:
         return "–"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int | float):
-        return f"{value:,}" if isinstance(value, int) else figure_text(value)
+        return f"{value:,}" if isinstance(value, int) else figure_text(value, unit)
     return str(value)
 
 
@@ -81,8 +82,9 @@ def cell_text(runs: Sequence[Mapping[str, Any]], key: str) -> str:
     if all(isinstance(v, bool) for v in values):
         return f"{values.count(True)} of {len(values)}" if len(values) > 1 else value_text(values[0])
     low, median, high = over_seeds(runs, key)
-    known = sum(v is not None for v in values)
+    known, declared = sum(v is not None for v in values), _declared(key)[1]
+    unit = "" if declared is None else declared.unit
     if len(runs) == 1 or np.isnan(median):
-        return figure_text(median)
+        return figure_text(median, unit)
     few = f" ({known} of {len(runs)})" if known < len(runs) and np.isfinite(high) else ""
-    return f"{figure_text(median)} [{figure_text(low)}, {figure_text(high)}]{few}"
+    return f"{figure_text(median, unit)} [{figure_text(low, unit)}, {figure_text(high, unit)}]{few}"

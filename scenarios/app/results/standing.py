@@ -162,7 +162,7 @@ def distances(runs: Runs) -> Leakage | None:
         known = [(own, guess) for own, guess in pairs if not np.isnan(own) and not np.isnan(guess)]
         if known:
             own, guess = known[0]
-            texts = f"{figure_text(own)} m", f"{figure_text(guess)} m"
+            texts = f"{figure_text(own, 'm')} m", f"{figure_text(guess, 'm')} m"
             found.append(Leakage(name, -own, *texts, all(a >= b for a, b in known)))
     return _most(found)
 

@@ -88,16 +88,26 @@ def share_of(held: np.ndarray) -> tuple[float, float, float]:
 _Z95 = 1.959963984540054  # 97.5 % quantile of the standard normal distribution
 
 
-def figure_text(value: float) -> str:
-    """A number for people: three significant digits, thousands in full, very large ones with an exponent."""
+def is_below_millimetre(value: float, unit: str) -> bool:
+    """Whether it is a length whose digits are rounding errors, which differ between machines: printed as 0.000 m."""
+    return unit == "m" and abs(value) < 1e-3
+
+
+def figure_text(value: float, unit: str = "") -> str:
+    """A number for people: three significant digits, thousands in full, very large ones with an exponent.
+
+    unit : with m, a length below a millimetre is 0.000.
+    """
+    if is_below_millimetre(value, unit):
+        return "0.000"
     if not np.isfinite(value):
         return "–" if np.isnan(value) else "∞"
     return f"{value:,.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.3g}"
 
 
-def interval_text(of: Quartiles) -> str:
-    """A median with its quartiles, where they differ."""
-    low, middle, high = map(figure_text, of)
+def interval_text(of: Quartiles, unit: str = "") -> str:
+    """A median with its quartiles, where they differ; unit: as in figure_text."""
+    low, middle, high = (figure_text(value, unit) for value in of)
     return middle if low == high else f"{middle} [{low}, {high}]"
 
 

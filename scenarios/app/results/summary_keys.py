@@ -280,8 +280,9 @@ ANYWHERE_ERROR = Key(
     "rounds; for an attacked density, of a random grid point in the area, which is what a constant answer leaves",
     places=True,
 )  # fmt: skip
-PERFECT_SW1 = Key(
-    "baseline.perfect_attacker.sw1_m.mean", "m", "SW1 of the true batch centroids, mean over UEs and models",
+TRUE_CENTROIDS_SW1 = Key(
+    "baseline.true_centroids.sw1_m.mean", "m", "SW1 of answering the true batch centroids, mean over UEs and models; "
+    "no bound: an attack may lie below it",
     places=True,
 )  # fmt: skip
 NEAR = Key("leakage.near_m", "m", "setting learning.leakage.near_m: a place is found within this distance", places=True)

@@ -69,7 +69,7 @@ def estimated(updates: Table, leakage: Table) -> Table:
 
 
 def baseline_values(leakage: Table, labels: Sequence[str]) -> dict[Key, Any]:
-    """What random guesses and a perfect attacker reach, after the last round of the first attack with estimates."""
+    """What random guesses and the true centroids reach, after the last round of the first attack with estimates."""
     guessed = set(leakage["attack"][np.isfinite(leakage["guess_sw1_m"])])
     label = next((label for label in labels if label in guessed), labels[0])
     last = last_of({k: v[leakage["attack"] == label] for k, v in leakage.items()})
@@ -78,7 +78,7 @@ def baseline_values(leakage: Table, labels: Sequence[str]) -> dict[Key, Any]:
         keys.GUESS_SW1_Q05: mean_of(last["guess_sw1_m_q05"]),
         keys.GUESS_SW1_Q95: mean_of(last["guess_sw1_m_q95"]),
         keys.GUESS_SQRT_SW1: mean_of(np.sqrt(last["guess_sw1_m"])),
-        keys.PERFECT_SW1: mean_of(last["perfect_attacker_sw1_m"]),
+        keys.TRUE_CENTROIDS_SW1: mean_of(last["true_centroids_sw1_m"]),
     }
 
 

@@ -6,10 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from scenarios.app.results.key import Key
-from scenarios.app.results.statistics import MEANINGFUL
-
-ROUNDING_M = 1e-9
-"""shorter lengths are rounding errors"""
+from scenarios.app.results.statistics import MEANINGFUL, is_below_millimetre
 
 
 def value_of(summary: Mapping[str, Any], key: Key, name: str = "") -> Any:
@@ -30,8 +27,8 @@ def epsilon_text(value: float) -> str:
 
 
 def length_text(value: Any) -> str:
-    """Metres, with rounding errors as 0."""
-    return number_text(0.0 if value is not None and abs(value) < ROUNDING_M else value)
+    """Metres; 0.000 below a millimetre."""
+    return "0.000" if value is not None and is_below_millimetre(value, "m") else number_text(value)
 
 
 def number_text(value: Any) -> str:

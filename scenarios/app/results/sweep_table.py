@@ -166,7 +166,8 @@ def _cell(runs: Sequence[Summary], column: Column, attack: str) -> Cell:
     if mean > column.most:
         return Cell("infinite" if np.isinf(mean) else f"> {column.most:.0f}", mean, of)
     percent = column.head[1].endswith("%")
-    text, low, high = (_percent(v) if percent else figure_text(v) for v in (mean, min(values), max(values)))
+    unit = column.head[1].rpartition(" ")[2]
+    text, low, high = (_percent(v) if percent else figure_text(v, unit) for v in (mean, min(values), max(values)))
     return Cell(text, mean, "; ".join(part for part in ("" if low == high else f"{low} to {high}", of) if part))
 
 

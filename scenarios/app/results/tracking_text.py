@@ -41,7 +41,7 @@ def tracking_text(summary: Mapping[str, Any], name: str) -> str:
         return summary.get(keys.TRACKING[who, what].of(name))
 
     known = [(who, words) for who, words in _WORDS if of(who, "error_median") is not None]
-    errors = ", ".join(f"{figure_text(round(of(who, 'error_median'), 3))} m ({words})" for who, words in known)
+    errors = ", ".join(f"{figure_text(of(who, 'error_median'), 'm')} m ({words})" for who, words in known)
     near = ", ".join(figure_text(of(who, "near")) for who, _ in known)
     text = (
         f"{name}: median error {errors}{_paired(summary, name)}; within {summary[keys.NEAR.of()]:g} m in {near} % of "

@@ -41,7 +41,7 @@ class Measure:
 
     def text(self, value: float) -> str:
         """A value with its unit."""
-        return "diverged" if np.isinf(value) else f"{figure_text(value)} {self.unit}"
+        return "diverged" if np.isinf(value) else f"{figure_text(value, self.unit)} {self.unit}"
 
 
 SQRT_SW1 = Measure(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -39,6 +39,13 @@ class Progress:
 
 
 Watch = Callable[[Progress], None]
+
+
+def with_scores(last: Progress, summary: Mapping[str, Any]) -> Progress:
+    """The last round with the summary's scores of the model, on all held-out samples instead of some of them."""
+    scores = last.figures.get("scores", {})
+    final = {name: value for name in scores if (value := summary.get(f"utility.{name}")) is not None}
+    return replace(last, figures=last.figures | {"scores": scores | final}) if final else last
 
 
 def unfinished(recorder: Recorder, text: str, replace: bool, restore: Callable[[Any], Restored]) -> Restored | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import lru_cache
@@ -17,9 +18,9 @@ from fl.round.tables import TABLES
 from fl.server.asynchronous import Asynchronous
 from fl.server.base import Server
 from fl.server.synchronous import Synchronous
-from fl.types import DatasetStatistics, Directory, Public
+from fl.types import DatasetStatistics, Directory, Facts, Public
 from netsim.build import build_world
-from netsim.clock import DAY_S
+from netsim.clock import DAY_S, WEEK_S
 from netsim.errors import BadInput
 from netsim.observations import Observations
 from netsim.part import Part
@@ -49,7 +50,23 @@ def ready(study: Study, folder: Path, rehearsed: bool = True) -> tuple[World, Se
     world = build_world(study.world, streams, study.round_s)
     setup = set_up(study, world, streams, folder, rehearsed)
     world.warnings += tuple(note for attack in setup.learning.attacks for note in attack.notes(setup.public))
+    for attack in setup.learning.attacks:
+        world.warnings += attack.notes_on_rounds(_rounds(world, setup))
+    if study.world.duration_s is not None and setup.learning.round_s > world.duration_s:
+        world.warnings += (
+            f"learning.round_s: a round of {setup.learning.round_s:g} s is longer than the world, {world.duration_s:g} "
+            "s: the only round is cut short; let the world last longer, or take shorter rounds",
+        )
     return world, setup
+
+
+def _rounds(world: World, setup: Setup) -> Iterator[Facts]:
+    """The times of the rounds of a run, of two weeks at most: later ones have the same hours."""
+    round_s = setup.learning.round_s
+    last = world.clock.rounds(min(world.duration_s, 2 * WEEK_S), round_s)
+    for number in range(1, min(last, setup.learning.rounds or last) + 1):
+        time_s = min(world.clock.end_s(number, round_s), world.duration_s)
+        yield Facts(number, time_s, setup.public, round_s=round_s, week_s=world.clock.week_s(time_s))
 
 
 def set_up(study: Study, world: World, streams: Streams, folder: Path, rehearsed: bool = True) -> Setup:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
-from dataclasses import dataclass
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil
 from pathlib import Path
@@ -38,7 +38,16 @@ from scenarios.app.results.folder import (
 from scenarios.app.results.marker import held
 from scenarios.app.results.summary import summarise
 from scenarios.app.run.artifacts import write_points, write_surfaces
-from scenarios.app.run.checkpoints import UNFIT, Progress, Watch, cut_tables, first_played, open_tables, unfinished
+from scenarios.app.run.checkpoints import (
+    UNFIT,
+    Progress,
+    Watch,
+    cut_tables,
+    first_played,
+    open_tables,
+    unfinished,
+    with_scores,
+)
 from scenarios.app.run.how import USUAL, How
 from scenarios.app.run.inputs import admit_inputs, input_digests, same_inputs
 from scenarios.app.run.manifest import manifest_of
@@ -132,7 +141,6 @@ def _run(
         if world.env.now < world.duration_s + 1.0:  # later than that in a run that goes on after its last round
             world.env.run(until=world.duration_s + 1.0)
         world.env.run(until=played)  # the last round may still be on the air
-        keeper.finish()
     except (KeyboardInterrupt, SystemExit):  # the latter where a batch system takes the machine away
         keeper.save()
         raise
@@ -158,8 +166,10 @@ def _run(
             "timing": timing,
         },
     )
-    write_json(folder / SUMMARY, summarise(folder, study))
+    summary = summarise(folder, study)
+    write_json(folder / SUMMARY, summary)
     settle(folder)
+    keeper.finish(summary)
 
 
 def _learning(
@@ -184,7 +194,7 @@ class _Keeper:
         self.rounds = world.clock.rounds(world.duration_s, setup.learning.round_s)
         self.most = setup.learning.rounds
         self.in_rounds = setup.learning.server.in_rounds
-        self.ended = False
+        self.ended, self.told_s = False, 0.0
 
     def played(self, state: RoundState, figures: dict[str, Any]) -> None:
         self.state = state
@@ -192,11 +202,14 @@ class _Keeper:
         over = self.in_rounds and (state.round >= self.rounds or state.stopped)  # without rounds others are under way
         self._tell(state, self._last(state), figures, over or state.played == self.most, float(self.world.env.now))
 
-    def finish(self) -> None:
-        """Tell that no more follows, where nobody knew it when the last round was told."""
+    def finish(self, summary: Mapping[str, Any]) -> None:
+        """Tell the last round, with the scores of the summary; or that the windows after it passed by without one."""
         if self.state is not None and not self.ended:
-            self._tell(self.state, self.state.round, {}, last=True, now_s=self.world.duration_s)
-            self._show()
+            now_s = max(self.world.duration_s, self.told_s)  # the last round may have outlasted the world
+            self._tell(replace(self.state, round=self.rounds), self.rounds, {}, last=True, now_s=now_s)
+        if self.unseen and self.unseen[-1].last:
+            self.unseen[-1] = with_scores(self.unseen[-1], summary)
+        self._show(last=True)
 
     def rested(self, state: RoundState) -> None:
         self.state = state
@@ -210,12 +223,14 @@ class _Keeper:
     def _tell(self, state: RoundState, rounds: int, figures: dict[str, Any], last: bool, now_s: float) -> None:
         text, merge = self.world.clock.text(now_s), None if self.in_rounds else state.played
         self.unseen.append(Progress(state.round, rounds, now_s, text, figures, last, merge=merge))
-        self.ended |= last
+        self.ended, self.told_s = self.ended or last, now_s
 
-    def _show(self) -> None:
-        seen, self.unseen = self.unseen, []
+    def _show(self, last: bool = False) -> None:
+        """Tell what was played; the last round waits for the summary."""
+        seen, self.unseen = self.unseen, [] if last else [progress for progress in self.unseen if progress.last]
         for progress in seen if self.watch is not None else []:
-            self.watch(progress)  # type: ignore[misc]
+            if last or not progress.last:
+                self.watch(progress)  # type: ignore[misc]
 
     def _last(self, state: RoundState) -> int:
         """The last round, if those that are still to be played follow one another and the world lasts; of windows of a

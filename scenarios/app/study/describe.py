@@ -170,6 +170,12 @@ def list_slot(slot: str, one_of: OneOf) -> str:
     return "\n\n".join([f"{slot}: {len(parts)} kinds", *(_part(k, p) for k, p in parts.items())])
 
 
+def list_kind(kind: str, slots: Mapping[str, OneOf]) -> str:
+    """The parts of this kind, under each slot that has one: its parameters, example and source."""
+    found = {slot: one_of.parts[kind] for slot, one_of in slots.items() if kind in one_of.parts}
+    return "\n\n".join(f"slot {slot}\n\n{_part(kind, part)}" for slot, part in found.items())
+
+
 def summary_of(part: type[Part]) -> str:
     """The first paragraph of what a part is."""
     doc = (part.__doc__ or "").strip().split("\n\n")[0]  # not inspect.getdoc, which inherits the base's words

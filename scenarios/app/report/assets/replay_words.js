@@ -3,6 +3,7 @@ const replayWords = (() => {
   const REACH = 14;  // pixels within which something is under the pointer
   const whole = (value) => Math.round(value).toLocaleString("en");
   const decimals = (value) => Number(value.toPrecision(3)).toLocaleString("en");
+  const metres = (value) => (value < 1e-3 ? "0.000" : decimals(value));  // its digits are rounding errors
   const of = (k, all, what) => `${whole(k)} of ${whole(all)} ${what}`;
 
   /** How many homes and workplaces of those drawn are named now. */
@@ -31,7 +32,7 @@ const replayWords = (() => {
     if (named.length) {
       const by = model.meta.attacks.length > 1 ? ` by ${model.meta.attacks[attack].name}` : "";
       line.push(`${named.map(([[k, curve], word]) => of(k, curve.of, word)).join(" and ")} named${by}`);
-    } else if (value("error")) line.push(`centroid error ${decimals(value("error")[0])} m`);
+    } else if (value("error")) line.push(`centroid error ${metres(value("error")[0])} m`);
     if (value("map")) line.push(`map ${decimals(value("map")[0])} dB`);
     if (value("accuracy")) line.push(`accuracy ${decimals(value("accuracy")[0])} %`);
     if (value("epsilon")) line.push(`epsilon ${decimals(value("epsilon")[0])}`);

@@ -12,7 +12,7 @@ from scenarios.app.report.figures.member import ACCURACY, NAMED, Member, labels_
 from scenarios.app.report.figures.plotter import NONE, POSITIVE, Plotter, time_unit
 from scenarios.app.report.figures.radio_map import comparison_panel
 from scenarios.app.report.plot import DARK, GREY, Cell, Figure, Look, Panel, looks, mosaic
-from scenarios.app.report.series import GUESS, PERFECT, wide
+from scenarios.app.report.series import GUESS, TRUE_CENTROIDS, wide
 from scenarios.app.results.run import part
 from scenarios.app.results.standing import Runs, mean, nearest, strongest
 from scenarios.app.results.summary_keys import (
@@ -149,7 +149,7 @@ def _referenced(cells: Sequence[Cell], plotter: Plotter, attack: str) -> list[Ce
     extra = {
         _SW1_TITLE: [
             *plotter.reference(attack, "guess_sw1_m", GUESS),
-            *plotter.reference(attack, "perfect_attacker_sw1_m", PERFECT),
+            *plotter.reference(attack, "true_centroids_sw1_m", TRUE_CENTROIDS),
         ],
         _HOME_TITLE: plotter.reference(attack, "guess_home_m", GUESS, legend=False),
     }  # fmt: skip

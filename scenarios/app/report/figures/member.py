@@ -18,7 +18,7 @@ from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.run import Run
 from scenarios.app.results.statistics import quantile
 
-OF_TRACKS = ("sw1_m", "perfect_attacker_sw1_m", "guess_sw1_m")
+OF_TRACKS = ("sw1_m", "true_centroids_sw1_m", "guess_sw1_m")
 OF_UES = ("home_m", "home_named_m", "guess_home_m")
 ACCURACY = "accuracy_percent"
 NAMED = {"home": "Home", "both": "Both home and work"}

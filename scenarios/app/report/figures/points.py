@@ -119,7 +119,7 @@ def _mark(look: Look, runs: Runs, model: Scale, scale: Scale, end: float) -> lis
 
 
 def _text(of: tuple[float, float, float], unit: str) -> str:
-    low, mid, high = map(figure_text, of)
+    low, mid, high = (figure_text(value, unit) for value in of)
     return f"{mid} {unit}".strip() + (f" ({low} to {high})" if low != high else "")
 
 

@@ -23,21 +23,22 @@ from scenarios.app.report.plot import DARK, GREY, Cell, Figure, Look, Panel, ban
 from scenarios.app.report.series import (
     DATES,
     GUESS,
-    PERFECT,
     SMALLEST_M,
+    TRUE_CENTROIDS,
     TimeGrid,
     attack_grids,
     diagonal_m,
     drawable,
     home_grids,
     median_line,
+    model_error_db,
     over_ues,
     unfound,
     wide,
 )
 from scenarios.app.results.model_text import classifies, is_density
 from scenarios.app.results.run import Run
-from scenarios.app.results.statistics import count, quantile
+from scenarios.app.results.statistics import count, figure_text, quantile
 
 _ELSEWHERE = frozenset({"rmse_db", "constant_rmse_db", "raw_upload_rmse_db", "rank_correlation", "accuracy_percent"})
 """metrics that have a figure of their own"""
@@ -112,20 +113,27 @@ def distribution(run: Run, own: Sequence[Look]) -> Panel:
         return Panel(key, title, "No attack made an estimate inside the area, so there is no distance to draw.")
     grid = next((g for _, g in every if np.isfinite(g.rows["guess_sw1_m"]).any()), every[0][1])
     x = run.dates(grid.time_s)
-    perfect, guess, low, high = (
+    centroids, guess, low, high = (
         quantile(grid.so_far(name), 0.5)
-        for name in ("perfect_attacker_sw1_m", "guess_sw1_m", "guess_sw1_m_q05", "guess_sw1_m_q95")
+        for name in ("true_centroids_sw1_m", "guess_sw1_m", "guess_sw1_m_q05", "guess_sw1_m_q95")
     )
     baselines = [
         band(GUESS, x, low, high, f"{GUESS.name}, 5 % to 95 %", showlegend=True),
         line(GUESS, x, guess, f"{GUESS.name}, mean", mode="lines", hovertemplate="%{y:,.3~r} m"),
-        line(PERFECT, x, perfect, mode="lines", hovertemplate="%{y:,.3~r} m"),
+        line(
+            TRUE_CENTROIDS,
+            x,
+            centroids,
+            mode="lines",
+            text=[f"{figure_text(v, 'm')} m" for v in centroids],
+            hovertemplate="%{text}",
+        ),
     ]
     caption = (
         "Sliced Wasserstein distance between all points measured so far and all estimates so far: the lower, the more "
         "the attacker knows of where the user was. An attack inside the grey band is no better than the same number of "
-        "random guesses. The dashed line is what an attacker who knows the true centroid of every batch would reach; "
-        "estimates that scatter around it can lie below. " + over_ues(run)
+        "random guesses. The dashed line is the SW1 of answering the true centroid of every batch; it is no bound: "
+        "estimates that scatter as the points do lie below it. " + over_ues(run)
     )
     return Panel(key, title, caption, mosaic([Cell("SW1 (m)", [*baselines, *traces])], DATES, 350))
 
@@ -184,18 +192,20 @@ def utility(run: Run) -> Panel:
         ("constant_rmse_db", Look("baseline: constant (mean of the training labels)", GREY, dash="dot")),
         ("raw_upload_rmse_db", Look("baseline: raw upload (nearest neighbour)", GREY, "square", "longdash")),
     )
+    error_db = {name: model_error_db(run, name) for name, _ in lines}
     traces = [
-        line(look, x, rows[name], hovertemplate="%{y:,.3~r} dB")
+        line(look, x, error_db[name], hovertemplate="%{y:,.3~r} dB")
         for name, look in lines
-        if np.isfinite(rows[name]).any()
+        if np.isfinite(error_db[name]).any()
     ]
     if not traces:
         return Panel(key, title, "No error was recorded: nothing was held out, or no round was played.")
-    log = wide(np.concatenate([rows[name] for name, _ in lines]))
+    log = wide(np.concatenate([*error_db.values()]))
     caption = (
         "Root mean square error of the signal map on held-out measurements: the lower, the better. A model that is no "
         "better than the constant has learned nothing, and low leakage then proves nothing. Raw upload is the map of a "
-        "server that receives all measurements."
+        "server that receives all measurements. Rounds are scored on at most 2,000 measurements held out so far, "
+        "the last one on all of them."
     )
     return Panel(key, title, caption, mosaic([Cell("RMSE (dB)", traces, log=log)], DATES))
 

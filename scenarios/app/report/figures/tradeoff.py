@@ -152,7 +152,7 @@ def _whiskers(look: Look, of: Sequence[Quartiles], most: float) -> Figure:
 def _hover(point: Point, measure: Measure) -> str:
     return (
         f"{plain(point.label)}<br>map {interval_text(point.rmse_db)} dB<br>{lower(measure.name)} "
-        f"{interval_text(point.privacy)} {measure.unit}<br>useful models: {point.useful} of {point.runs}"
+        f"{interval_text(point.privacy, measure.unit)} {measure.unit}<br>useful models: {point.useful} of {point.runs}"
     )
 
 

@@ -44,8 +44,8 @@ _COVERAGE = (
     ("cell", "best server", ("coverage_cell",)),
     ("rsrp_dbm", "RSRP (dBm)", ("coverage_rsrp_dbm",)),
     ("sinr_db", "SINR at full load (dB)", ("coverage_sinr_db",)),
-    ("learnt_dbm", "map learnt at the end (dBm)", ("coverage_learnt_dbm",)),
-    ("error_db", "map learnt at the end less truth (dB)", ("coverage_learnt_dbm", "coverage_rsrp_dbm")),
+    ("learnt_dbm", "map learnt at the end, where UEs measure (dBm)", ("coverage_learnt_dbm",)),
+    ("error_db", "map learnt at the end less truth at street level (dB)", ("coverage_learnt_dbm", "coverage_rsrp_dbm")),
     ("los", "line of sight", ("coverage_los",)),
 )
 
@@ -61,13 +61,22 @@ def replay_chapter(run: Run) -> tuple[Chapter, dict[str, str]]:
     ]
     if not {key for key, *_ in layers} & _WORTH_A_MAP:
         return Chapter("map", "Map", []), {}
-    coverage = [(key, label) for key, label, needed in _COVERAGE if all(map(replay.has, needed))]
+    coverage = [
+        (key, label)
+        for key, label, needed in _COVERAGE
+        if all(map(replay.has, needed)) and not (key == "error_db" and _measured_indoors(run))
+    ]
     parts = [
         _small(_reading(run, replay)),
         controls(_ratio(replay), layers, coverage, bool(replay.meta["attacks"]), replay.has("belief_round")),
         _small(_left_out(run, replay)),
     ]
     return Chapter("map", "Map", parts), {DATA: packed(replay.meta, replay.arrays)}
+
+
+def _measured_indoors(run: Run) -> bool:
+    """Whether a UE was in a building: then the map is learnt of what is received there too, and on all floors."""
+    return bool((run.tables["tracks"]["indoor"] == 1).any())
 
 
 def _ratio(replay: Replay) -> float:
@@ -119,6 +128,11 @@ def _left_out(run: Run, replay: Replay) -> list[str]:
                 "While the replay plays, an update that is being sent is shown for at least 0.7 s, and a cross marks "
                 "the UE whose update was lost."
             )
+    if replay.has("coverage_learnt_dbm") and replay.has("coverage_rsrp_dbm") and _measured_indoors(run):
+        said.append(
+            "UEs also measured in buildings, so the learnt map is one of samples indoors and outdoors: it is not "
+            "compared with the signal at street level. Its error is that on held-out samples."
+        )
     total = len(run.tables["ues"]["ue"])
     if replay.n_ue < total:
         said.append(f"Drawn are the first {replay.n_ue:,} of {total:,} UEs; counts and curves are of all.")

@@ -11,7 +11,7 @@ from netsim.units import FloatArray
 from scenarios.app.report.figures.accuracy import learner_metric
 from scenarios.app.report.figures.named import named_over_time
 from scenarios.app.report.replay.rounds import Rounds
-from scenarios.app.report.series import TimeGrid
+from scenarios.app.report.series import TimeGrid, model_error_db
 from scenarios.app.results.run import Run
 from scenarios.app.results.statistics import quantile
 from scenarios.app.results.summary_keys import ACCURACY
@@ -87,10 +87,10 @@ def _model(run: Run, rounds: Rounds) -> list[tuple[Curve, FloatArray]]:
     """Error of the signal map, or the accuracy of a classifier."""
     rows = run.rows("rounds")
     found = [
-        (_curve("map", "map error (RMSE)", "dB"), _laid(rounds, rows["round"], rows["rmse_db"])),
+        (_curve("map", "map error (RMSE)", "dB"), _laid(rounds, rows["round"], model_error_db(run, "rmse_db"))),
         (
             _curve("constant", "error of a constant map (RMSE)", "dB"),
-            _laid(rounds, rows["round"], rows["constant_rmse_db"]),
+            _laid(rounds, rows["round"], model_error_db(run, "constant_rmse_db")),
         ),
     ]
     right = learner_metric(run, ACCURACY)

@@ -1,0 +1,66 @@
+"""What is accepted and says little is told before the first round: far base stations, long rounds, silent attacks."""
+
+import pytest
+
+from netsim.errors import BadInput
+from scenarios.app.run.setup import ready
+
+HOUR_S = 3600.0
+DWELL = {"kind": "dwell", "simulated_ues": 8, "cell_m": 50}
+
+
+def notes(study, tmp_path, word):
+    return [note for note in ready(study, tmp_path)[0].warnings if word in note]
+
+
+@pytest.mark.parametrize(
+    ("away_m", "said"),
+    [(0, []), (399, []), (4000, ["stands 4,000 m outside of the area of 400 x 300 m; give at_m in"])],
+)
+def test_a_base_station_far_outside_is_told(away_m, said, tiny, tmp_path):
+    """The longer side of the area is 400 m; laws of path loss reach much farther."""
+    stations = [{"name": "near", "at_m": [200, 150]}, {"name": "far", "at_m": [400 + away_m, 100]}]
+    found = notes(tiny({"world.base_stations": stations}), tmp_path, "outside of the area")
+    assert len(found) == len(said) and all("base station far" in f and s in f for f, s in zip(found, said, strict=True))
+
+
+def test_of_several_far_base_stations_the_farthest_is_named(tiny, tmp_path):
+    stations = [{"name": f"s{k}", "at_m": [200, 1000 * k]} for k in range(4)]
+    (found,) = notes(tiny({"world.base_stations": stations}), tmp_path, "outside of the area")
+    assert "base station s3 stands 2,700 m outside" in found and "and 2 more do as well" in found
+
+
+def test_a_round_longer_than_the_world_is_told(tiny, tmp_path):
+    study = tiny({"learning.round_s": 3600.0})
+    assert study.world.duration_s < 3600
+    (found,) = notes(study, tmp_path, "is longer than the world")
+    assert "learning.round_s: a round of 3600 s" in found
+    assert not notes(tiny({"learning.round_s": study.world.duration_s}), tmp_path, "is longer than the world")
+
+
+@pytest.mark.parametrize(
+    ("hours", "attack", "said"),
+    [
+        (48, {}, None),
+        (4, {}, "work in 10 to 16 o'clock on a workday"),
+        (8, {"home_hours": [20, 22], "work_hours": [10, 16]}, "home in 20 to 22 o'clock or work in 10 to 16"),
+        (48, {"home_hours": [3.1, 3.4]}, "home in 3.1 to 3.4 o'clock"),
+    ],
+)
+def test_an_attack_that_can_name_nothing_is_told(hours, attack, said, tiny, tmp_path):
+    """Rounds of an hour have their middles at half past, on a Monday."""
+    study = tiny(
+        {
+            "world.duration_s": hours * HOUR_S, "world.first_day": "2026-01-05", "world.ues.measure_every_s": HOUR_S,
+            "learning.round_s": HOUR_S, "learning.attacks": [DWELL | attack],
+        }
+    )  # fmt: skip
+    found = notes(study, tmp_path, "no round has its middle")
+    assert len(found) == (said is not None) and all(said in f and "attack dwell" in f for f in found)
+    wrapped = tiny({"learning.attacks": [{"kind": "re-identify", "of": DWELL | {"home_hours": [3, 4]}}]})
+    assert notes(wrapped, tmp_path, "no round has its middle")
+
+
+def test_a_certainty_that_is_never_reached_is_refused(tiny):
+    with pytest.raises(BadInput, match=r"attacks\[0\]\.least_probability: must be >= 0 and < 1"):
+        tiny({"learning.attacks": [DWELL | {"least_probability": 1}]})
