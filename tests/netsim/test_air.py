@@ -15,6 +15,7 @@ from netsim.radio.fates import Fate
 from netsim.radio.noma import Noma
 from netsim.radio.oma import Oma
 from netsim.radio.outlook import Seen
+from netsim.radio.schedulers import SCHEDULERS
 from netsim.radio.schedulers.groups import Groups
 from netsim.radio.uplink import Channel, Cohort, Ideal, Payload, Uplink
 from netsim.rng import Streams
@@ -450,6 +451,32 @@ def test_ends_are_told_at_their_time():
         assert (e.sent.ended_s == found.ended_s[e.place]).all() and (e.sent.fate == found.fate[e.place]).all()
     times = [at for at, _ in news]
     assert times == sorted(times) and len(set(times)) > 6
+
+
+@pytest.mark.parametrize("adapt", ["change", "grant"])
+@pytest.mark.parametrize("resource_blocks", [1, 2, 3])
+@pytest.mark.parametrize("kind", list(SCHEDULERS.parts))
+def test_who_listens_changes_no_end(kind, adapt, resource_blocks):
+    """Two waves of UEs in three cells, and the first once more; events at any time and at multiples of a slot: the same
+    bytes with an ear that hears of each end and without.
+    """
+
+    def play(each, **interface):
+        scheduler = {"kind": kind, "resource_blocks": resource_blocks}
+        air = air_of(Noma(norm_bound=1.0), each=each, adapt=adapt, scheduler=scheduler, **interface)
+        first = replace(town(3, n=14), downlink_sinr=np.linspace(1, 9, 14))
+        done = [air.submit(first, PAYLOAD)]
+        air.env.run(until=1.0)
+        done.append(air.submit(town(4, n=9, first=20), PAYLOAD))
+        air.env.run()
+        done.append(air.submit(first, PAYLOAD))
+        air.env.run()
+        return [columns(event.value) for event in done]
+
+    for interface in ({}, {"step_s": 0.05}):
+        news = []
+        assert play(None, **interface) == play(news.append, **interface)
+        assert len(news) > 2
 
 
 def test_the_next_request_may_follow_an_arrival():
