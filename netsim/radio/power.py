@@ -56,6 +56,9 @@ class Power(Part):
     """whether `update_context` is called before every choice"""
     needs_channel_noise: ClassVar[bool] = False
     """whether the policy requires an uplink whose decoded updates carry channel noise"""
+    follows_links: ClassVar[bool] = False
+    """whether the power of a UE is a function of its own link, so that it changes with the link while the UE sends; a
+    policy without it chooses once a round"""
 
     def start(self, n_ue: int) -> State:
         """The initial state in a world of n_ue UEs; None for a policy without state."""
