@@ -408,8 +408,8 @@ def test_who_waits_for_its_next_turn_loses_the_block_in_which_the_cell_changes_t
 def test_a_block_of_who_waits_at_its_end_is_judged_there(tries):
     """SINR 3 in seconds 2 and 3 is too low; UE 0 sends in the first half of each second, UE 1 in the second."""
     found = sent_by(
-        Textbook(max_ser=0.05), cohort(np.full((2, 2), 7.0)), Payload(4.5e6, 1000, 1.0), look=one_cell(7, 3, 3, *[7] * 9),
-        block_s=1.0, retransmissions=tries, scheduler=RoundRobin(slot_s=0.5),
+        Textbook(max_ser=0.05), cohort(np.full((2, 2), 7.0)), Payload(4.5e6, 1000, 1.0), block_s=1.0,
+        look=one_cell(7, 3, 3, *[7] * 9), retransmissions=tries, scheduler=RoundRobin(slot_s=0.5),
     )  # fmt: skip
     expected, lost = (Fate.ARRIVED, 2e6) if tries == 2 else (Fate.UNDECODED, tries * 1e6)
     assert found.fate.tolist() == [expected] * 2
@@ -439,7 +439,7 @@ def test_noise_is_the_mean_over_the_bits_of_all_blocks():
 
 
 def drives_away(law, most_w):
-    """A UE whose gain is 7, 3.5, 1.75, ... in seconds 0, 1, 2, ..., and who sends by a law of its link, or as before."""
+    """A UE of gain 7, 3.5, 1.75, ... in seconds 0, 1, 2, ..., that sends by a law of its link or as before."""
 
     def look(ue, round_):
         look.second += 1
@@ -459,7 +459,7 @@ INVERSION = Fractional.model_construct(p0_dbm=10 * log10(7e3), alpha=1.0)  # mor
 
 @pytest.mark.parametrize(("most_w", "second", "third"), [(1e3, 2.0, 4.0), (1.5, 1.5, 1.5)])
 def test_power_follows_the_link_up_to_the_cap(most_w, second, third):
-    """7.5 Mbit at SINR 7 (3 bit/s/Hz) take 2.5 s at powers of 1, 2 and 4 W; a cap of 1.5 W leaves SINR 5.25 and 2.625."""
+    """7.5 Mbit at SINR 7 (3 bit/s/Hz) take 2.5 s at 1, 2 and 4 W; a cap of 1.5 W leaves SINR 5.25 and 2.625."""
     c, payload = cohort([[7.0, 7.0]]), Payload(7.5e6, 1000, 1.0)
     found = sent_by(Textbook(), c, payload, look=drives_away(INVERSION, most_w), block_s=1.0)
     rates = [3.0, log2(1 + second * 3.5), log2(1 + third * 1.75)]
