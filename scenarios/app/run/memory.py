@@ -31,9 +31,9 @@ from scenarios.app.run.memory_limit import GB, limit
 from scenarios.app.study.study import Study
 
 _PROGRAM, _LEARNING = 0.28e9, 0.5e9  # of all runs, and what learning adds: PyTorch and its libraries
-_LINK, _UE = 200.0, 4_000.0  # of a UE and a base station in a tick; of a UE
+_LINK, _UE = 200.0, 2_000.0  # of a UE and a base station in a tick; of a UE
 _MEASURED, _KEPT = 700.0, 150.0  # of a measurement in its round, and until the run ends
-_NUMBER, _NOISE = 8.0 * 3, 8.0 * 3  # of a parameter of an update: as made, received, and in an attack; noise on it
+_NUMBER, _NOISE = 8.0 * 4, 8.0 * 3  # of a parameter of an update: as made, sent, received, in an attack; noise on it
 _CELL_CSV, _CELL_PARQUET = 130.0, 24.0  # of the largest table, as it is read
 _LEAKAGE_COLUMNS = 34.0
 _TRACE, _PACKED = 4.0, 8.0  # of a byte of a file of fixes while it is read; unpacked bytes of one of a packed file
