@@ -5,17 +5,8 @@ from __future__ import annotations
 from netsim.base_stations import BaseStation
 from netsim.indoor_share import IndoorShare
 from netsim.part import Part
+from netsim.radio.schedulers.all_at_once import AllAtOnce
 from netsim.setting import Radio, WorldSetting
-
-NOT_MODELLED = (
-    "Doppler and fading within a block",
-    "frequency selectivity",
-    "channel estimation errors",
-    "retransmissions and coding",
-    "scheduling and control channels",
-    "antenna correlation",
-)
-"""What no part of this program models yet, whatever the scenario says."""
 
 
 def channel_card(
@@ -39,6 +30,7 @@ def channel_card(
         "serving cell": _serving_words(radio),
         "small-scale fading": _words(radio.fading),
         "uplink": _words(radio.uplink),
+        "transmissions": _transmission_words(radio),
     }
     training = f"{setting.ues.compute_s_per_sample:g} s and {setting.ues.compute_j_per_sample:g} J a sample"
     card |= radio.uplink.described(training)
@@ -49,7 +41,35 @@ def channel_card(
         card["speed of UEs"] = f"training takes {formula} times the stated time, N standard normal, drawn once per UE"
     if presence is not None:
         card["presence"] = presence
-    return card | {"not modelled": ", ".join(NOT_MODELLED)}
+    return card | {"not modelled": ", ".join(not_modelled(radio))}
+
+
+def not_modelled(radio: Radio) -> tuple[str, ...]:
+    """What no part of this radio models: retransmissions are modelled where `air` allows some, scheduling where UEs of
+    a cell take turns or resource blocks.
+    """
+    air = radio.air
+    repeats = air is not None and air.retransmissions > 0
+    schedules = radio.uplink.groups_ues
+    if air is not None:
+        schedules = air.scheduler.resource_blocks > 1 or not isinstance(air.scheduler, AllAtOnce)
+    return (
+        "Doppler and fading within a block",
+        "frequency selectivity",
+        "channel estimation errors",
+        "coding" if repeats else "retransmissions and coding",
+        "control channels" if schedules else "scheduling and control channels",
+        "antenna correlation",
+    )
+
+
+def _transmission_words(radio: Radio) -> str:
+    """Whether transmissions are planned or take their time, and by which scheduler."""
+    air = radio.air
+    if air is None:
+        return "planned at the request, with the links and powers of that time"
+    rest = _fields(air, {"scheduler"})
+    return f"events, scheduler {_words(air.scheduler)}{f', {rest}' if rest else ''}"
 
 
 def downlink_card(
@@ -57,7 +77,8 @@ def downlink_card(
 ) -> dict[str, str]:
     """The card of a study of the downlink alone, in which no update is sent. presence: as in `channel_card`."""
     downlink = setting.radio.downlink
-    idle = {"RSRP measurement", "small-scale fading", "uplink", "not modelled", *setting.radio.uplink.described("")}
+    idle = {"RSRP measurement", "small-scale fading", "uplink", "transmissions", "not modelled"}
+    idle |= set(setting.radio.uplink.described(""))
     card = channel_card(setting, stations, False, presence)
     rows = {aspect: words for aspect, words in card.items() if aspect not in idle}
     rows["noise"] = f"{downlink.noise_dbm:g} dBm in 15 kHz (noise figure {downlink.noise_figure_db:g} dB)"
@@ -66,7 +87,8 @@ def downlink_card(
         f"{downlink.bandwidth_hz / 1e6:g} MHz x min({downlink.attenuation:g} log2(1 + SINR), "
         f"{downlink.max_bps_per_hz:g}) bit/s/Hz, none below {downlink.min_sinr_db:g} dB"
     )
-    return rows | {"not modelled": ", ".join(("small-scale fading", "load of cells", "uplink", *NOT_MODELLED))}
+    left_out = ("small-scale fading", "load of cells", "uplink", *not_modelled(Radio()))
+    return rows | {"not modelled": ", ".join(left_out)}
 
 
 def card_lines(card: dict[str, str]) -> list[str]:
@@ -77,7 +99,7 @@ def card_lines(card: dict[str, str]) -> list[str]:
     return [
         f"radio: {card['carrier']}, base stations {card['base stations']}; uplink {card['uplink']}",
         "       " + "; ".join(f"{k} {card[k]}" for k in short),
-        *([f"       presence: {card['presence']}"] if "presence" in card else []),
+        *(f"       {aspect}: {card[aspect]}" for aspect in ("transmissions", "presence") if aspect in card),
         f"       not modelled: {card['not modelled']}",
     ]
 

@@ -61,8 +61,11 @@ class Rng:
     ) -> FloatArray:
         """Uniform on the open interval (0, 1), 53 bits, shape (n, *size)."""
         words = self._words(what, owner, prod(size), item)
-        unit = ((words >> _U64(11)).astype(np.float64) + 0.5) * 2.0**-53
-        return np.minimum(unit, _BELOW_ONE).reshape(len(words), *size)
+        words >>= _U64(11)
+        unit = words.astype(np.float64)  # in place from here on: noise on all updates is as large as they are
+        unit += 0.5
+        unit *= 2.0**-53
+        return np.minimum(unit, _BELOW_ONE, out=unit).reshape(len(words), *size)
 
     def normal(
         self, what: str, owner: npt.ArrayLike, size: tuple[int, ...] = (), item: npt.ArrayLike = 0
@@ -70,7 +73,8 @@ class Rng:
         """Standard normal by inversion, shape (n, *size)."""
         from scipy.special import ndtri  # here, so that checking a scenario does not pay for it
 
-        return np.asarray(ndtri(self.uniform(what, owner, size, item)))
+        unit = self.uniform(what, owner, size, item)
+        return np.asarray(ndtri(unit, out=unit))
 
     def exponential(
         self, what: str, owner: npt.ArrayLike, size: tuple[int, ...] = (), item: npt.ArrayLike = 0
@@ -112,11 +116,10 @@ class Rng:
         if owners.shape != items.shape:
             owners, items = np.broadcast_arrays(owners, items)
         if count >= _LONG_ROW:
-            rows = [
-                self.generator(what, int(o), int(i)).bit_generator.random_raw(count)
-                for o, i in zip(owners, items, strict=True)
-            ]
-            return np.array(rows, dtype=_U64).reshape(owners.size, count)
+            rows = np.empty((owners.size, count), dtype=_U64)
+            for row, o, i in zip(rows, owners, items, strict=True):
+                row[:] = self.generator(what, int(o), int(i)).bit_generator.random_raw(count)
+            return rows
         blocks = -(-count // 4)
         if owners.size * blocks <= _FEW and "numba" not in sys.modules:
             return self._few_words(what, owners.tolist(), items.tolist(), count, blocks)

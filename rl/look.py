@@ -49,7 +49,8 @@ _UNKNOWN_DB = 0.0  # what is required before the first round
 @dataclass(frozen=True, eq=False)
 class Look:
     """S rounds of K UEs. required_std (S, K) : root mean square over the rows of a UE that were sent last, 0 before the
-    first; rho, n_bits, progress (S,); air : how the band is shared; limits : of powers.
+    first; rho, n_bits, progress (S,); air : how the band is shared; limits : of powers; max_power_w : of a UE,
+    whatever the limits.
     """
 
     links: Links
@@ -59,6 +60,7 @@ class Look:
     progress: FloatArray
     air: Air
     limits: Limits
+    max_power_w: float = np.inf
 
     @classmethod
     def of(cls, now: PowerContext, limits: Limits) -> Self:
@@ -77,6 +79,7 @@ class Look:
             progress=np.array([now.progress]),
             air=air_of(uplink),
             limits=limits,
+            max_power_w=now.max_power_w,
         )
 
     @classmethod
@@ -87,7 +90,8 @@ class Look:
             np.concatenate([getattr(look, name) for look in looks])
             for name in ("required_std", "rho", "n_bits", "progress")
         )
-        return cls(links, required_std, rho, n_bits, progress, looks[0].air, looks[0].limits)
+        one = looks[0]
+        return cls(links, required_std, rho, n_bits, progress, one.air, one.limits, one.max_power_w)
 
     @property
     def first(self) -> BoolArray:

@@ -110,12 +110,12 @@ def _silent(look: Look) -> Rounds:
 
 
 def recording_tree(rounds: Rounds, look: Look) -> dict[str, Any]:
-    """A recording as a tree that a file can hold; limits are those of the task."""
+    """A recording as a tree that a file can hold; limits are those of the task, and of a UE."""
     looked = {name: to_tree(getattr(look, name)) for name in _LOOKED}
     return {"rounds": to_tree(rounds), "look": looked, "air": list(look.air)}
 
 
-def recording_of(tree: Any, limits: Limits) -> tuple[Rounds, Look]:
+def recording_of(tree: Any, limits: Limits, max_power_w: float) -> tuple[Rounds, Look]:
     """The recording of a tree. Raises KeyError, TypeError or ValueError where something else stands there."""
     from rl.radio_loops import Air
 
@@ -124,7 +124,7 @@ def recording_of(tree: Any, limits: Limits) -> tuple[Rounds, Look]:
     if not all(isinstance(x, np.ndarray) for x in (required_std, rho, n_bits, progress)):
         raise ValueError("what was known of rounds is not of arrays")
     rounds = from_tree_as(tree["rounds"], Rounds)
-    return rounds, Look(from_tree_as(links, Links), required_std, rho, n_bits, progress, air, limits)
+    return rounds, Look(from_tree_as(links, Links), required_std, rho, n_bits, progress, air, limits, max_power_w)
 
 
 _LOOKED = ("links", "required_std", "rho", "n_bits", "progress")

@@ -113,9 +113,11 @@ class Known:
         return len(self.rounds)
 
     def figures(self, power_w: FloatArray, which: IntArray | None = None) -> Figures:
-        """Of power vectors (B, K) in rounds which (B,); none: one vector for each round."""
+        """Of power vectors (B, K) in rounds which (B,); none: one vector for each round. A UE sends with no more
+        than it can, as live.
+        """
         at = np.arange(len(self.rounds)) if which is None else which
-        return judged(self.rounds, self.air, power_w, at).figures
+        return judged(self.rounds, self.air, np.minimum(power_w, self.look.max_power_w), at).figures
 
     def cost(self, power_w: FloatArray, which: IntArray | None = None) -> FloatArray:
         """The same as a cost (B,)."""

@@ -120,7 +120,7 @@ class Span(Attack):
         return self
 
     def held_bytes(self, area: Area, n_ue: int) -> float:
-        return 16.0 * n_ue * PlaceGrid.places(area, self.cell_m)  # float32: the maps, of this round, and smoothed
+        return 96.0 * n_ue * PlaceGrid.places(area, self.cell_m)  # the maps, of this round, smoothed, and searched
 
     def start(self) -> PlaceMaps:
         return PlaceMaps.empty()

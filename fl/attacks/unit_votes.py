@@ -56,7 +56,7 @@ class UnitVotes(Attack):
     }
 
     def held_bytes(self, area: Area, n_ue: int) -> float:
-        return 32.0 * n_ue * PlaceGrid.places(area, self.cell_m)  # float64: the maps, of this round, and smoothed
+        return 96.0 * n_ue * PlaceGrid.places(area, self.cell_m)  # the maps, of this round, smoothed, and searched
 
     def start(self) -> PlaceMaps:
         return PlaceMaps.empty()

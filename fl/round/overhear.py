@@ -16,13 +16,13 @@ def overhear(setup: Setup, antenna: Cohort, payload: Payload, sent: Channel) -> 
     """Transmissions of UEs (n,), sent, at an eavesdropper's antenna; antenna: the same UEs with their links to it.
 
     Planned ones disturb one another there as they do at base stations. Where they took their time it is left out who
-    sent at the same time: she hears each alone, which is the most that she can hear.
+    sent at the same time: she hears each alone, at its mean power, which is the most that she can hear.
     """
     if not isinstance(sent, Sent):
         return setup.uplink.eavesdropped(antenna, payload, sent)
     from netsim.radio.airtime import noise_stds
 
-    uplink, signal_w = setup.uplink, own_signal_w(antenna)
+    uplink, signal_w = setup.uplink, own_signal_w(antenna.at_power(sent.power_w))
     rate_bps, snr, rho = uplink.alone_bps(signal_w), signal_w / uplink.band_noise_w(), uplink.noise_scale(payload)
     std = noise_stds(np.full(len(snr), rho), snr)
     whole = sent.sent_bits - sent.lost_bits >= payload.bits(antenna.rows)

@@ -44,6 +44,7 @@ def power_context(
         overheard=overheard,
         n_bits=payload.n_bits,
         uplink=setup.uplink,
+        max_power_w=world.max_power_w,
     )
 
 

@@ -142,7 +142,7 @@ TABLES: dict[str, dict[str, Column]] = {
         "base_station": _text("name of the serving base station; empty where a trace replaces the radio"),
         "distance_m": Column("three-dimensional distance to the serving base station", "m"),
         "rsrp_dbm": Column("RSRP of the serving base station", "dBm"),
-        "power_w": Column("transmit power", "W"),
+        "power_w": Column("transmit power, mean over the airtime", "W"),
         "sinr_db": Column("uplink SINR; empty for an ideal uplink", "dB"),
         "noise_std": Column("standard deviation of the noise that decoding adds to each number of the update"),
         "rate_bps": Column("uplink rate; empty for an ideal uplink", "bit/s"),

@@ -79,7 +79,7 @@ class Transmitter:
         self._awaited: tuple[int, int, simpy.Event] | None = None
         if setup.air is None:
             return
-        look = None if setup.air.block_s is None else look_at(world)
+        look = None if setup.air.block_s is None else look_at(world, setup.power)
         server = setup.learning.server
         counts = isinstance(server, Synchronous) and server.first is not None
         told = each if each is not None else self._count if counts else None

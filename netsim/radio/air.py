@@ -159,11 +159,14 @@ class Air:
             self._turn.callbacks.append(self._on_turn)
 
     def _next_s(self) -> float:
-        """When something changes next; with held rates and nobody to tell, ends that change nothing are left out."""
+        """When something changes next; ends that change nothing and that nobody is told of are left out: at held rates,
+        where a scheduler without state has one resource block a cell, and nobody waits for it.
+        """
         lives, step_s, block_s = self.lives, self.interface.step_s, self.interface.block_s
         own_s = lives.next_s()
         waits = bool((lives.stage == WAITING).any())
-        if self.interface.adapt == "grant" and self.each is None and not waits:
+        places_stay = self._scheduled is None and self.interface.scheduler.resource_blocks == 1
+        if self.interface.adapt == "grant" and self.each is None and places_stay and not waits:
             own_s = _last_of_each(lives, own_s)
         next_s = float(own_s.min(initial=inf))
         if waits:

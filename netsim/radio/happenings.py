@@ -79,7 +79,8 @@ def look_again(lives: Lives, look: Look, uplink: Uplink, now_s: float, block_s: 
     """Where a new block has begun: judge the blocks that have ended, and give UEs their links now; whether anything on
     the air may have changed.
 
-    A UE whose cell has changed sends its block again in the new one, when that grants it; one that has none is lost.
+    A UE whose cell has changed sends its block again in the new one, when that grants it, whether it was sending or
+    waited for its next turn; one that has none is lost.
     """
     block = last_multiple(now_s, block_s)
     stale = np.flatnonzero((looks_in(lives, block_s) <= block) & (lives.look < block))
@@ -90,7 +91,7 @@ def look_again(lives: Lives, look: Look, uplink: Uplink, now_s: float, block_s: 
     lives.settle(stale, now_s)
     sends, prepares = lives.stage[stale] == SENDING, lives.stage[stale] == PREPARING
     moved = seen.serving != lives.serving[stale]
-    hopeless = lives.close_blocks(stale[sends], moved[sends], most_tries)
+    hopeless = lives.close_blocks(stale[~prepares], moved[~prepares], most_tries)
     lives.end(hopeless, now_s, Fate.UNDECODED)
     see(lives, stale, seen, uplink)
     under_way = lives.stage[stale] != ENDED

@@ -24,8 +24,9 @@ class Lives:
     looked at. requested_s, prepared_s (duration of downlink and training), ready_s, deadline_s, stops_s (when it ends
     before its time, by the fate `stops_by`), granted_s (first grant, NaN before), ended_s (NaN before).
 
-    serving, gain (n, n_bs), fading, received_w (at its base station), alone_bps; power_w; most_airtime_s: after which
-    the energy of the UE is spent; compute_s, compute_j. n_bits; rho: scale of the noise on its numbers.
+    serving, gain (n, n_bs), fading, received_w (at its base station), alone_bps; power_w, now; other_j: energy that
+    its airtime took more than at that power, for it had others before; air_j: what it may spend on the air;
+    most_airtime_s: after which that is spent; compute_s, compute_j. n_bits; rho: scale of the noise on its numbers.
 
     stage, fate, resource (-1: none); since_s: up to when the following counts: waited_s, airtime_s, left_bits (not yet
     sent, or to be sent again), block_bits (those left when the current block began), lost_bits (sent in vain, in
@@ -54,6 +55,8 @@ class Lives:
     received_w: FloatArray
     alone_bps: FloatArray
     power_w: FloatArray
+    other_j: FloatArray
+    air_j: FloatArray
     compute_s: FloatArray
     most_airtime_s: FloatArray
     compute_j: FloatArray
@@ -147,6 +150,18 @@ class Lives:
             rows, at_s, self.stage, self.since_s, self.waited_s, self.airtime_s, self.left_bits, self.rate_bps,
             self.sinr, self.snr, self.block_noise, self.block_thermal,
         )  # fmt: skip
+
+    def send_with(self, rows: IntArray, power_w: FloatArray) -> None:
+        """Other powers (k,) of rows (k,), from since_s on."""
+        before_w, self.power_w = self.power_w[rows], self.power_w.copy()  # cohorts keep theirs
+        self.power_w[rows] = power_w
+        self.other_j[rows] += (before_w - power_w) * self.airtime_s[rows]
+        left_j = self.air_j[rows] - self.other_j[rows]
+        self.most_airtime_s[rows] = np.divide(left_j, power_w, out=np.full(len(rows), np.inf), where=power_w > 0)
+
+    def sent_j(self) -> FloatArray:
+        """Energy (n,) of what was on the air up to since_s."""
+        return np.where(self.airtime_s > 0, self.power_w * self.airtime_s + self.other_j, 0.0)
 
     def send_rest(self, rows: IntArray) -> None:
         """Count all that rows (k,) had left as sent, at their rate: the last bit leaves at since_s."""

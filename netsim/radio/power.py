@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass, field
+from math import inf
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -27,7 +28,7 @@ class PowerContext:
 
     row_ue, row_required_std (R,): the same requirement for each row that was sent last, for a UE may send several;
     cohort: links of all UEs to all base stations; overheard: their links to an eavesdropper's antenna, None without
-    one; n_bits: size of a row; uplink: how they share the band.
+    one; n_bits: size of a row; uplink: how they share the band; max_power_w: what a UE can send with at most.
     """
 
     sends: IntArray
@@ -43,6 +44,7 @@ class PowerContext:
     overheard: Cohort | None = None
     n_bits: float = 0.0
     uplink: Uplink | None = None
+    max_power_w: float = inf
 
 
 class Power(Part):
@@ -56,6 +58,9 @@ class Power(Part):
     """whether `update_context` is called before every choice"""
     needs_channel_noise: ClassVar[bool] = False
     """whether the policy requires an uplink whose decoded updates carry channel noise"""
+    follows_links: ClassVar[bool] = False
+    """whether the power of a UE is a function of its own link, so that it changes with the link while the UE sends; a
+    policy without it chooses once a round"""
 
     def start(self, n_ue: int) -> State:
         """The initial state in a world of n_ue UEs; None for a policy without state."""

@@ -74,8 +74,10 @@ class Fractional(Power):
     """Open-loop power control: P = min(P_max, P0 + alpha * PL) in dB, which compensates a share alpha of the path loss.
 
     PL is the loss to the serving base station, shadowing and antenna gains included. A UE without one sends at its
-    maximum.
+    maximum. Where links are looked at again while UEs send (`radio.air` with `block_s`), the power follows the loss.
     """
+
+    follows_links: ClassVar[bool] = True
 
     kind: Literal["fractional"] = "fractional"
     p0_dbm: float = Field(default=-85.0, ge=-202, le=24)

@@ -41,8 +41,9 @@ def begun(
         look=number_of(look), requested_s=moment(now_s), prepared_s=prepared_s, ready_s=now_s + prepared_s,
         deadline_s=moment(now_s + min(limit_s, uplink.limit_s())), stops_s=moment(inf), stops_by=number_of(0),
         granted_s=moment(nan), ended_s=moment(nan), serving=_cells(cohort.serving, uplink), gain=cohort.gain,
-        fading=cohort.fading, received_w=zero(n), alone_bps=zero(n), power_w=cohort.power_w,
-        compute_s=cohort.compute_s, most_airtime_s=moment(inf), compute_j=cohort.compute_j, n_bits=n_bits,
+        fading=cohort.fading, received_w=zero(n), alone_bps=zero(n), power_w=cohort.power_w, other_j=zero(n),
+        air_j=moment(inf), compute_s=cohort.compute_s, most_airtime_s=moment(inf), compute_j=cohort.compute_j,
+        n_bits=n_bits,
         rho=moment(uplink.noise_scale(payload)), stage=number_of(PREPARING), fate=number_of(Fate.UNDER_WAY),
         resource=number_of(-1), since_s=moment(now_s), waited_s=zero(n), airtime_s=zero(n), left_bits=n_bits.copy(),
         block_bits=n_bits.copy(), lost_bits=zero(n), block_noise=zero(n), block_thermal=zero(n), noise=zero(n),
@@ -72,6 +73,8 @@ def see(lives: Lives, rows: IntArray, seen: Seen, uplink: Uplink) -> None:
     lives.gain = _replaced(lives.gain, rows, seen.gain)
     if lives.fading is not None and seen.fading is not None:
         lives.fading = _replaced(lives.fading, rows, seen.fading)
+    if seen.power_w is not None:
+        lives.send_with(rows, seen.power_w)
     _measure(lives, rows, uplink)
 
 
@@ -119,8 +122,8 @@ def may_exhaust(lives: Lives, battery_j: FloatArray) -> None:
     short = battery_j < lives.compute_j
     with np.errstate(divide="ignore", invalid="ignore"):
         missing_s = lives.compute_s * (1.0 - battery_j / lives.compute_j)
-        most_s = (battery_j - lives.compute_j) / lives.power_w
     empty_s = np.where(short, lives.ready_s - missing_s, inf)
     first = empty_s < lives.stops_s
     lives.stops_s[first], lives.stops_by[first] = empty_s[first], Fate.EXHAUSTED
-    lives.most_airtime_s = np.where(lives.power_w > 0, most_s, inf)
+    lives.air_j = battery_j - lives.compute_j
+    lives.send_with(np.arange(len(lives)), lives.power_w)

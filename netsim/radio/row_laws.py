@@ -147,7 +147,7 @@ def close_blocks(
     """End the current blocks of rows; which of them (k,) failed once too often (see `Lives.close_blocks`)."""
     hopeless = np.zeros(len(rows), np.bool_)
     for k, u in enumerate(rows):
-        begun = block_bits[u] > left_bits[u] or rate_bps[u] == 0  # not at this very time
+        begun = block_bits[u] > left_bits[u] or (failed[u] and rate_bps[u] == 0)  # not at this very time
         if failed[u] and begun and not again[k]:
             tries[u] += 1
             hopeless[k] = tries[u] > most_tries

@@ -16,10 +16,11 @@ from netsim.units import FloatArray, IntArray
 class Sent(Channel):
     """The channel of transmissions that took their time (n,).
 
-    sinr: mean over the bits sent, harmonic, so that noise_std is its noise; rate_bps: bits sent over airtime_s, those
-    sent again included; delay_s and airtime_s: until the end of an update that did not arrive, so far for one that is
-    under way, infinite for a UE that could not send at all. fate: see `Fate`; ready_s, granted_s, ended_s: times of the
-    simulation, NaN for what did not happen; lost_bits: sent in tries that failed and were repeated.
+    power_w: mean over airtime_s; sinr: mean over the bits sent, harmonic, so that noise_std is its noise; rate_bps:
+    bits sent over airtime_s, those sent again included; delay_s and airtime_s: until the end of an update that did not
+    arrive, so far for one that is under way, infinite for a UE that could not send at all. fate: see `Fate`; ready_s,
+    granted_s, ended_s: times of the simulation, NaN for what did not happen; lost_bits: sent in tries that failed and
+    were repeated.
     """
 
     fate: IntArray
@@ -44,21 +45,22 @@ def outcome(lives: Lives, rows: IntArray) -> Sent:
 def _outcome(lives: Lives) -> Sent:
     from netsim.radio.airtime import noise_stds
 
-    sent_bits, airtime_s = lives.sent_bits(), lives.airtime_s
+    sent_bits, sent_j, airtime_s = lives.sent_bits(), lives.sent_j(), lives.airtime_s
     until_s = np.where(lives.stage == ENDED, lives.ended_s, lives.since_s)
     heard_bits = lives.n_bits - lives.left_bits
     with np.errstate(divide="ignore", invalid="ignore"):
         sinr = np.where(heard_bits > 0, heard_bits / (lives.noise + lives.block_noise), lives.sinr)
         snr = np.where(heard_bits > 0, heard_bits / (lives.thermal + lives.block_thermal), lives.snr)
         rate_bps = np.where(airtime_s > 0, sent_bits / airtime_s, lives.rate_bps)
-    energy_j = lives.compute_j * _trained(lives, until_s) + np.where(airtime_s > 0, lives.power_w * airtime_s, 0.0)
+        power_w = np.where(lives.other_j != 0, sent_j / airtime_s, lives.power_w)
+    energy_j = lives.compute_j * _trained(lives, until_s) + sent_j
     ready = until_s >= lives.ready_s
     delay_s = np.where(ready, lives.prepared_s + lives.waited_s + airtime_s, until_s - lives.requested_s)
     arrived = lives.fate == Fate.ARRIVED
     never = np.isin(lives.fate, (Fate.UNDECODED, Fate.NO_CELL)) & (sent_bits == 0)
     std, thermal = noise_stds(lives.rho, sinr), np.where(snr > 0, noise_stds(lives.rho, snr), 0.0)
     return Sent(
-        power_w=lives.power_w, sinr=sinr, rate_bps=rate_bps, noise_std=std, thermal_std=thermal,
+        power_w=power_w, sinr=sinr, rate_bps=rate_bps, noise_std=std, thermal_std=thermal,
         airtime_s=np.where(never, np.inf, airtime_s), delay_s=np.where(never, np.inf, delay_s), energy_j=energy_j,
         decoded=arrived, late=(lives.fate == Fate.LATE) & ~lives.failed, fate=lives.fate,
         ready_s=np.where(ready, lives.ready_s, np.nan), granted_s=lives.granted_s, ended_s=lives.ended_s,

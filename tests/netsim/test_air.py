@@ -1,7 +1,7 @@
 """Transmissions that take their time: equal to plans where nothing changes, and to bookkeeping where something does."""
 
 from dataclasses import fields, replace
-from math import inf, log2
+from math import inf, log2, log10
 
 import numpy as np
 import pytest
@@ -15,7 +15,10 @@ from netsim.radio.fates import Fate
 from netsim.radio.noma import Noma
 from netsim.radio.oma import Oma
 from netsim.radio.outlook import Seen
+from netsim.radio.power_rules import Fractional
+from netsim.radio.schedulers import SCHEDULERS
 from netsim.radio.schedulers.groups import Groups
+from netsim.radio.schedulers.round_robin import RoundRobin
 from netsim.radio.uplink import Channel, Cohort, Ideal, Payload, Uplink
 from netsim.rng import Streams
 
@@ -386,6 +389,34 @@ def test_a_block_in_which_the_cell_changes_is_sent_again_in_the_new_one():
     assert lost.fate[0] == Fate.NO_CELL and lost.delay_s[0] == pytest.approx(2.0) and not lost.late[0]
 
 
+@pytest.mark.parametrize("changes_s", [1, 2, 3])
+def test_who_waits_for_its_next_turn_loses_the_block_in_which_the_cell_changes_too(changes_s):
+    """Two UEs at 3 Mbit/s in turns of 0.5 s, blocks of 1 s: at the end of a block one sends and the other waits. Both
+    lose the 1.5 Mbit of the block in which the cell changes, and none of the blocks before.
+    """
+    serving = [0] * changes_s + [1] * (9 - changes_s)
+    found = sent_by(
+        Textbook(), cohort(np.full((2, 2), 7.0)), Payload(6e6, 1000, 1.0), look=one_cell(*[7] * 9, serving=serving),
+        block_s=1.0, scheduler=RoundRobin(slot_s=0.5),
+    )  # fmt: skip
+    np.testing.assert_allclose(found.lost_bits, 1.5e6)
+    np.testing.assert_allclose(found.sent_bits, 7.5e6)
+    np.testing.assert_allclose(found.ended_s, [4.5, 5.0])
+
+
+@pytest.mark.parametrize("tries", [0, 1, 2])
+def test_a_block_of_who_waits_at_its_end_is_judged_there(tries):
+    """SINR 3 in seconds 2 and 3 is too low; UE 0 sends in the first half of each second, UE 1 in the second."""
+    found = sent_by(
+        Textbook(max_ser=0.05), cohort(np.full((2, 2), 7.0)), Payload(4.5e6, 1000, 1.0), block_s=1.0,
+        look=one_cell(7, 3, 3, *[7] * 9), retransmissions=tries, scheduler=RoundRobin(slot_s=0.5),
+    )  # fmt: skip
+    expected, lost = (Fate.ARRIVED, 2e6) if tries == 2 else (Fate.UNDECODED, tries * 1e6)
+    assert found.fate.tolist() == [expected] * 2
+    np.testing.assert_allclose(found.lost_bits, lost)
+    np.testing.assert_allclose(found.noise_std**2 * 1000, found.noise_std[0] ** 2 * 1000)
+
+
 def test_links_are_looked_at_at_starts_of_blocks_from_the_one_in_which_a_ue_is_ready():
     air, times = None, []
 
@@ -405,6 +436,50 @@ def test_noise_is_the_mean_over_the_bits_of_all_blocks():
     found = sent_by(uplink, cohort([[7.0, 7.0]]), Payload(5e6, 1000, 1.0), look=one_cell(7, 1), block_s=1.0)
     assert found.delay_s[0] == pytest.approx(3.0)
     assert found.noise_std[0] ** 2 * 1000 == pytest.approx((3 / 7 + 2) / 5)
+
+
+def drives_away(law, most_w):
+    """A UE of gain 7, 3.5, 1.75, ... in seconds 0, 1, 2, ..., that sends by a law of its link or as before."""
+
+    def look(ue, round_):
+        look.second += 1
+        gain = np.full((len(ue), 2), 7.0 / 2**look.second)
+        serving = np.zeros(len(ue), dtype=int)
+        return Seen(
+            serving, gain, None, None if law is None else law.power_w(gain, serving, most_w, None, Streams(1))[0]
+        )
+
+    look.second = 0
+    return look
+
+
+INVERSION = Fractional.model_construct(p0_dbm=10 * log10(7e3), alpha=1.0)  # more than a scenario may ask for
+"""7 W are received from whoever may send with enough"""
+
+
+@pytest.mark.parametrize(("most_w", "second", "third"), [(1e3, 2.0, 4.0), (1.5, 1.5, 1.5)])
+def test_power_follows_the_link_up_to_the_cap(most_w, second, third):
+    """7.5 Mbit at SINR 7 (3 bit/s/Hz) take 2.5 s at 1, 2 and 4 W; a cap of 1.5 W leaves SINR 5.25 and 2.625."""
+    c, payload = cohort([[7.0, 7.0]]), Payload(7.5e6, 1000, 1.0)
+    found = sent_by(Textbook(), c, payload, look=drives_away(INVERSION, most_w), block_s=1.0)
+    rates = [3.0, log2(1 + second * 3.5), log2(1 + third * 1.75)]
+    last_s = (7.5 - rates[0] - rates[1]) / rates[2]
+    assert 0 < last_s < 1
+    np.testing.assert_allclose(found.delay_s, 2 + last_s)
+    np.testing.assert_allclose(found.energy_j, 1 + second + third * last_s)
+    np.testing.assert_allclose(found.power_w * found.airtime_s, found.energy_j)
+    held = sent_by(Textbook(), c, payload, look=drives_away(None, most_w), block_s=1.0)
+    assert held.power_w[0] == 1.0 and held.delay_s[0] > 3 > found.delay_s[0]
+
+
+def test_a_battery_pays_for_the_powers_that_were_sent_with():
+    """1 J in the first second, 2 W in the next: 2.5 J last for 1.75 s, and no longer where nobody looks at the air."""
+    c, payload = cohort([[7.0, 7.0]]), Payload(7.5e6, 1000, 1.0)
+    found = sent_by(
+        Textbook(), c, payload, look=drives_away(INVERSION, 1e3), block_s=1.0, battery_j=np.array([2.5])
+    )  # fmt: skip
+    assert found.fate.tolist() == [Fate.EXHAUSTED]
+    np.testing.assert_allclose([found.energy_j[0], found.airtime_s[0]], [2.5, 1.75])
 
 
 def test_blocks_of_links_that_stay_change_nothing():
@@ -450,6 +525,32 @@ def test_ends_are_told_at_their_time():
         assert (e.sent.ended_s == found.ended_s[e.place]).all() and (e.sent.fate == found.fate[e.place]).all()
     times = [at for at, _ in news]
     assert times == sorted(times) and len(set(times)) > 6
+
+
+@pytest.mark.parametrize("adapt", ["change", "grant"])
+@pytest.mark.parametrize("resource_blocks", [1, 2, 3])
+@pytest.mark.parametrize("kind", list(SCHEDULERS.parts))
+def test_who_listens_changes_no_end(kind, adapt, resource_blocks):
+    """Two waves of UEs in three cells, and the first once more; events at any time and at multiples of a slot: the same
+    bytes with an ear that hears of each end and without.
+    """
+
+    def play(each, **interface):
+        scheduler = {"kind": kind, "resource_blocks": resource_blocks}
+        air = air_of(Noma(norm_bound=1.0), each=each, adapt=adapt, scheduler=scheduler, **interface)
+        first = replace(town(3, n=14), downlink_sinr=np.linspace(1, 9, 14))
+        done = [air.submit(first, PAYLOAD)]
+        air.env.run(until=1.0)
+        done.append(air.submit(town(4, n=9, first=20), PAYLOAD))
+        air.env.run()
+        done.append(air.submit(first, PAYLOAD))
+        air.env.run()
+        return [columns(event.value) for event in done]
+
+    for interface in ({}, {"step_s": 0.05}):
+        news = []
+        assert play(None, **interface) == play(news.append, **interface)
+        assert len(news) > 2
 
 
 def test_the_next_request_may_follow_an_arrival():

@@ -14,6 +14,8 @@ from netsim.radio.air_interface import AirInterface
 from netsim.radio.fates import Fate
 from netsim.radio.noma import Noma
 from netsim.radio.outlook import look_at
+from netsim.radio.power import Full
+from netsim.radio.power_rules import Average, Fractional, Listed
 from netsim.radio.uplink import Cohort, Payload
 from netsim.rng import Streams
 from netsim.setting import WorldSetting
@@ -119,6 +121,37 @@ def test_world_and_air_go_on_to_the_same_bytes(radio):
     later = air_over(again)
     (done,) = later.resume(memory).values()
     assert columns(again.env.run(done)) == whole
+
+
+@pytest.mark.parametrize("law", [Full(), Fractional(p0_dbm=-70), Listed(each_w=(0.01, 0.02)), Average()])
+def test_energy_is_that_of_the_power_on_the_links_of_each_block(law):
+    """A bill written block by block from the places of UEs: a law of links asks for another power in each; other rules
+    keep the power of the request.
+    """
+    place, twin = world(), world()
+    air = Air(place.env, UPLINK, 12, Streams(3), AirInterface(block_s=2.0), look=look_at(place, law))
+    ue = np.arange(12)
+
+    def power_w(of):
+        gain, serving = of.links().gain, of.serving(of.links())
+        return law.power_w(gain, serving, of.max_power_w, None, of.ground.streams.at("power"))[0]
+
+    place.env.run(until=2.0)
+    cohort = place.cohort(ue, place.links(), 4, np.ones(12, dtype=int), np.zeros(12))
+    first_w = power_w(place)
+    found = place.env.run(air.submit(cohort.at_power(first_w), PAYLOAD, 120.0, round_=4))
+    bill_j, on_air_s = np.zeros(12), found.ended_s - found.ready_s
+    assert (found.fate == Fate.ARRIVED).sum() >= 6 and on_air_s.max() > 10
+    for begins_s in np.arange(2.0, 122.0, 2.0):
+        twin.env.run(until=begins_s)
+        own_w = power_w(twin) if isinstance(law, Fractional) else first_w
+        bill_j += own_w * np.clip(
+            np.minimum(found.ended_s, begins_s + 2.0) - np.maximum(found.ready_s, begins_s), 0, None
+        )
+    np.testing.assert_allclose(found.energy_j, bill_j, rtol=1e-9)
+    np.testing.assert_allclose(found.power_w * found.airtime_s, found.energy_j, rtol=1e-9)
+    assert isinstance(law, Fractional) or np.array_equal(found.power_w, first_w)
+    assert (found.power_w <= place.max_power_w).all()
 
 
 def everybody(n, n_bs=21):

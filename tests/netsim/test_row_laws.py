@@ -91,3 +91,13 @@ def test_blocks_are_kept_taken_back_or_lost():
     assert tries.tolist() == [0, 1, 2, 1, 1, 1] and failed.tolist() == [False, False, True, False, False, False]
     assert block.tolist() == [4.0, 10.0, 10.0, 10.0, 10.0, 10.0]
     assert block_noise.tolist() == [0.0, 0.0, 2.0, 0.0, 0.0, 0.0]
+
+
+def test_a_block_in_which_a_row_only_waited_leaves_its_tries():
+    """At a rate of 0: one that was on the air and not heard fails; one that only waited has not begun."""
+    zero = [np.zeros(2) for _ in range(5)]
+    failed, tries = np.array([True, False]), np.array([1, 1])
+    hopeless = close_blocks(
+        np.arange(2), np.zeros(2, dtype=bool), 3, np.zeros(2), np.full(2, 10.0), np.full(2, 10.0), *zero, failed, tries
+    )
+    assert not hopeless.any() and tries.tolist() == [2, 1] and not failed.any()

@@ -11,7 +11,7 @@ import pytest
 from netsim.base_stations import BaseStation, Hexagonal, Origin, Site, default_layout
 from netsim.build import build_world
 from netsim.cell_file import CellFile
-from netsim.channel_card import channel_card
+from netsim.channel_card import card_lines, channel_card, downlink_card
 from netsim.city.buildings import Buildings
 from netsim.errors import BadInput
 from netsim.geometry import Area
@@ -353,6 +353,35 @@ def test_the_card_says_what_is_and_what_is_not_modelled(tiny):
     assert "trace" in replayed["RSRP measurement"] and replayed["path loss"] == "not modelled"
     carried = channel_card(noma.world, noma.world.listed_stations, replayed=True)
     assert carried["path loss"].startswith("of uplinks only: log-distance")
+
+
+@pytest.mark.parametrize(
+    ("air", "uplink", "said", "left_out"),
+    [
+        (None, {}, "planned at the request", {"retransmissions and coding", "scheduling and control channels"}),
+        (None, {"group_size": 2}, "planned at the request", {"retransmissions and coding", "control channels"}),
+        ({}, {}, "events, scheduler all-at-once", {"retransmissions and coding", "scheduling and control channels"}),
+        ({"retransmissions": 2}, {}, "retransmissions 2", {"coding", "scheduling and control channels"}),
+        (
+            {"scheduler": {"kind": "all-at-once", "resource_blocks": 4}}, {},
+            "events, scheduler all-at-once (resource_blocks 4)", {"retransmissions and coding", "control channels"},
+        ),
+        (
+            {"block_s": 1, "retransmissions": 1, "scheduler": {"kind": "round-robin", "slot_s": 0.1}}, {},
+            "events, scheduler round-robin (slot_s 0.1), block_s 1.0, retransmissions 1",
+            {"coding", "control channels"},
+        ),
+    ],
+)  # fmt: skip
+def test_the_card_leaves_out_of_its_list_what_the_study_models(tiny, air, uplink, said, left_out):
+    of = tiny(
+        {"world.radio.uplink": {"kind": "noma", "decoding": "error-free"} | uplink, "world.radio.air": air}
+    )  # fmt: skip
+    card = channel_card(of.world, of.world.listed_stations, replayed=False)
+    words = set(card["not modelled"].split(", "))
+    about = {word for word in words if "coding" in word or "control" in word}
+    assert said in card["transmissions"] and about == left_out
+    assert said in " ".join(card_lines(card)) and "transmissions" not in downlink_card(of.world, ())
 
 
 def test_noisy_decoding_without_a_bound_is_refused(tiny):

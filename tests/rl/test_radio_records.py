@@ -93,6 +93,34 @@ def costs_what_it_costs_live(of):
         assert env.task.reward.cost(found.figures)[0] == pytest.approx(-reward, rel=1e-9)
 
 
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.name)
+def test_a_rule_that_asks_for_more_than_a_ue_can_send_is_cut_alike_live_and_recorded(law):
+    """Limits of 2 W, UEs of 10 mW: the cost of every round is the live one, and that of powers cut by hand."""
+    limits = {"each_min_w": 1e-7, "each_max_w": 2.0, "total_min_w": 0, "total_max_w": 24.0}
+    of = study(**{"world.ues.max_power_dbm": 10, "train.task.limits": limits})
+    from rl.cost import rows_sent
+    from rl.problem import as_action, log_power
+    from rl.recording import look_now
+
+    env, own, cut = live(of), known(of), 0
+    env.reset(options={"world": 7})
+    for s in range(len(own)):
+        wanted_w = within(law.dbw(look_now(env), np.array(law.start)) + 15.0, env.task.limits)
+        action = as_action(wanted_w[0], env.task.limits).astype(np.float32)
+        asked_w = log_power(action.astype(np.float64), env.task.limits)[None]
+        _, reward, _, _, _ = env.step(action)
+        rows = rows_sent(env.setup.learning, env.outcome)
+        factor = env.task.bound.factor(rows.by_model(12)) ** (env.rounds - env.state.played)
+        one = replace(own, rounds=replace(
+            own.rounds.take(np.array([s])), of=rows.ue[None], weight=rows.weight[None],
+            required_std=rows.required_std[None], factor=np.array([factor]),
+        ))  # fmt: skip
+        assert one.cost(asked_w)[0] == pytest.approx(-reward, rel=1e-9)
+        assert one.cost(asked_w)[0] == pytest.approx(one.cost(np.minimum(asked_w, 0.01))[0], rel=1e-9)
+        cut += int((asked_w > 0.01).sum())
+    assert cut > 0
+
+
 def test_losing_everything_is_the_worst(city):
     """Nobody is heard at the least power; the noise counted for a lost row is that of the slowest rate in time."""
     limits, k = city.look.limits, 12
@@ -221,7 +249,8 @@ def test_without_interference_a_rule_is_the_optimum():
         some = own.rounds.of[s] >= 0
         gamma[s, own.rounds.of[s, some]] = (own.rounds.rho[s] / own.rounds.required_std[s, some]) ** 2
     dbw = np.where(np.isfinite(gamma), 10 * np.log10(gamma) - own.look.snr_db, -60.0)
-    wide = replace(own, look=replace(own.look, limits=Limits(each_min_w=1e-12, each_max_w=1e6, total_max_w=1e9)))
+    limits = Limits(each_min_w=1e-12, each_max_w=1e6, total_max_w=1e9)
+    wide = replace(own, look=replace(own.look, limits=limits, max_power_w=np.inf))
     rule = wide.cost(within(dbw, wide.look.limits))
     np.testing.assert_allclose(rule, 0.0, atol=1e-9)
     found = best_powers(wide, [dbw, dbw + 5.0]).cost

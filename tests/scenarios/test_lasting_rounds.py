@@ -4,6 +4,7 @@ import itertools
 import json
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -106,6 +107,24 @@ def test_a_round_that_outlasts_windows_learns_from_all_of_them(tiny, tmp_path):
     assert (rounds.requested_s[1:] - ended_s).between(0, 5).all() and (rounds.time_s <= rounds.requested_s + 30).all()
     # one measurement a UE every 5 s
     assert list(rounds.samples.iloc[1:]) == [4 * int(d / 5) for d in rounds.requested_s.diff().iloc[1:]]
+
+
+def test_power_control_follows_ues_that_drive_while_they_send(tiny, tmp_path):
+    """Open-loop power (alpha 1) is that of the request in a plan; over the air it is the mean of what each block asks
+    for, within the cap of a UE, and what is spent is that times airtime.
+    """
+    fast = {"kind": "random-waypoint", "speed_m_s": [20, 20]}
+    law = {"kind": "fractional", "p0_dbm": -80, "alpha": 1}
+    study = QUIET | {"world.ues.mobility": fast, "power": law, "world.ues.max_power_dbm": 10}
+    for name, air in (("planned", None), ("held", {}), ("followed", {"block_s": 1})):
+        run(tiny(study | {"world.radio.air": air}), tmp_path / name)
+    planned, held, followed = (table(tmp_path / name, "links") for name in ("planned", "held", "followed"))
+    asked_dbm = -80 + 15 - planned.rsrp_dbm  # base stations send 15 dBm
+    np.testing.assert_allclose(planned.power_w, 1e-3 * 10 ** (np.minimum(asked_dbm, 10) / 10), rtol=1e-5)
+    assert (held.power_w == planned.power_w).all()
+    assert (abs(followed.power_w / planned.power_w - 1) > 0.1).sum() > len(planned) / 2
+    assert followed.power_w.between(0, 0.01 * (1 + 1e-9)).all()
+    np.testing.assert_allclose(followed.energy_j, followed.power_w * followed.airtime_s, rtol=1e-4)
 
 
 # -- interruptions

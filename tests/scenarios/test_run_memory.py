@@ -1,15 +1,18 @@
 """Memory of a run, estimated from its scenario, and the limit above which it is refused before it is allocated."""
 
 import json
+import shlex
 import subprocess
 import sys
 import time
 from math import inf
+from pathlib import Path
 
 import numpy as np
 import pytest
 from conftest import TINY
 
+import scenarios
 from fl.types import Antennas, ImageFormat, Public
 from netsim.errors import BadInput
 from netsim.geometry import Area
@@ -17,7 +20,10 @@ from netsim.mobility.replay import Replay
 from netsim.radio.shadowing import Correlated, NoShadowing
 from netsim.radio.sight_laws import ByProbability
 from netsim.rng import Streams
-from scenarios.app.cli.commands import main
+from netsim.traces.inspect import inspect_trace
+from scenarios.app.cli.commands import main, parser
+from scenarios.app.cli.replay import _overrides
+from scenarios.app.cli.replay_scenario import some_targets
 from scenarios.app.run import memory_limit
 from scenarios.app.run.check import check
 from scenarios.app.run.executors.processes import OnProcesses
@@ -37,6 +43,7 @@ HUGE = {
     "world.radio": {"path_loss": {"kind": "uma"}},
 }
 UNLIMITED = 1e9
+EXAMPLES = Path(scenarios.__file__).parent / "examples"
 
 
 def needed(changes=None, name="city", parquet=False):
@@ -169,7 +176,7 @@ def test_a_trace_that_is_too_large_is_not_read(tmp_path, monkeypatch):
         file.truncate(10**10)
     monkeypatch.setattr(Replay, "load", lambda self, round_s: pytest.fail("it was read"))
     study = load("replay", {"world.ues.mobility.trace": str(trace)})
-    with pytest.raises(BadInput, match=r"world\.ues\.mobility\.trace: .* 80 GB .* cut it to fewer users or days"):
+    with pytest.raises(BadInput, match=r"world\.ues\.mobility\.trace: .* 40 GB .* cut it to fewer users or days"):
         check_memory(study, 8)
 
 
@@ -270,18 +277,112 @@ sys.exit(code)
 """  # ru_maxrss would be that of the process that started it, where that is larger
 
 
+def peak_bytes(folder, *command):
+    """The largest resident set of a whole command, page included."""
+    words = [sys.executable, "-c", PEAK, *command, "--quiet", "--out", str(folder / "run"), "--memory-gb", "1000"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    return 1024 * float(done.stdout.splitlines()[-1])
+
+
+def sets(changes):
+    return [word for key, value in changes.items() for word in ("--set", f"{key}={json.dumps(value)}")]
+
+
+NOISY = [{"kind": "clip", "norm": 1}, {"kind": "gaussian", "noise_multiplier": 1}]
+GRIDS = {"world.duration_s": 5, "world.radio.shadowing": {"kind": "correlated", "grid_m": 0.2}}
+LARGE = {"learning.rounds": 1, "learning.learner.hidden": [700, 700], "learning.attacks": [{"kind": "closed-form"}]}
+STUDIES = [
+    ("radio/coverage", {"world.duration_s": 5}),
+    ("replays/sumo", {"learning.rounds": 1}),
+    *(
+        pytest.param(*each, marks=pytest.mark.slow)
+        for each in (
+            ("radio/coverage", {"world.duration_s": 5, "world.ues.count": 5000}), ("radio/coverage", GRIDS),
+            ("town", {"learning.rounds": 1}), ("city", {"learning.rounds": 3, "world.ues.count": 400}), ("city", LARGE),
+            ("city", LARGE | {"learning.defenses": NOISY}), ("density/nine", {}), ("lapa/privacy", {}),
+            ("radio-maps/leak", {}), ("signal-maps/radio", {"learning.rounds": 2}), ("rsrp-dp/budget", {}),
+        )
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("scenario, changes", STUDIES)
+def test_the_estimate_is_the_peak_of_a_run_up_to_twice_that(tmp_path, scenario, changes):
+    peak = peak_bytes(tmp_path, "run", scenario, *sets(changes))
+    assert peak < check_memory(load(scenario, changes), UNLIMITED) < 2 * peak
+
+
+def vehicles(path, n, begins_s, stays_s=60):
+    """A SUMO trace of n vehicles, of which each is there for a minute from its own time on."""
+    rng = np.random.default_rng(1)
+    steps = {t: [] for t in range(int(max(begins_s)) + stays_s)}
+    for k, (first_s, at_m) in enumerate(zip(begins_s, rng.uniform(0, 3000, (n, 2)), strict=True)):
+        for t in range(int(first_s), int(first_s) + stays_s):
+            steps[t].append(f'<vehicle id="v{k}" x="{at_m[0] + t % 50:.1f}" y="{at_m[1]:.1f}" speed="1"/>')
+    body = "".join(f'<timestep time="{t}">{"".join(there)}</timestep>' for t, there in steps.items())
+    path.write_text(f"<fcd-export>{body}</fcd-export>")
+    return path
+
+
+def suggested(path):
+    """The study that the command plays which an inspection suggests."""
+    line = inspect_trace(path).splitlines()[-1]
+    args = parser().parse_args(shlex.split(line.removeprefix("try").strip())[1:])
+    overrides = _overrides(args)
+    return args.scenario, overrides | some_targets(load(args.scenario, overrides), overrides)
+
+
+def test_a_replay_needs_memory_for_the_ues_that_are_there_at_a_time(tmp_path):
+    """Ten times the vehicles over ten times as long: as many updates in a round, and a hundred of them attacked."""
+    needed = []
+    for n in (60, 600):
+        trace = vehicles(tmp_path / f"{n}.xml", n, np.arange(n) + 0.0)
+        changes = {"world.ues.mobility.trace": str(trace), "learning.round_s": 60, "learning.threat": {"targets": 60}}
+        needed.append(check_memory(load("replay", changes), UNLIMITED))
+    assert needed[0] < needed[1] < needed[0] + 0.1 * GB
+
+
+@pytest.mark.parametrize("trace", sorted(p.name for p in EXAMPLES.iterdir()))
+def test_what_an_inspection_suggests_is_accepted(trace):
+    accepted(EXAMPLES / trace)
+
+
+def test_what_an_inspection_suggests_for_many_vehicles_is_accepted(tmp_path):
+    accepted(vehicles(tmp_path / "fcd.xml", 1500, np.random.default_rng(2).uniform(0, 1800, 1500)))
+
+
+def test_what_an_inspection_suggests_for_real_traces_is_accepted(data_folder):
+    for trace in sorted(data_folder.glob("mobility_*")):
+        accepted(trace)
+
+
+def accepted(trace):
+    """Both runs of the command that an inspection suggests begin with 2 GB."""
+    scenario, overrides = suggested(trace)
+    for way in ("dataset", "public"):
+        study = load(scenario, overrides | {"learning.learner.standardise_by": way})
+        assert 0.5 * GB < check(study, how=How(memory_gb=2)) < 2 * GB
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "scenario, changes",
-    [
-        ("radio/coverage", {"world.duration_s": 5, "world.ues.count": 5000}),
-        ("radio/coverage", {"world.duration_s": 5, "world.radio.shadowing": {"kind": "correlated", "grid_m": 0.2}}),
-        ("town", {"learning.rounds": 1}),
-    ],
-)
-def test_the_peak_of_a_run_stays_below_the_estimate(tmp_path, scenario, changes):
-    sets = [word for key, value in changes.items() for word in ("--set", f"{key}={json.dumps(value)}")]
-    command = [sys.executable, "-c", PEAK, "run", scenario, "--quiet", "--out", str(tmp_path / "run"), *sets]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    peak = 1024 * float(done.stdout.splitlines()[-1])
-    assert peak < check_memory(load(scenario, changes), UNLIMITED) < 3 * peak
+@pytest.mark.parametrize("trace", sorted(p.name for p in EXAMPLES.iterdir()))
+def test_what_an_inspection_suggests_is_played(tmp_path, trace):
+    line = inspect_trace(EXAMPLES / trace).splitlines()[-1]
+    brief = {"learning.rounds": 2, "learning.attacks": [{"kind": "closed-form"}]}
+    command = [*shlex.split(line.removeprefix("try").strip())[1:], *sets(brief)]
+    assert main([*command, "--quiet", "--memory-gb", "2", "--out", str(tmp_path / "out")]) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("trace", ["taxis", "geolife", "vehicles"])
+def test_the_estimate_of_a_replay_is_its_peak_up_to_twice_that(tmp_path, request, trace):
+    if trace == "vehicles":
+        path = vehicles(tmp_path / "fcd.xml", 600, np.random.default_rng(2).uniform(0, 600, 600))
+    else:
+        names = {"taxis": "mobility_cabspotting_sf.csv.gz", "geolife": "mobility_geolife_beijing.csv.gz"}
+        path = request.getfixturevalue("data_folder") / names[trace]
+    scenario, overrides = suggested(path)
+    brief = {"learning.rounds": 5, "learning.attacks": [{"kind": "closed-form"}]}
+    line = inspect_trace(path).splitlines()[-1]
+    peak = peak_bytes(tmp_path, *shlex.split(line.removeprefix("try").strip())[1:], *sets(brief))
+    assert peak < check_memory(load(scenario, overrides | brief), UNLIMITED) < 2 * peak

@@ -13,7 +13,7 @@ import numpy as np
 from netsim import __version__
 from netsim.errors import BadInput
 from netsim.rng import Streams
-from netsim.units import FloatArray
+from netsim.units import FloatArray, w_from_dbm
 from rl.agents import RecordedAgent
 from rl.settings import ONE_STEP, ORACLE, RANDOM
 from scenarios.app.run.inputs import read_lines
@@ -232,9 +232,10 @@ class Ground:
         from rl.rules import Known
 
         rounds, looks, of = list[Rounds](), list[Look](), self.numbers[purpose]
+        most_w = float(w_from_dbm(self.study.world.ues.max_power_dbm))
         for i, world in enumerate(worlds(self.study, purpose, of), 1):
             find = partial(self._recorded, rule, world)
-            read = partial(recording_of, limits=self.task.limits)
+            read = partial(recording_of, limits=self.task.limits, max_power_w=most_w)
             played, seen = self._kept.once(f"{purpose}/{world}", find, read)
             rounds.append(played)
             looks.append(seen)
