@@ -220,7 +220,7 @@ class Air:
         cohort, resource = on_air(lives, rows), lives.resource[rows]
         heard = self.uplink.granted(
             cohort, self.uplink.heard(cohort, resource, blocks),
-            lambda some: self.uplink.heard(cohort.take(some), resource[some], blocks), sends=lives.rate_bps[rows] > 0,
+            lambda some: self.uplink.heard(some, resource, blocks), sends=lives.rate_bps[rows] > 0,
         )  # fmt: skip
         decoded = (heard.sinr > 0) & (heard.sinr >= self.uplink.least_sinr())
         self.lives.hear(rows, heard, decoded, now_s)

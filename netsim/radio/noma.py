@@ -50,7 +50,7 @@ class Noma(SharedBand):
         noise = self.band_noise_w()
         sinr, group_of = self.sinr(cohort, noise)
         first, deaf = Heard(sinr, sinr, sinr), self.deaf(cohort)
-        sinr = self.granted(cohort, first, lambda some: self.heard(cohort.take(some), group_of[some]), deaf).sinr
+        sinr = self.granted(cohort, first, lambda some: Heard(*[self.sinr(some, noise, group_of)[0]] * 3), deaf).sinr
         numbers, ends = np.empty((6, len(sinr))), np.empty((2, len(sinr)), dtype=np.bool_)
         airtime.superposed(
             sinr, strength_of_own(cohort), cohort.serving, group_of, cohort.downlink_sinr, cohort.rows,

@@ -27,7 +27,7 @@ class Oma(SharedBand):
         resource = np.zeros(len(cohort.ue), dtype=np.int64)
         heard = self.heard(cohort, resource)
         deaf = self.deaf(cohort)
-        heard = self.granted(cohort, heard, lambda some: self.heard(cohort.take(some), resource[some]), deaf)
+        heard = self.granted(cohort, heard, lambda some: self.heard(some, resource), deaf)
         return self.outcome(cohort, payload, *heard)
 
     def heard(self, cohort: Cohort, resource: IntArray, resource_blocks: int = 1) -> Heard:

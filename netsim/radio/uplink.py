@@ -167,13 +167,6 @@ class Heard(NamedTuple):
     rate_bps: FloatArray
 
 
-def _placed(values: FloatArray, at: IntArray, new: FloatArray) -> FloatArray:
-    """A copy of values (n,) with new ones (k,) at some places."""
-    result = values.copy()
-    result[at] = new
-    return result
-
-
 class Uplink(Part):
     """Multiple access of the UEs that transmit in a round."""
 
@@ -228,7 +221,7 @@ class Uplink(Part):
         self,
         cohort: "Cohort",
         heard: Heard,
-        hear: Callable[[IntArray], Heard],
+        hear: Callable[["Cohort"], Heard],
         deaf: BoolArray | None = None,
         sends: BoolArray | None = None,
     ) -> Heard:
@@ -236,15 +229,14 @@ class Uplink(Part):
 
         Base stations grant nothing below `floor_sinr`, and UEs deaf (n,) to the model have nothing to send. Both
         disturb nobody, and keep the SINR at which they were refused. UEs that send (n,) already are refused last.
-        hear: what is heard while some UEs (k,) send.
+        hear: what is heard of a cohort in which those that are silent have no cell.
         """
         on = cohort.serving >= 0
         while (refused := on & ((heard.sinr < self.floor_sinr()) | (deaf if deaf is not None else False))).any():
             new = refused if sends is None else refused & ~sends
             on &= ~(new if new.any() else refused)
-            rest = np.flatnonzero(on)
-            if len(rest):
-                heard = Heard(*(_placed(old, rest, now) for old, now in zip(heard, hear(rest), strict=True)))
+            again = hear(altered(cohort, serving=np.where(on, cohort.serving, -1)))
+            heard = Heard(*(np.where(on, now, old) for now, old in zip(again, heard, strict=True)))
         return heard
 
     def floor_sinr(self) -> float:
