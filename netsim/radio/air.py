@@ -205,8 +205,8 @@ class Air:
             granted = (grants.resource >= 0) & (grants.resource != before)
             if evaluate or granted.any() or (changes and (grants.resource != before).any()):
                 self._hear(np.flatnonzero(lives.stage == SENDING), now_s)
-            hopeless = np.flatnonzero(stuck(lives, self.uplink)) if self.interface.block_s is None else ()
-            if not len(hopeless):
+            hopeless = np.flatnonzero(stuck(lives, self.uplink))
+            if self.interface.block_s is not None or not len(hopeless):
                 return
             lives.end(hopeless, now_s, Fate.UNDECODED)  # its links stay as they are
             evaluate = changes

@@ -82,7 +82,9 @@ def stuck(lives: Lives, uplink: Uplink) -> BoolArray:
     """
     sends = lives.stage == SENDING
     silent = sends & (lives.rate_bps == 0)
-    return silent & (uplink.rate_bps(lives.snr) == 0) if (lives.rate_bps[sends] > 0).any() else silent
+    if (lives.rate_bps[sends] > 0).any():
+        silent &= uplink.rate_bps(lives.snr) == 0
+    return np.asarray(silent)
 
 
 def look_again(lives: Lives, look: Look, uplink: Uplink, now_s: float, block_s: float, most_tries: int) -> bool:
