@@ -1,6 +1,7 @@
 """When things happen: records carry the time of arrival, and the windows of data do not move."""
 
 import csv
+import json
 from dataclasses import dataclass
 
 import numpy as np
@@ -135,3 +136,34 @@ def test_interrupted_and_resumed_gives_the_same_bytes(tiny, table_bytes, tmp_pat
         run(study, tmp_path / "cut", watch=_Stop(3))
     run(study, tmp_path / "cut")
     assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")
+
+
+def test_what_was_spent_and_sent_in_vain_is_said(played):
+    """Late uploads stop at the deadline; their shares of energy and bits, by the rows of links.csv."""
+    from scenarios.app.results.uplink_text import uplink_text
+
+    folder = played(RADIO)
+    links, summary = rows(folder, "links"), json.loads((folder / "summary.json").read_text())
+    late = [r for r in links if r["late"] == "1"]
+    assert late and all(float(r["latency_s"]) == 3.2 for r in late)
+    for r in links:
+        sent_s = float(r["airtime_s"] or 0.0)
+        assert float(r["energy_j"]) == pytest.approx(float(r["power_w"]) * sent_s, rel=1e-6)
+    energy = {lost: sum(float(r["energy_j"]) for r in links if (r["decoded"] == "0") == lost) for lost in (True, False)}
+    bits = {
+        lost: sum(float(r["rate_bps"]) * float(r["airtime_s"] or 0.0) for r in links if (r["decoded"] == "0") == lost)
+        for lost in (True, False)
+    }
+    share = 100 * energy[True] / sum(energy.values())
+    assert summary["uplink.energy_in_vain.percent"] == pytest.approx(share, rel=1e-6) and share > 0
+    assert summary["uplink.bits_in_vain.percent"] == pytest.approx(100 * bits[True] / sum(bits.values()), rel=1e-6)
+    assert "% of it in vain with" in uplink_text(summary)
+
+
+def test_published_systems_name_shannon_and_towns_have_link_adaptation():
+    from scenarios.app.study.load import load
+
+    for name in ("lapa/aggregation", "lapa/noise-control", "power/city", "power/paper", "cities/town-lapa"):
+        assert load(name).world.radio.uplink.rate.kind == "shannon"
+    for name in ("city", "city/asynchronous", "useful/leakage", "signal-maps/radio"):
+        assert load(name).world.radio.uplink.rate.kind == "link-adaptation"
