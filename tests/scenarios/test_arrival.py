@@ -142,7 +142,8 @@ def test_what_was_spent_and_sent_in_vain_is_said(played):
     """Late uploads stop at the deadline; their shares of energy and bits, by the rows of links.csv."""
     from scenarios.app.results.uplink_text import uplink_text
 
-    folder = played(RADIO)
+    narrow = {"kind": "noma", "norm_bound": 1.0, "interference": "none", "bandwidth_hz": 1e3, "deadline_s": 3.2}
+    folder = played(RADIO | {"world.radio.uplink": narrow})
     links, summary = rows(folder, "links"), json.loads((folder / "summary.json").read_text())
     late = [r for r in links if r["late"] == "1"]
     assert late and all(float(r["latency_s"]) == 3.2 for r in late)
