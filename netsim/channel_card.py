@@ -83,10 +83,7 @@ def downlink_card(
     rows = {aspect: words for aspect, words in card.items() if aspect not in idle}
     rows["noise"] = f"{downlink.noise_dbm:g} dBm in 15 kHz (noise figure {downlink.noise_figure_db:g} dB)"
     rows["interference"] = "all other cells at full power (full load)"
-    rows["rate"] = (
-        f"{downlink.bandwidth_hz / 1e6:g} MHz x min({downlink.attenuation:g} log2(1 + SINR), "
-        f"{downlink.max_bps_per_hz:g}) bit/s/Hz, none below {downlink.min_sinr_db:g} dB"
-    )
+    rows["rate"] = f"{downlink.bandwidth_hz / 1e6:g} MHz x {downlink.law.words}"
     left_out = ("small-scale fading", "load of cells", "uplink", *not_modelled(Radio()))
     return rows | {"not modelled": ", ".join(left_out)}
 

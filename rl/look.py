@@ -169,11 +169,14 @@ class Look:
         from rl.radio_loops import sinrs
 
         at, links = np.arange(len(power_w)), self.links
-        decoded = _level(sinrs(power_w, at, links.h, links.serving, self.air), _SPAN_DB)
+        can = links.downlink_bps > 0
+        sinr = sinrs(power_w, at, links.h, np.where(can, links.serving, -1), self.air)
+        decoded = _level(sinr, _SPAN_DB)
         exposed = np.full(power_w.shape, -_SPAN_DB)
         if links.heard.shape[2]:
-            alone = self.air._replace(least_sinr=0.0)
-            exposed = _level(sinrs(power_w, at, links.heard, np.where(self.there, 0, -1), alone), _SPAN_DB)
+            alone = self.air._replace(floor_sinr=0.0, least_sinr=0.0)
+            sent_w = np.where(can & (sinr >= self.air.floor_sinr), power_w, 0.0)
+            exposed = _level(sinrs(sent_w, at, links.heard, np.where(self.there, 0, -1), alone), _SPAN_DB)
         dbw = db_from_ratio(power_w)
         margin = np.clip(dbw + self.snr_db - self.required_db, -_SPAN_DB, _SPAN_DB)
         columns = ((dbw + 20.0) / 10.0, (decoded - 10.0) / 20.0, margin / 20.0, (exposed - 10.0) / 20.0)

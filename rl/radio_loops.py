@@ -11,7 +11,8 @@ import numpy as np
 
 from netsim.compiled import compiled
 from netsim.radio import sic
-from netsim.radio.airtime import transmissions, waits
+from netsim.radio.airtime import rates, transmissions, waits
+from netsim.radio.rate import Adaptation
 from netsim.radio.uplink import ComplexArray
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -21,7 +22,7 @@ NONE, INTRA, ALL = 0, 1, 2
 
 class Air(NamedTuple):
     """How a band is shared: noise_w, the residual of cancellation, whose signals interfere, UEs of a group at most,
-    hertz, the largest bit/s/Hz, the SINR below which nobody is decoded, and the deadline.
+    hertz, the rate law (see `Adaptation`), the SINR below which nobody is decoded, and the deadline.
     """
 
     noise_w: float
@@ -29,7 +30,9 @@ class Air(NamedTuple):
     interference: int
     group_size: int
     bandwidth_hz: float
+    attenuation: float
     most_bps_per_hz: float
+    floor_sinr: float
     least_sinr: float
     deadline_s: float
 
@@ -38,13 +41,20 @@ class Air(NamedTuple):
 def _sinr(
     power_w: FloatArray, h: ComplexArray, own: ComplexArray, strength: FloatArray, serving: IntArray, air: Air
 ) -> tuple[FloatArray, IntArray]:
-    """SINR (K,) and group (K,) of UEs at one power vector (K,)."""
-    group_of = sic.groups(power_w * strength, serving, h.shape[1], air.group_size)
+    """SINR (K,) and group (K,) of UEs at one power vector (K,); as in `SharedBand.granted`."""
+    group_of, others = sic.groups(power_w * strength, serving, h.shape[1], air.group_size), air.interference == ALL
     if air.interference == NONE:
         return power_w * strength / air.noise_w, group_of
     sinr = sic.many_antennas(
-        power_w, h, own, strength, serving, group_of, air.noise_w, air.residual, air.interference == ALL, air.least_sinr
+        power_w, h, own, strength, serving, group_of, air.noise_w, air.residual, others, air.least_sinr
     )
+    refused = sinr < air.floor_sinr
+    if refused.any():  # who is left has a higher SINR than before
+        sends = np.where(refused, -1, serving)
+        again = sic.many_antennas(
+            power_w, h, own, strength, sends, group_of, air.noise_w, air.residual, others, air.least_sinr
+        )
+        sinr = np.where(refused, sinr, again)
     return sinr, group_of
 
 
@@ -73,9 +83,10 @@ def received(
     for b in range(b_max):
         s = which[b]
         own, strength = sic.own_amplitudes(h[s], serving[s])
-        x, group_of = _sinr(power_w[b], h[s], own, strength, serving[s], air)
+        hears = np.where(downlink_bps[s] > 0, serving[s], -1)  # who gets no model has nothing to send
+        x, group_of = _sinr(power_w[b], h[s], own, strength, hears, air)
         sinr[b], snr[b] = x, power_w[b] * strength / air.noise_w
-        rate_bps = air.bandwidth_hz * np.minimum(np.log2(1.0 + x), air.most_bps_per_hz)
+        rate_bps = rates(x, air.bandwidth_hz, Adaptation(air.attenuation, air.most_bps_per_hz, air.floor_sinr))
         wait_s = np.zeros(k)
         if air.group_size < k:
             wait_s = waits(

@@ -12,8 +12,9 @@ decoder,
     leak    = mean_r z_r / (1 + z_r),    1 / z_r = d_r^2 / rho^2 + 1 / SINR of the UE at the eavesdropper,
     energy  = sum of what UEs spend, J.
 
-kappa = 1 / (2^(bits / (B deadline)) - 1) is the noise, over rho^2, of a row that comes just in time. `leak` has the
-shape of what a closed-form attack gives away as noise grows, and no variance: it is what an agent is trained on.
+kappa is the noise, over rho^2, of a row that comes just in time: one over the SINR that the rate law needs for
+bits / (B deadline), with link adaptation 2^(bits / (a B deadline)) - 1 and at least its floor. `leak` has the shape of
+what a closed-form attack gives away as noise grows, and no variance: it is what an agent is trained on.
 [the bound of `fl.power.bound`, round by round]
 """
 
@@ -159,7 +160,7 @@ def air_of(uplink: Uplink, round_s: float = np.inf) -> Air:
 
     own = band(uplink)
     noise_w, limit_s = own.band_noise_w(), min(own.limit_s(), round_s)
-    rates = own.bandwidth_hz, own.max_bps_per_hz
+    rates = own.bandwidth_hz, *own.rate.law
     if not isinstance(uplink, Noma):
         return Air(noise_w, 0.0, NONE, _NO_GROUPS, *rates, 0.0, limit_s)
     interference = {"none": NONE, "intra": INTRA, "all": ALL}[uplink.interference]
@@ -172,7 +173,8 @@ def lost_noise(uplink: Uplink, round_s: float, n_bits: FloatArray) -> FloatArray
     if not isinstance(uplink, SharedBand):
         return np.ones(len(n_bits))
     with np.errstate(divide="ignore", over="ignore"):
-        least = np.expm1(np.log(2.0) * n_bits / (uplink.bandwidth_hz * min(uplink.limit_s(), round_s)))
+        law, hertz_s = uplink.rate.law, uplink.bandwidth_hz * min(uplink.limit_s(), round_s)
+        least = np.maximum(np.expm1(np.log(2.0) * n_bits / (law.attenuation * hertz_s)), law.least_sinr)
         return np.asarray(np.minimum(1.0 / least, _MOST_LOST))
 
 
@@ -194,8 +196,9 @@ def judged(rounds: Rounds, air: Air, power_w: FloatArray, which: IntArray) -> Ra
     hears = sinr
     if links.heard.shape[2]:
         there = np.where(links.serving >= 0, 0, -1)
-        alone = air._replace(least_sinr=0.0, deadline_s=np.inf)
-        hears = sinrs(power_w, which, links.heard, there, alone)
+        alone = air._replace(floor_sinr=0.0, least_sinr=0.0, deadline_s=np.inf)
+        sends = (sinr >= air.floor_sinr) & (links.downlink_bps[which] > 0)
+        hears = sinrs(np.where(sends, power_w, 0.0), which, links.heard, there, alone)
     return costs_of(
         Sent(sinr, snr, decoded, hears), energy_j, rounds.of[which], rounds.weight[which],
         rounds.required_std[which], rounds.rho[which], rounds.factor[which], rounds.lost_noise[which],

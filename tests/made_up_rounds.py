@@ -29,6 +29,6 @@ def known(seed=0):
         of=np.where(there, np.arange(K), -1), weight=there / K, required_std=required,
     )  # fmt: skip
     limits = Limits(each_min_w=1e-6, each_max_w=0.2, total_min_w=0.0, total_max_w=1.0)
-    air = Air(1e-13, 0.05, ALL, 99, 1e6, 8.0, 0.0, 0.01)
+    air = Air(1e-13, 0.05, ALL, 99, 1e6, 1.0, 8.0, 0.0, 0.0, 0.01)
     look = Look(links, required, rounds.rho, rounds.n_bits, np.linspace(0, 1, S), air, limits)
     return Known(rounds, look, air, Weighted(noise=1, lost=1, leak=5, energy_per_j=100))

@@ -147,13 +147,16 @@ TABLES: dict[str, dict[str, Column]] = {
         "noise_std": Column("standard deviation of the noise that decoding adds to each number of the update"),
         "rate_bps": Column("uplink rate; empty for an ideal uplink", "bit/s"),
         "airtime_s": Column(
-            "duration of the transmission: 32 bits a number at the uplink rate, with noisy decoding as well",
+            "duration of the transmission: 32 bits a number at the uplink rate, with noisy decoding as well; up to the "
+            "deadline for a late one; empty for a UE without a rate",
             "s",
         ),
-        "latency_s": Column("latency from the server's request to the last bit", "s"),
+        "latency_s": Column(
+            "latency from the server's request to the last bit, or to the deadline; empty for a UE without a rate", "s"
+        ),
         "energy_j": Column("energy of uplink (transmit power times airtime) and training", "J"),
         "decoded": _flag("whether the server decoded the update in time"),
-        "late": _flag("whether the update was decoded, but after the deadline"),
+        "late": _flag("whether the update had a sufficient SINR, but was not complete at the deadline"),
     },
     "transmissions": {
         "round": _whole("number of the round that its update was merged in, or would have been"),

@@ -23,7 +23,8 @@ _LOT_M2, _LOT_SPREAD = 700.0, (0.7, 1.6)
 _BUILT = 0.85  # share of lots with a building
 _INSET_M = (2.0, 4.5)  # between a building and the border of its lot
 _SMALLEST_M2 = 60.0  # of a building
-_FLOORS_CENTRE, _FLOORS_FALL, _FLOORS_STD, _MOST_FLOORS = 6.0, 3.5, 1.2, 12
+_FLOORS_CENTRE, _FLOORS_FALL, _FLOORS_STD = 6.0, 3.5, 1.2
+_MOST_FLOORS = 8  # [TR 38.901, Section 7.2]: UEs at most 22.5 m high, up to which its laws were published
 _BRIDGE_EVERY_M = 100.0
 
 
@@ -41,7 +42,7 @@ class Town(City):
         park        four cells of the grid with footpaths
         lots        blocks without the streets, split in the same way to 700 U(0.7, 1.6) m^2
         buildings   on 85 % of the lots, U(2, 4.5) m from their borders, at least 60 m^2
-        floors      round(N(6 - 3.5 r / (L / 2), 1.2^2)) within 1 to 12, 3 m each; r is the distance from the centre,
+        floors      round(N(6 - 3.5 r / (L / 2), 1.2^2)) within 1 to 8, 3 m each; r is the distance from the centre,
                     L the shorter side
 
     The south-west corner is (0, 0). The same seed gives the same town.

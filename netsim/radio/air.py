@@ -13,7 +13,7 @@ import simpy
 from netsim.multiples import first_multiple, last_multiple
 from netsim.radio.air_interface import AirInterface
 from netsim.radio.fates import ENDED, SENDING, WAITING, Fate
-from netsim.radio.happenings import become_ready, end_due, look_again, looks_in
+from netsim.radio.happenings import become_ready, end_due, look_again, looks_in, stuck
 from netsim.radio.lives import Lives
 from netsim.radio.outlook import Look
 from netsim.radio.request import begun, may_drop_out, may_exhaust, on_air
@@ -208,17 +208,23 @@ class Air:
             granted = (grants.resource >= 0) & (grants.resource != before)
             if evaluate or granted.any() or (changes and (grants.resource != before).any()):
                 self._hear(np.flatnonzero(lives.stage == SENDING), now_s)
-            silent = (lives.stage == SENDING) & (lives.rate_bps == 0)
-            if self.interface.block_s is not None or not silent.any():
+            hopeless = np.flatnonzero(stuck(lives, self.uplink))
+            if self.interface.block_s is not None or not len(hopeless):
                 return
-            lives.end(np.flatnonzero(silent), now_s, Fate.UNDECODED)  # its links stay as they are
+            lives.end(hopeless, now_s, Fate.UNDECODED)  # its links stay as they are
             evaluate = changes
 
     def _hear(self, rows: IntArray, now_s: float) -> None:
-        """SINR and rates of all UEs that send, from now on."""
-        heard = self.uplink.heard(
-            on_air(self.lives, rows), self.lives.resource[rows], self.interface.scheduler.resource_blocks
-        )
+        """SINR and rates of all UEs that send, from now on.
+
+        A UE without a rate is silent until all are heard again; one that sends already is silenced last.
+        """
+        lives, blocks = self.lives, self.interface.scheduler.resource_blocks
+        cohort, resource = on_air(lives, rows), lives.resource[rows]
+        heard = self.uplink.granted(
+            cohort, self.uplink.heard(cohort, resource, blocks),
+            lambda some: self.uplink.heard(some, resource, blocks), sends=lives.rate_bps[rows] > 0,
+        )  # fmt: skip
         decoded = (heard.sinr > 0) & (heard.sinr >= self.uplink.least_sinr())
         self.lives.hear(rows, heard, decoded, now_s)
 
@@ -264,7 +270,7 @@ def _queue(lives: Lives, rows: IntArray) -> Queue:
 
 def _last_of_each(lives: Lives, own_s: FloatArray) -> FloatArray:
     """When rows become ready (n,), and the last end of each submission in place of the ends of its rows."""
-    sends = np.flatnonzero(lives.stage == SENDING)
+    sends = np.flatnonzero((lives.stage == SENDING) & (lives.rate_bps > 0))
     if not len(sends):
         return own_s
     number, result = lives.submission[sends], own_s.copy()

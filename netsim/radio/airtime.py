@@ -8,6 +8,7 @@ import numpy as np
 
 from netsim.compiled import compiled
 from netsim.radio.cohort_loops import own_signal_w
+from netsim.radio.rate import Adaptation
 from netsim.units import BoolArray, FloatArray, IntArray
 
 _LEAST_SINR = 1e-30  # so that the noise of an update that is not heard stays finite
@@ -38,12 +39,14 @@ def noise_stds(rho: FloatArray, sinr: FloatArray) -> FloatArray:
 
 
 @compiled
-def rates(sinr: FloatArray, bandwidth_hz: float, most_bps_per_hz: float) -> FloatArray:
-    """Bandwidth times log2(1 + SINR), which is at most so much, of several SINR (n,)."""
+def rates(sinr: FloatArray, bandwidth_hz: float, law: Adaptation) -> FloatArray:
+    """Bandwidth times the bit/s/Hz of a rate law, of several SINR (n,); NaN for a NaN."""
     out = np.empty(len(sinr))
     for u in range(len(sinr)):
-        efficiency = np.log2(1.0 + sinr[u])
-        out[u] = bandwidth_hz * (most_bps_per_hz if efficiency > most_bps_per_hz else efficiency)
+        efficiency = law.attenuation * np.log2(1.0 + sinr[u])
+        out[u] = bandwidth_hz * (law.most_bps_per_hz if efficiency > law.most_bps_per_hz else efficiency)
+        if sinr[u] < law.least_sinr:
+            out[u] = 0.0
     return out
 
 
@@ -68,11 +71,12 @@ def transmissions(
     """The transmission of every UE: downlink, training, wait for its group, and `rows` updates of n_bits on the air.
 
     Writes noise_std, thermal_std, airtime_s, delay_s and energy_j to the rows of `numbers` (5, n), decoded and late to
-    those of `ends` (2, n); see `Channel`.
+    those of `ends` (2, n); see `Channel`. At deadline_s a UE stops what it does, training included; one without a rate
+    in either direction never sends, and airtime and delay are infinite.
 
     A UE is decoded if its SINR is at least `least_sinr`; if none reaches that, the one with the highest SINR is. Each
     number of a decoded update carries noise of standard deviation rho / sqrt(sinr), of which rho / sqrt(snr) is
-    thermal. A transmission that takes longer than deadline_s is late.
+    thermal. A transmission that needs longer than deadline_s is late.
     """
     n = len(sinr)
     std, thermal_std, airtime_s, delay_s, energy_j = numbers[0], numbers[1], numbers[2], numbers[3], numbers[4]
@@ -80,17 +84,24 @@ def transmissions(
     least = least_decoded(sinr, least_sinr)
     for u in range(n):
         bits = n_bits * rows[u]
-        airtime_s[u] = bits / rate_bps[u] if rate_bps[u] > 0 else np.inf
+        granted = rate_bps[u] > 0 and downlink_bps[u] > 0
+        airtime_s[u] = bits / rate_bps[u] if granted else np.inf
         downlink_s = bits / downlink_bps[u] if downlink_bps[u] > 0 else np.inf
-        delay_s[u] = downlink_s + compute_s[u] + wait_s[u] + airtime_s[u]
-        energy_j[u] = compute_j[u]
-        if airtime_s[u] < np.inf:
-            energy_j[u] += power_w[u] * airtime_s[u]
+        ready_s = downlink_s + compute_s[u]
+        delay_s[u] = ready_s + wait_s[u] + airtime_s[u]
         std[u] = noise_std(rho, sinr[u])
         thermal_std[u] = noise_std(rho, snr[u]) if snr[u] > 0 else 0.0
         heard = sinr[u] > 0 and sinr[u] >= least and airtime_s[u] < np.inf
         late[u] = heard and delay_s[u] > deadline_s
         decoded[u] = heard and not late[u]
+        energy_j[u] = compute_j[u] if ready_s < np.inf else 0.0
+        if ready_s > deadline_s and compute_s[u] > 0:
+            energy_j[u] *= max(0.0, 1.0 - (ready_s - deadline_s) / compute_s[u])
+        if airtime_s[u] < np.inf:
+            if delay_s[u] > deadline_s:
+                airtime_s[u] = max(0.0, min(airtime_s[u], deadline_s - ready_s - wait_s[u]))
+                delay_s[u] = deadline_s
+            energy_j[u] += power_w[u] * airtime_s[u]
 
 
 @compiled
@@ -147,27 +158,27 @@ def superposed(
     power_w: FloatArray,
     noise_w: float,
     in_turn: bool,
-    group_limit_s: float,
     n_bits: float,
     deadline_s: float,
     least_sinr: float,
     rho: float,
     bandwidth_hz: float,
-    most_bps_per_hz: float,
+    law: Adaptation,
+    of_broadcast: Adaptation,
     numbers: FloatArray,
     ends: BoolArray,
 ) -> None:
     """`transmissions` over one band of UEs with SINR (n,), rates among what is written: numbers (6, n), the first row.
 
     strength as in `own_signal_w`, which over noise_w is the SNR. Groups (n,) send one after the other if `in_turn`,
-    none waiting for one that ends after group_limit_s (see `waits`). The downlink has the same bandwidth.
+    none waiting for one that ends after the deadline (see `waits`). The downlink has the same bandwidth.
     """
-    numbers[0] = rates(sinr, bandwidth_hz, most_bps_per_hz)
-    downlink_bps = rates(downlink_sinr, bandwidth_hz, most_bps_per_hz)
+    numbers[0] = rates(sinr, bandwidth_hz, law)
+    downlink_bps = rates(downlink_sinr, bandwidth_hz, of_broadcast)
     wait_s = np.zeros(len(sinr))
     if in_turn:
         wait_s = waits(
-            sinr, numbers[0], downlink_bps, rows, compute_s, serving, group_of, n_bits, group_limit_s, least_sinr
+            sinr, numbers[0], downlink_bps, rows, compute_s, serving, group_of, n_bits, deadline_s, least_sinr
         )
     transmissions(
         sinr, own_signal_w(power_w, strength, serving, noise_w), numbers[0], downlink_bps, rows, wait_s, compute_s,

@@ -1,19 +1,25 @@
 """The downlink at full load: coupling gain, geometry factor, SINR and rate of every UE."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from pydantic import Field
 
-from netsim.part import Part
+from netsim.later import Later
 from netsim.radio.links import Links
-from netsim.units import BoolArray, FloatArray, IntArray, db_from_ratio, w_from_dbm
+from netsim.radio.rate import DOWNLINK, AdaptedRate
+from netsim.units import BoolArray, FloatArray, IntArray, db_from_ratio, ratio_from_db, w_from_dbm
+
+if TYPE_CHECKING:
+    from netsim.radio import airtime
+else:
+    airtime = Later("netsim.radio.airtime")
 
 _THERMAL_DBM = -132.2  # k T B at 290 K in one subcarrier of 15 kHz, the bandwidth of RSRP, to 0.1 dB
 
 
-class Downlink(Part):
+class Downlink(AdaptedRate):
     r"""Receiver noise of a UE, and the rate that a downlink SINR gives at full load.
 
     Noise in one resource element of 15 kHz is -132.2 dBm plus the noise figure. A UE that is given the whole band of
@@ -21,16 +27,16 @@ class Downlink(Part):
 
         rate = B min(a log2(1 + SINR), m)        for SINR >= min_sinr_db, else 0
 
-    with the attenuation a and the limit m of a link adaptation.
+    with the attenuation a and the limit m of a link adaptation (see `netsim.radio.rate`).
     """
 
     bandwidth_hz: float = Field(default=20e6, ge=1e3, le=1e11)
     """bandwidth of a cell, Hz; of a study without learning"""
     noise_figure_db: float = Field(default=9.0, ge=0, le=40)
     """noise figure of a UE's receiver, dB"""
-    attenuation: float = Field(default=0.6, gt=0, le=1)
+    attenuation: float = Field(default=DOWNLINK.attenuation, gt=0, le=1)
     """ratio of the rate to Shannon's bound; of a study without learning"""
-    max_bps_per_hz: float = Field(default=4.4, gt=0, le=20)
+    max_bps_per_hz: float = Field(default=DOWNLINK.most_bps_per_hz, gt=0, le=20)
     """largest spectral efficiency, bit/s/Hz; of a study without learning"""
     min_sinr_db: float = Field(default=-10.0, ge=-100, le=100)
     """SINR below which nothing is received, dB; of a study without learning"""
@@ -48,9 +54,7 @@ class Downlink(Part):
 
     def rate_bps(self, sinr_db: FloatArray) -> FloatArray:
         """Rate (n,) of a UE that is given the whole band, bit/s, by its SINR (n,) in dB; NaN for an absent UE."""
-        efficiency = self.attenuation * np.log2(1.0 + 10.0 ** (sinr_db / 10.0))
-        efficiency = np.where(sinr_db < self.min_sinr_db, 0.0, np.minimum(efficiency, self.max_bps_per_hz))
-        return np.asarray(self.bandwidth_hz * efficiency)
+        return airtime.rates(ratio_from_db(sinr_db), self.bandwidth_hz, self.law)
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from netsim.radio.lives import Lives
 from netsim.radio.outlook import Look
 from netsim.radio.request import see
 from netsim.radio.uplink import Uplink
-from netsim.units import FloatArray, IntArray
+from netsim.units import BoolArray, FloatArray, IntArray
 
 
 def become_ready(lives: Lives, now_s: float) -> bool:
@@ -58,7 +58,8 @@ def _end_sending(lives: Lives, rows: IntArray, most_tries: int) -> None:
     lives.settle(empty, empty_s)
     lives.end(empty, empty_s, Fate.EXHAUSTED)
     lives.send_rest(whole)
-    hopeless = lives.close_blocks(whole, np.zeros(len(whole), dtype=np.bool_), most_tries)
+    neither = np.zeros(len(whole), dtype=np.bool_)
+    hopeless = lives.close_blocks(whole, neither, neither, most_tries)
     lives.end(hopeless, lives.since_s[hopeless], Fate.UNDECODED)
     arrived = whole[(lives.left_bits[whole] == 0) & (lives.stage[whole] == SENDING)]
     lives.end(arrived, lives.since_s[arrived], Fate.ARRIVED)
@@ -73,6 +74,17 @@ def looks_in(lives: Lives, block_s: float) -> FloatArray:
     ready = last_multiples(lives.ready_s, block_s)
     before = np.where((lives.stage == PREPARING) & (lives.look < ready), ready, np.inf)
     return np.where((lives.stage == WAITING) | (lives.stage == SENDING), lives.look + 1.0, before)
+
+
+def stuck(lives: Lives, uplink: Uplink) -> BoolArray:
+    """Which rows (n,) have a place on the air and no rate, and would get none if another ended: too weak alone, or
+    among UEs none of which has a rate.
+    """
+    sends = lives.stage == SENDING
+    silent = sends & (lives.rate_bps == 0)
+    if (lives.rate_bps[sends] > 0).any():
+        silent &= uplink.rate_bps(lives.snr) == 0
+    return np.asarray(silent)
 
 
 def look_again(lives: Lives, look: Look, uplink: Uplink, now_s: float, block_s: float, most_tries: int) -> bool:
@@ -91,7 +103,8 @@ def look_again(lives: Lives, look: Look, uplink: Uplink, now_s: float, block_s: 
     lives.settle(stale, now_s)
     sends, prepares = lives.stage[stale] == SENDING, lives.stage[stale] == PREPARING
     moved = seen.serving != lives.serving[stale]
-    hopeless = lives.close_blocks(stale[~prepares], moved[~prepares], most_tries)
+    on_air = ~prepares
+    hopeless = lives.close_blocks(stale[on_air], moved[on_air], stuck(lives, uplink)[stale[on_air]], most_tries)
     lives.end(hopeless, now_s, Fate.UNDECODED)
     see(lives, stale, seen, uplink)
     under_way = lives.stage[stale] != ENDED

@@ -172,15 +172,16 @@ class Lives:
             self.block_thermal,
         )  # fmt: skip
 
-    def close_blocks(self, rows: IntArray, again: BoolArray, most_tries: int) -> IntArray:
+    def close_blocks(self, rows: IntArray, again: BoolArray, stuck: BoolArray, most_tries: int) -> IntArray:
         """End the current blocks of rows (k,); the rows among them that failed once too often.
 
-        Blocks that failed, and those of `again` (k,), which do not count as tries, are sent again.
+        Blocks that failed, and those of `again` (k,), which do not count as tries, are sent again. stuck (k,): see
+        `happenings.stuck`; a whole block without a rate counts as a try for them.
         """
         from netsim.radio import row_laws
 
         hopeless: BoolArray = row_laws.close_blocks(
-            rows, again, most_tries, self.rate_bps, self.left_bits, self.block_bits, self.lost_bits, self.block_noise,
+            rows, again, stuck, most_tries, self.left_bits, self.block_bits, self.lost_bits, self.block_noise,
             self.block_thermal, self.noise, self.thermal, self.failed, self.tries,
         )  # fmt: skip
         return rows[hopeless]
@@ -193,7 +194,7 @@ class Lives:
             self.settle(rows[changed], time_s)
             self.sinr[rows], self.snr[rows], self.rate_bps[rows] = heard
         self.decoded[rows] = decoded
-        self.failed[rows] |= ~decoded
+        self.failed[rows] |= ~decoded & (heard.rate_bps > 0)
 
     def grant(self, rows: IntArray, resource: IntArray, time_s: float) -> None:
         """Give rows (k,) the resource blocks (k,) from time_s on; -1: they wait."""

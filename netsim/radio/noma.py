@@ -47,14 +47,16 @@ class Noma(SharedBand):
         return self.group_size is not None
 
     def plan(self, cohort: Cohort, payload: Payload) -> Channel:
-        noise, limit_s = self.band_noise_w(), self.limit_s()
+        noise = self.band_noise_w()
         sinr, group_of = self.sinr(cohort, noise)
+        first, deaf = Heard(sinr, sinr, sinr), self.deaf(cohort)
+        sinr = self.granted(cohort, first, lambda some: Heard(*[self.sinr(some, noise, group_of)[0]] * 3), deaf).sinr
         numbers, ends = np.empty((6, len(sinr))), np.empty((2, len(sinr)), dtype=np.bool_)
         airtime.superposed(
             sinr, strength_of_own(cohort), cohort.serving, group_of, cohort.downlink_sinr, cohort.rows,
-            cohort.compute_s, cohort.compute_j, cohort.power_w, noise, self.groups_ues, min(cohort.limit_s, limit_s),
-            payload.n_bits, limit_s, self.least_sinr(), self.noise_scale(payload), self.bandwidth_hz,
-            self.max_bps_per_hz, numbers, ends,
+            cohort.compute_s, cohort.compute_j, cohort.power_w, noise, self.groups_ues, payload.n_bits,
+            min(cohort.limit_s, self.limit_s()), self.least_sinr(), self.noise_scale(payload), self.bandwidth_hz,
+            self.rate.law, self.rate.of_broadcast, numbers, ends,
         )  # fmt: skip
         return Channel(cohort.power_w, sinr, *numbers, *ends)
 

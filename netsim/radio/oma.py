@@ -12,11 +12,11 @@ from netsim.units import IntArray
 class Oma(SharedBand):
     r"""The band of a cell divided equally among its m UEs, all at once (FDMA), maximum-ratio combining.
 
-        gamma_k = x_k ||h_k||^2 / (N / m + I),    rate_k = (B / m) log2(1 + gamma_k)
+        gamma_k = x_k ||h_k||^2 / (N / m + I),    rate_k = (B / m) e(gamma_k)
 
-    with N the noise of the whole band. UEs of the same cell do not interfere. With `interference: all`, I is the
-    interference of UEs of other cells in the UE's share: their mean received power per antenna, spread evenly over the
-    band.
+    with N the noise of the whole band and e the bit/s/Hz of `rate`. UEs of the same cell do not interfere. With
+    `interference: all`, I is the interference of UEs of other cells in the UE's share: their mean received power per
+    antenna, spread evenly over the band. The band is divided among those that get a rate.
     """
 
     kind: Literal["oma"] = "oma"
@@ -24,8 +24,11 @@ class Oma(SharedBand):
     example: ClassVar[dict[str, Any]] = {"kind": "oma", "norm_bound": 1.0}
 
     def plan(self, cohort: Cohort, payload: Payload) -> Channel:
-        sinr, snr, rate_bps = self.heard(cohort, np.zeros(len(cohort.ue), dtype=np.int64))
-        return self.outcome(cohort, payload, sinr, snr, rate_bps)
+        resource = np.zeros(len(cohort.ue), dtype=np.int64)
+        heard = self.heard(cohort, resource)
+        deaf = self.deaf(cohort)
+        heard = self.granted(cohort, heard, lambda some: self.heard(some, resource), deaf)
+        return self.outcome(cohort, payload, *heard)
 
     def heard(self, cohort: Cohort, resource: IntArray, resource_blocks: int = 1) -> Heard:
         n, own = len(cohort.ue), np.maximum(cohort.serving, 0)
@@ -46,5 +49,5 @@ class Oma(SharedBand):
             noise = noise + disturbance / sharing
         sinr = signal / noise
         sinr = np.where(np.isfinite(sinr), sinr, 0.0)
-        rate = self.bandwidth_hz / resource_blocks / sharing * self.efficiency(sinr)
+        rate = self.rate_bps(sinr, 1.0) * (self.bandwidth_hz / resource_blocks / sharing)
         return Heard(sinr, signal / thermal, rate)

@@ -29,7 +29,9 @@ def needs_s(rows: IntArray, left_bits: FloatArray, rate_bps: FloatArray) -> Floa
 
 @compiled
 def send_for_s(left_bits: float, rate_bps: float, airtime_s: float, most_airtime_s: float) -> float:
-    """How long a row goes on: until its last bit, or until its energy is spent."""
+    """How long a row goes on: until its last bit, or until its energy is spent; infinite while it is silent."""
+    if rate_bps == 0:
+        return np.inf
     return min(need_s(left_bits, rate_bps), max(most_airtime_s - airtime_s, 0.0))
 
 
@@ -86,10 +88,10 @@ def settle(
     block_noise: FloatArray,
     block_thermal: FloatArray,
 ) -> None:
-    """Count what rows did from since_s to time_s (k,): they waited, or sent at their rate."""
+    """Count what rows did from since_s to time_s (k,): they waited, also for a rate, or sent at their rate."""
     for k, u in enumerate(rows):
         span_s = time_s[k] - since_s[u]
-        if stage[u] == WAITING:
+        if stage[u] == WAITING or (stage[u] == SENDING and rate_bps[u] == 0):
             waited_s[u] += span_s
         elif stage[u] == SENDING:
             bits = min(rate_bps[u] * span_s, left_bits[u]) if span_s > 0 else 0.0
@@ -132,8 +134,8 @@ def _noise(bits: float, ratio: float) -> float:
 def close_blocks(
     rows: IntArray,
     again: BoolArray,
+    stuck: BoolArray,
     most_tries: int,
-    rate_bps: FloatArray,
     left_bits: FloatArray,
     block_bits: FloatArray,
     lost_bits: FloatArray,
@@ -147,8 +149,8 @@ def close_blocks(
     """End the current blocks of rows; which of them (k,) failed once too often (see `Lives.close_blocks`)."""
     hopeless = np.zeros(len(rows), np.bool_)
     for k, u in enumerate(rows):
-        begun = block_bits[u] > left_bits[u] or (failed[u] and rate_bps[u] == 0)  # not at this very time
-        if failed[u] and begun and not again[k]:
+        begun = block_bits[u] > left_bits[u]  # not at this very time
+        if ((stuck[k] and not begun) or (failed[u] and begun)) and not again[k]:
             tries[u] += 1
             hopeless[k] = tries[u] > most_tries
         if hopeless[k]:

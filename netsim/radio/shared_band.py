@@ -16,20 +16,25 @@ signals can subtract.
 
 from dataclasses import replace
 from math import inf, sqrt
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
+from netsim.altered import altered
 from netsim.later import Later
 from netsim.radio.noise import noise_w, threshold
+from netsim.radio.rate import RATES, LinkAdaptation, RateLaw, Shannon
 from netsim.radio.uplink import Channel, Cohort, Payload, Uplink
-from netsim.units import FloatArray
+from netsim.units import BoolArray, FloatArray
 
 if TYPE_CHECKING:
     from netsim.radio import airtime, cohort_loops
 else:
     airtime, cohort_loops = Later("netsim.radio.airtime"), Later("netsim.radio.cohort_loops")
+
+
+_ROUNDING = 1e-9  # relative, of bits that are computed from airtime and rate
 
 
 class SharedBand(Uplink):
@@ -53,8 +58,10 @@ class SharedBand(Uplink):
     """largest symbol error rate at which a UE is selected, and its signal cancelled; none: no limit"""
     modulation: Literal["bpsk", "qpsk", "16qam"] = "qpsk"
     """modulation that the symbol error rate refers to"""
-    max_bps_per_hz: float = Field(default=8.0, gt=0, le=20)
-    """largest spectral efficiency of modulation and coding, bit/s/Hz"""
+    rate: Annotated[RateLaw, RATES] = LinkAdaptation()
+    """law of the rate: link-adaptation (attenuated, capped, none below an SINR) or shannon"""
+
+    renamed: ClassVar[dict[str, str]] = {"max_bps_per_hz": "rate: {max_bps_per_hz: ...}"}
 
     @property
     def shares_band(self) -> bool:
@@ -75,6 +82,7 @@ class SharedBand(Uplink):
     def described(self, training: str) -> dict[str, str]:
         return {
             "noise": f"{self.band_noise_w():.3g} W in {self.bandwidth_hz / 1e6:g} MHz",
+            "rate": f"{self.rate.law.words}; of the broadcast {self.rate.of_broadcast.words}",
             "training": training,
             "downlink": "broadcast at the rate of the downlink SINR at full load; its energy is not modelled",
         }
@@ -86,9 +94,15 @@ class SharedBand(Uplink):
     def limit_s(self) -> float:
         return inf if self.deadline_s is None else self.deadline_s
 
+    def floor_sinr(self) -> float:
+        return self.rate.law.least_sinr
+
+    def deaf(self, cohort: Cohort) -> BoolArray:
+        return np.asarray(cohort.downlink_sinr < self.rate.of_broadcast.least_sinr)
+
     def least_sinr(self) -> float:
-        """SINR below which a UE's symbol error rate is above max_ser; 0 without such a limit."""
-        return 0.0 if self.max_ser is None else threshold(self.max_ser, self.modulation)
+        """SINR below which a UE has no rate, or a symbol error rate above max_ser; 0 without such limits."""
+        return max(self.floor_sinr(), 0.0 if self.max_ser is None else threshold(self.max_ser, self.modulation))
 
     def outcome(
         self, cohort: Cohort, payload: Payload, sinr: FloatArray, snr: FloatArray, rate_bps: FloatArray
@@ -110,7 +124,7 @@ class SharedBand(Uplink):
             cohort.compute_j,
             cohort.power_w,
             payload.n_bits,
-            self.limit_s(),
+            min(self.limit_s(), cohort.limit_s),
             self.least_sinr(),
             self.noise_scale(payload),
             numbers,
@@ -119,18 +133,14 @@ class SharedBand(Uplink):
         return Channel(cohort.power_w, sinr, rate_bps, *numbers, *ends)
 
     def downlink_bps(self, cohort: Cohort) -> FloatArray:
-        return self.rate_bps(cohort.downlink_sinr)
+        return airtime.rates(cohort.downlink_sinr, self.bandwidth_hz, self.rate.of_broadcast)
 
     def alone_bps(self, received_w: FloatArray) -> FloatArray:
         return self.rate_bps(received_w / self.band_noise_w())
 
-    def efficiency(self, sinr: FloatArray) -> FloatArray:
-        """Shannon's log2(1 + SINR), bit/s/Hz, at most `max_bps_per_hz`."""
-        return self.rate_bps(sinr, 1.0)
-
     def rate_bps(self, sinr: FloatArray, bandwidth_hz: float | None = None) -> FloatArray:
-        """Bandwidth, None: the whole band, times `efficiency`, of several SINR (n,)."""
-        return airtime.rates(sinr, self.bandwidth_hz if bandwidth_hz is None else bandwidth_hz, self.max_bps_per_hz)
+        """Bandwidth, None: the whole band, times the bit/s/Hz of `rate`, of several SINR (n,)."""
+        return airtime.rates(sinr, self.bandwidth_hz if bandwidth_hz is None else bandwidth_hz, self.rate.law)
 
     def snr_per_w(self, cohort: Cohort) -> FloatArray:
         """SNR at 1 W (n,) of each UE at its own base station without interference; 0 without one."""
@@ -140,14 +150,18 @@ class SharedBand(Uplink):
         """As `Uplink.eavesdropped`.
 
         The eavesdropper cancels interference like a base station and receives all cells at once. With error-free
-        decoding it decodes the UEs whose rate at its antenna is at least the rate that they send at; with noisy
-        decoding it decodes all UEs, with its own channel noise. Signals that it cannot cancel interfere as at a base
-        station; an eavesdropper that decodes all cells jointly would decode more.
+        decoding it decodes the UEs whose rate by its SINR is at least that by the base station's; with noisy
+        decoding all UEs at any SINR, with its own channel noise. UEs that get no rate are silent, and those that stop
+        at a deadline have sent no whole update. Signals that it cannot cancel interfere as at a base station; an
+        eavesdropper that decodes all cells jointly would decode more.
         """
-        heard = self.model_copy(update={"deadline_s": None, "max_ser": None}).plan(cohort, payload)
-        if self.decoding == "noisy":
-            return heard
-        return replace(heard, decoded=heard.decoded & (heard.rate_bps >= sent.rate_bps) & (sent.rate_bps > 0))
+        limits = {"deadline_s": None, "max_ser": None, "rate": Shannon()}
+        on_air = altered(cohort, serving=np.where(sent.rate_bps > 0, cohort.serving, -1))
+        heard = self.model_copy(update=limits).plan(on_air, payload)
+        with np.errstate(invalid="ignore"):  # no rate for an infinite time
+            whole = sent.airtime_s * sent.rate_bps >= payload.bits(cohort.rows) * (1.0 - _ROUNDING)
+        fast = (self.rate_bps(heard.sinr) >= self.rate_bps(sent.sinr)) | (self.decoding == "noisy")
+        return replace(heard, decoded=heard.decoded & whole & fast)
 
     def noise_scale(self, payload: Payload) -> float:
         """rho, the scale of the numbers sent; 0 if decoded updates carry no channel noise."""

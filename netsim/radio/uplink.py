@@ -5,6 +5,7 @@ are applied in `fl.round.transmit`.
 """
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
@@ -119,7 +120,8 @@ class Channel:
     power_w; sinr (linear); rate_bps; noise_std: standard deviation added to each number of the update after
     decoding, in the unit of the update; thermal_std: its part due to the receiver's thermal noise; airtime_s;
     delay_s: from the server's request to the last bit; energy_j: of transmission and training; decoded: received with
-    sufficient SINR and in time; late: received with sufficient SINR, but after the deadline.
+    sufficient SINR and in time; late: with sufficient SINR, but not complete at the deadline, at which it stopped:
+    airtime, delay and energy are those up to there.
 
     noise_std is the noise that training is subject to. Only thermal_std may count as privacy: a receiver that decodes
     the signals of other UEs can subtract them, so interference does not protect. thermal_std is 0 for a UE without a
@@ -138,9 +140,19 @@ class Channel:
     late: BoolArray
 
     def within(self, limit_s: float) -> Self:
-        """A copy in which transmissions with a latency above limit_s are late."""
+        """A copy in which transmissions with a latency above limit_s are late: they stop there.
+
+        Training counts as a whole.
+        """
         late = self.late | (self.decoded & (self.delay_s > limit_s))
-        return replace(self, decoded=self.decoded & ~late, late=late)
+        over = np.isfinite(self.airtime_s) & (self.delay_s > limit_s)
+        if not over.any():
+            return self
+        missed_s = np.where(over, np.minimum(self.delay_s - limit_s, self.airtime_s), 0.0)
+        return replace(
+            self, decoded=self.decoded & ~late, late=late, airtime_s=self.airtime_s - missed_s,
+            delay_s=np.where(over, limit_s, self.delay_s), energy_j=self.energy_j - self.power_w * missed_s,
+        )  # fmt: skip
 
     def rows(self, index: IntArray) -> Self:
         """Entries at `index`, one for each row that a UE sends."""
@@ -205,6 +217,40 @@ class Uplink(Part):
         """Rate (n,) in the whole band without interference, from received powers (n,); infinite for an ideal link."""
         return np.full(len(received_w), np.inf)
 
+    def granted(
+        self,
+        cohort: "Cohort",
+        heard: Heard,
+        hear: Callable[["Cohort"], Heard],
+        deaf: BoolArray | None = None,
+        sends: BoolArray | None = None,
+    ) -> Heard:
+        """What is heard once those without a rate are silent (n,), from what is heard of all.
+
+        Base stations grant nothing below `floor_sinr`, and UEs deaf (n,) to the model have nothing to send. Both
+        disturb nobody, and keep the SINR at which they were refused. UEs that send (n,) already are refused last.
+        hear: what is heard of a cohort in which those that are silent have no cell.
+        """
+        on = cohort.serving >= 0
+        while (refused := on & ((heard.sinr < self.floor_sinr()) | (deaf if deaf is not None else False))).any():
+            new = refused if sends is None else refused & ~sends
+            on &= ~(new if new.any() else refused)
+            again = hear(altered(cohort, serving=np.where(on, cohort.serving, -1)))
+            heard = Heard(*(np.where(on, now, old) for now, old in zip(again, heard, strict=True)))
+        return heard
+
+    def floor_sinr(self) -> float:
+        """SINR below which there is no rate; 0 without such a limit."""
+        return 0.0
+
+    def deaf(self, cohort: "Cohort") -> BoolArray:
+        """Which UEs (n,) cannot receive the model."""
+        return np.zeros(len(cohort.ue), dtype=np.bool_)
+
+    def rate_bps(self, sinr: FloatArray, bandwidth_hz: float | None = None) -> FloatArray:
+        """Rate (n,) of a SINR (n,) in a bandwidth, None: the whole band; infinite for an ideal link."""
+        return np.full(len(sinr), np.inf)
+
     def limit_s(self) -> float:
         """Latency beyond which an update is late; infinite for none of the uplink's own."""
         return inf
@@ -247,9 +293,11 @@ class Ideal(Uplink):
 
     def plan(self, cohort: "Cohort", payload: Payload) -> Channel:
         n, zero = len(cohort.ue), np.zeros(len(cohort.ue))
-        endless, never = np.full(n, np.inf), np.zeros(n, dtype=bool)
+        endless, late = np.full(n, np.inf), cohort.compute_s > cohort.limit_s
+        delay_s = np.minimum(cohort.compute_s, cohort.limit_s)
+        trained = np.divide(delay_s, cohort.compute_s, out=np.ones(n), where=late)
         return Channel(
-            cohort.power_w, endless, endless, zero, zero, zero, cohort.compute_s, cohort.compute_j, ~never, never
+            cohort.power_w, endless, endless, zero, zero, zero, delay_s, cohort.compute_j * trained, ~late, late
         )
 
     def heard(self, cohort: "Cohort", resource: IntArray, resource_blocks: int = 1) -> Heard:

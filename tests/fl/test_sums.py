@@ -80,7 +80,9 @@ def test_fixed_company_is_the_same_whoever_comes_and_random_company_is_not():
 # --- runs ---------------------------------------------------------------------------------------------------
 
 LOSSY = {
-    "world.radio.uplink": {"kind": "noma", "bandwidth_hz": 400, "decoding": "error-free", "sic_residual": 0.01},
+    "world.radio.uplink": {
+        "kind": "noma",
+        "rate": {"kind": "shannon"}, "bandwidth_hz": 400, "decoding": "error-free", "sic_residual": 0.01},
     "world.ues.compute_s_per_sample": 0.3, "world.ues.count": 9, "learning.round_s": 10,
     "learning.data": {"kind": "measured", "cell": "all"},
 }  # fmt: skip

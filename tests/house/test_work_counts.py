@@ -77,7 +77,7 @@ def test_calls_of_a_tick_do_not_grow_with_its_ues(ues):
     world = Ours(5, ues)
     for _ in range(20):
         world.tick()
-    assert calls(lambda: [world.tick() for _ in range(50)]) / 50 < 170
+    assert calls(lambda: [world.tick() for _ in range(50)]) / 50 < 230  # SINR twice: without those that get no rate
 
 
 @pytest.mark.parametrize(("residents", "most"), [(1, 13_000), (40, 38_000), (400, 66_000)])

@@ -16,12 +16,13 @@ from netsim.radio.noma import Noma
 from netsim.radio.outlook import look_at
 from netsim.radio.power import Full
 from netsim.radio.power_rules import Average, Fractional, Listed
+from netsim.radio.rate import Shannon
 from netsim.radio.uplink import Cohort, Payload
 from netsim.rng import Streams
 from netsim.setting import WorldSetting
 from netsim.tree import from_tree, to_tree
 
-UPLINK = Noma(norm_bound=1.0, bandwidth_hz=1e5)
+UPLINK = Noma(norm_bound=1.0, bandwidth_hz=1e5, rate=Shannon())
 INTERFACE = AirInterface(block_s=2.0, retransmissions=1, dropout_per_s=0.005)
 PAYLOAD = Payload(2e6, 1000, 1.0)
 

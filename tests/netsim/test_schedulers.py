@@ -18,6 +18,7 @@ from netsim.radio.air_interface import AirInterface
 from netsim.radio.noma import Noma
 from netsim.radio.oma import Oma
 from netsim.radio.outlook import Seen
+from netsim.radio.rate import RateLaw, Shannon
 from netsim.radio.schedulers import SCHEDULERS
 from netsim.radio.schedulers.all_at_once import AllAtOnce
 from netsim.radio.schedulers.base import Queue
@@ -45,13 +46,14 @@ class Superposed(NoDownlink, Noma):
     noise_w: float | None = 1.0
     bandwidth_hz: float = 1e6
     norm_bound: float | None = 1.0
+    rate: RateLaw = Shannon()
 
 
 class Divided(NoDownlink, Oma):
     noise_w: float | None = 1.0
     bandwidth_hz: float = 1e6
     norm_bound: float | None = 1.0
-    max_bps_per_hz: float = 1.0
+    rate: RateLaw = Shannon(max_bps_per_hz=1.0)
 
 
 def cohort(gain, power=1.0, ready_s=0.0, rows=1):
@@ -150,7 +152,7 @@ def test_differences_raise_the_sum_rate_of_a_group_for_the_weak():
     assert different.rate_bps[0] > similar.rate_bps[0]
 
 
-@pytest.mark.parametrize("uplink", [Superposed(), Divided(max_bps_per_hz=8.0)])
+@pytest.mark.parametrize("uplink", [Superposed(), Divided(rate=Shannon())])
 def test_resource_blocks_cut_the_band_and_its_noise(uplink):
     """Each in a block of its own: nobody disturbs anybody, at a quarter of the band and of the noise."""
     found = sent_by(uplink, cohort([3.0, 1.0, 0.5, 0.25]), AllAtOnce(resource_blocks=4))
@@ -161,7 +163,7 @@ def test_resource_blocks_cut_the_band_and_its_noise(uplink):
 
 def test_ues_in_different_blocks_of_different_cells_do_not_disturb_each_other():
     gain = np.array([[8.0, 1.0], [4.0, 0.5], [2.0, 8.0]])
-    for uplink in (Superposed(), Divided(max_bps_per_hz=8.0)):
+    for uplink in (Superposed(), Divided(rate=Shannon())):
         c = cohort(gain)
         heard = uplink.heard(c, np.array([0, 1, 1]), 2)
         alone = uplink.heard(Cohort(*(getattr(c, k)[:1] if k != "fading" else None for k in (
@@ -260,7 +262,7 @@ def test_proportional_fair_is_for_the_weak_too():
         return Seen(np.zeros(len(ue), dtype=int), (rng.exponential(1.0, n) * [100.0, 1.0])[ue, None], None)
 
     air = Air(
-        simpy.Environment(), Superposed(max_bps_per_hz=20.0), n, Streams(1),
+        simpy.Environment(), Superposed(rate=Shannon(max_bps_per_hz=20.0)), n, Streams(1),
         AirInterface(scheduler=ProportionalFair(slot_s=0.02), block_s=0.02), look=look,
     )  # fmt: skip
     found = air.env.run(air.submit(cohort([100.0, 1.0]), Payload(1e12, 1000, 1.0), until_s))

@@ -132,3 +132,13 @@ def test_bridges_need_room():
     with pytest.raises(ValueError, match="crossings: 4 bridges are too close in this area; give at most 3"):
         Town(width_m=300, height_m=900, crossings=4)
     assert Town(width_m=300, height_m=900, barrier="none", crossings=4).crossings == 4
+
+
+@pytest.mark.parametrize("seed", range(1, 6))
+def test_nobody_lives_higher_than_the_laws_of_path_loss_were_published_for(seed):
+    """TR 38.901, Section 7.2: at most eight floors, a UE at most 22.5 m high."""
+    from netsim.radio.tr38901 import UrbanMacro, UrbanMicro
+
+    height_m = drawn(Town(), seed).buildings.height_m
+    for law in (UrbanMacro, UrbanMicro):
+        assert height_m.max() - 3.0 + 1.5 == law.ue_heights_m[1]

@@ -12,10 +12,12 @@ from netsim.radio.noma import Noma
 from netsim.radio.oma import Oma
 from netsim.radio.power import Full
 from netsim.radio.power_rules import Average, Fixed, Fractional
+from netsim.radio.rate import LinkAdaptation, Shannon
 from netsim.radio.uplink import Cohort, Ideal, Payload
 from netsim.rng import Rng
 
 RNG = Rng(0, "test")
+BOUND = {"norm_bound": 1.0, "rate": Shannon()}
 
 
 def cohort(gain, power, serving=None, fading=None, rows=None, compute=0.0, sinr=np.inf):
@@ -92,7 +94,7 @@ def slow_sinr(c, noise, residual, interference, turns, least=0.0):
 def test_rates_of_perfect_sic_sum_to_the_capacity_of_the_sum(seed, n):
     rng = np.random.default_rng(seed)
     c = cohort(10 ** rng.uniform(-13, -7, (n, 1)), rng.uniform(0.01, 1, n))
-    sinr = sinr_of(Noma(interference="intra", norm_bound=1.0), c, noise=1e-12)
+    sinr = sinr_of(Noma(interference="intra", norm_bound=1.0, rate=Shannon()), c, noise=1e-12)
     total = (c.power_w * c.gain[:, 0]).sum() / 1e-12
     assert np.log2(1 + sinr).sum() == pytest.approx(np.log2(1 + total), rel=1e-10)
 
@@ -170,7 +172,7 @@ def test_who_is_not_decoded_is_not_cancelled():
     for fading in (None, np.ones((3, 1, 2), dtype=complex)):
         # two equal antennas: twice the signal, and all are disturbed alike
         gain = c.gain if fading is None else c.gain / 2
-        uplink = Noma(interference="intra", norm_bound=1.0, noise_w=1.0, max_ser=0.2)  # qpsk, Q = 1 - sqrt(0.8)
+        uplink = Noma(interference="intra", noise_w=1.0, max_ser=0.2, **BOUND)  # qpsk, Q = 1 - sqrt(0.8)
         assert uplink.least_sinr() == pytest.approx(1.5636, abs=1e-4)
         channel = uplink.plan(replace(c, gain=gain, fading=fading), payload())
         np.testing.assert_allclose(channel.sinr, [5 / 5.6, 4.5 / 6.1, 0.1 / 10.5])
@@ -180,23 +182,23 @@ def test_who_is_not_decoded_is_not_cancelled():
         channel = uplink.plan(strong, payload())
         np.testing.assert_allclose(channel.sinr, [20 / 7, 5 / 2, 1.0])
         np.testing.assert_array_equal(channel.decoded, [True, True, False])
-    every = Noma(interference="intra", norm_bound=1.0, noise_w=1.0)
+    every = Noma(interference="intra", noise_w=1.0, **BOUND)
     np.testing.assert_allclose(sinr_of(every, c), [5 / 5.6, 4.5 / 1.1, 0.1])
 
 
-def slow_waits(uplink, c, p, channel, turns, limit_s):
+def slow_waits(uplink, c, p, channel, turns, limit_s, airtime_s):
     """Group after group: who can still be in time makes the next ones wait."""
     least = min(uplink.least_sinr(), channel.sinr.max(initial=0.0))
-    down = p.n_bits * c.rows / (uplink.bandwidth_hz * uplink.efficiency(c.downlink_sinr))
+    down = p.n_bits * c.rows / uplink.downlink_bps(c)
     found = np.zeros(len(c.ue))
     for b in set(c.serving.tolist()) - {-1}:
         begins = 0.0
         for t in range(turns.max() + 1):
             mine = np.flatnonzero((c.serving == b) & (turns == t))
             found[mine] = begins
-            ends = down[mine] + c.compute_s[mine] + begins + channel.airtime_s[mine]
+            ends = down[mine] + c.compute_s[mine] + begins + airtime_s[mine]
             good = (channel.sinr[mine] > 0) & (channel.sinr[mine] >= least) & (ends <= limit_s)
-            begins += channel.airtime_s[mine][good].max(initial=0.0)
+            begins += airtime_s[mine][good].max(initial=0.0)
     return found
 
 
@@ -208,25 +210,29 @@ def test_nobody_waits_for_whom_never_finishes(seed, group, max_ser):
     c = cohort(10 ** rng.uniform(-4, 1, (n, n_bs)), rng.uniform(0.1, 2, n), rng.integers(-1, n_bs, n))
     c = replace(c, fading=None, compute_s=rng.uniform(0, 1, n), downlink_sinr=10 ** rng.uniform(-2, 2, n), limit_s=9.0)
     c.power_w[rng.uniform(size=n) < 0.1] = 0.0
-    fields = {"sic_residual": 0.1, "group_size": group, "norm_bound": 1.0, "noise_w": 0.1, "bandwidth_hz": 1e6}
+    fields = {"sic_residual": 0.1, "group_size": group, "noise_w": 0.1, "bandwidth_hz": 1e6, **BOUND}
     for deadline_s, limit_s in ((None, 9.0), (4.0, 4.0)):
         uplink = Noma(deadline_s=deadline_s, max_ser=max_ser, **fields)
         channel = uplink.plan(c, payload())
         turns = uplink.sinr(c, 0.1)[1]
-        wait = slow_waits(uplink, c, payload(), channel, turns, limit_s)
-        down = 1e6 / (1e6 * uplink.efficiency(c.downlink_sinr))
-        with np.errstate(invalid="ignore"):
-            heard = np.isfinite(channel.airtime_s)
-            np.testing.assert_allclose(
-                channel.delay_s[heard], (down + c.compute_s + wait + channel.airtime_s)[heard], rtol=1e-12
-            )
+        with np.errstate(divide="ignore"):
+            airtime = 1e6 / channel.rate_bps
+        wait = slow_waits(uplink, c, payload(), channel, turns, limit_s, airtime)
+        down = 1e6 / uplink.downlink_bps(c)
+        heard = np.isfinite(airtime)
+        begins = (down + c.compute_s + wait)[heard]
+        ends = begins + airtime[heard]
+        np.testing.assert_allclose(channel.delay_s[heard], np.minimum(ends, limit_s), rtol=1e-12)
+        sent = np.clip(limit_s - begins, 0.0, airtime[heard])  # who is late stops there
+        np.testing.assert_allclose(channel.airtime_s[heard], sent, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(channel.energy_j, c.power_w * np.where(heard, channel.airtime_s, 0.0))
 
 
 def test_a_group_waits_for_no_slow_coach():
     # one at a time: the second needs 1,000 s, and the third may send when the first has ended
     c = cohort([[3.0], [1.0], [0.5]], [1.0, 1e-3, 1e-3])
     c = replace(c, gain=np.array([[3.0], [7e-4], [6.9e-4]]), power_w=np.ones(3), fading=None)
-    fields = {"group_size": 1, "norm_bound": 1.0, "noise_w": 1.0, "bandwidth_hz": 1e6}
+    fields = {"group_size": 1, "noise_w": 1.0, "bandwidth_hz": 1e6, **BOUND}
     free = Noma(**fields).plan(c, payload())
     assert free.airtime_s[1] > 900.0
     np.testing.assert_allclose(free.delay_s[2] - free.airtime_s[2] - 0.125, free.airtime_s[:2].sum())
@@ -246,11 +252,11 @@ def test_no_fading_is_one_antenna_of_ones():
 
 def test_groups_of_a_cell_take_turns_in_order_of_power():
     c = cohort([[5.0], [1.0], [3.0], [4.0], [2.0]], 1.0)
-    uplink = Noma(group_size=2, norm_bound=1.0, noise_w=1.0)
+    uplink = Noma(group_size=2, noise_w=1.0, **BOUND)
     turns = uplink.sinr(c, 1.0)[1]
     np.testing.assert_array_equal(turns, [0, 2, 1, 0, 1])
     channel = uplink.plan(c, payload())
-    downlink = 1e6 / (uplink.bandwidth_hz * uplink.max_bps_per_hz)
+    downlink = 1e6 / (uplink.bandwidth_hz * uplink.rate.max_bps_per_hz)
     first = downlink + channel.airtime_s[[0, 3]].max()
     np.testing.assert_allclose(channel.delay_s[[2, 4]], first + channel.airtime_s[[2, 4]])
 
@@ -277,7 +283,7 @@ def test_thermal_noise_is_the_part_that_no_other_ue_makes(seed, n, antennas):
     strength = (c.gain[:, :, None] * abs(fading) ** 2).sum(axis=2)[np.arange(n), own]
     thermal = np.where(has, np.sqrt(2.0**2 / 400 * 0.3 / (c.power_w * strength)), 0.0)
     for interference in ("none", "intra", "all"):
-        uplink = Noma(interference=interference, sic_residual=0.2, noise_w=0.3)
+        uplink = Noma(interference=interference, sic_residual=0.2, noise_w=0.3, rate=Shannon())
         found = uplink.plan(c, payload(q=400, bound=2.0))
         np.testing.assert_allclose(found.thermal_std, thermal, rtol=1e-9)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -301,7 +307,7 @@ def test_thermal_noise_of_a_share_of_the_band():
 
 def test_rate_airtime_and_energy():
     c = cohort([[3.0]], 0.5, rows=[2])
-    channel = Noma(interference="none", noise_w=0.5, bandwidth_hz=1e6, norm_bound=1.0).plan(c, payload(bits=1e6))
+    channel = Noma(interference="none", noise_w=0.5, bandwidth_hz=1e6, **BOUND).plan(c, payload(bits=1e6))
     assert channel.rate_bps[0] == pytest.approx(1e6 * np.log2(1 + 3.0))
     assert channel.airtime_s[0] == pytest.approx(1.0)
     assert channel.energy_j[0] == pytest.approx(0.5)
@@ -313,7 +319,8 @@ def test_the_deadline_judges_downlink_training_and_uplink():
     turn = bits / band / 1.0 + 0.7 + bits / (band * 2.0)
     for deadline, heard in ((turn + 1e-9, True), (turn - 1e-9, False)):
         uplink = Noma(
-            interference="none", noise_w=1.0, bandwidth_hz=band, deadline_s=deadline, decoding="error-free"
+            interference="none", noise_w=1.0, bandwidth_hz=band, deadline_s=deadline, decoding="error-free",
+            rate=Shannon(),
         )  # fmt: skip
         channel = uplink.plan(c, payload(bits))
         assert channel.delay_s[0] == pytest.approx(turn)
@@ -348,7 +355,7 @@ def test_a_ue_without_a_cell_is_not_heard_and_disturbs_nobody():
 
 def test_oma_shares_the_band_and_its_noise():
     c = cohort([[4.0], [1.0]], 1.0)
-    channel = Oma(noise_w=1.0, bandwidth_hz=2e6, decoding="error-free").plan(c, payload())
+    channel = Oma(noise_w=1.0, bandwidth_hz=2e6, decoding="error-free", rate=Shannon()).plan(c, payload())
     np.testing.assert_allclose(channel.sinr, [8.0, 2.0])
     np.testing.assert_allclose(channel.rate_bps, [1e6 * np.log2(9), 1e6 * np.log2(3)])
 
@@ -356,7 +363,7 @@ def test_oma_shares_the_band_and_its_noise():
 def test_superposition_beats_division_in_sum_rate():
     rng = np.random.default_rng(3)
     c = cohort(10 ** rng.uniform(-2, 2, (5, 1)), 1.0)
-    many = {"noise_w": 1.0, "bandwidth_hz": 1.0, "decoding": "error-free", "max_bps_per_hz": 20}
+    many = {"noise_w": 1.0, "bandwidth_hz": 1.0, "decoding": "error-free", "rate": Shannon(max_bps_per_hz=20)}
     noma = Noma(interference="intra", **many).plan(c, payload()).rate_bps.sum()
     oma = Oma(**many).plan(c, payload()).rate_bps.sum()
     assert noma >= oma  # Tse and Viswanath, Section 6.1
@@ -388,3 +395,107 @@ class TestPower:
         np.testing.assert_allclose(10 * np.log10(received / 1e-3), -80)
         capped, _ = Fractional(p0_dbm=20, alpha=1.0).power_w(self.gain, self.serving, 0.2, None, RNG)
         np.testing.assert_allclose(capped, 0.2)
+
+
+LAWS = [LinkAdaptation(), LinkAdaptation(attenuation=0.75, max_bps_per_hz=5.0, min_sinr_db=-6.0), Shannon()]
+
+
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("kind", [Noma, Oma])
+def test_both_directions_follow_the_rate_law(kind, law):
+    """TR 36.942, Annex A: uplink 0.4, at most 2 bit/s/Hz, downlink 0.6 and 4.4, both to -10 dB; Shannon: 1 and 8."""
+    up, most, floor = down, top, deaf = 1.0, 8.0, 0.0
+    if law.kind != "shannon":
+        up, most, floor = law.attenuation, law.max_bps_per_hz, 10 ** (law.min_sinr_db / 10)
+        down, top, deaf = 0.6, 4.4, 0.1
+    sinr = 10 ** np.linspace(-2.05, 5.0, 95)
+    uplink = kind(rate=law, bandwidth_hz=3e6, norm_bound=1.0)
+    np.testing.assert_allclose(
+        uplink.rate_bps(sinr), np.where(sinr < floor, 0.0, 3e6 * np.minimum(up * np.log2(1 + sinr), most))
+    )
+    heard = cohort(np.ones((95, 1)), 1.0)
+    np.testing.assert_allclose(
+        uplink.downlink_bps(replace(heard, downlink_sinr=sinr)),
+        np.where(sinr < deaf, 0.0, 3e6 * np.minimum(down * np.log2(1 + sinr), top)),
+    )
+    assert uplink.floor_sinr() == pytest.approx(floor)
+
+
+def test_link_adaptation_is_the_default_and_decodes_nothing_below_its_floor():
+    lost = 0
+    for seed in range(20):
+        g = np.random.default_rng(seed)
+        c = cohort(10 ** g.uniform(-4, 1, (9, 3)), 1.0, g.integers(0, 3, 9), sinr=1.0)
+        for uplink in (Noma(noise_w=0.1, norm_bound=1.0), Oma(noise_w=0.1, norm_bound=1.0)):
+            assert uplink.rate == LinkAdaptation()
+            channel = uplink.plan(c, payload())
+            assert (channel.sinr[channel.decoded] >= 0.1).all()
+            none = ~channel.decoded
+            lost += none.sum()
+            assert not channel.late.any() and (channel.rate_bps[none] == 0).all()
+            assert np.isinf(channel.airtime_s[none]).all() and (channel.energy_j[none] == 0).all()
+    assert lost > 50
+
+
+@pytest.mark.parametrize("antennas", [1, 3])
+@pytest.mark.parametrize("group", [None, 2])
+def test_who_gets_no_rate_is_silent(antennas, group):
+    """The channel of the others is what it would be if those refused were not there, in all cells."""
+    refused = 0
+    for seed in range(12):
+        g = np.random.default_rng(seed)
+        fading = (g.normal(size=(9, 2, antennas)) + 1j * g.normal(size=(9, 2, antennas))) / np.sqrt(2)
+        c = cohort(10 ** g.uniform(-4, 1, (9, 2)), 1.0, g.integers(0, 2, 9), fading, sinr=1.0)
+        c = replace(c, downlink_sinr=10 ** g.uniform(-1.3, 1, 9))
+        uplink = Noma(noise_w=0.1, norm_bound=1.0, sic_residual=0.1, group_size=group)
+        channel, turns = uplink.plan(c, payload()), uplink.sinr(c, 0.1)[1]
+        on = np.isfinite(channel.airtime_s)
+        assert (on <= (c.downlink_sinr >= 0.1)).all()
+        expected = slow_sinr(replace(c, serving=np.where(on, c.serving, -1)), 0.1, 0.1, "all", turns, 0.1)
+        np.testing.assert_allclose(channel.sinr[on], expected[on], rtol=1e-9)
+        refused += int((~on).sum())
+        assert (channel.sinr[~on & (c.downlink_sinr >= 0.1)] < 0.1).all()
+    assert refused > 20
+
+
+def test_an_eavesdropper_receives_whole_updates_only_and_needs_no_rate_for_analog_ones():
+    """Near her: three that send; one stops at its deadline, one has no rate at its base station."""
+    c = cohort([[9.0], [0.5], [0.05]], 1.0, sinr=1e9)
+    for decoding, far in (("error-free", [False] * 3), ("noisy", [True, False, False])):
+        uplink = Noma(
+            interference="none", noise_w=1.0, bandwidth_hz=1e6, deadline_s=2.0, decoding=decoding, norm_bound=1.0
+        )
+        sent = uplink.plan(c, payload(1e6))
+        np.testing.assert_array_equal(sent.decoded, [True, False, False])
+        np.testing.assert_array_equal(sent.late, [False, True, False])
+        assert sent.airtime_s[1] < 2.0 and sent.delay_s[1] == 2.0
+        near, away = (uplink.eavesdropped(replace(c, gain=c.gain * f), payload(1e6), sent) for f in (100.0, 1e-3))
+        np.testing.assert_array_equal(near.decoded, [True, False, False])
+        np.testing.assert_array_equal(away.decoded, far)
+
+
+def test_the_best_of_those_without_a_low_error_rate_needs_a_rate_too():
+    weak = cohort([[0.05], [0.06], [0.01]], 1.0)
+    uplink = Noma(interference="none", noise_w=1.0, max_ser=1e-2, decoding="error-free")
+    assert not uplink.plan(weak, payload()).decoded.any()
+    shannon = uplink.model_copy(update={"rate": Shannon()})
+    np.testing.assert_array_equal(shannon.plan(weak, payload()).decoded, [False, True, False])
+
+
+def test_a_late_upload_stops_at_its_deadline_and_so_does_training():
+    """0.5 s of downlink, 2 s of training for 3 J, 0.5 s on the air at 0.5 W."""
+    c = replace(cohort([[3.0]], 0.5, compute=2.0), compute_j=np.array([3.0]), downlink_sinr=np.array([3.0]))
+    uplink = Noma(interference="none", noise_w=0.5, bandwidth_hz=1e6, **BOUND)
+    for limit_s, energy_j, airtime_s in ((9.0, 3.25, 0.5), (2.75, 3.125, 0.25), (2.5, 3.0, 0.0), (1.5, 1.5, 0.0)):
+        for channel in (
+            uplink.plan(replace(c, limit_s=limit_s), payload(1e6)),
+            uplink.model_copy(update={"deadline_s": limit_s}).plan(c, payload(1e6)),
+        ):
+            assert channel.energy_j[0] == pytest.approx(energy_j)
+            assert channel.airtime_s[0] == pytest.approx(airtime_s)
+            assert channel.late[0] == (limit_s < 9) and channel.delay_s[0] == pytest.approx(min(limit_s, 3.0))
+    whole = uplink.plan(c, payload(1e6))
+    cut = whole.within(2.75)
+    assert cut.late[0] and cut.energy_j[0] == pytest.approx(3.125) and cut.airtime_s[0] == pytest.approx(0.25)
+    ideal = Ideal().plan(replace(c, limit_s=1.5), payload())
+    assert ideal.late[0] and ideal.energy_j[0] == pytest.approx(2.25) and ideal.delay_s[0] == 1.5

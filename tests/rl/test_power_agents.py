@@ -812,6 +812,7 @@ def test_costs_are_those_that_the_records_tell(tiny, attacks):
 
     weights = {"noise": 1.0, "loss": 0.5, "leakage": 2.0, "leakage_within_m": 300.0, "energy_per_j": 1000.0}
     changes = {"learning.attacks": attacks, "train": {"task": {**ONLINE["train"]["task"], "reward": weights}}}
+    changes |= {"world.radio.uplink.rate": {"kind": "shannon"}}  # no row is lost
     env, over = online(tiny, changes), False
     env.reset(options={"world": 1})
     while not over:

@@ -1,6 +1,7 @@
 """When things happen: records carry the time of arrival, and the windows of data do not move."""
 
 import csv
+import json
 from dataclasses import dataclass
 
 import numpy as np
@@ -70,7 +71,7 @@ def test_time_stamps_follow_the_turns(played, changes):
 
 
 def test_an_eavesdropper_waits_for_nobody_else(played):
-    """She attacks when the last device that she decoded has ended, late ones included, the server when it merges."""
+    """She attacks when the last device that she decoded has ended; late ones stop, and are no whole updates for her."""
     folder = played({**RADIO, **EAR})
     heard = rows(folder, "eavesdropper")
     for row in rows(folder, "leakage"):
@@ -78,7 +79,9 @@ def test_an_eavesdropper_waits_for_nobody_else(played):
         ends = [float(r["time_s"]) for r in mine]
         assert float(row["time_s"]) == pytest.approx(min(max(ends), 60 * (int(row["round"]) + 1)), rel=1e-8)
     merged = {r["round"]: float(r["time_s"]) for r in rows(folder, "rounds")}
-    assert any(float(r["time_s"]) > merged[r["round"]] for r in rows(folder, "leakage"))
+    assert all(float(r["time_s"]) <= merged[r["round"]] for r in rows(folder, "leakage"))
+    late = {(r["round"], r["ue"]) for r in rows(folder, "links") if r["late"] == "1"}
+    assert late and not any((r["round"], r["ue"]) in late for r in heard if r["decoded"] == "1")
 
 
 def test_windows_of_data_stay_where_they_are(played):
@@ -133,3 +136,35 @@ def test_interrupted_and_resumed_gives_the_same_bytes(tiny, table_bytes, tmp_pat
         run(study, tmp_path / "cut", watch=_Stop(3))
     run(study, tmp_path / "cut")
     assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")
+
+
+def test_what_was_spent_and_sent_in_vain_is_said(played):
+    """Late uploads stop at the deadline; their shares of energy and bits, by the rows of links.csv."""
+    from scenarios.app.results.uplink_text import uplink_text
+
+    narrow = {"kind": "noma", "norm_bound": 1.0, "interference": "none", "bandwidth_hz": 1e3, "deadline_s": 3.2}
+    folder = played(RADIO | {"world.radio.uplink": narrow})
+    links, summary = rows(folder, "links"), json.loads((folder / "summary.json").read_text())
+    late = [r for r in links if r["late"] == "1"]
+    assert late and all(float(r["latency_s"]) == 3.2 for r in late)
+    for r in links:
+        sent_s = float(r["airtime_s"] or 0.0)
+        assert float(r["energy_j"]) == pytest.approx(float(r["power_w"]) * sent_s, rel=1e-6)
+    energy = {lost: sum(float(r["energy_j"]) for r in links if (r["decoded"] == "0") == lost) for lost in (True, False)}
+    bits = {
+        lost: sum(float(r["rate_bps"]) * float(r["airtime_s"] or 0.0) for r in links if (r["decoded"] == "0") == lost)
+        for lost in (True, False)
+    }
+    share = 100 * energy[True] / sum(energy.values())
+    assert summary["uplink.energy_in_vain.percent"] == pytest.approx(share, rel=1e-6) and share > 0
+    assert summary["uplink.bits_in_vain.percent"] == pytest.approx(100 * bits[True] / sum(bits.values()), rel=1e-6)
+    assert "% of it in vain with" in uplink_text(summary)
+
+
+def test_published_systems_name_shannon_and_towns_have_link_adaptation():
+    from scenarios.app.study.load import load
+
+    for name in ("lapa/aggregation", "lapa/noise-control", "power/city", "power/paper", "cities/town-lapa"):
+        assert load(name).world.radio.uplink.rate.kind == "shannon"
+    for name in ("city", "city/asynchronous", "useful/leakage", "signal-maps/radio"):
+        assert load(name).world.radio.uplink.rate.kind == "link-adaptation"

@@ -76,12 +76,15 @@ def test_what_is_overheard_is_decoded_at_the_rate_that_was_sent():
         np.arange(2), np.zeros(2, int), gain, None, np.ones(2), np.ones(2, int), np.full(2, np.inf), np.zeros(2),
         np.zeros(2),
     )  # fmt: skip
-    uplink = Noma(noise_w=1.0, bandwidth_hz=1e6, decoding="error-free", deadline_s=1e-9)
+    uplink = Noma(noise_w=1.0, bandwidth_hz=1e6, decoding="error-free")
     payload = Payload(1e6, 10, None)
+    hasty = uplink.model_copy(update={"deadline_s": 1e-9})
+    sent = hasty.plan(cohort, payload)
+    assert not sent.decoded.any() and not hasty.eavesdropped(cohort, payload, sent).decoded.any()  # they broke off
     sent = uplink.plan(cohort, payload)
-    assert sent.late.all()
+    assert sent.decoded.all()
     same = uplink.eavesdropped(cohort, payload, sent)
-    assert same.decoded.all()  # the deadline is the server's, not hers
+    assert same.decoded.all()
     weaker = Cohort(**{**vars(cohort), "gain": gain * np.array([[1.0], [0.5]])})
     np.testing.assert_array_equal(uplink.eavesdropped(weaker, payload, sent).decoded, [True, False])
 

@@ -256,7 +256,19 @@ def _uplink(links: Table, rounds: Table) -> dict[Key, Any]:
         keys.UPLINK_SINR: median_of(links["sinr_db"]),
         keys.UPLINK_LATENCY: median_of(links["latency_s"]),
         keys.UPLINK_ENERGY: float(rounds["energy_j"].sum()),
+        **_in_vain(links),
         keys.UPLINK_NOISE: median_of(links["noise_std"]),
+    }
+
+
+def _in_vain(links: Table) -> dict[Key, Any]:
+    """What became of uploads that the server did not decode in time."""
+    lost, bits = links["decoded"] == 0, links["rate_bps"] * links["airtime_s"]
+    bits = np.where(np.isfinite(bits), bits, 0.0)
+    return {
+        keys.UPDATES_NO_RATE: _share((~np.isfinite(links["airtime_s"])).sum(), len(lost)),
+        keys.UPLINK_VAIN_ENERGY: _share(links["energy_j"][lost].sum(), links["energy_j"].sum()),
+        keys.UPLINK_VAIN_BITS: _share(bits[lost].sum(), bits.sum()),
     }
 
 

@@ -106,7 +106,11 @@ SUMS_LOST = Key(
 
 UPDATES_SENT = Key("updates.sent", "", "updates that UEs sent")
 UPDATES_DECODED = Key("updates.decoded.percent", "%", "share of updates that the server decoded in time")
-UPDATES_LATE = Key("updates.late.percent", "%", "share of updates that arrived after the deadline and are lost")
+UPDATES_LATE = Key("updates.late.percent", "%", "share of updates that were not complete at the deadline and are lost")
+UPDATES_NO_RATE = Key(
+    "updates.without_rate.percent", "%", "share of updates whose UE got no rate, on the uplink or to receive the "
+    "model, and sent nothing"
+)  # fmt: skip
 UPDATES_NON_FINITE = Key("updates.non_finite", "", "updates that overflowed on the UE and were replaced by zero")
 
 UPLINK_SINR = Key("uplink.sinr_db.median", "dB", "uplink SINR, median over UEs and rounds; null for an ideal uplink")
@@ -114,6 +118,14 @@ UPLINK_LATENCY = Key(
     "uplink.latency_s.median", "s", "latency from the server's request to the last bit, median over UEs and rounds"
 )
 UPLINK_ENERGY = Key("uplink.energy_j", "J", "energy of all uplinks and all training")
+UPLINK_VAIN_ENERGY = Key(
+    "uplink.energy_in_vain.percent", "%", "share of the energy of uplinks and training that UEs spent on updates which "
+    "the server did not decode in time; null where nothing was spent"
+)  # fmt: skip
+UPLINK_VAIN_BITS = Key(
+    "uplink.bits_in_vain.percent", "%", "share of all bits sent that were of updates which the server did not decode "
+    "in time; null for an ideal uplink"
+)  # fmt: skip
 UPLINK_NOISE = Key(
     "uplink.noise_std.median", "", "standard deviation of the noise that decoding adds to each number of an update, "
     "median over UEs and rounds"

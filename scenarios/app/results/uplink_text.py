@@ -15,11 +15,17 @@ def uplink_text(summary: Mapping[str, Any]) -> str:
     if value_of(summary, keys.UPLINK_SINR) is None:
         return ""
     moves = value_of(summary, keys.UPLINK_HANDOVERS)
+    unheard, vain, bits = (
+        value_of(summary, key) for key in (keys.UPDATES_NO_RATE, keys.UPLINK_VAIN_ENERGY, keys.UPLINK_VAIN_BITS)
+    )
     return (
         f"SINR {text_of(summary, keys.UPLINK_SINR)} dB, latency {text_of(summary, keys.UPLINK_LATENCY)} "
-        f"s (medians), {text_of(summary, keys.UPDATES_LATE)} % of updates late, energy "
-        f"{text_of(summary, keys.UPLINK_ENERGY)} J in total, "
-        + ("handover not modelled" if moves is None else counted(moves, "handover"))
+        f"s (medians), {text_of(summary, keys.UPDATES_LATE)} % of updates late, "
+        + (f"{number_text(unheard)} % without a rate, " if unheard else "")
+        + f"energy {text_of(summary, keys.UPLINK_ENERGY)} J in total"
+        + (f", {number_text(vain)} % of it in vain" if vain else "")
+        + (f" with {number_text(bits)} % of the bits" if bits else "")
+        + (", handover not modelled" if moves is None else f", {counted(moves, 'handover')}")
     )
 
 

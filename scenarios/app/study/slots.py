@@ -25,6 +25,7 @@ from netsim.compute_spread import COMPUTE_SPREADS
 from netsim.mobility import MOBILITIES
 from netsim.part import OneOf
 from netsim.radio import ANTENNAS, FADINGS, PATH_LOSSES, PENETRATIONS, SHADOWINGS, SIGHTS, UPLINKS
+from netsim.radio.rate import RATES
 from netsim.radio.schedulers import SCHEDULERS
 from rl.agents import AGENTS
 from rl.reward import REWARDS
@@ -42,6 +43,7 @@ SLOTS: dict[str, OneOf] = {
         PENETRATIONS,
         FADINGS,
         UPLINKS,
+        RATES,
         SCHEDULERS,
         COMPUTE_SPREADS,
         POWERS,

@@ -1,0 +1,100 @@
+r"""Rate laws: bits per second and hertz that modulation and coding carry at an SINR."""
+
+from abc import abstractmethod
+from math import log10
+from typing import Any, ClassVar, Literal, NamedTuple
+
+from pydantic import Field
+
+from netsim.part import OneOf, Part
+from netsim.units import ratio_from_db
+
+
+class Adaptation(NamedTuple):
+    """A rate law as compiled loops take it: min(attenuation log2(1 + SINR), most_bps_per_hz), 0 below least_sinr."""
+
+    attenuation: float
+    most_bps_per_hz: float
+    least_sinr: float
+
+    @property
+    def words(self) -> str:
+        """The law as the channel card prints it."""
+        factor = "" if self.attenuation == 1 else f"{self.attenuation:g} "
+        floor_db = f", none below {10 * log10(self.least_sinr):.6g} dB" if self.least_sinr > 0 else ""
+        return f"min({factor}log2(1 + SINR), {self.most_bps_per_hz:g}) bit/s/Hz{floor_db}"
+
+
+DOWNLINK = Adaptation(0.6, 4.4, 0.1)
+"""The downlink of TR 36.942, Annex A, Table A.2: nothing below -10 dB"""
+
+
+class AdaptedRate(Part):
+    r"""Shannon's bound, attenuated and capped, down to the SINR of the most robust modulation and coding.
+
+    rate = B min(a log2(1 + SINR), m)        for SINR >= min_sinr_db, else 0
+    """
+
+    attenuation: float = Field(default=0.4, gt=0, le=1)
+    """ratio a of the rate to Shannon's bound"""
+    max_bps_per_hz: float = Field(default=2.0, gt=0, le=20)
+    """largest spectral efficiency m, bit/s/Hz"""
+    min_sinr_db: float = Field(default=-10.0, ge=-100, le=100)
+    """SINR below which nothing is decoded, dB"""
+
+    @property
+    def law(self) -> Adaptation:
+        """The law in numbers."""
+        return Adaptation(self.attenuation, self.max_bps_per_hz, float(ratio_from_db(self.min_sinr_db)))
+
+
+class RateLaw(Part):
+    """From the SINR of an uplink to its rate, and from that of the broadcast before it to the rate of that."""
+
+    kind: str
+
+    @property
+    @abstractmethod
+    def law(self) -> Adaptation:
+        """The law of uploads."""
+
+    @property
+    @abstractmethod
+    def of_broadcast(self) -> Adaptation:
+        """The law of the downlink on which UEs receive the model."""
+
+
+class LinkAdaptation(AdaptedRate, RateLaw):
+    r"""Link adaptation: rate B min(a log2(1 + SINR), m), and none below min_sinr_db, of the uplink.
+
+    The model is broadcast at a = 0.6 and m = 4.4 bit/s/Hz, none below -10 dB (TR 36.942, downlink).
+    """
+
+    kind: Literal["link-adaptation"] = "link-adaptation"
+    reference: ClassVar[str] = "3GPP TR 36.942, Annex A, Table A.2 (uplink; downlink of the broadcast)"
+    example: ClassVar[dict[str, Any]] = {"kind": "link-adaptation"}
+
+    @property
+    def of_broadcast(self) -> Adaptation:
+        return DOWNLINK
+
+
+class Shannon(RateLaw):
+    """Perfect link adaptation: Shannon's log2(1 + SINR) at any SINR up to a cap, of uploads and broadcast alike."""
+
+    kind: Literal["shannon"] = "shannon"
+    max_bps_per_hz: float = Field(default=8.0, gt=0, le=20)
+    """largest spectral efficiency, bit/s/Hz"""
+    reference: ClassVar[str] = "Shannon, A Mathematical Theory of Communication, 1948"
+    example: ClassVar[dict[str, Any]] = {"kind": "shannon"}
+
+    @property
+    def law(self) -> Adaptation:
+        return Adaptation(1.0, self.max_bps_per_hz, 0.0)
+
+    @property
+    def of_broadcast(self) -> Adaptation:
+        return self.law
+
+
+RATES = OneOf("rate", LinkAdaptation, Shannon, default="link-adaptation")
