@@ -20,10 +20,13 @@ _UNLOCKED = ".netsim-new"  # its name until it is locked
 
 
 @contextmanager
-def scratch(prefix: str) -> Generator[Path, None, None]:
-    """Create a folder of this prefix among temporary files, and remove it at the end, and those of killed processes."""
-    remove_stale(prefix)
-    with tempfile.TemporaryDirectory(prefix=prefix) as name:
+def scratch(prefix: str, place: Path | None = None) -> Generator[Path, None, None]:
+    """Create a folder of this prefix, and remove it at the end, and first those of processes that were killed.
+
+    place : the folder that it lies in; None: that of temporary files.
+    """
+    _remove_stale(prefix, Path(tempfile.gettempdir()) if place is None else place)
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=place) as name:
         folder = Path(name)
         fd = writable(folder / _UNLOCKED, create=True)
         try:
@@ -35,9 +38,9 @@ def scratch(prefix: str) -> Generator[Path, None, None]:
             os.close(fd)
 
 
-def remove_stale(prefix: str) -> None:
+def _remove_stale(prefix: str, place: Path) -> None:
     """Remove our folders of this prefix whose lock no process holds any more."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{prefix}*"):
+    for folder in place.glob(f"{prefix}*"):
         with suppress(OSError):
             found = folder.lstat()
             if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or not (folder / LOCK).exists():
