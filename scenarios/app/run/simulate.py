@@ -38,7 +38,16 @@ from scenarios.app.results.folder import (
 from scenarios.app.results.marker import held
 from scenarios.app.results.summary import summarise
 from scenarios.app.run.artifacts import write_points, write_surfaces
-from scenarios.app.run.checkpoints import UNFIT, Progress, Watch, cut_tables, first_played, open_tables, unfinished
+from scenarios.app.run.checkpoints import (
+    UNFIT,
+    Progress,
+    Watch,
+    cut_tables,
+    open_tables,
+    played_anew,
+    unfinished,
+    unplayable,
+)
 from scenarios.app.run.how import USUAL, How
 from scenarios.app.run.inputs import admit_inputs, input_digests, same_inputs
 from scenarios.app.run.manifest import manifest_of
@@ -84,8 +93,14 @@ def simulate(
     how: How = USUAL,
 ) -> dict[str, Any]:
     """Play `planned.study` into the folder `out`, as `study` (with its plan); returns the summary. On one thread."""
-    began = time.perf_counter()
     folder = Path(out)
+    return played_anew(lambda: _simulate(study, folder, watch, command, replace, planned, how), folder, replace)
+
+
+def _simulate(
+    study: Study, folder: Path, watch: Watch | None, command: str, replace: bool, planned: Planned, how: How
+) -> dict[str, Any]:
+    began = time.perf_counter()
     world, setup = ready(planned.study, folder)  # before anything is written: files may be refused,
     first = begin(setup, len(world.ues))  # and data
     text = study_yaml(study)
@@ -133,14 +148,28 @@ def _run(
             world.env.run(until=world.duration_s + 1.0)
         world.env.run(until=played)  # the last round may still be on the air
         keeper.finish()
+        _finish(study, world, setup, keeper, start, manifest, how, began)
     except (KeyboardInterrupt, SystemExit):  # the latter where a batch system takes the machine away
         keeper.save()
         raise
     except UNFIT as error:
-        if going is None or keeper.state is not None or isinstance(error, BadInput):
+        if going is None or isinstance(error, BadInput):
             raise
-        raise first_played(setup.recorder, going.tables, error) from error
-    last = keeper.state or start
+        raise unplayable(setup.recorder, None if keeper.wrote else going.tables, error) from error
+
+
+def _finish(
+    study: Study,
+    world: World,
+    setup: Setup,
+    keeper: _Keeper,
+    start: RoundState,
+    manifest: dict[str, Any],
+    how: How,
+    began: float,
+) -> None:
+    """Write what is known at the end."""
+    folder, last = setup.recorder.folder, keeper.state or start
     write_tracks(setup.recorder, world)
     write_whole_run(setup, last, world, study.world.radio.downlink)
     write_points(folder, last)
@@ -184,7 +213,7 @@ class _Keeper:
         self.rounds = world.clock.rounds(world.duration_s, setup.learning.round_s)
         self.most = setup.learning.rounds
         self.in_rounds = setup.learning.server.in_rounds
-        self.ended = False
+        self.ended = self.wrote = False
 
     def played(self, state: RoundState, figures: dict[str, Any]) -> None:
         self.state = state
@@ -231,6 +260,7 @@ class _Keeper:
         began = time.perf_counter()
         if self.kept is not None:
             save_tree(self.folder / CHECKPOINT, {name: to_tree(value) for name, value in self.kept.items()})
+            self.wrote = True
         self.saved = time.perf_counter()
         self.every_s = CHECKPOINT_EVERY_S * max(1.0, (self.saved - began) / CHECKPOINT_SHORT_S)
 
