@@ -2,8 +2,8 @@
 
     python tests/faults/forgeries.py [--system NAME] [--first K] [--every N]
 
-A command that goes on from one must leave with exit code 2 and one line, or play to its end: within 10 s of CPU and 1 GiB
-more than it has. Prints what does otherwise; exit code 1 where anything does.
+A command that goes on from one must leave with exit code 2 and one line, or play to its end: within 10 s of CPU and
+1 GiB more than it has. Prints what does otherwise; exit code 1 where anything does.
 """
 
 import argparse

@@ -33,6 +33,7 @@ from scenarios.app.run.checkpoints import (
     played_anew,
     unfinished,
     unplayable,
+    within,
 )
 from scenarios.app.run.coverage import coverage, coverage_grid
 from scenarios.app.run.how import How
@@ -124,7 +125,9 @@ class _Run:
         memory = from_tree(tree["world"], self.world.memory())
         sampled = from_tree(tree["samples"], self.samples.sampled)
         self.samples.check(sampled)
-        return _Going(memory, float(tree["time_s"]), sampled, int(tree["moves"]), int(tree["window"]), tree["tables"])
+        time_s = within("time_s", float(tree["time_s"]), self.world.duration_s)
+        window, moves = within("window", int(tree["window"]), self.plan.windows), within("moves", tree["moves"], np.inf)
+        return _Going(memory, time_s, sampled, int(moves), int(window), tree["tables"])
 
     def open(self, going: _Going | None) -> int:
         """Create the tables, or go on; the number of the first window to play."""

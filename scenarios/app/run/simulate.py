@@ -6,7 +6,7 @@ import time
 from collections.abc import Generator
 from dataclasses import dataclass
 from functools import partial
-from math import ceil
+from math import ceil, inf
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,7 @@ from scenarios.app.run.checkpoints import (
     played_anew,
     unfinished,
     unplayable,
+    within,
 )
 from scenarios.app.run.how import USUAL, How
 from scenarios.app.run.inputs import admit_inputs, input_digests, same_inputs
@@ -59,6 +60,7 @@ from scenarios.app.study.dump import study_yaml
 from scenarios.app.study.study import Study
 
 CHECKPOINT_EVERY_S = 10.0  # of wall time, or twenty times as long as the last one took to write
+_MOST_LONGER = 100.0  # times its duration that a world may go on for, until its last round is off the air
 CHECKPOINT_SHORT_S = CHECKPOINT_EVERY_S / 20  # when it is written changes no result
 
 
@@ -291,4 +293,8 @@ def _restored(world: World, setup: Setup, first: RoundState, tree: Any) -> _Goin
     """What the tree of a checkpoint says. Raises one of UNFIT where it does not fit this study."""
     time_s = float(tree["time_s"])
     memory, state = from_tree(tree["world"], world.memory()), from_tree(tree["state"], first)
-    return _Going(memory, time_s, state, int(tree["empty"]), tree["tables"])
+    rounds = world.clock.rounds(world.duration_s, setup.learning.round_s) + 1
+    within("time_s", time_s, _MOST_LONGER * world.duration_s)
+    within("round", state.round, rounds)
+    within("played", state.played, setup.learning.rounds or inf)
+    return _Going(memory, time_s, state, int(within("empty", int(tree["empty"]), rounds)), tree["tables"])
