@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from secrets import token_hex
 from typing import BinaryIO, Literal
 
-PART = ".part"
-"""ends the name of a file that is not whole yet"""
+_PART = re.compile(r"(.+)\.[0-9a-f]{16}\.part", re.DOTALL)
+"""the name of a file that is not whole yet, which nobody else has"""
 OURS_MOST_BYTES = 4 * 2**30
 """of a table or an archive of arrays that we wrote"""
 _PIECE_BYTES = 2**20
@@ -69,17 +71,28 @@ def writable(path: Path, create: bool = False) -> int:
 def replacing(path: Path) -> Generator[BinaryIO, None, None]:
     """A new file that takes its place when it is whole; until then the old one stays."""
     check_own(path)
-    part = path.with_name(path.name + PART)
-    check_own(part)
-    part.unlink(missing_ok=True)
+    part = path.with_name(f"{path.name}.{token_hex(8)}.part")
     fd = _descriptor(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, own=True)
     try:
         with os.fdopen(fd, "wb") as file:
             yield file
         part.replace(path)
-    except OSError:  # a disk that is full, most often: give back what the part has of it
+    except BaseException:  # a disk that is full, an interrupt: give back what the part has of it
         part.unlink(missing_ok=True)
         raise
+
+
+def whole_name(name: str) -> str:
+    """The name that a file of `replacing` will have when it is whole; of any other file its own."""
+    found = _PART.fullmatch(name)
+    return name if found is None else found[1]
+
+
+def remove_parts(folder: Path) -> None:
+    """Remove files of `replacing` that were never whole, from a folder of ours in which nobody writes now."""
+    for path in folder.iterdir():
+        if whole_name(path.name) != path.name and what_is(path) == "file":
+            path.unlink(missing_ok=True)
 
 
 def check_own(path: Path) -> None:

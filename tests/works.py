@@ -53,13 +53,14 @@ def unwritable(folder, times, number):
     return squared(folder, number)
 
 
-def waiting(folder, until):
-    """Waits for a file; interrupted, it says so beside its folder."""
+def waiting(folder, until, save_s=0.0):
+    """Waits for a file; interrupted, it takes so long to say so beside its folder."""
     tried(folder)
     try:
         while not until.exists():
             time.sleep(0.05)
     except KeyboardInterrupt:
+        time.sleep(save_s)
         folder.with_name(f"{folder.name}.interrupted").touch()
         raise
     return squared(folder, 1)

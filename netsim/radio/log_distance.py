@@ -22,13 +22,13 @@ class LogDistance(PathLoss):
     example: ClassVar[dict[str, Any]] = {"kind": "log-distance"}
 
     kind: Literal["log-distance"] = "log-distance"
-    exponent: float = Field(default=3.5, gt=0)
+    exponent: float = Field(default=3.5, gt=0, le=20)
     """path loss exponent n: 2 in free space, 3 to 4 in cities"""
-    reference_m: float = Field(default=10.0, gt=0)
+    reference_m: float = Field(default=10.0, ge=1e-3, le=1e6)
     """distance of the reference loss, m"""
-    reference_loss_db: float = 50.0
+    reference_loss_db: float = Field(default=50.0, ge=-300, le=500)
     """loss at the reference distance, dB"""
-    min_distance_m: float = Field(default=1.0, gt=0)
+    min_distance_m: float = Field(default=1.0, ge=1e-3, le=1e6)
     """nearer than this the loss stays as it is here, m"""
 
     def loss_db(self, pairs: Pairs, carrier_hz: float) -> FloatArray:

@@ -21,7 +21,7 @@ class FreeSpace(PathLoss):
     example: ClassVar[dict[str, Any]] = {"kind": "free-space"}
 
     kind: Literal["free-space"] = "free-space"
-    min_distance_m: float = Field(default=1.0, gt=0)
+    min_distance_m: float = Field(default=1.0, ge=1e-3, le=1e6)
     """nearer than this the loss stays as it is here, m"""
 
     def loss_db(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
@@ -38,13 +38,13 @@ class PowerLaw(PathLoss):
     example: ClassVar[dict[str, Any]] = {"kind": "power-law"}
 
     kind: Literal["power-law"] = "power-law"
-    exponent: float = Field(default=3.76, gt=0)
+    exponent: float = Field(default=3.76, gt=0, le=20)
     """exponent P"""
     bs_gain_db: float = Field(default=5.0, ge=-30, le=60)
     """antenna gain of the base station, dBi"""
     ue_gain_db: float = Field(default=0.0, ge=-30, le=60)
     """antenna gain of the UE, dBi"""
-    min_distance_m: float = Field(default=1.0, gt=0)
+    min_distance_m: float = Field(default=1.0, ge=1e-3, le=1e6)
     """nearer than this the loss stays as it is here, m"""
 
     def loss_db(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
@@ -60,15 +60,15 @@ class LosNlos(PathLoss):
     needs_sight: ClassVar[bool] = True
 
     kind: Literal["los-nlos"] = "los-nlos"
-    los_slope_db: float = Field(default=-22.0, lt=0)
+    los_slope_db: float = Field(default=-22.0, ge=-200, lt=0)
     """slope in line of sight, dB per decade of distance"""
-    los_gain_db: float = -28.0
+    los_gain_db: float = Field(default=-28.0, ge=-500, le=300)
     """gain at 1 m in line of sight, dB"""
-    nlos_slope_db: float = Field(default=-36.0, lt=0)
+    nlos_slope_db: float = Field(default=-36.0, ge=-200, lt=0)
     """slope without line of sight, dB per decade of distance"""
-    nlos_gain_db: float = -22.0
+    nlos_gain_db: float = Field(default=-22.0, ge=-500, le=300)
     """gain at 1 m without line of sight, dB"""
-    min_distance_m: float = Field(default=1.0, gt=0)
+    min_distance_m: float = Field(default=1.0, ge=1e-3, le=1e6)
     """nearer than this the loss stays as it is here, m"""
 
     def loss_db(self, pairs: Pairs, carrier_hz: float) -> FloatArray:

@@ -185,9 +185,9 @@ class Correlated(Gaussian):
     example: ClassVar[dict[str, Any]] = {"kind": "correlated"}
 
     kind: Literal["correlated"] = "correlated"
-    decorrelation_m: float = Field(default=50.0, gt=0)
+    decorrelation_m: float = Field(default=50.0, gt=0, le=1e9)
     """distance at which the correlation is 1/e, m"""
-    nlos_decorrelation_m: float | None = Field(default=None, gt=0)
+    nlos_decorrelation_m: float | None = Field(default=None, gt=0, le=1e9)
     """the same without line of sight, m, which then has a field of its own; none: one field, scaled"""
     indoor_decorrelation_m: float | None = Field(default=None, gt=0, le=1e5)
     """the same inside buildings, m, where each floor then has a field of its own; none: as outside"""
@@ -195,7 +195,7 @@ class Correlated(Gaussian):
     """standard deviation inside buildings, dB; none: std_db if it is set, else as published with the law"""
     site_correlation: float = Field(default=0.0, ge=0, le=1)
     """correlation between sites: 0 in TR 38.901, 0.5 in TR 36.814"""
-    grid_m: float | None = Field(default=None, gt=0)
+    grid_m: float | None = Field(default=None, ge=1e-3, le=1e9)
     """grid spacing, m; none: a tenth of decorrelation_m"""
 
     @model_validator(mode="after")

@@ -11,6 +11,7 @@ from thinned import one_in
 
 from netsim.checkpoint import load_tree, save_tree
 from scenarios.app.cli.commands import main
+from scenarios.app.run import simulate
 
 KINDS = ("run", "radio")
 CUTS = {"empty": lambda n: 0, "header": lambda n: 30, "middle": lambda n: n // 2, "last byte": lambda n: n - 1}
@@ -79,6 +80,7 @@ def test_a_checkpoint_that_was_cut_off_is_forgotten_when_asked(kind, taken):
         ({"program": None}, "is of netsim None, this is"),
         ({"study": "another"}, "is of another study or seed; delete it"),
         ({"time_s": "soon"}, "does not fit this study (could not convert"),
+        ({"time_s": 1e9}, "does not fit this study (time_s is 1e+09, and this study holds 0 to"),
         ({"world": {}}, "does not fit this study (the tree is not the fields"),
     ],
 )
@@ -133,3 +135,18 @@ def test_forged_arrays_are_one_line_or_change_nothing_but_figures(kind, forgery,
         assert code in (0, 2) and said.count("\n") == (code == 2) and "Traceback" not in said, (way, code, said)
         refusals += code == 2
     assert refusals > len(ways) / 4
+
+
+def test_a_checkpoint_that_fails_in_play_is_refused_and_replaced_when_asked(taken, monkeypatch, capsys):
+    words, folder, whole = taken("run")
+    played = simulate._learning
+
+    def fails_on_going_on(world, *rest):
+        if world.env.now > 0:
+            raise RuntimeError("a value of the checkpoint")
+        return played(world, *rest)
+
+    monkeypatch.setattr(simulate, "_learning", fails_on_going_on)
+    refused(words, folder, capsys, "cannot go on from it (RuntimeError: a value of the checkpoint)", "--replace")
+    assert main([*words, "--replace"]) == 0
+    same_results(folder, whole)

@@ -1,6 +1,8 @@
 """Files from a person: devices, pipes, sizes and impossible names are one line and exit code 2, at once."""
 
 import os
+import shutil
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -46,15 +48,13 @@ def test_a_file_is_replaced_when_it_is_whole_and_not_before(tmp_path):
     with pytest.raises(RuntimeError), replacing(path) as file:
         file.write(b"half")
         raise RuntimeError
-    assert path.read_bytes() == b"old"
+    assert path.read_bytes() == b"old" and [p.name for p in tmp_path.iterdir()] == ["f"]
     with replacing(path) as file:
         file.write(b"new")
     assert path.read_bytes() == b"new" and [p.name for p in tmp_path.iterdir()] == ["f"]
     (tmp_path / "link").symlink_to(path)
-    (tmp_path / "g.part").symlink_to(path)
-    for name in ("link", "g"):
-        with pytest.raises(OSError, match="symbolic link"), replacing(tmp_path / name):
-            pass
+    with pytest.raises(OSError, match="symbolic link"), replacing(tmp_path / "link"):
+        pass
     os.link(path, tmp_path / "second")
     with pytest.raises(OSError, match="second name"):
         writable(path)
@@ -64,7 +64,20 @@ def test_a_file_is_replaced_when_it_is_whole_and_not_before(tmp_path):
 def test_what_stands_at_a_path(tmp_path):
     assert what_is(tmp_path) == "folder" and what_is("/dev/null") == "other"
     assert what_is(tmp_path / LONG) == what_is("a\0b") == what_is(tmp_path / "none") == ""
-    assert safe.PART == ".part"
+
+
+def test_only_files_that_were_never_whole_are_removed(tmp_path):
+    for name in ("f.part", "f.0123.part", f"f.{'g' * 16}.part", "part", f".{'0' * 16}.part"):
+        (tmp_path / name).touch()
+    kept = sorted(p.name for p in tmp_path.iterdir())
+    with suppress(KeyboardInterrupt), replacing(tmp_path / "f") as file:
+        (part,) = (p for p in tmp_path.iterdir() if p.name not in kept)
+        assert safe.whole_name(part.name) == "f" and file.write(b"half") == 4
+        shutil.copy(part, tmp_path / f"f.{'0' * 16}.part")
+        raise KeyboardInterrupt
+    (tmp_path / f"g.{'0' * 16}.part").mkdir()
+    safe.remove_parts(tmp_path)
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted([*kept, f"g.{'0' * 16}.part"])
 
 
 CELLS = ["--set", "world.base_stations={kind: cell-file, file: %s, origin_lat: 0, origin_lon: 0}"]

@@ -3,6 +3,9 @@
 import io
 import json
 import pickle
+import subprocess
+import sys
+import warnings
 import zipfile
 
 import numpy as np
@@ -132,3 +135,44 @@ def test_a_policy_for_a_whole_training_gets_the_reference_run(tmp_path):
     assert main(["import-policy", "power/paper", str(tmp_path / "m.zip"), "--out", str(tmp_path / "p"), *short]) == 0
     learnt = load_policy(tmp_path / "p")
     assert learnt.reference.std.shape == (4, 15) and learnt.problem().rollout(learnt.act)[-1].value > 0
+
+
+def actor(weight):
+    """An actor of two layers whose first has this weight."""
+    return weights(
+        **{
+            "actor.mu.0.weight": weight, "actor.mu.0.bias": torch.zeros(weight.shape[0]),
+            "actor.mu.2.weight": torch.zeros(3, weight.shape[0]), "actor.mu.2.bias": torch.zeros(3),
+        }
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("weight", "said"),
+    [
+        (lambda: torch.zeros(16, 17).to_sparse(), "is no dense array of floats (float32 sparse_coo on cpu)"),
+        (lambda: torch.zeros(16, 17).to_sparse_csr(), "is no dense array of floats (float32 sparse_csr on cpu)"),
+        (lambda: torch.zeros(16, 17, device="meta"), "is no dense array of floats (float32 strided on meta)"),
+        (
+            lambda: torch.quantize_per_tensor(torch.zeros(16, 17), 0.1, 0, torch.qint8),
+            "no dense array of floats (qint8",
+        ),
+        (lambda: torch.zeros(16, 17, dtype=torch.complex64), "no dense array of floats (complex64"),
+        (lambda: torch.zeros(1, 1).expand(4096, 2**15), "has 134,217,728 numbers, and the file holds 1 of them"),
+    ],
+)
+def test_weights_that_are_no_dense_numbers_are_one_line(tmp_path, weight, said):
+    """In a process of its own: what torch says must not come through."""
+    _, file = saved(tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        changed(file, policy_pth=actor(weight()))
+    words = ["import-policy", "power/pedestrians", str(file), "--out", str(tmp_path / "p"), *LIVE]
+    bounded = (
+        "import resource, sys, torch; from scenarios.app.cli.commands import main\n"
+        "used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (used + 2**29, used + 2**29)); sys.exit(main(sys.argv[1:]))"
+    )
+    ended = subprocess.run([sys.executable, "-c", bounded, *words], capture_output=True, text=True)
+    assert ended.returncode == 2 and said in ended.stderr and ended.stderr.count("\n") == 1, ended
+    assert not (tmp_path / "p").exists()

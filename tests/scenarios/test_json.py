@@ -2,12 +2,14 @@
 
 import io
 import json
+import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from conftest import TINY
 
 from scenarios.app.cli.commands import main
 from scenarios.app.cli.output import emit, say
@@ -138,12 +140,46 @@ def test_claims_are_listed_as_json(capsys):
     assert event["kind"] == "claims" and len(event["claims"]) > 20 and {"id", "says", "key"} <= set(event["claims"][0])
 
 
-@pytest.mark.parametrize("out", ["| true", "> /dev/full"])
-def test_an_error_that_nobody_can_read_is_no_traceback(out):
+@pytest.mark.parametrize(("out", "said"), [("| true", ""), ("> /dev/full", "netsim: nowhere: no such folder")])
+def test_an_error_that_nobody_can_read_is_no_traceback(out, said):
     command = f"{sys.executable} -m scenarios.app.cli.commands show nowhere --json"
     shell = ["bash", "-c", f"{{ {command}; echo $? >&2; }} {out}"]
     ended = subprocess.run(shell, cwd=ROOT, capture_output=True, text=True)
-    assert ended.stderr == "2\n"
+    assert ended.stderr.startswith(said) and ended.stderr.endswith("2\n")
+    assert ended.stderr.count("\n") == 1 + bool(said)
+
+
+@pytest.mark.parametrize("buffered", ["", "1"])
+@pytest.mark.parametrize("words", ["list", "claims --json", "--help", "show --help", "--version"])
+def test_output_that_cannot_be_written_is_one_line(words, buffered):
+    command = [sys.executable, "-m", "scenarios.app.cli.commands", *words.split()]
+    environment = os.environ | {"PYTHONUNBUFFERED": buffered}
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(command, cwd=ROOT, env=environment, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert ended.returncode == 2 and ended.stderr.count("\n") == 1
+    assert ended.stderr.startswith("netsim: stdout: cannot be written (No space left on device); make room")
+
+
+@pytest.mark.parametrize(("stream", "code"), [(">&-", 0), ("2>/dev/full", 0), ("2>&-", 0), ("| true", 0)])
+def test_a_command_whose_words_nobody_hears_does_its_work(stream, code, tmp_path):
+    (tmp_path / "tiny.yaml").write_text(json.dumps(TINY))
+    start = f"{sys.executable} -c 'from scenarios.app.cli.start import main; raise SystemExit(main())'"
+    command = (
+        f"{{ {start} run {tmp_path / 'tiny.yaml'} --out {tmp_path / 'r'}; echo $? > {tmp_path / 'code'}; }} {stream}"
+    )
+    ended = subprocess.run(["bash", "-c", command], cwd=ROOT, capture_output=True, text=True)
+    assert (tmp_path / "code").read_text() == f"{code}\n" and "Exception" not in ended.stderr, ended
+    assert (tmp_path / "r" / "summary.json").exists()
+
+
+def test_a_run_whose_reader_leaves_is_interrupted(tmp_path):
+    (tmp_path / "tiny.yaml").write_text(json.dumps(TINY))
+    command = (
+        f"{sys.executable} -m scenarios.app.cli.commands run {tmp_path / 'tiny.yaml'} --out {tmp_path / 'r'} --json"
+    )
+    shell = f"{{ {command}; echo $? > {tmp_path / 'code'}; }} | true"
+    subprocess.run(["bash", "-c", shell], cwd=ROOT, capture_output=True)
+    assert (tmp_path / "code").read_text() == "130\n" and (tmp_path / "r" / "checkpoint.npz").exists()
 
 
 @pytest.mark.parametrize(

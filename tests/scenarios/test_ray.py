@@ -2,16 +2,20 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 import works
 from conftest import TINY
+from ray_nodes import ROOT
 from works import work
 
 from netsim.errors import BadInput, Interrupted
@@ -97,24 +101,71 @@ def test_where_disks_are_others_folders_are_brought_back(tmp_path, cluster):
     assert sorted(p.name for p in (tmp_path / "a").iterdir()) == [".netsim", "summary.json"]
 
 
+WAITS = """
+import sys, works
+from pathlib import Path
+from scenarios.app.run import signals
+from scenarios.app.run.executors.executor import played
+from scenarios.app.run.executors.ray_cluster import OnRay
+if __name__ == "__main__":
+    signals.listen()
+    place = Path(sys.argv[1])
+    two = [works.work(works.waiting, place / name, place / "never", 0.5) for name in "ab"]
+    dict(played(OnRay(sys.argv[2]).executor(two, 2, place), 2, 2))
+"""
+
+
+def begun(place, address, environment):
+    """A command of two runs, each of which takes half a second to keep a checkpoint; returns once both play."""
+    (place / "script.py").write_text(WAITS)
+    command = [sys.executable, str(place / "script.py"), str(place), address]
+    process = subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    for name in "ab":
+        awaited(place / f"{name}.tried")
+    return process
+
+
 @pytest.mark.slow
 def test_an_interrupted_command_interrupts_the_runs(tmp_path, cluster):
-    script = (
-        "import sys, works\nfrom pathlib import Path\nfrom scenarios.app.run import signals\n"
-        "from scenarios.app.run.executors.executor import played\n"
-        "from scenarios.app.run.executors.ray_cluster import OnRay\n"
-        "if __name__ == '__main__':\n    signals.listen()\n    place = Path(sys.argv[1])\n"
-        "    one = [works.work(works.waiting, place / 'a', place / 'never')]\n"
-        "    dict(played(OnRay(sys.argv[2]).executor(one, 0, place), 1, 2))\n"
-    )
-    (tmp_path / "script.py").write_text(script)
-    command = [sys.executable, str(tmp_path / "script.py"), str(tmp_path), cluster.address]
-    with subprocess.Popen(command, env=os.environ | cluster.environment, stderr=subprocess.PIPE, text=True) as process:
-        awaited(tmp_path / "a.tried")
+    with begun(tmp_path, cluster.address, os.environ | cluster.environment) as process:
         process.send_signal(signal.SIGTERM)
         assert "KeyboardInterrupt" in process.stderr.read()
-    awaited(tmp_path / "a.interrupted")
+    assert (tmp_path / "a.interrupted").exists() and (tmp_path / "b.interrupted").exists()
     assert not list(tmp_path.glob(".shared-*"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_command_that_is_killed_keeps_its_runs_and_leaves_nothing(number, tmp_path):
+    """SIGKILL to the command alone; SIGTERM to all of its session, as a batch system does."""
+    pytest.importorskip("ray")
+    temporary = Path(tempfile.mkdtemp(prefix="nr-", dir="/tmp"))  # names of sockets are short
+    environment = {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")]), "TMPDIR": str(temporary)}
+    with begun(tmp_path, "", os.environ | environment) as process:
+        began = time.monotonic()
+        if number == signal.SIGKILL:
+            process.kill()
+        else:
+            os.killpg(process.pid, number)
+        process.wait()
+    until = began + 30
+    while (alive := processes_of(temporary)) and time.monotonic() < until:
+        time.sleep(0.2)
+    assert alive == []
+    assert (tmp_path / "a.interrupted").exists() and (tmp_path / "b.interrupted").exists()
+    assert not list(tmp_path.glob(".shared-*")) and not list(temporary.glob("netsim-*"))
+    shutil.rmtree(temporary)
+
+
+def processes_of(place):
+    """Processes whose command line or TMPDIR lies in a folder; those that have ended and wait for a parent are none."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            told = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
+            if str(place).encode() in told:
+                found.append(told[:200])
+    return found
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 
@@ -29,7 +28,7 @@ from scenarios.app.cli import (
     validate,
 )
 from scenarios.app.cli.options import BAD_INPUT, DONE, FAILED, INTERRUPTED, Parser
-from scenarios.app.cli.output import complain, emit
+from scenarios.app.cli.output import Unwritable, complain, emit, write
 from scenarios.app.run import signals
 
 COMMANDS = {
@@ -61,10 +60,15 @@ def main(arguments: list[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else arguments
     try:
         signals.listen()
-        args = parser().parse_args(words)
-        code = COMMANDS[args.command].main(args)
-        sys.stdout.flush()
+        try:
+            args = parser().parse_args(words)
+            code = COMMANDS[args.command].main(args)
+        finally:  # also where the parser leaves, which has printed its help
+            write("", sys.stdout, flush=True)
         return DONE if code is None else int(code)
+    except Unwritable as error:
+        complain(error.lines)
+        return BAD_INPUT
     except BadInput as error:
         return _ended(error.lines, BAD_INPUT, words)
     except KeyboardInterrupt:
@@ -74,7 +78,6 @@ def main(arguments: list[str] | None = None) -> int:
     except RunsFailed as error:
         return _ended([str(error)], FAILED, words)
     except BrokenPipeError:  # the reader of our output left, as `head` does
-        _silence()
         return DONE
     except Exception as error:
         if signals.told():  # foreign code that was interrupted, and gave the interruption another name
@@ -109,14 +112,11 @@ def _ended(lines: Sequence[str], code: int, words: Sequence[str]) -> int:
             emit({"event": "error", "lines": list(lines), "exit_code": code})
         else:
             complain(lines)
-    except OSError:  # nobody reads it, or it cannot be written
-        _silence()
+    except Unwritable:
+        complain(lines)
+    except BrokenPipeError:  # nobody reads it
+        pass
     return code
-
-
-def _silence() -> None:
-    """Send what is still to be printed nowhere, so that the interpreter does not complain of it when it ends."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from netsim.errors import BadInput
 from netsim.safe import what_is
+from scenarios.app.cli.output import write
 
 if TYPE_CHECKING:
     from scenarios.app.run.how import How
@@ -25,6 +26,9 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise BadInput(f"{message} (see {self.prog} --help)")
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        write(message, file or sys.stderr)
 
 
 Commands = argparse._SubParsersAction  # argparse has no public name for what add_subparsers returns

@@ -7,11 +7,18 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TextIO
+
+from netsim.errors import BadInput
 
 MOST_LINES, LONGEST = 50, 2000  # of complaints; a longer one loses its middle
+
+
+class Unwritable(BadInput):
+    """Stdout cannot be written, so this is said on stderr, whatever a command says elsewhere."""
 
 
 def say(text: str, end: str = "\n", errors: bool = False) -> None:
@@ -23,7 +30,36 @@ def say(text: str, end: str = "\n", errors: bool = False) -> None:
 
     lines, stream = "\n".join(one_line(line) for line in text.split("\n")), sys.stderr if errors else sys.stdout
     encoding = stream.encoding or "utf-8"
-    print(lines.encode(encoding, "backslashreplace").decode(encoding), end=end, file=stream, flush=errors)
+    write(lines.encode(encoding, "backslashreplace").decode(encoding) + end, stream)
+
+
+def write(text: str, stream: TextIO, flush: bool = False) -> None:
+    """Write text; what is said on stderr is dropped where it cannot be written, for there is no other place to say it.
+
+    Raises Unwritable where stdout cannot be written, and BrokenPipeError where nobody reads it any more.
+    """
+    try:
+        if text:
+            stream.write(text)
+        if flush or stream is not sys.stdout:
+            stream.flush()
+    except OSError as error:
+        silence(stream)
+        if stream is not sys.stdout:
+            return
+        if isinstance(error, BrokenPipeError):
+            raise
+        raise Unwritable(
+            f"stdout: cannot be written ({error.strerror}); make room, or send it elsewhere; what was written into "
+            "folders stays"
+        ) from None
+
+
+def silence(stream: TextIO) -> None:
+    """Send what is still to be written nowhere, so that the interpreter does not complain of it when it ends."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, stream.fileno())
+    os.close(null)
 
 
 def say_fitted(lines: Sequence[str]) -> None:
@@ -36,7 +72,7 @@ def say_fitted(lines: Sequence[str]) -> None:
 
 def emit(event: Mapping[str, Any]) -> None:
     """Print an event as a line of JSON; what is not finite is null, as JSON knows no such numbers."""
-    print(json.dumps(_plain(event), allow_nan=False), flush=True)
+    write(json.dumps(_plain(event), allow_nan=False) + "\n", sys.stdout, flush=True)
 
 
 def _plain(value: Any) -> Any:

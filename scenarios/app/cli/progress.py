@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Protocol, Self, TextIO
 
 from scenarios.app.cli.events import Event
-from scenarios.app.cli.output import emit
+from scenarios.app.cli.output import emit, write
 from scenarios.app.cli.screen import Line, Screen, bar, can_rewrite, cells
 from scenarios.app.cli.time_left import TimeLeft, rounded_text, span_text
 from scenarios.app.cli.views import ROWS, View, view_of
@@ -63,7 +63,10 @@ class JsonLines:
     def __call__(self, event: Event) -> None:
         left_s = self.left.after(event["done"], event["of"], self.clock(), _counted(event))
         if not self.quiet:
-            emit({**event, "left_s": left_s})
+            try:
+                emit({**event, "left_s": left_s})
+            except BrokenPipeError:  # whoever listened has gone: to the work that is a signal to end
+                raise KeyboardInterrupt from None
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -111,8 +114,7 @@ class Meter:
         else:
             left = f"; {_left_text(left_s)}" if left_s and not event["last"] else ""
             texts = [f"{view.unit} {view.done}/{view.of}", *(one_line(text) for text in view.rows.values())]
-            self.stream.write(f"{self.title}: {', '.join(texts)}{left}\n")
-            self.stream.flush()
+            write(f"{self.title}: {', '.join(texts)}{left}\n", self.stream)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -38,8 +38,9 @@ _FOLDER = """
 
 A folder with the marker belongs to netsim. A run, sweep or training that was interrupted is resumed by the same
 command, with the same bytes as an uninterrupted one. While a folder is written, its marker is locked (`flock`); the
-lock ends with the process that holds it. A file is written as NAME`.part` and renamed when it is complete. Tables grow
-by whole rounds; rows after the last checkpoint are cut off when a run is resumed.
+lock ends with the process that holds it. A file is written as NAME`.`16 digits`.part` and renamed when it is complete;
+of a process that was killed such files go when the folder is next written. Tables grow by whole rounds; rows after the
+last checkpoint are cut off when a run is resumed.
 
 `checkpoint.npz` holds the state after a round, the size of every table with its SHA-256, and a SHA-256 of itself.
 All are compared before anything is changed. A damaged checkpoint, or a table that the run did not write, is refused

@@ -66,10 +66,10 @@ def _place(out: str | None) -> Generator[Path, None, None]:
     if out is not None:
         yield Path(out)
         return
-    import tempfile
+    from scenarios.app.scratch import scratch
 
-    with tempfile.TemporaryDirectory(prefix="netsim-rerun-") as folder:
-        yield Path(folder) / "again"
+    with scratch("netsim-rerun-") as folder:
+        yield folder / "again"
 
 
 def _say(one: Repeated) -> None:

@@ -14,6 +14,8 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import TextIO
 
+from scenarios.app.cli.output import write
+
 Line = Sequence[tuple[str, str]]
 """Pieces of text, each with its style: '', 'bold', 'dim' or 'colour'."""
 
@@ -69,8 +71,7 @@ class Screen:
         )
 
     def _write(self, text: str) -> None:
-        self.stream.write(f"{_HIDE}{text}{_SHOW}")
-        self.stream.flush()
+        write(f"{_HIDE}{text}{_SHOW}", self.stream)
 
 
 def cells(text: str) -> int:

@@ -13,6 +13,9 @@ _IMPORTED = 300_000  # objects more than before: what is imported stays, and nee
 def main() -> int:
     """Run a command; returns its exit code."""
     gc.set_threshold(_IMPORTED)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # it was closed: what is said goes nowhere
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy starts threads as it is imported, and none is used
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # looking for them takes longer than validating
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # what batch systems send; else it ends without a word

@@ -14,7 +14,7 @@ import numpy as np
 from netsim.errors import BadInput
 from netsim.parquet import read_parquet
 from netsim.record import unguarded
-from netsim.safe import OURS_MOST_BYTES, PART, content, opened, what_is
+from netsim.safe import OURS_MOST_BYTES, content, opened, what_is, whole_name
 from scenarios.app.results.marker import MARKER, Mark, check_files, marked
 from scenarios.app.results.tables import EVERY
 from scenarios.app.study.schema import SCHEMA_VERSION
@@ -52,7 +52,7 @@ def admit(folder: Path, study: str, replace: bool) -> None:
     """
     if not ours(folder, "run", _is_run):
         return
-    check_files(folder, lambda name: name.removesuffix(PART) in (STUDY, *RESULTS))
+    check_files(folder, lambda name: name in (STUDY, *RESULTS))
     begun = what_is(folder / STUDY) or what_is(folder / MANIFEST)
     if begun and not replace and not is_text(folder / STUDY, study):
         state = "finished" if what_is(folder / SUMMARY) else "unfinished"
@@ -63,8 +63,8 @@ def admit(folder: Path, study: str, replace: bool) -> None:
 
 
 def clear(folder: Path) -> None:
-    """Forget the results of a run, and what was never written whole; its study stays until another one is written."""
-    for name in (*RESULTS, *(name + PART for name in (STUDY, *RESULTS))):
+    """Forget the results of a run; its study stays until another one is written."""
+    for name in RESULTS:
         (folder / name).unlink(missing_ok=True)
 
 
@@ -96,7 +96,7 @@ def ours(folder: Path, what: Mark, known: Callable[[Path], bool]) -> bool:
 
 def admit_several(folder: Path, names: Collection[str], what: str) -> None:
     """Refuse a folder for several runs that holds anything but these names; `what` it should be."""
-    foreign = sorted(set(inside(folder)) - set(names) - {name + PART for name in names})
+    foreign = sorted(name for name in inside(folder) if whole_name(name) not in names)
     if foreign:
         raise BadInput(
             f"{folder}: exists and holds {foreign[0]!r}, which does not belong to {what}; give --out an empty or new "

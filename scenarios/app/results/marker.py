@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from netsim.errors import BadInput
-from netsim.safe import check_own, content, writable
+from netsim.safe import check_own, content, remove_parts, writable
 
 MARKER = ".netsim"
 Mark = Literal["run", "sweep", "training", "search", "tuning"]
@@ -65,6 +65,7 @@ def held(folder: Path, what: Mark, admit: Callable[[], None]) -> Generator[None,
             os.ftruncate(fd, 0)
             os.write(fd, f"{what}\n".encode())
         admit()
+        remove_parts(folder)
         yield
     except OSError as error:
         elsewhere = error.filename is not None and not Path(str(error.filename)).is_relative_to(folder)

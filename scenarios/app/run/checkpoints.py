@@ -19,6 +19,7 @@ from scenarios.app.results.folder import CHECKPOINT
 from scenarios.app.study.yaml_document import one_line
 
 Restored = TypeVar("Restored")
+Played = TypeVar("Played")
 UNFIT = (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)
 """what values of other types, shapes and sizes make of those who read them"""
 
@@ -89,15 +90,38 @@ def _restored(path: Path, recorder: Recorder, text: str, restore: Callable[[Any]
         ) from None
 
 
-def first_played(recorder: Recorder, tables: Any, error: Exception) -> BadInput:
-    """The complaint about a checkpoint with which nothing could be played; the tables are cut back to it.
+def within(name: str, number: float, most: float) -> float:
+    """A counter or time of a checkpoint. Raises ValueError where it is not from 0 to `most`."""
+    if not 0 <= number <= most:
+        raise ValueError(f"{name} is {number:g}, and this study holds 0 to {most:g}")
+    return number
 
-    tables : the marks of the checkpoint.
+
+class Unplayable(BadInput):
+    """A checkpoint that fits its study, and from which the run cannot go on."""
+
+
+def played_anew(play: Callable[[], Played], folder: Path, replace: bool) -> Played:
+    """What `play` returns; with `replace` it plays once more without a checkpoint from which it cannot go on."""
+    try:
+        return play()
+    except Unplayable:
+        if not replace:
+            raise
+    (folder / CHECKPOINT).unlink(missing_ok=True)
+    return play()
+
+
+def unplayable(recorder: Recorder, tables: Any, error: Exception) -> Unplayable:
+    """The complaint about a checkpoint from which a run went on, and failed; the tables are cut back to it.
+
+    tables : the marks of the checkpoint; None where the run has written another one since.
     """
-    recorder.resume(tables)
-    cut_tables(recorder)
+    if tables is not None:
+        recorder.resume(tables)
+        cut_tables(recorder)
     said = one_line(" ".join(str(error).split()))[:120]
-    return BadInput(
+    return Unplayable(
         f"{recorder.folder / CHECKPOINT}: the run cannot go on from it ({type(error).__name__}: {said}); delete it, or "
         "add --replace, to start again"
     )

@@ -24,7 +24,17 @@ from scenarios.app.results.folder import CHECKPOINT, MANIFEST, STUDY, SUMMARY, a
 from scenarios.app.results.marker import held
 from scenarios.app.results.summary_radio import radio_summary
 from scenarios.app.results.tables import QUANTITIES, RADIO, RADIO_STUDY, SELECTIONS
-from scenarios.app.run.checkpoints import UNFIT, Progress, Watch, cut_tables, first_played, open_tables, unfinished
+from scenarios.app.run.checkpoints import (
+    UNFIT,
+    Progress,
+    Watch,
+    cut_tables,
+    open_tables,
+    played_anew,
+    unfinished,
+    unplayable,
+    within,
+)
 from scenarios.app.run.coverage import coverage, coverage_grid
 from scenarios.app.run.how import How
 from scenarios.app.run.inputs import admit_inputs, input_digests, same_inputs
@@ -43,8 +53,15 @@ def play_radio(
     study: Study, out: str | Path, watch: Watch | None, command: str, replace: bool, how: How
 ) -> dict[str, Any]:
     """Play a study without learning into the folder `out`; returns the summary. Resumes an interrupted run."""
+    folder = Path(out)
+    return played_anew(lambda: _play_radio(study, folder, watch, command, replace, how), folder, replace)
+
+
+def _play_radio(
+    study: Study, folder: Path, watch: Watch | None, command: str, replace: bool, how: How
+) -> dict[str, Any]:
     began = time.perf_counter()
-    folder, text = Path(out), study_yaml(study)
+    text = study_yaml(study)
     with threadpool_limits(limits=1):
         world, plan = radio_world(study)  # before anything is written: files may be refused
         recorder, files = Recorder(folder, RADIO), input_digests(study)
@@ -98,7 +115,7 @@ class _Run:
         self.study, self.world, self.plan, self.recorder, self.watch = study, world, plan, recorder, watch
         self.text, self.downlink = text, study.world.radio.downlink
         self.samples = Samples(highest_of(self.downlink), Sampled.none(len(QUANTITIES)))
-        self.saved = time.perf_counter()
+        self.saved, self.wrote = time.perf_counter(), False
         self.moves = 0
         self.going: _Going | None = None
         self.tracks = follow_ues(world)
@@ -108,7 +125,9 @@ class _Run:
         memory = from_tree(tree["world"], self.world.memory())
         sampled = from_tree(tree["samples"], self.samples.sampled)
         self.samples.check(sampled)
-        return _Going(memory, float(tree["time_s"]), sampled, int(tree["moves"]), int(tree["window"]), tree["tables"])
+        time_s = within("time_s", float(tree["time_s"]), self.world.duration_s)
+        window, moves = within("window", int(tree["window"]), self.plan.windows), within("moves", tree["moves"], np.inf)
+        return _Going(memory, time_s, sampled, int(moves), int(window), tree["tables"])
 
     def open(self, going: _Going | None) -> int:
         """Create the tables, or go on; the number of the first window to play."""
@@ -137,9 +156,9 @@ class _Run:
                 self._save(snapshot)
             raise
         except UNFIT as error:
-            if self.going is None or snapshot is not None or isinstance(error, BadInput):
+            if self.going is None or isinstance(error, BadInput):
                 raise
-            raise first_played(self.recorder, self.going.tables, error) from error
+            raise unplayable(self.recorder, None if self.wrote else self.going.tables, error) from error
 
     def _window(self, window: int) -> FloatArray:
         """Play one window and write its rows; the SINR of its samples in dB (m,)."""
@@ -195,6 +214,7 @@ class _Run:
     def _save(self, snapshot: dict[str, Any]) -> None:
         samples = to_tree(snapshot["samples"].memory())
         save_tree(self.recorder.folder / CHECKPOINT, {**snapshot, "samples": samples})
+        self.wrote = True
         self.saved = time.perf_counter()
 
     def _finish(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from scenarios.app.results.folder import read_table
 from scenarios.app.run.inputs import input_digests
 from scenarios.app.run.simulate import Planned, simulate
 from scenarios.app.run.threads import one_thread
+from scenarios.app.scratch import scratch
 from scenarios.app.study.dump import study_yaml
 from scenarios.app.study.plan import Plan
 from scenarios.app.study.study import Study
@@ -52,8 +52,7 @@ def reference(study: Study, cache: Path, say: Callable[[str], None] | None = Non
             say(f"netsim: playing all rounds of the reference run, this once; it is kept in {path.parent}")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(dir=path.parent, prefix="run-") as place:  # of each process that asks
-                folder = Path(place)
+            with scratch("run-", path.parent) as folder:  # of each process that asks
                 with one_thread():
                     simulate(alone, folder / "run", None, "reference", False, Planned(alone, {}))
                 trajectory = trajectory_of(alone, folder / "run")

@@ -85,12 +85,15 @@ def deaf_workers() -> Generator[None, None, None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def work_for_parent() -> None:
-    """In a worker: end when the parent is gone, and between two pieces of work only note a signal."""
+def work_for_parent(patience_s: float = 0.0) -> None:
+    """In a worker: end when the parent is gone, and between two pieces of work only note a signal.
+
+    patience_s : time that it then has to end by itself, in s.
+    """
     _Ears.open = False
     signal.signal(signal.SIGINT, _heard)  # SIGTERM ends a worker at once: so a broken pool clears up
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=_end_with_parent, args=(patience_s,), daemon=True).start()
 
 
 @contextmanager
@@ -105,11 +108,12 @@ def hearing() -> Generator[None, None, None]:
         _Ears.open = False
 
 
-def _end_with_parent() -> None:
+def _end_with_parent(patience_s: float) -> None:
     from multiprocessing import parent_process
     from multiprocessing.connection import wait
 
     parent = parent_process()
     if parent is not None:
         wait([parent.sentinel])
+        time.sleep(patience_s)
         os._exit(1)  # as a kill: folders are whole at every moment, and the system lets go of locks

@@ -6,7 +6,7 @@ import time
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from math import ceil
+from math import ceil, inf
 from pathlib import Path
 from typing import Any
 
@@ -43,10 +43,12 @@ from scenarios.app.run.checkpoints import (
     Progress,
     Watch,
     cut_tables,
-    first_played,
     open_tables,
+    played_anew,
     unfinished,
+    unplayable,
     with_scores,
+    within,
 )
 from scenarios.app.run.how import USUAL, How
 from scenarios.app.run.inputs import admit_inputs, input_digests, same_inputs
@@ -59,6 +61,7 @@ from scenarios.app.study.dump import study_yaml
 from scenarios.app.study.study import Study
 
 CHECKPOINT_EVERY_S = 10.0  # of wall time, or twenty times as long as the last one took to write
+_MOST_LONGER = 100.0  # times its duration that a world may go on for, until its last round is off the air
 CHECKPOINT_SHORT_S = CHECKPOINT_EVERY_S / 20  # when it is written changes no result
 
 
@@ -93,8 +96,14 @@ def simulate(
     how: How = USUAL,
 ) -> dict[str, Any]:
     """Play `planned.study` into the folder `out`, as `study` (with its plan); returns the summary. On one thread."""
-    began = time.perf_counter()
     folder = Path(out)
+    return played_anew(lambda: _simulate(study, folder, watch, command, replace, planned, how), folder, replace)
+
+
+def _simulate(
+    study: Study, folder: Path, watch: Watch | None, command: str, replace: bool, planned: Planned, how: How
+) -> dict[str, Any]:
+    began = time.perf_counter()
     world, setup = ready(planned.study, folder)  # before anything is written: files may be refused,
     first = begin(setup, len(world.ues))  # and data
     text = study_yaml(study)
@@ -141,14 +150,29 @@ def _run(
         if world.env.now < world.duration_s + 1.0:  # later than that in a run that goes on after its last round
             world.env.run(until=world.duration_s + 1.0)
         world.env.run(until=played)  # the last round may still be on the air
+        summary = _finish(study, world, setup, keeper, start, manifest, how, began)
     except (KeyboardInterrupt, SystemExit):  # the latter where a batch system takes the machine away
         keeper.save()
         raise
     except UNFIT as error:
-        if going is None or keeper.state is not None or isinstance(error, BadInput):
+        if going is None or isinstance(error, BadInput):
             raise
-        raise first_played(setup.recorder, going.tables, error) from error
-    last = keeper.state or start
+        raise unplayable(setup.recorder, None if keeper.wrote else going.tables, error) from error
+    keeper.finish(summary)
+
+
+def _finish(
+    study: Study,
+    world: World,
+    setup: Setup,
+    keeper: _Keeper,
+    start: RoundState,
+    manifest: dict[str, Any],
+    how: How,
+    began: float,
+) -> dict[str, Any]:
+    """Write what is known at the end; returns the summary."""
+    folder, last = setup.recorder.folder, keeper.state or start
     write_tracks(setup.recorder, world)
     write_whole_run(setup, last, world, study.world.radio.downlink)
     write_points(folder, last)
@@ -169,7 +193,7 @@ def _run(
     summary = summarise(folder, study)
     write_json(folder / SUMMARY, summary)
     settle(folder)
-    keeper.finish(summary)
+    return summary
 
 
 def _learning(
@@ -194,7 +218,7 @@ class _Keeper:
         self.rounds = world.clock.rounds(world.duration_s, setup.learning.round_s)
         self.most = setup.learning.rounds
         self.in_rounds = setup.learning.server.in_rounds
-        self.ended, self.told_s = False, 0.0
+        self.ended, self.told_s, self.wrote = False, 0.0, False
 
     def played(self, state: RoundState, figures: dict[str, Any]) -> None:
         self.state = state
@@ -246,6 +270,7 @@ class _Keeper:
         began = time.perf_counter()
         if self.kept is not None:
             save_tree(self.folder / CHECKPOINT, {name: to_tree(value) for name, value in self.kept.items()})
+            self.wrote = True
         self.saved = time.perf_counter()
         self.every_s = CHECKPOINT_EVERY_S * max(1.0, (self.saved - began) / CHECKPOINT_SHORT_S)
 
@@ -276,4 +301,8 @@ def _restored(world: World, setup: Setup, first: RoundState, tree: Any) -> _Goin
     """What the tree of a checkpoint says. Raises one of UNFIT where it does not fit this study."""
     time_s = float(tree["time_s"])
     memory, state = from_tree(tree["world"], world.memory()), from_tree(tree["state"], first)
-    return _Going(memory, time_s, state, int(tree["empty"]), tree["tables"])
+    rounds = world.clock.rounds(world.duration_s, setup.learning.round_s) + 1
+    within("time_s", time_s, _MOST_LONGER * world.duration_s)
+    within("round", state.round, rounds)
+    within("played", state.played, setup.learning.rounds or inf)
+    return _Going(memory, time_s, state, int(within("empty", int(tree["empty"]), rounds)), tree["tables"])

@@ -10,7 +10,7 @@ from typing import Any
 
 from netsim.errors import BadInput
 from netsim.record import cell_text, guarded, write_json, write_text
-from netsim.safe import PART, what_is
+from netsim.safe import what_is
 from scenarios.app.results.failures import Failed
 from scenarios.app.results.folder import MANIFEST, STUDY, SUMMARY, admit, is_text, no_links, ours, read_json, settle
 from scenarios.app.results.marker import check_files, held
@@ -109,7 +109,7 @@ def _admit(out: Path, study: Study, replace: bool) -> None:
     """Refuse a folder that is not a sweep's, or, unless asked to replace it, the sweep of another study."""
     if not ours(out, "sweep", lambda of: bool(what_is(of / RUNS) or what_is(of / SWEEP))):
         return
-    check_files(out, lambda name: name.endswith((".csv", ".json", ".html", PART)))
+    check_files(out, lambda name: name.endswith((".csv", ".json", ".html")))
     title = read_json(out / SWEEP).get("title", study.title) if what_is(out / SWEEP) else study.title
     if title != study.title and not replace:
         raise BadInput(

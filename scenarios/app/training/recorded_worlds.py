@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -16,6 +15,7 @@ from netsim.tree import from_tree_as, to_tree
 from rl import ONLINE
 from rl.settings import Online, Train
 from scenarios.app.run.inputs import input_digests
+from scenarios.app.scratch import scratch
 from scenarios.app.study.dump import study_yaml
 from scenarios.app.study.study import Study
 from scenarios.app.training.environments import (
@@ -122,9 +122,9 @@ class Recordings:
             episode = episode_of(self.env, untuned(FIRST).power_w, world)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(dir=path.parent, prefix="world-") as place:  # of each process that asks
-                save_tree(Path(place) / path.name, to_tree(episode))
-                (Path(place) / path.name).replace(path)
+            with scratch("world-", path.parent) as place:  # of each process that asks
+                save_tree(place / path.name, to_tree(episode))
+                (place / path.name).replace(path)
         except OSError as error:
             raise BadInput(
                 f"{path.parent}: recorded rounds cannot be kept there ({error.strerror}); give another folder as cache"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import warnings
 import zipfile
 import zlib
 from pathlib import Path
@@ -83,7 +84,9 @@ def _tensors(path: Path, data: bytes) -> dict[str, Any]:
         with zipfile.ZipFile(io.BytesIO(data)) as inner:
             if sum(entry.file_size for entry in inner.infolist()) > _MOST_WEIGHTS_BYTES:
                 raise ValueError(f"larger than {size_text(_MOST_WEIGHTS_BYTES)}")
-        tensors = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of kinds of tensors that torch will drop; we take none of them
+            tensors = torch.load(io.BytesIO(data), map_location="cpu", weights_only=True)
     except Exception as error:  # the loader raises what it likes for a damaged file
         raise BadInput(f"{path}: policy.pth: not plain weights ({_short(error)}); save the model again") from None
     if not isinstance(tensors, dict) or not all(
@@ -102,6 +105,7 @@ def _layers(path: Path, tensors: dict[str, Any]) -> Layers:
         raise BadInput(
             f"{path}: policy.pth: no deterministic actor of 1 to {_MOST_LAYERS - 1} hidden layers; {_REMEDY}"
         )
+    _check_plain(path, actor)
     layers = []
     for weight, bias in ((actor[w], actor[b]) for w, b in names):
         if (
@@ -113,11 +117,30 @@ def _layers(path: Path, tensors: dict[str, Any]) -> Layers:
             raise BadInput(
                 f"{path}: policy.pth: layer of shapes {tuple(weight.shape)} and {tuple(bias.shape)}; {_REMEDY}"
             )
-        arrays = tuple(np.ascontiguousarray(x.detach().float().numpy()) for x in (weight, bias))
+        arrays = tuple(np.ascontiguousarray(x.detach().resolve_neg().float().numpy()) for x in (weight, bias))
         if not all(np.isfinite(x).all() for x in arrays):
             raise BadInput(f"{path}: policy.pth: holds numbers that are not finite; train the model again")
         layers.append((arrays[0], arrays[1]))
     return tuple(layers)
+
+
+def _check_plain(path: Path, tensors: dict[str, Any]) -> None:
+    """Refuse tensors that are no dense numbers held in the file, before any array is made: sparse, quantised or
+    complex ones, those without values, and views that stand for more numbers than there are.
+    """
+    import torch
+
+    for name, tensor in tensors.items():
+        strided = tensor.layout is torch.strided and tensor.device.type == "cpu" and not tensor.is_quantized
+        if not (strided and tensor.dtype.is_floating_point):
+            kind = f"{tensor.dtype} {tensor.layout} on {tensor.device}".replace("torch.", "")
+            raise BadInput(f"{path}: policy.pth: {name[:60]} is no dense array of floats ({kind}); {_REMEDY}")
+        held = tensor.untyped_storage().nbytes() // tensor.element_size()
+        if tensor.numel() > held:
+            raise BadInput(
+                f"{path}: policy.pth: {name[:60]} has {tensor.numel():,} numbers, and the file holds {held:,} of them; "
+                "save the model again"
+            )
 
 
 def _short(error: BaseException) -> str:

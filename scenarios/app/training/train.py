@@ -15,7 +15,7 @@ import numpy as np
 from netsim import __version__
 from netsim.errors import BadInput
 from netsim.record import write_json, write_text
-from netsim.safe import PART, what_is
+from netsim.safe import what_is
 from rl.agents import CriticAgent, DdpgAgent
 from rl.settings import Allocation, Online, Train
 from scenarios.app.results.failures import Failed
@@ -153,7 +153,7 @@ def _admit(folder: Path, text: str, replace: bool) -> None:
         )
     if not ours(folder, "training", lambda of: bool(what_is(of / TRAINING))):
         return
-    check_files(folder, lambda name: name.removesuffix(PART) in FILES)
+    check_files(folder, lambda name: name in FILES)
     state = "finished" if what_is(folder / SUMMARY) else "unfinished" if what_is(folder / CHECKPOINT) else ""
     if state and not replace and not _same(folder, text):
         others = "study, seed or program version"
@@ -193,7 +193,7 @@ def _one(
     }  # fmt: skip
     if not is_text(folder / STUDY, text):  # another one was here
         (folder / CHECKPOINT).unlink(missing_ok=True)
-    for name in (SUMMARY, ERROR, *_EPISODE, *(name + PART for name in FILES)):
+    for name in (SUMMARY, ERROR, *_EPISODE):
         (folder / name).unlink(missing_ok=True)
     write_text(folder / STUDY, text)
     write_json(folder / TRAINING, manifest)

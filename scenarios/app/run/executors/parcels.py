@@ -7,7 +7,7 @@ from itertools import groupby
 from pathlib import Path
 
 from netsim.errors import BadInput
-from netsim.safe import OURS_MOST_BYTES, PART, opened, replacing, size_text, what_is
+from netsim.safe import OURS_MOST_BYTES, opened, replacing, size_text, what_is
 from scenarios.app.results.folder import SUMMARY, ours
 from scenarios.app.results.marker import check_files, held
 from scenarios.app.run.executors.work import Kind
@@ -37,10 +37,10 @@ def unpacked(pieces: Iterable[Piece], folder: Path, kind: Kind) -> None:
 
     def admit() -> None:
         ours(folder, kind.mark, lambda _: False)
-        check_files(folder, lambda name: name.removesuffix(PART) in kind.files)
+        check_files(folder, lambda name: name in kind.files)
 
     with held(folder, kind.mark, admit):
-        for name in (SUMMARY, *kind.files, *(name + PART for name in kind.files)):
+        for name in (SUMMARY, *kind.files):
             (folder / name).unlink(missing_ok=True)
         for name, parts in groupby(pieces, lambda piece: piece[0]):
             if name not in kind.files:

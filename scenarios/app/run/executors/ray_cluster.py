@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from multiprocessing import Pipe, get_context
 from pathlib import Path
 from secrets import token_hex
-from tempfile import TemporaryDirectory, mkstemp
+from tempfile import mkstemp
 from types import TracebackType
 from typing import Any, Self
 
@@ -21,6 +21,7 @@ from scenarios.app.run.executors.executor import Executor
 from scenarios.app.run.executors.limits import RETRIES, SHARED
 from scenarios.app.run.executors.ray_driver import Cluster, drive
 from scenarios.app.run.executors.work import Answer, Failure, Work
+from scenarios.app.scratch import scratch
 
 _CALM_S = 30.0  # that the process has to end when it is asked to
 
@@ -49,7 +50,7 @@ class OnRay:
 @cache
 def _reached(address: str) -> None:
     """Connect to a cluster once, and leave it again."""
-    with TemporaryDirectory(prefix="netsim-ray-") as place, RayCluster([], address, 1, Path(place)):
+    with scratch("netsim-ray-") as place, RayCluster([], address, 1, place):
         pass
 
 

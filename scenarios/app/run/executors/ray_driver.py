@@ -6,6 +6,7 @@ It is a process of its own because Ray ends the process that talks to it where i
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
@@ -13,17 +14,18 @@ from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 from secrets import token_hex
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from netsim import __version__
 from scenarios.app.run import signals
 from scenarios.app.run.executors.parcels import Piece, packed, unpacked
 from scenarios.app.run.executors.work import BAD_INPUT, Answer, Failure, Work, attempt, failure_of, lost
+from scenarios.app.scratch import scratch
 
 STORE_BYTES = 100 * 2**20  # of the object store, in which only answers and pieces of files lie
 _LOOK_EVERY_S = 0.2  # for new work
 _CALM_S = 20.0  # that runs have to keep a checkpoint when they are cancelled
+_PARENT_GONE_S = 30.0  # that this process has to end once the one that it works for is gone
 _ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_DEDUP_LOGS": "0",
@@ -43,14 +45,15 @@ class Cluster:
 
 
 def drive(cluster: Cluster, token: Path, ours: Connection) -> None:
-    """Until the other end of the pipe closes it or sends None.
+    """Until the other end of the pipe sends None, or is gone with its process.
 
-    Takes (number, work); sends the pieces of work that the cluster has room for, as an int, and (number, end).
+    Takes (number, work); sends the pieces of work that the cluster has room for, as an int, and (number, end). A signal
+    interrupts the runs, and so does the loss of the process at the other end, whose files are then removed here.
     """
     with cluster.log.open("ab") as log:
         os.dup2(log.fileno(), 1)  # Ray writes there at its will
         os.dup2(log.fileno(), 2)
-    signals.work_for_parent()
+    signals.work_for_parent(_PARENT_GONE_S)
     os.environ.update(_ENVIRONMENT)
     if not cluster.address:
         os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)  # its workers find what we find
@@ -63,11 +66,12 @@ def drive(cluster: Cluster, token: Path, ours: Connection) -> None:
     except Exception as error:
         ours.send(failure_of(error))
         return
+    signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))  # that of Ray would end the runs with the cluster
     task = ray.remote(num_cpus=1, max_retries=0, retry_exceptions=False, num_returns="streaming")(remote_attempt)
     under_way: dict[Any, tuple[int, Work]] = {}
-    ours.send(_room(cluster))
     try:
         with signals.hearing():
+            ours.send(_room(cluster))
             while True:
                 while ours.poll(None if not under_way else 0):
                     message = ours.recv()
@@ -78,8 +82,10 @@ def drive(cluster: Cluster, token: Path, ours: Connection) -> None:
                 for stream in ray.wait(list(under_way), num_returns=1, timeout=_LOOK_EVERY_S)[0]:
                     k, work = under_way.pop(stream)
                     ours.send((k, received(stream, work)))
-    except EOFError:
-        return
+    except (EOFError, OSError):  # nobody is there any more who would clear up
+        token.unlink(missing_ok=True)
+        cluster.log.unlink(missing_ok=True)
+        _cancel(list(under_way))
     except KeyboardInterrupt:
         _cancel(list(under_way))
     finally:
@@ -115,8 +121,8 @@ def remote_attempt(work: Work, token: Path, version: str) -> Iterator[Answer | F
     elif token.exists():
         yield attempt(work)
     else:
-        with TemporaryDirectory(prefix="netsim-") as place:
-            folder = Path(place) / "run"
+        with scratch("netsim-run-") as place:
+            folder = place / "run"
             end = attempt(replace(work, folder=folder))
             yield end
             if isinstance(end, Answer):
@@ -150,11 +156,14 @@ def _chained(first: Piece, pieces: Iterator[Piece]) -> Iterator[Piece]:
 
 
 def _cancel(streams: list[Any]) -> None:
-    """Interrupt what is under way, and wait until it has ended, for a while."""
+    """Interrupt what is under way, and wait until it has ended, for a while.
+
+    The stream of a cancelled task is ready at once; its `completed` is when the task has ended.
+    """
     import ray
 
     for stream in streams:
         with suppress(Exception):
             ray.cancel(stream)
     with suppress(Exception):
-        ray.wait(streams, num_returns=len(streams), timeout=_CALM_S)
+        ray.wait([stream.completed() for stream in streams], num_returns=len(streams), timeout=_CALM_S)

@@ -9,7 +9,6 @@ from dataclasses import asdict, dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from secrets import token_hex
-from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import Any, Self
 
@@ -20,6 +19,7 @@ from scenarios.app.results.folder import read_json
 from scenarios.app.run.executors.executor import Executor
 from scenarios.app.run.executors.limits import HIDDEN, RETRIES
 from scenarios.app.run.executors.work import Answer, Failure, Work, attempt, failure_of, lost
+from scenarios.app.scratch import scratch
 from scenarios.app.study.yaml_document import one_line
 
 OPTIONS: Mapping[str, type] = {
@@ -48,7 +48,7 @@ class OnSlurm:
         """Refuse to play without submitit or Slurm, or with parameters that submitit does not take."""
         if find_spec("submitit") is None:
             raise BadInput("--on slurm: submitit is not installed; pip install 'netsim-fl[slurm]', or leave --on out")
-        with TemporaryDirectory(prefix="netsim-slurm-") as place, SlurmJobs([], self, 0, Path(place)):
+        with scratch("netsim-slurm-") as place, SlurmJobs([], self, 0, place):
             pass
 
     def here(self, jobs: int) -> int:
