@@ -8,7 +8,7 @@ from typing import Any
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.attacks import attacks, estimates_centroids, made_estimates
 from scenarios.app.results.key import Key
-from scenarios.app.results.named_text import named_text
+from scenarios.app.results.named_text import compared_text, named_text
 from scenarios.app.results.summary_values import ROUNDING_M, length_text, number_text, text_of, value_of
 
 BETTER, WORSE, NO_BETTER = "better than", "worse than", "no better than"
@@ -31,7 +31,7 @@ def location_text(summary: Mapping[str, Any]) -> str:
     several = sum(estimates_centroids(summary, n) for n in attacks(summary))
     best = f" (best of {several})" if several > 1 else ""
     baseline = "" if centre is None else f"; baseline: always guess the map centre {length_text(centre)} m"
-    return f"{name}{best}: centroid error {length_text(errors_m[name])} m{baseline}"
+    return f"{name}{best}: centroid error {length_text(errors_m[name])} m{compared_text(summary, name)}{baseline}"
 
 
 def positions_text(summary: Mapping[str, Any]) -> str:
@@ -65,7 +65,8 @@ def attack_text(summary: Mapping[str, Any], name: str) -> str:
         return f"{name}: {named_text(summary, name)}"
     text = (
         f"{name}: centroid error {get(keys.ERROR_MEDIAN)} m [{get(keys.ERROR_Q25)}, {get(keys.ERROR_Q75)}], "
-        f"{get(keys.DIVERGED)} % diverged; SW1 {get(keys.SW1)} m (square root {length_text(0.0 if tiny else root)})"
+        f"{get(keys.DIVERGED)} % diverged{compared_text(summary, name)}; SW1 {get(keys.SW1)} m "
+        f"(square root {length_text(0.0 if tiny else root)})"
     )
     if value_of(summary, keys.HOME_NEAR_PERCENT, name) is not None:
         text += f"; home: {home_text(summary, name)}"
