@@ -6,7 +6,7 @@ labels at the weights before the round: y_j = F(z_j; w_0) + s r_j with s the sca
     w_{t+1} = w_t - learning_rate v_{t+1},  v_{t+1} = momentum v_t + grad l(w_t) + proximal (w_t - w_0),
     l(w) = sum_j c_j (F(z_j; w) - y_j)^2,
 
-from w_0 and v_0 = 0; with Polyak's limit grad l is multiplied by min(1, 2 l / (learning_rate |grad l|^2)). Records at
+from w_0 and v_0 = 0; with Polyak's limit grad l is multiplied by min(1, 3 l / (learning_rate |grad l|^2)). Records at
 one place with different labels are no more general: their gradients add up to that of their mean label, at any weights.
 
 At w_0 the loss has the gradient -2 s sum_j c_j r_j f(z_j) with f = dF/dw, so the first step tells only the products c_j

@@ -84,11 +84,12 @@ class RsrpNet(LayeredLearner):
     a round it changes nothing. Frozen layers have updates of exactly zero, which are sent like others.
 
     `step_limit: polyak` bounds the learning rate of each step by the batch itself [Loizou et al. 2021, SPS_max with
-    c = 1/2 and f* = 0]: gamma = min(learning_rate, 2 l / |g|^2), where l is the mean squared error of the batch
-    (without a proximal term) and g the gradient. Of one sample, or of many alike, that is the step after which the
-    linearised network errs no more; without it such a batch explodes as soon as 2 learning_rate |dF/dw|^2 > 2. Batches
-    of many places are seldom that steep, and keep their step. The direction of a gradient stays, so an update is still
-    a linear combination of gradients; a record, however, moves the step of all others, so no `sample_clip` bounds it.
+    c = 1/3 and f* = 0]: gamma = min(learning_rate, 3 l / |g|^2), where l is the mean squared error of the batch
+    (without a proximal term) and g the gradient. Of one sample, or of many alike, the linearised network then errs by
+    at most half as much after the step; without it such a batch explodes as soon as 2 learning_rate |dF/dw|^2 > 2.
+    Batches of many places are seldom that steep, and keep their step. The direction of a gradient stays, so an update
+    is still a linear combination of gradients; a record, however, moves the step of all others, so no `sample_clip`
+    bounds it.
 
     FedSGD is the default (batch_size: all, local_epochs: 1). Weights start Glorot-uniform, biases at zero.
     Inputs are standardised, z = (x - centre) / scale, with constants that the server knows. The reference study attacks

@@ -24,8 +24,8 @@ from netsim.units import BoolArray, FloatArray, IntArray
 
 _BLOCK_BYTES = 2**22  # of weights and gradients that take turns: large enough that calls cost little
 _SGD = Sgd()
-POLYAK = 2.0
-"""largest learning rate times |gradient|^2 over the loss of a batch: 1 / c of Loizou et al. with c = 1/2"""
+POLYAK = 3.0
+"""largest learning rate times |gradient|^2 over the loss of a batch: 1 / c of Loizou et al. with c = 1/3"""
 
 
 @dataclass(frozen=True)
