@@ -67,10 +67,10 @@ def _of_profile(key: str) -> Callable[[dict[str, Any]], Any]:
     return lambda given: PROFILES[given.get("profile", "published")][key]
 
 
-def _step_limit(given: dict[str, Any]) -> str:
+def _step_limit(given: dict[str, Any]) -> Literal["none", "polyak"]:
     """That of the profile; none where steps have a size of their own."""
     linear = getattr(given.get("optimiser"), "linear", True)
-    return str(_of_profile("step_limit")(given)) if linear else "none"
+    return "polyak" if linear and _of_profile("step_limit")(given) == "polyak" else "none"
 
 
 class RsrpNet(LayeredLearner):

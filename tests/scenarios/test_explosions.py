@@ -34,8 +34,8 @@ def test_an_explosion_is_told_with_its_round_and_the_remedies(tiny, tmp_path, se
     page = report(tmp_path / "run").read_text(encoding="utf-8")
     assert "the model exploded in round" in page
 
-    fine = tiny(changes | {"learning.learner": STEEP | {"step_limit": "polyak"}, "learning.server_optimiser": {"kind": "fedavg"}})
-    summary = run(fine, tmp_path / "limited")
+    fine = {"learning.learner": STEEP | {"step_limit": "polyak"}, "learning.server_optimiser": {"kind": "fedavg"}}
+    summary = run(tiny(changes | fine), tmp_path / "limited")
     assert summary["utility.rmse_db"] < 30
     assert not any("exploded" in text for text in read_json(tmp_path / "limited" / "manifest.json")["warnings"])
 
@@ -51,8 +51,8 @@ def test_central_training_that_failed_is_no_measure():
     summary = {"utility.rmse_db": 3.0, "utility.constant_rmse_db": 3.83, "utility.useful": True}
     summary |= {"utility.central_rmse_db": 37.6}
     assert model_text(summary) == (
-        "useful: RMSE 3 dB, 22 % better than a constant; baselines: constant 3.83 dB; central training failed: 37.6 dB, "
-        "worse than the constant 3.83"
+        "useful: RMSE 3 dB, 22 % better than a constant; baselines: constant 3.83 dB; central training failed: 37.6 "
+        "dB, worse than the constant 3.83"
     )
 
 
@@ -75,5 +75,5 @@ def test_the_last_round_is_always_compared(tiny, tmp_path, changes, compared):
     every = len(compared) == summary["rounds.played"]
     assert (said in location_text(summary)) != every
     page = report(tmp_path / "run").read_text(encoding="utf-8")
-    some = f"median over {len(compared)} rounds of 4 UEs"
-    assert (some + ")" if every else f"{some}; {len(compared)} of {summary['rounds.played']} rounds were compared)") in page
+    rest = "" if every else f"; {len(compared)} of {summary['rounds.played']} rounds were compared"
+    assert f"median over {len(compared)} rounds of 4 UEs{rest})" in page
