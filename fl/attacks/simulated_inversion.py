@@ -54,7 +54,8 @@ class SimulatedInversion(Attack):
     in double precision). u' takes k = epochs * ceil(n / batch) steps with learning rate, momentum and proximal term of
     the learner; n, the number of samples, is taken as public. For batches of all samples that is the training itself if
     the samples lie at p places at most, whatever their labels are: at one place only their mean counts. Of smaller
-    batches the order is unknown, so each step takes all places; dropout is left out too.
+    batches the order is unknown, so each step takes all places; dropout is left out too. With `step_limit: polyak` the
+    labels at a place also count by their spread, which makes steps of the device longer and is left out.
 
     One step tells c_j and y_j only through c_j (F(x_j) - y_j): the places can be exact, the shares, and with them the
     order of the answers and the centroid, are then a guess from residuals of one size. Several steps tell them apart.
@@ -242,7 +243,7 @@ def _training(learner: RsrpNet) -> "Training":
         )
     momentum = optimiser.momentum if isinstance(optimiser, Momentum) else 0.0
     scale = 1.0 if learner.labels == "standardised" else learner.public_rsrp_std_db
-    return Training(learner.learning_rate, momentum, learner.proximal, scale)
+    return Training(learner.learning_rate, momentum, learner.proximal, scale, learner.step_limit == "polyak")
 
 
 def _devices(view: View, learner: RsrpNet, rows: IntArray, steps: IntArray) -> "Devices":

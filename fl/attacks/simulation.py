@@ -6,8 +6,8 @@ labels at the weights before the round: y_j = F(z_j; w_0) + s r_j with s the sca
     w_{t+1} = w_t - learning_rate v_{t+1},  v_{t+1} = momentum v_t + grad l(w_t) + proximal (w_t - w_0),
     l(w) = sum_j c_j (F(z_j; w) - y_j)^2,
 
-from w_0 and v_0 = 0. Records at one place with different labels are no more general: their gradients add up to that of
-their mean label, at any weights.
+from w_0 and v_0 = 0; with Polyak's limit grad l is multiplied by min(1, 3 l / (learning_rate |grad l|^2)). Records at
+one place with different labels are no more general: their gradients add up to that of their mean label, at any weights.
 
 At w_0 the loss has the gradient -2 s sum_j c_j r_j f(z_j) with f = dF/dw, so the first step tells only the products c_j
 r_j, and linear least squares finds them for given places. See `fl.attacks.candidates` for where that is done first.
@@ -24,6 +24,7 @@ from torch import Tensor
 from fl.attacks.candidates import inputs, products, solved
 from fl.attacks.minimise import Objective
 from fl.networks.mlp import Mlp
+from fl.networks.sgd_regression import POLYAK
 
 Distance = Literal["squared", "cosine"]
 
@@ -34,12 +35,15 @@ _MOST_RESIDUAL = 50.0  # of a start, in scales of labels
 
 @dataclass(frozen=True)
 class Training:
-    """What is known of local training: learning rate, momentum, weight of the proximal term, and scale of labels."""
+    """What is known of local training: learning rate, momentum, weight of the proximal term, scale of labels, and
+    whether Polyak's limit shortens steps.
+    """
 
     learning_rate: float
     momentum: float
     proximal: float
     label_scale: float
+    polyak: bool = False
 
     def reach(self, steps: Tensor) -> Tensor:
         """How many gradients, all alike, an update of so many steps (n,) holds: steps, without momentum."""
@@ -94,6 +98,10 @@ def simulated(
         gradient = net.gradient(activations, deltas)
         if how.proximal:
             gradient = gradient + how.proximal * (w - before)
+        if how.polyak:
+            loss, squared = (share * (out - label) ** 2).sum(dim=1), (gradient**2).sum(dim=1)
+            limit = POLYAK * loss / (how.learning_rate * squared.clamp_min(1e-300))
+            gradient = gradient * limit.clamp_max(1.0)[:, None]
         velocity = gradient if how.momentum == 0 else how.momentum * velocity + gradient
         rate = how.learning_rate * (steps > t).to(w.dtype)
         w = w - rate[:, None] * velocity

@@ -59,8 +59,8 @@ class Leakage(Part):
     random_baseline_draws: int = Field(default=300, ge=1, le=10_000)
     """number of random attackers of the baseline; for n > 40 guesses 40 / n times as many, but at least 20"""
     every_rounds: int = Field(default=1, ge=1, le=1_000_000)
-    """leakage, named places included, is measured in round 1 and then every so many rounds; with many UEs it costs
-    more than the attacks"""
+    """leakage, named places included, is measured in round 1, then every so many rounds, and in the last one (without
+    rounds: in the last merge of `rounds`, where that is set); with many UEs it costs more than the attacks"""
     peak_width_m: float = Field(default=75.0, gt=0)
     """kernel width of densities, m: of estimates, whose two highest peaks an attack names that gives no answers itself,
     and of the positions of other UEs, the baseline"""
@@ -84,6 +84,7 @@ class Now:
     selected_mean_m (n, 2) is the mean of what each measured row really learnt from, NaN where nothing was sent. A row
     without samples learnt from earlier measurements only: their mean is its truth, and its points are known already.
     named : what attacks without answers name of UEs, where that does not follow from all estimates about a UE.
+    last : no round can follow, so that this one is compared whatever its number.
     """
 
     round: int
@@ -93,6 +94,7 @@ class Now:
     area: Area
     places: Places
     named: dict[str, dict[int, NamedPlaces]] = field(default_factory=dict)
+    last: bool = False
 
 
 def observe(
@@ -104,7 +106,7 @@ def observe(
     """
     kept = kept or KeptShadows()
     rows: list[dict[str, Any]] = []
-    if now.round != 1 and now.round % how.every_rounds:
+    if now.round != 1 and now.round % how.every_rounds and not now.last:
         return tracks, rows
     tracks = dict(tracks)
     answers = {

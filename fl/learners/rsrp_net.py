@@ -45,6 +45,7 @@ _PUBLISHED: dict[str, Any] = {
     "learning_rate": 1e-3,
     "batch_size": "all",
     "local_epochs": 1,
+    "step_limit": "none",
 }
 PROFILES: dict[str, dict[str, Any]] = {
     "published": _PUBLISHED,
@@ -55,6 +56,7 @@ PROFILES: dict[str, dict[str, Any]] = {
         "learning_rate": 3e-2,
         "batch_size": 64,
         "local_epochs": 5,
+        "step_limit": "polyak",
     },
 }
 """The defaults of keys that follow the profile."""
@@ -63,6 +65,12 @@ PROFILES: dict[str, dict[str, Any]] = {
 def _of_profile(key: str) -> Callable[[dict[str, Any]], Any]:
     """The default of a key, from the values before it."""
     return lambda given: PROFILES[given.get("profile", "published")][key]
+
+
+def _step_limit(given: dict[str, Any]) -> Literal["none", "polyak"]:
+    """That of the profile; none where steps have a size of their own."""
+    linear = getattr(given.get("optimiser"), "linear", True)
+    return "polyak" if linear and _of_profile("step_limit")(given) == "polyak" else "none"
 
 
 class RsrpNet(LayeredLearner):
@@ -74,6 +82,14 @@ class RsrpNet(LayeredLearner):
 
     `proximal` mu adds mu / 2 |w - w_before|^2 to the loss of every batch [Li et al. 2020, Eq. 2]; in the first step of
     a round it changes nothing. Frozen layers have updates of exactly zero, which are sent like others.
+
+    `step_limit: polyak` bounds the learning rate of each step by the batch itself [Loizou et al. 2021, SPS_max with
+    c = 1/3 and f* = 0]: gamma = min(learning_rate, 3 l / |g|^2), where l is the mean squared error of the batch
+    (without a proximal term) and g the gradient. Of one sample, or of many alike, the linearised network then errs by
+    at most half as much after the step; without it such a batch explodes as soon as 2 learning_rate |dF/dw|^2 > 2.
+    Batches of many places are seldom that steep, and keep their step. The direction of a gradient stays, so an update
+    is still a linear combination of gradients; a record, however, moves the step of all others, so no `sample_clip`
+    bounds it.
 
     FedSGD is the default (batch_size: all, local_epochs: 1). Weights start Glorot-uniform, biases at zero.
     Inputs are standardised, z = (x - centre) / scale, with constants that the server knows. The reference study attacks
@@ -98,7 +114,7 @@ class RsrpNet(LayeredLearner):
     kind: Literal["rsrp-net"] = "rsrp-net"
     profile: Literal["published", "useful"] = "published"
     """defaults of the other keys: published, those of the attack papers; useful, those that learn a map worth having
-    (relu, standardised labels, Fourier encoding, learning rate 3e-2, batches of 64, 5 epochs)"""
+    (relu, standardised labels, Fourier encoding, learning rate 3e-2 with Polyak's limit, batches of 64, 5 epochs)"""
     hidden: tuple[int, ...] = Field(default=(256, 128), min_length=1, max_length=8)
     """units of each hidden layer"""
     activation: Literal["elu", "tanh", "sigmoid", "relu"] = Field(default_factory=_of_profile("activation"))
@@ -118,6 +134,9 @@ class RsrpNet(LayeredLearner):
     """learning rate of local training"""
     optimiser: Annotated[Optimiser, OPTIMISERS] = Sgd()
     """optimiser of local training; its memory begins at zero in every round"""
+    step_limit: Literal["none", "polyak"] = Field(default_factory=_step_limit)
+    """what shortens a local step that is too long for its batch: nothing, or Polyak's rule, with which a learning rate
+    too high for the data slows training down and makes no model explode"""
     proximal: float = Field(default=0.0, ge=0, le=1e6)
     """weight of a proximal term (mu of FedProx); 0: none"""
     frozen_layers: int = Field(default=0, ge=0, le=8)
@@ -173,7 +192,7 @@ class RsrpNet(LayeredLearner):
     @property
     def _bounds_records(self) -> bool:
         """One step of plain SGD: a step of others is as long as it is, whatever a record's gradient is cut down to."""
-        one_step = self._one_step and self.optimiser.kind_name() == "sgd"
+        one_step = self._one_step and self.optimiser.kind_name() == "sgd" and self.step_limit == "none"
         return self.sample_clip is not None and one_step and self.standardise_by == "public"
 
     @property
@@ -190,6 +209,15 @@ class RsrpNet(LayeredLearner):
             raise ValueError(
                 f"frozen_layers: {self.frozen_layers} of {self.layers} layers leave nothing to train; freeze "
                 f"{self.layers - 1} at most"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _limits_gradients(self) -> Self:
+        if self.step_limit != "none" and not self.optimiser.linear:
+            raise ValueError(
+                f"step_limit: {self.step_limit} shortens gradients, and steps of {self.optimiser.kind_name()} have a "
+                "size of their own; leave step_limit out"
             )
         return self
 
@@ -289,7 +317,7 @@ class RsrpNet(LayeredLearner):
 
         how = SgdSettings(
             self.learning_rate, self.batch_size, self.local_epochs, self.dropout, self.sample_clip, self.optimiser,
-            self.proximal, self.frozen_layers, self.precision,
+            self.proximal, self.frozen_layers, self.precision, self.step_limit == "polyak",
         )  # fmt: skip
         x, y = self._encode(model, data.model[data.row_of_sample], data.x, data.y, data.cell)
         made = train_regression(self.net_of(model.parameters), model.parameters, replace(data, x=x, y=y), how, rng)
@@ -369,7 +397,8 @@ class RsrpNet(LayeredLearner):
         return sample_gradient_norms(self.net_of(model.parameters), model.parameters, model_of, z, np.asarray(target))
 
     def diagnose(self, model: Model, data: Local) -> dict[str, float]:
-        """`step_stability` = learning_rate * 2 * mean |dF/dw|^2: full-batch descent on MSE is unstable above 2.
+        """`step_stability` = learning_rate * 2 * mean |dF/dw|^2: full-batch descent on MSE is unstable above 2,
+        unless `step_limit` shortens its steps.
 
         The mean is that of at most 20,000 samples, evenly thinned. Of plain SGD in all layers alone: otherwise nothing.
         """

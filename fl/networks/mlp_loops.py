@@ -68,10 +68,10 @@ def scratch(sizes: tuple[int, ...], batch: int, number: Any) -> Scratch:
 @compiled
 def gradients(
     w: FloatArray, g: FloatArray, z: FloatArray, y: FloatArray, masks: FloatArray, shape: Shape, batches: Batches,
-    scratch: Scratch, t: int,
+    scratch: Scratch, t: int, loss: FloatArray,
 ) -> None:  # fmt: skip
-    """Writes g (k, d): gradients of the mean squared error of networks w (k, d), each on its batch t of samples z
-    (N, p), y (N,). Every device has samples; entries of frozen layers are left alone.
+    """Writes g (k, d) and loss (k,): gradients and values of the mean squared error of networks w (k, d), each on its
+    batch t of samples z (N, p), y (N,). Every device has samples; entries of frozen layers are left alone.
 
     masks (k, B, hidden units) multiply activations; with B = 0 there are none.
     """
@@ -79,11 +79,14 @@ def gradients(
         size = batches.size[i]
         begin = (t % -(-batches.samples[i] // size)) * size
         n = min(size, batches.samples[i] - begin)
+        loss[i] = 0.0
         for at in range(0, n, CHUNK):
             chosen = batches.order[batches.start[i] + begin + at :][: min(CHUNK, n - at)]
             forward(w[i], z[batches.first[i] :], chosen, masks[i], at, shape, scratch)
             for s in range(len(chosen)):
-                scratch.residual[s] = 2 * (scratch.residual[s] - y[batches.first[i] + chosen[s]]) / n
+                residual = scratch.residual[s] - y[batches.first[i] + chosen[s]]
+                loss[i] += np.float64(residual) * np.float64(residual) / n
+                scratch.residual[s] = 2 * residual / n
             deltas(w[i], len(chosen), shape, scratch)
             if shape.clip < np.inf:
                 _clip(len(chosen), shape.clip / n, shape, scratch)
@@ -212,6 +215,18 @@ def squared_norm(n: int, s: int, shape: Shape, scratch: Scratch) -> float:
                 squared += _square(scratch.deltas[n * unit + s * b : n * unit + (s + 1) * b]) * before
         unit, here = unit + b, here + n * a
     return squared
+
+
+@compiled
+def limit(g: FloatArray, loss: FloatArray, most: float) -> None:
+    """Gradients g (k, d), each multiplied by min(1, most * loss / |g|^2), loss (k,); those within keep their bits."""
+    for i in range(len(g)):
+        squared = _square(g[i])
+        if squared <= most * loss[i]:
+            continue
+        factor = g.dtype.type(most * loss[i] / squared)
+        for j in range(g.shape[1]):
+            g[i, j] *= factor
 
 
 @compiled_sums

@@ -174,7 +174,7 @@ class AsynchronousServer:
         phase = replace(self._phase(at, got, merged, attacks), sums=sums)
         taken = Taken(got.measured, got.local, HeldOut.none())
         collected = Collected(taken, got.local, 0, [], [], [])
-        leaks = leaked(setup, self.world, state, parts, facts, collected, [phase])
+        leaks = leaked(setup, self.world, state, parts, facts, collected, [phase], number == self.most)
         self.state = replace(
             state, played=number, model=merged.model, parts=parts, leakage=leaks.tracks, ended_s=now_s,
             whereabouts=leaks.whereabouts, linking=leaks.linking,

@@ -90,7 +90,7 @@ def final_references(reference: Reference, final: Final, held_out: HeldOut, rng:
     """`neighbours_rmse_db`, `path_loss_rmse_db`, `kriging_rmse_db` and `central_rmse_db`, those that are asked for.
 
     NaN where nothing was held out or trained on. `federated_over_central` compares both networks on the held-out
-    samples of models that somebody trained.
+    samples of models that somebody trained; NaN where central training failed, with a map worse than a constant.
     """
     how, figures = final.how, dict[str, float]()
     laws: dict[str, Any] = {}
@@ -110,7 +110,9 @@ def final_references(reference: Reference, final: Final, held_out: HeldOut, rng:
         if trained is not None:
             known = held_out.only(np.isin(held_out.model, few.model))
             here, there = (final.learner.evaluate(m, known).get("rmse_db", np.nan) for m in (final.model, trained))
-            figures |= {"central_rmse_db": there, "federated_over_central": here / there if there else np.nan}
+            constant = _scored(few, known, lambda m, x, y, at: np.full(len(at), y.mean()))
+            fits = 0 < there <= constant  # worse than a constant, it has failed and measures nothing
+            figures |= {"central_rmse_db": there, "federated_over_central": here / there if fits else np.nan}
     return figures
 
 

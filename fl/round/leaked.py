@@ -47,8 +47,12 @@ def leaked(
     facts: Facts,
     collected: Collected,
     phases: list[PhaseOutcome],
+    last: bool,
 ) -> Leaked:
-    """What the attacks of a round gave away, of which `states` are those after it; data without places leak none."""
+    """What the attacks of a round gave away, of which `states` are those after it; data without places leak none.
+
+    last: no round can follow.
+    """
     number = facts.round
     learning, measured = setup.learning, _with_learners(collected.taken.measured, collected.local)
     if "positions" not in learning.data.offers:
@@ -59,7 +63,9 @@ def leaked(
     estimates = {a.label: Estimates.join([p.estimates[a.label] for p in phases]) for a in learning.attacks}
     linking, linked, named = _linked(setup, before.linking, states, estimates, facts) if learning.threat.renames else (
         before.linking, {}, {})  # fmt: skip
-    now = leakage.Now(number, watched, _selected(watched, collected.local), estimates, world.area, world.places, named)
+    now = leakage.Now(
+        number, watched, _selected(watched, collected.local), estimates, world.area, world.places, named, last
+    )
     rng = setup.streams.at("leakage")
     tracks, rows = leakage.observe(learning.leakage, before.leakage, now, rng, setup.shadows)
     identified = _identified(setup, world, states, facts)

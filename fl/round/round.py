@@ -106,7 +106,9 @@ def play(
     # truth meets estimates only here
     held_out = (HeldOutSoFar() if learning.data.scores_round_alone else before.held_out).plus(taken.held_out)
     reference = _reference(learning, before, taken)
-    leaks = leaked(setup, world, before, states, facts, collected, phases)
+    after = replace(before, round=number, ended_s=phases[-1].merged_s)
+    last = before.played + 1 == learning.rounds or next_round(world, learning, after) is None
+    leaks = leaked(setup, world, before, states, facts, collected, phases, last)
     state = RoundState(
         round=number, played=before.played + 1, model=phases[-1].model, held_out=held_out,
         reference=reference, parts=states, ledger=paid,

@@ -1,5 +1,6 @@
 """Recipes of local training: optimisers against torch, proximal term, frozen layers, prior, and central training."""
 
+import dataclasses
 import itertools
 from typing import Literal
 
@@ -40,8 +41,8 @@ def weights(net=NET, seed=0):
     return np.random.default_rng(seed).normal(size=(1, net.n_parameters)) / 2
 
 
-def by_torch(net, w0, data, row, how, make):
-    """One device's training by autograd and an optimiser of torch; batches as documented."""
+def by_torch(net, w0, data, row, how, make, rates=None):
+    """One device's training by autograd and an optimiser of torch; batches as documented. rates: of each step, told."""
     own = slice(data.ptr[row], data.ptr[row + 1])
     x, y, n = torch.from_numpy(data.x[own]), torch.from_numpy(data.y[own]), int(data.count[row])
     w = torch.from_numpy(w0.copy()).requires_grad_()
@@ -53,11 +54,15 @@ def by_torch(net, w0, data, row, how, make):
         order = np.arange(n) if how.batch_size == "all" else np.argsort(keys, kind="stable")
         for at in range(0, n, size):
             batch = order[at : at + size]
-            loss = ((net.forward(w, x[batch][None])[0][0] - y[batch]) ** 2).mean()
-            loss = loss + how.proximal / 2 * ((w - anchor) ** 2).sum()
+            error = ((net.forward(w, x[batch][None])[0][0] - y[batch]) ** 2).mean()
+            loss = error + how.proximal / 2 * ((w - anchor) ** 2).sum()
             optimiser.zero_grad()
             loss.backward()
             w.grad[:, :first] = 0.0
+            if how.polyak:
+                rate = min(how.learning_rate, 3 * float(error.detach()) / float((w.grad**2).sum()))
+                w.grad *= rate / how.learning_rate
+                rates.append(rate)
             optimiser.step()
     return (w.detach().numpy() - w0)[0]
 
@@ -100,6 +105,58 @@ def test_steps_have_the_bits_of_the_formulas(number):
     for kind, expected in (("sgd", plain), ("momentum", rolled), ("adam", adapted)):
         assert found[kind][0].dtype == number
         np.testing.assert_array_equal(found[kind][0], expected)
+
+
+@pytest.mark.parametrize("kind", ["sgd", "momentum"])
+@pytest.mark.parametrize("batch", [4, "all"])
+@pytest.mark.parametrize("proximal, frozen", [(0.0, 0), (3.0, 0), (0.5, 1)])
+def test_polyaks_limit_is_that_of_its_formula(kind, batch, proximal, frozen):
+    """min(learning rate, 3 l / |g|^2) with l the squared error of the batch, by autograd; some steps are shortened."""
+    part, make = TORCH[kind]
+    data, w0, limited = data_of([9, 1, 14, 4]), 16 * weights(), 0
+    how = SgdSettings(0.02, batch, 3, 0.0, None, part, proximal, frozen, polyak=True)
+    found = train_regression(NET, w0, data, how, RNG).values
+    for row in range(4):
+        rates = []
+        expected = by_torch(NET, w0, data, row, how, make, rates)
+        np.testing.assert_allclose(found[row], expected, rtol=0, atol=1e-9)
+        limited += sum(rate < 0.02 for rate in rates)
+    assert limited or batch == "all"  # many places are seldom that steep
+    loose = train_regression(NET, w0, data, dataclasses.replace(how, learning_rate=1e-9), RNG).values
+    free = train_regression(NET, w0, data, dataclasses.replace(how, learning_rate=1e-9, polyak=False), RNG).values
+    np.testing.assert_array_equal(loose, free)  # a step that needs no limit keeps its bits
+
+
+@pytest.mark.parametrize("rate", [0.01, 0.03, 0.09])
+def test_samples_at_one_place_make_nothing_explode(rate):
+    """Forty measurements of a parked car: descent without the limit leaves all bounds at 0.09, with it at no rate."""
+    draw = np.random.default_rng(3)
+    public = Public(Area(0.0, 0.0, 10_000.0, 20_000.0), 1)
+    y = draw.normal(-118, 2.5, 40)
+    one, every = np.zeros(1, np.int64), np.zeros(40, np.int64)
+    data = Local(one, one, np.array([0, 40]), np.full((40, 2), 900.0), y, np.zeros(40))
+    errors = {}
+    for limit in ("none", "polyak"):
+        learner = RsrpNet(profile="useful", learning_rate=rate, step_limit=limit)
+        model = learner.init(public, Streams(1).at("init"))
+        for number in range(1, 6):
+            made = learner.local(model, "all", data, Streams(1).at("learner.all", number))
+            model = learner.step(model, "all", np.nan_to_num(made.values))
+        held_out = HeldOut(every, every, data.x, y, every)
+        errors[limit] = learner.evaluate(model, held_out)["rmse_db"]
+    assert errors["polyak"] < 3 * 2.5  # the mean bounces about by the noise of one measurement
+    assert rate < 0.09 or not errors["none"] < 50
+
+
+def test_polyaks_limit_is_of_the_profile_and_fits_its_neighbours():
+    """No step of Adam is limited, and no record is bounded where it moves the step of all others."""
+    assert RsrpNet().step_limit == "none" and RsrpNet(profile="useful").step_limit == "polyak"
+    assert RsrpNet(profile="useful", optimiser={"kind": "adam"}).step_limit == "none"
+    with pytest.raises(ValueError, match="steps of adam have a size of their own; leave step_limit out"):
+        RsrpNet(step_limit="polyak", optimiser={"kind": "adam"})
+    assert "record bound" in RsrpNet(sample_clip=1.0).offers
+    assert "record bound" not in RsrpNet(sample_clip=1.0, step_limit="polyak").offers
+    assert "linear local steps" in RsrpNet(step_limit="polyak").offers
 
 
 class _Pulling(Sgd):

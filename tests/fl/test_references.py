@@ -183,11 +183,18 @@ class TestFinal:
 
 class TestRuns:
     def test_the_summary_holds_them_and_their_ratio(self, tiny, tmp_path):
-        summary = run(tiny(), tmp_path / "run")
-        for name in ("neighbours", "path_loss", "kriging", "central"):
-            assert np.isfinite(summary[f"utility.{name}_rmse_db"])
-        ratio = summary["utility.rmse_db"] / summary["utility.central_rmse_db"]
-        assert summary["utility.federated_over_central"] == pytest.approx(ratio)
+        """The ratio only where central training is better than a constant: else it has failed."""
+        for epochs, fits in ((1, False), (400, True)):
+            learner = {"kind": "rsrp-net", "hidden": [6, 4], "labels": "standardised"}
+            how = {"learning.references.central_epochs": epochs, "learning.learner": learner}
+            how |= {"world.duration_s": 600, "world.ues.count": 8}
+            summary = run(tiny(how), tmp_path / str(epochs))
+            for name in ("neighbours", "path_loss", "kriging", "central"):
+                assert np.isfinite(summary[f"utility.{name}_rmse_db"])
+            central, constant = summary["utility.central_rmse_db"], summary["utility.constant_rmse_db"]
+            assert (central <= constant) == fits
+            ratio = pytest.approx(summary["utility.rmse_db"] / central) if fits else None
+            assert summary["utility.federated_over_central"] == ratio
 
     def test_without_them_the_rest_keeps_its_bytes(self, tiny, tmp_path, table_bytes):
         off = {"neighbours": None, "path_loss": False, "kriging_samples": 0, "central": False}

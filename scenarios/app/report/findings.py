@@ -72,8 +72,11 @@ def _error_clause(run: Run, name: str) -> str:
     if median is None:
         return f"centroid error infinite (median), {lost}"
     n_ue = run.summary.get(keys.UES_COUNT.of()) or 1
-    over = counted(run.summary.get(keys.ROUNDS_PLAYED.of()) or 0, "round") + (f" of {n_ue} UEs" if n_ue > 1 else "")
-    text = f"centroid error {value_text(median, 'm')} m (median over {over})"
+    compared = run.summary.get(keys.COMPARED_ROUNDS.of(name)) or 0
+    played = run.summary.get(keys.ROUNDS_PLAYED.of()) or 0
+    over = counted(compared, "round") + (f" of {n_ue} UEs" if n_ue > 1 else "")
+    some = f"; {compared} of {counted(played, 'round')} were compared" if compared != played else ""
+    text = f"centroid error {value_text(median, 'm')} m (median over {over}{some})"
     return f"{text}, {lost}" if diverged else text
 
 

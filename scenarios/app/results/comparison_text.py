@@ -11,6 +11,7 @@ from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.folder import STUDY
 from scenarios.app.results.gathered import Gathered
 from scenarios.app.results.glance import attacker
+from scenarios.app.results.model_text import central_failed
 from scenarios.app.results.standing import (
     Leakage,
     Measure,
@@ -119,8 +120,9 @@ def _cost(found: Mapping[str, Leakage], models: Mapping[str, Utility], labels: M
     if first not in models:
         return ""
     own = models[first]
-    central = mean(labels[first], keys.CENTRAL_RMSE.of())
-    also = "" if np.isnan(central) else f", trained centrally {figure_text(central)} dB"
+    central, constant = (mean(labels[first], key.of()) for key in (keys.CENTRAL_RMSE, keys.CONSTANT_RMSE))
+    how = "central training failed:" if central_failed(central, constant) else "trained centrally"
+    also = "" if np.isnan(central) else f", {how} {figure_text(central)} dB"
     text = f"“{first}”: {'' if own.kept else 'no useful model, '}{own.figure} (a constant: {own.constant}{also})"
     rest = [n for n in found if n != first and n in models]
     rest.sort(key=lambda n: (not found[n].prevented, not models[n].kept, found[n].amount))

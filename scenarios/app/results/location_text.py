@@ -8,7 +8,7 @@ from typing import Any
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.attacks import attacks, estimates_centroids, made_estimates
 from scenarios.app.results.key import Key
-from scenarios.app.results.named_text import all_named_text
+from scenarios.app.results.named_text import all_named_text, compared_text
 from scenarios.app.results.statistics import is_below_millimetre
 from scenarios.app.results.summary_values import length_text, number_text, text_of, value_of
 
@@ -36,7 +36,7 @@ def location_text(summary: Mapping[str, Any]) -> str:
     several = sum(estimates_centroids(summary, n) for n in attacks(summary))
     best = f" (best of {several})" if several > 1 else ""
     baseline = "" if centre is None else f"; baseline: always guess the map centre {length_text(centre)} m"
-    return f"{name}{best}: centroid error {length_text(errors_m[name])} m{baseline}"
+    return f"{name}{best}: centroid error {length_text(errors_m[name])} m{compared_text(summary, name)}{baseline}"
 
 
 def positions_text(summary: Mapping[str, Any]) -> str:
@@ -71,7 +71,8 @@ def attack_text(summary: Mapping[str, Any], name: str) -> str:
         return f"{name}: {named}"
     text = (
         f"{name}: centroid error {get(keys.ERROR_MEDIAN)} m [{get(keys.ERROR_Q25)}, {get(keys.ERROR_Q75)}], "
-        f"{text_of(summary, keys.DIVERGED, name)} % diverged; SW1 {get(keys.SW1)} m (square root {root_text})"
+        f"{text_of(summary, keys.DIVERGED, name)} % diverged{compared_text(summary, name)}; SW1 {get(keys.SW1)} m "
+        f"(square root {root_text})"
     )
     if value_of(summary, keys.HOME_NEAR_PERCENT, name) is not None:
         text += f"; home: {home_text(summary, name)}"

@@ -47,12 +47,20 @@ def signals_text(summary: Mapping[str, Any]) -> str:
         worth = "useful" if gain > 0 else "hardly useful, no better than a constant"
     better = f", {100 * gain:.0f} % better than a constant" if gain > 0 else ""
     central = value_of(summary, keys.CENTRAL_RMSE)
-    above = "" if not central else f", {_above(rmse / central)} the same net trained centrally"
+    failed = central_failed(central, constant)
+    above = "" if not central or failed else f", {_above(rmse / central)} the same net trained centrally"
     text = f"{worth}: RMSE {number_text(rmse)} dB{better}{above}; baselines: constant {number_text(constant)} dB"
-    text += "" if central is None else f", central {number_text(central)} dB"
+    text += "" if central is None or failed else f", central {number_text(central)} dB"
     text += "" if raw is None else f", raw upload {number_text(raw)} dB"
+    if failed:
+        text += f"; central training failed: {number_text(central)} dB, worse than the constant {number_text(constant)}"
     text += _grid_text(summary)
     return text if value_of(summary, keys.USEFUL) else f"{text}. The model has not learned the map. {USELESS}"
+
+
+def central_failed(central_db: float | None, constant_db: float) -> bool:
+    """Whether training in one place gave a map that is worse than a constant: then it is no measure of any other."""
+    return central_db is not None and central_db > constant_db
 
 
 def _above(ratio: float) -> str:

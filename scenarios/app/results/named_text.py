@@ -95,7 +95,16 @@ def named_text(summary: Mapping[str, Any], name: str) -> str:
         rest = [f"{what} of {j}" + (f" of {m}" if m != n else "") for what, j, m in found[1:]]
     since = _since(summary, name, n, keys.HOME_NAMED_ROUND, keys.HOME_NAMED_DAY) if place == "home" else ""
     chance, stated = _chance(summary, name, 0 if place == "home" else 1), _stated(summary, name)
-    return f"{', '.join([first + since, *rest])}{f'; {stated}' if stated else ''}{chance}"
+    said = ", ".join([first + since, *rest]) + compared_text(summary, name)
+    return f"{said}{f'; {stated}' if stated else ''}{chance}"
+
+
+def compared_text(summary: Mapping[str, Any], name: str) -> str:
+    """In how many rounds an attack was compared with the truth, in brackets; empty where it was in all."""
+    compared, played = value_of(summary, keys.COMPARED_ROUNDS, name), value_of(summary, keys.ROUNDS_PLAYED)
+    if not compared or compared == played:
+        return ""
+    return f" (compared in {compared} of {counted(played, 'round')})"
 
 
 def _stated(summary: Mapping[str, Any], name: str) -> str:

@@ -208,7 +208,11 @@ KRIGING_RMSE = Key("utility.kriging_rmse_db", "dB", "reference: RMSE of ordinary
 CENTRAL_RMSE = Key(
     "utility.central_rmse_db", "dB", "reference: RMSE of the same network trained centrally on the samples of all UEs"
 )
-FEDERATED_OVER_CENTRAL = Key("utility.federated_over_central", "", "utility.rmse_db / utility.central_rmse_db")
+FEDERATED_OVER_CENTRAL = Key(
+    "utility.federated_over_central",
+    "",
+    "utility.rmse_db / utility.central_rmse_db; null where that is above the constant: it failed",
+)
 LAST_ROUND_RMSE = Key(
     "utility.rmse_db.last_round", "dB", "RMSE of the final model on the held-out samples of the last round", places=True
 )
@@ -306,6 +310,11 @@ def _attack(rest: str, unit: str, meaning: str) -> Key:
 
 ERROR_MEDIAN = _attack(
     "centroid_error_m.median", "m", "centroid error, median over UEs and rounds; a diverged estimate counts as infinite"
+)
+COMPARED_ROUNDS = _attack(
+    "compared_rounds.count",
+    "",
+    "rounds in which it was compared with the truth: those of `learning.leakage.every_rounds`, and the last one",
 )
 ERROR_Q25 = _attack("centroid_error_m.q25", "m", "its lower quartile")
 ERROR_Q75 = _attack("centroid_error_m.q75", "m", "its upper quartile")

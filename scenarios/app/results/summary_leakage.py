@@ -90,6 +90,7 @@ def attack_values(rows: Table) -> dict[Key, Any]:
     of_last_round = error[heard["round"] == heard["round"][-1]] if len(error) else error
     last = last_of(rows)
     return {
+        keys.COMPARED_ROUNDS: len(np.unique(rows["round"])),
         keys.ERROR_MEDIAN: quantile_of(error, 0.5),
         keys.ERROR_Q25: quantile_of(error, 0.25),
         keys.ERROR_Q75: quantile_of(error, 0.75),

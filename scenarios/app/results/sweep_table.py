@@ -15,6 +15,7 @@ import numpy as np
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.attacks import attacks
 from scenarios.app.results.columns import COLUMNS
+from scenarios.app.results.model_text import central_failed
 from scenarios.app.results.standing import FAR_DB, SEEDS, largest_epsilon, seeds_text, strongest
 from scenarios.app.results.statistics import counted, figure_text
 from scenarios.app.results.summary_keys import Key
@@ -65,8 +66,10 @@ def _below(baseline: str) -> Callable[[Summary, str], float | None]:
 
 
 def _above_central(run: Summary, _: str) -> float | None:
-    rmse, central = run.get(keys.RMSE.of()), run.get(keys.CENTRAL_RMSE.of())
-    return None if rmse is None or not central else 100.0 * (rmse / central - 1.0)
+    """Nothing where central training failed."""
+    rmse, central, constant = (run.get(k.of()) for k in (keys.RMSE, keys.CENTRAL_RMSE, keys.CONSTANT_RMSE))
+    failed = constant is not None and central_failed(central, constant)
+    return None if rmse is None or not central or failed else 100.0 * (rmse / central - 1.0)
 
 
 _EPSILON = Column(("epsilon", ""), lambda run, _: largest_epsilon(run), most=_NO_GUARANTEE)

@@ -14,6 +14,7 @@ import simpy
 
 from fl.round import records
 from fl.round.asynchronous import AsynchronousServer
+from fl.round.explosion import exploded, explosion_warning
 from fl.round.round import Watcher, rounds
 from fl.round.setup import Setup
 from fl.round.state import RoundState, begin
@@ -75,14 +76,15 @@ class Planned:
 
 @dataclass(frozen=True)
 class _Going:
-    """What a run goes on from: the world and its time, the state after the last round, how many were empty, and the
-    marks of the tables.
+    """What a run goes on from: the world and its time, the state after the last round, how many were empty, the one in
+    which a model exploded (0: none), and the marks of the tables.
     """
 
     world: WorldMemory
     time_s: float
     state: RoundState
     empty: int
+    exploded: int
     tables: Any
 
 
@@ -140,11 +142,11 @@ def _run(
 ) -> None:
     """Everything that writes into the folder; `going`: what the run goes on from, or None."""
     folder, text = setup.recorder.folder, study_yaml(study)
-    start, empty = _open(setup, world, first, going)
+    start, empty, burst = _open(setup, world, first, going)
     manifest = manifest_of(study, world, setup.models, command) | {"tracks": tracks}
     if going is None:
         write_json(folder / MANIFEST, {**manifest, "finished": False, "empty_rounds": empty})
-    keeper = _Keeper(folder, world, setup, watch, empty, text)
+    keeper = _Keeper(folder, world, setup, watch, empty, burst, text)
     try:
         played = world.env.process(_learning(world, setup, start, keeper))
         if world.env.now < world.duration_s + 1.0:  # later than that in a run that goes on after its last round
@@ -179,6 +181,8 @@ def _finish(
     write_map(folder, world, study.world.city)
     write_surfaces(folder, setup, last, world)
     how.keep(folder, TABLES)
+    if keeper.exploded:  # first, so that no page leaves it out
+        manifest["warnings"] = [explosion_warning(setup.learning, keeper.exploded), *manifest["warnings"]]
     timing = {"wall_s": time.perf_counter() - began, "resumed_from_round": start.round or None}
     write_json(
         folder / MANIFEST,
@@ -208,9 +212,11 @@ def _learning(
 class _Keeper:
     """After each round: remembers the state, shows progress, writes a checkpoint now and then."""
 
-    def __init__(self, folder: Path, world: World, setup: Setup, watch: Watch | None, empty: int, text: str) -> None:
+    def __init__(
+        self, folder: Path, world: World, setup: Setup, watch: Watch | None, empty: int, exploded: int, text: str
+    ) -> None:
         self.folder, self.world, self.setup, self.watch, self.empty = folder, world, setup, watch, empty
-        self.text = text
+        self.exploded, self.text = exploded, text
         self.state: RoundState | None = None
         self.kept: dict[str, Any] | None = None
         self.saved, self.every_s = time.perf_counter(), CHECKPOINT_EVERY_S
@@ -223,6 +229,8 @@ class _Keeper:
     def played(self, state: RoundState, figures: dict[str, Any]) -> None:
         self.state = state
         self.empty += not figures and not state.stopped
+        if not self.exploded and exploded(state, figures):
+            self.exploded = state.round if self.in_rounds else state.played
         over = self.in_rounds and (state.round >= self.rounds or state.stopped)  # without rounds others are under way
         self._tell(state, self._last(state), figures, over or state.played == self.most, float(self.world.env.now))
 
@@ -284,17 +292,18 @@ class _Keeper:
             "state": state,
             "tables": self.setup.recorder.marks(),
             "empty": self.empty,
+            "exploded": self.exploded,
         }
 
 
-def _open(setup: Setup, world: World, first: RoundState, going: _Going | None) -> tuple[RoundState, int]:
+def _open(setup: Setup, world: World, first: RoundState, going: _Going | None) -> tuple[RoundState, int, int]:
     """The first state for a new run, or the one to go on from; tables created, or cut back to it."""
     if going is None:
         open_tables(setup.recorder, world)
-        return first, 0
+        return first, 0, 0
     world.resume(going.world, going.time_s)
     cut_tables(setup.recorder)
-    return going.state, going.empty
+    return going.state, going.empty, going.exploded
 
 
 def _restored(world: World, setup: Setup, first: RoundState, tree: Any) -> _Going:
@@ -305,4 +314,5 @@ def _restored(world: World, setup: Setup, first: RoundState, tree: Any) -> _Goin
     within("time_s", time_s, _MOST_LONGER * world.duration_s)
     within("round", state.round, rounds)
     within("played", state.played, setup.learning.rounds or inf)
-    return _Going(memory, time_s, state, int(within("empty", int(tree["empty"]), rounds)), tree["tables"])
+    empty, exploded = (int(within(name, int(tree[name]), rounds)) for name in ("empty", "exploded"))
+    return _Going(memory, time_s, state, empty, exploded, tree["tables"])

@@ -13,6 +13,7 @@ from scenarios.app.report.figures.plotter import NONE, POSITIVE, Plotter, time_u
 from scenarios.app.report.figures.radio_map import comparison_panel
 from scenarios.app.report.plot import DARK, GREY, Cell, Figure, Look, Panel, looks, mosaic
 from scenarios.app.report.series import GUESS, TRUE_CENTROIDS, wide
+from scenarios.app.results.model_text import central_failed
 from scenarios.app.results.run import part
 from scenarios.app.results.standing import Runs, mean, nearest, strongest
 from scenarios.app.results.summary_keys import (
@@ -73,9 +74,14 @@ def _progress(plotter: Plotter, labels: Mapping[str, Runs], x_axis: Figure) -> P
         add("share of UEs (%)", [*homes, *plotter.level(chance, "chance", DARK, "dot")], within, percent=True)
     if error := curves(nobody, "rmse_db", "dB"):
         constant, central = mean(every, CONSTANT_RMSE.of()), mean(every, CENTRAL_RMSE.of())
+        central = np.nan if central_failed(central, constant) else central
         levels = [
             *plotter.reference("", "constant_rmse_db", Look("a constant map", GREY, dash="dot")),
-            *plotter.level(central, "trained centrally", GREY, "longdash"),
+            *(
+                []
+                if central_failed(central, constant)
+                else plotter.level(central, "trained centrally", GREY, "longdash")
+            ),
         ]
         if any(y is not None and y > TOP * constant for t in error for y in t["y"]):
             tops[len(cells)] = TOP * constant
