@@ -15,7 +15,7 @@ from fl.privacy.final import EVERYBODY, final_account
 from fl.privacy.gaussian import epsilon_of
 from fl.privacy.ledger import ALL, Ledger
 from fl.round.collect import sample_ues
-from fl.types import Local, Spend
+from fl.types import Local, MetricSpend, Spend
 from netsim.record import cell_text
 from netsim.rng import Streams
 from scenarios.app.cli.commands import main
@@ -106,6 +106,34 @@ class TestLedger:
         two = epsilon_of(1e-5, np.sqrt(2.0))
         assert state.exceeds(0.99 * two, None) and not state.exceeds(1.01 * two, None)
         assert not state.exceeds(0.99 * two, 1e-2)  # a larger delta costs less
+
+    def test_where_no_delta_is_given_the_smallest_decides(self):
+        """Two mechanisms of z = 1: at 1e-7 they cost more than at the 1e-3 that one of them states."""
+        state = Ledger.empty(1).add([spend(delta=1e-3), spend(delta=1e-7, mechanism="other")])
+        dear, cheap = (epsilon_of(delta, np.sqrt(2.0)) for delta in (1e-7, 1e-3))
+        assert cheap < dear and state.exceeds(0.99 * dear, None) and not state.exceeds(1.01 * dear, None)
+        assert state.exceeds(0.99 * cheap, 1e-3) and not state.exceeds(1.01 * cheap, 1e-3)
+
+    def test_each_unit_and_relation_is_held_to_the_budget(self):
+        """Whichever of them was booked first; moved locations have an epsilon per metre, and no share in it."""
+        small, large = spend(z=10.0), spend(z=0.5, relation="replace")
+        for order in ([small, large], [large, small]):
+            state = Ledger.empty(1).add(order)
+            assert state.exceeds(0.99 * epsilon_of(1e-5, 2.0), None)
+            assert not state.exceeds(1.01 * epsilon_of(1e-5, 2.0), None)
+        moved = Ledger.empty(1).add(
+            [MetricSpend("moved", np.zeros(1, int), np.zeros(1, int), np.array([5]), np.array([1e3]))]
+        )
+        assert not moved.exceeds(1e-3, None)
+
+    def test_a_coin_and_what_counts_on_none_add_up_in_a_budget(self):
+        """Sampled rounds beside one in which everybody takes part: more than either by itself, by RDP."""
+        coin, certain = spend(q=0.01), spend(z=2.0, mechanism="other")
+        state = Ledger.empty(1).add([coin, certain])
+        costs = rdp.full(0.25) + rdp.renyi(1.0, 0.01)
+        both = float(rdp.epsilon_of(costs, 1e-5))
+        assert both > float(rdp.epsilon_of(rdp.renyi(1.0, 0.01), 1e-5))
+        assert state.exceeds(0.999 * both, None) and not state.exceeds(1.001 * both, None)
 
     def test_ten_thousand_rounds_of_38_users_take_a_moment(self):
         import time
@@ -316,6 +344,17 @@ class TestSampling:
         )
         sizes = [len(sample_ues(local, learning, Streams(1).at("participation", r)).ue) for r in range(40)]
         assert len(set(sizes)) > 10 and abs(np.mean(sizes) - 1000) < 5 * np.sqrt(4000 * 0.25 * 0.75 / 40)
+
+    def test_all_coins_may_say_no(self):
+        """Three UEs, each asked with probability 0.2: nobody in 0.8^3 = 51 % of rounds; a fixed number is 1."""
+        local = Local(np.arange(3), np.zeros(3, int), np.arange(4), np.zeros((3, 2)), np.zeros(3), np.zeros(3))
+        for sampling, share in (("poisson", 0.8**3), ("fixed", 0.0)):
+            learning = Learning.model_validate(
+                {"round_s": 1.0, "learner": {"kind": "rsrp-net"}, "participation": 0.2, "sampling": sampling}
+            )
+            rounds = range(2000)
+            empty = [not len(sample_ues(local, learning, Streams(1).at("participation", r)).ue) for r in rounds]
+            assert np.mean(empty) == pytest.approx(share, abs=5 * np.sqrt(0.25 / 2000) * (share > 0))
 
     def test_nobody_may_come(self, tmp_path):
         noise = [CLIP, {"kind": "central-gaussian", "noise_multiplier": 1.0}]

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 from scipy.special import ndtr
+from told_places import HOME_M, away_m, facts_of, noisy, played, tracker, view_of
 
 from fl.attacks.tracker import Tracker
 from fl.tracking import scattered, trajectories
@@ -27,7 +28,6 @@ from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.rng import Streams
 from netsim.tree import from_tree, to_tree
-from tests.fl.test_tracker import HOME_M, away_m, facts_of, noisy, played, tracker, view_of
 
 ROUND_S = 1800.0
 GRID = PlaceGrid(Area(0.0, 0.0, 4000.0, 3000.0), 40, 30)

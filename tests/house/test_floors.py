@@ -1,6 +1,7 @@
 """Imports point down: netsim <- fl <- rl <- scenarios, no circles, heavy libraries only in leaves."""
 
 import ast
+import os
 import re
 import subprocess
 import sys
@@ -135,3 +136,19 @@ def test_no_two_files_of_tests_have_one_name():
         path.name for path in (ROOT / "tests").rglob("*.py") if path.name not in ("conftest.py", "__init__.py")
     )
     assert names == sorted(set(names))
+
+
+def test_the_tests_are_collected_beside_a_package_of_the_name_tests(tmp_path):
+    """Some libraries install one; files of tests therefore import each other by their own names alone."""
+    files = sorted((ROOT / "tests").rglob("*.py"))
+    assert [path for path in files if any(name.split(".")[0] == "tests" for name in imports(path))] == []
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests/__init__.py").write_text("")
+    some = ["fl/test_particles.py", "netsim/test_foresight.py", "rl/test_live_bounds.py", "studies/test_nights.py"]
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--collect-only", "-m", ""]
+    for each in some:  # each alone: no other file puts its folder on the path
+        found = subprocess.run(
+            [*command, str(ROOT / "tests" / each)],
+            capture_output=True, text=True, cwd=ROOT, env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        )  # fmt: skip
+        assert found.returncode == 0 and f"tests/{each}::" in found.stdout, found.stdout + found.stderr

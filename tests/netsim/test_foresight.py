@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from test_resident import HOUR_S, ground
 
 from netsim.checkpoint import load_tree, save_tree
 from netsim.clock import DAY_S
@@ -14,7 +15,6 @@ from netsim.mobility.decisions import Decisions
 from netsim.mobility.resident import Resident
 from netsim.streets.routes import Trips
 from netsim.tree import from_tree, to_tree
-from tests.netsim.test_resident import HOUR_S, ground
 
 STOPS_S = 900.0 * np.arange(4 * 96 + 1)
 

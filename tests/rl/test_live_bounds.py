@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+from power_problems import ONLINE
 
 from rl.agents import DdpgAgent
 from rl.lagrangian import priced
 from rl.live_bounds import LiveBounds
 from rl.off_policy import buffer_of
 from rl.reward import FIGURES, Figures
-from tests.power_problems import ONLINE
 
 gymnasium = pytest.importorskip("gymnasium")
 ATTACKS = [{"kind": "closed-form", "cloud": False}]

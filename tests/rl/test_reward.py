@@ -52,6 +52,16 @@ def test_the_lagrangian_by_hand():
     assert penalty(reward, of) == pytest.approx(FEASIBLE_FIRST * 0.25)
 
 
+def test_a_bound_of_zero_is_a_bound():
+    """No update may be lost: its mean exceeds 0 by itself, has a price, and is paid for like any other."""
+    reward = constrained(lost=0.0, noise=0.0)
+    of = figures(leak=[0.1, 0.3], lost=[0.0, 0.5], noise=[-1.0, 0.5])
+    assert reward.bounds() == {"noise": 0.0, "lost": 0.0} and set(reward.reads) == {"leak", "noise", "lost"}
+    np.testing.assert_allclose(over(reward, of), [-0.25, 0.25])
+    np.testing.assert_allclose(priced(reward, of, np.array([0.0, 2.0])), [0.1, 1.3])
+    assert penalty(reward, of) == pytest.approx(FEASIBLE_FIRST * 0.25)
+
+
 def test_multipliers_rise_with_what_exceeds_and_end_at_zero():
     prices = Prices(np.array([1.0, 1.0]), spread=np.array([0.1, 0.1]), step=np.array([2.0, 2.0]))
     once = prices.raised(np.array([0.05, -0.01]), 0.1)

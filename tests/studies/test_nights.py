@@ -5,8 +5,7 @@
 
 import numpy as np
 import pytest
-
-from tests.fl.test_dwelling import homes_stated
+from nights import homes_stated
 
 pytestmark = pytest.mark.slow
 

@@ -8,10 +8,10 @@ from time import process_time
 
 import numpy as np
 import pytest
+from told_places import AREA, facts_of, played, tracker
 
 from fl.attacks.tracker import Tracker
 from fl.tracking.answers import answers, in_area
-from tests.fl.test_tracker import AREA, facts_of, played, tracker
 
 pytestmark = pytest.mark.slow
 

@@ -1,0 +1,82 @@
+"""Merges of servers without rounds against their equations, and how many UEs they have under way."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fl.round.asynchronous as asynchronous
+from scenarios.app.run.runner import run
+
+SLOW = {
+    "world.duration_s": 60, "world.ues.count": 6, "world.ues.compute_s_per_sample": 1.0, "world.radio.air": {},
+    "world.radio.uplink": {"kind": "noma", "bandwidth_hz": 100, "decoding": "error-free", "sic_residual": 0.01},
+    "learning.round_s": 10, "learning.attacks": [],
+}  # fmt: skip
+"""uploads that last about as long as a window, so that several windows are under way at a time"""
+
+
+@pytest.fixture
+def merges(monkeypatch):
+    """What a run merges: where, the rows, and what came of them."""
+    seen, merge = [], asynchronous.merge
+
+    def watched(at, batch, states):
+        result = merge(at, batch, states)
+        seen.append((at, batch, result[0]))
+        return result
+
+    monkeypatch.setattr(asynchronous, "merge", watched)
+    return seen
+
+
+@pytest.mark.parametrize(
+    "air", [{}, {"dropout_per_s": 0.1, "block_s": 1.5, "retransmissions": 1}], ids=["all arrive", "some are lost"]
+)
+def test_fedasync_mixes_in_the_model_that_each_ue_arrived_at(tiny, tmp_path, merges, air):
+    """w <- (1 - a) w + a (w_t0 + D), a = 0.7 (1 + tau)^-0.3: w_t0 weighs less the older it is, as D does; what was lost
+    before the arrival brings no model along."""
+    server = {"kind": "fedasync", "mixing": 0.7, "staleness_exponent": 0.3}
+    run(tiny(SLOW | {"learning.server": server, "world.radio.air": air}), tmp_path)
+    moved = 0
+    for at, batch, merged in merges:
+        expected, rows = at.model.parameters.copy(), batch.got.updates
+        for i in np.flatnonzero(batch.got.decoded):
+            a, base = (
+                0.7 * (1 + batch.timing.staleness[i]) ** -0.3,
+                batch.bases[batch.base[i]].parameters[rows.model[i]],
+            )
+            arrived_at = base + rows.rows(slice(None))[i]
+            expected[rows.model[i]] = (1 - a) * at.model.parameters[rows.model[i]] + a * arrived_at
+            moved += batch.timing.staleness[i] > 0 and not np.array_equal(base, at.model.parameters[rows.model[i]])
+        np.testing.assert_allclose(merged.model.parameters, expected, rtol=0, atol=1e-12)
+    assert len(merges) > 4 and moved > 2
+    lost = any(not batch.got.decoded.all() for _, batch, _ in merges)
+    assert lost == bool(air)
+
+
+def test_fedbuff_adds_updates_that_weigh_less_the_older_they_are(tiny, tmp_path, merges):
+    """w <- w + sum_k p_k (1 + tau_k)^-0.8 D_k, p_k shares of the samples that merge."""
+    run(tiny(SLOW | {"learning.server": {"kind": "fedbuff", "buffer": 2, "staleness_exponent": 0.8}}), tmp_path)
+    for at, batch, merged in merges:
+        rows, stale = batch.got.updates, batch.timing.staleness.astype(float)
+        expected = at.model.parameters.copy()
+        for m in np.unique(rows.model):
+            mine = batch.got.decoded & (rows.model == m)
+            p = np.where(mine, rows.count, 0) / max(rows.count[mine].sum(), 1)
+            expected[m] += (p * (1 + stale) ** -0.8) @ rows.rows(slice(None))
+        np.testing.assert_allclose(merged.model.parameters, expected, rtol=0, atol=1e-12)
+    assert len(merges) > 4 and max(batch.timing.staleness.max() for _, batch, _ in merges) > 0
+
+
+@pytest.mark.parametrize("most", [1, 2, 4])
+def test_no_more_are_under_way_than_the_server_allows(tiny, tmp_path, most):
+    """Whoever is asked counts until its upload has ended, in all windows that follow."""
+    long = {"world.ues.compute_s_per_sample": 8.0, "learning.server": {"kind": "fedasync", "concurrency": most}}
+    run(tiny(SLOW | long), tmp_path)
+    uploads = pd.read_csv(tmp_path / "transmissions.csv")
+    times_s, ended = sorted(set(uploads.requested_s)), uploads.ended_s
+    now, before = (
+        [int((of(uploads.requested_s, t) & ~(ended <= t)).sum()) for t in times_s]
+        for of in (np.less_equal, np.less)
+    )  # fmt: skip
+    assert max(now) == most and (max(before) > 0 or most == 1)  # windows begin with others still under way

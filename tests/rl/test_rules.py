@@ -1,0 +1,209 @@
+"""Rules of power control, their tuning, and the search that knows everything, against hand-made rounds."""
+
+from dataclasses import replace
+from itertools import permutations
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from made_up_rounds import K, S, known
+
+from fl.power.search import Limits
+from netsim.rng import Streams
+from rl.cost import rows_sent
+from rl.look import Look
+from rl.oracle import _moves, best_powers
+from rl.radio_loops import ALL, Air
+from rl.radio_records import Links
+from rl.rule_names import PARAMETERS
+from rl.rules import LAWS, Law, tuned, within
+
+RNG = Streams(2).at("rules")
+WIDE = Limits(each_min_w=1e-9, each_max_w=1e3, total_min_w=0.0, total_max_w=1e6)
+
+
+def look():
+    """One round of four UEs, two cells and an eavesdropper; noise 1e-13 W, rho 0.1.
+
+    UE 3 is away. In dB at 1 W: UE 0 has 40 at its station and 20 at the other, UE 1 30 and 10, UE 2 25 (second station)
+    and 15; at the eavesdropper 5, 12 and 18. Required: 20, 14, and nothing known of UE 2.
+    """
+    at_stations_db = np.array([[40.0, 20.0], [30.0, 10.0], [15.0, 25.0], [35.0, 35.0]])
+    heard_db = np.array([5.0, 12.0, 18.0, 0.0])
+    h, heard = (np.sqrt(1e-13 * 10 ** (x / 10)).astype(complex) for x in (at_stations_db, heard_db))
+    links = Links(h[None, :, :, None], heard[None, :, None, None], np.array([[0, 0, 1, -1]]), np.full((1, 4), 1e6))
+    required = 0.1 / 10 ** (np.array([[20.0, 14.0, np.inf, 20.0]]) / 20)
+    air = Air(1e-13, 0.0, ALL, 99, 1e6, 8.0, 0.0, 1.0)
+    return Look(links, required, np.array([0.1]), np.array([1e4]), np.zeros(1), air, WIDE)
+
+
+SNR, REQUIRED, OTHER, HEARD, RANK = (
+    np.array(x, float) for x in ([40, 30, 25], [20, 14, 0], [20, 10, 15], [5, 12, 18], [0, 1, 0])
+)
+BY_HAND = {
+    "constant": ((-31.0,), np.full(3, -31.0)),
+    "fractional": ((-4.0, 0.7), -4.0 - 0.7 * SNR),
+    "equal SNR": ((11.0,), 11.0 - SNR),
+    "inverse amplitude": ((-9.0,), -9.0 - SNR / 2),
+    "required SNR": ((1.5,), 1.5 + REQUIRED - SNR),
+    "capped inversion": ((9.0, -19.0), np.array([-31.0, -21.0, -19.0])),
+    "rank ladder": ((19.0, 2.5), np.array([-21.0, -13.5, -6.0])),
+    "log-linear": (
+        (-5.0, -0.8, 0.3, 0.07, -0.11, 1.7),
+        -5.0 - 0.8 * SNR + 0.3 * REQUIRED + 0.07 * OTHER - 0.11 * HEARD + 1.7 * RANK,
+    ),
+}
+
+
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.name)
+def test_laws_by_hand(law):
+    parameters, dbw = BY_HAND[law.name]
+    assert len(parameters) == len(law.start) == len(law.spread) == len(PARAMETERS[law.name])
+    np.testing.assert_allclose(law.dbw(look(), np.array(parameters))[0, :3], dbw, atol=1e-9)
+
+
+def test_what_laws_read_is_the_strongest_other_station_and_the_rank_within_the_cell():
+    seen = look()
+    for found, wanted in (
+        (seen.snr_db, SNR), (seen.required_db, REQUIRED), (seen.other_db, OTHER), (seen.heard_db, HEARD),
+        (seen.rank, RANK),
+    ):  # fmt: skip
+        np.testing.assert_allclose(found[0, :3], wanted, atol=1e-9)
+
+
+def test_powers_are_the_nearest_within_the_limits_of_one_and_of_all():
+    dbw = np.array([[0.0, -10.0, -20.0, -100.0]])
+    np.testing.assert_allclose(within(dbw, WIDE), [[1.0, 0.1, 0.01, 1e-9]])
+    capped = Limits(each_min_w=1e-3, each_max_w=0.5, total_min_w=0.0, total_max_w=10.0)
+    np.testing.assert_allclose(within(dbw, capped), [[0.5, 0.1, 0.01, 1e-3]])
+    shared = Limits(each_min_w=1e-3, each_max_w=0.5, total_min_w=0.0, total_max_w=0.3)
+    found = within(dbw, shared)
+    assert found.sum() == pytest.approx(0.3) and (found >= 1e-3).all() and (found <= 0.5).all()
+    for tried in np.random.default_rng(0).dirichlet(np.ones(4), 2000) * 0.296 + 1e-3:  # none of that sum is nearer
+        assert np.linalg.norm(found - [0.5, 0.1, 0.01, 1e-3]) <= np.linalg.norm(tried - [0.5, 0.1, 0.01, 1e-3]) + 1e-9
+
+
+# -- tuning
+
+
+class Bowl:
+    """Rounds on which the merit of one power, in dBW, is its squared distance from the best one."""
+
+    def __init__(self, best_dbw):
+        self.look, self.best_dbw, self.tried = look(), best_dbw, []
+
+    def __len__(self):
+        return 1
+
+    def merit(self, power_w):
+        dbw = float(10 * np.log10(power_w[0, 0]))
+        self.tried.append(dbw)
+        return (dbw - self.best_dbw) ** 2
+
+
+def test_tuning_is_the_cross_entropy_method_with_the_best_8_of_48():
+    """Generation by generation, written out once more; the best parameters so far are tried again in each."""
+    law, bowl = Law("constant", LAWS[0].dbw, (-30.0,), (15.0,)), Bowl(-3.0)
+    found = tuned(law, bowl, 48 * 6, RNG)
+    mean, spread, best, tried = -30.0, 15.0, -30.0, []
+    for g in range(6):
+        drawn = mean + spread * RNG.normal("tune.constant", np.arange(48), (1,), item=g)[:, 0]
+        drawn[0] = best
+        by_merit = sorted(drawn.tolist(), key=lambda x: (max(min(x, 30.0), -90.0) + 3.0) ** 2)
+        best = min([best, by_merit[0]], key=lambda x: (x + 3.0) ** 2) if g else by_merit[0]
+        mean, spread = np.mean(by_merit[:8]), max(np.std(by_merit[:8]), 0.05 * 15.0)
+        tried += drawn.tolist()
+    np.testing.assert_allclose(bowl.tried, np.clip(tried, -90.0, 30.0), atol=1e-9)
+    assert found.parameters[0] == best and found.cost == pytest.approx((best + 3.0) ** 2)
+    assert found.evaluations == 48 * 6 and abs(best + 3.0) < 1.0
+
+
+# -- the search that knows everything
+
+
+class Targets(Bowl):
+    """Three rounds; a power vector costs its squared distance in dB from its round's targets (S, K)."""
+
+    def __init__(self, target_dbw, limits=WIDE):
+        self.look, self.target_dbw = replace(look(), limits=limits), np.asarray(target_dbw, float)
+
+    def __len__(self):
+        return len(self.target_dbw)
+
+    def cost(self, power_w, which=None):
+        at = np.arange(len(self)) if which is None else which
+        return ((10 * np.log10(power_w) - self.target_dbw[at]) ** 2).sum(axis=1)
+
+
+def test_the_search_finds_the_one_optimum_of_every_round_to_half_of_its_least_step():
+    known_best = Targets([[-3.3, -20.1, 5.2], [-40.0, 0.0, 11.4], [7.7, 7.7, -30.9]])
+    found = best_powers(known_best, [np.zeros((3, 3)), np.full((3, 3), -20.0)])
+    np.testing.assert_allclose(10 * np.log10(found.power_w), known_best.target_dbw, atol=0.25 + 1e-9)
+    np.testing.assert_allclose(found.cost, known_best.cost(found.power_w))
+
+
+def test_of_several_starts_every_round_has_its_better_one():
+    """Nothing but the start itself is reachable where all moves cost more."""
+
+    class Islands(Targets):
+        def cost(self, power_w, which=None):
+            at = np.arange(len(self)) if which is None else which
+            dbw = np.round(10 * np.log10(power_w), 6)
+            here = [(dbw == start).all(axis=1) for start in (-10.0, -20.0)]
+            price = np.array([[1.0, 5.0], [4.0, 2.0], [3.0, 0.5]])[at]
+            return np.select(here, [price[:, 0], price[:, 1]], default=99.0)
+
+    found = best_powers(Islands(np.zeros((3, 4))), [np.full((3, 4), x) for x in (-10.0, -20.0)])
+    assert found.cost.tolist() == [1.0, 2.0, 0.5]
+    np.testing.assert_allclose(10 * np.log10(found.power_w), np.tile([[-10.0], [-20.0], [-20.0]], (1, 4)))
+
+
+def test_moves_are_steps_of_one_ue_and_exchanges_of_two():
+    at = np.array([1.0, 2.0, 4.0, 8.0])
+    steps = {tuple(at + sign * 0.5 * np.eye(4)[k]) for k in range(4) for sign in (1, -1)}
+    pairs = {p for p in permutations(at.tolist()) if sum(x != y for x, y in zip(p, at, strict=True)) == 2}
+    found = _moves(at[None], 0.5)[0]
+    assert len(found) == len(steps) + len(pairs) == 8 + 6
+    assert {tuple(row) for row in found.tolist()} == steps | pairs
+
+
+def test_an_exchange_leaves_where_steps_alone_are_caught():
+    """Only the two orders of two powers cost little, and the wrong one more: no path of steps leads from it."""
+
+    class Order(Targets):
+        def cost(self, power_w, which=None):
+            dbw = np.round(10 * np.log10(power_w), 6)
+            wrong, right = (dbw == [-10.0, -30.0]).all(axis=1), (dbw == [-30.0, -10.0]).all(axis=1)
+            return np.select([right, wrong], [0.0, 1.0], default=50.0)
+
+    found = best_powers(Order(np.zeros((1, 2))), [np.array([[-10.0, -30.0]])])
+    assert found.cost.tolist() == [0.0]
+    np.testing.assert_allclose(10 * np.log10(found.power_w), [[-30.0, -10.0]])
+
+
+def test_no_move_from_what_is_found_costs_less():
+    made_up = known()
+    limits = Limits(each_min_w=1e-6, each_max_w=0.2, total_min_w=0.0, total_max_w=9.0)
+    made_up = replace(made_up, look=replace(made_up.look, limits=limits))
+    found = best_powers(made_up, [np.full((S, K), -20.0)])
+    dbw = 10 * np.log10(found.power_w)
+    moved = np.clip(_moves(dbw, 0.5), -60.0, 10 * np.log10(0.2))  # the last step
+    cost = made_up.cost(within(moved.reshape(-1, K), limits), np.repeat(np.arange(S), moved.shape[1]))
+    assert (cost.reshape(S, -1).min(axis=1) >= found.cost - 1e-8).all()
+
+
+# -- rows of a round that was played live
+
+
+def test_a_lost_row_weighs_what_the_rows_that_came_for_its_model_weigh_on_average():
+    """Model 0: rows of weight 0.2 and 0.6 came, one was lost; of model 1 nothing came: a share each of two rows."""
+    ue, model = np.array([0, 1, 2, 3, 4]), np.array([0, 0, 0, 1, 1])
+    last = SimpleNamespace(
+        made=SimpleNamespace(ue=ue, model=model), weights=np.array([0.2, 0.6, 0.0, 0.0, 0.0]),
+        received=SimpleNamespace(decoded=np.array([True, True, False, False, False])),
+    )  # fmt: skip
+    parts = SimpleNamespace(standings=lambda learning: [])
+    rows = rows_sent(None, SimpleNamespace(phases=[last], state=SimpleNamespace(parts=parts)))
+    np.testing.assert_allclose(rows.weight, [0.2, 0.6, 0.4, 0.5, 0.5])
+    np.testing.assert_allclose(rows.by_model(6), [[0.2, 0.6, 0.4, 0, 0, 0], [0, 0, 0, 0.5, 0.5, 0]])
+    assert not rows.required_std.any() and not rows.drawn_std.any()
