@@ -16,8 +16,8 @@ from netsim.radio.noma import Noma
 from netsim.radio.oma import Oma
 from netsim.radio.outlook import Seen
 from netsim.radio.power_rules import Fractional
-from netsim.radio.schedulers import SCHEDULERS
 from netsim.radio.rate import LinkAdaptation, RateLaw, Shannon
+from netsim.radio.schedulers import SCHEDULERS
 from netsim.radio.schedulers.groups import Groups
 from netsim.radio.schedulers.round_robin import RoundRobin
 from netsim.radio.uplink import Channel, Cohort, Ideal, Payload, Uplink

@@ -79,8 +79,8 @@ def card_rows(manifest: Mapping[str, Any]) -> tuple[list[tuple[str, str]], str]:
 
 _CARD = (
     "carrier", "base stations", "path loss", "line of sight", "shadowing", "small-scale fading", "RSRP measurement",
-    "serving cell", "presence", "uplink", "rate", "transmissions", "noise", "uplink interference", "downlink", "training",
-    "delay and energy",
+    "serving cell", "presence", "uplink", "rate", "transmissions", "noise", "uplink interference", "downlink",
+    "training", "delay and energy",
 )  # fmt: skip
 
 
