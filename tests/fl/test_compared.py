@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fl.leakage.tracking import Whereabouts, compared
+from fl.leakage.tracking import Whereabouts, belief_rows, compared
 from fl.tracking.belief import Belief
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Estimates, Local
@@ -103,3 +103,17 @@ def test_where_a_ue_was_is_the_mean_over_its_samples_whatever_models_they_are_of
     found = Whereabouts.of(7, local)
     assert found.ue.tolist() == [2, 5] and found.round.tolist() == [7, 7]
     np.testing.assert_allclose(found.place_m, [[4.0, 4.0], [100.0, 50.0]])
+
+
+def test_beliefs_are_the_likeliest_cells_that_together_hold_95_percent():
+    """Of 0.4, 0.2, 0.2, 0.2 all four; of 0.7, 0.26, 0.04 the first two; and of the first UEs alone."""
+    own = belief()
+    p = own.probability.copy()
+    p[1] = 0.0
+    p[1, [cell(50, 50), cell(450, 150), cell(650, 650)]] = 0.04, 0.26, 0.7
+    own = Belief(3, 1800.0, own.ue, GRID, p, own.prior)
+    found = belief_rows(own, 10, hindsight=True)
+    assert found["ue"].tolist() == [4] * 4 + [9] * 2 and found["hindsight"].all() and set(found["round"]) == {3}
+    np.testing.assert_allclose(found["probability"], [0.4, 0.2, 0.2, 0.2, 0.7, 0.26], rtol=1e-6)
+    assert list(zip(found["x_m"], found["y_m"], strict=True))[4:] == [(650.0, 650.0), (450.0, 150.0)]
+    assert set(found["cell_m"]) == {100.0} and belief_rows(own, 9, hindsight=True)["ue"].tolist() == [4] * 4

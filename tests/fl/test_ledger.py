@@ -121,10 +121,11 @@ class TestLedger:
             state = Ledger.empty(1).add(order)
             assert state.exceeds(0.99 * epsilon_of(1e-5, 2.0), None)
             assert not state.exceeds(1.01 * epsilon_of(1e-5, 2.0), None)
-        moved = Ledger.empty(1).add(
-            [MetricSpend("moved", np.zeros(1, int), np.zeros(1, int), np.array([5]), np.array([1e3]))]
-        )
+        none = np.zeros(1, int)
+        moved = Ledger.empty(1).add([MetricSpend("moved", none, none, np.array([5]), np.array([1e3]))])
         assert not moved.exceeds(1e-3, None)
+        twice = moved.add([MetricSpend("moved again", none, none, np.array([1]), np.array([1e3]))])
+        assert [(s.mechanism, s.epsilon[0]) for s in twice.statements()] == [("moved", 5e3), ("moved again", 1e3)]
 
     def test_a_coin_and_what_counts_on_none_add_up_in_a_budget(self):
         """Sampled rounds beside one in which everybody takes part: more than either by itself, by RDP."""

@@ -329,6 +329,17 @@ class TestMeasures:
         assert rows[2]["chance_time_to_confusion_s"] == pytest.approx(400.0 / (3 * 2 / 3 + 1 * (1 - 1 / 3)))
         assert np.isnan(rows[0]["right_share"]) and np.isnan(rows[0]["time_to_confusion_s"])
 
+    def test_who_comes_back_and_is_given_a_new_track_is_seen_and_not_linked(self):
+        """Its entropy is unknown, and counts to no anonymity set; it is a confusion, also by entropy."""
+        state = Linking()
+        for number, names, name in self.names([0, 1], [0, 1]):
+            born, bits = ([True, True], [np.nan] * 2) if number == 1 else ([False, True], [1.0, np.nan])
+            links = Links(number, name, np.array([0, 2 * number]), np.array(born), np.array(bits))
+            state, row = observe(state, {"a": links}, names, 100.0 * number)
+        assert row["seen"] == [2] and row["linked"] == [1] and row["right_share"] == [0.5]
+        assert row["anonymity_set"] == row["anonymity_set_median"] == [2.0]
+        assert row["time_to_confusion_s"] == [200.0] and row["entropy_time_to_confusion_s"] == [100.0]
+
     def test_a_name_that_is_kept_counts_as_exposure_and_as_nothing_else(self):
         state = Linking()
         names = asked(Names.start(PerRound(), 2), PerRound(), np.array([0, 1]), np.zeros(2), 1, RNG)

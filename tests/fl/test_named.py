@@ -1,5 +1,7 @@
 """The places that an attack names of a UE, and what places named by chance find."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from estimates import said
@@ -63,6 +65,14 @@ class TestAnswers:
     def test_ues_do_not_mix(self):
         found = answers_of(said(answer(1, 1, ue=2), answer(4, 4, ue=0)), AREA)
         assert {ue: at.place_m.tolist() for ue, at in found.items()} == {0: [[4, 4]], 2: [[1, 1]]}
+
+    def test_where_places_are_said_to_be_home_or_work_other_answers_name_nothing(self):
+        """Of two for one place the likelier; home is first though work is likelier, and probabilities stay theirs."""
+        given = said(answer(9, 9, 0.99), answer(2, 2, 0.3), answer(3, 3, 0.6), answer(4, 4, 0.8), answer(5, 5, 0.4))
+        found = answers_of(replace(given, status=["ok", "home", "third 1", "work", "home"]), AREA)[0]
+        assert found.place_m.tolist() == [[5, 5], [4, 4], [3, 3]] and found.rank.tolist() == [1, 2, 3]
+        assert found.place == ["home", "work", "third 1"] and found.probability.tolist() == [0.4, 0.8, 0.6]
+        assert found.best_two.tolist() == [[5, 5], [4, 4]]
 
 
 class TestLeakage:

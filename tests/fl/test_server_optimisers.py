@@ -1,5 +1,7 @@
 """Server optimisers: the published updates, what a run keeps of them, and who may see through them."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -13,6 +15,7 @@ from fl.learners.density import Density
 from fl.learners.radio_map import RadioMap
 from fl.learners.rsrp_net import RsrpNet
 from fl.learning import Learning
+from fl.round.merge import _change
 from fl.server_optimiser.fedadam import FedAdam
 from fl.server_optimiser.fedavg import FedAvg
 from fl.server_optimiser.fedavgm import FedAvgM
@@ -96,6 +99,17 @@ def test_a_model_without_updates_stays_and_so_does_its_memory(part):
     np.testing.assert_array_equal(found[:, 0], played(part, updates)[:, 0])
     np.testing.assert_array_equal(found[[0, 3], 1], found[[1, 4], 1])
     np.testing.assert_array_equal(found[-1, 1], played(part, updates[came[:, 1]])[-1, 1])
+
+
+@pytest.mark.parametrize("hides", [False, True])
+def test_a_model_that_nobody_contributed_to_is_moved_by_noise_that_hides_this(hides):
+    """Two models, one contribution: the other one stays, unless noise at the server hides that nobody came."""
+    part, merged_m = FedAvgM(learning_rate=0.5, momentum=0.5), np.array([[1.0, 2.0], [3.0, 4.0]])
+    learning = SimpleNamespace(server_optimiser=part, hides_who_came=hides)
+    at = SimpleNamespace(setup=SimpleNamespace(learning=learning), phase="p")
+    change, states = _change(at, merged_m, np.array([0]), SimpleNamespace(server_optimiser={"p": part.start()}))
+    np.testing.assert_array_equal(change, 0.5 * merged_m * [[1.0], [float(hides)]])
+    np.testing.assert_array_equal(states["p"].value, merged_m * [[1.0], [float(hides)]])
 
 
 @pytest.mark.parametrize("part", EVERY, ids=lambda p: p.kind)
