@@ -31,6 +31,7 @@ import numpy as np
 
 from netsim.build import build_world
 from netsim.radio.noma import Noma
+from netsim.radio.rate import Shannon
 from netsim.radio.uplink import Channel, Payload
 from netsim.rng import Streams
 from netsim.setting import WorldSetting
@@ -100,7 +101,7 @@ class Ours:
 
     def __init__(self, n_bs: int, n_ue: int, seed: int = 0) -> None:
         self.world = build_world(setting(n_bs, n_ue), Streams(seed), TICK_S)
-        self.uplink = Noma(norm_bound=1.0)
+        self.uplink = Noma(norm_bound=1.0, rate=Shannon())
         self.payload = Payload(n_bits=32e4, n_numbers=10_000, norm_bound=1.0)
         self.ue, self.one = np.arange(n_ue), np.ones(n_ue, dtype=np.int64)
         self.work, self.power_w = np.zeros(n_ue), np.full(n_ue, FULL_POWER_W)

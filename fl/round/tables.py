@@ -53,7 +53,10 @@ TABLES: dict[str, dict[str, Column]] = {
         "requested_s": _REQUEST,
         "ues": _whole("UEs that took part"),
         "samples": _whole("measurements of the round, held-out ones included"),
-        "held_out": _whole("of these, measurements that score the model and train nothing"),
+        "held_out": _whole(
+            "of these, measurements that score the model and train nothing; 0 in merges of a server without rounds, which have "
+            "no window"
+        ),
         "selected": _whole("samples used for training, after hold-out and curation"),
         "refused": _whole("UEs whose query policy refused"),
         "decoded": _whole("updates that the server decoded in time"),

@@ -160,13 +160,14 @@ class Air:
 
     def _next_s(self) -> float:
         """When something changes next; ends that change nothing and that nobody is told of are left out: at held rates,
-        where a scheduler without state has one resource block a cell, and nobody waits for it.
+        where a scheduler without state has one resource block a cell, nobody waits for it, and nobody is silent.
         """
         lives, step_s, block_s = self.lives, self.interface.step_s, self.interface.block_s
         own_s = lives.next_s()
         waits = bool((lives.stage == WAITING).any())
         places_stay = self._scheduled is None and self.interface.scheduler.resource_blocks == 1
-        if self.interface.adapt == "grant" and self.each is None and places_stay and not waits:
+        silent = bool(((lives.stage == SENDING) & (lives.rate_bps == 0)).any())
+        if self.interface.adapt == "grant" and self.each is None and places_stay and not waits and not silent:
             own_s = _last_of_each(lives, own_s)
         next_s = float(own_s.min(initial=inf))
         if waits:

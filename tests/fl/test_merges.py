@@ -9,7 +9,9 @@ from scenarios.app.run.runner import run
 
 SLOW = {
     "world.duration_s": 60, "world.ues.count": 6, "world.ues.compute_s_per_sample": 1.0, "world.radio.air": {},
-    "world.radio.uplink": {"kind": "noma", "bandwidth_hz": 100, "decoding": "error-free", "sic_residual": 0.01},
+    "world.radio.uplink": {
+        "kind": "noma", "bandwidth_hz": 100, "rate": {"kind": "shannon"}, "decoding": "error-free", "sic_residual": 0.01,
+    },
     "learning.round_s": 10, "learning.attacks": [],
 }  # fmt: skip
 """uploads that last about as long as a window, so that several windows are under way at a time"""

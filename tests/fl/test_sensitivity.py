@@ -21,8 +21,17 @@ C, UES, WINDOWS = 2e-3, 4, 6
 UPLINKS = {
     "ideal": {},
     "slow": {"world.ues.compute_s_per_sample": 3.0, "world.ues.compute_spread": {"kind": "log-normal"}},
-    "oma": {"world.radio.uplink": {"kind": "oma", "decoding": "error-free", "bandwidth_hz": 60}},
-    "noma": {"world.radio.uplink": {"kind": "noma", "decoding": "error-free", "bandwidth_hz": 60}},
+    "oma": {
+        "world.radio.uplink": {"kind": "oma", "rate": {"kind": "shannon"}, "decoding": "error-free", "bandwidth_hz": 60}
+    },
+    "noma": {
+        "world.radio.uplink": {
+            "kind": "noma",
+            "rate": {"kind": "shannon"},
+            "decoding": "error-free",
+            "bandwidth_hz": 60,
+        }
+    },
     "air": {"world.radio.air": {}},
 }
 SERVERS = {

@@ -79,11 +79,11 @@ def test_blocks_are_kept_taken_back_or_lost():
     """
     rows, again = np.arange(6), np.array([False, False, False, True, False, False])
     left = np.array([4.0, 4.0, 4.0, 4.0, 10.0, 10.0])
-    block, lost, rate = np.full(6, 10.0), np.zeros(6), np.ones(6)
+    block, lost, stuck = np.full(6, 10.0), np.zeros(6), np.zeros(6, dtype=bool)
     block_noise, block_thermal, noise, thermal = np.full(6, 2.0), np.full(6, 1.0), np.full(6, 5.0), np.full(6, 3.0)
     failed, tries = np.array([False, True, True, True, True, False]), np.array([1, 0, 1, 1, 1, 1])
     hopeless = close_blocks(
-        rows, again, 1, rate, left, block, lost, block_noise, block_thermal, noise, thermal, failed, tries
+        rows, again, stuck, 1, left, block, lost, block_noise, block_thermal, noise, thermal, failed, tries
     )
     assert hopeless.tolist() == [False, False, True, False, False, False]
     assert left.tolist() == [4.0, 10.0, 4.0, 10.0, 10.0, 10.0] and lost.tolist() == [0.0, 6.0, 0.0, 6.0, 0.0, 0.0]
@@ -94,10 +94,10 @@ def test_blocks_are_kept_taken_back_or_lost():
 
 
 def test_a_block_in_which_a_row_only_waited_leaves_its_tries():
-    """At a rate of 0: one that was on the air and not heard fails; one that only waited has not begun."""
+    """Nothing is sent: one that was on the air without a rate has tried; one that only waited has not begun."""
     zero = [np.zeros(2) for _ in range(5)]
-    failed, tries = np.array([True, False]), np.array([1, 1])
+    stuck, failed, tries = np.array([True, False]), np.zeros(2, dtype=bool), np.array([1, 1])
     hopeless = close_blocks(
-        np.arange(2), np.zeros(2, dtype=bool), 3, np.zeros(2), np.full(2, 10.0), np.full(2, 10.0), *zero, failed, tries
+        np.arange(2), np.zeros(2, dtype=bool), stuck, 3, np.full(2, 10.0), np.full(2, 10.0), *zero, failed, tries
     )
     assert not hopeless.any() and tries.tolist() == [2, 1] and not failed.any()

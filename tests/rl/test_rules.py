@@ -33,7 +33,7 @@ def look():
     h, heard = (np.sqrt(1e-13 * 10 ** (x / 10)).astype(complex) for x in (at_stations_db, heard_db))
     links = Links(h[None, :, :, None], heard[None, :, None, None], np.array([[0, 0, 1, -1]]), np.full((1, 4), 1e6))
     required = 0.1 / 10 ** (np.array([[20.0, 14.0, np.inf, 20.0]]) / 20)
-    air = Air(1e-13, 0.0, ALL, 99, 1e6, 8.0, 0.0, 1.0)
+    air = Air(1e-13, 0.0, ALL, 99, 1e6, 1.0, 8.0, 0.0, 0.0, 1.0)
     return Look(links, required, np.array([0.1]), np.array([1e4]), np.zeros(1), air, WIDE)
 
 

@@ -287,7 +287,7 @@ def test_the_command_verifies_the_winner_on_fresh_seeds_and_writes_it(scenario, 
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (["--objective", "nope"], "no such key of summary.json; some are 'utility.rmse_db', 'utility."),
+        (["--objective", "zzzz"], "no such key of summary.json; some are 'utility.rmse_db', 'utility."),
         (["--objective", "rmse"], "did you mean 'utility.rmse_db' or 'utility."),
         (["--objective", "utilty.rmse_db"], "utilty.rmse_db: no such key of summary.json; did you mean 'utility.r"),
         (["--constraint", "utility.rmse_db<10"], "--constraint utility.rmse_db<10: write KEY<=NUMBER"),

@@ -239,8 +239,15 @@ def _updates(
     trained, memory = counts.measured, learning.data.memory if isinstance(learning.data, Measured) else "round"
     if memory != "round":
         trained = counts.all_measured if memory == "all" else trained + counts.updates * memory
+    stepped = learning.learner.step_bytes(public, ceil(counts.updates), trained)
+    if places and held * parameters > stepped:
+        return Share(
+            held * parameters, "learning.threat.targets",
+            f"{parameters:,} parameters for surfaces of {learning.threat.targets or ceil(counts.updates):,} UEs",
+            "attack fewer UEs, or take a coarser grid",
+        )  # fmt: skip
     return Share(
-        max(held * parameters, learning.learner.step_bytes(public, ceil(counts.updates), trained)),
-        "learning.learner", f"{counts.updates:,.0f} updates of {parameters:,} parameters",
+        max(held * parameters, stepped), "learning.learner",
+        f"{counts.updates:,.0f} updates of {parameters:,} parameters",
         "take a smaller model or batch_size, fewer UEs, or a smaller learning.participation",
     )  # fmt: skip
