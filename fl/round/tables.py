@@ -54,8 +54,8 @@ TABLES: dict[str, dict[str, Column]] = {
         "ues": _whole("UEs that took part"),
         "samples": _whole("measurements of the round, held-out ones included"),
         "held_out": _whole(
-            "of these, measurements that score the model and train nothing; 0 in merges of a server without rounds, which have "
-            "no window"
+            "of these, measurements that score the model and train nothing; 0 in merges of a server without rounds, "
+            "which have no window"
         ),
         "selected": _whole("samples used for training, after hold-out and curation"),
         "refused": _whole("UEs whose query policy refused"),

@@ -10,7 +10,8 @@ from scenarios.app.run.runner import run
 SLOW = {
     "world.duration_s": 60, "world.ues.count": 6, "world.ues.compute_s_per_sample": 1.0, "world.radio.air": {},
     "world.radio.uplink": {
-        "kind": "noma", "bandwidth_hz": 100, "rate": {"kind": "shannon"}, "decoding": "error-free", "sic_residual": 0.01,
+        "kind": "noma", "bandwidth_hz": 100, "rate": {"kind": "shannon"}, "decoding": "error-free",
+        "sic_residual": 0.01,
     },
     "learning.round_s": 10, "learning.attacks": [],
 }  # fmt: skip
