@@ -53,6 +53,7 @@ def from_tree(tree: Any, like: Value) -> Value:
     kind of numbers; where `like` has one with entries, the type and shape of that one. So what grows begins empty, with
     as many dimensions as later, or its field is marked `GROWS`. Arrays of a dataclass with a true class attribute
     `equal_rows` have equally many rows; those that its class attribute `shapes` names have that shape, None for any.
+    All numbers of the fields that its class attribute `bounds` names lie from the lower to the upper bound given there.
 
     Raises
     ------
@@ -124,6 +125,10 @@ def _dataclass(tree: Any, kind: type, like: Any, place: str) -> Any:
         found = np.shape(np.asarray(values[name]))
         same = len(shape) == len(found) and all(n in (None, m) for n, m in zip(shape, found, strict=True))
         _checked(tree, same, f"an array of shape {shape}", f"{place}.{name}")
+    for name, (least, most) in getattr(kind, "bounds", {}).items():
+        numbers = np.asarray(values[name])
+        fits = bool(((numbers >= least) & (numbers <= most)).all())
+        _checked(tree, fits, f"numbers from {least:g} to {most:g}", f"{place}.{name}")
     if getattr(kind, "equal_rows", False):
         rows = {name: value.shape[:1] for name, value in values.items() if isinstance(value, np.ndarray)}
         _checked(tree, len(set(rows.values())) <= 1, f"as many rows in each of {sorted(rows)}", place)

@@ -1,5 +1,6 @@
 r"""Linking of rounds: the estimates of a UE in successive rounds are merged."""
 
+import math
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal, Self, cast
 
@@ -25,6 +26,7 @@ LINKED = ATTACKS.only("closed-form", "dlg")
 class Linked:
     """Estimates of earlier rounds, ordered by track: track (k,), position_m (k, 2), mass (k,) what each counts."""
 
+    bounds: ClassVar[dict[str, tuple[float, float]]] = {"mass": (0.0, math.inf)}
     track: IntArray
     position_m: FloatArray
     mass: FloatArray

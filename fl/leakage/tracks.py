@@ -11,6 +11,8 @@ import numpy as np
 from fl.leakage.named import NamedPlaces
 from netsim.units import FloatArray
 
+_POSITIONS_M = (-1e9, 1e9)  # wider than any plane of the globe
+
 
 @dataclass(frozen=True)
 class Band:
@@ -40,6 +42,7 @@ class Said:
     shapes: ClassVar[dict[str, tuple[int | None, ...]]] = {
         "centroids": (None, 2), "places": (None, 2), "weights": (None,), "anchor_m": (2, 2), "walk_m": (2,)
     }  # fmt: skip
+    bounds: ClassVar[dict[str, tuple[float, float]]] = dict.fromkeys(("centroids", "places"), _POSITIONS_M)
     centroids: FloatArray
     places: FloatArray
     weights: FloatArray
@@ -70,6 +73,7 @@ class Track:
     """
 
     shapes: ClassVar[dict[str, tuple[int | None, ...]]] = {"points": (None, 2), "sum_m": (2,), "centroids": (None, 2)}
+    bounds: ClassVar[dict[str, tuple[float, float]]] = dict.fromkeys(("points", "centroids"), _POSITIONS_M)
     points: FloatArray
     sum_m: FloatArray
     centroids: FloatArray

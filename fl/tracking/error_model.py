@@ -12,6 +12,7 @@ instance because of the layout of a home: averaging does not remove it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +30,7 @@ class ErrorModel:
     them says anything; bias_m : standard deviation a axis of the error that persists over rounds, a part of sigma_m.
     """
 
+    bounds: ClassVar[dict[str, tuple[float, float]]] = dict.fromkeys(("share", "outlier"), (0.0, 1.0 + 1e-9))
     share: FloatArray
     sigma_m: FloatArray
     outlier: float

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
 from fl.tracking.error_model import ErrorModel, ErrorModels
 from fl.tracking.habits import hour_class
+from netsim.clock import WEEK_S
 from netsim.units import BoolArray, FloatArray, IntArray
 
 MOST_STEPS = 500
@@ -23,6 +25,7 @@ class History:
     z_m (n, R, 2) of which UE came, NaN where nothing was named.
     """
 
+    bounds: ClassVar[dict[str, tuple[float, float]]] = {"time_s": (0, 1e11), "week_s": (0, WEEK_S)}
     round: IntArray
     time_s: FloatArray
     week_s: FloatArray

@@ -120,6 +120,21 @@ def test_shapes_that_a_class_states_are_looked_at(shape):
         from_tree_as({"x": np.zeros(shape)}, Shaped)
 
 
+@dataclass(frozen=True)
+class Bounded:
+    bounds: ClassVar[dict] = {"x": (0.0, 1.0), "y": (0.0, 1.0)}
+    x: npt.NDArray[np.floating[Any]]
+    y: float
+
+
+def test_bounds_that_a_class_states_are_looked_at():
+    """Both ends are allowed, a number that is none is not."""
+    assert from_tree_as({"x": np.array([0.0, 1.0]), "y": 1.0}, Bounded).y == 1.0
+    for x, y, name in (([0.5, 1.1], 0.0, "x"), ([np.nan], 0.0, "x"), ([-1e300], 0.0, "x"), ([], np.inf, "y")):
+        with pytest.raises(ValueError, match=rf"^{name} is not numbers from 0 to 1$"):
+            from_tree_as({"x": np.array(x), "y": y}, Bounded)
+
+
 def annotations():
     """Every annotation of a field of a dataclass of the program."""
     for package in (netsim, fl):
