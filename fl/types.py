@@ -120,6 +120,7 @@ class HeldOut:
     """
 
     equal_rows: ClassVar[bool] = True
+    bounds: ClassVar[dict[str, tuple[float, float]]] = dict.fromkeys(("x", "y"), (-1e9, 1e9))
     ue: IntArray
     model: IntArray
     x: npt.NDArray[Any]

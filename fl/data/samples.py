@@ -20,6 +20,7 @@ class Samples:
     """Measurements of signals, in order of row and time: row id (N,), x (N, 2), y (N,), time_s (N,), cell (N,)."""
 
     equal_rows: ClassVar[bool] = True
+    bounds: ClassVar[dict[str, tuple[float, float]]] = dict.fromkeys(("x", "y"), (-1e9, 1e9))
     row: IntArray
     x: FloatArray
     y: FloatArray

@@ -30,6 +30,7 @@ class Reference:
     """
 
     equal_rows: ClassVar[bool] = True
+    bounds: ClassVar[dict[str, tuple[float, float]]] = dict.fromkeys(("x", "y"), (-1e9, 1e9))
     x: FloatArray
     y: FloatArray
     model: IntArray
