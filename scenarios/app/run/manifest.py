@@ -7,11 +7,14 @@ from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+import numpy as np
+
 from fl.data.base import SHARED_MODEL
 from fl.round.caveats import caveats
 from netsim import __version__
 from netsim.channel_card import channel_card, downlink_card
 from netsim.mobility.replay import Replay
+from netsim.traces.home_work import FEWEST_NIGHTS
 from netsim.world import World
 from scenarios.app.results.notes import hold_out_notes
 from scenarios.app.run.inputs import input_digests, text_digest
@@ -44,7 +47,7 @@ def manifest_of(study: Study, world: World, models: Sequence[str], command: str)
         if trace is None
         else {
             "counts": trace.counts,
-            "notes": [*trace.notes, *hold_out_notes(study)],
+            "notes": [*trace.notes, *hold_out_notes(study), *_without_home(world)],
             "timezone": trace.timezone,
             "origin_lat": trace.origin_lat,
             "origin_lon": trace.origin_lon,
@@ -54,6 +57,18 @@ def manifest_of(study: Study, world: World, models: Sequence[str], command: str)
         "warnings": [*world.warnings, *_disclosed(study, world)],
         "versions": {"python": platform.python_version(), "netsim": __version__} | _versions(),
     }
+
+
+def _without_home(world: World) -> list[str]:
+    """How many UEs of a trace have no home, and how many of these too few nights; nothing where all have one."""
+    none, nights = np.isnan(world.places.home_m[:, 0]), world.places.nights
+    if nights is None or not none.any():
+        return []
+    few = int((none & (nights < FEWEST_NIGHTS)).sum())
+    return [
+        f"{none.sum():,} of {len(none):,} UEs have no home, that is no one place for most of at least {FEWEST_NIGHTS} "
+        f"nights; {few:,} of them have fixes on fewer nights"
+    ]
 
 
 def _card(study: Study, world: World) -> dict[str, str]:
