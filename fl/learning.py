@@ -200,6 +200,8 @@ class Learning(Part):
         if self.membership is None:
             return
         _unique("membership.attacks", self.membership.attacks)
+        if getattr(self.data, "hold_out", None) == 0:
+            raise ValueError("membership: with data.hold_out: 0 no record is no member's; hold out a share, as 0.2")
         for i, inference in enumerate(self.membership.attacks):
             _meets(f"membership.attacks[{i}]", inference, offered)
             if self.data.holds_out_wholes and not inference.has_score_before:

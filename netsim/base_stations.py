@@ -208,7 +208,7 @@ def default_layout(area: Area) -> Hexagonal:
     if area.side_m.max() > _WIDEST_M:
         width, height = (f"{side / 1e3:,.0f} km" for side in area.side_m)
         raise BadInput(
-            f"world.ues.mobility.trace: its rows span {width} x {height}, at most {_WIDEST_M / 1e3:,.0f} km make sense "
+            f"world.ues.mobility.trace: its area has {width} x {height}, at most {_WIDEST_M / 1e3:,.0f} km make sense "
             "for base stations of our own; choose a box with area_deg, or give base stations"
         )
     per_site = float(np.prod(area.side_m)) / 30.0  # a hexagon of inter-site distance d covers d^2 sqrt(3) / 2

@@ -32,12 +32,13 @@ def explosion_warning(learning: Learning, number: int) -> str:
     learner, server = learning.learner, learning.server_optimiser
     rate, limit = getattr(learner, "learning_rate", None), getattr(learner, "step_limit", "polyak")
     optimiser = getattr(learner, "optimiser", None)
-    remedies = [] if rate is None else [f"a smaller learning.learner.learning_rate (here {rate:g})"]
+    noisy = any("spend" in d.offers for d in learning.defenses)
+    remedies = ["less noise"] if noisy else ["the defense clip"]
+    remedies += [] if rate is None else [f"a smaller learning.learner.learning_rate (here {rate:g})"]
     if limit == "none" and (optimiser is None or optimiser.linear):
         remedies.append("learning.learner.step_limit: polyak")
     if server.kind_name() != "fedavg" or getattr(server, "learning_rate", 1.0) > 1:
         remedies.append("a smaller learning_rate or momentum of learning.server_optimiser, such as {kind: fedavg}")
-    remedies.append("less noise" if any("spend" in d.offers for d in learning.defenses) else "the defense clip")
     return (
         f"the model exploded in round {number}: it is not finite, or errs by more than the signals span; neither its "
         f"error nor what leaks since means anything. Take {', or '.join(remedies)}"

@@ -357,7 +357,7 @@ def _eavesdropped(number: int, phase: PhaseOutcome, heard: Eavesdropped) -> dict
         "distance_m": heard.distance_m,
         "los": heard.los,
         "sinr_db": db_from_ratio(heard.channel.sinr[first]),
-        "noise_std": heard.channel.noise_std[first],
+        "noise_std": np.where(heard.channel.sinr[first] > 0, heard.channel.noise_std[first], np.nan),
         "decoded": heard.channel.decoded[first],
     }
 

@@ -17,6 +17,7 @@ from fl.membership.audit import Membership, audit, due
 from fl.membership.base import GradientNorm, LossThreshold
 from fl.membership.roc import Scores, Whole, auc, auc_difference, tpr_percent
 from fl.types import HeldOut, Local, Model, Public
+from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.observations import Observations
 from netsim.rng import Streams
@@ -356,3 +357,17 @@ def test_noise_takes_membership_away(tmp_path):
     seen = {"learning.threat": {"sees": "rows"}, "learning.defenses": noise, "seed": 1}
     server = run(load("rsrp-dp/membership", seen), tmp_path / "server")
     assert server["membership.loss-threshold.auc.last"] > area[0.3].max() + 0.03
+
+
+def test_an_audit_without_anything_held_out_is_refused():
+    with pytest.raises(BadInput, match=r"membership: with data\.hold_out: 0 no record is no member's"):
+        load("rsrp-dp/membership", {"learning.data.hold_out": 0})
+
+
+def test_the_attack_to_which_training_has_added_most_is_told():
+    """Not the one with the largest area, which place alone may give it; and why nothing can be told."""
+    areas, more = {"loss-threshold": 0.7, "gradient-norm": 0.6}, {"loss-threshold": 0.01, "gradient-norm": 0.05}
+    summary = {f"membership.{name}.auc.last": area for name, area in areas.items()}
+    summary |= {f"membership.{name}.auc_difference.last": area for name, area in more.items()}
+    assert membership_text(summary).startswith("gradient-norm: AUC 0.6")
+    assert membership_text(dict.fromkeys(summary)).startswith("no audit had both members and non-members")

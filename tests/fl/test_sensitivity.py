@@ -294,6 +294,13 @@ def test_an_extent_that_is_not_stated_is_refused(tiny, changes, said):
         tiny(replayed("t.csv", **changes))
 
 
+def test_a_box_may_begin_in_the_south(tmp_path, capsys):
+    """A list that begins with a negative number is no option; here it holds none of the rows."""
+    assert main(["replay", trace_of(tmp_path / "t.csv", ("a",)), "--area-deg", "-33.9,18.4,-33.89,18.41"]) == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and "area_deg" in said and "argument" not in said
+
+
 @pytest.mark.parametrize("box", ["1,2,3", "a,b,c,d", "nan,0,1,1"])
 def test_a_box_that_is_none_is_refused_in_one_line(tmp_path, capsys, box):
     assert main(["replay", trace_of(tmp_path / "t.csv", ("a",)), "--area-deg", box]) == 2

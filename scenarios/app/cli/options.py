@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -23,6 +24,7 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **{"allow_abbrev": False, **more})
+        self._negative_number_matcher = re.compile(r"-\.?\d")  # also of a list that begins with one: south, or west
 
     def error(self, message: str) -> NoReturn:
         raise BadInput(f"{message} (see {self.prog} --help)")

@@ -11,11 +11,18 @@ from scenarios.app.results.summary_values import number_text, text_of, value_of
 
 
 def membership_text(summary: Mapping[str, Any]) -> str:
-    """The membership attack with the largest area under its curve, and what of it training has added."""
-    areas = {n: v for n in audits(summary) if (v := value_of(summary, keys.AUC_LAST, n)) is not None}
+    """The membership attack to whose area under the curve training has added most, and how much."""
+    names = audits(summary)
+    areas = {n: v for n in names if (v := value_of(summary, keys.AUC_LAST, n)) is not None}
     if not areas:
-        return ""
-    name = max(areas, key=lambda n: areas[n])
+        return "no audit had both members and non-members: hold records out (learning.data)" if names else ""
+
+    def added(name: str) -> float:
+        """Against the model before training, or against guessing."""
+        more: float | None = value_of(summary, keys.AUC_DIFFERENCE, name)
+        return areas[name] - 0.5 if more is None else more
+
+    name = max(areas, key=added)
     low, high = (text_of(summary, key, name) for key in (keys.AUC_LOW, keys.AUC_HIGH))
     return f"{name}: AUC {number_text(areas[name])} [{low}, {high}]; {baseline_text(summary, name)}"
 
