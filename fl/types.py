@@ -266,6 +266,8 @@ class DenseUpdates(Updates):
 class Model:
     """The global models: parameters (n_model, d), and public constants of the learner (scales, offsets)."""
 
+    bounds: ClassVar[dict[str, tuple[float, float]]] = {"constants": (-1e12, 1e12)}
+
     parameters: FloatArray
     constants: dict[str, FloatArray] = field(default_factory=dict)
 

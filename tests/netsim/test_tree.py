@@ -122,17 +122,24 @@ def test_shapes_that_a_class_states_are_looked_at(shape):
 
 @dataclass(frozen=True)
 class Bounded:
-    bounds: ClassVar[dict] = {"x": (0.0, 1.0), "y": (0.0, 1.0)}
+    bounds: ClassVar[dict] = {"x": (0.0, 1.0), "y": (0.0, 1.0), "z": (0.0, 1.0)}
     x: npt.NDArray[np.floating[Any]]
     y: float
+    z: dict[str, npt.NDArray[np.floating[Any]]] = field(default_factory=dict)
 
 
 def test_bounds_that_a_class_states_are_looked_at():
-    """Both ends are allowed, a number that is none is not."""
-    assert from_tree_as({"x": np.array([0.0, 1.0]), "y": 1.0}, Bounded).y == 1.0
-    for x, y, name in (([0.5, 1.1], 0.0, "x"), ([np.nan], 0.0, "x"), ([-1e300], 0.0, "x"), ([], np.inf, "y")):
+    """Both ends are allowed, a number that is none is not; of a dictionary all values are looked at."""
+    assert from_tree_as({"x": np.array([0.0, 1.0]), "y": 1.0, "z": {"a": np.array([0.0])}}, Bounded).y == 1.0
+    for x, y, z, name in (
+        ([0.5, 1.1], 0.0, 0.0, "x"),
+        ([np.nan], 0.0, 0.0, "x"),
+        ([-1e300], 0.0, 0.0, "x"),
+        ([], np.inf, 0.0, "y"),
+        ([], 0.0, 1e300, "z"),
+    ):
         with pytest.raises(ValueError, match=rf"^{name} is not numbers from 0 to 1$"):
-            from_tree_as({"x": np.array(x), "y": y}, Bounded)
+            from_tree_as({"x": np.array(x), "y": y, "z": {"a": np.array([0.5]), "b": np.array([z])}}, Bounded)
 
 
 def annotations():
