@@ -126,7 +126,8 @@ def _dataclass(tree: Any, kind: type, like: Any, place: str) -> Any:
         same = len(shape) == len(found) and all(n in (None, m) for n, m in zip(shape, found, strict=True))
         _checked(tree, same, f"an array of shape {shape}", f"{place}.{name}")
     for name, (least, most) in getattr(kind, "bounds", {}).items():
-        held = values[name].values() if isinstance(values[name], dict) else [values[name]]
+        value = values[name]
+        held = value.values() if isinstance(value, dict) else [value]
         fits = all(((numbers >= least) & (numbers <= most)).all() for numbers in map(np.asarray, held))
         _checked(tree, fits, f"numbers from {least:g} to {most:g}", f"{place}.{name}")
     if getattr(kind, "equal_rows", False):
