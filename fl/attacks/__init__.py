@@ -20,6 +20,7 @@ ATTACKS = OneOf(
         "phase": "fl.attacks.phase:Phase",
         "multi-query": "fl.attacks.multi_query:MultiQuery",
         "arrival-times": "fl.attacks.arrival_times:ArrivalTimes",
+        "link-maps": "fl.attacks.link_maps:LinkMaps",
         "re-identify": "fl.attacks.re_identify:ReIdentify",
     },
 )

@@ -95,9 +95,14 @@ def _after(last: Held, links: Links, names: Names, time_s: float) -> tuple[Held,
         "chance_share": chance if again.any() else float("nan"),
         **_anonymity(links.entropy_bits[again & ~links.born]),
         "time_to_confusion_s": _over(now.exposure_s, now.wrong),
-        "entropy_time_to_confusion_s": _over(now.exposure_s, now.unsure),
+        "entropy_time_to_confusion_s": _over(now.exposure_s, now.unsure) if _states(links) else float("nan"),
         "chance_time_to_confusion_s": _over(now.exposure_s, now.by_chance),
     }
+
+
+def _states(links: Links) -> bool:
+    """Whether the attack says how sure it is of links to tracks that it had already."""
+    return not np.isnan(links.entropy_bits[~links.born]).any()
 
 
 def chance_share(names: int, ues: int) -> float:
