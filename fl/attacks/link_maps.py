@@ -19,6 +19,7 @@ from netsim.part import Part
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
+_STARTS = 4
 _PAST = 10.0  # updates for which the mean map of earlier rounds stands
 
 
@@ -61,8 +62,8 @@ class LinkMaps(Attack):
     hindsight_names: int = Field(default=5_000, ge=0, le=1_000_000)
     """number of latest names whose links change in hindsight; each holds 2 bytes a place. 0: links stay as they were
     made in their round"""
-    starts: int = Field(default=4, ge=1, le=1_000)
-    """number of starts in hindsight"""
+    starts: int | None = Field(default=None, ge=1, le=1_000)
+    """number of starts in hindsight; none: 4"""
 
     reference: ClassVar[str] = "Kuhn 1955: assignment; Lloyd 1982: alternating with means; score maps: netsim"
     example: ClassVar[dict[str, Any]] = {"kind": "link-maps"}
@@ -74,6 +75,8 @@ class LinkMaps(Attack):
             raise ValueError(f"{self.of.name!r} is in no record: give that name to link-maps itself")
         if self._span.add != "scores":
             raise ValueError("of: maps of peaks hardly tell UEs apart; take add: scores")
+        if self.starts is not None and not self.hindsight_names:
+            raise ValueError("starts: with hindsight_names: 0 no link changes; leave it out")
         return self
 
     @property
@@ -99,7 +102,7 @@ class LinkMaps(Attack):
     def retold(self, state: MapTracks, facts: Facts, rng: Rng) -> Retold | None:
         if not self.hindsight_names or not len(state.name):
             return None
-        track, score = state.relinked(self.starts, rng)
+        track, score = state.relinked(self.starts or _STARTS, rng)
         grid = self._grid(facts, len(score))
         named_m = highest_places(score, grid, Naming(self._span.answers, self._span.apart_m, 0.0))
         return Retold(_answers(state.name, named_m[track]), list(state.links_of(track)))
