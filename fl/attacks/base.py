@@ -115,10 +115,12 @@ class View:
 
 @dataclass(frozen=True, eq=False)
 class Retold:
-    """What an attack says of all rounds so far at once: estimates by the names of views, and the links of the names
-    that came in each round, with its time in s.
+    """What an attack says of all rounds so far at once: the track (N,) of each name (N,), estimates by tracks, and the
+    links of the names that came in each round, with its time in s.
     """
 
+    name: IntArray
+    track: IntArray
     estimates: Estimates
     links: "list[tuple[float, Links]]"
 

@@ -1,5 +1,6 @@
 r"""Linking of names by score maps: an update under a new name goes to the track whose map it looks like."""
 
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal, Self, cast
 
 import numpy as np
@@ -11,7 +12,6 @@ from fl.attacks.map_tracks import MapTracks
 from fl.attacks.place_maps import Naming, PlaceMaps, answers, highest_places
 from fl.attacks.span import Span
 from fl.attacks.subspace import AnyFloats, unit_rows
-from fl.tracking.linking import Links
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Estimates, Facts
 from netsim.geometry import Area
@@ -19,7 +19,7 @@ from netsim.part import Part
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
-_STARTS = 4
+_STARTS = 4  # in hindsight
 _PAST = 10.0  # updates for which the mean map of earlier rounds stands
 
 
@@ -44,7 +44,7 @@ class LinkMaps(Attack):
 
     which is the link of the round (Hungarian algorithm; a track without updates counts 0). In hindsight all names of
     the last `hindsight_names` are linked again, round by round, each time without their own x_i, until none moves or
-    20 passes are over: once from the links of the rounds, and from `starts` - 1 random orders of the rounds. The links
+    20 passes are over: once from the links of the rounds, and from three random orders of the rounds. The links
     of largest sum_k |T_k| are taken. A name that was seen before stays with its track, and two names that are in use
     in the same rounds never share one. Older names keep the links of their rounds.
 
@@ -60,10 +60,8 @@ class LinkMaps(Attack):
     """number of UEs among which names are linked; none: the most that sent in one round. Give it where few send in each
     round, as to a server without rounds"""
     hindsight_names: int = Field(default=5_000, ge=0, le=1_000_000)
-    """number of latest names whose links change in hindsight; each holds 2 bytes a place. 0: links stay as they were
+    """number of latest names whose links change in hindsight; each holds 4 bytes a place. 0: links stay as they were
     made in their round"""
-    starts: int | None = Field(default=None, ge=1, le=1_000)
-    """number of starts in hindsight; none: 4"""
 
     reference: ClassVar[str] = "Kuhn 1955: assignment; Lloyd 1982: alternating with means; score maps: netsim"
     example: ClassVar[dict[str, Any]] = {"kind": "link-maps"}
@@ -75,8 +73,6 @@ class LinkMaps(Attack):
             raise ValueError(f"{self.of.name!r} is in no record: give that name to link-maps itself")
         if self._span.add != "scores":
             raise ValueError("of: maps of peaks hardly tell UEs apart; take add: scores")
-        if self.starts is not None and not self.hindsight_names:
-            raise ValueError("starts: with hindsight_names: 0 no link changes; leave it out")
         return self
 
     @property
@@ -84,7 +80,7 @@ class LinkMaps(Attack):
         return cast(Span, self.of)
 
     def held_bytes(self, area: Area, n_ue: int) -> float:
-        return (2.0 * self.hindsight_names + 96.0 * n_ue) * PlaceGrid.places(area, self._span.cell_m)
+        return (4.0 * self.hindsight_names + 96.0 * n_ue) * PlaceGrid.places(area, self._span.cell_m)
 
     def start(self) -> MapTracks:
         return MapTracks.none()
@@ -92,24 +88,20 @@ class LinkMaps(Attack):
     def run(self, view: View, facts: Facts, state: MapTracks, rng: Rng) -> tuple[Estimates, MapTracks]:
         grid = self._grid(facts, len(state.score))
         name, score, mean = self._maps(view, grid, state.mean, rng)
-        state = state.heard(name, score, mean, facts, self.tracks or 0, self.hindsight_names)
+        state = replace(state.heard(name, score, facts, self.tracks or 0, self.hindsight_names), mean=mean)
         maps = PlaceMaps(name, state.score[state.track_of(name)])
         return answers(view, maps, grid, Naming(self._span.answers, self._span.apart_m, 0.0)), state
 
-    def links(self, state: MapTracks) -> Links | None:
-        return None if self.hindsight_names else state.links
-
     def retold(self, state: MapTracks, facts: Facts, rng: Rng) -> Retold | None:
-        if not self.hindsight_names or not len(state.name):
+        if not len(state.name):
             return None
-        track, score = state.relinked(self.starts or _STARTS, rng)
+        track, score = state.relinked(_STARTS, rng)
         grid = self._grid(facts, len(score))
         named_m = highest_places(score, grid, Naming(self._span.answers, self._span.apart_m, 0.0))
-        return Retold(_answers(state.name, named_m[track]), list(state.links_of(track)))
+        return Retold(state.name, track, _answers(named_m), state.links_of(track))
 
     def _grid(self, facts: Facts, tracks: int) -> PlaceGrid:
-        held = self.hindsight_names // 2 + 2 * tracks  # names take half as much
-        return PlaceGrid.over(facts.public.area, self._span.cell_m, held, self.label)
+        return PlaceGrid.over(facts.public.area, self._span.cell_m, self.hindsight_names + tracks, self.label)
 
     def _maps(self, view: View, grid: PlaceGrid, past: PlaceMaps, rng: Rng) -> tuple[IntArray, AnyFloats, PlaceMaps]:
         """Names (n,) ascending, x of each (n, G), all its models together, and the mean map of each model."""
@@ -132,11 +124,11 @@ class LinkMaps(Attack):
         return name, own, past
 
 
-def _answers(name: IntArray, named_m: FloatArray) -> Estimates:
-    """Places (n, count, 2) of names (n,), best first, as answers."""
+def _answers(named_m: FloatArray) -> Estimates:
+    """Places (K, count, 2) of tracks, best first, as answers."""
     row, rank = np.nonzero(np.isfinite(named_m).all(axis=2))
     none = np.zeros(len(row), dtype=np.int64)
     return Estimates(
-        name[row], none, ["answer"] * len(row), named_m[row, rank], (named_m.shape[1] - rank).astype(np.float64),
+        row, none, ["answer"] * len(row), named_m[row, rank], (named_m.shape[1] - rank).astype(np.float64),
         np.full(len(row), np.nan), none, none, ["ok"] * len(row),
     )  # fmt: skip

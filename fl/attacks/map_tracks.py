@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import pairwise
-from typing import ClassVar
 
 import numpy as np
 
@@ -17,6 +14,7 @@ from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
 _NEVER = 1e6  # cost of a track that another name holds in the same round
+_EMPTY = 1e-3  # length of a track's map that is rounding
 _MOST_PASSES = 20
 
 
@@ -25,155 +23,118 @@ class MapTracks:
     """name, track, since, last (N,) : all names so far in the order in which they came, the track that each was given
     in its round, and the rounds in which it was heard first and last; time_s (N,) : when it was heard first.
 
-    score (K, G) : sum of the maps of each track; settled (K, G) : of the names that are not kept. pieces : sums of the
-    maps of the latest names, (n, G) of those that came together. mean : of each model. links : of the last round.
+    score (K, G) : sum of the maps of each track; kept (n, G) : of each of the latest names. mean : mean map of each
+    model.
     """
 
-    equal_rows: ClassVar[bool] = False
     name: IntArray
     track: IntArray
     since: IntArray
     last: IntArray
     time_s: FloatArray
     score: AnyFloats
-    settled: AnyFloats
-    pieces: list[AnyFloats]
+    kept: AnyFloats
     mean: PlaceMaps
-    links: Links
 
     @classmethod
     def none(cls) -> MapTracks:
         """Before the first round."""
         no, empty = np.zeros(0, dtype=np.int64), np.zeros((0, 0), dtype=np.float32)
-        return cls(no, no, no, no, np.zeros(0), empty, empty, [], PlaceMaps.empty(), Links.none())
+        return cls(no, no, no, no, np.zeros(0), empty, empty, PlaceMaps.empty())
+
+    def heard(self, name: IntArray, score: AnyFloats, facts: Facts, least: int, most: int) -> MapTracks:
+        """After names (n,) with maps (n, G) in a round; at least so many tracks, the maps of at most so many names."""
+        new, places = np.setdiff1d(name, self.name), score.shape[1]
+        state = self._with(new, facts, places)
+        row, first = state._row(name), len(state.name) - len(state.kept)
+        state.last[row] = facts.round
+        state.kept[row[row >= first] - first] += score[row >= first]
+        in_use = state.track[(state.last == facts.round) & (state.track >= 0)]
+        total = np.zeros((max(least, len(in_use) + len(new), len(self.score)), places), dtype=np.float32)
+        total[: len(self.score)] = self.score.reshape(-1, places)
+        fresh = state.track[row] < 0
+        np.add.at(total, state.track[row[~fresh]], score[~fresh])
+        taken = np.zeros((len(new), len(total)), dtype=np.bool_)
+        taken[:, in_use] = True
+        state.track[row[fresh]] = _assigned(score[fresh], total, taken)
+        total[state.track[row[fresh]]] += score[fresh]
+        return replace(state, score=total, kept=state.kept[max(len(state.kept) - most, 0) :])
 
     def track_of(self, name: IntArray) -> IntArray:
         """The track of each name (n,) that it knows."""
-        return self.track[self._index(name)]
-
-    def heard(
-        self, name: IntArray, score: AnyFloats, mean: PlaceMaps, facts: Facts, least: int, most: int
-    ) -> MapTracks:
-        """After names (n,), ascending, with maps (n, G) in a round; at least so many tracks, at most so many kept."""
-        row = self._index(name)
-        known = np.flatnonzero(row >= 0)
-        last = self.last.copy()
-        last[row[known]] = facts.round
-        in_use = self.track[last == facts.round]
-        new = np.flatnonzero(row < 0)
-        total, settled = (
-            _grown(of, max(least, len(in_use) + len(new)), score.shape[1]) for of in (self.score, self.settled)
-        )
-        np.add.at(total, self.track[row[known]], score[known])
-        pieces = _added(self.pieces, row[known] - self._kept_from, score[known])
-        old = known[row[known] < self._kept_from]
-        np.add.at(settled, self.track[row[old]], score[old])
-        taken = np.zeros((len(new), len(total)), dtype=np.bool_)
-        taken[:, in_use] = True
-        track = _assigned(score[new], total, taken)
-        born = np.asarray(~np.isin(track, self.track))
-        total[track] += score[new]
-        state = replace(
-            self,
-            name=np.concatenate([self.name, name[new]]),
-            track=np.concatenate([self.track, track]),
-            since=np.concatenate([self.since, np.full(len(new), facts.round)]),
-            last=np.concatenate([last, np.full(len(new), facts.round)]),
-            time_s=np.concatenate([self.time_s, np.full(len(new), facts.time_s)]),
-            score=total, settled=settled, mean=mean,
-            pieces=[*pieces, score[new].astype(np.float16)] if len(new) else pieces,
-        )  # fmt: skip
-        now = state._index(name)
-        told = Links(facts.round, name, state.track[now], np.isin(name, name[new[born]]), np.full(len(name), np.nan))
-        return replace(state, links=self.links.plus(told))._settled(most)
+        return self.track[self._row(name)]
 
     def relinked(self, starts: int, rng: Rng) -> tuple[IntArray, AnyFloats]:
         """The track (N,) of each name and the maps (K, G) of all tracks in hindsight: the best of so many starts."""
-        found = list[tuple[float, IntArray, AnyFloats]]()
-        rounds = np.arange(len(self.pieces))
+        latest = slice(len(self.name) - len(self.kept), None)
+        rounds, best = np.unique(self.since[latest]), -1.0
+        settled = self.score.copy()
+        np.subtract.at(settled, self.track[latest], self.kept)
         for start in range(starts):
             track, total, order = self.track.copy(), self.score.copy(), rounds
             if start:
-                order = np.argsort(rng.uniform("start", rounds, item=start), kind="stable")
-                track[self._kept_from :], total = -1, self.settled.copy()
-            for _ in range(_MOST_PASSES):
-                if not self._passed(order, track, total):
-                    break
-            found.append((float(np.linalg.norm(total, axis=1).sum()), track, total))
-        _, track, total = max(found, key=lambda one: one[0])
-        return track, total
+                order = rounds[np.argsort(rng.uniform("start", rounds, item=start), kind="stable")]
+                track[latest], total = -1, settled.copy()
+            passes = 0
+            while self._moved(order, track, total) and passes < _MOST_PASSES:
+                passes += 1
+            value = float(np.linalg.norm(total, axis=1).sum())
+            if value > best:
+                best, found = value, (track, total)
+        return found
 
-    def links_of(self, track: IntArray) -> Iterator[tuple[float, Links]]:
+    def links_of(self, track: IntArray) -> list[tuple[float, Links]]:
         """When each round was heard, and the links of the names that came in it, if they have tracks (N,)."""
-        _, begun = np.unique(track, return_index=True)
-        born = np.isin(np.arange(len(track)), begun)
+        born, told = np.zeros(len(track), dtype=np.bool_), list[tuple[float, Links]]()
+        born[np.unique(track, return_index=True)[1]] = True
         for number in np.unique(self.since).tolist():
             mine = np.flatnonzero(self.since == number)
-            unsaid = np.full(len(mine), np.nan)
-            yield float(self.time_s[mine[0]]), Links(number, self.name[mine], track[mine], born[mine], unsaid)
+            links = Links(number, self.name[mine], track[mine], born[mine], np.full(len(mine), np.nan))
+            told.append((float(self.time_s[mine[0]]), links))
+        return told
 
-    @property
-    def _kept_from(self) -> int:
-        """The number of names whose maps are not kept."""
-        return len(self.name) - sum(map(len, self.pieces))
+    def _with(self, name: IntArray, facts: Facts, places: int) -> MapTracks:
+        """A copy with names (n,) that have no track yet."""
 
-    def _index(self, name: IntArray) -> IntArray:
-        """Where names (n,) stand; -1 for one that it does not know."""
-        if not len(self.name):
-            return np.full(len(name), -1)
-        order = np.argsort(self.name, kind="stable")
-        at = order[np.minimum(np.searchsorted(self.name[order], name), len(order) - 1)]
-        return np.where(self.name[at] == name, at, -1)
+        def then(old: IntArray, value: int) -> IntArray:
+            return np.concatenate([old, np.full(len(name), value)])
 
-    def _settled(self, most: int) -> MapTracks:
-        """With the maps of at most so many names."""
-        pieces, settled, first = list(self.pieces), self.settled, self._kept_from
-        while len(self.name) - first > most:
-            piece = pieces.pop(0)
-            np.add.at(settled, self.track[first : first + len(piece)], piece.astype(np.float32))
-            first += len(piece)
-        return replace(self, pieces=pieces, settled=settled)
+        return replace(
+            self,
+            name=np.concatenate([self.name, name]),
+            track=then(self.track, -1),
+            since=then(self.since, facts.round),
+            last=then(self.last, facts.round),
+            time_s=np.concatenate([self.time_s, np.full(len(name), facts.time_s)]),
+            kept=np.concatenate([self.kept.reshape(-1, places), np.zeros((len(name), places), dtype=np.float32)]),
+        )
 
-    def _passed(self, order: IntArray, track: IntArray, total: AnyFloats) -> bool:
-        """Whether any name moved as those of each piece were linked again, in place; track -1 : not linked yet."""
-        first = np.cumsum([self._kept_from, *map(len, self.pieces)])
-        edges, moved = list(pairwise(first.tolist())), False
-        for i in order.tolist():
-            mine, score = slice(*edges[i]), self.pieces[i].astype(np.float32)
-            before = track[mine].copy()
-            if before[0] >= 0:
-                np.subtract.at(total, before, score)
+    def _row(self, name: IntArray) -> IntArray:
+        """Where names (n,) that it knows stand."""
+        order = np.argsort(self.name)
+        return order[np.searchsorted(self.name[order], name)]
+
+    def _moved(self, order: IntArray, track: IntArray, total: AnyFloats) -> bool:
+        """Whether any name moved as those that came in each round were linked again, in place; track -1 : none yet."""
+        first, moved = len(self.name) - len(self.kept), False
+        for number in order.tolist():
+            mine = first + np.flatnonzero(self.since[first:] == number)
+            score, before = self.kept[mine - first], track[mine]
+            linked = before >= 0
+            np.subtract.at(total, before[linked], score[linked])
             track[mine] = -1
             track[mine] = _assigned(score, total, self._held(mine, track, len(total)))
             total[track[mine]] += score
             moved |= bool((track[mine] != before).any())
         return moved
 
-    def _held(self, mine: slice, track: IntArray, tracks: int) -> BoolArray:
-        """Which tracks (n, K) are those of other names that are in use in the same rounds as names `mine`."""
+    def _held(self, mine: IntArray, track: IntArray, tracks: int) -> BoolArray:
+        """Which tracks (n, K) are those of other names that are in use in the same rounds as names (n,)."""
         together = (self.since <= self.last[mine, None]) & (self.last >= self.since[mine, None]) & (track >= 0)
-        held = np.zeros((len(together), tracks), dtype=np.bool_)
+        held = np.zeros((len(mine), tracks), dtype=np.bool_)
         row, other = np.nonzero(together)
         held[row, track[other]] = True
         return held
-
-
-def _grown(score: AnyFloats, tracks: int, places: int) -> AnyFloats:
-    """A copy of maps (k, G) with at least so many tracks."""
-    grown = np.zeros((max(tracks, len(score)), places), dtype=np.float32)
-    grown[: len(score)] = score.reshape(-1, places)
-    return grown
-
-
-def _added(pieces: list[AnyFloats], row: IntArray, score: AnyFloats) -> list[AnyFloats]:
-    """Pieces with maps (n, G) added at rows (n,) of all of them together; rows before the first are left out."""
-    first = np.cumsum([0, *map(len, pieces)])
-    changed = list(pieces)
-    for i in np.unique(np.searchsorted(first, row[row >= 0], "right") - 1).tolist():
-        mine = np.flatnonzero((row >= first[i]) & (row < first[i + 1]))
-        changed[i] = pieces[i].copy()
-        changed[i][row[mine] - first[i]] += score[mine].astype(np.float16)
-    return changed
 
 
 def _assigned(score: AnyFloats, total: AnyFloats, taken: BoolArray) -> IntArray:
@@ -181,5 +142,5 @@ def _assigned(score: AnyFloats, total: AnyFloats, taken: BoolArray) -> IntArray:
     from scipy.optimize import linear_sum_assignment
 
     length = np.linalg.norm(total, axis=1)
-    similar = score @ (total / np.where(length > 0, length, 1.0)[:, None]).T
+    similar = score @ (total * np.where(length > _EMPTY, 1.0 / np.maximum(length, _EMPTY), 0.0)[:, None]).T
     return np.asarray(linear_sum_assignment(np.where(taken, _NEVER, -similar))[1], dtype=np.int64)

@@ -9,7 +9,7 @@ import numpy as np
 
 from fl.attacks.base import Retold
 from fl.leakage import identities, leakage
-from fl.leakage.attributed import Owned, owners
+from fl.leakage.attributed import Owned, of_ues, owners
 from fl.leakage.linking import Linking, observe
 from fl.leakage.named import NamedPlaces
 from fl.leakage.tracking import Whereabouts, belief_rows, compared
@@ -64,8 +64,7 @@ def leaked(
     watched = measured.only(targeted & (learnt | (measured.count > 0)))
     estimates = {a.label: Estimates.join([p.estimates[a.label] for p in phases]) for a in learning.attacks}
     for label, retold in (retold_of(setup, states, facts) if learning.leakage.due(number, last) else {}).items():
-        said = retold.estimates
-        estimates[label] = states.names.translated(said) if learning.threat.renames else said
+        estimates[label] = of_ues(retold, states.names)
     linking, linked, named = _linked(setup, before.linking, states, estimates, facts) if learning.threat.renames else (
         before.linking, {}, {})  # fmt: skip
     now = leakage.Now(
