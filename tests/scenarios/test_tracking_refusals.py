@@ -87,7 +87,7 @@ UNKNOWN = [
     (tracker(population={"kind": "places", "file": "nowhere.csv"}), "nowhere.csv: cannot be read"),
     (dwell(roaming=0.3), "attacks[0].roaming: unknown key 'roaming'"),
     (dwell(of={"kind": "tracker"}), "attacks[0].of.kind: unknown kind 'tracker'"),
-    (linked(use=["smell"]), "attacks[0].use[0]: expected 'place', 'fingerprint' or 'units', got the word 'smell'"),
+    (linked(use=["smell"]), "attacks[0].use[0]: expected 'place' or 'fingerprint', got the word 'smell'"),
     (linked(by={"kind": "tracker"}), "attacks[0].by.kind: unknown kind 'tracker'"),
     (linked(of={"kind": "re-identify"}), "attacks[0].of.kind: unknown kind 're-identify'"),
     (rule("cool-down"), "withholding[0].kind: unknown kind 'cool-down'; did you mean 'cooldown'?"),
