@@ -36,9 +36,9 @@ class LinkMaps(Attack):
 
     With s_i(x) the score of place x by update i (`of`), less its mean and divided by its deviation over the area,
 
-        x_i = (s_i - m) / |s_i - m|,     m: mean of the round's maps, in which the past counts as ten more,
+        x_i = (s_i - m) / |s_i - m|,     m: mean of the round's maps, in which the past counts as ten more
 
-    and T_k the sum of the x_i that are linked to track k, the names of a round are given to tracks one to one,
+    (0 of a first map alone), and T_k the sum of the x_i that are linked to track k, the names of a round are given to tracks one to one,
 
         pi = argmax sum_i <x_i, T_pi(i) / |T_pi(i)|>,     then T_pi(i) += x_i,
 
@@ -105,17 +105,18 @@ class LinkMaps(Attack):
 
     def _maps(self, view: View, grid: PlaceGrid, past: PlaceMaps, rng: Rng) -> tuple[IntArray, AnyFloats, PlaceMaps]:
         """Names (n,) ascending, x of each (n, G), all its models together, and the mean map of each model."""
-        score = self._span.scores(view, grid, rng)
+        score = self._span.scores(view, grid, rng).astype(np.float64)
         score -= score.mean(axis=1, keepdims=True)
         unit_rows(score)
         good = np.flatnonzero(score.any(axis=1))
         model, of_row = np.unique(view.source_model[good], return_inverse=True)
-        total, old = np.zeros((len(model), len(grid))), past.score.reshape(-1, len(grid))
+        total, old = np.zeros((len(model), len(grid))), np.asarray(past.score.reshape(-1, len(grid)), dtype=np.float64)
         known = recall(past.owner, old, model)
         np.add.at(total, of_row, score[good])
         weight = np.where(np.isfinite(known[:, :1]), _PAST, 0.0)
-        mean = (total + weight * np.nan_to_num(known)) / (np.bincount(of_row)[:, None] + weight)
-        score[good] -= mean[of_row]
+        count = np.bincount(of_row)[:, None] + weight
+        mean = (total + weight * np.nan_to_num(known)) / count
+        score[good] -= np.where(count > 1, mean, 0.0)[of_row]  # of a first map alone nothing would be left
         every, newest = latest(model, past.owner)
         past = PlaceMaps(every, np.concatenate([mean, old])[newest])
         name, of_target = np.unique(view.ue, return_inverse=True)

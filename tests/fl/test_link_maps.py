@@ -20,6 +20,7 @@ from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.rng import Streams
 from scenarios.app.run.runner import run
+from scenarios.app.study.load import load
 
 RNG = Streams(4).at("tests", 1)
 PUBLIC = Public(Area(0, 0, 100, 100), 1)
@@ -248,6 +249,19 @@ def test_reads_nothing_but_updates_names_and_rounds(tiny):
         also, bare = attack.run(less, timeless, bare, rng)
         np.testing.assert_array_equal(said.position_m, also.position_m)
     np.testing.assert_array_equal(full.track, bare.track)
+
+
+def test_people_are_linked_by_their_days_and_their_homes_named_at_the_end(tmp_path):
+    """Eight people under a new name each day; the attack also finds a sample of its own."""
+    of = {"kind": "span", "layer": 1, "add": "scores"}
+    attacks = [{"kind": "link-maps", "of": of}, {"kind": "link-maps", "name": "then", "hindsight_names": 0, "of": of}]
+    few = {"world.ues.count": 8, "world.duration_s": 8 * 86_400, "learning.attacks": attacks}
+    summary = run(load("tracking/names", few), tmp_path)
+    for label in ("link-maps", "then"):
+        assert summary[f"linking.{label}.right.percent"] > 90 > 2 * summary[f"linking.{label}.chance_right.percent"]
+        assert summary[f"attack.{label}.home_named_within_near.percent"] > 80
+        assert summary[f"attack.{label}.home_named_within_near.shuffled.percent"] < 20
+    assert pd.read_csv(tmp_path / "estimates.csv").self_test_m.max() < 25  # a cell
 
 
 @pytest.mark.parametrize(
