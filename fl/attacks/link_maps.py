@@ -38,7 +38,8 @@ class LinkMaps(Attack):
 
         x_i = (s_i - m) / |s_i - m|,     m: mean of the round's maps, in which the past counts as ten more
 
-    (0 of a first map alone), and T_k the sum of the x_i that are linked to track k, the names of a round are given to tracks one to one,
+    (0 of a first map alone), and T_k the sum of the x_i that are linked to track k, the names of a round are given to
+    tracks one to one,
 
         pi = argmax sum_i <x_i, T_pi(i) / |T_pi(i)|>,     then T_pi(i) += x_i,
 
