@@ -8,7 +8,6 @@ ATTACKS = OneOf(
         "closed-form": "fl.attacks.closed_form:ClosedForm",
         "dlg": "fl.attacks.dlg:Dlg",
         "simulated-inversion": "fl.attacks.simulated_inversion:SimulatedInversion",
-        "link-rounds": "fl.attacks.link_rounds:LinkRounds",
         "tracker": "fl.attacks.tracker:Tracker",
         "unit-votes": "fl.attacks.unit_votes:UnitVotes",
         "span": "fl.attacks.span:Span",
@@ -20,6 +19,7 @@ ATTACKS = OneOf(
         "phase": "fl.attacks.phase:Phase",
         "multi-query": "fl.attacks.multi_query:MultiQuery",
         "arrival-times": "fl.attacks.arrival_times:ArrivalTimes",
+        "link-maps": "fl.attacks.link_maps:LinkMaps",
         "re-identify": "fl.attacks.re_identify:ReIdentify",
     },
 )

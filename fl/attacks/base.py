@@ -113,6 +113,18 @@ class View:
         )
 
 
+@dataclass(frozen=True, eq=False)
+class Retold:
+    """What an attack says of all rounds so far at once: the track (N,) of each name (N,), estimates by tracks, and the
+    links of the names that came in each round, with its time in s.
+    """
+
+    name: IntArray
+    track: IntArray
+    estimates: Estimates
+    links: "list[tuple[float, Links]]"
+
+
 def recall(known: IntArray, value: FloatArray, wanted: IntArray) -> FloatArray:
     """What is known, value (k, ...) of an ascending list (k,), of each number wanted (n,): NaN where nothing is."""
     recalled = np.full((len(wanted), *value.shape[1:]), np.nan)
@@ -187,6 +199,10 @@ class Attack(Named):
 
     def links(self, state: State) -> "Links | None":
         """Which track it gives each name of the last round to; None: it links no names."""
+        return None
+
+    def retold(self, state: State, facts: Facts, rng: Rng) -> Retold | None:
+        """What it says of all rounds so far in place of what it said in each; None: nothing else."""
         return None
 
     def identities(self, state: State) -> "Identities | None":

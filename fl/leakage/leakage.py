@@ -76,6 +76,10 @@ class Leakage(Part):
 
     renamed: ClassVar[dict[str, str]] = {"guess_draws": "random_baseline_draws"}
 
+    def due(self, number: int, last: bool) -> bool:
+        """Whether leakage is measured in a round; last: no round can follow."""
+        return number == 1 or number % self.every_rounds == 0 or last
+
 
 @dataclass(frozen=True, eq=False)
 class Now:
@@ -106,7 +110,7 @@ def observe(
     """
     kept = kept or KeptShadows()
     rows: list[dict[str, Any]] = []
-    if now.round != 1 and now.round % how.every_rounds and not now.last:
+    if not how.due(now.round, now.last):
         return tracks, rows
     tracks = dict(tracks)
     answers = {

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from fl.attacks.base import Retold
 from fl.leakage import identities, leakage
-from fl.leakage.attributed import Owned, owners
+from fl.leakage.attributed import Owned, of_ues, owners
 from fl.leakage.linking import Linking, observe
 from fl.leakage.named import NamedPlaces
 from fl.leakage.tracking import Whereabouts, belief_rows, compared
@@ -16,6 +17,7 @@ from fl.leakage.tracks import Tracks
 from fl.round.collect import Collected
 from fl.round.setup import Setup
 from fl.round.state import PartStates, PhaseOutcome, RoundState
+from fl.round.streams import RoundStreams
 from fl.types import Estimates, Facts, Local
 from netsim.row_id import row_id, ue_and_model
 from netsim.units import FloatArray
@@ -61,6 +63,8 @@ def leaked(
     learnt = np.isin(row_id(measured.ue, measured.model), row_id(collected.local.ue, collected.local.model))
     watched = measured.only(targeted & (learnt | (measured.count > 0)))
     estimates = {a.label: Estimates.join([p.estimates[a.label] for p in phases]) for a in learning.attacks}
+    for label, retold in (retold_of(setup, states, facts) if learning.leakage.due(number, last) else {}).items():
+        estimates[label] = of_ues(retold, states.names)
     linking, linked, named = _linked(setup, before.linking, states, estimates, facts) if learning.threat.renames else (
         before.linking, {}, {})  # fmt: skip
     now = leakage.Now(
@@ -86,6 +90,13 @@ def leaked(
         linked,
         identified,
     )
+
+
+def retold_of(setup: Setup, states: PartStates, facts: Facts) -> dict[str, Retold]:
+    """What attacks say of all rounds so far at once, by label; nothing of those that say nothing else than before."""
+    streams = RoundStreams(setup.streams, facts.round)
+    every = {a.label: a.retold(states.attacks[a.label], facts, streams.attack(a.label)) for a in setup.learning.attacks}
+    return {label: retold for label, retold in every.items() if retold is not None}
 
 
 def _identified(setup: Setup, world: World, states: PartStates, facts: Facts) -> dict[str, Any]:

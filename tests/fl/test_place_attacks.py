@@ -422,7 +422,7 @@ class TestRefusals:
             ({"kind": "unit-votes"}, {"optimiser": {"kind": "adam"}}, {}, "unit-votes needs linear local steps"),
             ({"kind": "closed-form"}, {"optimiser": {"kind": "adam"}}, {}, "closed-form needs linear local steps"),
             ({"kind": "dlg"}, {"optimiser": {"kind": "adam"}}, {}, "dlg needs a sample gradient"),
-            ({"kind": "link-rounds"}, {"optimiser": {"kind": "adam"}}, {}, "link-rounds needs linear local steps"),
+            ({"kind": "closed-form"}, {"optimiser": {"kind": "adam"}}, {}, "closed-form needs linear local steps"),
             ({"kind": "span"}, {"optimiser": {"kind": "adam"}}, {}, None),
             ({"kind": "span", "layer": 4}, {}, {}, "span needs a layer 4: .*none that is trained"),
             ({"kind": "span", "layer": 3}, {}, {}, None),

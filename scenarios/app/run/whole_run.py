@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from fl.leakage import leakage
+from fl.leakage.linking import Linking, observe
 from fl.leakage.tracking import belief_rows, compared
 from fl.leakage.unicity import unicity
 from fl.privacy.final import final_account
 from fl.round import records
+from fl.round.leaked import retold_of
 from fl.round.learnt_map import learnt_map
 from fl.round.setup import Setup
 from fl.round.state import RoundState
@@ -34,10 +37,16 @@ def write_whole_run(setup: Setup, state: RoundState, world: World, downlink: Dow
     how = setup.learning.leakage
     for row in leakage.named_at_end(how, state.leakage, world.area, world.places):
         setup.recorder.row("named", **row)
-    for label, belief in _in_hindsight(setup, state, world):
+    facts = Facts(
+        state.round, float(world.env.now), setup.public, round_s=setup.learning.round_s,
+        week_s=world.clock.week_s(float(world.env.now)),
+    )  # fmt: skip
+    for label, belief in _in_hindsight(setup, state, facts):
         tracked = compared(belief, state.whereabouts.at(belief.round), None, how.near_m, hindsight=True)
         cells = belief_rows(belief, how.belief_ues, hindsight=True)
         records.write_tracked(setup.recorder, {label: tracked}, {label: cells})
+    for rows in _linked_again(setup, state, facts) if setup.learning.threat.renames else ():
+        setup.recorder.write("linking", rows)
     for row in unicity(state.whereabouts, setup.streams.at("unicity")) if setup.learning.threat.renames else ():
         setup.recorder.row("unicity", **row)
     for ue, other, sw1_m in leakage.pairs(state.leakage, how.directions):
@@ -46,12 +55,17 @@ def write_whole_run(setup: Setup, state: RoundState, world: World, downlink: Dow
     setup.recorder.write("coverage", coverage(world, downlink, place_m, learnt_map(setup, state, place_m)))
 
 
-def _in_hindsight(setup: Setup, state: RoundState, world: World) -> Iterator[tuple[str, Belief]]:
+def _in_hindsight(setup: Setup, state: RoundState, facts: Facts) -> Iterator[tuple[str, Belief]]:
     """What attacks believe of each round, now that they know all of them; by attack."""
-    facts = Facts(
-        state.round, float(world.env.now), setup.public, round_s=setup.learning.round_s,
-        week_s=world.clock.week_s(float(world.env.now)),
-    )  # fmt: skip
     for attack in setup.learning.attacks:
         for belief in attack.hindsight(state.parts.attacks[attack.label], facts):
             yield attack.label, state.parts.names.of_ues(belief)
+
+
+def _linked_again(setup: Setup, state: RoundState, facts: Facts) -> Iterator[dict[str, Any]]:
+    """Columns of the table `linking` of attacks that link names anew, now that they know all rounds."""
+    for label, retold in retold_of(setup, state.parts, facts).items():
+        linking = Linking()
+        for time_s, links in retold.links:
+            linking, rows = observe(linking, {label: links}, state.parts.names, time_s)
+            yield rows | {"round": [links.round]}
