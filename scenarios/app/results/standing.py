@@ -221,7 +221,9 @@ def utility(runs: Runs) -> Utility | None:
         error = np.inf if diverged else rmse
         figure = "not finite" if diverged else f"> {FAR_DB:.0f} dB" if rmse > FAR_DB else f"{figure_text(rmse)} dB"
         few = _seeds(runs, keys.CONSTANT_RMSE.of())
-        return Utility(error, f"RMSE {figure}{few}", f"{figure_text(constant)} dB", error < constant)
+        place = mean(runs, keys.BY_PLACE[keys.RMSE].of())
+        by_place = "" if np.isnan(place) else f", {figure_text(place)} dB by place"
+        return Utility(error, f"RMSE {figure}{few}{by_place}", f"{figure_text(constant)} dB", error < constant)
     accuracy, frequent = mean(runs, keys.ACCURACY.of()), mean(runs, keys.CONSTANT_ACCURACY.of())
     if not np.isnan(accuracy) and not np.isnan(frequent):
         return Utility(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.attacks import attacks
 from scenarios.app.results.columns import COLUMNS
-from scenarios.app.results.model_text import central_failed
+from scenarios.app.results.model_text import central_failed, good_map
 from scenarios.app.results.standing import FAR_DB, SEEDS, largest_epsilon, seeds_text, strongest
 from scenarios.app.results.statistics import counted, figure_text
 from scenarios.app.results.summary_keys import Key
@@ -33,12 +33,13 @@ Summary = Mapping[str, Any]
 class Column:
     """A column: two lines of heading, and the value of a run with the attack of its row; None where there is none.
 
-    chance : place among the shares of chance. most : a larger figure says no more than that it is larger.
+    chance : place among the shares of chance; references : keys of maps without a network. most : a larger figure says no more than that it is larger.
     """
 
     head: tuple[str, str]
     value: Callable[[Summary, str], float | None]
     chance: int | None = None
+    references: Mapping[str, Key] = field(default_factory=dict)
     most: float = np.inf
 
 
@@ -73,8 +74,13 @@ def _above_central(run: Summary, _: str) -> float | None:
 
 
 _EPSILON = Column(("epsilon", ""), lambda run, _: largest_epsilon(run), most=_NO_GUARANTEE)
+_REFERENCES = {"law of three numbers": keys.PATH_LOSS_RMSE, "kriging": keys.KRIGING_RMSE}
 _COLUMNS = (
-    Column(("RMSE,", "dB"), _plain(keys.RMSE), most=FAR_DB),
+    Column(("RMSE,", "dB"), _plain(keys.RMSE), most=FAR_DB, references=_REFERENCES),
+    Column(
+        ("by place,", "dB"), _plain(keys.BY_PLACE[keys.RMSE]), most=FAR_DB,
+        references={name: keys.BY_PLACE[key] for name, key in _REFERENCES.items()},
+    ),
     Column(("below", "constant, %"), _below(keys.CONSTANT_RMSE.of())),
     Column(("above", "central, %"), _above_central),
     Column(("accuracy,", "%"), _plain(keys.ACCURACY)),
@@ -194,12 +200,17 @@ def _chances(
     ):
         cells = [_chance(pairs, None if c.chance is None else key[c.chance]) for c in columns]
         rows += [(name, cells)] if any(cell.text for cell in cells) else []
+    if any("by place," in c.head for c in columns):
+        for name in _REFERENCES:
+            cells = [_chance(pairs, c.references.get(name), always=True) for c in columns]
+            rows += [(f"map: {name}", cells)] if any(cell.text for cell in cells) else []
     return rows
 
 
-def _chance(pairs: Sequence[tuple[Summary, str]], key: Key | None) -> Cell:
-    """Mean of a key over runs and their attacks; empty where there is none."""
-    known = [] if key is None else [run.get(key.of(attack if key.named else "")) for run, attack in pairs if attack]
+def _chance(pairs: Sequence[tuple[Summary, str]], key: Key | None, always: bool = False) -> Cell:
+    """Mean of a key over runs and their attacks; empty where there is none. always: also of runs without an attack."""
+    those = [] if key is None else [(run, attack) for run, attack in pairs if attack or always]
+    known = [run.get(key.of(attack if key.named else "")) for run, attack in those] if key is not None else []
     values = [float(v) for v in known if v is not None]
     mean = float(np.mean(values)) if values else np.nan
     return Cell(figure_text(round(mean, 1)) if values else "", mean)
@@ -227,6 +238,10 @@ def _note(
     notes = [f"{text} a variant" + ("; mean and range over seeds" if seeds[-1] > 1 else "")]
     if any(cell.span.endswith(SEEDS) for cells in rows.values() for cell in cells):
         notes.append(f"n of m{SEEDS}: the others have no such figure, as where nothing was held out")
+    if any("by place," in c.head for c in columns):
+        good = [f"“{label}”" for label, of in labels.items() if good_map(of)]
+        told = ", ".join(good) if good else "none"
+        notes.append(f"good maps, better than the law and by place no worse: {told}")
     near = {run.get(keys.NEAR.of()) for _, run in runs}
     if any(c.chance is not None for c in columns) and len(near) == 1:
         notes.append(

@@ -25,6 +25,7 @@ from netsim.errors import BadInput
 from netsim.observations import Observations
 from netsim.part import Part
 from netsim.plausible import check_near
+from netsim.radio.coverage_law import CoverageLaw
 from netsim.record import Recorder
 from netsim.rng import Streams
 from netsim.row_id import MAX_STATIONS
@@ -98,11 +99,14 @@ def set_up(study: Study, world: World, streams: Streams, folder: Path, rehearsed
 
         again = build_world(study.world, streams, learning.round_s)
         sampled_m = first_sampled(again, learning, model_of_cell, days, streams)
+    antennas = antennas_of(world.stations, world.cells)
     public = Public(
-        world.area, len(models), dataset, antennas_of(world.stations, world.cells),
+        world.area, len(models), dataset, antennas,
         world.budget.ue_height_m, learning.data.image_format(),
         sampled_m, len(world.cells), model_of_cell, origin_deg=origin_deg(study, world),
         residents=_residents(world) if learning.threat.knows_homes else None,
+        buildings=world.buildings if len(world.buildings) else None,
+        coverage=CoverageLaw(study.world.radio, world.stations, study.world.ues.height_m) if antennas else None,
     )  # fmt: skip
     if any(attack.reads_the_city for attack in learning.attacks):
         public = replace(public, street_m=streets(study.world.city, world), floor_area=floor_area(world))

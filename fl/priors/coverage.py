@@ -1,0 +1,109 @@
+"""What the radio's own laws say of a place, before anything is measured."""
+
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from fl.last import Last
+from fl.priors.base import Prior
+from fl.types import Public
+from netsim.city.buildings import Buildings
+from netsim.errors import BadInput
+from netsim.indoors import STOREY_M
+from netsim.units import FloatArray, IntArray
+
+_STEP_M = 20.0  # of the grid on which the law is computed, wider where it would have more numbers than
+_NUMBERS = 4_000_000
+_DEPTH = 6.0  # a place in a square of side s is s / 6 from its nearest side, on average
+_LAST = Last()
+
+
+class Coverage(Prior):
+    """Expected RSRP of the strongest cell of a model: the laws of path loss, sight, shadowing and walls, integrated.
+
+    m(x) = E clip(M - W + e) of `netsim.radio.coverage_law`: W is 0 outside; inside a public footprint m is the mean over
+    the building's floors, at the mean depth of the city's buildings (square root of the ground floor over 6). Fields,
+    walls and floors that were drawn are not known to it. It is computed on a grid of 20 m, of each number of floors,
+    and interpolated bilinearly. UEs in vehicles, and indoors where no footprint stands, count as outside.
+
+    This is the law that the simulator draws from, so a map is better for it than one in the field: compare with the
+    law of three numbers, which is fitted to measurements.
+    """
+
+    kind: Literal["coverage"] = "coverage"
+
+    reference: ClassVar[str] = "3GPP TR 38.901 V17.0.0, Sections 7.4.1 to 7.4.3"
+    example: ClassVar[dict[str, Any]] = {"kind": "coverage"}
+
+    def constants(self, public: Public) -> dict[str, FloatArray]:
+        """prior_map_dbm (n_model, 1 + floors, ny, nx): outside, and in buildings of 1, 2, ... floors.
+
+        prior_frame_m (4,): first node and step; prior_ring_m (k, 4): building, ring, place of every corner;
+        prior_floors (n,).
+        """
+        if public.coverage is None:
+            raise BadInput(
+                "learning.learner.prior: the laws of the radio are not known here (a trace brings what was measured); "
+                "take prior: {kind: none}"
+            )
+        public.coverage.check()
+        buildings = public.buildings or Buildings.none()
+        floors = np.maximum(np.round(buildings.height_m / STOREY_M), 1.0)
+        layers = int(floors.max(initial=0.0)) + 1
+        model = np.zeros(public.n_cell, dtype=np.int64) if public.model_of_cell is None else public.model_of_cell
+        area = public.area
+        step_m = max(_STEP_M, float(np.sqrt(np.prod(area.side_m) * public.n_model * layers / _NUMBERS)))
+        x_m, y_m = (low + step_m * np.arange(int(np.ceil(s / step_m)) + 1) for low, s in zip(area.low_m, area.side_m, strict=True))
+        place_m = np.stack([np.tile(x_m, len(y_m)), np.repeat(y_m, len(x_m))], axis=1)
+        depth_m = _mean_depth_m(buildings)
+        table = np.empty((public.n_model, layers, len(place_m)))
+        for m in range(public.n_model):
+            cells = np.flatnonzero(model == m)
+            table[m, 0] = public.coverage.mean_dbm(place_m, cells, None, 0.0)
+            of_floor = [public.coverage.mean_dbm(place_m, cells, depth_m, STOREY_M * k) for k in range(layers - 1)]
+            for n in range(1, layers):
+                table[m, n] = np.mean(of_floor[:n], axis=0)
+        corners = [
+            np.column_stack([np.full((len(ring), 2), [b, r]), ring])
+            for b, rings in enumerate(buildings.rings())
+            for r, ring in enumerate(rings)
+        ]
+        return {
+            "prior_map_dbm": table.reshape(public.n_model, layers, len(y_m), len(x_m)),
+            "prior_frame_m": np.array([*area.low_m, step_m]),
+            "prior_ring_m": np.concatenate([np.zeros((0, 4)), *corners]),
+            "prior_floors": floors,
+        }
+
+    def expected_dbm(self, constants: dict[str, FloatArray], model_of: IntArray, place_m: FloatArray) -> FloatArray:
+        table, (low_x, low_y, step_m) = constants["prior_map_dbm"], constants["prior_frame_m"]
+        ring_m, floors = constants["prior_ring_m"], constants["prior_floors"].astype(np.int64)
+        buildings = _LAST.of(lambda: _rebuilt(ring_m, floors), ring_m, floors)
+        at = np.clip((place_m - [low_x, low_y]) / step_m, 0.0, np.array(table.shape[:1:-1]) - 1.0)
+        cell = np.minimum(at.astype(np.int64), np.array(table.shape[:1:-1]) - 2)
+        (i, j), (u, v) = cell.T, (at - cell).T
+        layer = np.round(buildings.height_at(place_m) / STOREY_M).astype(np.int64)
+        own = table[model_of, layer]
+        n = np.arange(len(place_m))
+        low, high = (own[n, j + k, i] * (1 - u) + own[n, j + k, i + 1] * u for k in (0, 1))
+        return np.asarray(low * (1 - v) + high * v)
+
+
+def _mean_depth_m(buildings: Buildings) -> float:
+    """Mean distance from the facade, of places all over the buildings."""
+    import shapely
+
+    square_m2 = shapely.area(buildings.footprint)
+    return float((square_m2**1.5).sum() / square_m2.sum() / _DEPTH) if len(buildings) else 0.0
+
+
+def _rebuilt(ring_m: FloatArray, floors: IntArray) -> Buildings:
+    """The buildings of the constants, as high as their floors."""
+    import shapely
+
+    shapes = np.empty(len(floors), dtype=object)
+    for b in range(len(floors)):
+        own = ring_m[ring_m[:, 0] == b]
+        outline, *holes = (own[own[:, 1] == r, 2:] for r in np.unique(own[:, 1]))
+        shapes[b] = shapely.Polygon(outline, holes)
+    return Buildings(shapes, STOREY_M * floors)
