@@ -123,8 +123,8 @@ class HeldOut:
 
     x holds float64, or the bytes of images.
 
-    group (N,) tells apart samples that ask different things of a model (see the part of data; NEW_PLACE), time_s (N,) is when they
-    were measured; left out, all are 0.
+    group (N,) tells apart samples that ask different things of a model (see the part of data, and NEW_PLACE), time_s
+    (N,) is when they were measured; left out, all are 0.
     """
 
     equal_rows: ClassVar[bool] = True
@@ -334,8 +334,8 @@ class Public:
     (n_cell,) the model that learns each (-1: none). street_m (k, 2, 2), the ends of straight pieces of streets, and
     floor_area (n, 3), the middle of each building and its floors' area in m2, are there where an attacker reads a map.
     buildings are the footprints of the city, None where it has none; coverage are the laws of the radio, without what
-    was drawn from them, None where antennas are. origin_deg is latitude and longitude of (0, 0), where the plane is on the globe. residents are the UEs with their
-    homes, only where the threat grants them.
+    was drawn from them, None where antennas is. origin_deg is latitude and longitude of (0, 0), where the plane is on
+    the globe. residents are the UEs with their homes, only where the threat grants them.
     """
 
     area: Area

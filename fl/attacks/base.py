@@ -6,7 +6,7 @@ Attacks have no access to the true positions, which are compared with the estima
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, Self
 
 import numpy as np
 
@@ -152,6 +152,10 @@ class Attack(Named):
     def check(self, public: Public, n_ue: int) -> None:
         """BadInput where the public facts of a world lack what it needs, or so many UEs are too many to attack."""
         return None
+
+    def fitted(self, learner: Learner, area: Area) -> Self:
+        """The attack with all that follows from what it attacks: cells as fine as the learner's inputs."""
+        return self
 
     def held_bytes(self, area: Area, n_ue: int) -> float:
         """Memory of what it keeps of so many UEs, for an estimate; 0 for an attack that keeps little."""

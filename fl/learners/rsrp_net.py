@@ -82,8 +82,8 @@ class RsrpNet(LayeredLearner):
 
     `proximal` mu adds mu / 2 |w - w_before|^2 to the loss of every batch [Li et al. 2020, Eq. 2]; in the first step of
     a round it changes nothing. `weight_decay` lambda adds lambda w to every gradient: weights that no sample needs go
-    back to 0, and with them what a map says of places that nobody measured goes back to its prior. An update then has
-    a part -learning_rate lambda w per step, which the server knows. Frozen layers have updates of exactly zero, which are sent like others.
+    back to 0, and what a map says of places that nobody measured to its prior. An update then has a part of w itself,
+    which the server knows. Frozen layers have updates of exactly zero, which are sent like others.
 
     `step_limit: polyak` bounds the learning rate of each step by the batch itself [Loizou et al. 2021, SPS_max with
     c = 1/3 and f* = 0]: gamma = min(learning_rate, 3 l / |g|^2), where l is the mean squared error of the batch
@@ -238,6 +238,10 @@ class RsrpNet(LayeredLearner):
     @property
     def passes(self) -> float:
         return float(self.local_epochs)
+
+    @property
+    def shortest_m(self) -> float:
+        return self.encoding.shortest_m
 
     @property
     def wants_dataset_statistics(self) -> bool:

@@ -21,10 +21,10 @@ _LAST = Last()
 class Coverage(Prior):
     """Expected RSRP of the strongest cell of a model: the laws of path loss, sight, shadowing and walls, integrated.
 
-    m(x) = E clip(M - W + e) of `netsim.radio.coverage_law`: W is 0 outside; inside a public footprint m is the mean over
-    the building's floors, at the mean depth of the city's buildings (square root of the ground floor over 6). Fields,
-    walls and floors that were drawn are not known to it. It is computed on a grid of 20 m, of each number of floors,
-    and interpolated bilinearly. UEs in vehicles, and indoors where no footprint stands, count as outside.
+    m(x) = E clip(M - W + e) of `netsim.radio.coverage_law`: W is 0 outside; inside a public footprint m is the mean
+    over the building's floors, at the mean depth of the city's buildings (square root of the ground floor over 6).
+    Fields, walls and floors that were drawn are not known to it. It is computed on a grid of 20 m, of each number of
+    floors, and interpolated bilinearly. UEs in vehicles, and indoors where no footprint stands, count as outside.
 
     This is the law that the simulator draws from, so a map is better for it than one in the field: compare with the
     law of three numbers, which is fitted to measurements.
@@ -53,14 +53,17 @@ class Coverage(Prior):
         model = np.zeros(public.n_cell, dtype=np.int64) if public.model_of_cell is None else public.model_of_cell
         area = public.area
         step_m = max(_STEP_M, float(np.sqrt(np.prod(area.side_m) * public.n_model * layers / _NUMBERS)))
-        x_m, y_m = (low + step_m * np.arange(int(np.ceil(s / step_m)) + 1) for low, s in zip(area.low_m, area.side_m, strict=True))
+        x_m, y_m = (
+            low + step_m * np.arange(int(np.ceil(s / step_m)) + 1)
+            for low, s in zip(area.low_m, area.side_m, strict=True)
+        )
         place_m = np.stack([np.tile(x_m, len(y_m)), np.repeat(y_m, len(x_m))], axis=1)
         depth_m = _mean_depth_m(buildings)
         table = np.empty((public.n_model, layers, len(place_m)))
         for m in range(public.n_model):
             cells = np.flatnonzero(model == m)
-            table[m, 0] = public.coverage.mean_dbm(place_m, cells, None, 0.0)
-            of_floor = [public.coverage.mean_dbm(place_m, cells, depth_m, STOREY_M * k) for k in range(layers - 1)]
+            table[m, 0] = public.coverage.mean_dbm(place_m, cells, 0, None)
+            of_floor = [public.coverage.mean_dbm(place_m, cells, k, depth_m) for k in range(layers - 1)]
             for n in range(1, layers):
                 table[m, n] = np.mean(of_floor[:n], axis=0)
         corners = [

@@ -220,7 +220,7 @@ def last_utility(learning: Learning, state: RoundState, world: World) -> dict[st
 
 
 def references(setup: Setup, state: RoundState) -> dict[str, float]:
-    """RMSE of the maps that the final model is compared with, where it is one of signals at places; all by place too."""
+    """RMSE of the maps that the final model is compared with, where it is one of signals at places."""
     learning = setup.learning
     if not {"signals", "positions"} <= learning.data.offers or "signals" not in learning.learner.needs:
         return {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from math import ceil
+from typing import ClassVar
 
 import numpy as np
 
@@ -12,6 +13,8 @@ from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.units import FloatArray, IntArray
 
+_OF_SHORTEST = 1.6  # side of a usual cell over the shortest length that a map resolves,
+_USUAL_PLACES = 100_000  # where it makes no more places
 _MOST_PLACES = 1_000_000
 _MOST_NUMBERS = 500_000_000  # of the maps of all targets together
 
@@ -23,6 +26,8 @@ class PlaceGrid:
     Place i = row * nx + column; rows go from south to north, each from west to east.
     """
 
+    WIDEST_M: ClassVar[float] = 25.0  # of a usual cell
+
     area: Area
     nx: int
     ny: int
@@ -31,6 +36,15 @@ class PlaceGrid:
     def places(area: Area, cell_m: float) -> float:
         """Number of places of a grid over an area, without making it."""
         return float(np.prod(np.maximum(np.ceil(area.side_m / cell_m - 1e-9), 1.0)))
+
+    @staticmethod
+    def usual_cell_m(area: Area, shortest_m: float) -> float:
+        """Side of cells for a map that resolves so short lengths: 1.6 of them, 25 m at most, of 100,000 places at most.
+
+        The last bound never widens a cell beyond 25 m.
+        """
+        fits_m = float(np.sqrt(np.prod(area.side_m) / _USUAL_PLACES))
+        return min(max(_OF_SHORTEST * shortest_m, fits_m), PlaceGrid.WIDEST_M)
 
     @classmethod
     def over(cls, area: Area, cell_m: float, maps: int, attack: str) -> PlaceGrid:

@@ -90,7 +90,7 @@ def _place_text(summary: Mapping[str, Any]) -> str:
     if keys.PLACE_BLOCKS.of() not in summary:
         return ""
     rmse = summary.get(keys.BY_PLACE[keys.RMSE].of())
-    blocks = f"{counted(int(value_of(summary, keys.PLACE_BLOCKS)), 'block')} without training samples"
+    blocks = f"{counted(value_of(summary, keys.PLACE_BLOCKS), 'block')} without training samples"
     if rmse is None:
         return f"; not scored by place: {blocks} held out"
     known = {"constant": keys.CONSTANT_RMSE, **_LAWS}

@@ -298,6 +298,8 @@ def _utility(final: Table, rounds: Table) -> dict[str, Any]:
         keys.UTILITY.of(name): value
         for name, value in zip(final["name"].tolist(), final["value"].tolist(), strict=True)
     }
+    for key in (keys.PLACE_SAMPLES.of(), keys.PLACE_BLOCKS.of()):
+        values |= {key: int(values[key])} if key in values else {}
     nan, useful = float("nan"), None
     constant = values.get(keys.CONSTANT_RMSE.of(), nan)
     if np.isfinite(constant):

@@ -33,7 +33,8 @@ Summary = Mapping[str, Any]
 class Column:
     """A column: two lines of heading, and the value of a run with the attack of its row; None where there is none.
 
-    chance : place among the shares of chance; references : keys of maps without a network. most : a larger figure says no more than that it is larger.
+    chance : place among the shares of chance; references : keys of maps without a network, by name. most : a larger
+    figure says no more than that it is larger.
     """
 
     head: tuple[str, str]
@@ -78,7 +79,9 @@ _REFERENCES = {"law of three numbers": keys.PATH_LOSS_RMSE, "kriging": keys.KRIG
 _COLUMNS = (
     Column(("RMSE,", "dB"), _plain(keys.RMSE), most=FAR_DB, references=_REFERENCES),
     Column(
-        ("by place,", "dB"), _plain(keys.BY_PLACE[keys.RMSE]), most=FAR_DB,
+        ("by place,", "dB"),
+        _plain(keys.BY_PLACE[keys.RMSE]),
+        most=FAR_DB,
         references={name: keys.BY_PLACE[key] for name, key in _REFERENCES.items()},
     ),
     Column(("below", "constant, %"), _below(keys.CONSTANT_RMSE.of())),

@@ -19,6 +19,7 @@ from fl.server.asynchronous import Asynchronous
 from fl.server.base import Server
 from fl.server.synchronous import Synchronous
 from fl.types import DatasetStatistics, Directory, Facts, Public
+from netsim.base_stations import sites
 from netsim.build import build_world
 from netsim.clock import DAY_S, WEEK_S
 from netsim.errors import BadInput
@@ -106,7 +107,7 @@ def set_up(study: Study, world: World, streams: Streams, folder: Path, rehearsed
         sampled_m, len(world.cells), model_of_cell, origin_deg=origin_deg(study, world),
         residents=_residents(world) if learning.threat.knows_homes else None,
         buildings=world.buildings if len(world.buildings) else None,
-        coverage=CoverageLaw(study.world.radio, world.stations, study.world.ues.height_m) if antennas else None,
+        coverage=CoverageLaw(study.world.radio, world.budget, sites(world.stations)) if antennas else None,
     )  # fmt: skip
     if any(attack.reads_the_city for attack in learning.attacks):
         public = replace(public, street_m=streets(study.world.city, world), floor_area=floor_area(world))
