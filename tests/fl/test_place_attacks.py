@@ -373,6 +373,27 @@ class TestBoth:
             attack.run(view, wide, attack.start(), RNG)
 
 
+@pytest.mark.parametrize("part", [Span, UnitVotes])
+def test_cells_are_as_fine_as_the_encoding_unless_they_are_given(part):
+    """1.6 times its shortest length; 25 m at most, 100,000 places where that is possible."""
+    town, land = Area(0.0, 0.0, 2000.0, 2000.0), Area(0.0, 0.0, 9000.0, 9000.0)
+
+    def cell_m(area, given=None, **encoding):
+        learner = RsrpNet.model_validate({"kind": "rsrp-net", "encoding": encoding}, strict=False)
+        return part(cell_m=given).fitted(learner, area).cell_m
+
+    assert cell_m(town, kind="fourier", lengths_m=[20.0, 5.0, 10.0]) == 8.0
+    assert cell_m(town, kind="fourier") == cell_m(town, kind="position") == 25.0
+    assert cell_m(town, kind="fourier", lengths_m=[0.1]) == pytest.approx(np.sqrt(4e6 / 1e5))
+    assert cell_m(land, kind="fourier", lengths_m=[5.0]) == 25.0
+    assert cell_m(town, 50.0, kind="fourier", lengths_m=[5.0]) == 50.0
+    learner = RsrpNet.model_validate(
+        {"kind": "rsrp-net", "encoding": {"kind": "fourier", "lengths_m": [5.0]}}, strict=False
+    )
+    fine, coarse = (part().fitted(one, town).held_bytes(town, 10) for one in (learner, RsrpNet()))
+    assert fine == pytest.approx(coarse * (250 / 80) ** 2)
+
+
 def _only(view, model):
     """The same view of one model's rows."""
     keep = view.source_model == model
