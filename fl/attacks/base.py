@@ -154,8 +154,12 @@ class Attack(Named):
         return None
 
     def fitted(self, learner: Learner, area: Area) -> Self:
-        """The attack with all that follows from what it attacks: cells as fine as the learner's inputs."""
-        return self
+        """The attack, whose cells are as fine as the learner's inputs where it has cells and none is given."""
+        if getattr(self, "cell_m", 0.0) is not None:
+            return self
+        from fl.tracking.place_grid import usual_cell_m  # not at the top: most attacks have no grid
+
+        return self.model_copy(update={"cell_m": usual_cell_m(area, learner.shortest_m)})
 
     def held_bytes(self, area: Area, n_ue: int) -> float:
         """Memory of what it keeps of so many UEs, for an estimate; 0 for an attack that keeps little."""

@@ -18,7 +18,7 @@ from fl.attacks.subspace import (
     unit_rows,
 )
 from fl.last import Last
-from fl.learners.base import LayeredLearner, Learner
+from fl.learners.base import LayeredLearner
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Estimates, Facts, Model
 from netsim.geometry import Area
@@ -90,8 +90,8 @@ class Span(Attack):
     rank: int = Field(default=8, ge=1, le=256)
     """number of singular vectors (k)"""
     cell_m: float | None = Field(default=None, ge=0.1, le=1e6)
-    """largest distance between the places that are scored, m; none: 1.6 times the shortest length of the
-    learner's encoding, wider where that makes more than 100,000 places, at most 25"""
+    """largest distance between the places that are scored, m; none: 1.6 times the shortest length of the learner's
+    encoding, wider where that makes more than 100,000 places, at most 25"""
     floor: float = Field(default=1e-3, gt=0, le=1)
     """share of an activation outside of the span that is not told from none"""
     add: Literal["peaks", "scores"] = "peaks"
@@ -120,21 +120,15 @@ class Span(Attack):
             raise ValueError(f"{stated[0]}: scores are added up as they are; leave it out, or take add: peaks")
         return self
 
-    def fitted(self, learner: Learner, area: Area) -> Self:
-        usual_m = PlaceGrid.usual_cell_m(area, learner.shortest_m)
-        return self.model_copy(update={"cell_m": self.cell_m or usual_m})
-
     def held_bytes(self, area: Area, n_ue: int) -> float:
-        places = PlaceGrid.places(area, self.cell_m or PlaceGrid.WIDEST_M)
-        return 96.0 * n_ue * places  # the maps, of this round, smoothed, and searched
+        return 96.0 * n_ue * PlaceGrid.places(area, self.cell_m)  # the maps, of this round, smoothed, and searched
 
     def start(self) -> PlaceMaps:
         return PlaceMaps.empty()
 
     def run(self, view: View, facts: Facts, state: PlaceMaps, rng: Rng) -> tuple[Estimates, PlaceMaps]:
-        (owner, source), area = told(view), facts.public.area
-        maps, cell_m = len(np.union1d(owner, state.owner)), cast(float, self.fitted(view.learner, area).cell_m)
-        grid = PlaceGrid.over(area, cell_m, maps, self.label)
+        owner, source = told(view)
+        grid = PlaceGrid.over(facts.public.area, self.cell_m, len(np.union1d(owner, state.owner)), self.label)
         state = state.plus(owner, self.scores(view, grid, rng)[source])
         width_m = 0.0 if self.add == "scores" else _WIDTH_M if self.width_m is None else self.width_m
         return answers(view, state, grid, Naming(self.answers, self.apart_m, width_m)), state

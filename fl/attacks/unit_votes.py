@@ -1,6 +1,6 @@
 r"""Votes of a first layer's units for places, added up over rounds."""
 
-from typing import Any, ClassVar, Literal, Self, cast
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 from pydantic import Field
@@ -9,7 +9,7 @@ from fl.attacks.base import Attack, View
 from fl.attacks.closed_form import unit_cloud
 from fl.attacks.place_maps import Naming, PlaceMaps, answers, told, usable
 from fl.attacks.subspace import AnyFloats
-from fl.learners.base import FirstLayerLearner, Learner
+from fl.learners.base import FirstLayerLearner
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Estimates, Facts
 from netsim.geometry import Area
@@ -36,8 +36,8 @@ class UnitVotes(Attack):
 
     kind: Literal["unit-votes"] = "unit-votes"
     cell_m: float | None = Field(default=None, ge=0.1, le=1e6)
-    """side of the cells in which votes are counted, m; none: 1.6 times the shortest length of the
-    learner's encoding, wider where that makes more than 100,000 places, at most 25"""
+    """side of the cells in which votes are counted, m; none: 1.6 times the shortest length of the learner's
+    encoding, wider where that makes more than 100,000 places, at most 25"""
     width_m: float = Field(default=40.0, gt=0, le=1e6)
     """standard deviation of the Gaussian that smooths the votes, m"""
     most_weight: float = Field(default=0.05, gt=0, le=1)
@@ -56,21 +56,16 @@ class UnitVotes(Attack):
         "linear server step": "published models must differ by a sum of gradients; take fedavgm, or see rows or sums",
     }
 
-    def fitted(self, learner: Learner, area: Area) -> Self:
-        usual_m = PlaceGrid.usual_cell_m(area, learner.shortest_m)
-        return self.model_copy(update={"cell_m": self.cell_m or usual_m})
-
     def held_bytes(self, area: Area, n_ue: int) -> float:
-        places = PlaceGrid.places(area, self.cell_m or PlaceGrid.WIDEST_M)
-        return 96.0 * n_ue * places  # the maps, of this round, smoothed, and searched
+        return 96.0 * n_ue * PlaceGrid.places(area, self.cell_m)  # the maps, of this round, smoothed, and searched
 
     def start(self) -> PlaceMaps:
         return PlaceMaps.empty()
 
     def run(self, view: View, facts: Facts, state: PlaceMaps, rng: Rng) -> tuple[Estimates, PlaceMaps]:
-        (owner, source), area = told(view), facts.public.area
+        owner, source = told(view)
         total = len(np.union1d(owner, state.owner))
-        grid = PlaceGrid.over(area, cast(float, self.fitted(view.learner, area).cell_m), total, self.label)
+        grid = PlaceGrid.over(facts.public.area, self.cell_m, total, self.label)
         state = state.plus(owner, self.votes(view, grid)[source])
         naming = Naming(self.answers, self.apart_m, self.width_m)
         return answers(view, state, grid, naming), state

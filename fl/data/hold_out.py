@@ -107,10 +107,11 @@ def in_new_blocks(
 ) -> BoolArray:
     """Which places (N, 2) lie in squares of side block_m in which no known place (K, 2) of the same model lies."""
     own, theirs = (
-        np.column_stack([of, blocks_of(at_m, block_m)]) for of, at_m in ((model, position_m), (known, known_m))
+        list(zip(of.tolist(), *blocks_of(at_m, block_m).T.tolist(), strict=True))
+        for of, at_m in ((model, position_m), (known, known_m))
     )
-    number = np.unique(np.concatenate([own, theirs]), axis=0, return_inverse=True)[1].reshape(-1)
-    return np.isin(number[: len(own)], number[len(own) :], invert=True)
+    trained = set(theirs)
+    return np.array([block not in trained for block in own], dtype=np.bool_)
 
 
 def days_of(time_s: FloatArray) -> IntArray:

@@ -38,9 +38,10 @@ class Coverage(Prior):
     def constants(self, public: Public) -> dict[str, FloatArray]:
         """prior_map_dbm (n_model, 1 + floors, ny, nx): outside, and in buildings of 1, 2, ... floors.
 
-        prior_frame_m (4,): first node and step; prior_ring_m (k, 4): building, ring, place of every corner;
-        prior_floors (n,).
+        prior_frame_m (3,): first node and step; prior_shapes (k,): footprints, WKB; prior_floors (n,).
         """
+        import shapely
+
         if public.coverage is None:
             raise BadInput(
                 "learning.learner.prior: the laws of the radio are not known here (a trace brings what was measured); "
@@ -63,33 +64,29 @@ class Coverage(Prior):
         for m in range(public.n_model):
             cells = np.flatnonzero(model == m)
             table[m, 0] = public.coverage.mean_dbm(place_m, cells, 0, None)
-            of_floor = [public.coverage.mean_dbm(place_m, cells, k, depth_m) for k in range(layers - 1)]
-            for n in range(1, layers):
-                table[m, n] = np.mean(of_floor[:n], axis=0)
-        corners = [
-            np.column_stack([np.full((len(ring), 2), [b, r]), ring])
-            for b, rings in enumerate(buildings.rings())
-            for r, ring in enumerate(rings)
-        ]
+            for k in range(1, layers):
+                table[m, k] = public.coverage.mean_dbm(place_m, cells, k - 1, depth_m)
+            table[m, 1:] = np.cumsum(table[m, 1:], axis=0) / np.arange(1, layers)[:, None]
         return {
             "prior_map_dbm": table.reshape(public.n_model, layers, len(y_m), len(x_m)),
             "prior_frame_m": np.array([*area.low_m, step_m]),
-            "prior_ring_m": np.concatenate([np.zeros((0, 4)), *corners]),
+            "prior_shapes": np.frombuffer(shapely.to_wkb(shapely.multipolygons(buildings.footprint)), np.uint8) + 0.0,
             "prior_floors": floors,
         }
 
     def expected_dbm(self, constants: dict[str, FloatArray], model_of: IntArray, place_m: FloatArray) -> FloatArray:
+        from scipy.ndimage import map_coordinates
+
         table, (low_x, low_y, step_m) = constants["prior_map_dbm"], constants["prior_frame_m"]
-        ring_m, floors = constants["prior_ring_m"], constants["prior_floors"].astype(np.int64)
-        buildings = _LAST.of(lambda: _rebuilt(ring_m, floors), ring_m, floors)
-        at = np.clip((place_m - [low_x, low_y]) / step_m, 0.0, np.array(table.shape[:1:-1]) - 1.0)
-        cell = np.minimum(at.astype(np.int64), np.array(table.shape[:1:-1]) - 2)
-        (i, j), (u, v) = cell.T, (at - cell).T
-        layer = np.round(buildings.height_at(place_m) / STOREY_M).astype(np.int64)
-        own = table[model_of, layer]
-        n = np.arange(len(place_m))
-        low, high = (own[n, j + k, i] * (1 - u) + own[n, j + k, i + 1] * u for k in (0, 1))
-        return np.asarray(low * (1 - v) + high * v)
+        shapes, floors = constants["prior_shapes"], constants["prior_floors"]
+        buildings = _LAST.of(lambda: Buildings(_parts(shapes), floors), shapes, floors)
+        column, row = ((place_m - [low_x, low_y]) / step_m).T
+        at = np.stack([buildings.height_at(place_m), row, column])  # floors, which are as high as 1 here
+        expected = np.zeros(len(place_m))
+        for m in np.unique(model_of):
+            own = model_of == m
+            expected[own] = map_coordinates(table[m], at[:, own], order=1, mode="nearest")
+        return expected
 
 
 def _mean_depth_m(buildings: Buildings) -> float:
@@ -100,13 +97,8 @@ def _mean_depth_m(buildings: Buildings) -> float:
     return float((square_m2**1.5).sum() / square_m2.sum() / _DEPTH) if len(buildings) else 0.0
 
 
-def _rebuilt(ring_m: FloatArray, floors: IntArray) -> Buildings:
-    """The buildings of the constants, as high as their floors."""
+def _parts(shapes: FloatArray) -> Any:
+    """The footprints (n,) of what is kept of them."""
     import shapely
 
-    shapes = np.empty(len(floors), dtype=object)
-    for b in range(len(floors)):
-        own = ring_m[ring_m[:, 0] == b]
-        outline, *holes = (own[own[:, 1] == r, 2:] for r in np.unique(own[:, 1]))
-        shapes[b] = shapely.Polygon(outline, holes)
-    return Buildings(shapes, STOREY_M * floors)
+    return shapely.get_parts(shapely.from_wkb(shapes.astype(np.uint8).tobytes()))

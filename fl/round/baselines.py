@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -98,27 +99,6 @@ class Final:
         return np.asarray(np.unique(at_m - np.array([0.0, 0.0, self.public.ue_height_m]), axis=0))
 
 
-@dataclass(frozen=True, eq=False)
-class Scored:
-    """Held-out samples, and which of them (N,) score a map as usual, and which by place."""
-
-    samples: HeldOut
-    usual: BoolArray
-    place: BoolArray
-
-    @classmethod
-    def of(cls, held_out: HeldOut, reference: Reference, block_m: float) -> Self:
-        """By place: those in blocks without a training sample of their model."""
-        new = in_new_blocks(held_out.model, held_out.x, reference.model, reference.x, block_m)
-        return cls(held_out, held_out.group != NEW_PLACE, new & np.isin(held_out.model, reference.model))
-
-    def both(self, name: str, guess: FloatArray) -> dict[str, float]:
-        """RMSE of a map's values (N,) at the samples, and by place; NaN where it says nothing."""
-        y = self.samples.y
-        found = {name: _rmse(guess[self.usual], y[self.usual])}
-        return found | ({f"{name}.place": _rmse(guess[self.place], y[self.place])} if self.place.any() else {})
-
-
 def final_references(reference: Reference, final: Final, held_out: HeldOut, rng: Rng) -> dict[str, float]:
     """`neighbours_rmse_db`, `path_loss_rmse_db`, `kriging_rmse_db` and `central_rmse_db`, those that are asked for.
 
@@ -129,47 +109,51 @@ def final_references(reference: Reference, final: Final, held_out: HeldOut, rng:
     sample, where there are LEAST_BLOCKS of these; `place.samples` and `place.blocks` count all. Kriging is of what the
     law of path loss leaves where antennas are known, else of the signals.
     """
-    how, scored = final.how, Scored.of(held_out, reference, final.block_m)
-    new = scored.samples.only(scored.place)
-    blocks = len(np.unique(np.column_stack([new.model, blocks_of(new.x, final.block_m)]), axis=0))
-    figures = {"place.samples": float(len(new)), "place.blocks": float(blocks)}
-    if blocks < LEAST_BLOCKS:
-        scored = replace(scored, place=np.zeros_like(scored.place))
-    else:
-        figures["rmse_db.place"] = final.learner.evaluate(final.model, new).get("rmse_db", np.nan)
-        constant = _guessed(reference, new, lambda m, x, y, at: np.full(len(at), y.mean()))
-        figures["constant_rmse_db.place"] = _rmse(constant, new.y)
+    how, learner, y = final.how, final.learner, held_out.y
+    new = in_new_blocks(held_out.model, held_out.x, reference.model, reference.x, final.block_m)
+    new &= np.isin(held_out.model, reference.model)
+    blocks = np.unique(np.column_stack([held_out.model, blocks_of(held_out.x, final.block_m)])[new], axis=0)
+    figures = {"place.samples": float(new.sum()), "place.blocks": float(len(blocks))}
+    place = {".place": new} if len(blocks) >= LEAST_BLOCKS else {}
+    both = {"": held_out.group != NEW_PLACE} | place
+
+    def scores(name: str, law: Any, few: Reference = reference, some: Mapping[str, BoolArray] = both) -> None:
+        kept = slice(None) if few is reference else evenly(len(held_out), KRIGED)
+        guess = np.full(len(y), np.nan)
+        guess[kept] = _guessed(few, held_out if few is reference else held_out.thinned(KRIGED), law)
+        figures.update({name + suffix: _rmse(guess[of], y[of]) for suffix, of in some.items()})
+
+    def of_network(model: Model, suffix: str, known: BoolArray) -> float:
+        return learner.evaluate(model, held_out.only(both[suffix] & known)).get("rmse_db", np.nan)
+
+    every = np.ones(len(y), dtype=np.bool_)
+    figures |= {f"rmse_db{suffix}": of_network(final.model, suffix, every) for suffix in place}
+    scores("constant_rmse_db", _constant, some=place)
     if (most := how.neighbours) is not None:
-        guess = _guessed(reference, held_out, lambda m, x, y, at: nearest_neighbours(x, y, at, most))
-        figures |= scored.both("neighbours_rmse_db", guess)
+        scores("neighbours_rmse_db", lambda m, x, y, at: nearest_neighbours(x, y, at, most))
     if how.path_loss:
-        guess = _guessed(reference, held_out, lambda m, x, y, at: _law(final, m, x, y, at))
-        figures |= scored.both("path_loss_rmse_db", guess)
+        scores("path_loss_rmse_db", lambda m, x, y, at: _law(final, m, x, y, at))
     if how.kriging_samples:
-        few, kept = _thinned(reference, how.kriging_samples, KRIGED), evenly(len(held_out), KRIGED)
-        some = Scored(held_out.thinned(KRIGED), scored.usual[kept], scored.place[kept])
-        guess = _guessed(few, some.samples, lambda m, x, y, at: _kriged(final, m, x, y, at))
-        figures |= some.both("kriging_rmse_db", guess)
+        few = _thinned(reference, how.kriging_samples, KRIGED)
+        scores("kriging_rmse_db", lambda m, x, y, at: _kriged(final, m, x, y, at), few)
     if how.central:
-        figures |= _central(reference, final, scored, rng)
+        few = _thinned(reference, how.central_samples, CENTRAL_MODELS * how.central_samples)
+        trained, known = (
+            learner.trained_centrally(final.model, few.samples, how.central_epochs, rng),
+            np.isin(held_out.model, few.model),
+        )
+        if trained is not None:
+            central = {suffix: of_network(trained, suffix, known) for suffix in both}
+            usual = held_out.only(both[""] & known)
+            constant, there = _rmse(_guessed(few, usual, _constant), usual.y), central[""]
+            fits = 0 < there <= constant  # worse than a constant, it has failed and measures nothing
+            figures |= {f"central_rmse_db{suffix}": error for suffix, error in central.items()}
+            figures["federated_over_central"] = of_network(final.model, "", known) / there if fits else np.nan
     return figures
 
 
-def _central(reference: Reference, final: Final, scored: Scored, rng: Rng) -> dict[str, float]:
-    """`central_rmse_db`, also by place, and `federated_over_central`; nothing where it is not defined."""
-    few = _thinned(reference, final.how.central_samples, CENTRAL_MODELS * final.how.central_samples)
-    trained = final.learner.trained_centrally(final.model, few.samples, final.how.central_epochs, rng)
-    if trained is None:
-        return {}
-    trained_on = np.isin(scored.samples.model, few.model)
-    known = scored.samples.only(scored.usual & trained_on)
-    here, there = (final.learner.evaluate(m, known).get("rmse_db", np.nan) for m in (final.model, trained))
-    constant = _rmse(_guessed(few, known, lambda m, x, y, at: np.full(len(at), y.mean())), known.y)
-    fits = 0 < there <= constant  # worse than a constant, it has failed and measures nothing
-    found = {"central_rmse_db": there, "federated_over_central": here / there if fits else np.nan}
-    new = scored.samples.only(scored.place & trained_on)
-    by_place = final.learner.evaluate(trained, new).get("rmse_db", np.nan)
-    return found | ({"central_rmse_db.place": by_place} if len(new) else {})
+def _constant(model: int, x: FloatArray, y: FloatArray, at: FloatArray) -> FloatArray:
+    return np.full(len(at), y.mean())
 
 
 def _law(final: Final, model: int, x: FloatArray, y: FloatArray, at: FloatArray) -> FloatArray:

@@ -51,9 +51,9 @@ class Penetration(Part):
     def law(self, path_loss: PathLoss, carrier_hz: float, rng: Rng) -> PenetrationLaw:
         """The loss of UEs in the buildings and vehicles of one world."""
 
-    @abstractmethod
     def walls(self, path_loss: PathLoss, carrier_hz: float, depth_m: float) -> list[tuple[float, float, float]]:
         """Kinds of buildings: share, mean loss and its standard deviation in dB so far from the facade."""
+        return [(1.0, 0.0, 0.0)]
 
     def check(self, path_loss: PathLoss) -> None:
         """Raises BadInput for a combination that was not published."""
@@ -69,9 +69,6 @@ class NoPenetration(Penetration):
 
     def law(self, path_loss: PathLoss, carrier_hz: float, rng: Rng) -> PenetrationLaw:
         return lambda indoors: np.zeros(len(indoors))
-
-    def walls(self, path_loss: PathLoss, carrier_hz: float, depth_m: float) -> list[tuple[float, float, float]]:
-        return [(1.0, 0.0, 0.0)]
 
 
 class Tr38901Penetration(Penetration):

@@ -11,7 +11,7 @@ from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.folder import STUDY
 from scenarios.app.results.gathered import Gathered
 from scenarios.app.results.glance import attacker
-from scenarios.app.results.model_text import central_failed, good_map
+from scenarios.app.results.model_text import central_failed
 from scenarios.app.results.standing import (
     Leakage,
     Measure,
@@ -55,15 +55,13 @@ def answer(labels: Mapping[str, Runs], who: str = "the server") -> Lines:
     models = {label: one for label, runs in labels.items() if (one := utility(runs)) is not None}
     measured = measure_of(labels)
     if measured is None:
-        nothing = ("What is known", "Nothing was attacked, so nothing is said of leakage.")
-        return [nothing, *_models(labels, models), *_maps(labels)]
+        return [("What is known", "Nothing was attacked, so nothing is said of leakage."), *_models(labels, models)]
     measure, found = measured
     first = next(iter(labels))
     return [
         ("What is known", _known(measure, found, labels, first, who)),
         *([("What prevents it", _prevents(measure, found, models, first))] if len(labels) > 1 else []),
         *([("What it costs", cost)] if (cost := _cost(found, models, labels, first)) else []),
-        *_maps(labels),
     ]
 
 
@@ -168,17 +166,6 @@ def _models(labels: Mapping[str, Runs], models: Mapping[str, Utility]) -> Lines:
         text += f"; worst with “{worst}”: {models[worst].figure}"
     lines = [("The models", f"{text}.")]
     return [*lines, ("Not better than a constant", f"{_listed(useless)}.")] if useless else lines
-
-
-def _maps(labels: Mapping[str, Runs]) -> Lines:
-    """Which labels have good maps, beside the law of three numbers; nothing where none is scored by place."""
-    every = [run for runs in labels.values() for run in runs]
-    law, by_place = (mean(every, key.of()) for key in (keys.PATH_LOSS_RMSE, keys.BY_PLACE[keys.PATH_LOSS_RMSE]))
-    if np.isnan(by_place):
-        return []
-    good = [f"“{label}”" for label, runs in labels.items() if good_map(runs)]
-    known = f"a law of three numbers: {figure_text(law)} dB, {figure_text(by_place)} dB by place"
-    return [("Good maps", f"{_listed(good) or 'none'} ({known}; good: better than it, and by place no worse).")]
 
 
 def radio_answer(labels: Mapping[str, Runs]) -> Lines:

@@ -93,12 +93,9 @@ def _place_text(summary: Mapping[str, Any]) -> str:
     blocks = f"{counted(value_of(summary, keys.PLACE_BLOCKS), 'block')} without training samples"
     if rmse is None:
         return f"; not scored by place: {blocks} held out"
-    known = {"constant": keys.CONSTANT_RMSE, **_LAWS}
-    beside = [
-        f"{name} {number_text(value)} dB"
-        for name, key in known.items()
-        if (value := summary.get(keys.BY_PLACE[key].of())) is not None
-    ]
+    names = {"constant": keys.CONSTANT_RMSE, **_LAWS}
+    known = [(name, summary.get(keys.BY_PLACE[key].of())) for name, key in names.items()]
+    beside = [f"{name} {number_text(value)} dB" for name, value in known if value is not None]
     law = summary.get(keys.BY_PLACE[keys.PATH_LOSS_RMSE].of())
     nothing = ", so the network adds nothing there" if law is not None and rmse > law + NO_WORSE_DB else ""
     return f"; by place ({blocks}): RMSE {number_text(rmse)} dB{nothing}; baselines: {', '.join(beside)}"

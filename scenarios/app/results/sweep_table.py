@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -33,14 +33,12 @@ Summary = Mapping[str, Any]
 class Column:
     """A column: two lines of heading, and the value of a run with the attack of its row; None where there is none.
 
-    chance : place among the shares of chance; references : keys of maps without a network, by name. most : a larger
-    figure says no more than that it is larger.
+    chance : place among the shares of chance. most : a larger figure says no more than that it is larger.
     """
 
     head: tuple[str, str]
     value: Callable[[Summary, str], float | None]
     chance: int | None = None
-    references: Mapping[str, Key] = field(default_factory=dict)
     most: float = np.inf
 
 
@@ -75,15 +73,11 @@ def _above_central(run: Summary, _: str) -> float | None:
 
 
 _EPSILON = Column(("epsilon", ""), lambda run, _: largest_epsilon(run), most=_NO_GUARANTEE)
-_REFERENCES = {"law of three numbers": keys.PATH_LOSS_RMSE, "kriging": keys.KRIGING_RMSE}
+_REFERENCES = {"map: law of three numbers": keys.PATH_LOSS_RMSE, "map: kriging": keys.KRIGING_RMSE}
+_PLACE = Column(("by place,", "dB"), _plain(keys.BY_PLACE[keys.RMSE]), most=FAR_DB)
 _COLUMNS = (
-    Column(("RMSE,", "dB"), _plain(keys.RMSE), most=FAR_DB, references=_REFERENCES),
-    Column(
-        ("by place,", "dB"),
-        _plain(keys.BY_PLACE[keys.RMSE]),
-        most=FAR_DB,
-        references={name: keys.BY_PLACE[key] for name, key in _REFERENCES.items()},
-    ),
+    Column(("RMSE,", "dB"), _plain(keys.RMSE), most=FAR_DB),
+    _PLACE,
     Column(("below", "constant, %"), _below(keys.CONSTANT_RMSE.of())),
     Column(("above", "central, %"), _above_central),
     Column(("accuracy,", "%"), _plain(keys.ACCURACY)),
@@ -203,17 +197,16 @@ def _chances(
     ):
         cells = [_chance(pairs, None if c.chance is None else key[c.chance]) for c in columns]
         rows += [(name, cells)] if any(cell.text for cell in cells) else []
-    if any("by place," in c.head for c in columns):
-        for name in _REFERENCES:
-            cells = [_chance(pairs, c.references.get(name), always=True) for c in columns]
-            rows += [(f"map: {name}", cells)] if any(cell.text for cell in cells) else []
+    for name, law in _REFERENCES.items() if _PLACE in columns else ():
+        by_column = {"RMSE,": law, "by place,": keys.BY_PLACE[law]}
+        rows.append((name, [_chance(pairs, by_column.get(c.head[0])) for c in columns]))
     return rows
 
 
-def _chance(pairs: Sequence[tuple[Summary, str]], key: Key | None, always: bool = False) -> Cell:
-    """Mean of a key over runs and their attacks; empty where there is none. always: also of runs without an attack."""
-    those = [] if key is None else [(run, attack) for run, attack in pairs if attack or always]
-    known = [run.get(key.of(attack if key.named else "")) for run, attack in those] if key is not None else []
+def _chance(pairs: Sequence[tuple[Summary, str]], key: Key | None) -> Cell:
+    """Mean of a key over runs, of their attacks where it names one; empty where there is none."""
+    some = [] if key is None else [(run, attack) for run, attack in pairs if attack or not key.named]
+    known = [run.get(key.of(attack if key.named else "")) for run, attack in some] if key else []
     values = [float(v) for v in known if v is not None]
     mean = float(np.mean(values)) if values else np.nan
     return Cell(figure_text(round(mean, 1)) if values else "", mean)
@@ -241,7 +234,7 @@ def _note(
     notes = [f"{text} a variant" + ("; mean and range over seeds" if seeds[-1] > 1 else "")]
     if any(cell.span.endswith(SEEDS) for cells in rows.values() for cell in cells):
         notes.append(f"n of m{SEEDS}: the others have no such figure, as where nothing was held out")
-    if any("by place," in c.head for c in columns):
+    if _PLACE in columns:
         good = [f"“{label}”" for label, of in labels.items() if good_map(of)]
         told = ", ".join(good) if good else "none"
         notes.append(f"good maps, better than the law and by place no worse: {told}")

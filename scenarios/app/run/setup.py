@@ -77,6 +77,8 @@ def set_up(study: Study, world: World, streams: Streams, folder: Path, rehearsed
     Not rehearsed: for a check alone, without what is known only once all movement has been played.
     """
     learning = study.learned
+    fitted = tuple(attack.fitted(learning.learner, world.area) for attack in learning.attacks)
+    learning = learning.model_copy(update={"attacks": fitted})
     _check_world(study, world)
     wanted = learning.learner.wants_dataset_statistics or learning.data.wants_counts
     rehearsal = _rehearse(study) if wanted and rehearsed else None
