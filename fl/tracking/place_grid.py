@@ -20,7 +20,7 @@ _MOST_NUMBERS = 500_000_000  # of the maps of all targets together
 
 def usual_cell_m(area: Area, shortest_m: float) -> float:
     """Side of cells for a map that resolves such lengths: 1.6 of the shortest, wider for 100,000 places, at most 25."""
-    return min(max(_OF_SHORTEST * shortest_m, float(np.prod(area.side_m) / _USUAL_PLACES) ** 0.5), _WIDEST_M)
+    return float(min(max(_OF_SHORTEST * shortest_m, float(np.prod(area.side_m) / _USUAL_PLACES) ** 0.5), _WIDEST_M))
 
 
 @dataclass(frozen=True)
