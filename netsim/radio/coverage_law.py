@@ -63,7 +63,7 @@ class CoverageLaw:
         indoors = Indoors.outdoors(np.arange(len(place_m)))
         if depth_m is not None:
             none = indoors.floor
-            indoors = replace(indoors, building=none, floor=none + floor, depth_m=none + depth_m)
+            indoors = replace(indoors, building=none, floor=none + floor, depth_m=np.full(len(none), depth_m))
         mean = np.empty(len(place_m))
         for first in range(0, len(place_m), _PLACES):
             some = slice(first, first + _PLACES)
