@@ -6,7 +6,7 @@ Attacks have no access to the true positions, which are compared with the estima
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, Self
 
 import numpy as np
 
@@ -164,6 +164,14 @@ class Attack(Named):
     def check(self, public: Public, n_ue: int) -> None:
         """BadInput where the public facts of a world lack what it needs, or so many UEs are too many to attack."""
         return None
+
+    def fitted(self, learner: Learner, area: Area) -> Self:
+        """The attack, whose cells are as fine as the learner's inputs where it has cells and none is given."""
+        if getattr(self, "cell_m", 0.0) is not None:
+            return self
+        from fl.tracking.place_grid import usual_cell_m  # not at the top: most attacks have no grid
+
+        return self.model_copy(update={"cell_m": usual_cell_m(area, learner.shortest_m)})
 
     def held_bytes(self, area: Area, n_ue: int) -> float:
         """Memory of what it keeps of so many UEs, for an estimate; 0 for an attack that keeps little."""

@@ -89,8 +89,9 @@ class Span(Attack):
     only"""
     rank: int = Field(default=8, ge=1, le=256)
     """number of singular vectors (k)"""
-    cell_m: float = Field(default=25.0, ge=0.1, le=1e6)
-    """largest distance between the places that are scored, m"""
+    cell_m: float | None = Field(default=None, ge=0.1, le=1e6)
+    """largest distance between the places that are scored, m; none: 1.6 times the shortest length of the learner's
+    encoding, wider where that makes more than 100,000 places, at most 25"""
     floor: float = Field(default=1e-3, gt=0, le=1)
     """share of an activation outside of the span that is not told from none"""
     add: Literal["peaks", "scores"] = "peaks"

@@ -35,8 +35,9 @@ class UnitVotes(Attack):
     """
 
     kind: Literal["unit-votes"] = "unit-votes"
-    cell_m: float = Field(default=25.0, ge=0.1, le=1e6)
-    """side of the cells in which votes are counted, m"""
+    cell_m: float | None = Field(default=None, ge=0.1, le=1e6)
+    """side of the cells in which votes are counted, m; none: 1.6 times the shortest length of the learner's
+    encoding, wider where that makes more than 100,000 places, at most 25"""
     width_m: float = Field(default=40.0, gt=0, le=1e6)
     """standard deviation of the Gaussian that smooths the votes, m"""
     most_weight: float = Field(default=0.05, gt=0, le=1)

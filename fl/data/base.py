@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from fl.data.hold_out import BLOCK_M
 from fl.types import HeldOut, ImageFormat, Local, State
 from netsim.observations import Observations
 from netsim.part import Part
@@ -62,6 +63,11 @@ class Data(Part):
     def wholes(self, ue: IntArray, x: FloatArray, time_s: FloatArray) -> IntArray:
         """Number of what each sample (N,) is held out or trained on with: of each its own, where it is so by itself."""
         return np.arange(len(ue))
+
+    @property
+    def new_block_m(self) -> float:
+        """Side of the blocks of ground, m, that are new to a map where no training sample lies in them."""
+        return BLOCK_M
 
     @property
     def wants_counts(self) -> bool:

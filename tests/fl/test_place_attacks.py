@@ -12,6 +12,8 @@ from fl.attacks.span import Span
 from fl.attacks.subspace import directions, parts, principal, principal_of_columns, squares
 from fl.attacks.threat import Threat
 from fl.attacks.unit_votes import UnitVotes
+from fl.encodings.fourier import Fourier
+from fl.encodings.position import Position
 from fl.learners import rsrp_net
 from fl.learners.rsrp_net import RsrpNet
 from fl.learning import Learning
@@ -371,6 +373,26 @@ class TestBoth:
         wide = Facts(1, 0.0, Public(Area(0.0, 0.0, 1e6, 1e6), 1))
         with pytest.raises(BadInput, match=r"cell_m 25 makes 1,600,000,000 places, at most 1,000,000 are possible"):
             attack.run(view, wide, attack.start(), RNG)
+
+
+@pytest.mark.parametrize("part", [Span, UnitVotes])
+def test_cells_are_as_fine_as_the_encoding_unless_they_are_given(part):
+    """1.6 times its shortest length; 25 m at most, 100,000 places where that is possible."""
+    town, land = Area(0.0, 0.0, 2000.0, 2000.0), Area(0.0, 0.0, 9000.0, 9000.0)
+
+    def learner(*lengths_m):
+        return RsrpNet(encoding=Fourier(lengths_m=lengths_m) if lengths_m else Position())
+
+    def cell_m(area, *lengths_m, given=None):
+        return part(cell_m=given).fitted(learner(*lengths_m), area).cell_m
+
+    assert cell_m(town, 20.0, 5.0, 10.0) == 8.0
+    assert cell_m(town, 100.0, 200.0) == cell_m(town) == 25.0
+    assert cell_m(town, 0.1) == pytest.approx(np.sqrt(4e6 / 1e5))
+    assert cell_m(land, 5.0) == 25.0
+    assert cell_m(town, 5.0, given=50.0) == 50.0
+    fine, coarse = (part().fitted(one, town).held_bytes(town, 10) for one in (learner(5.0), learner()))
+    assert fine == pytest.approx(coarse * (250 / 80) ** 2)
 
 
 def _only(view, model):

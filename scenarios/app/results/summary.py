@@ -15,6 +15,7 @@ from netsim.safe import what_is
 from netsim.traces.home_work import FEWEST_NIGHTS
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.folder import MANIFEST, PLAN, POINTS, read_json, read_table
+from scenarios.app.results.model_text import good_map
 from scenarios.app.results.run import Table
 from scenarios.app.results.statistics import mean_of, median_of, quantile_of
 from scenarios.app.results.summary_claims import claim_values
@@ -297,6 +298,8 @@ def _utility(final: Table, rounds: Table) -> dict[str, Any]:
         keys.UTILITY.of(name): value
         for name, value in zip(final["name"].tolist(), final["value"].tolist(), strict=True)
     }
+    for key in (keys.PLACE_SAMPLES.of(), keys.PLACE_BLOCKS.of()):
+        values |= {key: int(values[key])} if key in values else {}
     nan, useful = float("nan"), None
     constant = values.get(keys.CONSTANT_RMSE.of(), nan)
     if np.isfinite(constant):
@@ -308,6 +311,7 @@ def _utility(final: Table, rounds: Table) -> dict[str, Any]:
     first = np.flatnonzero(rounds["rmse_db"] <= rounds["constant_rmse_db"] + USELESS_ABOVE_DB)
     return values | {
         keys.USEFUL.of(): useful,
+        **({keys.GOOD.of(): good_map([values])} if keys.PLACE_BLOCKS.of() in values else {}),
         keys.USEFUL_ROUND.of(): int(rounds["round"][first[0]]) if len(first) else None,
         keys.LAST_ROUND_RMSE.of(): float(rounds["rmse_round_db"][-1]) if len(rounds["round"]) else nan,
     }

@@ -197,14 +197,23 @@ PLAN = tuple(
     )
 )
 
-RMSE = Key("utility.rmse_db", "dB", "RMSE of the final model on all held-out samples")
+RMSE = Key(
+    "utility.rmse_db", "dB", "RMSE of the final model on all held-out samples; with hold_out_by: [day, block] on those "
+    "of held-out days outside held-out blocks"
+)  # fmt: skip
 CONSTANT_RMSE = Key("utility.constant_rmse_db", "dB", "baseline: RMSE of the mean of the training labels")
 RAW_UPLOAD_RMSE = Key("utility.raw_upload_rmse_db", "dB", "baseline: RMSE of a nearest-neighbour map of raw uploads")
 NEIGHBOURS_RMSE = Key(
     "utility.neighbours_rmse_db", "dB", "reference: RMSE of a smoother nearest-neighbour map (learning.references)"
 )
-PATH_LOSS_RMSE = Key("utility.path_loss_rmse_db", "dB", "reference: RMSE of a log-distance law fitted to each model")
-KRIGING_RMSE = Key("utility.kriging_rmse_db", "dB", "reference: RMSE of ordinary kriging")
+PATH_LOSS_RMSE = Key(
+    "utility.path_loss_rmse_db", "dB", "reference: RMSE of a law of three numbers fitted to each model: log-distance "
+    "to the nearest base station, and an offset inside buildings; null of several cells at unknown places"
+)  # fmt: skip
+KRIGING_RMSE = Key(
+    "utility.kriging_rmse_db", "dB", "reference: RMSE of ordinary kriging, of what that law leaves where antennas are "
+    "known"
+)  # fmt: skip
 CENTRAL_RMSE = Key(
     "utility.central_rmse_db", "dB", "reference: RMSE of the same network trained centrally on the samples of all UEs"
 )
@@ -213,6 +222,24 @@ FEDERATED_OVER_CENTRAL = Key(
     "",
     "utility.rmse_db / utility.central_rmse_db; null where that is above the constant: it failed",
 )
+BY_PLACE = {
+    key: Key(f"{key.pattern}.place", "dB", f"by place: {what}, on held-out samples in blocks without a training sample")
+    for key, what in (
+        (RMSE, "RMSE of the final model"),
+        (CONSTANT_RMSE, "the constant"),
+        (NEIGHBOURS_RMSE, "nearest neighbours"),
+        (PATH_LOSS_RMSE, "the law of three numbers"),
+        (KRIGING_RMSE, "kriging"),
+        (CENTRAL_RMSE, "the network trained centrally"),
+    )
+}
+"""the figures of a map by place, of 10 such blocks or more, by the figure on all held-out samples"""
+PLACE_SAMPLES = Key("utility.place.samples", "", "held-out samples in blocks (100 m) without a training sample")
+PLACE_BLOCKS = Key("utility.place.blocks", "", "blocks in which these lie")
+GOOD = Key(
+    "utility.good", "", "whether a signal map is good: better than the law of three numbers, and by place at most 0.2 "
+    "dB worse than it; null where one of the two is not scored"
+)  # fmt: skip
 LAST_ROUND_RMSE = Key(
     "utility.rmse_db.last_round", "dB", "RMSE of the final model on the held-out samples of the last round", places=True
 )

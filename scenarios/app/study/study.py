@@ -167,7 +167,7 @@ class Study(Part):
         """Refuse sessions of UEs that measure all the time: each has one, and is held out or not as a whole."""
         every_s, learning = self.world.ues.measure_every_s, self.learning
         data = None if learning is None else learning.data
-        if every_s is not None and isinstance(data, Measured) and data.hold_out_by == "session":
+        if every_s is not None and isinstance(data, Measured) and "session" in data.held_out_by:
             raise ValueError(
                 f"learning.data.hold_out_by: UEs that measure every {every_s:g} s without a pause have no sessions; "
                 "hold out by day or block, or replay a trace"
