@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -64,8 +65,10 @@ def leaked(
     linking, linked, named = _linked(setup, before.linking, states, estimates, facts) if learning.threat.renames else (
         before.linking, {}, {})  # fmt: skip
     now = leakage.Now(
-        number, watched, _selected(watched, collected.local), estimates, world.area, world.places, named, last
-    )
+        number, watched, _selected(watched, collected.local), estimates, world.area, world.places, named, last,
+        heard=not learning.attacks or any(p.view is not None and len(p.view.ue) > 0 for p in phases),
+        names_end=_names_end(setup, world, facts),
+    )  # fmt: skip
     rng = setup.streams.at("leakage")
     tracks, rows = leakage.observe(learning.leakage, before.leakage, now, rng, setup.shadows)
     identified = _identified(setup, world, states, facts)
@@ -86,6 +89,15 @@ def leaked(
         linked,
         identified,
     )
+
+
+def _names_end(setup: Setup, world: World, facts: Facts) -> int:
+    """The last round before all names change at once; 0 where they never do, or no clock says when merges are."""
+    learning = setup.learning
+    until_s = learning.threat.pseudonyms.lasts_until_s(facts.time_s)
+    if not learning.threat.renames or not learning.server.in_rounds or until_s == inf:
+        return 0
+    return int(world.clock.round_of(np.array([until_s]), learning.round_s)[0])
 
 
 def _identified(setup: Setup, world: World, states: PartStates, facts: Facts) -> dict[str, Any]:
