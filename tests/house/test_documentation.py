@@ -270,7 +270,7 @@ def test_printed_numbers_are_those_of_any_machine(line, is_there):
 
 
 def uncompared(page):
-    """Places of the text blocks of a page with figures that neither the fast nor the slow run compares with anything."""
+    """Places of text blocks of a page with figures that neither the fast nor the slow run compares with anything."""
     found, before = [], None
     for block in page:
         played = before is not None and before.language in ("bash", "python") and "skip" not in before.told
