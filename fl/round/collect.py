@@ -56,7 +56,7 @@ def first_sampled(
         deadline = min(number * learning.round_s, world.duration_s)
         world.env.run(until=deadline)
         taken, state = learning.data.take(world.observations(), model_of_cell, state, streams.at("data", number))
-        sampled = sample_ues(taken.train.nonempty(), learning, streams.at("participation", number))
+        sampled = sample_ues(taken.train.nonempty(), learning, streams, number, len(world.ues))
         if len(sampled.x):
             return sampled.x
     return np.zeros((0, 2))
@@ -78,7 +78,7 @@ def collect(
     there = there & ~naming.silent(now.position_m, facts.public)
     states, ready = replace(states, availability=availability), taken.train.nonempty()
     there = there if free is None else there & free.ue
-    sampled = sample_ues(ready.only(there[ready.ue]), learning, streams.at("participation"))
+    sampled = sample_ues(ready.only(there[ready.ue]), learning, streams.streams, streams.round, len(there))
     if free is not None:
         sampled = _at_most(sampled, free.most, streams.at("concurrency"))
     accepted, query = learning.query.accept(sampled.ue, facts, states.query)
@@ -127,12 +127,16 @@ def looked(world: World, setup: Setup, taken: Taken, states: PartStates) -> Part
     return replace(states, names=replace(names, rule=rule))
 
 
-def sample_ues(ready: Local, learning: Learning, rng: Rng) -> Local:
-    """The rows of a random share of the UEs: at least one, or whoever's coin says so."""
-    ue, share = np.unique(ready.ue), learning.participation
+def sample_ues(ready: Local, learning: Learning, streams: Streams, number: int, n_ue: int) -> Local:
+    """The rows of a random share of the UEs: at least one, or whoever's coin says so.
+
+    A cohort that is kept is drawn from all n_ue UEs by the lots of its first round.
+    """
+    ue, share, kept = np.unique(ready.ue), learning.participation, learning.cohort_rounds
     if share == 1.0 or len(ue) == 0:
         return ready
-    lot = rng.uniform("lot", ue)
+    ue = ue if kept == 1 else np.arange(n_ue)
+    lot = streams.at("participation", number - (number - 1) % kept).uniform("lot", ue)
     if learning.sampling == "poisson":
         chosen = ue[lot < share]
     else:

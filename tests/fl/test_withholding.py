@@ -489,10 +489,12 @@ def test_the_summary_counts_what_each_rule_holds_back_by_itself():
 def test_the_summary_counts_sums_that_were_not_opened():
     rows = {"group": [0, 1, 0, 1], "decoded": [3, 1, 0, 4], "opened": [1, 0, 0, 1]}
     found = sums_values({name: np.array(values) for name, values in rows.items()})
-    assert found == {"sums.unopened.percent": 50.0, "sums.lost.percent": 12.5}
+    assert found == {"sums.unopened.percent": 50.0, "sums.lost.percent": 12.5, "sums.single.percent": 0.0}
     assert sums_values({name: np.zeros(0) for name in rows}) == {}
     alone = sums_values({name: np.array(values[2:3]) for name, values in rows.items()})
-    assert alone == {"sums.unopened.percent": 100.0, "sums.lost.percent": None}
+    assert alone == {"sums.unopened.percent": 100.0, "sums.lost.percent": None, "sums.single.percent": None}
+    ones = sums_values({"group": np.arange(4), "decoded": np.array([1, 3, 1, 1]), "opened": np.array([1, 1, 1, 0])})
+    assert ones["sums.single.percent"] == pytest.approx(200 / 3)
 
 
 def test_a_run_says_what_rules_hold_back_and_what_their_silence_gives_away(tiny, tmp_path, capsys):

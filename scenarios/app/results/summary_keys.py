@@ -103,6 +103,11 @@ SUMS_LOST = Key(
     "sums.lost.percent", "%", "share of the UEs whose update was decoded in time that were in a sum not opened; null "
     "if none was decoded"
 )  # fmt: skip
+SUMS_SINGLE = Key(
+    "sums.single.percent",
+    "%",
+    "share of the sums opened that are the update of one UE, since no other of its group came",
+)
 
 UPDATES_SENT = Key("updates.sent", "", "updates that UEs sent")
 UPDATES_DECODED = Key("updates.decoded.percent", "%", "share of updates that the server decoded in time")
