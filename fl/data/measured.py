@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from fl.data.base import HELD_OUT_PLACES, RECORDS_ALONE, SHARED_MODEL, Data, Taken
+from fl.data.base import EARLIER_RECORDS, HELD_OUT_PLACES, RECORDS_ALONE, SHARED_MODEL, Data, Taken
 from fl.data.hold_out import (
     HoldOutBy,
     Sessions,
@@ -103,6 +103,7 @@ class Measured(Data):
         words = {"positions", "signals", "real labels"} | ({SHARED_MODEL} if self.cell == STRONGEST else set())
         recalls = isinstance(self.memory, int) or self.hold_out_by == "session" or self.cell == STRONGEST
         words |= set() if recalls else {RECORDS_ALONE}
+        words |= set() if self.memory == "round" else {EARLIER_RECORDS}
         return frozenset(words | ({HELD_OUT_PLACES} if self.hold_out else set()))
 
     @property
