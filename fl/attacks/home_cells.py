@@ -1,8 +1,6 @@
 r"""Homes told by the cells through which UEs send at night, whatever their updates were learnt from."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from itertools import product
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -14,8 +12,6 @@ from fl.attacks.base import View
 from fl.attacks.dwell import HourOfDay
 from fl.attacks.place_maps import NamesPlaces, PlaceMaps, answers
 from fl.attacks.rings import levels_db
-from fl.attacks.simulated_ues import SHADOWING_DB, Population
-from fl.attacks.subspace import AnyFloats
 from fl.attacks.threat import CELLS
 from fl.population import POPULATIONS
 from fl.population.base import PopulationPrior
@@ -28,20 +24,7 @@ from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
 _SOFT_DB, _LEAST = 5.0, 0.02  # of the law of cells
-_NO_MASS = 1e-12  # counts as that much
 _MOST_UPLOADS = 4  # count: shadowing at home is the same in all of them
-_MADE_UP = 256
-_POWERS = (0.5, 0.7, 1.0, 1.4, 2.0)
-
-
-@dataclass(frozen=True, eq=False)
-class NightCells:
-    """seen : how many uploads at night of each UE came through each cell, a map whose places are cells; power (2,) :
-    alpha and beta, empty before they are learnt.
-    """
-
-    seen: PlaceMaps
-    power: FloatArray
 
 
 class HomeCells(NamesPlaces, OfUploads):
@@ -55,12 +38,11 @@ class HomeCells(NamesPlaces, OfUploads):
     with power P, gain G of usual sector antennas and distance d. With A(h) the probability of `population` and N such
     uploads of a UE so far,
 
-        log P(h) = alpha log A(h) + beta min(N, 4) mean log p(b | h) + const,
+        log P(h) = log A(h) + min(N, 4) mean log p(b | h) + const:
 
-    where alpha and beta are those, of 0.5 to 2 each, that give the homes of 256 UEs which the attacker makes up most
-    probability within near_m: they live where `population` says, and four uploads at home come through the
-    strongest cell, by the same law with a shadowing of 8 dB that lasts, and half as much that does not. Answers: the
-    place with most of P within near_m, then the highest at least `apart_m` from those before. Updates are not read.
+    many uploads at one place share its shadowing, and count as four. (Weights of 0.5 to 2 on either term change what is
+    found by no more than chance.) Answers: the place with most of P within near_m, then the highest at least `apart_m`
+    from those before. Of a UE that did not send at night nothing is said. Updates are not read.
     """
 
     kind: Literal["home-cells"] = "home-cells"
@@ -95,21 +77,18 @@ class HomeCells(NamesPlaces, OfUploads):
             "home_hours to hours in which rounds end",
         )
 
-    def start(self) -> NightCells:
-        return NightCells(PlaceMaps.empty(), np.zeros(0))
+    def start(self) -> PlaceMaps:
+        """How many uploads at night of each UE came through each cell: a map whose places are cells."""
+        return PlaceMaps.empty()
 
-    def run(self, view: View, facts: Facts, state: NightCells, rng: Rng) -> tuple[Estimates, NightCells]:
+    def run(self, view: View, facts: Facts, state: PlaceMaps, rng: Rng) -> tuple[Estimates, PlaceMaps]:
         ue, first = np.unique(view.ue, return_index=True)  # all rows of a UE come together
-        state = replace(state, seen=state.seen.plus(ue, self._heard(view, first, facts)))
-        grid = self._grid(facts.public, len(state.seen.owner))
-        prior = self.population.probability(grid, facts.public)
-        law = np.log(np.maximum(softmax(_levels_db(grid.place_m, facts.public) / _SOFT_DB, axis=0), _LEAST))
-        log_prior = np.log(np.maximum(prior, _NO_MASS))
-        if not len(state.power):
-            state = replace(state, power=self._learnt(law, log_prior, Population(grid, prior), facts.public, rng))
-        counts = state.seen.of(ue)
-        mass = disc_masses(_posterior(counts, law, log_prior, state.power), grid, self.near_m)
-        mass[counts.sum(axis=1) == 0] = 0.0  # nothing is known of them
+        state = state.plus(ue, self._heard(view, first, facts))
+        grid, counts = self._grid(facts.public, len(state.owner)), state.of(ue)
+        n = counts.sum(axis=1, keepdims=True)
+        log_p = (counts * np.minimum(n, _MOST_UPLOADS) / np.maximum(n, 1.0)) @ log_law(grid.place_m, facts.public)
+        p = softmax(log_p + np.log(self.population.probability(grid, facts.public)), axis=1)
+        mass = disc_masses(np.asarray(p, dtype=np.float32), grid, self.near_m) * (n > 0)
         return answers(view, PlaceMaps(ue, mass), grid, self.naming), state
 
     def _heard(self, view: View, target: IntArray, facts: Facts) -> FloatArray:
@@ -128,36 +107,12 @@ class HomeCells(NamesPlaces, OfUploads):
         return np.asarray(np.isnan(hour) | ((hour - start) % 24 <= (end - start) % 24))
 
     def _grid(self, public: Public, n_ue: int) -> PlaceGrid:
-        return PlaceGrid.over(public.area, self.cell_m, n_ue + public.n_cell + _MADE_UP, self.label)
-
-    def _learnt(
-        self, law: FloatArray, log_prior: FloatArray, population: Population, public: Public, rng: Rng
-    ) -> FloatArray:
-        """alpha and beta (2,): of all pairs that with the largest mean logarithm of P near the homes of UEs made up."""
-        made = np.arange(_MADE_UP)
-        home_m = population.sample(rng.uniform("home", made, (3,)))
-        lasting = SHADOWING_DB * rng.normal("shadowing", made, (1, len(law)))
-        passing = SHADOWING_DB / 2 * rng.normal("passing", made, (_MOST_UPLOADS, len(law)))
-        cell = (_levels_db(home_m, public).T[:, None] + lasting + passing).argmax(axis=2)
-        counts = np.eye(len(law))[cell].sum(axis=1)
-        away_m = np.hypot(*(population.grid.place_m - home_m[:, None]).transpose(2, 0, 1))
-
-        def gain(power: tuple[float, float]) -> float:
-            near = (_posterior(counts, law, log_prior, np.array(power)) * (away_m <= self.near_m)).sum(axis=1)
-            return float(np.log(np.maximum(near, _NO_MASS)).mean())
-
-        return np.array(max(product(_POWERS, _POWERS), key=gain))
+        return PlaceGrid.over(public.area, self.cell_m, n_ue + public.n_cell, self.label)
 
 
-def _posterior(counts: FloatArray, law: FloatArray, log_prior: FloatArray, power: FloatArray) -> AnyFloats:
-    """P (n, G) of homes by counts (n, n_cell) of uploads; power (2,): alpha and beta."""
-    n = counts.sum(axis=1, keepdims=True)
-    each = counts * np.minimum(n, _MOST_UPLOADS) / np.maximum(n, 1.0)
-    return np.asarray(softmax(power[0] * log_prior + power[1] * (each @ law), axis=1), dtype=np.float32)
-
-
-def _levels_db(place_m: FloatArray, public: Public) -> FloatArray:
-    """Level of every cell at places (k, 2): (n_cell, k)."""
+def log_law(place_m: FloatArray, public: Public) -> FloatArray:
+    """log p(b | h) (n_cell, G) of homes at places (G, 2)."""
     if public.antennas is None:
         raise ValueError("base stations without places, which `check` refuses")
-    return np.array(list(levels_db(place_m, public.antennas, public.ue_height_m)))
+    level = np.array(list(levels_db(place_m, public.antennas, public.ue_height_m)))
+    return np.asarray(np.log(np.maximum(softmax(level / _SOFT_DB, axis=0), _LEAST)))

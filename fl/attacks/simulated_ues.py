@@ -33,7 +33,7 @@ STILL_M = 50.0
 """a UE that has moved less between two rounds, m, is at rest"""
 _WALK_MPS = 1.4  # at least, from home to work
 _MEAN_WAY = 0.52  # between two random places of a square, of its side
-SHADOWING_DB, _DECORRELATION_M, _NOISE_DB, _SAMPLES = 8.0, 50.0, 2.0, 64
+_SHADOWING_DB, _DECORRELATION_M, _NOISE_DB, _SAMPLES = 8.0, 50.0, 2.0, 64
 _UNLEARNT = 0.5  # of the public deviation is what a good map errs by
 _MOST_SAMPLES = 256  # of a UE in a round: more do not change the mean that attacks find
 
@@ -153,7 +153,7 @@ def _rsrp_dbm(x: FloatArray, cell: IntArray, model: IntArray, view: View, facts:
     antennas, constants = facts.public.antennas, view.model_before.constants
     row, column = np.floor(x / _DECORRELATION_M).astype(np.int64).T
     lasting = Rng(rng.seed, rng.purpose)  # the same in all rounds
-    dbm = SHADOWING_DB * lasting.normal("shadowing", row * 2**20 + column, item=cell)
+    dbm = _SHADOWING_DB * lasting.normal("shadowing", row * 2**20 + column, item=cell)
     dbm = dbm + _NOISE_DB * rng.normal("noise", np.arange(len(x)))
     if antennas is not None:
         away_km = np.maximum(np.linalg.norm(x - antennas.at_m[cell, :2], axis=1), 10.0) / 1000.0
