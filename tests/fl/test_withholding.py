@@ -356,18 +356,18 @@ def test_without_deferring_cells_play_no_part():
     assert rule.keep(now, rule.looked(now, rule.start(2), RNG), RNG).all() and not rule.waits_for_a_cell
 
 
-DEFERRED = {"kind": "home-zone", "radius_m": 100, "defer_upload": True}
+DEFERRED = {"kind": "home-zone", "radius_m": 100, "centre": "exact", "defer_upload": True}
 WAITING = {"world.ues.mobility": {"kind": "commuter"}, "world.ues.measure_every_s": None, "world.duration_s": DAY_S,
            "world.tick_s": 60, "learning.round_s": DAY_S / 12, "world.ues.count": 6, "learning.data.memory": 50,
            "learning.withholding": [DEFERRED]}  # fmt: skip
 
 
-def test_no_upload_of_a_run_comes_through_a_cell_of_the_zone(tiny, tmp_path, table_bytes):
+def test_no_upload_of_a_run_comes_from_the_zone_and_it_resumes(tiny, tmp_path, table_bytes):
     study = tiny(WAITING)
     run(study, tmp_path / "whole")
     links, ues = table(tmp_path / "whole", "links"), table(tmp_path / "whole", "ues")
     home_m = ues[["home_x_m", "home_y_m"]].to_numpy()[links.ue]
-    assert len(links) and np.hypot(*(links[["x_m", "y_m"]].to_numpy() - home_m).T).min() > 0
+    assert len(links) and np.hypot(*(links[["x_m", "y_m"]].to_numpy() - home_m).T).min() > 100
     rows = table(tmp_path / "whole", "withholding")
     assert 0 < rows.after.sum() < rows.before.sum()
     stops = iter(range(10**6))
