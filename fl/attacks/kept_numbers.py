@@ -5,7 +5,8 @@ from typing import Any, ClassVar, Literal, cast
 import numpy as np
 
 from fl.attacks.base import View
-from fl.attacks.place_maps import NamesPlaces, PlaceMaps, answers, told, usable
+from fl.attacks.names_places import NamesPlaces
+from fl.attacks.place_maps import PlaceMaps, answers, told, usable
 from fl.attacks.subspace import AnyFloats, unit_rows
 from fl.learners.base import LayeredLearner
 from fl.tracking.place_grid import PlaceGrid

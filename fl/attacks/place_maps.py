@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from pydantic import Field
 
-from fl.attacks.base import Attack, View
+from fl.attacks.base import View
 from fl.attacks.subspace import AnyFloats
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Estimates
-from netsim.geometry import Area
 from netsim.units import BoolArray, FloatArray, IntArray
 
 
@@ -131,22 +129,3 @@ def answers(view: View, maps: PlaceMaps, grid: PlaceGrid, how: Naming) -> Estima
 def usable(update: FloatArray) -> BoolArray:
     """Which update rows (n, d) are finite and not zero."""
     return np.asarray(np.isfinite(update).all(axis=1) & (update != 0).any(axis=1))
-
-
-class NamesPlaces(Attack):
-    """An attack whose answers are the highest places of one map a UE, unsmoothed."""
-
-    cell_m: float = Field(default=25.0, ge=0.1, le=1e6)
-    """largest distance between the places that are compared, m"""
-    answers: int = Field(default=2, ge=1, le=8)
-    """number of places that are named of each UE"""
-    apart_m: float = Field(default=200.0, ge=0, le=1e6)
-    """smallest distance between two answers, m"""
-
-    @property
-    def naming(self) -> Naming:
-        """How its answers are read."""
-        return Naming(self.answers, self.apart_m, 0.0)
-
-    def held_bytes(self, area: Area, n_ue: int) -> float:
-        return 64.0 * n_ue * PlaceGrid.places(area, self.cell_m)  # the maps, and those of this round
