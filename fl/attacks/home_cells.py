@@ -54,7 +54,7 @@ class HomeCells(NamesPlaces, OfUploads):
     near_m: float = Field(default=100.0, gt=0, le=1e6)
     """radius of the disc that should hold the home, m"""
 
-    reference: ClassVar[str] = "netsim: cell identities as in Gonzalez et al. 2008, with a public map of buildings"
+    reference: ClassVar[str] = "netsim: cells of uploads at night, with a public map of buildings"
     example: ClassVar[dict[str, Any]] = {"kind": "home-cells", "population": {"kind": "uniform"}}
     needs: ClassVar[dict[str, str]] = {
         CELLS: "reads through which cell updates come; let the threat see rows or sum, without shuffle or cells: false",
