@@ -18,7 +18,7 @@ from fl.availability.base import HOMES, Availability
 from fl.curation import CURATIONS
 from fl.curation.base import UNTOUCHED, Curation
 from fl.data import DATA
-from fl.data.base import RECORDS_ALONE, Data
+from fl.data.base import EARLIER_RECORDS, RECORDS_ALONE, Data
 from fl.data.measured import Measured
 from fl.defenses import DEFENSES
 from fl.defenses.base import Defense
@@ -192,6 +192,11 @@ class Learning(Part):
         """What is offered once devices have held back what they do; ValueError where a rule does not fit."""
         for i, rule in enumerate(self.withholding):
             _meets(f"withholding[{i}]", rule, offered | {HOMES})  # whether there are any, the world says
+            if rule.waits_for_a_cell and EARLIER_RECORDS not in offered:
+                raise ValueError(
+                    f"withholding[{i}]: {rule.kind_name()} with defer_upload sends later what was measured before, and "
+                    "these data keep no earlier records; set data.memory to all or a number, or leave defer_upload out"
+                )
             if rule.by_place and self.learner.wants_sampled_places:
                 raise ValueError(
                     f"withholding[{i}]: {rule.kind_name()} holds places back, and {self.learner.kind_name()} here has "

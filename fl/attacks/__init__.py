@@ -11,6 +11,7 @@ ATTACKS = OneOf(
         "tracker": "fl.attacks.tracker:Tracker",
         "unit-votes": "fl.attacks.unit_votes:UnitVotes",
         "span": "fl.attacks.span:Span",
+        "kept-numbers": "fl.attacks.kept_numbers:KeptNumbers",
         "dwell": "fl.attacks.dwell:Dwell",
         "weighted-centroid": "fl.attacks.weighted_centroid:WeightedCentroid",
         "ramp-aware": "fl.attacks.ramp_aware:RampAware",
@@ -20,6 +21,7 @@ ATTACKS = OneOf(
         "multi-query": "fl.attacks.multi_query:MultiQuery",
         "arrival-times": "fl.attacks.arrival_times:ArrivalTimes",
         "link-maps": "fl.attacks.link_maps:LinkMaps",
+        "home-cells": "fl.attacks.home_cells:HomeCells",
         "re-identify": "fl.attacks.re_identify:ReIdentify",
     },
 )

@@ -20,6 +20,8 @@ from netsim.units import BoolArray, FloatArray, IntArray
 _ANTENNA_M = 10.0
 ARRIVAL_TIMES = "arrival times"
 """offered where the attacker hears updates come, also where it sees only their sum"""
+CELLS = "cells of uploads"
+"""offered where it moreover learns through which cell each of them comes"""
 SENDERS = "names of senders"
 """offered where the attacker hears who sends, by whatever name"""
 KNOWN_HOMES = "homes of residents"
@@ -40,7 +42,8 @@ class Threat(Part):
     `pseudonyms` are the names under which it sees who sends; who sees published models alone hears no names, and they
     change nothing. With `shuffle` somebody else collects the updates of a round, and hands them over in a random order:
     the attacker does not learn when each came, through which cell, nor how many samples are behind it. All models of a
-    UE stay together.
+    UE stay together. With `cells: false` it does not learn through which cell an update came, as behind a relay or a
+    core network that keeps this to itself; names, times and sizes stay.
 
     `knows` is further knowledge of the attacker: `weights` (the initial model of the round, which is broadcast to all
     participants), `training` (learning rate, epochs and batch size of the learner) and `homes` (who lives where: the
@@ -77,11 +80,15 @@ class Threat(Part):
     """whether somebody else collects updates and hands them over without order, times and counts; needs pseudonyms
     per-round"""
 
+    cells: bool = True
+    """whether it learns through which cell each update comes; false: a relay hides that"""
+
     @property
     def offers(self) -> frozenset[str]:  # type: ignore[override]
         """What attacks may count on."""
         words = {"weights": "starting weights", "training": "training details", "homes": KNOWN_HOMES}
         heard = set() if self.sees == "model" else {SENDERS} if self.shuffle else {SENDERS, ARRIVAL_TIMES}
+        heard |= {CELLS} if ARRIVAL_TIMES in heard and self.cells else set()
         return frozenset({self.sees, *(words[k] for k in self.knows), *heard})
 
     @property
@@ -152,6 +159,15 @@ class Threat(Part):
         return self
 
     @model_validator(mode="after")
+    def _cells_hidden(self) -> Self:
+        if not self.cells and (self.viewpoint == "eavesdropper" or ARRIVAL_TIMES not in self.offers):
+            raise ValueError(
+                "cells: only from a server that sees rows or sum, not shuffled, can the cells of uploads be hidden: an "
+                "eavesdropper hears them, and others learn of none; leave cells out"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _shuffled(self) -> Self:
         if not self.shuffle:
             return self
@@ -211,6 +227,8 @@ class Threat(Part):
             before = replace(before, parameters=np.full_like(before.parameters, np.nan))
         unheard = timing is None or self.sees == "model" or self.shuffle
         heard = None if unheard or timing is None else timing.take(wanted)
+        if heard is not None and not self.cells:
+            heard = replace(heard, base_station=np.full(len(wanted), -1))
         return View(self.sees, phase, update, source_model, ue, model, source, before, after, learner, count, heard)
 
     def grouped(self, ue: IntArray, n_ue: int, in_round: Rng, of_run: Rng) -> IntArray:

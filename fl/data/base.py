@@ -16,6 +16,9 @@ from netsim.units import FloatArray, IntArray
 RECORDS_ALONE = "records by themselves"
 """offered where whether a record is learnt from depends on that record alone, so that replacing one changes no other"""
 
+EARLIER_RECORDS = "records of earlier rounds"
+"""offered where devices keep what they measured, and learn from it again in later rounds"""
+
 SHARED_MODEL = "several cells in one model"
 """offered where one model learns the signals of several cells"""
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from fl.data.base import HELD_OUT_PLACES, RECORDS_ALONE, SHARED_MODEL, Data, Taken
+from fl.data.base import EARLIER_RECORDS, HELD_OUT_PLACES, RECORDS_ALONE, SHARED_MODEL, Data, Taken
 from fl.data.hold_out import (
     BLOCK_M,
     HoldOutBy,
@@ -113,6 +113,7 @@ class Measured(Data):
         words = {"positions", "signals", "real labels"} | ({SHARED_MODEL} if self.cell == STRONGEST else set())
         recalls = isinstance(self.memory, int) or self.held_out_by[0] == "session" or self.cell == STRONGEST
         words |= set() if recalls else {RECORDS_ALONE}
+        words |= set() if self.memory == "round" else {EARLIER_RECORDS}
         return frozenset(words | ({HELD_OUT_PLACES} if self.hold_out else set()))
 
     @property

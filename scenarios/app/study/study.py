@@ -136,6 +136,12 @@ class Study(Part):
                 f"learning.defenses: {counting[0]} counts on the channel's noise before an update is sent, and with "
                 "world.radio.air nobody knows it then; leave air out"
             )
+        waiting = [rule.label for rule in learning.withholding if rule.waits_for_a_cell]
+        if air is not None and waiting:
+            raise ValueError(
+                f"learning.withholding: {waiting[0]} with defer_upload decides by the cell at the request, and with "
+                "world.radio.air an upload may end in another one; leave air out, or defer_upload"
+            )
         if learning.hides_who_came:
             _fits_noise_at_server(learning, self.world)
         if air is not None and self.plan is not None:
