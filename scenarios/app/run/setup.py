@@ -103,6 +103,7 @@ def set_up(study: Study, world: World, streams: Streams, folder: Path, rehearsed
         world.budget.ue_height_m, learning.data.image_format(),
         sampled_m, len(world.cells), model_of_cell, origin_deg=origin_deg(study, world),
         residents=_residents(world) if learning.threat.knows_homes else None,
+        server_momentum=getattr(learning.server_optimiser, "momentum", 0.0),
     )  # fmt: skip
     if any(attack.reads_the_city for attack in learning.attacks):
         public = replace(public, street_m=streets(study.world.city, world), floor_area=floor_area(world))
