@@ -17,7 +17,7 @@ from netsim.part import Part
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
-_HOURS, _HOUR_S = 24, 3600.0
+_QUARTERS, _QUARTER_S = 4, 6 * 3600.0  # of the day: finer ones cost a server without rounds too many of its few sums
 _LARGEST = 1e15  # of anything that adds up here
 
 
@@ -93,7 +93,7 @@ class ParticipationRegression(Attack):
 
     Secure aggregation hides single updates, not who is in a sum, and company changes: by drawing groups or cohorts, by
     availability, silence or lost uploads. With S_g(x) the scores of `span` of sum g less their mean over x, z_g in
-    {0, 1}^n who is in it, and both less their means over all sums of the same hour of the day and model,
+    {0, 1}^n who is in it, and both less their means over all sums of the same quarter of the day and model,
 
         Theta = (Z^T Z + ridge I)^-1 Z^T S.
 
@@ -137,7 +137,7 @@ class ParticipationRegression(Attack):
         return Span(layer=self.layer, rank=self.rank, cell_m=self.cell_m, floor=self.floor, add="scores")
 
     def held_bytes(self, area: Area, n_ue: int) -> float:
-        return 24.0 * (n_ue + _HOURS) * (n_ue + PlaceGrid.places(area, self.cell_m))  # before, after, and searched
+        return 24.0 * (n_ue + _QUARTERS) * (n_ue + PlaceGrid.places(area, self.cell_m))  # before, after, and searched
 
     def start(self) -> Normal:
         none = np.zeros((0, 0))
@@ -150,7 +150,7 @@ class ParticipationRegression(Attack):
     def run(self, view: View, facts: Facts, state: Normal, rng: Rng) -> tuple[Estimates, Normal]:
         party = (view.ue, view.source) if view.party is None else view.party
         ue = np.unique(party[0])
-        maps = len(np.union1d(ue, state.ue)) + _HOURS
+        maps = len(np.union1d(ue, state.ue)) + _QUARTERS
         grid = PlaceGrid.over(facts.public.area, self.cell_m, maps, self.label)
         if view.vantage == "model":
             view, state = _without_momentum(view, facts, state)
@@ -160,7 +160,7 @@ class ParticipationRegression(Attack):
         z = np.zeros((len(good), len(ue)))
         z[party[1], np.searchsorted(ue, party[0])] = 1.0
         day_s = facts.week_s if np.isfinite(facts.week_s) else facts.time_s
-        number = view.source_model[good] * _HOURS + int(day_s // _HOUR_S) % _HOURS
+        number = view.source_model[good] * _QUARTERS + int(day_s // _QUARTER_S) % _QUARTERS
         state = state.plus(ue, number, z[good], score - score.mean(axis=1, keepdims=True))
         found = state.maps(np.unique(view.ue), self.ridge)
         return answers(view, found, grid, Naming(self.answers, self.apart_m, 0.0)), state

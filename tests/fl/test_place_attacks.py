@@ -548,6 +548,7 @@ def _only_sums(view, keep):
         model=view.model[target], source=view.source[target], party=(view.party[0][member], view.party[1][member]),
     )  # fmt: skip
 
+
 class TestUnitVotes:
     def test_counts_a_unit_where_its_ratio_points(self):
         """By hand: an update of given ratios, one of them outside the area and one unit too heavy."""
@@ -598,11 +599,21 @@ class TestRefusals:
             ({"kind": "span", "layer": 1}, {}, {"knows": []}, None),
             ({"kind": "span", "add": "scores", "width_m": 60.0}, {}, {}, "width_m: scores are added up as they are"),
             (REGRESSION, {}, {"sees": "sum"}, None),
-            (REGRESSION, {}, {"sees": "model"}, "needs lasting names of participants: .*add participants to threat.knows"),
+            (
+                REGRESSION,
+                {},
+                {"sees": "model"},
+                "needs lasting names of participants: .*add participants to threat.knows",
+            ),
             (REGRESSION, {}, {"sees": "model", "knows": ["weights", "participants"]}, None),
             (REGRESSION, {}, {"sees": "sum", "knows": ["training"]}, "needs starting weights: .*or take layer: 1"),
             (REGRESSION | {"layer": 1}, {}, {"sees": "sum", "knows": []}, None),
-            (REGRESSION, {}, {"sees": "sum", "pseudonyms": {"kind": "per-round"}}, "take pseudonyms: {kind: permanent}"),
+            (
+                REGRESSION,
+                {},
+                {"sees": "sum", "pseudonyms": {"kind": "per-round"}},
+                "take pseudonyms: {kind: permanent}",
+            ),
         ],
     )
     def test_by_the_words_that_parts_offer(self, attack, learner, threat, says):
