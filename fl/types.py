@@ -320,8 +320,8 @@ class Public:
     (n_cell,) the model that learns each (-1: none). street_m (k, 2, 2), the ends of straight pieces of streets, and
     floor_area (n, 3), the middle of each building and its floors' area in m2, are there where an attacker reads a map.
     origin_deg is latitude and longitude of (0, 0), where the plane is on the globe. residents are the UEs with their
-    homes, only where the threat grants them. server_momentum is the share of the step before that the server's optimiser
-    repeats (beta).
+    homes, only where the threat grants them. server_momentum is the share of the step before that the server's
+    optimiser repeats (beta).
     """
 
     area: Area

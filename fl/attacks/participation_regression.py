@@ -81,8 +81,8 @@ class _Needs:
     def __get__(self, part: "ParticipationRegression | None", owner: type[Part]) -> dict[str, str]:
         return {
             **(Span(rank="auto") if part is None else part.span).needs,
-            PARTICIPANTS: "asks in which sums each UE was; of published models the threat must say so: add participants "
-            "to threat.knows; under names that change nobody returns: take pseudonyms: {kind: permanent}",
+            PARTICIPANTS: "asks in which sums each UE was; of published models the threat must say so: add "
+            "participants to threat.knows; under names that change nobody returns: take pseudonyms: {kind: permanent}",
             "linear server step": "published models must differ by a sum of updates; take fedavg or fedavgm, or see "
             "rows or sums",
         }
@@ -102,21 +102,19 @@ class ParticipationRegression(Attack):
     has no answer (status `no gradient`), nor has anybody of a company that is always the same a map of its own.
 
     Published models are read as sums of whoever was merged, where threat.knows has participants. Momentum at the server
-    (beta, a public setting) repeats earlier rounds, so it is undone first: D_t = Delta_t - beta Delta_t-1, of each model
-    whenever it moved; the server's learning rate is a factor, which no span depends on. Of `threat.targets` only sums
+    (beta, a public setting) repeats earlier rounds, so it is undone first: D_t = Delta_t - beta Delta_t-1, of each
+    model whenever it moved; the server's learning rate is a factor, which no span depends on. Of `threat.targets` only sums
     that have a target in them are read.
     """
 
     kind: Literal["participation-regression"] = "participation-regression"
     layer: int = Field(default=2, ge=1, le=9)
-    """layer whose update is read; the first, 1, needs no weights, and tells places apart with a Fourier encoding only"""
+    """layer whose update is read; 1 needs no weights, and tells places apart with a Fourier encoding only"""
     rank: Annotated[int, Field(ge=1, le=256)] | Literal["auto"] = "auto"
     """number of singular vectors (see span); auto: as many as hold 97 % of what the layer reads of all
     places, of single updates 4"""
     cell_m: float = Field(default=25.0, ge=0.1, le=1e6)
     """largest distance between the places that are scored, m"""
-    floor: float = Field(default=1e-3, gt=0, le=1)
-    """share of an activation outside of the span that is not told from none"""
     ridge: float = Field(default=1.0, gt=0, le=1e9)
     """what is added to the diagonal of Z^T Z (lambda), in sums"""
     answers: int = Field(default=2, ge=1, le=8)
@@ -134,7 +132,7 @@ class ParticipationRegression(Attack):
     @property
     def span(self) -> Span:
         """The span whose scores are the maps of sums."""
-        return Span(layer=self.layer, rank=self.rank, cell_m=self.cell_m, floor=self.floor, add="scores")
+        return Span(layer=self.layer, rank=self.rank, cell_m=self.cell_m, add="scores")
 
     def held_bytes(self, area: Area, n_ue: int) -> float:
         return 24.0 * (n_ue + _QUARTERS) * (n_ue + PlaceGrid.places(area, self.cell_m))  # before, after, and searched
@@ -167,7 +165,7 @@ class ParticipationRegression(Attack):
 
 
 def _without_momentum(view: View, facts: Facts, state: Normal) -> tuple[View, Normal]:
-    """Published steps less what the server's momentum repeats of the step before; a model at rest keeps its velocity."""
+    """Published steps less what the server's momentum repeats of the step before; a model at rest keeps velocity."""
     before = state.change if len(state.change) else np.zeros_like(view.model_after.parameters)
     moved = view.source_model[usable(view.update)]
     change, step = before.copy(), view.update - facts.public.server_momentum * before[view.source_model]

@@ -264,7 +264,7 @@ class Threat(Part):
 
 
 def _party(ue: IntArray, number: IntArray, decoded: BoolArray, known: IntArray) -> tuple[IntArray, IntArray]:
-    """Who is in which source (k,), every pair once: rows (n,) of UEs are in sums of a number, the sources of `known`."""
+    """Who is in which source (k,), every pair once: rows (n,) of UEs are in sums `number`, sources those of `known`."""
     there = decoded & np.isin(number, known)
     pairs = np.unique(np.stack([np.searchsorted(known, number[there]), ue[there]], axis=1), axis=0)
     return pairs[:, 1], pairs[:, 0]
