@@ -103,8 +103,8 @@ class ParticipationRegression(Attack):
 
     Published models are read as sums of whoever was merged, where threat.knows has participants. Momentum at the server
     (beta, a public setting) repeats earlier rounds, so it is undone first: D_t = Delta_t - beta Delta_t-1, of each
-    model whenever it moved; the server's learning rate is a factor, which no span depends on. Of `threat.targets` only sums
-    that have a target in them are read.
+    model whenever it moved; the server's learning rate is a factor, which no span depends on. Of `threat.targets` only
+    sums that have a target in them are read.
     """
 
     kind: Literal["participation-regression"] = "participation-regression"
