@@ -337,7 +337,8 @@ class Public:
     floor_area (n, 3), the middle of each building and its floors' area in m2, are there where an attacker reads a map.
     buildings are the footprints of the city, None where it has none; coverage are the laws of the radio, without what
     was drawn from them, None where antennas is. origin_deg is latitude and longitude of (0, 0), where the plane is on
-    the globe. residents are the UEs with their homes, only where the threat grants them.
+    the globe. residents are the UEs with their homes, only where the threat grants them. server_momentum is the share
+    of the step before that the server's optimiser repeats (beta).
     """
 
     area: Area
@@ -355,6 +356,7 @@ class Public:
     residents: Directory | None = None
     buildings: Buildings | None = None
     coverage: CoverageLaw | None = None
+    server_momentum: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)

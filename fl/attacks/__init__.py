@@ -12,6 +12,7 @@ ATTACKS = OneOf(
         "unit-votes": "fl.attacks.unit_votes:UnitVotes",
         "span": "fl.attacks.span:Span",
         "kept-numbers": "fl.attacks.kept_numbers:KeptNumbers",
+        "participation-regression": "fl.attacks.participation_regression:ParticipationRegression",
         "dwell": "fl.attacks.dwell:Dwell",
         "weighted-centroid": "fl.attacks.weighted_centroid:WeightedCentroid",
         "ramp-aware": "fl.attacks.ramp_aware:RampAware",

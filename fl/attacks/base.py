@@ -47,6 +47,9 @@ class View:
     source (n_target,) says which update row speaks of each. count (n_source,) is how many samples are behind each row
     (`rows` only), which servers weigh by. timing : when the updates of targets (n_target,) came, for whoever hears them
     come; None for who sees published models only. renames : whether the names of devices may change.
+
+    party : whose updates are in each update row, those that are no targets included: ue (k,), source (k,), every pair
+    once; ue is -1 where the name is not known. None: the threat does not say.
     """
 
     vantage: Vantage
@@ -63,6 +66,12 @@ class View:
     timing: Timing | None = None
     replica: Replica | None = None
     renames: bool = False
+    party: tuple[IntArray, IntArray] | None = None
+
+    @property
+    def members(self) -> IntArray | None:
+        """How many UEs are in each update row (n_source,); None where nobody says."""
+        return None if self.party is None else np.bincount(self.party[1], minlength=len(self.update))
 
     def renamed(self, ue: IntArray) -> "View":
         """The same with other names of the targets (n_target,), by increasing (name, model), so that the order of the
@@ -72,11 +81,12 @@ class View:
         timing = None if self.timing is None else self.timing.take(order)
         view = replace(self, ue=ue[order], model=self.model[order], source=self.source[order], timing=timing)
         if self.vantage != "rows":
-            return view
+            party = None if self.party is None else (np.full(len(self.party[0]), -1), self.party[1])
+            return replace(view, party=party)
         row = view.source
         count = None if self.count is None else self.count[row]
         return replace(view, update=self.update[row], source_model=self.source_model[row], source=np.arange(len(row)),
-                       count=count)  # fmt: skip
+                       count=count, party=(view.ue, np.arange(len(row))))  # fmt: skip
 
     def spread(
         self,

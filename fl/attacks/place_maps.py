@@ -47,9 +47,9 @@ def owners(view: View) -> IntArray:
     """Whose map tells the places of each target (n_target,): the UE's, all its models together.
 
     A sum of updates tells of every UE that it has in it, so rounds in different company tell its members apart.
-    Published models tell of nobody in particular: then the map is that of the model.
+    Published models tell of nobody in particular, unless it is known who took part: then the map is that of the model.
     """
-    return view.model if view.vantage == "model" else view.ue
+    return view.model if view.party is None and view.vantage == "model" else view.ue
 
 
 def told(view: View) -> tuple[IntArray, IntArray]:

@@ -110,6 +110,7 @@ def set_up(study: Study, world: World, streams: Streams, folder: Path, rehearsed
         residents=_residents(world) if learning.threat.knows_homes else None,
         buildings=world.buildings if len(world.buildings) else None,
         coverage=CoverageLaw(study.world.radio, world.budget, sites(world.stations)) if antennas else None,
+        server_momentum=getattr(learning.server_optimiser, "momentum", 0.0),
     )  # fmt: skip
     if any(attack.reads_the_city for attack in learning.attacks):
         public = replace(public, street_m=streets(study.world.city, world), floor_area=floor_area(world))
