@@ -98,6 +98,25 @@ class Naming:
     width_m: float
 
 
+def best_places(score: AnyFloats, grid: PlaceGrid, how: Naming) -> FloatArray:
+    """The highest places (n, count, 2) of maps (n, G), best first, NaN where there are no more."""
+    if how.width_m > 0:
+        score = smoothed(score, grid, how.width_m)
+    named_m = np.zeros((len(score), 0, 2))
+    for _ in range(how.count):
+        best = highest_apart(score, grid.place_m, named_m, how.apart_m)
+        named_m = np.concatenate([named_m, best[:, None]], axis=1)
+    return named_m
+
+
+def best_of_all(maps: PlaceMaps, grid: PlaceGrid, how: Naming) -> FloatArray:
+    """The highest places (<= count, 2) of all maps added up, whoever they are of."""
+    if not len(maps.owner):
+        return np.zeros((0, 2))
+    best = best_places(maps.score.sum(axis=0, keepdims=True), grid, how)[0]
+    return np.asarray(best[np.isfinite(best).all(axis=1)])
+
+
 def answers(view: View, maps: PlaceMaps, grid: PlaceGrid, how: Naming) -> Estimates:
     """The highest places of every target's map, best first.
 
@@ -106,14 +125,7 @@ def answers(view: View, maps: PlaceMaps, grid: PlaceGrid, how: Naming) -> Estima
     """
     owner = owners(view)
     known = np.unique(owner)
-    score = maps.of(known)
-    if how.width_m > 0:
-        score = smoothed(score, grid, how.width_m)
-    named_m = np.zeros((len(known), 0, 2))
-    for _ in range(how.count):
-        best = highest_apart(score, grid.place_m, named_m, how.apart_m)
-        named_m = np.concatenate([named_m, best[:, None]], axis=1)
-    each = named_m[np.searchsorted(known, owner)]
+    each = best_places(maps.of(known), grid, how)[np.searchsorted(known, owner)]
     there = np.asarray(np.isfinite(each).all(axis=2))
     there[:, 0] = True  # without a place, where there is none: the attack has been heard
     target, rank = np.nonzero(there)

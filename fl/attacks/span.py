@@ -6,7 +6,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from fl.attacks.base import Attack, View
-from fl.attacks.place_maps import Naming, PlaceMaps, answers, told, usable
+from fl.attacks.place_maps import Naming, PlaceMaps, answers, best_of_all, told, usable
 from fl.attacks.subspace import (
     AnyFloats,
     directions,
@@ -20,7 +20,7 @@ from fl.attacks.subspace import (
 from fl.last import Last
 from fl.learners.base import LayeredLearner
 from fl.tracking.place_grid import PlaceGrid
-from fl.types import Estimates, Facts, Model
+from fl.types import Estimates, Facts, Model, Public
 from netsim.geometry import Area
 from netsim.part import Part
 from netsim.rng import Rng
@@ -129,8 +129,14 @@ class Span(Attack):
         owner, source = told(view)
         grid = PlaceGrid.over(facts.public.area, self.cell_m, len(np.union1d(owner, state.owner)), self.label)
         state = state.plus(owner, self.scores(view, grid, rng)[source])
+        return answers(view, state, grid, self._naming(self.answers)), state
+
+    def listed(self, state: PlaceMaps, public: Public, count: int) -> FloatArray:
+        return best_of_all(state, PlaceGrid.over(public.area, self.cell_m, 1, self.label), self._naming(count))
+
+    def _naming(self, count: int) -> Naming:
         width_m = 0.0 if self.add == "scores" else _WIDTH_M if self.width_m is None else self.width_m
-        return answers(view, state, grid, Naming(self.answers, self.apart_m, width_m)), state
+        return Naming(count, self.apart_m, width_m)
 
     @property
     def _kept(self) -> int:

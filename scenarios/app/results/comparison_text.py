@@ -11,6 +11,7 @@ from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.folder import STUDY
 from scenarios.app.results.gathered import Gathered
 from scenarios.app.results.glance import attacker
+from scenarios.app.results.lists import list_verdict
 from scenarios.app.results.model_text import central_failed
 from scenarios.app.results.standing import (
     Leakage,
@@ -62,7 +63,14 @@ def answer(labels: Mapping[str, Runs], who: str = "the server") -> Lines:
         ("What is known", _known(measure, found, labels, first, who)),
         *([("What prevents it", _prevents(measure, found, models, first))] if len(labels) > 1 else []),
         *([("What it costs", cost)] if (cost := _cost(found, models, labels, first)) else []),
+        *([("What lists show", told)] if (told := _lists(labels)) else []),
     ]
+
+
+def _lists(labels: Mapping[str, Runs]) -> str:
+    """What lists of places of nobody in particular show, of each label that has any."""
+    told = {label: text for label, runs in labels.items() if (text := list_verdict(runs))}
+    return "; ".join(f"“{label}”: {text}" for label, text in told.items()) + "." if told else ""
 
 
 def _known(measure: Measure, found: Mapping[str, Leakage], labels: Mapping[str, Runs], first: str, who: str) -> str:

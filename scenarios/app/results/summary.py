@@ -15,6 +15,7 @@ from netsim.safe import what_is
 from netsim.traces.home_work import FEWEST_NIGHTS
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.folder import MANIFEST, PLAN, POINTS, read_json, read_table
+from scenarios.app.results.lists import list_values
 from scenarios.app.results.run import Table
 from scenarios.app.results.statistics import mean_of, median_of, quantile_of
 from scenarios.app.results.summary_claims import claim_values
@@ -109,11 +110,12 @@ def _leakage(
         anywhere = on_grid_m(estimated(updates, leakage), learner, (x0, y0, x1, y1))
     else:
         anywhere = anywhere_m(updates, (x0, y0, x1, y1))
-    values = _plain(
+    names = [attack.label for attack in study.learned.attacks]
+    values = list_values(read_table(folder, "list_scores"), names, settings.list_near_m) | _plain(
         {keys.NEAR: settings.near_m, keys.AREA_CENTRE_ERROR: median_of(centre), keys.ANYWHERE_ERROR: anywhere}
     )
     if study.learned.attacks:
-        values |= _plain(baseline_values(leakage, [attack.label for attack in study.learned.attacks]))
+        values |= _plain(baseline_values(leakage, names))
     homes, watched = with_home(ues), np.unique(leakage["ue"])
     truth, densest = (of(ues, watched, settings.near_m) for of in (Truth.of, Truth.densest))
     area = Area(x0, y0, x1, y1)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from fl.leakage import leakage
+from fl.leakage.lists import Town, true_places
 from fl.leakage.tracking import belief_rows, compared
 from fl.leakage.unicity import unicity
 from fl.privacy.final import final_account
@@ -16,10 +17,13 @@ from fl.round.setup import Setup
 from fl.round.state import RoundState
 from fl.tracking.belief import Belief
 from fl.types import Facts
+from netsim.mobility.base import Places
 from netsim.radio.downlink import Downlink
+from netsim.units import FloatArray
 from netsim.world import World
 from scenarios.app.results.folder import read_table
 from scenarios.app.run.coverage import coverage, coverage_grid
+from scenarios.app.run.public_map import floor_area
 
 
 def write_whole_run(setup: Setup, state: RoundState, world: World, downlink: Downlink) -> None:
@@ -34,6 +38,7 @@ def write_whole_run(setup: Setup, state: RoundState, world: World, downlink: Dow
     how = setup.learning.leakage
     for row in leakage.named_at_end(how, state.leakage, world.area, world.places):
         setup.recorder.row("named", **row)
+    _write_lists(setup, state, world)
     for label, belief in _in_hindsight(setup, state, world):
         tracked = compared(belief, state.whereabouts.at(belief.round), None, how.near_m, hindsight=True)
         cells = belief_rows(belief, how.belief_ues, hindsight=True)
@@ -44,6 +49,27 @@ def write_whole_run(setup: Setup, state: RoundState, world: World, downlink: Dow
         setup.recorder.row("user_distances", ue=ue, other=other, sw1_m=sw1_m, sqrt_sw1=float(np.sqrt(sw1_m)))
     place_m = coverage_grid(world)
     setup.recorder.write("coverage", coverage(world, downlink, place_m, learnt_map(setup, state, place_m)))
+
+
+def _write_lists(setup: Setup, state: RoundState, world: World) -> None:
+    """Lists of places that attacks make of what is not one UE's, and how good they are; none without a true place."""
+    learning, n = setup.learning, len(world.ues)
+    how, threat, true_m = learning.leakage, learning.threat, true_places(world.places)
+    own = threat.sees == "rows" and not threat.renames
+    if own or not how.list_places or not len(true_m) or "positions" not in learning.data.offers:
+        return
+    others = world.mobility.residents(np.arange(n, 2 * n), world.ground) or Places.unknown(0)
+    town = Town(world.area, true_m, true_places(others), floor_area(world))
+    listed_m = dict[str, FloatArray]()
+    for attack in learning.attacks:
+        at = attack.listed(state.parts.attacks[attack.label], setup.public, how.list_places)
+        listed_m[attack.label] = (
+            leakage.listed_at_end(how, state.leakage, attack.label, world.area) if at is None else at
+        )
+    for row in town.listed(listed_m):
+        setup.recorder.row("listed", **row)
+    for row in town.scores(listed_m, how.list_places, (how.list_near_m, how.near_m)) if listed_m else ():
+        setup.recorder.row("list_scores", **row)
 
 
 def _in_hindsight(setup: Setup, state: RoundState, world: World) -> Iterator[tuple[str, Belief]]:
