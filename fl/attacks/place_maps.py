@@ -10,6 +10,7 @@ from fl.attacks.base import View
 from fl.attacks.subspace import AnyFloats
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Estimates
+from netsim.geometry import Area
 from netsim.units import BoolArray, FloatArray, IntArray
 
 
@@ -109,10 +110,11 @@ def best_places(score: AnyFloats, grid: PlaceGrid, how: Naming) -> FloatArray:
     return named_m
 
 
-def best_of_all(maps: PlaceMaps, grid: PlaceGrid, how: Naming) -> FloatArray:
-    """The highest places (<= count, 2) of all maps added up, whoever they are of."""
+def best_of_all(maps: PlaceMaps, area: Area, cell_m: float, how: Naming) -> FloatArray:
+    """The highest places (<= count, 2) of all maps added up, whoever they are of; cell_m: of their grid."""
+    grid = PlaceGrid.over(area, cell_m, 1, "")
     if not len(maps.owner):
-        return np.zeros((0, 2))
+        return grid.place_m[:0]
     best = best_places(maps.score.sum(axis=0, keepdims=True), grid, how)[0]
     return np.asarray(best[np.isfinite(best).all(axis=1)])
 

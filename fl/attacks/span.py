@@ -132,7 +132,7 @@ class Span(Attack):
         return answers(view, state, grid, self._naming(self.answers)), state
 
     def listed(self, state: PlaceMaps, public: Public, count: int) -> FloatArray:
-        return best_of_all(state, PlaceGrid.over(public.area, self.cell_m, 1, self.label), self._naming(count))
+        return best_of_all(state, public.area, self.cell_m, self._naming(count))
 
     def _naming(self, count: int) -> Naming:
         width_m = 0.0 if self.add == "scores" else _WIDTH_M if self.width_m is None else self.width_m

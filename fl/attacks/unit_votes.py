@@ -71,8 +71,7 @@ class UnitVotes(Attack):
         return answers(view, state, grid, naming), state
 
     def listed(self, state: PlaceMaps, public: Public, count: int) -> FloatArray:
-        grid = PlaceGrid.over(public.area, self.cell_m, 1, self.label)
-        return best_of_all(state, grid, Naming(count, self.apart_m, self.width_m))
+        return best_of_all(state, public.area, self.cell_m, Naming(count, self.apart_m, self.width_m))
 
     def votes(self, view: View, grid: PlaceGrid) -> AnyFloats:
         """Weights of the votes of each update for each place of the grid (n_source, G)."""

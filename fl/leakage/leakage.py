@@ -66,9 +66,8 @@ class Leakage(Part):
     and of the positions of other UEs, the baseline"""
     near_m: float = Field(default=100.0, gt=0)
     """distance within which a place counts as found, or as named, m"""
-    list_places: int = Field(default=8, ge=0, le=100)
-    """places of the list that each attack makes of sums, published models, or updates under names that change, for
-    which there is no UE to name them of; 0: none"""
+    list_places: int = Field(default=8, ge=1, le=100)
+    """places of the list that each attack makes of sums, published models, or updates under names that change"""
     list_near_m: float = Field(default=50.0, gt=0)
     """distance from a true home or workplace within which a place of a list counts as right, m"""
     literal_score: bool = False
@@ -337,24 +336,6 @@ def named_at_end(how: Leakage, tracks: Tracks, area: Area, places: Places) -> li
         for (ue, label), every in said.items()
         for (x, y), rank, place, probability in _rows(_guesses(how, every, area))
     ]
-
-
-def listed_at_end(how: Leakage, tracks: Tracks, label: str, area: Area) -> FloatArray:
-    """The places (<= list_places, 2) of an attack that makes no list: density peaks of the answers about all UEs, each
-    named of them now, or of all its estimates where it gives no answers.
-    """
-    said: dict[int, list[Said]] = {}
-    for (ue, _), track in sorted(tracks.items()):
-        if label in track.attacks:
-            said.setdefault(ue, []).append(track.attacks[label])
-    latest = [max(every, key=lambda each: each.answered) for every in said.values()]
-    points_m = np.concatenate([np.zeros((0, 2)), *(each.answers.place_m for each in latest if each.answered)])
-    weight = np.ones(len(points_m))
-    if not len(points_m) and said:
-        points_m, weight = _estimates([each for every in said.values() for each in every])
-        some = evenly(len(weight), MOST_ESTIMATES)
-        points_m, weight = points_m[some], weight[some]
-    return density_peaks(points_m, weight, area, how.peak_width_m, how.list_places)
 
 
 def _rows(named: NamedPlaces) -> Iterator[tuple[list[float], int, str, float]]:

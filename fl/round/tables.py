@@ -383,10 +383,6 @@ TABLES: dict[str, dict[str, Column]] = {
         ),
         "x_m": Column("the place, east", "m"),
         "y_m": Column("the same, north", "m"),
-        "participant_m": Column("distance to the nearest true home or workplace of a UE", "m"),
-        "aside_m": Column(
-            "distance to the nearest one of as many residents who do not take part; empty where they are not known", "m"
-        ),
     },
     "list_scores": {
         "source": _text(
@@ -397,9 +393,9 @@ TABLES: dict[str, dict[str, Column]] = {
         "residents": _text(
             "whose homes and workplaces: participants (the UEs), or aside (as many who do not take part)"
         ),
-        "radius_m": Column("distance within which a place is right: leakage.list_near_m, and leakage.near_m", "m"),
-        "places": _whole("number of places of the list"),
-        "precision_percent": Column("share of these places within that distance of any home or workplace", "%"),
+        "precision_percent": Column(
+            "share of the places of the list within leakage.list_near_m of any home or workplace", "%"
+        ),
         "coverage_percent": Column("share of homes and workplaces within that distance of any of these places", "%"),
     },
     "tracking": {

@@ -146,12 +146,6 @@ class Commuter(Mobility):
         """Homes and workplaces."""
         return Places(state.place_m[:, _HOME], state.place_m[:, _WORK])
 
-    def residents(self, ue: IntArray, ground: Ground) -> Places | None:
-        if self.home_m is not None or self.work_m is not None:
-            return None  # lists of places are the UEs' own
-        place_m = self._all_places(ue, ground)
-        return Places(place_m[:, _HOME], place_m[:, _WORK])
-
     def _live(self, day: int, ue: IntArray, place_m: FloatArray, ground: Ground) -> Lived:
         """Schedule, route and fixes of one day."""
         rng = ground.streams.at("mobility.commuter", day)

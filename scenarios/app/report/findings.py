@@ -7,7 +7,6 @@ import numpy as np
 from scenarios.app.report.series import TimeGrid
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.attacks import audits, made_estimates
-from scenarios.app.results.lists import list_text, listing
 from scenarios.app.results.location_text import home_text, verdict
 from scenarios.app.results.membership_text import baseline_text
 from scenarios.app.results.named_text import all_named_text
@@ -23,7 +22,6 @@ def leakage_findings(run: Run) -> list[str]:
     for name in run.attacks:
         clauses = (
             _error_clause(run, name), _named_clause(run, name), _home_clause(run, name), _sw1_clause(run, name),
-            f"list: {list_text(run.summary, name)}" if name in listing(run.summary) else "",
         )  # fmt: skip
         lines.append(f"{name}: {'; '.join(c for c in clauses if c)}.")
     for name in audits(run.summary):

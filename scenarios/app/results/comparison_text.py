@@ -63,14 +63,8 @@ def answer(labels: Mapping[str, Runs], who: str = "the server") -> Lines:
         ("What is known", _known(measure, found, labels, first, who)),
         *([("What prevents it", _prevents(measure, found, models, first))] if len(labels) > 1 else []),
         *([("What it costs", cost)] if (cost := _cost(found, models, labels, first)) else []),
-        *([("What lists show", told)] if (told := _lists(labels)) else []),
+        *(("List", f"“{label}”: {told}.") for label, runs in labels.items() if (told := list_verdict(runs))),
     ]
-
-
-def _lists(labels: Mapping[str, Runs]) -> str:
-    """What lists of places of nobody in particular show, of each label that has any."""
-    told = {label: text for label, runs in labels.items() if (text := list_verdict(runs))}
-    return "; ".join(f"“{label}”: {text}" for label, text in told.items()) + "." if told else ""
 
 
 def _known(measure: Measure, found: Mapping[str, Leakage], labels: Mapping[str, Runs], first: str, who: str) -> str:

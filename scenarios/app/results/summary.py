@@ -110,12 +110,11 @@ def _leakage(
         anywhere = on_grid_m(estimated(updates, leakage), learner, (x0, y0, x1, y1))
     else:
         anywhere = anywhere_m(updates, (x0, y0, x1, y1))
-    names = [attack.label for attack in study.learned.attacks]
-    values = list_values(read_table(folder, "list_scores"), names, settings.list_near_m) | _plain(
+    values = list_values(read_table(folder, "list_scores"), settings.list_near_m) | _plain(
         {keys.NEAR: settings.near_m, keys.AREA_CENTRE_ERROR: median_of(centre), keys.ANYWHERE_ERROR: anywhere}
     )
     if study.learned.attacks:
-        values |= _plain(baseline_values(leakage, names))
+        values |= _plain(baseline_values(leakage, [attack.label for attack in study.learned.attacks]))
     homes, watched = with_home(ues), np.unique(leakage["ue"])
     truth, densest = (of(ues, watched, settings.near_m) for of in (Truth.of, Truth.densest))
     area = Area(x0, y0, x1, y1)

@@ -515,13 +515,11 @@ LIST_NEAR = Key(
     "leakage.list_near_m", "m", "setting learning.leakage.list_near_m: a place of a list is right within this distance",
     places=True,
 )  # fmt: skip
-LISTED_COUNT = _attack(
-    "listed.count", "", "places of the list that the attack makes at the end, of sums, published models, or updates "
-    "under names that change"
-)  # fmt: skip
 LISTED = {
     "participants": (
-        _attack("listed.precision.percent", "%", "share of them within leakage.list_near_m of any home or workplace"),
+        _attack("listed.precision.percent", "%", "share of the places that the attack lists at the end, of "
+            "sums, published models, or updates under names that change, within leakage.list_near_m of any home or "
+            "workplace"),
         _attack("listed.coverage.percent", "%", "share of homes and workplaces within that distance of any of them"),
     ),
     "aside": (

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from fl.leakage import leakage
-from fl.leakage.lists import Town, true_places
+from fl.leakage.lists import most_named, scores
 from fl.leakage.tracking import belief_rows, compared
 from fl.leakage.unicity import unicity
 from fl.privacy.final import final_account
@@ -17,7 +18,6 @@ from fl.round.setup import Setup
 from fl.round.state import RoundState
 from fl.tracking.belief import Belief
 from fl.types import Facts
-from netsim.mobility.base import Places
 from netsim.radio.downlink import Downlink
 from netsim.units import FloatArray
 from netsim.world import World
@@ -28,17 +28,18 @@ from scenarios.app.run.public_map import floor_area
 
 def write_whole_run(setup: Setup, state: RoundState, world: World, downlink: Downlink) -> None:
     """Exact Wasserstein distances, distances between UEs, privacy, hindsight, maps."""
-    scores = records.last_utility(setup.learning, state, world) | records.references(setup, state)
-    setup.recorder.write("final", {"name": list(scores), "value": list(scores.values())})
+    final = records.last_utility(setup.learning, state, world) | records.references(setup, state)
+    setup.recorder.write("final", {"name": list(final), "value": list(final.values())})
     spends = read_table(setup.recorder.folder, "spends")
     for row in final_account(spends):
         setup.recorder.row("privacy", **row)
     for (ue, model, attack), distances in leakage.exact(state.leakage).items():
         setup.recorder.row("wasserstein", ue=ue, model=model, attack=attack, **distances)
     how = setup.learning.leakage
-    for row in leakage.named_at_end(how, state.leakage, world.area, world.places):
+    named = leakage.named_at_end(how, state.leakage, world.area, world.places)
+    for row in named:
         setup.recorder.row("named", **row)
-    _write_lists(setup, state, world)
+    _write_lists(setup, state, world, named)
     for label, belief in _in_hindsight(setup, state, world):
         tracked = compared(belief, state.whereabouts.at(belief.round), None, how.near_m, hindsight=True)
         cells = belief_rows(belief, how.belief_ues, hindsight=True)
@@ -51,24 +52,23 @@ def write_whole_run(setup: Setup, state: RoundState, world: World, downlink: Dow
     setup.recorder.write("coverage", coverage(world, downlink, place_m, learnt_map(setup, state, place_m)))
 
 
-def _write_lists(setup: Setup, state: RoundState, world: World) -> None:
-    """Lists of places that attacks make of what is not one UE's, and how good they are; none without a true place."""
+def _write_lists(setup: Setup, state: RoundState, world: World, named: list[dict[str, Any]]) -> None:
+    """Lists of places that attacks make of what is not one UE's, and how good they are; none without a true place.
+
+    named : what attacks name of each UE, of which a list is made where they make none.
+    """
     learning, n = setup.learning, len(world.ues)
-    how, threat, true_m = learning.leakage, learning.threat, true_places(world.places)
-    own = threat.sees == "rows" and not threat.renames
-    if own or not how.list_places or not len(true_m) or "positions" not in learning.data.offers:
+    if not named or (learning.threat.sees == "rows" and not learning.threat.renames):
         return
-    others = world.mobility.residents(np.arange(n, 2 * n), world.ground) or Places.unknown(0)
-    town = Town(world.area, true_m, true_places(others), floor_area(world))
     listed_m = dict[str, FloatArray]()
-    for attack in learning.attacks:
-        at = attack.listed(state.parts.attacks[attack.label], setup.public, how.list_places)
-        listed_m[attack.label] = (
-            leakage.listed_at_end(how, state.leakage, attack.label, world.area) if at is None else at
-        )
-    for row in town.listed(listed_m):
-        setup.recorder.row("listed", **row)
-    for row in town.scores(listed_m, how.list_places, (how.list_near_m, how.near_m)) if listed_m else ():
+    for one in learning.attacks:
+        at = one.listed(state.parts.attacks[one.label], setup.public, learning.leakage.list_places)
+        listed_m[one.label] = most_named(named, one.label, world.area, learning.leakage) if at is None else at
+        for rank, (x, y) in enumerate(listed_m[one.label].tolist(), start=1):
+            setup.recorder.row("listed", attack=one.label, rank=rank, x_m=x, y_m=y)
+    aside = world.mobility.residents(np.arange(n, 2 * n), world.ground)
+    town = {"participants": world.places, "aside": aside}
+    for row in scores(listed_m, town, world.area, floor_area(world), learning.leakage):
         setup.recorder.row("list_scores", **row)
 
 
