@@ -23,11 +23,11 @@ _CELLS = 400  # a side, of the grid on which two discs that overlap are integrat
 
 def discs_share(home_m: FloatArray, work_m: FloatArray, radius_m: float, area: Area) -> FloatArray:
     """Shares of the area (3,) within a distance of home (2,), of work (2,), and of either; 0 for an unknown place."""
-    home, work = (disc_share(place, radius_m, area) for place in (home_m, work_m))
+    home, work = (_disc_share(place, radius_m, area) for place in (home_m, work_m))
     return np.array([home, work, home + work - _overlap_share(home_m, work_m, radius_m, area)])
 
 
-def disc_share(place_m: FloatArray, radius_m: float, area: Area) -> float:
+def _disc_share(place_m: FloatArray, radius_m: float, area: Area) -> float:
     """Share of the area within a distance of one place."""
     if not np.isfinite(place_m).all():
         return 0.0

@@ -23,7 +23,7 @@ MOST_UNIFORM = 50.0
 
 def list_values(scores: Table, near_m: float) -> dict[str, Any]:
     """Values of the table `list_scores`; nothing where no list was made. near_m : the distance that it holds for."""
-    values: dict[str, Any] = {keys.LIST_NEAR.of(): near_m} if len(scores["source"]) else {}
+    values = {keys.LIST_NEAR.of(): near_m} if len(scores["source"]) else {}
     for source, name, residents, *score in zip(*scores.values(), strict=True):
         if name or residents == "participants":
             pair = keys.LISTED[residents] if name else keys.LIST_CHANCE[source]
