@@ -115,8 +115,8 @@ def best_of_all(maps: PlaceMaps, area: Area, cell_m: float, how: Naming) -> Floa
     grid = PlaceGrid.over(area, cell_m, 1, "")
     if not len(maps.owner):
         return grid.place_m[:0]
-    best = best_places(maps.score.sum(axis=0, keepdims=True), grid, how)[0]
-    return np.asarray(best[np.isfinite(best).all(axis=1)])
+    best: FloatArray = best_places(maps.score.sum(axis=0, keepdims=True), grid, how)[0]
+    return best[np.isfinite(best[:, 0])]
 
 
 def answers(view: View, maps: PlaceMaps, grid: PlaceGrid, how: Naming) -> Estimates:
