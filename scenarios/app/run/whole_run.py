@@ -53,12 +53,12 @@ def write_whole_run(setup: Setup, state: RoundState, world: World, downlink: Dow
 
 
 def _write_lists(setup: Setup, state: RoundState, world: World, named: list[dict[str, Any]]) -> None:
-    """Lists of places that attacks make of what is not one UE's, and how good they are; none without a true place.
+    """Lists of places that attacks make of what is not one UE's, and how good they are; no score without a place.
 
     named : what attacks name of each UE, of which a list is made where they make none.
     """
     learning, n = setup.learning, len(world.ues)
-    if not named or (learning.threat.sees == "rows" and not learning.threat.renames):
+    if learning.threat.sees == "rows" and not learning.threat.renames:
         return
     listed_m = dict[str, FloatArray]()
     for one in learning.attacks:
@@ -68,7 +68,8 @@ def _write_lists(setup: Setup, state: RoundState, world: World, named: list[dict
             setup.recorder.row("listed", attack=one.label, rank=rank, x_m=x, y_m=y)
     aside = world.mobility.residents(np.arange(n, 2 * n), world.ground)
     town = {"participants": world.places, "aside": aside}
-    for row in scores(listed_m, town, world.area, floor_area(world), learning.leakage):
+    found = any(map(len, listed_m.values()))
+    for row in scores(listed_m, town, world.area, floor_area(world), learning.leakage) if found else ():
         setup.recorder.row("list_scores", **row)
 
 
