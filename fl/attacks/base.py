@@ -215,6 +215,12 @@ class Attack(Named):
         """What it believes at the end of each round so far, in order, now that it knows all of them."""
         return iter(())
 
+    def listed(self, state: State, public: Public, count: int) -> FloatArray | None:
+        """The best places (<= count, 2) that it can name, best first, of anybody whom it has heard of; None: it keeps
+        no map of them, and its estimates speak for it.
+        """
+        return None
+
     def links(self, state: State) -> "Links | None":
         """Which track it gives each name of the last round to; None: it links no names."""
         return None

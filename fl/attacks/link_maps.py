@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from fl.attacks import ATTACKS
 from fl.attacks.base import Attack, Retold, View, latest, recall
 from fl.attacks.map_tracks import MapTracks
-from fl.attacks.place_maps import Naming, PlaceMaps, answers, highest_places
+from fl.attacks.place_maps import Naming, PlaceMaps, answers, best_places
 from fl.attacks.span import Span
 from fl.attacks.subspace import AnyFloats, unit_rows
 from fl.tracking.place_grid import PlaceGrid
@@ -98,7 +98,7 @@ class LinkMaps(Attack):
             return None
         track, score = state.relinked(_STARTS, rng)
         grid = self._grid(facts, len(score))
-        named_m = highest_places(score, grid, Naming(self._span.answers, self._span.apart_m, 0.0))
+        named_m = best_places(score, grid, Naming(self._span.answers, self._span.apart_m, 0.0))
         return Retold(state.name, track, _answers(named_m), state.links_of(track))
 
     def _grid(self, facts: Facts, tracks: int) -> PlaceGrid:

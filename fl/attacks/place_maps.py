@@ -10,6 +10,7 @@ from fl.attacks.base import View
 from fl.attacks.subspace import AnyFloats
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Estimates
+from netsim.geometry import Area
 from netsim.units import BoolArray, FloatArray, IntArray
 
 
@@ -98,8 +99,8 @@ class Naming:
     width_m: float
 
 
-def highest_places(score: AnyFloats, grid: PlaceGrid, how: Naming) -> FloatArray:
-    """The highest places (n, count, 2) of maps (n, G), best first; NaN where there is none."""
+def best_places(score: AnyFloats, grid: PlaceGrid, how: Naming) -> FloatArray:
+    """The highest places (n, count, 2) of maps (n, G), best first, NaN where there are no more."""
     if how.width_m > 0:
         score = smoothed(score, grid, how.width_m)
     named_m = np.zeros((len(score), 0, 2))
@@ -107,6 +108,15 @@ def highest_places(score: AnyFloats, grid: PlaceGrid, how: Naming) -> FloatArray
         best = highest_apart(score, grid.place_m, named_m, how.apart_m)
         named_m = np.concatenate([named_m, best[:, None]], axis=1)
     return named_m
+
+
+def best_of_all(maps: PlaceMaps, area: Area, cell_m: float, how: Naming) -> FloatArray:
+    """The highest places (<= count, 2) of all maps added up, whoever they are of; cell_m: of their grid."""
+    grid = PlaceGrid.over(area, cell_m, 1, "")
+    if not len(maps.owner):
+        return grid.place_m[:0]
+    best: FloatArray = best_places(maps.score.sum(axis=0, keepdims=True), grid, how)[0]
+    return best[np.isfinite(best[:, 0])]
 
 
 def answers(view: View, maps: PlaceMaps, grid: PlaceGrid, how: Naming) -> Estimates:
@@ -117,8 +127,7 @@ def answers(view: View, maps: PlaceMaps, grid: PlaceGrid, how: Naming) -> Estima
     """
     owner = owners(view)
     known = np.unique(owner)
-    named_m = highest_places(maps.of(known), grid, how)
-    each = named_m[np.searchsorted(known, owner)]
+    each = best_places(maps.of(known), grid, how)[np.searchsorted(known, owner)]
     there = np.asarray(np.isfinite(each).all(axis=2))
     there[:, 0] = True  # without a place, where there is none: the attack has been heard
     target, rank = np.nonzero(there)

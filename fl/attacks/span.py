@@ -6,7 +6,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from fl.attacks.base import Attack, View
-from fl.attacks.place_maps import Naming, PlaceMaps, answers, told, usable
+from fl.attacks.place_maps import Naming, PlaceMaps, answers, best_of_all, told, usable
 from fl.attacks.subspace import (
     AnyFloats,
     directions,
@@ -21,7 +21,7 @@ from fl.evenly import evenly
 from fl.last import Last
 from fl.learners.base import LayeredLearner
 from fl.tracking.place_grid import PlaceGrid
-from fl.types import Estimates, Facts, Model
+from fl.types import Estimates, Facts, Model, Public
 from netsim.geometry import Area
 from netsim.part import Part
 from netsim.rng import Rng
@@ -140,9 +140,16 @@ class Span(Attack):
         owner, source = told(view)
         grid = PlaceGrid.over(facts.public.area, self.cell_m, len(np.union1d(owner, state.owner)), self.label)
         state = state.plus(owner, self.scores(view, grid, rng)[source])
-        peaks_m = _WIDTH_M if self.width_m is None else self.width_m
-        naming = Naming(self.answers, self.apart_m, peaks_m if self._adds_peaks(view) else 0.0)
+        naming = self._naming(self.answers, self._adds_peaks(view))
         return answers(view, state, grid, naming), state
+
+    def listed(self, state: PlaceMaps, public: Public, count: int) -> FloatArray:
+        peaks = self.add == "peaks" or (self.add is None and self.rank != "auto")
+        return best_of_all(state, public.area, self.cell_m, self._naming(count, peaks))
+
+    def _naming(self, count: int, peaks: bool) -> Naming:
+        width_m = _WIDTH_M if self.width_m is None else self.width_m
+        return Naming(count, self.apart_m, width_m if peaks else 0.0)
 
     def _of_many(self, view: View) -> bool:
         """Whether updates of several UEs are to be read as such."""

@@ -7,13 +7,14 @@ from pydantic import Field
 
 from fl.attacks.base import Attack, View
 from fl.attacks.closed_form import unit_cloud
-from fl.attacks.place_maps import Naming, PlaceMaps, answers, told, usable
+from fl.attacks.place_maps import Naming, PlaceMaps, answers, best_of_all, told, usable
 from fl.attacks.subspace import AnyFloats
 from fl.learners.base import FirstLayerLearner
 from fl.tracking.place_grid import PlaceGrid
-from fl.types import Estimates, Facts
+from fl.types import Estimates, Facts, Public
 from netsim.geometry import Area
 from netsim.rng import Rng
+from netsim.units import FloatArray
 
 
 class UnitVotes(Attack):
@@ -69,6 +70,9 @@ class UnitVotes(Attack):
         state = state.plus(owner, self.votes(view, grid)[source])
         naming = Naming(self.answers, self.apart_m, self.width_m)
         return answers(view, state, grid, naming), state
+
+    def listed(self, state: PlaceMaps, public: Public, count: int) -> FloatArray:
+        return best_of_all(state, public.area, self.cell_m, Naming(count, self.apart_m, self.width_m))
 
     def votes(self, view: View, grid: PlaceGrid) -> AnyFloats:
         """Weights of the votes of each update for each place of the grid (n_source, G)."""

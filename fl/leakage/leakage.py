@@ -68,6 +68,10 @@ class Leakage(Part):
     and of the positions of other UEs, the baseline"""
     near_m: float = Field(default=100.0, gt=0)
     """distance within which a place counts as found, or as named, m"""
+    list_places: int = Field(default=8, ge=1, le=100)
+    """places of the list that each attack makes of sums, published models, or updates under names that change"""
+    list_near_m: float = Field(default=50.0, gt=0)
+    """distance from a true home or workplace within which a place of a list counts as right, m"""
     literal_score: bool = False
     """divide `place_error_m` by the number of places, as printed in the density paper; more places then give a smaller
     error"""

@@ -15,6 +15,7 @@ from netsim.safe import what_is
 from netsim.traces.home_work import FEWEST_NIGHTS
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.folder import MANIFEST, PLAN, POINTS, read_json, read_table
+from scenarios.app.results.lists import list_values
 from scenarios.app.results.model_text import good_map
 from scenarios.app.results.run import Table
 from scenarios.app.results.statistics import mean_of, median_of, quantile_of
@@ -110,7 +111,7 @@ def _leakage(
         anywhere = on_grid_m(estimated(updates, leakage), learner, (x0, y0, x1, y1))
     else:
         anywhere = anywhere_m(updates, (x0, y0, x1, y1))
-    values = _plain(
+    values = list_values(read_table(folder, "list_scores"), settings.list_near_m) | _plain(
         {keys.NEAR: settings.near_m, keys.AREA_CENTRE_ERROR: median_of(centre), keys.ANYWHERE_ERROR: anywhere}
     )
     if study.learned.attacks:

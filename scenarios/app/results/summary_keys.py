@@ -543,6 +543,41 @@ def _chance(name: str, meaning: str) -> tuple[Key, Key, Key, Key]:
     )
 
 
+LIST_NEAR = Key(
+    "leakage.list_near_m", "m", "setting learning.leakage.list_near_m: a place of a list is right within this distance",
+    places=True,
+)  # fmt: skip
+LISTED = {
+    "participants": (
+        _attack("listed.precision.percent", "%", "share of the places that the attack lists at the end, of "
+            "sums, published models, or updates under names that change, within leakage.list_near_m of any home or "
+            "workplace"),
+        _attack("listed.coverage.percent", "%", "share of homes and workplaces within that distance of any of them"),
+    ),
+    "aside": (
+        _attack(
+            "listed.aside.precision.percent", "%", "baseline: listed.precision.percent of the same list against as "
+            "many residents of the town who do not take part; null where they are not known"
+        ),
+        _attack("listed.aside.coverage.percent", "%", "baseline: listed.coverage.percent against these residents"),
+    ),
+}  # fmt: skip
+LIST_CHANCE = {
+    source: (
+        Key(
+            f"baseline.{source}.listed.precision.percent", "%", f"baseline: listed.precision.percent of as many {what}",
+            places=True,
+        ),
+        Key(
+            f"baseline.{source}.listed.coverage.percent", "%", "the same, listed.coverage.percent", places=True
+        ),
+    )
+    for source, what in (
+        ("uniform", "uniformly random places in the area, expected"),
+        ("buildings", "middles of buildings, drawn by floor area, expected; null for a city without buildings"),
+    )
+}  # fmt: skip
+
 SHUFFLED = _chance(
     f"attack.{NAME}.{{}}.shuffled", "home_named_within_near.percent of the places that the attack names of another UE, "
     "mean over all other attacked UEs; null for one UE"
