@@ -303,6 +303,12 @@ TRUE_CENTROIDS_SW1 = Key(
 )  # fmt: skip
 NEAR = Key("leakage.near_m", "m", "setting learning.leakage.near_m: a place is found within this distance", places=True)
 
+STRONGEST_NAMED = Key(
+    "leakage.strongest_named_within_near.percent", "%", "mean of the shares of homes and of workplaces named within "
+    "leakage.near_m at the end (of UEs without a home: the share of places of most time), of the attack that has the "
+    "largest", places=True,
+)  # fmt: skip
+
 
 def _attack(rest: str, unit: str, meaning: str) -> Key:
     return Key(f"attack.{NAME}.{rest}", unit, meaning)
