@@ -11,7 +11,7 @@ from netsim.errors import BadInput, RunsFailed
 from netsim.safe import what_is
 from scenarios.app.cli.events import Event
 from scenarios.app.cli.output import emit, say
-from scenarios.app.results.adapted import HEAD, adapted_lines, read_adapted
+from scenarios.app.results.adapted import adapted_lines, read_adapted
 from scenarios.app.results.failures import FAILURES, failure_lines, read_failures
 from scenarios.app.results.folder import MANIFEST, PAGE, finished_manifest, read_json, read_summary
 from scenarios.app.results.marker import marked
@@ -119,9 +119,8 @@ def _sweep_heading(folder: Path) -> str:
 
 def _sweep_values(folder: Path) -> Event:
     failures = [asdict(one) for one in read_failures(folder)]
-    adapted = [dict(zip(HEAD, row, strict=True)) for row in read_adapted(folder)[0]]
-    more = {"adapted": adapted} if adapted else {}
-    return {"table": str(folder / RUNS), **_several_values(folder), "failures": failures, **more}
+    adapted, _ = read_adapted(folder)
+    return {"table": str(folder / RUNS), **_several_values(folder), "failures": failures, "adapted": adapted}
 
 
 def _several_lines(folder: Path, verbose: bool) -> list[str]:

@@ -57,10 +57,9 @@ def variants_table(labels: Mapping[str, Runs], runs: Listed, place: Path) -> str
 
 def adapted_table(folder: Path) -> str:
     """The attackers that a sweep tuned for its rows; empty where it tuned none, or the folder is not a sweep's."""
-    rows, notes = read_adapted(folder)
-    if not rows:
-        return ""
-    return table("Adapted attackers", HEAD, rows, texts=range(4)) + paragraphs(map(sentence, notes), "says")
+    rows, note = read_adapted(folder)
+    cells = [list(row.values()) for row in rows]
+    return table("Adapted attackers", HEAD, cells, texts=(*range(4), -1)) + paragraphs([note], "says") if rows else ""
 
 
 def _mark(of: Figure) -> Mark:

@@ -15,23 +15,20 @@ from scenarios.app.study.yaml_document import one_line
 
 HEAD = ("variant", "attack", "settings", "goal", "adapted", "as written", "refused")
 """of a row: what the attacker reached on the seed of tuning, beside the best attack that the variant has itself"""
+_LINE = "{variant}: {attack} {settings}: {goal} {adapted}, as written {as written}; refused: {refused}"
 
 
-def read_adapted(folder: Path) -> tuple[list[list[str]], list[str]]:
-    """A row of `HEAD` for each variant of a sweep, and how to read them; nothing where no attacker was tuned."""
+def read_adapted(folder: Path) -> tuple[list[dict[str, str]], str]:
+    """The row of each variant of a sweep by `HEAD`, and how to read them; nothing where no attacker was tuned."""
     said: Any = read_json(folder / SWEEP).get("adapted") if what_is(folder / SWEEP) else None
-    if said is None:
-        return [], []
     try:
-        return [[str(row[key]) for key in HEAD] for row in said["rows"]], [str(note) for note in said["notes"]]
+        return ([{key: str(row[key]) for key in HEAD} for row in said["rows"]], str(said["note"])) if said else ([], "")
     except (KeyError, TypeError) as error:
         raise BadInput(one_line(f"{folder / SWEEP}: damaged ({error!r}); start the sweep again")) from None
 
 
 def adapted_lines(folder: Path) -> list[str]:
     """For the terminal: how attackers were tuned, then each."""
-    rows, notes = read_adapted(folder)
-    lines = [f"{label}: {attack} {settings}: {goal} {score}, as written {own}, {refused} settings refused"
-             for label, attack, settings, goal, score, own, refused in rows]  # fmt: skip
-    return [part for line in [*notes[:1], *lines]
-            for part in textwrap.wrap(one_line(line), COLUMNS - 2, subsequent_indent="  ")]  # fmt: skip
+    rows, note = read_adapted(folder)
+    lines = [one_line(line) for line in (note, *(_LINE.format(**row) for row in rows))]
+    return [part for line in lines for part in textwrap.wrap(line, COLUMNS - 2, subsequent_indent="  ")]

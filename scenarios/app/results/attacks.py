@@ -23,15 +23,12 @@ def _in(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def named_share(summary: Mapping[str, Any], name: str) -> float | None:
-    """Mean of the shares in percent of homes and of workplaces that an attack names at the end; of UEs without a home
-    that of their places of most time. None where there is no place to name.
+    """Mean of the shares in percent of homes, of workplaces, and of UEs without a home of their places of most time
+    that an attack names at the end; None where there is no place to name.
     """
-    homes = (keys.HOME_NAMED_PERCENT, keys.WORK_NAMED_PERCENT)
-    for of in (homes, (keys.DENSEST_NAMED_PERCENT,)):
-        known = [float(value) for key in of if (value := value_of(summary, key, name)) is not None and not isnan(value)]
-        if known:
-            return sum(known) / len(known)
-    return None
+    shares = (keys.HOME_NAMED_PERCENT, keys.WORK_NAMED_PERCENT, keys.DENSEST_NAMED_PERCENT)
+    known = [value for key in shares if (value := value_of(summary, key, name)) is not None and not isnan(value)]
+    return sum(known) / len(known) if known else None
 
 
 def estimates_centroids(summary: Mapping[str, Any], name: str) -> bool:

@@ -304,9 +304,9 @@ TRUE_CENTROIDS_SW1 = Key(
 NEAR = Key("leakage.near_m", "m", "setting learning.leakage.near_m: a place is found within this distance", places=True)
 
 STRONGEST_NAMED = Key(
-    "leakage.strongest_named_within_near.percent", "%", "mean of the shares of homes and of workplaces named within "
-    "leakage.near_m at the end (of UEs without a home: the share of places of most time), of the attack that has the "
-    "largest", places=True,
+    "leakage.strongest_named_within_near.percent", "%", "mean of the shares of homes, of workplaces, and of UEs "
+    "without a home of their places of most time, that an attack names within leakage.near_m at the end; of the attack "
+    "for which it is largest", places=True,
 )  # fmt: skip
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import chain, product, zip_longest
+from dataclasses import replace
+from itertools import chain, count, groupby, product, zip_longest
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -48,50 +49,6 @@ _ALONE = {
 Settings = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class Row:
-    """A row of the sweep: its first point, the attacks as they are written, and the candidates, of which those are the
-    first, each with a name; how often others were refused for which reason.
-    """
-
-    point: SweepPoint
-    written: Sequence[Settings]
-    candidates: Sequence[Settings]
-    refused: Mapping[str, int]
-
-    def tuning(self, seed: int) -> SweepPoint:
-        """The run in which all candidates attack."""
-        changes = changed(self.point, {ATTACKS_KEY: self.candidates, **_ALONE, "seed": seed})
-        return SweepPoint(f"{self.point.label}, tuning", seed, f"{_setting(self.point)}/seed-{seed}", changes)
-
-    def met(self, summary: Mapping[str, Any]) -> tuple[list[Settings], dict[str, str]]:
-        """Whom printed runs meet: the attacks as written, and the best candidate where none of them is it; and what is
-        said of it.
-
-        The best names most places, or, where there are none to name, has the smallest median centroid error.
-        """
-        names = [of["name"] for of in self.candidates]
-        goal, gain = "places named, %", {n: v for n in names if (v := named_share(summary, n)) is not None}
-        if not gain:
-            goal, errors = "centroid error, m", {n: summary.get(keys.ERROR_MEDIAN.of(n)) for n in names}
-            gain = {n: -v for n, v in errors.items() if v is not None}
-        if not gain:
-            raise BadInput(
-                f"--adapt: {self.point.label}: no attack names a home or workplace or estimates a centroid in "
-                "learning.attacks; it needs UEs with homes, or updates that arrive"
-            )
-        at, n = names.index(max(gain, key=gain.__getitem__)), len(self.written)
-        settings = {key: value for key, value in self.candidates[at].items() if key != "name"}
-        own = max((gain[name] for name in names[:n] if name in gain), default=None)
-        best = self.written[at] if at < n else {**settings, "name": f"{settings['kind'][:30]}-adapted"}
-        said = {
-            "variant": self.point.label, "attack": best.get("name", best["kind"]), "settings": flow(settings),
-            "goal": goal, "adapted": number_text(abs(gain[names[at]])), "refused": str(sum(self.refused.values())),
-            "as written": number_text(None if own is None else abs(own)),
-        }  # fmt: skip
-        return [*self.written, *([] if at < n else [best])], said
-
-
 def adapted_sweep(
     evaluations: int,
     source: str | Path,
@@ -107,38 +64,64 @@ def adapted_sweep(
 
     Each row plays one run of tuning, with as many attacks as there are evaluations.
     """
-    scenario, every, rows = Scenario(source), checked_points(source, study, overrides), dict[str, Row]()
-    for point, one in every:
-        if _setting(point) not in rows:
-            with named(point):
-                rows[_setting(point)] = _row(scenario, study.seed, point, one, evaluations)
-    seed = tuning_seed({point.seed for point, _ in every})
-    tuning = {key: row.tuning(seed) for key, row in rows.items()}
-    runs = [(point, scenario.study(point.overrides)) for point in tuning.values()]
+    scenario, every, rows = Scenario(source), checked_points(source, study, overrides), []
+    printed = {point.seed for point, _ in every}
+    seed = next(seed for seed in count(FIRST_SEED) if seed not in printed)
+    for setting, of in groupby(every, lambda one: one[0].folder.rpartition("/")[0]):
+        points, studies = zip(*of, strict=True)
+        with named(points[0]):
+            written, candidates, refused = _candidates(scenario, study.seed, points[0], studies[0], evaluations)
+        changes = changed(points[0], {ATTACKS_KEY: candidates, **_ALONE, "seed": seed})
+        tuning = SweepPoint(f"{points[0].label}, tuning", seed, f"{setting}/seed-{seed}", changes)
+        rows.append((points, written, tuning, refused))
     with held(out, "sweep", lambda: admit_sweep(out, study, replaces)):
+        runs = [(tuning, scenario.study(tuning.overrides)) for _, _, tuning, _ in rows]
         sweep(source, study, out / TUNING, jobs, {}, tell, replaces, every=runs, **how)
-    if failed := read_failures(out / TUNING):
-        where = out / TUNING / FAILURES
-        raise RunsFailed(f"{len(failed)} of {len(rows)} runs of tuning failed, see {where}; the same command goes on")
-    met = {key: row.met(read_summary(out / TUNING / tuning[key].folder)) for key, row in rows.items()}
-    studies = {key: scenario.study(changed(rows[key].point, {ATTACKS_KEY: of})) for key, (of, _) in met.items()}
-    points = []
-    for point, _ in every:
-        of = _setting(point)
-        changes = point.overrides | {ATTACKS_KEY: met[of][0]}
-        points.append((replace(point, overrides=changes), studies[of].model_copy(update={"seed": point.seed})))
-    notes = [
+    if failed := len(read_failures(out / TUNING)):
+        raise RunsFailed(f"{failed} runs of tuning failed, see {out / TUNING / FAILURES}; the same command goes on")
+    runs, said = [], []
+    for points, written, tuning, refused in rows:
+        with named(points[0]):
+            attacks, says = _met(written, tuning, read_summary(out / TUNING / tuning.folder))
+        meets = scenario.study(changed(points[0], {ATTACKS_KEY: attacks}))
+        said.append({"variant": points[0].label, "refused": refused, **says})
+        for point in points:
+            changes = point.overrides | {ATTACKS_KEY: attacks}
+            runs.append((replace(point, overrides=changes), meets.model_copy(update={"seed": point.seed})))
+    note = (
         f"Attackers adapted to each variant: the best of {evaluations} attacks, those of the variant among them, on "
-        f"seed {seed}, which no other figure is of",
-        *dict.fromkeys(f"refused: {why}" for row in rows.values() for why in row.refused),
-    ]
-    says = {"adapted": {"rows": [said for _, said in met.values()], "notes": notes}}
-    return sweep(source, study, out, jobs, {}, tell, replaces, every=points, says=says, **how)
+        f"seed {seed}, which no other figure is of"
+    )
+    adapted = {"rows": said, "note": note}
+    return sweep(source, study, out, jobs, {}, tell, replaces, every=runs, says={"adapted": adapted}, **how)
 
 
-def tuning_seed(printed: set[int]) -> int:
-    """The first seed from 101 on that is not printed."""
-    return min(set(range(FIRST_SEED, FIRST_SEED + len(printed) + 1)) - printed)
+def _met(
+    written: Sequence[Settings], tuning: SweepPoint, summary: Mapping[str, Any]
+) -> tuple[list[Settings], dict[str, Any]]:
+    """Whom printed runs meet: the attacks of a row as written, which are the first candidates of its run of tuning, and
+    the best candidate where none of them is it; and what is said of it.
+
+    The best names most places, or, where there are none to name, has the smallest median centroid error.
+    """
+    candidates, n = tuning.overrides[ATTACKS_KEY], len(written)
+    names = [of["name"] for of in candidates]
+    goal, gain = "places named, %", [share for name in names if (share := named_share(summary, name)) is not None]
+    if len(gain) < len(names):
+        goal, errors = "centroid error, m", [summary.get(keys.ERROR_MEDIAN.of(name)) for name in names]
+        gain = [-inf if error is None else -error for error in errors]
+    best = gain.index(max(gain))
+    if gain[best] == -inf:
+        raise BadInput(
+            "--adapt: no candidate names a place or estimates a centroid, and there is no other goal; it needs UEs "
+            "with homes, or updates that arrive"
+        )
+    settings = {key: value for key, value in candidates[best].items() if key != "name"}
+    attack = written[best] if best < n else {**settings, "name": f"{settings['kind'][:30]}-adapted"}
+    return [*written, *([] if best < n else [attack])], {
+        "attack": attack.get("name") or settings["kind"], "settings": flow(settings), "goal": goal,
+        "adapted": number_text(abs(gain[best])), "as written": number_text(abs(max(gain[:n])) if n else None),
+    }  # fmt: skip
 
 
 def drawn_settings(seed: int) -> Iterator[dict[str, Any]]:
@@ -159,21 +142,19 @@ def changed(point: SweepPoint, changes: Settings) -> dict[str, Any]:
     return {**{key: point.overrides[key] for key in kept}, **changes}
 
 
-def _setting(point: SweepPoint) -> str:
-    return point.folder.rpartition("/")[0]
-
-
-def _row(scenario: Scenario, seed: int, point: SweepPoint, study: Study, evaluations: int) -> Row:
-    """A row with as many candidates as there are evaluations; seed : of the order in which they are drawn."""
+def _candidates(
+    scenario: Scenario, seed: int, point: SweepPoint, study: Study, evaluations: int
+) -> tuple[Sequence[Settings], list[Settings], str]:
+    """The attacks of a row as they are written; as many candidates as there are evaluations, these first; and how often
+    others were refused, with reasons. seed : of the order in which they are drawn.
+    """
     parts: list[Attack] = [part.model_copy(update={"name": None}) for part in study.learned.attacks]
-    if len(parts) > evaluations:
-        raise BadInput(f"--adapt {evaluations}: there are {len(parts)} learning.attacks; take {len(parts)} or more")
     world, setup = ready(study, Path(), rehearsed=False)
     public = replace(setup.public, street_m=streets(study.world.city, world), floor_area=floor_area(world))
     written = scenario.document(point.overrides, point.origins).data["learning"].get("attacks") or []
-    candidates, refused = [dict(of) for of in written], Counter[str]()
+    candidates, refused = list(written), Counter[str]()
     for settings in drawn_settings(seed):
-        if len(parts) == evaluations:
+        if len(parts) >= evaluations:
             break
         try:
             learning = scenario.study(changed(point, {ATTACKS_KEY: [settings]})).learned
@@ -184,10 +165,10 @@ def _row(scenario: Scenario, seed: int, point: SweepPoint, study: Study, evaluat
         if learning.attacks[0] not in parts:
             parts.append(learning.attacks[0])
             candidates.append(settings)
-    if len(parts) < evaluations:
-        most = "".join(f", most often: {why}" for why, _ in refused.most_common(1))
+    why = "; ".join(f"{times} x {reason}" for reason, times in refused.most_common()) or "none"
+    if len(parts) != evaluations:
         raise BadInput(
-            f"--adapt {evaluations}: {len(parts)} attacks fit and {refused.total()} are refused{most}; take at most "
-            f"{len(parts)}, or attacks that fit and declare a space"
+            f"--adapt {evaluations}: {len(parts)} attacks fit, {len(written)} of them in learning.attacks; take "
+            f"--adapt {len(parts)}, or attacks that declare a space and fit (refused: {why})"
         )
-    return Row(point, written, [{**of, "name": f"candidate-{k}"} for k, of in enumerate(candidates, 1)], refused)
+    return written, [{**of, "name": f"candidate-{k}"} for k, of in enumerate(candidates, 1)], why
