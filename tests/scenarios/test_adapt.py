@@ -183,7 +183,12 @@ def test_failed_runs_of_tuning_end_the_command(played, scenario, monkeypatch, ca
 
 
 def test_without_places_to_name_the_centroid_error_is_the_goal(scenario, tmp_path):
-    field = ["--set", "world.ues.mobility={kind: random-waypoint}", "--set", "vary={seed: [1]}"]
+    field = [
+        "--set",
+        "world.ues={count: 4, mobility: {kind: random-waypoint}, measure_every_s: 1200}",
+        "--set",
+        "vary={seed: [1]}",
+    ]
     assert main(command(scenario, tmp_path / "o", *field, "--set", "world.duration_s=86400", "--adapt", "3")) == 0
     (row,) = json.loads((tmp_path / "o" / "sweep.json").read_text())["adapted"]["rows"]
     tuning = read_summary(tmp_path / "o" / "adapt" / "as-written" / "seed-101")
@@ -198,11 +203,14 @@ def test_without_places_to_name_the_centroid_error_is_the_goal(scenario, tmp_pat
         (["--adapt", "-1"], "--adapt -1: must be from 1 to 1,000"),
         (["--adapt", "1001"], "--adapt 1001: must be from 1 to 1,000"),
         (
-            ["--adapt", "1", "--set", "learning.attacks=[{kind: span}, {kind: unit-votes}]"],
+            ["--adapt", "1", "--set", "learning.attacks=[{kind: span, layer: 1}, {kind: unit-votes}]"],
             "--adapt 1: 2 attacks fit, 2",
         ),
         (["--adapt", "1000"], "vary, 'updates': --adapt 1000: "),
-        (["--adapt", "4", "--set", "learning=null"], "learning: this needs a `learning:` section"),
+        (
+            ["--adapt", "4", "--set", "learning=null", "--set", "vary={seed: [1]}"],
+            "learning: this needs a `learning:` section",
+        ),
     ],
 )
 def test_what_cannot_be_tuned_is_refused_in_one_line(more, said, scenario, tmp_path, capsys):
