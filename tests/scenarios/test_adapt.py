@@ -12,7 +12,7 @@ import pytest
 from fl.attacks import ATTACKS
 from scenarios.app.cli.commands import main
 from scenarios.app.results.attacks import named_share
-from scenarios.app.results.folder import read_summary
+from scenarios.app.results.folder import STUDY, read_summary
 from scenarios.app.run import adapt
 from scenarios.app.run.adapt import changed, drawn_settings
 from scenarios.app.run.points import SweepPoint
@@ -45,7 +45,7 @@ vary:
     - {label: updates, set: {}}
     - {label: hidden weights, set: {learning.threat: {sees: sum, knows: []}}}
 """
-N = 6
+N = 9
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +96,7 @@ def test_a_change_takes_the_place_of_those_below_its_key():
 def test_every_row_is_tuned_with_as_many_attacks_on_a_seed_that_is_not_printed(played, scenario):
     for row in ("updates", "hidden-weights"):
         (folder,) = (played / "adapt" / row).iterdir()
-        tuned = load(folder / "scenario.yaml")
+        tuned = load(folder / STUDY)
         assert tuned.seed == 102 and folder.name == "seed-102"  # 101 is printed
         assert len(tuned.learning.attacks) == N
         own = load(scenario).learning.attacks[0]
@@ -113,16 +113,16 @@ def test_the_best_attack_of_a_row_is_played_beside_its_own(played):
     for row, folder in zip(said["rows"], ("updates", "hidden-weights"), strict=True):
         tuning = read_summary(played / "adapt" / folder / "seed-102")
         keys = [
-            [f"attack.candidate-{k}.{at}_named_within_near.percent" for at in ("home", "work")] for k in range(1, 7)
+            [f"attack.candidate-{k}.{at}_named_within_near.percent" for at in ("home", "work")] for k in range(1, N + 1)
         ]
         shares = [np.mean([tuning[key] for key in pair]) for pair in keys]
         best = int(np.argmax(shares))
-        tuned = load(played / "adapt" / folder / "seed-102" / "scenario.yaml").learning.attacks[best]
+        tuned = load(played / "adapt" / folder / "seed-102" / STUDY).learning.attacks[best]
         assert float(row["adapted"]) == pytest.approx(shares[best], rel=0.01)
         assert float(row["as written"]) == pytest.approx(shares[0], rel=0.01)
         assert tuning["leakage.strongest_named_within_near.percent"] == pytest.approx(max(shares))
         for seed in (7, 101):
-            own, *more = load(played / folder / f"seed-{seed}" / "scenario.yaml").learning.attacks
+            own, *more = load(played / folder / f"seed-{seed}" / STUDY).learning.attacks
             assert own.label == "own" and (best == 0) == (not more)
             if more:
                 assert more[0] == tuned.model_copy(update={"name": row["attack"]})
@@ -146,9 +146,9 @@ def test_what_a_threat_model_refuses_is_counted_and_said(played, capsys):
     assert "starting weights" in hidden["refused"]
     assert main(["show", str(played)]) == 0
     out = " ".join(capsys.readouterr().out.split())
-    assert "the best of 6 attacks" in out and updates["settings"] in out and hidden["refused"] in out
+    assert f"the best of {N} attacks" in out and updates["settings"] in out and hidden["refused"] in out
     page = (played / "report.html").read_text()
-    assert "Adapted attackers" in page and "the best of 6 attacks" in page and "starting weights" in page
+    assert "Adapted attackers" in page and f"the best of {N} attacks" in page and "starting weights" in page
     assert main(["show", str(played), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["adapted"] == [updates, hidden]
 

@@ -79,7 +79,7 @@ def test_keys_reach_into_lists_with_dots_as_with_brackets():
         assert load("campus", {key: 50.0}).learning.attacks[0].cluster_m == 50.0
         (run,) = varied(values={key: [50.0]})
         assert run.label == "cluster_m=50"
-    with pytest.raises(BadInput, match="nothing at 'learning.attacks.9.cluster_m'|nothing at 9"):
+    with pytest.raises(BadInput, match="there is nothing at"):
         load("campus", {"learning.attacks.9.cluster_m": 50.0})
 
 
