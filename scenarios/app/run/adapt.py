@@ -51,7 +51,7 @@ Settings = Mapping[str, Any]
 
 def adapted_sweep(
     evaluations: int,
-    source: str | Path,
+    source: str,
     study: Study,
     out: Path,
     jobs: int,
@@ -85,9 +85,7 @@ def adapted_sweep(
             attacks, says = _met(written, tuning, read_summary(out / TUNING / tuning.folder))
         meets = scenario.study(changed(points[0], {ATTACKS_KEY: attacks}))
         said.append({"variant": points[0].label, "refused": refused, **says})
-        for point in points:
-            changes = point.overrides | {ATTACKS_KEY: attacks}
-            runs.append((replace(point, overrides=changes), meets.model_copy(update={"seed": point.seed})))
+        runs += [(point, meets.model_copy(update={"seed": point.seed})) for point in points]
     note = (
         f"Attackers adapted to each variant: the best of {evaluations} attacks, those of the variant among them, on "
         f"seed {seed}, which no other figure is of"
@@ -98,7 +96,7 @@ def adapted_sweep(
 
 def _met(
     written: Sequence[Settings], tuning: SweepPoint, summary: Mapping[str, Any]
-) -> tuple[list[Settings], dict[str, Any]]:
+) -> tuple[list[Any], dict[str, Any]]:
     """Whom printed runs meet: the attacks of a row as written, which are the first candidates of its run of tuning, and
     the best candidate where none of them is it; and what is said of it.
 
@@ -132,7 +130,7 @@ def drawn_settings(seed: int) -> Iterator[dict[str, Any]]:
             every = [{"kind": kind, **dict(zip(space, values, strict=True))} for values in product(*space.values())]
             order = np.argsort(rng.uniform(kind, np.arange(1, len(every))), kind="stable") + 1
             columns.append([every[i] for i in (0, *order.tolist())])
-    return (one for one in chain.from_iterable(zip_longest(*columns)) if one is not None)
+    return filter(None, chain.from_iterable(zip_longest(*columns)))
 
 
 def changed(point: SweepPoint, changes: Settings) -> dict[str, Any]:
