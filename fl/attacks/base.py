@@ -6,7 +6,7 @@ Attacks have no access to the true positions, which are compared with the estima
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self
 
 import numpy as np
 
@@ -155,6 +155,10 @@ class Attack(Named):
     """An attack, which depends on its view, public facts and its own state only."""
 
     kind: str
+
+    space: ClassVar[dict[str, tuple[Any, ...]]] = {}
+    """key -> values that `netsim sweep --adapt` tries, in every combination, that of the first values first; empty: it
+    tries the kind only where the scenario has it"""
 
     @property
     def reads_the_city(self) -> bool:

@@ -121,6 +121,11 @@ class Span(Attack):
         "Subspace test of Schmidt 1986 (MUSIC), on updates with the rank of the batch, Dimitrov et al. 2024 (SPEAR)"
     )
     example: ClassVar[dict[str, Any]] = {"kind": "span"}
+    space: ClassVar = {
+        "layer": (1, 2),
+        "rank": (20, 4, 8, 40, 80),
+        "add": ("scores", "peaks"),
+    }
     needs: ClassVar[dict[str, str]] = cast(dict[str, str], _Needs())
 
     @model_validator(mode="after")

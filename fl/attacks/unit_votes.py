@@ -50,6 +50,7 @@ class UnitVotes(Attack):
 
     reference: ClassVar[str] = "Per-unit ratios of Bakopoulou et al., Location Leakage in Federated Signal Maps, Eq. 1"
     example: ClassVar[dict[str, Any]] = {"kind": "unit-votes"}
+    space: ClassVar = {"width_m": (40.0, 20.0, 80.0), "most_weight": (0.05, 0.01)}
     needs: ClassVar[dict[str, str]] = {
         "positions": "the network's inputs must be positions",
         "biased first layer": "reads the first layer's weights and biases of an update",

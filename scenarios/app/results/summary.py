@@ -14,6 +14,7 @@ from netsim.geometry import Area
 from netsim.safe import what_is
 from netsim.traces.home_work import FEWEST_NIGHTS
 from scenarios.app.results import summary_keys as keys
+from scenarios.app.results.attacks import named_share
 from scenarios.app.results.folder import MANIFEST, PLAN, POINTS, read_json, read_table
 from scenarios.app.results.lists import list_values
 from scenarios.app.results.model_text import good_map
@@ -142,7 +143,8 @@ def _leakage(
         followed = linking_values(_by_attack(linking, attack.label))
         followed |= identity_values(_by_attack(people, attack.label))
         values |= _named(attack.label, reached) | _named(attack.label, tracked) | _named(attack.label, followed)
-    return values
+    shares = [share for of in study.learned.attacks if (share := named_share(values, of.label)) is not None]
+    return values | ({keys.STRONGEST_NAMED.of(): max(shares)} if shares else {})
 
 
 def _without_home(ues: Table) -> dict[Key, Any]:

@@ -335,6 +335,12 @@ TRUE_CENTROIDS_SW1 = Key(
 )  # fmt: skip
 NEAR = Key("leakage.near_m", "m", "setting learning.leakage.near_m: a place is found within this distance", places=True)
 
+STRONGEST_NAMED = Key(
+    "leakage.strongest_named_within_near.percent", "%", "mean of the shares of homes, of workplaces, and of UEs "
+    "without a home of their places of most time, that an attack names within leakage.near_m at the end; of the attack "
+    "for which it is largest", places=True,
+)  # fmt: skip
+
 
 def _attack(rest: str, unit: str, meaning: str) -> Key:
     return Key(f"attack.{NAME}.{rest}", unit, meaning)
