@@ -55,6 +55,7 @@ class HomeCells(NamesPlaces, OfUploads):
     """radius of the disc that should hold the home, m"""
 
     reference: ClassVar[str] = "netsim: cells of uploads at night, with a public map of buildings"
+    space: ClassVar = {"population": ({"kind": "buildings"}, {"kind": "uniform"})}
     example: ClassVar[dict[str, Any]] = {"kind": "home-cells", "population": {"kind": "uniform"}}
     needs: ClassVar[dict[str, str]] = {
         CELLS: "reads through which cell updates come; let the threat see rows or sum, without shuffle or cells: false",

@@ -35,6 +35,7 @@ class KeptNumbers(NamesPlaces):
     kind: Literal["kept-numbers"] = "kept-numbers"
 
     reference: ClassVar[str] = "netsim: positions of the numbers that compression keeps, against hidden activations"
+    space: ClassVar = {"apart_m": (200.0, 100.0, 400.0)}
     example: ClassVar[dict[str, Any]] = {"kind": "kept-numbers"}
     needs: ClassVar[dict[str, str]] = {
         "layers": "reads the update of one fully connected layer",

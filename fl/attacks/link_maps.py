@@ -66,6 +66,9 @@ class LinkMaps(Attack):
 
     reference: ClassVar[str] = "Kuhn 1955: assignment; Lloyd 1982: alternating with means; score maps: netsim"
     example: ClassVar[dict[str, Any]] = {"kind": "link-maps"}
+    space: ClassVar = {
+        "of": tuple({"kind": "span", "layer": 1, "rank": rank, "add": "scores"} for rank in (8, 4, 20)),
+    }
     needs: ClassVar[dict[str, str]] = cast(dict[str, str], _Needs())
 
     @model_validator(mode="after")

@@ -7,11 +7,11 @@ import numpy as np
 from pydantic import Field
 
 from fl.attacks.base import Attack, View
-from fl.attacks.place_maps import Naming, PlaceMaps, answers, usable
+from fl.attacks.place_maps import Naming, PlaceMaps, answers, best_of_all, usable
 from fl.attacks.span import Span
 from fl.attacks.threat import PARTICIPANTS
 from fl.tracking.place_grid import PlaceGrid
-from fl.types import Estimates, Facts
+from fl.types import Estimates, Facts, Public
 from netsim.geometry import Area
 from netsim.part import Part
 from netsim.rng import Rng
@@ -127,6 +127,7 @@ class ParticipationRegression(Attack):
         "updates of those who took part"
     )
     example: ClassVar[dict[str, Any]] = {"kind": "participation-regression"}
+    space: ClassVar = {"layer": (2, 1), "ridge": (1.0, 10.0)}
     needs: ClassVar[dict[str, str]] = cast(dict[str, str], _Needs())
 
     @property
@@ -140,6 +141,10 @@ class ParticipationRegression(Attack):
     def start(self) -> Normal:
         none = np.zeros((0, 0))
         return Normal(np.zeros(0, dtype=np.int64), none, Classes(np.zeros(0, dtype=np.int64), np.zeros(0), none), none)
+
+    def listed(self, state: Normal, public: Public, count: int) -> FloatArray:
+        found = state.maps(state.ue, self.ridge)
+        return best_of_all(found, public.area, self.cell_m, Naming(count, self.apart_m, 0.0))
 
     def self_test(self, view: View, facts: Facts, rng: Rng) -> float | None:
         """That of the span: one update is in no company."""

@@ -110,7 +110,7 @@ def best_places(score: AnyFloats, grid: PlaceGrid, how: Naming) -> FloatArray:
     return named_m
 
 
-def best_of_all(maps: PlaceMaps, area: Area, cell_m: float, how: Naming) -> FloatArray:
+def best_of_all(maps: PlaceMaps, area: Area, cell_m: float | None, how: Naming) -> FloatArray:
     """The highest places (<= count, 2) of all maps added up, whoever they are of; cell_m: of their grid."""
     grid = PlaceGrid.over(area, cell_m, 1, "")
     if not len(maps.owner):

@@ -123,7 +123,7 @@ class Span(Attack):
     example: ClassVar[dict[str, Any]] = {"kind": "span"}
     space: ClassVar = {
         "layer": (1, 2),
-        "rank": (20, 4, 8, 40, 80),
+        "rank": ("auto", 4, 8, 20, 40, 80),
         "add": ("scores", "peaks"),
     }
     needs: ClassVar[dict[str, str]] = cast(dict[str, str], _Needs())
