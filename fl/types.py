@@ -7,19 +7,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from fl.evenly import evenly
+from netsim.city.buildings import Buildings
 from netsim.geometry import Area
+from netsim.radio.coverage_law import CoverageLaw
 from netsim.radio.uplink import Channel
 from netsim.units import BoolArray, FloatArray, IntArray
-
-if TYPE_CHECKING:
-    from netsim.city.buildings import Buildings
-    from netsim.radio.coverage_law import CoverageLaw
 
 State = Any
 """What a part remembers, as a value that is never hidden in the part.

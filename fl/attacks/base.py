@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self
 import numpy as np
 
 from fl.learners.base import Learner
+from fl.tracking.linking import Links
 from fl.types import Directory, Estimates, Facts, Local, Model, Public, State, Timing
 from netsim.geometry import Area
 from netsim.part import Named
@@ -20,7 +21,6 @@ from netsim.units import FloatArray, IntArray
 if TYPE_CHECKING:
     from fl.tracking.belief import Belief
     from fl.tracking.identity import Identities
-    from fl.tracking.linking import Links
 
 Vantage = Literal["rows", "sum", "model"]
 

@@ -14,17 +14,14 @@ in sight the deviation of rma is that before its breakpoint.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from netsim.errors import BadInput
 from netsim.indoors import Indoors
 from netsim.radio.link_budget import RSRP_RANGE_DBM, Budget
+from netsim.setting import Radio
 from netsim.units import FloatArray, IntArray
-
-if TYPE_CHECKING:
-    from netsim.setting import Radio
 
 _LEVELS_DBM = np.arange(-200.0, 41.0, 2.0)  # M beyond them counts as the last: a report is clipped long before
 _LEAST_STD_DB = 0.05  # of a radio without shadowing, in place of steps
