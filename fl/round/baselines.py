@@ -21,7 +21,7 @@ from netsim.units import BoolArray, FloatArray, IntArray
 
 NEIGHBOURS = 5
 KRIGED = 20_000  # samples of all models together, and places, that kriging looks at
-LEAST_BLOCKS = 10  # without a training sample, of which a map is scored by place
+LEAST_BLOCKS = 20  # without a training sample, of which a map is scored by place: of fewer a room or two decide
 CENTRAL_MODELS = 3  # central training of all models together uses so many times the samples of one
 
 
