@@ -13,9 +13,9 @@ from scenarios.app.results.folder import read_json
 from scenarios.app.results.read import SWEEP
 from scenarios.app.study.yaml_document import one_line
 
-HEAD = ("variant", "attack", "settings", "goal", "adapted", "as written", "refused")
-"""of a row: what the attacker reached on the seed of tuning, beside the best attack that the variant has itself"""
-_LINE = "{variant}: {attack} {settings}: {goal} {adapted}, as written {as written}; refused: {refused}"
+HEAD = ("variant", "attack", "settings", "goal", "adapted", "second", "as written", "refused")
+"""of a row: what the attacker reached on the seed of tuning, beside the best of another kind and the best as written"""
+_LINE = "{variant}: {attack} {settings}: {goal} {adapted}, second {second}, as written {as written}; refused: {refused}"
 
 
 def read_adapted(folder: Path) -> tuple[list[dict[str, str]], str]:
@@ -31,4 +31,8 @@ def adapted_lines(folder: Path) -> list[str]:
     """For the terminal: how attackers were tuned, then each."""
     rows, note = read_adapted(folder)
     lines = [one_line(line) for line in (note, *(_LINE.format(**row) for row in rows))]
-    return [part for line in lines for part in textwrap.wrap(line, COLUMNS - 2, subsequent_indent="  ")]
+    return [
+        part
+        for line in lines
+        for part in textwrap.wrap(line, COLUMNS - 2, subsequent_indent="  ", break_on_hyphens=False)
+    ]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, count, groupby, product, zip_longest
+from itertools import chain, count, groupby, islice, product, zip_longest
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -87,8 +87,8 @@ def adapted_sweep(
         said.append({"variant": points[0].label, "refused": refused, **says})
         runs += [(point, meets.model_copy(update={"seed": point.seed})) for point in points]
     note = (
-        f"Attackers adapted to each variant: the best of {evaluations} attacks, those of the variant among them, on "
-        f"seed {seed}, which no other figure is of"
+        f"Attackers adapted to each variant: the best of {evaluations} attacks, those of the variant among them, and "
+        f"the best of another kind, on seed {seed}, which no other figure is of"
     )
     adapted = {"rows": said, "note": note}
     return sweep(source, study, out, jobs, {}, tell, replaces, every=runs, says={"adapted": adapted}, **how)
@@ -97,8 +97,8 @@ def adapted_sweep(
 def _met(
     written: Sequence[Settings], tuning: SweepPoint, summary: Mapping[str, Any]
 ) -> tuple[list[Any], dict[str, Any]]:
-    """Whom printed runs meet: the attacks of a row as written, which are the first candidates of its run of tuning, and
-    the best candidate where none of them is it; and what is said of it.
+    """Whom printed runs meet: the attacks of a row as written, which are the first candidates of its run of tuning,
+    with the best candidate and the best of another kind, where these are not among them; what is said of the two.
 
     The best names most places, or, where there are none to name, has the smallest median centroid error.
     """
@@ -108,17 +108,24 @@ def _met(
     if len(gain) < len(names):
         goal, errors = "centroid error, m", [summary.get(keys.ERROR_MEDIAN.of(name)) for name in names]
         gain = [-inf if error is None else -error for error in errors]
-    best = gain.index(max(gain))
-    if gain[best] == -inf:
+    order = sorted((k for k, of in enumerate(gain) if of > -inf), key=lambda k: -gain[k])
+    if not order:
         raise BadInput(
             "--adapt: no candidate names a place or estimates a centroid, and there is no other goal; it needs UEs "
             "with homes, or updates that arrive"
         )
-    settings = {key: value for key, value in candidates[best].items() if key != "name"}
-    attack = written[best] if best < n else {**settings, "name": f"{settings['kind'][:30]}-adapted"}
-    return [*written, *([] if best < n else [attack])], {
-        "attack": attack.get("name") or settings["kind"], "settings": flow(settings), "goal": goal,
-        "adapted": number_text(abs(gain[best])), "as written": number_text(abs(max(gain[:n])) if n else None),
+    others = (k for k in order if candidates[k]["kind"] != candidates[order[0]]["kind"])
+    attacks, said = list(written), []
+    for k in (order[0], *islice(others, 1)):
+        settings = {key: value for key, value in candidates[k].items() if key != "name"}
+        attack = written[k] if k < n else {**settings, "name": f"{settings['kind'][:30]}-adapted"}
+        attacks += [] if k < n else [attack]
+        said.append((attack.get("name") or settings["kind"], flow(settings), number_text(abs(gain[k]))))
+    (name, settings_text, reached), *second = said
+    return attacks, {
+        "attack": name, "settings": settings_text, "goal": goal, "adapted": reached,
+        "second": " ".join(second[0]) if second else "none",
+        "as written": number_text(abs(max(gain[:n])) if n else None),
     }  # fmt: skip
 
 
