@@ -56,7 +56,7 @@ def of_ues(retold: Retold, names: Names) -> Estimates:
     pairs = pairs[np.lexsort([pairs[:, 1], -count, pairs[:, 0]])]
     ue, first = np.unique(pairs[:, 0], return_index=True)
     row, said = np.nonzero(pairs[first, 1][:, None] == retold.estimates.ue)
-    return replace(retold.estimates.take(said), ue=ue[row])
+    return replace(retold.estimates.select(said), ue=ue[row])
 
 
 def owners(ue: IntArray, names: Names, links: Links | None) -> IntArray:

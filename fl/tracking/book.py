@@ -10,13 +10,14 @@ from fl.tracking.belief import Belief
 from fl.tracking.fingerprint import Numbers
 from fl.tracking.likeness import Cells, Directions
 from fl.tracking.linking import Whereabouts
+from netsim.columns import Columns
 from netsim.units import FloatArray, IntArray
 
 _LEAST_S, _LEAST_ROUNDS = 3600.0, 6.0  # after which a track that nothing belonged to is given up
 
 
 @dataclass(frozen=True, eq=False)
-class Clues:
+class Clues(Columns):
     """What is known of the senders (k,) of a round; NaN, or -1, where nothing is.
 
     z_m (k, R, 2) : places that are estimated of each; x (k, F), cell (k,), unit (k, D) : fingerprints.
@@ -26,10 +27,6 @@ class Clues:
     x: FloatArray
     cell: IntArray
     unit: FloatArray
-
-    def take(self, rows: IntArray) -> Clues:
-        """Some of them (n,)."""
-        return Clues(self.z_m[rows], self.x[rows], self.cell[rows], self.unit[rows])
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,12 @@ from functools import cached_property
 
 import numpy as np
 
+from netsim.columns import Columns
 from netsim.units import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
-class Access:
+class Access(Columns):
     """Points on streets: edge (k,), distance along_m (k,) from its tail, and position at_m (k, 2).
 
     edge is -1 where no street is open to the mode of travel.
@@ -20,10 +21,6 @@ class Access:
     edge: IntArray
     along_m: FloatArray
     at_m: FloatArray
-
-    def select(self, index: IntArray) -> Access:
-        """Rows by index."""
-        return Access(self.edge[index], self.along_m[index], self.at_m[index])
 
 
 @dataclass(frozen=True, eq=False)
