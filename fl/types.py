@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from fl.evenly import evenly
 from netsim.city.buildings import Buildings
-from netsim.columns import Columns
+from netsim.columns import Columns, no_floats, no_ints, no_places
 from netsim.geometry import Area
 from netsim.radio.coverage_law import CoverageLaw
 from netsim.radio.uplink import Channel
@@ -132,8 +132,8 @@ class HeldOut(Columns):
     x: npt.NDArray[Any]
     y: FloatArray
     cell: IntArray
-    group: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    time_s: FloatArray = field(default_factory=lambda: np.zeros(0))
+    group: IntArray = field(default_factory=no_ints)
+    time_s: FloatArray = field(default_factory=no_floats)
 
     def __post_init__(self) -> None:
         if len(self.group) != len(self.ue):
@@ -144,8 +144,8 @@ class HeldOut(Columns):
     @classmethod
     def none(cls) -> Self:
         """No sample."""
-        nobody = np.zeros(0, dtype=np.int64)
-        return cls(nobody, nobody, np.zeros((0, 2)), np.zeros(0), nobody)
+        nobody = no_ints()
+        return cls(nobody, nobody, no_places(), np.zeros(0), nobody)
 
     def plus(self, more: Self) -> Self:
         """These, then those."""

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from netsim.units import BoolArray, IntArray
+from netsim.units import BoolArray, FloatArray, IntArray
 
 
 class Columns:
@@ -41,3 +41,18 @@ def _join(columns: Sequence[Any]) -> Any:
     if isinstance(columns[0], list):
         return list(chain.from_iterable(columns))
     return np.concatenate(columns) if isinstance(columns[0], np.ndarray) else type(columns[0]).join(columns)
+
+
+def no_ints() -> IntArray:
+    """A column of whole numbers without rows."""
+    return np.zeros(0, dtype=np.int64)
+
+
+def no_floats() -> FloatArray:
+    """A column of numbers without rows."""
+    return np.zeros(0)
+
+
+def no_places() -> FloatArray:
+    """A column of places in the plane without rows."""
+    return np.zeros((0, 2))

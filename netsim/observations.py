@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 
-from netsim.columns import Columns
+from netsim.columns import Columns, no_ints, no_places
 from netsim.units import FloatArray, IntArray
 
 
@@ -39,7 +39,7 @@ class Fixes(_OfUes):
     @cache
     def none() -> Fixes:
         """No fix."""
-        return Fixes(np.zeros(0, np.int64), np.zeros(0), np.zeros((0, 2)))
+        return Fixes(no_ints(), np.zeros(0), no_places())
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,4 +55,4 @@ class Observations(_OfUes):
     @classmethod
     def none(cls) -> Observations:
         """No observation."""
-        return cls(np.zeros(0, np.int64), np.zeros(0), np.zeros((0, 2)), np.zeros(0, np.int64), np.zeros(0))
+        return cls(no_ints(), np.zeros(0), no_places(), no_ints(), np.zeros(0))

@@ -14,7 +14,7 @@ from fl.tracking.residence import Period, Residences
 from fl.tracking.visited import Said
 from fl.types import Facts, State
 from netsim.clock import DAY_S, WEEK_S
-from netsim.columns import Columns
+from netsim.columns import Columns, no_floats, no_ints, no_places
 from netsim.units import BoolArray, FloatArray, IntArray
 
 _HOUR_S = 3600.0
@@ -65,12 +65,12 @@ class Heard(Columns):
 
     CLASSES: ClassVar[int] = 48
 
-    owner: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    z_m: FloatArray = field(default_factory=lambda: np.zeros((0, 2)))
-    spread_m: FloatArray = field(default_factory=lambda: np.zeros(0))
-    right: FloatArray = field(default_factory=lambda: np.zeros(0))
-    of_class: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    day: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    owner: IntArray = field(default_factory=no_ints)
+    z_m: FloatArray = field(default_factory=no_places)
+    spread_m: FloatArray = field(default_factory=no_floats)
+    right: FloatArray = field(default_factory=no_floats)
+    of_class: IntArray = field(default_factory=no_ints)
+    day: IntArray = field(default_factory=no_ints)
 
     def plus(self, names: IntArray, z_m: FloatArray, errors: ErrorModel, hours: Hours) -> Heard:
         """With estimates (k, R, 2) of UEs names (k,): class of time is the hour, of days off 24 more; of whole days,
@@ -135,7 +135,7 @@ class Named(Columns):
     def nobody(cls) -> Named:
         """Before anything is heard."""
         places = len(cls.PLACES)
-        none = np.zeros(0, dtype=np.int64)
+        none = no_ints()
         return cls(none, np.zeros((0, places, 2)), np.zeros((0, places)), none)
 
     def with_rows(self, names: IntArray) -> Named:

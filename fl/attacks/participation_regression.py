@@ -13,6 +13,7 @@ from fl.attacks.span import Span
 from fl.attacks.threat import PARTICIPANTS
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Estimates, Facts, Public
+from netsim.columns import no_ints
 from netsim.geometry import Area
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
@@ -131,7 +132,7 @@ class ParticipationRegression(NamesPlaces):
 
     def start(self) -> Normal:
         none = np.zeros((0, 0))
-        return Normal(np.zeros(0, dtype=np.int64), none, Classes(np.zeros(0, dtype=np.int64), np.zeros(0), none), none)
+        return Normal(no_ints(), none, Classes(no_ints(), np.zeros(0), none), none)
 
     def listed(self, state: Normal, public: Public, count: int) -> FloatArray:
         found = state.maps(state.ue, self.ridge)

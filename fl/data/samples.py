@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from fl.types import Local
-from netsim.columns import Columns
+from netsim.columns import Columns, no_ints, no_places
 from netsim.observations import Observations
 from netsim.rng import Rng
 from netsim.row_id import row_id, ue_and_model
@@ -29,8 +29,8 @@ class Samples(Columns):
     @classmethod
     def none(cls) -> Self:
         """No measurement."""
-        nothing = np.zeros(0, dtype=np.int64)
-        return cls(nothing, np.zeros((0, 2)), np.zeros(0), np.zeros(0), nothing)
+        nothing = no_ints()
+        return cls(nothing, no_places(), np.zeros(0), np.zeros(0), nothing)
 
     @classmethod
     def observed(cls, observed: Observations, model: IntArray) -> Self:
@@ -104,7 +104,7 @@ def recalled(fresh: Samples, past: Samples, rows: IntArray, most: int | None, rn
         for i in np.flatnonzero(end - first > most):  # only they draw
             unit = rng.uniform("recall", rows[i : i + 1], (most,))[0]
             chosen[i] = first[i] + _spread(len(chosen[i]), most, unit)
-    return _ragged(past.select(np.concatenate([np.zeros(0, dtype=np.int64), *chosen])).plus(fresh), rows)
+    return _ragged(past.select(np.concatenate([no_ints(), *chosen])).plus(fresh), rows)
 
 
 def _spread(count: int, most: int, unit: FloatArray) -> IntArray:

@@ -21,7 +21,7 @@ import numpy as np
 from fl.tracking.answers import answers, expected_distance_m, in_area, probability_within
 from fl.tracking.belief import Belief
 from fl.types import Estimates, Local
-from netsim.columns import Columns
+from netsim.columns import Columns, no_ints, no_places
 from netsim.units import FloatArray, IntArray
 
 _HELD, _MOST_CELLS = 0.95, 60  # of a belief in the table `beliefs`
@@ -38,7 +38,7 @@ class Whereabouts(Columns):
     @classmethod
     def nowhere(cls) -> Whereabouts:
         """Before the first round."""
-        return cls(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros((0, 2)))
+        return cls(no_ints(), no_ints(), no_places())
 
     @classmethod
     def of(cls, number: int, measured: Local) -> Whereabouts:

@@ -16,7 +16,7 @@ from fl.references.neighbours import nearest_neighbours
 from fl.references.path_loss import path_loss_map
 from fl.references.references import References, thinned
 from fl.types import NEW_PLACE, HeldOut, Local, Model, Public
-from netsim.columns import Columns
+from netsim.columns import Columns, no_ints, no_places
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -43,8 +43,8 @@ class Reference(Columns):
     @classmethod
     def empty(cls) -> Self:
         """No samples."""
-        nothing = np.zeros(0, dtype=np.int64)
-        return cls(np.zeros((0, 2)), np.zeros(0), nothing, nothing)
+        nothing = no_ints()
+        return cls(no_places(), np.zeros(0), nothing, nothing)
 
     @classmethod
     def of(cls, train: Local) -> Self:
@@ -187,7 +187,7 @@ def _thinned(reference: Reference, most: int, together: int) -> Reference:
     models = np.unique(reference.model)
     each = min(most, max(together // max(len(models), 1), 1))
     rows = [np.flatnonzero(reference.model == m) for m in models]
-    keep = np.concatenate([np.zeros(0, dtype=np.int64), *(row[thinned(len(row), each)] for row in rows)])
+    keep = np.concatenate([no_ints(), *(row[thinned(len(row), each)] for row in rows)])
     return reference.select(keep)
 
 

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from netsim.columns import Columns
+from netsim.columns import Columns, no_ints, no_places
 from netsim.units import FloatArray, IntArray
 
 
@@ -57,6 +57,6 @@ class Premises:
     @classmethod
     def none(cls) -> Premises:
         """No building has a door."""
-        nothing, nowhere = np.zeros(0, dtype=np.int64), np.zeros((0, 2))
+        nothing, nowhere = no_ints(), no_places()
         access = Access(nothing, np.zeros(0), nowhere)
         return cls(nothing, nowhere, (access, access, access), nothing, np.zeros(0))
