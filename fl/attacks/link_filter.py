@@ -33,8 +33,8 @@ class LinkFilter(Attack):
         b = A' Sigma^-1 y,    H = I / error_db^2 + A' Sigma^-1 A
 
     Sigma is max(a.c_m + b, 0) on the cells that got noise: these are told first, as the half-plane in which nearly all
-    cells are loud, and the plane is fitted there by maximum likelihood without the 30 largest ratios, which are the
-    gradient's own. Uniform noise is a flat plane, noise on an edge a half-plane of one row. Places are tried `step_m`
+    cells are loud, and the plane is fitted there by maximum likelihood without the largest ratios, at most 30, which
+    are the gradient's own. Uniform noise is a flat plane, noise on an edge a half-plane of one row. Places are tried `step_m`
     apart, and the best of them ever more closely; Sigma grows with the square of the distance between places tried.
 
     The nearest 4 links suffice while heights are as they began, above all links; all are needed while they are learnt.
@@ -148,7 +148,7 @@ def _ramp(square: FloatArray, at: FloatArray) -> FloatArray:
     """Variance (k,) along a plane of cells at (k, 3), by maximum likelihood without the largest ratios."""
     variance = np.full(len(square), max(float(np.median(square)) / 0.455, 1e-12))
     for _ in range(_FITS):
-        kept = np.argsort(square / variance)[: max(len(square) - _OUTLIERS, 3)]
+        kept = np.argsort(square / variance)[: len(square) - min(_OUTLIERS, len(square) // 50)]
         weighted = at[kept] / variance[kept, None] ** 2
         normal = weighted.T @ at[kept]
         plane = at @ np.linalg.solve(normal + 1e-9 * np.trace(normal) * np.eye(3), weighted.T @ square[kept])

@@ -153,7 +153,7 @@ class _Law:
         some = self.weight > 1e-9
         at_m, weight = self.at_m[some], self.weight[some] / self.weight[some].sum()
         middle, side_m = weight @ at_m, float(np.ptp(self.at_m, axis=0).max())
-        for _ in range(_MEDIAN_STEPS):
+        for _ in range(_MEDIAN_STEPS if len(at_m) > 1 else 0):
             pull = weight / np.maximum(np.linalg.norm(at_m - middle, axis=1), 1e-6 * side_m)
             before, middle = middle, pull @ at_m / pull.sum()
             if np.linalg.norm(middle - before) <= _MEDIAN_SHARE * side_m:

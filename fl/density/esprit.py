@@ -20,6 +20,7 @@ from netsim.units import FloatArray
 _FEW = 8  # points a side that are left at least where a grid is thinned
 _MIX = 0.6180339887498949  # weight of the second shift: no two waves have the same mix but by chance
 _STEPS = 8
+_WIDEST, _WINDOWS = 8, 40  # points of a window, and windows, a side at most
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,8 +105,9 @@ def _stride(axis: FloatArray, bandwidth_m: float) -> int:
 
 def _shifts(surface: FloatArray, count: int) -> FloatArray:
     """Angles per point (count, 2) of waves of a surface (P, Q), one of each pair +-omega."""
-    high, wide = (max(1, (n + 1) // 2) for n in surface.shape)
-    windows = np.lib.stride_tricks.sliding_window_view(surface, (high, wide))
+    high, wide = (min((n + 1) // 2, _WIDEST) for n in surface.shape)
+    skip = [n // _WINDOWS + 1 for n in surface.shape]
+    windows = np.lib.stride_tricks.sliding_window_view(surface, (high, wide))[:: skip[0], :: skip[1]]
     number = np.arange(high * wide).reshape(high, wide)
     span = np.linalg.svd(windows.reshape(-1, high * wide).T, full_matrices=False)[0][:, : 2 * count]
     maps = []

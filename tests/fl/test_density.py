@@ -27,6 +27,7 @@ from fl.query.policies import Custom, Strict
 from fl.types import Facts, HeldOut, Local, Public, Request
 from netsim.errors import BadInput
 from netsim.geometry import Area
+from netsim.mobility.mixture import Component
 from netsim.rng import Streams
 from scenarios.app.run.how import How
 from scenarios.app.study.load import load
@@ -473,7 +474,7 @@ class TestWaves:
     @pytest.mark.parametrize(("step", "share"), [(0.6, 0.996), (1.2, 0.85), (2.4, 0.53)])
     def test_long_steps_wrap(self, step, share):
         error, _, _ = self.linked(step)
-        assert (np.abs(error) < 1e-9).mean() == pytest.approx(share, abs=0.03)
+        assert (np.abs(error) < 1e-9).mean() == pytest.approx(share, abs=0.05)
 
     def test_a_walk_in_short_steps_is_recovered_whole(self):
         g, n = np.random.default_rng(0), 40
@@ -494,7 +495,8 @@ class TestWaves:
         x = places_a(50, 1)
         learner = Density(n_features=1, bandwidth_m=H)
         model, updates = made(learner, BOX_A, x)
-        found, _ = WAVES.run(view_of(learner, model, updates), facts(BOX_A), WAVES.start(), rng())
+        attack = Posterior(answer="mode")
+        found, _ = attack.run(view_of(learner, model, updates), facts(BOX_A), attack.start(), rng())
         turns = np.einsum("ni,ni->n", updates.unit[:, 0] / H, found.position_m - x) / (2 * np.pi)
         assert np.abs(turns - np.rint(turns)).max() < 1e-7
         assert set(found.what) == {"centroid"} and set(found.status) == {"ok"}
@@ -502,18 +504,20 @@ class TestWaves:
     def test_redrawn_waves_and_other_surfaces_link_nothing(self):
         error, _, found = self.linked(0.1, n=60, draws="each-round")
         assert len(error) < 3 and found.status.count("new wave") > 57
-        for features in (0, 3, "exact"):
+        for features in (0, 20, "exact"):
             learner = Density(n_features=features, bandwidth_m=H, grid=(24, 24))
             model, updates = made(learner, BOX_A, places_a(20, 0))
             found, _ = WAVES.run(view_of(learner, model, updates), facts(BOX_A), WAVES.start(), rng())
-            assert found.status.count("no wave") > 15
+            assert "step" not in found.what
+            assert set(found.status) == {{0: "constant surface", 20: "no wave"}.get(features, "ok")}
 
     def test_noise_is_averaged_out(self):
         x = places_a(20, 0)
         learner = Density(n_features=1, bandwidth_m=H)
         model, updates = made(learner, BOX_A, x)
         noisy = updates.plus(0.1 * np.random.default_rng(0).standard_normal((20, 10_000)))
-        found, _ = WAVES.run(view_of(learner, model, noisy), facts(BOX_A), WAVES.start(), rng())
+        attack = Posterior(answer="mode")
+        found, _ = attack.run(view_of(learner, model, noisy), facts(BOX_A), attack.start(), rng())
         turns = np.einsum("ni,ni->n", updates.unit[:, 0] / H, found.position_m - x) / (2 * np.pi)
         read = np.array(found.status) == "ok"
         assert read.sum() > 15  # waves much longer than the area drown
@@ -635,8 +639,8 @@ class TestPosterior:
         assert np.median(np.linalg.norm(spread - x, axis=1)) > 5 * np.median(np.linalg.norm(sharp - x, axis=1))
 
     def test_a_known_law_is_a_prior_and_bad_ones_are_refused(self):
-        law = [{"at_m": [0.0, 0.0], "std_m": [0.1, 0.1]}]
-        attack = Posterior.model_validate({"kind": "posterior", "prior": law, "places": 40})
+        law = (Component(at_m=(0.0, 0.0), std_m=(0.1, 0.1)),)
+        attack = Posterior(prior=law, places=40)
         learner = Density(n_features=0, bandwidth_m=H)
         model, updates = made(learner, BOX_A, places_a(3, 0))
         found, _ = attack.run(view_of(learner, model, updates), facts(BOX_A), attack.start(), rng())
@@ -690,7 +694,7 @@ class TestPeaks:
                 found, state = attack.run(view_of(learner, model, updates), facts(box, round_=k), state, rng(k))
                 errors[draws, k] = np.linalg.norm(found.position_m - x[found.ue], axis=1).mean()
         assert errors["each-round", 1] > 3.5 and errors["each-round", 6] < 0.3
-        assert errors["once", 6] == errors["once", 1]
+        assert errors["once", 6] > 3.5
 
     def test_several_bandwidths_of_the_family_are_one_question_at_the_largest(self):
         x = places_b(60, 0).clip(-5, 5)

@@ -127,7 +127,7 @@ class TestNoise:
 
 class TestRun:
     def test_zeros_other_phases_and_rounds_between(self):
-        view, place = sent(2)
+        view, _ = sent(2)
         silent = View(*(list(vars(view).values())[:2]), 0 * view.update, *list(vars(view).values())[3:])
         found, _ = NEAR.run(silent, FACTS, NEAR.start(), Streams(0).at("a"))
         assert set(found.status) == {"no gradient"} and np.isnan(found.position_m).all()
