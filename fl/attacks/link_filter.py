@@ -34,8 +34,9 @@ class LinkFilter(Attack):
 
     Sigma is max(a.c_m + b, 0) on the cells that got noise: these are told first, as the half-plane in which nearly all
     cells are loud, and the plane is fitted there by maximum likelihood without the largest ratios, at most 30, which
-    are the gradient's own. Uniform noise is a flat plane, noise on an edge a half-plane of one row. Places are tried `step_m`
-    apart, and the best of them ever more closely; Sigma grows with the square of the distance between places tried.
+    are the gradient's own. Uniform noise is a flat plane, noise on an edge a half-plane of one row. Places are tried
+    `step_m` apart, and the best of them ever more closely; Sigma grows with the square of the distance between places
+    tried.
 
     The nearest 4 links suffice while heights are as they began, above all links; all are needed while they are learnt.
     """

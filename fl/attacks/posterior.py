@@ -20,7 +20,7 @@ _SAME = 0.1  # rad over the grid, by which a wave that is asked for again may tu
 _REFINED = 200  # likely places that are moved onto the bands of their waves
 _MOST_WAVES = 8  # that are read one by one
 _NO_WAVE = np.full((1, 3), np.nan)
-_MEDIAN_STEPS, _MEDIAN_SHARE = 100, 1e-4  # of the grid's side
+_MEDIAN_STEPS = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +156,7 @@ class _Law:
         for _ in range(_MEDIAN_STEPS if len(at_m) > 1 else 0):
             pull = weight / np.maximum(np.linalg.norm(at_m - middle, axis=1), 1e-6 * side_m)
             before, middle = middle, pull @ at_m / pull.sum()
-            if np.linalg.norm(middle - before) <= _MEDIAN_SHARE * side_m:
+            if np.linalg.norm(middle - before) <= 1e-4 * side_m:
                 break
         cost = [weight @ np.linalg.norm(at_m - p, axis=1) for p in (middle, self.best_m)]
         return self.best_m if cost[1] <= cost[0] else middle
@@ -232,7 +232,7 @@ class _Asked:
         shift = np.linalg.lstsq(wave[:, :2], -self._off(tried_m, wave).T, rcond=1e-9)[0].T
         moved_m = tried_m + shift * (np.linalg.norm(shift, axis=1) <= 1.5 * self.step_m)[:, None]
         gain = self._misfit(tried_m, wave) - self._misfit(moved_m, wave)
-        return moved_m[np.argmax(log[first] + gain)]
+        return np.asarray(moved_m[np.argmax(log[first] + gain)])
 
     def _misfit(self, at_m: FloatArray, wave: FloatArray) -> FloatArray:
         """sum_b off_b^2 / 2 s_b^2 of places (n, 2)."""
@@ -252,7 +252,7 @@ class _Asked:
         x, y = (np.arange(1 - n, n) * self.step_m for n in self.shape)
         kernel = np.exp(-self.epsilon * np.hypot(x[:, None], y))
         spread = fftconvolve(np.exp(log - log.max()).reshape(self.shape), kernel, "same")
-        return np.log(np.maximum(spread.ravel(), 1e-12 * spread.max()))
+        return np.asarray(np.log(np.maximum(spread.ravel(), 1e-12 * spread.max())))
 
 
 def _wrapped(angle: FloatArray) -> FloatArray:

@@ -1,6 +1,5 @@
 """Radio maps of virtual obstacles: cells under links, the law and its gradients, figures of held-out links."""
 
-
 import numpy as np
 import pytest
 
