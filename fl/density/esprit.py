@@ -142,4 +142,4 @@ def kernel_place(surface: FloatArray, grid: Lattice, bandwidth_m: float) -> Floa
     x, y = (np.exp(-(((axis - m) / bandwidth_m) ** 2) / 2) for axis, m in zip((grid.x, grid.y), place, strict=True))
     model = x[:, None] * y
     model = model / max(float(model.max()), 1e-300)
-    return place if float(((value - model) ** 2).sum()) <= 1e-3 * float((value**2).sum()) else None
+    return place if ((value - model) ** 2).sum() <= 1e-3 * (value**2).sum() else None
