@@ -14,11 +14,12 @@ from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray
 
 _QUIET = 1e-6  # of the largest square: a cell below got no noise
-_ANGLES = 32  # of the border of the cells that got noise
+_ANGLES = 128  # of the border of the cells that got noise
 _OUTLIERS = 30  # cells whose ratio to the noise is largest: the gradient's own
 _FITS = 8
 _LEAST = 1e-3  # of the largest variance of the ramp
 _MISFIT_PER_M = 1 / 60  # of the largest cell: how much a place that is off by a metre leaves unexplained
+_LOUD = 30  # cells, loudest against the noise, that are tried as places too: a gradient may be one cell wide
 _KEPT = 8  # places that are looked at more closely,
 _SHIFTS = (0, -1, 1, -2, 2)  # and their neighbours, in new steps
 
@@ -92,15 +93,18 @@ class LinkFilter(Attack):
         tried_m, said = tried_places(grid.area, self.step_m), np.empty((len(shape), 2))
         patterns = learner.link_patterns(model, tried_m, links, self.error_db)
         for i, (y, v, factor) in enumerate(zip(shape, variance, scale, strict=True)):
-            near_m, of, step_m = tried_m, patterns, self.step_m
+            step_m, floor = self.step_m, v + (_MISFIT_PER_M * self.step_m) ** 2
+            own_m = grid.centre_m[np.argsort(-(y**2) / floor, kind="stable")[:_LOUD]]
+            near_m = np.concatenate([tried_m, own_m])
+            of = [patterns, learner.link_patterns(model, own_m, links, self.error_db)]
             while True:
-                gain = of.log_likelihood(y, v + (_MISFIT_PER_M * step_m) ** 2, factor)
+                gain = np.concatenate([each.log_likelihood(y, floor, factor) for each in of])
                 best_m = near_m[np.argsort(-gain, kind="stable")[:_KEPT]]
                 if step_m <= self.resolution_m:
                     break
                 step_m = step_m / 2
-                near_m = _around(best_m, step_m, grid.area)
-                of = learner.link_patterns(model, near_m, links, self.error_db)
+                near_m, floor = _around(best_m, step_m, grid.area), v + (_MISFIT_PER_M * step_m) ** 2
+                of = [learner.link_patterns(model, near_m, links, self.error_db)]
             said[i] = best_m[0]
         return said
 
