@@ -28,6 +28,10 @@ Vantage = Literal["rows", "sum", "model"]
 class Replica(Protocol):
     """The training of UEs that the attacker makes up: it plays through all that is public of the real one."""
 
+    @property
+    def displacement_per_m(self) -> float | None:
+        """epsilon of the planar Laplace noise by which UEs move their places first; None: they do not."""
+
     def made_up(self, wanted: int) -> int:
         """How many UEs to make up where so many are wanted: as many as make up what it sees of real ones."""
 

@@ -31,10 +31,9 @@ OF_ROUNDS = ATTACKS.only(
     "span",
     "unit-votes",
     "weighted-centroid",
-    "ramp-aware",
-    "likelihood",
+    "link-filter",
     "density-peak",
-    "phase",
+    "posterior",
 )
 """Attacks that name places in every round"""
 HourOfDay = Annotated[float, Field(ge=0, le=24)]

@@ -40,7 +40,7 @@ RE_IDENTIFIED = ATTACKS.only(
     "unit-votes",
     "span",
     "weighted-centroid",
-    "likelihood",
+    "link-filter",
     "density-peak",
     "arrival-times",
     "tracker",

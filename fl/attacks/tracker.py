@@ -35,10 +35,9 @@ TRACKED = ATTACKS.only(
     "span",
     "unit-votes",
     "weighted-centroid",
-    "ramp-aware",
-    "likelihood",
+    "link-filter",
     "density-peak",
-    "multi-query",
+    "posterior",
 )
 """Attacks whose estimates of rounds can be tracked"""
 _RELEARNT = tuple(2**k for k in range(4, 13))  # looks after which motion is learnt anew from the whole past

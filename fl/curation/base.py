@@ -17,6 +17,11 @@ class Curation(Named):
     by_place: ClassVar[bool] = False
     """whether the selection or the change of a record depends on the positions of the UE's records"""
 
+    @property
+    def displacement_per_m(self) -> float | None:
+        """epsilon of the planar Laplace noise that it adds to places, a public setting; None: it adds none."""
+        return None
+
     def start(self, n_ue: int) -> State:
         """The first state; None for a step without memory."""
         return None

@@ -45,6 +45,10 @@ class GeoIndistinguishable(Curation):
     }
     offers: ClassVar[frozenset[str]] = frozenset({"location spend"})
 
+    @property
+    def displacement_per_m(self) -> float:
+        return self.epsilon_per_m
+
     def apply(self, local: Local, facts: Facts, state: State, rng: Rng) -> Curated:
         owner = row_id(local.ue, local.model)
         row = local.row_of_sample

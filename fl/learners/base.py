@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import Callable
 from math import inf
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from fl.types import HeldOut, Local, Model, Public, Request, Updates
 from netsim.part import Part
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from fl.radio_map.link_patterns import LinkPatterns
 
 
 class Learner(Part):
@@ -137,8 +140,8 @@ class GridLearner(Learner):
         return self.grid(model)
 
     @abstractmethod
-    def expected_square(self, model: Model, place_m: FloatArray) -> FloatArray:
-        """Mean squared update of a device at each place (n, 2), on each cell: (n, n_cell), in any unit of each row.
+    def link_patterns(self, model: Model, place_m: FloatArray, links: int, error_db: float) -> "LinkPatterns":
+        """Updates of devices at places (n, 2) by an error of `error_db` on one link each, of the nearest stations.
 
         What anybody can compute who has the model: what a device measures is taken as unknown.
         """

@@ -16,6 +16,7 @@ from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
 if TYPE_CHECKING:
+    from fl.radio_map.link_patterns import LinkPatterns
     from fl.radio_map.obstacles import GridLinks
 
 Pair = Annotated[tuple[float, float], Strict(False)]
@@ -149,22 +150,25 @@ class RadioMap(GridLearner):
         law = height_gradient if phase == HEIGHTS else theta_gradient
         return law(self._links_of(model, data), *self._split(model), self.sigmoid_scale_m, data.count)
 
-    def expected_square(self, model: Model, place_m: FloatArray) -> FloatArray:
-        """Every base station is measured, and errors of links are independent and of one size."""
-        from fl.radio_map.obstacles import GridLinks, height_energy, standardised
+    def link_patterns(self, model: Model, place_m: FloatArray, links: int, error_db: float) -> "LinkPatterns":
+        """Every base station is measured; `gradient: normalised` scales what all links give together to norm 1."""
+        from fl.radio_map.link_patterns import LinkPatterns, patterns_of
+        from fl.radio_map.obstacles import GridLinks, link_gradients, standardised
         from fl.radio_map.traversal import incidence
 
-        antenna, height_m = model.constants["antenna_m"], model.constants["ue_height_m"][0]
-        n, square = len(antenna), np.empty((len(place_m), len(self.heights_m(model))))
-        some = max(1, _BLOCK // n)
-        for start in range(0, len(place_m), some):  # cut anew: so many links are not worth remembering
-            at = np.repeat(place_m[start : start + some], n, axis=0)
-            ue, station = np.column_stack([at, np.full(len(at), height_m)]), np.tile(antenna, (len(at) // n, 1))
+        grid, antenna, height_m = self.grid(model), model.constants["antenna_m"], model.constants["ue_height_m"][0]
+        k = min(links, len(antenna))
+        parts = []
+        for start in range(0, len(place_m), max(1, _BLOCK // k)):
+            at = place_m[start : start + max(1, _BLOCK // k)]
+            square = ((at[:, None] - antenna[:, :2]) ** 2).sum(axis=2)
+            station = antenna[np.argpartition(square, k - 1, axis=1)[:, :k].ravel()]
+            ue = np.column_stack([np.repeat(at, k, axis=0), np.full(len(at) * k, height_m)])
             x = standardised(np.linalg.norm(ue - station, axis=1))
-            row = np.repeat(np.arange(len(at) // n), n)
-            links = GridLinks(incidence(self.grid(model), ue, station), x, np.zeros(len(x)), row)
-            square[start : start + some] = height_energy(links, *self._split(model), self.sigmoid_scale_m, len(at) // n)
-        return square
+            of = GridLinks(incidence(grid, ue, station), x, np.zeros(len(x)), np.repeat(np.arange(len(at)), k))
+            value = link_gradients(of, *self._split(model), self.sigmoid_scale_m) * error_db * 2 / len(antenna)
+            parts.append(patterns_of(of.under, value, len(at), k, self.gradient == "normalised"))
+        return LinkPatterns.join(parts)
 
     def _links_of(self, model: Model, data: Local) -> "GridLinks":
         if data.y is None or data.cell is None:

@@ -105,11 +105,11 @@ def _height_gradient(
     return _on_cells(links, of_link, closed, len(count), len(height_m))
 
 
-def height_energy(links: GridLinks, height_m: FloatArray, theta: FloatArray, scale_m: float, n_row: int) -> FloatArray:
-    """Mean of (dF_i/dh)^2 (n_row, n_cell), up to a factor, when errors e_j are independent and of one size."""
+def link_gradients(links: GridLinks, height_m: FloatArray, theta: FloatArray, scale_m: float) -> FloatArray:
+    """dF_i/dh of each crossing (k,) for an error of 1 dB on its link alone, times J_i / 2."""
     s, closed = _opened(links.under, height_m, scale_m)
     apart = (theta[0] - theta[2]) + (theta[1] - theta[3]) * links.x
-    return _on_cells(links, np.square(apart * s), np.square(closed), n_row, len(height_m))
+    return np.asarray(np.repeat(apart * s / scale_m, np.diff(links.under.first)) * closed)
 
 
 def _on_cells(links: GridLinks, of_link: FloatArray, of_crossing: FloatArray, n_row: int, n_cell: int) -> FloatArray:

@@ -33,6 +33,13 @@ class PublicReplica:
     base: Model
     states: PartStates
 
+    @property
+    def displacement_per_m(self) -> float | None:
+        """That of the last step of curation which moves places."""
+        return next(
+            (s.displacement_per_m for s in reversed(self.at.setup.learning.curation) if s.displacement_per_m), None
+        )
+
     def made_up(self, wanted: int) -> int:
         """Of single updates as many as wanted, of sums of groups whole groups, of one sum as many as are in it."""
         threat, heard = self.at.setup.learning.threat, self.batch.heard

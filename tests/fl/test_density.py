@@ -3,20 +3,21 @@
 import csv
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from fl.attacks.base import View
 from fl.attacks.density_peak import DensityPeak, local_maxima
-from fl.attacks.multi_query import MultiQuery
-from fl.attacks.phase import Phase, read_waves
+from fl.attacks.posterior import Posterior
 from fl.density.bands import (
     band_probability,
     in_family,
     largest_bandwidth_m,
     shortest_interval_s,
 )
+from fl.density.esprit import Lattice, kernel_place, read_waves
 from fl.density.surfaces import bumps, kernel_density
 from fl.learners.density import Density, rank_correlation
 from fl.query.base import Off
@@ -24,6 +25,7 @@ from fl.query.policies import Custom, Strict
 from fl.types import Facts, HeldOut, Local, Public, Request
 from netsim.errors import BadInput
 from netsim.geometry import Area
+from netsim.mobility.mixture import Component
 from netsim.rng import Streams
 from scenarios.app.run.how import How
 from scenarios.app.study.load import load
@@ -186,7 +188,8 @@ class TestLearner:
         learner = Density(n_features=1, bandwidth_m=(H, 5 * H), grid=(40, 40))
         model, updates = made(learner, BOX_A, places_a(8, 0))
         small, large = np.swapaxes(learner.surfaces(model, updates.rows(slice(None))), 0, 1)
-        a, b = (read_waves(s, model.constants["x_m"], model.constants["y_m"]).omega for s in (small, large))
+        grid = Lattice.of(model.constants["x_m"], model.constants["y_m"])
+        a, b = (np.stack([read_waves(one, grid, 1, 0.2).omega[0] for one in s]) for s in (small, large))
         assert np.abs(np.cross(np.pad(a, ((0, 0), (0, 1))), np.pad(b, ((0, 0), (0, 1))))).max() < 1e-6
         assert np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1) == pytest.approx(np.full(8, 5.0), rel=1e-6)
 
@@ -449,18 +452,21 @@ class TestLemmas:
         assert math.erfc(2 * np.pi * 200.0 / (1.5 * seconds) / math.sqrt(2)) == pytest.approx(share, rel=1e-9)
 
 
-class TestPhase:
-    def linked(self, step, n=2000, seed=0, **more):
+WAVES = Posterior(places=20)
+
+
+class TestWaves:
+    def linked(self, step, n=400, seed=0, **more):
         """Errors along omega of displacements of length `step` between two snapshots."""
         g = np.random.default_rng(seed)
         turn = g.uniform(0, 2 * np.pi, n)
         start = places_a(n, seed)
         end = start + step * np.stack([np.cos(turn), np.sin(turn)], axis=1)
         learner = Density(n_features=1, bandwidth_m=H, grid=(24, 24), **more)
-        state = Phase().start()
+        state = WAVES.start()
         for round_, x in enumerate((start, end), 1):
             model, updates = made(learner, BOX_A, x, round_=round_)
-            found, state = Phase().run(view_of(learner, model, updates), facts(BOX_A), state, rng(round_))
+            found, state = WAVES.run(view_of(learner, model, updates), facts(BOX_A, round_=round_), state, rng(round_))
         is_step = np.array(found.what) == "step"
         ue, said = found.ue[is_step], found.position_m[is_step]
         omega = updates.unit[ue, 0] / H
@@ -470,23 +476,23 @@ class TestPhase:
 
     def test_short_steps_are_recovered_along_omega_exactly(self):
         error, across, _ = self.linked(0.3)
-        assert len(error) == 2000
+        assert len(error) == 400
         assert (np.abs(error) < 1e-9).mean() > 0.999
         assert np.abs(across).max() < 1e-6  # and nothing is said across
 
     @pytest.mark.parametrize(("step", "share"), [(0.6, 0.996), (1.2, 0.85), (2.4, 0.53)])
     def test_long_steps_wrap(self, step, share):
         error, _, _ = self.linked(step)
-        assert (np.abs(error) < 1e-9).mean() == pytest.approx(share, abs=0.03)
+        assert (np.abs(error) < 1e-9).mean() == pytest.approx(share, abs=0.05)
 
     def test_a_walk_in_short_steps_is_recovered_whole(self):
         g, n = np.random.default_rng(0), 40
         x = places_a(n, 0)
         learner = Density(n_features=1, bandwidth_m=H, grid=(24, 24))
-        state, walked, start = Phase().start(), np.zeros((n, 2)), x
+        state, walked, start = WAVES.start(), np.zeros((n, 2)), x
         for round_ in range(1, 52):
             model, updates = made(learner, BOX_A, x, round_=round_)
-            found, state = Phase().run(view_of(learner, model, updates), facts(BOX_A), state, rng(round_))
+            found, state = WAVES.run(view_of(learner, model, updates), facts(BOX_A, round_=round_), state, rng(round_))
             step = np.array(found.what) == "step"
             np.add.at(walked, found.ue[step], found.position_m[step])
             end, x = x, x + 0.1 * g.standard_normal((n, 2))
@@ -498,7 +504,8 @@ class TestPhase:
         x = places_a(50, 1)
         learner = Density(n_features=1, bandwidth_m=H)
         model, updates = made(learner, BOX_A, x)
-        found, _ = Phase().run(view_of(learner, model, updates), facts(BOX_A), Phase().start(), rng())
+        attack = Posterior(answer="mode")
+        found, _ = attack.run(view_of(learner, model, updates), facts(BOX_A), attack.start(), rng())
         turns = np.einsum("ni,ni->n", updates.unit[:, 0] / H, found.position_m - x) / (2 * np.pi)
         assert np.abs(turns - np.rint(turns)).max() < 1e-7
         assert set(found.what) == {"centroid"} and set(found.status) == {"ok"}
@@ -506,22 +513,150 @@ class TestPhase:
     def test_redrawn_waves_and_other_surfaces_link_nothing(self):
         error, _, found = self.linked(0.1, n=60, draws="each-round")
         assert len(error) < 3 and found.status.count("new wave") > 57
-        for features in (0, 3, "exact"):
+        for features in (0, 20, "exact"):
             learner = Density(n_features=features, bandwidth_m=H, grid=(24, 24))
             model, updates = made(learner, BOX_A, places_a(20, 0))
-            found, _ = Phase().run(view_of(learner, model, updates), facts(BOX_A), Phase().start(), rng())
-            assert found.status.count("no wave") > 15
+            found, _ = WAVES.run(view_of(learner, model, updates), facts(BOX_A), WAVES.start(), rng())
+            assert "step" not in found.what
+            assert set(found.status) == {{0: "constant surface", 20: "no wave"}.get(features, "ok")}
 
     def test_noise_is_averaged_out(self):
         x = places_a(20, 0)
         learner = Density(n_features=1, bandwidth_m=H)
         model, updates = made(learner, BOX_A, x)
         noisy = updates.plus(0.1 * np.random.default_rng(0).standard_normal((20, 10_000)))
-        found, _ = Phase().run(view_of(learner, model, noisy), facts(BOX_A), Phase().start(), rng())
+        attack = Posterior(answer="mode")
+        found, _ = attack.run(view_of(learner, model, noisy), facts(BOX_A), attack.start(), rng())
         turns = np.einsum("ni,ni->n", updates.unit[:, 0] / H, found.position_m - x) / (2 * np.pi)
         read = np.array(found.status) == "ok"
         assert read.sum() > 15  # waves much longer than the area drown
         assert np.abs(turns - np.rint(turns))[read].max() < 0.01
+
+
+class TestEsprit:
+    @pytest.mark.parametrize(("count", "shape"), [(1, (100, 100)), (2, (60, 40)), (3, (100, 100)), (2, (120, 1))])
+    def test_waves_are_read_exactly(self, count, shape):
+        """Amplitude and noise aside, omega and phase to rounding, of any sign of omega."""
+        g = np.random.default_rng(3)
+        x_m, y_m = np.linspace(500.0, 4500.0, shape[0]), np.linspace(-2000.0, 1000.0, shape[1])
+        grid = Lattice.of(x_m, y_m)
+        for _ in range(20):
+            omega = g.normal(size=(count, 2)) / 300.0 * [1.0, shape[1] > 1]
+            d = np.array([g.uniform(500, 4500), g.uniform(-2000, 1000)])
+            surface = sum(np.cos(o[0] * (x_m[:, None] - d[0]) + o[1] * (y_m - d[1]) * (shape[1] > 1)) for o in omega)
+            found = read_waves(0.4 * surface, grid, count, 300.0)
+            assert found.misfit < 1e-20
+            away = np.linalg.norm(found.omega[:, None] - np.concatenate([omega, -omega]), axis=2)
+            assert away.min(axis=1).max() < 1e-9 and sorted(away.argmin(axis=1) % count) == list(range(count))
+            off = d - [2500.0, -500.0 if shape[1] > 1 else d[1]]
+            assert np.abs(np.exp(1j * found.phase) - np.exp(1j * found.omega @ off)).max() < 1e-7
+
+    def test_noise_leaves_waves_near(self):
+        g = np.random.default_rng(4)
+        axis = np.linspace(-1500.0, 1500.0, 50)
+        omega = np.array([[0.004, 0.001], [-0.002, 0.005]])
+        surface = sum(np.cos(o[0] * axis[:, None] + o[1] * axis) for o in omega) + 0.1 * g.normal(size=(50, 50))
+        found = read_waves(surface, Lattice.of(axis, axis), 2, 300.0)
+        assert found.misfit == pytest.approx(0.01, rel=0.2) and np.abs(found.phase).max() < 0.02
+
+    def test_the_peak_of_a_kernel_is_read_also_off_the_grid_and_no_other_surface_has_one(self):
+        axis = np.linspace(0.0, 4000.0, 80)
+        grid = Lattice.of(axis, axis)
+        for m in ((1234.5, 2345.6), (-800.0, 5200.0)):
+            kernel = np.exp(-(((axis[:, None] - m[0]) ** 2) + (axis - m[1]) ** 2) / (2 * 550.0**2))
+            assert kernel_place(0.3 * kernel, grid, 550.0) + 2000 == pytest.approx(np.array(m), abs=1e-6)
+        assert kernel_place(kernel + kernel[::-1], grid, 550.0) is None
+        assert kernel_place(np.cos(axis[:, None] / 500) * np.cos(axis / 700), grid, 550.0) is None
+
+
+class Displaced:
+    """A replica that tells of planar Laplace noise, and no more."""
+
+    displacement_per_m = 0.8
+
+
+class TestPosterior:
+    def around(self, features, n=60, places=121, answer="median", replica=None, other=False):
+        """Estimates, true places, the views and the model; other: with the answers of the next UE."""
+        x = places_a(n, 5).clip(-3, 3)
+        learner = Density(n_features=features, bandwidth_m=H, grid=(41, 41))
+        model, updates = made(learner, BOX_A, x)
+        after = estimated(learner, BOX_A, places_a(4000, 6))
+        view = replace(view_of(learner, model, updates), model_after=after, replica=replica)
+        if other:
+            view = replace(view, update=np.roll(view.update, 1, axis=0))
+        attack = Posterior(places=places, answer=answer)
+        found, _ = attack.run(view, facts(BOX_A), attack.start(), rng())
+        return found.position_m[[w == "centroid" for w in found.what]], x, updates, after
+
+    def test_it_is_that_of_a_dense_grid(self):
+        """Slow and independent: every point of a fine grid, the drawn waves, the map by SciPy."""
+        from scipy.interpolate import RegularGridInterpolator
+
+        said, x, updates, after = self.around(2, n=12)
+        mode, _, _, _ = self.around(2, n=12, answer="mode")
+        axis = np.linspace(-3, 3, 121)
+        fine = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
+        grid = np.linspace(-3, 3, 41)
+        law = RegularGridInterpolator((grid, grid), after.parameters[0].reshape(41, 41))(fine).clip(0)
+        right = 0
+        for i in range(12):
+            omega = updates.unit[i] / H
+            angle = np.angle(np.exp(1j * (fine - x[i]) @ omega.T))
+            weight = law * np.exp(-0.5 * ((angle / (0.025 * np.linalg.norm(omega, axis=1))) ** 2).sum(axis=1))
+            some = weight > 1e-9 * weight.max()
+
+            def cost(p, some=some, weight=weight):
+                return weight[some] @ np.linalg.norm(fine[some] - p, axis=1) / weight[some].sum()
+
+            least = min(cost(p) for p in fine[some])
+            assert cost(said[i]) < least + 0.01
+            right += np.linalg.norm(mode[i] - x[i]) < 1e-6
+            assert np.abs(np.angle(np.exp(1j * (mode[i] - x[i]) @ omega.T))).max() < 1e-6  # on both bands
+        assert right >= 6
+
+    def test_moved_places_are_remapped_as_on_a_dense_grid(self):
+        said, x, _, after = self.around("exact", n=8, replica=Displaced())
+        axis = np.linspace(-3, 3, 121)
+        fine = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
+        from scipy.interpolate import RegularGridInterpolator
+
+        grid = np.linspace(-3, 3, 41)
+        law = RegularGridInterpolator((grid, grid), after.parameters[0].reshape(41, 41))(fine)
+        for i in range(8):
+            weight = law * np.exp(-0.8 * np.linalg.norm(fine - x[i], axis=1))
+            cost = [weight @ np.linalg.norm(fine - p, axis=1) for p in fine[::7]]
+            assert weight @ np.linalg.norm(fine - said[i], axis=1) < min(cost) * 1.002
+        exact, x, _, _ = self.around("exact", n=8)
+        assert np.abs(exact - x).max() < 1e-6  # without noise the peak is the place
+
+    def test_two_waves_tell_most_and_another_ues_answers_nothing(self):
+        said, x, _, _ = self.around(2)
+        centre = np.median(np.linalg.norm(x, axis=1))
+        assert np.median(np.linalg.norm(said - x, axis=1)) < 0.05
+        other, x, _, _ = self.around(2, other=True)
+        assert np.median(np.linalg.norm(other - x, axis=1)) > 0.8 * centre
+
+    def test_many_waves_and_means_of_places_count_by_their_height(self):
+        said, x, _, _ = self.around(20)
+        assert np.median(np.linalg.norm(said - x, axis=1)) < 0.06
+
+    def test_waves_of_moved_places_are_spread_by_the_noise(self):
+        """The law of the place is that of what the wave tells, convolved with the noise."""
+        sharp, x, _, _ = self.around(3)
+        spread, _, _, _ = self.around(3, replica=Displaced())
+        assert np.median(np.linalg.norm(spread - x, axis=1)) > 5 * np.median(np.linalg.norm(sharp - x, axis=1))
+
+    def test_a_known_law_is_a_prior_and_bad_ones_are_refused(self):
+        law = (Component(at_m=(0.0, 0.0), std_m=(0.1, 0.1)),)
+        attack = Posterior(prior=law, places=40)
+        learner = Density(n_features=0, bandwidth_m=H)
+        model, updates = made(learner, BOX_A, places_a(3, 0))
+        found, _ = attack.run(view_of(learner, model, updates), facts(BOX_A), attack.start(), rng())
+        assert np.abs(found.position_m).max() < 0.05 and set(found.status) == {"constant surface"}
+        for wrong in ({"prior": "nowhere"}, {"places": 1}, {"memory_rounds": 0}, {"answer": "mean"}):
+            with pytest.raises(ValueError, match=next(iter(wrong))):
+                Posterior.model_validate({"kind": "posterior", **wrong})
 
 
 class TestPeaks:
@@ -550,7 +685,7 @@ class TestPeaks:
     def test_constant_answers_say_nothing(self):
         learner = Density(n_features=0, bandwidth_m=H)
         model, updates = made(learner, BOX_A, places_a(4, 0))
-        for attack in (DensityPeak(), MultiQuery()):
+        for attack in (DensityPeak(), Posterior()):
             found, _ = attack.run(view_of(learner, model, updates), facts(BOX_A), attack.start(), rng())
             said = np.array(found.what) == "centroid"
             assert np.abs(found.position_m[said]).max() < 1e-12
@@ -561,13 +696,14 @@ class TestPeaks:
         errors = {}
         for draws in ("once", "each-round"):
             learner = Density(n_features=1, bandwidth_m=H, grid=(101, 101), draws=draws)
-            state = MultiQuery().start()
+            attack = Posterior(memory_rounds=6, prior="uniform", answer="mode")
+            state = attack.start()
             for k in range(1, 7):
                 model, updates = made(learner, box, x, round_=k)
-                found, state = MultiQuery().run(view_of(learner, model, updates), facts(box), state, rng(k))
+                found, state = attack.run(view_of(learner, model, updates), facts(box, round_=k), state, rng(k))
                 errors[draws, k] = np.linalg.norm(found.position_m - x[found.ue], axis=1).mean()
         assert errors["each-round", 1] > 3.5 and errors["each-round", 6] < 0.3
-        assert errors["once", 6] == errors["once", 1]
+        assert errors["once", 6] > 3.5
 
     def test_several_bandwidths_of_the_family_are_one_question_at_the_largest(self):
         x = places_b(60, 0).clip(-5, 5)
@@ -575,7 +711,8 @@ class TestPeaks:
         for bandwidths in ((0.11, 0.55), (0.55,)):
             learner = Density(n_features=1, bandwidth_m=bandwidths, grid=(101, 101))
             model, updates = made(learner, BOX_B, x)
-            found, _ = MultiQuery().run(view_of(learner, model, updates), facts(BOX_B), MultiQuery().start(), rng())
+            attack = Posterior(prior="uniform", answer="mode")
+            found, _ = attack.run(view_of(learner, model, updates), facts(BOX_B), attack.start(), rng())
             errors.append(np.linalg.norm(found.position_m - x[found.ue], axis=1).mean())
         assert errors[0] == pytest.approx(errors[1], rel=0.25)
 
@@ -786,14 +923,16 @@ class TestRuns:
 
         small = {"world.ues.count": 40, "learning.threat.targets": 10, "vary": None}
         every = run(load("density/moving", small), tmp_path / "every")
-        assert every["attack.phase.step_exact.percent"] == 100.0
-        assert every["attack.phase.walk_error_m.mean"] < 1e-6 < 500 < every["attack.phase.walk_no_motion_m.mean"]
+        assert every["attack.posterior.step_exact.percent"] == 100.0
+        assert (
+            every["attack.posterior.walk_error_m.mean"] < 1e-6 < 500 < every["attack.posterior.walk_no_motion_m.mean"]
+        )
         assert every["attack.density-peak.centroid_error_m.median"] > 1000
         rate = {"kind": "custom", "gamma": None, "multiples": "any", "speed_m_s": 1.8}
         seldom = run(load("density/moving", small | {"learning.query": rate}), tmp_path / "seldom")
-        assert seldom["updates.sent"] == 80 and seldom["attack.phase.walk_error_m.mean"] > 50
+        assert seldom["updates.sent"] == 80 and seldom["attack.posterior.walk_error_m.mean"] > 50
         anew = run(load("density/moving", small | {"learning.learner.draws": "each-round"}), tmp_path / "anew")
-        assert anew.get("attack.phase.walk_error_m.mean", math.inf) > 10
+        assert anew.get("attack.posterior.walk_error_m.mean", math.inf) > 10
 
     def test_more_surfaces_than_fit_are_refused_in_one_line(self, tmp_path):
         from scenarios.app.run.runner import run

@@ -1,13 +1,9 @@
-"""Noise with a shape: budgets, closed forms, the nested algorithm of the paper, and attacks that know of it."""
-
-from dataclasses import replace
+"""Noise with a shape: budgets, closed forms, the nested algorithm of the paper, and centroid attacks."""
 
 import numpy as np
 import pytest
 
 from fl.attacks.base import View
-from fl.attacks.likelihood import Likelihood
-from fl.attacks.ramp_aware import RampAware, fitted_plane
 from fl.attacks.weighted_centroid import WeightedCentroid, weighted_centroid
 from fl.defenses.alignment import (
     KAPPA_M2,
@@ -265,92 +261,3 @@ class TestAttacks:
             _, faded = fading.run(view(rows), FACTS, faded, Streams(0).at("a"))
         np.testing.assert_allclose(state.mean, (a + 2 * b) / 3, atol=1e-8)
         np.testing.assert_allclose(faded.mean, (a / 4 + b / 2 + b) / 1.75)
-
-    def test_the_plane_is_found_under_a_peak(self):
-        g, _ = peaked(1)
-        truth = 0.01 * (GRID.centre_m @ [1.0, 0.0]) + 0.5
-        draws = np.random.default_rng(0).normal(size=(8, N * N))
-        square = (np.sqrt(g) + np.sqrt(truth) * draws) ** 2
-        plane = fitted_plane(square, GRID, 5).mean(axis=0)
-        assert np.abs(plane / truth - 1).max() < 0.25
-
-    def test_the_most_likely_place_is_the_right_one_with_and_without_noise(self):
-        """Narrow patterns that are known: a device touches the few cells around it."""
-        rng = np.random.default_rng(1)
-        place = rng.uniform(30, 270, (30, 2))
-
-        class Known(RadioMap):
-            def expected_square(self, model, place_m):
-                return np.exp(-np.linalg.norm(GRID.centre_m[None] - place_m[:, None], axis=2) / 3)
-
-        def error(rows):
-            seen = replace(view(rows), learner=Known(cell_m=10.0))
-            found, _ = Likelihood(block_cells=5).run(seen, FACTS, Likelihood(block_cells=5).start(), Streams(0).at("a"))
-            return np.linalg.norm(found.position_m - place, axis=1)
-
-        sent = np.sqrt(Known().expected_square(None, place)) * rng.normal(size=(30, N * N))
-        noisy = (
-            GeometryAligned(mu=50.0, rho=1.0)
-            .protect(*cohort(sent, place), GeometryAligned(mu=50.0, rho=1.0).start(0), Streams(0).at("d"))[0]
-            .values
-        )
-        assert error(sent).max() < 25
-        centroid, _ = WeightedCentroid(nu=2.0).run(
-            view(noisy), FACTS, WeightedCentroid(nu=2.0).start(), Streams(0).at("a")
-        )
-        assert np.linalg.norm(centroid.position_m - place, axis=1).min() > 100
-        assert np.mean(error(noisy) < 15) > 0.4  # the others' own cells lie under noise
-        silent, _ = Likelihood().run(
-            replace(view(0 * sent), learner=Known(cell_m=10.0)), FACTS, Likelihood().start(), rng
-        )
-        assert set(silent.status) == {"no gradient"}
-
-    def test_the_most_likely_place_is_that_of_the_slow_likelihood(self):
-        """Devices in the east touch more cells: what they leave silent speaks against them, by log(1 + P / noise)."""
-        from scipy.stats import norm
-
-        rng = np.random.default_rng(2)
-        place = rng.uniform(30, 270, (24, 2))
-
-        class Known(RadioMap):
-            def expected_square(self, model, place_m):
-                away = np.linalg.norm(GRID.centre_m[None] - place_m[:, None], axis=2)
-                return np.exp(-away / (4 + place_m[:, :1] / 6))
-
-        learner = Known(cell_m=10.0)
-        sent = np.sqrt(learner.expected_square(None, place)) * rng.normal(size=(24, N * N))
-        sent += np.sqrt(0.05) * rng.normal(size=sent.shape)
-        attack = Likelihood(block_cells=5, step_m=20.0)
-        found, _ = attack.run(replace(view(sent), learner=learner), FACTS, attack.start(), Streams(0).at("a"))
-        square, noise = attack.square_and_noise(sent, GRID)
-        tried = np.array([(x, y) for y in range(10, 300, 20) for x in range(10, 300, 20)], dtype=float)
-        quiet = 0
-        for i in range(24):
-            chance, alone = [], []
-            for pattern in learner.expected_square(None, tried):
-                variance = noise[i] + 1e-12 + pattern / pattern.max()
-                chance.append(norm.logpdf(np.sqrt(square[i]), scale=np.sqrt(variance)).sum())
-                alone.append((-square[i] / variance / 2).sum())  # without the logarithm of the variance
-            best_m = tried[np.argmax(chance)]
-            near = np.linalg.norm(GRID.centre_m - best_m, axis=1) <= 20.0
-            strongest_m = weighted_centroid(attack.size(sent[[i]], GRID) * near, GRID.centre_m, np.inf)[0]
-            want_m = strongest_m if np.isfinite(strongest_m).all() else best_m
-            np.testing.assert_allclose(found.position_m[i], want_m, rtol=1e-9)
-            quiet += np.argmax(chance) != np.argmax(alone)
-        assert quiet > 12  # so the logarithm decides
-
-    def test_who_takes_the_ramp_off_finds_devices_that_noise_led_astray(self):
-        g, place = peaked(30)
-        made, data, facts = cohort(np.sqrt(g), place)
-        noisy = (
-            GeometryAligned(mu=50.0, rho=1.0)
-            .protect(made, data, facts, GeometryAligned(mu=50.0, rho=1.0).start(0), Streams(0).at("d"))[0]
-            .values
-        )
-
-        def error(attack):
-            found, _ = attack.run(view(noisy), FACTS, attack.start(), Streams(0).at("a"))
-            return np.median(np.linalg.norm(found.position_m - place, axis=1))
-
-        assert error(WeightedCentroid(nu=2.0)) > 150
-        assert error(RampAware(nu=2.0, block_cells=5)) < 30

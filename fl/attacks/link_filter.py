@@ -1,0 +1,161 @@
+"""Attack on gradients of a radio map: the place whose links explain an update best, under noise of a known shape."""
+
+from typing import Any, ClassVar, Literal, cast
+
+import numpy as np
+from pydantic import Field
+
+from fl.attacks.base import Attack, View
+from fl.learners.base import GridLearner
+from fl.radio_map.grid import CELLS, Grid
+from fl.types import Estimates, Facts, Model, State
+from netsim.geometry import Area
+from netsim.rng import Rng
+from netsim.units import BoolArray, FloatArray
+
+_QUIET = 1e-6  # of the largest square: a cell below got no noise
+_ANGLES = 128  # of the border of the cells that got noise
+_OUTLIERS = 30  # cells whose ratio to the noise is largest: the gradient's own
+_FITS = 8
+_LEAST = 1e-3  # of the largest variance of the ramp
+_MISFIT_PER_M = 1 / 60  # of the largest cell: how much a place that is off by a metre leaves unexplained
+_LOUD = 30  # cells, loudest against the noise, that are tried as places too: a gradient may be one cell wide
+_KEPT = 8  # places that are looked at more closely,
+_SHIFTS = (0, -1, 1, -2, 2)  # and their neighbours, in new steps
+
+
+class LinkFilter(Attack):
+    r"""Maximum-likelihood place of a UE whose links made the gradient, under noise whose shape the attacker knows.
+
+    The heights, the law and the base stations are public, so the server can compute A(u), the gradient that an error of
+    one link of a UE at u makes. With errors e ~ N(0, error_db^2) and noise of diagonal covariance Sigma
+
+        y = A(u) e + n,    u = argmax b' H^-1 b / 2 - log det(error_db^2 H) / 2,
+        b = A' Sigma^-1 y,    H = I / error_db^2 + A' Sigma^-1 A
+
+    Sigma is max(a.c_m + b, 0) on the cells that got noise: these are told first, as the half-plane in which nearly all
+    cells are loud, and the plane is fitted there by maximum likelihood without the largest ratios, at most 30, which
+    are the gradient's own. Uniform noise is a flat plane, noise on an edge a half-plane of one row. Places are tried
+    `step_m` apart, and the best of them ever more closely; Sigma grows with the square of the distance between places
+    tried.
+
+    The nearest 4 links suffice while heights are as they began, above all links; all are needed while they are learnt.
+    """
+
+    kind: Literal["link-filter"] = "link-filter"
+    nearest_links: int | None = Field(default=None, ge=1, le=10_000)
+    """number of nearest base stations whose links are looked at; none: all"""
+    error_db: float = Field(default=18.0, gt=0, le=1e3)
+    """standard deviation of what the model does not know of a link's gain, dB"""
+    step_m: float = Field(default=10.0, gt=0, le=1e6)
+    """distance between the places tried first, m"""
+    resolution_m: float = Field(default=0.01, gt=0, le=1e6)
+    """distance between the places tried last, m"""
+    every_rounds: int = Field(default=1, ge=1, le=1_000_000)
+    """it estimates in round 1 and then every so many rounds: all links of a UE take seconds"""
+
+    reference: ClassVar[str] = (
+        "against Geometry-Aligned Differential Privacy, Eq. 16 and 37: an adversary who knows the scheme"
+    )
+    example: ClassVar[dict[str, Any]] = {"kind": "link-filter", "step_m": 100}
+    needs: ClassVar[dict[str, str]] = {
+        CELLS: "looks for the cells of a grid that a UE's links cross (radio-map)",
+        "rows": "explains every UE's own update by its links; merged ones have those of many places",
+        "starting weights": "computes what links do to an update, from the heights that a round starts from",
+    }
+
+    def run(self, view: View, facts: Facts, state: State, rng: Rng) -> tuple[Estimates, State]:
+        learner = cast(GridLearner, view.learner)
+        sources = np.arange(len(view.update))
+        spared = facts.round != 1 and facts.round % self.every_rounds > 0
+        if view.phase != learner.grid_phase or spared or not len(sources):
+            return view.spread("centroid", sources[:0], np.zeros((0, 2))), state
+        grid, model = learner.grid(view.model_before), view.model_before
+        update = view.update[:, : len(grid)]
+        largest = np.abs(update).max(axis=1)
+        loud = largest > 0
+        said = np.full((len(update), 2), np.nan)
+        shape = update[loud] / largest[loud, None]
+        said[loud] = self._places(shape, 1.0 / largest[loud], noise_variance(shape**2, grid), grid, learner, model)
+        return view.spread("centroid", sources, said, status=["ok" if k else "no gradient" for k in loud]), state
+
+    def _places(
+        self,
+        shape: FloatArray,
+        scale: FloatArray,
+        variance: FloatArray,
+        grid: Grid,
+        learner: GridLearner,
+        model: Model,
+    ) -> FloatArray:
+        """The most likely place (n, 2) of each update (n, M), divided by its largest cell: times scale (n,)."""
+        links = self.nearest_links or 10_000
+        tried_m, said = tried_places(grid.area, self.step_m), np.empty((len(shape), 2))
+        patterns = learner.link_patterns(model, tried_m, links, self.error_db)
+        for i, (y, v, factor) in enumerate(zip(shape, variance, scale, strict=True)):
+            step_m, floor = self.step_m, v + (_MISFIT_PER_M * self.step_m) ** 2
+            own_m = grid.centre_m[np.argsort(-(y**2) / floor, kind="stable")[:_LOUD]]
+            near_m = np.concatenate([tried_m, own_m])
+            of = [patterns, learner.link_patterns(model, own_m, links, self.error_db)]
+            while True:
+                gain = np.concatenate([each.log_likelihood(y, floor, factor) for each in of])
+                best_m = near_m[np.argsort(-gain, kind="stable")[:_KEPT]]
+                if step_m <= self.resolution_m:
+                    break
+                step_m = step_m / 2
+                near_m, floor = _around(best_m, step_m, grid.area), v + (_MISFIT_PER_M * step_m) ** 2
+                of = [learner.link_patterns(model, near_m, links, self.error_db)]
+            said[i] = best_m[0]
+        return said
+
+
+def tried_places(area: Area, step_m: float) -> FloatArray:
+    """Places over the whole area (k, 2), at most `step_m` apart."""
+    many = np.maximum(np.ceil(area.side_m / step_m), 1).astype(np.int64)
+    x, y = (low + (np.arange(n) + 0.5) * side / n for low, n, side in zip(area.low_m, many, area.side_m, strict=True))
+    return np.stack([np.tile(x, len(y)), np.repeat(y, len(x))], axis=1)
+
+
+def _around(place_m: FloatArray, step_m: float, area: Area) -> FloatArray:
+    """The places (k, 2) and their neighbours, each once, within the area."""
+    shift = np.stack(np.meshgrid(_SHIFTS, _SHIFTS), axis=-1).reshape(-1, 2) * step_m
+    every = np.clip((place_m[:, None] + shift).reshape(-1, 2), area.low_m, area.high_m)
+    return every[np.unique(np.round(every / step_m, 3), axis=0, return_index=True)[1]]
+
+
+def noise_variance(square: FloatArray, grid: Grid) -> FloatArray:
+    """Variance of the noise on each cell (n, M) of squared updates (n, M), the largest of each being 1."""
+    at = np.column_stack([np.ones(len(grid)), (grid.centre_m - grid.area.low_m) / grid.area.side_m.max()])
+    variance = np.zeros_like(square)
+    for row, covered in zip(np.flatnonzero((square > _QUIET).any(axis=1)), _covered(square, grid), strict=True):
+        if covered.any():
+            variance[row, covered] = _ramp(square[row, covered], at[covered])
+    return variance
+
+
+def _covered(square: FloatArray, grid: Grid) -> BoolArray:
+    """Which cells got noise (n, M): the half-plane with the largest surplus of loud cells over quiet ones."""
+    surplus = np.where(square > _QUIET, 1, -1)
+    best, covered = np.full(len(square), max(grid.nx, grid.ny) // 3), np.zeros(square.shape, dtype=np.bool_)
+    for angle in 2 * np.pi * np.arange(_ANGLES) / _ANGLES:
+        along = grid.centre_m @ np.array([np.cos(angle), np.sin(angle)])
+        order = np.argsort(-along, kind="stable")
+        total = surplus[:, order].cumsum(axis=1)
+        last = total.argmax(axis=1)
+        high = total[np.arange(len(square)), last]
+        better = high > best
+        covered[better] = along >= along[order[last[better]], None]
+        best = np.maximum(best, high)
+    return covered
+
+
+def _ramp(square: FloatArray, at: FloatArray) -> FloatArray:
+    """Variance (k,) along a plane of cells at (k, 3), by maximum likelihood without the largest ratios."""
+    variance = np.full(len(square), max(float(np.median(square)) / 0.455, 1e-12))
+    for _ in range(_FITS):
+        kept = np.argsort(square / variance)[: len(square) - min(_OUTLIERS, len(square) // 50)]
+        weighted = at[kept] / variance[kept, None] ** 2
+        normal = weighted.T @ at[kept]
+        plane = at @ np.linalg.solve(normal + 1e-9 * np.trace(normal) * np.eye(3), weighted.T @ square[kept])
+        variance = np.maximum(plane, max(_LEAST * float(plane.max()), 1e-12))
+    return variance

@@ -1,0 +1,301 @@
+r"""Attack on population density: what a UE's answers and the published map together say of its place."""
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, cast
+
+import numpy as np
+from pydantic import Field
+
+from fl.attacks.base import Attack, View
+from fl.density.esprit import Lattice, fitted, kernel_place, read_waves
+from fl.learners.base import SurfaceLearner
+from fl.types import Estimates, Facts
+from netsim.mobility.mixture import Component, Mixture
+from netsim.rng import Rng
+from netsim.row_id import row_id
+from netsim.units import BoolArray, FloatArray, IntArray
+
+_MISFIT = 0.1  # of a surface's energy, that its waves leave at most
+_SAME = 0.1  # rad over the grid, by which a wave that is asked for again may turn
+_REFINED = 200  # likely places that are moved onto the bands of their waves
+_MOST_WAVES = 8  # that are read one by one
+_NO_WAVE = np.full((1, 3), np.nan)
+_MEDIAN_STEPS = 100
+
+
+@dataclass(frozen=True, eq=False)
+class Told:
+    """What UEs have told (k,): the track and the round, a wave (k, 3) omega per metre and phase, and a place (k, 2),
+    that of the kernel's peak; NaN where it is no wave, or no place.
+    """
+
+    equal_rows: ClassVar[bool] = True
+    track: IntArray
+    round: IntArray
+    wave: FloatArray
+    place_m: FloatArray
+
+    @classmethod
+    def one(cls, wave: FloatArray, place_m: FloatArray) -> "Told":
+        zero = np.zeros(len(wave), dtype=np.int64)
+        return cls(zero, zero, wave, place_m)
+
+    @classmethod
+    def join(cls, parts: "list[Told]") -> "Told":
+        parts = [cls.one(np.zeros((0, 3)), np.zeros((0, 2))), *parts]
+        columns = ([getattr(part, name) for part in parts] for name in ("track", "round", "wave", "place_m"))
+        return cls(*(np.concatenate(column) for column in columns))
+
+    def where(self, mask: BoolArray) -> "Told":
+        """Rows of a mask (k,)."""
+        return Told(self.track[mask], self.round[mask], self.wave[mask], self.place_m[mask])
+
+    def of(self, track: int, round_: int) -> "Told":
+        """The same, of one track and round."""
+        return replace(self, track=np.full_like(self.track, track), round=np.full_like(self.round, round_))
+
+
+class Posterior(Attack):
+    r"""The posterior of a UE's place, given its answers and where people are: waves and moved places alike.
+
+        log pi(g) = log prior(g) - sum_b wrap(omega_b . (g - c) - phase_b)^2 / 2 s_b^2 - epsilon sum_t |g - m_t|
+
+    Prior: the map that the server itself publishes after the round, or a known law. Waves are read from the surface by
+    two-dimensional ESPRIT (`fl.density.esprit`); m_t is the peak of an exact kernel, where the UE moved its place
+    (`geo-indistinguishable`, whose epsilon is a public setting). s_b is what half the distance between two tried places
+    turns the wave by. A surface that is neither (many waves, the mean of several places) counts by its height:
+    s(g) - B is sum_b (cos - 1), the same law to second order; its status is `no wave`. A constant surface leaves the
+    prior.
+
+    Estimates: `centroid`, the geometric median of the posterior, which has the smallest mean error, or its `mode`;
+    `step`, the displacement since the last answer with the same waves, the shortest that fits: along one wave, in the
+    plane with two. Answers of the last `memory_rounds` rounds count together, a wave that is kept once: for UEs that
+    stay. Several bandwidths are waves of their own.
+    """
+
+    kind: Literal["posterior"] = "posterior"
+    prior: Literal["map", "uniform"] | tuple[Component, ...] = "map"
+    """where people are: the published map of the round, everywhere alike, or the components of a known mixture"""
+    answer: Literal["median", "mode"] = "median"
+    """estimate: geometric median or mode of the posterior"""
+    places: int = Field(default=200, ge=2, le=2000)
+    """number of places tried along the longer side of the grid"""
+    memory_rounds: int = Field(default=1, ge=1, le=1_000_000)
+    """number of rounds whose answers count together; 1: each round alone"""
+
+    reference: ClassVar[str] = "against Zong et al., Privacy by Projection, PoPETs 2023: an adversary who knows the map"
+    example: ClassVar[dict[str, Any]] = {"kind": "posterior", "places": 20}
+    needs: ClassVar[dict[str, str]] = {
+        "surfaces": "reads answers about a grid of points",
+        "rows": "reads every device's own waves; merged ones cannot be told apart",
+    }
+
+    def start(self) -> Told:
+        return Told.join([])
+
+    def run(self, view: View, facts: Facts, state: Told, rng: Rng) -> tuple[Estimates, Told]:
+        learner, model = cast(SurfaceLearner, view.learner), view.model_before
+        surface, at = learner.surfaces(model, view.update), _Asked.of(view, self.places)
+        maps = learner.surfaces(view.model_after, view.model_after.parameters)[:, 0]
+        prior = {m: self._weight(at, maps[m]) for m in np.unique(view.source_model).tolist()}
+        track = row_id(view.ue, view.model)[np.argsort(view.source)]  # one target a row
+        past = self._recent(state, facts.round)
+        said, status, told = np.zeros((len(track), 2)), list[str](), [past]
+        linked, steps = list[int](), [np.zeros((0, 2))]
+        for i, who in enumerate(track.tolist()):
+            before = past.where(past.track == who)
+            now, word = _read(surface[i], at, before.wave)
+            now = now.of(who, facts.round)
+            step_m = _step(now, before.where(before.round == before.round.max(initial=0)), at.grid)
+            if word == "ok" and step_m is not None:
+                linked.append(i)
+                steps.append(step_m[None])
+            memory = before.where(before.round > facts.round - self.memory_rounds)
+            if at.epsilon is None:  # what is kept counts once, as it is now
+                memory = memory.where(_twin(memory.wave, now.wave, at.grid) < 0)
+            height = surface[i] if word == "no wave" else surface[i][:0]
+            law = at.posterior(prior[int(view.source_model[i])], Told.join([memory, now]), height)
+            said[i] = law.best_m if self.answer == "mode" else law.median_m()
+            status.append(word)
+            told.append(now)
+        estimates = [
+            view.spread("centroid", np.arange(len(said)), said, status=status),
+            view.spread("step", np.array(linked, dtype=np.int64), np.concatenate(steps)),
+        ]
+        return Estimates.join(estimates), Told.join(told)
+
+    def _recent(self, state: Told, round_: int) -> Told:
+        """What still counts: the last `memory_rounds` rounds, and of each UE its last answer."""
+        several, of_row = np.unique(state.track, return_inverse=True)
+        last = np.zeros(len(several), dtype=np.int64)
+        np.maximum.at(last, of_row, state.round)
+        return state.where((state.round > round_ - self.memory_rounds) | (state.round == last[of_row]))
+
+    def _weight(self, at: "_Asked", published: FloatArray) -> FloatArray:
+        """Prior of each tried place (n,), up to a factor."""
+        if self.prior == "uniform":
+            return np.ones(len(at.at_m))
+        law = at.interpolated(published) if self.prior == "map" else Mixture(components=self.prior).density(at.at_m)
+        law = np.maximum(law, 0.0)
+        return law if law.max() > 0 else np.ones_like(law)
+
+
+@dataclass(frozen=True, eq=False)
+class _Law:
+    """Weights (n,) of places at_m (n, 2), up to a factor, and the most likely place of all (2,)."""
+
+    at_m: FloatArray
+    weight: FloatArray
+    best_m: FloatArray
+
+    def median_m(self) -> FloatArray:
+        """Geometric median by Weiszfeld's method, or the most likely place where that is no farther off in the mean."""
+        some = self.weight > 1e-9
+        at_m, weight = self.at_m[some], self.weight[some] / self.weight[some].sum()
+        middle, side_m = weight @ at_m, float(np.ptp(self.at_m, axis=0).max())
+        for _ in range(_MEDIAN_STEPS if len(at_m) > 1 else 0):
+            pull = weight / np.maximum(np.linalg.norm(at_m - middle, axis=1), 1e-6 * side_m)
+            before, middle = middle, pull @ at_m / pull.sum()
+            if np.linalg.norm(middle - before) <= 1e-4 * side_m:
+                break
+        cost = [weight @ np.linalg.norm(at_m - p, axis=1) for p in (middle, self.best_m)]
+        return self.best_m if cost[1] <= cost[0] else middle
+
+
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """What the server asked for, and places at_m (n, 2) tried on a grid of shape (p, q), step_m apart.
+
+    grid : points of the surface, about centre_m (2,); features : inf for the exact kernel; epsilon : of the noise on
+    places, None without.
+    """
+
+    at_m: FloatArray
+    shape: tuple[int, int]
+    step_m: float
+    grid: Lattice
+    centre_m: FloatArray
+    features: float
+    bandwidth_m: FloatArray
+    epsilon: float | None
+
+    @classmethod
+    def of(cls, view: View, longer: int) -> "_Asked":
+        """From a view, with so many places along the longer side."""
+        constants = view.model_before.constants
+        axes = constants["x_m"], constants["y_m"]
+        grid, centre_m = Lattice.of(*axes), np.array([axis[0] + axis[-1] for axis in axes]) / 2
+        step_m = grid.extent_m / (longer - 1)
+        x, y = (np.linspace(axis[0], axis[-1], round(float(np.ptp(axis)) / step_m) + 1) for axis in (grid.x, grid.y))
+        at_m = np.stack(np.meshgrid(x, y, indexing="ij"), axis=-1).reshape(-1, 2) + centre_m
+        request = cast(SurfaceLearner, view.learner).request(view.model_before)
+        features = np.nan if request is None else request.features
+        epsilon = None if view.replica is None else view.replica.displacement_per_m
+        shape = len(x), len(y)
+        return cls(at_m, shape, step_m, grid, centre_m, features, constants["bandwidth_m"], epsilon)
+
+    def interpolated(self, surface: FloatArray) -> FloatArray:
+        """A surface (P, Q) at the tried places (n,), by straight lines."""
+        where, shift = [], self.at_m - self.centre_m
+        for k, axis in enumerate((self.grid.x, self.grid.y)):
+            where.append(np.interp(shift[:, k], axis, np.arange(len(axis))))
+        low = [np.minimum(w.astype(np.int64), max(n - 2, 0)) for w, n in zip(where, surface.shape, strict=True)]
+        high = [np.minimum(k + 1, n - 1) for k, n in zip(low, surface.shape, strict=True)]
+        u, v = where[0] - low[0], where[1] - low[1]
+        along = surface[low[0], low[1]] * (1 - u) + surface[high[0], low[1]] * u
+        return np.asarray(along * (1 - v) + (surface[low[0], high[1]] * (1 - u) + surface[high[0], high[1]] * u) * v)
+
+    def posterior(self, prior: FloatArray, told: Told, height: FloatArray) -> _Law:
+        """From the prior (n,), what a UE told, and surfaces (H, P, Q) that count by their height, or none."""
+        waves = told.where(np.isfinite(told.wave[:, 0]))
+        points = told.place_m[np.isfinite(told.place_m[:, 0])]
+        if self.epsilon is None and len(points):
+            return _Law(points[-1:], np.ones(1), points[-1])
+        with np.errstate(divide="ignore"):
+            log = np.log(prior)
+        each = np.unique(waves.round) if self.epsilon else [None]  # a place is moved anew in each round
+        for some in (waves.wave if r is None else waves.wave[waves.round == r] for r in each):
+            log += self._moved(-self._misfit(self.at_m, some))
+        for surface, h in zip(height, self.bandwidth_m, strict=False):
+            log += self._moved((self.interpolated(surface) - surface.max()) * 2 * (h / self.step_m) ** 2)
+        for m in points:
+            log -= (self.epsilon or 0.0) * np.linalg.norm(self.at_m - m, axis=1)
+        best_m = self.at_m[np.argmax(log)]
+        if len(waves.wave) and self.epsilon is None:
+            best_m = self._onto_bands(log, waves.wave)
+        return _Law(self.at_m, np.exp(log - log.max()), best_m)
+
+    def _onto_bands(self, log: FloatArray, wave: FloatArray) -> FloatArray:
+        """The most likely place (2,), which may lie beside the tried ones by up to half a step."""
+        first = np.argsort(-log, kind="stable")[:_REFINED]
+        tried_m = self.at_m[first]
+        shift = np.linalg.lstsq(wave[:, :2], -self._off(tried_m, wave).T, rcond=1e-9)[0].T
+        moved_m = tried_m + shift * (np.linalg.norm(shift, axis=1) <= 1.5 * self.step_m)[:, None]
+        gain = self._misfit(tried_m, wave) - self._misfit(moved_m, wave)
+        return np.asarray(moved_m[np.argmax(log[first] + gain)])
+
+    def _misfit(self, at_m: FloatArray, wave: FloatArray) -> FloatArray:
+        """sum_b off_b^2 / 2 s_b^2 of places (n, 2)."""
+        turn = self.step_m / 2 * np.maximum(np.linalg.norm(wave[:, :2], axis=1), 1e-9 / self.grid.extent_m)
+        return np.asarray(((self._off(at_m, wave) / turn) ** 2).sum(axis=1) / 2)
+
+    def _off(self, at_m: FloatArray, wave: FloatArray) -> FloatArray:
+        """Phases of places (n, 2) less those of waves (k, 3), in half a turn around 0: (n, k)."""
+        return _wrapped((at_m - self.centre_m) @ wave[:, :2].T - wave[:, 2])
+
+    def _moved(self, log: FloatArray) -> FloatArray:
+        """Log-likelihood of places (n,) from that of the places that a UE answered for, within the grid."""
+        if self.epsilon is None or not log.any():
+            return log
+        from scipy.signal import fftconvolve
+
+        x, y = (np.arange(1 - n, n) * self.step_m for n in self.shape)
+        kernel = np.exp(-self.epsilon * np.hypot(x[:, None], y))
+        spread = fftconvolve(np.exp(log - log.max()).reshape(self.shape), kernel, "same")
+        return np.asarray(np.log(np.maximum(spread.ravel(), 1e-12 * spread.max())))
+
+
+def _wrapped(angle: FloatArray) -> FloatArray:
+    return np.asarray(np.remainder(angle + np.pi, 2 * np.pi) - np.pi)
+
+
+def _twin(wave: FloatArray, other: FloatArray, grid: Lattice) -> IntArray:
+    """Of each wave (n, 3) the index of the one of the same omega among others (k, 3); -1: none."""
+    if not len(other):
+        return np.full(len(wave), -1)
+    gap = np.linalg.norm(wave[:, None, :2] - other[None, :, :2], axis=2) * grid.extent_m
+    gap = np.where(np.isnan(gap), np.inf, gap)
+    return np.where(gap.min(axis=1) < _SAME, gap.argmin(axis=1), -1)
+
+
+def _step(now: Told, last: Told, grid: Lattice) -> FloatArray | None:
+    """The shortest displacement (2,) that turns all waves of the last answer into these; None: not the same waves."""
+    twin = _twin(now.wave, last.wave, grid)
+    if not len(twin) or (twin < 0).any():
+        return None
+    turn = _wrapped(now.wave[:, 2] - last.wave[twin, 2])
+    return np.asarray(np.linalg.lstsq(now.wave[:, :2], turn, rcond=1e-9)[0])
+
+
+def _read(surface: FloatArray, at: _Asked, known: FloatArray) -> tuple[Told, str]:
+    """What surfaces (H, P, Q) of one UE tell, and a word on it; known : its waves before (k, 3)."""
+    nothing, found, word = Told.join([]), list[FloatArray](), "ok"
+    if np.ptp(surface) == 0:
+        return nothing, "constant surface"
+    if np.isinf(at.features):
+        peak_m = kernel_place(surface[0], at.grid, float(at.bandwidth_m[0]))
+        return (nothing, "no wave") if peak_m is None else (Told.one(_NO_WAVE, at.centre_m + peak_m[None]), "ok")
+    if not 1 <= at.features <= _MOST_WAVES:
+        return nothing, "no wave"
+    for one, h in zip(surface, at.bandwidth_m, strict=True):
+        waves = read_waves(one, at.grid, int(at.features), float(h))
+        if not waves.misfit <= _MISFIT:
+            return nothing, "no wave"
+        twin = _twin(np.column_stack([waves.omega, waves.phase]), known, at.grid)
+        if (twin >= 0).all():
+            waves = fitted(one, at.grid, known[twin, :2])
+        elif np.isfinite(known).any():
+            word = "new wave"
+        found.append(np.column_stack([waves.omega, waves.phase]))
+    wave = np.concatenate(found)
+    return Told.one(wave, np.full((len(wave), 2), np.nan)), word

@@ -1,0 +1,145 @@
+r"""Reads the waves of a surface: s(g) = sum_b a_b cos(omega_b . (g - c) - phase_b), c the middle of the grid.
+
+Every wave is two exponentials exp(+-i omega . g), so windows of the surface span a space of rank 2 B, and a shift of
+the window by a point east (north) is a linear map of that space with eigenvalues exp(i omega_x Dx) (exp(i omega_y Dy)).
+Eigenvectors of a mix of both maps pair the two. Gauss and Newton's method on all points then removes noise and
+rounding.
+
+Reference: Rouquette and Najim, "Estimation of frequencies and damping factors by two-dimensional ESPRIT type methods",
+IEEE Transactions on Signal Processing, 2001.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from netsim.units import FloatArray
+
+_FEW = 8  # points a side that are left at least where a grid is thinned
+_MIX = 0.6180339887498949  # weight of the second shift: no two waves have the same mix but by chance
+_STEPS = 8
+_WIDEST, _WINDOWS = 8, 40  # points of a window, and windows, a side at most
+
+
+@dataclass(frozen=True, eq=False)
+class Waves:
+    """omega (B, 2) per metre, phase (B,) = omega . (d - c) modulo 2 pi; misfit, the share of energy not explained."""
+
+    omega: FloatArray
+    phase: FloatArray
+    misfit: float
+
+
+@dataclass(frozen=True, eq=False)
+class Lattice:
+    """An evenly spaced grid about its middle: x (P,), y (Q,) in metres; on a line Q is 1."""
+
+    x: FloatArray
+    y: FloatArray
+
+    @classmethod
+    def of(cls, x_m: FloatArray, y_m: FloatArray) -> Lattice:
+        return cls(x_m - (x_m[0] + x_m[-1]) / 2, y_m - (y_m[0] + y_m[-1]) / 2)
+
+    @property
+    def extent_m(self) -> float:
+        """The longer side."""
+        return float(max(np.ptp(self.x), np.ptp(self.y)))
+
+    def waves(self, omega: FloatArray) -> FloatArray:
+        """exp(i omega . (g - c)) of omega (B, 2): (B, P * Q)."""
+        x, y = np.exp(1j * omega[:, :1] * self.x), np.exp(1j * omega[:, 1:] * self.y)
+        return np.asarray((x[:, :, None] * y[:, None]).reshape(len(omega), -1))
+
+
+def read_waves(surface: FloatArray, grid: Lattice, count: int, bandwidth_m: float) -> Waves:
+    """`count` waves of a surface (P, Q), whose omega is of the size of 1 / bandwidth."""
+    strides = [_stride(axis, bandwidth_m) for axis in (grid.x, grid.y)]
+    thin = surface[:: strides[0], :: strides[1]]
+    omega = _shifts(thin, count) / [_step(axis) * k for axis, k in zip((grid.x, grid.y), strides, strict=True)]
+    best = fitted(surface, grid, omega)
+    for _ in range(_STEPS):
+        moved = fitted(surface, grid, _moved(surface, grid, best))
+        if not moved.misfit < best.misfit:
+            break
+        best = moved
+    return best
+
+
+def fitted(surface: FloatArray, grid: Lattice, omega: FloatArray) -> Waves:
+    """Phases of waves of known omega (B, 2), by least squares."""
+    part, rest = _least_squares(surface, grid, omega)
+    energy = float((surface**2).sum())
+    return Waves(omega, np.angle(part), float((rest**2).sum()) / energy if energy > 0 else 1.0)
+
+
+def _least_squares(surface: FloatArray, grid: Lattice, omega: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Amplitudes a e^(i phase) (B,) of the waves, and what they leave of the surface (P * Q,)."""
+    wave, flat = grid.waves(omega), surface.ravel()
+    basis = np.concatenate([wave.real, wave.imag])
+    part = np.linalg.lstsq(basis @ basis.T, basis @ flat, rcond=1e-13)[0]
+    return part[: len(omega)] + 1j * part[len(omega) :], flat - part @ basis
+
+
+def _moved(surface: FloatArray, grid: Lattice, waves: Waves) -> FloatArray:
+    """omega (B, 2) after one step of Gauss and Newton on amplitudes and omega."""
+    part, rest = _least_squares(surface, grid, waves.omega)
+    wave, scale = grid.waves(waves.omega), 1.0 / grid.extent_m
+    slope = (-part.conj()[:, None] * wave).imag * scale
+    gx, gy = (g.ravel() for g in np.broadcast_arrays(grid.x[:, None], grid.y))
+    basis = np.concatenate([wave.real, wave.imag, slope * gx, slope * gy])
+    step = np.linalg.lstsq(basis @ basis.T, basis @ rest, rcond=1e-13)[0][2 * len(part) :]
+    return np.asarray(waves.omega + scale * step.reshape(2, -1).T)
+
+
+def _step(axis: FloatArray) -> float:
+    return float(axis[1] - axis[0]) if len(axis) > 1 else 1.0
+
+
+def _stride(axis: FloatArray, bandwidth_m: float) -> int:
+    """By how many points to thin an axis: no wave of omega h up to 4.5 turns by half a circle in between."""
+    return int(max(1, min(0.7 * bandwidth_m / _step(axis), len(axis) // _FEW)))
+
+
+def _shifts(surface: FloatArray, count: int) -> FloatArray:
+    """Angles per point (count, 2) of waves of a surface (P, Q), one of each pair +-omega."""
+    high, wide = (min((n + 1) // 2, _WIDEST) for n in surface.shape)
+    skip = [n // _WINDOWS + 1 for n in surface.shape]
+    windows = np.lib.stride_tricks.sliding_window_view(surface, (high, wide))[:: skip[0], :: skip[1]]
+    number = np.arange(high * wide).reshape(high, wide)
+    span = np.linalg.svd(windows.reshape(-1, high * wide).T, full_matrices=False)[0][:, : 2 * count]
+    maps = []
+    for before, after in ((number[:-1], number[1:]), (number[:, :-1], number[:, 1:])):
+        if before.size:
+            maps.append(np.linalg.lstsq(span[before.ravel()], span[after.ravel()], rcond=None)[0])
+        else:
+            maps.append(np.eye(span.shape[1]))
+    _, vectors = np.linalg.eig(maps[0] + _MIX * maps[1])
+    angle = np.stack([np.angle(np.einsum("ij,ij->j", vectors.conj(), m @ vectors)) for m in maps], axis=1)
+    angle = angle * np.where((angle[:, :1] < 0) | ((angle[:, :1] == 0) & (angle[:, 1:] < 0)), -1.0, 1.0)
+    return angle[np.lexsort(angle.T[::-1])][::2][:count]  # pairs stand side by side
+
+
+def kernel_place(surface: FloatArray, grid: Lattice, bandwidth_m: float) -> FloatArray | None:
+    """Where the kernel exp(-|g - m|^2 / 2 h^2), times any factor, has its peak, less c (2,); None where it is none.
+
+    Its logarithm falls by (x - m) / h^2 per metre: read where the kernel is large, weighted by its squares, also of a
+    peak that lies off the grid.
+    """
+    place, value = np.zeros(2), surface / np.abs(surface).max()
+    for k, axis in enumerate((grid.x, grid.y)):
+        if len(axis) < 2:
+            continue
+        along = np.moveaxis(value, k, 0)
+        low, high = along[:-1], along[1:]
+        weight = np.where((low > 1e-9) & (high > 1e-9), low * high, 0.0)
+        ratio = np.divide(high, low, out=np.ones_like(low), where=weight > 0)
+        slope = (weight * np.log(ratio)).sum() / weight.sum() / _step(axis)
+        middle = (weight.sum(axis=1) @ (axis[:-1] + axis[1:])) / 2 / weight.sum()
+        place[k] = middle + slope * bandwidth_m**2
+    x, y = (np.exp(-(((axis - m) / bandwidth_m) ** 2) / 2) for axis, m in zip((grid.x, grid.y), place, strict=True))
+    model = x[:, None] * y
+    model = model / max(float(model.max()), 1e-300)
+    return place if ((value - model) ** 2).sum() <= 1e-3 * (value**2).sum() else None
