@@ -12,6 +12,7 @@ ATTACKS = OneOf(
         "tracker": "fl.attacks.tracker:Tracker",
         "unit-votes": "fl.attacks.unit_votes:UnitVotes",
         "span": "fl.attacks.span:Span",
+        "place-filter": "fl.attacks.place_filter:PlaceFilter",
         "dwell": "fl.attacks.dwell:Dwell",
         "weighted-centroid": "fl.attacks.weighted_centroid:WeightedCentroid",
         "ramp-aware": "fl.attacks.ramp_aware:RampAware",

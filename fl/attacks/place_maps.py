@@ -99,13 +99,8 @@ class Naming:
 
 
 def answers(view: View, maps: PlaceMaps, grid: PlaceGrid, how: Naming) -> Estimates:
-    """The highest places of every target's map, best first.
-
-    Weights count down to 1. A target of whom nothing is known yet has one answer without a place (status
-    `no gradient`).
-    """
-    owner = owners(view)
-    known = np.unique(owner)
+    """The highest places of every target's map, best first."""
+    known = np.unique(owners(view))
     score = maps.of(known)
     if how.width_m > 0:
         score = smoothed(score, grid, how.width_m)
@@ -113,7 +108,16 @@ def answers(view: View, maps: PlaceMaps, grid: PlaceGrid, how: Naming) -> Estima
     for _ in range(how.count):
         best = highest_apart(score, grid.place_m, named_m, how.apart_m)
         named_m = np.concatenate([named_m, best[:, None]], axis=1)
-    each = named_m[np.searchsorted(known, owner)]
+    return named(view, known, named_m)
+
+
+def named(view: View, known: IntArray, named_m: FloatArray) -> Estimates:
+    """Places (k, j, 2) of owners known (k,) as answers about every target, best first; NaN: no place.
+
+    Weights count down to 1. A target of whom nothing is known yet has one answer without a place (status
+    `no gradient`).
+    """
+    each = named_m[np.searchsorted(known, owners(view))]
     there = np.asarray(np.isfinite(each).all(axis=2))
     there[:, 0] = True  # without a place, where there is none: the attack has been heard
     target, rank = np.nonzero(there)
@@ -121,7 +125,7 @@ def answers(view: View, maps: PlaceMaps, grid: PlaceGrid, how: Naming) -> Estima
     found = np.asarray(np.isfinite(where).all(axis=1))
     return Estimates(
         ue=view.ue[target], model=view.model[target], what=["answer"] * len(target), position_m=where,
-        weight=(how.count - rank).astype(np.float64), loss=np.full(len(target), np.nan), iterations=none,
+        weight=(named_m.shape[1] - rank).astype(np.float64), loss=np.full(len(target), np.nan), iterations=none,
         evaluations=none, status=["ok" if good else "no gradient" for good in found],
     )  # fmt: skip
 
