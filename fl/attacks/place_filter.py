@@ -164,9 +164,8 @@ class PlaceFilter(Attack):
         """The best second place (s,) beside places p (s,) of owners known[of] (s,), and what the pair explains."""
         score = np.zeros((len(p), len(grid)), dtype=np.float32)
         for k, m in enumerate(state.of.tolist()):
-            heard = np.flatnonzero((state.network == k) & np.isin(state.owner, known[of]))
-            gradients = _gradients(view, state.weights[k], m, grid) if len(heard) else None
-            for row in heard if gradients is not None else ():
+            gradients = _gradients(view, state.weights[k], m, grid)
+            for row in np.flatnonzero((state.network == k) & np.isin(state.owner, known[of])):
                 asked = np.flatnonzero(known[of] == state.owner[row])
                 score[asked] += _explained(state.part[row], p[asked], gradients.cosine(p[asked]))
         x, y = grid.place_m.T

@@ -48,9 +48,12 @@ class GradientRegression(Inference):
 
     with g_i the gradient of record i's loss, c_i > 0 of records that were learnt from and 0 of others. With G_r the
     gradients of all records that the attacker holds of the UEs in an update, members or not, s_r^2 the mean square of
-    what they leave of u_r by themselves, and a prior N(0, v^2) of every c_i, the scores are the posterior mean
+    what they leave of u_r by themselves, P_r = G_r G_r^T / s_r^2, a prior N(0, v^2) of every c_i, and as much that
+    changes from round to round (batches, steps away from w_r), the scores are the posterior mean
 
-        c = (sum_r G_r G_r^T / s_r^2 + I / v^2)^-1 sum_r -G_r u_r / s_r^2.
+        c = (sum_r W_r P_r + I / v^2)^-1 sum_r -W_r G_r u_r / s_r^2,    W_r = (I + v^2 P_r)^-1.
+
+    Under noise W_r is nearly I; without it no round weighs more than its prior.
 
     Records of alike gradients share what they explain, which a product of an update with one gradient does not see;
     and noise of several rounds averages out. Only audited rounds add up, so set `every_rounds: 1`. What the attacker
@@ -115,8 +118,9 @@ class GradientRegression(Inference):
             for _ in range(2):  # what is left depends on how much noise is taken for granted
                 c = self._mean(gram / noise, pull / noise)
                 noise = max(float(np.mean((u + c @ g) ** 2)), _LEAST_NOISE * size)
-            total.precision[np.ix_(mine, mine)] += gram / noise
-            total.pull[mine] += pull / noise
+            own = np.linalg.inv(np.eye(len(mine)) + self.coefficient_std**2 * gram / noise)
+            total.precision[np.ix_(mine, mine)] += own @ gram / noise
+            total.pull[mine] += own @ pull / noise
             heard[mine] = True
         return np.where(heard, self._mean(total.precision, total.pull), np.nan), total
 

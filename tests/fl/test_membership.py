@@ -287,11 +287,11 @@ class TestRegression:
     def test_under_noise_rounds_add_up(self):
         """A round alone tells little; the evidence of twenty is what one regression over all of them gives."""
         rows, states = self.rounds(20, 0.01, 2)
-        assert rows[0]["auc"] < 0.75 < 0.83 < rows[-1]["auc"]
+        assert rows[0]["auc"] < 0.75 < 0.78 < rows[-1]["auc"]
         (evidence,) = states.values()
         assert len(evidence.pull) == 40 and (np.linalg.eigvalsh(evidence.precision) > -1e-9).all()
 
-    def test_two_rounds_are_least_squares_on_both(self):
+    def test_two_rounds_are_least_squares_with_coefficients_that_change(self):
         local, others = campaign(1, 8)
         attack, draw = GradientRegression(coefficient_std=0.01), np.random.default_rng(3)
         x, y = np.concatenate([local.x, others.x]), np.concatenate([local.y, others.y])
@@ -306,8 +306,12 @@ class TestRegression:
             for _ in range(2):
                 c = np.linalg.solve(g @ g.T / s2 + np.eye(16) / 0.01**2, -(g @ u[0]) / s2)
                 s2 = np.mean((u[0] + c @ g) ** 2)
-            left, right = left + g @ g.T / s2, right - g @ u[0] / s2
-        np.testing.assert_allclose(score, np.linalg.solve(left, right), rtol=1e-9)
+            spread = np.linalg.inv(g @ g.T / s2) + 0.01**2 * np.eye(16)  # of the estimate of a round about c
+            left, right = (
+                left + np.linalg.inv(spread),
+                right - np.linalg.solve(spread, np.linalg.solve(g @ g.T, g @ u[0])),
+            )
+        np.testing.assert_allclose(score, np.linalg.solve(left, right), rtol=1e-6)
         order = draw.permutation(16)[:9]  # records asked in another order, some no more: the others keep what is known
         kept = state.of(np.column_stack([np.zeros((16, 2)), y, x])[order])
         np.testing.assert_array_equal(kept.precision, state.precision[np.ix_(order, order)])
