@@ -133,10 +133,9 @@ class PlaceFilter(Attack):
         """The places (n, `places`, 2) of owners known (n,): NaN of whom no update came."""
         found = np.full((len(known), self.places, 2), np.nan)
         alone = np.zeros((len(known), len(grid)), dtype=np.float32)
-        at = np.searchsorted(known, state.owner).clip(max=len(known) - 1)
-        rows = np.flatnonzero(known[at] == state.owner)
+        rows = np.flatnonzero(np.isin(state.owner, known))
         if len(rows):
-            np.add.at(alone, at[rows], state.part[rows] ** 2)
+            np.add.at(alone, np.searchsorted(known, state.owner[rows]), state.part[rows] ** 2)
         first = np.zeros((len(known), 0, 2))
         for _ in range(_STARTS if self.places == 2 else 1):
             best = highest_apart(alone, grid.place_m, first, self.apart_m)

@@ -400,7 +400,7 @@ class TestPlaceFilterOnRounds(EveryAttack):
             mine = found.ue == 0
             assert [w for w, m in zip(found.status, mine, strict=True) if m] == ["no gradient"]
             assert np.isfinite(found.position_m[~mine]).all() and state.owner.tolist() == [1]
-        nobody, _ = run(attack, [(_only(view, 7), facts)])
+        nobody, _ = run(attack, [(view, facts), (_only(view, 7), facts)])
         assert len(nobody.ue) == 0
 
     def test_remembers_through_a_checkpoint_and_only_the_latest(self, attack, tmp_path):
