@@ -182,9 +182,9 @@ class Learning(Part):
         self._fits_without_rounds()
         self._fits_noise_at_server()
         self._fits_days()
-        self._fits_membership(offered)
         # whoever sees published models sees updates through the server's optimiser, others see them before it
         shown = self.server_optimiser.offers if self.threat.sees == "model" else frozenset({LINEAR_STEP})
+        self._fits_membership(offered | self.threat.offers | shown)
         for i, attack in enumerate(self.attacks):
             _meets(f"attacks[{i}]", attack, offered | self.threat.offers | shown)
 
@@ -218,7 +218,7 @@ class Learning(Part):
                 raise ValueError(
                     f"membership.attacks[{i}]: {inference.label} compares with the model before the round, which no "
                     "model before training has, and records held out by session, day or block differ by place or time "
-                    "alone; leave reference_model out, or hold out by sample"
+                    "alone; take loss-threshold without reference_model, or hold out by sample"
                 )
         if self.threat.sees != "model" and not self.threat.knows_weights:
             raise ValueError(

@@ -13,6 +13,7 @@ ATTACKS = OneOf(
         "span": "fl.attacks.span:Span",
         "kept-numbers": "fl.attacks.kept_numbers:KeptNumbers",
         "participation-regression": "fl.attacks.participation_regression:ParticipationRegression",
+        "place-filter": "fl.attacks.place_filter:PlaceFilter",
         "dwell": "fl.attacks.dwell:Dwell",
         "weighted-centroid": "fl.attacks.weighted_centroid:WeightedCentroid",
         "link-filter": "fl.attacks.link_filter:LinkFilter",

@@ -121,14 +121,18 @@ def best_of_all(maps: PlaceMaps, area: Area, cell_m: float | None, how: Naming) 
 
 
 def answers(view: View, maps: PlaceMaps, grid: PlaceGrid, how: Naming) -> Estimates:
-    """The highest places of every target's map, best first.
+    """The highest places of every target's map, best first."""
+    known = np.unique(owners(view))
+    return named(view, known, best_places(maps.of(known), grid, how))
+
+
+def named(view: View, known: IntArray, named_m: FloatArray) -> Estimates:
+    """Places (k, j, 2) of owners known (k,) as answers about every target, best first; NaN: no place.
 
     Weights count down to 1. A target of whom nothing is known yet has one answer without a place (status
     `no gradient`).
     """
-    owner = owners(view)
-    known = np.unique(owner)
-    each = best_places(maps.of(known), grid, how)[np.searchsorted(known, owner)]
+    each = named_m[np.searchsorted(known, owners(view))]
     there = np.asarray(np.isfinite(each).all(axis=2))
     there[:, 0] = True  # without a place, where there is none: the attack has been heard
     target, rank = np.nonzero(there)
@@ -136,7 +140,7 @@ def answers(view: View, maps: PlaceMaps, grid: PlaceGrid, how: Naming) -> Estima
     found = np.asarray(np.isfinite(where).all(axis=1))
     return Estimates(
         ue=view.ue[target], model=view.model[target], what=["answer"] * len(target), position_m=where,
-        weight=(how.count - rank).astype(np.float64), loss=np.full(len(target), np.nan), iterations=none,
+        weight=(named_m.shape[1] - rank).astype(np.float64), loss=np.full(len(target), np.nan), iterations=none,
         evaluations=none, status=["ok" if good else "no gradient" for good in found],
     )  # fmt: skip
 

@@ -98,6 +98,10 @@ class Learner(Part):
         """L2 norm (N,) of each record's gradient in all parameters: of learners that offer `record gradient`."""
         raise NotImplementedError
 
+    def record_gradients(self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray) -> FloatArray:
+        """Gradient (N, d) of each record's loss in all parameters: of learners that offer `record gradients`."""
+        raise NotImplementedError
+
     def evaluate_against(
         self, model: Model, held_out: HeldOut, density: Callable[[FloatArray], FloatArray | None]
     ) -> dict[str, float]:

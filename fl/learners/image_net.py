@@ -59,10 +59,11 @@ class ImageNet(Learner):
 
     @property
     def offers(self) -> frozenset[str]:  # type: ignore[override]
-        """`bound` and `record bound` where one image's share of an update is bounded."""
-        return frozenset(
-            {"record loss", MODEL_CHANGES} | ({"bound", "record bound"} if self._bounds_records else set())
-        )
+        """`bound` and `record bound` where one image's share of an update is bounded; `record gradients` where each
+        image has one of its own.
+        """
+        words = {"record loss", MODEL_CHANGES} | ({"bound", "record bound"} if self._bounds_records else set())
+        return frozenset(words | (set() if self.network.mixes_images else {"record gradients"}))
 
     @property
     def _bounds_records(self) -> bool:
@@ -110,6 +111,11 @@ class ImageNet(Learner):
         from fl.networks.sgd_classification import scored
 
         return scored(self.network, _format(model), model.parameters, model_of, x, y, self.device)[0]
+
+    def record_gradients(self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray) -> FloatArray:
+        from fl.networks.sgd_classification import image_gradients
+
+        return image_gradients(self.network, _format(model), model.parameters, model_of, x, y, self.device)
 
     def evaluate(self, model: Model, held_out: HeldOut) -> dict[str, float]:
         from fl.networks.sgd_classification import scored

@@ -177,8 +177,8 @@ class RsrpNet(LayeredLearner):
 
         `bound` where one record's share of an update is bounded, `linear local steps` where an update is a linear
         combination of gradients, with the same factors for all parameters; `sample gradient` where these are gradients
-        in all parameters of positions and labels alone, unscaled; `layer 2` where that layer is trained; `hidden
-        activations` where a position determines those of every layer.
+        in all parameters of positions and labels alone, unscaled; `record gradients` also where they are scaled;
+        `layer 2` where that layer is trained; `hidden activations` where a position determines those of every layer.
         """
         words = {"positions", "layers", "signals", MODEL_CHANGES}
         words |= {f"layer {i + 1}" for i in range(self.frozen_layers, self.layers)}
@@ -187,6 +187,8 @@ class RsrpNet(LayeredLearner):
         whole = self.sample_clip is None and self.frozen_layers == 0 and self.optimiser.linear
         whole = whole and not self.weight_decay
         words |= {"sample gradient"} if whole and self._reads_places_only else set()
+        moved = self.frozen_layers == 0 and self.optimiser.linear and self._reads_places_only
+        words |= {"record gradients"} if moved else set()
         words |= {"hidden activations", "record loss", "record gradient"} if self._reads_places_only else set()
         return frozenset(words | {"bound", "record bound"} if self._bounds_records else words)
 
@@ -404,6 +406,12 @@ class RsrpNet(LayeredLearner):
 
         z, target = self._encode(model, model_of, x, y)
         return sample_gradient_norms(self.net_of(model.parameters), model.parameters, model_of, z, np.asarray(target))
+
+    def record_gradients(self, model: Model, model_of: IntArray, x: FloatArray, y: FloatArray) -> FloatArray:
+        from fl.networks.predictions import sample_gradients
+
+        z, target = self._encode(model, model_of, x, y)
+        return sample_gradients(self.net_of(model.parameters), model.parameters, model_of, z, np.asarray(target))
 
     def diagnose(self, model: Model, data: Local) -> dict[str, float]:
         """`step_stability` = learning_rate * 2 * mean |dF/dw|^2: full-batch descent on MSE is unstable above 2,

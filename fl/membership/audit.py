@@ -1,7 +1,7 @@
 """Audit of a round: membership scores of known records, and their evaluation."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -10,8 +10,9 @@ from pydantic import Field
 from fl.attacks.base import View
 from fl.membership import INFERENCES
 from fl.membership.base import Inference
+from fl.membership.regression import GradientRegression
 from fl.membership.roc import Scores, Whole, auc, auc_difference, tpr_percent
-from fl.types import HeldOut, Local, Model
+from fl.types import HeldOut, Local, Model, State
 from netsim.columns import no_ints
 from netsim.part import Part
 from netsim.rng import Rng
@@ -48,6 +49,15 @@ class Membership(Part):
 
     renamed: ClassVar[dict[str, str]] = {"most": "max_records"}
 
+    def start(self) -> dict[str, State]:
+        """What attacks remember before the first audit, by their labels."""
+        return {a.label: a.start() for a in self.attacks if isinstance(a, GradientRegression)}
+
+    @property
+    def remembers(self) -> bool:
+        """Whether an attack asks about the same records in every audit."""
+        return bool(self.start())
+
 
 def due(membership: Membership | None, played: int) -> bool:
     """Whether the round that makes so many played is audited."""
@@ -62,11 +72,12 @@ def audit(
     rng: Rng,
     initial: Model | None = None,
     wholes: Wholes | None = None,
-) -> list[dict[str, Any]]:
-    """One row an attack: how many records there were, AUC and true-positive rate with intervals.
+    states: Mapping[str, State] | None = None,
+) -> tuple[list[dict[str, Any]], dict[str, State]]:
+    """One row an attack (how many records there were, AUC and true-positive rate with intervals), and memories.
 
-    initial: the models before any training; None: the AUC before it is not known. wholes: which records (by ue, x,
-    time_s) are held out together; None: each by itself.
+    states: what attacks remember from before, by their labels. initial: the models before any training; None: the AUC
+    before it is not known. wholes: which records (by ue, x, time_s) are held out together; None: each by itself.
     """
     target = {(u, m): i for i, (u, m) in enumerate(zip(view.ue.tolist(), view.model.tolist(), strict=True))}
     inside = _pairs(local.ue[local.row_of_sample], local.model[local.row_of_sample], target)
@@ -85,7 +96,7 @@ def audit(
     untrained = None if initial is None else _models(view, initial)[0]
     whole = _whole(wholes, local, held_out, member, other)
     y = np.zeros(len(local.x)) if local.y is None else local.y
-    rows = []
+    rows, after_states = [], dict[str, State]()
     pool = ((inside, local.x, y, member), (outside, held_out.x, held_out.y, other))
     for attack in membership.attacks:
 
@@ -95,14 +106,20 @@ def audit(
                 for who, x, labels, index in pool
             ]
 
-        scores = asked(before, after)
+        if isinstance(attack, GradientRegression):
+            memory = (states or {}).get(attack.label, attack.start())
+            of, record, label = (np.concatenate([side[k][side[3]] for side in pool]) for k in range(3))
+            both, after_states[attack.label] = attack.regress(view, of, record, label, memory)
+            scores = [both[: len(member)], both[len(member) :]]
+        else:
+            scores = asked(before, after)
         began = asked(untrained, untrained) if untrained is not None and attack.has_score_before else None
         known = [np.isfinite(s) & np.isfinite(b) for s, b in zip(scores, began or scores, strict=True)]
         device = np.concatenate([inside[member][known[0]], outside[other][known[1]]])
         mine, own = _of_known(scores, known, device), Whole(whole.member[known[0]], whole.other[known[1]])
         then = None if began is None else _of_known(began, known, device)
         rows.append({"attack": attack.label, "sees": view.vantage, **_figures(mine, then, own)})
-    return rows
+    return rows, after_states
 
 
 def _figures(now: Scores, before: Scores | None, whole: Whole) -> dict[str, Any]:

@@ -45,6 +45,21 @@ def sample_gradient_norms(
         return np.asarray(2 * np.abs(out - y) * np.sqrt(squared))
 
 
+def sample_gradients(net: Mlp, parameters: FloatArray, model_of: IntArray, z: FloatArray, y: FloatArray) -> FloatArray:
+    """Gradient (N, d) of each sample's squared error, 2 (F - y) dF/dw."""
+    import torch
+
+    found, (w, z, y) = np.empty((len(z), parameters.shape[1])), _double(parameters, z, y)
+    for m in np.unique(model_of):
+        mine = np.flatnonzero(model_of == m)
+        flat = torch.from_numpy(w[m : m + 1])
+        out, activations, slopes = net.forward(flat, torch.from_numpy(z[mine])[None])
+        deltas = net.deltas(flat, slopes, 2 * (out - torch.from_numpy(y[mine])))
+        single = [[value[0][:, None] for value in values] for values in (activations, deltas)]
+        found[mine] = net.gradient(*single).numpy()
+    return found
+
+
 def _slopes(net: Mlp, parameters: FloatArray, model_of: IntArray, z: FloatArray) -> tuple[FloatArray, FloatArray]:
     """F (N,) and |dF/dw|^2 (N,) of inputs z (N, p), sample i by network model_of[i]."""
     (value, squared), (shape, memory), (w, z) = np.empty((2, len(z))), _loops(net, len(z)), _double(parameters, z)

@@ -131,6 +131,27 @@ def _gradient(
     return torch.autograd.grad(mean.sum(), flat)[0]
 
 
+def image_gradients(
+    net: Network,
+    image: ImageFormat,
+    parameters: FloatArray,
+    model_of: IntArray,
+    x: FloatArray,
+    y: FloatArray,
+    where: Device,
+) -> FloatArray:
+    """Gradient (N, d) of the cross-entropy of each image x (N, pixels), y (N,), in double precision."""
+    found, place = np.empty((len(x), parameters.shape[1])), device(where)
+    for i in range(0, len(x), _SAMPLES):
+        block = slice(i, i + _SAMPLES)
+        w = torch.from_numpy(parameters[model_of[block]]).to(place)
+        pixels = _pixels(torch.from_numpy(x[block]).to(place), image, w.dtype)[:, None]
+        truth = torch.from_numpy(y[block]).long().to(place)[:, None]
+        live = torch.ones(len(w), 1, dtype=w.dtype, device=place)
+        found[block] = _gradient(net, image, w, pixels, truth, live, None).cpu().numpy()
+    return found
+
+
 def _order(data: Local, rows: IntArray, epoch: int, rng: Rng) -> IntArray:
     """Sample indices (k, L) of each row in a fresh uniform order, padding last."""
     count = data.count[rows]

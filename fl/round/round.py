@@ -23,7 +23,7 @@ from fl.round.streams import RoundStreams
 from fl.round.transmit import Transmitter
 from fl.round.upload import PhaseStart
 from fl.server.synchronous import Synchronous
-from fl.types import Facts, HeldOut, Local
+from fl.types import Facts, HeldOut, Local, State
 from netsim.world import World
 
 _ROUNDING = 1e-12  # relative; a deadline may miss the end of a window by as much
@@ -109,6 +109,8 @@ def play(
     after = replace(before, round=number, ended_s=phases[-1].merged_s)
     last = before.played + 1 == learning.rounds or next_round(world, learning, after) is None
     leaks = leaked(setup, world, before, states, facts, collected, phases, last)
+    audits, memory = _audits(setup, before, states, taken, held_out, collected.local, phases, streams)
+    states = replace(states, membership=memory)
     state = RoundState(
         round=number, played=before.played + 1, model=phases[-1].model, held_out=held_out,
         reference=reference, parts=states, ledger=paid,
@@ -119,7 +121,7 @@ def play(
     outcome = RoundOutcome(
         facts=facts, before=before.model, state=state, taken=taken, local=collected.local, refused=collected.refused,
         withheld=collected.withheld, curation=collected.curation, phases=phases, spends=spends, leaks=leaks.rows,
-        audits=_audits(setup, state, taken, collected.local, phases, streams), tracked=leaks.tracked,
+        audits=audits, tracked=leaks.tracked,
         beliefs=leaks.beliefs, linked=leaks.linked, identified=leaks.identified,
     )  # fmt: skip
     return state, outcome
@@ -186,20 +188,20 @@ def _reference(learning: Learning, before: RoundState, taken: Taken) -> Referenc
 
 def _audits(
     setup: Setup,
-    state: RoundState,
+    before: RoundState,
+    states: PartStates,
     taken: Taken,
+    held_out: HeldOutSoFar,
     local: Local,
     phases: list[PhaseOutcome],
     streams: RoundStreams,
-) -> list[dict[str, Any]]:
-    """Rows of the audit of membership, in rounds that have one."""
-    learning = setup.learning
-    if learning.membership is None or not due(learning.membership, state.played):
-        return []
-    others: HeldOut = (taken.held_out if len(taken.held_out) else state.held_out.whole).usual
-    view = phases[-1].view
-    if view is None:
-        return []
+) -> tuple[list[dict[str, Any]], dict[str, State]]:
+    """Rows of the audit of membership, in rounds that have one, and what attacks remember."""
+    learning, view = setup.learning, phases[-1].view
+    if learning.membership is None or view is None or not due(learning.membership, before.played + 1):
+        return [], states.membership
+    others: HeldOut = (taken.held_out if len(taken.held_out) else held_out.whole).usual
     initial = learning.learner.init(setup.public, setup.streams.at("learner.init"))
     wholes = learning.data.wholes if learning.data.holds_out_wholes else None
-    return audit(learning.membership, view, local, others, streams.at("membership"), initial, wholes)
+    rng = (setup.streams if learning.membership.remembers else streams).at("membership")
+    return audit(learning.membership, view, local, others, rng, initial, wholes, states.membership)

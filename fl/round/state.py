@@ -61,6 +61,7 @@ class PartStates:
     availability: State = None
     names: Names = field(default_factory=lambda: Names.start(Permanent(), 0))
     withholding: dict[str, State] = field(default_factory=dict)
+    membership: dict[str, State] = field(default_factory=dict)
 
     @classmethod
     def start(cls, setup: Setup, n_ue: int) -> PartStates:
@@ -76,6 +77,7 @@ class PartStates:
             attacks={attack.label: attack.start() for attack in learning.attacks},
             availability=learning.availability.start(n_ue),
             withholding={rule.label: rule.start(n_ue) for rule in learning.withholding},
+            membership={} if learning.membership is None else learning.membership.start(),
             server_optimiser={phase: learning.server_optimiser.start() for phase in learning.learner.phases},
             names=Names.start(learning.threat.pseudonyms if learning.threat.renames else Permanent(), n_ue),
         )

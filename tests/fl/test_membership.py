@@ -6,17 +6,21 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fl.attacks.base import View
 from fl.data.measured import Measured
+from fl.learners.image_net import ImageNet
 from fl.learners.rsrp_net import RsrpNet
 from fl.learning import Learning
 from fl.membership.audit import Membership, audit, due
 from fl.membership.base import GradientNorm, LossThreshold
+from fl.membership.regression import GradientRegression
 from fl.membership.roc import Scores, Whole, auc, auc_difference, tpr_percent
-from fl.types import HeldOut, Local, Model, Public
+from fl.networks.perceptron import Perceptron
+from fl.types import HeldOut, ImageFormat, Local, Model, Public
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.observations import Observations
@@ -123,24 +127,26 @@ class TestAudit:
 
     def test_a_device_that_learns_by_heart_is_found_out_by_the_server(self):
         local, others = campaign()
-        for row in audit(self.part, view_of("rows", local, learner()), local, others, RNG):
+        for row in audit(self.part, view_of("rows", local, learner()), local, others, RNG)[0]:
             assert row["members"] == row["non_members"] == 20 and row["sees"] == "rows"
             assert row["auc"] > 0.7 and row["auc_low"] > 0.55
 
     def test_who_sees_the_average_alone_knows_less(self):
         local, others = campaign()
-        rows, total = (audit(self.part, view_of(s, local, learner()), local, others, RNG)[0] for s in ("rows", "model"))
+        rows, total = (
+            audit(self.part, view_of(s, local, learner()), local, others, RNG)[0][0] for s in ("rows", "model")
+        )
         assert total["auc"] < rows["auc"]
 
     def test_the_sum_is_the_published_model_where_nothing_is_added(self):
         local, others = campaign()
-        one, two = (audit(self.part, view_of(s, local, learner()), local, others, RNG) for s in ("sum", "model"))
+        one, two = (audit(self.part, view_of(s, local, learner()), local, others, RNG)[0] for s in ("sum", "model"))
         assert [r["auc"] for r in one] == [r["auc"] for r in two]
 
     def test_untrained_models_say_nothing(self):
         local, others = campaign(n=400)
         part = learner().model_copy(update={"learning_rate": 1e-12, "local_epochs": 1})
-        for row in audit(self.part, view_of("rows", local, part), local, others, RNG):
+        for row in audit(self.part, view_of("rows", local, part), local, others, RNG)[0]:
             assert row["auc_low"] < 0.5 < row["auc_high"]
 
     @pytest.mark.parametrize("overlap, members", [(1.0, 40), (0.5, 20), (0.1, 4)])
@@ -148,14 +154,14 @@ class TestAudit:
         local, others = campaign(n=20)
         part = Membership(attacks=(LossThreshold(),), overlap=overlap)
         view = view_of("model", local, learner().model_copy(update={"local_epochs": 1}))
-        (row,) = audit(part, view, local, others, RNG)
+        ((row,), _) = audit(part, view, local, others, RNG)
         assert row["members"] == row["non_members"] == members
 
     def test_at_most_so_many_records(self):
         local, others = campaign(n=200)
         part = Membership(attacks=(LossThreshold(),), max_records=50)
         view = view_of("model", local, learner().model_copy(update={"local_epochs": 1}))
-        assert audit(part, view, local, others, RNG)[0]["members"] == 50
+        assert audit(part, view, local, others, RNG)[0][0]["members"] == 50
 
     def test_only_who_was_heard_is_asked_about(self):
         local, others = campaign()
@@ -164,12 +170,12 @@ class TestAudit:
             "rows", "all", whole.update[1:], whole.source_model[1:], whole.ue[1:], whole.model[1:], whole.source[:1],
             whole.model_before, whole.model_after, whole.learner,
         )  # fmt: skip
-        assert audit(self.part, one, local, others, RNG)[0]["members"] == 10
+        assert audit(self.part, one, local, others, RNG)[0][0]["members"] == 10
         nobody = View(
             "rows", "all", whole.update[:0], whole.source_model[:0], whole.ue[:0], whole.model[:0], whole.source[:0],
             whole.model_before, whole.model_after, whole.learner,
         )  # fmt: skip
-        row = audit(self.part, nobody, local, others, RNG)[0]
+        row = audit(self.part, nobody, local, others, RNG)[0][0]
         assert row["members"] == 0 and np.isnan(row["auc"])
 
     def test_a_model_that_overflowed_leaves_no_score(self):
@@ -177,7 +183,7 @@ class TestAudit:
         view = view_of("model", local, learner().model_copy(update={"local_epochs": 1}))
         broken = Model(np.full_like(view.model_after.parameters, np.nan), view.model_after.constants)
         lost = View(**{**vars(view), "model_after": broken})
-        assert np.isnan(audit(self.part, lost, local, others, RNG)[0]["auc"])
+        assert np.isnan(audit(self.part, lost, local, others, RNG)[0][0]["auc"])
 
 
 def held_out_by(how, seed, n=600):
@@ -210,17 +216,134 @@ def test_a_model_that_learns_nothing_adds_nothing(how):
         step = after.parameters - before.parameters
         view = View("model", "all", step, local.model[:1], local.ue, local.model, 0 * local.ue, before, after, net)
         wholes = data.wholes if data.holds_out_wholes else None
-        (row,) = audit(part, view, local, others, RNG, before, wholes)
+        ((row,), _) = audit(part, view, local, others, RNG, before, wholes)
         assert row["auc_difference"] == pytest.approx(row["auc"] - row["auc_before"], abs=1e-12)
         covered.append(row["auc_difference_low"] <= 0 <= row["auc_difference_high"])
-        (alone,) = audit(part, view, local, others, RNG, before)
+        ((alone,), _) = audit(part, view, local, others, RNG, before)
         plain.append(alone["auc_low"] <= 0.5 <= alone["auc_high"])
         if seed < 3:
-            (same,) = audit(part, replace(view, model_after=before), local, others, RNG, before, wholes)
+            ((same,), _) = audit(part, replace(view, model_after=before), local, others, RNG, before, wholes)
             still.append([same[f"auc_difference{end}"] for end in ("", "_low", "_high")])
     assert np.mean(covered) >= 0.95 - 2 * np.sqrt(0.95 * 0.05 / 200), np.mean(covered)
     assert np.ravel(still).tolist() == [0.0] * 9  # untrained
     assert how in ("sample", "day") or np.mean(plain) < 0.8  # taken one by one, records of one place promise too much
+
+
+class TestRegression:
+    """Which records a sum of gradients is made of: exact without noise, at chance without training."""
+
+    net = RsrpNet(hidden=(16, 12), activation="tanh", labels="standardised")
+
+    @pytest.mark.parametrize("activation", ["tanh", "relu"])
+    def test_gradients_of_measurements_are_those_of_torch(self, activation):
+        part, (local, _) = self.net.model_copy(update={"activation": activation}), campaign(1, 6)
+        model = part.init(Public(AREA, 1), RNG)
+        found = part.record_gradients(model, np.zeros(6, int), local.x, local.y)
+        z, target = part._encode(model, np.zeros(6, int), local.x, local.y)
+        for i in range(6):
+            w = torch.from_numpy(model.parameters).requires_grad_()
+            loss = (part.net.forward(w, torch.from_numpy(z[i : i + 1])[None])[0] - float(target[i])) ** 2
+            slope = torch.autograd.grad(loss.sum(), w)[0][0].numpy()
+            np.testing.assert_allclose(found[i], slope, rtol=1e-12, atol=1e-12 * np.abs(slope).max())
+        np.testing.assert_allclose(
+            np.linalg.norm(found, axis=1), part.record_gradient_norms(model, np.zeros(6, int), local.x, local.y), 1e-12
+        )
+
+    def test_gradients_of_images_are_those_of_torch(self):
+        part = ImageNet(network=Perceptron(hidden=(8,)), device="cpu")
+        draw, shape = np.random.default_rng(1), ImageFormat(3, 4, 5)
+        model = part.init(Public(AREA, 2, images=shape), RNG)
+        x, y = draw.integers(0, 256, (7, 12), dtype=np.uint8), draw.integers(0, 5, 7).astype(float)
+        found = part.record_gradients(model, np.array([0, 1, 0, 1, 0, 1, 1]), x, y)
+        for i, m in enumerate([0, 1, 0, 1, 0, 1, 1]):
+            w = torch.from_numpy(model.parameters[m : m + 1]).requires_grad_()
+            pixels = torch.from_numpy(x[i] / 255.0).view(1, 1, 3, 4)
+            logits = part.network.forward(part.network.unpack(w, shape), pixels, torch.ones(1, 1))[0]
+            slope = torch.autograd.grad(torch.nn.functional.cross_entropy(logits, torch.tensor([int(y[i])])), w)[0][0]
+            np.testing.assert_allclose(found[i], slope.numpy(), rtol=1e-12, atol=1e-12 * float(slope.abs().max()))
+
+    def rounds(self, count, noise, seed, learn=True, sees="rows"):
+        """Areas of audits in rounds whose updates are one step on the members, or noise alone; and what is known."""
+        local, others = campaign()
+        part = Membership(attacks=(GradientRegression(coefficient_std=0.03),))
+        draw, states, found = np.random.default_rng(seed), part.start(), []
+        for number in range(count):
+            start = self.net.init(Public(AREA, 1), Streams(seed).at("start", number))
+            view = view_of(sees, local, self.net)
+            g = self.net.record_gradients(start, np.zeros(len(local.x), int), local.x, local.y)
+            u = np.stack([-0.01 * g[local.row_of_sample == i].sum(axis=0) for i in range(2)])
+            u = (u if sees == "rows" else u.mean(axis=0, keepdims=True)) * learn
+            u = u + noise * draw.normal(size=u.shape)
+            view = replace(view, model_before=start, update=u)
+            ((row,), states) = audit(part, view, local, others, RNG, states=states)
+            found.append(row)
+        return found, states
+
+    @pytest.mark.parametrize("sees", ["rows", "sum"])
+    def test_without_noise_every_member_is_told(self, sees):
+        (row,), _ = self.rounds(1, 0.0, 1, sees=sees)
+        assert row["auc"] > 0.99 and row["sees"] == sees
+
+    def test_under_noise_rounds_add_up(self):
+        """A round alone tells little; the evidence of twenty is what one regression over all of them gives."""
+        rows, states = self.rounds(20, 0.01, 2)
+        assert rows[0]["auc"] < 0.75 < 0.78 < rows[-1]["auc"]
+        (evidence,) = states.values()
+        assert len(evidence.pull) == 40 and (np.linalg.eigvalsh(evidence.precision) > -1e-9).all()
+
+    def test_two_rounds_are_least_squares_with_coefficients_that_change(self):
+        local, others = campaign(1, 8)
+        attack, draw = GradientRegression(coefficient_std=0.01), np.random.default_rng(3)
+        x, y = np.concatenate([local.x, others.x]), np.concatenate([local.y, others.y])
+        state, left, right = attack.start(), np.eye(16) / 0.01**2, np.zeros(16)
+        for number in range(2):
+            start = self.net.init(Public(AREA, 1), Streams(9).at("start", number))
+            view = view_of("rows", local, self.net)
+            u = 0.1 * draw.normal(size=view.update.shape)
+            view = replace(view, model_before=start, update=u)
+            score, state = attack.regress(view, np.zeros(16, int), x, y, state)
+            g, s2 = self.net.record_gradients(start, np.zeros(16, int), x, y), np.mean(u**2)
+            for _ in range(2):
+                c = np.linalg.solve(g @ g.T / s2 + np.eye(16) / 0.01**2, -(g @ u[0]) / s2)
+                s2 = np.mean((u[0] + c @ g) ** 2)
+            spread = np.linalg.inv(g @ g.T / s2) + 0.01**2 * np.eye(16)  # of the estimate of a round about c
+            left, right = (
+                left + np.linalg.inv(spread),
+                right - np.linalg.solve(spread, np.linalg.solve(g @ g.T, g @ u[0])),
+            )
+        np.testing.assert_allclose(score, np.linalg.solve(left, right), rtol=1e-6)
+        order = draw.permutation(16)[:9]  # records asked in another order, some no more: the others keep what is known
+        kept = state.of(np.column_stack([np.zeros((16, 2)), y, x])[order])
+        np.testing.assert_array_equal(kept.precision, state.precision[np.ix_(order, order)])
+
+    def test_updates_of_noise_alone_are_at_chance_in_200_seeds(self):
+        covered, area = [], []
+        for seed in range(200):
+            (row,), _ = self.rounds(1, 0.3, seed, learn=False)
+            covered.append(row["auc_low"] <= 0.5 <= row["auc_high"])
+            area.append(row["auc"])
+        assert np.mean(covered) >= 0.95 - 2 * np.sqrt(0.95 * 0.05 / 200)
+        assert np.mean(area) == pytest.approx(0.5, abs=3 * np.std(area) / np.sqrt(200))
+
+    def test_an_update_that_overflowed_says_nothing(self):
+        local, others = campaign()
+        view = view_of("rows", local, self.net)
+        part = Membership(attacks=(GradientRegression(),))
+        broken = replace(view, update=np.full_like(view.update, np.nan))
+        ((row,), _) = audit(part, broken, local, others, RNG)
+        assert row["members"] == 0 and np.isnan(row["auc"])
+
+    def test_too_many_records_are_refused(self):
+        view, many = view_of("rows", campaign()[0], self.net), 6001
+        with pytest.raises(BadInput, match="6,001 records, at most 6,000"):
+            GradientRegression().regress(
+                view, np.zeros(many, int), np.zeros((many, 2)), np.zeros(many), GradientRegression().start()
+            )
+
+    def test_a_network_that_mixes_images_is_refused(self):
+        cnn = {"learning.learner.network": {"kind": "cnn"}}
+        with pytest.raises(BadInput, match="explains updates by gradients of single records"):
+            load("lapa/membership", {"learning.membership.attacks": [{"kind": "gradient-regression"}], **cnn})
 
 
 def test_a_session_is_one_whole_whoever_holds_it():

@@ -1,0 +1,191 @@
+r"""Places whose gradients explain updates under noise, one or two places together over rounds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
+
+import numpy as np
+from pydantic import Field
+
+from fl.attacks.base import Attack, View
+from fl.attacks.place_maps import highest_apart, named, owners, told, usable
+from fl.attacks.subspace import AnyFloats
+from fl.learners.rsrp_net import RsrpNet
+from fl.tracking.place_grid import PlaceGrid
+from fl.types import Estimates, Facts
+from netsim.geometry import Area
+from netsim.rng import Rng
+from netsim.units import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from fl.attacks.place_gradients import PlaceGradients
+
+_STARTS = 6  # first places of the search for a pair
+_TURNS = 3  # times that each place of a pair is looked for anew
+_ALIKE = 1e-4  # squared sine between gradients that are not told apart
+
+
+@dataclass(frozen=True, eq=False)
+class Heard:
+    """Rounds so far: networks weights (k, d) of models of (k,); of each update (n,) its owner, its network, and its
+    share along the gradient of each place, part (n, G).
+    """
+
+    weights: FloatArray
+    of: IntArray
+    owner: IntArray
+    network: IntArray
+    part: AnyFloats
+
+    def plus(self, weights: FloatArray, of: IntArray, owner: IntArray, network: IntArray, part: AnyFloats) -> Heard:
+        """With a round whose networks count from 0."""
+        if not len(self.owner):
+            return Heard(weights, of, owner, network, part)
+        return Heard(
+            np.concatenate([self.weights, weights]), np.concatenate([self.of, of]),
+            np.concatenate([self.owner, owner]), np.concatenate([self.network, len(self.of) + network]),
+            np.concatenate([self.part, part]),
+        )  # fmt: skip
+
+    def latest(self, memory: int) -> Heard:
+        """The last `memory` updates of each owner."""
+        order = np.lexsort((-np.arange(len(self.owner)), self.owner))
+        ordered = self.owner[order]
+        age = np.arange(len(order)) - np.searchsorted(ordered, ordered)
+        kept = np.sort(order[age < memory])
+        if len(kept) == len(order):
+            return self
+        used, network = np.unique(self.network[kept], return_inverse=True)
+        return Heard(self.weights[used], self.of[used], self.owner[kept], network, self.part[kept])
+
+
+class PlaceFilter(Attack):
+    r"""Names the one or two places whose gradients explain all updates of a UE best, under noise.
+
+    A step of gradient descent on samples at a place p moves a network along v_r(p) = dF(p; w_r)/dw, of unit length,
+    whatever their labels and the learning rate. With u_r the update of round r, of unit length, which began from the
+    weights w_r, one place maximises sum_r (v_r(p) . u_r)^2, and two maximise
+
+        sum_r b^T G^-1 b,    b = (v_r(p) . u_r, v_r(q) . u_r),    G = [[1, g], [g, 1]],    g = v_r(p) . v_r(q),
+
+    the likelihood of u_r = c_1 v_r(p) + c_2 v_r(q) + Gaussian noise with both factors unknown in every round. Noise is
+    alike in all directions, so all numbers of an update count, where `span` reads one layer. Pairs are searched from
+    the six highest single places, three times with one place kept. The first answer is the one that explains more
+    alone.
+
+    Of a UE all models together count, also from sums that it is in; of published models each model.
+    """
+
+    kind: Literal["place-filter"] = "place-filter"
+    places: Literal[1, 2] = 2
+    """number of places that explain a UE's updates together, and that are named"""
+    cell_m: float = Field(default=40.0, ge=0.1, le=1e6)
+    """largest distance between the places that are compared, m; a place is named to no better than half of it"""
+    apart_m: float = Field(default=150.0, ge=0, le=1e6)
+    """smallest distance between the two places, m"""
+    memory: int = Field(default=60, ge=1, le=10_000)
+    """number of latest updates of a UE that count"""
+
+    reference: ClassVar[str] = (
+        "Matched subspace filter of Scharf and Friedlander 1994, on gradients at places of a known network"
+    )
+    example: ClassVar[dict[str, Any]] = {"kind": "place-filter", "cell_m": 100}
+    needs: ClassVar[dict[str, str]] = {
+        "positions": "the network's inputs must be positions",
+        "sample gradient": "compares updates with gradients at places",
+        "linear local steps": "an update has the direction of gradients under steps that are linear in them",
+        "linear server step": "published models must differ by a sum of gradients; take fedavgm, or see rows or sums",
+        "starting weights": "it takes gradients there; add weights to threat.knows",
+    }
+
+    def held_bytes(self, area: Area, n_ue: int) -> float:
+        return 4.0 * n_ue * self.memory * PlaceGrid.places(area, self.cell_m)
+
+    def start(self) -> Heard:
+        none = np.zeros(0, dtype=np.int64)
+        return Heard(np.zeros((0, 0)), none, none, none, np.zeros((0, 0), dtype=np.float32))
+
+    def run(self, view: View, facts: Facts, state: Heard, rng: Rng) -> tuple[Estimates, Heard]:
+        owner, source = told(view)
+        maps = len(np.union1d(owner, state.owner)) * self.memory
+        grid = PlaceGrid.over(facts.public.area, self.cell_m, maps, self.label)
+        state = self._heard(view, grid, owner, source, state).latest(self.memory)
+        known = np.unique(owners(view))
+        return named(view, known, self._named(view, grid, state, known)), state
+
+    def _heard(self, view: View, grid: PlaceGrid, owner: IntArray, source: IntArray, state: Heard) -> Heard:
+        """With the updates of a round."""
+        good = usable(view.update)
+        owner, source = owner[good[source]], source[good[source]]
+        model = view.source_model[source]
+        of, network = np.unique(model, return_inverse=True)
+        part = np.zeros((len(owner), len(grid)), dtype=np.float32)
+        for k, m in enumerate(of.tolist()):
+            gradients = _gradients(view, view.model_before.parameters[m], m, grid)
+            for row in np.flatnonzero(network == k):
+                part[row] = gradients.part(view.update[source[row]])
+        if not len(owner):
+            return state
+        return state.plus(view.model_before.parameters[of], of, owner, network, part)
+
+    def _named(self, view: View, grid: PlaceGrid, state: Heard, known: IntArray) -> FloatArray:
+        """The places (n, `places`, 2) of owners known (n,): NaN of whom no update came."""
+        found = np.full((len(known), self.places, 2), np.nan)
+        alone = np.zeros((len(known), len(grid)), dtype=np.float32)
+        rows = np.flatnonzero(np.isin(state.owner, known))
+        if len(rows):
+            np.add.at(alone, np.searchsorted(known, state.owner[rows]), state.part[rows] ** 2)
+        first = np.zeros((len(known), 0, 2))
+        for _ in range(_STARTS if self.places == 2 else 1):
+            best = highest_apart(alone, grid.place_m, first, self.apart_m)
+            first = np.concatenate([first, best[:, None]], axis=1)
+        if self.places == 1:
+            return first
+        start = np.isfinite(first).all(axis=2)
+        of, _ = np.nonzero(start)
+        p = grid.nearest(first[start])
+        q, value = self._partners(view, grid, state, known, of, p, alone)
+        for _ in range(_TURNS - 1):
+            p, (q, value) = q, self._partners(view, grid, state, known, of, q, alone)
+        for i in np.unique(of).tolist():
+            mine = np.flatnonzero(of == i)
+            best = mine[value[mine].argmax()]
+            pair = sorted((int(p[best]), int(q[best])), key=lambda place: -alone[i, place])
+            found[i] = grid.place_m[pair]
+            if not np.isfinite(value[best]):  # no place is far enough from the first
+                found[i, 1] = np.nan
+        return found
+
+    def _partners(
+        self, view: View, grid: PlaceGrid, state: Heard, known: IntArray, of: IntArray, p: IntArray, alone: AnyFloats
+    ) -> tuple[IntArray, FloatArray]:
+        """The best second place (s,) beside places p (s,) of owners known[of] (s,), and what the pair explains."""
+        score = np.zeros((len(p), len(grid)), dtype=np.float32)
+        for k, m in enumerate(state.of.tolist()):
+            gradients = _gradients(view, state.weights[k], m, grid)
+            for row in np.flatnonzero((state.network == k) & np.isin(state.owner, known[of])):
+                asked = np.flatnonzero(known[of] == state.owner[row])
+                score[asked] += _explained(state.part[row], p[asked], gradients.cosine(p[asked]))
+        x, y = grid.place_m.T
+        for s, place in enumerate(p.tolist()):
+            score[s, (x - x[place]) ** 2 + (y - y[place]) ** 2 < self.apart_m**2] = -np.inf
+        q = score.argmax(axis=1)
+        return q, np.asarray(score[np.arange(len(p)), q], dtype=np.float64)
+
+
+def _explained(part: AnyFloats, p: IntArray, cosine: AnyFloats) -> AnyFloats:
+    """b^T G^-1 b of places p (m,) with every other (m, G): that of the better one alone where gradients are alike."""
+    rest, first = 1.0 - cosine**2, part[p][:, None]
+    both = (first**2 + part**2 - 2.0 * cosine * first * part) / np.maximum(rest, _ALIKE)
+    return np.asarray(np.where(rest < _ALIKE, np.maximum(first**2, part**2), both))
+
+
+def _gradients(view: View, weights: FloatArray, model: int, grid: PlaceGrid) -> PlaceGradients:
+    from fl.attacks.place_gradients import PlaceGradients
+
+    constants = view.model_before.constants
+    own = {name: constants[name][model] for name in ("centre_m", "scale_m")}
+    z = (grid.place_m - own["centre_m"]) / own["scale_m"]
+    waves = own["scale_m"][:, None] * constants["wave_vectors"][0].T
+    return PlaceGradients(cast(RsrpNet, view.learner).net_of(weights[None]), weights, waves, z)
