@@ -1,6 +1,6 @@
 r"""Membership by regression: which of all records that an attacker holds an update is made of, over rounds."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -14,6 +14,7 @@ from netsim.units import FloatArray, IntArray
 
 _MOST_RECORDS = 6000  # of one regression: a matrix of 288 MB
 _MOST_NUMBERS = 200_000_000  # of the gradients of an update's records
+_CLEARLY_LESS = 0.9  # of an update: what gradients of its middle must leave to count; under noise both leave all of it
 _LEAST_NOISE = 1e-12  # variance of what the records leave of an update, as a share of its mean square
 
 
@@ -46,7 +47,8 @@ class GradientRegression(Inference):
 
         -u_r = sum_i c_i g_i(w_r) + noise,
 
-    with g_i the gradient of record i's loss, c_i > 0 of records that were learnt from and 0 of others. With G_r the
+    with g_i the gradient of record i's loss, c_i > 0 of records that were learnt from and 0 of others. Gradients are
+    taken at w_r, and in the middle of what these explain of u_r, where they leave clearly less of it. With G_r the
     gradients of all records that the attacker holds of the UEs in an update, members or not, s_r^2 the mean square of
     what they leave of u_r by themselves, P_r = G_r G_r^T / s_r^2, a prior N(0, v^2) of every c_i, and as much that
     changes from round to round (batches, steps away from w_r), the scores are the posterior mean
@@ -109,19 +111,26 @@ class GradientRegression(Inference):
                     f"learning.membership.attacks: {self.label}: {len(mine):,} records x {len(u):,} parameters in an "
                     f"update, at most {_MOST_NUMBERS:,} numbers; set a smaller membership.max_records or network"
                 )
-            model = int(view.source_model[source])
-            g = learner.record_gradients(view.model_before, np.full(len(mine), model), x[mine], y[mine])
-            if not np.isfinite(g).all():
-                continue
-            gram, pull = g @ g.T, -(g @ u)
-            noise = size
-            for _ in range(2):  # what is left depends on how much noise is taken for granted
-                c = self._mean(gram / noise, pull / noise)
-                noise = max(float(np.mean((u + c @ g) ** 2)), _LEAST_NOISE * size)
-            own = np.linalg.inv(np.eye(len(mine)) + self.coefficient_std**2 * gram / noise)
-            total.precision[np.ix_(mine, mine)] += own @ gram / noise
-            total.pull[mine] += own @ pull / noise
-            heard[mine] = True
+            model, at, best = int(view.source_model[source]), view.model_before, (np.inf, np.zeros((0, 0)), u)
+            for _ in range(2):  # gradients at the start, then in the middle of what these explain of the update
+                g = learner.record_gradients(at, np.full(len(mine), model), x[mine], y[mine])
+                if not np.isfinite(g).all():
+                    break
+                gram, pull, noise = g @ g.T, -(g @ u), size
+                for _ in range(2):  # what is left depends on how much noise is taken for granted
+                    c = self._mean(gram / noise, pull / noise)
+                    noise = max(float(np.mean((u + c @ g) ** 2)), _LEAST_NOISE * size)
+                if noise < _CLEARLY_LESS * best[0]:
+                    best = (noise, gram, pull)
+                middle = view.model_before.parameters.copy()
+                middle[model] -= c @ g / 2
+                at = replace(at, parameters=middle)
+            noise, gram, pull = best
+            if noise < np.inf:
+                own = np.linalg.inv(np.eye(len(mine)) + self.coefficient_std**2 * gram / noise)
+                total.precision[np.ix_(mine, mine)] += own @ gram / noise
+                total.pull[mine] += own @ pull / noise
+                heard[mine] = True
         return np.where(heard, self._mean(total.precision, total.pull), np.nan), total
 
     def _mean(self, precision: FloatArray, pull: FloatArray) -> FloatArray:
