@@ -13,7 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fl.evenly import evenly
+from netsim.city.buildings import Buildings
 from netsim.geometry import Area
+from netsim.radio.coverage_law import CoverageLaw
 from netsim.radio.uplink import Channel
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -109,14 +111,18 @@ class Local:
         return replace(kept, ue=self.ue[rows], model=self.model[rows], ptr=ptr)
 
 
+NEW_PLACE = -1
+"""group of samples that were held out with all others of their block of ground, for a score by place"""
+
+
 @dataclass(frozen=True, eq=False)
 class HeldOut:
     """Samples that no training sees: ue, model (N,), x (N, p), y (N,), and cell (N,) as in `Local`.
 
     x holds float64, or the bytes of images.
 
-    group (N,) tells apart samples that ask different things of a model (see the part of data), time_s (N,) is when they
-    were measured; left out, all are 0.
+    group (N,) tells apart samples that ask different things of a model (see the part of data, and NEW_PLACE), time_s
+    (N,) is when they were measured; left out, all are 0.
     """
 
     equal_rows: ClassVar[bool] = True
@@ -154,6 +160,12 @@ class HeldOut:
     def only(self, samples: BoolArray) -> HeldOut:
         """Some of them (N,)."""
         return HeldOut(*(getattr(self, f.name)[samples] for f in fields(self)))
+
+    @property
+    def usual(self) -> HeldOut:
+        """Those that were not held out for a score by place."""
+        new = self.group == NEW_PLACE
+        return self.only(~new) if new.any() else self
 
     def thinned(self, most: int) -> HeldOut:
         """At most so many of them, evenly spaced in their order."""
@@ -321,8 +333,10 @@ class Public:
     samples look like where they are images; n_cell is the number of cells and model_of_cell
     (n_cell,) the model that learns each (-1: none). street_m (k, 2, 2), the ends of straight pieces of streets, and
     floor_area (n, 3), the middle of each building and its floors' area in m2, are there where an attacker reads a map.
-    origin_deg is latitude and longitude of (0, 0), where the plane is on the globe. residents are the UEs with their
-    homes, only where the threat grants them.
+    buildings are the footprints of the city, None where it has none; coverage are the laws of the radio, without what
+    was drawn from them, None where antennas is. origin_deg is latitude and longitude of (0, 0), where the plane is on
+    the globe. residents are the UEs with their homes, only where the threat grants them. server_momentum is the share
+    of the step before that the server's optimiser repeats (beta).
     """
 
     area: Area
@@ -338,6 +352,9 @@ class Public:
     floor_area: FloatArray | None = None
     origin_deg: tuple[float, float] | None = None
     residents: Directory | None = None
+    buildings: Buildings | None = None
+    coverage: CoverageLaw | None = None
+    server_momentum: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from pydantic import Field
 from fl.attacks.base import Attack, View, latest, recall
 from fl.attacks.rank_match import RankMatch, Whereabouts
 from fl.attacks.rings import Rings
-from fl.attacks.threat import ARRIVAL_TIMES
+from fl.attacks.threat import ARRIVAL_TIMES, CELLS
 from fl.types import Estimates, Facts, Public, Timing
 from netsim.errors import BadInput
 from netsim.rng import Rng
@@ -37,7 +37,22 @@ class Heard:
     value: FloatArray
 
 
-class ArrivalTimes(Attack):
+class OfUploads(Attack):
+    """An attack on the times and cells of uploads, whatever is in them."""
+
+    def check(self, public: Public, n_ue: int) -> None:
+        if public.antennas is None:
+            raise BadInput(
+                f"learning.attacks: {self.label} needs the places of base stations, which are not known here (a trace "
+                "brings cells without places); leave the attack out"
+            )
+
+    def self_test(self, view: View, facts: Facts, rng: Rng) -> float | None:
+        """None: what it reads is in no update."""
+        return None
+
+
+class ArrivalTimes(OfUploads):
     r"""Locates UEs by how long their uploads take: the farther away, the slower.
 
     Whoever hears updates come knows when each was asked for, when its last bit came, its size and its cell, also under
@@ -65,22 +80,12 @@ class ArrivalTimes(Attack):
     example: ClassVar[dict[str, Any]] = {"kind": "arrival-times"}
     needs: ClassVar[dict[str, str]] = {
         ARRIVAL_TIMES: "reads when updates come; let the threat see rows or sum",
+        CELLS: "ranks the uploads of each cell; leave threat.cells out",
         "positions": "says where UEs are, and these data have no places to compare that with",
     }
 
-    def check(self, public: Public, n_ue: int) -> None:
-        if public.antennas is None:
-            raise BadInput(
-                f"learning.attacks: {self.label} needs the places of base stations, which are not known here (a trace "
-                "brings cells without places); leave the attack out"
-            )
-
     def start(self) -> Heard:
         return Heard(_NOTHING, np.zeros(0), np.zeros(0), _NOTHING, _NOTHING, np.zeros(0))
-
-    def self_test(self, view: View, facts: Facts, rng: Rng) -> float | None:
-        """None: what it reads is in no update."""
-        return None
 
     def run(self, view: View, facts: Facts, state: Heard, rng: Rng) -> tuple[Estimates, Heard]:
         timing, antennas = view.timing, facts.public.antennas

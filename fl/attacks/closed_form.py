@@ -71,6 +71,7 @@ class ClosedForm(Attack):
 
     reference: ClassVar[str] = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Lemma 1, Eq. 1"
     example: ClassVar[dict[str, Any]] = {"kind": "closed-form"}
+    space: ClassVar = {"cloud": (False, True)}
     needs: ClassVar[dict[str, str]] = {
         "positions": "the network's inputs must be positions",
         "biased first layer": "reads the first layer's weights and biases of an update",

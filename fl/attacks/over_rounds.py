@@ -63,6 +63,10 @@ class OverRounds(Attack):
     bias_m: float | None = Field(default=None, ge=0, le=1e6)
     """with sigma_m: the part of sigma_m that stays the same over rounds, m; none: 0"""
 
+    space: ClassVar = {
+        "of": ({"kind": "closed-form", "cloud": False}, {"kind": "span", "layer": 1}, {"kind": "unit-votes"}),
+        "sigma_m": (100.0, 30.0, 300.0),
+    }
     made_up_by: ClassVar[tuple[str, ...]] = ("simulated_ues",)
     """keys that say how UEs are made up, which nobody does where sigma_m is given"""
     needs: ClassVar[dict[str, str]] = cast(dict[str, str], _Needs())

@@ -10,6 +10,7 @@ from fl.attacks.base import View
 from fl.attacks.subspace import AnyFloats
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Estimates
+from netsim.geometry import Area
 from netsim.units import BoolArray, FloatArray, IntArray
 
 
@@ -47,9 +48,9 @@ def owners(view: View) -> IntArray:
     """Whose map tells the places of each target (n_target,): the UE's, all its models together.
 
     A sum of updates tells of every UE that it has in it, so rounds in different company tell its members apart.
-    Published models tell of nobody in particular: then the map is that of the model.
+    Published models tell of nobody in particular, unless it is known who took part: then the map is that of the model.
     """
-    return view.model if view.vantage == "model" else view.ue
+    return view.model if view.party is None and view.vantage == "model" else view.ue
 
 
 def told(view: View) -> tuple[IntArray, IntArray]:
@@ -98,17 +99,30 @@ class Naming:
     width_m: float
 
 
-def answers(view: View, maps: PlaceMaps, grid: PlaceGrid, how: Naming) -> Estimates:
-    """The highest places of every target's map, best first."""
-    known = np.unique(owners(view))
-    score = maps.of(known)
+def best_places(score: AnyFloats, grid: PlaceGrid, how: Naming) -> FloatArray:
+    """The highest places (n, count, 2) of maps (n, G), best first, NaN where there are no more."""
     if how.width_m > 0:
         score = smoothed(score, grid, how.width_m)
-    named_m = np.zeros((len(known), 0, 2))
+    named_m = np.zeros((len(score), 0, 2))
     for _ in range(how.count):
         best = highest_apart(score, grid.place_m, named_m, how.apart_m)
         named_m = np.concatenate([named_m, best[:, None]], axis=1)
-    return named(view, known, named_m)
+    return named_m
+
+
+def best_of_all(maps: PlaceMaps, area: Area, cell_m: float | None, how: Naming) -> FloatArray:
+    """The highest places (<= count, 2) of all maps added up, whoever they are of; cell_m: of their grid."""
+    grid = PlaceGrid.over(area, cell_m, 1, "")
+    if not len(maps.owner):
+        return grid.place_m[:0]
+    best: FloatArray = best_places(maps.score.sum(axis=0, keepdims=True), grid, how)[0]
+    return best[np.isfinite(best[:, 0])]
+
+
+def answers(view: View, maps: PlaceMaps, grid: PlaceGrid, how: Naming) -> Estimates:
+    """The highest places of every target's map, best first."""
+    known = np.unique(owners(view))
+    return named(view, known, best_places(maps.of(known), grid, how))
 
 
 def named(view: View, known: IntArray, named_m: FloatArray) -> Estimates:

@@ -38,7 +38,6 @@ TRACKED = ATTACKS.only(
     "ramp-aware",
     "likelihood",
     "density-peak",
-    "link-rounds",
     "multi-query",
 )
 """Attacks whose estimates of rounds can be tracked"""

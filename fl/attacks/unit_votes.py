@@ -7,13 +7,14 @@ from pydantic import Field
 
 from fl.attacks.base import Attack, View
 from fl.attacks.closed_form import unit_cloud
-from fl.attacks.place_maps import Naming, PlaceMaps, answers, told, usable
+from fl.attacks.place_maps import Naming, PlaceMaps, answers, best_of_all, told, usable
 from fl.attacks.subspace import AnyFloats
 from fl.learners.base import FirstLayerLearner
 from fl.tracking.place_grid import PlaceGrid
-from fl.types import Estimates, Facts
+from fl.types import Estimates, Facts, Public
 from netsim.geometry import Area
 from netsim.rng import Rng
+from netsim.units import FloatArray
 
 
 class UnitVotes(Attack):
@@ -35,8 +36,9 @@ class UnitVotes(Attack):
     """
 
     kind: Literal["unit-votes"] = "unit-votes"
-    cell_m: float = Field(default=25.0, ge=0.1, le=1e6)
-    """side of the cells in which votes are counted, m"""
+    cell_m: float | None = Field(default=None, ge=0.1, le=1e6)
+    """side of the cells in which votes are counted, m; none: 1.6 times the shortest length of the learner's
+    encoding, wider where that makes more than 100,000 places, at most 25"""
     width_m: float = Field(default=40.0, gt=0, le=1e6)
     """standard deviation of the Gaussian that smooths the votes, m"""
     most_weight: float = Field(default=0.05, gt=0, le=1)
@@ -48,6 +50,7 @@ class UnitVotes(Attack):
 
     reference: ClassVar[str] = "Per-unit ratios of Bakopoulou et al., Location Leakage in Federated Signal Maps, Eq. 1"
     example: ClassVar[dict[str, Any]] = {"kind": "unit-votes"}
+    space: ClassVar = {"width_m": (40.0, 20.0, 80.0), "most_weight": (0.05, 0.01)}
     needs: ClassVar[dict[str, str]] = {
         "positions": "the network's inputs must be positions",
         "biased first layer": "reads the first layer's weights and biases of an update",
@@ -68,6 +71,9 @@ class UnitVotes(Attack):
         state = state.plus(owner, self.votes(view, grid)[source])
         naming = Naming(self.answers, self.apart_m, self.width_m)
         return answers(view, state, grid, naming), state
+
+    def listed(self, state: PlaceMaps, public: Public, count: int) -> FloatArray:
+        return best_of_all(state, public.area, self.cell_m, Naming(count, self.apart_m, self.width_m))
 
     def votes(self, view: View, grid: PlaceGrid) -> AnyFloats:
         """Weights of the votes of each update for each place of the grid (n_source, G)."""

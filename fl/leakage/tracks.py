@@ -69,7 +69,7 @@ class Track:
     """The truth of one (UE, model), and what attacks have said of it.
 
     points (k, 2): every stride-th of the `seen` true points, in order of time; sum_m (2,): of all of them; centroids
-    (rounds, 2): true mean of each round; attacks: by label.
+    (rounds, 2): true mean of each round; attacks: by label; compared: the last round in which leakage was measured.
     """
 
     shapes: ClassVar[dict[str, tuple[int | None, ...]]] = {"points": (None, 2), "sum_m": (2,), "centroids": (None, 2)}
@@ -80,6 +80,7 @@ class Track:
     stride: int = 1
     seen: int = 0
     attacks: dict[str, Said] = field(default_factory=dict)
+    compared: int = 0
 
     @classmethod
     def empty(cls) -> Track:

@@ -200,7 +200,7 @@ def _audits(
     learning, view = setup.learning, phases[-1].view
     if learning.membership is None or view is None or not due(learning.membership, before.played + 1):
         return [], states.membership
-    others: HeldOut = taken.held_out if len(taken.held_out) else held_out.whole
+    others: HeldOut = (taken.held_out if len(taken.held_out) else held_out.whole).usual
     initial = learning.learner.init(setup.public, setup.streams.at("learner.init"))
     wholes = learning.data.wholes if learning.data.holds_out_wholes else None
     rng = (setup.streams if learning.membership.remembers else streams).at("membership")

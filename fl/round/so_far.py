@@ -81,7 +81,7 @@ class Baselines:
         few = trained <= FEW and held <= FEW
         if self.figures and not (few or _grown(self.trained, trained) or _grown(self.held, held)):
             return self
-        return Baselines(trained, held, reference.whole.evaluate(held_out.thinned(most)))
+        return Baselines(trained, held, reference.whole.evaluate(held_out.thinned(most).usual))
 
 
 def _grown(before: int, now: int) -> bool:

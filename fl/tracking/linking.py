@@ -29,7 +29,7 @@ class Links:
     """What an attack says of the names (k,) of one round: the track that each belongs to.
 
     born (k,) : whether the track is new; entropy_bits (k,) : of p_i ~ exp(-C_ji) over the new names i that track j
-    could have gone on as; 0 for a name that it had seen before, NaN for a new track.
+    could have gone on as; 0 for a name that it had seen before, NaN for a new track, and where it does not say.
     """
 
     round: int

@@ -126,6 +126,12 @@ class Mobility(Part):
         """Home and workplace of every UE, used for scoring only."""
         return Places.unknown(len(state.position_m))
 
+    def residents(self, ue: IntArray, ground: Ground) -> Places:
+        """Homes and workplaces of residents with numbers (n,) beyond those of the UEs, drawn as theirs are, used for
+        scoring only: they live in the same town and are no part of the world. NaN if unknown.
+        """
+        return Places.unknown(len(ue))
+
     def density(self, position_m: FloatArray) -> FloatArray | None:
         """Probability density of UE positions at places (k, 2), per m^2, used for scoring only; None if unknown."""
         return None

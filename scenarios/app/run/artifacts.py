@@ -41,7 +41,7 @@ def write_surfaces(folder: Path, setup: Setup, state: RoundState, world: World) 
         "x_m": model.constants["x_m"],
         "y_m": model.constants["y_m"],
         "estimate": learner.surfaces(model, model.parameters[:1])[0, 0],
-        "exact": learner.reference_map(model, state.held_out.whole),
+        "exact": learner.reference_map(model, state.held_out.whole.usual),
     }
     law = world.mobility.density(grid.reshape(-1, 2))
     if law is not None:
