@@ -11,13 +11,14 @@ from fl.attacks.rank_match import RankMatch, Whereabouts
 from fl.attacks.rings import Rings
 from fl.attacks.threat import ARRIVAL_TIMES, CELLS
 from fl.types import Estimates, Facts, Public, Timing
+from netsim.columns import no_ints, no_places
 from netsim.errors import BadInput
 from netsim.rng import Rng
 from netsim.row_id import row_id, ue_and_model
 from netsim.units import BoolArray, FloatArray, IntArray
 
 _LEAST_S = 1e-9
-_NOTHING: IntArray = np.zeros(0, dtype=np.int64)
+_NOTHING: IntArray = no_ints()
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +91,7 @@ class ArrivalTimes(OfUploads):
     def run(self, view: View, facts: Facts, state: Heard, rng: Rng) -> tuple[Estimates, Heard]:
         timing, antennas = view.timing, facts.public.antennas
         if timing is None or antennas is None or view.phase != view.learner.phases[0]:
-            return _estimates(view, _NOTHING, "centroid", np.zeros((0, 2)), np.zeros(0)), state
+            return _estimates(view, _NOTHING, "centroid", no_places(), np.zeros(0)), state
         value = self._value(timing)
         heard = np.flatnonzero(np.isfinite(value) & (timing.base_station >= 0))
         row = heard[np.unique(view.ue[heard], return_index=True)[1]]  # all rows of a UE come together

@@ -78,7 +78,7 @@ class View:
         targets, and of rows, tells nothing else.
         """
         order = np.lexsort([self.model, ue])
-        timing = None if self.timing is None else self.timing.take(order)
+        timing = None if self.timing is None else self.timing.select(order)
         view = replace(self, ue=ue[order], model=self.model[order], source=self.source[order], timing=timing)
         if self.vantage != "rows":
             party = None if self.party is None else (np.full(len(self.party[0]), -1), self.party[1])

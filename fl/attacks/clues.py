@@ -39,7 +39,7 @@ def clues_of(view: View, of_target: IntArray, places_m: FloatArray, use: Collect
         unit = projected(view.update, view.source_model, of_source, n, replace(rng, round=0))
     if view.timing is not None:
         _, first = np.unique(of_target, return_index=True)  # all models of a UE come together
-        timing = view.timing.take(first)
+        timing = view.timing.select(first)
         took_s = np.maximum(timing.arrived_s - timing.requested_s, _LEAST_S)
         with np.errstate(divide="ignore", invalid="ignore"):
             x[:, 1] = np.where(np.isfinite(took_s), np.log(took_s / timing.n_bits), np.nan)

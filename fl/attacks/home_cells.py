@@ -47,6 +47,8 @@ class HomeCells(NamesPlaces, OfUploads):
     """
 
     kind: Literal["home-cells"] = "home-cells"
+    cell_m: float | None = Field(default=25.0, ge=0.1, le=1e6)
+    """largest distance between the places that are compared, m; none: as of span"""
     home_hours: Annotated[tuple[HourOfDay, HourOfDay], Field(strict=False)] = (0.0, 6.0)
     """hours between which an upload that is asked for tells of home, both included; 22 to 6 goes over midnight"""
     population: Annotated[PopulationPrior, POPULATIONS] = InBuildings()
@@ -91,7 +93,7 @@ class HomeCells(NamesPlaces, OfUploads):
         log_p = (counts * np.minimum(n, _MOST_UPLOADS) / np.maximum(n, 1.0)) @ log_law(grid.place_m, facts.public)
         p = softmax(log_p + np.log(self.population.probability(grid, facts.public)), axis=1)
         mass = disc_masses(np.asarray(p, dtype=np.float32), grid, self.near_m) * (n > 0)
-        return answers(view, PlaceMaps(ue, mass), grid, self.naming), state
+        return answers(view, PlaceMaps(ue, mass), grid, self.naming(view)), state
 
     def _heard(self, view: View, target: IntArray, facts: Facts) -> FloatArray:
         """The uploads (n,) of targets (n,) that tell of home, one in the column of its cell: (n, n_cell)."""

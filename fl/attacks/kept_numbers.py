@@ -3,21 +3,21 @@ r"""Places told by which numbers of an update were sent, whatever their values."
 from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
+from pydantic import Field
 
 from fl.attacks.base import View
-from fl.attacks.names_places import NamesPlaces
-from fl.attacks.place_maps import PlaceMaps, answers, told, usable
+from fl.attacks.names_places import AddsMaps
+from fl.attacks.place_maps import usable
 from fl.attacks.subspace import AnyFloats, unit_rows
 from fl.learners.base import LayeredLearner
 from fl.tracking.place_grid import PlaceGrid
-from fl.types import Estimates, Facts
 from netsim.rng import Rng
 
 _LAYER = 2
 _ROUNDING = 1e-9  # a map that varies less is flat
 
 
-class KeptNumbers(NamesPlaces):
+class KeptNumbers(AddsMaps):
     r"""Names places by which numbers of an update are not zero: what compression by `top-k` or `quantise` leaves.
 
     A weight of the second layer is updated by the sum over samples of h_i(x) delta, so the numbers that leave input i
@@ -33,6 +33,8 @@ class KeptNumbers(NamesPlaces):
     """
 
     kind: Literal["kept-numbers"] = "kept-numbers"
+    cell_m: float | None = Field(default=25.0, ge=0.1, le=1e6)
+    """largest distance between the places that are compared, m; none: as of span"""
 
     reference: ClassVar[str] = "netsim: positions of the numbers that compression keeps, against hidden activations"
     space: ClassVar = {"apart_m": (200.0, 100.0, 400.0)}
@@ -44,17 +46,7 @@ class KeptNumbers(NamesPlaces):
         "starting weights": "computes hidden activations with them; add weights to threat.knows",
     }
 
-    def start(self) -> PlaceMaps:
-        return PlaceMaps.empty()
-
-    def run(self, view: View, facts: Facts, state: PlaceMaps, rng: Rng) -> tuple[Estimates, PlaceMaps]:
-        owner, source = told(view)
-        grid = PlaceGrid.over(facts.public.area, self.cell_m, len(np.union1d(owner, state.owner)), self.label)
-        state = state.plus(owner, self.scores(view, grid)[source])
-        return answers(view, state, grid, self.naming), state
-
-    def scores(self, view: View, grid: PlaceGrid) -> AnyFloats:
-        """What this round adds to each source's map (n_source, G); 0 of a source that sent nothing."""
+    def scores(self, view: View, grid: PlaceGrid, rng: Rng) -> AnyFloats:
         learner = cast(LayeredLearner, view.learner)
         score = np.zeros((len(view.update), len(grid)))
         good = usable(view.update)

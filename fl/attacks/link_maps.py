@@ -15,20 +15,11 @@ from fl.attacks.subspace import AnyFloats, unit_rows
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Estimates, Facts
 from netsim.geometry import Area
-from netsim.part import Part
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
 _STARTS = 4  # in hindsight
 _PAST = 10.0  # updates for which the mean map of earlier rounds stands
-
-
-class _Needs:
-    """What the attack needs; of the class itself: what its default does."""
-
-    def __get__(self, part: "LinkMaps | None", owner: type[Part]) -> dict[str, str]:
-        own = {"rows": "links single updates by their maps; let the threat see rows"}
-        return {**own, **(Span() if part is None else part.of).needs}
 
 
 class LinkMaps(Attack):
@@ -69,7 +60,11 @@ class LinkMaps(Attack):
     space: ClassVar = {
         "of": tuple({"kind": "span", "layer": 1, "rank": rank, "add": "scores"} for rank in (8, 4, 20)),
     }
-    needs: ClassVar[dict[str, str]] = cast(dict[str, str], _Needs())
+
+    @property
+    def needs(self) -> dict[str, str]:  # type: ignore[override]
+        """Single updates, and what `of` needs."""
+        return {"rows": "links single updates by their maps; let the threat see rows", **self.of.needs}
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -94,7 +89,7 @@ class LinkMaps(Attack):
         name, score, mean = self._maps(view, grid, state.mean, rng)
         state = replace(state.heard(name, score, facts, self.tracks or 0, self.hindsight_names), mean=mean)
         maps = PlaceMaps(name, state.score[state.track_of(name)])
-        return answers(view, maps, grid, Naming(self._span.answers, self._span.apart_m, 0.0)), state
+        return answers(view, maps, grid, self._span.naming(view)), state
 
     def retold(self, state: MapTracks, facts: Facts, rng: Rng) -> Retold | None:
         if not len(state.name):

@@ -10,6 +10,7 @@ from fl.attacks.place_maps import PlaceMaps
 from fl.attacks.subspace import AnyFloats
 from fl.tracking.linking import Links
 from fl.types import Facts
+from netsim.columns import no_ints
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -39,7 +40,7 @@ class MapTracks:
     @classmethod
     def none(cls) -> MapTracks:
         """Before the first round."""
-        no, empty = np.zeros(0, dtype=np.int64), np.zeros((0, 0), dtype=np.float32)
+        no, empty = no_ints(), np.zeros((0, 0), dtype=np.float32)
         return cls(no, no, no, no, np.zeros(0), empty, empty, PlaceMaps.empty())
 
     def heard(self, name: IntArray, score: AnyFloats, facts: Facts, least: int, most: int) -> MapTracks:

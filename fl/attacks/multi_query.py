@@ -9,6 +9,7 @@ from fl.attacks.base import Attack, View, latest, recall
 from fl.attacks.density_peak import best_points
 from fl.learners.base import SurfaceLearner
 from fl.types import Estimates, Facts
+from netsim.columns import no_ints
 from netsim.rng import Rng
 from netsim.row_id import row_id
 from netsim.units import FloatArray, IntArray
@@ -40,7 +41,7 @@ class MultiQuery(Attack):
     }
 
     def start(self) -> Answered:
-        return Answered(np.zeros(0, dtype=np.int64), np.zeros((0, 0)))
+        return Answered(no_ints(), np.zeros((0, 0)))
 
     def run(self, view: View, facts: Facts, state: Answered, rng: Rng) -> tuple[Estimates, Answered]:
         learner = cast(SurfaceLearner, view.learner)

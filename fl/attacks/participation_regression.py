@@ -1,19 +1,20 @@
 r"""Maps of single UEs from sums of updates, by least squares on who took part."""
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, Literal, cast
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
-from fl.attacks.base import Attack, View
+from fl.attacks.base import View
+from fl.attacks.names_places import NamesPlaces
 from fl.attacks.place_maps import Naming, PlaceMaps, answers, best_of_all, usable
 from fl.attacks.span import Span
 from fl.attacks.threat import PARTICIPANTS
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Estimates, Facts, Public
+from netsim.columns import no_ints
 from netsim.geometry import Area
-from netsim.part import Part
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -75,20 +76,7 @@ class Normal:
         return PlaceMaps(ue, weight.T @ self.cross[:, n:])
 
 
-class _Needs:
-    """Those of the span that it reads, and to know who takes part; of the class itself: what its default needs."""
-
-    def __get__(self, part: "ParticipationRegression | None", owner: type[Part]) -> dict[str, str]:
-        return {
-            **(Span(rank="auto") if part is None else part.span).needs,
-            PARTICIPANTS: "asks in which sums each UE was; of published models the threat must say so: add "
-            "participants to threat.knows; under names that change nobody returns: take pseudonyms: {kind: permanent}",
-            "linear server step": "published models must differ by a sum of updates; take fedavg or fedavgm, or see "
-            "rows or sums",
-        }
-
-
-class ParticipationRegression(Attack):
+class ParticipationRegression(NamesPlaces):
     r"""Tells the members of sums apart by a ridge regression of score maps on who was in them.
 
     Secure aggregation hides single updates, not who is in a sum, and company changes: by drawing groups or cohorts, by
@@ -113,14 +101,8 @@ class ParticipationRegression(Attack):
     rank: Annotated[int, Field(ge=1, le=256)] | Literal["auto"] = "auto"
     """number of singular vectors (see span); auto: as many as hold 97 % of what the layer reads of all
     places, of single updates 4"""
-    cell_m: float | None = Field(default=None, ge=0.1, le=1e6)
-    """largest distance between the places that are scored, m; none: as of span"""
     ridge: float = Field(default=1.0, gt=0, le=1e9)
     """what is added to the diagonal of Z^T Z (lambda), in sums"""
-    answers: int = Field(default=2, ge=1, le=8)
-    """number of places that are named of each UE"""
-    apart_m: float = Field(default=200.0, ge=0, le=1e6)
-    """smallest distance between two answers, m"""
 
     reference: ClassVar[str] = (
         "Ridge regression of Hoerl and Kennard 1970, where Lam et al. 2021 (gradient disaggregation) solve for the raw "
@@ -128,7 +110,17 @@ class ParticipationRegression(Attack):
     )
     example: ClassVar[dict[str, Any]] = {"kind": "participation-regression"}
     space: ClassVar = {"layer": (2, 1), "ridge": (1.0, 10.0)}
-    needs: ClassVar[dict[str, str]] = cast(dict[str, str], _Needs())
+
+    @property
+    def needs(self) -> dict[str, str]:  # type: ignore[override]
+        """Those of the span that it reads, and to know who takes part."""
+        return {
+            **self.span.needs,
+            PARTICIPANTS: "asks in which sums each UE was; of published models the threat must say so: add "
+            "participants to threat.knows; under names that change nobody returns: take pseudonyms: {kind: permanent}",
+            "linear server step": "published models must differ by a sum of updates; take fedavg or fedavgm, or see "
+            "rows or sums",
+        }
 
     @property
     def span(self) -> Span:
@@ -140,7 +132,7 @@ class ParticipationRegression(Attack):
 
     def start(self) -> Normal:
         none = np.zeros((0, 0))
-        return Normal(np.zeros(0, dtype=np.int64), none, Classes(np.zeros(0, dtype=np.int64), np.zeros(0), none), none)
+        return Normal(no_ints(), none, Classes(no_ints(), np.zeros(0), none), none)
 
     def listed(self, state: Normal, public: Public, count: int) -> FloatArray:
         found = state.maps(state.ue, self.ridge)
@@ -166,7 +158,7 @@ class ParticipationRegression(Attack):
         number = view.source_model[good] * _QUARTERS + int(day_s // _QUARTER_S) % _QUARTERS
         state = state.plus(ue, number, z[good], score - score.mean(axis=1, keepdims=True))
         found = state.maps(np.unique(view.ue), self.ridge)
-        return answers(view, found, grid, Naming(self.answers, self.apart_m, 0.0)), state
+        return answers(view, found, grid, self.naming(view)), state
 
 
 def _without_momentum(view: View, facts: Facts, state: Normal) -> tuple[View, Normal]:

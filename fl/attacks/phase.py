@@ -9,6 +9,7 @@ from pydantic import Field
 from fl.attacks.base import Attack, View, latest, recall
 from fl.learners.base import SurfaceLearner
 from fl.types import Estimates, Facts
+from netsim.columns import no_ints, no_places
 from netsim.rng import Rng
 from netsim.row_id import row_id
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -147,7 +148,7 @@ class Phase(Attack):
     }
 
     def start(self) -> LastWaves:
-        return LastWaves(np.zeros(0, dtype=np.int64), np.zeros((0, 3)))
+        return LastWaves(no_ints(), np.zeros((0, 3)))
 
     def run(self, view: View, facts: Facts, state: LastWaves, rng: Rng) -> tuple[Estimates, LastWaves]:
         learner = cast(SurfaceLearner, view.learner)
@@ -192,7 +193,7 @@ class Phase(Attack):
                 )
             )
         if not pieces:
-            return Waves(np.zeros((0, 2)), np.zeros(0), np.zeros(0)), same
+            return Waves(no_places(), np.zeros(0), np.zeros(0)), same
         columns = zip(*((p.omega, p.phase, p.misfit) for p in pieces), strict=True)
         return Waves(*(np.concatenate(column) for column in columns)), same
 

@@ -10,6 +10,7 @@ from fl.attacks.base import View
 from fl.attacks.subspace import AnyFloats
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Estimates
+from netsim.columns import no_ints
 from netsim.geometry import Area
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -24,7 +25,7 @@ class PlaceMaps:
     @classmethod
     def empty(cls) -> PlaceMaps:
         """Before the first round."""
-        return cls(np.zeros(0, dtype=np.int64), np.zeros((0, 0), dtype=np.float32))
+        return cls(no_ints(), np.zeros((0, 0), dtype=np.float32))
 
     def plus(self, owner: IntArray, score: AnyFloats) -> PlaceMaps:
         """With scores (n, G) of this round added, source i to the map of owner[i] (n,)."""

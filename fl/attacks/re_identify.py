@@ -2,7 +2,7 @@ r"""Linking of names: updates under new names are given to the senders of earlie
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, ClassVar, Literal, Self, cast
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -27,7 +27,7 @@ from fl.tracking.identity import Identities
 from fl.tracking.linker import Linker, Rates
 from fl.tracking.linking import Links
 from fl.types import Directory, Estimates, Facts, Public, State
-from netsim.part import FILE_NAME, Part
+from netsim.part import FILE_NAME
 from netsim.rng import Rng
 from netsim.units import IntArray
 
@@ -63,18 +63,6 @@ class Memory:
     errors: LearntErrors = field(default_factory=LearntErrors)
     links: Links = field(default_factory=Links.none)
     residents: Residents = field(default_factory=Residents)
-
-
-class _Needs:
-    """What the attacks in it need; of the class itself: what its defaults do."""
-
-    def __get__(self, part: "ReIdentify | None", owner: type[Part]) -> dict[str, str]:
-        own = {SENDERS: "links the names under which updates are sent; let the threat see rows or sum"}
-        if part is None:
-            return {**own, **ClosedForm.needs}
-        if part.homes == KNOWN:
-            own[KNOWN_HOMES] = "homes: known are those of the threat; add homes to threat.knows, or give a file"
-        return {**own, **(part.places_by.needs if part.reads_places else {}), **part.of.needs}
 
 
 class ReIdentify(Attack):
@@ -125,7 +113,14 @@ class ReIdentify(Attack):
         "Reid 1979: costs of births and misses; fingerprints: netsim"
     )
     example: ClassVar[dict[str, Any]] = {"kind": "re-identify"}
-    needs: ClassVar[dict[str, str]] = cast(dict[str, str], _Needs())
+
+    @property
+    def needs(self) -> dict[str, str]:  # type: ignore[override]
+        """What the attacks in it need, and whose homes it knows."""
+        own = {SENDERS: "links the names under which updates are sent; let the threat see rows or sum"}
+        if self.homes == KNOWN:
+            own[KNOWN_HOMES] = "homes: known are those of the threat; add homes to threat.knows, or give a file"
+        return {**own, **(self.places_by.needs if self.reads_places else {}), **self.of.needs}
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

@@ -5,8 +5,9 @@ from typing import Annotated, Any, ClassVar, Literal, Self, cast
 import numpy as np
 from pydantic import Field, model_validator
 
-from fl.attacks.base import Attack, View
-from fl.attacks.place_maps import Naming, PlaceMaps, answers, best_of_all, told, usable
+from fl.attacks.base import View
+from fl.attacks.names_places import AddsMaps
+from fl.attacks.place_maps import Naming, PlaceMaps, best_of_all, usable
 from fl.attacks.subspace import (
     AnyFloats,
     directions,
@@ -21,9 +22,7 @@ from fl.evenly import evenly
 from fl.last import Last
 from fl.learners.base import LayeredLearner
 from fl.tracking.place_grid import PlaceGrid
-from fl.types import Estimates, Facts, Model, Public
-from netsim.geometry import Area
-from netsim.part import Part
+from fl.types import Model, Public
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -40,25 +39,7 @@ _PLACES = 3  # inputs of a first layer that reads positions alone, and its bias:
 _LAST = Last()
 
 
-class _Needs:
-    """What the attack needs by its layer; of the class itself: what its default needs."""
-
-    def __get__(self, part: "Span | None", owner: type[Part]) -> dict[str, str]:
-        layer = _LAYER if part is None or part.layer is None else part.layer
-        own = {
-            "layers": "reads the update of one fully connected layer",
-            f"layer {layer}": f"reads the update of layer {layer}, and the network has none that is trained",
-        }
-        if layer == 1:
-            return own
-        return {
-            **own,
-            "hidden activations": "computes what a hidden layer reads of every place; take layer: 1",
-            "starting weights": "computes hidden activations with them; add weights to threat.knows, or take layer: 1",
-        }
-
-
-class Span(Attack):
+class Span(AddsMaps):
     r"""Names the places whose activations lie in the span of a layer's update.
 
     With h(x) what layer l reads of a sample at x, one step of gradient descent moves the layer by
@@ -98,9 +79,6 @@ class Span(Attack):
     only; none: 2, with rank: auto 1 for sums and published models"""
     rank: Annotated[int, Field(ge=1, le=256)] | Literal["auto"] = _RANK
     """number of singular vectors (k); auto: 4 a UE that is in the update"""
-    cell_m: float | None = Field(default=None, ge=0.1, le=1e6)
-    """largest distance between the places that are scored, m; none: 1.6 times the shortest length of the learner's
-    encoding, wider where that makes more than 100,000 places, at most 25"""
     floor: float = Field(default=1e-3, gt=0, le=1)
     """share of an activation outside of the span that is not told from none"""
     add: Literal["peaks", "scores"] | None = None
@@ -112,10 +90,6 @@ class Span(Attack):
     """for peaks: standard deviation of the Gaussian that smooths their map, m; none: 60"""
     most_height: float | None = Field(default=None, gt=0, le=100)
     """for peaks: what one counts at most, in natural logarithms of the share outside; none: 2"""
-    answers: int = Field(default=2, ge=1, le=8)
-    """number of places that are named of each UE"""
-    apart_m: float = Field(default=200.0, ge=0, le=1e6)
-    """smallest distance between two answers, m"""
 
     reference: ClassVar[str] = (
         "Subspace test of Schmidt 1986 (MUSIC), on updates with the rank of the batch, Dimitrov et al. 2024 (SPEAR)"
@@ -126,7 +100,20 @@ class Span(Attack):
         "rank": ("auto", 4, 8, 20, 40, 80),
         "add": ("scores", "peaks"),
     }
-    needs: ClassVar[dict[str, str]] = cast(dict[str, str], _Needs())
+
+    @property
+    def needs(self) -> dict[str, str]:  # type: ignore[override]
+        """By its layer."""
+        layer = self.layer or _LAYER
+        own = {
+            "layers": "reads the update of one fully connected layer",
+            f"layer {layer}": f"reads the update of layer {layer}, and the network has none that is trained",
+        }
+        hidden = {
+            "hidden activations": "computes what a hidden layer reads of every place; take layer: 1",
+            "starting weights": "computes hidden activations with them; add weights to threat.knows, or take layer: 1",
+        }
+        return own if layer == 1 else own | hidden
 
     @model_validator(mode="after")
     def _of_peaks(self) -> Self:
@@ -135,18 +122,8 @@ class Span(Attack):
             raise ValueError(f"{stated[0]}: scores are added up as they are; leave it out, or take add: peaks")
         return self
 
-    def held_bytes(self, area: Area, n_ue: int) -> float:
-        return 96.0 * n_ue * PlaceGrid.places(area, self.cell_m)  # the maps, of this round, smoothed, and searched
-
-    def start(self) -> PlaceMaps:
-        return PlaceMaps.empty()
-
-    def run(self, view: View, facts: Facts, state: PlaceMaps, rng: Rng) -> tuple[Estimates, PlaceMaps]:
-        owner, source = told(view)
-        grid = PlaceGrid.over(facts.public.area, self.cell_m, len(np.union1d(owner, state.owner)), self.label)
-        state = state.plus(owner, self.scores(view, grid, rng)[source])
-        naming = self._naming(self.answers, self._adds_peaks(view))
-        return answers(view, state, grid, naming), state
+    def naming(self, view: View) -> Naming:
+        return self._naming(self.answers, self._adds_peaks(view))
 
     def listed(self, state: PlaceMaps, public: Public, count: int) -> FloatArray:
         peaks = self.add == "peaks" or (self.add is None and self.rank != "auto")
@@ -178,7 +155,6 @@ class Span(Attack):
         return np.full(len(view.update), most) if view.members is None else np.minimum(_RANK_OF_UE * view.members, most)
 
     def scores(self, view: View, grid: PlaceGrid, rng: Rng) -> AnyFloats:
-        """What this round adds to each source's map (n_source, G); 0 of a source that sent nothing."""
         learner, number, peaks = cast(LayeredLearner, view.learner), self._layer(view), self._adds_peaks(view)
         score: AnyFloats = np.zeros((len(view.update), len(grid)), dtype=np.float32)
         good, layer = usable(view.update), learner.layer(view.update, number)

@@ -239,7 +239,7 @@ class Threat(Part):
         if "weights" not in self.knows:
             before = replace(before, parameters=np.full_like(before.parameters, np.nan))
         unheard = timing is None or self.sees == "model" or self.shuffle
-        heard = None if unheard or timing is None else timing.take(wanted)
+        heard = None if unheard or timing is None else timing.select(wanted)
         if heard is not None and not self.cells:
             heard = replace(heard, base_station=np.full(len(wanted), -1))
         return View(

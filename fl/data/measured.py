@@ -22,6 +22,7 @@ from fl.data.hold_out import (
 )
 from fl.data.samples import Samples, recalled, with_past
 from fl.types import NEW_PLACE, HeldOut, Local
+from netsim.columns import no_ints
 from netsim.errors import BadInput
 from netsim.observations import Observations
 from netsim.rng import Rng
@@ -43,7 +44,7 @@ class Kept:
 
     samples: Samples
     sessions: Sessions
-    days: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64), metadata=REBUILT)
+    days: IntArray = field(default_factory=no_ints, metadata=REBUILT)
 
 
 class Measured(Data):

@@ -19,6 +19,7 @@ from fl.leakage.named import MOST_NAMED, NamedPlaces
 from fl.pseudonyms.names import Names
 from fl.tracking.linking import Links
 from fl.types import Estimates
+from netsim.columns import no_floats, no_ints, no_places
 from netsim.geometry import Area
 from netsim.units import FloatArray, IntArray
 
@@ -29,9 +30,9 @@ class Owned:
     (n,), of centroids 1.
     """
 
-    owner: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    place_m: FloatArray = field(default_factory=lambda: np.zeros((0, 2)))
-    weight: FloatArray = field(default_factory=lambda: np.zeros(0))
+    owner: IntArray = field(default_factory=no_ints)
+    place_m: FloatArray = field(default_factory=no_places)
+    weight: FloatArray = field(default_factory=no_floats)
 
     def plus(self, owner: IntArray, estimates: Estimates, area: Area) -> Owned:
         """With estimates (k,) of a round, of owners (k,)."""
@@ -56,7 +57,7 @@ def of_ues(retold: Retold, names: Names) -> Estimates:
     pairs = pairs[np.lexsort([pairs[:, 1], -count, pairs[:, 0]])]
     ue, first = np.unique(pairs[:, 0], return_index=True)
     row, said = np.nonzero(pairs[first, 1][:, None] == retold.estimates.ue)
-    return replace(retold.estimates.take(said), ue=ue[row])
+    return replace(retold.estimates.select(said), ue=ue[row])
 
 
 def owners(ue: IntArray, names: Names, links: Links | None) -> IntArray:

@@ -29,6 +29,7 @@ from fl.leakage.kept import KeptShadows
 from fl.leakage.named import MOST_NAMED, NamedPlaces, answers_of
 from fl.leakage.tracks import Band, Said, Track, Tracks
 from fl.types import Estimates, Local
+from netsim.columns import no_ints
 from netsim.geometry import Area
 from netsim.mobility.base import Places
 from netsim.part import Part
@@ -37,7 +38,7 @@ from netsim.row_id import row_id
 from netsim.units import FloatArray, IntArray
 
 NAN = float("nan")
-_NOBODY = np.zeros(0, dtype=np.int64)
+_NOBODY = no_ints()
 _NEAR = (
     "home_m", "work_m", "densest_m", "home_named_m", "work_named_m", "densest_named_m", "guess_home_m",
     "guess_densest_m", "named_x_m", "named_y_m", "second_x_m", "second_y_m",

@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from fl.leakage.named import NamedPlaces
+from netsim.columns import no_places
 from netsim.units import FloatArray
 
 _POSITIONS_M = (-1e9, 1e9)  # wider than any plane of the globe
@@ -61,7 +62,7 @@ class Said:
     @classmethod
     def nothing(cls) -> Said:
         """Before an attack has said anything."""
-        return cls(np.zeros((0, 2)), np.zeros((0, 2)), np.zeros(0), np.full((2, 2), np.nan), np.zeros(2))
+        return cls(no_places(), no_places(), np.zeros(0), np.full((2, 2), np.nan), np.zeros(2))
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +86,7 @@ class Track:
     @classmethod
     def empty(cls) -> Track:
         """Before the first round."""
-        return cls(np.zeros((0, 2)), np.zeros(2), np.zeros((0, 2)))
+        return cls(no_places(), np.zeros(2), no_places())
 
     def plus(self, points_m: FloatArray, most: int, selected_m: FloatArray | None = None) -> Track:
         """With the true points of a round; when there are too many, every second one is kept, for good.

@@ -77,7 +77,7 @@ class Names:
     def translated(self, estimates: Estimates) -> Estimates:
         """Estimates about names as estimates about UEs; what is said of names that are given up is left out."""
         rows = np.flatnonzero(self.current(estimates.ue))
-        some = estimates if len(rows) == len(estimates.ue) else estimates.take(rows)
+        some = estimates if len(rows) == len(estimates.ue) else estimates.select(rows)
         return replace(some, ue=self.of[some.ue])
 
 

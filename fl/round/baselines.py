@@ -16,6 +16,7 @@ from fl.references.neighbours import nearest_neighbours
 from fl.references.path_loss import path_loss_map
 from fl.references.references import References, thinned
 from fl.types import NEW_PLACE, HeldOut, Local, Model, Public
+from netsim.columns import Columns, no_ints, no_places
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -26,14 +27,13 @@ CENTRAL_MODELS = 3  # central training of all models together uses so many times
 
 
 @dataclass(frozen=True, eq=False)
-class Reference:
+class Reference(Columns):
     """Training samples, as a value: the constant predictor, and the map of raw uploads.
 
     x (N, 2), y (N,), model (N,), cell (N,). Raw upload: inverse-distance mean of the 5 nearest uploaded measurements,
     which a server could draw if every UE simply sent its data.
     """
 
-    equal_rows: ClassVar[bool] = True
     bounds: ClassVar[dict[str, tuple[float, float]]] = dict.fromkeys(("x", "y"), (-1e9, 1e9))
     x: FloatArray
     y: FloatArray
@@ -43,8 +43,8 @@ class Reference:
     @classmethod
     def empty(cls) -> Self:
         """No samples."""
-        nothing = np.zeros(0, dtype=np.int64)
-        return cls(np.zeros((0, 2)), np.zeros(0), nothing, nothing)
+        nothing = no_ints()
+        return cls(no_places(), np.zeros(0), nothing, nothing)
 
     @classmethod
     def of(cls, train: Local) -> Self:
@@ -124,7 +124,7 @@ def final_references(reference: Reference, final: Final, held_out: HeldOut, rng:
         figures.update({name + suffix: _rmse(guess[of], y[of]) for suffix, of in some.items()})
 
     def of_network(model: Model, suffix: str, known: BoolArray) -> float:
-        return learner.evaluate(model, held_out.only(both[suffix] & known)).get("rmse_db", np.nan)
+        return learner.evaluate(model, held_out.select(both[suffix] & known)).get("rmse_db", np.nan)
 
     every = np.ones(len(y), dtype=np.bool_)
     figures |= {f"rmse_db{suffix}": of_network(final.model, suffix, every) for suffix in place}
@@ -144,7 +144,7 @@ def final_references(reference: Reference, final: Final, held_out: HeldOut, rng:
         )
         if trained is not None:
             central = {suffix: of_network(trained, suffix, known) for suffix in both}
-            usual = held_out.only(both[""] & known)
+            usual = held_out.select(both[""] & known)
             constant, there = _rmse(_guessed(few, usual, _constant), usual.y), central[""]
             fits = 0 < there <= constant  # worse than a constant, it has failed and measures nothing
             figures |= {f"central_rmse_db{suffix}": error for suffix, error in central.items()}
@@ -187,8 +187,8 @@ def _thinned(reference: Reference, most: int, together: int) -> Reference:
     models = np.unique(reference.model)
     each = min(most, max(together // max(len(models), 1), 1))
     rows = [np.flatnonzero(reference.model == m) for m in models]
-    keep = np.concatenate([np.zeros(0, dtype=np.int64), *(row[thinned(len(row), each)] for row in rows)])
-    return Reference(reference.x[keep], reference.y[keep], reference.model[keep], reference.cell[keep])
+    keep = np.concatenate([no_ints(), *(row[thinned(len(row), each)] for row in rows)])
+    return reference.select(keep)
 
 
 def _rmse(guess: Any, truth: Any) -> float:

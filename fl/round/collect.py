@@ -15,6 +15,7 @@ from fl.round.streams import RoundStreams
 from fl.round.upload import conditions
 from fl.types import AnySpend, Facts, Local, State
 from fl.withholding.base import Asked
+from netsim.columns import no_places
 from netsim.rng import Rng, Streams
 from netsim.units import BoolArray, FloatArray, IntArray
 from netsim.world import World
@@ -59,7 +60,7 @@ def first_sampled(
         sampled = sample_ues(taken.train.nonempty(), learning, streams, number, len(world.ues))
         if len(sampled.x):
             return sampled.x
-    return np.zeros((0, 2))
+    return no_places()
 
 
 def collect(

@@ -9,6 +9,7 @@ from fl.availability.base import HOMES
 from fl.types import Local
 from fl.withholding.base import Asked, of_ues
 from fl.withholding.zones import Zones
+from netsim.columns import no_ints
 from netsim.rng import Rng
 from netsim.row_id import row_id
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -62,7 +63,7 @@ class HomeZone(Zones):
         return self.defer_upload
 
     def start(self, n_ue: int) -> ZoneCells:
-        return ZoneCells(np.zeros(0, dtype=np.int64))
+        return ZoneCells(no_ints())
 
     def looked(self, asked: Asked, state: ZoneCells, rng: Rng) -> ZoneCells:
         seen = np.flatnonzero(self._within(asked, rng) & (asked.serving >= 0))

@@ -9,6 +9,7 @@ import numpy as np
 
 from netsim.city.buildings import Buildings
 from netsim.clock import Clock
+from netsim.columns import no_places
 from netsim.geometry import Area
 from netsim.indoors import Indoors
 from netsim.observations import Fixes
@@ -50,7 +51,7 @@ class Ground:
     trace: Trace | None = None
     graph: StreetGraph | None = None
     premises: Premises = field(default_factory=Premises.none)
-    stations_m: FloatArray = field(default_factory=lambda: np.zeros((0, 2)))
+    stations_m: FloatArray = field(default_factory=no_places)
 
 
 @dataclass(frozen=True, eq=False)

@@ -33,7 +33,7 @@ def compressed(rounds, defense):
 
 def test_the_map_is_a_cosine_by_loops():
     ((view, _),) = compressed(played(LEARNER, days_of(1)), TopK(share=0.05))
-    score = KeptNumbers().scores(view, GRID)
+    score = KeptNumbers().scores(view, GRID, RNG)
     layer = LEARNER.layer(view.update, 2)
     h = LEARNER.layer_input(view.model_before, 0, GRID.place_m, 2)
     for u in range(2):
@@ -67,7 +67,7 @@ def test_an_update_that_leaves_nothing_out_says_nothing():
     empty = type(view)(**{**vars(view), "update": np.zeros_like(view.update)})
     a = LEARNER.layer_input(view.model_before, 0, GRID.place_m, 2)[:, :-1]
     flat = np.abs(a).sum(axis=1) / np.linalg.norm(a, axis=1)  # the same of everybody
-    made = KeptNumbers().scores(full, GRID)
+    made = KeptNumbers().scores(full, GRID, RNG)
     assert_allclose(made, np.broadcast_to((flat - flat.mean()) / flat.std(), made.shape), atol=1e-9)
     found, _ = run(KeptNumbers(), [(empty, facts)])
     assert set(found.status) == {"no gradient"}

@@ -674,7 +674,7 @@ class TestUnitVotes:
         received = Received(DenseUpdates(nobody, nobody, np.ones(1), row), one)
         view = Threat().view(learner, "all", received, np.ones(1), one, (model, model), RNG)
         attack, grid = UnitVotes(most_weight=0.25), PlaceGrid.over(AREA, 25, 1, "unit-votes")
-        votes = attack.votes(view, grid)[0]
+        votes = attack.scores(view, grid, RNG)[0]
         expected = np.zeros(len(grid))
         expected[grid.nearest(where[:1])] = 0.2 / 1.6 + 0.3 / 1.6
         expected[grid.nearest(where[3:])] = 0.25

@@ -191,7 +191,7 @@ class TestFinal:
         reference = reference_of(200)
         both = final_references(reference, final_of(References(), 2), held_of(models=2), RNG)
         held = held_of(models=2)
-        own = final_references(reference, final_of(References(), 2), held.only(held.model == 0), RNG)
+        own = final_references(reference, final_of(References(), 2), held.select(held.model == 0), RNG)
         assert both == own
 
     def test_work_is_bounded_over_all_models(self, monkeypatch):
@@ -233,12 +233,12 @@ class TestByPlace:
         expected = np.sqrt(((held.y[new] - mean) ** 2).mean())
         assert found["constant_rmse_db.place"] == pytest.approx(expected)
         final = final_of(References())
-        assert found["rmse_db.place"] == final.learner.evaluate(final.model, held.only(new))["rmse_db"]
+        assert found["rmse_db.place"] == final.learner.evaluate(final.model, held.select(new))["rmse_db"]
 
     def test_those_held_out_with_their_block_score_it_by_place_alone(self):
         held = held_of(1000)
         grouped = replace(held, group=np.where(held.x[:, 0] >= 400, NEW_PLACE, 0))
-        known = held.only(held.x[:, 0] < 400)
+        known = held.select(held.x[:, 0] < 400)
         how = References()
         every, west = self.scored(how, grouped), self.scored(how, known)
         assert {k: v for k, v in every.items() if "place" not in k} == pytest.approx(
