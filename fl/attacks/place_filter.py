@@ -91,6 +91,7 @@ class PlaceFilter(Attack):
         "Matched subspace filter of Scharf and Friedlander 1994, on gradients at places of a known network"
     )
     example: ClassVar[dict[str, Any]] = {"kind": "place-filter", "cell_m": 100}
+    space: ClassVar = {"places": (2, 1), "cell_m": (40.0, 25.0), "apart_m": (150.0, 300.0)}
     needs: ClassVar[dict[str, str]] = {
         "positions": "the network's inputs must be positions",
         "sample gradient": "compares updates with gradients at places",

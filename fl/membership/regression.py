@@ -1,6 +1,6 @@
 r"""Membership by regression: which of all records that an attacker holds an update is made of, over rounds."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -14,7 +14,6 @@ from netsim.units import FloatArray, IntArray
 
 _MOST_RECORDS = 6000  # of one regression: a matrix of 288 MB
 _MOST_NUMBERS = 200_000_000  # of the gradients of an update's records
-_CLEARLY_LESS = 0.9  # of an update: what gradients of its middle must leave to count; under noise both leave all of it
 _LEAST_NOISE = 1e-12  # variance of what the records leave of an update, as a share of its mean square
 
 
@@ -45,13 +44,14 @@ class GradientRegression(Inference):
 
     Gradient descent from weights w_r makes the update of round r of n records
 
-        -u_r = sum_i c_i g_i(w_r) + noise,
+        -u_r = sum_i c_i g_i(m_r) + noise,
 
-    with g_i the gradient of record i's loss, c_i > 0 of records that were learnt from and 0 of others. Gradients are
-    taken at w_r, and in the middle of what these explain of u_r, where they leave clearly less of it. With G_r the
-    gradients of all records that the attacker holds of the UEs in an update, members or not, s_r^2 the mean square of
-    what they leave of u_r by themselves, P_r = G_r G_r^T / s_r^2, a prior N(0, v^2) of every c_i, and as much that
-    changes from round to round (batches, steps away from w_r), the scores are the posterior mean
+    with g_i the gradient of record i's loss, c_i > 0 of records that were learnt from and 0 of others. Weights move
+    while a device learns: m_r is the middle of the step that the records explain at w_r if that leaves less than
+    half of what w_r leaves, and w_r otherwise. With G_r the gradients of all records that the attacker holds of the
+    UEs in an update, members or not, s_r^2 the mean square of what they leave of u_r by themselves, P_r = G_r G_r^T
+    / s_r^2, a prior N(0, v^2) of every c_i, and as much that changes from round to round (batches, steps away from
+    m_r), the scores are the posterior mean
 
         c = (sum_r W_r P_r + I / v^2)^-1 sum_r -W_r G_r u_r / s_r^2,    W_r = (I + v^2 P_r)^-1.
 
@@ -97,7 +97,7 @@ class GradientRegression(Inference):
                 f"learning.membership.attacks: {self.label}: {len(x):,} records, at most {_MOST_RECORDS:,} can be "
                 f"explained together; set membership.max_records to {_MOST_RECORDS // 2} or fewer"
             )
-        of, learner = view.source[target], view.learner
+        of = view.source[target]
         key = np.column_stack([view.ue[target], view.model[target], y, x]).astype(np.float64)
         total = (state if self.over_rounds else self.start()).of(key)
         heard = np.zeros(len(x), dtype=np.bool_)
@@ -111,27 +111,31 @@ class GradientRegression(Inference):
                     f"learning.membership.attacks: {self.label}: {len(mine):,} records x {len(u):,} parameters in an "
                     f"update, at most {_MOST_NUMBERS:,} numbers; set a smaller membership.max_records or network"
                 )
-            model, at, best = int(view.source_model[source]), view.model_before, (np.inf, np.zeros((0, 0)), u)
-            for _ in range(2):  # gradients at the start, then in the middle of what these explain of the update
-                g = learner.record_gradients(at, np.full(len(mine), model), x[mine], y[mine])
-                if not np.isfinite(g).all():
-                    break
-                gram, pull, noise = g @ g.T, -(g @ u), size
-                for _ in range(2):  # what is left depends on how much noise is taken for granted
-                    c = self._mean(gram / noise, pull / noise)
-                    noise = max(float(np.mean((u + c @ g) ** 2)), _LEAST_NOISE * size)
-                if noise < _CLEARLY_LESS * best[0]:
-                    best = (noise, gram, pull)
-                middle = view.model_before.parameters.copy()
-                middle[model] -= c @ g / 2
-                at = replace(at, parameters=middle)
-            noise, gram, pull = best
-            if noise < np.inf:
-                own = np.linalg.inv(np.eye(len(mine)) + self.coefficient_std**2 * gram / noise)
-                total.precision[np.ix_(mine, mine)] += own @ gram / noise
-                total.pull[mine] += own @ pull / noise
+            found = self._told(view, source, x[mine], y[mine])
+            if found is not None:
+                total.precision[np.ix_(mine, mine)] += found[0]
+                total.pull[mine] += found[1]
                 heard[mine] = True
         return np.where(heard, self._mean(total.precision, total.pull), np.nan), total
+
+    def _told(self, view: View, source: int, x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray] | None:
+        """W P (n, n) and -W G u / s^2 (n,) of an update, records x (n, p), y (n,); None of a network that diverged."""
+        model, u = int(view.source_model[source]), view.update[source]
+        size, step, least, best = float(np.mean(u**2)), np.zeros_like(u), np.inf, None
+        for _ in range(2):  # from the start, then from the middle of what that explains
+            at = Model(view.model_before.parameters.copy(), view.model_before.constants)
+            at.parameters[model] += step / 2
+            g = view.learner.record_gradients(at, np.full(len(x), model), x, y)
+            if not np.isfinite(g).all():
+                break
+            gram, pull, noise = g @ g.T, -(g @ u), size
+            for _ in range(2):  # what is left depends on how much noise is taken for granted
+                step = -self._mean(gram / noise, pull / noise) @ g
+                noise = max(float(np.mean((u - step) ** 2)), _LEAST_NOISE * size)
+            if noise < least / 2:
+                least, own = noise, np.linalg.inv(np.eye(len(x)) + self.coefficient_std**2 * gram / noise)
+                best = own @ gram / noise, own @ pull / noise
+        return best
 
     def _mean(self, precision: FloatArray, pull: FloatArray) -> FloatArray:
         """Posterior mean of the coefficients (n,)."""

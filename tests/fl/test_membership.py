@@ -291,6 +291,15 @@ class TestRegression:
         (evidence,) = states.values()
         assert len(evidence.pull) == 40 and (np.linalg.eigvalsh(evidence.precision) > -1e-9).all()
 
+    def test_weights_that_move_are_met_in_the_middle(self, tmp_path):
+        """Ten steps a round: 0.60 from gradients at their start, as far as a receiver without noise is concerned."""
+        attacks = [{"kind": "gradient-regression"}]
+        quiet = {"learning.rounds": 1, "learning.membership.attacks": attacks, "world.radio.uplink.noise_w": 1e-20}
+        run(load("lapa/membership", quiet), tmp_path / "run")
+        with (tmp_path / "run" / "membership.csv").open() as table:
+            (row,) = csv.DictReader(table)
+        assert float(row["auc"]) > 0.68
+
     def test_two_rounds_are_least_squares_with_coefficients_that_change(self):
         local, others = campaign(1, 8)
         attack, draw = GradientRegression(coefficient_std=0.01), np.random.default_rng(3)
