@@ -18,7 +18,7 @@ from fl.availability.base import HOMES, Availability
 from fl.curation import CURATIONS
 from fl.curation.base import UNTOUCHED, Curation
 from fl.data import DATA
-from fl.data.base import RECORDS_ALONE, Data
+from fl.data.base import EARLIER_RECORDS, RECORDS_ALONE, Data
 from fl.data.measured import Measured
 from fl.defenses import DEFENSES
 from fl.defenses.base import Defense
@@ -73,6 +73,9 @@ class Learning(Part):
     the free ones at the end of each window where the server has no rounds"""
     sampling: Literal["fixed", "poisson"] = "fixed"
     """how it draws them: fixed, exactly that share; poisson, a coin for each UE, which central noise can count on"""
+    cohort_rounds: int = Field(default=1, ge=1, le=1_000_000)
+    """windows of round_s for which it keeps those that it has drawn, so that company in sums stays the same; above 1 it
+    draws from all UEs, with data or not, and of the drawn ones come those that can; noise then counts on no sampling"""
     privacy_budget: PrivacyBudget | None = None
     """a privacy budget that ends learning"""
     availability: Annotated[Availability, AVAILABILITIES] = Always()
@@ -119,10 +122,11 @@ class Learning(Part):
         """Probability with which the server asks each UE, by a coin that noise at the server can count on; else 1.
 
         A rule of withholding that depends on who has sent before ties the coins of a UE in different rounds together,
-        and amplification adds up rounds whose coins are independent: then sampling counts nothing, which is safe.
+        as a cohort does that is kept, and amplification adds up rounds whose coins are independent: then sampling
+        counts nothing, which is safe.
         """
-        counts = self.sampling == "poisson" and not any(rule.by_history for rule in self.withholding)
-        return self.participation if counts else 1.0
+        anew = self.cohort_rounds == 1 and not any(rule.by_history for rule in self.withholding)
+        return self.participation if self.sampling == "poisson" and anew else 1.0
 
     @property
     def on_device(self) -> list[Defense]:
@@ -174,6 +178,7 @@ class Learning(Part):
         _meets("aggregation", self.aggregation, offered | (set() if self.threat.sees == "sum" else {"rows"}))
         _meets("server_optimiser", self.server_optimiser, offered)
         _meets("server", self.server, offered)
+        self._fits_company()
         self._fits_without_rounds()
         self._fits_noise_at_server()
         self._fits_days()
@@ -187,6 +192,11 @@ class Learning(Part):
         """What is offered once devices have held back what they do; ValueError where a rule does not fit."""
         for i, rule in enumerate(self.withholding):
             _meets(f"withholding[{i}]", rule, offered | {HOMES})  # whether there are any, the world says
+            if rule.waits_for_a_cell and EARLIER_RECORDS not in offered:
+                raise ValueError(
+                    f"withholding[{i}]: {rule.kind_name()} with defer_upload sends later what was measured before, and "
+                    "these data keep no earlier records; set data.memory to all or a number, or leave defer_upload out"
+                )
             if rule.by_place and self.learner.wants_sampled_places:
                 raise ValueError(
                     f"withholding[{i}]: {rule.kind_name()} holds places back, and {self.learner.kind_name()} here has "
@@ -257,6 +267,28 @@ class Learning(Part):
                     f"{'nothing holds more of them back' if limit == inf else f'up to {limit} may be sent'}; put "
                     f"{{kind: daily-limit, updates: {most}}} into withholding"
                 )
+
+    def _fits_company(self) -> None:
+        """ValueError with the reason, where company that is to stay the same cannot."""
+        if self.cohort_rounds > 1 and self.participation == 1:
+            raise ValueError(
+                f"cohort_rounds: with participation 1 all UEs are asked, and there is no cohort to keep for "
+                f"{self.cohort_rounds} rounds; leave it out, or take participation below 1"
+            )
+        if self.server.in_rounds:
+            return
+        kind = self.server.kind_name()
+        if self.cohort_rounds > 1:
+            raise ValueError(
+                f"cohort_rounds: server {kind} merges whoever comes first, so company changes from merge to merge, got "
+                f"{self.cohort_rounds}; leave it out, or take server: {{kind: synchronous}}"
+            )
+        if self.threat.groups == "fixed" and self.threat.sum_at_least is None:
+            raise ValueError(
+                f"threat.groups: server {kind} merges whoever comes first, of a fixed group often one UE, whose update "
+                f"is then the sum; give sum_at_least (2 to {self.threat.sum_of}), take groups: random, or server: "
+                "{kind: synchronous}"
+            )
 
     def _fits_without_rounds(self) -> None:
         """ValueError with the reason, where a part counts on rounds and the server has none."""

@@ -6,14 +6,17 @@ Shapes: n rows of a round, one per (UE, model); N samples; d parameters; n_model
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from fl.evenly import evenly
+from netsim.city.buildings import Buildings
+from netsim.columns import Columns, no_floats, no_ints, no_places
 from netsim.geometry import Area
+from netsim.radio.coverage_law import CoverageLaw
 from netsim.radio.uplink import Channel
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -109,25 +112,28 @@ class Local:
         return replace(kept, ue=self.ue[rows], model=self.model[rows], ptr=ptr)
 
 
+NEW_PLACE = -1
+"""group of samples that were held out with all others of their block of ground, for a score by place"""
+
+
 @dataclass(frozen=True, eq=False)
-class HeldOut:
+class HeldOut(Columns):
     """Samples that no training sees: ue, model (N,), x (N, p), y (N,), and cell (N,) as in `Local`.
 
     x holds float64, or the bytes of images.
 
-    group (N,) tells apart samples that ask different things of a model (see the part of data), time_s (N,) is when they
-    were measured; left out, all are 0.
+    group (N,) tells apart samples that ask different things of a model (see the part of data, and NEW_PLACE), time_s
+    (N,) is when they were measured; left out, all are 0.
     """
 
-    equal_rows: ClassVar[bool] = True
     bounds: ClassVar[dict[str, tuple[float, float]]] = dict.fromkeys(("x", "y"), (-1e9, 1e9))
     ue: IntArray
     model: IntArray
     x: npt.NDArray[Any]
     y: FloatArray
     cell: IntArray
-    group: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    time_s: FloatArray = field(default_factory=lambda: np.zeros(0))
+    group: IntArray = field(default_factory=no_ints)
+    time_s: FloatArray = field(default_factory=no_floats)
 
     def __post_init__(self) -> None:
         if len(self.group) != len(self.ue):
@@ -138,29 +144,25 @@ class HeldOut:
     @classmethod
     def none(cls) -> Self:
         """No sample."""
-        nobody = np.zeros(0, dtype=np.int64)
-        return cls(nobody, nobody, np.zeros((0, 2)), np.zeros(0), nobody)
+        nobody = no_ints()
+        return cls(nobody, nobody, no_places(), np.zeros(0), nobody)
 
     def plus(self, more: Self) -> Self:
         """These, then those."""
-        if not len(self):
-            return more
-        both = ((getattr(self, f.name), getattr(more, f.name)) for f in fields(self))
-        return type(self)(*(np.concatenate(pair) for pair in both))
+        return self.join([self, more]) if len(self) else more
 
     def __len__(self) -> int:
         return len(self.ue)
 
-    def only(self, samples: BoolArray) -> HeldOut:
-        """Some of them (N,)."""
-        return HeldOut(*(getattr(self, f.name)[samples] for f in fields(self)))
+    @property
+    def usual(self) -> HeldOut:
+        """Those that were not held out for a score by place."""
+        new = self.group == NEW_PLACE
+        return self.select(~new) if new.any() else self
 
     def thinned(self, most: int) -> HeldOut:
         """At most so many of them, evenly spaced in their order."""
-        if len(self) <= most:
-            return self
-        keep = evenly(len(self), most)
-        return HeldOut(*(getattr(self, f.name)[keep] for f in fields(self)))
+        return self if len(self) <= most else self.select(evenly(len(self), most))
 
 
 @dataclass(frozen=True)
@@ -321,8 +323,10 @@ class Public:
     samples look like where they are images; n_cell is the number of cells and model_of_cell
     (n_cell,) the model that learns each (-1: none). street_m (k, 2, 2), the ends of straight pieces of streets, and
     floor_area (n, 3), the middle of each building and its floors' area in m2, are there where an attacker reads a map.
-    origin_deg is latitude and longitude of (0, 0), where the plane is on the globe. residents are the UEs with their
-    homes, only where the threat grants them.
+    buildings are the footprints of the city, None where it has none; coverage are the laws of the radio, without what
+    was drawn from them, None where antennas is. origin_deg is latitude and longitude of (0, 0), where the plane is on
+    the globe. residents are the UEs with their homes, only where the threat grants them. server_momentum is the share
+    of the step before that the server's optimiser repeats (beta).
     """
 
     area: Area
@@ -338,6 +342,9 @@ class Public:
     floor_area: FloatArray | None = None
     origin_deg: tuple[float, float] | None = None
     residents: Directory | None = None
+    buildings: Buildings | None = None
+    coverage: CoverageLaw | None = None
+    server_momentum: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -513,7 +520,7 @@ class Received:
 
 
 @dataclass(frozen=True, eq=False)
-class Timing:
+class Timing(Columns):
     """What a server's clock says of updates (n,), one entry a row of a view; no secure aggregation hides it.
 
     requested_s, arrived_s : when the UE was asked, and when its last bit came; base_station : index of the cell that
@@ -527,10 +534,6 @@ class Timing:
     n_bits: FloatArray
     staleness: IntArray
 
-    def take(self, rows: IntArray | BoolArray) -> Self:
-        """Some rows (k,)."""
-        return type(self)(*(getattr(self, f.name)[rows] for f in fields(self)))
-
 
 def rank_of_place(status: str) -> int:
     """1 for home, 2 for work, 2 + k for third k: what an answer is said to be by its status; 0 for any other word."""
@@ -541,7 +544,7 @@ def rank_of_place(status: str) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class Estimates:
+class Estimates(Columns):
     """What an attack says: one row an estimate.
 
     what : "centroid" (where the samples of the batch were on average), "place" (one place among several), "answer" (one
@@ -564,26 +567,3 @@ class Estimates:
     iterations: IntArray
     evaluations: IntArray
     status: list[str]
-
-    def take(self, rows: IntArray) -> Estimates:
-        """Some of them (k,)."""
-        index = rows.tolist()
-        return Estimates(
-            self.ue[rows], self.model[rows], [self.what[i] for i in index], self.position_m[rows], self.weight[rows],
-            self.loss[rows], self.iterations[rows], self.evaluations[rows], [self.status[i] for i in index],
-        )  # fmt: skip
-
-    @classmethod
-    def join(cls, pieces: list[Estimates]) -> Estimates:
-        """All pieces, one after the other."""
-
-        def arrays(name: str) -> Any:
-            return np.concatenate([getattr(p, name) for p in pieces])
-
-        def words(name: str) -> list[str]:
-            return [w for p in pieces for w in getattr(p, name)]
-
-        return cls(
-            arrays("ue"), arrays("model"), words("what"), arrays("position_m"), arrays("weight"),
-            arrays("loss"), arrays("iterations"), arrays("evaluations"), words("status"),
-        )  # fmt: skip

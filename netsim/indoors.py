@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 
+from netsim.columns import Columns
 from netsim.units import BoolArray, FloatArray, IntArray
 
 STOREY_M = 3.0  # [TR 38.901, Section 7.2] height of a floor: h_UT = 3 (n_fl - 1) + 1.5 m
 
 
 @dataclass(frozen=True, eq=False)
-class Indoors:
+class Indoors(Columns):
     """One row a UE.
 
     ue (n,) : index of the UE, which owns the random terms of its stays.
@@ -40,15 +41,6 @@ class Indoors:
         n = len(ue)
         zero = np.zeros(n, dtype=np.int64)
         return cls(ue, np.full(n, -1), zero, np.zeros(n), zero, np.zeros(n, dtype=np.bool_))
-
-    @classmethod
-    def join(cls, pieces: list[Self]) -> Self:
-        """All rows, one piece after another."""
-        return cls(*(np.concatenate([getattr(p, f.name) for p in pieces]) for f in fields(cls)))
-
-    def select(self, index: IntArray | BoolArray | slice) -> Self:
-        """Rows by index, mask or slice."""
-        return type(self)(*(getattr(self, f.name)[index] for f in fields(self)))
 
     @property
     def inside(self) -> BoolArray:

@@ -2,41 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cache
-from typing import ClassVar, Self
 
 import numpy as np
 
+from netsim.columns import Columns, no_ints, no_places
 from netsim.units import FloatArray, IntArray
 
 
-class _Columns:
-    """Equal-length arrays that are selected and joined together."""
+class _OfUes(Columns):
+    """Columns with the UE of each row."""
 
-    equal_rows: ClassVar[bool] = True
     ue: IntArray
 
     def __len__(self) -> int:
         return len(self.ue)
 
-    def select(self, index: np.ndarray | slice) -> Self:
-        """Rows by boolean mask, index or slice."""
-        names = [f.name for f in fields(self)]  # type: ignore[arg-type]
-        columns = {name: getattr(self, name) for name in names}
-        return type(self)(**{k: v if v is None else v[index] for k, v in columns.items()})
-
-    @classmethod
-    def join(cls, pieces: list[Self]) -> Self:
-        """All pieces, one after the other; a column that a piece lacks (None) is missing in the result."""
-        names = [f.name for f in fields(cls)]  # type: ignore[arg-type]
-        columns = {name: [getattr(p, name) for p in pieces] for name in names}
-        whole = {k: None if any(c is None for c in v) else np.concatenate(v) for k, v in columns.items()}
-        return cls(**whole)
-
 
 @dataclass(frozen=True, eq=False)
-class Fixes(_Columns):
+class Fixes(_OfUes):
     """Where and when UEs take a measurement.
 
     ue (n,), time_s (n,), position_m (n, 2) is the position as the UE knows it (GPS noise included). A
@@ -54,11 +39,11 @@ class Fixes(_Columns):
     @cache
     def none() -> Fixes:
         """No fix."""
-        return Fixes(np.zeros(0, np.int64), np.zeros(0), np.zeros((0, 2)))
+        return Fixes(no_ints(), np.zeros(0), no_places())
 
 
 @dataclass(frozen=True, eq=False)
-class Observations(_Columns):
+class Observations(_OfUes):
     """One row a measured signal: ue (n,), time_s (n,), position_m (n, 2), cell (n,), rsrp_dbm (n,)."""
 
     ue: IntArray
@@ -70,4 +55,4 @@ class Observations(_Columns):
     @classmethod
     def none(cls) -> Observations:
         """No observation."""
-        return cls(np.zeros(0, np.int64), np.zeros(0), np.zeros((0, 2)), np.zeros(0, np.int64), np.zeros(0))
+        return cls(no_ints(), np.zeros(0), no_places(), no_ints(), np.zeros(0))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from netsim.columns import no_ints
 from netsim.errors import BadInput
 from netsim.part import FILE_NAME
 from netsim.radio.power import Power, PowerContext
@@ -31,7 +32,7 @@ class Decision:
     """
 
     power_w: FloatArray | None = None
-    sends: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    sends: IntArray = field(default_factory=no_ints)
     wanted_w: FloatArray | None = None
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
+from netsim.columns import no_places
 from netsim.units import FloatArray
 from rl.problem import STEPS, Outcome, Problem, Seen
 from rl.specs import Specified, drawable
@@ -95,7 +96,7 @@ class PowerAllocation(Specified):
         from rl.render import Scene, picture
 
         nowhere = np.full((self._k, 2), np.nan), np.full(self._k, -1)
-        scene = Scene((0.0, 0.0, 1.0, 1.0), (), np.zeros((0, 2)), *nowhere) if self.scene is None else self.scene()
+        scene = Scene((0.0, 0.0, 1.0, 1.0), (), no_places(), *nowhere) if self.scene is None else self.scene()
         return picture(scene, self.last.power_w, self.problem.limits)
 
     def memory(self) -> dict[str, Any]:

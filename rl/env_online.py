@@ -14,6 +14,7 @@ from fl.round.round import next_round, play
 from fl.round.setup import Setup
 from fl.round.state import RoundOutcome, RoundState
 from fl.round.transmit import Transmitter
+from netsim.columns import no_ints
 from netsim.radio.power import Power, PowerContext
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
@@ -191,7 +192,7 @@ class OnlinePower(Specified):
     def _context(self) -> PowerContext:
         assert self.world is not None  # noqa: S101 - reset
         numbers = int(self.state.model.parameters.shape[1])
-        nobody = np.zeros(0, dtype=np.int64)
+        nobody = no_ints()
         return power_context(self.world, self.setup, self.state.parts, numbers, self.state.round + 1, nobody)
 
     def _power_w(self) -> FloatArray:

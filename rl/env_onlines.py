@@ -167,12 +167,12 @@ class _Library:
 
     def known(self, at: IntArray, steps: IntArray, drawn_std: FloatArray) -> Before:
         """What is known before the next round of worlds `at` (n,); drawn_std (n, K) is not that of the recording."""
-        found = self.before.take(self.first[at] + at + steps)  # each world has one more of these than steps
+        found = self.before.select(self.first[at] + at + steps)  # each world has one more of these than steps
         return Before(found.snr_per_w, found.required_std, drawn_std, found.scale, found.budget_left, found.progress)
 
     def _join(self) -> None:
         whole = list(self.episodes.values())
-        self.rounds, self.before = Rounds.stack([e.rounds for e in whole]), Before.stack([e.before for e in whole])
+        self.rounds, self.before = Rounds.stack([e.rounds for e in whole]), Before.join([e.before for e in whole])
         self.sends, self.silent, self.played = (
             np.concatenate([getattr(e, name) for e in whole]) for name in ("sends", "silent", "played")
         )

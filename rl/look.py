@@ -24,7 +24,7 @@ What would come of planned powers is known as well, by the laws of the uplink:
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Self
 
@@ -85,7 +85,7 @@ class Look:
     @classmethod
     def stack(cls, looks: list[Self]) -> Self:
         """Looks at the same UEs and base stations, one after the other."""
-        links = Links(*(np.concatenate([getattr(look.links, f.name) for look in looks]) for f in fields(Links)))
+        links = Links.join([look.links for look in looks])
         required_std, rho, n_bits, progress = (
             np.concatenate([getattr(look, name) for look in looks])
             for name in ("required_std", "rho", "n_bits", "progress")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
 from fl.power.search import Limits
+from netsim.columns import Columns
 from netsim.radio.power import PowerContext
-from netsim.units import FloatArray, IntArray, db_from_ratio
+from netsim.units import FloatArray, db_from_ratio
 
 _FULL_DB = 40.0  # a ratio of so many decibels is 1
 _OF_UE, _OF_ALL = 5, 2  # numbers of each UE, and of all
@@ -27,7 +28,7 @@ def seen_of_ues_size() -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class Before:
+class Before(Columns):
     """What is known before each of n rounds: SNR at 1 W, the noise required of and drawn by each UE in its last round
     (n, K); rho, and the shares of the budget that is left and of the rounds that are over (n,).
     """
@@ -44,15 +45,6 @@ class Before:
         """Before one round."""
         of_ues = (now.snr_per_w[None], now.required_std[None], now.drawn_std[None])
         return cls(*of_ues, *(np.array([x]) for x in (now.scale, now.budget_left, now.progress)))
-
-    @classmethod
-    def stack(cls, parts: list[Self]) -> Self:
-        """One after the other."""
-        return cls(*(np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(cls)))
-
-    def take(self, some: IntArray) -> Self:
-        """Some of the rounds."""
-        return type(self)(*(getattr(self, f.name)[some] for f in fields(self)))
 
 
 def seen_online(now: PowerContext, last_w: FloatArray, limits: Limits) -> npt.NDArray[np.float32]:

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
+from netsim.columns import Columns
 from netsim.errors import BadInput
 from netsim.radio.noma import Noma
 from netsim.radio.shared_band import SharedBand
@@ -40,7 +41,7 @@ _MOST_LOST = 1e6  # kappa at most, of rows so short that hardly any noise would 
 
 
 @dataclass(frozen=True, eq=False)
-class Links:
+class Links(Columns):
     """Links of K UEs in S rounds. h (S, K, n_bs, antennas), heard (S, K, 1, antennas) : amplitudes at base stations and
     at an eavesdropper, of path and fading; serving (S, K), -1 : absent; downlink_bps (S, K).
     """
@@ -64,7 +65,7 @@ class Links:
 
 
 @dataclass(frozen=True, eq=False)
-class Rounds:
+class Rounds(Columns):
     """S rounds that were played. rows (S, K) : rows that each UE sends, of n_bits (S,); compute_s, compute_j (S, K) :
     time and energy of training before; rho (S,); factor (S,) : A^(T-1-t); lost_noise (S,) : kappa. Of rows, filled up
     to R: of (S, R) the UE, -1 for none; weight and required_std (S, R).
@@ -89,7 +90,7 @@ class Rounds:
     def stack(cls, rounds: list[Self]) -> Self:
         """Rounds of the same UEs and base stations, one after the other."""
         most = max(r.of.shape[1] for r in rounds)
-        links = Links(*(np.concatenate([getattr(r.links, f.name) for r in rounds]) for f in fields(Links)))
+        links = Links.join([r.links for r in rounds])
         columns = [f.name for f in fields(cls) if f.name != "links"]
         padded = {"of": -1, "weight": 0.0, "required_std": 0.0}
 
@@ -102,12 +103,6 @@ class Rounds:
             return np.concatenate(parts)
 
         return cls(links, **{name: joined(name) for name in columns})  # type: ignore[arg-type]
-
-    def take(self, some: IntArray | BoolArray) -> Self:
-        """Some of the rounds."""
-        links = Links(*(getattr(self.links, f.name)[some] for f in fields(Links)))
-        rest = {f.name: getattr(self, f.name)[some] for f in fields(self) if f.name != "links"}
-        return type(self)(links, **rest)
 
 
 @dataclass(frozen=True, eq=False)

@@ -85,7 +85,7 @@ def episode_of(env: OnlinePower, rule: Rule, world: int) -> Episode:
         before.append(Before.of(env.now))
     whole = Rounds.stack(rounds)
     return Episode(
-        whole, Before.stack(before), whole.rows > 0, np.array(silent), np.array(played), env.state.stopped,
+        whole, Before.join(before), whole.rows > 0, np.array(silent), np.array(played), env.state.stopped,
         env.world.max_power_w,
     )  # fmt: skip
 

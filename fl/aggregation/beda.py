@@ -9,6 +9,7 @@ from pydantic import Field
 from fl.aggregation.base import Aggregation
 from fl.aggregation.shares import effective, shares
 from fl.types import Facts, Received
+from netsim.columns import no_ints
 from netsim.row_id import row_id
 from netsim.units import FloatArray, IntArray
 
@@ -44,7 +45,7 @@ class Beda(Aggregation):
     needs: ClassVar[dict[str, str]] = {"rows": "compares single updates, and a sum of them is all that the server gets"}
 
     def start(self) -> Angles:
-        return Angles(np.zeros(0, dtype=np.int64), np.zeros(0), np.zeros(0))
+        return Angles(no_ints(), np.zeros(0), np.zeros(0))
 
     def contribution(self, angle: FloatArray) -> FloatArray:
         """f of angles in radians."""

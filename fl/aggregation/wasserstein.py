@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from fl.aggregation.base import Aggregation
 from fl.aggregation.shares import effective, shares
 from fl.types import Facts, Local, Received
+from netsim.columns import no_ints
 from netsim.row_id import row_id, ue_and_model
 from netsim.units import FloatArray, IntArray
 
@@ -83,7 +84,7 @@ class Wasserstein(Aggregation):
         return "the histogram of their labels, in clear, once and whenever it changes; no noise hides it"
 
     def start(self) -> Histograms:
-        return Histograms(np.zeros(0, dtype=np.int64), np.zeros((0, 0)), np.zeros(0))
+        return Histograms(no_ints(), np.zeros((0, 0)), np.zeros(0))
 
     def receive_disclosed(self, local: Local, facts: Facts, state: Histograms) -> Histograms:
         row, pmf = row_id(local.ue, local.model), self._histograms(local, facts)

@@ -9,15 +9,16 @@ from pydantic import Field
 from fl.attacks.base import Attack, View, latest, recall
 from fl.attacks.rank_match import RankMatch, Whereabouts
 from fl.attacks.rings import Rings
-from fl.attacks.threat import ARRIVAL_TIMES
+from fl.attacks.threat import ARRIVAL_TIMES, CELLS
 from fl.types import Estimates, Facts, Public, Timing
+from netsim.columns import no_ints, no_places
 from netsim.errors import BadInput
 from netsim.rng import Rng
 from netsim.row_id import row_id, ue_and_model
 from netsim.units import BoolArray, FloatArray, IntArray
 
 _LEAST_S = 1e-9
-_NOTHING: IntArray = np.zeros(0, dtype=np.int64)
+_NOTHING: IntArray = no_ints()
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +38,22 @@ class Heard:
     value: FloatArray
 
 
-class ArrivalTimes(Attack):
+class OfUploads(Attack):
+    """An attack on the times and cells of uploads, whatever is in them."""
+
+    def check(self, public: Public, n_ue: int) -> None:
+        if public.antennas is None:
+            raise BadInput(
+                f"learning.attacks: {self.label} needs the places of base stations, which are not known here (a trace "
+                "brings cells without places); leave the attack out"
+            )
+
+    def self_test(self, view: View, facts: Facts, rng: Rng) -> float | None:
+        """None: what it reads is in no update."""
+        return None
+
+
+class ArrivalTimes(OfUploads):
     r"""Locates UEs by how long their uploads take: the farther away, the slower.
 
     Whoever hears updates come knows when each was asked for, when its last bit came, its size and its cell, also under
@@ -65,27 +81,17 @@ class ArrivalTimes(Attack):
     example: ClassVar[dict[str, Any]] = {"kind": "arrival-times"}
     needs: ClassVar[dict[str, str]] = {
         ARRIVAL_TIMES: "reads when updates come; let the threat see rows or sum",
+        CELLS: "ranks the uploads of each cell; leave threat.cells out",
         "positions": "says where UEs are, and these data have no places to compare that with",
     }
-
-    def check(self, public: Public, n_ue: int) -> None:
-        if public.antennas is None:
-            raise BadInput(
-                f"learning.attacks: {self.label} needs the places of base stations, which are not known here (a trace "
-                "brings cells without places); leave the attack out"
-            )
 
     def start(self) -> Heard:
         return Heard(_NOTHING, np.zeros(0), np.zeros(0), _NOTHING, _NOTHING, np.zeros(0))
 
-    def self_test(self, view: View, facts: Facts, rng: Rng) -> float | None:
-        """None: what it reads is in no update."""
-        return None
-
     def run(self, view: View, facts: Facts, state: Heard, rng: Rng) -> tuple[Estimates, Heard]:
         timing, antennas = view.timing, facts.public.antennas
         if timing is None or antennas is None or view.phase != view.learner.phases[0]:
-            return _estimates(view, _NOTHING, "centroid", np.zeros((0, 2)), np.zeros(0)), state
+            return _estimates(view, _NOTHING, "centroid", no_places(), np.zeros(0)), state
         value = self._value(timing)
         heard = np.flatnonzero(np.isfinite(value) & (timing.base_station >= 0))
         row = heard[np.unique(view.ue[heard], return_index=True)[1]]  # all rows of a UE come together

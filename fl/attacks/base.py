@@ -6,11 +6,12 @@ Attacks have no access to the true positions, which are compared with the estima
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self
 
 import numpy as np
 
 from fl.learners.base import Learner
+from fl.tracking.linking import Links
 from fl.types import Directory, Estimates, Facts, Local, Model, Public, State, Timing
 from netsim.geometry import Area
 from netsim.part import Named
@@ -20,7 +21,6 @@ from netsim.units import FloatArray, IntArray
 if TYPE_CHECKING:
     from fl.tracking.belief import Belief
     from fl.tracking.identity import Identities
-    from fl.tracking.linking import Links
 
 Vantage = Literal["rows", "sum", "model"]
 
@@ -51,6 +51,9 @@ class View:
     source (n_target,) says which update row speaks of each. count (n_source,) is how many samples are behind each row
     (`rows` only), which servers weigh by. timing : when the updates of targets (n_target,) came, for whoever hears them
     come; None for who sees published models only. renames : whether the names of devices may change.
+
+    party : whose updates are in each update row, those that are no targets included: ue (k,), source (k,), every pair
+    once; ue is -1 where the name is not known. None: the threat does not say.
     """
 
     vantage: Vantage
@@ -67,20 +70,27 @@ class View:
     timing: Timing | None = None
     replica: Replica | None = None
     renames: bool = False
+    party: tuple[IntArray, IntArray] | None = None
+
+    @property
+    def members(self) -> IntArray | None:
+        """How many UEs are in each update row (n_source,); None where nobody says."""
+        return None if self.party is None else np.bincount(self.party[1], minlength=len(self.update))
 
     def renamed(self, ue: IntArray) -> "View":
         """The same with other names of the targets (n_target,), by increasing (name, model), so that the order of the
         targets, and of rows, tells nothing else.
         """
         order = np.lexsort([self.model, ue])
-        timing = None if self.timing is None else self.timing.take(order)
+        timing = None if self.timing is None else self.timing.select(order)
         view = replace(self, ue=ue[order], model=self.model[order], source=self.source[order], timing=timing)
         if self.vantage != "rows":
-            return view
+            party = None if self.party is None else (np.full(len(self.party[0]), -1), self.party[1])
+            return replace(view, party=party)
         row = view.source
         count = None if self.count is None else self.count[row]
         return replace(view, update=self.update[row], source_model=self.source_model[row], source=np.arange(len(row)),
-                       count=count)  # fmt: skip
+                       count=count, party=(view.ue, np.arange(len(row))))  # fmt: skip
 
     def spread(
         self,
@@ -117,6 +127,18 @@ class View:
         )
 
 
+@dataclass(frozen=True, eq=False)
+class Retold:
+    """What an attack says of all rounds so far at once: the track (N,) of each name (N,), estimates by tracks, and the
+    links of the names that came in each round, with its time in s.
+    """
+
+    name: IntArray
+    track: IntArray
+    estimates: Estimates
+    links: "list[tuple[float, Links]]"
+
+
 def recall(known: IntArray, value: FloatArray, wanted: IntArray) -> FloatArray:
     """What is known, value (k, ...) of an ascending list (k,), of each number wanted (n,): NaN where nothing is."""
     recalled = np.full((len(wanted), *value.shape[1:]), np.nan)
@@ -138,6 +160,10 @@ class Attack(Named):
 
     kind: str
 
+    space: ClassVar[dict[str, tuple[Any, ...]]] = {}
+    """key -> values that `netsim sweep --adapt` tries, in every combination, that of the first values first; empty: it
+    tries the kind only where the scenario has it"""
+
     @property
     def reads_the_city(self) -> bool:
         """Whether it needs streets and buildings among the public facts."""
@@ -156,6 +182,14 @@ class Attack(Named):
     def check(self, public: Public, n_ue: int) -> None:
         """BadInput where the public facts of a world lack what it needs, or so many UEs are too many to attack."""
         return None
+
+    def fitted(self, learner: Learner, area: Area) -> Self:
+        """The attack, whose cells are as fine as the learner's inputs where it has cells and none is given."""
+        if getattr(self, "cell_m", 0.0) is not None:
+            return self
+        from fl.tracking.place_grid import usual_cell_m  # not at the top: most attacks have no grid
+
+        return self.model_copy(update={"cell_m": usual_cell_m(area, learner.shortest_m)})
 
     def held_bytes(self, area: Area, n_ue: int) -> float:
         """Memory of what it keeps of so many UEs, for an estimate; 0 for an attack that keeps little."""
@@ -189,8 +223,18 @@ class Attack(Named):
         """What it believes at the end of each round so far, in order, now that it knows all of them."""
         return iter(())
 
+    def listed(self, state: State, public: Public, count: int) -> FloatArray | None:
+        """The best places (<= count, 2) that it can name, best first, of anybody whom it has heard of; None: it keeps
+        no map of them, and its estimates speak for it.
+        """
+        return None
+
     def links(self, state: State) -> "Links | None":
         """Which track it gives each name of the last round to; None: it links no names."""
+        return None
+
+    def retold(self, state: State, facts: Facts, rng: Rng) -> Retold | None:
+        """What it says of all rounds so far in place of what it said in each; None: nothing else."""
         return None
 
     def identities(self, state: State) -> "Identities | None":

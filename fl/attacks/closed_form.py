@@ -9,6 +9,7 @@ from fl.attacks.base import Attack, View
 from fl.dbscan import dbscan
 from fl.learners.base import FirstLayerLearner
 from fl.types import Estimates, Facts, State
+from netsim.columns import no_ints
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -71,6 +72,7 @@ class ClosedForm(Attack):
 
     reference: ClassVar[str] = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Lemma 1, Eq. 1"
     example: ClassVar[dict[str, Any]] = {"kind": "closed-form"}
+    space: ClassVar = {"cloud": (False, True)}
     needs: ClassVar[dict[str, str]] = {
         "positions": "the network's inputs must be positions",
         "biased first layer": "reads the first layer's weights and biases of an update",
@@ -109,7 +111,7 @@ class ClosedForm(Attack):
             if len(points) < self.cluster_units:
                 continue
             label = dbscan(points, self.cluster_m, self.cluster_units)
-            mass = np.bincount(label[label >= 0]) if (label >= 0).any() else np.zeros(0, int)
+            mass = np.bincount(label[label >= 0]) if (label >= 0).any() else no_ints()
             for c in np.argsort(-mass, kind="stable")[: self.max_places]:
                 source.append(i)
                 position.append(points[label == c].mean(axis=0))

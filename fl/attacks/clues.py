@@ -9,44 +9,37 @@ from typing import Literal
 import numpy as np
 
 from fl.attacks.base import View
-from fl.attacks.unit_ratios import median_ratios
 from fl.tracking.book import Clues
 from fl.tracking.likeness import NUMBERS as DIRECTION
 from fl.tracking.likeness import projected
-from netsim.geometry import Area
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
-NUMBERS = 4
-"""numbers of a fingerprint: amount of data, time per bit, median ratio of units east and north"""
-Clue = Literal["place", "fingerprint", "units"]
+NUMBERS = 2
+"""numbers of a fingerprint: amount of data, time per bit"""
+Clue = Literal["place", "fingerprint"]
 _LEAST_S = 1e-9
 
 
-def clues_of(
-    view: View, area: Area, of_target: IntArray, places_m: FloatArray, use: Collection[Clue], rng: Rng
-) -> Clues:  # fmt: skip
+def clues_of(view: View, of_target: IntArray, places_m: FloatArray, use: Collection[Clue], rng: Rng) -> Clues:
     """Of senders (k,): what `use` asks for of places (k, R, 2) and fingerprints; of_target (n_target,): whose each is.
 
-    Numbers are the logarithms of the amount of data and of the time per bit, and the median ratio of units. In a sum of
-    updates, amounts, directions and ratios of single ones are not seen.
+    Numbers are the logarithms of the amount of data and of the time per bit. In a sum of updates, amounts and
+    directions of single ones are not seen.
     """
     n = len(places_m)
     x, cell, unit = np.full((n, NUMBERS), np.nan), np.full(n, -1), np.full((n, DIRECTION), np.nan)
     known = Clues(places_m if "place" in use else np.full_like(places_m, np.nan), x, cell, unit)
-    if not n or not {"fingerprint", "units"} & set(use):
+    if not n or "fingerprint" not in use:
         return known
     if view.vantage == "rows":
         of_source = np.zeros(len(view.update), dtype=np.int64)
         of_source[view.source] = of_target
-        if "units" in use:
-            x[:, 2:] = median_ratios(view, of_source, n, area)
-        if "fingerprint" in use:
-            x[:, 0] = _amounts(view, of_source, n)
-            unit = projected(view.update, view.source_model, of_source, n, replace(rng, round=0))
-    if view.timing is not None and "fingerprint" in use:
+        x[:, 0] = _amounts(view, of_source, n)
+        unit = projected(view.update, view.source_model, of_source, n, replace(rng, round=0))
+    if view.timing is not None:
         _, first = np.unique(of_target, return_index=True)  # all models of a UE come together
-        timing = view.timing.take(first)
+        timing = view.timing.select(first)
         took_s = np.maximum(timing.arrived_s - timing.requested_s, _LEAST_S)
         with np.errstate(divide="ignore", invalid="ignore"):
             x[:, 1] = np.where(np.isfinite(took_s), np.log(took_s / timing.n_bits), np.nan)

@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from fl.attacks.base import Attack, View, latest, recall
 from fl.learners.rsrp_net import RsrpNet
 from fl.types import Estimates, Facts
+from netsim.columns import no_ints, no_places
 from netsim.geometry import Area
 from netsim.rng import Rng
 from netsim.row_id import row_id
@@ -82,7 +83,7 @@ class Dlg(Attack):
         return self
 
     def start(self) -> LastPlaces:
-        return LastPlaces(np.zeros(0, dtype=np.int64), np.zeros((0, 2)))
+        return LastPlaces(no_ints(), no_places())
 
     def run(self, view: View, facts: Facts, state: LastPlaces, rng: Rng) -> tuple[Estimates, LastPlaces]:
         learner, area = cast(RsrpNet, view.learner), facts.public.area

@@ -93,6 +93,7 @@ class Dwell(OverRounds):
     """share of people with a workplace away from home"""
     reference: ClassVar[str] = "A Bayesian posterior of home and work, in the terms of Shokri et al. 2011"
     example: ClassVar[dict[str, Any]] = {"kind": "dwell", "simulated_ues": 8, "cell_m": 50.0}
+    space: ClassVar = OverRounds.space | {"least_probability": (0.0, 0.5)}
 
     @model_validator(mode="after")
     def _fine_enough(self) -> Self:

@@ -14,6 +14,7 @@ from fl.tracking.residence import Period, Residences
 from fl.tracking.visited import Said
 from fl.types import Facts, State
 from netsim.clock import DAY_S, WEEK_S
+from netsim.columns import Columns, no_floats, no_ints, no_places
 from netsim.units import BoolArray, FloatArray, IntArray
 
 _HOUR_S = 3600.0
@@ -59,17 +60,17 @@ class Hours:
 
 
 @dataclass(frozen=True, eq=False)
-class Heard:
+class Heard(Columns):
     """Places named so far (m,), each of a rank of an estimate: owner, z_m (m, 2), spread_m, right, of_class, day."""
 
     CLASSES: ClassVar[int] = 48
 
-    owner: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    z_m: FloatArray = field(default_factory=lambda: np.zeros((0, 2)))
-    spread_m: FloatArray = field(default_factory=lambda: np.zeros(0))
-    right: FloatArray = field(default_factory=lambda: np.zeros(0))
-    of_class: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    day: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    owner: IntArray = field(default_factory=no_ints)
+    z_m: FloatArray = field(default_factory=no_places)
+    spread_m: FloatArray = field(default_factory=no_floats)
+    right: FloatArray = field(default_factory=no_floats)
+    of_class: IntArray = field(default_factory=no_ints)
+    day: IntArray = field(default_factory=no_ints)
 
     def plus(self, names: IntArray, z_m: FloatArray, errors: ErrorModel, hours: Hours) -> Heard:
         """With estimates (k, R, 2) of UEs names (k,): class of time is the hour, of days off 24 more; of whole days,
@@ -90,23 +91,16 @@ class Heard:
         row, rank = np.nonzero(there)
         offset = np.broadcast_to(own.offset_m, (ranks, 2))
         place_m = (z_m[row, rank] - offset[rank]) / gain[rank, None]
-        new = (
+        new = Heard(
             names[row], place_m, sigma[rank] / gain[rank], (1.0 - own.outlier) * part[row, rank], of_class[row, rank],
             np.full(len(row), hours.day),
         )  # fmt: skip
-        old = (self.owner, self.z_m, self.spread_m, self.right, self.of_class, self.day)
-        return Heard(*(np.concatenate(pair) for pair in zip(old, new, strict=True)))
+        return self.join([self, new])
 
     def of(self, ue: int) -> Said:
         """What was said of one UE."""
         mine = self.owner == ue
         return Said(self.z_m[mine], self.spread_m[mine], self.right[mine], self.of_class[mine], self.day[mine])
-
-    def only(self, some: BoolArray) -> Heard:
-        """Some (m,) of them."""
-        return Heard(
-            self.owner[some], self.z_m[some], self.spread_m[some], self.right[some], self.of_class[some], self.day[some]
-        )
 
     def count(self, names: IntArray) -> IntArray:
         """How much of each UE (k,), names ascending."""
@@ -125,7 +119,7 @@ def _has_better(z_m: FloatArray, share: FloatArray) -> BoolArray:
 
 
 @dataclass(frozen=True, eq=False)
-class Named:
+class Named(Columns):
     """What would be named: owner (k,) ascending, place_m (k, P, 2) and probability (k, P) of home, work and third
     places; looked (k,) : how much had been heard when third places were looked for.
     """
@@ -141,7 +135,7 @@ class Named:
     def nobody(cls) -> Named:
         """Before anything is heard."""
         places = len(cls.PLACES)
-        none = np.zeros(0, dtype=np.int64)
+        none = no_ints()
         return cls(none, np.zeros((0, places, 2)), np.zeros((0, places)), none)
 
     def with_rows(self, names: IntArray) -> Named:
@@ -154,10 +148,6 @@ class Named:
         at = np.searchsorted(every, self.owner)
         new.place_m[at], new.probability[at], new.looked[at] = self.place_m, self.probability, self.looked
         return new
-
-    def only(self, some: BoolArray) -> Named:
-        """Of some of the UEs (k,)."""
-        return Named(self.owner[some], self.place_m[some], self.probability[some], self.looked[some])
 
     def home_and_work(self, names: IntArray, place_m: FloatArray, probability: FloatArray) -> Named:
         """With home and work (k, 2, 2) of UEs that have rows."""
@@ -213,7 +203,7 @@ class DwellState:
             return replace(self, lifetimes=lifetimes)
         return replace(
             self, lifetimes=lifetimes, past=past.rows(np.flatnonzero(follows(past.owner))),
-            heard=self.heard.only(follows(self.heard.owner)), named=self.named.only(follows(self.named.owner)),
+            heard=self.heard.select(follows(self.heard.owner)), named=self.named.select(follows(self.named.owner)),
         )  # fmt: skip
 
     def with_errors(self, errors: ErrorModel) -> DwellState:

@@ -97,7 +97,7 @@ class Follower:
         share, log_ratio, new = np.zeros((len(old), self._components)), np.zeros(len(old)), np.empty_like(p)
         for some, way in ((old, legs), (~old, [])):
             rows = np.flatnonzero(some)
-            done = step(motion, p[rows], [leg.take(rows) for leg in way], emission.take(rows))
+            done = step(motion, p[rows], [leg.take(rows) for leg in way], emission.select(rows))
             new[rows], log_ratio[rows], share[rows] = done.p, done.log_ratio, done.share
         own, at = known.own, int(hour_class(np.array([week_s]), self.chain.round_s)[0])
         if classes or look == 0:

@@ -16,6 +16,7 @@ from fl.attacks.pace import Pace
 from fl.attacks.simulated_ues import STILL_M, Population, made_up
 from fl.tracking.error_model import ErrorModel
 from fl.types import Estimates, Facts, State
+from netsim.columns import no_floats, no_ints, no_places
 from netsim.geometry import Area
 from netsim.rng import Rng
 from netsim.tree import from_tree, to_tree
@@ -71,10 +72,10 @@ class LearntErrors:
     of: State = field(default_factory=dict)
     replica: State = field(default_factory=dict)
     named_m: FloatArray = field(default_factory=lambda: np.zeros((0, MOST_RANKS, 2)))
-    ue: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    round: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    truth_m: FloatArray = field(default_factory=lambda: np.zeros((0, 2)))
-    displacements_m: FloatArray = field(default_factory=lambda: np.zeros(0))
+    ue: IntArray = field(default_factory=no_ints)
+    round: IntArray = field(default_factory=no_ints)
+    truth_m: FloatArray = field(default_factory=no_places)
+    displacements_m: FloatArray = field(default_factory=no_floats)
     learnt: int = 0
     fitted: ErrorModel | None = None
     pace: Pace = field(default_factory=Pace)

@@ -1,20 +1,18 @@
 """Attacks on what another attack says of each round, with errors that are learnt on UEs made up."""
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self, cast
+from typing import ClassVar, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from fl.attacks.base import Attack, View
-from fl.attacks.closed_form import ClosedForm
 from fl.attacks.learnt_errors import LearntErrors, named_places
 from fl.attacks.simulated_ues import Population
 from fl.attacks.span import Span
 from fl.attacks.unit_votes import UnitVotes
 from fl.tracking.error_model import ErrorModel
 from fl.types import Estimates, Facts, State
-from netsim.part import Part
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -22,17 +20,6 @@ OUTLIER = 0.1
 """share of estimates that say nothing, where nobody says"""
 _SIMULATED_UES = 64
 _ADD_UP = (Span, UnitVotes)  # whose answers are of all rounds so far: they begin anew in every round
-
-
-class _Needs:
-    """What the wrapped attack needs, and to make up UEs; of the class itself: what its default does."""
-
-    def __get__(self, part: "OverRounds | None", owner: type[Part]) -> dict[str, str]:
-        why = "learns the errors of estimates on UEs that it makes up; add {} to threat.knows, or give sigma_m"
-        learns = {"starting weights": why.format("weights"), "training details": why.format("training")}
-        if part is None:
-            return {**ClosedForm.needs, **learns}
-        return {**part.of.needs, **(learns if part.sigma_m is None else {})}
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,9 +50,19 @@ class OverRounds(Attack):
     bias_m: float | None = Field(default=None, ge=0, le=1e6)
     """with sigma_m: the part of sigma_m that stays the same over rounds, m; none: 0"""
 
+    space: ClassVar = {
+        "of": ({"kind": "closed-form", "cloud": False}, {"kind": "span", "layer": 1}, {"kind": "unit-votes"}),
+        "sigma_m": (100.0, 30.0, 300.0),
+    }
     made_up_by: ClassVar[tuple[str, ...]] = ("simulated_ues",)
     """keys that say how UEs are made up, which nobody does where sigma_m is given"""
-    needs: ClassVar[dict[str, str]] = cast(dict[str, str], _Needs())
+
+    @property
+    def needs(self) -> dict[str, str]:  # type: ignore[override]
+        """What the wrapped attack needs, and to make up UEs."""
+        why = "learns the errors of estimates on UEs that it makes up; add {} to threat.knows, or give sigma_m"
+        learns = {"starting weights": why.format("weights"), "training details": why.format("training")}
+        return self.of.needs | (learns if self.sigma_m is None else {})
 
     @model_validator(mode="after")
     def _one_name(self) -> Self:

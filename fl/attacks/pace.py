@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from fl.attacks.simulated_ues import ROAMING, SPEED_MPS, STILL_M, Population
+from netsim.columns import no_floats, no_ints, no_places
 from netsim.units import FloatArray, IntArray
 
 _MOST_KEPT, _FEWEST = 512, 16
@@ -33,9 +34,9 @@ class Pace:
     roaming: float = ROAMING
     speed_mps: float = SPEED_MPS
     round: int = -1
-    ue: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    place_m: FloatArray = field(default_factory=lambda: np.zeros((0, 2)))
-    steps_m: FloatArray = field(default_factory=lambda: np.zeros(0))
+    ue: IntArray = field(default_factory=no_ints)
+    place_m: FloatArray = field(default_factory=no_places)
+    steps_m: FloatArray = field(default_factory=no_floats)
 
     def of(self, population: Population) -> Population:
         """A population that moves so, but for what is given."""

@@ -10,6 +10,8 @@ from fl.attacks.base import View
 from fl.attacks.subspace import AnyFloats
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Estimates
+from netsim.columns import no_ints
+from netsim.geometry import Area
 from netsim.units import BoolArray, FloatArray, IntArray
 
 
@@ -23,7 +25,7 @@ class PlaceMaps:
     @classmethod
     def empty(cls) -> PlaceMaps:
         """Before the first round."""
-        return cls(np.zeros(0, dtype=np.int64), np.zeros((0, 0), dtype=np.float32))
+        return cls(no_ints(), np.zeros((0, 0), dtype=np.float32))
 
     def plus(self, owner: IntArray, score: AnyFloats) -> PlaceMaps:
         """With scores (n, G) of this round added, source i to the map of owner[i] (n,)."""
@@ -47,9 +49,9 @@ def owners(view: View) -> IntArray:
     """Whose map tells the places of each target (n_target,): the UE's, all its models together.
 
     A sum of updates tells of every UE that it has in it, so rounds in different company tell its members apart.
-    Published models tell of nobody in particular: then the map is that of the model.
+    Published models tell of nobody in particular, unless it is known who took part: then the map is that of the model.
     """
-    return view.model if view.vantage == "model" else view.ue
+    return view.model if view.party is None and view.vantage == "model" else view.ue
 
 
 def told(view: View) -> tuple[IntArray, IntArray]:
@@ -98,6 +100,26 @@ class Naming:
     width_m: float
 
 
+def best_places(score: AnyFloats, grid: PlaceGrid, how: Naming) -> FloatArray:
+    """The highest places (n, count, 2) of maps (n, G), best first, NaN where there are no more."""
+    if how.width_m > 0:
+        score = smoothed(score, grid, how.width_m)
+    named_m = np.zeros((len(score), 0, 2))
+    for _ in range(how.count):
+        best = highest_apart(score, grid.place_m, named_m, how.apart_m)
+        named_m = np.concatenate([named_m, best[:, None]], axis=1)
+    return named_m
+
+
+def best_of_all(maps: PlaceMaps, area: Area, cell_m: float | None, how: Naming) -> FloatArray:
+    """The highest places (<= count, 2) of all maps added up, whoever they are of; cell_m: of their grid."""
+    grid = PlaceGrid.over(area, cell_m, 1, "")
+    if not len(maps.owner):
+        return grid.place_m[:0]
+    best: FloatArray = best_places(maps.score.sum(axis=0, keepdims=True), grid, how)[0]
+    return best[np.isfinite(best[:, 0])]
+
+
 def answers(view: View, maps: PlaceMaps, grid: PlaceGrid, how: Naming) -> Estimates:
     """The highest places of every target's map, best first.
 
@@ -106,14 +128,7 @@ def answers(view: View, maps: PlaceMaps, grid: PlaceGrid, how: Naming) -> Estima
     """
     owner = owners(view)
     known = np.unique(owner)
-    score = maps.of(known)
-    if how.width_m > 0:
-        score = smoothed(score, grid, how.width_m)
-    named_m = np.zeros((len(known), 0, 2))
-    for _ in range(how.count):
-        best = highest_apart(score, grid.place_m, named_m, how.apart_m)
-        named_m = np.concatenate([named_m, best[:, None]], axis=1)
-    each = named_m[np.searchsorted(known, owner)]
+    each = best_places(maps.of(known), grid, how)[np.searchsorted(known, owner)]
     there = np.asarray(np.isfinite(each).all(axis=2))
     there[:, 0] = True  # without a place, where there is none: the attack has been heard
     target, rank = np.nonzero(there)

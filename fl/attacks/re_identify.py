@@ -2,7 +2,7 @@ r"""Linking of names: updates under new names are given to the senders of earlie
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, ClassVar, Literal, Self, cast
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -20,7 +20,6 @@ from fl.attacks.learnt_errors import LearntErrors
 from fl.attacks.round_places import RoundPlaces
 from fl.attacks.simulated_inversion import SimulatedInversion
 from fl.attacks.threat import KNOWN_HOMES, SENDERS
-from fl.attacks.unit_ratios import OF_UNITS
 from fl.tracking.belief import Belief
 from fl.tracking.book import Book
 from fl.tracking.error_model import ErrorModel
@@ -28,7 +27,7 @@ from fl.tracking.identity import Identities
 from fl.tracking.linker import Linker, Rates
 from fl.tracking.linking import Links
 from fl.types import Directory, Estimates, Facts, Public, State
-from netsim.part import FILE_NAME, Part
+from netsim.part import FILE_NAME
 from netsim.rng import Rng
 from netsim.units import IntArray
 
@@ -38,7 +37,6 @@ RE_IDENTIFIED = ATTACKS.only(
     "closed-form",
     "dlg",
     "simulated-inversion",
-    "link-rounds",
     "unit-votes",
     "span",
     "weighted-centroid",
@@ -67,29 +65,14 @@ class Memory:
     residents: Residents = field(default_factory=Residents)
 
 
-class _Needs:
-    """What the attacks in it need; of the class itself: what its defaults do."""
-
-    def __get__(self, part: "ReIdentify | None", owner: type[Part]) -> dict[str, str]:
-        own = {SENDERS: "links the names under which updates are sent; let the threat see rows or sum"}
-        if part is None:
-            return {**own, **ClosedForm.needs}
-        if part.homes == KNOWN:
-            own[KNOWN_HOMES] = "homes: known are those of the threat; add homes to threat.knows, or give a file"
-        if "units" in part.use:
-            own |= OF_UNITS
-        return {**own, **(part.places_by.needs if part.reads_places else {}), **part.of.needs}
-
-
 class ReIdentify(Attack):
     r"""Follows UEs through changes of their names, and attacks the tracks with another attack.
 
     In each round the names that it has not seen before are assigned to tracks, at least cost (see
     `fl.tracking.linking`): near where the track was (place, by an attack on that round alone, `by`), and like it
-    (fingerprint: amount of data, time per bit, serving cell, direction of the update; units: where the median unit of
-    the first layer places it). A name that it has seen stays with its track, which is certain. The attack `of` then
-    sees tracks instead of names, so what it adds up over rounds goes on; its estimates are told by the names of the
-    round. A wrong link mixes two UEs.
+    (fingerprint: amount of data, time per bit, serving cell, direction of the update). A name that it
+    has seen stays with its track, which is certain. The attack `of` then sees tracks instead of names, so what it adds
+    up over rounds goes on; its estimates are told by the names of the round. A wrong link mixes two UEs.
 
     The error of `by` is learnt on UEs that the attacker makes up, if it knows the training and sigma_m is not given;
     how UEs move, how often they send, and how alike updates of one UE are, is learnt from what was linked, weighted by
@@ -106,7 +89,7 @@ class ReIdentify(Attack):
     by: Annotated[Attack, PLACES] | None = None
     """the attack that names places from one round; none: `of`, if that is one, else closed-form"""
     use: tuple[Clue, ...] = Field(default=("place", "fingerprint"), min_length=1)
-    """what names are linked by; units (ratios of the first layer) are places too, so take them without place"""
+    """what names are linked by; by the maps of updates `link-maps` links more of them"""
     sigma_m: float | None = Field(default=None, ge=0.1, le=1e6)
     """standard deviation of the error of a place, a axis, m; none: learnt on UEs that it makes up, or a tenth of the
     longer side of the area where it cannot"""
@@ -130,7 +113,14 @@ class ReIdentify(Attack):
         "Reid 1979: costs of births and misses; fingerprints: netsim"
     )
     example: ClassVar[dict[str, Any]] = {"kind": "re-identify"}
-    needs: ClassVar[dict[str, str]] = cast(dict[str, str], _Needs())
+
+    @property
+    def needs(self) -> dict[str, str]:  # type: ignore[override]
+        """What the attacks in it need, and whose homes it knows."""
+        own = {SENDERS: "links the names under which updates are sent; let the threat see rows or sum"}
+        if self.homes == KNOWN:
+            own[KNOWN_HOMES] = "homes: known are those of the threat; add homes to threat.knows, or give a file"
+        return {**own, **(self.places_by.needs if self.reads_places else {}), **self.of.needs}
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -212,7 +202,7 @@ class ReIdentify(Attack):
         places = self._places
         learnt = places.learnt(state.errors, view, facts, rng)
         places_m, errors = places.named_m(name, view, facts, rng), places.errors_now(learnt, facts.public.area)
-        clues = clues_of(view, facts.public.area, of_target, places_m, self.use, rng)
+        clues = clues_of(view, of_target, places_m, self.use, rng)
         linker = Linker(errors, facts, self.largest_speed_mps, view.renames)
         book, rates, links = linker.linked(name, clues, state.book, state.rates)
         track = book.track_of(name)

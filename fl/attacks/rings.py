@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -64,8 +65,16 @@ def _places(area: Area) -> FloatArray:
 
 
 def _strongest(place_m: FloatArray, antennas: Antennas, ue_height_m: float) -> IntArray:
-    """The cell (G,) that a UE at each place would choose, by log-distance path loss and antennas of the usual kind."""
+    """The cell (G,) that a UE at each place would choose."""
     best, strongest = np.full(len(place_m), -np.inf), np.zeros(len(place_m), dtype=np.int64)
+    for cell, level in enumerate(levels_db(place_m, antennas, ue_height_m)):
+        strongest[level > best] = cell
+        best = np.maximum(best, level)
+    return strongest
+
+
+def levels_db(place_m: FloatArray, antennas: Antennas, ue_height_m: float) -> Iterator[FloatArray]:
+    """Level (k,) of each cell at places (k, 2), by log-distance path loss and antennas of the usual kind."""
     for cell, (x_m, y_m, height_m) in enumerate(antennas.at_m):
         offset_m = place_m[:, None] - [x_m, y_m]
         drop_m = np.array([height_m - ue_height_m])
@@ -73,6 +82,4 @@ def _strongest(place_m: FloatArray, antennas: Antennas, ue_height_m: float) -> I
         level = antennas.power_dbm[cell] - 10.0 * EXPONENT * np.log10(away_m)
         if antennas.azimuth_deg is not None:
             level += sector_gain_db(offset_m, drop_m, antennas.azimuth_deg[cell : cell + 1])[:, 0]
-        strongest[level > best] = cell
-        best = np.maximum(best, level)
-    return strongest
+        yield level

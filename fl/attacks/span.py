@@ -1,12 +1,13 @@
 r"""Places whose activations lie in the span of a layer's update."""
 
-from typing import Any, ClassVar, Literal, Self, cast
+from typing import Annotated, Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 from pydantic import Field, model_validator
 
-from fl.attacks.base import Attack, View
-from fl.attacks.place_maps import Naming, PlaceMaps, answers, told, usable
+from fl.attacks.base import View
+from fl.attacks.names_places import AddsMaps
+from fl.attacks.place_maps import Naming, PlaceMaps, best_of_all, usable
 from fl.attacks.subspace import (
     AnyFloats,
     directions,
@@ -17,12 +18,11 @@ from fl.attacks.subspace import (
     squares,
     unit_rows,
 )
+from fl.evenly import evenly
 from fl.last import Last
 from fl.learners.base import LayeredLearner
 from fl.tracking.place_grid import PlaceGrid
-from fl.types import Estimates, Facts, Model
-from netsim.geometry import Area
-from netsim.part import Part
+from fl.types import Model, Public
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -33,28 +33,13 @@ _LEFT = 0.15  # least length by which what is left of an activation is divided
 _ROUNDING, _ROUNDING_OF_PRODUCTS = 1e-10, 1e-7  # shorter than this share of the strongest: no direction
 _WIDTH_M, _MOST_HEIGHT = 60.0, 2.0
 _NUMBERS = 2_000_000  # of one block of scores
+_LAYER, _RANK, _RANK_OF_UE = 2, 8, 4  # a UE's home and work, and where it was beside
+_LEFT_OUTSIDE, _MOST_LOOKED_AT = 0.03, 4096  # of activations: with all of them inside no place stands out; and places
+_PLACES = 3  # inputs of a first layer that reads positions alone, and its bias: they tell no places apart
 _LAST = Last()
 
 
-class _Needs:
-    """What the attack needs by its layer; of the class itself: what its default needs."""
-
-    def __get__(self, part: "Span | None", owner: type[Part]) -> dict[str, str]:
-        layer = Span.model_fields["layer"].default if part is None else part.layer
-        own = {
-            "layers": "reads the update of one fully connected layer",
-            f"layer {layer}": f"reads the update of layer {layer}, and the network has none that is trained",
-        }
-        if layer == 1:
-            return own
-        return {
-            **own,
-            "hidden activations": "computes what a hidden layer reads of every place; take layer: 1",
-            "starting weights": "computes hidden activations with them; add weights to threat.knows, or take layer: 1",
-        }
-
-
-class Span(Attack):
+class Span(AddsMaps):
     r"""Names the places whose activations lie in the span of a layer's update.
 
     With h(x) what layer l reads of a sample at x, one step of gradient descent moves the layer by
@@ -79,77 +64,111 @@ class Span(Attack):
 
     `add: scores` adds up s(x) itself over rounds.
 
+    A sum of the updates of m UEs has the places of all of them: `rank: auto` takes k = 4 m, at most as many directions
+    as hold 97 % of all a(x), beyond which no place stands out. The largest k stands for published models where nobody
+    says who took part. For sums and published models it reads layer 1 unless `layer` says otherwise, if there is an
+    encoding, and adds up scores, which is the strong setting there; for single updates it is `rank: 4`.
+
     Answers: the highest place, then the highest at least `apart_m` from those before. The rounds of a UE are added up,
     of all its models together, also from sums that it is in; those of published models by model.
     """
 
     kind: Literal["span"] = "span"
-    layer: int = Field(default=2, ge=1, le=9)
+    layer: int | None = Field(default=None, ge=1, le=9)
     """layer whose update is read (l); the first, 1, needs no weights, and tells places apart with a Fourier encoding
-    only"""
-    rank: int = Field(default=8, ge=1, le=256)
-    """number of singular vectors (k)"""
-    cell_m: float = Field(default=25.0, ge=0.1, le=1e6)
-    """largest distance between the places that are scored, m"""
+    only; none: 2, with rank: auto 1 for sums and published models"""
+    rank: Annotated[int, Field(ge=1, le=256)] | Literal["auto"] = _RANK
+    """number of singular vectors (k); auto: 4 a UE that is in the update"""
     floor: float = Field(default=1e-3, gt=0, le=1)
     """share of an activation outside of the span that is not told from none"""
-    add: Literal["peaks", "scores"] = "peaks"
-    """what is added up over rounds: the peaks of each round, or the scores of all places"""
+    add: Literal["peaks", "scores"] | None = None
+    """what is added up over rounds: the peaks of each round, or the scores of all places; none: peaks, with rank: auto
+    scores for sums and published models"""
     deflate: bool | None = None
     """for peaks: project out the surroundings of a round's peaks before the next is looked for; none: yes"""
     width_m: float | None = Field(default=None, gt=0, le=1e6)
     """for peaks: standard deviation of the Gaussian that smooths their map, m; none: 60"""
     most_height: float | None = Field(default=None, gt=0, le=100)
     """for peaks: what one counts at most, in natural logarithms of the share outside; none: 2"""
-    answers: int = Field(default=2, ge=1, le=8)
-    """number of places that are named of each UE"""
-    apart_m: float = Field(default=200.0, ge=0, le=1e6)
-    """smallest distance between two answers, m"""
 
     reference: ClassVar[str] = (
         "Subspace test of Schmidt 1986 (MUSIC), on updates with the rank of the batch, Dimitrov et al. 2024 (SPEAR)"
     )
     example: ClassVar[dict[str, Any]] = {"kind": "span"}
-    needs: ClassVar[dict[str, str]] = cast(dict[str, str], _Needs())
+    space: ClassVar = {
+        "layer": (1, 2),
+        "rank": ("auto", 4, 8, 20, 40, 80),
+        "add": ("scores", "peaks"),
+    }
+
+    @property
+    def needs(self) -> dict[str, str]:  # type: ignore[override]
+        """By its layer."""
+        layer = self.layer or _LAYER
+        own = {
+            "layers": "reads the update of one fully connected layer",
+            f"layer {layer}": f"reads the update of layer {layer}, and the network has none that is trained",
+        }
+        hidden = {
+            "hidden activations": "computes what a hidden layer reads of every place; take layer: 1",
+            "starting weights": "computes hidden activations with them; add weights to threat.knows, or take layer: 1",
+        }
+        return own if layer == 1 else own | hidden
 
     @model_validator(mode="after")
     def _of_peaks(self) -> Self:
         stated = [key for key in ("deflate", "width_m", "most_height") if getattr(self, key) is not None]
-        if self.add == "scores" and stated:
+        if stated and (self.add == "scores" or (self.add is None and self.rank == "auto")):
             raise ValueError(f"{stated[0]}: scores are added up as they are; leave it out, or take add: peaks")
         return self
 
-    def held_bytes(self, area: Area, n_ue: int) -> float:
-        return 96.0 * n_ue * PlaceGrid.places(area, self.cell_m)  # the maps, of this round, smoothed, and searched
+    def naming(self, view: View) -> Naming:
+        return self._naming(self.answers, self._adds_peaks(view))
 
-    def start(self) -> PlaceMaps:
-        return PlaceMaps.empty()
+    def listed(self, state: PlaceMaps, public: Public, count: int) -> FloatArray:
+        peaks = self.add == "peaks" or (self.add is None and self.rank != "auto")
+        return best_of_all(state, public.area, self.cell_m, self._naming(count, peaks))
 
-    def run(self, view: View, facts: Facts, state: PlaceMaps, rng: Rng) -> tuple[Estimates, PlaceMaps]:
-        owner, source = told(view)
-        grid = PlaceGrid.over(facts.public.area, self.cell_m, len(np.union1d(owner, state.owner)), self.label)
-        state = state.plus(owner, self.scores(view, grid, rng)[source])
-        width_m = 0.0 if self.add == "scores" else _WIDTH_M if self.width_m is None else self.width_m
-        return answers(view, state, grid, Naming(self.answers, self.apart_m, width_m)), state
+    def _naming(self, count: int, peaks: bool) -> Naming:
+        width_m = _WIDTH_M if self.width_m is None else self.width_m
+        return Naming(count, self.apart_m, width_m if peaks else 0.0)
 
-    @property
-    def _kept(self) -> int:
-        """Number of singular triplets that are kept of an update: the span still has k of them when others are out."""
-        deflated = self.answers - 1 if self.add == "peaks" and self.deflate is not False else 0
-        return self.rank + _PROJECTED * deflated
+    def _of_many(self, view: View) -> bool:
+        """Whether updates of several UEs are to be read as such."""
+        return self.rank == "auto" and view.vantage != "rows"
+
+    def _adds_peaks(self, view: View) -> bool:
+        return self.add == "peaks" or (self.add is None and not self._of_many(view))
+
+    def _layer(self, view: View) -> int:
+        """The layer that is read: of many UEs the first, where it is trained and reads an encoding."""
+        if self.layer is not None or not self._of_many(view):
+            return self.layer or _LAYER
+        first = cast(LayeredLearner, view.learner).layer(view.update, 1)
+        return 1 if first.shape[1] > _PLACES and first.any() else _LAYER
+
+    def _ranks(self, view: View, a: FloatArray) -> IntArray:
+        """k of each source (n_source,), where places read a (G, p)."""
+        if self.rank != "auto" or view.vantage == "rows":
+            return np.full(len(view.update), _RANK_OF_UE if self.rank == "auto" else self.rank)
+        most = _dimensions(a)
+        return np.full(len(view.update), most) if view.members is None else np.minimum(_RANK_OF_UE * view.members, most)
 
     def scores(self, view: View, grid: PlaceGrid, rng: Rng) -> AnyFloats:
-        """What this round adds to each source's map (n_source, G); 0 of a source that sent nothing."""
-        learner = cast(LayeredLearner, view.learner)
+        learner, number, peaks = cast(LayeredLearner, view.learner), self._layer(view), self._adds_peaks(view)
         score: AnyFloats = np.zeros((len(view.update), len(grid)), dtype=np.float32)
-        good, layer = usable(view.update), learner.layer(view.update, self.layer)
+        good, layer = usable(view.update), learner.layer(view.update, number)
+        deflated = self.answers - 1 if peaks and self.deflate is not False else 0
         for model in np.unique(view.source_model[good]).tolist():
-            a = _activations(learner, view.model_before, model, grid, self.layer)
+            a = _activations(learner, view.model_before, model, grid, number)
             single = a.astype(np.float32)  # what a place shares with a span needs no more than this
-            for rows in _blocks(np.flatnonzero(good & (view.source_model == model)), self._kept * len(grid)):
-                strong = principal(scaled(layer[rows]), self._kept, rng)
-                own = self._outside(squares(parts(directions(strong, self.rank, _ROUNDING), single)))
-                score[rows] = own if self.add == "scores" else self._peaks(own, strong, grid, a, single)
+            ranks = np.where(good & (view.source_model == model), self._ranks(view, a), 0)
+            for rank in np.unique(ranks[ranks > 0]).tolist():
+                kept = rank + _PROJECTED * deflated  # the span still has k of them when others are out
+                for rows in _blocks(np.flatnonzero(ranks == rank), kept * len(grid)):
+                    strong = principal(scaled(layer[rows]), kept, rng)
+                    own = self._outside(squares(parts(directions(strong, rank, _ROUNDING), single)))
+                    score[rows] = self._peaks(own, strong, rank, grid, a, single) if peaks else own
         return score
 
     def _outside(self, inside: AnyFloats) -> AnyFloats:
@@ -161,11 +180,12 @@ class Span(Attack):
         return np.negative(inside, out=inside)
 
     def _peaks(
-        self, own: AnyFloats, strong: FloatArray, grid: PlaceGrid, a: FloatArray, single: AnyFloats
+        self, own: AnyFloats, strong: FloatArray, rank: int, grid: PlaceGrid, a: FloatArray, single: AnyFloats
     ) -> AnyFloats:
         """The peaks of a round, each as high as it stands above the mean of its map: (n, G).
 
-        own (n, G): scores of the round, which are overwritten; strong (n, p, m): the updates' strongest columns.
+        own (n, G): scores of the round, which are overwritten; strong (n, p, m): the updates' strongest columns; rank:
+        k.
         """
         n, every = len(own), np.arange(len(own))
         found_m, out = np.zeros((n, 0, 2)), np.zeros((n, a.shape[1], 0))
@@ -180,18 +200,19 @@ class Span(Attack):
             if self.deflate is not False and number + 1 < self.answers:
                 around = principal_of_columns(_around(grid, a, found_m[:, -1]))
                 out = np.concatenate([out, directions(around, _PROJECTED, _ROUNDING_OF_PRODUCTS)], axis=2)
-                own = self._outside(self._deflated(strong, out, single))
+                own = self._outside(_deflated(strong, rank, out, single))
         return score
 
-    def _deflated(self, strong: FloatArray, out: FloatArray, single: AnyFloats) -> AnyFloats:
-        """|U_k^T a|^2 (n, G) once directions `out` (n, p, j) are projected out of the update and of every a."""
-        q = directions(principal_of_columns(out), out.shape[2], _ROUNDING_OF_PRODUCTS)
-        rest = principal_of_columns(strong - q @ (q.transpose(0, 2, 1) @ strong))
-        basis = directions(rest, self.rank, _ROUNDING_OF_PRODUCTS)
-        part = parts(np.concatenate([q, basis], axis=2), single)
-        inside = squares(part[:, q.shape[2] :])
-        inside /= np.maximum(1.0 - squares(part[:, : q.shape[2]]), single.dtype.type(_LEFT**2))
-        return inside
+
+def _deflated(strong: FloatArray, rank: int, out: FloatArray, single: AnyFloats) -> AnyFloats:
+    """|U_k^T a|^2 (n, G) once directions `out` (n, p, j) are projected out of the update and of every a."""
+    q = directions(principal_of_columns(out), out.shape[2], _ROUNDING_OF_PRODUCTS)
+    rest = principal_of_columns(strong - q @ (q.transpose(0, 2, 1) @ strong))
+    basis = directions(rest, rank, _ROUNDING_OF_PRODUCTS)
+    part = parts(np.concatenate([q, basis], axis=2), single)
+    inside = squares(part[:, q.shape[2] :])
+    inside /= np.maximum(1.0 - squares(part[:, : q.shape[2]]), single.dtype.type(_LEFT**2))
+    return inside
 
 
 def _activations(learner: LayeredLearner, model: Model, of: int, grid: PlaceGrid, layer: int) -> FloatArray:
@@ -200,6 +221,13 @@ def _activations(learner: LayeredLearner, model: Model, of: int, grid: PlaceGrid
         lambda: unit_rows(learner.layer_input(model, of, grid.place_m, layer)),
         learner, model.parameters[of], list(model.constants), *model.constants.values(), of, grid.place_m, layer,
     )  # fmt: skip
+
+
+def _dimensions(a: FloatArray) -> int:
+    """How many directions hold 97 % of what places read (G, p)."""
+    some = a[evenly(len(a), min(len(a), _MOST_LOOKED_AT))]
+    held = np.linalg.eigvalsh(some.T @ some)[::-1].cumsum()
+    return int((held < (1 - _LEFT_OUTSIDE) * held[-1]).sum()) + 1
 
 
 def _near(grid: PlaceGrid, found_m: FloatArray, apart_m: float) -> BoolArray:

@@ -20,10 +20,14 @@ from netsim.units import BoolArray, FloatArray, IntArray
 _ANTENNA_M = 10.0
 ARRIVAL_TIMES = "arrival times"
 """offered where the attacker hears updates come, also where it sees only their sum"""
+CELLS = "cells of uploads"
+"""offered where it moreover learns through which cell each of them comes"""
 SENDERS = "names of senders"
 """offered where the attacker hears who sends, by whatever name"""
 KNOWN_HOMES = "homes of residents"
 """offered where the attacker knows who lives where"""
+PARTICIPANTS = "lasting names of participants"
+"""offered where the attacker knows whose updates are in what it sees, by names that do not change"""
 
 
 class Threat(Part):
@@ -40,11 +44,13 @@ class Threat(Part):
     `pseudonyms` are the names under which it sees who sends; who sees published models alone hears no names, and they
     change nothing. With `shuffle` somebody else collects the updates of a round, and hands them over in a random order:
     the attacker does not learn when each came, through which cell, nor how many samples are behind it. All models of a
-    UE stay together.
+    UE stay together. With `cells: false` it does not learn through which cell an update came, as behind a relay or a
+    core network that keeps this to itself; names, times and sizes stay.
 
     `knows` is further knowledge of the attacker: `weights` (the initial model of the round, which is broadcast to all
-    participants), `training` (learning rate, epochs and batch size of the learner) and `homes` (who lives where: the
-    name and the true home of every UE that has one, but not which sender it is).
+    participants), `training` (learning rate, epochs and batch size of the learner), `homes` (who lives where: the name
+    and the true home of every UE that has one, but not which sender it is) and `participants` (whose updates were
+    merged into a published model; with rows and sums it hears who sends anyway).
     """
 
     sees: Literal["rows", "sum", "model"] = "rows"
@@ -59,8 +65,9 @@ class Threat(Part):
     those that send)"""
     viewpoint: Literal["server", "analyst", "eavesdropper"] = "server"
     """position of the attacker in the system"""
-    knows: tuple[Literal["weights", "training", "homes"], ...] = ("weights", "training")
-    """knowledge of the training, and of who lives where; an attack that needs more is refused"""
+    knows: tuple[Literal["weights", "training", "homes", "participants"], ...] = ("weights", "training")
+    """knowledge of the training, of who lives where, and of who takes part in published models; an attack that needs
+    more is refused"""
     targets: int | None = Field(default=None, ge=1, le=1_000_000)
     """number of targeted UEs, taken evenly from all; only these are attacked, and leakage is measured for these only;
     none: all UEs"""
@@ -77,12 +84,17 @@ class Threat(Part):
     """whether somebody else collects updates and hands them over without order, times and counts; needs pseudonyms
     per-round"""
 
+    cells: bool = True
+    """whether it learns through which cell each update comes; false: a relay hides that"""
+
     @property
     def offers(self) -> frozenset[str]:  # type: ignore[override]
         """What attacks may count on."""
         words = {"weights": "starting weights", "training": "training details", "homes": KNOWN_HOMES}
         heard = set() if self.sees == "model" else {SENDERS} if self.shuffle else {SENDERS, ARRIVAL_TIMES}
-        return frozenset({self.sees, *(words[k] for k in self.knows), *heard})
+        heard |= {CELLS} if ARRIVAL_TIMES in heard and self.cells else set()
+        lasting = {PARTICIPANTS} if self.knows_participants and not self.renames else set()
+        return frozenset({self.sees, *(words[k] for k in self.knows if k in words), *heard, *lasting})
 
     @property
     def renames(self) -> bool:
@@ -103,6 +115,11 @@ class Threat(Part):
     def knows_homes(self) -> bool:
         """Whether it knows who lives where."""
         return "homes" in self.knows
+
+    @property
+    def knows_participants(self) -> bool:
+        """Whether it knows whose updates are in what it sees, by whatever name."""
+        return self.sees != "model" or "participants" in self.knows
 
     @property
     def can_train(self) -> bool:
@@ -152,6 +169,15 @@ class Threat(Part):
         return self
 
     @model_validator(mode="after")
+    def _cells_hidden(self) -> Self:
+        if not self.cells and (self.viewpoint == "eavesdropper" or ARRIVAL_TIMES not in self.offers):
+            raise ValueError(
+                "cells: only from a server that sees rows or sum, not shuffled, can the cells of uploads be hidden: an "
+                "eavesdropper hears them, and others learn of none; leave cells out"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _shuffled(self) -> Self:
         if not self.shuffle:
             return self
@@ -194,24 +220,32 @@ class Threat(Part):
         updates = received.updates
         wanted = np.flatnonzero(received.decoded & targeted)
         ue, model = updates.ue[wanted], updates.model[wanted]
-        count = None
+        count, party = None, (ue, np.arange(len(wanted)))
         if self.sees == "rows":
             count = None if self.shuffle else updates.count[wanted]
             rows = slice(None) if len(wanted) == len(updates.ue) else wanted  # all of a large round are not copied
             update, source_model, source = updates.rows(rows), model, np.arange(len(wanted))
         elif self.sees == "model":
-            source_model, source = np.unique(model, return_inverse=True)
-            update = (after.parameters - before.parameters)[source_model]
+            step = after.parameters - before.parameters
+            source_model = np.union1d(model, np.flatnonzero((step != 0).any(axis=1)))
+            update, source = step[source_model], np.searchsorted(source_model, model)
+            party = _party(updates.ue, updates.model, received.decoded, source_model)
         else:
             mine = self._groups(updates.ue, rng) if group is None else group
             of_row, of_sum, total = self._sums(received, weights, len(before.parameters), mine)
             known, source = np.unique(of_row[wanted], return_inverse=True)
             update, source_model = total[known], of_sum[known]
+            party = _party(updates.ue, of_row, received.decoded, known)
         if "weights" not in self.knows:
             before = replace(before, parameters=np.full_like(before.parameters, np.nan))
         unheard = timing is None or self.sees == "model" or self.shuffle
-        heard = None if unheard or timing is None else timing.take(wanted)
-        return View(self.sees, phase, update, source_model, ue, model, source, before, after, learner, count, heard)
+        heard = None if unheard or timing is None else timing.select(wanted)
+        if heard is not None and not self.cells:
+            heard = replace(heard, base_station=np.full(len(wanted), -1))
+        return View(
+            self.sees, phase, update, source_model, ue, model, source, before, after, learner, count, heard,
+            party=party if self.knows_participants else None,
+        )  # fmt: skip
 
     def grouped(self, ue: IntArray, n_ue: int, in_round: Rng, of_run: Rng) -> IntArray:
         """The group of each row (n,) of UEs that send, of n_ue in the world."""
@@ -245,3 +279,10 @@ class Threat(Part):
         rank = np.empty(len(several), dtype=np.int64)
         rank[np.argsort(rng.uniform("group", several), kind="stable")] = np.arange(len(several))
         return np.asarray(np.minimum(rank // self.sum_of, len(several) // self.sum_of - 1)[of_row])
+
+
+def _party(ue: IntArray, number: IntArray, decoded: BoolArray, known: IntArray) -> tuple[IntArray, IntArray]:
+    """Who is in which source (k,), every pair once: rows (n,) of UEs are in sums `number`, sources those of `known`."""
+    there = decoded & np.isin(number, known)
+    pairs = np.unique(np.stack([np.searchsorted(known, number[there]), ue[there]], axis=1), axis=0)
+    return pairs[:, 1], pairs[:, 0]

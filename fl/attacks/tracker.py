@@ -37,7 +37,6 @@ TRACKED = ATTACKS.only(
     "weighted-centroid",
     "link-filter",
     "density-peak",
-    "link-rounds",
     "posterior",
 )
 """Attacks whose estimates of rounds can be tracked"""

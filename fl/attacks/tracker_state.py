@@ -16,6 +16,7 @@ from fl.tracking.memory import Memory
 from fl.tracking.own_places import OwnPlaces
 from fl.tracking.wide import Maps
 from fl.types import State
+from netsim.columns import no_floats, no_ints
 from netsim.units import BoolArray, FloatArray, IntArray
 
 
@@ -32,13 +33,13 @@ class TrackerState:
     errors: LearntErrors = field(default_factory=LearntErrors)
     history: History = field(default_factory=lambda: History.empty(MOST_RANKS))
     lifetimes: Lifetimes = field(default_factory=Lifetimes)
-    ue: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    ue: IntArray = field(default_factory=no_ints)
     p: npt.NDArray[np.float32] = field(default_factory=lambda: np.zeros((0, 0), dtype=np.float32))
     count: FloatArray = field(default_factory=lambda: np.zeros((0, 0, 0)))
     own: OwnPlaces = field(default_factory=lambda: OwnPlaces([]))
     cloud: Cloud = field(default_factory=lambda: Cloud.none(0, 0))
     seed: int = 0
-    log_likelihood: FloatArray = field(default_factory=lambda: np.zeros(0))
+    log_likelihood: FloatArray = field(default_factory=no_floats)
     memory: Memory = field(default_factory=Memory)
 
     def only(self, some: BoolArray) -> TrackerState:

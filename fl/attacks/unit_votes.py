@@ -5,18 +5,19 @@ from typing import Any, ClassVar, Literal, cast
 import numpy as np
 from pydantic import Field
 
-from fl.attacks.base import Attack, View
+from fl.attacks.base import View
 from fl.attacks.closed_form import unit_cloud
-from fl.attacks.place_maps import Naming, PlaceMaps, answers, told, usable
+from fl.attacks.names_places import AddsMaps
+from fl.attacks.place_maps import Naming, PlaceMaps, best_of_all, usable
 from fl.attacks.subspace import AnyFloats
 from fl.learners.base import FirstLayerLearner
 from fl.tracking.place_grid import PlaceGrid
-from fl.types import Estimates, Facts
-from netsim.geometry import Area
+from fl.types import Public
 from netsim.rng import Rng
+from netsim.units import FloatArray
 
 
-class UnitVotes(Attack):
+class UnitVotes(AddsMaps):
     r"""Every unit of the first layer votes for one place in every round; the places with most votes are the answers.
 
     With rectified units the ratio r_h = dW_h / db_h (see `fl.attacks.closed_form`) is the mean of the samples that
@@ -35,19 +36,16 @@ class UnitVotes(Attack):
     """
 
     kind: Literal["unit-votes"] = "unit-votes"
-    cell_m: float = Field(default=25.0, ge=0.1, le=1e6)
-    """side of the cells in which votes are counted, m"""
     width_m: float = Field(default=40.0, gt=0, le=1e6)
     """standard deviation of the Gaussian that smooths the votes, m"""
     most_weight: float = Field(default=0.05, gt=0, le=1)
     """largest weight of a unit in a round, as a share of all units"""
     answers: int = Field(default=2, ge=1, le=20)
     """number of places that are named of each UE"""
-    apart_m: float = Field(default=200.0, ge=0, le=1e6)
-    """smallest distance between two answers, m"""
 
     reference: ClassVar[str] = "Per-unit ratios of Bakopoulou et al., Location Leakage in Federated Signal Maps, Eq. 1"
     example: ClassVar[dict[str, Any]] = {"kind": "unit-votes"}
+    space: ClassVar = {"width_m": (40.0, 20.0, 80.0), "most_weight": (0.05, 0.01)}
     needs: ClassVar[dict[str, str]] = {
         "positions": "the network's inputs must be positions",
         "biased first layer": "reads the first layer's weights and biases of an update",
@@ -55,21 +53,13 @@ class UnitVotes(Attack):
         "linear server step": "published models must differ by a sum of gradients; take fedavgm, or see rows or sums",
     }
 
-    def held_bytes(self, area: Area, n_ue: int) -> float:
-        return 96.0 * n_ue * PlaceGrid.places(area, self.cell_m)  # the maps, of this round, smoothed, and searched
+    def naming(self, view: View) -> Naming:
+        return Naming(self.answers, self.apart_m, self.width_m)
 
-    def start(self) -> PlaceMaps:
-        return PlaceMaps.empty()
+    def listed(self, state: PlaceMaps, public: Public, count: int) -> FloatArray:
+        return best_of_all(state, public.area, self.cell_m, Naming(count, self.apart_m, self.width_m))
 
-    def run(self, view: View, facts: Facts, state: PlaceMaps, rng: Rng) -> tuple[Estimates, PlaceMaps]:
-        owner, source = told(view)
-        total = len(np.union1d(owner, state.owner))
-        grid = PlaceGrid.over(facts.public.area, self.cell_m, total, self.label)
-        state = state.plus(owner, self.votes(view, grid)[source])
-        naming = Naming(self.answers, self.apart_m, self.width_m)
-        return answers(view, state, grid, naming), state
-
-    def votes(self, view: View, grid: PlaceGrid) -> AnyFloats:
+    def scores(self, view: View, grid: PlaceGrid, rng: Rng) -> AnyFloats:
         """Weights of the votes of each update for each place of the grid (n_source, G)."""
         learner = cast(FirstLayerLearner, view.learner)
         centre, scale = (of[view.source_model][:, None] for of in learner.standardisation(view.model_before))

@@ -10,6 +10,7 @@ from fl.attacks.base import Attack, View, latest, recall
 from fl.learners.base import GridLearner
 from fl.radio_map.grid import CELLS, Grid
 from fl.types import Estimates, Facts
+from netsim.columns import no_ints, no_places
 from netsim.rng import Rng
 from netsim.row_id import row_id
 from netsim.units import FloatArray, IntArray
@@ -69,13 +70,13 @@ class GridAttack(Attack):
         return self
 
     def start(self) -> MeanUpdates:
-        return MeanUpdates(np.zeros(0, dtype=np.int64), np.zeros((0, 0)), np.zeros(0))
+        return MeanUpdates(no_ints(), np.zeros((0, 0)), np.zeros(0))
 
     def run(self, view: View, facts: Facts, state: MeanUpdates, rng: Rng) -> tuple[Estimates, MeanUpdates]:
         learner = cast(GridLearner, view.learner)
         sources = np.arange(len(view.update))
         if view.phase != learner.grid_phase or not len(sources):
-            return view.spread("centroid", sources[:0], np.zeros((0, 2))), state
+            return view.spread("centroid", sources[:0], no_places()), state
         grid = learner.grid(view.model_before)
         seen, state = self._averaged(view.update[:, : len(grid)], self._track(view), state)
         where = self.places(seen, grid, view)

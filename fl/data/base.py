@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from fl.data.hold_out import BLOCK_M
 from fl.types import HeldOut, ImageFormat, Local, State
 from netsim.observations import Observations
 from netsim.part import Part
@@ -14,6 +15,9 @@ from netsim.units import FloatArray, IntArray
 
 RECORDS_ALONE = "records by themselves"
 """offered where whether a record is learnt from depends on that record alone, so that replacing one changes no other"""
+
+EARLIER_RECORDS = "records of earlier rounds"
+"""offered where devices keep what they measured, and learn from it again in later rounds"""
 
 SHARED_MODEL = "several cells in one model"
 """offered where one model learns the signals of several cells"""
@@ -62,6 +66,11 @@ class Data(Part):
     def wholes(self, ue: IntArray, x: FloatArray, time_s: FloatArray) -> IntArray:
         """Number of what each sample (N,) is held out or trained on with: of each its own, where it is so by itself."""
         return np.arange(len(ue))
+
+    @property
+    def new_block_m(self) -> float:
+        """Side of the blocks of ground, m, that are new to a map where no training sample lies in them."""
+        return BLOCK_M
 
     @property
     def wants_counts(self) -> bool:

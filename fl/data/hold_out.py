@@ -24,7 +24,9 @@ from netsim.rng import Rng
 from netsim.row_id import row_id
 from netsim.units import BoolArray, FloatArray, IntArray
 
-HoldOutBy = Literal["sample", "session", "day", "block"]
+Whole = Literal["sample", "session", "day", "block"]
+HoldOutBy = Whole | tuple[Literal["sample", "session", "day"], Literal["block"]]
+BLOCK_M = 100.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +100,18 @@ def held_out_blocks(position_m: FloatArray, block_m: float, share: float, rng: R
     """Which places (N, 2) lie in held-out squares of side block_m, each of which is drawn by itself."""
     column, row = blocks_of(position_m, block_m).T
     return np.asarray(replace(rng, round=0).uniform("hold out block", column, item=row) < share)
+
+
+def in_new_blocks(
+    model: IntArray, position_m: FloatArray, known: IntArray, known_m: FloatArray, block_m: float
+) -> BoolArray:
+    """Which places (N, 2) lie in squares of side block_m in which no known place (K, 2) of the same model lies."""
+    own, theirs = (
+        list(zip(of.tolist(), *blocks_of(at_m, block_m).T.tolist(), strict=True))
+        for of, at_m in ((model, position_m), (known, known_m))
+    )
+    trained = set(theirs)
+    return np.array([block not in trained for block in own], dtype=np.bool_)
 
 
 def days_of(time_s: FloatArray) -> IntArray:

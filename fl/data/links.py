@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from fl.data.base import HELD_OUT_PLACES, Data, Taken
+from fl.data.base import EARLIER_RECORDS, HELD_OUT_PLACES, Data, Taken
 from fl.data.samples import Samples, with_past
 from fl.types import HeldOut
 from netsim.errors import BadInput
@@ -60,7 +60,8 @@ class LinkMeasurements(Data):
     @property
     def offers(self) -> frozenset[str]:  # type: ignore[override]
         held_out = self.hold_out or self.hold_out_stations or self.hold_out_ues
-        return frozenset({"positions", "links"} | ({HELD_OUT_PLACES} if held_out else set()))
+        words = {"positions", "links"} | ({EARLIER_RECORDS} if self.memory == "all" else set())
+        return frozenset(words | ({HELD_OUT_PLACES} if held_out else set()))
 
     @property
     def surveys_once(self) -> bool:

@@ -7,10 +7,12 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from fl.data.base import HELD_OUT_PLACES, RECORDS_ALONE, SHARED_MODEL, Data, Taken
+from fl.data.base import EARLIER_RECORDS, HELD_OUT_PLACES, RECORDS_ALONE, SHARED_MODEL, Data, Taken
 from fl.data.hold_out import (
+    BLOCK_M,
     HoldOutBy,
     Sessions,
+    Whole,
     blocks_of,
     days_of,
     held_out_blocks,
@@ -19,7 +21,8 @@ from fl.data.hold_out import (
     held_out_sessions,
 )
 from fl.data.samples import Samples, recalled, with_past
-from fl.types import HeldOut, Local
+from fl.types import NEW_PLACE, HeldOut, Local
+from netsim.columns import no_ints
 from netsim.errors import BadInput
 from netsim.observations import Observations
 from netsim.rng import Rng
@@ -27,7 +30,7 @@ from netsim.row_id import row_id
 from netsim.tree import REBUILT
 from netsim.units import BoolArray, FloatArray, IntArray
 
-SESSION_GAP_S, BLOCK_M = 900.0, 100.0
+SESSION_GAP_S = 900.0
 
 STRONGEST = "strongest"
 
@@ -41,7 +44,7 @@ class Kept:
 
     samples: Samples
     sessions: Sessions
-    days: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64), metadata=REBUILT)
+    days: IntArray = field(default_factory=no_ints, metadata=REBUILT)
 
 
 class Measured(Data):
@@ -61,6 +64,12 @@ class Measured(Data):
     that have. A day has 86,400 s, from the first local midnight: once the clocks change during a run it begins an hour
     off. What is held out depends on the seed, also for a recorded trace. Held-out samples still count as measured,
     because leakage concerns the positions of the UE.
+
+    A list, such as `[day, block]`, holds out both in one run, each with the share `hold_out`: whole days, which ask
+    whether a map knows the rooms that were measured before, and whole blocks, which ask what it says of places without
+    any training sample. A sample of both counts with its block. The price: blocks are missing in training, and a home
+    in one of them is not learnt from, so updates cannot tell it. With one word alone, samples that happen to lie in
+    blocks without a training sample are scored by place, where there are any.
     """
 
     kind: Literal["measured"] = "measured"
@@ -75,7 +84,8 @@ class Measured(Data):
     hold_out: float = Field(default=0.2, ge=0, le=0.9)
     """share of samples, sessions, days or blocks held out of training for evaluation"""
     hold_out_by: HoldOutBy = "sample"
-    """what is held out as a whole: sample, session (of a UE), day (of all UEs) or block (a square of ground)"""
+    """what is held out as a whole: sample, session (of a UE), day (of all UEs) or block (a square of ground); a list of
+    one of the first three and block, such as [day, block], holds out both, and the map is scored by day and by place"""
     session_gap_s: float | None = Field(default=None, gt=0, le=1e9)
     """a pause of a UE longer than this ends its session, s; none: 900"""
     block_m: float | None = Field(default=None, ge=1, le=1e6)
@@ -91,18 +101,20 @@ class Measured(Data):
             raise ValueError("memory must be a number from 1 to 10000000, or the word round or all")
         if self.participants == "holding" and self.memory == "round":
             raise ValueError("participants: holding needs records of earlier rounds; set memory to all or a number")
-        if self.hold_out_by != "sample" and not self.hold_out:
-            raise ValueError(f"hold_out_by: nothing is held out by {self.hold_out_by}; give hold_out a share above 0")
+        if self.held_out_by != ("sample",) and not self.hold_out:
+            by = " and ".join(self.held_out_by)
+            raise ValueError(f"hold_out_by: nothing is held out by {by}; give hold_out a share above 0")
         for key, by in (("session_gap_s", "session"), ("block_m", "block")):
-            if getattr(self, key) is not None and self.hold_out_by != by:
+            if getattr(self, key) is not None and by not in self.held_out_by:
                 raise ValueError(f"{key}: it has no effect; set hold_out_by: {by}, or leave it out")
         return self
 
     @property
     def offers(self) -> frozenset[str]:  # type: ignore[override]
         words = {"positions", "signals", "real labels"} | ({SHARED_MODEL} if self.cell == STRONGEST else set())
-        recalls = isinstance(self.memory, int) or self.hold_out_by == "session" or self.cell == STRONGEST
+        recalls = isinstance(self.memory, int) or self.held_out_by[0] == "session" or self.cell == STRONGEST
         words |= set() if recalls else {RECORDS_ALONE}
+        words |= set() if self.memory == "round" else {EARLIER_RECORDS}
         return frozenset(words | ({HELD_OUT_PLACES} if self.hold_out else set()))
 
     @property
@@ -140,7 +152,7 @@ class Measured(Data):
 
     def take(self, observed: Observations, model_of_cell: IntArray, state: Kept, rng: Rng) -> tuple[Taken, Kept]:
         sessions, session = state.sessions, np.zeros(len(observed), dtype=np.int64)
-        if self.hold_out_by == "session":  # of all that a UE measures, also of cells without a model
+        if self.held_out_by[0] == "session":  # of all that a UE measures, also of cells without a model
             sessions, session = sessions.plus(observed.ue, observed.time_s, self._gap_s)
         model = model_of_cell[observed.cell]
         known = model >= 0
@@ -151,21 +163,21 @@ class Measured(Data):
             best = Samples.observed(observed, model).strongest()
             observed, model, session = observed.select(best), model[best], session[best]
         measured = Samples.observed(observed, model).local()
-        out = self._held_out(observed, model, session, state.days, rng)
+        out, group = self._held_out(observed, model, session, state.days, rng)
         held = observed.select(out)
         fresh = measured.keep(~out)
         train, past = self._train(fresh, state.samples, rng)
         held_out = HeldOut(
-            held.ue, model[out], held.position_m, held.rsrp_dbm, held.cell, time_s=held.time_s
+            held.ue, model[out], held.position_m, held.rsrp_dbm, held.cell, group[out], held.time_s
         )  # fmt: skip
         return Taken(measured, train, held_out, fresh), Kept(past, sessions, state.days)
 
     def wholes(self, ue: IntArray, x: FloatArray, time_s: FloatArray) -> IntArray:
-        if self.hold_out_by == "day":
+        if self.held_out_by[0] == "day":
             return days_of(time_s)
-        if self.hold_out_by == "block":
+        if self.held_out_by[0] == "block":
             return np.unique(blocks_of(x, self._block_m), axis=0, return_inverse=True)[1].reshape(-1)
-        if self.hold_out_by == "session":
+        if self.held_out_by[0] == "session":
             order = np.lexsort((time_s, ue))
             parted = (np.diff(ue[order]) != 0) | (np.diff(time_s[order]) > self._gap_s)
             whole = np.empty(len(ue), dtype=np.int64)
@@ -175,7 +187,16 @@ class Measured(Data):
 
     @property
     def holds_out_wholes(self) -> bool:
-        return self.hold_out_by != "sample"
+        return self.held_out_by[0] != "sample"
+
+    @property
+    def new_block_m(self) -> float:
+        return self._block_m
+
+    @property
+    def held_out_by(self) -> tuple[Whole, ...]:
+        """What is held out as a whole; of two the second is block."""
+        return (self.hold_out_by,) if isinstance(self.hold_out_by, str) else self.hold_out_by
 
     @property
     def _gap_s(self) -> float:
@@ -189,15 +210,24 @@ class Measured(Data):
 
     def _held_out(
         self, observed: Observations, model: IntArray, session: IntArray, days: IntArray, rng: Rng
-    ) -> BoolArray:
-        """Which observations (N,) of models (N,) in sessions (N,) are held out; days (n,) : when UEs may measure."""
-        if self.hold_out_by == "session":
-            return held_out_sessions(observed.ue, session, self.hold_out, rng)
-        if self.hold_out_by == "day":
-            return held_out_days(observed.time_s, days, self.hold_out, rng)
-        if self.hold_out_by == "block":
-            return held_out_blocks(observed.position_m, self._block_m, self.hold_out, rng)
-        return held_out_samples(observed, model, self.hold_out, rng)
+    ) -> tuple[BoolArray, IntArray]:
+        """Which observations (N,) of models (N,) in sessions (N,) are held out, and the group (N,) of each.
+
+        days (n,) : when UEs may measure.
+        """
+        share, group = self.hold_out, np.zeros(len(model), dtype=np.int64)
+        if self.held_out_by[0] == "session":
+            out = held_out_sessions(observed.ue, session, share, rng)
+        elif self.held_out_by[0] == "day":
+            out = held_out_days(observed.time_s, days, share, rng)
+        elif self.held_out_by[0] == "block":
+            out = held_out_blocks(observed.position_m, self._block_m, share, rng)
+        else:
+            out = held_out_samples(observed, model, share, rng)
+        if len(self.held_out_by) > 1:
+            new = held_out_blocks(observed.position_m, self._block_m, share, rng)
+            out, group = out | new, np.where(new, NEW_PLACE, 0)
+        return out, group
 
     def _train(self, fresh: Local, past: Samples, rng: Rng) -> tuple[Local, Samples]:
         """What UEs learn from in the round, and what they remember of it and of earlier ones."""

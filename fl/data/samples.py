@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass, fields
+from typing import ClassVar, Self
 
 import numpy as np
 
 from fl.types import Local
+from netsim.columns import Columns, no_ints, no_places
 from netsim.observations import Observations
 from netsim.rng import Rng
 from netsim.row_id import row_id, ue_and_model
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
-class Samples:
+class Samples(Columns):
     """Measurements of signals, in order of row and time: row id (N,), x (N, 2), y (N,), time_s (N,), cell (N,)."""
 
-    equal_rows: ClassVar[bool] = True
     bounds: ClassVar[dict[str, tuple[float, float]]] = dict.fromkeys(("x", "y"), (-1e9, 1e9))
     row: IntArray
     x: FloatArray
@@ -30,8 +29,8 @@ class Samples:
     @classmethod
     def none(cls) -> Self:
         """No measurement."""
-        nothing = np.zeros(0, dtype=np.int64)
-        return cls(nothing, np.zeros((0, 2)), np.zeros(0), np.zeros(0), nothing)
+        nothing = no_ints()
+        return cls(nothing, no_places(), np.zeros(0), np.zeros(0), nothing)
 
     @classmethod
     def observed(cls, observed: Observations, model: IntArray) -> Self:
@@ -52,16 +51,10 @@ class Samples:
         if not len(more.row):
             return self
         if not len(self.row) or not self._follows(more):
-            both = self._joined(more, lambda old, new: np.concatenate([old, new]))
+            both = self.join([self, more])
             return both.select(np.lexsort((both.time_s, both.row)))
         place = np.searchsorted(self.row, more.row, side="right")  # behind what each row has
-        return self._joined(more, lambda old, new: np.insert(old, place, new, axis=0))
-
-    def _joined(self, more: Samples, join: Callable[[Any, Any], Any]) -> Samples:
-        return Samples(
-            join(self.row, more.row), join(self.x, more.x), join(self.y, more.y), join(self.time_s, more.time_s),
-            join(self.cell, more.cell),
-        )  # fmt: skip
+        return Samples(*(np.insert(getattr(self, f.name), place, getattr(more, f.name), axis=0) for f in fields(self)))
 
     def _follows(self, more: Samples) -> bool:
         """Whether `more` is in order of row and time, and no earlier than what each of its rows has here."""
@@ -70,10 +63,6 @@ class Samples:
         last = np.searchsorted(self.row, more.row, side="right") - 1
         known = (last >= 0) & (self.row[last] == more.row)
         return bool(ordered.all() and (more.time_s >= self.time_s[last])[known].all())
-
-    def select(self, index: IntArray | BoolArray) -> Samples:
-        """Some of them."""
-        return Samples(self.row[index], self.x[index], self.y[index], self.time_s[index], self.cell[index])
 
     def strongest(self) -> IntArray:
         """The place of the strongest sample of each row and moment."""
@@ -115,7 +104,7 @@ def recalled(fresh: Samples, past: Samples, rows: IntArray, most: int | None, rn
         for i in np.flatnonzero(end - first > most):  # only they draw
             unit = rng.uniform("recall", rows[i : i + 1], (most,))[0]
             chosen[i] = first[i] + _spread(len(chosen[i]), most, unit)
-    return _ragged(past.select(np.concatenate([np.zeros(0, dtype=np.int64), *chosen])).plus(fresh), rows)
+    return _ragged(past.select(np.concatenate([no_ints(), *chosen])).plus(fresh), rows)
 
 
 def _spread(count: int, most: int, unit: FloatArray) -> IntArray:

@@ -9,6 +9,7 @@ from pydantic import Field
 from fl.defenses.base import Defense
 from fl.defenses.clip import Clip
 from fl.types import Facts, Local, Spend, Updates
+from netsim.columns import no_floats
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -23,7 +24,7 @@ class NormState:
 
     norm: float
     used: float | None = None
-    bits: FloatArray = field(default_factory=lambda: np.zeros(0))
+    bits: FloatArray = field(default_factory=no_floats)
     share: float | None = None
 
 

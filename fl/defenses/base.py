@@ -4,9 +4,8 @@ from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-import numpy as np
-
 from fl.types import Facts, Local, Received, Spend, State, Updates
+from netsim.columns import no_floats, no_ints
 from netsim.part import Named
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
@@ -22,10 +21,10 @@ class Standing:
     required_std: FloatArray
     drawn_std: FloatArray
     budget_left: float
-    row_ue: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    row_model: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    row_required_std: FloatArray = field(default_factory=lambda: np.zeros(0))
-    row_drawn_std: FloatArray = field(default_factory=lambda: np.zeros(0))
+    row_ue: IntArray = field(default_factory=no_ints)
+    row_model: IntArray = field(default_factory=no_ints)
+    row_required_std: FloatArray = field(default_factory=no_floats)
+    row_drawn_std: FloatArray = field(default_factory=no_floats)
 
 
 class Defense(Named):

@@ -31,6 +31,7 @@ from fl.defenses.base import Defense, Standing
 from fl.privacy.filter import GaussianFilter
 from fl.privacy.gaussian import epsilon_of
 from fl.types import Bound, Facts, Local, Received, Spend, State, Updates
+from netsim.columns import no_floats, no_ints
 from netsim.rng import Rng
 from netsim.row_id import row_id
 from netsim.units import FloatArray, IntArray
@@ -71,11 +72,11 @@ class BudgetState:
     played: int = 0
     epsilon_spent: float = 0.0
     scale: float = 1.0
-    drawn_var: FloatArray = field(default_factory=lambda: np.zeros(0))
-    row_ue: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    row_model: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    row_required_std: FloatArray = field(default_factory=lambda: np.zeros(0))
-    row_drawn_std: FloatArray = field(default_factory=lambda: np.zeros(0))
+    drawn_var: FloatArray = field(default_factory=no_floats)
+    row_ue: IntArray = field(default_factory=no_ints)
+    row_model: IntArray = field(default_factory=no_ints)
+    row_required_std: FloatArray = field(default_factory=no_floats)
+    row_drawn_std: FloatArray = field(default_factory=no_floats)
     figures: dict[str, float] = field(default_factory=dict)
     rule: State = None
 

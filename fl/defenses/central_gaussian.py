@@ -8,6 +8,7 @@ from pydantic import Field
 
 from fl.defenses.base import Defense
 from fl.types import Bound, Facts, Local, Spend, Updates
+from netsim.columns import no_floats
 from netsim.rng import Rng
 from netsim.units import FloatArray
 
@@ -19,7 +20,7 @@ class CentralState:
     """
 
     bound: Bound | None = None
-    channel_var: FloatArray = field(default_factory=lambda: np.zeros(0))
+    channel_var: FloatArray = field(default_factory=no_floats)
     signal_to_noise: float | None = None
 
 

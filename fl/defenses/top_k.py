@@ -15,7 +15,8 @@ class TopK(Defense):
 
     Norms do not grow, but distances may: two updates can keep different numbers, so a record may move an update further
     than before, and noise needs a clip after this step. Which numbers are kept depends on the data and is sent with
-    them. Nothing that was left out is remembered for later rounds. The uplink counts all d numbers.
+    them: the attack `kept-numbers` names homes by that alone. Nothing that was left out is remembered for later rounds.
+    The uplink counts all d numbers.
     """
 
     kind: Literal["top-k"] = "top-k"

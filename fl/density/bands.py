@@ -12,7 +12,7 @@ from statistics import NormalDist
 
 import numpy as np
 
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import BoolArray, FloatArray
 
 
 def band_probability(bandwidth_m: float, side_m: float, bands: int, dimensions: int = 2) -> float:
@@ -43,11 +43,6 @@ def in_family(bandwidth_m: FloatArray, base_m: float, multiples: str | tuple[int
     return np.asarray(exact & allowed)
 
 
-def invariant_bands(bands: int, multiple: int) -> int:
-    """Bands that are left in place at least when a bandwidth grows by a whole multiple. [Lemma 4]"""
-    return bands // multiple
-
-
 def shortest_interval_s(bandwidth_m: float, speed_m_s: float, share: float, dimensions: int = 2) -> float:
     r"""Time in which somebody at that speed passes the wavelength of a `share` of all waves.
 
@@ -57,14 +52,3 @@ def shortest_interval_s(bandwidth_m: float, speed_m_s: float, share: float, dime
     """
     exceeded = sqrt(2 * log(1 / share)) if dimensions == 2 else -NormalDist().inv_cdf(share / 2)
     return 2 * pi * bandwidth_m / exceeded / speed_m_s
-
-
-def same_answers(at_m: FloatArray, omega: FloatArray, turns: IntArray, across_m: FloatArray) -> FloatArray:
-    r"""Places that a device with the wave omega (2,) cannot be told from: x + t 2 pi omega / |omega|^2 + u. [Lemma 2]
-
-    turns (k,) whole numbers t, across_m (k,) lengths of u, which is normal to omega; shape (k, 2).
-    """
-    square = float(omega @ omega)
-    along = 2 * pi * omega / square
-    normal = np.array([-omega[1], omega[0]]) / sqrt(square)
-    return np.asarray(at_m + turns[:, None] * along + across_m[:, None] * normal)

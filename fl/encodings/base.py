@@ -1,6 +1,7 @@
 """The encoding slot: public waves over the plane, whose cosines and sines a network reads beside the position."""
 
 from abc import abstractmethod
+from math import inf
 
 import numpy as np
 
@@ -21,6 +22,11 @@ class Encoding(Part):
     @abstractmethod
     def waves(self) -> int:
         """Number of waves (J); a network reads 2 J numbers beside the two of the position."""
+
+    @property
+    def shortest_m(self) -> float:
+        """Length of the shortest structure that a wave resolves, m; infinite without waves."""
+        return inf
 
     @abstractmethod
     def wave_vectors(self, rng: Rng) -> FloatArray:

@@ -35,6 +35,10 @@ class Fourier(Encoding):
     def waves(self) -> int:
         return self.frequencies
 
+    @property
+    def shortest_m(self) -> float:
+        return min(self.lengths_m)
+
     def wave_vectors(self, rng: Rng) -> FloatArray:
         length_m = np.resize(np.array(self.lengths_m), self.frequencies)
         return np.asarray(rng.normal("wave vectors", np.arange(self.frequencies), (2,)) / length_m[:, None])

@@ -2,9 +2,8 @@
 
 from typing import Any, ClassVar, Literal
 
-import numpy as np
-
 from fl.encodings.base import Encoding
+from netsim.columns import no_places
 from netsim.rng import Rng
 from netsim.units import FloatArray
 
@@ -22,4 +21,4 @@ class Position(Encoding):
         return 0
 
     def wave_vectors(self, rng: Rng) -> FloatArray:
-        return np.zeros((0, 2))
+        return no_places()

@@ -3,20 +3,23 @@
 Measures of error compare every estimate with the truth, whoever is believed to have sent it. What an attack names of a
 UE must follow from what the attacker knows: estimates belong together if they were made under one name or, of an attack
 that links names, about one track, which may be that of several UEs. Home and work are looked for in the two highest
-density peaks of the estimates that belong to the present name or track of the UE.
+density peaks of the estimates that belong to the present name or track of the UE. Of an attack that links all names
+anew in hindsight, what it says of the track that holds most of the UE's names counts.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from fl.attacks.base import Retold
 from fl.leakage.distances import density_peaks
 from fl.leakage.named import MOST_NAMED, NamedPlaces
 from fl.pseudonyms.names import Names
 from fl.tracking.linking import Links
 from fl.types import Estimates
+from netsim.columns import no_floats, no_ints, no_places
 from netsim.geometry import Area
 from netsim.units import FloatArray, IntArray
 
@@ -27,9 +30,9 @@ class Owned:
     (n,), of centroids 1.
     """
 
-    owner: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    place_m: FloatArray = field(default_factory=lambda: np.zeros((0, 2)))
-    weight: FloatArray = field(default_factory=lambda: np.zeros(0))
+    owner: IntArray = field(default_factory=no_ints)
+    place_m: FloatArray = field(default_factory=no_places)
+    weight: FloatArray = field(default_factory=no_floats)
 
     def plus(self, owner: IntArray, estimates: Estimates, area: Area) -> Owned:
         """With estimates (k,) of a round, of owners (k,)."""
@@ -46,6 +49,15 @@ class Owned:
         """The two highest density peaks of what belongs to an owner."""
         mine = self.owner == owner
         return NamedPlaces.ranked(density_peaks(self.place_m[mine], self.weight[mine], area, width_m, MOST_NAMED))
+
+
+def of_ues(retold: Retold, names: Names) -> Estimates:
+    """What is said of tracks, as estimates about UEs: each by the track that holds most of its names."""
+    pairs, count = np.unique(np.stack([names.of[retold.name], retold.track], axis=1), axis=0, return_counts=True)
+    pairs = pairs[np.lexsort([pairs[:, 1], -count, pairs[:, 0]])]
+    ue, first = np.unique(pairs[:, 0], return_index=True)
+    row, said = np.nonzero(pairs[first, 1][:, None] == retold.estimates.ue)
+    return replace(retold.estimates.select(said), ue=ue[row])
 
 
 def owners(ue: IntArray, names: Names, links: Links | None) -> IntArray:

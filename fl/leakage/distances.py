@@ -16,6 +16,7 @@ from functools import cache, lru_cache
 import numpy as np
 
 from fl.evenly import evenly
+from netsim.columns import no_places
 from netsim.geometry import Area
 from netsim.units import FloatArray, IntArray
 
@@ -160,7 +161,7 @@ def density_peaks(points_m: FloatArray, weight: FloatArray, area: Area, width_m:
     On a grid of width_m / 3 over the area (at most 400 a side), with the 8-neighbourhood.
     """
     if len(points_m) == 0:
-        return np.zeros((0, 2))
+        return no_places()
     x, y = density_axes(area, width_m)
     return highest_peaks(x, y, gaussian_density(points_m, weight, x, y, width_m), count)
 

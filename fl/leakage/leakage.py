@@ -29,6 +29,7 @@ from fl.leakage.kept import KeptShadows
 from fl.leakage.named import MOST_NAMED, NamedPlaces, answers_of
 from fl.leakage.tracks import Band, Said, Track, Tracks
 from fl.types import Estimates, Local
+from netsim.columns import no_ints
 from netsim.geometry import Area
 from netsim.mobility.base import Places
 from netsim.part import Part
@@ -37,7 +38,7 @@ from netsim.row_id import row_id
 from netsim.units import FloatArray, IntArray
 
 NAN = float("nan")
-_NOBODY = np.zeros(0, dtype=np.int64)
+_NOBODY = no_ints()
 _NEAR = (
     "home_m", "work_m", "densest_m", "home_named_m", "work_named_m", "densest_named_m", "guess_home_m",
     "guess_densest_m", "named_x_m", "named_y_m", "second_x_m", "second_y_m",
@@ -59,13 +60,19 @@ class Leakage(Part):
     random_baseline_draws: int = Field(default=300, ge=1, le=10_000)
     """number of random attackers of the baseline; for n > 40 guesses 40 / n times as many, but at least 20"""
     every_rounds: int = Field(default=1, ge=1, le=1_000_000)
-    """leakage, named places included, is measured in round 1, then every so many rounds, and in the last one (without
-    rounds: in the last merge of `rounds`, where that is set); with many UEs it costs more than the attacks"""
+    """leakage, named places included, is measured in round 1, then once in every so many rounds, and in the last one
+    (without rounds: in the last merge of `rounds`, where that is set); with many UEs it costs more than the attacks.
+    Of rounds k to 2 k - 1, 2 k to 3 k - 1, ... it is the last one before all names change at once, if there is one, or
+    else the first in which the attacker heard a UE"""
     peak_width_m: float = Field(default=75.0, gt=0)
     """kernel width of densities, m: of estimates, whose two highest peaks an attack names that gives no answers itself,
     and of the positions of other UEs, the baseline"""
     near_m: float = Field(default=100.0, gt=0)
     """distance within which a place counts as found, or as named, m"""
+    list_places: int = Field(default=8, ge=1, le=100)
+    """places of the list that each attack makes of sums, published models, or updates under names that change"""
+    list_near_m: float = Field(default=50.0, gt=0)
+    """distance from a true home or workplace within which a place of a list counts as right, m"""
     literal_score: bool = False
     """divide `place_error_m` by the number of places, as printed in the density paper; more places then give a smaller
     error"""
@@ -84,7 +91,8 @@ class Now:
     selected_mean_m (n, 2) is the mean of what each measured row really learnt from, NaN where nothing was sent. A row
     without samples learnt from earlier measurements only: their mean is its truth, and its points are known already.
     named : what attacks without answers name of UEs, where that does not follow from all estimates about a UE.
-    last : no round can follow, so that this one is compared whatever its number.
+    last : no round can follow, so that this one is compared whatever its number. heard : whether the attacker heard any
+    UE; names_end : the last round before all names change at once, 0 where none is known.
     """
 
     round: int
@@ -95,6 +103,8 @@ class Now:
     places: Places
     named: dict[str, dict[int, NamedPlaces]] = field(default_factory=dict)
     last: bool = False
+    heard: bool = True
+    names_end: int = 0
 
 
 def observe(
@@ -106,12 +116,12 @@ def observe(
     """
     kept = kept or KeptShadows()
     rows: list[dict[str, Any]] = []
-    if now.round != 1 and now.round % how.every_rounds and not now.last:
-        return tracks, rows
-    tracks = dict(tracks)
     answers = {
         label: now.named.get(label, {}) | answers_of(estimates, now.area) for label, estimates in now.estimates.items()
     }
+    if not is_due(how, tracks, now):
+        return _answered(tracks, answers, now.round), rows
+    tracks = dict(tracks)
     said_of = {label: _by_track(estimates) for label, estimates in now.estimates.items()}
     for i, (ue, model) in enumerate(zip(now.measured.ue.tolist(), now.measured.model.tolist(), strict=True)):
         points_m = now.measured.x[now.measured.ptr[i] : now.measured.ptr[i + 1]]
@@ -130,8 +140,34 @@ def observe(
                 attacks[label], row = _attack(how, before, estimates, mine, track, common, now, i)
                 rows.append({"attack": label, "ue": ue, "model": model, **row})
             track = replace(track, attacks=attacks)
-        tracks[ue, model] = track
+        tracks[ue, model] = replace(track, compared=now.round)
     return tracks, _with_places(how, tracks, now, rows)
+
+
+def is_due(how: Leakage, tracks: Tracks, now: Now) -> bool:
+    """Whether leakage is measured in this round: once in each `every_rounds`, as the key says."""
+    if now.last or how.every_rounds == 1:
+        return True
+    compared, block = max((t.compared for t in tracks.values()), default=0), now.round // how.every_rounds
+    if not compared:
+        return now.heard
+    if block == compared // how.every_rounds or now.round < now.names_end < (block + 1) * how.every_rounds:
+        return False
+    return now.heard or now.round == now.names_end
+
+
+def _answered(tracks: Tracks, answers: dict[str, dict[int, NamedPlaces]], number: int) -> Tracks:
+    """The tracks with what attacks answer in a round that is not compared: it stands until they answer again."""
+    after = dict(tracks)
+    for (ue, model), track in tracks.items():
+        new = {
+            label: replace(track.attacks.get(label) or Said.nothing(), answers=of[ue], answered=number)
+            for label, of in answers.items()
+            if ue in of
+        }
+        if new:
+            after[ue, model] = replace(track, attacks=track.attacks | new)
+    return after
 
 
 def _by_track(estimates: Estimates) -> dict[int, IntArray]:

@@ -35,6 +35,7 @@ class Held:
 
     track, name (n_ue,) : those of each UE's last update, -1 before any; seen_s (n_ue,) : its time. exposure_s, wrong,
     unsure, by_chance : sums over updates that count: time, confusions, those by entropy, and those of random links.
+    silent : it has linked names without saying how sure it is.
     """
 
     track: IntArray
@@ -44,6 +45,7 @@ class Held:
     wrong: int = 0
     unsure: int = 0
     by_chance: float = 0.0
+    silent: bool = False
 
     @classmethod
     def nothing(cls, n_ue: int) -> Held:
@@ -85,6 +87,7 @@ def _after(last: Held, links: Links, names: Names, time_s: float) -> tuple[Held,
         wrong=last.wrong + int(again.sum() - right.sum()),
         unsure=last.unsure + int(again.sum() - sure.sum()),
         by_chance=last.by_chance + float(again.sum()) * (1.0 - chance),
+        silent=last.silent or bool(np.isnan(links.entropy_bits[~links.born]).any()),
     )
     track, name, seen_s = last.track.copy(), last.name.copy(), last.seen_s.copy()
     track[ue], name[ue], seen_s[ue] = links.track, links.name, time_s
@@ -95,7 +98,7 @@ def _after(last: Held, links: Links, names: Names, time_s: float) -> tuple[Held,
         "chance_share": chance if again.any() else float("nan"),
         **_anonymity(links.entropy_bits[again & ~links.born]),
         "time_to_confusion_s": _over(now.exposure_s, now.wrong),
-        "entropy_time_to_confusion_s": _over(now.exposure_s, now.unsure),
+        "entropy_time_to_confusion_s": float("nan") if now.silent else _over(now.exposure_s, now.unsure),
         "chance_time_to_confusion_s": _over(now.exposure_s, now.by_chance),
     }
 

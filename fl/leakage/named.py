@@ -13,6 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from fl.types import Estimates, rank_of_place
+from netsim.columns import no_floats, no_ints, no_places
 from netsim.geometry import Area
 from netsim.units import FloatArray, IntArray
 
@@ -30,10 +31,10 @@ class NamedPlaces:
     """
 
     equal_rows: ClassVar[bool] = True
-    place_m: FloatArray = field(default_factory=lambda: np.zeros((0, 2)))
-    rank: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    place_m: FloatArray = field(default_factory=no_places)
+    rank: IntArray = field(default_factory=no_ints)
     place: list[str] = field(default_factory=list)
-    probability: FloatArray = field(default_factory=lambda: np.zeros(0))
+    probability: FloatArray = field(default_factory=no_floats)
 
     @classmethod
     def ranked(cls, place_m: FloatArray) -> NamedPlaces:

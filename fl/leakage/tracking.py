@@ -14,23 +14,23 @@ whose estimates the attacker tracks. How long a UE is known is the sum of window
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from fl.tracking.answers import answers, expected_distance_m, in_area, probability_within
 from fl.tracking.belief import Belief
 from fl.types import Estimates, Local
+from netsim.columns import Columns, no_ints, no_places
 from netsim.units import FloatArray, IntArray
 
 _HELD, _MOST_CELLS = 0.95, 60  # of a belief in the table `beliefs`
 
 
 @dataclass(frozen=True, eq=False)
-class Whereabouts:
+class Whereabouts(Columns):
     """Where UEs really were on average in each window: round, ue (n,), place_m (n, 2); in order of rounds."""
 
-    equal_rows: ClassVar[bool] = True
     round: IntArray
     ue: IntArray
     place_m: FloatArray
@@ -38,7 +38,7 @@ class Whereabouts:
     @classmethod
     def nowhere(cls) -> Whereabouts:
         """Before the first round."""
-        return cls(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64), np.zeros((0, 2)))
+        return cls(no_ints(), no_ints(), no_places())
 
     @classmethod
     def of(cls, number: int, measured: Local) -> Whereabouts:
@@ -52,16 +52,12 @@ class Whereabouts:
 
     def plus(self, more: Whereabouts) -> Whereabouts:
         """These, then those of a later round."""
-        return Whereabouts(
-            np.concatenate([self.round, more.round]),
-            np.concatenate([self.ue, more.ue]),
-            np.concatenate([self.place_m, more.place_m]),
-        )
+        return self.join([self, more])
 
     def at(self, number: int) -> Whereabouts:
         """Of one round."""
         low, high = np.searchsorted(self.round, [number, number + 1])
-        return Whereabouts(self.round[low:high], self.ue[low:high], self.place_m[low:high])
+        return self.select(slice(low, high))
 
 
 def compared(

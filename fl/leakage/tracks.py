@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from fl.leakage.named import NamedPlaces
+from netsim.columns import no_places
 from netsim.units import FloatArray
 
 _POSITIONS_M = (-1e9, 1e9)  # wider than any plane of the globe
@@ -61,7 +62,7 @@ class Said:
     @classmethod
     def nothing(cls) -> Said:
         """Before an attack has said anything."""
-        return cls(np.zeros((0, 2)), np.zeros((0, 2)), np.zeros(0), np.full((2, 2), np.nan), np.zeros(2))
+        return cls(no_places(), no_places(), np.zeros(0), np.full((2, 2), np.nan), np.zeros(2))
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +70,7 @@ class Track:
     """The truth of one (UE, model), and what attacks have said of it.
 
     points (k, 2): every stride-th of the `seen` true points, in order of time; sum_m (2,): of all of them; centroids
-    (rounds, 2): true mean of each round; attacks: by label.
+    (rounds, 2): true mean of each round; attacks: by label; compared: the last round in which leakage was measured.
     """
 
     shapes: ClassVar[dict[str, tuple[int | None, ...]]] = {"points": (None, 2), "sum_m": (2,), "centroids": (None, 2)}
@@ -80,11 +81,12 @@ class Track:
     stride: int = 1
     seen: int = 0
     attacks: dict[str, Said] = field(default_factory=dict)
+    compared: int = 0
 
     @classmethod
     def empty(cls) -> Track:
         """Before the first round."""
-        return cls(np.zeros((0, 2)), np.zeros(2), np.zeros((0, 2)))
+        return cls(no_places(), np.zeros(2), no_places())
 
     def plus(self, points_m: FloatArray, most: int, selected_m: FloatArray | None = None) -> Track:
         """With the true points of a round; when there are too many, every second one is kept, for good.

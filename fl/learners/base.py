@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable
+from math import inf
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -25,6 +26,11 @@ class Learner(Part):
     """the phase whose updates lie on a grid (see `GridLearner`); empty for a learner without one"""
     most_held_out: ClassVar[int] = 2000
     """samples on which a round is scored; the end of a run takes all"""
+
+    @property
+    def shortest_m(self) -> float:
+        """Length of the shortest structure that its inputs resolve, m; infinite where they have none."""
+        return inf
 
     @property
     def passes(self) -> float:

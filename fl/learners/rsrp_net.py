@@ -81,7 +81,9 @@ class RsrpNet(LayeredLearner):
         repeat local_epochs times: w <- w - learning_rate * grad l(w; batch)      update u = w - w_before
 
     `proximal` mu adds mu / 2 |w - w_before|^2 to the loss of every batch [Li et al. 2020, Eq. 2]; in the first step of
-    a round it changes nothing. Frozen layers have updates of exactly zero, which are sent like others.
+    a round it changes nothing. `weight_decay` lambda adds lambda w to every gradient: weights that no sample needs go
+    back to 0, and what a map says of places that nobody measured to its prior. An update then has a part of w itself,
+    which the server knows. Frozen layers have updates of exactly zero, which are sent like others.
 
     `step_limit: polyak` bounds the learning rate of each step by the batch itself [Loizou et al. 2021, SPS_max with
     c = 1/3 and f* = 0]: gamma = min(learning_rate, 3 l / |g|^2), where l is the mean squared error of the batch
@@ -139,6 +141,8 @@ class RsrpNet(LayeredLearner):
     too high for the data slows training down and makes no model explode"""
     proximal: float = Field(default=0.0, ge=0, le=1e6)
     """weight of a proximal term (mu of FedProx); 0: none"""
+    weight_decay: float = Field(default=0.0, ge=0, le=1e3)
+    """share of the weights that is added to every gradient; 0: none"""
     frozen_layers: int = Field(default=0, ge=0, le=8)
     """number of first layers that stay at their initial weights; 0: none"""
     batch_size: int | Literal["all"] = Field(default_factory=_of_profile("batch_size"))
@@ -181,6 +185,7 @@ class RsrpNet(LayeredLearner):
         words |= {"biased first layer"} if self.frozen_layers == 0 else set()
         words |= {"linear local steps"} if self.optimiser.linear else set()
         whole = self.sample_clip is None and self.frozen_layers == 0 and self.optimiser.linear
+        whole = whole and not self.weight_decay
         words |= {"sample gradient"} if whole and self._reads_places_only else set()
         words |= {"hidden activations", "record loss", "record gradient"} if self._reads_places_only else set()
         return frozenset(words | {"bound", "record bound"} if self._bounds_records else words)
@@ -233,6 +238,10 @@ class RsrpNet(LayeredLearner):
     @property
     def passes(self) -> float:
         return float(self.local_epochs)
+
+    @property
+    def shortest_m(self) -> float:
+        return self.encoding.shortest_m
 
     @property
     def wants_dataset_statistics(self) -> bool:
@@ -317,7 +326,7 @@ class RsrpNet(LayeredLearner):
 
         how = SgdSettings(
             self.learning_rate, self.batch_size, self.local_epochs, self.dropout, self.sample_clip, self.optimiser,
-            self.proximal, self.frozen_layers, self.precision, self.step_limit == "polyak",
+            self.proximal, self.frozen_layers, self.precision, self.step_limit == "polyak", self.weight_decay,
         )  # fmt: skip
         x, y = self._encode(model, data.model[data.row_of_sample], data.x, data.y, data.cell)
         made = train_regression(self.net_of(model.parameters), model.parameters, replace(data, x=x, y=y), how, rng)
@@ -420,7 +429,7 @@ class RsrpNet(LayeredLearner):
         gbar_h^2; standardised lengths become metres with the larger scale. Units are mixed, as in the source, so the
         bound depends on the scale of the labels. NaN unless FedSGD on whole gradients in double precision.
         """
-        whole = self.dropout == 0 and self.sample_clip is None and self.frozen_layers == 0
+        whole = self.dropout == self.weight_decay == self.frozen_layers == 0 and self.sample_clip is None
         if not (self._one_step and self.optimiser.linear and whole and self.precision == 64):
             return np.full(len(data.ue), np.nan)
         from fl.networks.predictions import first_layer_deltas

@@ -12,6 +12,7 @@ from fl.membership import INFERENCES
 from fl.membership.base import Inference
 from fl.membership.roc import Scores, Whole, auc, auc_difference, tpr_percent
 from fl.types import HeldOut, Local, Model
+from netsim.columns import no_ints
 from netsim.part import Part
 from netsim.rng import Rng
 from netsim.row_id import row_id, ue_and_model
@@ -75,7 +76,7 @@ def audit(
         outside[nobodys] = _dealt(held_out.y[nobodys], local.y, inside, len(target), rng)
     member, other = (
         _drawn(inside, membership.overlap, membership.max_records, rng, "members"),
-        np.zeros(0, dtype=np.int64),
+        no_ints(),
     )
     if len(member):
         per_target = np.bincount(inside[member], minlength=len(target))

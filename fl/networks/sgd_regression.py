@@ -33,7 +33,8 @@ class SgdSettings:
     """How a device trains: step size, mini-batch (the word all: full batch), epochs, dropout.
 
     sample_clip is the largest L2 norm of one sample's gradient in the mean of a batch; None leaves them as they are.
-    proximal is mu of the term mu/2 |w - w_before|^2 that is added to the loss; so many first layers are frozen.
+    proximal is mu of the term mu/2 |w - w_before|^2 that is added to the loss; weight_decay times the weights is added
+    to every gradient; so many first layers are frozen.
     Weights, activations and gradients have `precision` bits. With polyak no step is longer than that of Polyak's.
     """
 
@@ -47,6 +48,7 @@ class SgdSettings:
     frozen_layers: int = 0
     precision: Literal[32, 64] = 64
     polyak: bool = False
+    weight_decay: float = 0.0
 
     @property
     def number(self) -> Any:
@@ -120,6 +122,8 @@ class _Block:
             mlp_loops.gradients(w[:k], g[:k], z, y, masks, self.shape, self.batches, scratch, t, loss)
             if how.proximal:
                 g[:k] += how.proximal * (w[:k] - self.before[:k])
+            if how.weight_decay:
+                g[:k] += how.weight_decay * w[:k]
             if how.polyak:
                 mlp_loops.limit(g[:k], loss, POLYAK / how.learning_rate)
             for weights, slopes, *own in parts:

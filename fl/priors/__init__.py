@@ -6,6 +6,7 @@ PRIORS = OneOf(
     "prior",
     places={
         "none": "fl.priors.none:NoPrior",
+        "coverage": "fl.priors.coverage:Coverage",
         "log-distance": "fl.priors.log_distance:LogDistance",
     },
 )

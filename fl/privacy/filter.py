@@ -12,9 +12,6 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
-import numpy as np
-
-from fl.privacy import rdp
 from fl.privacy.gaussian import multiplier_of
 
 _USABLE = 1 - 1e-9  # of a total: what is kept back covers the rounding of sums
@@ -51,47 +48,3 @@ class GaussianFilter:
         """The smallest noise multiplier that the next round may have; inf when nothing is left."""
         left = self.left(spent)
         return 1 / math.sqrt(left) if left > 0 else math.inf
-
-
-@dataclass(frozen=True)
-class RenyiFilter:
-    """The filter for rounds with sampled users: the sum of Renyi costs at one order may not pass that of the total.
-
-    [Feldman and Zrnic 2021, "Individual privacy accounting via a Renyi filter"]. The order, one of `rdp.ORDERS`, is
-    fixed beforehand; the one that is best for the rounds that are expected (`best_order`) wastes least.
-    The cost of a round is `cost(z, q)`.
-    """
-
-    epsilon: float
-    delta: float
-    order: float
-
-    def __post_init__(self) -> None:
-        if not 0 < self.epsilon < math.inf or not 0 < self.delta < 1:
-            raise ValueError(f"epsilon must be positive and delta in (0, 1), got {self.epsilon} and {self.delta}")
-        if self.order not in rdp.ORDERS:
-            raise ValueError(f"order must be one of fl.privacy.rdp.ORDERS, got {self.order}")
-
-    @cached_property
-    def total(self) -> float:
-        """The cost of the whole budget at the order; 0 where the order reaches no such epsilon."""
-        return max(self.epsilon - float(rdp.at_no_cost(self.delta)[self._at]), 0.0)
-
-    def cost(self, z: float, q: float = 1.0) -> float:
-        """The cost of a round with noise multiplier z that users take part in with probability q."""
-        return float(rdp.renyi(z, q)[self._at])
-
-    def admits(self, spent: float, next_: float) -> bool:
-        """Whether a round that costs next_ may be played after rounds that cost spent."""
-        return spent + next_ <= self.total * _USABLE
-
-    @property
-    def _at(self) -> int:
-        return int(np.flatnonzero(self.order == rdp.ORDERS)[0])
-
-
-def best_order(epsilon: float, delta: float, z: float, q: float = 1.0) -> float:
-    """The order whose filter lets most rounds with (z, q) through."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        rounds = np.maximum(epsilon - rdp.at_no_cost(delta), 0.0) / rdp.renyi(z, q)
-    return float(rdp.ORDERS[int(np.argmax(np.nan_to_num(rounds, nan=0.0)))])

@@ -11,6 +11,7 @@ import numpy as np
 from fl.privacy.compose import ADD_REMOVE, Composition, Draws, compose
 from fl.privacy.ledger import ALL
 from fl.types import LOCATION
+from netsim.columns import no_ints
 from netsim.units import FloatArray
 
 EVERYBODY = -1
@@ -26,7 +27,7 @@ def final_account(spends: Mapping[str, Sequence[Any] | np.ndarray]) -> list[dict
     the noise of the channel counts too (NaN in an account where users are sampled, or where no channel adds any).
     """
     column = {k: np.asarray(v) for k, v in spends.items()}
-    ours = np.flatnonzero(column["unit"] != LOCATION) if len(column["unit"]) else np.zeros(0, np.int64)
+    ours = np.flatnonzero(column["unit"] != LOCATION) if len(column["unit"]) else no_ints()
     accounts: dict[tuple[Any, ...], list[int]] = {}
     for i in ours:
         accounts.setdefault(tuple(column[k][i] for k in _WHO), []).append(int(i))

@@ -25,26 +25,6 @@ def epsilon_of(rho: float | FloatArray, delta: float) -> FloatArray:
     return np.asarray(rho + 2 * np.sqrt(np.asarray(rho, dtype=np.float64) * math.log(1 / delta)))
 
 
-def tight_epsilon_of(rho: float, delta: float) -> float:
-    """The smallest over all orders alpha of rho alpha + ln(1 - 1/alpha) - ln(delta alpha) / (alpha - 1).
-
-    [Canonne, Kamath, Steinke 2020, Corollary 13]; between the exact figure and `epsilon_of`.
-    """
-    from scipy.optimize import minimize_scalar
-
-    _check(delta)
-    if rho == 0 or math.isinf(rho):
-        return rho
-
-    def epsilon_at(log_excess: float) -> float:
-        alpha = 1 + math.exp(log_excess)
-        return rho * alpha + math.log1p(-1 / alpha) - math.log(delta * alpha) / (alpha - 1)
-
-    near = math.log(math.sqrt(math.log(1 / delta) / rho))
-    minimum = minimize_scalar(epsilon_at, bounds=(near - 5, near + 5), method="bounded", options={"xatol": 1e-9})
-    return max(0.0, min(float(minimum.fun), float(epsilon_of(rho, delta))))
-
-
 def naive_epsilon_of(z: FloatArray, q: FloatArray, count: FloatArray, delta: float) -> float:
     """The exact epsilons of all single rounds at delta / rounds each, added up.
 

@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from math import inf
 from typing import ClassVar
 
 import numpy as np
@@ -45,6 +46,10 @@ class Pseudonyms(Part):
     def silent(self, position_m: FloatArray, public: Public) -> BoolArray:
         """Which UEs at positions (n, 2), NaN for absent ones, may send nothing there."""
         return np.zeros(len(position_m), dtype=np.bool_)
+
+    def lasts_until_s(self, asked_s: float) -> float:
+        """Time of the last request under the names of a request at asked_s, where all UEs change at once; else inf."""
+        return inf
 
     @abstractmethod
     def period(self, ue: IntArray, asked_s: FloatArray, round_: int, state: State, rng: Rng) -> IntArray:

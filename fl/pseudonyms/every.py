@@ -1,5 +1,6 @@
 """Names that change by the clock."""
 
+from math import inf
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -10,9 +11,12 @@ from fl.types import State
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
+_ROUNDING = 1e-9  # of a period; times of requests are sums
+
 
 class Every(Pseudonyms):
-    """A new name every period_s, from the beginning of the run.
+    """A new name every period_s, from the beginning of the run; an update that is asked for when a period ends, of what
+    was measured in it, still has the name of that period.
 
     All UEs change at once, so that who appears under a new name may be anybody; or each at times of its own (stagger),
     shifted by a draw from 0 to period_s: then only few others change with it, and they are the ones to confuse it with.
@@ -29,4 +33,7 @@ class Every(Pseudonyms):
 
     def period(self, ue: IntArray, asked_s: FloatArray, round_: int, state: State, rng: Rng) -> IntArray:
         shift = rng.uniform("stagger", ue) if self.stagger else np.zeros(len(ue))
-        return np.asarray(np.floor(asked_s / self.period_s + shift).astype(np.int64))
+        return np.asarray(np.ceil(asked_s / self.period_s + shift - _ROUNDING).astype(np.int64) - 1)
+
+    def lasts_until_s(self, asked_s: float) -> float:
+        return inf if self.stagger else float(np.ceil(asked_s / self.period_s - _ROUNDING)) * self.period_s

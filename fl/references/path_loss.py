@@ -1,9 +1,10 @@
 r"""A log-distance law, fitted to measurements.
 
-y(x) = a - 10 n log10 d(x),   d^2 = |x - c|^2 + h^2
+y(x) = a - 10 n log10 d(x) + b [x is inside a building],   d^2 = |x - c|^2 + h^2
 
-with intercept a (dBm) and exponent n by least squares. Antenna c and height h are given; or c is the place of a grid
-with the least squared error, and h = 10 m.
+with intercept a (dBm), exponent n and offset b (dB) by least squares: three numbers. Antenna c and height h are given,
+and the nearest of several counts; or c is the place of a grid with the least squared error, and h = 10 m. Without
+footprints b is 0.
 
 Reference: [Rappaport 2002, Section 4.9] (log-distance path loss).
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from fl.references.references import thinned
+from netsim.city.buildings import Buildings
 from netsim.geometry import Area
 from netsim.units import FloatArray
 
@@ -23,16 +25,24 @@ _SAMPLES = 300  # that choose the place
 
 
 def path_loss_map(
-    x: FloatArray, y: FloatArray, at: FloatArray, area: Area, antenna_m: FloatArray | None = None
-) -> FloatArray:
+    x: FloatArray, y: FloatArray, at: FloatArray, area: Area, antennas_m: FloatArray | None = None,
+    buildings: Buildings | None = None,
+) -> FloatArray:  # fmt: skip
     """The law fitted to samples x (N, 2) in metres, y (N,) in dBm, at places (k, 2).
 
-    antenna_m (3,): place of the antenna, and its height above the UEs; None: sought in the area and half its size
-    around it.
+    antennas_m (g, 3): places of the antennas, and their heights above the UEs; None: one, sought in the area and half
+    its size around it.
     """
-    antenna = sought_antenna(x, y, area) if antenna_m is None else np.asarray(antenna_m, dtype=np.float64)
-    intercept, slope, _ = _fitted(_log_distance(x, antenna[None]), y)
-    return np.asarray(intercept[0] + slope[0] * _log_distance(at, antenna[None])[0])
+    antennas = sought_antenna(x, y, area)[None] if antennas_m is None else antennas_m
+
+    def terms(place_m: FloatArray) -> FloatArray:
+        log_d = _log_distance(place_m, antennas).min(axis=0)
+        return np.column_stack([log_d] if buildings is None else [log_d, buildings.inside(place_m)])
+
+    own = terms(x)
+    middle = own.mean(axis=0)  # a term that is the same for all samples has no slope
+    slope = np.linalg.lstsq(own - middle, y - y.mean(), rcond=None)[0]
+    return np.asarray(y.mean() + (terms(at) - middle) @ slope)
 
 
 def sought_antenna(x: FloatArray, y: FloatArray, area: Area) -> FloatArray:
@@ -44,7 +54,7 @@ def sought_antenna(x: FloatArray, y: FloatArray, area: Area) -> FloatArray:
         unit = np.linspace(-1.0, 1.0, _PLACES)
         east, north = np.meshgrid(middle[0] + half[0] * unit, middle[1] + half[1] * unit, indexing="ij")
         places = np.stack([east.ravel(), north.ravel(), np.full(east.size, HEIGHT_M)], axis=1)
-        best = places[np.argmin(_fitted(_log_distance(x, places), y)[2])]
+        best = places[np.argmin(_squared_error(_log_distance(x, places), y))]
         middle, half = best[:2], half / (_PLACES - 1) * 2
     return np.asarray(best)
 
@@ -55,10 +65,9 @@ def _log_distance(x: FloatArray, antenna: FloatArray) -> FloatArray:
     return np.asarray(0.5 * np.log10(np.maximum(square, 1.0)))
 
 
-def _fitted(log_d: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Intercept, slope and mean squared error (g,) of the regression of y (N,) on each row of log_d (g, N)."""
+def _squared_error(log_d: FloatArray, y: FloatArray) -> FloatArray:
+    """Mean squared error (g,) of the regression of y (N,) on each row of log_d (g, N)."""
     off, dev = log_d - log_d.mean(axis=1, keepdims=True), y - y.mean()
     power = (off**2).mean(axis=1)
     slope = (off * dev).mean(axis=1) / np.maximum(power, 1e-12)  # all at one distance: a constant
-    intercept = y.mean() - slope * log_d.mean(axis=1)
-    return intercept, slope, ((dev - slope[:, None] * off) ** 2).mean(axis=1)
+    return np.asarray(((dev - slope[:, None] * off) ** 2).mean(axis=1))

@@ -15,7 +15,8 @@ class References(Part):
     neighbours: int | None = Field(default=25, ge=1, le=10_000)
     """neighbours of a nearest-neighbour map (mean weighted by inverse distance); none: no such map"""
     path_loss: bool = True
-    """fit a log-distance law to each model; its antenna is the cell's, or found by least squares where it is unknown"""
+    """fit a law of three numbers to each model: log-distance to the nearest of its base stations, and an offset inside
+    buildings; an unknown antenna of one cell is found by least squares"""
     kriging_samples: int = Field(default=1000, ge=0, le=5000)
     """samples of a model that kriging uses at most, evenly thinned (20,000 over all models); 0: no kriging"""
     central: bool = True

@@ -133,7 +133,7 @@ class AsynchronousServer:
             return
         number = {wave.submission: wave.number for wave in self.flight.waves}
         more = Come(np.array([number[s] for s in ended.submission.tolist()]), ended.place, ended.sent)
-        come = more if self.flight.come is None else self.flight.come.plus(more)
+        come = more if self.flight.come is None else Come.join([self.flight.come, more])
         spent = self.setup.learning.availability.spent(ended.ue, ended.sent.energy_j, self.state.parts.availability)
         self.state = replace(self.state, parts=replace(self.state.parts, availability=spent))
         self.flight = replace(self.flight, come=come)
@@ -154,7 +154,7 @@ class AsynchronousServer:
         come = self.flight.come
         if come is None:
             return
-        done, rest = come.take(slice(n)), come.take(slice(n, None))
+        done, rest = come.select(slice(n)), come.select(slice(n, None))
         flight, state, setup = self.flight, self.state, self.setup
         self.flight = replace(flight.without(done, rest), first_s=inf)
         learning, number, now_s = setup.learning, state.played + 1, float(self.world.env.now)
@@ -216,7 +216,7 @@ class AsynchronousServer:
         come = self.flight.come
         if come is None or come.sent.decoded.all():
             return
-        lost, rest = come.take(~come.sent.decoded), come.take(come.sent.decoded)
+        lost, rest = come.select(~come.sent.decoded), come.select(come.sent.decoded)
         got = gather(self.setup, self.flight, lost, self.state.played)
         self.flight = self.flight.without(lost, rest)
         self._write_lost(got)
@@ -256,7 +256,7 @@ class AsynchronousServer:
         number = {wave.submission: wave.number for wave in self.flight.waves}
         going = air.under_way()
         more = Come(np.array([number[s] for s in going.submission.tolist()], dtype=np.int64), going.place, going.sent)
-        come = more if self.flight.come is None else self.flight.come.plus(more)
+        come = more if self.flight.come is None else Come.join([self.flight.come, more])
         if len(come.wave):
             self._write_lost(gather(self.setup, self.flight, come, self.state.played))
 

@@ -2,34 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from fl.data.hold_out import blocks_of, in_new_blocks
+from fl.evenly import evenly
 from fl.learners.base import Learner
 from fl.references.kriging import kriging_map
 from fl.references.neighbours import nearest_neighbours
 from fl.references.path_loss import path_loss_map
 from fl.references.references import References, thinned
-from fl.types import HeldOut, Local, Model, Public
+from fl.types import NEW_PLACE, HeldOut, Local, Model, Public
+from netsim.columns import Columns, no_ints, no_places
 from netsim.rng import Rng
-from netsim.units import FloatArray, IntArray
+from netsim.units import BoolArray, FloatArray, IntArray
 
 NEIGHBOURS = 5
 KRIGED = 20_000  # samples of all models together, and places, that kriging looks at
+LEAST_BLOCKS = 20  # without a training sample, of which a map is scored by place: of fewer a room or two decide
 CENTRAL_MODELS = 3  # central training of all models together uses so many times the samples of one
 
 
 @dataclass(frozen=True, eq=False)
-class Reference:
+class Reference(Columns):
     """Training samples, as a value: the constant predictor, and the map of raw uploads.
 
     x (N, 2), y (N,), model (N,), cell (N,). Raw upload: inverse-distance mean of the 5 nearest uploaded measurements,
     which a server could draw if every UE simply sent its data.
     """
 
-    equal_rows: ClassVar[bool] = True
     bounds: ClassVar[dict[str, tuple[float, float]]] = dict.fromkeys(("x", "y"), (-1e9, 1e9))
     x: FloatArray
     y: FloatArray
@@ -39,8 +43,8 @@ class Reference:
     @classmethod
     def empty(cls) -> Self:
         """No samples."""
-        nothing = np.zeros(0, dtype=np.int64)
-        return cls(np.zeros((0, 2)), np.zeros(0), nothing, nothing)
+        nothing = no_ints()
+        return cls(no_places(), np.zeros(0), nothing, nothing)
 
     @classmethod
     def of(cls, train: Local) -> Self:
@@ -77,7 +81,7 @@ class Final:
     """What the references at the end of a run are drawn from.
 
     cells_of_model: for each model the indices of the cells that it learns; model: the final one, whose shape and public
-    constants central training takes over.
+    constants central training takes over; block_m: side of the blocks that are new without a training sample.
     """
 
     how: References
@@ -85,6 +89,14 @@ class Final:
     cells_of_model: list[IntArray]
     learner: Learner
     model: Model
+    block_m: float
+
+    def antennas_m(self, model: int) -> FloatArray | None:
+        """Places and heights above the UEs (g, 3) of the antennas of a model's cells; None where unknown."""
+        if self.public.antennas is None:
+            return None
+        at_m = self.public.antennas.at_m[self.cells_of_model[model]]
+        return np.asarray(np.unique(at_m - np.array([0.0, 0.0, self.public.ue_height_m]), axis=0))
 
 
 def final_references(reference: Reference, final: Final, held_out: HeldOut, rng: Rng) -> dict[str, float]:
@@ -92,47 +104,82 @@ def final_references(reference: Reference, final: Final, held_out: HeldOut, rng:
 
     NaN where nothing was held out or trained on. `federated_over_central` compares both networks on the held-out
     samples of models that somebody trained; NaN where central training failed, with a map worse than a constant.
+
+    With the suffix `.place` the same, and `rmse_db` and `constant_rmse_db`, of the samples in blocks without a training
+    sample, where there are LEAST_BLOCKS of these; `place.samples` and `place.blocks` count all. Kriging is of what the
+    law of path loss leaves where antennas are known, else of the signals.
     """
-    how, figures = final.how, dict[str, float]()
-    laws: dict[str, Any] = {}
-    if how.neighbours is not None:
-        most = how.neighbours
-        laws["neighbours_rmse_db"] = lambda m, x, y, at: nearest_neighbours(x, y, at, most)
+    how, learner, y = final.how, final.learner, held_out.y
+    new = in_new_blocks(held_out.model, held_out.x, reference.model, reference.x, final.block_m)
+    new &= np.isin(held_out.model, reference.model)
+    blocks = np.unique(np.column_stack([held_out.model, blocks_of(held_out.x, final.block_m)])[new], axis=0)
+    figures = {"place.samples": float(new.sum()), "place.blocks": float(len(blocks))}
+    place = {".place": new} if len(blocks) >= LEAST_BLOCKS else {}
+    both = {"": held_out.group != NEW_PLACE} | place
+
+    def scores(name: str, law: Any, few: Reference = reference, some: Mapping[str, BoolArray] = both) -> None:
+        kept = slice(None) if few is reference else evenly(len(held_out), KRIGED)
+        guess = np.full(len(y), np.nan)
+        guess[kept] = _guessed(few, held_out if few is reference else held_out.thinned(KRIGED), law)
+        figures.update({name + suffix: _rmse(guess[of], y[of]) for suffix, of in some.items()})
+
+    def of_network(model: Model, suffix: str, known: BoolArray) -> float:
+        return learner.evaluate(model, held_out.select(both[suffix] & known)).get("rmse_db", np.nan)
+
+    every = np.ones(len(y), dtype=np.bool_)
+    figures |= {f"rmse_db{suffix}": of_network(final.model, suffix, every) for suffix in place}
+    scores("constant_rmse_db", _constant, some=place)
+    if (most := how.neighbours) is not None:
+        scores("neighbours_rmse_db", lambda m, x, y, at: nearest_neighbours(x, y, at, most))
     if how.path_loss:
-        laws["path_loss_rmse_db"] = lambda m, x, y, at: path_loss_map(x, y, at, final.public.area, _antenna(final, m))
-    for name, law in laws.items():
-        figures[name] = _scored(reference, held_out, law)
+        scores("path_loss_rmse_db", lambda m, x, y, at: _law(final, m, x, y, at))
     if how.kriging_samples:
         few = _thinned(reference, how.kriging_samples, KRIGED)
-        figures["kriging_rmse_db"] = _scored(few, held_out.thinned(KRIGED), lambda m, x, y, at: kriging_map(x, y, at))
+        scores("kriging_rmse_db", lambda m, x, y, at: _kriged(final, m, x, y, at), few)
     if how.central:
         few = _thinned(reference, how.central_samples, CENTRAL_MODELS * how.central_samples)
-        trained = final.learner.trained_centrally(final.model, few.samples, how.central_epochs, rng)
+        trained, known = (
+            learner.trained_centrally(final.model, few.samples, how.central_epochs, rng),
+            np.isin(held_out.model, few.model),
+        )
         if trained is not None:
-            known = held_out.only(np.isin(held_out.model, few.model))
-            here, there = (final.learner.evaluate(m, known).get("rmse_db", np.nan) for m in (final.model, trained))
-            constant = _scored(few, known, lambda m, x, y, at: np.full(len(at), y.mean()))
+            central = {suffix: of_network(trained, suffix, known) for suffix in both}
+            usual = held_out.select(both[""] & known)
+            constant, there = _rmse(_guessed(few, usual, _constant), usual.y), central[""]
             fits = 0 < there <= constant  # worse than a constant, it has failed and measures nothing
-            figures |= {"central_rmse_db": there, "federated_over_central": here / there if fits else np.nan}
+            figures |= {f"central_rmse_db{suffix}": error for suffix, error in central.items()}
+            figures["federated_over_central"] = of_network(final.model, "", known) / there if fits else np.nan
     return figures
 
 
-def _antenna(final: Final, model: int) -> FloatArray | None:
-    """Place and height above the UEs (3,) of the antenna of a model's cell; None where unknown, or of several cells."""
-    cells, antennas = final.cells_of_model[model], final.public.antennas
-    if antennas is None or len(cells) != 1:
-        return None
-    return np.asarray(antennas.at_m[cells[0]] - np.array([0.0, 0.0, final.public.ue_height_m]))
+def _constant(model: int, x: FloatArray, y: FloatArray, at: FloatArray) -> FloatArray:
+    return np.full(len(at), y.mean())
 
 
-def _scored(reference: Reference, held_out: HeldOut, law: Any) -> float:
-    """RMSE of law(model, x, y, places) of each model's samples."""
+def _law(final: Final, model: int, x: FloatArray, y: FloatArray, at: FloatArray) -> FloatArray:
+    """The law of path loss fitted to samples, at places; NaN of several cells whose places are unknown."""
+    antennas_m = final.antennas_m(model)
+    if antennas_m is None and len(final.cells_of_model[model]) > 1:
+        return np.full(len(at), np.nan)
+    return path_loss_map(x, y, at, final.public.area, antennas_m, final.public.buildings)
+
+
+def _kriged(final: Final, model: int, x: FloatArray, y: FloatArray, at: FloatArray) -> FloatArray:
+    """Kriging of samples, at places; of what their law leaves, added to it, where antennas are known."""
+    if final.public.antennas is None:
+        return kriging_map(x, y, at)
+    law = _law(final, model, x, y, np.concatenate([x, at]))
+    return law[len(x) :] + kriging_map(x, y - law[: len(x)], at)
+
+
+def _guessed(reference: Reference, held_out: HeldOut, law: Any) -> FloatArray:
+    """What law(model, x, y, places) of each model's samples says at the held-out ones (N,); NaN without samples."""
     guess = np.full(len(held_out), np.nan)
     for m in np.unique(held_out.model).tolist():
         mine, theirs = reference.model == m, held_out.model == m
         if mine.any():
             guess[theirs] = law(m, reference.x[mine], reference.y[mine], held_out.x[theirs])
-    return _rmse(guess, held_out.y)
+    return guess
 
 
 def _thinned(reference: Reference, most: int, together: int) -> Reference:
@@ -140,8 +187,8 @@ def _thinned(reference: Reference, most: int, together: int) -> Reference:
     models = np.unique(reference.model)
     each = min(most, max(together // max(len(models), 1), 1))
     rows = [np.flatnonzero(reference.model == m) for m in models]
-    keep = np.concatenate([np.zeros(0, dtype=np.int64), *(row[thinned(len(row), each)] for row in rows)])
-    return Reference(reference.x[keep], reference.y[keep], reference.model[keep], reference.cell[keep])
+    keep = np.concatenate([no_ints(), *(row[thinned(len(row), each)] for row in rows)])
+    return reference.select(keep)
 
 
 def _rmse(guess: Any, truth: Any) -> float:

@@ -21,11 +21,15 @@ def caveats(learning: Learning, shared_band: bool) -> list[str]:
 def _silence(learning: Learning) -> Iterator[str]:
     """What the server learns from who is silent, and what that takes from sampling."""
     yield from (f"{rule.label}: {rule.gives_away}" for rule in learning.withholding)
-    history = [rule.label for rule in learning.withholding if rule.by_history]
+    why = {
+        rule.label: "who is silent depends on who has sent before" for rule in learning.withholding if rule.by_history
+    }
+    if learning.cohort_rounds > 1:
+        why["cohort_rounds"] = f"who is drawn stays for {learning.cohort_rounds} rounds"
     central = any("central noise" in d.offers for d in learning.defenses)
-    if history and central and learning.sampling == "poisson" and learning.participation < 1:
+    if why and central and learning.sampling == "poisson" and learning.participation < 1:
         yield (
-            f"{', '.join(history)}: who is silent depends on who has sent before, so the coins of sampling are not "
+            f"{', '.join(why)}: {' and '.join(dict.fromkeys(why.values()))}, so the coins of sampling are not "
             "independent from round to round; epsilon counts on no sampling"
         )
 

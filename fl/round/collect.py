@@ -13,8 +13,9 @@ from fl.round.setup import Setup
 from fl.round.state import CurationStep, PartStates, Withheld
 from fl.round.streams import RoundStreams
 from fl.round.upload import conditions
-from fl.types import AnySpend, Facts, Local
+from fl.types import AnySpend, Facts, Local, State
 from fl.withholding.base import Asked
+from netsim.columns import no_places
 from netsim.rng import Rng, Streams
 from netsim.units import BoolArray, FloatArray, IntArray
 from netsim.world import World
@@ -56,10 +57,10 @@ def first_sampled(
         deadline = min(number * learning.round_s, world.duration_s)
         world.env.run(until=deadline)
         taken, state = learning.data.take(world.observations(), model_of_cell, state, streams.at("data", number))
-        sampled = sample_ues(taken.train.nonempty(), learning, streams.at("participation", number))
+        sampled = sample_ues(taken.train.nonempty(), learning, streams, number, len(world.ues))
         if len(sampled.x):
             return sampled.x
-    return np.zeros((0, 2))
+    return no_places()
 
 
 def collect(
@@ -78,13 +79,20 @@ def collect(
     there = there & ~naming.silent(now.position_m, facts.public)
     states, ready = replace(states, availability=availability), taken.train.nonempty()
     there = there if free is None else there & free.ue
-    sampled = sample_ues(ready.only(there[ready.ue]), learning, streams.at("participation"))
+    sampled = sample_ues(ready.only(there[ready.ue]), learning, streams.streams, streams.round, len(there))
     if free is not None:
         sampled = _at_most(sampled, free.most, streams.at("concurrency"))
     accepted, query = learning.query.accept(sampled.ue, facts, states.query)
     local = sampled.keep(accepted[sampled.row_of_sample]).nonempty()
     # what they hold back, each rule by itself
-    local, withheld = _withhold(Asked(local, taken.measured, facts, world.places.home_m), learning, states, streams)
+    looks = any(rule.waits_for_a_cell for rule in learning.withholding)
+    serving = world.serving(world.links()) if looks else np.full(len(now.home_m), -1)
+    asked = Asked(local, taken.measured, facts, now.home_m, now.position_m, serving)
+    silence = {
+        rule.label: rule.looked(asked, states.withholding[rule.label], streams.withholding(rule.label))
+        for rule in learning.withholding
+    }
+    local, withheld = _withhold(asked, learning, silence, streams)
     # c  curate: what UEs do to their data before they learn from them
     spends, steps, curation = list[AnySpend](), list[CurationStep](), dict(states.curation)
     for step in learning.curation:
@@ -92,7 +100,7 @@ def collect(
         steps.append(CurationStep(step.label, local, curated))
         local, curation[step.label], spends = curated.local.nonempty(), curated.state, spends + curated.spends
     aggregation = learning.aggregation.receive_disclosed(local, facts, states.aggregation)
-    silence, senders = dict(states.withholding), np.unique(local.ue)
+    senders = np.unique(local.ue)
     for rule in learning.withholding:
         silence[rule.label] = rule.sent(senders, facts, silence[rule.label], streams.withholding(rule.label))
     collected = Collected(taken, local, int((~accepted).sum()), withheld, steps, spends)
@@ -100,12 +108,12 @@ def collect(
 
 
 def _withhold(
-    asked: Asked, learning: Learning, states: PartStates, streams: RoundStreams
+    asked: Asked, learning: Learning, silence: dict[str, State], streams: RoundStreams
 ) -> tuple[Local, list[Withheld]]:
     """What is left when every rule holds back what it does, and what each of them would have left by itself."""
     withheld, kept = list[Withheld](), np.ones(len(asked.local.x), dtype=np.bool_)
     for rule in learning.withholding:
-        own = rule.keep(asked, states.withholding[rule.label], streams.withholding(rule.label))
+        own = rule.keep(asked, silence[rule.label], streams.withholding(rule.label))
         withheld.append(Withheld(rule.label, asked.local, own))
         kept &= own
     return asked.local.keep(kept).nonempty() if withheld else asked.local, withheld
@@ -127,12 +135,16 @@ def looked(world: World, setup: Setup, taken: Taken, states: PartStates) -> Part
     return replace(states, names=replace(names, rule=rule))
 
 
-def sample_ues(ready: Local, learning: Learning, rng: Rng) -> Local:
-    """The rows of a random share of the UEs: at least one, or whoever's coin says so."""
-    ue, share = np.unique(ready.ue), learning.participation
+def sample_ues(ready: Local, learning: Learning, streams: Streams, number: int, n_ue: int) -> Local:
+    """The rows of a random share of the UEs: at least one, or whoever's coin says so.
+
+    A cohort that is kept is drawn from all n_ue UEs by the lots of its first round.
+    """
+    ue, share, kept = np.unique(ready.ue), learning.participation, learning.cohort_rounds
     if share == 1.0 or len(ue) == 0:
         return ready
-    lot = rng.uniform("lot", ue)
+    ue = ue if kept == 1 else np.arange(n_ue)
+    lot = streams.at("participation", number - (number - 1) % kept).uniform("lot", ue)
     if learning.sampling == "poisson":
         chosen = ue[lot < share]
     else:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from math import inf
 
 import numpy as np
 
 from fl.round.whence import Overheard, Whence
 from fl.types import DenseUpdates, Local, Model
+from netsim.columns import Columns
 from netsim.radio.sent import Sent
 from netsim.radio.uplink import Cohort, Payload
 from netsim.units import BoolArray, IntArray
@@ -46,7 +47,7 @@ class Wave:
 
 
 @dataclass(frozen=True, eq=False)
-class Come:
+class Come(Columns):
     """Uploads (j,) that have ended and are not merged yet, in the order of their ends.
 
     wave: number of their wave; place: the entry in its cohort; sent: what became of them.
@@ -55,18 +56,6 @@ class Come:
     wave: IntArray
     place: IntArray
     sent: Sent
-
-    def plus(self, more: Come) -> Come:
-        """These, then those."""
-        return Come(
-            np.concatenate([self.wave, more.wave]), np.concatenate([self.place, more.place]),
-            joined([self.sent, more.sent]),
-        )  # fmt: skip
-
-    def take(self, rows: IntArray | BoolArray | slice) -> Come:
-        """Some of them (k,)."""
-        index = np.arange(len(self.wave))[rows]
-        return Come(self.wave[index], self.place[index], self.sent.rows(index))
 
 
 @dataclass(frozen=True)
@@ -105,8 +94,3 @@ class Flight:
     def wave(self, number: int) -> Wave:
         """The wave of a window."""
         return next(w for w in self.waves if w.number == number)
-
-
-def joined(pieces: list[Sent]) -> Sent:
-    """Outcomes of several uploads, one after the other."""
-    return Sent(*(np.concatenate([getattr(p, f.name) for p in pieces]) for f in fields(Sent)))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 
-from fl.round.flight import Come, Flight, Wave, joined
+from fl.round.flight import Come, Flight, Wave
 from fl.round.merge import Batch
 from fl.round.overhear import overhear
 from fl.round.setup import Setup
@@ -60,13 +60,13 @@ class _Piece:
 def gather(setup: Setup, flight: Flight, done: Come, version: int) -> Gathered:
     """The uploads `done`, as the rows of a merge into the model of this version."""
     numbers = np.unique(done.wave).tolist()
-    pieces = [_piece(setup, flight.wave(number), done.take(done.wave == number)) for number in numbers]
+    pieces = [_piece(setup, flight.wave(number), done.select(done.wave == number)) for number in numbers]
     versions = sorted({piece.wave.version for piece in pieces})
     bases = {piece.wave.version: piece.wave.base for piece in pieces}
     made = _stacked([piece.made for piece in pieces])
     order = np.argsort(row_id(made.ue, made.model), kind="stable")
     base = np.concatenate([np.full(len(p.made.ue), versions.index(p.wave.version)) for p in pieces])[order]
-    channel = _channels([piece.channel for piece in pieces]).rows(order)
+    channel = Channel.join([piece.channel for piece in pieces]).select(order)
     uploads, whence, by_ue = _uploads(pieces, version)
     entry = np.concatenate([p.row_entry + first for p, first in zip(pieces, _starts(pieces), strict=True)])[order]
     requested_s = np.concatenate([np.full(len(p.place), p.wave.requested_s) for p in pieces])[entry]
@@ -90,16 +90,16 @@ def gather(setup: Setup, flight: Flight, done: Come, version: int) -> Gathered:
 def _piece(setup: Setup, wave: Wave, done: Come) -> _Piece:
     """Some uploads of one wave: what the server receives of them, and an eavesdropper."""
     order = np.argsort(done.place)
-    place, sent = done.place[order], done.sent.rows(order)
+    place, sent = done.place[order], done.sent.select(order)
     rows = np.flatnonzero(np.isin(wave.of_row, place))
     entry = np.searchsorted(place, wave.of_row[rows])
-    channel, updates = sent.rows(entry), _rows(wave.updates, rows)
+    channel, updates = sent.select(entry), _rows(wave.updates, rows)
     streams = RoundStreams(setup.streams, wave.number)
     got = received(updates, channel, streams.at("uplink.send"))
     antenna, overheard, heard = wave.overheard, None, got
     if antenna is not None:
         overheard = overhear(setup, antenna.cohort.take(place), wave.payload, sent)
-        heard = received(updates, overheard.rows(entry), streams.at("eavesdropper.send"))
+        heard = received(updates, overheard.select(entry), streams.at("eavesdropper.send"))
     asked = np.isin(wave.measured.ue, wave.cohort.ue[place])
     return _Piece(
         wave, place, sent, channel, _rows(wave.made, rows), got, heard, wave.local.take(rows),
@@ -111,16 +111,12 @@ def _uploads(pieces: list[_Piece], version: int) -> tuple[Uploads, Whence, IntAr
     """The uploads of all pieces and where their UEs were, by increasing UE, and the order (k,) that makes it so."""
     ue = np.concatenate([p.wave.cohort.ue[p.place] for p in pieces])
     order = np.argsort(ue, kind="stable")
-    sent = joined([p.sent for p in pieces]).rows(order)
+    sent = Sent.join([p.sent for p in pieces]).select(order)
     began = np.concatenate([np.full(len(p.place), p.wave.version) for p in pieces])[order]
     requested_s = np.concatenate([np.full(len(p.place), p.wave.requested_s) for p in pieces])[order]
     bits = np.concatenate([p.wave.payload.bits(p.wave.cohort.rows[p.place]) for p in pieces])[order]
     uploads = Uploads(ue[order], requested_s, bits, sent, began, np.where(sent.decoded, version - began, -1))
-    where = [p.wave.whence for p in pieces]
-    whence = Whence(
-        *(np.concatenate([getattr(w, f.name)[p.place] for w, p in zip(where, pieces, strict=True)])[order]
-          for f in fields(Whence))
-    )  # fmt: skip
+    whence = Whence.join([p.wave.whence.select(p.place) for p in pieces]).select(order)
     return uploads, whence, order
 
 
@@ -130,20 +126,15 @@ def _overheard(pieces: list[_Piece], order: IntArray, by_ue: IntArray) -> Eavesd
     for p in pieces:
         if p.overheard is None or p.wave.overheard is None:
             return None
-        channels.append(p.overheard.rows(p.row_entry))
+        channels.append(p.overheard.select(p.row_entry))
         antennas.append((p.wave.overheard.distance_m[p.place], p.wave.overheard.los[p.place]))
     distance_m, los = (np.concatenate(some)[by_ue] for some in zip(*antennas, strict=True))
-    return Eavesdropped(_channels(channels).rows(order), distance_m, los)
+    return Eavesdropped(Channel.join(channels).select(order), distance_m, los)
 
 
 def _starts(pieces: list[_Piece]) -> list[int]:
     """Where the uploads of each piece begin among those of all."""
     return [0, *np.cumsum([len(p.place) for p in pieces])[:-1].tolist()]
-
-
-def _channels(pieces: list[Channel]) -> Channel:
-    """Channels one after the other, without what is told of single uploads elsewhere."""
-    return Channel(*(np.concatenate([getattr(p, f.name) for p in pieces]) for f in fields(Channel)))
 
 
 def _rows(updates: DenseUpdates, rows: IntArray) -> DenseUpdates:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Any
 
 import numpy as np
 
+from fl.attacks.base import Retold
 from fl.leakage import identities, leakage
-from fl.leakage.attributed import Owned, owners
+from fl.leakage.attributed import Owned, of_ues, owners
 from fl.leakage.linking import Linking, observe
 from fl.leakage.named import NamedPlaces
 from fl.leakage.tracking import Whereabouts, belief_rows, compared
@@ -16,6 +18,7 @@ from fl.leakage.tracks import Tracks
 from fl.round.collect import Collected
 from fl.round.setup import Setup
 from fl.round.state import PartStates, PhaseOutcome, RoundState
+from fl.round.streams import RoundStreams
 from fl.types import Estimates, Facts, Local
 from netsim.row_id import row_id, ue_and_model
 from netsim.units import FloatArray
@@ -61,11 +64,17 @@ def leaked(
     learnt = np.isin(row_id(measured.ue, measured.model), row_id(collected.local.ue, collected.local.model))
     watched = measured.only(targeted & (learnt | (measured.count > 0)))
     estimates = {a.label: Estimates.join([p.estimates[a.label] for p in phases]) for a in learning.attacks}
+    now = leakage.Now(
+        number, watched, _selected(watched, collected.local), {}, world.area, world.places, {}, last,
+        heard=not learning.attacks or any(p.view is not None and len(p.view.ue) > 0 for p in phases),
+        names_end=_names_end(setup, world, facts),
+    )  # fmt: skip
+    if leakage.is_due(learning.leakage, before.leakage, now):
+        retold = retold_of(setup, states, facts)
+        estimates |= {label: of_ues(one, states.names) for label, one in retold.items()}
     linking, linked, named = _linked(setup, before.linking, states, estimates, facts) if learning.threat.renames else (
         before.linking, {}, {})  # fmt: skip
-    now = leakage.Now(
-        number, watched, _selected(watched, collected.local), estimates, world.area, world.places, named, last
-    )
+    now = replace(now, estimates=estimates, named=named)
     rng = setup.streams.at("leakage")
     tracks, rows = leakage.observe(learning.leakage, before.leakage, now, rng, setup.shadows)
     identified = _identified(setup, world, states, facts)
@@ -86,6 +95,22 @@ def leaked(
         linked,
         identified,
     )
+
+
+def retold_of(setup: Setup, states: PartStates, facts: Facts) -> dict[str, Retold]:
+    """What attacks say of all rounds so far at once, by label; nothing of those that say nothing else than before."""
+    streams = RoundStreams(setup.streams, facts.round)
+    every = {a.label: a.retold(states.attacks[a.label], facts, streams.attack(a.label)) for a in setup.learning.attacks}
+    return {label: retold for label, retold in every.items() if retold is not None}
+
+
+def _names_end(setup: Setup, world: World, facts: Facts) -> int:
+    """The last round before all names change at once; 0 where they never do, or no clock says when merges are."""
+    learning = setup.learning
+    until_s = learning.threat.pseudonyms.lasts_until_s(facts.time_s)
+    if not learning.threat.renames or not learning.server.in_rounds or until_s == inf:
+        return 0
+    return int(world.clock.round_of(np.array([until_s]), learning.round_s)[0])
 
 
 def _identified(setup: Setup, world: World, states: PartStates, facts: Facts) -> dict[str, Any]:

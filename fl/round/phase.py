@@ -44,16 +44,16 @@ def _finish(
     phase: PhaseStart, upload: Upload, sent: Channel, states: PartStates, enough: int | None
 ) -> tuple[PhaseOutcome, PartStates]:  # fmt: skip
     """What the server and the attacker make of what was sent; sent: the channel of each UE."""
-    channel, n = sent.rows(upload.of_row), len(upload.cohort.ue)
+    channel, n = sent.select(upload.of_row), len(upload.cohort.ue)
     facts = replace(phase.facts, channel=channel)
     # h  send; an eavesdropper hears the same updates by herself
     got = received(upload.updates, channel, phase.streams.at("uplink.send"))
     antenna, overheard, heard = upload.overheard, None, got
     if antenna is not None:
         there = overhear(phase.setup, antenna.cohort, upload.payload, sent)
-        overheard = Eavesdropped(there.rows(upload.of_row), antenna.distance_m, antenna.los)
+        overheard = Eavesdropped(there.select(upload.of_row), antenna.distance_m, antenna.los)
         heard = received(upload.updates, overheard.channel, phase.streams.at("eavesdropper.send"))
-    timing = timing_of(upload, sent, np.full(n, phase.requested_s)).take(upload.of_row)
+    timing = timing_of(upload, sent, np.full(n, phase.requested_s)).select(upload.of_row)
     batch = Batch(got, heard, timing, (phase.model,), np.zeros(len(upload.of_row), dtype=np.int64))
     at = Merging(phase.setup, facts, phase.name, phase.model, len(phase.world.ues), phase.streams)
     # what secure aggregation leaves of them, where there is any

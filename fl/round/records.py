@@ -176,7 +176,7 @@ def _round(learning: Learning, outcome: RoundOutcome, diagnosis: dict[str, float
         "non_finite": sum(p.non_finite for p in phases),
         "update_norm": _median(last.made.norm()),
         "step_stability": diagnosis.get("step_stability", float("nan")),
-        "rmse_round_db": learning.learner.evaluate(state.model, taken.held_out).get("rmse_db", float("nan")),
+        "rmse_round_db": learning.learner.evaluate(state.model, taken.held_out.usual).get("rmse_db", float("nan")),
         "epsilon_max": max(epsilon) if epsilon else None,
         "epsilon_per_m_max": max(per_m) if per_m else None,
         "energy_j": float(sum(_energy_j(p) for p in phases)),
@@ -193,7 +193,8 @@ def _energy_j(phase: PhaseOutcome) -> float:
 
 def scored(learning: Learning, held_out: HeldOutSoFar) -> HeldOut:
     """The held-out samples on which a round is scored: all of its own, or a bounded number of those so far."""
-    return held_out.whole if learning.data.scores_round_alone else held_out.thinned(learning.learner.most_held_out)
+    some = held_out.whole if learning.data.scores_round_alone else held_out.thinned(learning.learner.most_held_out)
+    return some.usual
 
 
 def baselines(
@@ -214,7 +215,7 @@ def utility(learning: Learning, state: RoundState, held_out: HeldOut, world: Wor
 
 def last_utility(learning: Learning, state: RoundState, world: World) -> dict[str, float]:
     """Figures of the last model and of maps without learning, on all held-out samples."""
-    held_out, signals = state.held_out.whole, "signals" in learning.data.offers
+    held_out, signals = state.held_out.whole.usual, "signals" in learning.data.offers
     return utility(learning, state, held_out, world) | (state.reference.whole.evaluate(held_out) if signals else {})
 
 
@@ -224,7 +225,7 @@ def references(setup: Setup, state: RoundState) -> dict[str, float]:
     if not {"signals", "positions"} <= learning.data.offers or "signals" not in learning.learner.needs:
         return {}
     cells = [np.flatnonzero(setup.model_of_cell == m) for m in range(setup.public.n_model)]
-    final = Final(learning.references, setup.public, cells, learning.learner, state.model)
+    final = Final(learning.references, setup.public, cells, learning.learner, state.model, learning.data.new_block_m)
     return final_references(state.reference.whole, final, state.held_out.whole, setup.streams.at("references"))
 
 

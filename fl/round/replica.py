@@ -94,7 +94,7 @@ class PublicReplica:
         if channel is None or not len(heard):
             return facts
         pick = (_own(rng, "channel").uniform("of", ue) * len(heard)).astype(np.int64)
-        return replace(facts, channel=channel.rows(heard[pick]))
+        return replace(facts, channel=channel.select(heard[pick]))
 
     def _seen(self, got: Received, data: Local, facts: Facts, known: dict[str, State], rng: Rng) -> View:
         """What the threat grants of rows that were received."""

@@ -196,7 +196,7 @@ def _audits(
     learning = setup.learning
     if learning.membership is None or not due(learning.membership, state.played):
         return []
-    others: HeldOut = taken.held_out if len(taken.held_out) else state.held_out.whole
+    others: HeldOut = (taken.held_out if len(taken.held_out) else state.held_out.whole).usual
     view = phases[-1].view
     if view is None:
         return []

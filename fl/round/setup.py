@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from fl.leakage.kept import KeptShadows
 from fl.learning import Learning
 from fl.types import Public
+from netsim.columns import no_ints
 from netsim.radio.air_interface import AirInterface
 from netsim.radio.power import Power
 from netsim.radio.uplink import Uplink
@@ -34,6 +33,6 @@ class Setup:
     model_of_cell: IntArray
     streams: Streams
     recorder: Recorder
-    days: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    days: IntArray = field(default_factory=no_ints)
     self_tests: bool = True
     shadows: KeptShadows = field(default_factory=KeptShadows)

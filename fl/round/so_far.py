@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import numpy as np
@@ -81,7 +81,7 @@ class Baselines:
         few = trained <= FEW and held <= FEW
         if self.figures and not (few or _grown(self.trained, trained) or _grown(self.held, held)):
             return self
-        return Baselines(trained, held, reference.whole.evaluate(held_out.thinned(most)))
+        return Baselines(trained, held, reference.whole.evaluate(held_out.thinned(most).usual))
 
 
 def _grown(before: int, now: int) -> bool:
@@ -104,9 +104,7 @@ def _plus(pieces: tuple[Columns, ...], more: Columns) -> tuple[Columns, ...]:
 
 def _joined(pieces: Sequence[Columns]) -> Columns:
     """One after the other."""
-    if len(pieces) == 1:
-        return pieces[0]
-    return _of(pieces[0], lambda name: np.concatenate([getattr(piece, name) for piece in pieces]))
+    return pieces[0] if len(pieces) == 1 else pieces[0].join(pieces)
 
 
 def _at(pieces: tuple[Columns, ...], index: IntArray) -> Columns:
@@ -114,12 +112,4 @@ def _at(pieces: tuple[Columns, ...], index: IntArray) -> Columns:
     first = np.cumsum([0, *map(len, pieces)])
     edge = np.searchsorted(index, first)
     picked = [index[a:b] - start for a, b, start in zip(edge, edge[1:], first, strict=False)]
-    return _joined([_picked(piece, mine) for piece, mine in zip(pieces, picked, strict=True)])
-
-
-def _picked(piece: Columns, index: IntArray) -> Columns:
-    return _of(piece, lambda name: getattr(piece, name)[index])
-
-
-def _of(like: Columns, column: Any) -> Columns:
-    return type(like)(*(column(f.name) for f in fields(like)))
+    return _joined([piece.select(mine) for piece, mine in zip(pieces, picked, strict=True)])

@@ -375,6 +375,29 @@ TABLES: dict[str, dict[str, Column]] = {
         "place": _text("which place the attack says it is: home, work, third 1, ...; empty where it does not say"),
         "probability": Column("that it is within leakage.near_m, as the attack states it; empty where it does not"),
     },
+    "listed": {
+        "attack": _ATTACK,
+        "rank": _whole(
+            "1: the best place of the list that the attack makes at the end of the run, whoever it is of; only of "
+            "sums, published models, and updates under names that change"
+        ),
+        "x_m": Column("the place, east", "m"),
+        "y_m": Column("the same, north", "m"),
+    },
+    "list_scores": {
+        "source": _text(
+            "whose list: attack, uniform (random places in the area, expected), or buildings (middles of buildings, "
+            "drawn by floor area, expected)"
+        ),
+        "attack": _text("name of the attack; empty for chance"),
+        "residents": _text(
+            "whose homes and workplaces: participants (the UEs), or aside (as many who do not take part)"
+        ),
+        "precision_percent": Column(
+            "share of the places of the list within leakage.list_near_m of any home or workplace", "%"
+        ),
+        "coverage_percent": Column("share of homes and workplaces within that distance of any of these places", "%"),
+    },
     "tracking": {
         "round": _ROUND,
         "time_s": Column("end of the window that the row is about", "s"),

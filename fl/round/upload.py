@@ -74,7 +74,7 @@ def prepare(phase: PhaseStart, states: PartStates) -> tuple[Upload, PartStates]:
     payload, planned = payload_of(made.n_parameters, states.norm_bound(setup.learning)), None
     if setup.air is None:
         planned = setup.uplink.plan(replace(cohort, limit_s=phase.left_s), payload).within(phase.left_s)
-    facts = replace(phase.facts, channel=None if planned is None else planned.rows(of_row))
+    facts = replace(phase.facts, channel=None if planned is None else planned.select(of_row))
     # g  protect: the UEs' half
     updates, states, spends = _protect(replace(phase, facts=facts), updates, states)
     energy_j = setup.learning.availability.energy_j(states.availability)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from netsim.columns import Columns
 from netsim.radio.uplink import Cohort
 from netsim.units import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
-class Whence:
+class Whence(Columns):
     """Where UEs (n,) were when they were asked, and their links: position_m (n, 2), serving (-1: none), distance_m and
     rsrp_dbm of their base stations, NaN without one.
     """

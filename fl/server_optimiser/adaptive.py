@@ -7,6 +7,7 @@ import numpy as np
 from pydantic import Field
 
 from fl.server_optimiser.base import ServerOptimiser
+from netsim.columns import no_ints
 from netsim.units import BoolArray, FloatArray, IntArray
 
 
@@ -49,7 +50,7 @@ class Adaptive(ServerOptimiser):
         return now.mean, now.square
 
     def start(self) -> Moments:
-        return Moments(np.zeros(0, dtype=np.int64), np.zeros((0, 0)), np.zeros((0, 0)))
+        return Moments(no_ints(), np.zeros((0, 0)), np.zeros((0, 0)))
 
     def change(self, merged: FloatArray, came: BoolArray, state: Moments) -> tuple[FloatArray, Moments]:
         if not state.mean.size:

@@ -10,13 +10,14 @@ from fl.tracking.belief import Belief
 from fl.tracking.fingerprint import Numbers
 from fl.tracking.likeness import Cells, Directions
 from fl.tracking.linking import Whereabouts
+from netsim.columns import Columns, no_ints, no_places
 from netsim.units import FloatArray, IntArray
 
 _LEAST_S, _LEAST_ROUNDS = 3600.0, 6.0  # after which a track that nothing belonged to is given up
 
 
 @dataclass(frozen=True, eq=False)
-class Clues:
+class Clues(Columns):
     """What is known of the senders (k,) of a round; NaN, or -1, where nothing is.
 
     z_m (k, R, 2) : places that are estimated of each; x (k, F), cell (k,), unit (k, D) : fingerprints.
@@ -26,10 +27,6 @@ class Clues:
     x: FloatArray
     cell: IntArray
     unit: FloatArray
-
-    def take(self, rows: IntArray) -> Clues:
-        """Some of them (n,)."""
-        return Clues(self.z_m[rows], self.x[rows], self.cell[rows], self.unit[rows])
 
 
 @dataclass(frozen=True)
@@ -98,8 +95,8 @@ class Book:
     @classmethod
     def empty(cls, numbers: int) -> Book:
         """Before the first round."""
-        no = np.zeros(0, dtype=np.int64)
-        return cls(no, Whereabouts(np.zeros((0, 2)), np.zeros(0)), np.zeros(0), no, Prints.none(numbers), no, no, no)
+        no = no_ints()
+        return cls(no, Whereabouts(no_places(), np.zeros(0)), np.zeros(0), no, Prints.none(numbers), no, no, no)
 
     def track_of(self, name: IntArray) -> IntArray:
         """The track (k,) of names (k,), -1 for one that it does not know."""
@@ -118,7 +115,7 @@ class Book:
     def kept(self, now_s: float, round_s: float) -> Book:
         """Without tracks that nothing has belonged to for an hour, and for six rounds at least."""
         old = now_s - self.seen_s > max(_LEAST_S, _LEAST_ROUNDS * round_s)
-        return self._resized(np.flatnonzero(~old), np.zeros(0, dtype=np.int64))
+        return self._resized(np.flatnonzero(~old), no_ints())
 
     def with_tracks(self, track: IntArray) -> Book:
         """With tracks (n,) that are not kept yet, of which nothing is known so far."""

@@ -9,7 +9,8 @@ import numpy as np
 from fl.tracking.emission import Emission
 from fl.tracking.error_model import Densities, ErrorModel, ErrorModels
 from fl.tracking.place_grid import PlaceGrid
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.columns import Columns
+from netsim.units import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +47,7 @@ class Cloud:
 
 
 @dataclass(frozen=True)
-class Sight:
+class Sight(Columns):
     """What the estimates of a look say of UEs, at points and by cell."""
 
     at: Densities
@@ -64,7 +65,3 @@ class Sight:
     def nothing(cls, n_ue: int, grid: PlaceGrid) -> Sight:
         """Of UEs of which nothing is estimated."""
         return cls.of(ErrorModel.plain(1.0, 0.5), np.full((n_ue, 1, 2), np.nan), grid)
-
-    def take(self, rows: IntArray | BoolArray | slice) -> Sight:
-        """Of some UEs."""
-        return Sight(self.at.take(rows), self.cells.take(rows))

@@ -9,11 +9,12 @@ import numpy as np
 from fl.tracking.error_model import ErrorModel, ErrorModels
 from fl.tracking.place_grid import PlaceGrid
 from fl.tracking.wide import Maps
+from netsim.columns import Columns
 from netsim.units import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
-class Emission:
+class Emission(Columns):
     """e = exp(log_top) (floor + sum_r fy_r fx_r) of UEs, relative to an estimate that lies anywhere: fx (n, R, nx),
     fy (n, R, ny).
 
@@ -41,10 +42,6 @@ class Emission:
         top = floor + (fy.max(axis=2) * fx.max(axis=2)).sum(axis=1)
         with np.errstate(divide="ignore", invalid="ignore"):
             return cls(fy, fx / top[:, None, None], floor / top, np.log(top, dtype=np.float64))
-
-    def take(self, rows: IntArray | BoolArray | slice) -> Emission:
-        """Of some UEs (k,)."""
-        return Emission(self.fy[rows], self.fx[rows], self.floor[rows], self.log_top[rows])
 
     def ignored(self, rows: BoolArray) -> Emission:
         """Without the estimates of some UEs (n,)."""

@@ -18,8 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from fl.tracking.place_grid import PlaceGrid
+from netsim.columns import Columns
 from netsim.normal import ndtr
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import FloatArray, IntArray
 
 _SAME_GAIN = 0.2
 
@@ -150,7 +151,7 @@ class ErrorModels:
 
 
 @dataclass(frozen=True, eq=False)
-class Densities:
+class Densities(Columns):
     """e(x) = floor + sum_r weight_r N(x; mean_r, sigma_r^2 I) of UEs, relative to an estimate that lies anywhere.
 
     weight (n, R), m^2, 0 where nothing was named; mean_m (n, R, 2); sigma_m (n, R); floor (n,).
@@ -160,10 +161,6 @@ class Densities:
     mean_m: FloatArray
     sigma_m: FloatArray
     floor: FloatArray
-
-    def take(self, rows: IntArray | BoolArray | slice) -> Densities:
-        """Of some UEs (k,)."""
-        return Densities(self.weight[rows], self.mean_m[rows], self.sigma_m[rows], self.floor[rows])
 
 
 def _to_ranks(values: FloatArray, ranks: int, fill: float) -> FloatArray:

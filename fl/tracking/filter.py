@@ -59,7 +59,7 @@ def step(motion: Motion, p: Maps, legs: list[Leg], emission: Emission) -> Step:
     bad, share = np.zeros(len(p), dtype=np.bool_), np.zeros((len(p), len(motion.sigma_m) + 2))
     read = motion.read_product(emission.fy, emission.fx) if len(legs) == 1 else []
     for rows in blocks(len(p), len(motion.grid), _NUMBERS):
-        some, mine, own = p[rows], emission.take(rows), [leg.take(rows) for leg in legs]
+        some, mine, own = p[rows], emission.select(rows), [leg.take(rows) for leg in legs]
         for leg in own:
             parts = motion.parts(some)
             if len(own) == 1:

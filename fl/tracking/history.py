@@ -11,6 +11,7 @@ import numpy as np
 from fl.tracking.error_model import ErrorModel, ErrorModels
 from fl.tracking.habits import hour_class
 from netsim.clock import WEEK_S
+from netsim.columns import no_ints
 from netsim.units import BoolArray, FloatArray, IntArray
 
 MOST_STEPS = 500
@@ -38,7 +39,7 @@ class History:
     @classmethod
     def empty(cls, ranks: int) -> History:
         """Before the first look."""
-        whole, real = np.zeros(0, dtype=np.int64), np.zeros(0)
+        whole, real = no_ints(), np.zeros(0)
         return cls(whole, real, real, whole, [], whole, whole, np.zeros((0, ranks, 2)))
 
     def __len__(self) -> int:

@@ -19,6 +19,7 @@ import numpy as np
 from fl.tracking.dwelling import Maps
 from fl.tracking.linking import assigned
 from fl.tracking.place_grid import PlaceGrid
+from netsim.columns import no_ints
 from netsim.units import FloatArray, IntArray
 
 _LEAST = 1e-12  # of a ratio of likelihoods, and of the share of people outside
@@ -44,7 +45,7 @@ class Identities:
     @classmethod
     def none(cls) -> Identities:
         """Before the first round."""
-        no = np.zeros(0, dtype=np.int64)
+        no = no_ints()
         return cls(0, no, no, np.zeros(0), np.zeros(0))
 
     @classmethod

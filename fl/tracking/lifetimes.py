@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from fl.tracking.history import History
+from netsim.columns import no_floats, no_ints
 from netsim.units import BoolArray, FloatArray, IntArray
 
 LEAST_ROUNDS = 6.0
@@ -25,7 +26,7 @@ NEVER = np.iinfo(np.int64).max
 
 
 def _none() -> IntArray:
-    return np.zeros(0, dtype=np.int64)
+    return no_ints()
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +40,7 @@ class Lifetimes:
     name: IntArray = field(default_factory=_none)
     first: IntArray = field(default_factory=_none)
     gone: IntArray = field(default_factory=_none)
-    last_s: FloatArray = field(default_factory=lambda: np.zeros(0))
+    last_s: FloatArray = field(default_factory=no_floats)
     longest_s: float = 0.0
 
     def __len__(self) -> int:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from netsim.columns import no_ints
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -36,7 +37,7 @@ class Cells:
     @classmethod
     def none(cls) -> Cells:
         """Before the first update."""
-        return cls(np.zeros(0, dtype=np.int64), np.zeros(0), _PRIOR / 2, _PRIOR)
+        return cls(no_ints(), np.zeros(0), _PRIOR / 2, _PRIOR)
 
     def heard(self, cell: IntArray) -> Cells:
         """After updates through cells (k,), -1 for unknown ones."""

@@ -57,9 +57,9 @@ class Linker:
         book = book.with_tracks(np.setdiff1d(track[track >= 0], book.track))  # a name whose track was given up
         row = book.index(track)  # of each name; names that it knows are certain
         heard = (row >= 0) & (book.round[row] == facts.round) if len(book.round) else np.zeros(len(row), dtype=np.bool_)
-        book = replace(book, prints=book.prints.heard(clues.take(np.flatnonzero(~heard))))
+        book = replace(book, prints=book.prints.heard(clues.select(np.flatnonzero(~heard))))
         new = np.flatnonzero(row < 0)
-        cost, open_, birth, miss = self._costs(book, row[row >= 0], clues.take(new), rates)
+        cost, open_, birth, miss = self._costs(book, row[row >= 0], clues.select(new), rates)
         chosen = linking.assigned(cost, birth, miss)
         got = chosen >= 0
         entropy = np.where(row < 0, np.nan, 0.0)
@@ -103,12 +103,12 @@ class Linker:
     ) -> tuple[Book, Rates]:
         """What a round tells of all UEs: names (k,) belong to the tracks of the book with probabilities (m, k)."""
         fresh = np.flatnonzero(unheard)
-        prints = book.prints.learnt(clues.take(fresh), together[:, fresh])
+        prints = book.prints.learnt(clues.select(fresh), together[:, fresh])
         again = self._going_on(book, row, unheard)
         if not book.born:
             return replace(book, prints=prints), rates
         waiting = (book.round != self.facts.round) & (book.round >= 0)
-        _, share = self._steps(book, row[again], clues.take(again), rates)
+        _, share = self._steps(book, row[again], clues.select(again), rates)
         named = np.asarray(np.isfinite(clues.z_m[again]).all(axis=2)).any(axis=1)
         sure = together[row[again], again] * named
         return replace(book, prints=prints), Rates(
@@ -131,7 +131,7 @@ class Linker:
         """The book after all updates of this round that had not been heard."""
         facts, again = self.facts, self._going_on(book, row, unheard)
         begun = np.setdiff1d(np.flatnonzero(unheard), again)
-        at, _ = self._steps(book, row[again], clues.take(again), rates)
-        book = book.seen(row[again], at, clues.take(again), facts.time_s, facts.round)
+        at, _ = self._steps(book, row[again], clues.select(again), rates)
+        book = book.seen(row[again], at, clues.select(again), facts.time_s, facts.round)
         at = linking.placed(clues.z_m[begun], self.error, self.centre_m, self.area_m2)
-        return book.seen(row[begun], at, clues.take(begun), facts.time_s, facts.round)
+        return book.seen(row[begun], at, clues.select(begun), facts.time_s, facts.round)

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fl.tracking.error_model import ErrorModel
+from netsim.columns import no_ints
 from netsim.units import BoolArray, FloatArray, IntArray
 
 _NUMBERS = 5_000_000  # of one block of densities
@@ -29,7 +30,7 @@ class Links:
     """What an attack says of the names (k,) of one round: the track that each belongs to.
 
     born (k,) : whether the track is new; entropy_bits (k,) : of p_i ~ exp(-C_ji) over the new names i that track j
-    could have gone on as; 0 for a name that it had seen before, NaN for a new track.
+    could have gone on as; 0 for a name that it had seen before, NaN for a new track, and where it does not say.
     """
 
     round: int
@@ -41,7 +42,7 @@ class Links:
     @classmethod
     def none(cls) -> Links:
         """Before the first round."""
-        no = np.zeros(0, dtype=np.int64)
+        no = no_ints()
         return cls(0, no, no, np.zeros(0, dtype=np.bool_), np.zeros(0))
 
     def plus(self, more: Links) -> Links:

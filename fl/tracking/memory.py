@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from netsim.columns import no_ints, no_places
 from netsim.units import FloatArray, IntArray
 
 _FEWEST = 30
@@ -31,9 +32,9 @@ class Memory:
     total_m: float = 0.0
     square_m2: float = 0.0
     round: int = -1
-    ue: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    place_m: FloatArray = field(default_factory=lambda: np.zeros((0, 2)))
-    point_m: FloatArray = field(default_factory=lambda: np.zeros((0, 2)))
+    ue: IntArray = field(default_factory=no_ints)
+    place_m: FloatArray = field(default_factory=no_places)
+    point_m: FloatArray = field(default_factory=no_places)
 
     def plus(self, round_: int, ue: IntArray, place_m: FloatArray, point_m: FloatArray) -> Memory:
         """With answers (k, 2), and estimates alone (k, 2), of UEs (k,) ascending in a round; a second look at it does

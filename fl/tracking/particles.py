@@ -94,7 +94,7 @@ def followed(
     done, rows = weighed(cloud, sight), np.flatnonzero(new)
     if len(rows):
         weight = _with_prior(np.zeros((len(rows), len(kernel.sigma_m) + 1)), np.ones(len(rows), dtype=np.bool_))
-        first = _in_blocks(kernel, cloud.of(rows), weight, sight.take(rows), rng, ue[rows], 0)
+        first = _in_blocks(kernel, cloud.of(rows), weight, sight.select(rows), rng, ue[rows], 0)
         done.cloud.put(rows, first.cloud)
         done.log_ratio[rows], done.bad[rows] = first.log_ratio, first.bad
     yield done
@@ -114,7 +114,7 @@ def _in_blocks(
     out = Move.none(n, particles, weight.shape[1])
     for rows in blocks(n, particles):
         unit = rng.uniform("move", ue[rows], (4 * particles + 1,), item=leg)
-        done = moved(kernel, cloud.of(rows), weight[rows], sight.take(rows), unit)
+        done = moved(kernel, cloud.of(rows), weight[rows], sight.select(rows), unit)
         out.put(rows, done)
     return out
 
@@ -153,7 +153,7 @@ def _without(kernel: Kernel, cloud: Cloud, weight: FloatArray, sight: Sight, uni
     out = Move.none(n, particles, weight.shape[1])
     some, others = np.flatnonzero(~bad), np.flatnonzero(bad)
     if len(some):
-        out.put(some, moved(kernel, cloud.of(some), weight[some], sight.take(some), unit[some]))
+        out.put(some, moved(kernel, cloud.of(some), weight[some], sight.select(some), unit[some]))
     blind = moved(kernel, cloud.of(others), weight[others], Sight.nothing(len(others), kernel.grid), unit[others])
     out.cloud.put(others, blind.cloud)
     out.bad[others] = True
@@ -191,7 +191,7 @@ def _placed(kernel: Kernel, from_m: FloatArray, part: IntArray, sight: Sight, u:
     place_m = truncated_normal(middle, spread[..., None], area.low_m, area.high_m, u[..., :2])
     for i in np.flatnonzero(jumps.any(axis=1)):
         who = jumps[i]
-        place_m[i, who] = _landed(kernel, sight.take(slice(i, i + 1)), u[i, who])
+        place_m[i, who] = _landed(kernel, sight.select(slice(i, i + 1)), u[i, who])
     return place_m
 
 

@@ -12,8 +12,15 @@ from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.units import FloatArray, IntArray
 
+_WIDEST_M, _OF_SHORTEST = 25.0, 1.6  # a usual cell, and a cell over the shortest length that a map resolves,
+_USUAL_PLACES = 100_000  # where it makes no more places
 _MOST_PLACES = 1_000_000
 _MOST_NUMBERS = 500_000_000  # of the maps of all targets together
+
+
+def usual_cell_m(area: Area, shortest_m: float) -> float:
+    """Side of cells for a map that resolves such lengths: 1.6 of the shortest, wider for 100,000 places, at most 25."""
+    return float(min(max(_OF_SHORTEST * shortest_m, float(np.prod(area.side_m) / _USUAL_PLACES) ** 0.5), _WIDEST_M))
 
 
 @dataclass(frozen=True)
@@ -28,13 +35,14 @@ class PlaceGrid:
     ny: int
 
     @staticmethod
-    def places(area: Area, cell_m: float) -> float:
-        """Number of places of a grid over an area, without making it."""
-        return float(np.prod(np.maximum(np.ceil(area.side_m / cell_m - 1e-9), 1.0)))
+    def places(area: Area, cell_m: float | None) -> float:
+        """Number of places of a grid over an area, without making it; None: cells of 25 m."""
+        return float(np.prod(np.maximum(np.ceil(area.side_m / (cell_m or _WIDEST_M) - 1e-9), 1.0)))
 
     @classmethod
-    def over(cls, area: Area, cell_m: float, maps: int, attack: str) -> PlaceGrid:
-        """The grid; raises BadInput where so many maps of it do not fit into memory."""
+    def over(cls, area: Area, cell_m: float | None, maps: int, attack: str) -> PlaceGrid:
+        """The grid, None: of 25 m; raises BadInput where so many maps of it do not fit into memory."""
+        cell_m = cell_m or _WIDEST_M
         nx, ny = (max(ceil(float(side) / cell_m - 1e-9), 1) for side in area.side_m)
         most = min(_MOST_PLACES, _MOST_NUMBERS // max(maps, 1))
         if nx * ny > most:

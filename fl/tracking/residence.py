@@ -15,6 +15,7 @@ import numpy as np
 from fl.tracking.dwelling import Maps, home_posterior, log_away, log_evidence, log_mean, log_mixed, work_posterior
 from fl.tracking.error_model import ErrorModel
 from fl.tracking.place_grid import PlaceGrid
+from netsim.columns import no_floats, no_ints
 from netsim.units import FloatArray, IntArray
 
 _APART = 2.0  # a workplace is that many times near_m from home
@@ -51,14 +52,14 @@ class Residences:
     how many are in them; rounds (k,) of the period that is open.
     """
 
-    owner: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    owner: IntArray = field(default_factory=no_ints)
     home: Maps = field(default_factory=_empty)
     work: Maps = field(default_factory=_empty)
     open: Maps = field(default_factory=_empty)
-    none: FloatArray = field(default_factory=lambda: np.zeros(0))
-    nights: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    days: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    rounds: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
+    none: FloatArray = field(default_factory=no_floats)
+    nights: IntArray = field(default_factory=no_ints)
+    days: IntArray = field(default_factory=no_ints)
+    rounds: IntArray = field(default_factory=no_ints)
     period: Period = Period()
 
     def plus(

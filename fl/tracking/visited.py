@@ -25,6 +25,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fl.evenly import evenly
+from netsim.columns import no_places
 from netsim.units import BoolArray, FloatArray, IntArray
 
 _PRIOR, _STEPS = 20.0, 40
@@ -99,7 +100,7 @@ def _apart(found: Mixture, near_m: float) -> BoolArray:
 
 def home_and_work(said: Said, share: FloatArray, area_m2: float, bias_m: float, near_m: float) -> Visited:
     """Home and workplace (2, 2), NaN where there is none, of shares (C, 2) that are known."""
-    none = Mixture(np.zeros((0, 2)), np.zeros((len(share), 0)), np.zeros((len(said.z_m), 0)), 0.0)
+    none = Mixture(no_places(), np.zeros((len(share), 0)), np.zeros((len(said.z_m), 0)), 0.0)
     place_m, probability = np.full((2, 2), np.nan), np.zeros(2)
     seed = said.z_m[_densest(said, none, share.max(axis=1)[said.of_class] * said.right)]
     one = [_with_shares(said, seed[None], share[:, [k]], area_m2) for k in (0, 1)]

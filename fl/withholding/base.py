@@ -18,13 +18,16 @@ class Asked:
 
     local: the rows (n,) of the UEs that were asked, N samples that they would learn from, earlier ones that they hold
     included; measured: all measurements of the round, held-out ones too, of whichever UE; home_m (n_ue, 2): NaN for a
-    UE without a home.
+    UE without a home; position_m (n_ue, 2), serving (n_ue,): where each UE is now, NaN for one that is absent, and by
+    which cell it is served, -1 for none.
     """
 
     local: Local
     measured: Local
     facts: Facts
     home_m: FloatArray
+    position_m: FloatArray
+    serving: IntArray
 
 
 class Withholding(Named):
@@ -44,6 +47,11 @@ class Withholding(Named):
     """whether who is silent depends on who has sent before: then a coin of the server amplifies no noise"""
 
     @property
+    def waits_for_a_cell(self) -> bool:
+        """Whether what it does hangs on the cell that serves a UE when it is asked."""
+        return False
+
+    @property
     def records_alone(self) -> bool:
         """Whether a sample is held back because of that sample alone, or of none at all."""
         return True
@@ -55,6 +63,10 @@ class Withholding(Named):
     def start(self, n_ue: int) -> State:
         """The first state; None for a rule without memory."""
         return None
+
+    def looked(self, asked: Asked, state: State, rng: Rng) -> State:
+        """The next state after devices have seen where they are, before any of them answers the request."""
+        return state
 
     @abstractmethod
     def keep(self, asked: Asked, state: State, rng: Rng) -> BoolArray:

@@ -9,6 +9,7 @@ import numpy as np
 
 from netsim.city.buildings import Buildings
 from netsim.clock import Clock
+from netsim.columns import no_places
 from netsim.geometry import Area
 from netsim.indoors import Indoors
 from netsim.observations import Fixes
@@ -50,7 +51,7 @@ class Ground:
     trace: Trace | None = None
     graph: StreetGraph | None = None
     premises: Premises = field(default_factory=Premises.none)
-    stations_m: FloatArray = field(default_factory=lambda: np.zeros((0, 2)))
+    stations_m: FloatArray = field(default_factory=no_places)
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,6 +126,12 @@ class Mobility(Part):
     def places(self, state: Any, ground: Ground) -> "Places":
         """Home and workplace of every UE, used for scoring only."""
         return Places.unknown(len(state.position_m))
+
+    def residents(self, ue: IntArray, ground: Ground) -> Places:
+        """Homes and workplaces of residents with numbers (n,) beyond those of the UEs, drawn as theirs are, used for
+        scoring only: they live in the same town and are no part of the world. NaN if unknown.
+        """
+        return Places.unknown(len(ue))
 
     def density(self, position_m: FloatArray) -> FloatArray | None:
         """Probability density of UE positions at places (k, 2), per m^2, used for scoring only; None if unknown."""

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from netsim.columns import Columns
 from netsim.streets.routes import Trips
 from netsim.units import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
-class Decisions:
+class Decisions(Columns):
     """m decisions in an order in which each UE's follow one another.
 
     row, number (m,) : row of the UE, and number of the decision; at_s (m,) : when it is due, at the end of a stay.
@@ -38,20 +39,6 @@ class Decisions:
 
     def __len__(self) -> int:
         return len(self.row)
-
-    @classmethod
-    def join(cls, pieces: list[Self]) -> Self:
-        """All decisions of at least one piece, those of the first piece first."""
-        if len(pieces) == 1:
-            return pieces[0]
-        names = [f.name for f in fields(cls) if f.name != "trips"]
-        columns = {name: np.concatenate([getattr(piece, name) for piece in pieces]) for name in names}
-        return cls(**columns, trips=Trips.join([piece.trips for piece in pieces]))
-
-    def select(self, index: IntArray) -> Self:
-        """Decisions by index."""
-        columns = {f.name: getattr(self, f.name)[index] for f in fields(self) if f.name != "trips"}
-        return type(self)(**columns, trips=self.trips.select(index))
 
     def following(self, number: IntArray, until_s: FloatArray) -> IntArray:
         """Indices of the next decisions of UEs whose last ones are `number` (n,), at the ends until_s (n,) of stays."""

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from netsim.altered import altered
+from netsim.columns import no_ints
 from netsim.mobility.decisions import Decisions, Foreseen
 from netsim.mobility.lives import Lives, acting, after, copied
 from netsim.units import FloatArray, IntArray
@@ -45,7 +46,7 @@ def decided(state: Lives, until_s: float, decide: Decide, by: tuple[Any, ...]) -
 def _due(state: Lives, known: Decisions | None, until_s: float) -> IntArray:
     """Indices of the known decisions that are the next ones, and due by until_s."""
     if known is None:
-        return np.zeros(0, dtype=np.int64)
+        return no_ints()
     following = known.following(state.decision, state.until_s)
     return following[known.at_s[following] <= until_s]
 
@@ -82,4 +83,4 @@ def _earliest(time_s: FloatArray, count: int) -> IntArray:
     """Indices of so many of the earliest times (n,)."""
     if count >= len(time_s):
         return np.arange(len(time_s))
-    return np.argpartition(time_s, count - 1)[:count] if count > 0 else np.zeros(0, dtype=np.int64)
+    return np.argpartition(time_s, count - 1)[:count] if count > 0 else no_ints()

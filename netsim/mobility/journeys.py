@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from netsim.columns import no_places
 from netsim.streets.routes import Trips
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -26,7 +27,7 @@ class Journeys:
     @classmethod
     def none(cls, n_ue: int) -> Journeys:
         """Nobody is on a trip."""
-        return cls(np.zeros(n_ue + 1, dtype=np.int64), np.zeros((0, 2)), np.zeros(0))
+        return cls(np.zeros(n_ue + 1, dtype=np.int64), no_places(), np.zeros(0))
 
     def with_trips(self, row: IntArray, trips: Trips, keep: BoolArray) -> Journeys:
         """UEs `row` (m,) begin the trips (m of them); of the others those with keep (n_ue,) stay on theirs."""

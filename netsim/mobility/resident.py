@@ -174,9 +174,10 @@ class Resident(Mobility):
 
     def places(self, state: Lives, ground: Ground) -> Places:
         """Rooms at home and at work; NaN for those without a workplace away from home."""
-        people = state.town.people
-        work_m = np.where(people.commutes[:, None], people.work_room.room_m, np.nan)
-        return Places(people.home_room.room_m.copy(), work_m)
+        return _places(state.town.people)
+
+    def residents(self, ue: IntArray, ground: Ground) -> Places:
+        return _places(self._town(ue, ground).people)
 
     def _decisions(self, state: Lives, row: IntArray, ground: Ground) -> Decisions:
         """The next decisions of the UEs in `row` (m,), each at the end of its own stay."""
@@ -283,6 +284,11 @@ class Resident(Mobility):
         rate_per_h = -np.log1p(-probability)
         wait_h = np.divide(-np.log(unit), rate_per_h, out=np.full(len(unit), inf), where=rate_per_h > 0)
         return np.asarray(arrive_s + _HOUR_S * wait_h)
+
+
+def _places(people: People) -> Places:
+    work_m = np.where(people.commutes[:, None], people.work_room.room_m, np.nan)
+    return Places(people.home_room.room_m.copy(), work_m)
 
 
 def _stream(ground: Ground) -> Rng:

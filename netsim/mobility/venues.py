@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from netsim.columns import Columns
 from netsim.rng import Rng
 from netsim.streets.doors import Premises
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -46,7 +47,7 @@ class Venues:
 
 
 @dataclass(frozen=True, eq=False)
-class Rooms:
+class Rooms(Columns):
     """Rooms (n,) in buildings: room_m (n, 2), floor (n,) above the ground floor, and depth_m (n,) from the facade."""
 
     room_m: FloatArray
@@ -60,10 +61,6 @@ class Rooms:
             np.where(mask, self.floor, other.floor),
             np.where(mask, self.depth_m, other.depth_m),
         )
-
-    def select(self, row: IntArray) -> Rooms:
-        """Rooms by index."""
-        return Rooms(self.room_m[row], self.floor[row], self.depth_m[row])
 
 
 def rooms(venues: Venues, place: IntArray, rng: Rng, what: str, ue: IntArray, item: npt.ArrayLike = 0) -> Rooms:

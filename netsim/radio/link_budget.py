@@ -106,12 +106,20 @@ class Budget:
         if pairs.indoors is not None and self.penetration is not None:
             gain -= self.penetration(pairs.indoors)[:, None]
         if self._sectors:
-            offset = np.stack(self._offset_m(position_m), axis=-1)
-            gain = gain + self._antenna_db(offset, self.height_m - pairs.ue_height_m)
+            gain = gain + self._antenna_db(position_m, pairs)
         return np.asarray(gain)
 
-    def _antenna_db(self, offset_m: FloatArray, drop_m: FloatArray) -> FloatArray:
-        """Gain of the antennas (n, n_bs) towards UEs at offset_m (n, n_bs, 2), drop_m below them."""
+    def unshadowed_dbm(self, position_m: FloatArray, indoors: Indoors, los: bool) -> tuple[Pairs, FloatArray]:
+        """RSRP (n, n_bs) without shadowing and walls, were all links in sight, or none."""
+        pairs = self._distances(position_m, indoors)
+        pairs = replace(pairs, los=np.full(pairs.distance_2d_m.shape, los))
+        loss_db = self.path_loss.loss_db(pairs, self.carrier_hz)
+        return pairs, np.asarray(self.power_dbm + self._antenna_db(position_m, pairs) - loss_db)
+
+    def _antenna_db(self, position_m: FloatArray, pairs: Pairs) -> FloatArray:
+        """Gain of the antennas (n, n_bs) towards UEs at positions (n, 2)."""
+        offset_m = np.stack(self._offset_m(position_m), axis=-1)
+        drop_m = self.height_m - pairs.ue_height_m
         if not self.antennas:
             return sector_gain_db(offset_m, drop_m, self.azimuth_deg)
         gain = np.zeros(offset_m.shape[:2])

@@ -6,18 +6,19 @@ rate changes. Looking at a row more often changes none of its numbers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self
 
 import numpy as np
 
+from netsim.columns import Columns
 from netsim.radio.fates import ENDED, SENDING, WAITING
 from netsim.radio.uplink import ComplexArray, Heard
 from netsim.units import BoolArray, FloatArray, IntArray
 
 
 @dataclass(eq=False)
-class Lives:
+class Lives(Columns):
     """Transmissions (n,), by increasing ue.
 
     submission, place: the cohort and the entry in it; ue; round: of the fading; look: block in which its links were
@@ -35,7 +36,6 @@ class Lives:
     something of the current block was not decoded; tries: of the current block, failed.
     """
 
-    equal_rows: ClassVar[bool] = True
     submission: IntArray
     place: IntArray
     ue: IntArray
@@ -94,22 +94,15 @@ class Lives:
 
     def take(self, rows: IntArray | BoolArray, links: bool = True) -> Self:
         """A copy of some rows (k,); without links, which are large: with the gain (k, 0) of none."""
-        values: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
-        if not links:
-            values |= {"gain": np.zeros((len(self), 0)), "fading": None}
-        taken: dict[str, Any] = {name: None if value is None else value[rows] for name, value in values.items()}
-        return type(self)(**taken)
+        own = self if links else replace(self, gain=np.zeros((len(self), 0)), fading=None)
+        return own.select(rows)
 
     def joined(self, others: Self) -> Self:
         """These rows and others, by increasing ue; rows of one UE by submission."""
         if not len(self):
             return others
-        both: list[Any] = []
-        order = np.lexsort((np.append(self.submission, others.submission), np.append(self.ue, others.ue)))
-        for f in fields(self):
-            mine, theirs = getattr(self, f.name), getattr(others, f.name)
-            both.append(None if mine is None else np.concatenate([mine, theirs])[order])
-        return type(self)(*both)
+        both = self.join([self, others])
+        return both.select(np.lexsort((both.submission, both.ue)))
 
     def sent_bits(self) -> FloatArray:
         """Bits (n,) that were on the air up to since_s: delivered, of the current block, and lost."""

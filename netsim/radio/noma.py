@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from netsim.columns import no_ints
 from netsim.later import Later
 from netsim.radio.shared_band import SharedBand, own_signal_w, strength_of_own
 from netsim.radio.uplink import Channel, Cohort, Heard, Payload
@@ -73,7 +74,7 @@ class Noma(SharedBand):
         """
         n, n_bs = cohort.gain.shape
         if not n:
-            return np.zeros(0), np.zeros(0, dtype=np.int64)
+            return np.zeros(0), no_ints()
         size, others, least = self.group_size or n, self.interference == "all", self.least_sinr()
         if group_of is None and size >= n:
             group_of = np.zeros(n, dtype=np.int64)

@@ -51,6 +51,10 @@ class Penetration(Part):
     def law(self, path_loss: PathLoss, carrier_hz: float, rng: Rng) -> PenetrationLaw:
         """The loss of UEs in the buildings and vehicles of one world."""
 
+    def walls(self, path_loss: PathLoss, carrier_hz: float, depth_m: float) -> list[tuple[float, float, float]]:
+        """Kinds of buildings: share, mean loss and its standard deviation in dB so far from the facade."""
+        return [(1.0, 0.0, 0.0)]
+
     def check(self, path_loss: PathLoss) -> None:
         """Raises BadInput for a combination that was not published."""
         return None
@@ -92,9 +96,18 @@ class Tr38901Penetration(Penetration):
                 f"low loss only, got {self.high_loss_share:g}; set 0, or leave it out"
             )
 
-    def law(self, path_loss: PathLoss, carrier_hz: float, rng: Rng) -> PenetrationLaw:
+    def walls(self, path_loss: PathLoss, carrier_hz: float, depth_m: float) -> list[tuple[float, float, float]]:
+        share, inside_db = self._share(path_loss), _INSIDE_DB_M * depth_m
+        kinds = ((1.0 - share, False, _LOW_STD_DB), (share, True, _HIGH_STD_DB))
+        return [(part, wall_loss_db(carrier_hz, high) + inside_db, std_db) for part, high, std_db in kinds]
+
+    def _share(self, path_loss: PathLoss) -> float:
+        """Share of buildings with high loss."""
         usual = _HIGH_SHARE if path_loss.has_high_loss_buildings else 0.0
-        share = usual if self.high_loss_share is None else self.high_loss_share
+        return usual if self.high_loss_share is None else self.high_loss_share
+
+    def law(self, path_loss: PathLoss, carrier_hz: float, rng: Rng) -> PenetrationLaw:
+        share = self._share(path_loss)
         low_db, high_db = (wall_loss_db(carrier_hz, high) for high in (False, True))
 
         def law(indoors: Indoors) -> FloatArray:

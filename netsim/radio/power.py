@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from netsim.columns import no_floats, no_ints
 from netsim.part import Part
 from netsim.radio.uplink import Cohort, Uplink
 from netsim.rng import Rng
@@ -38,8 +39,8 @@ class PowerContext:
     drawn_std: FloatArray
     budget_left: float
     progress: float
-    row_ue: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    row_required_std: FloatArray = field(default_factory=lambda: np.zeros(0))
+    row_ue: IntArray = field(default_factory=no_ints)
+    row_required_std: FloatArray = field(default_factory=no_floats)
     cohort: Cohort | None = None
     overheard: Cohort | None = None
     n_bits: float = 0.0

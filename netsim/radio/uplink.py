@@ -6,7 +6,7 @@ are applied in `fl.round.transmit`.
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from netsim.altered import altered
+from netsim.columns import Columns
 from netsim.errors import BadInput
 from netsim.later import Later
 from netsim.part import Part
@@ -114,7 +115,7 @@ def _strength(gain: FloatArray, fading: ComplexArray) -> FloatArray:
 
 
 @dataclass(frozen=True, eq=False)
-class Channel:
+class Channel(Columns):
     """The uplink of one round, one entry for each transmitting UE (or row, see `rows`).
 
     power_w; sinr (linear); rate_bps; noise_std: standard deviation added to each number of the update after
@@ -153,10 +154,6 @@ class Channel:
             self, decoded=self.decoded & ~late, late=late, airtime_s=self.airtime_s - missed_s,
             delay_s=np.where(over, limit_s, self.delay_s), energy_j=self.energy_j - self.power_w * missed_s,
         )  # fmt: skip
-
-    def rows(self, index: IntArray) -> Self:
-        """Entries at `index`, one for each row that a UE sends."""
-        return type(self)(*(getattr(self, f.name)[index] for f in fields(self)))
 
 
 class Heard(NamedTuple):

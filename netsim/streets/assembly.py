@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from netsim.columns import no_ints
 from netsim.streets.components import Assembled, connected
 from netsim.streets.graph import StreetGraph
 from netsim.streets.lines import StreetLines
@@ -195,7 +196,7 @@ def _edges(
         head=ends[chain, np.where(back, 0, 2)],
         street_class=segments.street_class[there[chain]],
         speed_m_s=speed_m_s[chain, back],
-        vertex_m=position_m[np.concatenate([np.zeros(0, dtype=np.int64), *points]).astype(np.int64)],
+        vertex_m=position_m[np.concatenate([no_ints(), *points]).astype(np.int64)],
         first=np.append(0, np.cumsum(count)),
     )
     return graph, chain

@@ -7,11 +7,12 @@ from functools import cached_property
 
 import numpy as np
 
+from netsim.columns import Columns, no_ints, no_places
 from netsim.units import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
-class Access:
+class Access(Columns):
     """Points on streets: edge (k,), distance along_m (k,) from its tail, and position at_m (k, 2).
 
     edge is -1 where no street is open to the mode of travel.
@@ -20,10 +21,6 @@ class Access:
     edge: IntArray
     along_m: FloatArray
     at_m: FloatArray
-
-    def select(self, index: IntArray) -> Access:
-        """Rows by index."""
-        return Access(self.edge[index], self.along_m[index], self.at_m[index])
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +57,6 @@ class Premises:
     @classmethod
     def none(cls) -> Premises:
         """No building has a door."""
-        nothing, nowhere = np.zeros(0, dtype=np.int64), np.zeros((0, 2))
+        nothing, nowhere = no_ints(), no_places()
         access = Access(nothing, np.zeros(0), nowhere)
         return cls(nothing, nowhere, (access, access, access), nothing, np.zeros(0))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from netsim.columns import no_ints
 from netsim.streets.doors import Access
 from netsim.streets.graph import StreetGraph
 from netsim.units import FloatArray, IntArray
@@ -47,7 +48,7 @@ class Nearest:
     def pairs(self, shape: npt.NDArray[Any], within_m: float) -> tuple[IntArray, IntArray]:
         """Pairs of a shape (k,) and its nearest line, for shapes that have one within that distance."""
         if not len(self.line) or not len(shape):
-            nothing = np.zeros(0, dtype=np.int64)
+            nothing = no_ints()
             return nothing, nothing
         limit = None if np.isinf(within_m) else within_m
         row, line = self._tree.query_nearest(shape, max_distance=limit, all_matches=False)

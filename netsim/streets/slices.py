@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
+from netsim.columns import Columns
 from netsim.streets.graph import StreetGraph
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
-class Slices:
+class Slices(Columns):
     """Parts of edges that trips use, s of them.
 
     trip (s,) : the trip; step (s,) : ascending along a trip; edge (s,) : the edge, used from from_m to to_m (s,),
@@ -25,22 +28,11 @@ class Slices:
     to_m: FloatArray
 
     @classmethod
-    def join(cls, pieces: list[Slices]) -> Slices:
+    def join(cls, pieces: Sequence[Self]) -> Self:
         """All slices, by trip and step; those of no length are left out."""
-        trip, step, edge = (
-            np.concatenate([np.zeros(0, dtype=np.int64), *(getattr(p, name) for p in pieces)]).astype(np.int64)
-            for name in ("trip", "step", "edge")
-        )
-        from_m, to_m = (
-            np.concatenate([np.zeros(0), *(getattr(p, name) for p in pieces)]) for name in ("from_m", "to_m")
-        )
-        order = np.lexsort((step, trip))
-        order = order[to_m[order] > from_m[order]]
-        return cls(trip, step, edge, from_m, to_m).select(order)
-
-    def select(self, index: IntArray | BoolArray) -> Slices:
-        """Slices by index or mask."""
-        return Slices(self.trip[index], self.step[index], self.edge[index], self.from_m[index], self.to_m[index])
+        every = super().join(pieces)
+        order = np.lexsort((every.step, every.trip))
+        return every.select(order[every.to_m[order] > every.from_m[order]])
 
     def polyline(self, graph: StreetGraph) -> tuple[IntArray, FloatArray, FloatArray]:
         """The vertices of each slice but its last: slice (v,), position (v, 2), distance from its start (v,), m."""

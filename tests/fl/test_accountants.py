@@ -7,12 +7,13 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import minimize_scalar
 
 from fl.privacy import pld, rdp, zcdp
 from fl.privacy.compose import Draws, compose, least_multiplier
-from fl.privacy.filter import GaussianFilter, RenyiFilter, best_order
+from fl.privacy.filter import GaussianFilter
 from fl.privacy.gaussian import epsilon_of
 
 PART = {"10/38": 10 / 38, "4/38": 4 / 38, "0.01": 0.01}
@@ -159,6 +160,23 @@ class TestRenyi:
         assert (here <= rdp.renyi(z)[whole] * (1 + 1e-12)).all()
 
 
+def tight_epsilon_of(rho, delta):
+    """The smallest over all orders alpha of rho alpha + ln(1 - 1/alpha) - ln(delta alpha) / (alpha - 1).
+
+    [Canonne, Kamath, Steinke 2020, Corollary 13]; between the exact figure and `epsilon_of`.
+    """
+    if rho == 0 or math.isinf(rho):
+        return rho
+
+    def epsilon_at(log_excess):
+        alpha = 1 + math.exp(log_excess)
+        return rho * alpha + math.log1p(-1 / alpha) - math.log(delta * alpha) / (alpha - 1)
+
+    near = math.log(math.sqrt(math.log(1 / delta) / rho))
+    minimum = minimize_scalar(epsilon_at, bounds=(near - 5, near + 5), method="bounded", options={"xatol": 1e-9})
+    return max(0.0, min(float(minimum.fun), float(zcdp.epsilon_of(rho, delta))))
+
+
 class TestOrder:
     """Which accountant is tighter than which."""
 
@@ -171,7 +189,7 @@ class TestOrder:
         assert exact <= found.rdp.epsilon
         assert exact <= found.naive.epsilon + 1e-9
         assert exact <= found.zcdp.epsilon
-        tight = zcdp.tight_epsilon_of(rounds / (2 * z * z), delta)
+        tight = tight_epsilon_of(rounds / (2 * z * z), delta)
         assert exact <= tight <= min(found.zcdp.epsilon, found.rdp.epsilon * (1 + 1e-6))
 
     @pytest.mark.parametrize("q", [0.01, 0.26, 0.9])
@@ -309,35 +327,3 @@ class TestFilter:
         assert budget.admits(0.0, 1 / z**2)
         assert not budget.admits(0.0, 1 / (0.999 * z) ** 2)
         assert budget.least_multiplier(budget.total) == math.inf
-
-    @settings(max_examples=60, deadline=None)
-    @given(
-        st.floats(-0.5, 1.5),
-        st.sampled_from([1.5, 2.0, 4.0, 8.0, 32.0]),
-        st.lists(st.tuples(st.floats(0.5, 20), st.sampled_from([0.01, 0.2, 1.0])), max_size=30),
-    )
-    def test_renyi_never_passes_its_total(self, log_epsilon, order, rounds):
-        budget = RenyiFilter(10.0**log_epsilon, 1e-6, order)
-        assume(budget.total > 0)
-        spent, cost = 0.0, np.zeros(len(rdp.ORDERS))
-        for z, q in rounds:
-            if budget.admits(spent, budget.cost(z, q)):
-                spent += budget.cost(z, q)
-                cost = cost + rdp.renyi(z, q)
-        assert float(rdp.epsilon_of(cost, 1e-6)) <= budget.epsilon
-
-    def test_best_order_lets_as_many_rounds_through_as_plain_rdp(self):
-        order = best_order(2.0, 1e-6, 2.0, 0.1)
-        budget = RenyiFilter(2.0, 1e-6, order)
-        rounds = int(budget.total / budget.cost(2.0, 0.1))
-        assert renyi_figure(2.0, rounds, 1e-6, 0.1) <= 2.0 < renyi_figure(2.0, rounds + 1, 1e-6, 0.1)
-
-    def test_an_order_that_reaches_no_such_epsilon_admits_nothing(self):
-        budget = RenyiFilter(0.1, 1e-6, 1.5)
-        assert budget.total == 0
-        assert not budget.admits(0.0, budget.cost(1e3))
-
-    @pytest.mark.parametrize("bad", [(0, 1e-5, 2.0), (1, 1, 2.0), (1, 1e-5, 2.05)])
-    def test_refuses(self, bad):
-        with pytest.raises(ValueError):
-            RenyiFilter(*bad)

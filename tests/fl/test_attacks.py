@@ -10,7 +10,6 @@ import torch
 from fl.attacks.closed_form import ClosedForm, centroid, unit_cloud
 from fl.attacks.dlg import Dlg, LastPlaces
 from fl.attacks.gradient_matching import Waves, cosine_objective
-from fl.attacks.link_rounds import LinkRounds, weighted_median
 from fl.attacks.minimise import adam, lbfgs
 from fl.attacks.threat import Threat
 from fl.encodings.fourier import Fourier
@@ -392,7 +391,7 @@ class TestHostileUpdates:
         found = attack(ClosedForm(), self.view([row]))
         assert not AREA.contains(found.position_m).any()
 
-    @pytest.mark.parametrize("part", [ClosedForm(), Dlg(starts=2), LinkRounds()], ids=lambda p: p.kind)
+    @pytest.mark.parametrize("part", [ClosedForm(), Dlg(starts=2)], ids=lambda p: p.kind)
     @pytest.mark.parametrize("sees", ["rows", "sum", "model"])
     def test_nobody_heard(self, part, sees):
         view = view_of(RsrpNet(hidden=(8,)), local_of([batch_of(0, 30)]), sees, decoded=[False])
@@ -400,12 +399,11 @@ class TestHostileUpdates:
         assert len(found.ue) == 0 and found.position_m.shape == (0, 2)
         assert part.self_test(view, FACTS, RNG) is None
 
-    @pytest.mark.parametrize("part", [Dlg(starts=2), LinkRounds(of=Dlg(starts=2))], ids=lambda p: p.kind)
-    def test_one_source_of_many_targets_is_searched_once(self, part, monkeypatch):
+    def test_one_source_of_many_targets_is_searched_once(self, monkeypatch):
         data = local_of([batch_of(i, 30) for i in range(20)])
         view, asked = view_of(RsrpNet(hidden=(8,)), data, "sum"), []
         monkeypatch.setattr("fl.attacks.minimise.lbfgs", lambda f, x, n: asked.append(x.shape) or lbfgs(f, x, n))
-        found = attack(part, view)
+        found = attack(Dlg(starts=2), view)
         assert asked == [(1, 2, 2)] and found.ue.tolist() == list(range(20))
         assert np.ptp(found.position_m, axis=0).max() == 0 and np.isfinite(found.position_m).all()
 
@@ -637,179 +635,6 @@ class TestStarts:
         assert found.loss[0] == pytest.approx(loss, abs=1e-9)
 
 
-class TestLinkRounds:
-    def test_average_of_the_rounds_so_far(self):
-        rounds = [{1: [100, 200], 2: [1000, 10]}, {2: [1100, 20]}, {1: [300, 100], 3: [5, 5]}]
-        found, _ = through(LinkRounds(), [crafted(r) for r in rounds])
-        assert [f.ue.tolist() for f in found] == [[1, 2], [2], [1, 3]]
-        for said, expected in zip(found, ([[100, 200], [1000, 10]], [[1050, 15]], [[200, 150], [5, 5]]), strict=True):
-            np.testing.assert_allclose(said.position_m, expected, atol=1e-6)
-            assert said.what == ["centroid"] * len(expected) and set(said.status) == {"ok"}
-
-    @pytest.mark.parametrize("factor", [1.0, 1e-200, 1e150])
-    def test_gradient_weighs_by_the_rms_of_the_bias_update(self, factor):
-        sizes, at = [1.0, 3.0, 0.5], np.array([[100, 200], [300, 400], [900, 800]])
-        views = [crafted({1: p}, size=factor * s) for p, s in zip(at, sizes, strict=True)]
-        found, _ = through(LinkRounds(weight="gradient"), views)
-        expected = np.cumsum(at * np.array(sizes)[:, None], axis=0) / np.cumsum(sizes)[:, None]
-        np.testing.assert_allclose([f.position_m[0] for f in found], expected, rtol=1e-9)
-        equal, _ = through(LinkRounds(), views)
-        np.testing.assert_allclose(equal[-1].position_m[0], at.mean(axis=0), rtol=1e-9)
-
-    def test_gradient_weighs_each_device_by_its_own(self):
-        """Three devices in another order than their numbers, each with a bias of its own size."""
-        learner = RsrpNet(hidden=(4,))
-        sizes = {7: [1.0, 3.0], 2: [5.0, 1.0], 4: [1.0, 1.0]}
-        views = []
-        for i, x in enumerate((100.0, 500.0)):
-            alone = [crafted({ue: [x, x]}, size=s[i], learner=learner) for ue, s in sizes.items()]
-            updates = DenseUpdates(np.array(list(sizes)), np.zeros(3, np.int64), np.ones(3),
-                                   np.concatenate([a.update for a in alone]))  # fmt: skip
-            views.append(rows_of(learner, updates, alone[0].model_before, alone[0].model_before))
-        found, _ = through(LinkRounds(weight="gradient"), views)
-        assert found[1].ue.tolist() == [7, 2, 4]
-        np.testing.assert_allclose(found[1].position_m[:, 0], [400, 1000 / 6, 300], rtol=1e-9)
-
-    def test_median_of_the_rounds_so_far(self):
-        at = np.array([[100, 900], [1900, 30], [120, 40], [140, 50], [160, 60.0]])
-        found, _ = through(LinkRounds(how="median"), [crafted({1: p, 2: p[::-1] / 2}) for p in at])
-        for n, said in enumerate(found, 1):
-            np.testing.assert_allclose(said.position_m[0], np.median(at[:n], axis=0), atol=1e-6)
-            np.testing.assert_allclose(said.position_m[1], np.median(at[:n, ::-1] / 2, axis=0), atol=1e-6)
-
-    def test_weighted_median_halves_the_weight(self):
-        assert weighted_median(np.array([5.0, 1.0, 9.0]), np.array([1.0, 1.0, 2.1])) == 9.0
-        assert weighted_median(np.array([5.0, 1.0, 9.0]), np.array([1.0, 1.0, 2.0])) == 7.0
-        assert weighted_median(np.array([5.0, 1.0, 9.0]), 1e308 * np.array([1.7, 0.5, 0.5])) == 5.0
-        x = np.random.default_rng(0).normal(size=8)
-        assert weighted_median(x, np.ones(8)) == np.median(x) and weighted_median(x[:7], np.ones(7)) == np.median(x[:7])
-        assert weighted_median(x[:3], np.array([2.0, 1.0, 3.0])) == np.median(np.repeat(x[:3], [2, 1, 3]))
-
-    def test_smooth_forgets(self):
-        at = np.array([[0, 0], [1000, 100], [1000, 100], [0.0, 1000]])
-        found, _ = through(LinkRounds(how="smooth", memory_rounds=4), [crafted({1: p}) for p in at])
-        for n, said in enumerate(found, 1):
-            weight = 0.75 ** np.arange(n)[::-1]
-            np.testing.assert_allclose(said.position_m[0], weight @ at[:n] / weight.sum(), atol=1e-6)
-
-    @pytest.mark.parametrize("how", ["average", "median", "smooth"])
-    def test_a_round_without_an_estimate_inside_keeps_the_last(self, how):
-        learner = RsrpNet(hidden=(4,))
-        dead = crafted({1: [5, 5], 2: [5, 5]}, size=0.0)
-        rounds = [dead, crafted({1: [100, 200], 2: [-50, 10]}), crafted({1: [3000, 10], 2: [7, 8]}), dead]
-        found, _ = through(LinkRounds(how=how, weight="gradient"), rounds)
-        assert [f.status for f in found] == [["no gradient"] * 2, ["ok", "ok"], ["kept", "ok"], ["kept", "kept"]]
-        said = np.array([f.position_m for f in found])
-        assert np.isnan(said[0]).all() and learner.net.n_parameters == dead.update.shape[1]
-        np.testing.assert_allclose(said[1:, 0], [[100, 200]] * 3, atol=1e-6)
-        # nothing stood for the second device yet: what was said outside of the area is said again
-        np.testing.assert_allclose(said[1:, 1], [[-50, 10], [7, 8], [7, 8]], atol=1e-6)
-
-    @pytest.mark.parametrize("part", [
-        LinkRounds(), LinkRounds(how="median"), LinkRounds(weight="gradient"),
-        LinkRounds(of=Dlg(starts=2, start_at="previous")),
-    ], ids=lambda p: f"{p.of.kind}-{p.how}-{p.weight}")  # fmt: skip
-    def test_survives_a_checkpoint_to_the_bit(self, part, tmp_path):
-        views = [view_of(RsrpNet(hidden=(8,), activation="tanh"), local_of([batch_of(s, 30), batch_of(s + 9, 30)]))
-                 for s in range(3)]  # fmt: skip
-        straight, _ = through(part, views)
-        _, state = through(part, views[:2])
-        save_tree(tmp_path / "state.npz", to_tree(state))
-        resumed, _ = through(part, views[2:], from_tree(load_tree(tmp_path / "state.npz"), part.start()))
-        np.testing.assert_array_equal(resumed[0].position_m, straight[2].position_m)
-        assert not (straight[2].position_m == attack(part, views[2]).position_m).all()
-
-    def test_averaging_beats_one_round(self):
-        """Noise of one round averages out: the error falls as the root of the rounds."""
-        noise = np.random.default_rng(0).normal(scale=100, size=(64, 30, 2))
-        views = [crafted({i: [1000, 750] + noise[r, i] for i in range(30)}) for r in range(64)]
-        for how, ratio in (("average", 1.0), ("median", 1.25)):
-            found, _ = through(LinkRounds(how=how), views)
-            rms = [np.sqrt(np.mean((f.position_m - [1000, 750]) ** 2)) for f in found]
-            assert rms[63] == pytest.approx(ratio * 100 / 8, rel=0.2) and rms[0] > 80
-
-    def test_links_what_a_sum_says_to_every_device(self):
-        learner = learner_of("tanh", hidden=(64,))
-        views = [view_of(learner, local_of([batch_of(s, 60), batch_of(s + 5, 60)]), "sum", d)
-                 for s, d in ((0, None), (1, [True, False]))]  # fmt: skip
-        one = [centroids(attack(ClosedForm(cloud=False), v))[0] for v in views]
-        found, _ = through(LinkRounds(), views)
-        assert [f.ue.tolist() for f in found] == [[0, 1], [0]]
-        np.testing.assert_allclose(found[1].position_m[0], (one[0] + one[1]) / 2, atol=1e-6)
-
-    def test_links_the_search_as_well_and_tells_its_effort(self):
-        view = view_of(learner_of("tanh", (64,)), local_of([batch_of(0)]))
-        alone, linked = attack(Dlg(starts=2), view), attack(LinkRounds(of=Dlg(starts=2)), view)
-        for name in ("position_m", "loss", "iterations", "evaluations"):
-            np.testing.assert_array_equal(getattr(alone, name), getattr(linked, name))
-
-    def test_the_linked_search_remembers_too(self):
-        """In the second round, cut short, it begins where it would without links."""
-        views = [view_of(learner_of("tanh", (64,)), local_of([batch_of(s), batch_of(s + 5)])) for s in (0, 1)]
-        alone, linked = Dlg(starts=3, start_at="previous", iterations=1), []
-        found, _ = through(alone, views)
-        linked, _ = through(LinkRounds(of=alone), views)
-        fresh = attack(alone, views[1])
-        assert (found[1].loss == linked[1].loss).all() and (fresh.loss != found[1].loss).any()
-
-    @pytest.mark.parametrize("sees", ["rows", "sum", "model"])
-    def test_gradient_weights_in_every_vantage(self, sees):
-        """Four devices of two models; a device is known by its number, a sum by its model."""
-        learner, data = learner_of("tanh", hidden=(16,)), []
-        views = []
-        for seed in (0, 1):
-            data = local_of([batch_of(seed + i, 20 + 40 * i) for i in range(4)], model=[2, 0, 2, 0])
-            views.append(view_of(learner, data, sees, n_model=3))
-        alone = [attack(ClosedForm(cloud=False), v) for v in views]
-        found, _ = through(LinkRounds(weight="gradient"), views)
-        for i, ue in enumerate(found[1].ue.tolist()):
-            size = []
-            for view in views:
-                row = int(view.source[view.ue == ue][0])
-                size.append(np.sqrt(np.mean(learner.first_layer(view.update)[1][row] ** 2)))
-            at = [a.position_m[a.ue == ue][0] for a in alone]
-            assert AREA.contains(np.array(at)).all() and abs(size[0] / size[1] - 1) > 1e-3
-            expected = (size[0] * at[0] + size[1] * at[1]) / (size[0] + size[1])
-            np.testing.assert_allclose(found[1].position_m[i], expected, atol=1e-6)
-
-    def test_places_of_the_linked_attack_pass(self):
-        view = view_of(learner_of("relu"), TestUnitCloud().data())
-        alone, linked = attack(ClosedForm(), view), attack(LinkRounds(of=ClosedForm()), view)
-        assert alone.what == linked.what and "place" in linked.what
-        np.testing.assert_array_equal(alone.position_m, linked.position_m)
-
-    @pytest.mark.parametrize("how", ["average", "median", "smooth"])
-    @pytest.mark.parametrize("weight", ["equal", "gradient"])
-    def test_hostile_updates_leave_others_alone(self, how, weight):
-        hostile = TestHostileUpdates()
-        good = view_of(RsrpNet(hidden=(8,), activation="tanh"), local_of([batch_of(0, 30)])).update
-        rows = np.concatenate([hostile.hostile(), 1e300 * good, good])
-        part = LinkRounds(how=how, weight=weight)
-        found, _ = through(part, [hostile.view(rows), hostile.view(rows)])
-        for said in found:
-            assert said.status == ["no gradient"] * 6 + ["ok"] * 2
-            assert np.isnan(said.position_m[:6]).any(axis=1).all() and np.ptp(said.position_m[6:], axis=0).max() < 1e-6
-
-    def test_who_it_links_is_said_in_yaml_and_nothing_is_ignored(self):
-        part = LinkRounds.model_validate_json('{"kind": "link-rounds", "of": {"kind": "dlg", "starts": 3}}')
-        assert part.of == Dlg(starts=3) and LinkRounds.model_validate_json(part.model_dump_json()) == part
-        assert LinkRounds().of == ClosedForm(cloud=False)
-        for bad, says in (
-            ('{"kind": "link-rounds", "of": {"kind": "link-rounds"}}', "closed-form"),
-            ('{"kind": "link-rounds", "of": {"kind": "dlg", "name": "inner"}}', "inner"),
-            ('{"kind": "link-rounds", "of": {"kind": "dlg", "cloud": true}}', "cloud"),
-        ):
-            with pytest.raises(ValueError, match=says):
-                LinkRounds.model_validate_json(bad)
-
-    def test_needs_what_it_links(self):
-        assert LinkRounds.needs == LinkRounds().needs == ClosedForm.needs
-        assert LinkRounds(of=Dlg()).needs == Dlg.needs and "starting weights" in Dlg.needs
-        assert "starting weights" not in LinkRounds.needs
-        by_gradient = set(LinkRounds(of=Dlg(), weight="gradient").needs)
-        assert by_gradient == {*Dlg.needs, "biased first layer"} and "biased first layer" not in Dlg.needs
-
-
 class TestSelfTest:
     """The attacker on one sample of its own: a failed optimiser is no protected user."""
 
@@ -822,8 +647,7 @@ class TestSelfTest:
     @pytest.mark.parametrize("more", [{}, FEDAVG, {"dropout": 0.3}])
     def test_the_closed_form_always_passes(self, activation, labels, more):
         view = self.view(activation, labels=labels, **more)
-        for part in (ClosedForm(), LinkRounds()):
-            assert part.self_test(view, FACTS, RNG) < 1e-6
+        assert ClosedForm().self_test(view, FACTS, RNG) < 1e-6
 
     @pytest.mark.parametrize("sees", ["rows", "sum", "model"])
     def test_the_search_passes_on_a_smooth_net(self, sees):
@@ -864,7 +688,7 @@ class TestSelfTest:
         assert AREA.contains(data.x).all() and -95 - 6 * 9 < data.y[0] < -95 + 6 * 9
 
     def test_what_it_remembers_of_users_plays_no_part(self):
-        part = LinkRounds(of=Dlg(starts=2, start_at="previous"))
+        part = Dlg(starts=2, start_at="previous")
         view = self.view()
         _, state = part.run(view, FACTS, part.start(), RNG)
         kept = deepcopy(state)
@@ -872,7 +696,7 @@ class TestSelfTest:
         assert before == part.self_test(view, FACTS, RNG) < 0.5
         np.testing.assert_equal(to_tree(state), to_tree(kept))
 
-    @pytest.mark.parametrize("part", [ClosedForm(), Dlg(starts=2), LinkRounds()], ids=lambda p: p.kind)
+    @pytest.mark.parametrize("part", [ClosedForm(), Dlg(starts=2)], ids=lambda p: p.kind)
     def test_a_broken_model_finds_nothing(self, part):
         view = self.view()
         broken = Model(np.full_like(view.model_before.parameters, np.nan), view.model_before.constants)

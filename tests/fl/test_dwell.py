@@ -327,7 +327,7 @@ def test_too_many_places_are_refused_before_a_run():
 
 
 def test_what_it_needs_is_what_it_wraps():
-    assert {"starting weights", "training details"} <= set(Dwell.needs)
+    assert {"starting weights", "training details"} <= set(Dwell().needs)
     assert not {"starting weights", "training details"} & set(attack().needs)
     assert attack(of={"kind": "span"}).needs["layers"]
 

@@ -343,7 +343,7 @@ class TestSampling:
         learning = Learning.model_validate(
             {"round_s": 1.0, "learner": {"kind": "rsrp-net"}, "participation": 0.25, "sampling": "poisson"}
         )
-        sizes = [len(sample_ues(local, learning, Streams(1).at("participation", r)).ue) for r in range(40)]
+        sizes = [len(sample_ues(local, learning, Streams(1), r, 100).ue) for r in range(40)]
         assert len(set(sizes)) > 10 and abs(np.mean(sizes) - 1000) < 5 * np.sqrt(4000 * 0.25 * 0.75 / 40)
 
     def test_all_coins_may_say_no(self):
@@ -354,7 +354,7 @@ class TestSampling:
                 {"round_s": 1.0, "learner": {"kind": "rsrp-net"}, "participation": 0.2, "sampling": sampling}
             )
             rounds = range(2000)
-            empty = [not len(sample_ues(local, learning, Streams(1).at("participation", r)).ue) for r in rounds]
+            empty = [not len(sample_ues(local, learning, Streams(1), r, 100).ue) for r in rounds]
             assert np.mean(empty) == pytest.approx(share, abs=5 * np.sqrt(0.25 / 2000) * (share > 0))
 
     def test_nobody_may_come(self, tmp_path):

@@ -437,7 +437,7 @@ def test_runs_and_goes_on_to_the_same_bytes(server, rule, threat, tiny, tmp_path
         {"kind": "re-identify", "simulated_ues": 4},
         {"kind": "re-identify", "name": "by-print", "use": ["fingerprint"]},
     ]
-    attacks.append({"kind": "re-identify", "name": "rings", "of": {"kind": "link-rounds"}, "sigma_m": 50})
+    attacks.append({"kind": "re-identify", "name": "rings", "of": {"kind": "unit-votes"}, "sigma_m": 50})
     threat = {"pseudonyms": RULES[rule]} | THREATS[threat]
     study = tiny(BUSY | SERVERS[server] | {"learning.attacks": attacks, "learning.threat": threat})
 
@@ -455,13 +455,13 @@ def test_runs_and_goes_on_to_the_same_bytes(server, rule, threat, tiny, tmp_path
 @pytest.mark.slow
 @pytest.mark.parametrize("server", SERVERS)
 def test_under_permanent_names_it_is_the_attack_that_it_wraps(server, tiny, tmp_path):
-    attacks = [{"kind": "link-rounds"}, {"kind": "re-identify", "of": {"kind": "link-rounds"}, "sigma_m": 50}]
+    attacks = [{"kind": "unit-votes"}, {"kind": "re-identify", "of": {"kind": "unit-votes"}, "sigma_m": 50}]
     tracker = {"kind": "tracker", "sigma_m": 30, "cell_m": 40}
     attacks += [tracker, {"kind": "re-identify", "name": "tracks", "of": tracker, "sigma_m": 50}]
     run(tiny(BUSY | SERVERS[server] | {"learning.attacks": attacks}), tmp_path)
     every = table(tmp_path, "estimates").drop(columns="self_test_m")
-    keys = ["round", "ue", "model", "quantity"]
-    for plain, wrapped in (("link-rounds", "re-identify"), ("tracker", "tracks")):
+    keys = ["round", "ue", "model", "quantity", "weight"]
+    for plain, wrapped in (("unit-votes", "re-identify"), ("tracker", "tracks")):
         one, two = (every[every.attack == a].drop(columns="attack").sort_values(keys) for a in (plain, wrapped))
         assert len(one) > 20
         pd.testing.assert_frame_equal(one.reset_index(drop=True), two.reset_index(drop=True), rtol=1e-5)
@@ -471,9 +471,9 @@ def test_under_permanent_names_it_is_the_attack_that_it_wraps(server, tiny, tmp_
 
 
 def test_still_ues_apart_are_followed_through_names_of_a_round(tiny, tmp_path):
-    """Six who stand still: what link-rounds averages over their tracks is what it does under permanent names."""
+    """Six who stand still: what unit-votes adds up over their tracks is what it does under permanent names."""
     still = {"world.ues.mobility": {"kind": "static"}}
-    attack = {"kind": "re-identify", "of": {"kind": "link-rounds"}, "sigma_m": 5}
+    attack = {"kind": "re-identify", "of": {"kind": "unit-votes"}, "sigma_m": 5}
     for name, threat in (("known", {}), ("new", {"pseudonyms": NEW})):
         summary = run(tiny(BUSY | still | {"learning.attacks": [attack], "learning.threat": threat}), tmp_path / name)
         assert ("linking.re-identify.right.percent" in summary) == (name == "new")
@@ -482,7 +482,9 @@ def test_still_ues_apart_are_followed_through_names_of_a_round(tiny, tmp_path):
     assert summary["linking.re-identify.chance_right.percent"] == pytest.approx(100 / 6)
     assert summary["linking.re-identify.chance_time_to_confusion_s"] == pytest.approx(60 * 6 / 5)
     assert summary["unicity.2-2500.unique.percent"] == 0 and summary["unicity.6-2500.unique.percent"] == 0
-    known, new = (table(tmp_path / f, "estimates").sort_values(["round", "ue", "model"]) for f in ("known", "new"))
+    known, new = (
+        table(tmp_path / f, "estimates").sort_values(["round", "ue", "model", "weight"]) for f in ("known", "new")
+    )
     assert table(tmp_path / "new", "linking").right_share.dropna().min() > 0.99
     np.testing.assert_allclose(new[["x_m", "y_m"]], known[["x_m", "y_m"]], equal_nan=True)
 

@@ -58,6 +58,7 @@ def by_torch(net, w0, data, row, how, make, rates=None):
             loss = error + how.proximal / 2 * ((w - anchor) ** 2).sum()
             optimiser.zero_grad()
             loss.backward()
+            w.grad += how.weight_decay * w.detach()
             w.grad[:, :first] = 0.0
             if how.polyak:
                 rate = min(how.learning_rate, 3 * float(error.detach()) / float((w.grad**2).sum()))
@@ -80,6 +81,19 @@ def test_every_recipe_is_that_of_torch(kind, batch, proximal, frozen):
         np.testing.assert_allclose(found[row], by_torch(NET, w0, data, row, how, make), rtol=0, atol=1e-9)
     d = sum((a + 1) * b for a, b in itertools.pairwise(NET.sizes[: frozen + 1]))
     assert not found[:, :d].any() and np.abs(found[:, d:]).min() > 0
+
+
+@pytest.mark.parametrize("kind", TORCH)
+@pytest.mark.parametrize("frozen", [0, 1])
+def test_weight_decay_adds_its_share_of_the_weights_to_every_gradient(kind, frozen):
+    part, make = TORCH[kind]
+    how = SgdSettings(0.02, 4, 3, 0.0, None, part, 0.5, frozen, weight_decay=0.3)
+    data, w0 = data_of([9, 1, 14, 4]), weights()
+    found = train_regression(NET, w0, data, how, RNG).values
+    for row in range(4):
+        np.testing.assert_allclose(found[row], by_torch(NET, w0, data, row, how, make), rtol=0, atol=1e-9)
+    learner = RsrpNet.model_validate({"kind": "rsrp-net", "hidden": [8], "weight_decay": 0.3}, strict=False)
+    assert "sample gradient" not in learner.offers and "linear local steps" in learner.offers
 
 
 @pytest.mark.parametrize("number", [np.float32, np.float64])

@@ -8,6 +8,7 @@ import pytest
 from fl.data.hold_out import Sessions, held_out_days
 from fl.data.measured import Measured
 from fl.data.samples import Samples
+from fl.types import NEW_PLACE
 from netsim.checkpoint import load_tree, save_tree
 from netsim.errors import BadInput
 from netsim.observations import Observations
@@ -59,7 +60,10 @@ def held_out(part, every, round_s):
     return held, fresh
 
 
-BY = [{"hold_out_by": "session"}, {"hold_out_by": "day"}, {"hold_out_by": "block"}]
+BY = [
+    {"hold_out_by": "session"}, {"hold_out_by": "day"}, {"hold_out_by": "block"}, {"hold_out_by": ("day", "block")},
+    {"hold_out_by": ("session", "block"), "block_m": 50.0},
+]  # fmt: skip
 
 
 class TestHoldOut:
@@ -160,6 +164,24 @@ class TestHoldOut:
         kept = {tuple(b) for b in np.floor(taken.train.x / 300.0).astype(int)}
         assert out and kept and not out & kept and len(out) + len(kept) == 36
 
+    @pytest.mark.parametrize("first", ["sample", "session", "day"])
+    def test_of_two_rules_each_holds_out_its_own_and_training_has_neither(self, first):
+        every = observed(8000)
+        both, one, block = (
+            Measured(hold_out_by=by, **more)
+            for by, more in (((first, "block"), {"block_m": 300.0}), (first, {}), ("block", {"block_m": 300.0}))
+        )
+        held, by_place, by_first = ({}, {}, {})
+        for part, found in ((both, held), (block, by_place), (one, by_first)):
+            rounds, _ = taken_by(part, every, DAY_S)
+            for t in rounds:
+                found |= {float(x): int(g) for x, g in zip(t.held_out.x[:, 0], t.held_out.group, strict=True)}
+        (kept,) = [{float(x) for t in taken_by(both, every, DAY_S)[0] for x in t.train.x[:, 0]}]
+        assert {x for x, g in held.items() if g == NEW_PLACE} == set(by_place)
+        assert {x for x, g in held.items() if g != NEW_PLACE} == set(by_first) - set(by_place)
+        assert not kept & set(held) and len(kept) + len(held) == (every.cell < 2).sum()
+        assert set(by_place.values()) == set(by_first.values()) == {0}
+
     def test_another_seed_holds_out_others(self):
         every = observed()
         for by in BY:
@@ -172,6 +194,8 @@ class TestHoldOut:
         {"session_gap_s": 5.0}, {"block_m": 10.0}, {"hold_out_by": "day", "session_gap_s": 5.0},
         {"hold_out_by": "session", "block_m": 10.0}, {"hold_out_by": "day", "hold_out": 0.0},
         {"participants": "holding"}, {"memory": 0}, {"memory": "none"}, {"hold_out_by": "week"},
+        {"hold_out_by": ["day"]}, {"hold_out_by": ["day", "block"], "hold_out": 0.0},
+        {"hold_out_by": ["day", "block"], "session_gap_s": 5.0}, {"hold_out_by": ["day", "session"]},
     ])  # fmt: skip
     def test_keys_without_effect_are_refused(self, keys, tiny):
         with pytest.raises(BadInput) as refused:

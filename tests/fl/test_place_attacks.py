@@ -7,15 +7,19 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from fl.attacks.participation_regression import ParticipationRegression, _without_momentum
 from fl.attacks.place_maps import PlaceMaps, highest_apart, smoothed
 from fl.attacks.span import Span
 from fl.attacks.subspace import directions, parts, principal, principal_of_columns, squares
 from fl.attacks.threat import Threat
 from fl.attacks.unit_votes import UnitVotes
+from fl.encodings.fourier import Fourier
+from fl.encodings.position import Position
 from fl.learners import rsrp_net
 from fl.learners.rsrp_net import RsrpNet
 from fl.learning import Learning
 from fl.networks import answer_loops
+from fl.server_optimiser.fedavgm import FedAvgM
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import DenseUpdates, Facts, Local, Public, Received
 from netsim.checkpoint import load_tree, save_tree
@@ -48,7 +52,7 @@ def local_of(places, model=None):
     return Local(np.arange(len(places)), model, ptr, x, y, np.zeros(len(x)))
 
 
-def played(learner, days, sees="rows", n_model=1, noise=0.0, ue=None, sum_of=None):
+def played(learner, days, sees="rows", n_model=1, noise=0.0, ue=None, sum_of=None, participants=False, group=None):
     """Views and facts of rounds on these data."""
     public = replace(PUBLIC, n_model=n_model)
     model, rounds = learner.init(public, Streams(1).at("init")), []
@@ -60,8 +64,9 @@ def played(learner, days, sees="rows", n_model=1, noise=0.0, ue=None, sum_of=Non
         merged = made.weighted_sum(share, n_model)
         after = learner.step(model, "all", merged)
         every, groups = np.ones(len(made.ue), dtype=bool), Streams(9).at("threat", number)
-        threat = Threat(sees=sees, sum_of=sum_of)
-        view = threat.view(learner, "all", Received(made, every), share, every, (model, after), groups)
+        knows = ("weights", "training", *(("participants",) if participants else ()))
+        threat, models = Threat(sees=sees, sum_of=sum_of, knows=knows), (model, after)
+        view = threat.view(learner, "all", Received(made, every), share, every, models, groups, None, group)
         rounds.append((view, Facts(number, 0.0, public)))
         model = after
     return rounds
@@ -160,8 +165,8 @@ class TestSubspace:
 
 def slow_peaks(view, attack, grid):
     """What `span` adds in one round to the map of the first source, by full SVDs and loops."""
-    place, made = grid.place_m, view.learner.layer(view.update, attack.layer)[0]
-    a = view.learner.layer_input(view.model_before, 0, place, attack.layer)
+    place, made = grid.place_m, view.learner.layer(view.update, attack.layer or 2)[0]
+    a = view.learner.layer_input(view.model_before, 0, place, attack.layer or 2)
     a = a / np.sqrt((a**2).sum(axis=1))[:, None]
     u, s, v = np.linalg.svd(made, full_matrices=False)
     keep = attack.rank + 2 * (attack.answers - 1)
@@ -373,6 +378,26 @@ class TestBoth:
             attack.run(view, wide, attack.start(), RNG)
 
 
+@pytest.mark.parametrize("part", [Span, UnitVotes])
+def test_cells_are_as_fine_as_the_encoding_unless_they_are_given(part):
+    """1.6 times its shortest length; 25 m at most, 100,000 places where that is possible."""
+    town, land = Area(0.0, 0.0, 2000.0, 2000.0), Area(0.0, 0.0, 9000.0, 9000.0)
+
+    def learner(*lengths_m):
+        return RsrpNet(encoding=Fourier(lengths_m=lengths_m) if lengths_m else Position())
+
+    def cell_m(area, *lengths_m, given=None):
+        return part(cell_m=given).fitted(learner(*lengths_m), area).cell_m
+
+    assert cell_m(town, 20.0, 5.0, 10.0) == 8.0
+    assert cell_m(town, 100.0, 200.0) == cell_m(town) == 25.0
+    assert cell_m(town, 0.1) == pytest.approx(np.sqrt(4e6 / 1e5))
+    assert cell_m(land, 5.0) == 25.0
+    assert cell_m(town, 5.0, given=50.0) == 50.0
+    fine, coarse = (part().fitted(one, town).held_bytes(town, 10) for one in (learner(5.0), learner()))
+    assert fine == pytest.approx(coarse * (250 / 80) ** 2)
+
+
 def _only(view, model):
     """The same view of one model's rows."""
     keep = view.source_model == model
@@ -380,6 +405,169 @@ def _only(view, model):
     return replace(
         view, update=view.update[keep], source_model=view.source_model[keep], ue=view.ue[target],
         model=view.model[target], source=(np.cumsum(keep) - 1)[view.source[target]],
+    )  # fmt: skip
+
+
+class TestRankThatFits:
+    """`rank: auto`: 4 a UE that is in the update, and for sums layer 1 and added scores."""
+
+    LEARNER = {**FOURIER, "learning_rate": 0.01, "batch_size": 20}
+    MOST = 20
+
+    def rounds(self, n_ue=12, **more):
+        people = [(np.array([100.0 + 80 * u, 200.0]), np.array([1000.0 - 60 * u, 700.0])) for u in range(n_ue)]
+        return played(learner_of(**self.LEARNER), days_of(3, people), **more)
+
+    def test_of_single_updates_is_rank_four(self):
+        rounds = self.rounds(2)
+        assert_array_equal(run(Span(rank="auto"), rounds)[1].score, run(Span(rank=4), rounds)[1].score)
+
+    @pytest.mark.parametrize(("sum_of", "rank"), [(3, 12), (6, 20), (None, 20)])
+    def test_of_sums_grows_with_their_members_up_to_what_places_differ_by(self, sum_of, rank):
+        """97 % of the squares of all activations lie in so many directions, by a singular value decomposition."""
+        rounds = self.rounds(sees="sum", sum_of=sum_of)
+        view, places = rounds[0][0], PlaceGrid.over(AREA, 25, 1, "span").place_m
+        a = view.learner.layer_input(view.model_before, 0, places, 1)
+        size = np.linalg.svd(a / np.linalg.norm(a, axis=1, keepdims=True), compute_uv=False) ** 2
+        assert size[: self.MOST - 1].sum() < 0.97 * size.sum() <= size[: self.MOST].sum()
+        stated = Span(rank=rank, layer=1, add="scores")
+        assert_array_equal(run(Span(rank="auto"), rounds)[1].score, run(stated, rounds)[1].score)
+
+    def test_of_published_models_is_that_of_a_crowd_unless_it_is_known_who_took_part(self):
+        for participants, rank in ((False, self.MOST), (True, 16)):
+            rounds = self.rounds(4, sees="model", participants=participants)
+            stated, found = Span(rank=rank, layer=1, add="scores"), run(Span(rank="auto"), rounds)[1]
+            assert found.owner.tolist() == (list(range(4)) if participants else [0])
+            assert_array_equal(found.score, run(stated, rounds)[1].score)
+
+    def test_without_an_encoding_it_reads_the_second_layer(self):
+        rounds = played(learner_of(**SMALL, learning_rate=0.01), days_of(2), sees="sum")
+        one, stated = rounds[:1], Span(rank=5, layer=2, add="scores")
+        assert_array_equal(run(Span(rank="auto"), one)[1].score, run(stated, one)[1].score)
+
+    def test_what_is_stated_stands(self):
+        rounds = self.rounds(4, sees="sum", sum_of=2)
+        how = {"layer": 2, "add": "peaks"}
+        assert_array_equal(run(Span(rank="auto", **how), rounds)[1].score, run(Span(rank=8, **how), rounds)[1].score)
+        with pytest.raises(ValueError, match="width_m: scores are added up as they are; leave it out, or take add: p"):
+            Span(rank="auto", width_m=50)
+
+    def test_members_who_are_no_targets_count(self):
+        learner = learner_of(**self.LEARNER)
+        data = days_of(1, PEOPLE * 3)[0]
+        model = learner.init(PUBLIC, Streams(1).at("init"))
+        made = learner.local(model, "all", data, RNG)
+        every, first = np.ones(6, dtype=bool), np.arange(6) == 0
+        for sees, members in (("sum", 5), ("model", 5), ("rows", 1)):
+            threat = Threat(sees=sees, knows=("weights", "participants"))
+            came = np.arange(6) < 5
+            after = replace(model, parameters=model.parameters + 1.0)
+            view = threat.view(learner, "all", Received(made, came), every / 6, first, (model, after), RNG)
+            assert view.members.tolist() == [members] and view.ue.tolist() == [0]
+            named = view.renamed(view.ue + 70)
+            assert named.members.tolist() == [members] and not set(named.party[0].tolist()) & {1, 2, 3, 4, 5}
+
+
+class TestParticipationRegression:
+    HOMES = np.array([[200, 200], [200, 700], [1000, 200], [1000, 700], [600, 450], [600, 100]]) + 12.5
+    LEARNER = {**FOURIER, "learning_rate": 0.05, "batch_size": 20}
+
+    def rounds(self, n_ue=12, n_days=6, **how):
+        places = [self.HOMES[u % 6] + 40.0 * (u // 6) for u in range(n_ue)]
+        people = [(at, at + 1.0) for at in places]
+        return played(learner_of(**self.LEARNER), days_of(n_days, people), **how)
+
+    @pytest.mark.parametrize("layer", [1, 2])
+    def test_equals_a_dense_least_squares(self, layer):
+        """12 UEs, sums of 3, two hours of the day: hours are columns of their own, the ridge is rows of its own."""
+        attack = ParticipationRegression(ridge=0.7, cell_m=50, rank=12, layer=layer)
+        rounds = self.rounds(sees="sum", sum_of=3)
+        rounds = [(v, replace(f, week_s=3600.0 * (7 if f.round % 2 else 23))) for v, f in rounds]
+        grid = PlaceGrid.over(AREA, 50, 12, "test")
+        z, s, hour = [], [], []
+        for view, facts in rounds:
+            score = Span(rank=12, layer=layer, add="scores").scores(view, grid, RNG).astype(float)
+            for k in range(len(view.update)):
+                z.append(np.isin(np.arange(12), view.ue[view.source == k]))
+                s.append(score[k] - score[k].mean())
+                hour.append([facts.round % 2, 1 - facts.round % 2])
+        rows = np.hstack([np.array(z, dtype=float), np.array(hour)])
+        ridge = np.hstack([np.sqrt(0.7) * np.eye(12), np.zeros((12, 2))])
+        dense = np.linalg.lstsq(np.vstack([rows, ridge]), np.vstack([s, np.zeros((12, len(grid)))]), rcond=None)[0]
+        found, state = run(attack, rounds)
+        maps = state.maps(np.arange(12), 0.7).score
+        assert_allclose(maps, dense[:12], rtol=0, atol=1e-9 * np.abs(dense[:12]).max())
+        for ue in range(12):
+            assert np.linalg.norm(of(found, ue)[0] - grid.place_m[np.argmax(dense[ue])]) < 1e-9
+
+    def test_changing_company_names_homes_of_sums_that_hide_them_from_one_round(self):
+        attack, rounds = ParticipationRegression(answers=1), self.rounds(n_days=24, sees="sum", sum_of=6)
+        homes = np.array([self.HOMES[u % 6] + 40.0 * (u // 6) for u in range(12)])
+
+        def right(found, shift=0):
+            return np.mean([np.linalg.norm(of(found, u)[0] - homes[(u + shift) % 12]) < 30 for u in range(12)])
+
+        found = run(attack, rounds)[0]
+        assert right(found) >= 0.8 and right(found, 1) <= 0.1 and right(run(attack, rounds[:1])[0]) <= 0.3
+
+    def test_company_that_never_changes_gives_chance(self):
+        """In the sum of all nobody has an answer; members of a fixed group have one map."""
+        attack = ParticipationRegression()
+        found, state = run(attack, self.rounds(sees="sum"))
+        assert set(found.status) == {"no gradient"} and np.isnan(found.position_m).all()
+        assert not state.maps(np.arange(12), 1.0).score.any()
+        fixed = np.repeat(np.arange(4), 3)
+        found, state = run(attack, self.rounds(sees="sum", sum_of=3, group=fixed))
+        maps = state.maps(np.arange(12), 1.0).score
+        for group in maps.reshape(4, 3, -1):
+            assert_allclose(group[1:], group[:1].repeat(2, axis=0), atol=1e-9)
+        assert all(len({tuple(of(found, u)[0]) for u in range(3 * g, 3 * g + 3)}) == 1 for g in range(4))
+
+    def test_published_models_are_read_as_sums_once_momentum_is_undone(self):
+        """A model that nobody moved keeps its velocity; the last step is that before."""
+        attack, optimiser = ParticipationRegression(), FedAvgM(learning_rate=1.5, momentum=0.7)
+        rounds, state, velocity = self.rounds(sees="model", participants=True), attack.start(), optimiser.start()
+        for number, (view, facts) in enumerate(rounds):
+            merged, came = view.update.copy(), np.array([number != 2])
+            step, velocity = optimiser.change(merged if came[0] else 0 * merged, came, velocity)
+            facts = replace(facts, public=replace(PUBLIC, server_momentum=0.7))
+            undone, state = _without_momentum(replace(view, update=step), facts, state)
+            if came[0]:
+                assert_allclose(undone.update, 1.5 * merged, atol=1e-12)
+
+    def test_remembers_through_a_checkpoint(self, tmp_path):
+        attack, rounds = ParticipationRegression(cell_m=50), self.rounds(sees="sum", sum_of=3)
+        _, state = run(attack, rounds[:3])
+        before = state.cross.copy()
+        save_tree(tmp_path / "state.npz", to_tree(state))
+        again = from_tree(load_tree(tmp_path / "state.npz"), attack.start())
+        assert_array_equal(run(attack, rounds[3:], again)[0].position_m, run(attack, rounds)[0].position_m)
+        assert_array_equal(state.cross, before)  # a state is a value
+        for name in ("cross", "rows"):
+            tree = load_tree(tmp_path / "state.npz")
+            (tree if name == "cross" else tree["classes"])[name][0] = np.nan
+            with pytest.raises(ValueError, match=rf"{name} is not numbers from"):
+                from_tree(tree, attack.start())
+
+    def test_whoever_is_new_begins_without_a_past(self):
+        """UEs that come later, and updates that say nothing."""
+        rounds = self.rounds(n_days=3, sees="sum", sum_of=3)
+        attack = ParticipationRegression(cell_m=50)
+        few = [(_only_sums(v, [0, 1]), f) for v, f in rounds[:1]]
+        _, state = run(attack, few + rounds[1:])
+        hurt = replace(rounds[2][0], update=rounds[2][0].update * np.nan)
+        found, same = run(attack, [(hurt, rounds[2][1])], state)
+        assert state.ue.tolist() == list(range(12)) and state.classes.rows.tolist() == [10.0]
+        assert_array_equal(same.cross, state.cross)
+        assert np.isfinite(found.position_m[[w == "ok" for w in found.status]]).all()
+
+
+def _only_sums(view, keep):
+    """The same view of some of its sums."""
+    target, member = np.isin(view.source, keep), np.isin(view.party[1], keep)
+    return replace(
+        view, update=view.update[keep], source_model=view.source_model[keep], ue=view.ue[target],
+        model=view.model[target], source=view.source[target], party=(view.party[0][member], view.party[1][member]),
     )  # fmt: skip
 
 
@@ -398,7 +586,7 @@ class TestUnitVotes:
         received = Received(DenseUpdates(nobody, nobody, np.ones(1), row), one)
         view = Threat().view(learner, "all", received, np.ones(1), one, (model, model), RNG)
         attack, grid = UnitVotes(most_weight=0.25), PlaceGrid.over(AREA, 25, 1, "unit-votes")
-        votes = attack.votes(view, grid)[0]
+        votes = attack.scores(view, grid, RNG)[0]
         expected = np.zeros(len(grid))
         expected[grid.nearest(where[:1])] = 0.2 / 1.6 + 0.3 / 1.6
         expected[grid.nearest(where[3:])] = 0.25
@@ -413,6 +601,9 @@ class TestUnitVotes:
             assert min(np.linalg.norm(of(found, ue)[0] - p) for p in places) < 75
 
 
+REGRESSION = {"kind": "participation-regression"}
+
+
 class TestRefusals:
     """What does not hold for an optimiser, a network or an attacker is refused before a run."""
 
@@ -422,13 +613,29 @@ class TestRefusals:
             ({"kind": "unit-votes"}, {"optimiser": {"kind": "adam"}}, {}, "unit-votes needs linear local steps"),
             ({"kind": "closed-form"}, {"optimiser": {"kind": "adam"}}, {}, "closed-form needs linear local steps"),
             ({"kind": "dlg"}, {"optimiser": {"kind": "adam"}}, {}, "dlg needs a sample gradient"),
-            ({"kind": "link-rounds"}, {"optimiser": {"kind": "adam"}}, {}, "link-rounds needs linear local steps"),
+            ({"kind": "closed-form"}, {"optimiser": {"kind": "adam"}}, {}, "closed-form needs linear local steps"),
             ({"kind": "span"}, {"optimiser": {"kind": "adam"}}, {}, None),
             ({"kind": "span", "layer": 4}, {}, {}, "span needs a layer 4: .*none that is trained"),
             ({"kind": "span", "layer": 3}, {}, {}, None),
             ({"kind": "span"}, {}, {"knows": ["training"]}, "span needs starting weights: .*or take layer: 1"),
             ({"kind": "span", "layer": 1}, {}, {"knows": []}, None),
             ({"kind": "span", "add": "scores", "width_m": 60.0}, {}, {}, "width_m: scores are added up as they are"),
+            (REGRESSION, {}, {"sees": "sum"}, None),
+            (
+                REGRESSION,
+                {},
+                {"sees": "model"},
+                "needs lasting names of participants: .*add participants to threat.knows",
+            ),
+            (REGRESSION, {}, {"sees": "model", "knows": ["weights", "participants"]}, None),
+            (REGRESSION, {}, {"sees": "sum", "knows": ["training"]}, "needs starting weights: .*or take layer: 1"),
+            (REGRESSION | {"layer": 1}, {}, {"sees": "sum", "knows": []}, None),
+            (
+                REGRESSION,
+                {},
+                {"sees": "sum", "pseudonyms": {"kind": "per-round"}},
+                "take pseudonyms: {kind: permanent}",
+            ),
         ],
     )
     def test_by_the_words_that_parts_offer(self, attack, learner, threat, says):

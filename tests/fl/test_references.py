@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import shapely
 import torch
 
 from fl.learners.rsrp_net import RsrpNet
@@ -14,7 +15,8 @@ from fl.references.neighbours import nearest_neighbours
 from fl.references.path_loss import path_loss_map, sought_antenna
 from fl.references.references import References
 from fl.round.baselines import Final, Reference, final_references
-from fl.types import Antennas, HeldOut, Public
+from fl.types import NEW_PLACE, Antennas, HeldOut, Public
+from netsim.city.buildings import Buildings
 from netsim.geometry import Area
 from netsim.rng import Streams
 from netsim.row_id import row_id
@@ -36,7 +38,9 @@ def law(x, antenna, n=3.5, intercept=-20.0):
 class TestPathLoss:
     def test_a_known_antenna_gives_the_law_back(self):
         antenna, x, at = np.array([100.0, 500.0, 23.5]), places(50), places(200, 1)
-        np.testing.assert_allclose(path_loss_map(x, law(x, antenna), at, AREA, antenna), law(at, antenna), atol=1e-9)
+        np.testing.assert_allclose(
+            path_loss_map(x, law(x, antenna), at, AREA, antenna[None]), law(at, antenna), atol=1e-9
+        )
 
     @pytest.mark.parametrize("antenna", [(250.0, 130.0, 10.0), (-150.0, 900.0, 10.0)])
     def test_an_unknown_one_is_found_also_outside(self, antenna):
@@ -47,7 +51,25 @@ class TestPathLoss:
 
     def test_one_distance_alone_gives_the_mean(self):
         x, y = np.tile([[30.0, 40.0]], (4, 1)), np.array([-80.0, -84.0, -90.0, -86.0])
-        np.testing.assert_allclose(path_loss_map(x, y, x, AREA, np.zeros(3)), -85.0)
+        np.testing.assert_allclose(path_loss_map(x, y, x, AREA, np.zeros((1, 3))), -85.0)
+        far = np.array([[700.0, 20.0]])  # nothing is known of distance or walls
+        block = Buildings(np.array([shapely.box(0, 0, 100, 100)], dtype=object), np.array([3.0]))
+        np.testing.assert_allclose(path_loss_map(x, y, far, AREA, np.zeros((1, 3)), block), -85.0)
+
+    def test_three_numbers_are_least_squares_to_the_nearest_site_inside_and_outside(self):
+        antennas = np.array([[100.0, 500.0, 23.5], [650.0, 90.0, 23.5], [400.0, 300.0, 8.5]])
+        block = Buildings(np.array([shapely.box(0, 0, 400, 600)], dtype=object), np.array([3.0]))
+        x, at, noise = places(300), places(40, 1), np.random.default_rng(3).normal(0, 7, 300)
+
+        def terms(place):
+            distance = np.sqrt(((place[:, None] - antennas[:, :2]) ** 2).sum(-1) + antennas[:, 2] ** 2).min(axis=1)
+            return np.column_stack([np.ones(len(place)), np.log10(distance), (place[:, 0] < 400).astype(float)])
+
+        y = terms(x) @ [-40.0, -30.0, -20.0] + noise
+        numbers = np.linalg.lstsq(terms(x), y, rcond=None)[0]
+        found = path_loss_map(x, y, at, AREA, antennas, block)
+        np.testing.assert_allclose(found, terms(at) @ numbers, atol=1e-9)
+        assert abs(numbers[2] + 20) < 3  # walls
 
 
 class TestKriging:
@@ -135,7 +157,10 @@ def held_of(n=100, models=1):
 def final_of(how, models=1, antennas=None):
     public, learner = Public(AREA, models, antennas=antennas), RsrpNet(hidden=(8,), labels="standardised")
     cells = [np.array([m]) for m in range(models)]
-    return Final(how, public, cells, learner, learner.init(public, Streams(1).at("learner.init")))
+    return Final(how, public, cells, learner, learner.init(public, Streams(1).at("learner.init")), 100.0)
+
+
+PLACE = {"place.samples": 0.0, "place.blocks": 0.0}  # every block of the area has a training sample
 
 
 class TestFinal:
@@ -145,7 +170,7 @@ class TestFinal:
         for key, name in zip(off, names, strict=True):
             how = References(**{k: v for k, v in off.items() if k != key})
             found = final_references(reference_of(), final_of(how), held_of(), RNG)
-            assert list(found) == [name, *(["federated_over_central"] if name == "central_rmse_db" else [])]
+            assert list(found) == [*PLACE, name, *(["federated_over_central"] if name == "central_rmse_db" else [])]
 
     def test_where_the_antenna_stands_is_public_knowledge_if_there_is_a_radio(self):
         how = References(neighbours=None, kriging_samples=0, central=False)
@@ -159,13 +184,14 @@ class TestFinal:
         empty = Reference.empty()
         for reference, held in ((reference_of(), HeldOut.none()), (empty, held_of())):
             found = final_references(reference, final_of(References()), held, RNG)
-            assert len(found) == 5 and all(np.isnan(value) for value in found.values())
+            assert len(found) == 7 and all(np.isnan(value) for key, value in found.items() if key not in PLACE)
+            assert found.items() >= PLACE.items()
 
     def test_a_model_without_samples_scores_nothing(self):
         reference = reference_of(200)
         both = final_references(reference, final_of(References(), 2), held_of(models=2), RNG)
         held = held_of(models=2)
-        own = final_references(reference, final_of(References(), 2), held.only(held.model == 0), RNG)
+        own = final_references(reference, final_of(References(), 2), held.select(held.model == 0), RNG)
         assert both == own
 
     def test_work_is_bounded_over_all_models(self, monkeypatch):
@@ -179,6 +205,55 @@ class TestFinal:
         how = References(central=False, kriging_samples=30)
         final_references(reference_of(400, 4), final_of(how, 4), held_of(100, 4), RNG)
         assert [n for n, _ in seen] == [10] * 4 and sum(k for _, k in seen) == 40
+
+
+class TestByPlace:
+    """Training samples west of 400 m, held-out ones everywhere: 24 of 48 blocks of 100 m are new."""
+
+    KNOWN = Antennas(np.array([[300.0, 200.0, 21.5], [300.0, 200.0, 21.5], [3000.0, 3000.0, 21.5]]), np.zeros(3))
+
+    def scored(self, how, held=None, antennas=KNOWN, block_m=100.0):
+        x = places(2000)
+        x[:, 0] /= 2
+        none = np.zeros(len(x), dtype=np.int64)
+        reference = Reference(x, law(x, np.array([300.0, 200.0, 20.0])), none, none)
+        final = replace(final_of(how, antennas=antennas), cells_of_model=[np.arange(3)], block_m=block_m)
+        return final_references(reference, final, held_of(1000) if held is None else held, RNG)
+
+    def test_samples_in_blocks_without_training_are_scored_apart(self):
+        found = self.scored(References(neighbours=1, central=False))
+        held = held_of(1000)
+        new = held.x[:, 0] >= 400
+        assert found["place.samples"] == new.sum() and found["place.blocks"] == 24
+        assert found["neighbours_rmse_db.place"] > found["neighbours_rmse_db"]  # nothing near
+        assert found["path_loss_rmse_db"] < 1e-9 and found["path_loss_rmse_db.place"] < 1e-9  # the nearest of two sites
+        assert found["kriging_rmse_db.place"] < 1e-9  # of what the law leaves
+        x = places(2000) / [2, 1]
+        mean = law(x, np.array([300.0, 200.0, 20.0])).mean()
+        expected = np.sqrt(((held.y[new] - mean) ** 2).mean())
+        assert found["constant_rmse_db.place"] == pytest.approx(expected)
+        final = final_of(References())
+        assert found["rmse_db.place"] == final.learner.evaluate(final.model, held.select(new))["rmse_db"]
+
+    def test_those_held_out_with_their_block_score_it_by_place_alone(self):
+        held = held_of(1000)
+        grouped = replace(held, group=np.where(held.x[:, 0] >= 400, NEW_PLACE, 0))
+        known = held.select(held.x[:, 0] < 400)
+        how = References()
+        every, west = self.scored(how, grouped), self.scored(how, known)
+        assert {k: v for k, v in every.items() if "place" not in k} == pytest.approx(
+            {k: v for k, v in west.items() if "place" not in k}
+        )
+        assert "central_rmse_db.place" in every and "central_rmse_db.place" not in west
+        assert len(grouped.usual) == len(known)
+
+    def test_few_blocks_are_counted_and_not_scored(self):
+        found = self.scored(References(central=False), block_m=400.0)
+        assert found["place.blocks"] == 2 and not [k for k in found if k.endswith("db.place")]
+
+    def test_several_cells_at_unknown_places_have_no_law(self):
+        found = self.scored(References(central=False), antennas=None)
+        assert np.isnan(found["path_loss_rmse_db"]) and np.isfinite(found["kriging_rmse_db"])
 
 
 class TestRuns:

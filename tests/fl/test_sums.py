@@ -141,7 +141,9 @@ def test_a_threshold_that_is_always_met_changes_nothing(tiny, tmp_path):
 
 @pytest.mark.parametrize("server", SERVERS)
 def test_an_interrupted_run_ends_in_the_same_bytes(tiny, tmp_path, table_bytes, server):
-    study, news = tiny(summed(server, sum_of=3, sum_at_least=2, groups="fixed")), []
+    changes = summed(server, sum_of=3, sum_at_least=2, groups="fixed")
+    attacks = [{"kind": "span", "rank": "auto"}, {"kind": "participation-regression"}]
+    study, news = tiny(changes | {"learning.attacks": attacks}), []
     run(study, tmp_path / "whole", lambda progress: news.append(progress.time_s))
 
     def watch(progress):

@@ -144,7 +144,7 @@ def test_what_cannot_be_is_refused() -> None:
     tracker(noisy(1), cell_m=10.0).check(public, 2000)  # 120,000 places
     with pytest.raises(BadInput, match=r"cell_m 10 makes 120,000 places, at most 50,000 .* take a larger cell_m"):
         tracker(noisy(1), cell_m=10.0).check(public, 5000)
-    assert "starting weights" in Tracker.needs and "starting weights" not in Tracker(sigma_m=10.0).needs
+    assert "starting weights" in Tracker().needs and "starting weights" not in Tracker(sigma_m=10.0).needs
 
 
 def test_exact_estimates_of_ues_that_move_are_not_drawn_back() -> None:

@@ -55,11 +55,13 @@ def local_of(places, model=None):
     return Local(ue, models, ptr, x, np.zeros(len(x)), np.zeros(len(x)))
 
 
-def asked(n=4, now=None, local=None, measured=None, home_m=None):
+def asked(n=4, now=None, local=None, measured=None, home_m=None, position_m=None, serving=None):
     """n UEs with one sample each at the origin, unless said otherwise."""
     local = local_of([[(0, 0)]] * n) if local is None else local
     home_m = np.full((n, 2), np.nan) if home_m is None else np.array(home_m, dtype=float)
-    return Asked(local, local if measured is None else measured, now or facts(), home_m)
+    position_m = np.zeros((len(home_m), 2)) if position_m is None else np.array(position_m, dtype=float)
+    serving = np.full(len(home_m), -1) if serving is None else np.array(serving)
+    return Asked(local, local if measured is None else measured, now or facts(), home_m, position_m, serving)
 
 
 def played(rule, times, n=4, rng=RNG):
@@ -323,6 +325,74 @@ def test_nobody_home_is_learnt_from_and_the_home_zone_follows_the_world(tiny, tm
     assert rows.before.sum() > rows.after.sum() > 0
 
 
+# --- uploads that wait for another cell ----------------------------------------------------------------------
+
+
+def test_a_deferred_upload_leaves_only_outside_of_the_zone_and_through_another_cell():
+    rule = HomeZone(radius_m=100, centre="exact", defer_upload=True)
+    home_m, away = [(0, 0), (0, 0), (np.nan, np.nan)], (500, 0)
+    local = local_of([[(500, 0)], [(500, 0), (50, 0)], [(0, 0)]])
+    state, spoke = rule.start(3), []
+    for position_m, serving in [
+        ([away, away, (0, 0)], [1, 1, 1]),  # nothing is known of any zone yet
+        ([(60, 0), away, away], [2, 2, 2]),  # the first is at home: cell 2 serves its zone, and that of no other
+        ([away, away, away], [2, 2, 2]),
+        ([away, (0, 99), (np.nan, np.nan)], [3, 1, -1]),
+        ([away, away, away], [1, 1, 1]),
+        ([away, away, away], [-1, -1, -1]),  # without a cell nothing can be told by one
+    ]:
+        now = asked(local=local, home_m=home_m, position_m=position_m, serving=serving)
+        state = rule.looked(now, state, RNG)
+        spoke.append(rule.keep(now, state, RNG).tolist())
+    outside = [True, True, False, True]  # samples: that of the second at home never
+    silent = [set(), {0}, {0}, {1}, {1}, set()]
+    of = [0, 1, 1, 2]
+    assert spoke == [[o and u not in s for o, u in zip(outside, of, strict=True)] for s in silent]
+
+
+def test_without_deferring_cells_play_no_part():
+    rule, local = HomeZone(radius_m=100, centre="exact"), local_of([[(500, 0)]] * 2)
+    now = asked(local=local, home_m=[(0, 0)] * 2, position_m=[(0, 0), (500, 0)], serving=[1, 1])
+    assert rule.keep(now, rule.looked(now, rule.start(2), RNG), RNG).all() and not rule.waits_for_a_cell
+
+
+DEFERRED = {"kind": "home-zone", "radius_m": 100, "centre": "exact", "defer_upload": True}
+WAITING = {"world.ues.mobility": {"kind": "commuter"}, "world.ues.measure_every_s": None, "world.duration_s": DAY_S,
+           "world.tick_s": 60, "learning.round_s": DAY_S / 12, "world.ues.count": 6, "learning.data.memory": 50,
+           "learning.withholding": [DEFERRED]}  # fmt: skip
+
+
+def test_no_upload_of_a_run_comes_from_the_zone_and_it_resumes(tiny, tmp_path, table_bytes):
+    study = tiny(WAITING)
+    run(study, tmp_path / "whole")
+    links, ues = table(tmp_path / "whole", "links"), table(tmp_path / "whole", "ues")
+    home_m = ues[["home_x_m", "home_y_m"]].to_numpy()[links.ue]
+    assert len(links) and np.hypot(*(links[["x_m", "y_m"]].to_numpy() - home_m).T).min() > 100
+    rows = table(tmp_path / "whole", "withholding")
+    assert 0 < rows.after.sum() < rows.before.sum()
+    stops = iter(range(10**6))
+
+    def watch(progress):
+        if next(stops) == 5:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(study, tmp_path / "cut", watch)
+    run(study, tmp_path / "cut")
+    assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")
+
+
+@pytest.mark.parametrize(("change", "message"), [
+    ({"learning.data.memory": "round"}, "withholding[0]: home-zone with defer_upload sends later what was measured"),
+    ({"world.radio.air": {}, "world.radio.uplink": {"kind": "noma", "bandwidth_hz": 400, "decoding": "error-free"}},
+     "learning.withholding: home-zone with defer_upload decides by the cell at the request"),
+])  # fmt: skip
+def test_where_an_upload_cannot_wait_it_is_refused(tiny, change, message):
+    with pytest.raises(BadInput) as refused:
+        tiny(WAITING | change)
+    assert message in str(refused.value) and "leave" in str(refused.value)
+
+
 # --- crossings ----------------------------------------------------------------------------------------------
 
 RULES = {
@@ -489,10 +559,12 @@ def test_the_summary_counts_what_each_rule_holds_back_by_itself():
 def test_the_summary_counts_sums_that_were_not_opened():
     rows = {"group": [0, 1, 0, 1], "decoded": [3, 1, 0, 4], "opened": [1, 0, 0, 1]}
     found = sums_values({name: np.array(values) for name, values in rows.items()})
-    assert found == {"sums.unopened.percent": 50.0, "sums.lost.percent": 12.5}
+    assert found == {"sums.unopened.percent": 50.0, "sums.lost.percent": 12.5, "sums.single.percent": 0.0}
     assert sums_values({name: np.zeros(0) for name in rows}) == {}
     alone = sums_values({name: np.array(values[2:3]) for name, values in rows.items()})
-    assert alone == {"sums.unopened.percent": 100.0, "sums.lost.percent": None}
+    assert alone == {"sums.unopened.percent": 100.0, "sums.lost.percent": None, "sums.single.percent": None}
+    ones = sums_values({"group": np.arange(4), "decoded": np.array([1, 3, 1, 1]), "opened": np.array([1, 1, 1, 0])})
+    assert ones["sums.single.percent"] == pytest.approx(200 / 3)
 
 
 def test_a_run_says_what_rules_hold_back_and_what_their_silence_gives_away(tiny, tmp_path, capsys):

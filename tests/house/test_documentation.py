@@ -13,7 +13,9 @@ readers:
     <!-- test: file NAME -->         the block is kept as a file of that name
     <!-- test: into NAME -->         a YAML fragment that belongs into this scenario (default: campus)
     <!-- test: output -->            lines that the block before has printed; `...` stands for anything, and numbers
-                                     are those of any machine (see `alike`)
+                                     are those of any machine (see `alike`); where the block before is slow they are
+                                     compared by `pytest -m slow`. A text block with figures is one of these, or says
+                                     why it is not (skip)
 
 The blocks of a page share a folder and are run in order; Python blocks also share their names.
 """
@@ -267,6 +269,54 @@ def test_printed_numbers_are_those_of_any_machine(line, is_there):
     assert is_printed(line, printed) == is_there
 
 
+def uncompared(page):
+    """Places of text blocks of a page with figures that neither the fast nor the slow run compares with anything."""
+    found, before = [], None
+    for block in page:
+        played = before is not None and before.language in ("bash", "python") and "skip" not in before.told
+        settled = {"skip", "file"} | ({"output"} if played else set())
+        if block.language == "text" and re.search(r"\d", block.text) and not settled & set(block.told):
+            found.append(block.place)
+        before = before if "output" in block.told else block
+    return found
+
+
+def test_every_printed_figure_is_compared_in_the_fast_or_the_slow_run():
+    assert not [place for name in NAMES for place in uncompared(blocks(name))]
+    readme = [b for b in blocks("README.md") if "output" in b.told]
+    assert readme and not any("..." in b.text for b in readme)  # nothing is left out there
+
+
+@pytest.mark.parametrize(
+    ("told", "before", "is_compared"),
+    [
+        ({"output": [""]}, {}, True),
+        ({"output": [""]}, {"slow": [""]}, True),
+        ({}, {}, False),
+        ({"output": [""]}, {"skip": ["it takes long here"]}, False),
+        ({"skip": ["it moves"]}, {}, True),
+    ],
+)
+def test_a_figure_that_nothing_compares_is_found(told, before, is_compared):
+    page = [Block("p", 1, "bash", "netsim run city", before), Block("p", 5, "text", "home of 40 UEs", told)]
+    assert uncompared(page) == ([] if is_compared else ["p:5"])
+    assert uncompared(page[1:]) == ([] if "skip" in told else ["p:5"])  # nothing is played before it
+
+
+def test_each_printed_figure_fails_by_itself():
+    """Every number of every output block, made half as large again: the line is not printed any more."""
+    count = 0
+    for block in (b for name in NAMES for b in blocks(name) if "output" in b.told):
+        for line in filter(None, map(str.strip, block.text.split("\n"))):
+            assert is_printed(line, block.text), f"{block.place}: {line}"
+            for found in NUMBER.finditer(line):
+                value = float(found[1].replace(",", ""))
+                wrong = f"{line[: found.start()]}{1.5 * value + 5:g}{line[found.end() :]}"
+                assert not is_printed(wrong, block.text), f"{block.place}: {wrong}"
+                count += 1
+    assert count > 100
+
+
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
     """Reference runs are kept here, not in the home of whoever tests."""
@@ -332,7 +382,8 @@ def test_every_block_has_a_language_and_few_are_left_out():
     assert not [b.place for b in everything if b.language not in LANGUAGES]
     skipped = [b for b in everything if "skip" in b.told]
     assert all(len(b.told["skip"][0].split()) > 2 for b in skipped), "a skip has a reason"
-    assert len(skipped) < 0.2 * sum(b.language in ("bash", "python") for b in everything)
+    commands_of = [b for b in everything if b.language in ("bash", "python")]
+    assert len([b for b in skipped if b.language != "text"]) < 0.2 * len(commands_of)
 
 
 def test_readme_is_short():

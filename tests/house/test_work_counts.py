@@ -53,8 +53,9 @@ def calls_of(tmp_path_factory):
 
 
 def test_a_round_costs_the_same_calls_however_many_were_before(calls_of):
-    early, middle, late = (calls_of(rounds, 2, 2) for rounds in (10, 20, 30))
-    assert (late - middle) / (middle - early) == pytest.approx(1, abs=0.01)
+    """Single rounds differ by what was measured in them, ten of them by some percent, twenty by less than one."""
+    early, middle, late = (calls_of(rounds, 2, 2) for rounds in (20, 40, 60))
+    assert (late - middle) / (middle - early) == pytest.approx(1, abs=0.02)
 
 
 def test_calls_of_one_more_ue_and_of_one_more_target(calls_of):

@@ -83,7 +83,7 @@ def costs_what_it_costs_live(of):
 
         rows = rows_sent(env.setup.learning, env.outcome)
         factor = env.task.bound.factor(rows.by_model(12)) ** (env.rounds - env.state.played)
-        one = replace(own.rounds.take(np.array([s])), of=rows.ue[None], weight=rows.weight[None],
+        one = replace(own.rounds.select(np.array([s])), of=rows.ue[None], weight=rows.weight[None],
                       required_std=rows.required_std[None],
                       factor=np.array([factor]))  # fmt: skip
         power_w = log_power(action.astype(np.float64), env.task.limits)
@@ -112,7 +112,7 @@ def test_a_rule_that_asks_for_more_than_a_ue_can_send_is_cut_alike_live_and_reco
         rows = rows_sent(env.setup.learning, env.outcome)
         factor = env.task.bound.factor(rows.by_model(12)) ** (env.rounds - env.state.played)
         one = replace(own, rounds=replace(
-            own.rounds.take(np.array([s])), of=rows.ue[None], weight=rows.weight[None],
+            own.rounds.select(np.array([s])), of=rows.ue[None], weight=rows.weight[None],
             required_std=rows.required_std[None], factor=np.array([factor]),
         ))  # fmt: skip
         assert one.cost(asked_w)[0] == pytest.approx(-reward, rel=1e-9)
@@ -260,7 +260,7 @@ def test_without_interference_a_rule_is_the_optimum():
 def test_the_oracle_is_no_worse_than_where_it_begins_and_knows_small_worlds(city):
     from rl.oracle import best_powers
 
-    one = Known(city.rounds.take(np.arange(2)), _some(city.look, 2), city.air, city.reward)
+    one = Known(city.rounds.select(np.arange(2)), _some(city.look, 2), city.air, city.reward)
     start = LAWS[1].dbw(one.look, np.array([3.0, 0.75]))
     found = best_powers(one, [start])
     cost, power_w = found.cost, found.power_w
@@ -281,7 +281,7 @@ def _some(look, n):
 def test_rounds_of_several_worlds_are_told_apart(city):
     both = Look.stack([city.look, city.look])
     assert both.worlds == 2 and np.flatnonzero(both.first).tolist() == [0, len(city)]
-    rounds = Rounds.stack([city.rounds, city.rounds.take(np.arange(1))])
+    rounds = Rounds.stack([city.rounds, city.rounds.select(np.arange(1))])
     assert len(rounds) == len(city) + 1
 
 

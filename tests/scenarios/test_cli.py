@@ -440,8 +440,8 @@ def test_setting_a_value_inside_of_a_default_keeps_its_kind(tmp_path):
     (tmp_path / "s.yaml").write_text((ROOT / "scenarios" / "campus.yaml").read_text().replace("  data: ", "  # "))
     study = load(tmp_path / "s.yaml", {"learning.data.hold_out": 0.9})
     assert study.learning.data.kind_name() == "measured" and study.learning.data.hold_out == 0.9
-    linked = {"learning.attacks": [{"kind": "link-rounds"}], "learning.attacks[0].of.name": None}
-    assert load("town", linked).learning.attacks[0].of.cloud is False  # as link-rounds has it by default
+    linked = {"learning.attacks": [{"kind": "re-identify"}], "learning.attacks[0].of.name": None}
+    assert load("town", linked).learning.attacks[0].of.cloud is False  # as re-identify has it by default
     assert load("town") == plain
 
 

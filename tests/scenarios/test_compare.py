@@ -276,7 +276,7 @@ def test_every_figure_is_listed_once_with_its_meaning(one, tmp_path):
     summary = json.loads((one / "summary.json").read_text())
     listed = re.findall(r'<tr><td class="text">([^<]+)</td>', table[: table.index("</table>")])
     assert sorted(listed) == sorted(key for key, value in summary.items() if value is not None)
-    assert "RMSE of the final model on all held-out samples (dB)" in table
+    assert "RMSE of the final model on all held-out samples; with" in table
 
 
 def test_models_of_several_kinds_are_said(one, tmp_path):

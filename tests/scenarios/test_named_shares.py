@@ -213,8 +213,8 @@ def test_since_is_told_as_a_day_or_as_a_round(summary):
 @pytest.mark.parametrize(
     ("rmse", "central", "says"),
     [
-        (4.0, 3.2, "a good map: RMSE 4 dB, 60 % better than a constant, 25 % above the same net trained centrally"),
-        (7.0, None, "a good map: RMSE 7 dB, 30 % better than a constant; baselines: constant 10 dB"),
+        (4.0, 3.2, "useful: RMSE 4 dB, 60 % better than a constant, 25 % above the same net trained centrally"),
+        (7.0, None, "useful: RMSE 7 dB, 30 % better than a constant; baselines: constant 10 dB"),
         (8.0, 8.4, "useful: RMSE 8 dB, 20 % better than a constant, 5 % below the same net trained centrally"),
         (10.5, None, "hardly useful, no better than a constant: RMSE 10.5 dB; baselines: constant 10 dB"),
     ],

@@ -17,7 +17,7 @@ CLUSTERED = [
 ATTACKS = [
     {"kind": "closed-form"},
     {"kind": "dlg", "starts": 2, "iterations": 5},
-    {"kind": "link-rounds"},
+    {"kind": "unit-votes"},
 ]
 
 WILD = {  # overflows on the device

@@ -205,7 +205,6 @@ def test_drives_that_follow_each_other_are_one_user():
             "start_noise.*'grid' take none",
         ),
         ({"learning.attacks": [{"kind": "dlg", "start_noise": 0.1}]}, "start_noise.*'normal' take none"),
-        ({"learning.attacks": [{"kind": "link-rounds", "memory_rounds": 3}]}, "memory_rounds.*average forgets nothing"),
     ],
 )
 def test_what_would_have_no_effect_is_refused(changes, words, tiny):

@@ -15,6 +15,7 @@ import pytest
 from netsim.errors import BadInput
 from scenarios.app.cli.commands import main
 from scenarios.app.report.report import report
+from scenarios.app.results.folder import STUDY
 from scenarios.app.results.tuning_folder import failed_lines, read_tuning, tuning_lines
 from scenarios.app.study.load import load
 from scenarios.app.tuning import journal, trial, tune
@@ -282,6 +283,18 @@ def test_the_command_verifies_the_winner_on_fresh_seeds_and_writes_it(scenario, 
     first = trials_of(tmp_path / "a")
     assert main(command(scenario, tmp_path / "b")) == 0
     assert trials_of(tmp_path / "b") == first and (tmp_path / "b" / "tuning.json").exists()
+
+
+def test_a_key_inside_a_list_is_tuned_for_the_strongest_named_share(tmp_path):
+    strongest, key = "leakage.strongest_named_within_near.percent", "learning.attacks.0.cluster_m"
+    changes = {"world.duration_s": 172_800, "learning.round_s": 86_400}
+    changes["vary"] = {"seed": [1], "random": {"space": {key: {"choices": [30.0, 60.0]}}}}
+    of = Tuning("campus", load("campus", changes), changes, goals([strongest], ["max"], []), tmp_path, 1, verify=0)
+    (row,) = tune.tune(of, quiet)["trials"]
+    study = load(tmp_path / "trial-1" / "seed-1" / STUDY)
+    summary = json.loads((tmp_path / "trial-1" / "seed-1" / "summary.json").read_text())
+    assert study.learning.attacks[0].cluster_m == row["settings"][key]
+    assert row["values"][strongest] == summary[strongest]
 
 
 @pytest.mark.parametrize(

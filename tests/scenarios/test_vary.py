@@ -60,6 +60,7 @@ def test_draws_are_those_of_the_named_stream_whatever_their_number_and_whoever_i
     [
         ({RATE: {"low": 1, "high": 20}}, rf"vary.random.space.'{RATE}'.high: must be > 0 and <= 10, got the number 20"),
         ({RATE: {"low": -1, "high": 1}}, rf"vary.random.space.'{RATE}'.low: must be > 0 and <= 10, got the number -1"),
+        ({"learning.attacks.0.cluster_m": {"low": -1, "high": 9}}, r"'learning.attacks.0.cluster_m'.low: must be > 0"),
         ({RATE: {"choices": [0.1, "fast"]}}, rf"vary.random.space.'{RATE}'.choices.1: expected a number"),
         (
             {"learning.rounds": {"low": 1, "high": 9}},
@@ -71,6 +72,15 @@ def test_a_range_beyond_what_its_key_takes_is_refused_at_once(space, said):
     changes = {"vary": {"random": {"draws": 1, "space": space}}}
     with pytest.raises(BadInput, match=said):
         checked_points("campus", load("campus", changes), {})
+
+
+def test_keys_reach_into_lists_with_dots_as_with_brackets():
+    for key in ("learning.attacks.0.cluster_m", "learning.attacks[0].cluster_m"):
+        assert load("campus", {key: 50.0}).learning.attacks[0].cluster_m == 50.0
+        (run,) = varied(values={key: [50.0]})
+        assert run.label == "cluster_m=50"
+    with pytest.raises(BadInput, match="there is nothing at"):
+        load("campus", {"learning.attacks.9.cluster_m": 50.0})
 
 
 def test_seeds_and_variants_share_the_same_random_points():
@@ -90,6 +100,7 @@ def test_logarithms_of_draws_are_uniform():
     [
         ("  zip:\n    a.b: [1, 2]\n    c.d: [1]\n", "lists go together and have one length; a.b has 2, c.d has 1"),
         ("  zip: {a.b: [1]}\n  values: {a.b: [1]}\n", "vary.zip: a.b stands in values too"),
+        ("  zip: {a.0.b: [1]}\n  values: {'a[0].b': [1]}\n", "vary.zip: a.0.b stands in values too"),
         ("  values: {seed: [1]}\n", "vary.values: seed cannot be varied here; seeds stand in vary.seed"),
         ("  random:\n    space: {a.b: {low: 2, high: 1}}\n", "vary.random.space.'a.b'.high: must be above low, 2"),
         ("  random:\n    space: {a.b: {low: 0, high: 1, log: true}}\n", "low: must be > 0 with log: true, got 0"),

@@ -17,6 +17,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from netsim.columns import no_places
 from netsim.errors import BadInput
 from netsim.traces.crs import in_metres
 from netsim.traces.source import Source
@@ -49,7 +50,7 @@ def read_ns2(path: str, crs: str, sample_s: float) -> Table:
     all_s: FloatArray = np.arange(math.floor(end_s / sample_s + 1e-9) + 1, dtype=np.float64) * sample_s
     on_s = [all_s[node.on(all_s)] for node in nodes]
     at_m = [node.position_m(times) for node, times in zip(nodes, on_s, strict=True)]
-    xy_m = np.concatenate([np.zeros((0, 2)), *at_m])
+    xy_m = np.concatenate([no_places(), *at_m])
     user = np.repeat(np.arange(len(nodes), dtype=np.int32), [len(times) for times in on_s])
     points = in_metres(path, crs, xy_m[:, 0].copy(), xy_m[:, 1].copy())
     time_s = np.concatenate([np.zeros(0), *on_s])

@@ -11,6 +11,7 @@ from netsim.errors import BadInput, RunsFailed
 from netsim.safe import what_is
 from scenarios.app.cli.events import Event
 from scenarios.app.cli.output import emit, say
+from scenarios.app.results.adapted import adapted_lines, read_adapted
 from scenarios.app.results.failures import FAILURES, failure_lines, read_failures
 from scenarios.app.results.folder import MANIFEST, PAGE, finished_manifest, read_json, read_summary
 from scenarios.app.results.marker import marked
@@ -107,7 +108,7 @@ def _sweep_lines(folder: Path, verbose: bool) -> list[str]:
 
     done = [(label, read_summary(run)) for label, run in finished(folder)]
     rows = sweep_lines(done) if done else []
-    failed = failure_lines(read_failures(folder))
+    failed = [*adapted_lines(folder), *failure_lines(read_failures(folder))]
     return [_sweep_heading(folder), *rows, *failed, f"all runs in {folder / RUNS}, page in {_page(folder)}"]
 
 
@@ -118,7 +119,8 @@ def _sweep_heading(folder: Path) -> str:
 
 def _sweep_values(folder: Path) -> Event:
     failures = [asdict(one) for one in read_failures(folder)]
-    return {"table": str(folder / RUNS), **_several_values(folder), "failures": failures}
+    adapted, _ = read_adapted(folder)
+    return {"table": str(folder / RUNS), **_several_values(folder), "failures": failures, "adapted": adapted}
 
 
 def _several_lines(folder: Path, verbose: bool) -> list[str]:

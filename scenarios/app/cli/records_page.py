@@ -92,8 +92,9 @@ Times and positions are numbers, empty cells NaN. A column of whole seconds is r
 `dtype={"time_s": float}` is given.
 
 A sweep is a folder of run folders with `runs.csv`: folder, label, seed, the varied values, and every summary key; where
-variants have curves, also `curve` and `strength`. `sweep.json` has its title and the command. The report of a sweep
-adds `matched_privacy.csv` (RMSE of every curve at equal privacy) or, for densities, `tradeoff.csv`. Where runs failed,
+variants have curves, also `curve` and `strength`. `sweep.json` has its title, the command and, of
+`--adapt`, a row for each variant with the attacker that was tuned (`adapted`). The report of a sweep adds
+`matched_privacy.csv` (RMSE of every curve at equal privacy) or, for densities, `tradeoff.csv`. Where runs failed,
 `failures.csv` has a row for each: folder, label, seed, attempts, kind and error.
 
 The folder of a tuning (`netsim tune`) holds a run folder for every trial and seed, `trial-7/seed-2`, and for winners on

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from netsim.errors import BadInput
@@ -27,6 +28,10 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
     """Its arguments."""
     command = commands.add_parser("sweep", help="run every point of a scenario's `vary:` section")
     add_scenario(command)
+    command.add_argument(
+        "--adapt", type=int, default=0, metavar="N",
+        help="tune the attacker of each variant first: the best of N attacks on a seed that the sweep does not print",
+    )  # fmt: skip
     add_engine(command)
     add_run_options(command, seed=False)
 
@@ -40,12 +45,16 @@ def main(args: argparse.Namespace) -> None:
     from scenarios.app.cli.run_folder import sweep_folder
     from scenarios.app.report.report import report
     from scenarios.app.results.read import finished
+    from scenarios.app.run.adapt import MOST_EVALUATIONS, adapted_sweep
     from scenarios.app.run.sweep import sweep
     from scenarios.app.study.load import load
 
     engine, jobs, overrides, name = engine_of(args), jobs_of(args), overrides_of(args), name_of(args.scenario)
     how, study = how_of(args), load(args.scenario, overrides)
-    out = out_of(args, sweep_folder(name, study, overrides))
+    if not 0 <= args.adapt <= MOST_EVALUATIONS:
+        raise BadInput(f"--adapt {args.adapt}: must be from 1 to {MOST_EVALUATIONS:,}; without it no attack is tuned")
+    apart = f"-adapt-{args.adapt}" if args.adapt else ""
+    out = out_of(args, sweep_folder(f"{name}{apart}", study, overrides))
     if "seed" in overrides and study.vary is not None and study.vary.seed:
         raise BadInput("--set seed: the scenario's vary.seed decides; set vary.seed=[...] instead")
     with teller(args, name, prepares=False) as tell:
@@ -54,7 +63,8 @@ def main(args: argparse.Namespace) -> None:
             tell(of_sweep(name, done, of, point, end))
 
         command = command_line()
-        sweep(args.scenario, study, out, jobs, overrides, told, args.replace, command=command, engine=engine, how=how)
+        play = partial(adapted_sweep, args.adapt) if args.adapt else sweep
+        play(args.scenario, study, out, jobs, overrides, told, args.replace, command=command, engine=engine, how=how)
         if finished(out):
             report(out)
     tell_outcome(out, args, name)

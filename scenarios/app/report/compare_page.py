@@ -10,7 +10,13 @@ from typing import Any
 from netsim.errors import BadInput
 from netsim.record import write_text
 from netsim.safe import what_is
-from scenarios.app.report.compare_tables import MOST_COLUMNS, differences_table, figures_table, variants_table
+from scenarios.app.report.compare_tables import (
+    MOST_COLUMNS,
+    adapted_table,
+    differences_table,
+    figures_table,
+    variants_table,
+)
 from scenarios.app.report.density_page import (
     TRADEOFF_CSV,
     band_sentences,
@@ -99,7 +105,8 @@ def all_variants(of: Gathered, members: Sequence[Member], shown: Sequence[Member
     """The tables of all labels, and of every figure of those that are drawn."""
     labels = labels_of(members)
     columns = {label: labels[label] for label in labels_of(shown)}
-    return Chapter("variants-all", "All variants", [variants_table(labels, of.runs, place), figures_table(columns)])
+    tables = [variants_table(labels, of.runs, place), adapted_table(place), figures_table(columns)]
+    return Chapter("variants-all", "All variants", tables)
 
 
 def _tradeoff(of: Gathered, labels: Mapping[str, Runs], attacks: Sequence[str]) -> list[Panel]:

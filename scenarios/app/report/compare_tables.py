@@ -9,6 +9,7 @@ from typing import Any
 
 from netsim.safe import what_is
 from scenarios.app.report.html import Cell, Link, Mark, folded_parts, paragraphs, table
+from scenarios.app.results.adapted import HEAD, read_adapted
 from scenarios.app.results.differences import differences
 from scenarios.app.results.folder import MANIFEST, PAGE, read_json
 from scenarios.app.results.glance import sentence
@@ -52,6 +53,13 @@ def variants_table(labels: Mapping[str, Runs], runs: Listed, place: Path) -> str
     return table("Main figures of every variant", [heads[i] for i in kept], shown, "variants", words) + paragraphs(
         notes, "says"
     )
+
+
+def adapted_table(folder: Path) -> str:
+    """The attackers that a sweep tuned for its rows; empty where it tuned none, or the folder is not a sweep's."""
+    rows, note = read_adapted(folder)
+    cells = [list(row.values()) for row in rows]
+    return table("Adapted attackers", HEAD, cells, texts=(*range(4), -1)) + paragraphs([note], "says") if rows else ""
 
 
 def _mark(of: Figure) -> Mark:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
+from math import isnan
 from typing import Any
 
 from scenarios.app.results import summary_keys as keys
@@ -19,6 +20,15 @@ def attacks(summary: Mapping[str, Any]) -> list[str]:
 def _in(names: tuple[str, ...]) -> tuple[str, ...]:
     """The attacks among the keys of a summary; the runs of a sweep have the same keys, and are asked often."""
     return tuple(name for name, _ in by_name(dict.fromkeys(names), keys.ERROR_MEDIAN))
+
+
+def named_share(summary: Mapping[str, Any], name: str) -> float | None:
+    """Mean of the shares in percent of homes, of workplaces, and of UEs without a home of their places of most time
+    that an attack names at the end; None where there is no place to name.
+    """
+    shares = (keys.HOME_NAMED_PERCENT, keys.WORK_NAMED_PERCENT, keys.DENSEST_NAMED_PERCENT)
+    known = [value for key in shares if (value := value_of(summary, key, name)) is not None and not isnan(value)]
+    return sum(known) / len(known) if known else None
 
 
 def estimates_centroids(summary: Mapping[str, Any], name: str) -> bool:

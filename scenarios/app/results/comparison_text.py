@@ -11,6 +11,7 @@ from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.folder import STUDY
 from scenarios.app.results.gathered import Gathered
 from scenarios.app.results.glance import attacker
+from scenarios.app.results.lists import list_verdict
 from scenarios.app.results.model_text import central_failed
 from scenarios.app.results.standing import (
     Leakage,
@@ -62,6 +63,7 @@ def answer(labels: Mapping[str, Runs], who: str = "the server") -> Lines:
         ("What is known", _known(measure, found, labels, first, who)),
         *([("What prevents it", _prevents(measure, found, models, first))] if len(labels) > 1 else []),
         *([("What it costs", cost)] if (cost := _cost(found, models, labels, first)) else []),
+        *(("List", f"“{label}”: {told}.") for label, runs in labels.items() if (told := list_verdict(runs))),
     ]
 
 

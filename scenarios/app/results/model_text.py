@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from scenarios.app.results import summary_keys as keys
-from scenarios.app.results.statistics import counted
+from scenarios.app.results.statistics import counted, half_width
 from scenarios.app.results.summary_values import number_text, text_of, value_of
 
 USELESS = "Low leakage proves nothing here; high leakage is still real."
 """what leakage means where the model is not useful"""
-GOOD = 0.3
-"""share by which the error of a good map is below that of a constant"""
+NO_WORSE_DB = 0.2
+"""by which a good map may exceed the law of three numbers by place"""
 FAR = 10.0
 """ratio of errors above which it is no longer told"""
 
@@ -22,6 +24,26 @@ def model_text(summary: Mapping[str, Any]) -> str:
     if is_density(summary):
         return density_text(summary)
     return accuracy_text(summary) if classifies(summary) else signals_text(summary)
+
+
+def good_map(runs: Sequence[Mapping[str, Any]]) -> bool | None:
+    """Whether the maps of a label are good: better than the law of three numbers, and by place no worse.
+
+    Of several runs that have all four figures, both 95 % intervals of the mean paired difference must lie below 0 and
+    NO_WORSE_DB; not good where one lies above. None: neither, or a figure is missing.
+    """
+    pairs = ((keys.RMSE, keys.PATH_LOSS_RMSE), (keys.BY_PLACE[keys.RMSE], keys.BY_PLACE[keys.PATH_LOSS_RMSE]))
+    figures = [[run.get(key.of()) for pair in pairs for key in pair] for run in runs]
+    known = np.array([four for four in figures if None not in four], dtype=np.float64).reshape(-1, 4)
+    known = known[np.isfinite(known).all(axis=1)]
+    if not len(known):
+        return None
+    margin_db = known[:, [0, 2]] - known[:, [1, 3]] - [0.0, NO_WORSE_DB]
+    wide = np.array([half_width(column) for column in margin_db.T]) if len(known) > 1 else np.zeros(2)
+    mean = margin_db.mean(axis=0)
+    if (mean - wide > 0).any():
+        return False
+    return True if (mean + wide <= 0).all() else None
 
 
 def _unmeasured(summary: Mapping[str, Any]) -> str:
@@ -41,7 +63,7 @@ def signals_text(summary: Mapping[str, Any]) -> str:
     gain = 1 - rmse / constant if constant > 0 else 0.0
     if not value_of(summary, keys.USEFUL):
         worth = "NOT useful"
-    elif gain >= GOOD:
+    elif summary.get(keys.GOOD.of()):
         worth = "a good map"
     else:
         worth = "useful" if gain > 0 else "hardly useful, no better than a constant"
@@ -52,10 +74,31 @@ def signals_text(summary: Mapping[str, Any]) -> str:
     text = f"{worth}: RMSE {number_text(rmse)} dB{better}{above}; baselines: constant {number_text(constant)} dB"
     text += "" if central is None or failed else f", central {number_text(central)} dB"
     text += "" if raw is None else f", raw upload {number_text(raw)} dB"
+    for name, key in _LAWS.items():
+        text += "" if (value := summary.get(key.of())) is None else f", {name} {number_text(value)} dB"
     if failed:
         text += f"; central training failed: {number_text(central)} dB, worse than the constant {number_text(constant)}"
-    text += _grid_text(summary)
+    text += _place_text(summary) + _grid_text(summary)
     return text if value_of(summary, keys.USEFUL) else f"{text}. The model has not learned the map. {USELESS}"
+
+
+_LAWS = {"law of three numbers": keys.PATH_LOSS_RMSE, "kriging": keys.KRIGING_RMSE}
+
+
+def _place_text(summary: Mapping[str, Any]) -> str:
+    """How good a map is where no UE trained, beside its references; whether it adds anything there."""
+    if keys.PLACE_BLOCKS.of() not in summary:
+        return ""
+    rmse = summary.get(keys.BY_PLACE[keys.RMSE].of())
+    blocks = f"{counted(value_of(summary, keys.PLACE_BLOCKS), 'block')} without training samples"
+    if rmse is None:
+        return f"; not scored by place: {blocks} held out"
+    names = {"constant": keys.CONSTANT_RMSE, **_LAWS}
+    known = [(name, summary.get(keys.BY_PLACE[key].of())) for name, key in names.items()]
+    beside = [f"{name} {number_text(value)} dB" for name, value in known if value is not None]
+    law = summary.get(keys.BY_PLACE[keys.PATH_LOSS_RMSE].of())
+    nothing = ", so the network adds nothing there" if law is not None and rmse > law + NO_WORSE_DB else ""
+    return f"; by place ({blocks}): RMSE {number_text(rmse)} dB{nothing}; baselines: {', '.join(beside)}"
 
 
 def central_failed(central_db: float | None, constant_db: float) -> bool:

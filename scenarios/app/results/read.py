@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fl.round.tables import TABLES, Column
 from netsim.checkpoint import read_arrays
+from netsim.columns import no_places
 from netsim.errors import BadInput
 from netsim.record import unguarded
 from netsim.safe import what_is
@@ -57,7 +58,7 @@ def load(folder: Path, study: dict[str, Any] | None = None) -> Run:
     tables = {name: checked_table(folder, name) for name in (RADIO if radio else TABLES)}
     check_rows(folder, manifest, tables)
     tables = {name: _no_rows(columns) for name, columns in EVERY.items()} | tables
-    points_m = np.zeros((0, 2)) if radio else _points_m(folder / POINTS)
+    points_m = no_places() if radio else _points_m(folder / POINTS)
     ground = _ground(folder / MAP)
     grid = _arrays(folder / GRID, ARRAYS) if what_is(folder / GRID) else {}
     run = Run(

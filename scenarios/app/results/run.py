@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.clock import Clock
+from netsim.columns import no_places
 from netsim.units import FloatArray
 from scenarios.app.results.summary_keys import ERROR_MEDIAN
 
@@ -28,7 +29,7 @@ class Run:
     summary: dict[str, Any]
     study: dict[str, Any]
     tables: dict[str, Table]
-    points_m: FloatArray = field(default_factory=lambda: np.zeros((0, 2)))
+    points_m: FloatArray = field(default_factory=no_places)
     ground: dict[str, NDArray[Any]] = field(default_factory=dict)
     surfaces: dict[str, NDArray[Any]] = field(default_factory=dict)
     grid: dict[str, NDArray[Any]] = field(default_factory=dict)

@@ -17,6 +17,7 @@ import numpy as np
 
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.attacks import attacks, audits
+from scenarios.app.results.model_text import good_map
 from scenarios.app.results.over_seeds import over_seeds
 from scenarios.app.results.statistics import figure_text, share_of
 from scenarios.app.results.summary_keys import Key
@@ -221,7 +222,15 @@ def utility(runs: Runs) -> Utility | None:
         error = np.inf if diverged else rmse
         figure = "not finite" if diverged else f"> {FAR_DB:.0f} dB" if rmse > FAR_DB else f"{figure_text(rmse)} dB"
         few = _seeds(runs, keys.CONSTANT_RMSE.of())
-        return Utility(error, f"RMSE {figure}{few}", f"{figure_text(constant)} dB", error < constant)
+        place, law, law_place = (
+            mean(runs, k.of())
+            for k in (keys.BY_PLACE[keys.RMSE], keys.PATH_LOSS_RMSE, keys.BY_PLACE[keys.PATH_LOSS_RMSE])
+        )
+        base = f"{figure_text(constant)} dB"
+        if not np.isnan(place):
+            few += f", {figure_text(place)} dB by place{', a good map' if good_map(runs) else ''}"
+            base += f"; a law of three numbers: {figure_text(law)} dB, {figure_text(law_place)} dB by place"
+        return Utility(error, f"RMSE {figure}{few}", base, error < constant)
     accuracy, frequent = mean(runs, keys.ACCURACY.of()), mean(runs, keys.CONSTANT_ACCURACY.of())
     if not np.isnan(accuracy) and not np.isnan(frequent):
         return Utility(

@@ -14,7 +14,10 @@ from netsim.geometry import Area
 from netsim.safe import what_is
 from netsim.traces.home_work import FEWEST_NIGHTS
 from scenarios.app.results import summary_keys as keys
+from scenarios.app.results.attacks import named_share
 from scenarios.app.results.folder import MANIFEST, PLAN, POINTS, read_json, read_table
+from scenarios.app.results.lists import list_values
+from scenarios.app.results.model_text import good_map
 from scenarios.app.results.run import Table
 from scenarios.app.results.statistics import mean_of, median_of, quantile_of
 from scenarios.app.results.summary_claims import claim_values
@@ -109,7 +112,7 @@ def _leakage(
         anywhere = on_grid_m(estimated(updates, leakage), learner, (x0, y0, x1, y1))
     else:
         anywhere = anywhere_m(updates, (x0, y0, x1, y1))
-    values = _plain(
+    values = list_values(read_table(folder, "list_scores"), settings.list_near_m) | _plain(
         {keys.NEAR: settings.near_m, keys.AREA_CENTRE_ERROR: median_of(centre), keys.ANYWHERE_ERROR: anywhere}
     )
     if study.learned.attacks:
@@ -140,7 +143,8 @@ def _leakage(
         followed = linking_values(_by_attack(linking, attack.label))
         followed |= identity_values(_by_attack(people, attack.label))
         values |= _named(attack.label, reached) | _named(attack.label, tracked) | _named(attack.label, followed)
-    return values
+    shares = [share for of in study.learned.attacks if (share := named_share(values, of.label)) is not None]
+    return values | ({keys.STRONGEST_NAMED.of(): max(shares)} if shares else {})
 
 
 def _without_home(ues: Table) -> dict[Key, Any]:
@@ -297,6 +301,8 @@ def _utility(final: Table, rounds: Table) -> dict[str, Any]:
         keys.UTILITY.of(name): value
         for name, value in zip(final["name"].tolist(), final["value"].tolist(), strict=True)
     }
+    for key in (keys.PLACE_SAMPLES.of(), keys.PLACE_BLOCKS.of()):
+        values |= {key: int(values[key])} if key in values else {}
     nan, useful = float("nan"), None
     constant = values.get(keys.CONSTANT_RMSE.of(), nan)
     if np.isfinite(constant):
@@ -308,6 +314,7 @@ def _utility(final: Table, rounds: Table) -> dict[str, Any]:
     first = np.flatnonzero(rounds["rmse_db"] <= rounds["constant_rmse_db"] + USELESS_ABOVE_DB)
     return values | {
         keys.USEFUL.of(): useful,
+        **({keys.GOOD.of(): good_map([values])} if keys.PLACE_BLOCKS.of() in values else {}),
         keys.USEFUL_ROUND.of(): int(rounds["round"][first[0]]) if len(first) else None,
         keys.LAST_ROUND_RMSE.of(): float(rounds["rmse_round_db"][-1]) if len(rounds["round"]) else nan,
     }

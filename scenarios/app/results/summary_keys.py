@@ -103,6 +103,11 @@ SUMS_LOST = Key(
     "sums.lost.percent", "%", "share of the UEs whose update was decoded in time that were in a sum not opened; null "
     "if none was decoded"
 )  # fmt: skip
+SUMS_SINGLE = Key(
+    "sums.single.percent",
+    "%",
+    "share of the sums opened that are the update of one UE, since no other of its group came",
+)
 
 UPDATES_SENT = Key("updates.sent", "", "updates that UEs sent")
 UPDATES_DECODED = Key("updates.decoded.percent", "%", "share of updates that the server decoded in time")
@@ -197,14 +202,23 @@ PLAN = tuple(
     )
 )
 
-RMSE = Key("utility.rmse_db", "dB", "RMSE of the final model on all held-out samples")
+RMSE = Key(
+    "utility.rmse_db", "dB", "RMSE of the final model on all held-out samples; with hold_out_by: [day, block] on those "
+    "of held-out days outside held-out blocks"
+)  # fmt: skip
 CONSTANT_RMSE = Key("utility.constant_rmse_db", "dB", "baseline: RMSE of the mean of the training labels")
 RAW_UPLOAD_RMSE = Key("utility.raw_upload_rmse_db", "dB", "baseline: RMSE of a nearest-neighbour map of raw uploads")
 NEIGHBOURS_RMSE = Key(
     "utility.neighbours_rmse_db", "dB", "reference: RMSE of a smoother nearest-neighbour map (learning.references)"
 )
-PATH_LOSS_RMSE = Key("utility.path_loss_rmse_db", "dB", "reference: RMSE of a log-distance law fitted to each model")
-KRIGING_RMSE = Key("utility.kriging_rmse_db", "dB", "reference: RMSE of ordinary kriging")
+PATH_LOSS_RMSE = Key(
+    "utility.path_loss_rmse_db", "dB", "reference: RMSE of a law of three numbers fitted to each model: log-distance "
+    "to the nearest base station, and an offset inside buildings; null of several cells at unknown places"
+)  # fmt: skip
+KRIGING_RMSE = Key(
+    "utility.kriging_rmse_db", "dB", "reference: RMSE of ordinary kriging, of what that law leaves where antennas are "
+    "known"
+)  # fmt: skip
 CENTRAL_RMSE = Key(
     "utility.central_rmse_db", "dB", "reference: RMSE of the same network trained centrally on the samples of all UEs"
 )
@@ -213,6 +227,24 @@ FEDERATED_OVER_CENTRAL = Key(
     "",
     "utility.rmse_db / utility.central_rmse_db; null where that is above the constant: it failed",
 )
+BY_PLACE = {
+    key: Key(f"{key.pattern}.place", "dB", f"by place: {what}, on held-out samples in blocks without a training sample")
+    for key, what in (
+        (RMSE, "RMSE of the final model"),
+        (CONSTANT_RMSE, "the constant"),
+        (NEIGHBOURS_RMSE, "nearest neighbours"),
+        (PATH_LOSS_RMSE, "the law of three numbers"),
+        (KRIGING_RMSE, "kriging"),
+        (CENTRAL_RMSE, "the network trained centrally"),
+    )
+}
+"""the figures of a map by place, of 10 such blocks or more, by the figure on all held-out samples"""
+PLACE_SAMPLES = Key("utility.place.samples", "", "held-out samples in blocks (100 m) without a training sample")
+PLACE_BLOCKS = Key("utility.place.blocks", "", "blocks in which these lie")
+GOOD = Key(
+    "utility.good", "", "whether a signal map is good: better than the law of three numbers, and by place at most 0.2 "
+    "dB worse than it; null where one of the two is not scored"
+)  # fmt: skip
 LAST_ROUND_RMSE = Key(
     "utility.rmse_db.last_round", "dB", "RMSE of the final model on the held-out samples of the last round", places=True
 )
@@ -302,6 +334,12 @@ TRUE_CENTROIDS_SW1 = Key(
     places=True,
 )  # fmt: skip
 NEAR = Key("leakage.near_m", "m", "setting learning.leakage.near_m: a place is found within this distance", places=True)
+
+STRONGEST_NAMED = Key(
+    "leakage.strongest_named_within_near.percent", "%", "mean of the shares of homes, of workplaces, and of UEs "
+    "without a home of their places of most time, that an attack names within leakage.near_m at the end; of the attack "
+    "for which it is largest", places=True,
+)  # fmt: skip
 
 
 def _attack(rest: str, unit: str, meaning: str) -> Key:
@@ -510,6 +548,41 @@ def _chance(name: str, meaning: str) -> tuple[Key, Key, Key, Key]:
         Key(f"{name.format(first)}.percent", "%", "the same share, by the first place", places=True),
     )
 
+
+LIST_NEAR = Key(
+    "leakage.list_near_m", "m", "setting learning.leakage.list_near_m: a place of a list is right within this distance",
+    places=True,
+)  # fmt: skip
+LISTED = {
+    "participants": (
+        _attack("listed.precision.percent", "%", "share of the places that the attack lists at the end, of "
+            "sums, published models, or updates under names that change, within leakage.list_near_m of any home or "
+            "workplace"),
+        _attack("listed.coverage.percent", "%", "share of homes and workplaces within that distance of any of them"),
+    ),
+    "aside": (
+        _attack(
+            "listed.aside.precision.percent", "%", "baseline: listed.precision.percent of the same list against as "
+            "many residents of the town who do not take part; null where they are not known"
+        ),
+        _attack("listed.aside.coverage.percent", "%", "baseline: listed.coverage.percent against these residents"),
+    ),
+}  # fmt: skip
+LIST_CHANCE = {
+    source: (
+        Key(
+            f"baseline.{source}.listed.precision.percent", "%", f"baseline: listed.precision.percent of as many {what}",
+            places=True,
+        ),
+        Key(
+            f"baseline.{source}.listed.coverage.percent", "%", "the same, listed.coverage.percent", places=True
+        ),
+    )
+    for source, what in (
+        ("uniform", "uniformly random places in the area, expected"),
+        ("buildings", "middles of buildings, drawn by floor area, expected; null for a city without buildings"),
+    )
+}  # fmt: skip
 
 SHUFFLED = _chance(
     f"attack.{NAME}.{{}}.shuffled", "home_named_within_near.percent of the places that the attack names of another UE, "

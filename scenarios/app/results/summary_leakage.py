@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from fl.learners.density import Density
+from netsim.columns import no_ints
 from netsim.row_id import row_id
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.run import Table
@@ -59,7 +60,7 @@ def _mean_away_m(updates: Table, x: np.ndarray, y: np.ndarray) -> float:
 
 def _evenly(n: int, most: int) -> np.ndarray:
     """At most so many of n indices, evenly taken."""
-    return np.linspace(0, n - 1, min(n, most)).astype(int) if n else np.zeros(0, dtype=int)
+    return np.linspace(0, n - 1, min(n, most)).astype(int) if n else no_ints()
 
 
 def estimated(updates: Table, leakage: Table) -> Table:

@@ -16,6 +16,7 @@ from scenarios.app.results.linking_text import (
     linkers,
     linking_text,
 )
+from scenarios.app.results.lists import list_text
 from scenarios.app.results.location_text import (
     attack_text,
     baseline_lines,
@@ -50,6 +51,7 @@ def short_text(summary: Mapping[str, Any], account: Account, page: str) -> list[
         ("positions", positions_text(summary)),
         ("named", best_named_text(summary)),
         ("densest", best_densest_text(summary)),
+        ("list", list_text(summary)),
         ("tracking", best_tracking_text(summary)),
         ("linking", best_linking_text(summary)),
         ("withheld", withheld_text(summary)),
@@ -79,6 +81,7 @@ def full_text(summary: Mapping[str, Any], account: Account | None = None) -> lis
     lines += [
         *(f"{what}: {text}" for what, text in sent.items() if text),
         *(attack_text(summary, name) for name in attacks(summary)),
+        *filter(None, [list_text(summary)]),
         *(f"tracking: {tracking_text(summary, name)}" for name in trackers(summary)),
         *(f"linking: {linking_text(summary, name)}" for name in linkers(summary)),
         *(f"linking: {identity_text(summary, name)}" for name in identifiers(summary)),

@@ -25,13 +25,14 @@ def withheld_values(withholding: Table) -> dict[str, Any]:
 
 
 def sums_values(sums: Table) -> dict[str, Any]:
-    """Sums that were not opened, of the rows of `sums`; nothing where nothing is summed."""
+    """Sums that were not opened, and those of one UE, of the rows of `sums`; nothing where nothing is summed."""
     if not len(sums["group"]):
         return {}
     lost, decoded = sums["opened"] == 0, sums["decoded"]
     return {
         keys.SUMS_UNOPENED.of(): 100.0 * float(lost.mean()),
         keys.SUMS_LOST.of(): 100.0 * float(decoded[lost].sum() / decoded.sum()) if decoded.sum() else None,
+        keys.SUMS_SINGLE.of(): 100.0 * float((decoded[~lost] == 1).mean()) if not lost.all() else None,
     }
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.attacks import attacks
 from scenarios.app.results.columns import COLUMNS
-from scenarios.app.results.model_text import central_failed
+from scenarios.app.results.model_text import central_failed, good_map
 from scenarios.app.results.standing import FAR_DB, SEEDS, largest_epsilon, seeds_text, strongest
 from scenarios.app.results.statistics import counted, figure_text
 from scenarios.app.results.summary_keys import Key
@@ -73,8 +73,11 @@ def _above_central(run: Summary, _: str) -> float | None:
 
 
 _EPSILON = Column(("epsilon", ""), lambda run, _: largest_epsilon(run), most=_NO_GUARANTEE)
+_REFERENCES = {"map: law of three numbers": keys.PATH_LOSS_RMSE, "map: kriging": keys.KRIGING_RMSE}
+_PLACE = Column(("by place,", "dB"), _plain(keys.BY_PLACE[keys.RMSE]), most=FAR_DB)
 _COLUMNS = (
     Column(("RMSE,", "dB"), _plain(keys.RMSE), most=FAR_DB),
+    _PLACE,
     Column(("below", "constant, %"), _below(keys.CONSTANT_RMSE.of())),
     Column(("above", "central, %"), _above_central),
     Column(("accuracy,", "%"), _plain(keys.ACCURACY)),
@@ -194,12 +197,16 @@ def _chances(
     ):
         cells = [_chance(pairs, None if c.chance is None else key[c.chance]) for c in columns]
         rows += [(name, cells)] if any(cell.text for cell in cells) else []
+    for name, law in _REFERENCES.items() if _PLACE in columns else ():
+        by_column = {"RMSE,": law, "by place,": keys.BY_PLACE[law]}
+        rows.append((name, [_chance(pairs, by_column.get(c.head[0])) for c in columns]))
     return rows
 
 
 def _chance(pairs: Sequence[tuple[Summary, str]], key: Key | None) -> Cell:
-    """Mean of a key over runs and their attacks; empty where there is none."""
-    known = [] if key is None else [run.get(key.of(attack if key.named else "")) for run, attack in pairs if attack]
+    """Mean of a key over runs, of their attacks where it names one; empty where there is none."""
+    some = [] if key is None else [(run, attack) for run, attack in pairs if attack or not key.named]
+    known = [run.get(key.of(attack if key.named else "")) for run, attack in some] if key else []
     values = [float(v) for v in known if v is not None]
     mean = float(np.mean(values)) if values else np.nan
     return Cell(figure_text(round(mean, 1)) if values else "", mean)
@@ -227,6 +234,10 @@ def _note(
     notes = [f"{text} a variant" + ("; mean and range over seeds" if seeds[-1] > 1 else "")]
     if any(cell.span.endswith(SEEDS) for cells in rows.values() for cell in cells):
         notes.append(f"n of m{SEEDS}: the others have no such figure, as where nothing was held out")
+    if _PLACE in columns:
+        good = [f"“{label}”" for label, of in labels.items() if good_map(of)]
+        told = ", ".join(good) if good else "none"
+        notes.append(f"good maps, better than the law and by place no worse: {told}")
     near = {run.get(keys.NEAR.of()) for _, run in runs}
     if any(c.chance is not None for c in columns) and len(near) == 1:
         notes.append(

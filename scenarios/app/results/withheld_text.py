@@ -21,12 +21,14 @@ def refusal_lines(summary: Mapping[str, Any]) -> list[str]:
 
 
 def withheld_lines(summary: Mapping[str, Any]) -> list[str]:
-    """What rules on the device held back, each by itself, and what is lost in sums that were not opened."""
+    """What rules on the device held back, each by itself, what is lost in sums not opened, and sums of one."""
     said = [f"withheld: {text}"] if (text := withheld_text(summary)) else []
     if value_of(summary, keys.SUMS_UNOPENED):
         lost = value_of(summary, keys.SUMS_LOST)
         also = "" if lost is None else f", and {number_text(lost)} % of the UEs that were decoded are lost in them"
         said.append(f"sums: {text_of(summary, keys.SUMS_UNOPENED)} % of groups not opened{also}")
+    if value_of(summary, keys.SUMS_SINGLE):
+        said.append(f"sums: {text_of(summary, keys.SUMS_SINGLE)} % of those opened are the update of one UE, in clear")
     return said
 
 

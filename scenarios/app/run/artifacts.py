@@ -12,6 +12,7 @@ from fl.round.setup import Setup
 from fl.round.state import RoundState
 from fl.round.streams import RoundStreams
 from fl.types import Local
+from netsim.columns import no_places
 from netsim.safe import replacing
 from netsim.units import FloatArray
 from netsim.world import World
@@ -25,7 +26,7 @@ def write_points(folder: Path, state: RoundState) -> None:
     """True points of every track, thinned: what the report's map draws."""
     tracks = [(ue, track.points) for (ue, _), track in state.leakage.items()]
     ue = np.concatenate([np.full(len(points), ue) for ue, points in tracks] or [np.zeros(0)])
-    points = np.concatenate([points for _, points in tracks] or [np.zeros((0, 2))])
+    points = np.concatenate([points for _, points in tracks] or [no_places()])
     with replacing(folder / POINTS) as file:
         np.savez_compressed(file, ue=ue.astype(np.int64), position_m=points)
 
@@ -41,7 +42,7 @@ def write_surfaces(folder: Path, setup: Setup, state: RoundState, world: World) 
         "x_m": model.constants["x_m"],
         "y_m": model.constants["y_m"],
         "estimate": learner.surfaces(model, model.parameters[:1])[0, 0],
-        "exact": learner.reference_map(model, state.held_out.whole),
+        "exact": learner.reference_map(model, state.held_out.whole.usual),
     }
     law = world.mobility.density(grid.reshape(-1, 2))
     if law is not None:

@@ -150,7 +150,8 @@ def _shares(study: Study, parquet: bool) -> Iterator[Share]:
     attacked = min(learning.threat.targets or n_ue, n_ue)
     for i, attack in enumerate(learning.attacks):
         yield Share(
-            attack.held_bytes(area, attacked), f"learning.attacks[{i}]", f"maps of {attacked:,} UEs",
+            attack.fitted(learning.learner, area).held_bytes(area, attacked), f"learning.attacks[{i}]",
+            f"maps of {attacked:,} UEs",
             "take a larger cell_m, or attack fewer UEs with threat.targets",
         )  # fmt: skip
     rows = counts.all_updates * attacked / max(n_ue, 1) * len(learning.attacks) / learning.leakage.every_rounds

@@ -22,7 +22,7 @@ from scenarios.app.study.describe import flow
 from scenarios.app.study.load import Scenario
 from scenarios.app.study.study import Study
 from scenarios.app.study.vary import Distribution, Variant, Vary
-from scenarios.app.study.yaml_document import Place
+from scenarios.app.study.yaml_document import Place, dotted, place_of
 
 MOST_RUNS = 100_000
 _LONGEST_NAME = 200  # bytes; file systems take 255
@@ -114,7 +114,7 @@ def _random(study: Study, draws: int) -> Iterator[_Choice]:
 
 
 def _part(key: str, value: Any) -> str:
-    return f"{key.rsplit('.', 1)[-1]}={flow(value)}"
+    return f"{dotted(place_of(key)).rsplit('.', 1)[-1]}={flow(value)}"
 
 
 def checked_points(
@@ -148,7 +148,7 @@ def check_space(source: str | Path, study: Study, overrides: dict[str, Any]) -> 
             try:
                 scenario.study({**overrides, key: value, "vary": None}, {key: ("vary", "random", "space", key)})
             except BadInput as error:
-                before, own, what = error.lines[0].rpartition(f"{key}: ")
+                before, own, what = error.lines[0].rpartition(f"{dotted(place_of(key))}: ")
                 if own:
                     remedy = "; add integer: true" if "whole number" in what else ""
                     raise BadInput(f"{before}vary.random.space.'{key}'.{name}: {what}{remedy}") from None

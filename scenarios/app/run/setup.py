@@ -19,12 +19,14 @@ from fl.server.asynchronous import Asynchronous
 from fl.server.base import Server
 from fl.server.synchronous import Synchronous
 from fl.types import DatasetStatistics, Directory, Facts, Public
+from netsim.base_stations import sites
 from netsim.build import build_world
 from netsim.clock import DAY_S, WEEK_S
 from netsim.errors import BadInput
 from netsim.observations import Observations
 from netsim.part import Part
 from netsim.plausible import check_near
+from netsim.radio.coverage_law import CoverageLaw
 from netsim.record import Recorder
 from netsim.rng import Streams
 from netsim.row_id import MAX_STATIONS
@@ -75,6 +77,8 @@ def set_up(study: Study, world: World, streams: Streams, folder: Path, rehearsed
     Not rehearsed: for a check alone, without what is known only once all movement has been played.
     """
     learning = study.learned
+    fitted = tuple(attack.fitted(learning.learner, world.area) for attack in learning.attacks)
+    learning = learning.model_copy(update={"attacks": fitted})
     _check_world(study, world)
     wanted = learning.learner.wants_dataset_statistics or learning.data.wants_counts
     rehearsal = _rehearse(study) if wanted and rehearsed else None
@@ -98,11 +102,15 @@ def set_up(study: Study, world: World, streams: Streams, folder: Path, rehearsed
 
         again = build_world(study.world, streams, learning.round_s)
         sampled_m = first_sampled(again, learning, model_of_cell, days, streams)
+    antennas = antennas_of(world.stations, world.cells)
     public = Public(
-        world.area, len(models), dataset, antennas_of(world.stations, world.cells),
+        world.area, len(models), dataset, antennas,
         world.budget.ue_height_m, learning.data.image_format(),
         sampled_m, len(world.cells), model_of_cell, origin_deg=origin_deg(study, world),
         residents=_residents(world) if learning.threat.knows_homes else None,
+        buildings=world.buildings if len(world.buildings) else None,
+        coverage=CoverageLaw(study.world.radio, world.budget, sites(world.stations)) if antennas else None,
+        server_momentum=getattr(learning.server_optimiser, "momentum", 0.0),
     )  # fmt: skip
     if any(attack.reads_the_city for attack in learning.attacks):
         public = replace(public, street_m=streets(study.world.city, world), floor_area=floor_area(world))

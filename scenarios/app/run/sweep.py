@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from io import StringIO
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from netsim.errors import BadInput
@@ -46,19 +47,22 @@ def sweep(
     command: str = "netsim sweep",
     engine: Engine = ON_PROCESSES,
     how: How = USUAL,
+    every: Sequence[tuple[SweepPoint, Study]] = (),
+    says: Mapping[str, Any] = MappingProxyType({}),
 ) -> Path:
     """Run every point (`jobs` at a time), skipping those already there; returns the path of runs.csv.
 
     A run that fails stays open, and is listed in failures.csv; all others are played. only : labels to play and to
     list; none: all of them. All points are checked before the first one runs. A sweep that was interrupted, or in
     which runs failed, goes on when it is started again. command : as it was typed, for the page. engine : where runs
-    are played; jobs 0: as many at a time as it has room for. how : of each run, settings that change no result.
+    are played; jobs 0: as many at a time as it has room for. how : of each run, settings that change no result. every :
+    checked points that are played in place of the scenario's; says : what sweep.json says besides.
     """
     how.check()
-    every = checked_points(source, study, overrides, only)
+    every = every or checked_points(source, study, overrides, only)
 
     def admitted() -> None:
-        _admit(out, study, replace)
+        admit_sweep(out, study, replace)
         no_links(out, [point.folder for point, _ in every])
         for point, one in every:
             admit(out / point.folder, study_yaml(one), replace)
@@ -71,24 +75,22 @@ def sweep(
     if todo:
         engine.check()
     with held(out, "sweep", admitted):
-        return _all(study, out, every, jobs, tell, replace, command, engine, shared.each)
+        drawn = {"drawn": list(study.vary.drawn)} if study.vary and study.vary.drawn else {}
+        write_json(out / SWEEP, {"kind": "sweep", "title": study.title, "command": command, **drawn, **says})
+        return _all(out, every, jobs, tell, replace, engine, shared.each)
 
 
 def _all(
-    study: Study,
     out: Path,
     every: Sequence[tuple[SweepPoint, Study]],
     jobs: int,
     tell: Tell,
     replace: bool,
-    command: str,
     engine: Engine,
     how: How,
 ) -> Path:
     """The runs that are not there yet, and the table of all."""
     todo = [point for point, _ in every]
-    drawn = {"drawn": list(study.vary.drawn)} if study.vary and study.vary.drawn else {}
-    write_json(out / SWEEP, {"kind": "sweep", "title": study.title, "command": command} | drawn)
     found: dict[int, dict[str, Any] | Failed] = {
         i: done for i, (point, one) in enumerate(every) if (done := finished(out / point.folder, one)) is not None
     }
@@ -105,7 +107,7 @@ def _all(
     return out / RUNS
 
 
-def _admit(out: Path, study: Study, replace: bool) -> None:
+def admit_sweep(out: Path, study: Study, replace: bool) -> None:
     """Refuse a folder that is not a sweep's, or, unless asked to replace it, the sweep of another study."""
     if not ours(out, "sweep", lambda of: bool(what_is(of / RUNS) or what_is(of / SWEEP))):
         return

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from netsim.city.base import City
+from netsim.columns import no_places
 from netsim.safe import replacing
 from netsim.streets.graph import StreetGraph
 from netsim.world import World
@@ -32,7 +33,7 @@ def write_map(folder: Path, world: World, city: City) -> None:
     rings = world.buildings.rings()
     shapes = [ring for own in rings for ring in own]
     arrays: dict[str, np.ndarray] = {
-        "footprint_m": np.concatenate(shapes) if shapes else np.zeros((0, 2)),
+        "footprint_m": np.concatenate(shapes) if shapes else no_places(),
         "footprint_ptr": np.cumsum([0, *(len(s) for s in shapes)]),
         "footprint_building": np.repeat(np.arange(len(rings)), [len(own) for own in rings]),
         "building_height_m": world.buildings.height_m,
@@ -63,7 +64,7 @@ def _streets(graph: StreetGraph) -> dict[str, Any]:
     drawn = np.flatnonzero((graph.twin < 0) | (graph.twin > np.arange(len(graph))))
     lines = [graph.line_m(int(k)) for k in drawn]
     return {
-        "street_m": np.concatenate(lines) if lines else np.zeros((0, 2)),
+        "street_m": np.concatenate(lines) if lines else no_places(),
         "street_ptr": np.cumsum([0, *map(len, lines)]),
         "street_class": graph.street_class[drawn],
     }

@@ -16,7 +16,7 @@ from netsim.safe import what_is
 from scenarios.app.study.error_messages import build, default_of, nearest
 from scenarios.app.study.file_fields import file_fields
 from scenarios.app.study.study import Study
-from scenarios.app.study.yaml_document import Document, Place, one_line, read, read_text
+from scenarios.app.study.yaml_document import Document, Place, one_line, place_of, read, read_text
 
 
 def load(
@@ -69,7 +69,7 @@ def _placed(line: str, document: Document) -> str:
     path, colon, rest = line.partition(": ")
     if not colon or not _PATH.fullmatch(path) or path.split(".")[0] not in ("world", "learning", "power", "plan"):
         return line
-    return f"{document.at(_place(path))}: {rest}"
+    return f"{document.at(place_of(path))}: {rest}"
 
 
 def bundled() -> dict[str, Path]:
@@ -109,7 +109,7 @@ def parse_value(text: str) -> Any:
 
 
 def set_value(document: Document, path: str, value: Any, origin: Place | None = None) -> None:
-    """Replace the value at a dotted path (`learning.attacks[1].starts`) in place.
+    """Replace the value at a dotted path (`learning.attacks[1].starts`, or with `.1`) in place.
 
     A mapping on the way that is left out starts as the part that stands there by default. `origin`: where in the file
     the value stands; none: it comes from outside.
@@ -117,7 +117,7 @@ def set_value(document: Document, path: str, value: Any, origin: Place | None = 
     where = f"--set {path}" if origin is None else document.at(origin)
     if not _PATH.fullmatch(path):
         raise BadInput(one_line(f"{where}: {path!r} is no path; write names with one dot between them, as a.b[0].c"))
-    place = _place(path)
+    place = place_of(path)
     data = document.data
     for i, step in enumerate(place[:-1]):
         missing = isinstance(data, dict) and isinstance(step, str) and step not in data
@@ -135,11 +135,6 @@ def set_value(document: Document, path: str, value: Any, origin: Place | None = 
 
 
 _PATH = re.compile(r"[^.\[\]]+(\[\d+\])*(\.[^.\[\]]+(\[\d+\])*)*")
-
-
-def _place(path: str) -> Place:
-    """`a.b[0].c` -> ("a", "b", 0, "c")."""
-    return tuple(int(index) if index else name for name, index in re.findall(r"([^.\[\]]+)|\[(\d+)\]", path))
 
 
 def _inside(data: Any, step: str | int, where: str) -> Any:

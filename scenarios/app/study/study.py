@@ -136,6 +136,12 @@ class Study(Part):
                 f"learning.defenses: {counting[0]} counts on the channel's noise before an update is sent, and with "
                 "world.radio.air nobody knows it then; leave air out"
             )
+        waiting = [rule.label for rule in learning.withholding if rule.waits_for_a_cell]
+        if air is not None and waiting:
+            raise ValueError(
+                f"learning.withholding: {waiting[0]} with defer_upload decides by the cell at the request, and with "
+                "world.radio.air an upload may end in another one; leave air out, or defer_upload"
+            )
         if learning.hides_who_came:
             _fits_noise_at_server(learning, self.world)
         if air is not None and self.plan is not None:
@@ -167,7 +173,7 @@ class Study(Part):
         """Refuse sessions of UEs that measure all the time: each has one, and is held out or not as a whole."""
         every_s, learning = self.world.ues.measure_every_s, self.learning
         data = None if learning is None else learning.data
-        if every_s is not None and isinstance(data, Measured) and data.hold_out_by == "session":
+        if every_s is not None and isinstance(data, Measured) and "session" in data.held_out_by:
             raise ValueError(
                 f"learning.data.hold_out_by: UEs that measure every {every_s:g} s without a pause have no sessions; "
                 "hold out by day or block, or replay a trace"

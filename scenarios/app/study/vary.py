@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from netsim.part import Part
 from scenarios.app.study.seed import Seed
+from scenarios.app.study.yaml_document import Place, place_of
 
 Values = Annotated[tuple[Any, ...], Field(min_length=1)]
 _LARGEST = 2.0**53  # whole numbers above it have gaps as floats
@@ -121,14 +122,14 @@ class Vary(Part):
     @model_validator(mode="after")
     def _apart(self) -> Self:
         """Refuse a key that two sections set, and keys that are decided elsewhere."""
-        owner = dict[str, str]()
+        owner = dict[Place, str]()
         for section, keys in (("values", self.values), ("zip", self.zip), ("random", self.drawn)):
             for key in keys:
                 if key.split(".")[0] in ("seed", "vary"):
                     raise ValueError(f"{section}: {key} cannot be varied here; seeds stand in vary.seed")
-                if key in owner:
-                    raise ValueError(f"{section}: {key} stands in {owner[key]} too; leave one of them out")
-                owner[key] = section
+                if (place := place_of(key)) in owner:
+                    raise ValueError(f"{section}: {key} stands in {owner[place]} too; leave one of them out")
+                owner[place] = section
         return self
 
     @property

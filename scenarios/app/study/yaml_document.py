@@ -95,6 +95,12 @@ def one_line(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
+def place_of(path: str) -> Place:
+    """`a.b[0].c`, or `a.b.0.c` -> ("a", "b", 0, "c")."""
+    steps = re.findall(r"[^.\[\]]+", path)
+    return tuple(int(step) if step.isdecimal() and len(step) < 10 else step for step in steps)
+
+
 def dotted(place: Place) -> str:
     """('world', 'ues', 2) -> `world.ues[2]`; a key that is not a plain name is quoted."""
     parts = [f"[{p}]" if isinstance(p, int) else f".{p}" if _NAME.fullmatch(p) else f".{p[:60]!r}" for p in place]

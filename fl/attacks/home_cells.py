@@ -1,0 +1,122 @@
+r"""Homes told by the cells through which UEs send at night, whatever their updates were learnt from."""
+
+from collections.abc import Iterable
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+from scipy.special import softmax
+
+from fl.attacks.arrival_times import OfUploads
+from fl.attacks.base import View
+from fl.attacks.dwell import HourOfDay
+from fl.attacks.names_places import NamesPlaces
+from fl.attacks.place_maps import PlaceMaps, answers
+from fl.attacks.rings import levels_db
+from fl.attacks.threat import CELLS
+from fl.population import POPULATIONS
+from fl.population.base import PopulationPrior
+from fl.population.buildings import InBuildings
+from fl.tracking.discs import disc_masses
+from fl.tracking.place_grid import PlaceGrid
+from fl.types import Estimates, Facts, Public
+from netsim.clock import DAY_S
+from netsim.rng import Rng
+from netsim.units import BoolArray, FloatArray, IntArray
+
+_SOFT_DB, _LEAST = 5.0, 0.02  # of the law of cells
+_MOST_UPLOADS = 4  # count: shadowing at home is the same in all of them
+
+
+class HomeCells(NamesPlaces, OfUploads):
+    r"""Names homes by the cells through which uploads come at night, and a map of where people live.
+
+    A device that holds back what it measured at home still sends through the cell that serves its home. Of an upload
+    that was asked for within `home_hours`, the cell b has at home h the probability
+
+        p(b | h) = max(softmax_b((P_b + G_b(h) - 35 log10 d_b(h)) / 5 dB), 0.02)
+
+    with power P, gain G of usual sector antennas and distance d. With A(h) the probability of `population` and N such
+    uploads of a UE so far,
+
+        log P(h) = log A(h) + min(N, 4) mean log p(b | h) + const:
+
+    many uploads at one place share its shadowing, and count as four. (Weights of 0.5 to 2 on either term change what is
+    found by no more than chance.) Answers: the place with most of P within near_m, then the highest at least `apart_m`
+    from those before. Of a UE that did not send at night nothing is said. Updates are not read.
+    """
+
+    kind: Literal["home-cells"] = "home-cells"
+    cell_m: float | None = Field(default=25.0, ge=0.1, le=1e6)
+    """largest distance between the places that are compared, m; none: as of span"""
+    home_hours: Annotated[tuple[HourOfDay, HourOfDay], Field(strict=False)] = (0.0, 6.0)
+    """hours between which an upload that is asked for tells of home, both included; 22 to 6 goes over midnight"""
+    population: Annotated[PopulationPrior, POPULATIONS] = InBuildings()
+    """where people live, as far as the attacker knows"""
+    near_m: float = Field(default=100.0, gt=0, le=1e6)
+    """radius of the disc that should hold the home, m"""
+
+    reference: ClassVar[str] = "netsim: cells of uploads at night, with a public map of buildings"
+    space: ClassVar = {"population": ({"kind": "buildings"}, {"kind": "uniform"})}
+    example: ClassVar[dict[str, Any]] = {"kind": "home-cells", "population": {"kind": "uniform"}}
+    needs: ClassVar[dict[str, str]] = {
+        CELLS: "reads through which cell updates come; let the threat see rows or sum, without shuffle or cells: false",
+        "positions": "says where UEs live, and these data have no places to compare that with",
+    }
+
+    @property
+    def reads_the_city(self) -> bool:
+        return self.population.of_the_city
+
+    def check(self, public: Public, n_ue: int) -> None:
+        super().check(public, n_ue)
+        self.population.probability(self._grid(public, n_ue), public)
+
+    def notes_on_rounds(self, rounds: Iterable[Facts]) -> tuple[str, ...]:
+        if any(self._at_night(np.array([facts.time_s]), facts).any() for facts in rounds):
+            return ()
+        start, end = self.home_hours
+        return (
+            f"attack {self.label}: no round ends between {start:g} and {end:g} h, so it never hears of a home; set "
+            "home_hours to hours in which rounds end",
+        )
+
+    def start(self) -> PlaceMaps:
+        """How many uploads at night of each UE came through each cell: a map whose places are cells."""
+        return PlaceMaps.empty()
+
+    def run(self, view: View, facts: Facts, state: PlaceMaps, rng: Rng) -> tuple[Estimates, PlaceMaps]:
+        ue, first = np.unique(view.ue, return_index=True)  # all rows of a UE come together
+        state = state.plus(ue, self._heard(view, first, facts))
+        grid, counts = self._grid(facts.public, len(state.owner)), state.of(ue)
+        n = counts.sum(axis=1, keepdims=True)
+        log_p = (counts * np.minimum(n, _MOST_UPLOADS) / np.maximum(n, 1.0)) @ log_law(grid.place_m, facts.public)
+        p = softmax(log_p + np.log(self.population.probability(grid, facts.public)), axis=1)
+        mass = disc_masses(np.asarray(p, dtype=np.float32), grid, self.near_m) * (n > 0)
+        return answers(view, PlaceMaps(ue, mass), grid, self.naming(view)), state
+
+    def _heard(self, view: View, target: IntArray, facts: Facts) -> FloatArray:
+        """The uploads (n,) of targets (n,) that tell of home, one in the column of its cell: (n, n_cell)."""
+        counts = np.zeros((len(target), facts.public.n_cell))
+        if view.timing is not None and view.phase == view.learner.phases[0]:  # all phases have the cell of the request
+            cell = view.timing.base_station[target]
+            tells = np.flatnonzero((cell >= 0) & self._at_night(view.timing.requested_s[target], facts))
+            counts[tells, cell[tells]] = 1.0
+        return counts
+
+    def _at_night(self, time_s: FloatArray, facts: Facts) -> BoolArray:
+        """Which times (n,) are in the home hours by the wall clock; all, where nobody says what it shows."""
+        hour = (facts.week_s + time_s - facts.time_s) % DAY_S / 3600.0
+        start, end = self.home_hours
+        return np.asarray(np.isnan(hour) | ((hour - start) % 24 <= (end - start) % 24))
+
+    def _grid(self, public: Public, n_ue: int) -> PlaceGrid:
+        return PlaceGrid.over(public.area, self.cell_m, n_ue + public.n_cell, self.label)
+
+
+def log_law(place_m: FloatArray, public: Public) -> FloatArray:
+    """log p(b | h) (n_cell, G) of homes at places (G, 2)."""
+    if public.antennas is None:
+        raise ValueError("base stations without places, which `check` refuses")
+    level = np.array(list(levels_db(place_m, public.antennas, public.ue_height_m)))
+    return np.asarray(np.log(np.maximum(softmax(level / _SOFT_DB, axis=0), _LEAST)))

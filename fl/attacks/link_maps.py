@@ -1,0 +1,134 @@
+r"""Linking of names by score maps: an update under a new name goes to the track whose map it looks like."""
+
+from dataclasses import replace
+from typing import Annotated, Any, ClassVar, Literal, Self, cast
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from fl.attacks import ATTACKS
+from fl.attacks.base import Attack, Retold, View, latest, recall
+from fl.attacks.map_tracks import MapTracks
+from fl.attacks.place_maps import Naming, PlaceMaps, answers, best_places
+from fl.attacks.span import Span
+from fl.attacks.subspace import AnyFloats, unit_rows
+from fl.tracking.place_grid import PlaceGrid
+from fl.types import Estimates, Facts
+from netsim.geometry import Area
+from netsim.rng import Rng
+from netsim.units import FloatArray, IntArray
+
+_STARTS = 4  # in hindsight
+_PAST = 10.0  # updates for which the mean map of earlier rounds stands
+
+
+class LinkMaps(Attack):
+    r"""Follows UEs through changes of their names by the score maps of their updates, and names places of each track.
+
+    With s_i(x) the score of place x by update i (`of`), less its mean and divided by its deviation over the area,
+
+        x_i = (s_i - m) / |s_i - m|,     m: mean of the round's maps, in which the past counts as ten more
+
+    (0 of a first map alone), and T_k the sum of the x_i that are linked to track k, the names of a round are given to
+    tracks one to one,
+
+        pi = argmax sum_i <x_i, T_pi(i) / |T_pi(i)|>,     then T_pi(i) += x_i,
+
+    which is the link of the round (Hungarian algorithm; a track without updates counts 0). In hindsight all names of
+    the last `hindsight_names` are linked again, round by round, each time without their own x_i, until none moves or
+    20 passes are over: once from the links of the rounds, and from three random orders of the rounds. The links
+    of largest sum_k |T_k| are taken. A name that was seen before stays with its track, and two names that are in use
+    in the same rounds never share one. Older names keep the links of their rounds.
+
+    Answers: the highest place of T_k, then the highest at least `apart_m` from those before (as `of` has it). In rounds
+    in which leakage is measured they, and at the end all links, are those of hindsight. Only updates, names and rounds
+    are read: no times, cells nor counts.
+    """
+
+    kind: Literal["link-maps"] = "link-maps"
+    of: Annotated[Attack, ATTACKS.only("span")] = Span(add="scores")
+    """the attack whose score maps are compared"""
+    tracks: int | None = Field(default=None, ge=1, le=100_000)
+    """number of UEs among which names are linked; none: the most that sent in one round. Give it where few send in each
+    round, as to a server without rounds"""
+    hindsight_names: int = Field(default=5_000, ge=0, le=1_000_000)
+    """number of latest names whose links change in hindsight; each holds 4 bytes a place. 0: links stay as they were
+    made in their round"""
+
+    reference: ClassVar[str] = "Kuhn 1955: assignment; Lloyd 1982: alternating with means; score maps: netsim"
+    example: ClassVar[dict[str, Any]] = {"kind": "link-maps"}
+    space: ClassVar = {
+        "of": tuple({"kind": "span", "layer": 1, "rank": rank, "add": "scores"} for rank in (8, 4, 20)),
+    }
+
+    @property
+    def needs(self) -> dict[str, str]:  # type: ignore[override]
+        """Single updates, and what `of` needs."""
+        return {"rows": "links single updates by their maps; let the threat see rows", **self.of.needs}
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.of.name is not None:
+            raise ValueError(f"{self.of.name!r} is in no record: give that name to link-maps itself")
+        if self._span.add != "scores":
+            raise ValueError("of: maps of peaks hardly tell UEs apart; take add: scores")
+        return self
+
+    @property
+    def _span(self) -> Span:
+        return cast(Span, self.of)
+
+    def held_bytes(self, area: Area, n_ue: int) -> float:
+        return (4.0 * self.hindsight_names + 96.0 * n_ue) * PlaceGrid.places(area, self._span.cell_m)
+
+    def start(self) -> MapTracks:
+        return MapTracks.none()
+
+    def run(self, view: View, facts: Facts, state: MapTracks, rng: Rng) -> tuple[Estimates, MapTracks]:
+        grid = self._grid(facts, len(state.score))
+        name, score, mean = self._maps(view, grid, state.mean, rng)
+        state = replace(state.heard(name, score, facts, self.tracks or 0, self.hindsight_names), mean=mean)
+        maps = PlaceMaps(name, state.score[state.track_of(name)])
+        return answers(view, maps, grid, self._span.naming(view)), state
+
+    def retold(self, state: MapTracks, facts: Facts, rng: Rng) -> Retold | None:
+        if not len(state.name):
+            return None
+        track, score = state.relinked(_STARTS, rng)
+        grid = self._grid(facts, len(score))
+        named_m = best_places(score, grid, Naming(self._span.answers, self._span.apart_m, 0.0))
+        return Retold(state.name, track, _answers(named_m), state.links_of(track))
+
+    def _grid(self, facts: Facts, tracks: int) -> PlaceGrid:
+        return PlaceGrid.over(facts.public.area, self._span.cell_m, self.hindsight_names + tracks, self.label)
+
+    def _maps(self, view: View, grid: PlaceGrid, past: PlaceMaps, rng: Rng) -> tuple[IntArray, AnyFloats, PlaceMaps]:
+        """Names (n,) ascending, x of each (n, G), all its models together, and the mean map of each model."""
+        score = self._span.scores(view, grid, rng).astype(np.float64)
+        score -= score.mean(axis=1, keepdims=True)
+        unit_rows(score)
+        good = np.flatnonzero(score.any(axis=1))
+        model, of_row = np.unique(view.source_model[good], return_inverse=True)
+        total, old = np.zeros((len(model), len(grid))), np.asarray(past.score.reshape(-1, len(grid)), dtype=np.float64)
+        known = recall(past.owner, old, model)
+        np.add.at(total, of_row, score[good])
+        weight = np.where(np.isfinite(known[:, :1]), _PAST, 0.0)
+        count = np.bincount(of_row)[:, None] + weight
+        mean = (total + weight * np.nan_to_num(known)) / count
+        score[good] -= np.where(count > 1, mean, 0.0)[of_row]  # of a first map alone nothing would be left
+        every, newest = latest(model, past.owner)
+        past = PlaceMaps(every, np.concatenate([mean, old])[newest])
+        name, of_target = np.unique(view.ue, return_inverse=True)
+        own = np.zeros((len(name), len(grid)), dtype=np.float32)
+        np.add.at(own, of_target, unit_rows(score)[view.source])
+        return name, own, past
+
+
+def _answers(named_m: FloatArray) -> Estimates:
+    """Places (K, count, 2) of tracks, best first, as answers."""
+    row, rank = np.nonzero(np.isfinite(named_m).all(axis=2))
+    none = np.zeros(len(row), dtype=np.int64)
+    return Estimates(
+        row, none, ["answer"] * len(row), named_m[row, rank], (named_m.shape[1] - rank).astype(np.float64),
+        np.full(len(row), np.nan), none, none, ["ok"] * len(row),
+    )  # fmt: skip

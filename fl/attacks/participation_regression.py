@@ -1,0 +1,170 @@
+r"""Maps of single UEs from sums of updates, by least squares on who took part."""
+
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from fl.attacks.base import View
+from fl.attacks.names_places import NamesPlaces
+from fl.attacks.place_maps import Naming, PlaceMaps, answers, best_of_all, usable
+from fl.attacks.span import Span
+from fl.attacks.threat import PARTICIPANTS
+from fl.tracking.place_grid import PlaceGrid
+from fl.types import Estimates, Facts, Public
+from netsim.columns import no_ints
+from netsim.geometry import Area
+from netsim.rng import Rng
+from netsim.units import FloatArray, IntArray
+
+_QUARTERS, _QUARTER_S = 4, 6 * 3600.0  # of the day: finer ones cost a server without rounds too many of its few sums
+_LARGEST = 1e15  # of anything that adds up here
+
+
+@dataclass(frozen=True, eq=False)
+class Classes:
+    """Means of the rows [z, S] of each class of sums: number (c,) ascending, rows (c,), mean (c, n + G)."""
+
+    equal_rows: ClassVar[bool] = True
+    bounds: ClassVar[dict[str, tuple[float, float]]] = {"rows": (0, _LARGEST), "mean": (-_LARGEST, _LARGEST)}
+    number: IntArray
+    rows: FloatArray
+    mean: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Normal:
+    """Normal equations of all sums so far.
+
+    ue (n,) ascending; cross (n, n + G): Z^T [Z, S] of rows less the means of their classes; change (n_model, d): the
+    last step of each published model, empty before the first and where none is read.
+    """
+
+    bounds: ClassVar[dict[str, tuple[float, float]]] = {"cross": (-_LARGEST, _LARGEST)}
+    ue: IntArray
+    cross: FloatArray
+    classes: Classes
+    change: FloatArray
+
+    def plus(self, ue: IntArray, number: IntArray, z: FloatArray, score: FloatArray) -> "Normal":
+        """With sums (k,) of classes `number`: who is in them z (k, m), by names ue (m,) ascending, and maps (k, G)."""
+        every, numbers, places = np.union1d(self.ue, ue), np.union1d(self.classes.number, number), score.shape[1]
+        n, c = len(every), len(numbers)
+        cross, rows, mean = np.zeros((n, n + places)), np.zeros(c), np.zeros((c, n + places))
+        if len(self.classes.number):
+            at, of = np.searchsorted(every, self.ue), np.searchsorted(numbers, self.classes.number)
+            column = np.concatenate([at, n + np.arange(places)])  # of whoever is new all is 0 so far
+            cross[np.ix_(at, column)], rows[of] = self.cross, self.classes.rows
+            mean[np.ix_(of, column)] = self.classes.mean
+        both = np.zeros((len(z), n + places))
+        both[:, np.searchsorted(every, ue)], both[:, n:] = z, score
+        for i in np.searchsorted(numbers, np.unique(number)).tolist():
+            own = both[number == numbers[i]]
+            gap, share = own.mean(axis=0) - mean[i], len(own) / (rows[i] + len(own))
+            off = np.concatenate([own - own.mean(axis=0), np.sqrt(rows[i] * share) * gap[None]])
+            cross += off[:, :n].T @ off
+            mean[i] += share * gap
+            rows[i] += len(own)
+        return replace(self, ue=every, cross=cross, classes=Classes(numbers, rows, mean))
+
+    def maps(self, ue: IntArray, ridge: float) -> PlaceMaps:
+        """Theta (k, G) = (Z^T Z + ridge I)^-1 Z^T S of UEs (k,) ascending."""
+        n = len(self.ue)
+        wanted = np.eye(n)[:, np.searchsorted(self.ue, ue)]
+        weight = np.linalg.solve(self.cross[:, :n] + ridge * np.eye(n), wanted)
+        return PlaceMaps(ue, weight.T @ self.cross[:, n:])
+
+
+class ParticipationRegression(NamesPlaces):
+    r"""Tells the members of sums apart by a ridge regression of score maps on who was in them.
+
+    Secure aggregation hides single updates, not who is in a sum, and company changes: by drawing groups or cohorts, by
+    availability, silence or lost uploads. With S_g(x) the scores of `span` of sum g less their mean over x, z_g in
+    {0, 1}^n who is in it, and both less their means over all sums of the same quarter of the day and model,
+
+        Theta = (Z^T Z + ridge I)^-1 Z^T S.
+
+    Theta_u is the map of UE u; answers are its highest place, then the highest at least `apart_m` from those before.
+    Kept are Z^T Z, Z^T S and class means, which grow by every sum and hold all of the past. A UE that was always there
+    has no answer (status `no gradient`), nor has anybody of a company that is always the same a map of its own.
+
+    Published models are read as sums of whoever was merged, where threat.knows has participants. Momentum at the server
+    (beta, a public setting) repeats earlier rounds, so it is undone first: D_t = Delta_t - beta Delta_t-1, of each
+    model whenever it moved; the server's learning rate is a factor, which no span depends on. Of `threat.targets` only
+    sums that have a target in them are read.
+    """
+
+    kind: Literal["participation-regression"] = "participation-regression"
+    layer: int = Field(default=2, ge=1, le=9)
+    """layer whose update is read; 1 needs no weights, and tells places apart with a Fourier encoding only"""
+    rank: Annotated[int, Field(ge=1, le=256)] | Literal["auto"] = "auto"
+    """number of singular vectors (see span); auto: as many as hold 97 % of what the layer reads of all
+    places, of single updates 4"""
+    ridge: float = Field(default=1.0, gt=0, le=1e9)
+    """what is added to the diagonal of Z^T Z (lambda), in sums"""
+
+    reference: ClassVar[str] = (
+        "Ridge regression of Hoerl and Kennard 1970, where Lam et al. 2021 (gradient disaggregation) solve for the raw "
+        "updates of those who took part"
+    )
+    example: ClassVar[dict[str, Any]] = {"kind": "participation-regression"}
+    space: ClassVar = {"layer": (2, 1), "ridge": (1.0, 10.0)}
+
+    @property
+    def needs(self) -> dict[str, str]:  # type: ignore[override]
+        """Those of the span that it reads, and to know who takes part."""
+        return {
+            **self.span.needs,
+            PARTICIPANTS: "asks in which sums each UE was; of published models the threat must say so: add "
+            "participants to threat.knows; under names that change nobody returns: take pseudonyms: {kind: permanent}",
+            "linear server step": "published models must differ by a sum of updates; take fedavg or fedavgm, or see "
+            "rows or sums",
+        }
+
+    @property
+    def span(self) -> Span:
+        """The span whose scores are the maps of sums."""
+        return Span(layer=self.layer, rank=self.rank, cell_m=self.cell_m, add="scores")
+
+    def held_bytes(self, area: Area, n_ue: int) -> float:
+        return 24.0 * (n_ue + _QUARTERS) * (n_ue + PlaceGrid.places(area, self.cell_m))  # before, after, and searched
+
+    def start(self) -> Normal:
+        none = np.zeros((0, 0))
+        return Normal(no_ints(), none, Classes(no_ints(), np.zeros(0), none), none)
+
+    def listed(self, state: Normal, public: Public, count: int) -> FloatArray:
+        found = state.maps(state.ue, self.ridge)
+        return best_of_all(found, public.area, self.cell_m, Naming(count, self.apart_m, 0.0))
+
+    def self_test(self, view: View, facts: Facts, rng: Rng) -> float | None:
+        """That of the span: one update is in no company."""
+        return self.span.self_test(view, facts, rng)
+
+    def run(self, view: View, facts: Facts, state: Normal, rng: Rng) -> tuple[Estimates, Normal]:
+        party = (view.ue, view.source) if view.party is None else view.party
+        ue = np.unique(party[0])
+        maps = len(np.union1d(ue, state.ue)) + _QUARTERS
+        grid = PlaceGrid.over(facts.public.area, self.cell_m, maps, self.label)
+        if view.vantage == "model":
+            view, state = _without_momentum(view, facts, state)
+        good = usable(view.update)
+        of_any_size = replace(view, party=None)  # what other members add cancels, and fewer directions miss one's own
+        score = self.span.scores(of_any_size, grid, rng)[good].astype(np.float64)
+        z = np.zeros((len(good), len(ue)))
+        z[party[1], np.searchsorted(ue, party[0])] = 1.0
+        day_s = facts.week_s if np.isfinite(facts.week_s) else facts.time_s
+        number = view.source_model[good] * _QUARTERS + int(day_s // _QUARTER_S) % _QUARTERS
+        state = state.plus(ue, number, z[good], score - score.mean(axis=1, keepdims=True))
+        found = state.maps(np.unique(view.ue), self.ridge)
+        return answers(view, found, grid, self.naming(view)), state
+
+
+def _without_momentum(view: View, facts: Facts, state: Normal) -> tuple[View, Normal]:
+    """Published steps less what the server's momentum repeats of the step before; a model at rest keeps velocity."""
+    before = state.change if len(state.change) else np.zeros_like(view.model_after.parameters)
+    moved = view.source_model[usable(view.update)]
+    change, step = before.copy(), view.update - facts.public.server_momentum * before[view.source_model]
+    change[moved] = view.update[usable(view.update)]
+    return replace(view, update=step), replace(state, change=change)

@@ -1,0 +1,104 @@
+"""What the radio's own laws say of a place, before anything is measured."""
+
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from fl.last import Last
+from fl.priors.base import Prior
+from fl.types import Public
+from netsim.city.buildings import Buildings
+from netsim.errors import BadInput
+from netsim.indoors import STOREY_M
+from netsim.units import FloatArray, IntArray
+
+_STEP_M = 20.0  # of the grid on which the law is computed, wider where it would have more numbers than
+_NUMBERS = 4_000_000
+_DEPTH = 6.0  # a place in a square of side s is s / 6 from its nearest side, on average
+_LAST = Last()
+
+
+class Coverage(Prior):
+    """Expected RSRP of the strongest cell of a model: the laws of path loss, sight, shadowing and walls, integrated.
+
+    m(x) = E clip(M - W + e) of `netsim.radio.coverage_law`: W is 0 outside; inside a public footprint m is the mean
+    over the building's floors, at the mean depth of the city's buildings (square root of the ground floor over 6).
+    Fields, walls and floors that were drawn are not known to it. It is computed on a grid of 20 m, of each number of
+    floors, and interpolated bilinearly. UEs in vehicles, and indoors where no footprint stands, count as outside.
+
+    This is the law that the simulator draws from, so a map is better for it than one in the field: compare with the
+    law of three numbers, which is fitted to measurements.
+    """
+
+    kind: Literal["coverage"] = "coverage"
+
+    reference: ClassVar[str] = "3GPP TR 38.901 V17.0.0, Sections 7.4.1 to 7.4.3"
+    example: ClassVar[dict[str, Any]] = {"kind": "coverage"}
+
+    def constants(self, public: Public) -> dict[str, FloatArray]:
+        """prior_map_dbm (n_model, 1 + floors, ny, nx): outside, and in buildings of 1, 2, ... floors.
+
+        prior_frame_m (3,): first node and step; prior_shapes (k,): footprints, WKB; prior_floors (n,).
+        """
+        import shapely
+
+        if public.coverage is None:
+            raise BadInput(
+                "learning.learner.prior: the laws of the radio are not known here (a trace brings what was measured); "
+                "take prior: {kind: none}"
+            )
+        public.coverage.check()
+        buildings = public.buildings or Buildings.none()
+        floors = np.maximum(np.round(buildings.height_m / STOREY_M), 1.0)
+        layers = int(floors.max(initial=0.0)) + 1
+        model = np.zeros(public.n_cell, dtype=np.int64) if public.model_of_cell is None else public.model_of_cell
+        area = public.area
+        step_m = max(_STEP_M, float(np.sqrt(np.prod(area.side_m) * public.n_model * layers / _NUMBERS)))
+        x_m, y_m = (
+            low + step_m * np.arange(int(np.ceil(s / step_m)) + 1)
+            for low, s in zip(area.low_m, area.side_m, strict=True)
+        )
+        place_m = np.stack([np.tile(x_m, len(y_m)), np.repeat(y_m, len(x_m))], axis=1)
+        depth_m = _mean_depth_m(buildings)
+        table = np.empty((public.n_model, layers, len(place_m)))
+        for m in range(public.n_model):
+            cells = np.flatnonzero(model == m)
+            table[m, 0] = public.coverage.mean_dbm(place_m, cells, 0, None)
+            for k in range(1, layers):
+                table[m, k] = public.coverage.mean_dbm(place_m, cells, k - 1, depth_m)
+            table[m, 1:] = np.cumsum(table[m, 1:], axis=0) / np.arange(1, layers)[:, None]
+        return {
+            "prior_map_dbm": table.reshape(public.n_model, layers, len(y_m), len(x_m)),
+            "prior_frame_m": np.array([*area.low_m, step_m]),
+            "prior_shapes": np.frombuffer(shapely.to_wkb(shapely.multipolygons(buildings.footprint)), np.uint8) + 0.0,
+            "prior_floors": floors,
+        }
+
+    def expected_dbm(self, constants: dict[str, FloatArray], model_of: IntArray, place_m: FloatArray) -> FloatArray:
+        from scipy.ndimage import map_coordinates
+
+        table, (low_x, low_y, step_m) = constants["prior_map_dbm"], constants["prior_frame_m"]
+        shapes, floors = constants["prior_shapes"], constants["prior_floors"]
+        buildings = _LAST.of(lambda: Buildings(_parts(shapes), floors), shapes, floors)
+        column, row = ((place_m - [low_x, low_y]) / step_m).T
+        at = np.stack([buildings.height_at(place_m), row, column])  # floors, which are as high as 1 here
+        expected = np.zeros(len(place_m))
+        for m in np.unique(model_of):
+            own = model_of == m
+            expected[own] = map_coordinates(table[m], at[:, own], order=1, mode="nearest")
+        return expected
+
+
+def _mean_depth_m(buildings: Buildings) -> float:
+    """Mean distance from the facade, of places all over the buildings."""
+    import shapely
+
+    square_m2 = shapely.area(buildings.footprint)
+    return float((square_m2**1.5).sum() / square_m2.sum() / _DEPTH) if len(buildings) else 0.0
+
+
+def _parts(shapes: FloatArray) -> Any:
+    """The footprints (n,) of what is kept of them."""
+    import shapely
+
+    return shapely.get_parts(shapely.from_wkb(shapes.astype(np.uint8).tobytes()))

@@ -1,0 +1,58 @@
+"""Data classes of columns, which are selected and joined together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields
+from itertools import chain
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from netsim.units import BoolArray, FloatArray, IntArray
+
+
+class Columns:
+    """Base of data classes whose fields have equally many rows: arrays, lists, other columns, or None: missing."""
+
+    equal_rows: ClassVar[bool] = True
+
+    def select(self, rows: IntArray | BoolArray | slice) -> Self:
+        """Rows by index, mask or slice."""
+        of: Any = self
+        return type(self)(*(_select(getattr(self, f.name), rows) for f in fields(of)))
+
+    @classmethod
+    def join(cls, pieces: Sequence[Self]) -> Self:
+        """All pieces, one after the other; a column that a piece lacks is missing in the result."""
+        of: Any = cls
+        return cls(*(_join([getattr(piece, f.name) for piece in pieces]) for f in fields(of)))
+
+
+def _select(column: Any, rows: Any) -> Any:
+    if isinstance(column, list):
+        return [column[i] for i in np.arange(len(column))[rows].tolist()]
+    return column[rows] if isinstance(column, np.ndarray) else None if column is None else column.select(rows)
+
+
+def _join(columns: Sequence[Any]) -> Any:
+    if any(column is None for column in columns):
+        return None
+    if isinstance(columns[0], list):
+        return list(chain.from_iterable(columns))
+    return np.concatenate(columns) if isinstance(columns[0], np.ndarray) else type(columns[0]).join(columns)
+
+
+def no_ints() -> IntArray:
+    """A column of whole numbers without rows."""
+    return np.zeros(0, dtype=np.int64)
+
+
+def no_floats() -> FloatArray:
+    """A column of numbers without rows."""
+    return np.zeros(0)
+
+
+def no_places() -> FloatArray:
+    """A column of places in the plane without rows."""
+    return np.zeros((0, 2))

@@ -1,0 +1,179 @@
+"""Sweeps whose rows meet an attacker that knows them: tuned by evaluations on a seed that the sweep does not print.
+
+Attacks change no training, so all candidates of a row stand in one run. They are the attacks of the row itself, then
+the kinds that declare a `space`, in turn: of each kind first the combination of first values, then the others in the
+order of a stream of the scenario's seed. What the row refuses is counted, and the next combination takes its place.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain, count, groupby, islice, product, zip_longest
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fl.attacks import ATTACKS
+from fl.attacks.base import Attack
+from netsim.errors import BadInput, RunsFailed
+from netsim.rng import Streams
+from scenarios.app.results import summary_keys as keys
+from scenarios.app.results.attacks import named_share
+from scenarios.app.results.failures import FAILURES, read_failures
+from scenarios.app.results.folder import read_summary
+from scenarios.app.results.marker import held
+from scenarios.app.results.summary_values import number_text
+from scenarios.app.run.points import SweepPoint, checked_points, named
+from scenarios.app.run.public_map import floor_area, streets
+from scenarios.app.run.setup import ready
+from scenarios.app.run.sweep import Tell, admit_sweep, sweep
+from scenarios.app.study.describe import flow
+from scenarios.app.study.load import Scenario
+from scenarios.app.study.study import Study
+from scenarios.app.study.yaml_document import place_of
+
+TUNING = "adapt"
+"""folder of the runs in which attackers are tuned, a sweep of its own"""
+FIRST_SEED, MOST_EVALUATIONS = 101, 1000
+ATTACKS_KEY = "learning.attacks"
+_ALONE = {
+    "learning.membership": None,
+    "learning.references": {"neighbours": None, "path_loss": False, "kriging_samples": 0, "central": False},
+}
+"""what a run of tuning leaves out: nobody reads it"""
+
+Settings = Mapping[str, Any]
+
+
+def adapted_sweep(
+    evaluations: int,
+    source: str,
+    study: Study,
+    out: Path,
+    jobs: int,
+    overrides: dict[str, Any],
+    tell: Tell,
+    replaces: bool,
+    **how: Any,
+) -> Path:
+    """Tune the attacker of each row, then run every point with it beside the attacks of the row. how : as of `sweep`.
+
+    Each row plays one run of tuning, with as many attacks as there are evaluations.
+    """
+    scenario, every, rows = Scenario(source), checked_points(source, study, overrides), []
+    printed = {point.seed for point, _ in every}
+    seed = next(seed for seed in count(FIRST_SEED) if seed not in printed)
+    for setting, of in groupby(every, lambda one: one[0].folder.rpartition("/")[0]):
+        points, studies = zip(*of, strict=True)
+        with named(points[0]):
+            written, candidates, refused = _candidates(scenario, study.seed, points[0], studies[0], evaluations)
+        changes = changed(points[0], {ATTACKS_KEY: candidates, **_ALONE, "seed": seed})
+        tuning = SweepPoint(f"{points[0].label}, tuning", seed, f"{setting}/seed-{seed}", changes)
+        rows.append((points, written, tuning, refused))
+    with held(out, "sweep", lambda: admit_sweep(out, study, replaces)):
+        runs = [(tuning, scenario.study(tuning.overrides)) for _, _, tuning, _ in rows]
+        sweep(source, study, out / TUNING, jobs, {}, tell, replaces, every=runs, **how)
+    if failed := len(read_failures(out / TUNING)):
+        raise RunsFailed(f"{failed} runs of tuning failed, see {out / TUNING / FAILURES}; the same command goes on")
+    runs, said = [], []
+    for points, written, tuning, refused in rows:
+        with named(points[0]):
+            attacks, says = _met(written, tuning, read_summary(out / TUNING / tuning.folder))
+        meets = scenario.study(changed(points[0], {ATTACKS_KEY: attacks}))
+        said.append({"variant": points[0].label, "refused": refused, **says})
+        runs += [(point, meets.model_copy(update={"seed": point.seed})) for point in points]
+    note = (
+        f"Attackers adapted to each variant: the best of {evaluations} attacks, those of the variant among them, and "
+        f"the best of another kind, on seed {seed}, which no other figure is of"
+    )
+    adapted = {"rows": said, "note": note}
+    return sweep(source, study, out, jobs, {}, tell, replaces, every=runs, says={"adapted": adapted}, **how)
+
+
+def _met(
+    written: Sequence[Settings], tuning: SweepPoint, summary: Mapping[str, Any]
+) -> tuple[list[Any], dict[str, Any]]:
+    """Whom printed runs meet: the attacks of a row as written, which are the first candidates of its run of tuning,
+    with the best candidate and the best of another kind, where these are not among them; what is said of the two.
+
+    The best names most places, or, where there are none to name, has the smallest median centroid error.
+    """
+    candidates, n = tuning.overrides[ATTACKS_KEY], len(written)
+    names = [of["name"] for of in candidates]
+    goal, gain = "places named, %", [share for name in names if (share := named_share(summary, name)) is not None]
+    if len(gain) < len(names):
+        goal, errors = "centroid error, m", [summary.get(keys.ERROR_MEDIAN.of(name)) for name in names]
+        gain = [-inf if error is None else -error for error in errors]
+    order = sorted((k for k, of in enumerate(gain) if of > -inf), key=lambda k: -gain[k])
+    if not order:
+        raise BadInput(
+            "--adapt: no candidate names a place or estimates a centroid, and there is no other goal; it needs UEs "
+            "with homes, or updates that arrive"
+        )
+    others = (k for k in order if candidates[k]["kind"] != candidates[order[0]]["kind"])
+    attacks, said = list(written), []
+    for k in (order[0], *islice(others, 1)):
+        settings = {key: value for key, value in candidates[k].items() if key != "name"}
+        attack = written[k] if k < n else {**settings, "name": f"{settings['kind'][:30]}-adapted"}
+        attacks += [] if k < n else [attack]
+        said.append((attack.get("name") or settings["kind"], flow(settings), number_text(abs(gain[k]))))
+    (name, settings_text, reached), *second = said
+    return attacks, {
+        "attack": name, "settings": settings_text, "goal": goal, "adapted": reached,
+        "second": " ".join(second[0]) if second else "none",
+        "as written": number_text(abs(max(gain[:n])) if n else None),
+    }  # fmt: skip
+
+
+def drawn_settings(seed: int) -> Iterator[dict[str, Any]]:
+    """Combinations of the kinds that declare a space, a kind after the other, each combination once."""
+    rng, columns = Streams(seed).at("adapt"), []
+    for kind, part in ATTACKS.parts.items():
+        if space := getattr(part, "space", {}):
+            every = [{"kind": kind, **dict(zip(space, values, strict=True))} for values in product(*space.values())]
+            order = np.argsort(rng.uniform(kind, np.arange(1, len(every))), kind="stable") + 1
+            columns.append([every[i] for i in (0, *order.tolist())])
+    return filter(None, chain.from_iterable(zip_longest(*columns)))
+
+
+def changed(point: SweepPoint, changes: Settings) -> dict[str, Any]:
+    """The changes of a point with others in place of those at, or below, the same keys."""
+    places = [place_of(key) for key in changes]
+    kept = (key for key in point.overrides if not any(place_of(key)[: len(p)] == p for p in places))
+    return {**{key: point.overrides[key] for key in kept}, **changes}
+
+
+def _candidates(
+    scenario: Scenario, seed: int, point: SweepPoint, study: Study, evaluations: int
+) -> tuple[Sequence[Settings], list[Settings], str]:
+    """The attacks of a row as they are written; as many candidates as there are evaluations, these first; and how often
+    others were refused, with reasons. seed : of the order in which they are drawn.
+    """
+    parts: list[Attack] = [part.model_copy(update={"name": None}) for part in study.learned.attacks]
+    world, setup = ready(study, Path(), rehearsed=False)
+    public = replace(setup.public, street_m=streets(study.world.city, world), floor_area=floor_area(world))
+    written = scenario.document(point.overrides, point.origins).data["learning"].get("attacks") or []
+    candidates, refused = list(written), Counter[str]()
+    for settings in drawn_settings(seed):
+        if len(parts) >= evaluations:
+            break
+        try:
+            learning = scenario.study(changed(point, {ATTACKS_KEY: [settings]})).learned
+            learning.attacks[0].check(public, min(learning.threat.targets or len(world.ues), len(world.ues)))
+        except BadInput as error:
+            refused[error.lines[0].rpartition("attacks[0]: ")[2]] += 1
+            continue
+        if learning.attacks[0] not in parts:
+            parts.append(learning.attacks[0])
+            candidates.append(settings)
+    why = "; ".join(f"{times} x {reason}" for reason, times in refused.most_common()) or "none"
+    if len(parts) != evaluations:
+        raise BadInput(
+            f"--adapt {evaluations}: {len(parts)} attacks fit, {len(written)} of them in learning.attacks; take "
+            f"--adapt {len(parts)}, or attacks that declare a space and fit (refused: {why})"
+        )
+    return written, [{**of, "name": f"candidate-{k}"} for k, of in enumerate(candidates, 1)], why

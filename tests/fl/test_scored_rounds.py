@@ -1,0 +1,120 @@
+"""Which rounds are compared with the truth: not those in which names are new, nor those in which nobody was heard."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from interrupted import run_in_two
+
+from fl.pseudonyms.every import Every
+from fl.pseudonyms.names import Names, asked
+from fl.pseudonyms.per_round import PerRound
+from netsim.rng import Streams
+from scenarios.app.results.folder import MANIFEST, read_json
+from scenarios.app.run.runner import run
+
+ROUND_S = 21_600
+DAYS = {
+    "world.duration_s": 3 * 86_400, "learning.round_s": ROUND_S, "world.ues.measure_every_s": 1800,
+    "learning.attacks": [{"kind": "closed-form"}],
+}  # fmt: skip
+LIVING = DAYS | {
+    "world.ues.mobility": {"kind": "resident"}, "world.city": {"kind": "town"}, "world.tick_s": 900,
+    "learning.attacks": [{"kind": "span"}],
+}  # fmt: skip
+ONCE_A_DAY = {"learning.withholding": [{"kind": "daily-limit", "updates": 1}]}
+
+
+def names_of(rounds, **more):
+    """Names that last so many rounds."""
+    return {"learning.threat": {"pseudonyms": {"kind": "every", "period_s": rounds * ROUND_S, **more}}}
+
+
+def each(k):
+    return {"learning.leakage.every_rounds": k}
+
+
+def compared(folder):
+    return np.unique(pd.read_csv(folder / "leakage.csv")["round"]).tolist()
+
+
+def warnings_of(folder):
+    return [text for text in read_json(folder / MANIFEST)["warnings"] if text.startswith("leakage:")]
+
+
+@pytest.mark.parametrize(
+    ("k", "changes", "rounds"),
+    [
+        (5, {}, [1, 5, 10, 12]),
+        (5, names_of(4), [1, 8, 12]),  # names end with rounds 4, 8 and 12
+        (5, names_of(7), [1, 7, 12]),  # the world ends before the second end
+        (4, names_of(4), [1, 4, 8, 12]),
+        (2, names_of(3), [1, 3, 4, 6, 9, 10, 12]),  # of 4 and 5 neither ends names
+        (5, names_of(4, stagger=True), [1, 5, 10, 12]),  # there never are all names new
+        (5, names_of(0.5), [1, 5, 10, 12]),
+        (5, {"learning.threat": {"pseudonyms": {"kind": "per-round"}}}, [1, 5, 10, 12]),
+        (4, ONCE_A_DAY, [1, 5, 9, 12]),  # who has sent is silent for the rest of the day
+        (3, ONCE_A_DAY, [1, 5, 9, 12]),
+        (1, ONCE_A_DAY | names_of(4), [*range(1, 13)]),
+        (6, ONCE_A_DAY | names_of(8), [1, 8, 12]),  # names end with 8, when what was said before stands
+    ],
+)
+def test_a_round_of_each_block_is_compared(k, changes, rounds, tiny, tmp_path):
+    run(tiny(DAYS | each(k) | changes), tmp_path)
+    assert compared(tmp_path) == rounds
+
+
+@pytest.mark.parametrize("changes", [ONCE_A_DAY, names_of(4), names_of(5), ONCE_A_DAY | names_of(4)])
+def test_what_an_attack_answers_hangs_on_no_choice_of_rounds(changes, tiny, tmp_path):
+    """The places named at the end, and in each round that is compared, are those of a run that compares all."""
+    for k in (1, 4):
+        run(tiny(LIVING | changes | each(k)), tmp_path / str(k))
+    whole, some = (pd.read_csv(tmp_path / str(k) / "named.csv") for k in (1, 4))
+    assert len(whole) > 3
+    pd.testing.assert_frame_equal(some, whole)
+    keys, seen = ["round", "ue", "model"], [f"{place}_{axis}_m" for place in ("named", "second") for axis in "xy"]
+    whole, some = (pd.read_csv(tmp_path / str(k) / "leakage.csv") for k in (1, 4))
+    whole, some = (t.set_index(keys)[seen] for t in (whole, some))
+    pd.testing.assert_frame_equal(some, whole.loc[some.index])
+
+
+def test_a_run_says_which_compared_rounds_mean_little(tiny, tmp_path):
+    run(tiny(DAYS | ONCE_A_DAY | each(4)), tmp_path / "silent")
+    (said,) = warnings_of(tmp_path / "silent")
+    assert "no UE was heard in 1 of the 4 compared rounds (the last: 12)" in said and "(here 4)" in said
+    run(tiny(DAYS | ONCE_A_DAY | each(1)), tmp_path / "all")
+    assert not warnings_of(tmp_path / "all")  # all are compared, and the row `rounds` has their number
+    run(tiny(DAYS | each(4) | names_of(11)), tmp_path / "young")
+    (said,) = warnings_of(tmp_path / "young")
+    assert "names had been heard in 1 rounds, earlier ones in 11" in said and "world.duration_s" in said
+    run(tiny(DAYS | each(4) | names_of(6)), tmp_path / "old")
+    assert not warnings_of(tmp_path / "old")
+
+
+def test_rounds_are_compared_the_same_after_an_interruption(tiny, tmp_path, table_bytes):
+    study = tiny(DAYS | ONCE_A_DAY | names_of(5) | each(4))
+    run(study, tmp_path / "whole")
+    run_in_two(study, tmp_path / "cut", lambda progress: progress.time_s >= 6 * ROUND_S)
+    assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")
+    assert read_json(tmp_path / "cut" / MANIFEST)["warnings"] == read_json(tmp_path / "whole" / MANIFEST)["warnings"]
+
+
+def test_a_merge_without_rounds_is_compared_in_each_block(tiny, tmp_path):
+    """No clock tells when the next merge comes: the first one of each block in which somebody was heard."""
+    server = {"learning.server": {"kind": "fedbuff", "buffer": 2}, "world.radio.air": {}}
+    run(tiny(DAYS | server | names_of(3) | each(5)), tmp_path)
+    rounds = compared(tmp_path)
+    assert len(rounds) > 3 and rounds[:3] == [1, 5, 10]
+
+
+def test_names_count_the_rounds_in_which_they_were_used():
+    rule, rng = Every(period_s=300), Streams(0).at("pseudonyms")
+    names = Names.start(rule, 3)
+    for number in range(1, 6):
+        for phase in ([0, 1], [1, 0] if number < 4 else [1]):  # two phases of a round count once
+            names = asked(names, rule, np.array(phase), np.full(len(phase), 100.0 * number), number, rng)
+    used = {(int(names.of[n]), int(names.since[n])): int(names.used[n]) for n in range(len(names.of))}
+    assert used == {(0, 1): 3, (1, 1): 3, (0, 4): 2, (1, 4): 2}
+    assert names.young() is None  # 2 of 3
+    for number in range(6, 8):
+        names = asked(names, PerRound(), np.array([0, 1]), np.full(2, 0.0), number, rng)
+    assert names.young() is None and Names.start(rule, 3).young() is None

@@ -1,0 +1,154 @@
+"""Lists of places in runs: tables, summary, words, and which runs have them."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from netsim.errors import BadInput
+from scenarios.app.results.comparison_text import answer
+from scenarios.app.results.lists import list_text, list_verdict
+from scenarios.app.results.summary_text import full_text, short_text
+from scenarios.app.run.runner import run
+from scenarios.app.study.load import load
+
+SPAN = {"kind": "span", "layer": 1, "rank": 16, "add": "scores", "cell_m": 50}
+BRIEF = {
+    "world.duration_s": 2 * 86_400, "world.ues.count": 6, "learning.data.hold_out": 0, "world.tick_s": 3600,
+    "learning.data.hold_out_by": "sample", "world.ues.measure_every_s": 3600, "learning.leakage.directions": 12,
+    "world.radio.uplink": {"kind": "ideal"}, "learning.attacks": [SPAN, {"kind": "closed-form", "cloud": False}],
+}  # fmt: skip
+
+
+def play(folder, **threat):
+    return run(load("city", BRIEF | {"learning.threat": threat}), folder)
+
+
+def rows(folder, table):
+    with (folder / f"{table}.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture(scope="module")
+def of_sum(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sum") / "run"
+    return folder, play(folder, sees="sum")
+
+
+def test_the_list_of_a_sum_stands_beside_chance_and_residents_who_do_not_take_part(of_sum):
+    folder, summary = of_sum
+    assert [row["rank"] for row in rows(folder, "listed") if row["attack"] == "span"] == list("12345678")
+    ues = rows(folder, "ues")
+    true_m = np.array([[row[f"{of}_{k}_m"] or np.nan for k in "xy"] for row in ues for of in ("home", "work")], float)
+    listed_m = np.array([[row["x_m"], row["y_m"]] for row in rows(folder, "listed") if row["attack"] == "span"], float)
+    away_m = np.linalg.norm(listed_m[:, None] - true_m, axis=2)
+    near = (away_m <= 50)[:, np.isfinite(true_m).all(axis=1)]
+    assert summary["attack.span.listed.precision.percent"] == pytest.approx(100 * near.any(axis=1).mean())
+    assert summary["attack.span.listed.coverage.percent"] == pytest.approx(100 * near.any(axis=0).mean(), rel=1e-6)
+    assert 1 < summary["baseline.uniform.listed.precision.percent"] < 3  # at most 12 discs of 0.2 % of the area
+    assert {"attack.span.listed.aside.precision.percent", "baseline.buildings.listed.coverage.percent"} <= set(summary)
+    assert {(r["source"], r["attack"], r["residents"]) for r in rows(folder, "list_scores")} == {
+        *(("attack", name, who) for name in ("span", "closed-form") for who in ("participants", "aside")),
+        *((source, "", who) for source in ("uniform", "buildings") for who in ("participants", "aside")),
+    }
+
+
+def test_the_terminal_says_so(of_sum):
+    text = list_text(of_sum[1])
+    assert "of places within 50 m of a home or workplace; of residents who do not take part" in text
+    assert "at random 2 %, by floor area" in text
+    assert text in full_text(of_sum[1])
+    assert any(line.startswith("list ") for line in short_text(of_sum[1], {"epsilon": []}, "page"))
+
+
+@pytest.mark.parametrize(
+    "threat",
+    [{"sees": "model"}, {"sees": "sum", "sum_of": 3}, {"pseudonyms": {"kind": "per-round"}}],
+    ids=["model", "sums of 3", "changing names"],
+)
+def test_whatever_is_not_one_ues_has_lists(threat, tmp_path):
+    assert "attack.span.listed.precision.percent" in play(tmp_path / "run", **threat)
+
+
+def test_lists_do_not_hang_on_the_rounds_that_leakage_compares(tmp_path):
+    """In the first and the last round nobody sends, and the sum between them has a list."""
+    quiet = {
+        "world.duration_s": 3 * 86_400, "learning.leakage.every_rounds": 3, "learning.threat": {"sees": "sum"},
+        "learning.rounds": 3, "learning.data.hold_out": 0.5, "learning.data.hold_out_by": "day",
+    }  # fmt: skip
+    for seed in range(1, 9):
+        folder = tmp_path / str(seed)
+        summary = run(load("city", BRIEF | quiet | {"seed": seed}), folder)
+        if [row["ues"] for row in rows(folder, "rounds")] == ["0", "6", "0"]:
+            break
+    assert "attack.span.listed.precision.percent" in summary
+
+
+def test_what_is_one_ues_has_none(tmp_path):
+    summary = play(tmp_path / "run", sees="rows")
+    assert not [key for key in summary if "list" in key]
+    assert list_text(summary) == ""
+    assert not rows(tmp_path / "run", "listed")
+
+
+def test_residents_who_do_not_take_part_change_nothing_of_the_training(of_sum, tmp_path, monkeypatch):
+    """A town that draws others, or none, plays the same rounds to the byte."""
+    from netsim.mobility.base import Mobility
+    from netsim.mobility.resident import Resident
+
+    monkeypatch.setattr(Resident, "residents", Mobility.residents)
+    summary = play(tmp_path / "run", sees="sum")
+    assert not [key for key in summary if "aside" in key]
+    for table in ("ues", "rounds", "updates", "links", "estimates", "leakage", "named", "listed"):
+        assert (tmp_path / "run" / f"{table}.csv").read_bytes() == (of_sum[0] / f"{table}.csv").read_bytes()
+
+
+def of_seeds(own, aside, uniform=10.0):
+    return [
+        {
+            "attack.a.listed.precision.percent": float(a), "attack.a.listed.aside.precision.percent": float(b),
+            "baseline.uniform.listed.precision.percent": uniform, "attack.a.centroid_error_m.median": 50.0,
+            "baseline.area_centre.error_m.median": 40.0,
+        }
+        for a, b in zip(own, aside, strict=True)
+    ]  # fmt: skip
+
+
+class TestVerdict:
+    @pytest.mark.parametrize(
+        ("own", "aside", "uniform", "verdict"),
+        [
+            ((100, 90, 95), (20, 30, 25), 10, "found"),
+            ((30, 31, 29), (30, 30, 30), 10, "at chance"),
+            ((30, 50, 10), (30, 30, 30), 10, "inconclusive"),
+            ((100, 90, 95), (20, 30, 25), 60, "inconclusive"),
+        ],
+    )
+    def test_of_three_seeds(self, own, aside, uniform, verdict):
+        assert list_verdict(of_seeds(own, aside, uniform)).endswith(f": {verdict}")
+
+    def test_is_paired_by_seed(self):
+        """Seeds differ by 40 points, and the list finds five more of those who take part in each."""
+        assert list_verdict(of_seeds((55, 35, 15), (50, 30, 10))).endswith("found")
+
+    def test_takes_two_seeds_and_residents_who_do_not_take_part(self):
+        assert list_verdict(of_seeds((90,), (10,))) == ""
+        assert list_verdict([{"attack.a.listed.precision.percent": 90.0}] * 3) == ""
+
+    def test_stands_in_the_answer_of_a_comparison(self):
+        lines = dict(answer({"sum of all": of_seeds((100, 90, 95), (20, 30, 25))}))
+        assert lines["List"].startswith("“sum of all”: of the places that a lists 95 % are right")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("list_places", 0), ("list_places", 101), ("list_places", 2.5), ("list_near_m", 0)]
+)
+def test_bad_settings_are_refused_in_one_line(key, value):
+    with pytest.raises(BadInput, match=f"learning.leakage.{key}: "):
+        load("city", {f"learning.leakage.{key}": value})
+
+
+def test_the_bundled_study_scores_larger_and_larger_sums():
+    study = json.loads(load("city/sums").model_dump_json())
+    assert study["learning"]["threat"]["sees"] == "sum"
