@@ -146,7 +146,7 @@ def test_groups_of_a_cell_do_not_wait_for_those_of_another():
     for cell in range(3):
         rows = np.flatnonzero(c.serving == cell)
         alone = cohort(c.gain[rows], c.power_w[rows], c.serving[rows], None, c.rows[rows], 0.0, 3.0)
-        same(sent_by(uplink, alone, scheduler=scheduler), together.rows(rows))
+        same(sent_by(uplink, alone, scheduler=scheduler), together.select(rows))
 
 
 def test_rates_follow_who_leaves():
