@@ -23,7 +23,13 @@ def rows() -> list[tuple[str, list[float]]]:
     table = [line.strip("|").split("|") for line in PAGE.read_text().splitlines() if line.startswith("| ")]
     assert [cell.strip() for cell in table[0]][1:5] == list(COLUMNS[1:])
     numbers = r"-?[\d,]+(?:\.\d+)?"
-    return [(r[0].strip(), [float(re.search(numbers, c)[0].replace(",", "")) for c in r[1:5]]) for r in table[1:]]
+    return [
+        (
+            re.sub(r"\[([^]]*)\]\([^)]*\)|[*`]", r"\1", r[0]).strip(),
+            [float(re.search(numbers, c)[0].replace(",", "")) for c in r[1:5]],
+        )
+        for r in table[1:]
+    ]
 
 
 def draw(out: Path) -> None:
@@ -37,8 +43,8 @@ def draw(out: Path) -> None:
         axes.plot(left[0], y, "o", mfc="white", color="tab:blue", label="as published" if y == 0 else None)
         axes.plot(left[1], y, "o", color="tab:red", label="knows the defense" if y == 0 else None)
     axes.set(yticks=range(len(found)), yticklabels=[name for name, _ in found], xlim=(-0.03, 1.03))
-    axes.set_xlabel("what remains of the leak (0: chance, 1: nothing hidden)")
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, 1.22), ncols=2, frameon=False)
+    axes.set_xlabel("what remains of the leak: 0 chance, 1 nothing hidden")
+    figure.legend(loc="outside upper right", ncols=2, frameon=False)
     figure.savefig(out, metadata={"Date": None})
 
 
