@@ -125,7 +125,7 @@ class Hexagonal(Layout):
         for _ in range(6):  # a turn by 60 degrees maps a to b and b to b - a
             turned.append((i, j))
             i, j = -j, i + j
-        return np.asarray(np.array(turned) @ self._step_m)
+        return np.array(turned) @ self._step_m
 
     @property
     def _step_m(self) -> FloatArray:

@@ -33,7 +33,7 @@ class HalfNormal(ComputeSpread):
         return f"1 + {self.scale:g} |N|"
 
     def factor(self, ue: IntArray, rng: Rng) -> FloatArray:
-        return np.asarray(1.0 + self.scale * np.abs(rng.normal("spread", ue)))
+        return 1.0 + self.scale * np.abs(rng.normal("spread", ue))
 
 
 class LogNormal(ComputeSpread):
@@ -51,4 +51,4 @@ class LogNormal(ComputeSpread):
         return f"exp({self.sigma:g} N)"
 
     def factor(self, ue: IntArray, rng: Rng) -> FloatArray:
-        return np.asarray(np.exp(self.sigma * rng.normal("spread", ue)))
+        return np.exp(self.sigma * rng.normal("spread", ue))

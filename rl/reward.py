@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal, Self
 
-import numpy as np
 from pydantic import Field, model_validator
 
 from netsim.part import OneOf, Part
@@ -123,7 +122,7 @@ class Weighted(Reward):
             total = total + self.leakage * figures.leakage
         if self.loss:  # it may not be known
             total = total + self.loss * figures.loss
-        return np.asarray(total)
+        return total
 
     @model_validator(mode="after")
     def _something(self) -> Self:

@@ -48,7 +48,7 @@ class Beda(Aggregation):
 
     def contribution(self, angle: FloatArray) -> FloatArray:
         """f of angles in radians."""
-        return np.asarray(self.alpha * (1.0 - np.exp(-np.exp(-self.alpha * (angle - 1.0)))))
+        return self.alpha * (1.0 - np.exp(-np.exp(-self.alpha * (angle - 1.0))))
 
     def weights(self, received: Received, facts: Facts, state: Angles) -> tuple[FloatArray, Angles]:
         updates, heard, n_model = received.updates, received.decoded, facts.public.n_model

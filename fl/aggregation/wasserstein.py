@@ -108,7 +108,7 @@ class Wasserstein(Aggregation):
             bins = 0 if facts.public.images is None else facts.public.images.classes
             column = label.astype(np.int64)
         counted = np.bincount(local.row_of_sample * bins + column, minlength=len(local.ue) * bins)
-        return np.asarray(counted.reshape(-1, bins) / local.count[:, None])
+        return counted.reshape(-1, bins) / local.count[:, None]
 
     def distances(self, state: Histograms, row: IntArray, n_model: int) -> FloatArray:
         """W_k (n,) of rows (see `netsim.row_id`) that have told their histograms."""

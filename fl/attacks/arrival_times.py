@@ -119,7 +119,7 @@ class ArrivalTimes(OfUploads):
             return timing.staleness.astype(np.float64)
         if self.use == "cell":
             return np.zeros(len(timing.arrived_s))
-        return np.asarray(np.log(np.maximum(timing.arrived_s - timing.requested_s, _LEAST_S) / timing.n_bits))
+        return np.log(np.maximum(timing.arrived_s - timing.requested_s, _LEAST_S) / timing.n_bits)
 
     def _plus(self, past: Heard, ue: IntArray, cell: IntArray, value: FloatArray) -> Heard:
         """With the uploads of UEs (n,), ascending."""

@@ -106,7 +106,7 @@ class HomeCells(NamesPlaces, OfUploads):
         """Which times (n,) are in the home hours by the wall clock; all, where nobody says what it shows."""
         hour = (facts.week_s + time_s - facts.time_s) % DAY_S / 3600.0
         start, end = self.home_hours
-        return np.asarray(np.isnan(hour) | ((hour - start) % 24 <= (end - start) % 24))
+        return np.isnan(hour) | ((hour - start) % 24 <= (end - start) % 24)
 
     def _grid(self, public: Public, n_ue: int) -> PlaceGrid:
         return PlaceGrid.over(public.area, self.cell_m, n_ue + public.n_cell, self.label)

@@ -49,7 +49,7 @@ class RampAware(GridAttack):
         relative = np.where(ratio >= ratio.max(axis=1, keepdims=True), 1.0, 0.0) * (
             square.max(axis=1, keepdims=True) > 0
         )
-        return np.asarray(np.sqrt(np.where(nothing[:, None], relative, left)))
+        return np.sqrt(np.where(nothing[:, None], relative, left))
 
     def square_and_noise(self, seen: FloatArray, grid: Grid) -> tuple[FloatArray, FloatArray]:
         """Squared updates (n, M), the largest of each being 1, and the variance of the noise in the same unit."""
@@ -91,4 +91,4 @@ def fitted_plane(square: FloatArray, grid: Grid, block_cells: int) -> FloatArray
         use = new
     column, row = np.arange(len(grid)) % grid.nx, np.arange(len(grid)) // grid.nx
     cells = np.stack([np.ones(len(grid)), column / grid.nx, row / grid.nx], axis=1)
-    return np.asarray(plane @ cells.T)
+    return plane @ cells.T

@@ -271,7 +271,7 @@ def _around(grid: PlaceGrid, a: FloatArray, place_m: FloatArray) -> FloatArray:
     near_m = place_m[:, None] + offset_m[(offset_m**2).sum(axis=1) <= _AROUND_M**2]
     there = grid.area.contains(near_m)
     near = a[grid.nearest(near_m.reshape(-1, 2))].reshape(*there.shape, -1)
-    return np.asarray((near * there[:, :, None]).transpose(0, 2, 1))
+    return (near * there[:, :, None]).transpose(0, 2, 1)
 
 
 def _blocks(rows: IntArray, numbers: int) -> list[IntArray]:

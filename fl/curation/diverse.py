@@ -48,4 +48,4 @@ def _nearest(position_m: FloatArray, label: IntArray, owner: int) -> IntArray:
     away_m = np.linalg.norm(position_m[member] - means(position_m, label)[cluster], axis=1)
     order = np.lexsort((away_m, cluster))
     first = np.unique(cluster[order], return_index=True)[1]
-    return np.asarray(member[order[first]])
+    return member[order[first]]

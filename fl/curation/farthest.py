@@ -45,6 +45,6 @@ class FarthestBatch(Curation):
             rank = np.argsort(np.argsort(-away_m, kind="stable"))
             member = np.flatnonzero(label >= 0)
             lot = rng.keys("pick", owner, len(label))[member]
-            return np.asarray(member[np.lexsort((lot, rank[label[member]]))[: self.num]])
+            return member[np.lexsort((lot, rank[label[member]]))[: self.num]]
 
         return select(local, state, rng, self.eps_m, self.min_samples, self.noise, farthest)

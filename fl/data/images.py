@@ -82,7 +82,7 @@ class Images(Data):
                 )
             return np.full(n_ue, images // n_ue)
         listed = np.atleast_1d(np.array(self.samples, dtype=np.int64))
-        return np.asarray(listed[np.arange(n_ue) % len(listed)])
+        return listed[np.arange(n_ue) % len(listed)]
 
     def take(self, observed: Observations, model_of_cell: IntArray, state: Owned, rng: Rng) -> tuple[Taken, Owned]:
         whole = collection(self.folder)

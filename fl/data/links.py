@@ -137,7 +137,7 @@ def _drawn(lots: Rng, what: str, ue: IntArray, count: int) -> BoolArray:
         )
     chosen = np.zeros(len(every), dtype=np.bool_)
     chosen[np.argsort(_lot(lots, what, every), kind="stable")[:count]] = True
-    return np.asarray(chosen[at])
+    return chosen[at]
 
 
 def _lot(lots: Rng, what: str, owner: IntArray) -> FloatArray:

@@ -101,13 +101,13 @@ def _drawn(row: IntArray, share: float, rng: Rng) -> BoolArray:
     lot = rng.uniform("hold out", row, item=place)
     rank = np.empty(len(row), dtype=np.int64)
     rank[np.lexsort((lot, row))] = place
-    return np.asarray(rank < np.repeat(np.rint(share * count), count))
+    return rank < np.repeat(np.rint(share * count), count)
 
 
 def _place(row: IntArray) -> IntArray:
     """The number of each sample in its row, from 0; `row` (N,) is sorted."""
     _, first, count = np.unique(row, return_index=True, return_counts=True)
-    return np.asarray(np.arange(len(row)) - np.repeat(first, count))
+    return np.arange(len(row)) - np.repeat(first, count)
 
 
 def _held(whole: Local, out: BoolArray) -> HeldOut:

@@ -128,4 +128,4 @@ class AdaptiveClip(Defense):
 def _share_of_ue(ue: IntArray, below: np.ndarray) -> FloatArray:
     """Share of each UE's rows that are below the norm (n_ue_here,)."""
     _, row, rows = np.unique(ue, return_inverse=True, return_counts=True)
-    return np.asarray(np.bincount(row, weights=below, minlength=len(rows)) / rows)
+    return np.bincount(row, weights=below, minlength=len(rows)) / rows

@@ -313,7 +313,7 @@ def of_ue(ue: IntArray, values: FloatArray, n_ue: int) -> FloatArray:
     """Mean of row values (n,) per device (n_ue,); NaN for one without a row."""
     count = np.bincount(ue, minlength=n_ue)
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(np.bincount(ue, weights=values, minlength=n_ue) / count)
+        return np.bincount(ue, weights=values, minlength=n_ue) / count
 
 
 def newest(before: FloatArray, ue: IntArray, values: FloatArray) -> FloatArray:

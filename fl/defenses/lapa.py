@@ -102,7 +102,7 @@ class Lapa(Budgeted):
 
     def mapped(self, theta: FloatArray) -> FloatArray:
         """f of angles (n,) in radians: falls from nearly beta to 0."""
-        return np.asarray(self.beta * -np.expm1(-np.exp(-self.beta * (theta - 1))))
+        return self.beta * -np.expm1(-np.exp(-self.beta * (theta - 1)))
 
     def _error(self, history: tuple[Published, ...], rng: Rng) -> float:
         """e of the newest sum against some of those before it."""

@@ -138,7 +138,7 @@ class NoiseSwitch(Defense):
     def _drawn(self, required: FloatArray, channel: FloatArray, played: int, crossed: int | None) -> FloatArray:
         """Artificial noise (n,) of rows for which `required` was asked for, in this round by the mode."""
         if self.mode == "top-up":
-            return np.asarray(np.sqrt(np.maximum(required**2 - channel**2, 0.0)))
+            return np.sqrt(np.maximum(required**2 - channel**2, 0.0))
         if self.mode == "planned":
             return required if self.until_round is None or played <= self.until_round else np.zeros_like(required)
         return required if crossed is None else np.zeros_like(required)

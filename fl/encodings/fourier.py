@@ -41,4 +41,4 @@ class Fourier(Encoding):
 
     def wave_vectors(self, rng: Rng) -> FloatArray:
         length_m = np.resize(np.array(self.lengths_m), self.frequencies)
-        return np.asarray(rng.normal("wave vectors", np.arange(self.frequencies), (2,)) / length_m[:, None])
+        return rng.normal("wave vectors", np.arange(self.frequencies), (2,)) / length_m[:, None]

@@ -179,7 +179,7 @@ class Density(SurfaceLearner):
         """What the kernel is multiplied by (H,)."""
         if not self.normalised:
             return np.ones(len(bandwidth_m))
-        return np.asarray((2 * np.pi * bandwidth_m**2) ** (-len(self.grid) / 2))
+        return (2 * np.pi * bandwidth_m**2) ** (-len(self.grid) / 2)
 
     def surfaces(self, model: Model, rows: FloatArray) -> FloatArray:
         c = model.constants

@@ -118,7 +118,7 @@ class RadioMap(GridLearner):
 
     def heights_m(self, model: Model) -> FloatArray:
         """Learnt heights (n_cell,)."""
-        return np.asarray(model.parameters[0, :-4])
+        return model.parameters[0, :-4]
 
     def links(self, model: Model, x: FloatArray, y: FloatArray, cell: IntArray, row: IntArray) -> "GridLinks":
         """Samples as links: UE positions x (N, 2), RSRP y (N,), base station cell (N,), device row (N,).

@@ -209,4 +209,4 @@ def _centred(score: FloatArray, device: IntArray) -> FloatArray:
     low, high = score[order][first + (count - 1) // 2], score[order][first + count // 2]
     middle = np.empty_like(score)
     middle[order] = np.repeat((low + high) / 2, count)
-    return np.asarray(score - middle)
+    return score - middle

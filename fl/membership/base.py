@@ -3,8 +3,6 @@
 from abc import abstractmethod
 from typing import Any, ClassVar, Literal
 
-import numpy as np
-
 from fl.learners.base import Learner
 from fl.types import Model
 from netsim.part import Named
@@ -73,4 +71,4 @@ class GradientNorm(Inference):
     def score(
         self, learner: Learner, before: Model, after: Model, model_of: IntArray, x: FloatArray, y: FloatArray
     ) -> FloatArray:
-        return np.asarray(-learner.record_gradient_norms(after, model_of, x, y))
+        return -learner.record_gradient_norms(after, model_of, x, y)

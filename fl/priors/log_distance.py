@@ -51,7 +51,7 @@ class LogDistance(Prior):
     def rsrp_dbm_at(self, distance_m: FloatArray) -> FloatArray:
         """The law of distance."""
         ratio = np.maximum(distance_m, self.reference_m) / self.reference_m
-        return np.asarray(self.rsrp_dbm - 10.0 * self.exponent * np.log10(ratio))
+        return self.rsrp_dbm - 10.0 * self.exponent * np.log10(ratio)
 
     def expected_dbm(self, constants: dict[str, FloatArray], model_of: IntArray, place_m: FloatArray) -> FloatArray:
         nearest_m = np.full(len(place_m), np.inf)

@@ -33,7 +33,7 @@ class Every(Pseudonyms):
 
     def period(self, ue: IntArray, asked_s: FloatArray, round_: int, state: State, rng: Rng) -> IntArray:
         shift = rng.uniform("stagger", ue) if self.stagger else np.zeros(len(ue))
-        return np.asarray(np.ceil(asked_s / self.period_s + shift - _ROUNDING).astype(np.int64) - 1)
+        return np.ceil(asked_s / self.period_s + shift - _ROUNDING).astype(np.int64) - 1
 
     def lasts_until_s(self, asked_s: float) -> float:
         return inf if self.stagger else float(np.ceil(asked_s / self.period_s - _ROUNDING)) * self.period_s

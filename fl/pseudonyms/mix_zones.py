@@ -81,4 +81,4 @@ class MixZones(Pseudonyms):
             return np.array(self.centres_m, dtype=np.float64)
         if public.antennas is None:
             raise TypeError("mix-zones: no base stations are known")
-        return np.asarray(np.unique(public.antennas.at_m[:, :2], axis=0))
+        return np.unique(public.antennas.at_m[:, :2], axis=0)

@@ -122,7 +122,7 @@ class Custom(Query):
             return np.zeros(len(ue), dtype=np.bool_)
         widest_m = float(request.bandwidth_m.max())
         least_s = shortest_interval_s(widest_m, self.speed_m_s, self.passed, request.dimensions)
-        return np.asarray(time_s - last_s[ue] < least_s * (1 - 1e-12))
+        return time_s - last_s[ue] < least_s * (1 - 1e-12)
 
 
 class Strict(Query):

@@ -57,7 +57,7 @@ class Replayed(State):
             last_row = self.last_row.copy()
         # where a UE has several rows numpy keeps the last one written, which is the latest
         last_row[self.rows.ue[n_seen:end]] = np.arange(n_seen, end)
-        return np.asarray(last_row)
+        return last_row
 
 
 class Replay(Mobility):

@@ -248,7 +248,7 @@ class Resident(Mobility):
         allowed = np.where(known == work, at_work, venues.is_open(known, at_h)) | (known == home)
         allowed &= known != state.place[row[old], 1, None]
         choice[old] = exploration.known_place(unit[old, 1], known, state.count[row[old]], allowed)
-        return np.asarray(np.where(choice == NOWHERE, people.home[row], choice))
+        return np.where(choice == NOWHERE, people.home[row], choice)
 
     def _stay(
         self,
@@ -298,7 +298,7 @@ def _stream(ground: Ground) -> Rng:
 
 def _hour(time_s: FloatArray, ground: Ground) -> FloatArray:
     """The hour of the day (m,) that the wall clock shows, 0 to 24."""
-    return np.asarray(ground.clock.wall_s(time_s) % DAY_S / _HOUR_S)
+    return ground.clock.wall_s(time_s) % DAY_S / _HOUR_S
 
 
 def _spread(value: NDArray[Number], row: IntArray, count: int) -> NDArray[Number]:

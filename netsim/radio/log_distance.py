@@ -34,4 +34,4 @@ class LogDistance(PathLoss):
     def loss_db(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
         """Loss in dB, shape (n_ue, n_bs)."""
         ratio = np.maximum(pairs.distance_3d_m, self.min_distance_m) / self.reference_m
-        return np.asarray(self.reference_loss_db + 10.0 * self.exponent * np.log10(ratio))
+        return self.reference_loss_db + 10.0 * self.exponent * np.log10(ratio)

@@ -11,7 +11,7 @@ from netsim.units import SPEED_OF_LIGHT_M_S, FloatArray
 
 def free_space_db(distance_m: FloatArray, carrier_hz: float) -> FloatArray:
     """20 log10(4 pi f d / c) [Friis 1946]."""
-    return np.asarray(20.0 * np.log10(4.0 * np.pi * carrier_hz * distance_m / SPEED_OF_LIGHT_M_S))
+    return 20.0 * np.log10(4.0 * np.pi * carrier_hz * distance_m / SPEED_OF_LIGHT_M_S)
 
 
 class FreeSpace(PathLoss):

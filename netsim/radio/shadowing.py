@@ -277,7 +277,7 @@ class Correlated(Gaussian):
 
             def one(what: str, owner: int) -> FloatArray:
                 white = rng.normal(what, [owner], (torus[0], torus[1]))[0]
-                return np.asarray(np.fft.irfft2(np.fft.rfft2(white) * amplitude, s=torus)[:ny, :nx])
+                return np.fft.irfft2(np.fft.rfft2(white) * amplitude, s=torus)[:ny, :nx]
 
             own = sqrt(1.0 - self.site_correlation)
             common = sqrt(self.site_correlation) * one(f"{what}.common", 0) if self.site_correlation else None
@@ -324,7 +324,7 @@ def _spectrum(torus: list[int], step: float) -> FloatArray:
     covariance = np.exp(-step * np.hypot(y[:, None], x[None, :]))
     eigenvalue = np.maximum(np.fft.fft2(covariance).real, 0.0)
     eigenvalue /= eigenvalue.mean()  # the mean eigenvalue is the variance
-    return np.asarray(eigenvalue[:, : torus[1] // 2 + 1])
+    return eigenvalue[:, : torus[1] // 2 + 1]
 
 
 def _corner_covariance(step: float) -> FloatArray:

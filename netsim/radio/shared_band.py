@@ -98,7 +98,7 @@ class SharedBand(Uplink):
         return self.rate.law.least_sinr
 
     def deaf(self, cohort: Cohort) -> BoolArray:
-        return np.asarray(cohort.downlink_sinr < self.rate.of_broadcast.least_sinr)
+        return cohort.downlink_sinr < self.rate.of_broadcast.least_sinr
 
     def least_sinr(self) -> float:
         """SINR below which a UE has no rate, or a symbol error rate above max_ser; 0 without such limits."""

@@ -234,14 +234,14 @@ class RuralMacro(_Scenario):
         near = self._near(distance, decades, carrier_hz / 1e9)
         edge = np.maximum(breakpoint_m, MIN_2D_M)
         far = self._near(edge, np.log10(edge), carrier_hz / 1e9) + 40.0 * (decades - np.log10(edge))
-        return np.asarray(np.where(pairs.distance_2d_m <= breakpoint_m, near, far))
+        return np.where(pairs.distance_2d_m <= breakpoint_m, near, far)
 
     def is_far(self, pairs: Pairs, carrier_hz: float) -> BoolArray:
-        return np.asarray(pairs.distance_2d_m > self._breakpoint_m(pairs, carrier_hz))
+        return pairs.distance_2d_m > self._breakpoint_m(pairs, carrier_hz)
 
     def _breakpoint_m(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
         """d_BP = 2 pi h_BS h_UT f / c, (n_bs,) or (n, n_bs)."""
-        return np.asarray(2.0 * np.pi * pairs.bs_height_m * self._height(pairs) * carrier_hz / _LIGHT_M_S)
+        return 2.0 * np.pi * pairs.bs_height_m * self._height(pairs) * carrier_hz / _LIGHT_M_S
 
     def _near(self, distance: FloatArray, decades: FloatArray, carrier_ghz: float) -> FloatArray:
         h = self.building_height_m
