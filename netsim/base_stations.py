@@ -105,8 +105,8 @@ class Hexagonal(Layout):
     wrap_around: bool = False
     """whether the layout repeats in all directions, for calibration in open ground; needs rings"""
 
-    reference: ClassVar[str] = "3GPP TR 38.901, Table 7.8-1 (layout)"
-    example: ClassVar[dict[str, Any]] = {"kind": "hexagonal", "inter_site_m": 300}
+    reference: ClassVar = "3GPP TR 38.901, Table 7.8-1 (layout)"
+    example: ClassVar = {"kind": "hexagonal", "inter_site_m": 300}
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

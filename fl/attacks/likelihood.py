@@ -1,6 +1,6 @@
 """Maximum-likelihood attack: the likelihood of an update as a function of the position of the UE."""
 
-from typing import Any, ClassVar, Literal, cast
+from typing import ClassVar, Literal, cast
 
 import numpy as np
 from pydantic import Field
@@ -35,10 +35,10 @@ class Likelihood(RampAware):
     step_m: float = Field(default=10.0, gt=0, le=1e6)
     """distance between candidate positions, m"""
 
-    reference: ClassVar[str] = (
+    reference: ClassVar = (
         "against Geometry-Aligned Differential Privacy, Eq. 16 and 37: an adversary who matches patterns"
     )
-    example: ClassVar[dict[str, Any]] = {"kind": "likelihood", "block_cells": 2, "step_m": 100}
+    example: ClassVar = {"kind": "likelihood", "block_cells": 2, "step_m": 100}
 
     def places(self, seen: FloatArray, grid: Grid, view: View) -> FloatArray:
         square, noise = self.square_and_noise(seen, grid)

@@ -1,7 +1,7 @@
 """Attack by repeated queries: sum of the surfaces of the same UE over requests."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, cast
+from typing import ClassVar, Literal, cast
 
 import numpy as np
 
@@ -32,9 +32,9 @@ class MultiQuery(Attack):
 
     kind: Literal["multi-query"] = "multi-query"
 
-    reference: ClassVar[str] = "against Zong et al., Privacy by Projection, PoPETs 2023, Section 3.5, Multiple Queries"
-    example: ClassVar[dict[str, Any]] = {"kind": "multi-query"}
-    needs: ClassVar[dict[str, str]] = {
+    reference: ClassVar = "against Zong et al., Privacy by Projection, PoPETs 2023, Section 3.5, Multiple Queries"
+    example: ClassVar = {"kind": "multi-query"}
+    needs: ClassVar = {
         "surfaces": "reads answers about a grid of points",
         "rows": "adds up every device's own surfaces; merged ones cannot be told apart",
     }

@@ -69,7 +69,7 @@ class OverRounds(Attack):
     }
     made_up_by: ClassVar[tuple[str, ...]] = ("simulated_ues",)
     """keys that say how UEs are made up, which nobody does where sigma_m is given"""
-    needs: ClassVar[dict[str, str]] = cast(dict[str, str], _Needs())
+    needs: ClassVar = cast(dict[str, str], _Needs())
 
     @model_validator(mode="after")
     def _one_name(self) -> Self:

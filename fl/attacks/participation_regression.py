@@ -1,7 +1,7 @@
 r"""Maps of single UEs from sums of updates, by least squares on who took part."""
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, Literal, cast
+from typing import Annotated, ClassVar, Literal, cast
 
 import numpy as np
 from pydantic import Field
@@ -122,13 +122,13 @@ class ParticipationRegression(Attack):
     apart_m: float = Field(default=200.0, ge=0, le=1e6)
     """smallest distance between two answers, m"""
 
-    reference: ClassVar[str] = (
+    reference: ClassVar = (
         "Ridge regression of Hoerl and Kennard 1970, where Lam et al. 2021 (gradient disaggregation) solve for the raw "
         "updates of those who took part"
     )
-    example: ClassVar[dict[str, Any]] = {"kind": "participation-regression"}
+    example: ClassVar = {"kind": "participation-regression"}
     space: ClassVar = {"layer": (2, 1), "ridge": (1.0, 10.0)}
-    needs: ClassVar[dict[str, str]] = cast(dict[str, str], _Needs())
+    needs: ClassVar = cast(dict[str, str], _Needs())
 
     @property
     def span(self) -> Span:

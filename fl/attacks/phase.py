@@ -1,7 +1,7 @@
 r"""Direction, wavelength and phase of a single wave, and the change of the phase over rounds."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, cast
+from typing import ClassVar, Literal, cast
 
 import numpy as np
 from pydantic import Field
@@ -139,9 +139,9 @@ class Phase(Attack):
     misfit: float = Field(default=0.1, gt=0, lt=1)
     """largest share of a surface's energy that is not explained by one wave"""
 
-    reference: ClassVar[str] = "against Zong et al., Privacy by Projection, PoPETs 2023, Section 3.5, Multiple Queries"
-    example: ClassVar[dict[str, Any]] = {"kind": "phase"}
-    needs: ClassVar[dict[str, str]] = {
+    reference: ClassVar = "against Zong et al., Privacy by Projection, PoPETs 2023, Section 3.5, Multiple Queries"
+    example: ClassVar = {"kind": "phase"}
+    needs: ClassVar = {
         "surfaces": "reads waves from answers about a grid of points",
         "rows": "reads every device's own wave; merged ones cannot be told apart",
     }

@@ -1,6 +1,6 @@
 """Attack on aligned noise: the ramp of the noise variance is estimated and subtracted."""
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -35,10 +35,8 @@ class RampAware(GridAttack):
     caution: float | None = Field(default=None, gt=0, le=1e6)
     """multiple of the noise variance that is subtracted; none: 2 ln(number of cells)"""
 
-    reference: ClassVar[str] = (
-        "against Geometry-Aligned Differential Privacy, Eq. 37: an adversary who knows the scheme"
-    )
-    example: ClassVar[dict[str, Any]] = {"kind": "ramp-aware", "block_cells": 2}
+    reference: ClassVar = "against Geometry-Aligned Differential Privacy, Eq. 37: an adversary who knows the scheme"
+    example: ClassVar = {"kind": "ramp-aware", "block_cells": 2}
 
     def size(self, seen: FloatArray, grid: Grid) -> FloatArray:
         square, plane = self.square_and_noise(seen, grid)

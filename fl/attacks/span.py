@@ -1,6 +1,6 @@
 r"""Places whose activations lie in the span of a layer's update."""
 
-from typing import Annotated, Any, ClassVar, Literal, Self, cast
+from typing import Annotated, ClassVar, Literal, Self, cast
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -117,16 +117,16 @@ class Span(Attack):
     apart_m: float = Field(default=200.0, ge=0, le=1e6)
     """smallest distance between two answers, m"""
 
-    reference: ClassVar[str] = (
+    reference: ClassVar = (
         "Subspace test of Schmidt 1986 (MUSIC), on updates with the rank of the batch, Dimitrov et al. 2024 (SPEAR)"
     )
-    example: ClassVar[dict[str, Any]] = {"kind": "span"}
+    example: ClassVar = {"kind": "span"}
     space: ClassVar = {
         "layer": (1, 2),
         "rank": ("auto", 4, 8, 20, 40, 80),
         "add": ("scores", "peaks"),
     }
-    needs: ClassVar[dict[str, str]] = cast(dict[str, str], _Needs())
+    needs: ClassVar = cast(dict[str, str], _Needs())
 
     @model_validator(mode="after")
     def _of_peaks(self) -> Self:

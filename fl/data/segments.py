@@ -1,7 +1,7 @@
 """A measurement campaign that is made once and used for training in every round."""
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -46,10 +46,10 @@ class Segments(Data):
     hold_out: float = Field(default=0.2, ge=0, le=0.9)
     """share of every UE's samples held out of training for evaluation"""
 
-    reference: ClassVar[str] = (
+    reference: ClassVar = (
         "Haliloglu et al., Privacy Preserving Federated RSRP Estimation for Future Mobile Networks, Eq. 5"
     )
-    example: ClassVar[dict[str, Any]] = {"kind": "segments"}
+    example: ClassVar = {"kind": "segments"}
 
     @property
     def offers(self) -> frozenset[str]:  # type: ignore[override]

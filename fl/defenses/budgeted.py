@@ -105,8 +105,8 @@ class Budgeted(Defense):
     contracts: ClassVar[bool] = True
     adaptive: ClassVar[bool] = True
     """whether a round's budget follows what earlier rounds showed"""
-    renamed: ClassVar[dict[str, str]] = {"paper_step_size": "paper_learning_rate"}
-    offers: ClassVar[frozenset[str]] = frozenset({"spend"})
+    renamed: ClassVar = {"paper_step_size": "paper_learning_rate"}
+    offers: ClassVar = frozenset({"spend"})
 
     @property
     def caveat(self) -> str:  # type: ignore[override]

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -74,9 +74,9 @@ class Lapa(Budgeted):
     split: Literal["angle", "equal"] = "angle"
     """distribution of a round's budget over UEs: by angle, or equal"""
 
-    renamed: ClassVar[dict[str, str]] = {"error_most": "error_max"}
-    reference: ClassVar[str] = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eq. 10-19"
-    example: ClassVar[dict[str, Any]] = {"kind": "lapa", "epsilon_system_total": 60.0, "rounds": 20}
+    renamed: ClassVar = {"error_most": "error_max"}
+    reference: ClassVar = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eq. 10-19"
+    example: ClassVar = {"kind": "lapa", "epsilon_system_total": 60.0, "rounds": 20}
 
     def first_share(self) -> float:
         return math.exp(-self.error_max)

@@ -1,6 +1,6 @@
 """Random Fourier features of the position."""
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -25,11 +25,11 @@ class Fourier(Encoding):
     )
     """length scales of the waves (L), m, taken in turn"""
 
-    reference: ClassVar[str] = (
+    reference: ClassVar = (
         "Rahimi and Recht, Random Features for Large-Scale Kernel Machines, 2007; Tancik et al., Fourier Features Let "
         "Networks Learn High Frequency Functions, 2020"
     )
-    example: ClassVar[dict[str, Any]] = {"kind": "fourier", "frequencies": 4}
+    example: ClassVar = {"kind": "fourier", "frequencies": 4}
 
     @property
     def waves(self) -> int:

@@ -1,7 +1,7 @@
 """A radio map of virtual obstacles: heights on a grid and propagation parameters, learnt alternately."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, Strict, model_validator
@@ -71,18 +71,18 @@ class RadioMap(GridLearner):
     theory: bool = False
     """also estimate the constants of the descent lemma: smoothness, dissimilarity, and the noise that they allow"""
 
-    renamed: ClassVar[dict[str, str]] = {
+    renamed: ClassVar = {
         "step_size_heights": "learning_rate_heights",
         "step_size_propagation": "learning_rate_propagation",
         "lowest_m": "min_height_m",
         "highest_m": "max_height_m",
     }
-    reference: ClassVar[str] = (
+    reference: ClassVar = (
         "Geometry-Aligned Differential Privacy for Location-Safe Federated Radio Map Construction, Eqs. 4 to 16"
     )
-    example: ClassVar[dict[str, Any]] = {"kind": "radio-map", "cell_m": 50}
-    offers: ClassVar[frozenset[str]] = frozenset({CELLS})
-    needs: ClassVar[dict[str, str]] = {"links": "one map learns from every base station's links; take data links"}
+    example: ClassVar = {"kind": "radio-map", "cell_m": 50}
+    offers: ClassVar = frozenset({CELLS})
+    needs: ClassVar = {"links": "one map learns from every base station's links; take data links"}
 
     @model_validator(mode="after")
     def _range(self) -> Self:

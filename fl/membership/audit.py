@@ -45,7 +45,7 @@ class Membership(Part):
     max_records: int = Field(default=5000, ge=10, le=1_000_000)
     """largest number of members, and of non-members"""
 
-    renamed: ClassVar[dict[str, str]] = {"most": "max_records"}
+    renamed: ClassVar = {"most": "max_records"}
 
 
 def due(membership: Membership | None, played: int) -> bool:

@@ -109,8 +109,8 @@ class Convergence(Part):
     contraction: Literal["paper", "jensen"] = "paper"
     """s in A: sum_k G_k^2 (paper), or 1 (jensen)"""
 
-    renamed: ClassVar[dict[str, str]] = {"step_size": "learning_rate"}
-    reference: ClassVar[str] = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 24-28"
+    renamed: ClassVar = {"step_size": "learning_rate"}
+    reference: ClassVar = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 24-28"
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:

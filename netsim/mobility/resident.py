@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import partial
 from math import inf
-from typing import Any, ClassVar, Literal, Self, TypeVar
+from typing import ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,13 +77,13 @@ class Resident(Mobility):
     ends of stays instead of hourly; opening hours.
     """
 
-    reference: ClassVar[str] = (
+    reference: ClassVar = (
         "Song, Koren, Wang, Barabasi, 'Modelling the scaling properties of human mobility', Nature Physics 6, 2010; "
         "Pappalardo et al., 'Returners and explorers dichotomy in human mobility', Nature Communications 6, 2015 "
         "(gravity)"
     )
-    example: ClassVar[dict[str, Any]] = {"kind": "resident"}
-    needs: ClassVar[dict[str, str]] = {
+    example: ClassVar = {"kind": "resident"}
+    needs: ClassVar = {
         "streets": "residents travel along streets; take city town or grid, or give footprints a file of streets",
         "buildings": "residents live and work in buildings; take a city with buildings",
     }

@@ -61,7 +61,7 @@ class SharedBand(Uplink):
     rate: Annotated[RateLaw, RATES] = LinkAdaptation()
     """law of the rate: link-adaptation (attenuated, capped, none below an SINR) or shannon"""
 
-    renamed: ClassVar[dict[str, str]] = {"max_bps_per_hz": "rate: {max_bps_per_hz: ...}"}
+    renamed: ClassVar = {"max_bps_per_hz": "rate: {max_bps_per_hz: ...}"}
 
     @property
     def shares_band(self) -> bool:

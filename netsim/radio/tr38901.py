@@ -25,7 +25,7 @@ class _Scenario(PathLoss):
     """Common base of the three scenarios: line-of-sight states, smallest distance, ranges of validity."""
 
     needs_sight: ClassVar[bool] = True
-    offers: ClassVar[frozenset[str]] = frozenset({"probability of sight"})
+    offers: ClassVar = frozenset({"probability of sight"})
     carrier_ghz: ClassVar[tuple[float, float]] = (0.5, 100.0)
     ue_heights_m: ClassVar[tuple[float, float]] = (1.5, 22.5)
     bs_heights_m: ClassVar[tuple[float, float]] = (0.0, 0.0)
@@ -135,8 +135,8 @@ class UrbanMacro(_Urban):
     """3GPP TR 38.901 UMa: base stations above the roofs, 25 m."""
 
     kind: Literal["uma"] = "uma"
-    reference: ClassVar[str] = "3GPP TR 38.901 V17.0.0, Tables 7.4.1-1 and 7.4.2-1 (UMa)"
-    example: ClassVar[dict[str, Any]] = {"kind": "uma"}
+    reference: ClassVar = "3GPP TR 38.901 V17.0.0, Tables 7.4.1-1 and 7.4.2-1 (UMa)"
+    example: ClassVar = {"kind": "uma"}
     bs_heights_m: ClassVar[tuple[float, float]] = (20.0, 30.0)
     slopes_db: ClassVar[tuple[float, float, float]] = (28.0, 22.0, 9.0)
     hidden_db: ClassVar[tuple[float, float, float, float]] = (13.54, 39.08, 20.0, 0.6)
@@ -178,8 +178,8 @@ class UrbanMicro(_Urban):
     """3GPP TR 38.901 UMi street canyon: base stations below the roofs, 10 m."""
 
     kind: Literal["umi"] = "umi"
-    reference: ClassVar[str] = "3GPP TR 38.901 V17.0.0, Tables 7.4.1-1 and 7.4.2-1 (UMi - Street Canyon)"
-    example: ClassVar[dict[str, Any]] = {"kind": "umi"}
+    reference: ClassVar = "3GPP TR 38.901 V17.0.0, Tables 7.4.1-1 and 7.4.2-1 (UMi - Street Canyon)"
+    example: ClassVar = {"kind": "umi"}
     bs_heights_m: ClassVar[tuple[float, float]] = (5.0, 20.0)
     slopes_db: ClassVar[tuple[float, float, float]] = (32.4, 21.0, 9.5)
     hidden_db: ClassVar[tuple[float, float, float, float]] = (22.4, 35.3, 21.3, 0.3)
@@ -200,8 +200,8 @@ class RuralMacro(_Scenario):
     street_width_m: float = Field(default=20.0, ge=5, le=50)
     """average width of streets (W of the table)"""
 
-    reference: ClassVar[str] = "3GPP TR 38.901 V17.0.0, Tables 7.4.1-1 and 7.4.2-1 (RMa)"
-    example: ClassVar[dict[str, Any]] = {"kind": "rma"}
+    reference: ClassVar = "3GPP TR 38.901 V17.0.0, Tables 7.4.1-1 and 7.4.2-1 (RMa)"
+    example: ClassVar = {"kind": "rma"}
     carrier_ghz: ClassVar[tuple[float, float]] = (0.5, 30.0)
     ue_heights_m: ClassVar[tuple[float, float]] = (1.0, 10.0)
     bs_heights_m: ClassVar[tuple[float, float]] = (10.0, 150.0)
