@@ -106,7 +106,7 @@ class Learning(Part):
     """how leakage is measured"""
     references: References = References()
     """maps that a final signal map is compared with"""
-    renamed: ClassVar[dict[str, str]] = {"every_s": "round_s", "stop_at": "privacy_budget"}
+    renamed: ClassVar = {"every_s": "round_s", "stop_at": "privacy_budget"}
 
     @property
     def hides_who_came(self) -> bool:

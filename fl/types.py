@@ -68,7 +68,7 @@ class Local:
         total = np.zeros((len(self.ue), self.x.shape[1]))
         np.add.at(total, self.row_of_sample, self.x)
         with np.errstate(invalid="ignore", divide="ignore"):
-            return np.asarray(total / self.count[:, None])
+            return total / self.count[:, None]
 
     def keep(self, samples: BoolArray) -> Local:
         """The same rows with only some samples; a row may become empty."""
@@ -442,7 +442,7 @@ class Spend:
         if with_channel and self.channel_std is not None:
             std = np.hypot(std, self.channel_std)
         with np.errstate(over="ignore", divide="ignore"):  # noise too small to protect anything: inf
-            return np.asarray((self.sensitivity / std) ** 2)
+            return (self.sensitivity / std) ** 2
 
     def row(self, i: int) -> dict[str, float]:
         """What was drawn for entry i, as columns of the table `spends`."""
@@ -483,7 +483,7 @@ class MetricSpend:
 
     def cost(self, with_channel: bool) -> FloatArray:
         """Epsilon per metre (n,) of all locations together; no noise of a channel is beside them."""
-        return np.asarray(self.points * self.epsilon_per_m)
+        return self.points * self.epsilon_per_m
 
     def row(self, i: int) -> dict[str, float]:
         """What was drawn for entry i, as columns of the table `spends`."""

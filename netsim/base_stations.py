@@ -105,8 +105,8 @@ class Hexagonal(Layout):
     wrap_around: bool = False
     """whether the layout repeats in all directions, for calibration in open ground; needs rings"""
 
-    reference: ClassVar[str] = "3GPP TR 38.901, Table 7.8-1 (layout)"
-    example: ClassVar[dict[str, Any]] = {"kind": "hexagonal", "inter_site_m": 300}
+    reference: ClassVar = "3GPP TR 38.901, Table 7.8-1 (layout)"
+    example: ClassVar = {"kind": "hexagonal", "inter_site_m": 300}
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -125,7 +125,7 @@ class Hexagonal(Layout):
         for _ in range(6):  # a turn by 60 degrees maps a to b and b to b - a
             turned.append((i, j))
             i, j = -j, i + j
-        return np.asarray(np.array(turned) @ self._step_m)
+        return np.array(turned) @ self._step_m
 
     @property
     def _step_m(self) -> FloatArray:

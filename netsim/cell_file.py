@@ -43,8 +43,8 @@ class CellFile(Layout):
     margin_m: float = Field(default=1000.0, ge=0, le=1e5)
     """largest distance of a cell outside the area, m; further cells are left out"""
 
-    reference: ClassVar[str] = "OpenCelliD database format, wiki.opencellid.org"
-    example: ClassVar[dict[str, Any]] = {"kind": "cell-file", "file": "cells.csv"}
+    reference: ClassVar = "OpenCelliD database format, wiki.opencellid.org"
+    example: ClassVar = {"kind": "cell-file", "file": "cells.csv"}
 
     def stations(self, area: Area, origin: Origin | None, site: Site | None = None) -> tuple[BaseStation, ...]:
         cells = _cells_of(self.file, self.radio)

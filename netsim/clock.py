@@ -41,7 +41,7 @@ class Clock:
         for k in reversed(range(len(shift_s))):
             time_s = np.asarray(wall_s) - shift_s[k]
             first = np.where(time_s < edge_s[k + 1], np.maximum(time_s, edge_s[k]), first)
-        return np.asarray(first)
+        return first
 
     def day(self, time_s: float) -> int:
         """Number of the local day, from 0."""

@@ -1,6 +1,6 @@
 """Laws of how unequal UEs are in training."""
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -22,18 +22,18 @@ class HalfNormal(ComputeSpread):
     scale: float = Field(default=1.0, gt=0, le=1e3)
     """scale of the half-normal share: its root mean square"""
 
-    reference: ClassVar[str] = (
+    reference: ClassVar = (
         "Nguyen et al., Federated Learning with Buffered Asynchronous Aggregation, AISTATS 2022: half-normal durations "
         "of training"
     )
-    example: ClassVar[dict[str, Any]] = {"kind": "half-normal"}
+    example: ClassVar = {"kind": "half-normal"}
 
     @property
     def formula(self) -> str:
         return f"1 + {self.scale:g} |N|"
 
     def factor(self, ue: IntArray, rng: Rng) -> FloatArray:
-        return np.asarray(1.0 + self.scale * np.abs(rng.normal("spread", ue)))
+        return 1.0 + self.scale * np.abs(rng.normal("spread", ue))
 
 
 class LogNormal(ComputeSpread):
@@ -43,12 +43,12 @@ class LogNormal(ComputeSpread):
     sigma: float = Field(default=0.5, gt=0, le=5)
     """standard deviation of the logarithm of the factor"""
 
-    reference: ClassVar[str] = "assumed: the product of many independent factors"
-    example: ClassVar[dict[str, Any]] = {"kind": "log-normal"}
+    reference: ClassVar = "assumed: the product of many independent factors"
+    example: ClassVar = {"kind": "log-normal"}
 
     @property
     def formula(self) -> str:
         return f"exp({self.sigma:g} N)"
 
     def factor(self, ue: IntArray, rng: Rng) -> FloatArray:
-        return np.asarray(np.exp(self.sigma * rng.normal("spread", ue)))
+        return np.exp(self.sigma * rng.normal("spread", ue))

@@ -60,4 +60,4 @@ class Area:
 
     def sample(self, unit: FloatArray) -> FloatArray:
         """Map uniform numbers (..., 2) in (0, 1) onto the area."""
-        return np.asarray(self.low_m + unit * self.side_m)
+        return self.low_m + unit * self.side_m

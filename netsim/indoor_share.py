@@ -28,7 +28,7 @@ class IndoorShare(Part):
     """lowest and highest number of floors of a building"""
     depth_m: float | None = Field(default=None, ge=0, le=1000)
     """largest distance from the facade, m; none: 25, and 10 beside path loss rma"""
-    reference: ClassVar[str] = "3GPP TR 38.901 V17.0.0, Tables 7.2-1 and 7.8-1, Section 7.4.3.1"
+    reference: ClassVar = "3GPP TR 38.901 V17.0.0, Tables 7.2-1 and 7.8-1, Section 7.4.3.1"
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:

@@ -45,7 +45,7 @@ class Indoors(Columns):
     @property
     def inside(self) -> BoolArray:
         """Who is in a building (n,)."""
-        return np.asarray(self.building >= 0)
+        return self.building >= 0
 
     @property
     def above_ground_m(self) -> FloatArray:

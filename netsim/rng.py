@@ -80,7 +80,7 @@ class Rng:
         self, what: str, owner: npt.ArrayLike, size: tuple[int, ...] = (), item: npt.ArrayLike = 0
     ) -> FloatArray:
         """Exponential with mean 1, shape (n, *size)."""
-        return np.asarray(-np.log(self.uniform(what, owner, size, item)))
+        return -np.log(self.uniform(what, owner, size, item))
 
     def poisson(self, what: str, owner: npt.ArrayLike, mean: npt.ArrayLike) -> IntArray:
         """Poisson counts by inversion; `mean` has shape (n, ...) and so has the result."""

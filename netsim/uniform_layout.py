@@ -1,6 +1,6 @@
 """Base stations at random places."""
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -29,8 +29,8 @@ class Uniform(Layout):
     power_dbm: float = Field(default=15.0, ge=-30, le=70)
     """reference-signal power per resource element"""
 
-    reference: ClassVar[str] = "Geometry-Aligned Differential Privacy for Federated Radio Map Construction, Section V"
-    example: ClassVar[dict[str, Any]] = {"kind": "uniform", "count": 4}
+    reference: ClassVar = "Geometry-Aligned Differential Privacy for Federated Radio Map Construction, Section V"
+    example: ClassVar = {"kind": "uniform", "count": 4}
 
     def stations(self, area: Area, origin: Origin | None, site: Site | None = None) -> tuple[BaseStation, ...]:
         site = site or Site(Buildings.none(), Streams(0).at("stations"))

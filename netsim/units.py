@@ -15,7 +15,7 @@ _NEPERS_PER_DB = np.log(10.0) / 10.0  # exp is several times faster than a power
 def db_from_ratio(ratio: npt.ArrayLike) -> FloatArray:
     """10 log10(ratio); a ratio of 0 gives -inf without a warning."""
     with np.errstate(divide="ignore"):
-        return np.asarray(10.0 * np.log10(np.asarray(ratio, dtype=np.float64)))
+        return 10.0 * np.log10(np.asarray(ratio, dtype=np.float64))
 
 
 def ratio_from_db(value_db: npt.ArrayLike) -> FloatArray:

@@ -185,7 +185,7 @@ class World:
     def position_m(self) -> FloatArray:
         """Where the UEs are now (n_ue, 2); NaN for an absent one."""
         self.catch_up()
-        return np.asarray(self.state.position_m)
+        return self.state.position_m
 
     def indoors(self) -> Indoors | None:
         """Who is inside now, one row a UE; None where nobody ever is."""
@@ -298,7 +298,7 @@ class World:
             return np.asarray(np.argmax(rsrp_dbm, axis=1))
         ue, first = np.unique(fixes.ue, return_index=True)
         self.attached = self.handover.attach(self.attached, ue, rsrp_dbm[first])
-        return np.asarray(self.attached.serving[fixes.ue])
+        return self.attached.serving[fixes.ue]
 
     def _attach(self, time_s: float) -> None:
         """Look at the serving cells once, where handover is modelled."""

@@ -1,6 +1,6 @@
 """Settings of power agents: the slot `train.agent` of a scenario."""
 
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -85,14 +85,14 @@ class DdpgAgent(CriticAgent):
     hidden: tuple[int, ...] = Field(default=(128, 128), min_length=1, max_length=8)
     """units of the hidden layers of actor and critic (flat)"""
 
-    renamed: ClassVar[dict[str, str]] = {
+    renamed: ClassVar = {
         "step_size": "learning_rate",
         "random_steps": "learning_starts",
         "noise_std": "exploration_noise_std",
         "noise_last_std": "exploration_noise_final_std",
     }
-    reference: ClassVar[str] = "Lillicrap et al., Continuous control with deep reinforcement learning, 2015"
-    example: ClassVar[dict[str, Any]] = {"kind": "ddpg"}
+    reference: ClassVar = "Lillicrap et al., Continuous control with deep reinforcement learning, 2015"
+    example: ClassVar = {"kind": "ddpg"}
 
     @property
     def on_recorded(self) -> bool:
@@ -130,8 +130,8 @@ class Td3Agent(CriticAgent):
     exploration_noise_final_std: float | None = Field(default=None, ge=0, le=2)
     """its value at the end of training, reached linearly; none: constant"""
 
-    reference: ClassVar[str] = "Fujimoto et al., Addressing Function Approximation Error in Actor-Critic Methods, 2018"
-    example: ClassVar[dict[str, Any]] = {"kind": "td3"}
+    reference: ClassVar = "Fujimoto et al., Addressing Function Approximation Error in Actor-Critic Methods, 2018"
+    example: ClassVar = {"kind": "td3"}
 
 
 class SacAgent(CriticAgent):
@@ -149,8 +149,8 @@ class SacAgent(CriticAgent):
     target_std: float = Field(default=0.1, gt=0, le=2)
     """standard deviation of actions whose entropy is aimed at, in units of 10 dB"""
 
-    reference: ClassVar[str] = "Haarnoja et al., Soft Actor-Critic Algorithms and Applications, 2018"
-    example: ClassVar[dict[str, Any]] = {"kind": "sac"}
+    reference: ClassVar = "Haarnoja et al., Soft Actor-Critic Algorithms and Applications, 2018"
+    example: ClassVar = {"kind": "sac"}
 
 
 class ScoreFunctionAgent(RecordedAgent):
@@ -173,8 +173,8 @@ class ScoreFunctionAgent(RecordedAgent):
     learning_rate: float = Field(default=3e-3, gt=0, le=1)
     """learning rate of Adam at the beginning; it falls linearly to a hundredth"""
 
-    reference: ClassVar[str] = "Williams, Simple Statistical Gradient-Following Algorithms, 1992"
-    example: ClassVar[dict[str, Any]] = {"kind": "score-function"}
+    reference: ClassVar = "Williams, Simple Statistical Gradient-Following Algorithms, 1992"
+    example: ClassVar = {"kind": "score-function"}
 
     @property
     def keeps_bounds(self) -> bool:

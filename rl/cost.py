@@ -106,7 +106,7 @@ def _own(
         noise = rows.factor[0] * np.log(max(had.sum(), least) / without)
 
     def share(of_rows: FloatArray) -> FloatArray:
-        return np.asarray(np.bincount(ue, of_rows, n) / max(len(ue), 1))
+        return np.bincount(ue, of_rows, n) / max(len(ue), 1)
 
     return Figures(
         noise, np.tile(figures.loss, n), leakage_of_ue, share(rows.lost[0].astype(np.float64)), share(rows.leak[0]),

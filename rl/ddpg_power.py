@@ -87,8 +87,8 @@ class Ddpg(FromFolder):
 
     kind: Literal["ddpg"] = "ddpg"
 
-    reference: ClassVar[str] = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Sec. IV"
-    example: ClassVar[dict[str, Any]] = {"kind": "ddpg", "policy": "runs/power"}
+    reference: ClassVar = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Sec. IV"
+    example: ClassVar = {"kind": "ddpg", "policy": "runs/power"}
 
     def check(self, n_ue: int) -> None:
         ues = self.learnt().card.ues

@@ -125,7 +125,7 @@ class PowerAgents(ParallelEnv):  # type: ignore[misc] # the library has no types
 
     @property
     def _away(self) -> np.ndarray:
-        return np.asarray(self.env.now.snr_per_w <= 0)
+        return self.env.now.snr_per_w <= 0
 
     def _observations(self) -> dict[str, Seen]:
         return dict(zip(self.possible_agents, seen_of_ues(self._seen), strict=True))

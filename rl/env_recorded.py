@@ -48,7 +48,7 @@ class RecordedRounds(VecEnv):
 
     def seen(self) -> FloatArray:
         """Which rounds these are (n, 1)."""
-        return np.asarray(self.at[:, None].astype(np.float32))
+        return self.at[:, None].astype(np.float32)
 
     def step_async(self, actions: np.ndarray) -> None:
         self._actions = actions

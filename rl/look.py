@@ -96,7 +96,7 @@ class Look:
     @property
     def first(self) -> BoolArray:
         """Which rounds (S,) are the first of a world."""
-        return np.asarray(np.append(True, self.progress[1:] <= self.progress[:-1]))
+        return np.append(True, self.progress[1:] <= self.progress[:-1])
 
     @property
     def worlds(self) -> int:
@@ -106,7 +106,7 @@ class Look:
     @property
     def there(self) -> BoolArray:
         """Who has a base station (S, K)."""
-        return np.asarray(self.links.serving >= 0)
+        return self.links.serving >= 0
 
     @cached_property
     def snr_db(self) -> FloatArray:
@@ -162,7 +162,7 @@ class Look:
             self.rank / np.maximum(count - 1, 1), count / snr.shape[1], _about(of_cell), _about(most), _about(least),
             late,
         )  # fmt: skip
-        return np.asarray(np.stack(columns, axis=2))
+        return np.stack(columns, axis=2)
 
     def outlook(self, power_w: FloatArray) -> FloatArray:
         """What would come of powers (S, K): of each UE (S, K, 4), about 1 in size."""
@@ -200,7 +200,7 @@ class Look:
             stronger,
             np.log(np.maximum(aligned, 1e-3)) / 2,
         )
-        return np.asarray(np.stack(columns, axis=3))
+        return np.stack(columns, axis=3)
 
     @cached_property
     def cross_db(self) -> FloatArray:
@@ -218,7 +218,7 @@ def _level(ratio: FloatArray, span_db: float | None = None) -> FloatArray:
     """Decibels, between bounds that no link passes, or between +- span_db."""
     low, high = (_FLOOR_DB, _TOP_DB) if span_db is None else (-span_db, span_db)
     with np.errstate(divide="ignore"):
-        return np.asarray(np.clip(db_from_ratio(ratio), low, high))
+        return np.clip(db_from_ratio(ratio), low, high)
 
 
 def _about(level_db: FloatArray) -> FloatArray:

@@ -84,4 +84,4 @@ def seen_of_ues(seen: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
 
 
 def _level(ratio: FloatArray, known: npt.NDArray[np.bool_]) -> FloatArray:
-    return np.asarray(db_from_ratio(np.where(known, ratio, 1.0)) / _FULL_DB)
+    return db_from_ratio(np.where(known, ratio, 1.0)) / _FULL_DB

@@ -36,7 +36,7 @@ def log_power(action: FloatArray, limits: Limits) -> FloatArray:
     The limits on the total are not looked at here.
     """
     inside = np.minimum(np.maximum(action, -1.0), 1.0)
-    return np.asarray(limits.each_min_w * (limits.each_max_w / limits.each_min_w) ** ((inside + 1.0) / 2.0))
+    return limits.each_min_w * (limits.each_max_w / limits.each_min_w) ** ((inside + 1.0) / 2.0)
 
 
 def checked_action(action: FloatArray | Seen, n_ue: int) -> FloatArray:
@@ -63,7 +63,7 @@ def as_action(power_w: FloatArray, limits: Limits) -> FloatArray:
     """The action in [-1, 1] that asks for these powers."""
     span = np.log(limits.each_max_w / limits.each_min_w)
     action = 2.0 * np.log(power_w / limits.each_min_w) / span - 1.0 if span > 0 else np.zeros(len(power_w))
-    return np.asarray(np.minimum(np.maximum(action, -1.0), 1.0))
+    return np.minimum(np.maximum(action, -1.0), 1.0)
 
 
 @dataclass(frozen=True, eq=False)

@@ -176,7 +176,7 @@ def lost_noise(uplink: Uplink, round_s: float, n_bits: FloatArray) -> FloatArray
 def drawn_var(required_std: FloatArray, rho: FloatArray | float, snr: FloatArray) -> FloatArray:
     """Variance of artificial noise beside a receiver's thermal noise, where that counts (top-up)."""
     with np.errstate(divide="ignore"):
-        return np.asarray(np.maximum(required_std**2 - np.where(snr > 0, rho**2 / snr, 0.0), 0.0))
+        return np.maximum(required_std**2 - np.where(snr > 0, rho**2 / snr, 0.0), 0.0)
 
 
 def judged(rounds: Rounds, air: Air, power_w: FloatArray, which: IntArray) -> RadioCosts:

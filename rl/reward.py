@@ -7,9 +7,8 @@ agents and to an oracle. Bounds on means over rounds are kept by multipliers (se
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
-import numpy as np
 from pydantic import Field, model_validator
 
 from netsim.part import OneOf, Part
@@ -104,8 +103,8 @@ class Weighted(Reward):
     energy_per_j: float = Field(default=0.0, ge=0, le=1e9)
     """weight of the energy of all UEs, per joule"""
 
-    reference: ClassVar[str] = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 28-36"
-    example: ClassVar[dict[str, Any]] = {"kind": "weighted"}
+    reference: ClassVar = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 28-36"
+    example: ClassVar = {"kind": "weighted"}
 
     @property
     def reads(self) -> Mapping[str, str]:
@@ -123,7 +122,7 @@ class Weighted(Reward):
             total = total + self.leakage * figures.leakage
         if self.loss:  # it may not be known
             total = total + self.loss * figures.loss
-        return np.asarray(total)
+        return total
 
     @model_validator(mode="after")
     def _something(self) -> Self:
@@ -171,10 +170,10 @@ class Constrained(Reward):
     multiplier_learning_rate: float = Field(default=DUAL_RATE, gt=0, le=10)
     """eta of a dual step"""
 
-    reference: ClassVar[str] = (
+    reference: ClassVar = (
         "Tessler et al., Reward Constrained Policy Optimization, 2019; Boyd and Vandenberghe, Convex Optimization, 5.2"
     )
-    example: ClassVar[dict[str, Any]] = {"kind": "constrained", "minimise": "leak", "at_most": {"lost": 0.02}}
+    example: ClassVar = {"kind": "constrained", "minimise": "leak", "at_most": {"lost": 0.02}}
 
     @property
     def reads(self) -> Mapping[str, str]:

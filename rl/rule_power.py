@@ -1,6 +1,6 @@
 """Rules of power control with given parameters, as one more policy of the slot."""
 
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -33,8 +33,8 @@ class Rule(Decided):
     limits: Limits = Limits(each_min_w=1e-9, total_min_w=0.0, total_max_w=1e6)
     """limits of powers"""
 
-    reference: ClassVar[str] = "3GPP TS 38.213, Section 7.1.1 (fractional); baselines"
-    example: ClassVar[dict[str, Any]] = {"kind": "rule", "rule": "equal SNR", "parameters": [10.0]}
+    reference: ClassVar = "3GPP TS 38.213, Section 7.1.1 (fractional); baselines"
+    example: ClassVar = {"kind": "rule", "rule": "equal SNR", "parameters": [10.0]}
 
     @model_validator(mode="after")
     def _as_many_as_it_has(self) -> Self:

@@ -94,7 +94,7 @@ def within(dbw: FloatArray, limits: Limits) -> FloatArray:
     n_ue = dbw.shape[1]
     power_w = np.clip(10.0 ** (np.minimum(dbw, 60.0) / 10.0), limits.each_min_w, limits.each_max_w)
     if limits.each_max_w * n_ue <= limits.total_max_w and limits.each_min_w * n_ue >= limits.total_min_w:
-        return np.asarray(power_w)
+        return power_w
     return limits.project(power_w)
 
 

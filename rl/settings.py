@@ -1,6 +1,6 @@
 """Settings of reinforcement learning: the section `train:` of a scenario."""
 
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -44,9 +44,9 @@ class Allocation(Task):
     held_out: int = Field(default=16, ge=1, le=10_000)
     """number of held-out channel realisations for the final comparison; with `draws: 1` one is used for all"""
 
-    renamed: ClassVar[dict[str, str]] = {"judged_on": "eval_worlds", "criterion: device": "per-device"}
-    reference: ClassVar[str] = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 28-36"
-    example: ClassVar[dict[str, Any]] = {"kind": "allocation"}
+    renamed: ClassVar = {"judged_on": "eval_worlds", "criterion: device": "per-device"}
+    reference: ClassVar = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 28-36"
+    example: ClassVar = {"kind": "allocation"}
 
 
 class Online(Task):
@@ -65,9 +65,9 @@ class Online(Task):
     """number of power vectors that are judged to tune each rule: as many whole generations of 48 vectors for each
     recorded round as it has room for, and one where it has room for none"""
 
-    renamed: ClassVar[dict[str, str]] = {"judged_on": "eval_worlds"}
-    reference: ClassVar[str] = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Sec. IV"
-    example: ClassVar[dict[str, Any]] = {"kind": "online"}
+    renamed: ClassVar = {"judged_on": "eval_worlds"}
+    reference: ClassVar = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Sec. IV"
+    example: ClassVar = {"kind": "online"}
 
 
 TASKS = OneOf("power-task", Allocation, Online)
@@ -85,7 +85,7 @@ class Train(Part):
     eval_every: int = Field(default=250, ge=1, le=100_000_000)
     """number of steps between evaluations of the policy; the best policy is kept"""
 
-    renamed: ClassVar[dict[str, str]] = {"judge_every": "eval_every"}
+    renamed: ClassVar = {"judge_every": "eval_every"}
 
     @model_validator(mode="after")
     def _kept(self) -> Self:

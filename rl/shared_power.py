@@ -2,7 +2,7 @@
 
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
@@ -23,8 +23,8 @@ class Shared(FromFolder):
 
     kind: Literal["shared"] = "shared"
 
-    reference: ClassVar[str] = "Gilmer et al., Neural Message Passing for Quantum Chemistry, 2017"
-    example: ClassVar[dict[str, Any]] = {"kind": "shared", "policy": "runs/power"}
+    reference: ClassVar = "Gilmer et al., Neural Message Passing for Quantum Chemistry, 2017"
+    example: ClassVar = {"kind": "shared", "policy": "runs/power"}
 
     def check(self, n_ue: int) -> None:
         try:

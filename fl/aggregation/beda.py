@@ -1,7 +1,7 @@
 """Weights by the number of samples and by the angle between an update and the mean update."""
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -37,19 +37,19 @@ class Beda(Aggregation):
     alpha: float = Field(default=5.0, gt=0, le=100)
     """alpha: the weight of an aligned UE grows by a factor of at most exp(alpha)"""
 
-    reference: ClassVar[str] = (
+    reference: ClassVar = (
         "Wu and Wang, Fast-Convergent Federated Learning With Adaptive Weighting, 2021 (FedAdp); benchmark BEDA of the "
         "LAPA study"
     )
-    example: ClassVar[dict[str, Any]] = {"kind": "beda"}
-    needs: ClassVar[dict[str, str]] = {"rows": "compares single updates, and a sum of them is all that the server gets"}
+    example: ClassVar = {"kind": "beda"}
+    needs: ClassVar = {"rows": "compares single updates, and a sum of them is all that the server gets"}
 
     def start(self) -> Angles:
         return Angles(no_ints(), np.zeros(0), np.zeros(0))
 
     def contribution(self, angle: FloatArray) -> FloatArray:
         """f of angles in radians."""
-        return np.asarray(self.alpha * (1.0 - np.exp(-np.exp(-self.alpha * (angle - 1.0)))))
+        return self.alpha * (1.0 - np.exp(-np.exp(-self.alpha * (angle - 1.0))))
 
     def weights(self, received: Received, facts: Facts, state: Angles) -> tuple[FloatArray, Angles]:
         updates, heard, n_model = received.updates, received.decoded, facts.public.n_model

@@ -1,6 +1,6 @@
 """Weights by the number of samples."""
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -13,8 +13,8 @@ class FedAvg(Aggregation):
     """w_k = n_k / sum_j n_j over the rows that were decoded, for each model."""
 
     kind: Literal["fedavg"] = "fedavg"
-    reference: ClassVar[str] = "McMahan et al., Communication-Efficient Learning of Deep Networks, 2017"
-    example: ClassVar[dict[str, Any]] = {"kind": "fedavg"}
+    reference: ClassVar = "McMahan et al., Communication-Efficient Learning of Deep Networks, 2017"
+    example: ClassVar = {"kind": "fedavg"}
 
     def weights(self, received: Received, facts: Facts, state: State) -> tuple[FloatArray, State]:
         updates = received.updates

@@ -1,6 +1,6 @@
 """The same fixed weight for all rows."""
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -25,9 +25,9 @@ class Uniform(Aggregation):
     participation: float = Field(default=1.0, gt=0, le=1)
     """share of them that the server samples in a round (q), equal to the participation of the study"""
 
-    reference: ClassVar[str] = "McMahan et al., Learning Differentially Private Recurrent Language Models, 2018, f_f"
-    example: ClassVar[dict[str, Any]] = {"kind": "uniform", "clients": 4}
-    offers: ClassVar[frozenset[str]] = frozenset({"fixed weight"})
+    reference: ClassVar = "McMahan et al., Learning Differentially Private Recurrent Language Models, 2018, f_f"
+    example: ClassVar = {"kind": "uniform", "clients": 4}
+    offers: ClassVar = frozenset({"fixed weight"})
 
     @property
     def weight(self) -> float:

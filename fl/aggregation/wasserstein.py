@@ -1,7 +1,7 @@
 """Weights by the number of samples and by the distance of a UE's label distribution to the global one."""
 
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -57,8 +57,8 @@ class Wasserstein(Aggregation):
     bins: int = Field(default=48, ge=2, le=100_000)
     """number of equal bins of that range"""
 
-    reference: ClassVar[str] = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 20-22"
-    example: ClassVar[dict[str, Any]] = {"kind": "wasserstein"}
+    reference: ClassVar = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 20-22"
+    example: ClassVar = {"kind": "wasserstein"}
 
     @model_validator(mode="after")
     def _range(self) -> Self:
@@ -109,7 +109,7 @@ class Wasserstein(Aggregation):
             bins = 0 if facts.public.images is None else facts.public.images.classes
             column = label.astype(np.int64)
         counted = np.bincount(local.row_of_sample * bins + column, minlength=len(local.ue) * bins)
-        return np.asarray(counted.reshape(-1, bins) / local.count[:, None])
+        return counted.reshape(-1, bins) / local.count[:, None]
 
     def distances(self, state: Histograms, row: IntArray, n_model: int) -> FloatArray:
         """W_k (n,) of rows (see `netsim.row_id`) that have told their histograms."""

@@ -1,7 +1,7 @@
 r"""What the times at which updates arrive say of where their UEs are."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -77,9 +77,9 @@ class ArrivalTimes(OfUploads):
     memory_rounds: float = Field(default=2.0, ge=1, le=1e9)
     """number of uploads of a UE through a cell over which values are averaged; 1: no averaging"""
 
-    reference: ClassVar[str] = "netsim: ranks of delays against ranks of distances, by a Gaussian copula"
-    example: ClassVar[dict[str, Any]] = {"kind": "arrival-times"}
-    needs: ClassVar[dict[str, str]] = {
+    reference: ClassVar = "netsim: ranks of delays against ranks of distances, by a Gaussian copula"
+    example: ClassVar = {"kind": "arrival-times"}
+    needs: ClassVar = {
         ARRIVAL_TIMES: "reads when updates come; let the threat see rows or sum",
         CELLS: "ranks the uploads of each cell; leave threat.cells out",
         "positions": "says where UEs are, and these data have no places to compare that with",
@@ -120,7 +120,7 @@ class ArrivalTimes(OfUploads):
             return timing.staleness.astype(np.float64)
         if self.use == "cell":
             return np.zeros(len(timing.arrived_s))
-        return np.asarray(np.log(np.maximum(timing.arrived_s - timing.requested_s, _LEAST_S) / timing.n_bits))
+        return np.log(np.maximum(timing.arrived_s - timing.requested_s, _LEAST_S) / timing.n_bits)
 
     def _plus(self, past: Heard, ue: IntArray, cell: IntArray, value: FloatArray) -> Heard:
         """With the uploads of UEs (n,), ascending."""

@@ -51,4 +51,4 @@ def _amounts(view: View, of_source: IntArray, n: int) -> FloatArray:
     """Logarithm of the amount of data (n,); NaN where nobody says."""
     if view.count is None:
         return np.full(n, np.nan)
-    return np.asarray(np.log(np.maximum(np.bincount(of_source, weights=view.count, minlength=n), 1.0)))
+    return np.log(np.maximum(np.bincount(of_source, weights=view.count, minlength=n), 1.0))

@@ -1,6 +1,6 @@
 """Attack on population density: the maximum of a UE's surface."""
 
-from typing import Any, ClassVar, Literal, cast
+from typing import ClassVar, Literal, cast
 
 import numpy as np
 from pydantic import Field
@@ -48,9 +48,9 @@ class DensityPeak(Attack):
     max_places: int = Field(default=500, ge=1, le=100_000)
     """largest number of estimated places per UE and round"""
 
-    reference: ClassVar[str] = "Zong et al., Privacy by Projection, PoPETs 2023, Lemma 1, Section 4.2.2, Eq. 16"
-    example: ClassVar[dict[str, Any]] = {"kind": "density-peak"}
-    needs: ClassVar[dict[str, str]] = {
+    reference: ClassVar = "Zong et al., Privacy by Projection, PoPETs 2023, Lemma 1, Section 4.2.2, Eq. 16"
+    example: ClassVar = {"kind": "density-peak"}
+    needs: ClassVar = {
         "surfaces": "reads answers about a grid of points",
         "rows": "reads every device's own surface; a merged one has nobody's peak",
     }

@@ -64,9 +64,9 @@ class Dlg(Attack):
     guess_label: Literal["frozen", "free"] = "frozen"
     """free: the label is optimised too; frozen: only its sign relative to the prediction is chosen"""
 
-    reference: ClassVar[str] = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Algorithm 2"
-    example: ClassVar[dict[str, Any]] = {"kind": "dlg", "starts": 2, "iterations": 3}
-    needs: ClassVar[dict[str, str]] = {
+    reference: ClassVar = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Algorithm 2"
+    example: ClassVar = {"kind": "dlg", "starts": 2, "iterations": 3}
+    needs: ClassVar = {
         "positions": "the network's inputs must be positions",
         "sample gradient": "compares updates with the gradient of a guessed sample",
         "linear local steps": "an update has the direction of a gradient under steps that are linear in gradients",

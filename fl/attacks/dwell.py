@@ -2,7 +2,7 @@ r"""Home, work and other places of a UE, with the probability that they are righ
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -91,8 +91,8 @@ class Dwell(OverRounds):
     """share of the other workdays that people spend at home"""
     employed_share: float = Field(default=0.7, gt=0, lt=1)
     """share of people with a workplace away from home"""
-    reference: ClassVar[str] = "A Bayesian posterior of home and work, in the terms of Shokri et al. 2011"
-    example: ClassVar[dict[str, Any]] = {"kind": "dwell", "simulated_ues": 8, "cell_m": 50.0}
+    reference: ClassVar = "A Bayesian posterior of home and work, in the terms of Shokri et al. 2011"
+    example: ClassVar = {"kind": "dwell", "simulated_ues": 8, "cell_m": 50.0}
     space: ClassVar = OverRounds.space | {"least_probability": (0.0, 0.5)}
 
     @model_validator(mode="after")

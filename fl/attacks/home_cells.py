@@ -1,7 +1,7 @@
 r"""Homes told by the cells through which UEs send at night, whatever their updates were learnt from."""
 
 from collections.abc import Iterable
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -56,10 +56,10 @@ class HomeCells(NamesPlaces, OfUploads):
     near_m: float = Field(default=100.0, gt=0, le=1e6)
     """radius of the disc that should hold the home, m"""
 
-    reference: ClassVar[str] = "netsim: cells of uploads at night, with a public map of buildings"
+    reference: ClassVar = "netsim: cells of uploads at night, with a public map of buildings"
     space: ClassVar = {"population": ({"kind": "buildings"}, {"kind": "uniform"})}
-    example: ClassVar[dict[str, Any]] = {"kind": "home-cells", "population": {"kind": "uniform"}}
-    needs: ClassVar[dict[str, str]] = {
+    example: ClassVar = {"kind": "home-cells", "population": {"kind": "uniform"}}
+    needs: ClassVar = {
         CELLS: "reads through which cell updates come; let the threat see rows or sum, without shuffle or cells: false",
         "positions": "says where UEs live, and these data have no places to compare that with",
     }
@@ -108,7 +108,7 @@ class HomeCells(NamesPlaces, OfUploads):
         """Which times (n,) are in the home hours by the wall clock; all, where nobody says what it shows."""
         hour = (facts.week_s + time_s - facts.time_s) % DAY_S / 3600.0
         start, end = self.home_hours
-        return np.asarray(np.isnan(hour) | ((hour - start) % 24 <= (end - start) % 24))
+        return np.isnan(hour) | ((hour - start) % 24 <= (end - start) % 24)
 
     def _grid(self, public: Public, n_ue: int) -> PlaceGrid:
         return PlaceGrid.over(public.area, self.cell_m, n_ue + public.n_cell, self.label)

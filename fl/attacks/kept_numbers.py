@@ -1,6 +1,6 @@
 r"""Places told by which numbers of an update were sent, whatever their values."""
 
-from typing import Any, ClassVar, Literal, cast
+from typing import ClassVar, Literal, cast
 
 import numpy as np
 from pydantic import Field
@@ -36,10 +36,10 @@ class KeptNumbers(AddsMaps):
     cell_m: float | None = Field(default=25.0, ge=0.1, le=1e6)
     """largest distance between the places that are compared, m; none: as of span"""
 
-    reference: ClassVar[str] = "netsim: positions of the numbers that compression keeps, against hidden activations"
+    reference: ClassVar = "netsim: positions of the numbers that compression keeps, against hidden activations"
     space: ClassVar = {"apart_m": (200.0, 100.0, 400.0)}
-    example: ClassVar[dict[str, Any]] = {"kind": "kept-numbers"}
-    needs: ClassVar[dict[str, str]] = {
+    example: ClassVar = {"kind": "kept-numbers"}
+    needs: ClassVar = {
         "layers": "reads the update of one fully connected layer",
         f"layer {_LAYER}": f"reads the update of layer {_LAYER}, and the network has none that is trained",
         "hidden activations": "computes what a hidden layer reads of every place",

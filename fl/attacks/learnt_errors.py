@@ -217,4 +217,4 @@ def _means(ue: IntArray, count: IntArray, mean_m: FloatArray, n_ue: int) -> Floa
     """Mean position (n_ue, 2) of all samples of each UE, from those of its rows (n,)."""
     total = np.bincount(ue, weights=count, minlength=n_ue)
     parts = [np.bincount(ue, weights=count * mean_m[:, axis], minlength=n_ue) for axis in (0, 1)]
-    return np.asarray(np.stack(parts, axis=1) / total[:, None])
+    return np.stack(parts, axis=1) / total[:, None]

@@ -104,11 +104,11 @@ class ParticipationRegression(NamesPlaces):
     ridge: float = Field(default=1.0, gt=0, le=1e9)
     """what is added to the diagonal of Z^T Z (lambda), in sums"""
 
-    reference: ClassVar[str] = (
+    reference: ClassVar = (
         "Ridge regression of Hoerl and Kennard 1970, where Lam et al. 2021 (gradient disaggregation) solve for the raw "
         "updates of those who took part"
     )
-    example: ClassVar[dict[str, Any]] = {"kind": "participation-regression"}
+    example: ClassVar = {"kind": "participation-regression"}
     space: ClassVar = {"layer": (2, 1), "ridge": (1.0, 10.0)}
 
     @property

@@ -65,11 +65,11 @@ def smoothed(score: AnyFloats, grid: PlaceGrid, width_m: float) -> AnyFloats:
 
     def blur(n: int, cell_m: float) -> FloatArray:
         at = np.arange(n) * cell_m
-        return np.asarray(np.exp(-((at[:, None] - at) ** 2) / (2 * width_m**2)))
+        return np.exp(-((at[:, None] - at) ** 2) / (2 * width_m**2))
 
     surface = score.reshape(len(score), grid.ny, grid.nx)
     across, along = blur(grid.nx, float(grid.cell_m[0])), blur(grid.ny, float(grid.cell_m[1]))
-    return np.asarray((along @ (surface @ across)).reshape(score.shape))
+    return (along @ (surface @ across)).reshape(score.shape)
 
 
 def highest_apart(score: AnyFloats, place_m: FloatArray, named_m: FloatArray, apart_m: float) -> FloatArray:

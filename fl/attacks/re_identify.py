@@ -108,7 +108,7 @@ class ReIdentify(Attack):
     outside: float | None = Field(default=None, ge=0, lt=1)
     """with homes: share of senders who are not in the directory; none: 0.1 of a file, 0 of those known"""
 
-    reference: ClassVar[str] = (
+    reference: ClassVar = (
         "Hoh and Gruteser, Protecting Location Privacy Through Path Confusion, 2005: tracking of anonymous samples; "
         "Reid 1979: costs of births and misses; fingerprints: netsim"
     )

@@ -54,7 +54,7 @@ class Rings:
 
     def loss_db(self) -> FloatArray:
         """Path loss (n_cell, K) relative to that at 1 m."""
-        return np.asarray(10.0 * EXPONENT * np.log10(np.maximum(self.distance_m, _NEAREST_M)))
+        return 10.0 * EXPONENT * np.log10(np.maximum(self.distance_m, _NEAREST_M))
 
 
 def _places(area: Area) -> FloatArray:

@@ -1,7 +1,7 @@
 r"""Inversion by simulation: places on which the learner's own local training gives the observed update."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
+from typing import TYPE_CHECKING, ClassVar, Literal, cast
 
 import numpy as np
 from pydantic import Field
@@ -87,12 +87,12 @@ class SimulatedInversion(Attack):
     candidates: int = Field(default=1600, ge=1, le=2500)
     """number of places on a grid over the area, among which starts are chosen (about)"""
 
-    reference: ClassVar[str] = (
+    reference: ClassVar = (
         "Dimitrov et al. 2022, Data Leakage in Federated Averaging (simulation of local steps); Geiping et al. 2020, "
         "Inverting Gradients (cosine distance)"
     )
-    example: ClassVar[dict[str, Any]] = {"kind": "simulated-inversion", "places": 1, "iterations": 3, "candidates": 100}
-    needs: ClassVar[dict[str, str]] = {
+    example: ClassVar = {"kind": "simulated-inversion", "places": 1, "iterations": 3, "candidates": 100}
+    needs: ClassVar = {
         "positions": "the network's inputs must be positions",
         "sample gradient": "repeats local training by gradients of guessed samples, unscaled and of all layers",
         "linear local steps": "differentiates through local steps, which must be linear in gradients",

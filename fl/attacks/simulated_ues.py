@@ -60,7 +60,7 @@ class Population:
         """Places (n, 2) of uniform numbers (n, 3): a cell, and a point in it."""
         share = np.cumsum(self.probability)
         cell = np.minimum(np.searchsorted(share / share[-1], unit[:, 0], side="right"), len(share) - 1)
-        return np.asarray(self.grid.place_m[cell] + (unit[:, 1:] - 0.5) * self.grid.cell_m)
+        return self.grid.place_m[cell] + (unit[:, 1:] - 0.5) * self.grid.cell_m
 
 
 def positions_m(ue: IntArray, time_s: FloatArray, population: Population, rng: Rng) -> FloatArray:
@@ -93,7 +93,7 @@ def _towards(at: FloatArray, to: FloatArray, way_m: FloatArray) -> FloatArray:
     """Places (n, 2) on the straight way after so many metres (n,), at most at its end."""
     length = np.hypot(*(to - at).T)
     share = np.minimum(np.divide(way_m, length, out=np.ones_like(length), where=length > way_m), 1.0)
-    return np.asarray(at + np.where(way_m > 0, share, 0.0)[:, None] * (to - at))
+    return at + np.where(way_m > 0, share, 0.0)[:, None] * (to - at)
 
 
 def _roaming(ue: IntArray, time_s: FloatArray, population: Population, rng: Rng) -> FloatArray:
@@ -101,7 +101,7 @@ def _roaming(ue: IntArray, time_s: FloatArray, population: Population, rng: Rng)
     leg_s = _MEAN_WAY * float(np.sqrt(np.prod(population.grid.area.side_m))) / population.speed_mps
     leg = np.floor(time_s / leg_s).astype(np.int64)
     a, b = (population.sample(rng.uniform("leg", ue, (3,), item=leg + k)) for k in (0, 1))
-    return np.asarray(a + (time_s / leg_s - leg)[:, None] * (b - a))
+    return a + (time_s / leg_s - leg)[:, None] * (b - a)
 
 
 def made_up(n_ue: int, view: View, facts: Facts, population: Population, rng: Rng) -> Local:
@@ -159,7 +159,7 @@ def _rsrp_dbm(x: FloatArray, cell: IntArray, model: IntArray, view: View, facts:
         away_km = np.maximum(np.linalg.norm(x - antennas.at_m[cell, :2], axis=1), 10.0) / 1000.0
         dbm = dbm + antennas.power_dbm[cell] - 128.1 - 37.6 * np.log10(away_km)
     if not {"rsrp_mean_dbm", "rsrp_std_db"} <= set(constants):
-        return np.asarray(dbm)
+        return dbm
     spread, std_db = float(dbm.std()) or 1.0, constants["rsrp_std_db"][model]
     dbm = constants["rsrp_mean_dbm"][model] + std_db * (dbm - dbm.mean()) / spread
     if not isinstance(view.learner, RsrpNet):

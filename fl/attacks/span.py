@@ -1,6 +1,6 @@
 r"""Places whose activations lie in the span of a layer's update."""
 
-from typing import Annotated, Any, ClassVar, Literal, Self, cast
+from typing import Annotated, ClassVar, Literal, Self, cast
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -91,10 +91,10 @@ class Span(AddsMaps):
     most_height: float | None = Field(default=None, gt=0, le=100)
     """for peaks: what one counts at most, in natural logarithms of the share outside; none: 2"""
 
-    reference: ClassVar[str] = (
+    reference: ClassVar = (
         "Subspace test of Schmidt 1986 (MUSIC), on updates with the rank of the batch, Dimitrov et al. 2024 (SPEAR)"
     )
-    example: ClassVar[dict[str, Any]] = {"kind": "span"}
+    example: ClassVar = {"kind": "span"}
     space: ClassVar = {
         "layer": (1, 2),
         "rank": ("auto", 4, 8, 20, 40, 80),
@@ -247,7 +247,7 @@ def _around(grid: PlaceGrid, a: FloatArray, place_m: FloatArray) -> FloatArray:
     near_m = place_m[:, None] + offset_m[(offset_m**2).sum(axis=1) <= _AROUND_M**2]
     there = grid.area.contains(near_m)
     near = a[grid.nearest(near_m.reshape(-1, 2))].reshape(*there.shape, -1)
-    return np.asarray((near * there[:, :, None]).transpose(0, 2, 1))
+    return (near * there[:, :, None]).transpose(0, 2, 1)
 
 
 def _blocks(rows: IntArray, numbers: int) -> list[IntArray]:

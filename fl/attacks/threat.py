@@ -278,7 +278,7 @@ class Threat(Part):
             return np.zeros(len(ue), dtype=np.int64)
         rank = np.empty(len(several), dtype=np.int64)
         rank[np.argsort(rng.uniform("group", several), kind="stable")] = np.arange(len(several))
-        return np.asarray(np.minimum(rank // self.sum_of, len(several) // self.sum_of - 1)[of_row])
+        return np.minimum(rank // self.sum_of, len(several) // self.sum_of - 1)[of_row]
 
 
 def _party(ue: IntArray, number: IntArray, decoded: BoolArray, known: IntArray) -> tuple[IntArray, IntArray]:

@@ -2,7 +2,7 @@ r"""Tracking: where UEs are, from the estimates of all rounds together."""
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -86,8 +86,8 @@ class Tracker(OverRounds):
     estimates of real UEs have it"""
     speed_mps: float | None = Field(default=None, gt=0, le=1000)
     """how fast they travel, m/s; none: 8, then as estimates of real UEs have it"""
-    reference: ClassVar[str] = "Shokri et al., Quantifying Location Privacy, S&P 2011, Section III (tracking attack)"
-    example: ClassVar[dict[str, Any]] = {"kind": "tracker", "simulated_ues": 8, "cell_m": 200.0}
+    reference: ClassVar = "Shokri et al., Quantifying Location Privacy, S&P 2011, Section III (tracking attack)"
+    example: ClassVar = {"kind": "tracker", "simulated_ues": 8, "cell_m": 200.0}
     made_up_by: ClassVar[tuple[str, ...]] = ("simulated_ues", "roaming", "speed_mps")
 
     @model_validator(mode="after")

@@ -1,6 +1,6 @@
 r"""Votes of a first layer's units for places, added up over rounds."""
 
-from typing import Any, ClassVar, Literal, cast
+from typing import ClassVar, Literal, cast
 
 import numpy as np
 from pydantic import Field
@@ -43,10 +43,10 @@ class UnitVotes(AddsMaps):
     answers: int = Field(default=2, ge=1, le=20)
     """number of places that are named of each UE"""
 
-    reference: ClassVar[str] = "Per-unit ratios of Bakopoulou et al., Location Leakage in Federated Signal Maps, Eq. 1"
-    example: ClassVar[dict[str, Any]] = {"kind": "unit-votes"}
+    reference: ClassVar = "Per-unit ratios of Bakopoulou et al., Location Leakage in Federated Signal Maps, Eq. 1"
+    example: ClassVar = {"kind": "unit-votes"}
     space: ClassVar = {"width_m": (40.0, 20.0, 80.0), "most_weight": (0.05, 0.01)}
-    needs: ClassVar[dict[str, str]] = {
+    needs: ClassVar = {
         "positions": "the network's inputs must be positions",
         "biased first layer": "reads the first layer's weights and biases of an update",
         "linear local steps": "the ratio of two updates is a mean of places under steps that are linear in gradients",

@@ -1,7 +1,7 @@
 """Attacks on grid updates by the weighted centroid of the cells."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self, cast
+from typing import ClassVar, Literal, Self, cast
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -56,10 +56,10 @@ class GridAttack(Attack):
     memory_rounds: float = Field(default=1.0, ge=1, le=1e9)
     """number of rounds over which a UE's updates are averaged; 1: no averaging"""
 
-    reference: ClassVar[str] = (
+    reference: ClassVar = (
         "Geometry-Aligned Differential Privacy for Location-Safe Federated Radio Map Construction, Eq. 18"
     )
-    needs: ClassVar[dict[str, str]] = {
+    needs: ClassVar = {
         CELLS: "looks for the cells of a grid where an update is strong (radio-map)",
     }
 
@@ -117,4 +117,4 @@ class WeightedCentroid(GridAttack):
     """
 
     kind: Literal["weighted-centroid"] = "weighted-centroid"
-    example: ClassVar[dict[str, Any]] = {"kind": "weighted-centroid"}
+    example: ClassVar = {"kind": "weighted-centroid"}

@@ -1,6 +1,6 @@
 """Everybody at any time."""
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -14,8 +14,8 @@ class Always(Availability):
     """Every UE is available at any time, with energy without end."""
 
     kind: Literal["always"] = "always"
-    reference: ClassVar[str] = "the usual assumption of federated learning papers"
-    example: ClassVar[dict[str, Any]] = {"kind": "always"}
+    reference: ClassVar = "the usual assumption of federated learning papers"
+    example: ClassVar = {"kind": "always"}
 
     def available(self, now: Conditions, state: State, rng: Rng) -> tuple[BoolArray, State]:
         return np.ones(len(now.position_m), dtype=np.bool_), state

@@ -1,6 +1,6 @@
 """UEs that learn at home only."""
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -22,12 +22,12 @@ class AtHome(Availability):
     radius_m: float = Field(default=100.0, gt=0, le=1e6)
     """distance from home up to which a UE is available, m"""
 
-    reference: ClassVar[str] = (
+    reference: ClassVar = (
         "Bonawitz et al., Towards Federated Learning at Scale: System Design, 2019, Section 3: idle, charging, and on "
         "an unmetered network; that this is so at home, and only there, is assumed"
     )
-    example: ClassVar[dict[str, Any]] = {"kind": "at-home"}
-    needs: ClassVar[dict[str, str]] = {HOMES: "without them no UE would ever be available"}
+    example: ClassVar = {"kind": "at-home"}
+    needs: ClassVar = {HOMES: "without them no UE would ever be available"}
 
     def available(self, now: Conditions, state: State, rng: Rng) -> tuple[BoolArray, State]:
         return np.hypot(*(now.position_m - now.home_m).T) <= self.radius_m, state

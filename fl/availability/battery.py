@@ -1,7 +1,7 @@
 """UEs with batteries, which training and sending empty and chargers fill."""
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -42,8 +42,8 @@ class Battery(Availability):
     charging: Charging | None = Charging()
     """when UEs are plugged in; none: all the time"""
 
-    reference: ClassVar[str] = "an energy store with a constant charger; its parameters are assumed"
-    example: ClassVar[dict[str, Any]] = {"kind": "battery", "capacity_j": 50.0}
+    reference: ClassVar = "an energy store with a constant charger; its parameters are assumed"
+    example: ClassVar = {"kind": "battery", "capacity_j": 50.0}
 
     def start(self, n_ue: int) -> Charge:
         return Charge(np.full(n_ue, self.start_share * self.capacity_j), 0.0)

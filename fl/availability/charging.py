@@ -1,7 +1,7 @@
 """UEs that are plugged in at night."""
 
 from math import floor
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -36,11 +36,11 @@ class Charging(Availability):
     length_spread_hours: float = Field(default=1.0, ge=0, le=8)
     """standard deviation of how long they stay plugged in, hours"""
 
-    reference: ClassVar[str] = (
+    reference: ClassVar = (
         "Bonawitz et al., Towards Federated Learning at Scale: System Design, 2019, Section 3: devices that charge; "
         "the distributions of times are assumed"
     )
-    example: ClassVar[dict[str, Any]] = {"kind": "charging"}
+    example: ClassVar = {"kind": "charging"}
 
     @model_validator(mode="after")
     def _apart(self) -> Self:

@@ -1,7 +1,7 @@
 """Availability that rises and falls with the time of day."""
 
 from math import cos, pi
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -36,11 +36,11 @@ class Diurnal(Availability):
     block_s: float = Field(default=3600.0, ge=1, le=1e7)
     """time after which a UE's state is drawn anew, s"""
 
-    reference: ClassVar[str] = (
+    reference: ClassVar = (
         "Yang et al., Applied Federated Learning: Improving Google Keyboard Query Suggestions, 2018; Bonawitz et al., "
         "Towards Federated Learning at Scale: System Design, 2019; the cosine, its hour and the mean share are assumed"
     )
-    example: ClassVar[dict[str, Any]] = {"kind": "diurnal"}
+    example: ClassVar = {"kind": "diurnal"}
 
     @model_validator(mode="after")
     def _is_a_share(self) -> Self:

@@ -23,7 +23,7 @@ def means(position_m: FloatArray, label: IntArray) -> FloatArray:
     member = label >= 0
     count = np.bincount(label[member])
     total = [np.bincount(label[member], weights=axis) for axis in position_m[member].T]
-    return np.asarray(np.stack(total, axis=1) / count[:, None])
+    return np.stack(total, axis=1) / count[:, None]
 
 
 def select(local: Local, state: State, rng: Rng, eps_m: float, min_samples: int, lone: Lone, choice: Choice) -> Curated:

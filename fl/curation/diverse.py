@@ -1,6 +1,6 @@
 """Diverse Batch: one sample for each cluster of positions."""
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -32,10 +32,10 @@ class DiverseBatch(Curation):
     noise: Lone = "drop"
     """samples in no cluster: drop them, or keep each as a cluster of its own"""
 
-    reference: ClassVar[str] = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Diverse Batch"
-    example: ClassVar[dict[str, Any]] = {"kind": "diverse-batch"}
+    reference: ClassVar = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Diverse Batch"
+    example: ClassVar = {"kind": "diverse-batch"}
     by_place: ClassVar[bool] = True
-    needs: ClassVar[dict[str, str]] = {"positions": "it works on places; these data have none"}
+    needs: ClassVar = {"positions": "it works on places; these data have none"}
 
     def apply(self, local: Local, facts: Facts, state: State, rng: Rng) -> Curated:
         return select(local, state, rng, self.eps_m, self.min_samples, self.noise, _nearest)
@@ -48,4 +48,4 @@ def _nearest(position_m: FloatArray, label: IntArray, owner: int) -> IntArray:
     away_m = np.linalg.norm(position_m[member] - means(position_m, label)[cluster], axis=1)
     order = np.lexsort((away_m, cluster))
     first = np.unique(cluster[order], return_index=True)[1]
-    return np.asarray(member[order[first]])
+    return member[order[first]]

@@ -1,6 +1,6 @@
 """Farthest Batch: samples from clusters far from the mean position of the UE."""
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -34,10 +34,10 @@ class FarthestBatch(Curation):
     noise: Lone = "drop"
     """samples in no cluster: drop them, or keep each as a cluster of its own"""
 
-    reference: ClassVar[str] = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Farthest Batch"
-    example: ClassVar[dict[str, Any]] = {"kind": "farthest-batch", "num": 5}
+    reference: ClassVar = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Farthest Batch"
+    example: ClassVar = {"kind": "farthest-batch", "num": 5}
     by_place: ClassVar[bool] = True
-    needs: ClassVar[dict[str, str]] = {"positions": "it works on places; these data have none"}
+    needs: ClassVar = {"positions": "it works on places; these data have none"}
 
     def apply(self, local: Local, facts: Facts, state: State, rng: Rng) -> Curated:
         def farthest(position_m: FloatArray, label: IntArray, owner: int) -> IntArray:
@@ -45,6 +45,6 @@ class FarthestBatch(Curation):
             rank = np.argsort(np.argsort(-away_m, kind="stable"))
             member = np.flatnonzero(label >= 0)
             lot = rng.keys("pick", owner, len(label))[member]
-            return np.asarray(member[np.lexsort((lot, rank[label[member]]))[: self.num]])
+            return member[np.lexsort((lot, rank[label[member]]))[: self.num]]
 
         return select(local, state, rng, self.eps_m, self.min_samples, self.noise, farthest)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -55,11 +55,11 @@ class Gan(Curation):
     adversary_learning_rate: float = Field(default=3e-3, gt=0, le=1)
     """learning rate of Adam for the adversary"""
 
-    renamed: ClassVar[dict[str, str]] = {"step_size": "learning_rate", "adversary_step_size": "adversary_learning_rate"}
-    reference: ClassVar[str] = "Bakopoulou et al., Location Leakage in Federated Signal Maps, GAN baseline"
-    example: ClassVar[dict[str, Any]] = {"kind": "gan", "steps": 20}
+    renamed: ClassVar = {"step_size": "learning_rate", "adversary_step_size": "adversary_learning_rate"}
+    reference: ClassVar = "Bakopoulou et al., Location Leakage in Federated Signal Maps, GAN baseline"
+    example: ClassVar = {"kind": "gan", "steps": 20}
     by_place: ClassVar[bool] = True
-    needs: ClassVar[dict[str, str]] = {"positions": "it works on places; these data have none"}
+    needs: ClassVar = {"positions": "it works on places; these data have none"}
 
     def apply(self, local: Local, facts: Facts, state: State, rng: Rng) -> Curated:
         x = local.x.copy()

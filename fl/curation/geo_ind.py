@@ -1,7 +1,7 @@
 """Geo-indistinguishability: planar Laplace noise on every position."""
 
 from dataclasses import replace
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -37,13 +37,13 @@ class GeoIndistinguishable(Curation):
     """noisy positions outside the area: keep them, or clip each to the nearest point of the border, which costs no
     privacy and biases the mean towards the centre"""
 
-    reference: ClassVar[str] = "Andrés, Bordenabe, Chatzikokolakis, Palamidessi, Geo-Indistinguishability, CCS 2013"
-    example: ClassVar[dict[str, Any]] = {"kind": "geo-indistinguishable", "epsilon_per_m": 0.01}
-    needs: ClassVar[dict[str, str]] = {
+    reference: ClassVar = "Andrés, Bordenabe, Chatzikokolakis, Palamidessi, Geo-Indistinguishability, CCS 2013"
+    example: ClassVar = {"kind": "geo-indistinguishable", "epsilon_per_m": 0.01}
+    needs: ClassVar = {
         "positions": "it works on places; these data have none",
         UNTOUCHED: "a step before it hangs on the true places, and its epsilon does not cover that; put it first",
     }
-    offers: ClassVar[frozenset[str]] = frozenset({"location spend"})
+    offers: ClassVar = frozenset({"location spend"})
 
     @property
     def displacement_per_m(self) -> float:

@@ -1,6 +1,6 @@
 """Random selection: the baseline of the same size for the other selections."""
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -18,8 +18,8 @@ class RandomBatch(Curation):
     num: int = Field(ge=1)
     """number of samples kept per UE and round"""
 
-    reference: ClassVar[str] = "control of Bakopoulou et al., Location Leakage in Federated Signal Maps"
-    example: ClassVar[dict[str, Any]] = {"kind": "random", "num": 5}
+    reference: ClassVar = "control of Bakopoulou et al., Location Leakage in Federated Signal Maps"
+    example: ClassVar = {"kind": "random", "num": 5}
 
     def apply(self, local: Local, facts: Facts, state: State, rng: Rng) -> Curated:
         keep = np.zeros(len(local.x), dtype=bool)

@@ -64,7 +64,7 @@ def held_out_samples(observed: Observations, model: IntArray, share: float, rng:
     """Which observations (N,) of models (N,) are held out one by one, with the stream of their round."""
     # a sample's fate hangs on who, when and which cell, not on how many others there are
     moment = np.round(observed.time_s * 1e3).astype(np.int64)
-    return np.asarray(rng.uniform("hold out", row_id(observed.ue, model), item=moment) < share)
+    return rng.uniform("hold out", row_id(observed.ue, model), item=moment) < share
 
 
 def held_out_sessions(ue: IntArray, session: IntArray, share: float, rng: Rng) -> BoolArray:
@@ -99,7 +99,7 @@ def held_out_days(time_s: FloatArray, days: IntArray, share: float, rng: Rng) ->
 def held_out_blocks(position_m: FloatArray, block_m: float, share: float, rng: Rng) -> BoolArray:
     """Which places (N, 2) lie in held-out squares of side block_m, each of which is drawn by itself."""
     column, row = blocks_of(position_m, block_m).T
-    return np.asarray(replace(rng, round=0).uniform("hold out block", column, item=row) < share)
+    return replace(rng, round=0).uniform("hold out block", column, item=row) < share
 
 
 def in_new_blocks(

@@ -1,7 +1,7 @@
 """Images that UEs own from the start."""
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, Literal, cast
+from typing import Annotated, ClassVar, Literal, cast
 
 import numpy as np
 from pydantic import Field
@@ -49,9 +49,9 @@ class Images(Data):
     samples: Count | Annotated[tuple[Count, ...], Field(min_length=1)] | None = None
     """number of images of each UE, |D_k|; for a list UE k takes entry k mod length; none: equal shares of all images"""
 
-    reference: ClassVar[str] = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Section V"
-    example: ClassVar[dict[str, Any]] = {"kind": "images", "samples": 20, "partition": {"kind": "label-skew", "iid": 1}}
-    offers: ClassVar[frozenset[str]] = frozenset({"images", "class labels", RECORDS_ALONE})
+    reference: ClassVar = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Section V"
+    example: ClassVar = {"kind": "images", "samples": 20, "partition": {"kind": "label-skew", "iid": 1}}
+    offers: ClassVar = frozenset({"images", "class labels", RECORDS_ALONE})
 
     def models(self, cells: tuple[str, ...], counts: IntArray | None) -> tuple[str, ...]:
         return ("images",)
@@ -82,7 +82,7 @@ class Images(Data):
                 )
             return np.full(n_ue, images // n_ue)
         listed = np.atleast_1d(np.array(self.samples, dtype=np.int64))
-        return np.asarray(listed[np.arange(n_ue) % len(listed)])
+        return listed[np.arange(n_ue) % len(listed)]
 
     def take(self, observed: Observations, model_of_cell: IntArray, state: Owned, rng: Rng) -> tuple[Taken, Owned]:
         whole = collection(self.folder)

@@ -1,7 +1,7 @@
 """Measurements of links: one joint model learns from the signals of all base stations."""
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -51,11 +51,11 @@ class LinkMeasurements(Data):
     hold_out_ues: int = Field(default=0, ge=0, le=1_000_000)
     """number of UEs held out of training for evaluation"""
 
-    renamed: ClassVar[dict[str, str]] = {"keeps": "memory"}
-    reference: ClassVar[str] = (
+    renamed: ClassVar = {"keeps": "memory"}
+    reference: ClassVar = (
         "Geometry-Aligned Differential Privacy for Location-Safe Federated Radio Map Construction, Section II"
     )
-    example: ClassVar[dict[str, Any]] = {"kind": "links", "hold_out": 0.2}
+    example: ClassVar = {"kind": "links", "hold_out": 0.2}
 
     @property
     def offers(self) -> frozenset[str]:  # type: ignore[override]
@@ -137,7 +137,7 @@ def _drawn(lots: Rng, what: str, ue: IntArray, count: int) -> BoolArray:
         )
     chosen = np.zeros(len(every), dtype=np.bool_)
     chosen[np.argsort(_lot(lots, what, every), kind="stable")[:count]] = True
-    return np.asarray(chosen[at])
+    return chosen[at]
 
 
 def _lot(lots: Rng, what: str, owner: IntArray) -> FloatArray:

@@ -2,7 +2,7 @@
 
 import difflib
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -91,9 +91,9 @@ class Measured(Data):
     block_m: float | None = Field(default=None, ge=1, le=1e6)
     """side of a block, m; none: 100"""
 
-    renamed: ClassVar[dict[str, str]] = {"keeps": "memory"}
-    reference: ClassVar[str] = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Section 3"
-    example: ClassVar[dict[str, Any]] = {"kind": "measured"}
+    renamed: ClassVar = {"keeps": "memory"}
+    reference: ClassVar = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Section 3"
+    example: ClassVar = {"kind": "measured"}
 
     @model_validator(mode="after")
     def _keys_have_an_effect(self) -> Self:

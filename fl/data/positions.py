@@ -1,6 +1,6 @@
 """Positions of UEs: one for each UE and round."""
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -22,9 +22,9 @@ class Positions(Data):
 
     kind: Literal["positions"] = "positions"
 
-    reference: ClassVar[str] = "Zong et al., Privacy by Projection, PoPETs 2023, Section 2.1"
-    example: ClassVar[dict[str, Any]] = {"kind": "positions"}
-    offers: ClassVar[frozenset[str]] = frozenset({"positions", HELD_OUT_PLACES})
+    reference: ClassVar = "Zong et al., Privacy by Projection, PoPETs 2023, Section 2.1"
+    example: ClassVar = {"kind": "positions"}
+    offers: ClassVar = frozenset({"positions", HELD_OUT_PLACES})
     scores_round_alone: ClassVar[bool] = True
 
     def models(self, cells: tuple[str, ...], counts: IntArray | None) -> tuple[str, ...]:

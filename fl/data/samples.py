@@ -70,7 +70,7 @@ class Samples(Columns):
         row, time_s = self.row[order], self.time_s[order]
         first = np.ones(len(order), dtype=np.bool_)
         first[1:] = (np.diff(row) != 0) | (np.diff(time_s) != 0)
-        return np.asarray(order[first])
+        return order[first]
 
     def local(self) -> Local:
         """Ragged rows of these samples."""
@@ -110,4 +110,4 @@ def recalled(fresh: Samples, past: Samples, rows: IntArray, most: int | None, rn
 def _spread(count: int, most: int, unit: FloatArray) -> IntArray:
     """So many of the numbers below count, which are more, in order: one of each stretch, by unit (most,)."""
     edge = np.arange(most + 1) * count // most
-    return np.asarray(edge[:-1] + (unit * np.diff(edge)).astype(np.int64))
+    return edge[:-1] + (unit * np.diff(edge)).astype(np.int64)

@@ -1,7 +1,7 @@
 """A measurement campaign that is made once and used for training in every round."""
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -46,10 +46,10 @@ class Segments(Data):
     hold_out: float = Field(default=0.2, ge=0, le=0.9)
     """share of every UE's samples held out of training for evaluation"""
 
-    reference: ClassVar[str] = (
+    reference: ClassVar = (
         "Haliloglu et al., Privacy Preserving Federated RSRP Estimation for Future Mobile Networks, Eq. 5"
     )
-    example: ClassVar[dict[str, Any]] = {"kind": "segments"}
+    example: ClassVar = {"kind": "segments"}
 
     @property
     def offers(self) -> frozenset[str]:  # type: ignore[override]
@@ -101,13 +101,13 @@ def _drawn(row: IntArray, share: float, rng: Rng) -> BoolArray:
     lot = rng.uniform("hold out", row, item=place)
     rank = np.empty(len(row), dtype=np.int64)
     rank[np.lexsort((lot, row))] = place
-    return np.asarray(rank < np.repeat(np.rint(share * count), count))
+    return rank < np.repeat(np.rint(share * count), count)
 
 
 def _place(row: IntArray) -> IntArray:
     """The number of each sample in its row, from 0; `row` (N,) is sorted."""
     _, first, count = np.unique(row, return_index=True, return_counts=True)
-    return np.asarray(np.arange(len(row)) - np.repeat(first, count))
+    return np.arange(len(row)) - np.repeat(first, count)
 
 
 def _held(whole: Local, out: BoolArray) -> HeldOut:

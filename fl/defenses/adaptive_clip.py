@@ -1,7 +1,7 @@
 """Adaptive clipping: the clip norm follows a quantile of the norms of the updates."""
 
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -59,12 +59,12 @@ class AdaptiveClip(Defense):
     delta: float = Field(default=1e-7, gt=0, lt=1)
     """delta at which the epsilon of the count is stated"""
 
-    renamed: ClassVar[dict[str, str]] = {"step_size": "learning_rate"}
-    reference: ClassVar[str] = (
+    renamed: ClassVar = {"step_size": "learning_rate"}
+    reference: ClassVar = (
         "Andrew, Thakkar, McMahan, Ramaswamy, Differentially Private Learning with Adaptive Clipping, 2021, Algorithm 1"
     )
-    example: ClassVar[dict[str, Any]] = {"kind": "adaptive-clip"}
-    offers: ClassVar[frozenset[str]] = frozenset({"bound", "spend"})
+    example: ClassVar = {"kind": "adaptive-clip"}
+    offers: ClassVar = frozenset({"bound", "spend"})
     contracts: ClassVar[bool] = True
 
     needs_rounds: ClassVar[str] = "its norm follows what all UEs of a round tell the server"
@@ -129,4 +129,4 @@ class AdaptiveClip(Defense):
 def _share_of_ue(ue: IntArray, below: np.ndarray) -> FloatArray:
     """Share of each UE's rows that are below the norm (n_ue_here,)."""
     _, row, rows = np.unique(ue, return_inverse=True, return_counts=True)
-    return np.asarray(np.bincount(row, weights=below, minlength=len(rows)) / rows)
+    return np.bincount(row, weights=below, minlength=len(rows)) / rows

@@ -1,7 +1,7 @@
 """ARB: a budget that adapts to the changes of the model, the same for all UEs."""
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -36,8 +36,8 @@ class Arb(Budgeted):
     """
 
     kind: Literal["arb"] = "arb"
-    reference: ClassVar[str] = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, benchmarks"
-    example: ClassVar[dict[str, Any]] = {"kind": "arb", "epsilon_system_total": 60.0, "rounds": 20}
+    reference: ClassVar = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, benchmarks"
+    example: ClassVar = {"kind": "arb", "epsilon_system_total": 60.0, "rounds": 20}
 
     def first_share(self) -> float:
         return _FIRST

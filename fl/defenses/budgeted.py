@@ -106,8 +106,8 @@ class Budgeted(Defense):
     contracts: ClassVar[bool] = True
     adaptive: ClassVar[bool] = True
     """whether a round's budget follows what earlier rounds showed"""
-    renamed: ClassVar[dict[str, str]] = {"paper_step_size": "paper_learning_rate"}
-    offers: ClassVar[frozenset[str]] = frozenset({"spend"})
+    renamed: ClassVar = {"paper_step_size": "paper_learning_rate"}
+    offers: ClassVar = frozenset({"spend"})
 
     @property
     def caveat(self) -> str:  # type: ignore[override]
@@ -314,7 +314,7 @@ def of_ue(ue: IntArray, values: FloatArray, n_ue: int) -> FloatArray:
     """Mean of row values (n,) per device (n_ue,); NaN for one without a row."""
     count = np.bincount(ue, minlength=n_ue)
     with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(np.bincount(ue, weights=values, minlength=n_ue) / count)
+        return np.bincount(ue, weights=values, minlength=n_ue) / count
 
 
 def newest(before: FloatArray, ue: IntArray, values: FloatArray) -> FloatArray:

@@ -1,7 +1,7 @@
 """Gaussian noise at the server, on the merged update."""
 
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -55,16 +55,16 @@ class CentralGaussian(Defense):
     delta: float = Field(default=1e-7, gt=0, lt=1)
     """delta at which epsilon is stated"""
 
-    reference: ClassVar[str] = (
+    reference: ClassVar = (
         "Haliloglu et al., Privacy Preserving Federated RSRP Estimation for Future Mobile Networks, Algorithm 2; "
         "McMahan et al., Learning Differentially Private Recurrent Language Models, 2018, Algorithm 1"
     )
-    example: ClassVar[dict[str, Any]] = {"kind": "central-gaussian", "noise_multiplier": 1.0}
+    example: ClassVar = {"kind": "central-gaussian", "noise_multiplier": 1.0}
     keeps_bound: ClassVar[bool] = True
     needs_rounds: ClassVar[str] = "its noise hides who took part in a round, and its accounting adds up rounds"
     contracts: ClassVar[bool] = True
-    offers: ClassVar[frozenset[str]] = frozenset({"spend", "central noise"})
-    needs: ClassVar[dict[str, str]] = {
+    offers: ClassVar = frozenset({"spend", "central noise"})
+    needs: ClassVar = {
         "bound": "noise without a bound on the update protects nothing that can be stated; put a clip before it",
         "fixed weight": "if weights hang on who came, one UE moves those of all others; take aggregation uniform",
     }

@@ -1,6 +1,6 @@
 """Clipping of updates, which bounds their sensitivity."""
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -31,8 +31,8 @@ class Clip(Defense):
     phase: str | None = Field(default=None, min_length=1, max_length=40)
     """only updates of this phase of the learner; none: all"""
 
-    reference: ClassVar[str] = "McMahan et al., Learning Differentially Private Recurrent Language Models, 2018"
-    example: ClassVar[dict[str, Any]] = {"kind": "clip", "norm": 1.0}
+    reference: ClassVar = "McMahan et al., Learning Differentially Private Recurrent Language Models, 2018"
+    example: ClassVar = {"kind": "clip", "norm": 1.0}
     contracts: ClassVar[bool] = True
 
     @property

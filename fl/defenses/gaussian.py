@@ -1,7 +1,7 @@
 """Gaussian mechanism on the update of every UE."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -70,12 +70,12 @@ class Gaussian(Defense):
     delta: float = Field(default=1e-5, gt=0, lt=1)
     """delta at which epsilon is stated"""
 
-    reference: ClassVar[str] = (
+    reference: ClassVar = (
         "Balle and Wang 2018, Theorem 8 and Algorithm 1 (analytic); Dwork and Roth 2014, Theorem A.1 (classic)"
     )
-    example: ClassVar[dict[str, Any]] = {"kind": "gaussian", "noise_multiplier": 1.0}
+    example: ClassVar = {"kind": "gaussian", "noise_multiplier": 1.0}
     contracts: ClassVar[bool] = True
-    offers: ClassVar[frozenset[str]] = frozenset({"spend"})
+    offers: ClassVar = frozenset({"spend"})
 
     @property
     def needs(self) -> dict[str, str]:  # type: ignore[override]
@@ -149,7 +149,7 @@ class Gaussian(Defense):
         if self.updates_a_day is None:
             return np.ones(len(ue))
         _, of_row, rows = np.unique(ue, return_inverse=True, return_counts=True)
-        return np.asarray(np.sqrt(self.updates_a_day * rows[of_row.reshape(-1)]))
+        return np.sqrt(self.updates_a_day * rows[of_row.reshape(-1)])
 
     def start(self, n_ue: int) -> Day | None:
         return None if self.updates_a_day is None else Day(0, np.zeros(n_ue))

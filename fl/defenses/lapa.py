@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -74,9 +74,9 @@ class Lapa(Budgeted):
     split: Literal["angle", "equal"] = "angle"
     """distribution of a round's budget over UEs: by angle, or equal"""
 
-    renamed: ClassVar[dict[str, str]] = {"error_most": "error_max"}
-    reference: ClassVar[str] = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eq. 10-19"
-    example: ClassVar[dict[str, Any]] = {"kind": "lapa", "epsilon_system_total": 60.0, "rounds": 20}
+    renamed: ClassVar = {"error_most": "error_max"}
+    reference: ClassVar = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eq. 10-19"
+    example: ClassVar = {"kind": "lapa", "epsilon_system_total": 60.0, "rounds": 20}
 
     def first_share(self) -> float:
         return math.exp(-self.error_max)
@@ -102,7 +102,7 @@ class Lapa(Budgeted):
 
     def mapped(self, theta: FloatArray) -> FloatArray:
         """f of angles (n,) in radians: falls from nearly beta to 0."""
-        return np.asarray(self.beta * -np.expm1(-np.exp(-self.beta * (theta - 1))))
+        return self.beta * -np.expm1(-np.exp(-self.beta * (theta - 1)))
 
     def _error(self, history: tuple[Published, ...], rng: Rng) -> float:
         """e of the newest sum against some of those before it."""

@@ -1,7 +1,7 @@
 """Switch from artificial noise to channel noise when the noise of the radio channel is sufficient."""
 
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -73,12 +73,12 @@ class NoiseSwitch(Defense):
     criterion: Literal["aggregate", "per-device"] = "per-device"
     """condition on the channel noise, of mode first-crossing"""
 
-    reference: ClassVar[str] = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eq. 23"
-    example: ClassVar[dict[str, Any]] = {
+    reference: ClassVar = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eq. 23"
+    example: ClassVar = {
         "kind": "noise-switch", "noise": {"kind": "uniform-dp", "epsilon_system_total": 60.0, "rounds": 20},
     }  # fmt: skip
     contracts: ClassVar[bool] = True
-    offers: ClassVar[frozenset[str]] = frozenset({"spend"})
+    offers: ClassVar = frozenset({"spend"})
 
     @property
     def caveat(self) -> str:  # type: ignore[override]
@@ -138,7 +138,7 @@ class NoiseSwitch(Defense):
     def _drawn(self, required: FloatArray, channel: FloatArray, played: int, crossed: int | None) -> FloatArray:
         """Artificial noise (n,) of rows for which `required` was asked for, in this round by the mode."""
         if self.mode == "top-up":
-            return np.asarray(np.sqrt(np.maximum(required**2 - channel**2, 0.0)))
+            return np.sqrt(np.maximum(required**2 - channel**2, 0.0))
         if self.mode == "planned":
             return required if self.until_round is None or played <= self.until_round else np.zeros_like(required)
         return required if crossed is None else np.zeros_like(required)

@@ -1,6 +1,6 @@
 """Updates within a random subspace that everybody knows."""
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -28,11 +28,11 @@ class Projection(Defense):
     dimension: int = Field(default=1000, ge=1, le=10_000_000)
     """dimension of the subspace (r); with as many as an update has numbers, or more, nothing changes"""
 
-    reference: ClassVar[str] = (
+    reference: ClassVar = (
         "Konečný et al. 2016, Federated Learning: Strategies for Improving Communication Efficiency, Section 3 "
         "(rotation and subsampling); Tropp 2011, Improved Analysis of the Subsampled Randomized Hadamard Transform"
     )
-    example: ClassVar[dict[str, Any]] = {"kind": "projection", "dimension": 12}
+    example: ClassVar = {"kind": "projection", "dimension": 12}
     keeps_bound: ClassVar[bool] = True
     contracts: ClassVar[bool] = True
 

@@ -1,6 +1,6 @@
 """Updates in a few bits per number."""
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -31,11 +31,11 @@ class Quantise(Defense):
     scale: Literal["norm", "largest"] = "norm"
     """scale of the levels: the L2 norm of an update, or the largest magnitude in it"""
 
-    reference: ClassVar[str] = (
+    reference: ClassVar = (
         "Alistarh et al. 2017, QSGD, Section 3.1; one bit: Karimireddy et al. 2019, Error Feedback Fixes SignSGD, "
         "Section 4"
     )
-    example: ClassVar[dict[str, Any]] = {"kind": "quantise", "bits": 4}
+    example: ClassVar = {"kind": "quantise", "bits": 4}
 
     def protect(
         self, updates: Updates, local: Local, facts: Facts, state: State, rng: Rng

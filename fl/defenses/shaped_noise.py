@@ -1,7 +1,7 @@
 """Noise on the height gradients of a radio map whose variance depends on the gradient."""
 
 from abc import abstractmethod
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -26,10 +26,10 @@ class ShapedNoise(Defense):
     mu: float = Field(ge=0, le=1e9)
     """ratio of the energy of the noise to that of the (clipped) gradient"""
 
-    reference: ClassVar[str] = (
+    reference: ClassVar = (
         "Geometry-Aligned Differential Privacy for Location-Safe Federated Radio Map Construction, Eq. 21"
     )
-    needs: ClassVar[dict[str, str]] = {
+    needs: ClassVar = {
         CELLS: "its noise has a shape in space, so updates must have a number for each cell of a grid (radio-map)"
     }
     caveat: ClassVar[str] = (
@@ -75,7 +75,7 @@ class UniformNoise(ShapedNoise):
     """The same variance on every cell, mu |g|^2 / n_cell."""
 
     kind: Literal["uniform-noise"] = "uniform-noise"
-    example: ClassVar[dict[str, Any]] = {"kind": "uniform-noise", "mu": 1.0}
+    example: ClassVar = {"kind": "uniform-noise", "mu": 1.0}
 
     def variance(self, g: FloatArray, local: Local, facts: Facts) -> FloatArray:
         return np.broadcast_to(self.mu * g.mean(axis=1, keepdims=True), g.shape)
@@ -98,10 +98,10 @@ class GeometryAligned(ShapedNoise):
     refine: int = Field(default=1, ge=0, le=10)
     """number of refinement steps after the table search"""
 
-    reference: ClassVar[str] = (
+    reference: ClassVar = (
         "Geometry-Aligned Differential Privacy for Location-Safe Federated Radio Map Construction, Algorithm 1"
     )
-    example: ClassVar[dict[str, Any]] = {"kind": "geometry-aligned", "mu": 1.0}
+    example: ClassVar = {"kind": "geometry-aligned", "mu": 1.0}
 
     def variance(self, g: FloatArray, local: Local, facts: Facts) -> FloatArray:
         return aligned(g, facts.public.area, local.mean_x(), self.mu, self.rho, self.refine)
@@ -114,7 +114,7 @@ class EdgeNoise(ShapedNoise):
     """
 
     kind: Literal["edge-noise"] = "edge-noise"
-    example: ClassVar[dict[str, Any]] = {"kind": "edge-noise", "mu": 1.0}
+    example: ClassVar = {"kind": "edge-noise", "mu": 1.0}
 
     def variance(self, g: FloatArray, local: Local, facts: Facts) -> FloatArray:
         area = facts.public.area

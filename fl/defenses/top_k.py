@@ -1,6 +1,6 @@
 """The largest numbers of an update alone."""
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -23,8 +23,8 @@ class TopK(Defense):
     share: float = Field(default=0.01, gt=0, le=1)
     """share of the numbers of an update that is kept"""
 
-    reference: ClassVar[str] = "Aji and Heafield 2017, Sparse Communication for Distributed Gradient Descent, Section 3"
-    example: ClassVar[dict[str, Any]] = {"kind": "top-k", "share": 0.2}
+    reference: ClassVar = "Aji and Heafield 2017, Sparse Communication for Distributed Gradient Descent, Section 3"
+    example: ClassVar = {"kind": "top-k", "share": 0.2}
 
     def protect(
         self, updates: Updates, local: Local, facts: Facts, state: State, rng: Rng

@@ -1,6 +1,6 @@
 """Uniform budget: the same epsilon for every UE in every round."""
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -25,8 +25,8 @@ class UniformDp(Budgeted):
 
     kind: Literal["uniform-dp"] = "uniform-dp"
     adaptive: ClassVar[bool] = False
-    reference: ClassVar[str] = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, benchmarks"
-    example: ClassVar[dict[str, Any]] = {"kind": "uniform-dp", "epsilon_system_total": 60.0, "rounds": 20}
+    reference: ClassVar = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, benchmarks"
+    example: ClassVar = {"kind": "uniform-dp", "epsilon_system_total": 60.0, "rounds": 20}
 
     def share(
         self, state: BudgetState, total: float, left: float, rounds_left: int, rng: Rng

@@ -40,7 +40,7 @@ def in_family(bandwidth_m: FloatArray, base_m: float, multiples: str | tuple[int
     whole = np.rint(ratio).astype(np.int64)
     exact = np.abs(ratio - whole) <= 1e-9 * np.maximum(ratio, 1.0)
     allowed = (whole >= 1) & (whole % 4 == 1) if isinstance(multiples, str) else np.isin(whole, multiples)
-    return np.asarray(exact & allowed)
+    return exact & allowed
 
 
 def shortest_interval_s(bandwidth_m: float, speed_m_s: float, share: float, dimensions: int = 2) -> float:

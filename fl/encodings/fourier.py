@@ -1,6 +1,6 @@
 """Random Fourier features of the position."""
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -25,11 +25,11 @@ class Fourier(Encoding):
     )
     """length scales of the waves (L), m, taken in turn"""
 
-    reference: ClassVar[str] = (
+    reference: ClassVar = (
         "Rahimi and Recht, Random Features for Large-Scale Kernel Machines, 2007; Tancik et al., Fourier Features Let "
         "Networks Learn High Frequency Functions, 2020"
     )
-    example: ClassVar[dict[str, Any]] = {"kind": "fourier", "frequencies": 4}
+    example: ClassVar = {"kind": "fourier", "frequencies": 4}
 
     @property
     def waves(self) -> int:
@@ -41,4 +41,4 @@ class Fourier(Encoding):
 
     def wave_vectors(self, rng: Rng) -> FloatArray:
         length_m = np.resize(np.array(self.lengths_m), self.frequencies)
-        return np.asarray(rng.normal("wave vectors", np.arange(self.frequencies), (2,)) / length_m[:, None])
+        return rng.normal("wave vectors", np.arange(self.frequencies), (2,)) / length_m[:, None]

@@ -1,6 +1,6 @@
 """No encoding: a network reads the position alone."""
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from fl.encodings.base import Encoding
 from netsim.columns import no_places
@@ -13,8 +13,8 @@ class Position(Encoding):
 
     kind: Literal["position"] = "position"
 
-    reference: ClassVar[str] = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Section 3"
-    example: ClassVar[dict[str, Any]] = {"kind": "position"}
+    reference: ClassVar = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Section 3"
+    example: ClassVar = {"kind": "position"}
 
     @property
     def waves(self) -> int:

@@ -67,4 +67,4 @@ def owners(ue: IntArray, names: Names, links: Links | None) -> IntArray:
         return name
     order = np.argsort(links.name)
     at = np.minimum(np.searchsorted(links.name[order], name), len(order) - 1)
-    return np.asarray(links.track[order][at])
+    return links.track[order][at]

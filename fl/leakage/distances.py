@@ -121,7 +121,7 @@ def within(place_m: FloatArray, radius_m: FloatArray, area: Area) -> FloatArray:
     """
     (x0, y0), (x1, y1) = area.low_m - place_m, area.high_m - place_m
     cut = _quadrant(x1, y1, radius_m) - _quadrant(x0, y1, radius_m) - _quadrant(x1, y0, radius_m)
-    return np.asarray((cut + _quadrant(x0, y0, radius_m)) / np.prod(area.side_m))
+    return (cut + _quadrant(x0, y0, radius_m)) / np.prod(area.side_m)
 
 
 def _quadrant(x_m: float, y_m: float, radius_m: FloatArray) -> FloatArray:
@@ -131,7 +131,7 @@ def _quadrant(x_m: float, y_m: float, radius_m: FloatArray) -> FloatArray:
 
     def left_of(at: FloatArray) -> FloatArray:
         sine = at / np.maximum(radius_m, 1e-300)
-        return np.asarray((at * np.sqrt(radius_m**2 - at**2) + radius_m**2 * np.arcsin(sine)) / 2)
+        return (at * np.sqrt(radius_m**2 - at**2) + radius_m**2 * np.arcsin(sine)) / 2
 
     return np.asarray(np.sign(x_m) * np.sign(y_m) * (y * flat + left_of(x) - left_of(flat)))
 
@@ -179,7 +179,7 @@ def gaussian_density(
     """sum_i w_i exp(-|g - p_i|^2 / (2 width_m^2)) of points (n, 2) on a grid: (p, q)."""
     ex = np.exp(-0.5 * ((x[:, None] - points_m[:, 0]) / width_m) ** 2) * weight
     ey = np.exp(-0.5 * ((y[:, None] - points_m[:, 1]) / width_m) ** 2)
-    return np.asarray(ex @ ey.T)
+    return ex @ ey.T
 
 
 def highest_peaks(x: FloatArray, y: FloatArray, values: FloatArray, count: int, least: float = 0.0) -> FloatArray:

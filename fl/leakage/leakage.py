@@ -81,7 +81,7 @@ class Leakage(Part):
     target: str = Field(default="all", min_length=1, max_length=200)
     """UEs in the summary of leakage: all, most-data (the UE with most measurements), or the name of a UE"""
 
-    renamed: ClassVar[dict[str, str]] = {"guess_draws": "random_baseline_draws"}
+    renamed: ClassVar = {"guess_draws": "random_baseline_draws"}
 
 
 @dataclass(frozen=True, eq=False)

@@ -81,4 +81,4 @@ def _named(estimates: Estimates, mine: IntArray) -> NamedPlaces:
 def _once(place_m: FloatArray) -> FloatArray:
     """Places (k, 2) without repetitions, each where it comes first."""
     _, first = np.unique(place_m[:, 0] + 1j * place_m[:, 1], return_index=True)
-    return np.asarray(place_m[np.sort(first)])
+    return place_m[np.sort(first)]

@@ -20,7 +20,7 @@ def mean_gaps(a: FloatArray, sums: FloatArray, sets: FloatArray) -> FloatArray:
     Small sets take O(m log (n / m)), others O(n + m).
     """
     few = sets.shape[2] * FEW <= a.shape[1]
-    return np.asarray(_by_stretches(a, sums, sets) if few else _point_by_point(a, sets))
+    return _by_stretches(a, sums, sets) if few else _point_by_point(a, sets)
 
 
 @compiled
@@ -74,7 +74,7 @@ def ordered(sets: FloatArray, unit: FloatArray) -> FloatArray:
     """Projections of sets (n_set, m, 2) on unit vectors (directions, 2), sorted: (directions, n_set, m)."""
     n_set, m = sets.shape[:2]
     if m <= SHORT:
-        return np.asarray(_in_order(sets, unit, _exchanges(m)))
+        return _in_order(sets, unit, _exchanges(m))
     along = projected(sets.reshape(-1, 2), unit).reshape(len(unit), n_set, m)
     along.sort(axis=-1)
     return along

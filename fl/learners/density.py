@@ -1,7 +1,7 @@
 r"""Population density on a grid by kernel density estimation, without training."""
 
 from dataclasses import replace
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -58,11 +58,11 @@ class Density(SurfaceLearner):
     normalised: bool = False
     """divide by 2 pi h^2 for a density per m^2 (by sqrt(2 pi) h per m on a line); ranks do not change"""
 
-    renamed: ClassVar[dict[str, str]] = {"features": "n_features"}
-    reference: ClassVar[str] = "Zong et al., Privacy by Projection, PoPETs 2023, Algorithms 1 to 3"
-    example: ClassVar[dict[str, Any]] = {"kind": "density", "bandwidth_m": 40, "grid": [20, 16]}
-    offers: ClassVar[frozenset[str]] = frozenset({"surfaces", "positions"})
-    needs: ClassVar[dict[str, str]] = {
+    renamed: ClassVar = {"features": "n_features"}
+    reference: ClassVar = "Zong et al., Privacy by Projection, PoPETs 2023, Algorithms 1 to 3"
+    example: ClassVar = {"kind": "density", "bandwidth_m": 40, "grid": [20, 16]}
+    offers: ClassVar = frozenset({"surfaces", "positions"})
+    needs: ClassVar = {
         "positions": "a density is one of positions",
         HELD_OUT_PLACES: "nothing would score the map; give data a hold_out above 0, or take data positions",
     }
@@ -179,7 +179,7 @@ class Density(SurfaceLearner):
         """What the kernel is multiplied by (H,)."""
         if not self.normalised:
             return np.ones(len(bandwidth_m))
-        return np.asarray((2 * np.pi * bandwidth_m**2) ** (-len(self.grid) / 2))
+        return (2 * np.pi * bandwidth_m**2) ** (-len(self.grid) / 2)
 
     def surfaces(self, model: Model, rows: FloatArray) -> FloatArray:
         c = model.constants

@@ -1,7 +1,7 @@
 """A radio map of virtual obstacles: heights on a grid and propagation parameters, learnt alternately."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, Strict, model_validator
@@ -72,18 +72,18 @@ class RadioMap(GridLearner):
     theory: bool = False
     """also estimate the constants of the descent lemma: smoothness, dissimilarity, and the noise that they allow"""
 
-    renamed: ClassVar[dict[str, str]] = {
+    renamed: ClassVar = {
         "step_size_heights": "learning_rate_heights",
         "step_size_propagation": "learning_rate_propagation",
         "lowest_m": "min_height_m",
         "highest_m": "max_height_m",
     }
-    reference: ClassVar[str] = (
+    reference: ClassVar = (
         "Geometry-Aligned Differential Privacy for Location-Safe Federated Radio Map Construction, Eqs. 4 to 16"
     )
-    example: ClassVar[dict[str, Any]] = {"kind": "radio-map", "cell_m": 50}
-    offers: ClassVar[frozenset[str]] = frozenset({CELLS})
-    needs: ClassVar[dict[str, str]] = {"links": "one map learns from every base station's links; take data links"}
+    example: ClassVar = {"kind": "radio-map", "cell_m": 50}
+    offers: ClassVar = frozenset({CELLS})
+    needs: ClassVar = {"links": "one map learns from every base station's links; take data links"}
 
     @model_validator(mode="after")
     def _range(self) -> Self:
@@ -119,7 +119,7 @@ class RadioMap(GridLearner):
 
     def heights_m(self, model: Model) -> FloatArray:
         """Learnt heights (n_cell,)."""
-        return np.asarray(model.parameters[0, :-4])
+        return model.parameters[0, :-4]
 
     def links(self, model: Model, x: FloatArray, y: FloatArray, cell: IntArray, row: IntArray) -> "GridLinks":
         """Samples as links: UE positions x (N, 2), RSRP y (N,), base station cell (N,), device row (N,).

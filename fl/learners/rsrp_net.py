@@ -160,9 +160,9 @@ class RsrpNet(LayeredLearner):
     public_rsrp_std_db: float = Field(default=9.0, gt=0, le=60)
     """public standard deviation of RSRP, dB: scale of standardised labels"""
 
-    renamed: ClassVar[dict[str, str]] = {"features": "standardise_by", "step_size": "learning_rate"}
-    reference: ClassVar[str] = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Algorithm 1"
-    example: ClassVar[dict[str, Any]] = {"kind": "rsrp-net", "hidden": [8]}
+    renamed: ClassVar = {"features": "standardise_by", "step_size": "learning_rate"}
+    reference: ClassVar = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Algorithm 1"
+    example: ClassVar = {"kind": "rsrp-net", "hidden": [8]}
 
     @property
     def needs(self) -> dict[str, str]:  # type: ignore[override]

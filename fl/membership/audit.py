@@ -47,7 +47,7 @@ class Membership(Part):
     max_records: int = Field(default=5000, ge=10, le=1_000_000)
     """largest number of members, and of non-members"""
 
-    renamed: ClassVar[dict[str, str]] = {"most": "max_records"}
+    renamed: ClassVar = {"most": "max_records"}
 
     def start(self) -> dict[str, State]:
         """What attacks remember before the first audit, by their labels."""
@@ -227,4 +227,4 @@ def _centred(score: FloatArray, device: IntArray) -> FloatArray:
     low, high = score[order][first + (count - 1) // 2], score[order][first + count // 2]
     middle = np.empty_like(score)
     middle[order] = np.repeat((low + high) / 2, count)
-    return np.asarray(score - middle)
+    return score - middle

@@ -1,9 +1,7 @@
 """The membership slot: a score for each record that an attacker holds, the higher the likelier a member."""
 
 from abc import abstractmethod
-from typing import Any, ClassVar, Literal
-
-import numpy as np
+from typing import ClassVar, Literal
 
 from fl.learners.base import Learner
 from fl.types import Model
@@ -15,7 +13,7 @@ class Inference(Named):
     """An attack on membership. It sees models that the threat grants, and records; never which of them are members."""
 
     kind: str
-    needs: ClassVar[dict[str, str]] = {
+    needs: ClassVar = {
         "record loss": "asks how well a model knows a record; the learner cannot say",
     }
 
@@ -42,11 +40,11 @@ class LossThreshold(Inference):
     reference_model: Literal["none", "before"] = "none"
     """what the loss is compared with: nothing, or the loss before the round"""
 
-    reference: ClassVar[str] = (
+    reference: ClassVar = (
         "Yeom, Giacomelli, Fredrikson, Jha, Privacy Risk in Machine Learning, 2018; "
         "Watson, Guo, Cormode, Sablayrolles, On the Importance of Difficulty Calibration, 2022 (reference model)"
     )
-    example: ClassVar[dict[str, Any]] = {"kind": "loss-threshold"}
+    example: ClassVar = {"kind": "loss-threshold"}
 
     @property
     def has_score_before(self) -> bool:
@@ -63,14 +61,14 @@ class GradientNorm(Inference):
     """Says member where the record would hardly change the model: score = -|gradient of its loss in all parameters|."""
 
     kind: Literal["gradient-norm"] = "gradient-norm"
-    needs: ClassVar[dict[str, str]] = {
+    needs: ClassVar = {
         "record gradient": "asks how far a single record would move the model; the learner cannot say",
     }
 
-    reference: ClassVar[str] = "Nasr, Shokri, Houmansadr, Comprehensive Privacy Analysis of Deep Learning, 2019"
-    example: ClassVar[dict[str, Any]] = {"kind": "gradient-norm"}
+    reference: ClassVar = "Nasr, Shokri, Houmansadr, Comprehensive Privacy Analysis of Deep Learning, 2019"
+    example: ClassVar = {"kind": "gradient-norm"}
 
     def score(
         self, learner: Learner, before: Model, after: Model, model_of: IntArray, x: FloatArray, y: FloatArray
     ) -> FloatArray:
-        return np.asarray(-learner.record_gradient_norms(after, model_of, x, y))
+        return -learner.record_gradient_norms(after, model_of, x, y)

@@ -115,4 +115,4 @@ def _sums(values: FloatArray, whole: IntArray) -> FloatArray:
 
 def _placed(score: FloatArray, ordered: FloatArray) -> FloatArray:
     """How many of the ordered scores lie below each score, ties half."""
-    return np.asarray((np.searchsorted(ordered, score, "left") + np.searchsorted(ordered, score, "right")) / 2)
+    return (np.searchsorted(ordered, score, "left") + np.searchsorted(ordered, score, "right")) / 2

@@ -26,4 +26,4 @@ def train_centrally(
     order, model = np.argsort(model_of, kind="stable"), np.arange(len(start))
     ptr = np.concatenate([[0], np.cumsum(np.bincount(model_of, minlength=len(start)))])
     all_of_it = Local(np.zeros_like(model), model, ptr, z[order], y[order], np.zeros(len(order)))
-    return np.asarray(start + train_regression(net, start, all_of_it, how, rng).values)
+    return start + train_regression(net, start, all_of_it, how, rng).values

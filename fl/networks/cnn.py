@@ -1,6 +1,6 @@
 """The convolutional classifier of the LAPA study."""
 
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
@@ -35,10 +35,10 @@ class Cnn(Network):
     batch_norm: bool = True
     """whether channels are normalised before the fully connected layer"""
 
-    reference: ClassVar[str] = (
+    reference: ClassVar = (
         "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Section V-A; Ioffe and Szegedy 2015"
     )
-    example: ClassVar[dict[str, Any]] = {"kind": "cnn"}
+    example: ClassVar = {"kind": "cnn"}
 
     @property
     def mixes_images(self) -> bool:

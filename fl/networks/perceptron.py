@@ -1,7 +1,7 @@
 """Fully connected classifiers."""
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -19,8 +19,8 @@ class Perceptron(Network):
     hidden: Annotated[tuple[Annotated[int, Field(ge=1, le=4096)], ...], Field(max_length=8)] = (32,)
     """units of each hidden layer"""
 
-    reference: ClassVar[str] = "Goodfellow, Bengio, Courville, Deep Learning, 2016, Chapter 6"
-    example: ClassVar[dict[str, Any]] = {"kind": "mlp", "hidden": [8]}
+    reference: ClassVar = "Goodfellow, Bengio, Courville, Deep Learning, 2016, Chapter 6"
+    example: ClassVar = {"kind": "mlp", "hidden": [8]}
 
     def layers(self, image: ImageFormat) -> tuple[Layer, ...]:
         sizes = (image.height * image.width, *self.hidden, image.classes)

@@ -42,7 +42,7 @@ def sample_gradient_norms(
     """L2 norm (N,) of the gradient of each sample's squared error, 2 |F - y| |dF/dw|."""
     out, squared = _slopes(net, parameters, model_of, z)
     with np.errstate(over="ignore", invalid="ignore"):
-        return np.asarray(2 * np.abs(out - y) * np.sqrt(squared))
+        return 2 * np.abs(out - y) * np.sqrt(squared)
 
 
 def sample_gradients(net: Mlp, parameters: FloatArray, model_of: IntArray, z: FloatArray, y: FloatArray) -> FloatArray:

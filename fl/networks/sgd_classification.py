@@ -159,7 +159,7 @@ def _order(data: Local, rows: IntArray, epoch: int, rng: Rng) -> IntArray:
     keys = rng.uniform(f"order{epoch}", row_id(data.ue[rows], data.model[rows]), (longest,))
     keys[np.arange(longest) >= count[:, None]] = 2.0
     order = np.argsort(keys, axis=1, kind="stable")
-    return np.asarray(data.ptr[rows][:, None] + np.minimum(order, np.maximum(count[:, None] - 1, 0)))
+    return data.ptr[rows][:, None] + np.minimum(order, np.maximum(count[:, None] - 1, 0))
 
 
 @torch.no_grad()

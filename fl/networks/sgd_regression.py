@@ -61,7 +61,7 @@ class SgdSettings:
 
     def steps(self, count: IntArray) -> IntArray:
         """Steps of an epoch (n,); 0 without samples."""
-        return np.asarray(-(-count // np.maximum(self.batch(count), 1)))
+        return -(-count // np.maximum(self.batch(count), 1))
 
 
 def train_regression(net: Mlp, start: FloatArray, data: Local, how: SgdSettings, rng: Rng) -> DenseUpdates:
@@ -128,7 +128,7 @@ class _Block:
                 mlp_loops.limit(g[:k], loss, POLYAK / how.learning_rate)
             for weights, slopes, *own in parts:
                 how.optimiser.step(weights, slopes, own, how.learning_rate, t + 1)
-        return np.asarray(w - self.before)
+        return w - self.before
 
     def _parts(self, arrays: list[FloatArray]) -> list[list[FloatArray]]:
         """Views without frozen layers whose rows are contiguous, all networks at once or one after the other."""

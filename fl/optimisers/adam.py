@@ -1,6 +1,6 @@
 """Adam."""
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -26,8 +26,8 @@ class Adam(Optimiser):
     """what is added to the root of the mean square"""
 
     linear: ClassVar[bool] = False
-    reference: ClassVar[str] = "Kingma and Ba, Adam: A Method for Stochastic Optimization, 2015, Algorithm 1"
-    example: ClassVar[dict[str, Any]] = {"kind": "adam"}
+    reference: ClassVar = "Kingma and Ba, Adam: A Method for Stochastic Optimization, 2015, Algorithm 1"
+    example: ClassVar = {"kind": "adam"}
 
     def start(self, w: FloatArray) -> list[FloatArray]:
         return [np.zeros_like(w), np.zeros_like(w)]

@@ -1,6 +1,6 @@
 """Gradient descent with momentum."""
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -16,8 +16,8 @@ class Momentum(Optimiser):
     momentum: float = Field(default=0.9, ge=0, lt=1)
     """share of the velocity that is kept from step to step"""
 
-    reference: ClassVar[str] = "Goodfellow, Bengio, Courville, Deep Learning, 2016, Section 8.3.2"
-    example: ClassVar[dict[str, Any]] = {"kind": "momentum"}
+    reference: ClassVar = "Goodfellow, Bengio, Courville, Deep Learning, 2016, Section 8.3.2"
+    example: ClassVar = {"kind": "momentum"}
 
     def start(self, w: FloatArray) -> list[FloatArray]:
         return [np.zeros_like(w)]

@@ -1,6 +1,6 @@
 """Plain gradient descent on batches."""
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from fl.optimisers.base import Optimiser
 from netsim.units import FloatArray
@@ -11,8 +11,8 @@ class Sgd(Optimiser):
 
     kind: Literal["sgd"] = "sgd"
 
-    reference: ClassVar[str] = "McMahan et al., Communication-Efficient Learning of Deep Networks, 2017, Algorithm 1"
-    example: ClassVar[dict[str, Any]] = {"kind": "sgd"}
+    reference: ClassVar = "McMahan et al., Communication-Efficient Learning of Deep Networks, 2017, Algorithm 1"
+    example: ClassVar = {"kind": "sgd"}
 
     def step(self, w: FloatArray, g: FloatArray, memory: list[FloatArray], learning_rate: float, t: int) -> None:
         from fl.optimisers.steps import descend  # compiled: not for whoever only reads a scenario

@@ -1,6 +1,6 @@
 """People in buildings."""
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from fl.population.base import PopulationPrior, spread
 from fl.tracking.place_grid import PlaceGrid
@@ -18,8 +18,8 @@ class InBuildings(PopulationPrior):
     kind: Literal["buildings"] = "buildings"
     of_the_city: ClassVar[bool] = True
 
-    reference: ClassVar[str] = "netsim's own; a map of buildings is public knowledge"
-    example: ClassVar[dict[str, Any]] = {"kind": "buildings"}
+    reference: ClassVar = "netsim's own; a map of buildings is public knowledge"
+    example: ClassVar = {"kind": "buildings"}
 
     def probability(self, grid: PlaceGrid, public: Public) -> FloatArray:
         if public.floor_area is None or not len(public.floor_area):

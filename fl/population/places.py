@@ -4,7 +4,7 @@ import csv
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -29,8 +29,8 @@ class AtPlaces(PopulationPrior):
     file: Annotated[str, FILE_NAME] = Field(min_length=1)
     """path of the CSV file"""
 
-    reference: ClassVar[str] = "Shokri et al., Quantifying Location Privacy, Section III (traces known beforehand)"
-    example: ClassVar[dict[str, Any]] = {"kind": "places", "file": "places.csv"}
+    reference: ClassVar = "Shokri et al., Quantifying Location Privacy, Section III (traces known beforehand)"
+    example: ClassVar = {"kind": "places", "file": "places.csv"}
 
     def probability(self, grid: PlaceGrid, public: Public) -> FloatArray:
         place_m = _places(self.file)

@@ -1,6 +1,6 @@
 """People along streets."""
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -19,8 +19,8 @@ class AlongStreets(PopulationPrior):
     kind: Literal["streets"] = "streets"
     of_the_city: ClassVar[bool] = True
 
-    reference: ClassVar[str] = "netsim's own; a map of streets is public knowledge"
-    example: ClassVar[dict[str, Any]] = {"kind": "streets"}
+    reference: ClassVar = "netsim's own; a map of streets is public knowledge"
+    example: ClassVar = {"kind": "streets"}
 
     def probability(self, grid: PlaceGrid, public: Public) -> FloatArray:
         if public.street_m is None or not len(public.street_m):

@@ -1,6 +1,6 @@
 """Nothing is known."""
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -15,8 +15,8 @@ class Everywhere(PopulationPrior):
 
     kind: Literal["uniform"] = "uniform"
 
-    reference: ClassVar[str] = "Shokri et al., Quantifying Location Privacy, Section III (no knowledge)"
-    example: ClassVar[dict[str, Any]] = {"kind": "uniform"}
+    reference: ClassVar = "Shokri et al., Quantifying Location Privacy, Section III (no knowledge)"
+    example: ClassVar = {"kind": "uniform"}
 
     def probability(self, grid: PlaceGrid, public: Public) -> FloatArray:
         return np.full(len(grid), 1.0 / len(grid))

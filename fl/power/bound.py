@@ -109,8 +109,8 @@ class Convergence(Part):
     contraction: Literal["paper", "jensen"] = "paper"
     """s in A: sum_k G_k^2 (paper), or 1 (jensen)"""
 
-    renamed: ClassVar[dict[str, str]] = {"step_size": "learning_rate"}
-    reference: ClassVar[str] = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 24-28"
+    renamed: ClassVar = {"step_size": "learning_rate"}
+    reference: ClassVar = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 24-28"
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
@@ -156,7 +156,7 @@ class Objective:
     @cached_property
     def _late(self) -> FloatArray:
         """A^(T-1-t) (T,)."""
-        return np.asarray(self.contraction ** np.arange(len(self.trajectory.std) - 1, -1, -1, dtype=np.float64))
+        return self.contraction ** np.arange(len(self.trajectory.std) - 1, -1, -1, dtype=np.float64)
 
     @cached_property
     def round_weight(self) -> FloatArray:
@@ -167,7 +167,7 @@ class Objective:
     def cost_w(self) -> FloatArray:
         """Channel term of each UE at 1 W (K,): the channel part of L is sum_k cost_k / x_k."""
         t = self.trajectory
-        return np.asarray(self._late @ (t.weight * t.channel_std) ** 2)
+        return self._late @ (t.weight * t.channel_std) ** 2
 
     @cached_property
     def artificial(self) -> FloatArray:
@@ -218,12 +218,12 @@ class Objective:
         """L (n,) of power vectors (n, K)."""
         channel = (1.0 / power_w) @ self.cost_w
         if self.criterion != "top-up":
-            return np.asarray(channel + self.artificial[self.switch(power_w)])
+            return channel + self.artificial[self.switch(power_w)]
         t, total = self.trajectory, channel
         for rows in self._blocks(len(power_w)):
             lacking = np.maximum(t.std**2 - t.channel_std**2 / power_w[rows][:, None, :], 0.0)  # (n, T, K)
             total[rows] += np.einsum("t,tk,ntk->n", self.round_weight, t.weight**2, lacking)
-        return np.asarray(total)
+        return total
 
     def _blocks(self, n: int) -> list[slice]:
         """Stretches of n power vectors that fit the memory."""

@@ -1,6 +1,6 @@
 """Path loss that grows with the logarithm of distance."""
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -28,8 +28,8 @@ class LogDistance(Prior):
     rsrp_dbm: float = Field(default=-80.0, ge=-160, le=20)
     """RSRP at the reference distance, dBm"""
 
-    reference: ClassVar[str] = "Rappaport 2002, Wireless Communications, Section 4.9.1"
-    example: ClassVar[dict[str, Any]] = {"kind": "log-distance"}
+    reference: ClassVar = "Rappaport 2002, Wireless Communications, Section 4.9.1"
+    example: ClassVar = {"kind": "log-distance"}
 
     def constants(self, public: Public) -> dict[str, FloatArray]:
         """prior_at_m (n_cell, 2) and prior_model (n_cell,): base stations, and the model of each (-1: none)."""
@@ -51,7 +51,7 @@ class LogDistance(Prior):
     def rsrp_dbm_at(self, distance_m: FloatArray) -> FloatArray:
         """The law of distance."""
         ratio = np.maximum(distance_m, self.reference_m) / self.reference_m
-        return np.asarray(self.rsrp_dbm - 10.0 * self.exponent * np.log10(ratio))
+        return self.rsrp_dbm - 10.0 * self.exponent * np.log10(ratio)
 
     def expected_dbm(self, constants: dict[str, FloatArray], model_of: IntArray, place_m: FloatArray) -> FloatArray:
         nearest_m = np.full(len(place_m), np.inf)

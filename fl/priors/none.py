@@ -1,6 +1,6 @@
 """No prior."""
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -14,8 +14,8 @@ class NoPrior(Prior):
 
     kind: Literal["none"] = "none"
 
-    reference: ClassVar[str] = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Section 3"
-    example: ClassVar[dict[str, Any]] = {"kind": "none"}
+    reference: ClassVar = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Section 3"
+    example: ClassVar = {"kind": "none"}
 
     def constants(self, public: Public) -> dict[str, FloatArray]:
         return {}

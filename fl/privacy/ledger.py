@@ -177,4 +177,4 @@ def _epsilons(mu2: FloatArray, delta: float, renyi: FloatArray | None) -> FloatA
         epsilon = np.array([epsilon_of(delta, float(np.sqrt(level))) for level in levels])
     else:
         epsilon = rdp.epsilon_of(rdp.full(levels) + renyi, delta)
-    return np.asarray(epsilon[where])
+    return epsilon[where]

@@ -86,7 +86,7 @@ def epsilon_of(cost: FloatArray, delta: float) -> FloatArray:
         raise ValueError(f"delta must lie in (0, 1), got {delta}")
     least = np.min(cost + at_no_cost(delta), axis=-1)
     free = np.any(delta**2 + np.expm1(-cost) > 0, axis=-1)
-    return np.asarray(np.where(free, 0.0, np.maximum(least, 0.0)))
+    return np.where(free, 0.0, np.maximum(least, 0.0))
 
 
 def at_no_cost(delta: float) -> FloatArray:

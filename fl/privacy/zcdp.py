@@ -22,7 +22,7 @@ def rho_of(z: FloatArray, count: FloatArray) -> float:
 def epsilon_of(rho: float | FloatArray, delta: float) -> FloatArray:
     """rho + 2 sqrt(rho ln(1 / delta)), of any shape [Bun and Steinke 2016, Proposition 1.3]."""
     _check(delta)
-    return np.asarray(rho + 2 * np.sqrt(np.asarray(rho, dtype=np.float64) * math.log(1 / delta)))
+    return rho + 2 * np.sqrt(np.asarray(rho, dtype=np.float64) * math.log(1 / delta))
 
 
 def naive_epsilon_of(z: FloatArray, q: FloatArray, count: FloatArray, delta: float) -> float:

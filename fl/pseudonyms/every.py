@@ -1,7 +1,7 @@
 """Names that change by the clock."""
 
 from math import inf
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -28,12 +28,12 @@ class Every(Pseudonyms):
     stagger: bool = False
     """whether each UE changes at times of its own"""
 
-    reference: ClassVar[str] = "Bluetooth Core Specification 5.4, Vol 3, Part C, Appendix A: private addresses, 15 min"
-    example: ClassVar[dict[str, Any]] = {"kind": "every", "period_s": 900}
+    reference: ClassVar = "Bluetooth Core Specification 5.4, Vol 3, Part C, Appendix A: private addresses, 15 min"
+    example: ClassVar = {"kind": "every", "period_s": 900}
 
     def period(self, ue: IntArray, asked_s: FloatArray, round_: int, state: State, rng: Rng) -> IntArray:
         shift = rng.uniform("stagger", ue) if self.stagger else np.zeros(len(ue))
-        return np.asarray(np.ceil(asked_s / self.period_s + shift - _ROUNDING).astype(np.int64) - 1)
+        return np.ceil(asked_s / self.period_s + shift - _ROUNDING).astype(np.int64) - 1
 
     def lasts_until_s(self, asked_s: float) -> float:
         return inf if self.stagger else float(np.ceil(asked_s / self.period_s - _ROUNDING)) * self.period_s

@@ -1,7 +1,7 @@
 """Names that change where nobody is heard."""
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -37,8 +37,8 @@ class MixZones(Pseudonyms):
     centres_m: tuple[Coordinates, ...] | None = Field(default=None, min_length=1, max_length=10_000)
     """centres of the zones, metres east and north; none: the base stations"""
 
-    reference: ClassVar[str] = "Beresford and Stajano, Location Privacy in Pervasive Computing, 2003"
-    example: ClassVar[dict[str, Any]] = {"kind": "mix-zones", "radius_m": 50}
+    reference: ClassVar = "Beresford and Stajano, Location Privacy in Pervasive Computing, 2003"
+    example: ClassVar = {"kind": "mix-zones", "radius_m": 50}
 
     @model_validator(mode="after")
     def _once(self) -> Self:
@@ -81,4 +81,4 @@ class MixZones(Pseudonyms):
             return np.array(self.centres_m, dtype=np.float64)
         if public.antennas is None:
             raise TypeError("mix-zones: no base stations are known")
-        return np.asarray(np.unique(public.antennas.at_m[:, :2], axis=0))
+        return np.unique(public.antennas.at_m[:, :2], axis=0)

@@ -1,6 +1,6 @@
 """A name for one update."""
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -15,8 +15,8 @@ class PerRound(Pseudonyms):
 
     kind: Literal["per-round"] = "per-round"
 
-    reference: ClassVar[str] = "Pfitzmann and Hansen 2010: transaction pseudonyms"
-    example: ClassVar[dict[str, Any]] = {"kind": "per-round"}
+    reference: ClassVar = "Pfitzmann and Hansen 2010: transaction pseudonyms"
+    example: ClassVar = {"kind": "per-round"}
 
     def period(self, ue: IntArray, asked_s: FloatArray, round_: int, state: State, rng: Rng) -> IntArray:
         return np.full(len(ue), round_)

@@ -1,6 +1,6 @@
 """Names that never change."""
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -16,8 +16,8 @@ class Permanent(Pseudonyms):
     kind: Literal["permanent"] = "permanent"
     changes: ClassVar[bool] = False
 
-    reference: ClassVar[str] = "McMahan et al., Algorithm 1: the server knows its clients"
-    example: ClassVar[dict[str, Any]] = {"kind": "permanent"}
+    reference: ClassVar = "McMahan et al., Algorithm 1: the server knows its clients"
+    example: ClassVar = {"kind": "permanent"}
 
     def period(self, ue: IntArray, asked_s: FloatArray, round_: int, state: State, rng: Rng) -> IntArray:
         return np.zeros(len(ue), dtype=np.int64)

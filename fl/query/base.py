@@ -1,7 +1,7 @@
 """The query slot: every UE's own answer to the server's request, before it touches its data."""
 
 from abc import abstractmethod
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -44,8 +44,8 @@ class Off(Query):
     """No policy: every UE answers every request."""
 
     kind: Literal["off"] = "off"
-    reference: ClassVar[str] = "the usual assumption of federated learning papers"
-    example: ClassVar[dict[str, Any]] = {"kind": "off"}
+    reference: ClassVar = "the usual assumption of federated learning papers"
+    example: ClassVar = {"kind": "off"}
 
     def start(self, n_ue: int) -> LastFigures:
         return LastFigures()

@@ -1,7 +1,7 @@
 """Query policies for population density: which requests for surfaces a UE answers."""
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -66,9 +66,9 @@ class Custom(Query):
     passed: float = Field(default=0.5, gt=0, lt=1)
     """share of waves whose wavelength is travelled between two answers"""
 
-    reference: ClassVar[str] = "Zong et al., Privacy by Projection, PoPETs 2023, Lemmas 3 and 4, Algorithm 3"
-    example: ClassVar[dict[str, Any]] = {"kind": "custom", "max_features": 8}
-    needs: ClassVar[dict[str, str]] = _NEEDS
+    reference: ClassVar = "Zong et al., Privacy by Projection, PoPETs 2023, Lemmas 3 and 4, Algorithm 3"
+    example: ClassVar = {"kind": "custom", "max_features": 8}
+    needs: ClassVar = _NEEDS
 
     @model_validator(mode="after")
     def _sizes(self) -> Self:
@@ -122,7 +122,7 @@ class Custom(Query):
             return np.zeros(len(ue), dtype=np.bool_)
         widest_m = float(request.bandwidth_m.max())
         least_s = shortest_interval_s(widest_m, self.speed_m_s, self.passed, request.dimensions)
-        return np.asarray(time_s - last_s[ue] < least_s * (1 - 1e-12))
+        return time_s - last_s[ue] < least_s * (1 - 1e-12)
 
 
 class Strict(Query):
@@ -137,9 +137,9 @@ class Strict(Query):
     base_bandwidth_m: float | None = Field(default=None, gt=0, le=1e9)
     """base of the family (h0); none: the smallest bandwidth of the first request that is answered"""
 
-    reference: ClassVar[str] = "Zong et al., Privacy by Projection, PoPETs 2023, Lemmas 3 and 4"
-    example: ClassVar[dict[str, Any]] = {"kind": "strict"}
-    needs: ClassVar[dict[str, str]] = _NEEDS
+    reference: ClassVar = "Zong et al., Privacy by Projection, PoPETs 2023, Lemmas 3 and 4"
+    example: ClassVar = {"kind": "strict"}
+    needs: ClassVar = _NEEDS
 
     @property
     def _rules(self) -> Custom:

@@ -96,7 +96,7 @@ class Final:
         if self.public.antennas is None:
             return None
         at_m = self.public.antennas.at_m[self.cells_of_model[model]]
-        return np.asarray(np.unique(at_m - np.array([0.0, 0.0, self.public.ue_height_m]), axis=0))
+        return np.unique(at_m - np.array([0.0, 0.0, self.public.ue_height_m]), axis=0)
 
 
 def final_references(reference: Reference, final: Final, held_out: HeldOut, rng: Rng) -> dict[str, float]:

@@ -63,4 +63,4 @@ def rows_of(budgets: list[Standing]) -> tuple[IntArray, IntArray, FloatArray, Fl
 
 def _together(stds: list[FloatArray], n: int) -> FloatArray:
     """Standard deviation (n,) of independent noises added."""
-    return np.asarray(np.sqrt(sum((s**2 for s in stds), np.zeros(n))))
+    return np.sqrt(sum((s**2 for s in stds), np.zeros(n)))

@@ -21,7 +21,7 @@ class Asynchronous(Server):
     in_rounds: ClassVar[bool] = False
     mixes_models: ClassVar[bool] = False
     """whether an update counts as the model that a UE has arrived at, not as the way to it"""
-    needs: ClassVar[dict[str, str]] = {
+    needs: ClassVar = {
         MODEL_CHANGES: "it merges updates that began from different models, and those of this learner are no changes "
         "of a model; take server: {kind: synchronous}",
         "single upload a round": "it asks each UE for one update at a time, and this learner has several phases; take "

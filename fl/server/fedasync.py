@@ -1,6 +1,6 @@
 """Asynchronous federated optimisation: every update is merged when it arrives."""
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -26,8 +26,8 @@ class FedAsync(Asynchronous):
     staleness_exponent: float = Field(default=0.5, ge=0, le=10)
     """exponent a of the weight of stale updates; 0: staleness does not count"""
 
-    reference: ClassVar[str] = "Xie et al., Asynchronous Federated Optimization, OPT 2020, Algorithm 1 and Section 5.2"
-    example: ClassVar[dict[str, Any]] = {"kind": "fedasync"}
+    reference: ClassVar = "Xie et al., Asynchronous Federated Optimization, OPT 2020, Algorithm 1 and Section 5.2"
+    example: ClassVar = {"kind": "fedasync"}
     mixes_models: ClassVar[bool] = True
 
     @property

@@ -1,7 +1,7 @@
 """Buffered asynchronous aggregation."""
 
 from math import inf
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -31,10 +31,10 @@ class FedBuff(Asynchronous):
     longest_wait_s: float | None = Field(default=None, gt=0, le=1e9)
     """time after the first arrival at which a buffer is merged that is not full, s; none: it waits"""
 
-    reference: ClassVar[str] = (
+    reference: ClassVar = (
         "Nguyen et al., Federated Learning with Buffered Asynchronous Aggregation, AISTATS 2022, Algorithms 1 and 2"
     )
-    example: ClassVar[dict[str, Any]] = {"kind": "fedbuff", "buffer": 2}
+    example: ClassVar = {"kind": "fedbuff", "buffer": 2}
 
     @property
     def merged_at_once(self) -> int:

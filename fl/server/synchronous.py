@@ -1,6 +1,6 @@
 """Rounds: everybody is asked at once, and their updates are merged together."""
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -21,11 +21,11 @@ class Synchronous(Server):
     """time from the request after which an update is late, s; none: until the next window ends"""
     first: int | None = Field(default=None, ge=1, le=1_000_000)
     """number of UEs after whose updates the server merges; none: all that come before the deadline"""
-    reference: ClassVar[str] = (
+    reference: ClassVar = (
         "McMahan et al., Communication-Efficient Learning of Deep Networks, 2017, Algorithm 1; over-selection: "
         "Bonawitz et al., Towards Federated Learning at Scale: System Design, 2019, Section 3"
     )
-    example: ClassVar[dict[str, Any]] = {"kind": "synchronous"}
+    example: ClassVar = {"kind": "synchronous"}
 
     def limit_s(self, round_s: float) -> float:
         """How long an update may take, from the request of a round."""

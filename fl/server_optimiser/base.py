@@ -28,7 +28,7 @@ class ServerOptimiser(Part):
     """
 
     kind: str
-    needs: ClassVar[dict[str, str]] = NEEDS_CHANGES
+    needs: ClassVar = NEEDS_CHANGES
 
     def start(self) -> State:
         """The first state; None for an optimiser without memory."""

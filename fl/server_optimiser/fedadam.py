@@ -1,6 +1,6 @@
 """Adam at the server."""
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -19,8 +19,8 @@ class FedAdam(Adaptive):
     bias_correction: bool = False
     """divide the moments by 1 - beta^t, from zero, as Adam does on one machine"""
 
-    reference: ClassVar[str] = "Reddi et al., Adaptive Federated Optimization, 2021, Algorithm 2"
-    example: ClassVar[dict[str, Any]] = {"kind": "fedadam"}
+    reference: ClassVar = "Reddi et al., Adaptive Federated Optimization, 2021, Algorithm 2"
+    example: ClassVar = {"kind": "fedadam"}
 
     @property
     def first_square(self) -> float:

@@ -1,6 +1,6 @@
 """The merged update itself."""
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -17,9 +17,9 @@ class FedAvg(ServerOptimiser):
     learning_rate: float = Field(default=1.0, gt=0, le=100)
     """server learning rate"""
 
-    reference: ClassVar[str] = "McMahan et al., Communication-Efficient Learning of Deep Networks, 2017"
-    example: ClassVar[dict[str, Any]] = {"kind": "fedavg"}
-    offers: ClassVar[frozenset[str]] = frozenset({LINEAR_STEP})
+    reference: ClassVar = "McMahan et al., Communication-Efficient Learning of Deep Networks, 2017"
+    example: ClassVar = {"kind": "fedavg"}
+    offers: ClassVar = frozenset({LINEAR_STEP})
 
     @property
     def needs(self) -> dict[str, str]:  # type: ignore[override]

@@ -1,7 +1,7 @@
 """Momentum at the server."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -29,12 +29,12 @@ class FedAvgM(ServerOptimiser):
     momentum: float = Field(default=0.9, ge=0, lt=1)
     """share of the velocity that is kept from round to round (beta)"""
 
-    reference: ClassVar[str] = (
+    reference: ClassVar = (
         "Hsu, Qi, Brown 2019, Measuring the Effects of Non-Identical Data Distribution for Federated Visual "
         "Classification, Section 4.3"
     )
-    example: ClassVar[dict[str, Any]] = {"kind": "fedavgm"}
-    offers: ClassVar[frozenset[str]] = frozenset({LINEAR_STEP})
+    example: ClassVar = {"kind": "fedavgm"}
+    offers: ClassVar = frozenset({LINEAR_STEP})
 
     def start(self) -> Velocity:
         return Velocity(np.zeros((0, 0)))

@@ -1,6 +1,6 @@
 """Yogi at the server."""
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -16,8 +16,8 @@ class FedYogi(Adaptive):
 
     kind: Literal["fedyogi"] = "fedyogi"
 
-    reference: ClassVar[str] = "Reddi et al., Adaptive Federated Optimization, 2021, Algorithm 2"
-    example: ClassVar[dict[str, Any]] = {"kind": "fedyogi"}
+    reference: ClassVar = "Reddi et al., Adaptive Federated Optimization, 2021, Algorithm 2"
+    example: ClassVar = {"kind": "fedyogi"}
 
     def mean_square(self, before: FloatArray, square: FloatArray) -> FloatArray:
         return before - (1.0 - self.beta2) * square * np.sign(before - square)

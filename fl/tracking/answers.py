@@ -115,7 +115,7 @@ def expected_distance_m(probability: npt.NDArray[np.float32], grid: PlaceGrid, p
 
     maps = np.ascontiguousarray(probability, dtype=np.float32).reshape(-1, grid.ny, grid.nx)
     at = np.ascontiguousarray(place_m - grid.area.low_m)
-    return np.asarray(distances_to(maps, float(grid.cell_m[0]), float(grid.cell_m[1]), at))
+    return distances_to(maps, float(grid.cell_m[0]), float(grid.cell_m[1]), at)
 
 
 def probability_within(
@@ -140,7 +140,7 @@ def in_area(probability: npt.NDArray[np.float32], grid: PlaceGrid, place_m: Floa
     """Whether places (k, 2) lie in cells of at least this probability (k,)."""
     inside = grid.area.contains(place_m)
     cell = grid.nearest(np.where(inside[:, None], place_m, grid.area.low_m))
-    return np.asarray(inside & (probability[np.arange(len(place_m)), cell] >= least))
+    return inside & (probability[np.arange(len(place_m)), cell] >= least)
 
 
 @lru_cache(maxsize=16)

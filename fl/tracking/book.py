@@ -49,7 +49,7 @@ class Prints:
     def log_ratios(self, clues: Clues) -> FloatArray:
         """log f(x_i | track j) / f(x_i): (m, k)."""
         numbers, cells = self.numbers.log_ratios(clues.x), self.cells.log_ratios(clues.cell)
-        return np.asarray(numbers + cells + self.directions.log_ratios(clues.unit))
+        return numbers + cells + self.directions.log_ratios(clues.unit)
 
     def learnt(self, clues: Clues, together: FloatArray) -> Prints:
         """After updates that belong to tracks with probabilities (m, k)."""

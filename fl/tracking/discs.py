@@ -36,7 +36,7 @@ def blurred(probability: npt.NDArray[np.float32], grid: PlaceGrid, sigma_m: floa
         return probability
     surface = probability.reshape(-1, grid.ny, grid.nx)
     across, along = (_spread(n, float(cell), sigma_m) for n, cell in zip((grid.nx, grid.ny), grid.cell_m, strict=True))
-    return np.asarray((along.T @ (surface @ across)).reshape(probability.shape))
+    return (along.T @ (surface @ across)).reshape(probability.shape)
 
 
 def _spread(cells: int, cell_m: float, sigma_m: float) -> npt.NDArray[np.float32]:

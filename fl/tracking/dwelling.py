@@ -42,7 +42,7 @@ def log_evidence(z_m: FloatArray, errors: ErrorModel, grid: PlaceGrid) -> Maps:
     area = np.float32(np.prod(grid.area.side_m))
     e = errors.without_bias().likelihood(z_m, grid)
     e *= area
-    return np.asarray(np.log(e, out=e))
+    return np.log(e, out=e)
 
 
 def log_mean(log_e: Maps, probability: Maps) -> FloatArray:
@@ -91,7 +91,7 @@ def work_posterior(
     odds = np.log(employed) + some - np.log1p(-employed) - log_none
     there = np.where(far, np.exp(-np.logaddexp(0.0, -odds)), 0.0)
     shown = blurred(_normalised(each), grid, errors.bias_m)
-    return np.asarray(_scaled(shown) * there[:, None].astype(np.float32))
+    return _scaled(shown) * there[:, None].astype(np.float32)
 
 
 def _normalised(log_p: Maps) -> Maps:

@@ -63,7 +63,7 @@ class Emission(Columns):
         """<p, e> / exp(log_top) (n,) of maps p (n or 1, ny, nx), with sums total (n or 1,)."""
         from fl.tracking.map_loops import bilinear
 
-        return np.asarray(self.floor * total + bilinear(p, self.fy, self.fx))
+        return self.floor * total + bilinear(p, self.fy, self.fx)
 
 
 def updated(p: Maps, emission: Emission, out: Maps) -> tuple[FloatArray, BoolArray]:

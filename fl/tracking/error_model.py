@@ -69,7 +69,7 @@ class ErrorModel:
         order = np.argsort(self.sigma_m[:ranks] / gain, kind="stable")
         order = order[self.share[order] > 0]
         offset_m = np.broadcast_to(self.offset_m, (len(self.share), 2))[order]
-        return np.asarray((z_m[:, order] - offset_m) / gain[order, None])
+        return (z_m[:, order] - offset_m) / gain[order, None]
 
     def factors(
         self, z_m: FloatArray, grid: PlaceGrid
@@ -177,4 +177,4 @@ def _integrated(z: FloatArray, sigma_m: FloatArray, low_m: float, cell_m: float,
     around = (away[..., :-1] <= 0) & (away[..., 1:] > 0)
     mass = np.abs(np.diff(tail))
     mass[around] = 1.0 - tail[..., :-1][around] - tail[..., 1:][around]
-    return np.asarray(mass)
+    return mass

@@ -97,4 +97,4 @@ def weights_of(displacement_m: FloatArray, sigma_m: FloatArray, cell_m: float, s
         share = density * weight
         share /= share.sum(axis=1, keepdims=True)
         weight = share.mean(axis=0)
-    return np.asarray((1 - _UNSEEN) * weight + _UNSEEN * start)
+    return (1 - _UNSEEN) * weight + _UNSEEN * start

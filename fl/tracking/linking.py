@@ -117,7 +117,7 @@ def densities(
     share = np.divide(share, named[:, None], out=np.zeros_like(share), where=named[:, None] > 0)
     anywhere = (1.0 - error.outlier) * (share / error.gain[:ranks] ** 2).sum(axis=1) + error.outlier
     mixed = (1.0 - error.outlier) * summed + error.outlier / area_m2
-    return np.asarray(np.where(named > 0, mixed / np.where(named > 0, anywhere, 1.0), 1.0 / area_m2))
+    return np.where(named > 0, mixed / np.where(named > 0, anywhere, 1.0), 1.0 / area_m2)
 
 
 def moved(

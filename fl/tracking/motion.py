@@ -94,7 +94,7 @@ class Motion:
         from fl.tracking.fold_loops import unfolded
 
         q = wide.spread_out(parts, scale[:, scale.shape[1] - 1 - len(parts) : -1], p.shape[2])
-        return np.asarray(unfolded(q, p, scale[:, 0], scale[:, -1] * total, target))
+        return unfolded(q, p, scale[:, 0], scale[:, -1] * total, target)
 
     @cached_property
     def _everywhere(self) -> Maps:
@@ -132,7 +132,7 @@ def totals(p: Maps) -> Maps:
     """Sums over all places (n_ue,)."""
     from fl.tracking.map_loops import sums
 
-    return np.asarray(sums(p))
+    return sums(p)
 
 
 def resampled(p: Maps, grid: PlaceGrid) -> Maps:

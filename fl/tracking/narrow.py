@@ -58,4 +58,4 @@ class Narrow:
         from fl.tracking.narrow_loops import add_spread
 
         y, x = self.y, self.x
-        return np.asarray(add_spread(out, v, weight, y.tap, x.tap, y.one, x.one, y.norm, x.norm, p))
+        return add_spread(out, v, weight, y.tap, x.tap, y.one, x.one, y.norm, x.norm, p)

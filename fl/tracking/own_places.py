@@ -68,4 +68,4 @@ def part_of_day(at: int) -> int:
 def _mean(occupancy: Maps, prior: Maps) -> Maps:
     """Maps (n, ny, nx) that sum to 1."""
     total = totals(occupancy)[:, None, None]
-    return np.asarray(np.where(total > 0, occupancy / np.maximum(total, np.float32(1e-30)), prior))
+    return np.where(total > 0, occupancy / np.maximum(total, np.float32(1e-30)), prior)

@@ -247,4 +247,4 @@ def _product(x: FloatArray, s: FloatArray, mean_m: FloatArray, wide: FloatArray)
 
 def _gaussian(square: FloatArray, variance: FloatArray) -> FloatArray:
     """Density, 1/m^2, of a Gaussian of the plane at squared distances."""
-    return np.asarray(np.exp(-square / (2 * variance)) / (2 * np.pi * variance))
+    return np.exp(-square / (2 * variance)) / (2 * np.pi * variance)

@@ -185,7 +185,7 @@ class _Looks:
 
         rows = slice(look * len(self.first), (look + 1) * len(self.first))
         e = self.emission
-        return np.asarray(weighed(out, p, e.fy[rows], e.fx[rows], e.floor[rows]))
+        return weighed(out, p, e.fy[rows], e.fx[rows], e.floor[rows])
 
 
 def _pass(chain: Chain, looks: _Looks, habits: Habits, own: OwnPlaces, p: Maps, learn: bool) -> Passes:

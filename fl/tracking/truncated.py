@@ -18,7 +18,7 @@ def inside_mass(mean_m: FloatArray, sigma_m: FloatArray, low_m: FloatArray, high
     mass, cut = np.ones(mean_m.shape), np.minimum(mean_m - low_m, high_m - mean_m) < _WHOLE * sigma_m
     low, high, _ = _tails(mean_m[cut], sigma_m[cut], low_m[cut], high_m[cut])
     mass[cut] = high - low
-    return np.asarray(mass[..., 0] * mass[..., 1])
+    return mass[..., 0] * mass[..., 1]
 
 
 def truncated_normal(
@@ -30,7 +30,7 @@ def truncated_normal(
     """
     low, high, sign = _tails(mean_m, sigma_m, low_m, high_m)
     below = np.maximum(low + u * (high - low), _LEAST)
-    return np.asarray(np.clip(mean_m + sign * sigma_m * ndtri(below), low_m, high_m))
+    return np.clip(mean_m + sign * sigma_m * ndtri(below), low_m, high_m)
 
 
 def _tails(

@@ -124,7 +124,7 @@ def home_and_work(said: Said, share: FloatArray, area_m2: float, bias_m: float, 
 
 def _within(said: Said, found: Mixture, bias_m: float, near_m: float) -> FloatArray:
     """P(a place is within near_m of what EM says) (k,), if it is there."""
-    return np.asarray(-np.expm1(-(near_m**2) / (2 * (_variance_m2(said, found) + bias_m**2))))
+    return -np.expm1(-(near_m**2) / (2 * (_variance_m2(said, found) + bias_m**2)))
 
 
 def _variance_m2(said: Said, found: Mixture) -> FloatArray:

@@ -82,4 +82,4 @@ class Withholding(Named):
 
 def of_ues(speaks: BoolArray, local: Local) -> BoolArray:
     """The samples (N,) of UEs that speak (n_ue,)."""
-    return np.asarray(np.repeat(speaks[local.ue], local.count))
+    return np.repeat(speaks[local.ue], local.count)

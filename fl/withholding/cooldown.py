@@ -1,7 +1,7 @@
 """A pause after every update."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -41,11 +41,11 @@ class Cooldown(Withholding):
     jitter: float = Field(default=0.0, ge=0, le=100)
     """largest share by which a pause is longer at random; 0: all pauses are alike"""
 
-    reference: ClassVar[str] = (
+    reference: ClassVar = (
         "Gruteser and Grunwald, Anonymous Usage of Location-Based Services Through Spatial and Temporal Cloaking, "
         "MobiSys 2003: less often in time; the pause on the device is assumed"
     )
-    example: ClassVar[dict[str, Any]] = {"kind": "cooldown", "rounds": 2}
+    example: ClassVar = {"kind": "cooldown", "rounds": 2}
     gives_away: ClassVar[str] = "a UE that is silent has sent not long ago, and a fixed pause says when it comes back"
     by_history: ClassVar[bool] = True
 

@@ -1,7 +1,7 @@
 """So many updates a day."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -35,11 +35,11 @@ class DailyLimit(Withholding):
     updates: int = Field(ge=1, le=1_000_000)
     """largest number of updates of a UE and a local day"""
 
-    reference: ClassVar[str] = (
+    reference: ClassVar = (
         "a bound on contributions by user and day, as in Wilson et al., Differentially Private SQL with Bounded User "
         "Contribution, PoPETs 2020, Section 3"
     )
-    example: ClassVar[dict[str, Any]] = {"kind": "daily-limit", "updates": 2}
+    example: ClassVar = {"kind": "daily-limit", "updates": 2}
     gives_away: ClassVar[str] = "a UE that is silent has sent its updates of the day already"
     by_history: ClassVar[bool] = True
 

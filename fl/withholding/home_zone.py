@@ -1,7 +1,7 @@
 """A zone around the home of every UE."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -47,12 +47,12 @@ class HomeZone(Zones):
     defer_upload: bool = False
     """whether a UE sends only outside of its zone, and while it is served by a cell that has not served it within"""
 
-    reference: ClassVar[str] = (
+    reference: ClassVar = (
         "Hassan et al., Analysis of Privacy Protections in Fitness Tracking Social Networks, USENIX Security 2018: "
         "privacy zones around an endpoint, and their shift"
     )
-    example: ClassVar[dict[str, Any]] = {"kind": "home-zone", "radius_m": 200}
-    needs: ClassVar[dict[str, str]] = {**Zones.needs, HOMES: "without them no UE would have a zone"}
+    example: ClassVar = {"kind": "home-zone", "radius_m": 200}
+    needs: ClassVar = {**Zones.needs, HOMES: "without them no UE would have a zone"}
     gives_away: ClassVar[str] = (
         "a hole in the places that a UE learns from lies around its home, in the middle if the centre is exact; who is "
         "silent at night is at home"

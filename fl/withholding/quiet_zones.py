@@ -1,6 +1,6 @@
 """Zones around given places or base stations, the same for all UEs."""
 
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -31,11 +31,11 @@ class QuietZones(Zones):
     base_stations: bool = False
     """whether there is also a zone around every base station"""
 
-    reference: ClassVar[str] = (
+    reference: ClassVar = (
         "Beresford and Stajano, Location Privacy in Pervasive Computing, IEEE Pervasive Computing 2003: mix zones; "
         "circles are assumed"
     )
-    example: ClassVar[dict[str, Any]] = {"kind": "quiet-zones", "radius_m": 100, "centres_m": [[0, 0]]}
+    example: ClassVar = {"kind": "quiet-zones", "radius_m": 100, "centres_m": [[0, 0]]}
     gives_away: ClassVar[str] = "a UE that is silent may be in one of few known places"
 
     @model_validator(mode="after")

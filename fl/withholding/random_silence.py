@@ -1,6 +1,6 @@
 """Silence by a coin."""
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -23,11 +23,11 @@ class RandomSilence(Withholding):
     probability: float = Field(gt=0, lt=1)
     """probability with which a UE that is asked sends nothing"""
 
-    reference: ClassVar[str] = (
+    reference: ClassVar = (
         "Huang et al., Enhancing Wireless Location Privacy Using Silent Period, IEEE WCNC 2005: silence at random; a "
         "coin a round is assumed"
     )
-    example: ClassVar[dict[str, Any]] = {"kind": "random-silence", "probability": 0.5}
+    example: ClassVar = {"kind": "random-silence", "probability": 0.5}
     gives_away: ClassVar[str] = "its silence tells nothing but that a coin fell so"
 
     def keep(self, asked: Asked, state: State, rng: Rng) -> BoolArray:

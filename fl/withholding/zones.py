@@ -25,7 +25,7 @@ class Zones(Withholding):
     drops: Literal["samples", "update"] = "samples"
     """what is held back: the samples measured in a zone, or the whole update of a round with any of them"""
 
-    needs: ClassVar[dict[str, str]] = {"positions": "it holds back by place; these data have none"}
+    needs: ClassVar = {"positions": "it holds back by place; these data have none"}
     by_place: ClassVar[bool] = True
 
     @property

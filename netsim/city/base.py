@@ -24,7 +24,7 @@ class City(Part):
 
     kind: str
 
-    offers: ClassVar[frozenset[str]] = frozenset({"open-ground"})
+    offers: ClassVar = frozenset({"open-ground"})
 
     @property
     def has_size(self) -> bool:

@@ -87,7 +87,7 @@ class Buildings:
         a_m, b_m = _in_order(ue_m[ue], bs_m[bs])
         present = np.isfinite(a_m).all(axis=1) & np.isfinite(b_m).all(axis=1)
         passed = None if own is None else own[ue]
-        return np.asarray((present & ~self._blocked(a_m, b_m, passed)).reshape(shape))
+        return (present & ~self._blocked(a_m, b_m, passed)).reshape(shape)
 
     def clear(self, a_m: FloatArray, b_m: FloatArray) -> BoolArray:
         """Which straight paths on the ground from a_m (n, 2) to b_m (n, 2) avoid all buildings; (n,)."""

@@ -2,7 +2,7 @@
 
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, Strict, field_validator
 
@@ -38,8 +38,8 @@ class Footprints(City):
     at the border of the area.
     """
 
-    reference: ClassVar[str] = "GeoJSON, RFC 7946"
-    example: ClassVar[dict[str, Any]] = {"kind": "footprints", "file": "city.geojson"}
+    reference: ClassVar = "GeoJSON, RFC 7946"
+    example: ClassVar = {"kind": "footprints", "file": "city.geojson"}
     kind: Literal["footprints"] = "footprints"
     file: Annotated[str, FILE_NAME] = Field(min_length=1)
     """path of a GeoJSON file, at most 50 MB"""

@@ -1,7 +1,7 @@
 """A synthetic city: discs, rectangles and stars at random places."""
 
 from math import sqrt
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, field_validator, model_validator
@@ -30,9 +30,9 @@ class Generated(City):
     Buildings may overlap; the taller one counts. Building k depends on (seed, k) only.
     """
 
-    reference: ClassVar[str] = "own generator of test cities for building maps from lines of sight"
-    example: ClassVar[dict[str, Any]] = {"kind": "generated", "width_m": 300, "height_m": 300}
-    offers: ClassVar[frozenset[str]] = frozenset({"buildings"})
+    reference: ClassVar = "own generator of test cities for building maps from lines of sight"
+    example: ClassVar = {"kind": "generated", "width_m": 300, "height_m": 300}
+    offers: ClassVar = frozenset({"buildings"})
 
     kind: Literal["generated"] = "generated"
     width_m: float = Field(gt=0, le=1e6)

@@ -1,7 +1,7 @@
 """A city of equal blocks with streets between them."""
 
 from math import floor
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, field_validator, model_validator
@@ -30,9 +30,9 @@ class Grid(City):
     open ground may remain in the north and in the east.
     """
 
-    reference: ClassVar[str] = "Manhattan grid, ETSI TR 101 112 (UMTS 30.03), B.1.4.1.2: blocks and streets"
-    example: ClassVar[dict[str, Any]] = {"kind": "grid", "width_m": 520, "height_m": 320}
-    offers: ClassVar[frozenset[str]] = frozenset({"buildings", "street grid", "streets"})
+    reference: ClassVar = "Manhattan grid, ETSI TR 101 112 (UMTS 30.03), B.1.4.1.2: blocks and streets"
+    example: ClassVar = {"kind": "grid", "width_m": 520, "height_m": 320}
+    offers: ClassVar = frozenset({"buildings", "street grid", "streets"})
 
     kind: Literal["grid"] = "grid"
     width_m: float = Field(gt=0, le=1e6)

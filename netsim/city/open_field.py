@@ -1,6 +1,6 @@
 """A city without buildings."""
 
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -26,8 +26,8 @@ class OpenField(City):
     margin: float = Field(default=0.1, ge=0, le=10)
     """extension at each end of a side of the bounding box of a replayed trace, as a share of that side"""
 
-    reference: ClassVar[str] = "no obstacle: every link is in line of sight"
-    example: ClassVar[dict[str, Any]] = {"kind": "open-field", "width_m": 500, "height_m": 400}
+    reference: ClassVar = "no obstacle: every link is in line of sight"
+    example: ClassVar = {"kind": "open-field", "width_m": 500, "height_m": 400}
 
     @model_validator(mode="after")
     def _both(self) -> Self:

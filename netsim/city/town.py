@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -48,12 +48,12 @@ class Town(City):
     The south-west corner is (0, 0). The same seed gives the same town.
     """
 
-    reference: ClassVar[str] = (
+    reference: ClassVar = (
         "own generator; jittered grid and recursive lots after Parish and Mueller, 'Procedural modeling of cities', "
         "SIGGRAPH 2001, and Vanegas et al., 'Procedural generation of parcels', Eurographics 2012"
     )
-    example: ClassVar[dict[str, Any]] = {"kind": "town", "width_m": 400, "height_m": 400}
-    offers: ClassVar[frozenset[str]] = frozenset({"buildings", "streets"})
+    example: ClassVar = {"kind": "town", "width_m": 400, "height_m": 400}
+    offers: ClassVar = frozenset({"buildings", "streets"})
 
     kind: Literal["town"] = "town"
     width_m: float = Field(default=2000.0, ge=300, le=6000)

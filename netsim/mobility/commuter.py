@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -68,11 +68,11 @@ class Commuter(Mobility):
     the deviation of the lunch hour, which the source does not give, is 0.25 h.
     """
 
-    reference: ClassVar[str] = (
+    reference: ClassVar = (
         "own generator [dlg 11], after the users of Bakopoulou et al., 'Location Leakage in Federated Signal Maps'"
     )
-    example: ClassVar[dict[str, Any]] = {"kind": "commuter"}
-    needs: ClassVar[dict[str, str]] = {
+    example: ClassVar = {"kind": "commuter"}
+    needs: ClassVar = {
         "open-ground": "a diary walks straight from place to place and would pass through the walls of buildings; "
         "take city open-field, or mobility random-waypoint"
     }

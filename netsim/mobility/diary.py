@@ -113,4 +113,4 @@ def walk_fixes(day: Day, interval_s: float, noise_m: float, ue: IntArray, rng: R
 
 def _rank(count: IntArray) -> IntArray:
     """Concatenation of arange(count[0]), arange(count[1]), and so on."""
-    return np.asarray(np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count))
+    return np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)

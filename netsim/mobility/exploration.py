@@ -26,13 +26,13 @@ _BLOCK = 2**16  # weights that are computed at once: what they take stays in the
 
 def explores(unit: FloatArray, n_visited: IntArray, rho: float, gamma: float) -> BoolArray:
     """Who explores (n,): probability rho S^-gamma, S = n_visited (n,), by uniform numbers `unit` (n,)."""
-    return np.asarray(unit < rho * np.maximum(n_visited, 1) ** -gamma)
+    return unit < rho * np.maximum(n_visited, 1) ** -gamma
 
 
 def stay_s(unit: FloatArray, beta: float, tau_h: float) -> FloatArray:
     """Durations of stays (n,), s, by inversion of uniform numbers (n,); at least 1 h."""
     share, hours = _stays(beta, tau_h)
-    return np.asarray(3600.0 * np.interp(unit, share, hours))
+    return 3600.0 * np.interp(unit, share, hours)
 
 
 @lru_cache(maxsize=8)
@@ -70,7 +70,7 @@ def known_place(unit: FloatArray, visited: IntArray, count: IntArray, allowed: B
     """
     which = drawn(unit, np.where(allowed & (visited >= 0), count, 0).astype(np.float64))
     place = visited[np.arange(len(unit)), which]
-    return np.asarray(np.where(which == NOWHERE, NOWHERE, place))
+    return np.where(which == NOWHERE, NOWHERE, place)
 
 
 def drawn(unit: FloatArray, weight: FloatArray) -> IntArray:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from math import floor, sqrt
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -51,11 +51,11 @@ class GaussMarkov(Mobility):
     Departs from the source: reflection at the border, where the source changes the mean direction near it.
     """
 
-    reference: ClassVar[str] = (
+    reference: ClassVar = (
         "Liang and Haas, 'Predictive distance-based mobility management for PCS networks', INFOCOM 1999; "
         "Camp, Boleng, Davies, 'A survey of mobility models for ad hoc network research', 2002, Sec. 2.5"
     )
-    example: ClassVar[dict[str, Any]] = {"kind": "gauss-markov"}
+    example: ClassVar = {"kind": "gauss-markov"}
 
     kind: Literal["gauss-markov"] = "gauss-markov"
     speed_m_s: float = Field(default=1.2, gt=0, le=100)

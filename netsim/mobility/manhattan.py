@@ -1,7 +1,7 @@
 """The Manhattan model: movement along the streets of a grid with random turns at crossings."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -39,12 +39,12 @@ class Manhattan(Legged):
     Departs from the source: there are no lanes, and UEs do not slow down behind others.
     """
 
-    reference: ClassVar[str] = (
+    reference: ClassVar = (
         "[important] Bai, Sadagopan, Helmy, 'IMPORTANT: a framework to systematically analyze the impact of mobility', "
         "INFOCOM 2003; ETSI TR 101 112 (UMTS 30.03), B.1.4.1.2"
     )
-    example: ClassVar[dict[str, Any]] = {"kind": "manhattan"}
-    needs: ClassVar[dict[str, str]] = {"street grid": "it walks along the streets of a grid; take city grid"}
+    example: ClassVar = {"kind": "manhattan"}
+    needs: ClassVar = {"street grid": "it walks along the streets of a grid; take city grid"}
 
     kind: Literal["manhattan"] = "manhattan"
     speed_m_s: SpeedRange = (0.8, 1.6)

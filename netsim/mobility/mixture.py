@@ -1,6 +1,6 @@
 """Static UEs at positions drawn from a Gaussian mixture, so that the population density is known."""
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -41,8 +41,8 @@ class Mixture(Mobility):
     components: tuple[Component, ...] = Field(min_length=1, max_length=1000)
     """the Gaussian components"""
 
-    reference: ClassVar[str] = "Zong et al., Privacy by Projection, PoPETs 2023, Section 4.1.1"
-    example: ClassVar[dict[str, Any]] = {"kind": "mixture", "components": [{"at_m": [200, 150], "std_m": [50, 20]}]}
+    reference: ClassVar = "Zong et al., Privacy by Projection, PoPETs 2023, Section 4.1.1"
+    example: ClassVar = {"kind": "mixture", "components": [{"at_m": [200, 150], "std_m": [50, 20]}]}
 
     @property
     def _share(self) -> FloatArray:

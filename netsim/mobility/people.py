@@ -89,4 +89,4 @@ def weighted_elsewhere(unit: FloatArray, weight: FloatArray, but: IntArray) -> I
     chosen = np.searchsorted(upto, np.where(mark < before, mark, mark + own), side="right")
     chosen = np.minimum(chosen, len(weight) - 1)
     beside = np.where(but == 0, 1, but - 1)  # sums are rounded, so the index left out may come up
-    return np.asarray(np.where(chosen == but, beside, chosen))
+    return np.where(chosen == but, beside, chosen)

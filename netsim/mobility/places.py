@@ -30,7 +30,7 @@ def listed_m(points: tuple[tuple[float, float], ...], ue: IntArray, area: Area, 
             f"{key}[{i}]: {points[i]} lies outside the area x {area.x_min_m:g} to {area.x_max_m:g} m, "
             f"y {area.y_min_m:g} to {area.y_max_m:g} m; move the point or enlarge the area"
         )
-    return np.asarray(at_m[ue % len(points)])
+    return at_m[ue % len(points)]
 
 
 def inside_m(area: Area, unit: FloatArray) -> FloatArray:

@@ -2,7 +2,7 @@
 
 from itertools import count
 from math import hypot, log
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -42,12 +42,12 @@ class RandomWaypoint(Legged):
     sides, 16 with a ninth, and so on. If there is none, it pauses (at least 1 s) and tries again.
     """
 
-    reference: ClassVar[str] = (
+    reference: ClassVar = (
         "Johnson and Maltz, 'Dynamic source routing in ad hoc wireless networks', 1996; "
         "Yoon, Liu, Noble, 'Random waypoint considered harmful', INFOCOM 2003 (speed bounded away from 0); "
         "Navidi and Camp, 'Stationary distributions for the random waypoint mobility model', IEEE TMC 3(1), 2004"
     )
-    example: ClassVar[dict[str, Any]] = {"kind": "random-waypoint"}
+    example: ClassVar = {"kind": "random-waypoint"}
 
     kind: Literal["random-waypoint"] = "random-waypoint"
     speed_m_s: SpeedRange = (0.8, 1.6)

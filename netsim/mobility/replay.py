@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -57,7 +57,7 @@ class Replayed(State):
             last_row = self.last_row.copy()
         # where a UE has several rows numpy keeps the last one written, which is the latest
         last_row[self.rows.ue[n_seen:end]] = np.arange(n_seen, end)
-        return np.asarray(last_row)
+        return last_row
 
 
 class Replay(Mobility):
@@ -110,8 +110,8 @@ class Replay(Mobility):
 
     has_own_fixes: ClassVar[bool] = True
     replays: ClassVar[bool] = True
-    reference: ClassVar[str] = "recorded, not modelled"
-    example: ClassVar[dict[str, Any]] = {"kind": "replay", "trace": "trace.csv"}
+    reference: ClassVar = "recorded, not modelled"
+    example: ClassVar = {"kind": "replay", "trace": "trace.csv"}
 
     @model_validator(mode="after")
     def _extent_is_stated(self) -> Self:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import partial
 from math import inf
-from typing import Any, ClassVar, Literal, Self, TypeVar
+from typing import ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,13 +77,13 @@ class Resident(Mobility):
     ends of stays instead of hourly; opening hours.
     """
 
-    reference: ClassVar[str] = (
+    reference: ClassVar = (
         "Song, Koren, Wang, Barabasi, 'Modelling the scaling properties of human mobility', Nature Physics 6, 2010; "
         "Pappalardo et al., 'Returners and explorers dichotomy in human mobility', Nature Communications 6, 2015 "
         "(gravity)"
     )
-    example: ClassVar[dict[str, Any]] = {"kind": "resident"}
-    needs: ClassVar[dict[str, str]] = {
+    example: ClassVar = {"kind": "resident"}
+    needs: ClassVar = {
         "streets": "residents travel along streets; take city town or grid, or give footprints a file of streets",
         "buildings": "residents live and work in buildings; take a city with buildings",
     }
@@ -248,7 +248,7 @@ class Resident(Mobility):
         allowed = np.where(known == work, at_work, venues.is_open(known, at_h)) | (known == home)
         allowed &= known != state.place[row[old], 1, None]
         choice[old] = exploration.known_place(unit[old, 1], known, state.count[row[old]], allowed)
-        return np.asarray(np.where(choice == NOWHERE, people.home[row], choice))
+        return np.where(choice == NOWHERE, people.home[row], choice)
 
     def _stay(
         self,
@@ -298,7 +298,7 @@ def _stream(ground: Ground) -> Rng:
 
 def _hour(time_s: FloatArray, ground: Ground) -> FloatArray:
     """The hour of the day (m,) that the wall clock shows, 0 to 24."""
-    return np.asarray(ground.clock.wall_s(time_s) % DAY_S / _HOUR_S)
+    return ground.clock.wall_s(time_s) % DAY_S / _HOUR_S
 
 
 def _spread(value: NDArray[Number], row: IntArray, count: int) -> NDArray[Number]:

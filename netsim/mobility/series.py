@@ -84,9 +84,9 @@ def _carried(position_m: FloatArray) -> FloatArray:
     """Positions (h, 2) in which an absent UE is where it was last."""
     known = np.isfinite(position_m).all(axis=1)
     last = np.maximum.accumulate(np.where(known, np.arange(len(position_m)), 0))
-    return np.asarray(position_m[last])
+    return position_m[last]
 
 
 def _of_week(hour: IntArray, clock: Clock) -> IntArray:
     """Hours of the week of hours counted from the first local midnight."""
-    return np.asarray((24 * clock.weekday(0) + hour) % WEEK_H)
+    return (24 * clock.weekday(0) + hour) % WEEK_H

@@ -1,6 +1,6 @@
 """UEs that do not move."""
 
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -21,8 +21,8 @@ class Static(Mobility):
     UE u takes place u mod len(at_m), so adding a UE does not move the others. A listed place may be indoors.
     """
 
-    reference: ClassVar[str] = "none: a fixed deployment"
-    example: ClassVar[dict[str, Any]] = {"kind": "static"}
+    reference: ClassVar = "none: a fixed deployment"
+    example: ClassVar = {"kind": "static"}
 
     kind: Literal["static"] = "static"
     at_m: Points | None = None

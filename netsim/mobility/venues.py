@@ -43,7 +43,7 @@ class Venues:
 
     def is_open(self, place: IntArray, hour: FloatArray) -> BoolArray:
         """Whether places are open at an hour of the day; the shapes broadcast."""
-        return np.asarray((self.opens_h[place] <= hour) & (hour < self.closes_h[place]))
+        return (self.opens_h[place] <= hour) & (hour < self.closes_h[place])
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,7 +7,7 @@ One element [Table 7.3-1], with theta the zenith angle (90 deg at the horizon) a
 """
 
 from abc import abstractmethod
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -53,8 +53,8 @@ class Sector(Antenna):
     """One element that points 10 degrees below the horizon, 8 dBi."""
 
     kind: Literal["sector"] = "sector"
-    reference: ClassVar[str] = "3GPP TR 38.901 V17.0.0, Table 7.3-1 (one element)"
-    example: ClassVar[dict[str, Any]] = {"kind": "sector"}
+    reference: ClassVar = "3GPP TR 38.901 V17.0.0, Table 7.3-1 (one element)"
+    example: ClassVar = {"kind": "sector"}
 
     def gain_db(self, offset_m: FloatArray, drop_m: FloatArray, azimuth_deg: FloatArray) -> FloatArray:
         return sector_gain_db(offset_m, drop_m, azimuth_deg)
@@ -75,8 +75,8 @@ class Column(Antenna):
     """distance between elements, wavelengths"""
     tilt_deg: float = Field(default=12.0, ge=-45, le=45)
     """electrical tilt below the horizon, degrees"""
-    reference: ClassVar[str] = "3GPP TR 38.901 V17.0.0, Section 7.3 and Table 7.8-1 (10 elements, 102 deg zenith)"
-    example: ClassVar[dict[str, Any]] = {"kind": "column"}
+    reference: ClassVar = "3GPP TR 38.901 V17.0.0, Section 7.3 and Table 7.8-1 (10 elements, 102 deg zenith)"
+    example: ClassVar = {"kind": "column"}
 
     def gain_db(self, offset_m: FloatArray, drop_m: FloatArray, azimuth_deg: FloatArray) -> FloatArray:
         element_db = sector_gain_db(offset_m, drop_m, azimuth_deg, 0.0)

@@ -1,6 +1,6 @@
 """Block fading: Rayleigh and Rician."""
 
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -45,8 +45,8 @@ class Rayleigh(_Block):
     """Rayleigh fading: the amplitude of every antenna is CN(0, 1), independent of the others."""
 
     kind: Literal["rayleigh"] = "rayleigh"
-    reference: ClassVar[str] = "Tse and Viswanath, Fundamentals of Wireless Communication, 2005, Eq. 2.53"
-    example: ClassVar[dict[str, Any]] = {"kind": "rayleigh"}
+    reference: ClassVar = "Tse and Viswanath, Fundamentals of Wireless Communication, 2005, Eq. 2.53"
+    example: ClassVar = {"kind": "rayleigh"}
 
     def draw(self, ue: IntArray, n_bs: int, block: int, rng: Rng) -> ComplexArray:
         return self._scattered(ue, n_bs, block, rng)
@@ -62,8 +62,8 @@ class Rician(_Block):
     kind: Literal["rician"] = "rician"
     k_db: float = Field(default=9.0, ge=-40, le=60)
     """K, power of the line-of-sight component over that of the scattered ones, dB"""
-    reference: ClassVar[str] = "Tse and Viswanath, Fundamentals of Wireless Communication, 2005, Eq. 2.55"
-    example: ClassVar[dict[str, Any]] = {"kind": "rician"}
+    reference: ClassVar = "Tse and Viswanath, Fundamentals of Wireless Communication, 2005, Eq. 2.55"
+    example: ClassVar = {"kind": "rician"}
 
     def draw(self, ue: IntArray, n_bs: int, block: int, rng: Rng) -> ComplexArray:
         k = 10.0 ** (self.k_db / 10.0)

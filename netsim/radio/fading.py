@@ -1,7 +1,7 @@
 """The fading slot: small-scale fading of every link, constant within a block."""
 
 from abc import abstractmethod
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from netsim.part import Part
 from netsim.radio.uplink import ComplexArray
@@ -27,8 +27,8 @@ class NoFading(Fading):
     """One antenna, amplitude 1."""
 
     kind: Literal["none"] = "none"
-    reference: ClassVar[str] = "path loss and shadowing alone"
-    example: ClassVar[dict[str, Any]] = {"kind": "none"}
+    reference: ClassVar = "path loss and shadowing alone"
+    example: ClassVar = {"kind": "none"}
 
     def draw(self, ue: IntArray, n_bs: int, block: int, rng: Rng) -> None:
         return None

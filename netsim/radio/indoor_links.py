@@ -81,7 +81,7 @@ class IndoorShadow:
                 value *= sqrt(1.0 - self.site_correlation)
                 value += sqrt(self.site_correlation) * common[:, None]
             total += weight[k, :, None] * value
-        return np.asarray(self.std_db * total)
+        return self.std_db * total
 
 
 @dataclass(frozen=True, eq=False)

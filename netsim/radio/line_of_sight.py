@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -37,8 +37,8 @@ class Always(Sight):
     """Every link is in line of sight."""
 
     kind: Literal["always"] = "always"
-    reference: ClassVar[str] = "open field"
-    example: ClassVar[dict[str, Any]] = {"kind": "always"}
+    reference: ClassVar = "open field"
+    example: ClassVar = {"kind": "always"}
 
     def law(self, area: Area, site: IntArray, path_loss: PathLoss, geometry: Geometry, rng: Rng) -> SightLaw:
         return lambda pairs, position_m: np.isfinite(pairs.distance_2d_m)  # an absent UE sees nobody

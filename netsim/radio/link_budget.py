@@ -107,7 +107,7 @@ class Budget:
             gain -= self.penetration(pairs.indoors)[:, None]
         if self._sectors:
             gain = gain + self._antenna_db(position_m, pairs)
-        return np.asarray(gain)
+        return gain
 
     def unshadowed_dbm(self, position_m: FloatArray, indoors: Indoors, los: bool) -> tuple[Pairs, FloatArray]:
         """RSRP (n, n_bs) without shadowing and walls, were all links in sight, or none."""

@@ -75,7 +75,7 @@ class Links:
         """Sum of the received powers of all other cells (n_ue, n_bs), W."""
         if self._whole is not None:
             whole, rows = self._whole
-            return np.asarray(whole.interference_w[rows])
+            return whole.interference_w[rows]
         from netsim.radio.link_loops import interference
 
         return interference(self.received_w, self.serving, 0.0)

@@ -1,6 +1,6 @@
 """Log-distance path loss, the law of a scenario that names none."""
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -18,8 +18,8 @@ class LogDistance(PathLoss):
     so `carrier_hz` is not used.
     """
 
-    reference: ClassVar[str] = "Rappaport, 'Wireless Communications', 2nd ed., 2002, Eq. 4.68"
-    example: ClassVar[dict[str, Any]] = {"kind": "log-distance"}
+    reference: ClassVar = "Rappaport, 'Wireless Communications', 2nd ed., 2002, Eq. 4.68"
+    example: ClassVar = {"kind": "log-distance"}
 
     kind: Literal["log-distance"] = "log-distance"
     exponent: float = Field(default=3.5, gt=0, le=20)
@@ -34,4 +34,4 @@ class LogDistance(PathLoss):
     def loss_db(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
         """Loss in dB, shape (n_ue, n_bs)."""
         ratio = np.maximum(pairs.distance_3d_m, self.min_distance_m) / self.reference_m
-        return np.asarray(self.reference_loss_db + 10.0 * self.exponent * np.log10(ratio))
+        return self.reference_loss_db + 10.0 * self.exponent * np.log10(ratio)

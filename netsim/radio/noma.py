@@ -1,6 +1,6 @@
 r"""Non-orthogonal multiple access: simultaneous uplinks, separated by successive interference cancellation."""
 
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -40,8 +40,8 @@ class Noma(SharedBand):
     group_size: int | None = Field(default=None, ge=1)
     """largest number of UEs superposed at a time; none: all of the cell"""
 
-    reference: ClassVar[str] = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 4-6"
-    example: ClassVar[dict[str, Any]] = {"kind": "noma", "norm_bound": 1.0}
+    reference: ClassVar = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 4-6"
+    example: ClassVar = {"kind": "noma", "norm_bound": 1.0}
 
     @property
     def groups_ues(self) -> bool:

@@ -1,6 +1,6 @@
 """Orthogonal multiple access: every UE of a cell has its own part of the band."""
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -20,8 +20,8 @@ class Oma(SharedBand):
     """
 
     kind: Literal["oma"] = "oma"
-    reference: ClassVar[str] = "Tse and Viswanath, Fundamentals of Wireless Communication, 2005, Section 6.1"
-    example: ClassVar[dict[str, Any]] = {"kind": "oma", "norm_bound": 1.0}
+    reference: ClassVar = "Tse and Viswanath, Fundamentals of Wireless Communication, 2005, Section 6.1"
+    example: ClassVar = {"kind": "oma", "norm_bound": 1.0}
 
     def plan(self, cohort: Cohort, payload: Payload) -> Channel:
         resource = np.zeros(len(cohort.ue), dtype=np.int64)

@@ -1,6 +1,6 @@
 """Path loss laws in closed form: free space, a power law, two slopes."""
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -11,14 +11,14 @@ from netsim.units import SPEED_OF_LIGHT_M_S, FloatArray
 
 def free_space_db(distance_m: FloatArray, carrier_hz: float) -> FloatArray:
     """20 log10(4 pi f d / c) [Friis 1946]."""
-    return np.asarray(20.0 * np.log10(4.0 * np.pi * carrier_hz * distance_m / SPEED_OF_LIGHT_M_S))
+    return 20.0 * np.log10(4.0 * np.pi * carrier_hz * distance_m / SPEED_OF_LIGHT_M_S)
 
 
 class FreeSpace(PathLoss):
     """Free-space loss 20 log10(4 pi f d / c) with isotropic antennas; d is the 3D distance."""
 
-    reference: ClassVar[str] = "Friis, 'A note on a simple transmission formula', Proc. IRE 34(5), 1946"
-    example: ClassVar[dict[str, Any]] = {"kind": "free-space"}
+    reference: ClassVar = "Friis, 'A note on a simple transmission formula', Proc. IRE 34(5), 1946"
+    example: ClassVar = {"kind": "free-space"}
 
     kind: Literal["free-space"] = "free-space"
     min_distance_m: float = Field(default=1.0, ge=1e-3, le=1e6)
@@ -34,8 +34,8 @@ class PowerLaw(PathLoss):
     P = 2 is free space. The antenna gains are part of the law, as in its source.
     """
 
-    reference: ClassVar[str] = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eq. 39"
-    example: ClassVar[dict[str, Any]] = {"kind": "power-law"}
+    reference: ClassVar = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eq. 39"
+    example: ClassVar = {"kind": "power-law"}
 
     kind: Literal["power-law"] = "power-law"
     exponent: float = Field(default=3.76, gt=0, le=20)
@@ -55,8 +55,8 @@ class PowerLaw(PathLoss):
 class LosNlos(PathLoss):
     """Gain in dB = slope log10(d) + intercept, with one slope and intercept with and one without line of sight."""
 
-    reference: ClassVar[str] = "Geometry-Aligned Differential Privacy for Federated Radio Map Construction, Section V"
-    example: ClassVar[dict[str, Any]] = {"kind": "los-nlos"}
+    reference: ClassVar = "Geometry-Aligned Differential Privacy for Federated Radio Map Construction, Section V"
+    example: ClassVar = {"kind": "los-nlos"}
     needs_sight: ClassVar[bool] = True
 
     kind: Literal["los-nlos"] = "los-nlos"

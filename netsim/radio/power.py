@@ -92,8 +92,8 @@ class Full(Power):
     """Every UE sends at its maximum power."""
 
     kind: Literal["full"] = "full"
-    reference: ClassVar[str] = "baseline"
-    example: ClassVar[dict[str, Any]] = {"kind": "full"}
+    reference: ClassVar = "baseline"
+    example: ClassVar = {"kind": "full"}
 
     def power_w(
         self, gain: FloatArray, serving: IntArray, max_power_w: float, state: State, rng: Rng

@@ -1,6 +1,6 @@
 """Power policies without learning, other than full power."""
 
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -16,8 +16,8 @@ class Fixed(Power):
     kind: Literal["fixed"] = "fixed"
     power_dbm: float = Field(ge=-60, le=60)
     """transmit power, dBm"""
-    reference: ClassVar[str] = "baseline"
-    example: ClassVar[dict[str, Any]] = {"kind": "fixed", "power_dbm": 10}
+    reference: ClassVar = "baseline"
+    example: ClassVar = {"kind": "fixed", "power_dbm": 10}
 
     def power_w(
         self, gain: FloatArray, serving: IntArray, max_power_w: float, state: State, rng: Rng
@@ -33,8 +33,8 @@ class Average(Power):
     """smallest total power of all UEs, W"""
     total_max_w: float = Field(default=1.5, gt=0)
     """largest total power of all UEs, W"""
-    reference: ClassVar[str] = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, benchmark"
-    example: ClassVar[dict[str, Any]] = {"kind": "average"}
+    reference: ClassVar = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, benchmark"
+    example: ClassVar = {"kind": "average"}
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
@@ -57,8 +57,8 @@ class Listed(Power):
     kind: Literal["listed"] = "listed"
     each_w: tuple[Annotated[float, Field(gt=0, le=1000)], ...] = Field(min_length=1)
     """transmit power of each UE, W; UE u takes entry u mod length"""
-    reference: ClassVar[str] = "baseline"
-    example: ClassVar[dict[str, Any]] = {"kind": "listed", "each_w": [0.1, 0.2]}
+    reference: ClassVar = "baseline"
+    example: ClassVar = {"kind": "listed", "each_w": [0.1, 0.2]}
 
     def of(self, ue: IntArray) -> "Power":
         return self.model_copy(update={"each_w": tuple(self.each_w[k % len(self.each_w)] for k in ue.tolist())})
@@ -84,8 +84,8 @@ class Fractional(Power):
     """P0, target received power at alpha 1 over the whole band, dBm"""
     alpha: float = Field(default=0.8, ge=0, le=1)
     """share of the path loss that is compensated"""
-    reference: ClassVar[str] = "3GPP TS 38.213, Section 7.1.1 (open-loop part)"
-    example: ClassVar[dict[str, Any]] = {"kind": "fractional"}
+    reference: ClassVar = "3GPP TS 38.213, Section 7.1.1 (open-loop part)"
+    example: ClassVar = {"kind": "fractional"}
 
     def power_w(
         self, gain: FloatArray, serving: IntArray, max_power_w: float, state: State, rng: Rng

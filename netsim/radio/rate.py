@@ -2,7 +2,7 @@ r"""Rate laws: bits per second and hertz that modulation and coding carry at an 
 
 from abc import abstractmethod
 from math import log10
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -71,8 +71,8 @@ class LinkAdaptation(AdaptedRate, RateLaw):
     """
 
     kind: Literal["link-adaptation"] = "link-adaptation"
-    reference: ClassVar[str] = "3GPP TR 36.942, Annex A, Table A.2 (uplink; downlink of the broadcast)"
-    example: ClassVar[dict[str, Any]] = {"kind": "link-adaptation"}
+    reference: ClassVar = "3GPP TR 36.942, Annex A, Table A.2 (uplink; downlink of the broadcast)"
+    example: ClassVar = {"kind": "link-adaptation"}
 
     @property
     def of_broadcast(self) -> Adaptation:
@@ -85,8 +85,8 @@ class Shannon(RateLaw):
     kind: Literal["shannon"] = "shannon"
     max_bps_per_hz: float = Field(default=8.0, gt=0, le=20)
     """largest spectral efficiency, bit/s/Hz"""
-    reference: ClassVar[str] = "Shannon, A Mathematical Theory of Communication, 1948"
-    example: ClassVar[dict[str, Any]] = {"kind": "shannon"}
+    reference: ClassVar = "Shannon, A Mathematical Theory of Communication, 1948"
+    example: ClassVar = {"kind": "shannon"}
 
     @property
     def law(self) -> Adaptation:

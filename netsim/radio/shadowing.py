@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
 from math import log, sqrt
-from typing import Any, ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -34,8 +34,8 @@ class _NoField:
 class NoShadowing(Shadowing):
     """No shadowing: 0 dB everywhere."""
 
-    reference: ClassVar[str] = "none: path loss alone"
-    example: ClassVar[dict[str, Any]] = {"kind": "none"}
+    reference: ClassVar = "none: path loss alone"
+    example: ClassVar = {"kind": "none"}
 
     kind: Literal["none"] = "none"
 
@@ -144,8 +144,8 @@ class Independent(Gaussian):
     Positions are rounded to millimetres: positions with the same rounded coordinates have the same value.
     """
 
-    reference: ClassVar[str] = "log-normal shadowing without spatial correlation, a common simplification"
-    example: ClassVar[dict[str, Any]] = {"kind": "iid"}
+    reference: ClassVar = "log-normal shadowing without spatial correlation, a common simplification"
+    example: ClassVar = {"kind": "iid"}
 
     kind: Literal["iid"] = "iid"
 
@@ -178,11 +178,11 @@ class Correlated(Gaussian):
     The grid extends one decorrelation distance beyond the area; further out the value at its edge is used.
     """
 
-    reference: ClassVar[str] = (
+    reference: ClassVar = (
         "Gudmundson, 'Correlation model for shadow fading in mobile radio systems', Electron. Lett. 27(23), "
         "1991; Dietrich and Newsam, SIAM J. Sci. Comput. 18(4), 1997 (circulant embedding)"
     )
-    example: ClassVar[dict[str, Any]] = {"kind": "correlated"}
+    example: ClassVar = {"kind": "correlated"}
 
     kind: Literal["correlated"] = "correlated"
     decorrelation_m: float = Field(default=50.0, gt=0, le=1e9)
@@ -277,7 +277,7 @@ class Correlated(Gaussian):
 
             def one(what: str, owner: int) -> FloatArray:
                 white = rng.normal(what, [owner], (torus[0], torus[1]))[0]
-                return np.asarray(np.fft.irfft2(np.fft.rfft2(white) * amplitude, s=torus)[:ny, :nx])
+                return np.fft.irfft2(np.fft.rfft2(white) * amplitude, s=torus)[:ny, :nx]
 
             own = sqrt(1.0 - self.site_correlation)
             common = sqrt(self.site_correlation) * one(f"{what}.common", 0) if self.site_correlation else None
@@ -324,7 +324,7 @@ def _spectrum(torus: list[int], step: float) -> FloatArray:
     covariance = np.exp(-step * np.hypot(y[:, None], x[None, :]))
     eigenvalue = np.maximum(np.fft.fft2(covariance).real, 0.0)
     eigenvalue /= eigenvalue.mean()  # the mean eigenvalue is the variance
-    return np.asarray(eigenvalue[:, : torus[1] // 2 + 1])
+    return eigenvalue[:, : torus[1] // 2 + 1]
 
 
 def _corner_covariance(step: float) -> FloatArray:

@@ -61,7 +61,7 @@ class SharedBand(Uplink):
     rate: Annotated[RateLaw, RATES] = LinkAdaptation()
     """law of the rate: link-adaptation (attenuated, capped, none below an SINR) or shannon"""
 
-    renamed: ClassVar[dict[str, str]] = {"max_bps_per_hz": "rate: {max_bps_per_hz: ...}"}
+    renamed: ClassVar = {"max_bps_per_hz": "rate: {max_bps_per_hz: ...}"}
 
     @property
     def shares_band(self) -> bool:
@@ -98,7 +98,7 @@ class SharedBand(Uplink):
         return self.rate.law.least_sinr
 
     def deaf(self, cohort: Cohort) -> BoolArray:
-        return np.asarray(cohort.downlink_sinr < self.rate.of_broadcast.least_sinr)
+        return cohort.downlink_sinr < self.rate.of_broadcast.least_sinr
 
     def least_sinr(self) -> float:
         """SINR below which a UE has no rate, or a symbol error rate above max_ser; 0 without such limits."""

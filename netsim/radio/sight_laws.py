@@ -1,7 +1,7 @@
 """Line-of-sight models: never, by buildings, by probability."""
 
 from functools import cache
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -20,8 +20,8 @@ class Never(Sight):
     """No link is in line of sight."""
 
     kind: Literal["never"] = "never"
-    reference: ClassVar[str] = "worst case"
-    example: ClassVar[dict[str, Any]] = {"kind": "never"}
+    reference: ClassVar = "worst case"
+    example: ClassVar = {"kind": "never"}
 
     def law(self, area: Area, site: IntArray, path_loss: PathLoss, geometry: Geometry, rng: Rng) -> SightLaw:
         return lambda pairs, position_m: np.zeros(pairs.distance_2d_m.shape, dtype=bool)
@@ -34,9 +34,9 @@ class ByGeometry(Sight):
     """
 
     kind: Literal["geometry"] = "geometry"
-    reference: ClassVar[str] = "ray between the antennas against footprints and heights"
-    example: ClassVar[dict[str, Any]] = {"kind": "geometry"}
-    needs: ClassVar[dict[str, str]] = {"buildings": "without any, every link is in sight: take kind always"}
+    reference: ClassVar = "ray between the antennas against footprints and heights"
+    example: ClassVar = {"kind": "geometry"}
+    needs: ClassVar = {"buildings": "without any, every link is in sight: take kind always"}
 
     def law(self, area: Area, site: IntArray, path_loss: PathLoss, geometry: Geometry, rng: Rng) -> SightLaw:
         return lambda pairs, position_m: geometry(position_m, pairs)
@@ -53,8 +53,8 @@ class ByProbability(Sight):
     kind: Literal["probability"] = "probability"
     decorrelation_m: float = Field(default=50.0, gt=0, le=1e5)
     """decorrelation distance of the line-of-sight state, m"""
-    reference: ClassVar[str] = "3GPP TR 38.901 V17.0.0, Table 7.4.2-1; spatial consistency after Section 7.6.3.3"
-    example: ClassVar[dict[str, Any]] = {"kind": "probability"}
+    reference: ClassVar = "3GPP TR 38.901 V17.0.0, Table 7.4.2-1; spatial consistency after Section 7.6.3.3"
+    example: ClassVar = {"kind": "probability"}
     needs_of_law: ClassVar[frozenset[str]] = frozenset({"probability of sight"})
 
     @property

@@ -25,7 +25,7 @@ class _Scenario(PathLoss):
     """Common base of the three scenarios: line-of-sight states, smallest distance, ranges of validity."""
 
     needs_sight: ClassVar[bool] = True
-    offers: ClassVar[frozenset[str]] = frozenset({"probability of sight"})
+    offers: ClassVar = frozenset({"probability of sight"})
     carrier_ghz: ClassVar[tuple[float, float]] = (0.5, 100.0)
     ue_heights_m: ClassVar[tuple[float, float]] = (1.5, 22.5)
     bs_heights_m: ClassVar[tuple[float, float]] = (0.0, 0.0)
@@ -135,8 +135,8 @@ class UrbanMacro(_Urban):
     """3GPP TR 38.901 UMa: base stations above the roofs, 25 m."""
 
     kind: Literal["uma"] = "uma"
-    reference: ClassVar[str] = "3GPP TR 38.901 V17.0.0, Tables 7.4.1-1 and 7.4.2-1 (UMa)"
-    example: ClassVar[dict[str, Any]] = {"kind": "uma"}
+    reference: ClassVar = "3GPP TR 38.901 V17.0.0, Tables 7.4.1-1 and 7.4.2-1 (UMa)"
+    example: ClassVar = {"kind": "uma"}
     bs_heights_m: ClassVar[tuple[float, float]] = (20.0, 30.0)
     slopes_db: ClassVar[tuple[float, float, float]] = (28.0, 22.0, 9.0)
     hidden_db: ClassVar[tuple[float, float, float, float]] = (13.54, 39.08, 20.0, 0.6)
@@ -178,8 +178,8 @@ class UrbanMicro(_Urban):
     """3GPP TR 38.901 UMi street canyon: base stations below the roofs, 10 m."""
 
     kind: Literal["umi"] = "umi"
-    reference: ClassVar[str] = "3GPP TR 38.901 V17.0.0, Tables 7.4.1-1 and 7.4.2-1 (UMi - Street Canyon)"
-    example: ClassVar[dict[str, Any]] = {"kind": "umi"}
+    reference: ClassVar = "3GPP TR 38.901 V17.0.0, Tables 7.4.1-1 and 7.4.2-1 (UMi - Street Canyon)"
+    example: ClassVar = {"kind": "umi"}
     bs_heights_m: ClassVar[tuple[float, float]] = (5.0, 20.0)
     slopes_db: ClassVar[tuple[float, float, float]] = (32.4, 21.0, 9.5)
     hidden_db: ClassVar[tuple[float, float, float, float]] = (22.4, 35.3, 21.3, 0.3)
@@ -200,8 +200,8 @@ class RuralMacro(_Scenario):
     street_width_m: float = Field(default=20.0, ge=5, le=50)
     """average width of streets (W of the table)"""
 
-    reference: ClassVar[str] = "3GPP TR 38.901 V17.0.0, Tables 7.4.1-1 and 7.4.2-1 (RMa)"
-    example: ClassVar[dict[str, Any]] = {"kind": "rma"}
+    reference: ClassVar = "3GPP TR 38.901 V17.0.0, Tables 7.4.1-1 and 7.4.2-1 (RMa)"
+    example: ClassVar = {"kind": "rma"}
     carrier_ghz: ClassVar[tuple[float, float]] = (0.5, 30.0)
     ue_heights_m: ClassVar[tuple[float, float]] = (1.0, 10.0)
     bs_heights_m: ClassVar[tuple[float, float]] = (10.0, 150.0)
@@ -234,14 +234,14 @@ class RuralMacro(_Scenario):
         near = self._near(distance, decades, carrier_hz / 1e9)
         edge = np.maximum(breakpoint_m, MIN_2D_M)
         far = self._near(edge, np.log10(edge), carrier_hz / 1e9) + 40.0 * (decades - np.log10(edge))
-        return np.asarray(np.where(pairs.distance_2d_m <= breakpoint_m, near, far))
+        return np.where(pairs.distance_2d_m <= breakpoint_m, near, far)
 
     def is_far(self, pairs: Pairs, carrier_hz: float) -> BoolArray:
-        return np.asarray(pairs.distance_2d_m > self._breakpoint_m(pairs, carrier_hz))
+        return pairs.distance_2d_m > self._breakpoint_m(pairs, carrier_hz)
 
     def _breakpoint_m(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
         """d_BP = 2 pi h_BS h_UT f / c, (n_bs,) or (n, n_bs)."""
-        return np.asarray(2.0 * np.pi * pairs.bs_height_m * self._height(pairs) * carrier_hz / _LIGHT_M_S)
+        return 2.0 * np.pi * pairs.bs_height_m * self._height(pairs) * carrier_hz / _LIGHT_M_S
 
     def _near(self, distance: FloatArray, decades: FloatArray, carrier_ghz: float) -> FloatArray:
         h = self.building_height_m

@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import inf
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -285,8 +285,8 @@ class Ideal(Uplink):
     """Ideal uplink: all updates arrive at once, without noise, airtime or transmit energy."""
 
     kind: Literal["ideal"] = "ideal"
-    reference: ClassVar[str] = "the usual assumption of federated learning papers"
-    example: ClassVar[dict[str, Any]] = {"kind": "ideal"}
+    reference: ClassVar = "the usual assumption of federated learning papers"
+    example: ClassVar = {"kind": "ideal"}
 
     def plan(self, cohort: "Cohort", payload: Payload) -> Channel:
         n, zero = len(cohort.ue), np.zeros(len(cohort.ue))

@@ -111,7 +111,7 @@ def _kinds(street_class: IntArray, speed_m_s: FloatArray) -> IntArray:
     """Numbers (s, 2) that are equal where class and speeds are, seen in either direction."""
     seen = np.concatenate([speed_m_s.reshape(-1, 6), speed_m_s[:, ::-1].reshape(-1, 6)])
     kind = _numbered(np.tile(street_class, 2), *seen.T)
-    return np.asarray(kind.reshape(2, -1).T)
+    return kind.reshape(2, -1).T
 
 
 def _numbered(*columns: FloatArray | IntArray) -> IntArray:

@@ -34,7 +34,7 @@ class Trips:
     @property
     def duration_s(self) -> FloatArray:
         """Travel time of every trip (k,), s."""
-        return np.asarray(self.time_s[self.first[1:] - 1])
+        return self.time_s[self.first[1:] - 1]
 
     @classmethod
     def join(cls, pieces: list[Trips]) -> Trips:

@@ -32,4 +32,4 @@ def usual_m_s(street_class: IntArray) -> FloatArray:
     table[:, 0], table[:, 1] = WALK_M_S, CYCLE_M_S
     table[CLASSES.index("pedestrian"), 1] = 0.0
     table[:, 2] = [DRIVE_M_S[name] for name in CLASSES]
-    return np.asarray(table[street_class])
+    return table[street_class]

@@ -34,7 +34,7 @@ class Hops:
 
     def edge(self, node: IntArray, following: IntArray) -> IntArray:
         """The edges (k,) from nodes to neighbours of theirs (k,)."""
-        return np.asarray(self._edge[np.searchsorted(self._pair, node * self._n + following)])
+        return self._edge[np.searchsorted(self._pair, node * self._n + following)]
 
     def trees(self, destination: IntArray) -> tuple[npt.NDArray[np.int32], FloatArray]:
         """The next node on the way to each destination (k,), and the time to it in s, from all nodes (k, n).

@@ -82,7 +82,7 @@ def _places(position_m: FloatArray, time_s: FloatArray, known_s: FloatArray) -> 
             mine = np.array(near.query_ball_point(middle_m[one], PLACE_M))
             place[mine[place[mine] < 0]] = count
             count += 1
-    return np.asarray(place[stay])
+    return place[stay]
 
 
 def _stays(position_m: FloatArray, time_s: FloatArray) -> IntArray:

@@ -62,7 +62,7 @@ class Points(ABC):
     def inside(self, box: Box) -> BoolArray:
         """Which points (n,) lie in the box (low, low, high, high)."""
         first, second = self.columns
-        return np.asarray((first >= box[0]) & (first <= box[2]) & (second >= box[1]) & (second <= box[3]))
+        return (first >= box[0]) & (first <= box[2]) & (second >= box[1]) & (second <= box[3])
 
     def _ends(self) -> list[float]:
         return [float(f(column)) for column in self.columns for f in (np.min, np.max)]

@@ -54,4 +54,4 @@ def _rows_before(time_s: FloatArray, starts: IntArray, ends: IntArray, trip: Int
     shift_s = np.cumsum(length_s) - length_s - time_s[starts]
     axis_s = time_s + np.repeat(shift_s, ends - starts + 1)
     row = np.searchsorted(axis_s, at_s + shift_s[trip], side="right") - 1
-    return np.asarray(np.clip(row, starts[trip], ends[trip]))
+    return np.clip(row, starts[trip], ends[trip])

@@ -1,6 +1,6 @@
 """Dirichlet partition: a random mixture of classes for each UE."""
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -20,10 +20,8 @@ class Dirichlet(Partition):
     alpha: float = Field(default=0.5, ge=1e-3, le=1e6)
     """concentration parameter of the Dirichlet distribution"""
 
-    reference: ClassVar[str] = (
-        "Hsu, Qi, Brown, Measuring the Effects of Non-Identical Data Distribution, 2019, Section 3"
-    )
-    example: ClassVar[dict[str, Any]] = {"kind": "dirichlet"}
+    reference: ClassVar = "Hsu, Qi, Brown, Measuring the Effects of Non-Identical Data Distribution, 2019, Section 3"
+    example: ClassVar = {"kind": "dirichlet"}
 
     def counts(self, size: IntArray, per_class: IntArray, rng: Rng) -> IntArray:
         device = np.arange(len(size))

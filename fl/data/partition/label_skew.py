@@ -1,6 +1,6 @@
 """Label skew: some UEs hold images of all classes, the others of few classes."""
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -24,11 +24,11 @@ class LabelSkew(Partition):
     labels: int = Field(default=1, ge=1, le=256)
     """number of classes of each other UE"""
 
-    reference: ClassVar[str] = (
+    reference: ClassVar = (
         "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Section V; McMahan et al., "
         "Communication-Efficient Learning of Deep Networks, 2017, Section 3"
     )
-    example: ClassVar[dict[str, Any]] = {"kind": "label-skew", "iid": 1}
+    example: ClassVar = {"kind": "label-skew", "iid": 1}
 
     def counts(self, size: IntArray, per_class: IntArray, rng: Rng) -> IntArray:
         devices, classes = len(size), len(per_class)

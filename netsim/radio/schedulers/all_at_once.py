@@ -1,6 +1,6 @@
 """Everybody sends at once."""
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -14,8 +14,8 @@ class AllAtOnce(Scheduler):
     kind: Literal["all-at-once"] = "all-at-once"
     pairing: Pairing = "power"
     """who shares a resource block: UEs of similar received power (power) or of different (difference)"""
-    reference: ClassVar[str] = "grant-free access; the assumption of LAPA, Eqs. 4-6"
-    example: ClassVar[dict[str, Any]] = {"kind": "all-at-once"}
+    reference: ClassVar = "grant-free access; the assumption of LAPA, Eqs. 4-6"
+    example: ClassVar = {"kind": "all-at-once"}
 
     def grants(self, queue: Queue, time_s: float, state: State) -> Grants:
         if self.resource_blocks == 1:

@@ -1,6 +1,6 @@
 """The cheapest transmission first."""
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -15,8 +15,8 @@ class EnergyAware(Scheduler):
     """
 
     kind: Literal["energy-aware"] = "energy-aware"
-    reference: ClassVar[str] = "greedy rule: least transmit energy a bit"
-    example: ClassVar[dict[str, Any]] = {"kind": "energy-aware"}
+    reference: ClassVar = "greedy rule: least transmit energy a bit"
+    example: ClassVar = {"kind": "energy-aware"}
 
     def grants(self, queue: Queue, time_s: float, state: State) -> Grants:
         able = queue.alone_bps > 0

@@ -1,6 +1,6 @@
 """Groups one after the other."""
 
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -20,8 +20,8 @@ class Groups(Scheduler):
     """largest number of UEs that send together in a resource block"""
     pairing: Pairing = "power"
     """who sends together: UEs of similar received power (power) or of different (difference)"""
-    reference: ClassVar[str] = "Ding, Fan and Poor, Impact of user pairing on 5G NOMA, 2016 (pairing: difference)"
-    example: ClassVar[dict[str, Any]] = {"kind": "groups", "size": 2}
+    reference: ClassVar = "Ding, Fan and Poor, Impact of user pairing on 5G NOMA, 2016 (pairing: difference)"
+    example: ClassVar = {"kind": "groups", "size": 2}
 
     def grants(self, queue: Queue, time_s: float, state: State) -> Grants:
         sends = queue.resource >= 0

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from math import exp, inf
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -37,8 +37,8 @@ class ProportionalFair(Scheduler):
     """length of a slot, s"""
     time_constant_s: float = Field(default=1.0, gt=0, le=1e9)
     """time constant T of the averaged rate, s"""
-    reference: ClassVar[str] = "Tse and Viswanath, Fundamentals of Wireless Communication, 2005, Section 6.7.1"
-    example: ClassVar[dict[str, Any]] = {"kind": "proportional-fair"}
+    reference: ClassVar = "Tse and Viswanath, Fundamentals of Wireless Communication, 2005, Section 6.7.1"
+    example: ClassVar = {"kind": "proportional-fair"}
 
     def start(self, n_ue: int) -> MeanRates:
         return MeanRates(np.zeros(n_ue), 0.0, Slot())

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from math import inf
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -30,8 +30,8 @@ class RoundRobin(Scheduler):
     kind: Literal["round-robin"] = "round-robin"
     slot_s: float = Field(default=0.01, ge=1e-6, le=1e6)
     """length of a slot, s"""
-    reference: ClassVar[str] = "Kleinrock, Queueing Systems, Volume 2, 1976, Chapter 4"
-    example: ClassVar[dict[str, Any]] = {"kind": "round-robin"}
+    reference: ClassVar = "Kleinrock, Queueing Systems, Volume 2, 1976, Chapter 4"
+    example: ClassVar = {"kind": "round-robin"}
 
     def start(self, n_ue: int) -> Turns:
         return Turns(np.full(n_ue, -inf), Slot())

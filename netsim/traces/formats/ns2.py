@@ -92,7 +92,7 @@ class _Node:
         """Where it is at times (n,): (n, 2)."""
         leg = np.searchsorted(self.start_s, time_s, side="right") - 1
         share = np.minimum((time_s - self.start_s[leg]) / self.duration_s[leg], 1.0)
-        return np.asarray(self.start_m[leg] + share[:, None] * self.way_m[leg])
+        return self.start_m[leg] + share[:, None] * self.way_m[leg]
 
     def on(self, time_s: FloatArray) -> BoolArray:
         """Whether it is there at times (n,)."""

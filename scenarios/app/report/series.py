@@ -118,7 +118,7 @@ def home_grids(run: Run, own: Iterable[Look]) -> list[tuple[Look, TimeGrid]]:
 
 def unfound(distance_m: FloatArray) -> FloatArray:
     """Distances (n_time, n_ue) in which a UE without an estimate so far is infinitely far."""
-    return np.asarray(np.where(np.isnan(distance_m), np.inf, distance_m))
+    return np.where(np.isnan(distance_m), np.inf, distance_m)
 
 
 def over_ues(run: Run) -> str:

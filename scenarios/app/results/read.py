@@ -94,7 +94,7 @@ def _no_rows(columns: Mapping[str, Column]) -> Table:
 
 def _points_m(path: Path) -> FloatArray:
     """True points (n, 2)."""
-    return np.asarray(_arrays(path, {"position_m": 2})["position_m"].reshape(-1, 2))
+    return _arrays(path, {"position_m": 2})["position_m"].reshape(-1, 2)
 
 
 def _ground(path: Path) -> dict[str, NDArray[Any]]:

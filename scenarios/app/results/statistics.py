@@ -16,7 +16,7 @@ def carried(grid: FloatArray) -> FloatArray:
     """Each column's last known value (n_time, n_track); NaN before the first."""
     row = np.where(np.isnan(grid), -1, np.arange(len(grid))[:, None])
     last = np.maximum.accumulate(row, axis=0)
-    return np.asarray(np.where(last < 0, np.nan, np.take_along_axis(grid, np.maximum(last, 0), axis=0)))
+    return np.where(last < 0, np.nan, np.take_along_axis(grid, np.maximum(last, 0), axis=0))
 
 
 def quantile(grid: FloatArray, q: float) -> FloatArray:
@@ -30,7 +30,7 @@ def quantile(grid: FloatArray, q: float) -> FloatArray:
     low, high = ordered[every, below], ordered[every, above]
     with np.errstate(invalid="ignore"):  # infinity less infinity; such a quantile is infinite, see below
         between = low + (at - below) * (high - low)
-    return np.asarray(np.where(above == below, low, np.where(np.isinf(high), np.inf, between)))
+    return np.where(above == below, low, np.where(np.isinf(high), np.inf, between))
 
 
 def quartiles(grid: FloatArray) -> Interval:
@@ -120,7 +120,7 @@ def row_numbers(table: Table) -> np.ndarray:
     """Round, UE and model of each row as one number."""
     round_, ue, model = (table[name].astype(np.int64) for name in ("round", "ue", "model"))
     # whole numbers below 2^63: a million rounds, 2^31 UEs and 4,096 models; as floats they would be rounded
-    return np.asarray(row_id(round_ * 2**31 + ue, model))
+    return row_id(round_ * 2**31 + ue, model)
 
 
 def quantile_of(values: np.ndarray, q: float) -> float:

@@ -336,7 +336,7 @@ def _metrics(metrics: Table) -> dict[str, Any]:
 
 def with_home(ues: Table) -> np.ndarray:
     """Indices of the UEs that have a home."""
-    return np.asarray(ues["ue"][np.isfinite(ues["home_x_m"])])
+    return ues["ue"][np.isfinite(ues["home_x_m"])]
 
 
 def _membership(table: Table) -> dict[str, Any]:

@@ -31,7 +31,7 @@ def claim_values(estimates: Table, links: Table, near_m: float) -> dict[Key, Any
 
 def _visit(table: Table) -> np.ndarray:
     """Round and UE of each row as one number, which orders rows by UE, then by round."""
-    return np.asarray(table["ue"].astype(np.int64) * 2**31 + table["round"].astype(np.int64))
+    return table["ue"].astype(np.int64) * 2**31 + table["round"].astype(np.int64)
 
 
 def _before(estimates: Table) -> Table:

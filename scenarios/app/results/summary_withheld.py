@@ -39,7 +39,7 @@ def sums_values(sums: Table) -> dict[str, Any]:
 def accepted(rounds: Table, withholding: Table) -> np.ndarray:
     """UEs that were asked and accepted in each round (n,), whatever they held back then."""
     if not len(withholding["ue"]):
-        return np.asarray(rounds["ues"])
+        return rounds["ues"]
     first = withholding["rule"] == withholding["rule"][0]
     asked = np.unique(np.stack([withholding["round"][first], withholding["ue"][first]]), axis=1)[0]
     return np.array([np.sum(asked == number) for number in rounds["round"]])

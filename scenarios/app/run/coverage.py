@@ -24,7 +24,7 @@ def coverage_grid(world: World) -> FloatArray:
         for low, length in zip(area.low_m, area.side_m, strict=True)
     )
     place_m = np.stack(np.meshgrid(x_m, y_m), axis=-1).reshape(-1, 2)
-    return np.asarray(place_m[~world.buildings.inside(place_m)])
+    return place_m[~world.buildings.inside(place_m)]
 
 
 def coverage(world: World, downlink: Downlink, place_m: FloatArray, learnt_dbm: FloatArray | None) -> dict[str, Any]:

@@ -29,7 +29,7 @@ def named_panels(run: Run, own: Sequence[Look]) -> list[Panel]:
 
 def _known(ues: Table, place: str) -> BoolArray:
     """Which UEs have one."""
-    return np.asarray(np.isfinite(ues[f"{place}_x_m"]) & np.isfinite(ues[f"{place}_y_m"]))
+    return np.isfinite(ues[f"{place}_x_m"]) & np.isfinite(ues[f"{place}_y_m"])
 
 
 def shares(run: Run, own: Sequence[Look]) -> Panel:

@@ -205,7 +205,7 @@ def _mean(grid: FloatArray) -> FloatArray:
     """Mean over UEs (n_round,); NaN of none."""
     known = np.isfinite(grid)
     total = np.where(known, grid, 0.0).sum(axis=1)
-    return np.asarray(np.where(known.any(axis=1), total / np.maximum(known.sum(axis=1), 1), np.nan))
+    return np.where(known.any(axis=1), total / np.maximum(known.sum(axis=1), 1), np.nan)
 
 
 def _unit(values: FloatArray, unit: str) -> tuple[float, str]:

@@ -104,7 +104,7 @@ def nearest(row: IntArray, column: IntArray, shape: tuple[int, int]) -> IntArray
     index = np.full(shape, -1)
     index[row, column] = np.arange(len(row))
     away, at = distance_transform_edt(index < 0, return_indices=True)
-    return np.asarray(np.where(away < _NEIGHBOUR, index[tuple(at)], -1))
+    return np.where(away < _NEIGHBOUR, index[tuple(at)], -1)
 
 
 def _stations(run: Run) -> Figure:

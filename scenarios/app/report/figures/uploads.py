@@ -118,7 +118,7 @@ def _ends_s(shown: Table, end_s: float) -> FloatArray:
     """When uploads (n,) end: one that could not send, at the last that is known of it; one under way, at the right."""
     marks = np.column_stack([shown[k] for k in ("requested_s", "ready_s", "granted_s")])
     known_s = np.where(lost(shown), np.nanmax(marks, axis=1), np.maximum(end_s, np.nanmax(marks, axis=1)))
-    return np.asarray(np.where(np.isfinite(shown["ended_s"]), shown["ended_s"], known_s))
+    return np.where(np.isfinite(shown["ended_s"]), shown["ended_s"], known_s)
 
 
 def _part(k: int, part: str, marks: FloatArray, at: IntArray, who: Sequence[str], shown: Table) -> Figure:

@@ -57,7 +57,7 @@ class Grid:
 
 def steps(values: Numbers) -> Numbers:
     """Differences between neighbours, modulo the range of the type: the page adds them up again, exactly."""
-    return np.asarray(np.diff(values, prepend=values.dtype.type(0)))
+    return np.diff(values, prepend=values.dtype.type(0))
 
 
 def pointers(owner: IntArray, n: int) -> Numbers:

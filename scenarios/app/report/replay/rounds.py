@@ -54,7 +54,7 @@ class Rounds:
         if not len(self.number):
             return np.full(len(rows["round"]), -1)
         at = np.minimum(np.searchsorted(self.number, rows["round"]), len(self.number) - 1)
-        return np.asarray(np.where(self.number[at] == rows["round"], at, -1))
+        return np.where(self.number[at] == rows["round"], at, -1)
 
 
 @dataclass(frozen=True)
