@@ -1,7 +1,7 @@
 r"""Maps of single UEs from sums of updates, by least squares on who took part."""
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
