@@ -21,8 +21,8 @@ from netsim.units import FloatArray, IntArray
 if TYPE_CHECKING:
     from fl.attacks.place_gradients import PlaceGradients
 
-_STARTS = 6  # first places of the search for a pair
-_TURNS = 3  # times that each place of a pair is looked for anew
+_STARTS = 3  # first places of the search for a pair
+_TURNS = 2  # times that each place of a pair is looked for anew
 _ALIKE = 1e-4  # squared sine between gradients that are not told apart
 
 
@@ -71,7 +71,7 @@ class PlaceFilter(Attack):
 
     the likelihood of u_r = c_1 v_r(p) + c_2 v_r(q) + Gaussian noise with both factors unknown in every round. Noise is
     alike in all directions, so all numbers of an update count, where `span` reads one layer. Pairs are searched from
-    the six highest single places, three times with one place kept. The first answer is the one that explains more
+    the three highest single places, twice with one place kept. The first answer is the one that explains more
     alone.
 
     Of a UE all models together count, also from sums that it is in; of published models each model.
