@@ -29,7 +29,7 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
     command = commands.add_parser("sweep", help="run every point of a scenario's `vary:` section")
     add_scenario(command)
     command.add_argument(
-        "--adapt", type=int, default=0, metavar="N",
+        "--adapt", type=int, metavar="N",
         help="tune the attacker of each variant first: the best of N attacks on a seed that the sweep does not print",
     )  # fmt: skip
     add_engine(command)
@@ -51,7 +51,7 @@ def main(args: argparse.Namespace) -> None:
 
     engine, jobs, overrides, name = engine_of(args), jobs_of(args), overrides_of(args), name_of(args.scenario)
     how, study = how_of(args), load(args.scenario, overrides)
-    if not 0 <= args.adapt <= MOST_EVALUATIONS:
+    if args.adapt is not None and not 1 <= args.adapt <= MOST_EVALUATIONS:
         raise BadInput(f"--adapt {args.adapt}: must be from 1 to {MOST_EVALUATIONS:,}; without it no attack is tuned")
     apart = f"-adapt-{args.adapt}" if args.adapt else ""
     out = out_of(args, sweep_folder(f"{name}{apart}", study, overrides))

@@ -171,6 +171,10 @@ def _candidates(
             parts.append(learning.attacks[0])
             candidates.append(settings)
     why = "; ".join(f"{times} x {reason}" for reason, times in refused.most_common()) or "none"
+    if len(written) >= evaluations:
+        raise BadInput(
+            f"--adapt {evaluations}: {len(written)} attacks are in learning.attacks, so no other is tried; take more"
+        )
     if len(parts) != evaluations:
         raise BadInput(
             f"--adapt {evaluations}: {len(parts)} attacks fit, {len(written)} of them in learning.attacks; take "
