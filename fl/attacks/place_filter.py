@@ -1,7 +1,5 @@
 r"""Places whose gradients explain updates under noise, one or two places together over rounds."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
@@ -38,7 +36,7 @@ class Heard:
     network: IntArray
     part: AnyFloats
 
-    def plus(self, weights: FloatArray, of: IntArray, owner: IntArray, network: IntArray, part: AnyFloats) -> Heard:
+    def plus(self, weights: FloatArray, of: IntArray, owner: IntArray, network: IntArray, part: AnyFloats) -> "Heard":
         """With a round whose networks count from 0."""
         if not len(self.owner):
             return Heard(weights, of, owner, network, part)
@@ -48,7 +46,7 @@ class Heard:
             np.concatenate([self.part, part]),
         )  # fmt: skip
 
-    def latest(self, memory: int) -> Heard:
+    def latest(self, memory: int) -> "Heard":
         """The last `memory` updates of each owner."""
         order = np.lexsort((-np.arange(len(self.owner)), self.owner))
         ordered = self.owner[order]
@@ -182,7 +180,7 @@ def _explained(part: AnyFloats, p: IntArray, cosine: AnyFloats) -> AnyFloats:
     return np.asarray(np.where(rest < _ALIKE, np.maximum(first**2, part**2), both))
 
 
-def _gradients(view: View, weights: FloatArray, model: int, grid: PlaceGrid) -> PlaceGradients:
+def _gradients(view: View, weights: FloatArray, model: int, grid: PlaceGrid) -> "PlaceGradients":
     from fl.attacks.place_gradients import PlaceGradients
 
     constants = view.model_before.constants

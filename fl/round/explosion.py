@@ -19,7 +19,7 @@ def exploded(state: RoundState, figures: Mapping[str, Any]) -> bool:
     """
     if not np.isfinite(state.model.parameters).all():
         return True
-    pieces = [piece.y for piece in state.held_out.pieces if len(piece)]
+    pieces = [usual.y for piece in state.held_out.pieces if len(usual := piece.usual)]  # what the error is of
     scores = figures.get("scores", {})
     if "rmse_db" not in scores or not pieces:
         return False

@@ -355,10 +355,11 @@ class TestOffers:
         assert RsrpNet(hidden=(4, 3), optimiser={"kind": "momentum"}, proximal=1.0).offers == plain
         assert plain - RsrpNet(hidden=(4, 3), optimiser={"kind": "adam"}).offers == {
             "linear local steps",
+            "record gradients",
             "sample gradient",
         }
         frozen = RsrpNet(hidden=(4, 3), frozen_layers=2).offers
-        assert plain - frozen == {"biased first layer", "sample gradient", "layer 1", "layer 2"}
+        assert plain - frozen == {"biased first layer", "sample gradient", "record gradients", "layer 1", "layer 2"}
 
     @pytest.mark.parametrize("kind, bounded", [("sgd", True), ("momentum", False), ("adam", False)])
     def test_only_plain_steps_bound_a_record(self, kind, bounded):

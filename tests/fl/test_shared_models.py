@@ -99,7 +99,7 @@ class TestInputs:
         assert not made[:, 12:30].any() and made[:, :12].any() and made[:, 30:].any()
 
     def test_what_needs_places_alone_is_not_offered(self):
-        lost = {"sample gradient", "hidden activations", "record loss", "record gradient"}
+        lost = {"sample gradient", "hidden activations", "record loss", "record gradient", "record gradients"}
         assert RsrpNet(**RECIPE).offers - RsrpNet(**RECIPE, cell_input="one-hot").offers == lost
 
     def test_too_many_cells_are_refused(self):
