@@ -26,9 +26,11 @@ _SMALLEST_SIDE_M = 10.0  # of an area in which places differ
 
 
 def trace_outside(setting: WorldSetting, area: Area, trace: Trace | None) -> tuple[str, ...]:
-    """A warning where part of a trace lies outside of the city; raises BadInput where it is of another place."""
+    """Warnings on what can hardly be true of a trace, and where part of it lies outside of the city; raises BadInput
+    where it is of another place.
+    """
     if trace is None or not setting.city.has_size:
-        return ()
+        return () if trace is None else trace.doubts
     own, city = trace.origin_deg, setting.city.origin()
     if own is not None and city is not None:
         away_m = _apart_m(own, city)
@@ -42,9 +44,8 @@ def trace_outside(setting: WorldSetting, area: Area, trace: Trace | None) -> tup
     where = f"the area x {x_m:g} to {right_m:g} m, y {y_m:g} to {top_m:g} m"
     if outside == 1.0:
         raise BadInput(f"world.city: the whole trace lies outside of {where}; take the city that it was recorded in")
-    if outside <= _MOST_OUTSIDE:
-        return ()
-    return (f"{100 * outside:.3g} % of the trace lies outside of {where}",)
+    told = () if outside <= _MOST_OUTSIDE else (f"{100 * outside:.3g} % of the trace lies outside of {where}",)
+    return (*trace.doubts, *told)
 
 
 def _apart_m(a_deg: tuple[float, float], b_deg: tuple[float, float]) -> float:

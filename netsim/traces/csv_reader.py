@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -10,9 +12,10 @@ from typing import NoReturn
 
 from netsim.errors import BadInput
 from netsim.traces.source import Source
-from netsim.traces.values import shown
+from netsim.traces.values import number, shown
 
 _ROWS = 20_000
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _Blocks = Iterator[tuple[int, str]]
 
 
@@ -36,17 +39,65 @@ class Sheet:
 def read_sheets(path: str) -> Iterator[Sheet]:
     """The pieces of a file with a header and at least one row. Raises `BadInput` with one line."""
     blocks = Source(path, "CSV").blocks()
-    first, _, text = next(blocks, (1, ""))[1].partition("\n")
+    at, first, text, delimiter = _first_line(next(blocks, (1, ""))[1])
     if not first.strip():
-        raise BadInput(f"{path}: line 1 is empty; begin the file with a header such as time_s,user,lat,lon")
-    delimiter = max(",;\t", key=first.count)
-    header = tuple(name.strip() for name in next(_records(path, iter([(1, first)]), delimiter))[1])
+        raise BadInput(f"{path}: line {at} is empty; begin the file with a header such as time_s,user,lat,lon")
+    delimiter = delimiter or max(",;\t", key=first.count)
+    header = tuple(name.strip() for name in next(_records(path, iter([(at, first)]), delimiter))[1])
+    if not _is_header(header):
+        problem = f"line {at} ({shown(first.strip())}) is a row, and the file has no header"
+        raise BadInput(f"{path}: {problem}; put one above it, such as {delimiter.join(_likely_header(header))}")
     empty = True
-    for line, flat in _pieces(path, chain([(2, text)], blocks), delimiter, len(header)):
+    for line, flat in _pieces(path, chain([(at + 1, text)], blocks), delimiter, len(header)):
         empty = False
         yield Sheet(path, header, tuple(flat[at :: len(header)] for at in range(len(header))), line, delimiter)
     if empty:
         raise BadInput(f"{path}: has a header but no rows; give a file with at least one row")
+
+
+def _first_line(text: str) -> tuple[int, str, str, str]:
+    """The number of the header's line, the header, the text below it, and the delimiter if the file names one.
+
+    Above it there may be ``sep=;``, as spreadsheets write it, and comments; a comment right above rows is the header.
+    """
+    at, delimiter, comment = 1, "", ""
+    while True:
+        first, _, below = text.partition("\n")
+        if len(first.strip()) == len("sep=;") and first.lower().startswith("sep="):
+            delimiter = first.strip()[-1]
+        elif first.startswith("#"):
+            comment = first.lstrip("# ")
+        else:
+            break
+        at, text = at + 1, below
+    cells = delimiter or max(",;\t", key=first.count)
+    if comment.count(cells) == first.count(cells) > 0 and not _is_header(first.split(cells)):
+        return at - 1, comment, text, delimiter
+    return at, first, below, delimiter
+
+
+def _is_header(cells: Sequence[str]) -> bool:
+    """Whether a line has names: at least half of its cells are no number and no date."""
+    return 2 * sum(_kind(cell.strip().strip('"')) == "name" for cell in cells) >= len(cells)
+
+
+def _kind(cell: str) -> str:
+    return "name" if math.isnan(number(cell)) and not _DATE.match(cell) else "date" if _DATE.match(cell) else "number"
+
+
+def _likely_header(cells: Sequence[str]) -> list[str]:
+    """Names for the cells of a row: a date is the time, and of the numbers with a point one beyond 90 the longitude."""
+    kinds = [_kind(cell) for cell in cells]
+    places = [i for i, cell in enumerate(cells) if kinds[i] == "number" and "." in cell][:2]
+    names = [f"column_{i}" for i in range(1, len(cells) + 1)]
+    if "date" not in kinds or len(places) < 2:
+        return ["time_s", "user", "lat", "lon"]
+    names[kinds.index("date")] = "time_s"
+    turned = abs(number(cells[places[0]])) > 90.0
+    names[places[0]], names[places[1]] = ("lon", "lat") if turned else ("lat", "lon")
+    if 0 not in (*places, kinds.index("date")):
+        names[0] = "user"
+    return names
 
 
 def _pieces(path: str, blocks: _Blocks, delimiter: str, width: int) -> Iterator[tuple[Sequence[int], list[str]]]:

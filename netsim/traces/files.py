@@ -38,7 +38,7 @@ def read_table(
     format : what the file is; `auto` looks.
     crs : what x and y are; `auto` is degrees where the format has them, and else metres of a plane of its own,
         as `local` always is; ``EPSG:25832`` names a projected system.
-    timezone : IANA name of the zone in which a CSV's times of day without a zone were written; `auto` refuses them.
+    timezone : IANA name of the zone in which a file's times of day without a zone were written; `auto` refuses them.
     sample_s : time between rows of a file of movements (ns-2), which has none of its own.
 
     Raises `BadInput` with one line: file, place, value, bound, remedy.
@@ -50,10 +50,11 @@ def read_table(
     detected = detect(name) if format == "auto" else format
     if columns and detected != "csv":
         raise BadInput(f"{name}: columns: only a CSV has headers, and this is read as {detected}; leave columns out")
+    zone = None if timezone == "auto" else named_zone(timezone)
     readers: dict[str, Callable[[], Table]] = {
-        "csv": lambda: read_csv(name, columns or {}, crs, None if timezone == "auto" else named_zone(timezone)),
+        "csv": lambda: read_csv(name, columns or {}, crs, zone),
         "plt": lambda: read_plt(name, crs),
-        "gpx": lambda: read_gpx(name, crs),
+        "gpx": lambda: read_gpx(name, crs, zone),
         "sumo-fcd": lambda: read_sumo_fcd(name, crs),
         "ns2": lambda: read_ns2(name, crs, sample_s),
         "cabspotting": lambda: read_cabspotting(name, crs),

@@ -2,28 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
-import numpy as np
-
 from netsim.errors import BadInput
 from netsim.traces.crs import AUTO, GLOBE
-from netsim.traces.values import listed, number, shown
+from netsim.traces.values import listed, shown
 
 DEGREES, METRES = ("lat", "lon"), ("x_m", "y_m")
 OPTIONAL = ("user", "rsrp_dbm", "cell", "speed_mps")
 OURS = ("time_s", *DEGREES, *METRES, *OPTIONAL)
 _SYNONYMS = {
-    "time_s": "time timestamp timestamps timems datetime date utc timeutc epoch unixtime ts gpstime",
-    "user": "userid uid imei imsi device deviceid phone phoneid ue ueid node nodeid vehicle taxi id",
+    "time_s": "time timestamp timestamps timems datetime date utc timeutc epoch unixtime ts gpstime timesteptime"
+    " timestampms",
+    "user": "userid uid imei imsi device deviceid phone phoneid ue ueid node nodeid vehicle vehicleid taxi id trackid",
     "lat": "latitude latdeg gpslat",
     "lon": "lng long longitude londeg gpslon gpslong",
-    "x_m": "x east easting utmx",
-    "y_m": "y north northing utmy",
+    "x_m": "x east easting utmx vehiclex personx",
+    "y_m": "y north northing utmy vehicley persony",
     "rsrp_dbm": "rsrp ltersrp ssrsrp nrrsrp signalstrength",
     "cell": "cellid rawcellid ci eci cgi ecgi nci pci cellname basestation",
 }  # without speed_mps: a column called speed may well be in km/h
+
+_OTHER_UNITS = {ours: {"km", "cm", "mm", "ft", "feet", "mi", "miles"} for ours in METRES}
+_OTHER_UNITS["speed_mps"] = {"kmh", "kph", "mph", "kn", "knots"}
 
 
 def match(path: str, header: Sequence[str], columns: Mapping[str, str], crs: str) -> dict[str, str]:
@@ -43,7 +46,9 @@ def match(path: str, header: Sequence[str], columns: Mapping[str, str], crs: str
     if missing:
         raise BadInput(_missing_columns(path, header, missing, header_of))
     header_of = {ours: name for ours, name in header_of.items() if ours not in other}
-    for name in header_of.values():
+    for ours, name in header_of.items():
+        if units := set(re.findall(r"[a-z]+", name.lower())) & _OTHER_UNITS.get(ours, set()):
+            raise BadInput(f"{path}: column {shown(name)}: is in {min(units)}, but {ours} is not; convert the column")
         if list(header).count(name) > 1:
             raise BadInput(f"{path}: line 1: {shown(name)} stands twice in the header; rename one")
     return header_of
@@ -78,8 +83,6 @@ def _no_such(header: Sequence[str], name: str) -> str:
 
 def _missing_columns(path: str, header: Sequence[str], missing: list[str], header_of: dict[str, str]) -> str:
     start = f"{path}: line 1: no column {', '.join(missing)}; the file has {listed(header)}; "
-    if not any(np.isnan(number(name)) for name in header):
-        return start + "these are data: put a header such as time_s,user,lat,lon above them"
     likely = _likely(header, header_of)
     if set(METRES) <= set(likely) and not set(DEGREES) & set(likely):
         missing = [METRES[DEGREES.index(ours)] if ours in DEGREES else ours for ours in missing]

@@ -13,6 +13,7 @@ import numpy as np
 
 from netsim.clock import DAY_S, Clock
 from netsim.traces.crs import AUTO
+from netsim.traces.doubts import Steps, doubts, steps_of
 from netsim.traces.files import Format, read_table
 from netsim.traces.formats.detect import TITLES
 from netsim.traces.select import busiest_cells, outlying, repeated
@@ -21,7 +22,6 @@ from netsim.traces.trace import first_midnight, local_zone, wall_clock
 from netsim.units import FloatArray, IntArray
 
 LONG_GAP_S = 600.0
-TOO_FAST_M_S = 100.0
 FAR_SIGMAS = 4.0  # deviations from the mean of a cell, beyond which it is worth looking
 OUTLIERS_KEY = "world.ues.mobility.outlier_sigmas"
 FEWEST_ROUNDS = 6
@@ -86,6 +86,8 @@ class View:
     gap_s: FloatArray
     step_m: FloatArray
     walker: IntArray
+    steps: Steps
+    doubts: tuple[str, ...]
 
 
 def view_of(table: Table, timezone: str) -> View:
@@ -102,6 +104,7 @@ def view_of(table: Table, timezone: str) -> View:
     fixes = order[new]
     user = table.user[fixes]
     same = user[1:] == user[:-1]
+    steps = steps_of(table.user, table.time_s, plane.xy_m)
     return View(
         table=table,
         zone=zone,
@@ -114,6 +117,8 @@ def view_of(table: Table, timezone: str) -> View:
         gap_s=np.diff(table.time_s[fixes])[same],
         step_m=np.hypot(*np.diff(plane.xy_m[fixes], axis=0)[same].T),
         walker=user[1:][same],
+        steps=steps,
+        doubts=doubts(table.points, steps),
     )
 
 
@@ -160,6 +165,8 @@ def _users(view: View) -> _Facts:
 
 
 def _steps(view: View) -> _Facts:
+    for doubt in view.doubts:
+        yield "doubtful", doubt
     if not len(view.gap_s):
         yield "gaps", "no user has two fixes at different times"
         return
@@ -167,11 +174,10 @@ def _steps(view: View) -> _Facts:
     yield "sampling", f"median interval per user, s: {_spread(_medians(view.walker, view.gap_s))}"
     share = f"{100 * long.mean():.2f} % of gaps exceed {LONG_GAP_S / 60:.0f} min"
     yield "gaps", f"{share}; the longest is {_duration(float(view.gap_s.max()))}"
-    fast = view.step_m / view.gap_s > TOO_FAST_M_S
     recorded = view.table.speed_mps
     known = np.zeros(0) if recorded is None else recorded[np.isfinite(recorded)]
     median = f"; recorded median {np.median(known):.1f} m/s" if known.size else ""
-    yield "speed", f"{100 * fast.mean():.3f} % of steps imply more than {TOO_FAST_M_S:.0f} m/s{median}"
+    yield "speed", f"{view.steps.speed}{median}"
 
 
 def _signal(table: Table) -> _Facts:

@@ -37,6 +37,7 @@ from netsim.clock import DAY_S
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.traces.crs import AUTO
+from netsim.traces.doubts import doubts, steps_of
 from netsim.traces.files import Format, read_table
 from netsim.traces.order import arranged, by_user_and_time, taken
 from netsim.traces.points import Box, Plane
@@ -54,8 +55,8 @@ from netsim.traces.select import (
     repeated,
 )
 from netsim.traces.table import Table
+from netsim.traces.times import epoch_s
 from netsim.traces.trace import Trace, first_midnight, local_zone, named_zone, wall_clock
-from netsim.traces.values import epoch_s
 from netsim.units import IntArray
 
 GAP_S = 600.0
@@ -117,9 +118,11 @@ def read_trace(
     rows, plane = _placed(table, rows, outlier_sigmas, counts, stated)
     local, zone_notes = _calendar(table, rows, timezone, plane.lon_deg, stated)
     moves = Moves(taken(table.user, rows), taken(table.time_s, rows) - local.midnight_s, plane.xy_m)
+    doubtful = doubts(table.points.at(rows), steps_of(moves.user, moves.time_s, moves.xy_m))
     moves, resample_notes = _resampled(table, moves, resample_s, gap_s)
-    notes = [*cell_notes, *zone_notes, *_at_once(moves.time_s), *resample_notes]
+    notes = [*doubtful, *cell_notes, *zone_notes, *_at_once(moves.time_s), *resample_notes]
     trace = _trace(table, rows, moves, plane, local, _Naming(users, segments, round_s), counts, notes)
+    trace = replace(trace, doubts=doubtful)
     return trace if stated is None else stated.of(trace)
 
 

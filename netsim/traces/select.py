@@ -13,7 +13,7 @@ from netsim.errors import BadInput
 from netsim.traces.order import Index, arranged, by_user_and_time, taken
 from netsim.traces.points import Box
 from netsim.traces.table import Table
-from netsim.traces.values import epoch_s
+from netsim.traces.times import epoch_s
 from netsim.units import BoolArray, FloatArray, IntArray
 
 Users = Literal["auto", "all", "id", "day", "chain", "segments", "rows"]

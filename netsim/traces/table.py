@@ -13,11 +13,12 @@ import numpy as np
 
 from netsim.errors import BadInput
 from netsim.traces.points import Points
-from netsim.traces.values import LATEST_EPOCH_S, RELATIVE_BELOW_S, Codes
+from netsim.traces.times import LATEST_EPOCH_S, RELATIVE_BELOW_S
+from netsim.traces.values import Codes
 from netsim.units import BoolArray, FloatArray
 
-PLACELESS = "position_missing"
-"""the reason for which rows without a position are left out"""
+PLACELESS, USERLESS = "position_missing", "user_missing"
+"""the reasons for which rows without a position, or without a user, are left out"""
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,7 +26,8 @@ class Trace:
     area : bounding box of the rows, or the one that was stated; ends_s : the end that was stated, None for none.
     zone, midnight_s : the time zone, and when time 0 is, in seconds since 1970-01-01 UTC.
     counts : rows read, used, and left out, by reason: for the manifest.
-    notes : sentences that a person should read (what was chosen for them, and why).
+    notes : sentences that a person should read (what was chosen for them, and why); doubts : those of them that say
+    what can hardly be true.
     """
 
     users: tuple[str, ...]
@@ -46,6 +47,7 @@ class Trace:
     counts: dict[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     ends_s: float | None = None
+    doubts: tuple[str, ...] = ()
 
     @property
     def origin_deg(self) -> tuple[float, float] | None:

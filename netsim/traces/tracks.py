@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -13,13 +15,17 @@ from netsim.safe import what_is
 from netsim.traces.crs import in_degrees
 from netsim.traces.source import Source
 from netsim.traces.table import Table, moves
-from netsim.traces.values import Names, Refused, bounded, bounded_or_missing
+from netsim.traces.values import Names, Refused, bounded, bounded_or_missing, listed
 from netsim.units import FloatArray
 
 
 @dataclass(frozen=True, eq=False)
 class Track:
-    """Where and when one user was: (n,) each, in any order of time."""
+    """Where and when one user was: (n,) each.
+
+    user : its name, which tracks of other owners may bear as well; owner : the folder or file, below what was named,
+    whose tracks are one user's.
+    """
 
     user: str
     time_s: FloatArray
@@ -27,6 +33,11 @@ class Track:
     lon_deg: FloatArray
     n_placeless: int = 0
     """rows of its file that have no position"""
+    owner: str = ""
+
+    def of(self, user: str, owner: str) -> Track:
+        """The track as another user's."""
+        return replace(self, user=user, owner=owner)
 
 
 @dataclass(frozen=True)
@@ -76,22 +87,39 @@ def read_fields(source: Source, delimiter: str | None, skip: int, fields: Sequen
     return [np.concatenate(column) for column in pieces]
 
 
-def placed(user: str, time_s: FloatArray, lat_deg: FloatArray, lon_deg: FloatArray) -> Track:
+def placed(user: str, time_s: FloatArray, lat_deg: FloatArray, lon_deg: FloatArray, owner: str = "") -> Track:
     """The rows of a track that have a position, and how many have none."""
     there = np.isfinite(lat_deg) & np.isfinite(lon_deg)
-    return Track(user, time_s[there], lat_deg[there], lon_deg[there], int((~there).sum()))
+    return Track(user, time_s[there], lat_deg[there], lon_deg[there], int((~there).sum()), owner)
+
+
+def in_order(track: Track, file: str) -> Track:
+    """The track, if its times never run backwards. Raises `BadInput` with one line."""
+    back = np.flatnonzero(np.diff(track.time_s) < 0)
+    if back.size:
+        before, after = (f"{datetime.fromtimestamp(t, UTC):%Y-%m-%dT%H:%M:%SZ}" for t in track.time_s[back[0] :][:2])
+        where = f"row {back[0] + 2} of those with a position"
+        raise BadInput(f"{file}: {where}: {after} comes after {before}; sort the rows by time")
+    return track
 
 
 def joined(
     path: str, files: Sequence[str], format: str, crs: str, tracks: Sequence[Track], notes: Sequence[str] = ()
 ) -> Table:
-    """One table of all tracks of the files; tracks of one name are one user's."""
+    """One table of all tracks of the files; tracks of one name and owner are one user's."""
     n_placeless = sum(track.n_placeless for track in tracks)
     tracks = [track for track in tracks if len(track.time_s)]
     if not tracks:
         raise BadInput(f"{path}: has no positions with a time; give a {format} file that has some")
+    owners: dict[str, set[str]] = {}
+    for track in tracks:
+        owners.setdefault(track.user, set()).add(track.owner)
+    shared = [user for user, those in owners.items() if len(those) > 1]
+    if shared:
+        n = sum(len(owners[user]) for user in shared)
+        notes = [*notes, f"{n:,} users of equal names ({listed(shared[:3])}) are told apart by folder and file"]
     names = Names()
-    code = names.read([track.user for track in tracks])
+    code = names.read([one_line(t.owner if t.user in shared else t.user) for t in tracks])
     lat_deg, lon_deg = (np.concatenate([getattr(t, name) for t in tracks]) for name in ("lat_deg", "lon_deg"))
     return moves(
         path,
@@ -104,6 +132,12 @@ def joined(
         notes,
         n_placeless,
     )
+
+
+def relative(path: str, owner: str) -> str:
+    """A file or folder as it is called below the path that was named, without endings."""
+    below = Path(os.path.relpath(owner, path) if what_is(path) == "folder" else Path(owner).name)
+    return str(below.parent / stem(owner)) if what_is(owner) == "file" else str(below)
 
 
 def stem(path: str) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from netsim.traces.source import Source
 from netsim.traces.table import Table
-from netsim.traces.tracks import LAT, LON, Field, Track, files_in, joined, placed, read_fields, stem
-from netsim.traces.values import LATEST_EPOCH_S
+from netsim.traces.times import LATEST_EPOCH_S
+from netsim.traces.tracks import LAT, LON, Field, Track, files_in, in_order, joined, placed, read_fields, relative, stem
 
 _EPOCH = Field(3, "epoch seconds", 0.0, LATEST_EPOCH_S)
 
@@ -13,9 +15,13 @@ _EPOCH = Field(3, "epoch seconds", 0.0, LATEST_EPOCH_S)
 def read_cabspotting(path: str, crs: str) -> Table:
     """A file, or a folder of ``new_*.txt``; the user is the rest of the file's name. The oldest row comes first."""
     files = files_in(path, "new_*.txt*")
-    return joined(path, files, "cabspotting", crs, [_track(file) for file in files])
+    return joined(path, files, "cabspotting", crs, [_track(path, file) for file in files])
 
 
-def _track(file: str) -> Track:
-    lat_deg, lon_deg, time_s = read_fields(Source(file, "Cabspotting"), None, 0, (LAT, LON, _EPOCH))
-    return placed(stem(file).removeprefix("new_"), time_s[::-1], lat_deg[::-1], lon_deg[::-1])
+def _track(path: str, file: str) -> Track:
+    columns = read_fields(Source(file, "Cabspotting"), None, 0, (LAT, LON, _EPOCH))
+    if (np.diff(columns[2]) < 0).any():
+        columns = [column[::-1] for column in columns]
+    lat_deg, lon_deg, time_s = columns
+    user = stem(file).removeprefix("new_")
+    return in_order(placed(user, time_s, lat_deg, lon_deg, relative(path, file)), file)

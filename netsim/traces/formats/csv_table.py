@@ -1,8 +1,8 @@
 """CSV or CSV.gz with a header, checked value by value; what cannot be read is refused by line.
 
 A row that would make the trace wrong (no time, a place that cannot be, time running backwards) stops the reading. A
-row without a place is left out, one that is merely of no use (no signal measured) stays in the table and is marked
-unusable; both are counted.
+row without a place or a user is left out, one that is merely of no use (no signal measured) stays in the table and is
+marked unusable; all are counted.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from netsim.traces.csv_reader import Sheet, read_sheets
 from netsim.traces.order import first_backwards
 from netsim.traces.points import Points
 from netsim.traces.source import Source
-from netsim.traces.table import PLACELESS, Table
+from netsim.traces.table import PLACELESS, USERLESS, Table
+from netsim.traces.times import Times
 from netsim.traces.values import (
     Codes,
     Names,
     Refused,
-    Times,
     bounded_or_missing,
     numbers,
     shown,
@@ -48,10 +48,8 @@ def read_csv(path: str, columns: Mapping[str, str], crs: str, zone: tzinfo | Non
     grown.add(first)
     for sheet in sheets:
         grown.add(sheet)
-    n_rows, twice = len(grown.column("line")), grown.settle_twice()
-    there = grown.keep_placed(path)
-    time_s, line = grown.column("time_s"), grown.column("line")
-    users, user = grown.names["user"].all(), grown.column("user")
+    there, users, skipped = grown.keep_placed(path)
+    time_s, line, user = (grown.column(ours) for ours in ("time_s", "line", "user"))
     _refuse_backwards(path, header_of["time_s"], user, time_s, line, there)
     rsrp_dbm = grown.column("rsrp_dbm") if "rsrp_dbm" in header_of else None
     cells, cell = (
@@ -73,11 +71,11 @@ def read_csv(path: str, columns: Mapping[str, str], crs: str, zone: tzinfo | Non
         cells=cells,
         speed_mps=grown.column("speed_mps") if "speed_mps" in header_of else None,
         counts=counts,
-        skipped={PLACELESS: n_rows - len(time_s)},
+        skipped=skipped,
         header_of=header_of,
         ignored=tuple(h for h in first.header if h not in header_of.values()),
         likely=likely,
-        notes=(*headers.notes(header_of, likely), *twice),
+        notes=(*headers.notes(header_of, likely), *grown.notes()),
     )
 
 
@@ -87,7 +85,7 @@ class _Columns:
     def __init__(self, header_of: Mapping[str, str], zone: tzinfo | None) -> None:
         self.header_of = header_of
         self.names = {"user": Names(), "cell": Names()}
-        self._times = Times(zone)
+        self._times = Times(zone, header_of["time_s"])
         codes = ("line", "user", "cell")
         self._grown = {ours: array("i" if ours in codes else "d") for ours in ("line", *headers.OURS)}
 
@@ -110,37 +108,31 @@ class _Columns:
         # an array of Python moves its memory instead of copying it, and leaves no holes behind
         self._grown[ours].frombytes(values.tobytes())
 
-    def settle_twice(self) -> tuple[str, ...]:
-        """Times of day that came twice: the later one for a row that follows a later row of its user. Says how many.
-
-        Rows are settled in the order of the file, so each is compared with what its predecessor turned out to be.
+    def keep_placed(self, path: str) -> tuple[IntArray, tuple[str, ...], dict[str, int]]:
+        """Forget the rows without a position or a user; returns the places in the file (n,) of the others, the users,
+        and how many were left out, by reason. Times of day that came twice are settled before.
         """
-        twice = self._times.twice
-        if not twice:
-            return ()
-        time_s, user = self.column("time_s").copy(), self.column("user")
-        order = np.argsort(user, kind="stable")
-        before = np.full(len(order), -1)
-        before[order[1:]] = np.where(user[order[1:]] == user[order[:-1]], order[:-1], -1)
-        n_second = 0
-        for row, later_s in twice.items():
-            if before[row] >= 0 and time_s[row] < time_s[before[row]]:
-                time_s[row] += later_s
-                n_second += 1
-        self._replace("time_s", time_s)
-        what = f"{len(twice):,} rows lie in an hour that came twice in {self._times.zone}, as clocks went back"
-        return (f"{what}: {n_second:,} of them follow a later row of their user and were taken as the second",)
-
-    def keep_placed(self, path: str) -> IntArray:
-        """Forget the rows without a position; returns the places in the file (n,) of the others."""
+        if (settled_s := self._times.settled(time_s := self.column("time_s"), self.column("user"))) is not time_s:
+            self._replace("time_s", settled_s)
+        users, user = without_missing(self.names["user"].all(), self.column("user"))
         first, second = (self.column(ours) for ours in _BOUNDS if ours in self.header_of)
-        there = np.isfinite(first) & np.isfinite(second)
+        placed = np.isfinite(first) & np.isfinite(second)
+        there = placed & (user >= 0)
         if not there.any():
-            raise BadInput(f"{path}: no row has a position; give a file with some, or other --columns")
+            missing = "a user" if placed.any() else "a position"
+            raise BadInput(f"{path}: no row has {missing}; give a file with some, or other --columns")
+        if len(users) < len(self.names["user"].all()):
+            self._replace("user", user)
         if not there.all():
             for ours in dict.fromkeys(("line", "user", *self.header_of)):
                 self._replace(ours, self.column(ours)[there])
-        return np.flatnonzero(there)
+        skipped = {PLACELESS: int((~placed).sum()), USERLESS: int((placed & ~there).sum())}
+        return np.flatnonzero(there), users, skipped
+
+    def notes(self) -> tuple[str, ...]:
+        """What a person should know of how names and times were read."""
+        joined = [note for ours, names in self.names.items() for note in names.notes(self.header_of.get(ours, ours))]
+        return (*joined, *self._times.notes)
 
     def _replace(self, ours: str, values: FloatArray | Codes) -> None:
         self._grown[ours] = array(self._grown[ours].typecode)
@@ -148,8 +140,6 @@ class _Columns:
 
     def _values(self, ours: str, text: list[str], sheet: Sheet) -> FloatArray | Codes:
         if ours in self.names:
-            if ours == "user":
-                _refuse_nobody(text)
             return self.names[ours].read(text)
         text = with_points(text, sheet.delimiter)
         if ours == "time_s":
@@ -161,13 +151,6 @@ def _points(path: str, grown: _Columns, crs: str) -> Points:
     if "x_m" in grown.header_of:
         return in_metres(path, crs, grown.column("x_m"), grown.column("y_m"))
     return in_degrees(path, crs, grown.column("lat"), grown.column("lon"))
-
-
-def _refuse_nobody(text: list[str]) -> None:
-    """Every row has a user."""
-    for name in dict.fromkeys(text):
-        if not name.strip():
-            raise Refused(text.index(name), f"{shown(name)} is no user; name one or remove the line")
 
 
 def _refuse_backwards(path: str, header: str, user: Codes, time_s: FloatArray, line: Codes, there: IntArray) -> None:

@@ -31,8 +31,8 @@ _VEHICLE, _PERSON, _CONTAINER, _ID, _X, _Y, _END, _STEP = _WORDS
 
 
 class Rows(NamedTuple):
-    """What was read: time_s, x, y, user (n,), where each user's name begins and ends (n_user, 2), the time of the
-    timestep that is open, and the byte after all of this.
+    """What was read: time_s, x, y, user (n,), where each user's kind and name, ``person id="7``, begin and end
+    (n_user, 2), the time of the timestep that is open, and the byte after all of this.
     """
 
     time_s: FloatArray
@@ -64,7 +64,7 @@ def _read(
     n_checked = -1
     while True:
         at = _space(data, at)
-        after = _mover(data, at)
+        after, at_kind = _mover(data, at), at
         if after < 0:
             at, next_s, stepped = _steps(data, at)
             if not stepped:
@@ -87,7 +87,7 @@ def _read(
             if not _distinct(data, names[0], n_names):
                 break
             names[1], n_checked = names[0], n_names
-        who = _user(data, after, id_to, name, n_user, table)
+        who = _user(data, at_kind + 1, id_to, name, n_user, table)
         if who < 0:
             break
         n_user, user[n], time_s[n] = max(n_user, who + 1), who, now_s
@@ -219,7 +219,7 @@ def _distinct(data: Bytes, names: IntArray, n: int) -> bool:
 
 @compiled
 def _user(data: Bytes, begin: int, end: int, name: IntArray, n_user: int, table: IntArray) -> int:
-    """Number of a user by its name, n_user for a new one; -1 where the table is crowded."""
+    """Number of a user by its kind and name, n_user for a new one; -1 where the table is crowded."""
     mixed = np.uint64(14695981039346656037)  # FNV-1a
     for i in range(begin, end):
         mixed = (mixed ^ np.uint64(data[i])) * np.uint64(1099511628211)

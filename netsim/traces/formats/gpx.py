@@ -2,70 +2,169 @@
 
 from __future__ import annotations
 
-from datetime import UTC
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import tzinfo
+from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from netsim.errors import BadInput
+from netsim.safe import what_is
+from netsim.traces.order import first_backwards
 from netsim.traces.source import Source
 from netsim.traces.table import Table
-from netsim.traces.tracks import LAT, LON, Track, files_in, joined, one_line, stem
-from netsim.traces.values import number, shown
+from netsim.traces.times import Times
+from netsim.traces.tracks import LAT, LON, Track, files_in, joined, one_line, placed, relative, stem
+from netsim.traces.values import Codes, Refused, missing, number, shown
 from netsim.traces.xml import Elements, stream
+from netsim.units import FloatArray
 
-MOST_BYTES = 32 * 2**20  # gpxpy holds a file as objects, some 16 bytes for each of its own
 
+def read_gpx(path: str, crs: str, zone: tzinfo | None = None) -> Table:
+    """A file, or a folder of them; `zone` is that of times without one.
 
-def read_gpx(path: str, crs: str) -> Table:
-    """A file, or a folder of them; the user is the track's name, or the file's where a track has none."""
-    tracks: list[Track] = []
-    n_timeless = 0
+    Tracks of a file, and files of a folder below `path`, are one user's unless two of them overlap in time: nobody is
+    in two places at once. Of those that overlap each is a user. Every file that lies directly in `path` stands alone.
+    """
     files = files_in(path, "*.gpx*")
-    for file in files:
-        for track in _parsed(file).tracks:
-            points = [point for segment in track.segments for point in segment.points]
-            timed = [point for point in points if point.time is not None]
-            n_timeless += len(points) - len(timed)
-            tracks.append(_track(one_line(track.name or "") or stem(file), timed))
-    notes = (f"{n_timeless:,} track points without a time left out",) if n_timeless else ()
+    read = [(file, _read(file, zone)) for file in files]
+    tracks, told = list[Track](), list[str]()
+    for folder in dict.fromkeys(Path(file).parent for file in files):
+        of_files = [(file, found) for file, found in read if Path(file).parent == folder]
+        if what_is(path) == "folder" and folder != Path(path):
+            many = [_one(stem(file), found) for file, found in of_files]
+            tracks += _users(path, str(folder), folder.name, many, "files", told)
+        else:
+            for file, found in of_files:
+                names = {name for name in found.names if name}
+                only = names.pop() if len(names) == 1 else stem(file)
+                tracks += _users(path, file, only, found.tracks(), "tracks", told)
+    n_timeless = sum(found.n_timeless for _, found in read)
+    notes = [f"{n_timeless:,} track points without a time left out"] if n_timeless else []
+    notes += list(dict.fromkeys(note for _, found in read for note in found.times.notes))
+    if told:
+        notes.append(
+            f"{told[0]}{f', and {len(told) - 1} more such' if len(told) > 1 else ''}; --users decides otherwise"
+        )
     return joined(path, files, "gpx", crs, tracks, notes)
 
 
-class _Checked(Elements):
-    """Looks at every point before gpxpy does, because here the line is known."""
+@dataclass(frozen=True, eq=False)
+class _File:
+    """Points of a file (n,), in its order, the track of each, and the names of the tracks."""
+
+    time_s: FloatArray
+    lat_deg: FloatArray
+    lon_deg: FloatArray
+    track: Codes
+    names: Sequence[str]
+    n_timeless: int
+    times: Times
+
+    def tracks(self) -> list[Track]:
+        """Each track, also without points."""
+        rows = [self.track == k for k in range(len(self.names))]
+        return [
+            placed(name, self.time_s[own], self.lat_deg[own], self.lon_deg[own])
+            for name, own in zip(self.names, rows, strict=True)
+        ]
+
+
+class _Points(Elements):
+    """Collects track points, and the texts of their times."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.lat_deg, self.lon_deg, self.line = list[float](), list[float](), list[int]()
+        self.track, self.segment, self.time, self.names = list[int](), list[int](), list[str](), list[str]()
+        self._open, self._text, self._n_segments = list[str](), "", 0
 
     def begin(self, name: str, attributes: Any) -> None:
-        if name != "trkpt":
-            return
-        for field in (LAT, LON):
-            text = attributes.get(field.name, "")
-            if not field.low <= number(text) <= field.high:
-                problem = f"{shown(text)} is not a number in [{field.low:g}, {field.high:g}]"
-                self.refuse(f"trkpt, {field.name}: {problem}; correct or remove the point")
+        self._open.append(name)
+        self._text = ""
+        if name == "trk":
+            self.names.append("")
+        elif name == "trkseg":
+            self._n_segments += 1
+        elif name == "trkpt":
+            if not self.names:
+                self.refuse("a trkpt outside a trk; give a GPX file of tracks")
+            self.lat_deg.append(self._degrees(attributes, LAT.name, LAT.high))
+            self.lon_deg.append(self._degrees(attributes, LON.name, LON.high))
+            self.track.append(len(self.names) - 1)
+            self.segment.append(self._n_segments)
+            self.line.append(self.place.getLineNumber())
+            self.time.append("")
+
+    def characters(self, content: str) -> None:
+        self._text += content
+
+    def endElement(self, name: str) -> None:  # noqa: N802 - named by SAX
+        super().endElement(name)
+        match (*self._open[-2:],):
+            case ("trkpt", "time"):
+                self.time[-1] = self._text.strip()
+            case ("trk", "name"):
+                self.names[-1] = one_line(self._text)
+        self._open.pop()
+
+    def _degrees(self, attributes: Any, name: str, most: float) -> float:
+        """A latitude or longitude, NaN where there is none."""
+        text = attributes.get(name, "")
+        if not (missing(text) or abs(number(text)) <= most):
+            problem = f"{shown(text)} is not a number in [{-most:g}, {most:g}]"
+            self.refuse(f"trkpt, {name}: {problem}; correct or remove the point")
+        return number(text)
 
 
-def _parsed(file: str) -> Any:
-    """The file by gpxpy, after it was found to hold neither entities nor a document type."""
-    import gpxpy
-
-    source = Source(file, "GPX")
-    chunks, n_bytes = [], 0
-    for chunk in source.chunks():
-        chunks.append(chunk)
-        n_bytes += len(chunk)
-        if n_bytes > MOST_BYTES:
-            problem = f"larger than {MOST_BYTES / 2**20:g} MiB unpacked, the most that is read of a GPX file"
-            raise BadInput(f"{file}: {problem}; split it, or convert it to CSV")
-    stream(source, _Checked(file))
+def _read(file: str, zone: tzinfo | None) -> _File:
+    found, times = _Points(file), Times(zone, "")
+    stream(Source(file, "GPX"), found)
+    timed = np.array([bool(text) for text in found.time], dtype=np.bool_)
+    line, segment, track = (np.array(c, dtype=np.int32)[timed] for c in (found.line, found.segment, found.track))
     try:
-        return gpxpy.parse(b"".join(chunks))
-    except (gpxpy.gpx.GPXException, ValueError) as error:
-        raise BadInput(f"{file}: not GPX ({shown(str(error), quote=False)}); correct the file") from error
+        text = [text for text in found.time if text]
+        if text and not np.isnan(number(text[0])):
+            raise Refused(0, f"{shown(text[0])} is not a time; write ISO 8601 such as 2021-04-21T14:19:53Z")
+        time_s = times.settled(times.read(text, 1), segment) if text else np.zeros(0)
+    except Refused as refusal:
+        raise BadInput(f"{file}: line {line[refusal.row]}, time: {refusal}") from None
+    if (rows := first_backwards(segment, time_s)) is not None:
+        before, after = (f"{shown(text[row])} at line {line[row]}" for row in rows)
+        raise BadInput(f"{file}: {after} is before {before} of the same segment; sort the points by time")
+    lat_deg, lon_deg = (np.array(c, dtype=np.float64)[timed] for c in (found.lat_deg, found.lon_deg))
+    return _File(time_s, lat_deg, lon_deg, track, found.names, int((~timed).sum()), times)
 
 
-def _track(name: str, points: list[Any]) -> Track:
-    time_s = [(p.time if p.time.tzinfo else p.time.replace(tzinfo=UTC)).timestamp() for p in points]
-    columns = (time_s, [p.latitude for p in points], [p.longitude for p in points])
-    at_s, lat_deg, lon_deg = (np.array(column, dtype=np.float64) for column in columns)
-    return Track(name, at_s, lat_deg, lon_deg)
+def _one(name: str, found: _File) -> Track:
+    """All points of a file, whatever their track."""
+    return placed(name, found.time_s, found.lat_deg, found.lon_deg)
+
+
+def _users(path: str, owner: str, name: str, tracks: Sequence[Track], what: str, told: list[str]) -> list[Track]:
+    """What lies together as one user's, or where it overlaps in time as that of each name, and where that does, of
+    each; what was decided is told.
+    """
+    at = relative(path, owner)
+    tracks = [track for track in tracks if len(track.time_s) or track.n_placeless]
+    apart = _overlap(tracks)
+    if len(tracks) > 1:
+        are = "overlap in time and are several users" if apart else "do not overlap in time and are one user"
+        told.append(f"{len(tracks)} {what} of {shown(Path(owner).name, quote=False)} {are}")
+    if not apart:
+        return [track.of(name, at) for track in tracks]
+    found = list[Track]()
+    for user in dict.fromkeys(track.user for track in tracks):
+        alike = [track for track in tracks if track.user == user]
+        each = _overlap(alike)
+        found += [track.of(user or name, f"{at}/{user} {k if each else ''}") for k, track in enumerate(alike, 1)]
+    return found
+
+
+def _overlap(tracks: Sequence[Track]) -> bool:
+    """Whether one begins before another ends."""
+    ends_s = sorted((track.time_s.min(), track.time_s.max()) for track in tracks if len(track.time_s))
+    return any(after[0] < before[1] for before, after in pairwise(ends_s))

@@ -2,8 +2,9 @@
 
 A node stands at its ``set X_``, ``set Y_`` (at (0, 0) without) until ``$ns_ at t "$node_(i) setdest x y v"`` sends it
 in a straight line at v m/s; there it stands. An event that comes earlier turns it where it is at that time. A node
-that the file switches OFF is absent, and so is one whose first switch is ON, until then. All else in the file is
-passed over.
+that the file switches OFF is absent, and so is one whose first switch is ON, until then. All others are there from 0 s
+to the end, for the format does not say when a node is present. Only plain statements are read, not those of loops,
+conditions and procedures. All else in the file is passed over.
 """
 
 from __future__ import annotations
@@ -27,8 +28,10 @@ from netsim.units import BoolArray, FloatArray, IntArray
 
 MOST_ROWS = 10**8
 _EVENT = re.compile(
-    r"""\s*(?:\$\w+\s+at\s+(?P<time>\S+)\s+")?\$\w+\((?P<node>\w+)\)\s+(?P<verb>set|setdest|switch)\s+(?P<rest>[^";#]*)"""
+    r"""\s*(?:\$\w+\s+at\s+(?P<time>\S+)\s+")?\$\w+\((?P<node>\w+)\)\s+(?P<verb>set|setdest|switch)\s+(?P<rest>[^";#]*)"?\s*"""
 )
+_STATEMENTS = re.compile(r"""(?:[^;"]|"[^"]*"?)+""")  # of a line; a semicolon in quotes ends none
+_OF_NODES = re.compile(r"\bsetdest\b|\)\s+(set\s+[XY]_|switch\s+O(N|FF))\b")
 _SET_X, _SET_Y, _SETDEST, _ON, _OFF = range(5)
 _BEFORE_ALL_S = -1.0  # of an initial position: sorts before the events at 0 s
 
@@ -54,7 +57,14 @@ def read_ns2(path: str, crs: str, sample_s: float) -> Table:
     user = np.repeat(np.arange(len(nodes), dtype=np.int32), [len(times) for times in on_s])
     points = in_metres(path, crs, xy_m[:, 0].copy(), xy_m[:, 1].copy())
     time_s = np.concatenate([np.zeros(0), *on_s])
-    return moves(path, source.n_bytes, "ns2", time_s, user, tuple(events.nodes), points)
+    n_switched = sum(len(node.switch_s) > 0 for node in nodes)
+    note = (
+        f"{len(nodes) - n_switched:,} of {len(nodes):,} nodes are taken to be there from 0 s to the end: an ns-2 file"
+    )
+    notes = (
+        (f"{note} does not say when a node is present, but for switches ON and OFF",) if n_switched < len(nodes) else ()
+    )
+    return moves(path, source.n_bytes, "ns2", time_s, user, tuple(events.nodes), points, notes)
 
 
 @dataclass(frozen=True)
@@ -101,15 +111,22 @@ class _Node:
 
 
 def _read(source: Source) -> _Events:
-    events = _Events()
+    events, opened = _Events(), list[int]()  # the lines on which blocks of Tcl begin that are open
     for first, text in source.blocks():
         for line, words in enumerate(text.split("\n"), first):
-            match = None if words.lstrip().startswith("#") else _EVENT.match(words)
-            if match is not None:
-                _add(events, f"{source.path}: line {line}", match)
-            elif "setdest" in words.partition("#")[0]:
-                problem = f'{shown(words.strip())} is not $ns_ at TIME "$node_(ID) setdest X Y SPEED"'
-                raise BadInput(f"{source.path}: line {line}: {problem}; correct or remove the line")
+            for statement in _STATEMENTS.findall(words):
+                if statement.lstrip().startswith("#"):  # to the end of the line
+                    break
+                match = _EVENT.fullmatch(statement) or _EVENT.fullmatch(statement.partition("#")[0])
+                if _OF_NODES.search(statement.partition("#")[0]) if match is None else opened:
+                    inside = f" in the block that begins at line {opened[0]}" if opened else ""
+                    problem = f"{shown(statement.strip())}{inside} is no plain statement such as"
+                    example = '$ns_ at TIME "$node_(ID) setdest X Y SPEED"'
+                    raise BadInput(f"{source.path}: line {line}: {problem} {example}; write it out, only such are read")
+                if match is not None:
+                    _add(events, f"{source.path}: line {line}", match)
+                opened += [line] * statement.count("{")
+                del opened[len(opened) - min(statement.count("}"), len(opened)) :]
     return events
 
 

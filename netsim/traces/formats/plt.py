@@ -9,7 +9,19 @@ import numpy as np
 from netsim.safe import what_is
 from netsim.traces.source import Source
 from netsim.traces.table import Table
-from netsim.traces.tracks import LAT, LON, Field, Track, files_in, joined, placed, read_fields, stem
+from netsim.traces.tracks import (
+    LAT,
+    LON,
+    Field,
+    Track,
+    files_in,
+    in_order,
+    joined,
+    placed,
+    read_fields,
+    relative,
+    stem,
+)
 
 HEADER_LINES = 6
 DAY_OF_1970 = 25_569.0
@@ -29,11 +41,14 @@ def read_plt(path: str, crs: str) -> Table:
 
 def _track(path: str, file: str) -> Track:
     lat_deg, lon_deg, days = read_fields(Source(file, "PLT"), ",", HEADER_LINES, (LAT, LON, _DAYS))
-    return placed(_user(path, file), np.round((days - DAY_OF_1970) * 86_400.0, 3), lat_deg, lon_deg)
+    time_s = np.round((days - DAY_OF_1970) * 86_400.0, 3)
+    user, owner = _user(path, file)
+    return in_order(placed(user, time_s, lat_deg, lon_deg, relative(path, owner)), file)
 
 
-def _user(path: str, file: str) -> str:
+def _user(path: str, file: str) -> tuple[str, str]:
+    """The user of a file: its name, and the folder or file that is its own."""
     folder = Path(file).resolve().parent
     if folder.name.lower() == "trajectory":
-        return folder.parent.name
-    return folder.name if what_is(path) == "folder" else stem(file)
+        return folder.parent.name, str(folder.parent)
+    return (folder.name, str(folder)) if what_is(path) == "folder" else (stem(file), file)

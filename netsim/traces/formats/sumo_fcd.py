@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import re
 from array import array
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from netsim.errors import BadInput
 from netsim.traces.crs import AUTO, GLOBE, in_degrees, in_metres, look_like_degrees
 from netsim.traces.points import Points
 from netsim.traces.source import Source
@@ -19,7 +21,12 @@ from netsim.traces.xml import Elements, stream
 from netsim.units import FloatArray
 
 _MOVERS = frozenset(("vehicle", "person", "container"))
-_GEO = '<fcd-output.geo value="true"'  # SUMO copies its options into a comment at the top
+_OPTIONS, _GEO = (
+    "<fcd-output value=",
+    '<fcd-output.geo value="true"',
+)  # SUMO copies its options into a comment at the top
+_ID = ' id="'  # between the kind of a mover and its name
+_WIDEST_DEG = 10.0  # of a simulated area
 _BY_PARSER = (
     2  # pieces of a file, of 1 MiB, before rows are read by compiled code: loading it takes longer than they do
 )
@@ -29,18 +36,33 @@ _GEO_DECIMALS = 4  # SUMO writes degrees with 6 decimals and metres with 2, if n
 
 
 def read_sumo_fcd(path: str, crs: str) -> Table:
-    """Vehicles, persons and containers are users.
+    """Vehicles, persons and containers are users, which SUMO numbers apart: with equal numbers they are called with
+    their kind, as "person 0".
 
     Nothing but SUMO's own comment tells degrees (``--fcd-output.geo``) from metres. Without it, with crs `auto`,
-    x and y are longitude and latitude if all of them may be and the first has four decimals or more.
+    x and y are metres unless all of them may be longitude and latitude and the first has four decimals or more; then
+    they are degrees, or refused where that would be wider than any simulation.
     """
     source = Source(path, "SUMO FCD XML")
     movers = _Movers(path)
     stream(source, movers)
     time_s, x, y = (np.array(column) for column in (movers.time_s, movers.x, movers.y))
+    if (back := np.flatnonzero(np.diff(time_s) < 0)).size:
+        problem = f"timestep {time_s[back[0] + 1]:g} s comes after timestep {time_s[back[0]]:g} s"
+        raise BadInput(f"{path}: {problem}; sort the timesteps (were two outputs joined?)")
     user = np.array(movers.user, dtype=np.int32)
-    points, notes = _points(path, crs, x, y, _GEO in source.head(), movers.decimals)
-    return moves(path, source.n_bytes, "sumo-fcd", time_s, user, tuple(movers.names), points, notes)
+    points, notes = _points(path, crs, x, y, source.head(), movers.decimals)
+    users, apart = _users(tuple(movers.names))
+    return moves(path, source.n_bytes, "sumo-fcd", time_s, user, users, points, (*notes, *apart))
+
+
+def _users(names: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
+    """Names of users from ``kind id="name``, with the kind where several kinds have the name."""
+    parts = [name.partition(_ID)[::2] for name in names]
+    n_kinds = Counter(name for _, name in parts)
+    n = sum(n > 1 for n in n_kinds.values())
+    note = f"names that a vehicle, a person or a container share: {n:,}; their users have the kind before"
+    return [f"{kind} {name}" if n_kinds[name] > 1 else name for kind, name in parts], (note,) if n else ()
 
 
 class _Movers(Elements):
@@ -109,7 +131,7 @@ class _Movers(Elements):
             self.refuse(f"a {name} outside a timestep; give SUMO's --fcd-output")
         if not self.names:
             self.decimals = len(x_text.partition(".")[2])
-        self.user.append(self.names.setdefault(who, len(self.names)))
+        self.user.append(self.names.setdefault(f"{name}{_ID}{who}", len(self.names)))
         self.time_s.append(self._now_s)
         self.x.append(x)
         self.y.append(y)
@@ -125,10 +147,15 @@ class _Movers(Elements):
 
 
 def _points(
-    path: str, crs: str, x: FloatArray, y: FloatArray, said: bool, decimals: int
+    path: str, crs: str, x: FloatArray, y: FloatArray, head: str, decimals: int
 ) -> tuple[Points, tuple[str, ...]]:
-    likely = said or decimals >= _GEO_DECIMALS
+    geo = _GEO in head
+    likely = geo or (decimals >= _GEO_DECIMALS and _OPTIONS not in head)
     if crs not in (AUTO, GLOBE) or (crs == AUTO and not (likely and look_like_degrees(x, y))):
         return in_metres(path, crs, x, y), ()
-    note = "" if said or crs == GLOBE else "x and y taken as longitude and latitude; crs: local reads them as metres"
-    return in_degrees(path, crs, y, x), (note,) if note else ()
+    if geo or crs == GLOBE:
+        return in_degrees(path, crs, y, x), ()
+    if (width := max(np.ptp(x), np.ptp(y))) > _WIDEST_DEG:
+        problem = f"x and y could be longitude and latitude ({width:.3g} degrees wide) or metres ({width:.3g} m wide)"
+        raise BadInput(f"{path}: {problem}; name which with --crs EPSG:4326 or --crs local (in a scenario: crs)")
+    return in_degrees(path, crs, y, x), ("x and y taken as longitude and latitude; crs: local reads them as metres",)

@@ -1,0 +1,84 @@
+"""What can hardly be true of the rows of a trace: impossible speeds, two places at one time, places of no fix."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from netsim.traces.order import Index, arranged, by_user_and_time
+from netsim.traces.points import Degrees, Points
+from netsim.units import FloatArray
+
+TOO_FAST_M_S = 100.0
+_CLOCK_S = 1.0  # clocks of traces tell seconds: within one, a user may have moved
+_FAR_FROM_NO_FIX_DEG = 1.0
+_MARGIN_DEG = 1e-4  # 11 m around the rows that a box is to keep
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Steps between the rows of one user in order of time: their number, those too fast, those without time, and how
+    far the longest of these leads.
+
+    A step is too fast beyond 100 m/s, one between two rows of one time beyond 100 m. Rows of one time and place, as of
+    several cells, make no step.
+    """
+
+    n: int
+    n_fast: int
+    n_at_once: int
+    apart_m: float
+
+    @property
+    def speed(self) -> str:
+        """The share that is too fast, for a person."""
+        return f"{100 * self.n_fast / max(self.n, 1):.3f} % of steps imply more than {TOO_FAST_M_S:.0f} m/s"
+
+    @property
+    def at_once(self) -> str:
+        """Rows in two places at one time, for a person; empty if there are none."""
+        if not self.n_at_once:
+            return ""
+        far = f"{self.apart_m / 1e3:,.1f} km" if self.apart_m >= 1e3 else f"{self.apart_m:,.1f} m"
+        rows = f"{self.n_at_once:,} rows lie elsewhere than the row before of their user at the same time"
+        return f"{rows}, up to {far} away: does one name stand for several devices?"
+
+
+def steps_of(user: Index, time_s: FloatArray, xy_m: FloatArray) -> Steps:
+    """The steps of rows (n,) in any order."""
+    order = by_user_and_time(user, time_s)
+    user, time_s = user if order is None else user[order], arranged(time_s, order)
+    away_m = np.diff(arranged(xy_m, order), axis=0)
+    step_m = np.hypot(away_m[:, 0], away_m[:, 1])
+    step_m[user[1:] != user[:-1]] = np.nan
+    gap_s = np.diff(time_s)
+    moved = (gap_s > 0) | (step_m > 0)
+    at_once = (gap_s == 0) & (step_m > 0)
+    fast = step_m > TOO_FAST_M_S * np.where(gap_s == 0, _CLOCK_S, gap_s)
+    n = int((moved & np.isfinite(step_m)).sum())
+    return Steps(n, int(fast.sum()), int(at_once.sum()), float(step_m[at_once].max(initial=0.0)))
+
+
+def doubts(points: Points, steps: Steps) -> tuple[str, ...]:
+    """What a person should look at before believing a run, each with its remedy."""
+    found = [steps.at_once] if steps.apart_m > TOO_FAST_M_S * _CLOCK_S else []
+    if steps.n_fast:
+        remedy = "leave out what is wrong (--area-deg, --area-m, outlier_sigmas), or correct the file"
+        found.append(f"{steps.speed} ({steps.n_fast:,}): {remedy}")
+    return (*found, *_no_fixes(points))
+
+
+def _no_fixes(points: Points) -> tuple[str, ...]:
+    """Rows at latitude 0, longitude 0, if the others are elsewhere."""
+    if not isinstance(points, Degrees):
+        return ()
+    lat_deg, lon_deg = points.columns
+    zero = (lat_deg == 0) & (lon_deg == 0)
+    others = lat_deg[~zero], lon_deg[~zero]
+    if not zero.any() or zero.all() or max(abs(float(np.median(o))) for o in others) < _FAR_FROM_NO_FIX_DEG:
+        return ()
+    corners = [o.min() - _MARGIN_DEG for o in others] + [o.max() + _MARGIN_DEG for o in others]
+    box = ",".join(f"{corner:.4f}" for corner in corners)
+    rows = f"{int(zero.sum()):,} rows lie at latitude 0, longitude 0, as receivers write that have no fix"
+    return (f"{rows}: they stretch the area; --area-deg {box} takes all others",)

@@ -1,0 +1,239 @@
+"""Times of a trace: what a number or a text means as a time, and which pass of an hour that clocks repeat."""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Mapping, Sequence
+from datetime import datetime, tzinfo
+from itertools import pairwise
+
+import numpy as np
+
+from netsim.traces.values import Codes, Refused, number, numbers, shown
+from netsim.units import FloatArray, IntArray
+
+LATEST_EPOCH_S = 4_102_444_800.0  # 2100-01-01: beyond it a number is no epoch time but another format
+RELATIVE_BELOW_S = 1e8  # epoch seconds passed this in March 1973, a simulation of three years never does
+TIME_REMEDY = "write epoch seconds, epoch milliseconds, or ISO 8601 with a zone such as 2021-04-21T14:19:53Z"
+ZONE_REMEDY = "name the zone in which it was written (--timezone Europe/Berlin), or write one such as"
+DATE_REMEDY = "write ISO 8601 such as 2021-04-21T14:19:53Z, or seconds from another beginning"
+
+_PER_S = {"seconds": 1.0, "milliseconds": 1e3, "microseconds": 1e6, "nanoseconds": 1e9}
+_PER_S |= {"minutes": 1 / 60, "hours": 1 / 3600, "days": 1 / 86_400}
+_SHORT = {
+    "seconds": "s sec secs second", "milliseconds": "ms msec msecs millis millisecond",
+    "microseconds": "us µs μs usec micros microsecond", "nanoseconds": "ns nsec nanos nanosecond",
+    "minutes": "min mins minute", "hours": "h hr hrs hour", "days": "d day",
+}  # fmt: skip
+_UNITS = {short: unit for unit, shorts in _SHORT.items() for short in (unit, *shorts.split())}
+_WORD = re.compile(r"[A-Z]?[a-zµμ]+|[A-Z]+(?![a-z])")
+_COMPACT = re.compile(r"(19[7-9]\d|20\d\d)(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])(([01]\d|2[0-3])([0-5]\d([0-5]\d)?)?)?")
+_TO_THE_SECOND = 14  # digits of a compact date that can mean nothing else
+_SERIAL_DAYS = (25_569.0, 73_050.0)  # of 1970 and 2100 in spreadsheets, which count days since 1899-12-30
+_SERIAL_DECIMALS = 4  # of a day: 9 s
+_SERIAL_STEP = 0.05  # more than an hour in days; clocks in seconds seldom tick as fast
+_UNDECIDED = np.log(2.0)
+
+
+def unit_of(header: str) -> str | None:
+    """The unit that a header names, as in time_ms, timestampMs or t [s]; None if it names none, or several."""
+    units = {_UNITS[word.lower()] for word in _WORD.findall(header) if word.lower() in _UNITS}
+    return units.pop() if len(units) == 1 else None
+
+
+class Times:
+    """Epoch seconds of a column that comes in pieces: one form for all of it, that of its first value.
+
+    zone : where times of day without a zone were written; without it they are refused.
+    header : of the column; the unit that it names decides what a number counts.
+    notes : what a person should know of how numbers were read.
+    """
+
+    def __init__(self, zone: tzinfo | None = None, header: str = "time_s") -> None:
+        self.zone = zone
+        self.notes: tuple[str, ...] = ()
+        self._header = header
+        self._unit: str | None = None  # "" for texts
+        self._first_line = 0
+        self._n_rows = 0
+        self._twice_row, self._later_s = array("q"), array("d")
+
+    def read(self, text: Sequence[str], line: int) -> FloatArray:
+        """Times (n,) since 1970-01-01 UTC; `line` is that of the first. Raises `Refused`."""
+        if self._unit is None:
+            try:
+                self._unit, self.notes = _unit(text, self._header)
+            except ValueError as error:
+                raise Refused(0, str(error)) from error
+            self._first_line = line
+        time_s = self._numeric(text, self._unit) if self._unit else self._texts(text)
+        self._n_rows += len(text)
+        return time_s
+
+    def settled(self, time_s: FloatArray, user: Codes) -> FloatArray:
+        """All times (n,) that were read, of `user` (n,); those of day that came twice are settled as `passes` does."""
+        if not self._twice_row:
+            return time_s
+        later_s = dict(zip(self._twice_row, self._later_s, strict=True))
+        time_s, n_second, n_open = passes(time_s, user, later_s)
+        self.notes += (
+            f"{len(later_s):,} rows lie in an hour that came twice in {self.zone}, as clocks went back: {n_second:,} "
+            "of them were taken as the second, by the order and the intervals of their user's rows"
+            + (f"; {n_open:,} could be either and were taken as the first" if n_open else ""),
+        )
+        return time_s
+
+    def _numeric(self, text: Sequence[str], unit: str) -> FloatArray:
+        value = numbers(text) / _PER_S[unit]
+        bad = ~((value >= 0.0) & (value <= LATEST_EPOCH_S))
+        if bad.any():
+            row = int(bad.argmax())
+            problem = f"{shown(text[row])} is not a time between 1970 and 2100 in epoch {unit}, as line"
+            raise Refused(row, f"{problem} {self._first_line} is taken to be; {TIME_REMEDY}")
+        return value
+
+    def _texts(self, text: Sequence[str]) -> FloatArray:
+        known: dict[str, tuple[float, float]] = {}
+        for row, value in enumerate(text):
+            if value not in known:
+                try:
+                    if not (np.isnan(number(value)) or _compact(value) == _TO_THE_SECOND):
+                        raise ValueError(f"{shown(value)} is a number among ISO 8601 times; {TIME_REMEDY}")
+                    known[value] = _moment_s(value, self.zone)
+                except ValueError as error:
+                    raise Refused(row, str(error)) from error
+            if known[value][1]:
+                self._twice_row.append(self._n_rows + row)
+                self._later_s.append(known[value][1])
+        return np.array([known[value][0] for value in text], dtype=np.float64)
+
+
+def epoch_s(text: str, zone: tzinfo | None = None) -> float:
+    """Seconds since 1970-01-01 UTC of one time, in any form that a file may use; ValueError if none, or if two.
+
+    zone : where a time of day without a zone was written; one that comes twice is the former.
+    """
+    unit, _ = _unit([text], "")
+    return _within(number(text) / _PER_S[unit], text) if unit else _moment_s(text, zone)[0]
+
+
+def passes(time_s: FloatArray, user: IntArray | Codes, later_s: Mapping[int, float]) -> tuple[FloatArray, int, int]:
+    """Times of day that came twice, as clocks went back: which rows are of the second pass.
+
+    time_s (n,), user (n,) : rows in the order of the file, those that came twice at the former; later_s : row -> how
+    much later it was if it is of the second pass. Returns the times, how many rows are of the second, and of how many
+    nothing tells.
+
+    Of one user's rows in such an hour the first k are of the first pass, the others of the second. Time must not run
+    backwards; of what is left, k is that whose intervals, also those to the rows before and after the hour, are
+    nearest to the user's median interval c: one interval d becomes d + later_s, which costs |ln((d + later_s) / c)| -
+    |ln(d / c)|. Choices within a factor of two of the best are left to the first pass.
+    """
+    time_s, n_second, n_open = time_s.copy(), 0, 0
+    order = np.argsort(user, kind="stable")
+    twice = np.zeros(len(user), dtype=np.bool_)
+    twice[list(later_s)] = True
+    user, twice = user[order], twice[order]
+    for first, end in _runs(user, twice, time_s[order]):
+        low, high = (int(np.searchsorted(user, user[first], side)) for side in ("left", "right"))
+        rows, shift_s = order[first:end], later_s[int(order[first])]
+        k, n_near = _switch(time_s[order[low:high]], first - low, end - low, shift_s)
+        time_s[rows[k:]] += shift_s
+        n_second, n_open = n_second + len(rows) - k, n_open + n_near
+    return time_s, n_second, n_open
+
+
+def _runs(user: IntArray | Codes, twice: np.ndarray, time_s: FloatArray) -> list[tuple[int, int]]:
+    """Ends of the runs of rows of one user that came twice, a day at most."""
+    at = np.flatnonzero(twice)
+    apart = (np.diff(at) > 1) | (np.diff(user[at]) != 0) | (np.abs(np.diff(time_s[at])) > 86_400.0)
+    edges = np.flatnonzero(np.concatenate([[True], apart, [True]]))
+    return [(int(at[low]), int(at[high - 1]) + 1) for low, high in pairwise(edges)]
+
+
+def _switch(time_s: FloatArray, first: int, end: int, shift_s: float) -> tuple[int, int]:
+    """How many of the rows first to end of a user are of the first pass, and of how many nothing tells."""
+    known_s = np.concatenate([np.diff(time_s[:first]), np.diff(time_s[end:])])
+    known_s = known_s if (known_s > 0).any() else np.diff(time_s)
+    usual_s = float(np.median(known_s[known_s > 0])) if (known_s > 0).any() else 1.0
+    least_s = usual_s if (known_s == 0).any() else 1e-3 * usual_s  # rows of one time are usual, or are not
+    gap_s = np.full(end - first + 1, np.nan)  # before each row, and after the last, if that is of the second pass
+    inner = slice(max(first - 1, 0), min(end + 1, len(time_s)))
+    gap_s[slice(first == 0, len(gap_s) - (end == len(time_s)))] = np.diff(time_s[inner])
+    if end < len(time_s):
+        gap_s[-1] -= shift_s
+    back = np.flatnonzero(gap_s < 0)
+    if back.size:
+        return int(back[0]), 0
+
+    def cost(interval_s: FloatArray) -> FloatArray:
+        return np.abs(np.log(np.maximum(interval_s, least_s) / usual_s))
+
+    change = np.nan_to_num(cost(gap_s + shift_s) - cost(gap_s))  # an end of the trace tells nothing
+    near = np.flatnonzero(change <= change.min() + _UNDECIDED)
+    return int(near[-1]), int(near[-1] - near[0])
+
+
+def _unit(text: Sequence[str], header: str) -> tuple[str, tuple[str, ...]]:
+    """What a column that begins so counts, "" for dates, and what to say of it; ValueError if it may be two things."""
+    value, unit = number(text[0]), unit_of(header)
+    if np.isnan(value):
+        return "", ()
+    if unit not in (None, "seconds"):
+        return unit, ()
+    if _compact(text[0]) == _TO_THE_SECOND:
+        return "", ()
+    if date := _date_text(text, value, header):
+        raise ValueError(f"{shown(text[0])} could count seconds, or be {date}; {DATE_REMEDY}")
+    for larger in ("milliseconds", "microseconds", "nanoseconds"):
+        if value > LATEST_EPOCH_S and value / _PER_S[larger] <= LATEST_EPOCH_S:
+            return larger, (f"times count {larger} since 1970: as seconds they would lie beyond 2100",)
+    return "seconds", ()
+
+
+def _compact(text: str) -> int:
+    """Digits of a date that is written as one number, such as 20240228 or 202402282200; 0 if it is none."""
+    text = text.strip()
+    return len(text) if _COMPACT.fullmatch(text) else 0
+
+
+def _date_text(text: Sequence[str], value: float, header: str) -> str:
+    """The date that the first number of a column may be; empty if it is none."""
+    first = text[0].strip()
+    if _compact(first):
+        return "-".join((first[:4], first[4:6], first[6:8])) + (
+            f" {first[8:10]}:{first[10:] or '00'}" if first[8:] else ""
+        )
+    if not _SERIAL_DAYS[0] <= value < _SERIAL_DAYS[1]:
+        return ""
+    step = np.abs(np.diff(numbers(text[:1000])))
+    finely = len(first.partition(".")[2]) >= _SERIAL_DECIMALS and (step[step > 0] < _SERIAL_STEP).all()
+    if not (finely or "date" in header.lower()):
+        return ""
+    day = np.datetime64("1899-12-30") + np.timedelta64(round(value * 86_400.0), "s")
+    return f"{str(day).replace('T', ' ')} as spreadsheets count days"
+
+
+def _moment_s(text: str, zone: tzinfo | None) -> tuple[float, float]:
+    """Epoch seconds of a text, and how much later it came once more, 0 for never."""
+    plain = text.strip()
+    try:
+        moment = datetime.fromisoformat(f"{plain[:8]}T{plain[8:]}" if _compact(plain) == _TO_THE_SECOND else plain)
+    except ValueError:  # it quotes the text itself, at any length
+        raise ValueError(f"{shown(text)} is not a time; {TIME_REMEDY}") from None
+    if moment.tzinfo is not None:
+        return _within(moment.timestamp(), text), 0.0
+    if zone is None:
+        raise ValueError(f"{shown(text)} has no time zone; {ZONE_REMEDY} 2021-04-21T14:19:53Z")
+    former_s = moment.replace(tzinfo=zone).timestamp()
+    later_s = moment.replace(tzinfo=zone, fold=1).timestamp() - former_s
+    if later_s < 0:  # of an hour that clocks skip, Python takes the offset before, then the one after
+        raise ValueError(f"{shown(text)} never was in {zone}, where clocks skipped it; was it written in that zone?")
+    return _within(former_s, text), later_s
+
+
+def _within(time_s: float, text: str) -> float:
+    if not 0.0 <= time_s <= LATEST_EPOCH_S:
+        raise ValueError(f"{shown(text)} is not between 1970 and 2100; {TIME_REMEDY}")
+    return time_s

@@ -1,0 +1,422 @@
+"""Traces as other tools write them: who is who, which clock, what is missing; a wrong reading is told or refused."""
+
+import shutil
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from netsim.errors import BadInput
+from netsim.traces.doubts import steps_of
+from netsim.traces.files import read_table
+from netsim.traces.inspect import inspect_trace
+from netsim.traces.read import read_trace
+from netsim.traces.times import epoch_s, passes, unit_of
+
+T0 = 1_709_157_600  # 2024-02-28T22:00:00Z
+BERLIN, SANTIAGO, LORD_HOWE = "Europe/Berlin", "America/Santiago", "Australia/Lord_Howe"
+
+
+def write(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def refusal(path, **choices):
+    with pytest.raises(BadInput) as caught:
+        read_table(path, **choices)
+    (line,) = caught.value.lines
+    return line.removeprefix(f"{path}: ")
+
+
+def users_of(path, **choices):
+    """Rows of each user."""
+    table = read_table(path, **choices)
+    return dict(zip(table.users, np.bincount(table.user).tolist(), strict=True)), table
+
+
+# --- who is who ----------------------------------------------------------------------------------------------
+
+
+def fcd(*steps, head=""):
+    rows = "".join(f'<timestep time="{t}">{"".join(movers)}</timestep>\n' for t, movers in enumerate(steps))
+    return f"{head}<fcd-export>\n{rows}</fcd-export>\n"
+
+
+def mover(kind, name, x, y):
+    return f'<{kind} id="{name}" x="{x}" y="{y}"/>'
+
+
+@pytest.mark.parametrize("n_steps", [3, 60_000])  # the parser's, and beyond it those of the compiled loop
+def test_sumo_numbers_vehicles_persons_and_containers_apart(tmp_path, n_steps):
+    step = [mover("vehicle", 0, "0.00", 0), mover("person", 0, 600, 400), mover("container", 7, 5, 5)]
+    users, table = users_of(write(tmp_path / "t.xml", fcd(*[step] * n_steps)))
+    assert users == {"vehicle 0": n_steps, "person 0": n_steps, "7": n_steps}
+    assert table.points.x_m[:3].tolist() == [0, 600, 5]
+    assert table.notes == ("names that a vehicle, a person or a container share: 1; their users have the kind before",)
+    alone, table = users_of(write(tmp_path / "u.xml", fcd([mover("vehicle", 0, 1, 1), mover("person", 1, 1, 1)])))
+    assert (list(alone), table.notes) == (["0", "1"], ())
+
+
+def gpx(*tracks):
+    """Tracks of (name, times, latitude)."""
+    text = ""
+    for name, times, lat in tracks:
+        points = "".join(f'<trkpt lat="{lat}" lon="16"><time>{t}</time></trkpt>' for t in times)
+        text += f"<trk><name>{name}</name><trkseg>{points}</trkseg></trk>\n"
+    return f'<gpx version="1.1" xmlns="http://www.topografix.com/GPX/1/1">\n{text}</gpx>\n'
+
+
+def minutes(hour, n=3):
+    return [f"2024-02-29T{hour:02}:{m:02}:00Z" for m in range(n)]
+
+
+def test_a_folder_of_gpx_is_a_phone_and_a_file_another(tmp_path):
+    for phone, lat in (("a", 48.2), ("b", 48.3)):
+        for k, hour in enumerate((7, 9)):
+            write(tmp_path / "in" / phone / f"activity_{k}.gpx", gpx(("Morning Run", minutes(hour), lat)))
+    users, table = users_of(tmp_path / "in")
+    assert users == {"a": 6, "b": 6}
+    assert "do not overlap in time and are one user, and 1 more such; --users decides otherwise" in table.notes[0]
+    shutil.move(tmp_path / "in" / "b" / "activity_1.gpx", tmp_path / "in" / "activity_1.gpx")
+    assert users_of(tmp_path / "in")[0] == {"Morning Run": 3, "a": 6, "b": 3}
+    write(tmp_path / "in" / "activity_2.gpx", gpx(("Morning Run", minutes(9), 1)))  # at the same time: somebody else
+    users, table = users_of(tmp_path / "in")
+    assert users == {"activity_1": 3, "activity_2": 3, "a": 6, "b": 3}
+    assert "2 users of equal names (Morning Run) are told apart by folder and file" in table.notes
+
+
+def test_tracks_of_one_file_are_one_phone_unless_they_overlap(tmp_path):
+    one = write(tmp_path / "one.gpx", gpx(*((f"track {k}", minutes(k), 1) for k in range(10))))
+    users, table = users_of(one)
+    assert users == {"one": 30}
+    assert table.notes == ("10 tracks of one.gpx do not overlap in time and are one user; --users decides otherwise",)
+    two = write(tmp_path / "two.gpx", gpx(("a", minutes(1), 1), ("b", minutes(1), 2), ("a", minutes(2), 1)))
+    assert users_of(two)[0] == {"a": 6, "b": 3}
+    alike = write(tmp_path / "alike.gpx", gpx(("a", minutes(1), 1), ("a", minutes(1), 2)))
+    assert users_of(alike)[0] == {"alike/a 1": 3, "alike/a 2": 3}
+
+
+def test_taxis_and_phones_of_equal_names_in_two_folders_are_two(tmp_path):
+    for month, lat in (("may", 37.1), ("june", 37.2)):
+        write(tmp_path / "cabs" / month / "new_abc.txt", f"{lat} -122.1 0 {T0 + 60}\n{lat} -122.1 1 {T0}\n")
+        text = "Geolife trajectory\n\n\n\n\n\n" + f"{lat},116.3,0,0,{T0 / 86400 + 25569:.10f},d,t\n"
+        write(tmp_path / "plt" / month / "007" / "Trajectory" / "1.plt", text)
+    assert users_of(tmp_path / "cabs")[0] == {"june/new_abc": 2, "may/new_abc": 2}
+    users, table = users_of(tmp_path / "plt")
+    assert users == {"june/007": 1, "may/007": 1}
+    assert table.notes == ("2 users of equal names (007) are told apart by folder and file",)
+    assert users_of(tmp_path / "plt" / "may")[0] == {"007": 1}
+
+
+@pytest.mark.parametrize("nobody", ["NULL", "nan", "-", "", " ", "N/A"])
+def test_rows_of_nobody_are_left_out_and_counted(tmp_path, nobody):
+    path = write(tmp_path / "t.csv", f"time_s,user,x_m,y_m\n1,a,1,1\n1,{nobody},9,9\n2,a,1,1\n3,,,\n")
+    users, table = users_of(path)
+    assert (users, table.skipped) == ({"a": 2}, {"position_missing": 1, "user_missing": 1})
+    counts = read_trace(path, users="id").counts
+    assert counts["rows_read"] == sum(n for reason, n in counts.items() if reason != "rows_read") == 4
+
+
+def test_blanks_around_a_name_make_nobody_else(tmp_path):
+    path = write(tmp_path / "t.csv", "time_s,user,x_m,y_m,cell\n1, u1 ,1,1,7\n2,u1,1,1, 7\n3,u2,1,1,8\n")
+    users, table = users_of(path)
+    assert (users, table.cells) == ({"u1": 2, "u2": 1}, ("7", "8"))
+    assert [note for note in table.notes if "blanks" in note] == [
+        f"1 names of {what} differ from others by blanks alone and were joined with them" for what in ("user", "cell")
+    ]
+
+
+# --- two places, impossible speeds ---------------------------------------------------------------------------
+
+
+def test_two_places_at_one_time_are_counted_and_too_fast(tmp_path):
+    rows = [f"{T0 + 600 * k},a,{lat},16.3{far}" for k in range(20) for lat, far in ((48.2, 0), (48.29, 7))]
+    path = write(tmp_path / "t.csv", "\n".join(["time_s,user,lat,lon", *rows]))
+    said = "20 rows lie elsewhere than the row before of their user at the same time, up to 11.3 km away"
+    for text in (" ".join(inspect_trace(path).split()), " ".join(read_trace(path).doubts)):
+        assert said in text and "51.282 % of steps imply more than 100 m/s" in text
+    moved = np.array([[0.0, 0], [0, 0], [0, 99], [0, 99], [0, 300]])
+    steps = steps_of(np.zeros(5, int), np.array([0.0, 0, 0, 1, 3]), moved)  # a row of another cell; 99 m, 0, 100.5 m/s
+    assert (steps.n, steps.n_fast, steps.n_at_once, steps.apart_m) == (3, 1, 1, 99.0)
+
+
+def test_rows_without_a_fix_at_0_0_are_told_with_the_box_of_the_others(tmp_path, capsys):
+    rows = [f"{T0 + 60 * k},a,{48.2 + k * 1e-4:.4f},16.3" for k in range(40)]
+    rows[7] = rows[9] = ""
+    rows = [row or f"{T0 + 60 * k},a,0,0" for k, row in enumerate(rows)]
+    path = write(tmp_path / "t.csv", "\n".join(["time_s,user,lat,lon", *rows]))
+    trace = read_trace(path)
+    assert trace.area.side_m.max() > 5e6
+    assert "2 rows lie at latitude 0, longitude 0" in trace.doubts[-1]
+    box = tuple(float(edge) for edge in trace.doubts[-1].split("--area-deg ")[1].split()[0].split(","))
+    clean = read_trace(path, area_deg=box)
+    assert (clean.counts["outside_area"], clean.doubts) == (2, ()) and clean.area.side_m.max() < 500
+    assert "latitude 0, longitude 0" in " ".join(inspect_trace(path).split())
+    near = write(tmp_path / "near.csv", "time_s,user,lat,lon\n1,a,0,0\n2,a,0.0001,0\n")
+    assert read_trace(near).doubts == ()
+
+
+# --- when ----------------------------------------------------------------------------------------------------
+
+
+def local_rows(zone, first, every_s, n, skip=()):
+    """Local times of a clock that ticks evenly, without the ticks to skip, and the true epoch times."""
+    at = [datetime.fromisoformat(first).timestamp() + every_s * k for k in range(n) if k not in skip]
+    return [f"{datetime.fromtimestamp(t, ZoneInfo(zone)):%Y-%m-%d %H:%M:%S}" for t in at], at
+
+
+@pytest.mark.parametrize("every_s", [60, 300, 900, 1800, 3600, 5400, 7200])
+@pytest.mark.parametrize(
+    ("zone", "first"),
+    [
+        (BERLIN, "2021-10-30T12:00:00+00:00"),
+        (SANTIAGO, "2021-04-03T12:00:00+00:00"),
+        (LORD_HOWE, "2021-04-03T02:00:00+00:00"),
+    ],
+)
+def test_the_repeated_hour_is_read_right_whatever_the_interval(tmp_path, zone, first, every_s):
+    text, at = local_rows(zone, first, every_s, 86_400 // every_s)
+    still = write(tmp_path / "t.csv", "\n".join(["time_s,user,lat,lon", *(f"{t},a,-22.5,17" for t in text)]))
+    table = read_table(still, timezone=zone)
+    assert table.time_s.tolist() == at
+    assert read_trace(still, timezone=zone).counts["duplicate"] == 0
+    track = write(tmp_path / "t.gpx", gpx(("a", [t.replace(" ", "T") for t in text], -22.5)))
+    assert read_table(track, timezone=zone).time_s.tolist() == at
+
+
+def test_the_repeated_hour_with_two_rows_a_second_and_with_holes(tmp_path):
+    for first in ("2021-10-31T00:55:00", "2021-10-31T01:50:00", "2021-10-30T23:55:00"):  # into, out of, and before it
+        text, at = local_rows(BERLIN, f"{first}+00:00", 1, 900)
+        rows = [f"{t},a,1,{place}" for t in text for place in (2, 3)]
+        table = read_table(write(tmp_path / "t.csv", "\n".join(["time_s,user,lat,lon", *rows])), timezone=BERLIN)
+        assert table.time_s.tolist() == [t for t in at for _ in range(2)]
+    text, at = local_rows(
+        BERLIN, "2021-10-30T20:00:00+00:00", 60, 480, skip=range(5, 330)
+    )  # off until 02:30 the second
+    rows = [f"{t},a,1,2" for t in text]
+    table = read_table(write(tmp_path / "u.csv", "\n".join(["time_s,user,lat,lon", *rows])), timezone=BERLIN)
+    assert table.time_s.tolist() == at
+    lone = write(tmp_path / "v.csv", "time_s,user,lat,lon\n2021-10-31 02:30:00,a,1,2\n")
+    assert "1 could be either and were taken as the first" in read_table(lone, timezone=BERLIN).notes[-1]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(0, 2**32 - 1))
+def test_passes_never_turn_time_back_where_one_order_does_not(seed):
+    rng = np.random.default_rng(seed)
+    true_s = np.cumsum(rng.integers(0, 2500, 40)).astype(float)
+    change_s = 30_000.0
+    local_s = np.where(true_s >= change_s, true_s - 3600, true_s)
+    twice = np.flatnonzero((local_s >= change_s - 3600) & (local_s < change_s))
+    former_s = local_s.copy()
+    former_s[local_s >= change_s] += 3600  # after the hour there is one reading
+    found_s, n_second, n_open = passes(former_s, np.zeros(40, int), dict.fromkeys(twice.tolist(), 3600.0))
+    assert (np.diff(found_s) >= 0).all()
+    assert n_second == (found_s != former_s).sum() and 0 <= n_open <= len(twice)
+    assert set((found_s - former_s).tolist()) <= {0.0, 3600.0}
+
+
+@pytest.mark.parametrize(
+    ("header", "unit"),
+    [
+        ("timestamp_ms", "milliseconds"), ("timestampMs", "milliseconds"), ("TIMESTAMP_MS", "milliseconds"),
+        ("t [s]", "seconds"), ("time_s", "seconds"), ("elapsed (min)", "minutes"), ("time_us", "microseconds"),
+        ("ts_ns", "nanoseconds"), ("unix_millis", "milliseconds"), ("time_h", "hours"), ("time", None), ("ts", None),
+        ("timestamps", None), ("items", None), ("ms_s", None),
+    ],
+)  # fmt: skip
+def test_a_header_names_the_unit(header, unit):
+    assert unit_of(header) == unit
+
+
+@pytest.mark.parametrize(
+    ("header", "values", "time_s"),
+    [
+        ("timestamp_ms", ("100", "200"), (0.1, 0.2)),
+        ("timestamp_ms", ("1709157600000", "1709157600100"), (T0, T0 + 0.1)),
+        ("time_us", ("0", "500000"), (0, 0.5)),
+        ("t_ns", ("1709157600000000000", "1709157601000000000"), (T0, T0 + 1)),
+        ("time_min", ("0", "1.5"), (0, 90)),
+        ("timestamp", ("1709157600000", "1709157600100"), (T0, T0 + 0.1)),
+        ("timestamp", ("1709157600000000", "1709157600100000"), (T0, T0 + 0.1)),
+        ("timestamp", ("20240228220000", "20240228220001"), (T0, T0 + 1)),
+        ("time", ("45350.5", "45351.5"), (45350.5, 45351.5)),  # half past twelve in seconds
+        ("time", ("45350.91667", "45351.91667"), (45350.91667, 45351.91667)),
+        ("time_ms", ("20240228", "20240229"), (20240.228, 20240.229)),
+    ],
+)
+def test_units_of_numbers_are_read(tmp_path, header, values, time_s):
+    rows = "".join(f"{value},1,2\n" for value in values)
+    table = read_table(write(tmp_path / "t.csv", f"{header},lat,lon\n{rows}"), {"time_s": header}, timezone="UTC")
+    assert table.time_s.tolist() == pytest.approx(time_s, abs=1e-6)
+    by_size = header == "timestamp" and len(values[0]) in (13, 16)
+    assert by_size == any("as seconds they would lie beyond 2100" in note for note in table.notes)
+
+
+@pytest.mark.parametrize(
+    ("header", "values", "date"),
+    [
+        ("time_s", ("202402282200", "202402282201"), "2024-02-28 22:00"),
+        ("when", ("2024022822", "2024022823"), "2024-02-28 22:00"),
+        ("day", ("20240228", "20240229"), None),
+        ("time", ("20240228", "20240229"), "2024-02-28"),
+        ("time", ("45350.916666667", "45350.917361111"), "2024-02-28 22:00:00 as spreadsheets count days"),
+        ("date", ("45350", "45351"), "2024-02-28 00:00:00 as spreadsheets count days"),
+    ],
+)
+def test_a_number_that_could_be_a_date_is_refused_with_both_readings(tmp_path, header, values, date):
+    path = write(tmp_path / "t.csv", f"{header},lat,lon\n" + "".join(f"{value},1,2\n" for value in values))
+    said = refusal(path, columns={"time_s": header}, timezone=BERLIN)
+    if date is None:  # the header says days, and no trace lies 20 million of them after 1970
+        assert "is not a time between 1970 and 2100 in epoch days" in said
+    else:
+        assert f"line 2, column {header}: '{values[0]}' could count seconds, or be {date}; write ISO 8601" in said
+    if date and values[0] != "45350":  # a time of a window has no header that says date
+        with pytest.raises(ValueError, match="could count seconds, or be 2024-02-28"):
+            epoch_s(values[0])
+
+
+def test_gpx_times_follow_the_rules_of_a_csv(tmp_path):
+    bare = [f"2018-03-19T15:49:{s}" for s in (10, 20)]
+    path = write(tmp_path / "t.gpx", gpx(("t", bare, 48)))
+    assert "line 2, time: '2018-03-19T15:49:10' has no time zone; name the zone" in refusal(path)
+    assert read_table(path, timezone="Europe/Vienna").time_s[0] == 1521470950  # 14:49:10 UTC
+    for times, said in (
+        (minutes(7)[::-1], "is before '2024-02-29T07:02:00Z' at line 2 of the same segment; sort the points by time"),
+        (["2150-01-01T00:00:00Z"], "line 2, time: '2150-01-01T00:00:00Z' is not between 1970 and 2100"),
+        (["1709157600"], "line 2, time: '1709157600' is not a time; write ISO 8601"),
+        (["yesterday"], "line 2, time: 'yesterday' is not a time"),
+    ):
+        assert said in refusal(write(tmp_path / "u.gpx", gpx(("t", times, 48))))
+
+
+def test_times_that_run_backwards_are_refused_in_every_format(tmp_path):
+    day = T0 / 86400 + 25569
+    plt = "Geolife trajectory\n\n\n\n\n\n" + "".join(f"1,2,0,0,{day + d:.10f},d,t\n" for d in (0, 0.2, 0.1))
+    cab = "".join(f"37.1 -122.1 0 {T0 + s}\n" for s in (0, 20, 10))
+    text = fcd([mover("vehicle", 0, 1, 1)]).replace("</fcd-export>", fcd([mover("vehicle", 0, 1, 1)])[13:])
+    text = text.replace('time="0"', 'time="5"', 1)
+    for name, content, said in (
+        ("t.plt", plt, "row 3 of those with a position: 2024-02-29T00:24:00Z comes after 2024-02-29T02:48:00Z"),
+        ("new_t.txt", cab, "comes after"),
+        ("t.fcd.xml", text, "timestep 0 s comes after timestep 5 s; sort the timesteps (were two outputs joined?)"),
+    ):
+        assert said in refusal(write(tmp_path / name, content))
+    cab = write(tmp_path / "new_u.txt", "".join(f"37.1 -122.1 0 {T0 + s}\n" for s in (0, 10, 20)))
+    assert read_table(cab).time_s.tolist() == [T0, T0 + 10, T0 + 20]
+
+
+# --- what is missing, what is there --------------------------------------------------------------------------
+
+
+def test_a_prefix_of_the_namespace_changes_nothing(tmp_path):
+    text = gpx(("t", minutes(7), 48))
+    text = text.replace("<trkpt", '<trkpt lat="" lon="16"/><trkpt lat="1" lon="16"/><trkpt', 1)
+    plain = read_table(write(tmp_path / "t.gpx", text))
+    for tag in ("gpx", "trk", "name", "trkseg", "trkpt", "time"):
+        text = (
+            text.replace(f"</{tag}>", f"</n:{tag}>").replace(f"<{tag} ", f"<n:{tag} ").replace(f"<{tag}>", f"<n:{tag}>")
+        )
+    prefixed = read_table(write(tmp_path / "p.gpx", text))  # not even declared
+    assert prefixed.time_s.tolist() == plain.time_s.tolist() and len(plain) == 3
+    assert prefixed.users == plain.users == ("t",)
+    assert plain.notes == ("2 track points without a time left out",)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sep=;\ntime_s;user;lat;lon\n1;a;2,5;3\n",
+        "# by a tool\n# version 2\ntime_s,user,lat,lon\n1,a,2.5,3\n",
+        "#time_s,user,lat,lon\n1,a,2.5,3\n",
+        "\ufeff# note\ntime_s\tuser\tlat\tlon\n1\ta\t2.5\t3\n",
+    ],
+)
+def test_first_lines_of_spreadsheets_and_comments_are_no_header(tmp_path, text):
+    table = read_table(write(tmp_path / "t.csv", text))
+    assert (table.users, table.points.lat_deg.tolist(), table.time_s.tolist()) == (("a",), [2.5], [1])
+    bad = text + text.splitlines()[-1].replace("2.5", "x").replace("2,5", "x")
+    assert f"line {text.count(chr(10)) + 1}, column lat" in refusal(write(tmp_path / "t.csv", bad))
+
+
+@pytest.mark.parametrize(
+    ("row", "header"),
+    [
+        ("1,2008-02-02 15:36:08,116.51172,39.92123", "user,time_s,lon,lat"),  # T-Drive
+        ("0\t2010-10-19T23:55:27Z\t30.2359\t-97.7951\t22847", "user\ttime_s\tlat\tlon\tcolumn_5"),  # Gowalla
+        ("5,7,1,2", "time_s,user,lat,lon"),
+    ],
+)
+def test_rows_without_a_header_are_refused_with_one_that_fits(tmp_path, row, header):
+    path = write(tmp_path / "t.txt", f"{row}\n{row}\n")
+    said = refusal(path, format="csv")
+    assert "line 1" in said and said.endswith(
+        f"is a row, and the file has no header; put one above it, such as {header}"
+    )
+    if header.startswith("user"):
+        assert len(read_table(write(path, f"{header}\n{row}\n{row}\n"), timezone="UTC", format="csv")) == 2
+
+
+def test_csv_of_sumo_is_read_with_the_proposed_columns(tmp_path):
+    head = "timestep_time;vehicle_id;vehicle_x;vehicle_y;vehicle_speed\n"
+    path = write(tmp_path / "t.csv", head + "0.00;;;;\n1.00;a;1.5;2.5;3\n2.00;a;2.5;2.5;3\n")
+    proposed = refusal(path).split("--columns ")[1]
+    users, table = users_of(path, columns=dict(pair.split("=") for pair in proposed.split(",")))
+    assert (users, table.skipped["position_missing"]) == ({"a": 2}, 1)
+    km = write(tmp_path / "km.csv", "time_s,x_km,y_m\n1,2,3\n")
+    assert "column 'x_km': is in km, but x_m is not; convert the column" in refusal(km, columns={"x_m": "x_km"})
+
+
+def test_sumo_is_in_metres_where_its_options_say_so_and_where_degrees_would_be_too_wide(tmp_path):
+    small = fcd([mover("vehicle", 0, "16.36500", "48.20000"), mover("vehicle", 1, "16.36600", "48.20000")])
+    options = '<!-- generated by SUMO\n<output><fcd-output value="f.xml"/>{}</output> -->\n'
+    for text, names in (
+        (small, ("lat", "lon")),
+        (options.format("") + small, ("x_m", "y_m")),
+        (options.format('<fcd-output.geo value="true"/>') + small, ("lat", "lon")),
+    ):
+        assert read_table(write(tmp_path / "t.fcd.xml", text)).points.names == names
+    wide = write(tmp_path / "w.fcd.xml", fcd([mover("vehicle", 0, "0.0001", "0"), mover("vehicle", 1, "159.0", "80")]))
+    assert refusal(wide) == (
+        "x and y could be longitude and latitude (159 degrees wide) or metres (159 m wide); "
+        "name which with --crs EPSG:4326 or --crs local (in a scenario: crs)"
+    )
+    assert read_table(wide, crs="local").points.names == ("x_m", "y_m")
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("for {set i 0} {$i < 3} {incr i} {\n  $node_($i) set X_ 5\n}\n", 2),
+        ("proc go {} {\n  $node_(0) set X_ 5\n}\n", 2),
+        ("$node_(0) set X_ 1; for {set i 0} {$i < 9} {incr i} { $node_(0) set Y_ 1 }\n", 1),
+        ('$ns_ at 1 "$node_(0) setdest 1 2 3; $node_(1) setdest 1 2 3"\n', 1),
+    ],
+)
+def test_statements_of_tcl_that_are_not_plain_are_refused_with_their_line(tmp_path, text, line):
+    said = refusal(write(tmp_path / "t.ns2", "$node_(9) set X_ 1\n" + text))
+    assert said.startswith(f"line {line + 1}: ") and said.endswith("write it out, only such are read")
+
+
+def test_plain_statements_after_a_semicolon_are_read_and_presence_is_said(tmp_path):
+    text = "$node_(0) set X_ 5; $node_(0) set Y_ 7 ;# here\n# $node_(1) set X_ 1; $node_(1) set Y_ 1\n"
+    text += '$ns_ at 0.0 "$node_(0) setdest 15 7 10"; puts "loaded; done"\nproc stop {} { $ns_ flush }\n'
+    table = read_table(write(tmp_path / "t.ns2", text))
+    assert table.users == ("0",) and table.points.x_m.tolist() == [5, 15] and table.points.y_m.tolist() == [7, 7]
+    assert "1 of 1 nodes are taken to be there from 0 s to the end" in table.notes[0]
+    switched = write(tmp_path / "s.ns2", text + '$ns_ at 1.0 "$node_(0) switch OFF"\n')
+    assert read_table(switched).notes == ()
+
+
+def test_days_apart_are_settled_apart():
+    zone = ZoneInfo(BERLIN)
+    first = datetime(2021, 10, 31, 2, 30, tzinfo=zone).timestamp()
+    next_year = datetime(2022, 10, 30, 2, 30, tzinfo=zone).timestamp()
+    time_s = np.array([first, first, next_year, next_year, next_year + timedelta(hours=2).total_seconds()])
+    found_s, n_second, _ = passes(time_s, np.array([0, 0, 0, 0, 0]), dict.fromkeys(range(4), 3600.0))
+    assert (np.diff(found_s) >= 0).all() and n_second == (found_s != time_s).sum()
