@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from netsim.traces.order import Index, arranged, by_user_and_time
+from netsim.traces.order import Index, arranged
 from netsim.traces.points import Degrees, Points
-from netsim.units import FloatArray
+from netsim.units import FloatArray, IntArray
 
 TOO_FAST_M_S = 100.0
 _CLOCK_S = 1.0  # clocks of traces tell seconds: within one, a user may have moved
@@ -45,9 +45,8 @@ class Steps:
         return f"{rows}, up to {far} away: does one name stand for several devices?"
 
 
-def steps_of(user: Index, time_s: FloatArray, xy_m: FloatArray) -> Steps:
-    """The steps of rows (n,) in any order."""
-    order = by_user_and_time(user, time_s)
+def steps_of(user: Index, time_s: FloatArray, xy_m: FloatArray, order: IntArray | None) -> Steps:
+    """The steps of rows (n,), which `order` sorts by user and time; None: they are."""
     user, time_s = user if order is None else user[order], arranged(time_s, order)
     away_m = np.diff(arranged(xy_m, order), axis=0)
     step_m = np.hypot(away_m[:, 0], away_m[:, 1])

@@ -104,7 +104,7 @@ def view_of(table: Table, timezone: str) -> View:
     fixes = order[new]
     user = table.user[fixes]
     same = user[1:] == user[:-1]
-    steps = steps_of(table.user, table.time_s, plane.xy_m)
+    steps = steps_of(table.user, table.time_s, plane.xy_m, order)
     return View(
         table=table,
         zone=zone,

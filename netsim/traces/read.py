@@ -118,7 +118,7 @@ def read_trace(
     rows, plane = _placed(table, rows, outlier_sigmas, counts, stated)
     local, zone_notes = _calendar(table, rows, timezone, plane.lon_deg, stated)
     moves = Moves(taken(table.user, rows), taken(table.time_s, rows) - local.midnight_s, plane.xy_m)
-    doubtful = doubts(table.points.at(rows), steps_of(moves.user, moves.time_s, moves.xy_m))
+    doubtful = doubts(table.points.at(rows), steps_of(moves.user, moves.time_s, moves.xy_m, moves.order))
     moves, resample_notes = _resampled(table, moves, resample_s, gap_s)
     notes = [*doubtful, *cell_notes, *zone_notes, *_at_once(moves.time_s), *resample_notes]
     trace = _trace(table, rows, moves, plane, local, _Naming(users, segments, round_s), counts, notes)
@@ -215,7 +215,8 @@ def _trace(
     names, user, user_notes = name_users(
         naming.users, table.users, moves.user, moves.time_s, moves.xy_m, clock, naming.round_s, naming.segments
     )
-    order = by_user_and_time(user, moves.time_s)
+    as_ids = naming.users == "id" or (naming.users == "auto" and not user_notes)
+    order = moves.order if as_ids else by_user_and_time(user, moves.time_s)
     cells, cell_of_row = ((), None) if table.cell is None else renumbered(table.cells, taken(table.cell, rows))
     counts["rows_used"] = len(rows)
     trace = Trace(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
 from netsim.errors import BadInput
+from netsim.traces.order import by_user_and_time
 from netsim.units import FloatArray, IntArray
 
 MOST_ROWS = 10**8
@@ -20,6 +22,11 @@ class Moves:
     user: npt.NDArray[np.integer]
     time_s: FloatArray
     xy_m: FloatArray
+
+    @cached_property
+    def order(self) -> IntArray | None:
+        """The rows by user and time, None if they are in order."""
+        return by_user_and_time(self.user, self.time_s)
 
 
 def resampled(moves: Moves, every_s: float, gap_s: float) -> tuple[Moves, int]:

@@ -96,10 +96,11 @@ class Names:
     def read(self, text: Sequence[str]) -> Codes:
         """The number of each name (n,)."""
         code = self._as_written
-        for name in dict.fromkeys(text):
-            if name not in code:
-                code[name] = self._code.setdefault(name.strip(), len(self._code))
-        return np.array([code[name] for name in text], dtype=np.int32)
+        if not code.keys() >= set(text):
+            for name in text:
+                if name not in code:
+                    code[name] = self._code.setdefault(name.strip(), len(self._code))
+        return np.fromiter(map(code.__getitem__, text), dtype=np.int32, count=len(text))
 
     def all(self) -> tuple[str, ...]:
         return tuple(self._code)

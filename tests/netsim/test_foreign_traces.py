@@ -141,7 +141,9 @@ def test_two_places_at_one_time_are_counted_and_too_fast(tmp_path):
     for text in (" ".join(inspect_trace(path).split()), " ".join(read_trace(path).doubts)):
         assert said in text and "51.282 % of steps imply more than 100 m/s" in text
     moved = np.array([[0.0, 0], [0, 0], [0, 99], [0, 99], [0, 300]])
-    steps = steps_of(np.zeros(5, int), np.array([0.0, 0, 0, 1, 3]), moved)  # a row of another cell; 99 m, 0, 100.5 m/s
+    steps = steps_of(
+        np.zeros(5, int), np.array([0.0, 0, 0, 1, 3]), moved, None
+    )  # a row of another cell; 99 m, 0, 100.5 m/s
     assert (steps.n, steps.n_fast, steps.n_at_once, steps.apart_m) == (3, 1, 1, 99.0)
 
 

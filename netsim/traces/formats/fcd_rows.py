@@ -87,7 +87,7 @@ def _read(
             if not _distinct(data, names[0], n_names):
                 break
             names[1], n_checked = names[0], n_names
-        who = _user(data, at_kind + 1, id_to, name, n_user, table)
+        who = _user(data, at_kind + 1, after, id_to, name, n_user, table)
         if who < 0:
             break
         n_user, user[n], time_s[n] = max(n_user, who + 1), who, now_s
@@ -218,10 +218,10 @@ def _distinct(data: Bytes, names: IntArray, n: int) -> bool:
 
 
 @compiled
-def _user(data: Bytes, begin: int, end: int, name: IntArray, n_user: int, table: IntArray) -> int:
+def _user(data: Bytes, begin: int, id_from: int, end: int, name: IntArray, n_user: int, table: IntArray) -> int:
     """Number of a user by its kind and name, n_user for a new one; -1 where the table is crowded."""
-    mixed = np.uint64(14695981039346656037)  # FNV-1a
-    for i in range(begin, end):
+    mixed = np.uint64(14695981039346656037) ^ np.uint64(data[begin])  # FNV-1a, of the kind's first letter and the name
+    for i in range(id_from, end):
         mixed = (mixed ^ np.uint64(data[i])) * np.uint64(1099511628211)
     place = np.int64((mixed ^ (mixed >> np.uint64(32))) & np.uint64(len(table) - 1))
     for _ in range(_MOST_LOOKS):
