@@ -10,7 +10,7 @@ from netsim.city.base import City
 from netsim.city.buildings import Buildings
 from netsim.city.outlines import Outlines, read_outlines
 from netsim.geometry import Area
-from netsim.maps.plane import known_crs
+from netsim.maps.plane import SYSTEMS, known_crs
 from netsim.part import FILE_NAME
 from netsim.rng import Streams
 from netsim.streets.files import Streets, read_streets
@@ -27,7 +27,8 @@ class Footprints(City):
     projection about the centre of the footprints, which becomes (0, 0); `origin_deg` sets another origin, such as that
     of a trace. Other systems, such as UTM, are first converted to longitude and latitude. With `auto` the file's member
     `crs` decides; without one, coordinates that span less than one unit on both axes are taken as degrees, because a
-    city is neither that wide in degrees nor that small in metres. The area is the bounding box of the footprints,
+    city is neither that wide in degrees nor that small in metres, and so are those of which most sides are shorter
+    than 0.01 units. The area is the bounding box of the footprints,
     extended by `margin_m`.
 
     Exports of OpenStreetMap can be read unchanged: heights in m or feet, with or without a unit; 3 m per level where
@@ -49,7 +50,7 @@ class Footprints(City):
     """property that holds a building's height above ground in m; if it is missing, the properties height,
     building:height, building:levels and levels are used"""
     default_height_m: float | None = Field(default=None, ge=0, le=10_000)
-    """height of buildings without any of these properties, m; none: such a file is refused"""
+    """height of buildings with none of these above 0, m; their number is said; none: such a file is refused"""
     margin_m: float = Field(default=10.0, ge=0, le=1e5)
     """width of the open ground around the footprints, m"""
     origin_deg: Annotated[tuple[Latitude, Longitude], Strict(False)] | None = None
@@ -71,7 +72,7 @@ class Footprints(City):
     def _known(cls, text: str) -> str:
         known = known_crs(text)
         if known is None:
-            raise ValueError(f"{text[:40]!r} is none of auto, local-metres, lonlat, or a code such as EPSG:32632")
+            raise ValueError(f"{text[:40]!r} is none of auto, {SYSTEMS}")
         return known
 
     def area(self, trace_area: Area | None) -> Area:

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from netsim.maps.geojson import absent
+
 HIGHEST_M = 1e4
 LEVEL_M = 3.0
 """height of a storey, used where only the number of storeys is known"""
@@ -24,38 +26,44 @@ _FEET = re.compile(
 
 @dataclass(frozen=True)
 class Height:
-    """A height in m, NaN if unknown, and the name of the property it was read from."""
+    """A height in m, NaN if unknown, and the name of the property it was read from, or of the first without one."""
 
     value_m: float
     source: str
-    unread: str | None = None
-    """the first text that could not be read as a height"""
+    unread: Any = None
+    """the first value that is no height: a text in another form, or a number that is not above 0"""
+
+    @property
+    def by_levels(self) -> bool:
+        """Whether it is levels times 3 m."""
+        return self.source in _LEVELS and not math.isnan(self.value_m)
 
 
 def height_of(properties: Mapping[str, Any], key: str) -> Height:
     r"""The height stored under `key`, else OpenStreetMap's height, else its number of levels times 3 m.
 
     Numbers are metres; texts are "12", "12 m", "12.5m", "12,5 m", "40'", "40 ft" or "6'4\"". Texts in
-    another form are skipped. Raises ValueError with the property's name and value for a number that cannot be a height.
+    another form and numbers that are not above 0, as data sets write for an unknown height (-1), are skipped. Raises
+    ValueError with the property's name for anything else that cannot be a height.
     """
-    unread = None
+    unread, source = None, ""
     for name in dict.fromkeys((key, *_HEIGHTS)):
         value = properties.get(name)
-        if isinstance(value, str):
-            height_m = metres(value)
-            if height_m is None:
-                unread = unread or value
-                continue
-            value = height_m
-        if value is not None:
-            if type(value) not in (int, float) or not 0 <= value <= HIGHEST_M:
+        if absent(value):
+            continue
+        height_m = metres(value) if isinstance(value, str) else value
+        if height_m is not None:
+            if type(height_m) not in (int, float) or height_m > HIGHEST_M:
                 raise ValueError(name)
-            return Height(float(value), name, unread)
+            if height_m > 0:
+                return Height(float(height_m), name, unread)
+        if unread is None:
+            unread, source = value, name
     for name in _LEVELS:
         levels = _levels(properties.get(name))
         if levels is not None:
             return Height(levels * LEVEL_M, name, unread)
-    return Height(math.nan, "", unread)
+    return Height(math.nan, source, unread)
 
 
 def metres(text: str) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +12,7 @@ import numpy.typing as npt
 
 from netsim.city.heights import HIGHEST_M, LEVEL_M, Height, height_of
 from netsim.errors import BadInput
-from netsim.maps.geojson import LINES, Refusal, features_of, listed, parts_of, position, short, tags_of
+from netsim.maps.geojson import LINES, Refusal, absent, features_of, listed, parts_of, position, short, tags_of
 from netsim.maps.plane import on_plane
 from netsim.units import FloatArray, IntArray
 
@@ -24,8 +25,8 @@ class Outlines:
 
     origin_deg : latitude and longitude of (0, 0), None for local metres.
     skipped : number of features, and of parts of features, that are not buildings, by type.
-    by_levels, by_default : number of heights taken as levels times 3 m, and as the default. unread : the first text
-    that could not be read as a height, and the number of such texts.
+    by_levels, by_default : number of heights taken as levels times 3 m, and as the default. unread : the first value
+    that is no height, as it is said, and the number of such values.
     """
 
     footprint: npt.NDArray[Any]
@@ -43,10 +44,14 @@ class Outlines:
         if n := sum(skipped.values()):
             kinds = ", ".join(f"{count:,} {kind}" for kind, count in skipped.items())
             notes.append(f"city: {file}: {n:,} of its shapes are left out: {kinds}")
-        if self.by_levels or self.unread[1]:
-            odd = f"; {self.unread[1]:,} texts are no height, such as {short(self.unread[0])}" if self.unread[1] else ""
-            by = f"{self.by_levels:,} by their levels of {LEVEL_M:g} m, {self.by_default:,} by default_height_m"
-            notes.append(f"city: {file}: heights of buildings: {by}{odd}")
+        example, odd = self.unread
+        counts = (
+            (self.by_levels, f"by their levels of {LEVEL_M:g} m"),
+            (self.by_default, "by default_height_m"),
+            (odd, f"values are no height, such as {example}"),
+        )
+        if said := ", ".join(f"{n:,} {what}" for n, what in counts if n):
+            notes.append(f"city: {file}: heights of buildings: {said}")
         return tuple(notes)
 
 
@@ -126,15 +131,15 @@ def read_outlines(
         height_m=height_m[polygon],
         origin_deg=origin,
         skipped=dict(skipped),
-        by_levels=sum("levels" in h.source and "height" not in h.source for h in flat.height),
-        by_default=sum(not h.source for h in flat.height),
-        unread=(unread[0] if unread else "", len(unread)),
+        by_levels=sum(h.by_levels for h in flat.height),
+        by_default=sum(math.isnan(h.value_m) for h in flat.height),
+        unread=(short(unread[0]) if unread else "", len(unread)),
     )
 
 
 def _tagged(tags: dict[str, Any]) -> bool:
     """Whether the tags mark a building or a part of a building."""
-    return any(tags.get(key) not in (None, "", "no", False) for key in _TAGS)
+    return any(not absent(value := tags.get(key)) and value not in ("no", False) for key in _TAGS)
 
 
 def _height(tags: dict[str, Any], key: str, refuse: Refusal) -> Height:
@@ -142,7 +147,7 @@ def _height(tags: dict[str, Any], key: str, refuse: Refusal) -> Height:
         return height_of(tags, key)
     except ValueError as error:
         name = str(error)
-        refuse(f"properties.{name}: {short(tags[name])} is not a height", f"give metres from 0 to {HIGHEST_M:g}")
+        refuse(f"properties.{name}: {short(tags[name])} is not a height", f"give metres up to {HIGHEST_M:g}")
 
 
 def _heights_m(file: str, flat: _Flat, key: str, default_m: float | None) -> FloatArray:
@@ -151,10 +156,10 @@ def _heights_m(file: str, flat: _Flat, key: str, default_m: float | None) -> Flo
     none = np.flatnonzero(np.isnan(height_m))
     if none.size and default_m is None:
         first = flat.height[none[0]]
-        texts = "it has no height" if first.unread is None else f"{short(first.unread)} is not a height"
+        what = "it has no height" if first.unread is None else f"{short(first.unread)} is not a height"
         others = f", nor have {none.size - 1:,} others of {len(height_m):,}" if none.size > 1 else ""
         refuse = Refusal(file, f"features[{flat.feature[none[0]]}]")
-        refuse(f"properties.{key}: {texts}{others}", "give one in m, or set default_height_m")
+        refuse(f"properties.{first.source or key}: {what}{others}", "give one in m, or set default_height_m")
     return np.where(np.isnan(height_m), np.nan if default_m is None else default_m, height_m)
 
 

@@ -22,6 +22,7 @@ _OTHERS = {
     "Polygon": (*_POINTS, *LINES),
     "LineString": (*_POINTS, "Polygon", "MultiPolygon"),
 }
+_ABSENT = frozenset(("", "nan", "NaN", "None", "null", "NULL", "<NA>", "N/A", "n/a", "-"))
 _LINES = "a MultiLineString is a list of lines"
 
 Wanted = Literal["Polygon", "LineString"]
@@ -86,11 +87,18 @@ def _stated(file: str, crs: Any) -> str | None:
     if crs is None:
         return None
     properties = crs.get("properties") if isinstance(crs, dict) else None
-    name = properties.get("name") if isinstance(properties, dict) else None
+    of = properties if isinstance(properties, dict) else {}
+    name = of.get("name", f"{crs['type']}:{of['code']}" if "code" in of and "type" in crs else None)
     known = known_crs(name) if isinstance(name, str) else None
     if known is None or known in ("auto", "local-metres"):
-        raise BadInput(f"{file}: crs: {short(crs)} names no system that is known; name one as EPSG:32632, or remove it")
+        what = short(crs if name is None else name)
+        raise BadInput(f"{file}: crs: {what} names no system that is known; name one as EPSG:32632, or remove it")
     return known
+
+
+def absent(value: Any) -> bool:
+    """Whether a property has no value: null, NaN, or a text that tools write for them."""
+    return value is None or value != value or (isinstance(value, str) and value.strip() in _ABSENT)
 
 
 def tags_of(feature: Any) -> dict[str, Any]:

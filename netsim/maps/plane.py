@@ -13,12 +13,17 @@ from netsim.units import FloatArray
 
 _FURTHEST_M = 1e6  # of a coordinate from the origin of a local plane
 _WIDEST_M = 1e5  # no city is wider
+_NARROWEST_M = 1.0  # nor narrower than this both ways
+_SHORTEST_M = 0.01  # most sides of buildings and streets are longer
 _OPPOSITE_M = 2.0003e7  # from the origin, half way round the globe
 _WIDEST_DEG = 1.0  # nor any city in degrees; and none is so small in metres
 _CRS = re.compile(
-    r"(?:urn:(?:x-)?ogc:def:crs:|https?://www\.opengis\.net/def/crs/)?(EPSG|OGC)[:/](?:[\d.]*[:/])?(\w{1,9})",
+    r"(?:urn:(?:x-)?ogc:def:crs:|https?://www\.opengis\.net/(?:def/crs|gml/srs)/)?"
+    r"(EPSG|OGC|CRS)(?:[:/]|\.XML#)(?:[\d.]*[:/])?(\w{1,9})",
     re.IGNORECASE,
 )
+_WGS84 = frozenset(("CRS84", "CRS84H", "WGS84", "WGS 84"))  # longitude first; h: with a height, which is ignored
+SYSTEMS = "local-metres, lonlat, or a code such as EPSG:32632"
 _OLD_CODES = {"900913": "3857"}  # what web maps were called before they had a number
 
 
@@ -26,12 +31,13 @@ def known_crs(crs: str) -> str | None:
     """The normalised name of a coordinate system, such as EPSG:32632; None if the text names no known system."""
     if crs in ("auto", "local-metres", "lonlat"):
         return crs
-    match = _CRS.fullmatch(crs.strip())
+    name = crs.strip().upper()
+    match = _CRS.fullmatch(name)
     if match is None:
-        return None
-    authority, code = match[1].upper(), match[2]
-    if authority == "OGC":
-        return "lonlat" if code.upper() == "CRS84" else None
+        return "lonlat" if name in _WGS84 else None
+    authority, code = match.groups()
+    if authority != "EPSG":
+        return "lonlat" if code in _WGS84 or code == "84" else None
     return f"EPSG:{_OLD_CODES.get(code, code)}" if code.isdecimal() else None
 
 
@@ -58,10 +64,12 @@ def on_plane(
         origin = origin_deg or (float(middle[1]), lon)
         corner_m = projected(lon_lat, origin)
     wide_m, long_m = np.ptp(corner_m, axis=0)
-    if not max(wide_m, long_m) <= _WIDEST_M:
+    too_small = max(wide_m, long_m) < _NARROWEST_M and np.ptp(corner, axis=0).any()
+    if too_small or not max(wide_m, long_m) <= _WIDEST_M:
+        taken = "local metres" if lon_lat is None else "degrees" if crs in ("auto", "lonlat") else crs
         raise BadInput(
-            f"{file}: footprints over {wide_m:.6g} x {long_m:.6g} m are no city (at most {_WIDEST_M:g} m); "
-            "cut a part out, or set crs"
+            f"{file}: footprints over {wide_m:.6g} x {long_m:.6g} m are no city ({_NARROWEST_M:g} to {_WIDEST_M:g} m), "
+            f"their coordinates taken as {taken}; cut a part out, or set crs to what they are: {SYSTEMS}"
         )
     return corner_m, origin
 
@@ -69,7 +77,7 @@ def on_plane(
 def in_degrees(file: str, corner: FloatArray, crs: str, place: Callable[[int], str]) -> FloatArray | None:
     """Longitude and latitude (n, 2) of corners, None where they are local metres.
 
-    crs : auto, local-metres, lonlat, or a code of EPSG; `auto` takes less than one unit on both axes for degrees.
+    crs : auto, local-metres, lonlat, or a code of EPSG; `auto` takes for degrees what `spans_degrees` does.
     """
     if crs not in ("auto", "local-metres", "lonlat"):
         corner, crs = _from_system(file, corner, crs), "lonlat"
@@ -81,15 +89,21 @@ def in_degrees(file: str, corner: FloatArray, crs: str, place: Callable[[int], s
         values = ", ".join(f"{v:.10g}" for v in corner[beyond[0]])
         what = "longitude and latitude, at most 180 and 90" if degrees else f"local metres, at most {_FURTHEST_M:g}"
         raise BadInput(
-            f"{file}: {place(int(beyond[0]))}: coordinates out of range: {values} are no {what}; correct them, or set "
-            "crs, such as EPSG:32632"
+            f"{file}: {place(int(beyond[0]))}: coordinates out of range: {values} are no {what}; correct them or the "
+            "file's member crs, or set crs, such as EPSG:32632"
         )
     return around if degrees else None
 
 
 def spans_degrees(corner: FloatArray) -> bool:
-    """Whether corners (n, 2) span less than one unit on both axes: a city in degrees, for none is so small in m."""
-    return bool((np.ptp(corner, axis=0) < _WIDEST_DEG).all())
+    """Whether lines through corners (n, 2) are in degrees: less than one unit on both axes, or most steps below 0.01.
+
+    No city is so small in metres, and no map so fine.
+    """
+    if (np.ptp(corner, axis=0) < _WIDEST_DEG).all():
+        return True
+    step = np.hypot(*np.diff(corner, axis=0).T)
+    return bool(np.median(step[step > 0]) < _SHORTEST_M)
 
 
 def _unwrapped(lon_lat: FloatArray) -> FloatArray:

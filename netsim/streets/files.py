@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.streets.assembly import SNAP_M, assemble
@@ -31,7 +33,11 @@ def read_streets(file: str, crs: str, origin_deg: tuple[float, float] | None, ar
     lines, notes = read_sumo(file, origin_deg) if is_network else read_osm(file, crs, origin_deg)
     inside = lines.clipped(area)
     if not len(inside):
-        raise BadInput(f"{file}: none of its streets lies in the area of the buildings; {_remedy(origin_deg)}")
+        away_m = np.linalg.norm(np.median(lines.vertex_m, axis=0) - area.centre_m)
+        raise BadInput(
+            f"{file}: none of its streets lies in the area of the buildings, their middles are {away_m:,.0f} m apart; "
+            f"{_remedy(origin_deg)}"
+        )
     made = assemble(inside, 0.0 if is_network else SNAP_M)  # edges of a network meet at junctions only
     if not (made.graph.speed_m_s[:, 0] > 0).any():
         raise BadInput(f"{file}: no street in the area is open to pedestrians; give one with footways or side streets")
@@ -40,6 +46,5 @@ def read_streets(file: str, crs: str, origin_deg: tuple[float, float] | None, ar
 
 def _remedy(origin_deg: tuple[float, float] | None) -> str:
     """What to do about streets that lie elsewhere."""
-    if origin_deg is None:
-        return "give both in the same local metres, or set margin_m"
-    return "give those of the same place, or set margin_m"
+    them = "give those of the same place" if origin_deg else "give both in the same local metres"
+    return f"{them}, or set margin_m if they are near"

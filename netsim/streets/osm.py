@@ -89,12 +89,12 @@ def _plane_m(
     lon_lat = in_degrees(file, vertex, crs, lambda k: f"features[{flat.feature[line_of[k]]}]")
     if (lon_lat is None) == (origin_deg is None):
         return vertex if lon_lat is None or origin_deg is None else projected(lon_lat, origin_deg)
-    which = ("local metres", "degrees")
-    streets, buildings = which if lon_lat is None else which[::-1]
-    raise BadInput(
-        f"{file}: the streets are in {streets} and the buildings in {buildings}, so they share no origin; give both in "
-        "one system"
+    says, remedy = (
+        ("local metres and the buildings in degrees", "state the streets' system in the file's member crs")
+        if lon_lat is None
+        else ("degrees and the buildings in local metres", "set crs to the system of the buildings, such as EPSG:32632")
     )
+    raise BadInput(f"{file}: the streets are in {says}, so they share no origin; {remedy}, or give both in one system")
 
 
 def _had(skipped: Counter[str]) -> str:

@@ -213,8 +213,12 @@ def _plane_m(file: str, net: _Net, vertex_m: FloatArray, origin_deg: tuple[float
     original_m: FloatArray = vertex_m - np.array(net.offset_m)
     local = net.projection in ("", "!")
     if local != (origin_deg is None):
-        says = "no projection and the buildings are in degrees" if local else "a projection and the buildings have none"
-        raise BadInput(f"{file}: location: the network has {says}, so they share no origin; give both in one system")
+        says, remedy = (
+            ("no projection and the buildings are in degrees", "make the network with one (netconvert --proj.utm)")
+            if local
+            else ("a projection and the buildings have none", "set crs to that of the buildings, or make it without")
+        )
+        raise BadInput(f"{file}: location: the network has {says}, so they share no origin; {remedy}")
     if origin_deg is None:
         return original_m
     return projected(inverse(file, net.projection, original_m), origin_deg)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from netsim.maps.geojson import absent
 from netsim.streets.graph import CLASSES, MODES
 from netsim.streets.speeds import CYCLE_M_S, KM_H, WALK_M_S
 
@@ -62,6 +63,8 @@ _KEYS = (
     "oneway", "oneway:bicycle", "maxspeed", "maxspeed:forward", "maxspeed:backward", "layer", "bridge", "tunnel",
 )  # fmt: skip
 _MOST_VALUES = 20  # of a tag
+_LONGEST_LIST = 1000  # characters of a text with them
+_LISTED = re.compile(r"(?:^\(\d+:)?([^][(){}'\",;]+)")
 _CLOSED = frozenset(("no", "private", "agricultural", "forestry", "military", "emergency", "use_sidepath", "dismount"))
 _OPEN = frozenset(("yes", "designated", "permissive", "destination", "customers", "official", "public"))
 _OWN_KEYS = {"walk": ("foot",), "cycle": ("bicycle",), "drive": ("motorcar", "motor_vehicle")}  # may open a street
@@ -86,7 +89,7 @@ class Street:
 def street_of(tags: Mapping[str, Any]) -> Street | str:
     """The street that the tags describe, or why it is left out.
 
-    Values may be lists, of which the first that is known counts, as in exports of simplified networks.
+    Values may be lists, of which the first that is known counts, as in exports of simplified networks; also as text.
 
     Sources: OpenStreetMap wiki, pages `Key:highway`, `Key:access` (the more specific key counts), `Key:oneway`,
     `Key:maxspeed`, `Key:layer`. Speeds without a limit are judgement.
@@ -193,16 +196,19 @@ def _layer(tags: Tags) -> int:
 
 
 def _words(value: Any) -> Words:
-    """The values of a tag in lower case: of a list, or of one text that may hold several with semicolons."""
-    if value is None or isinstance(value, dict):
+    """The values of a tag in lower case: of a list, or of one text that may hold several.
+
+    A text has them with semicolons, or as tools print a list: ['30', '50'] or (2:30,50).
+    """
+    if absent(value) or isinstance(value, dict):
         return ()
     if isinstance(value, list):
         return tuple(word for each in value[:_MOST_VALUES] if not isinstance(each, list) for word in _words(each))
     if isinstance(value, bool):
         return ("yes",) if value else ("no",)
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    return tuple(word for each in str(value)[:100].lower().split(";") if (word := each.strip()))
+    text = str(value).strip()[:_LONGEST_LIST]
+    words = _LISTED.findall(text) if text[:1] in ("[", "(", "{") else text.split(";")
+    return tuple(word.strip().lower().removesuffix(".0") for word in words[:_MOST_VALUES] if not absent(word))
 
 
 def _first(values: Words) -> str:

@@ -404,7 +404,35 @@ class TestFootprints:
         part = self.part(tmp_path, *(shape(geometry, **each) for each in tags), default_height_m=1.0)
         assert part.buildings(part.area(None), Streams(0)).height_m.tolist() == [5, 9, 8, 12, 7.5, 9, 1, 1, 1, 6]
         (note,) = part.notes()
-        assert '3 by their levels of 3 m, 3 by default_height_m; 2 texts are no height, such as "tall"' in note
+        assert '3 by their levels of 3 m, 3 by default_height_m, 2 values are no height, such as "tall"' in note
+
+    @pytest.mark.parametrize(
+        ("unknown", "said"),
+        [
+            (-1, -1), (-1.0, -1.0), (0, 0), (-9999, -9999), ("-1", "-1"), ("0.0 m", "0.0 m"), ("unknown", "unknown"),
+            (None, None), (float("nan"), None), ("", None), (" ", None), ("NaN", None), ("n/a", None), ("<NA>", None),
+        ],
+    )  # fmt: skip
+    def test_a_value_for_an_unknown_height_gets_the_default_and_is_counted(self, tmp_path, unknown, said):
+        square = {"type": "Polygon", "coordinates": SQUARE}
+        heights = [{"height": 7.2}, {"height": unknown}, {"height": unknown}, {"height": unknown, "levels": 4}]
+        part = self.part(tmp_path, *(shape(square, **each) for each in heights), default_height_m=9)
+        assert part.buildings(part.area(None), Streams(0)).height_m.tolist() == [7.2, 9, 9, 12]
+        odd = "" if said is None else f", 3 values are no height, such as {json.dumps(said)}"
+        ways = "1 by their levels of 3 m, 2 by default_height_m"
+        assert part.notes() == (f"city: {part.file}: heights of buildings: {ways}{odd}",)
+        what = "it has no height" if said is None else f"{json.dumps(said)} is not a height"
+        name = "height_m" if said is None else "height"
+        with pytest.raises(BadInput) as refused:
+            self.read(tmp_path, *(shape(square, **each) for each in heights))
+        where = f"{part.file}: features[1]: properties.{name}: {what}, nor have 1 others of 4"
+        assert refused.value.lines == (f"{where}; give one in m, or set default_height_m",)
+
+    def test_polygons_whose_tag_building_is_missing_are_no_buildings(self, tmp_path):
+        square = {"type": "Polygon", "coordinates": SQUARE}
+        features = [shape(square, building=value, height=3) for value in ("yes", None, float("nan"), "nan", " ", "no")]
+        part = self.part(tmp_path, *features)
+        assert part.notes() == (f"city: {part.file}: 5 of its shapes are left out: 5 without a tag building",)
 
     def test_what_is_no_building_is_left_out_and_said(self, tmp_path):
         square = {"type": "Polygon", "coordinates": SQUARE}
@@ -447,8 +475,50 @@ class TestFootprints:
             assert part.origin() == pytest.approx((48.1405, 11.571), abs=1e-5)
 
     @pytest.mark.parametrize(
+        "name",
+        [
+            "urn:ogc:def:crs:OGC:1.3:CRS84", "urn:ogc:def:crs:OGC:1.3:CRS84h", "urn:ogc:def:crs:OGC::CRS84h",
+            "urn:ogc:def:crs:OGC:2:84", "OGC:CRS84", "ogc:crs84h", "CRS:84", "CRS84", " WGS 84 ", "wgs84",
+            "http://www.opengis.net/def/crs/OGC/1.3/CRS84", "https://www.opengis.net/def/crs/OGC/0/CRS84h",
+            "http://www.opengis.net/def/crs/EPSG/0/4979", "http://www.opengis.net/gml/srs/epsg.xml#4326",
+            "urn:ogc:def:crs:EPSG:6.9:4326", "EPSG:4979", 4326, 4979,
+        ],
+    )  # fmt: skip
+    def test_names_of_longitude_and_latitude(self, tmp_path, name):
+        """Longitude first, whatever the registry says of the order: GeoJSON 2008 and RFC 7946 both have it so."""
+        there = {"type": "EPSG", "properties": {"code": name}} if isinstance(name, int) else None
+        member = there or {"type": "name", "properties": {"name": name}}
+        ring = [[11.57, 48.14, 500], [11.572, 48.14, 500], [11.572, 48.141, 500], [11.57, 48.14, 500]]
+        text = {"type": "FeatureCollection", "features": [feature(coordinates=[ring])]}
+        plain = self.part(tmp_path, text=json.dumps(text)).area(None)
+        part = self.part(tmp_path, text=json.dumps(text | {"crs": member}))
+        assert part.origin() == pytest.approx((48.1405, 11.571), abs=1e-9)
+        np.testing.assert_allclose(part.area(None).high_m, plain.high_m, atol=1e-6)
+        assert there or Footprints(file="x", crs=name).crs in ("lonlat", "EPSG:4326", "EPSG:4979")
+
+    @pytest.mark.parametrize(
+        ("rings", "crs", "taken"),
+        [
+            ([(11.5, 48.1, 2e-4), (13.5, 49, 2e-4)], "auto", "degrees"),  # a region: not 2 m x 0.9 m
+            ([(11.5, 48.1, 2e-4), (0, 0, 2e-4)], "auto", "degrees"),
+            ([(5, 5, 20), (100, 60, 20)], "lonlat", "degrees"),
+            ([(11.5, 48.1, 2e-4)], "local-metres", "local metres"),
+            ([(11.5, 48.1, 2e-4), (11.6, 48.2, 2e-4)], "EPSG:32632", "EPSG:32632"),
+        ],
+    )
+    def test_metres_and_degrees_taken_for_each_other_are_refused_with_crs(self, tmp_path, rings, crs, taken):
+        def ring(x, y, side):
+            return [[x, y], [x + side, y], [x + side, y + side], [x, y]]
+
+        with pytest.raises(BadInput, match=rf"are no city .*coordinates taken as {taken}; cut.*set crs to what they"):
+            self.read(tmp_path, *(feature(coordinates=[ring(*each)]) for each in rings), crs=crs)
+
+    @pytest.mark.parametrize(
         ("crs", "words"),
         [
+            ({"type": "name", "properties": {"name": "urn:ogc:def:crs:OGC:1.3:CRS83"}}, '"urn:ogc:.*CRS83" names no'),
+            ({"type": "name", "properties": {"name": "ESRI:102100"}}, '"ESRI:102100" names no system'),
+            ({"type": "EPSG", "properties": {"code": None}}, '"EPSG:None" names no system'),
             ({"type": "name", "properties": {"name": "EPSG:99999"}}, "EPSG:99999 is no system that is known"),
             ({"type": "name", "properties": {"name": "EPSG:4978"}}, "is no system of a map"),
             ({"type": "name", "properties": {"name": "+init=/etc/passwd"}}, "names no system"),
@@ -524,7 +594,13 @@ class TestFootprints:
             ([feature(height_m="-3 m")], {}, '"-3 m" is not a height'),
             ([feature(), feature(height_m=None), feature(height_m="")], {}, r"\[1\].*nor have 1 others of 3"),
             ([feature(height_m=True)], {}, "true is not a height"),
-            ([feature(height_m=float("nan"))], {}, "NaN is not a height"),
+            ([feature(height_m=float("nan"))], {}, r"\[0\]: properties\.height_m: it has no height; give one"),
+            ([feature(height_m=0), feature(height_m="-1.0")], {}, "height_m: 0 is not a height, nor have 1 others"),
+            ([feature(height_m=None, height="-1 m")], {}, r'properties\.height: "-1 m" is not a height; give'),
+            ([feature(height_m="n/a", levels=-1)], {}, "has no height"),
+            ([feature(height_m=-1e400)], {}, "-Infinity is not a height"),
+            ([feature(height_m=10_001)], {}, "10001 is not a height; give metres up to 10000"),
+            ([feature(height_m=-1)], {"height_property": "h"}, "properties.h: it has no"),
             ([feature(height_m=float("inf"))], {}, "Infinity is not a height"),
             ([feature(height_m=None)], {}, "has no height.*default_height_m"),
             ([feature("Point", [1, 2])], {}, r"no building in it \(1 Point\)"),

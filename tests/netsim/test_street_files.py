@@ -65,6 +65,11 @@ class TestTags:
             ("Path", "path", True, True, 0),
             (["corridor", "tertiary", "residential"], "tertiary", True, True, 40),
             ("residential;service", "residential", True, True, 30),
+            ("['corridor', 'residential', 'service']", "residential", True, True, 30),
+            ('["tertiary","service"]', "tertiary", True, True, 40),
+            ("(2:residential,service)", "residential", True, True, 30),
+            ("{'elevator', 'path'}", "path", True, True, 0),
+            ("[nan 'service']", "service", True, True, 15),
         ],
     )
     def test_classes_and_speeds(self, highway, street_class, walk, cycle, drive_km_h):
@@ -83,6 +88,11 @@ class TestTags:
             ("walk", 7),
             ("none", 130),
             (["signals", "40", "60"], 40),
+            ("['40', '50']", 40),
+            (" [20.0, 40.0]", 20),
+            ("(2:30 mph,50)", 48.3),
+            ("[None, '50']", 50),
+            ("None", 30),
             ("60;40", 60),
             ("RO:urban", 30),
             ("0", 30),
@@ -111,6 +121,9 @@ class TestTags:
             ({"oneway": 1}, True, False),
             ({"oneway": "-1"}, False, True),
             ({"oneway": -1.0}, False, True),
+            ({"oneway": "-1.0"}, False, True),
+            ({"oneway": "[True, False]"}, True, False),
+            ({"oneway": "nan", "junction": "roundabout"}, True, False),
             ({"oneway": False}, True, True),
             ({"oneway": "reversible"}, True, True),
             ({"junction": "roundabout"}, True, False),
@@ -156,6 +169,9 @@ class TestTags:
             ({"highway": "proposed"}, "highway=proposed"),
             ({"highway": "x" * 99}, "highway=" + "x" * 20),
             ({"highway": {"a": 1}}, "without a tag highway"),
+            ({"highway": float("nan")}, "without a tag highway"),
+            ({"highway": "[]"}, "without a tag highway"),
+            ({"highway": "['proposed', 'nan']"}, "highway=proposed"),
             ({"highway": "pedestrian", "area": "yes"}, "areas"),
             ({"highway": "service", "access": "no"}, "closed to everybody"),
         ],
@@ -167,7 +183,8 @@ class TestTags:
         ("tags", "layer"),
         [({}, 0), ({"bridge": "yes"}, 1), ({"bridge": "no"}, 0), ({"tunnel": "yes"}, -1), ({"layer": "-2"}, -2),
          ({"layer": ["2", "1"], "bridge": "yes"}, 2), ({"layer": "a", "bridge": True}, 1),
-         ({"tunnel": "building_passage"}, 0)],
+         ({"tunnel": "building_passage"}, 0), ({"bridge": float("nan")}, 0), ({"bridge": "nan", "layer": "NaN"}, 0),
+         ({"layer": "['2', '3']"}, 2), ({"layer": "-1.0"}, -1)],
     )  # fmt: skip
     def test_layers(self, tags, layer):
         assert street_of({"highway": "service", **tags}).layer == layer
@@ -252,11 +269,31 @@ class TestGeoJson:
 
     def test_streets_and_buildings_without_a_common_origin_are_refused(self, tmp_path):
         metres = write(tmp_path, line([[0, 0], [500, 0]]))
-        with pytest.raises(BadInput, match="streets are in local metres and the buildings in degrees"):
+        with pytest.raises(BadInput, match=r"local metres and the buildings in degrees, .*; state .* member crs"):
             read_osm(metres, "auto", HERE)
         degrees = write(tmp_path, line([[11.5, 48.1], [11.51, 48.1]]))
-        with pytest.raises(BadInput, match="streets are in degrees and the buildings in local metres"):
+        with pytest.raises(BadInput, match=r"degrees and the buildings in local metres, .*; set crs to the system of"):
             read_osm(degrees)
+
+    def test_streets_of_a_region_in_degrees_are_no_metres(self, tmp_path):
+        far = [[11.575 + 0.001 * k, 48.137 + 0.0005 * k] for k in range(1500)]  # 1.5 degrees in all
+        lines, _ = read_osm(write(tmp_path, line(far)), "auto", HERE)
+        assert lines.vertex_m[0] == pytest.approx([0, 0], abs=1e-3)
+        assert lines.vertex_m[1] == pytest.approx([74.4, 55.6], abs=0.1)
+
+    def test_a_network_whose_attributes_are_lists_as_text(self, tmp_path):
+        """As simplified networks come by way of tables: every line is a street."""
+        tags = [
+            {"highway": "['residential', 'service']", "oneway": "False", "maxspeed": "['30', '50']"},
+            {"highway": '["service","tertiary"]', "oneway": "True", "maxspeed": "nan"},
+            {"highway": "(2:path,footway)"},
+        ]
+        file = write(tmp_path, *(line([[0, 9 * k], [99, 9 * k]], **each) for k, each in enumerate(tags)))
+        lines, notes = read_osm(file)
+        assert notes == ()
+        assert [CLASSES[c] for c in lines.street_class] == ["residential", "service", "path"]
+        assert lines.forward_m_s[:, DRIVE].tolist() == pytest.approx([30 * KM_H, 15 * KM_H, 0])
+        assert lines.backward_m_s[:, DRIVE].tolist() == pytest.approx([30 * KM_H, 0, 0])
 
 
 # --- SUMO ---------------------------------------------------------------------------------------------------------
@@ -359,7 +396,7 @@ class TestSumo:
             ('x="300.00"', "", "',200.00' is not a position"),
             ('from="a" to="b"', 'from="a"', "edge 'ab' without from or to"),
             ('id="c" type', 'id="k" type', "junction 'c' of an edge is not in the file"),
-            ('"!"', '"+proj=utm +zone=32 +ellps=WGS84"', "a projection and the buildings have none"),
+            ('"!"', '"+proj=utm +zone=32 +ellps=WGS84"', r"a projection and the buildings have none, .*; set crs to"),
             ("<edge", "<hedge", "there is no edge in it"),
         ],
     )
@@ -433,7 +470,7 @@ class TestFootprints:
         [
             (
                 [line([[5000, 5000], [6000, 6000]])],
-                "none of its streets lies in the area of the buildings; give both in",
+                "none of its streets lies in the area of the buildings, .* 7,757 m apart; give both in",
             ),
             ([line([[0, 0], [20, 0]], highway="motorway")], "no street in the area is open to pedestrians"),
             ([line([[5, 5], [5, 5]]), line([[15, 5], [15, 5]])], "no street in the area"),
@@ -467,7 +504,8 @@ class TestFootprints:
         assert len(graph.node_m) == 932 and len(graph) == 2610
         assert graph.length_m.sum() / 1e3 == pytest.approx(181.9, abs=0.1)
         assert area.contains(graph.vertex_m).all()
-        assert "78 closed to everybody" in city.notes()[0]
+        assert city.notes()[0].endswith("heights of buildings: 35 by default_height_m")
+        assert "78 closed to everybody" in city.notes()[1]
 
 
 class TestWorld:

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+from conftest import TINY
 
 from scenarios.app.cli import validate
 from scenarios.app.cli.commands import main, parser
@@ -271,6 +272,41 @@ def test_validate_looks_into_vary_and_names_the_variant(tmp_path, capsys):
     scenario.write_text((ROOT / "scenarios" / "campus.yaml").read_text() + "vary: {seed: [1, 1]}\n")
     assert main(["validate", str(scenario)]) == 2
     assert "seed: 1 stands 2 times" in capsys.readouterr().err
+
+
+def test_validate_counts_what_run_leaves_out(tmp_path, capsys):
+    """Of buildings and of streets, and of every variant of a sweep, in the words of the run itself."""
+
+    def shapes(name, kind, coordinates, every):
+        features = [
+            {"type": "Feature", "properties": each, "geometry": {"type": kind, "coordinates": coordinates}}
+            for each in every
+        ]
+        (tmp_path / name).write_text(json.dumps({"type": "FeatureCollection", "features": features}))
+
+    shapes("houses.geojson", "Polygon", [[[0, 5], [20, 5], [20, 20], [0, 5]]], [{"height": 7.2}, {"height": -1}])
+    tags = ["['residential', 'service']", "['proposed', 'planned']", "nan"]
+    shapes("streets.geojson", "LineString", [[-90, 0], [90, 0]], [{"highway": each} for each in tags])
+    city = {"kind": "footprints", "file": "houses.geojson", "streets": "streets.geojson", "default_height_m": 9}
+    world = {**TINY["world"], "city": {**city, "margin_m": 150}, "ues": {"count": 2, "mobility": {"kind": "static"}}}
+    world["ues"]["measure_every_s"] = 5
+    file, where = tmp_path / "s.yaml", f"warning: city: {tmp_path}"
+    vary = {"variants": [{"label": "alone", "set": {"world.city.streets": None}}]}
+    file.write_text(json.dumps({**TINY, "world": world, "vary": vary}))
+    assert main(["validate", str(file)]) == 0
+    valid, *warnings = capsys.readouterr().out.splitlines()
+    assert "s.yaml: valid (tiny)" in valid and warnings[:2] == [
+        f"{where}/houses.geojson: heights of buildings: 1 by default_height_m, 1 values are no height, such as -1",
+        f"{where}/streets.geojson: 2 of its shapes are no streets (1 highway=proposed, 1 without a tag highway)",
+    ]
+    assert main(["run", str(file), "--out", str(tmp_path / "r"), "--quiet"]) == 0
+    run = json.loads((tmp_path / "r" / "manifest.json").read_text())
+    assert {f"warning: {text}" for text in run["warnings"]} >= set(warnings)
+    file.write_text(json.dumps({**TINY, "world": {**world, "city": {**city, "default_height_m": None}}}))
+    assert main(["validate", str(file)]) == 2
+    err = capsys.readouterr().err
+    assert "houses.geojson: features[1]: properties.height: -1 is not a height; give one" in err
+    assert err.endswith("or set default_height_m\n") and err.count("\n") == 1
 
 
 def test_a_value_from_outside_is_not_blamed_on_a_line_of_the_file(capsys):

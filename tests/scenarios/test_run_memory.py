@@ -195,14 +195,14 @@ def test_no_bundled_scenario_needs_more_than_a_usual_machine_has(monkeypatch):
 def test_check_tells_what_validate_prints(tiny, tmp_path, capsys):
     (tmp_path / "tiny.yaml").write_text(json.dumps(TINY))
     assert main(["validate", str(tmp_path / "tiny.yaml")]) == 0
-    assert f"; needs at most about {check(tiny()) / GB:.1f} GB of memory\n" in capsys.readouterr().out
+    assert f"; needs at most about {check(tiny())[0] / GB:.1f} GB of memory\n" in capsys.readouterr().out
 
 
 def test_runs_at_once_share_the_limit(tmp_path, capsys, monkeypatch):
     monkeypatch.delenv("NETSIM_MEMORY_GB", raising=False)
     file, out = tmp_path / "s.yaml", tmp_path / "w"
     file.write_text(json.dumps(TINY | {"vary": {"seed": [1, 2, 3]}}))
-    one_gb = check(load(file, {"vary": None})) / GB
+    one_gb = check(load(file, {"vary": None}))[0] / GB
     command = ["sweep", str(file), "--out", str(out), "--quiet", "--memory-gb", f"{2.5 * one_gb}", "--jobs"]
     assert main([*command, "8"]) == 2 and not out.exists()  # three at once: no more are to be played
     said = capsys.readouterr().err
@@ -215,7 +215,7 @@ def test_runs_at_once_share_the_limit(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(memory_limit, "free_bytes", lambda root: 2.5 * one_gb * GB)
     free = [*command[:4], "--replace", "--set", "title=another", "--jobs"]
     assert main([*free, "3"]) == 2 and "free on this machine, " in capsys.readouterr().err
-    needed = check(load("power/pedestrians")) / GB
+    needed = check(load("power/pedestrians"))[0] / GB
     monkeypatch.setattr(memory_limit, "free_bytes", lambda root: 1.5 * needed * GB)  # enough for one
     at_once = ["train", "power/pedestrians", "--seed", "0", "1", "--out", str(tmp_path / "t"), "--jobs", "2"]
     assert main(at_once) == 2 and "for 2 runs at once" in capsys.readouterr().err
@@ -361,7 +361,7 @@ def accepted(trace):
     scenario, overrides = suggested(trace)
     for way in ("dataset", "public"):
         study = load(scenario, overrides | {"learning.learner.standardise_by": way})
-        assert 0.5 * GB < check(study, how=How(memory_gb=2)) < 2 * GB
+        assert 0.5 * GB < check(study, how=How(memory_gb=2))[0] < 2 * GB
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The command `netsim validate`: what `run` would refuse, without running."""
+"""The command `netsim validate`: what `run` would refuse or warn of, without running."""
 
 from __future__ import annotations
 
@@ -40,8 +40,10 @@ def main(args: argparse.Namespace) -> None:
 
         points = checked_points(args.scenario, study, overrides)
     with scenario.placed(overrides):
-        needed = check(study, args.all, how)
-    check_prepared(args.scenario, points, args.all, how)
+        needed, warnings = check(study, args.all, how)
+    of_points = check_prepared(args.scenario, points, args.all, how)
     more = f"; a sweep of it has {len(points):,} runs" if len(points) > 1 else ""
     memory = f"needs at most about {memory_text(needed)} of memory"
     say(f"{args.scenario}: valid ({one_line(study.title)}){more}; {memory}")
+    for text in dict.fromkeys((*warnings, *of_points)):
+        say(f"warning: {text}")

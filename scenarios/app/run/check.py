@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from scenarios.app.run.points import SweepPoint
 
 
-def check(study: Study, thorough: bool = False, how: How = USUAL) -> float:
+def check(study: Study, thorough: bool = False, how: How = USUAL) -> tuple[float, tuple[str, ...]]:
     """Refuse what `run` would refuse before its first round, by what it does itself; reference runs are left out.
-    Returns the bytes of memory that a run needs at most, about.
+    Returns the bytes of memory that a run needs at most, about, and what it would warn of.
 
     Unless thorough, what takes time and hardly ever refuses anything is left out too: movement that is played
     beforehand, and first models of anything but images.
@@ -28,32 +28,33 @@ def check(study: Study, thorough: bool = False, how: How = USUAL) -> float:
     if study.learning is None:
         from scenarios.app.run.radio_plan import radio_world
 
-        radio_world(study)
-        return needed
+        return needed, radio_world(study)[0].warnings
     with one_thread() if thorough else nullcontext():
         world, setup = ready(study, Path(), thorough)
         if thorough or setup.public.images is not None:
             from fl.round.state import begin  # not at the top: most checks do without
 
             begin(setup, len(world.ues))
-    return needed
+    return needed, world.warnings
 
 
 def check_prepared(
     source: str | Path, todo: Sequence[tuple[SweepPoint, Study]], every: bool = False, how: How = USUAL
-) -> None:
+) -> list[str]:
     """Refuse what a run of one of the points would refuse before its first round: its files are read, its world built.
 
     Of a setting the first seed is looked at, and its movement is not played beforehand; `every`: each run, wholly.
+    Returns what they would warn of.
     """
     if not todo:
-        return
+        return []
     from scenarios.app.run.points import named  # not at the top: most scenarios vary nothing
 
-    scenario, seen = Scenario(source), set[str]()
+    scenario, seen, warnings = Scenario(source), set[str](), list[str]()
     for point, study in todo:
         setting = point.folder if every else point.folder.rpartition("/")[0]
         if setting not in seen:
             seen.add(setting)
             with named(point), scenario.placed(point.overrides, point.origins):
-                check(study, every, how)
+                warnings.extend(check(study, every, how)[1])
+    return warnings
