@@ -19,8 +19,9 @@ class CellFile(Layout):
     """Cells of a CSV with OpenCelliD's columns (radio, mcc, net, area, cell, lon, lat, ...), as it is downloaded.
 
     It may be packed (gzip), lack its header, have the API's names (mnc, lac, cellid), in capitals or not, and be
-    separated by commas, semicolons or tabs. Rows without a position and repeated cells are left out; a run says how
-    many.
+    separated by commas, semicolons or tabs; above there may be lines that begin with # and one sep=;. Rows without
+    a position (none, or 0, 0 or -1, -1), rows without the number of a cell and repeated cells are left out; a run says
+    how many.
     Longitude and latitude are projected onto the local plane; without a replayed trace give the plane's origin.
     Cells further than `margin_m` outside of the area are left out. The file says nothing of heights and powers: all
     cells share them.

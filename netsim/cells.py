@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import csv
 import math
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from io import StringIO
-from itertools import chain, islice
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from netsim.errors import BadInput
 from netsim.traces.source import Source
-from netsim.traces.values import listed, missing, number, shown, with_points
+from netsim.traces.values import MISSING, listed, missing, number, shown, with_points
 from netsim.units import FloatArray
 
 MOST_BYTES = 500 * 2**20
@@ -33,6 +34,9 @@ _WORDS = {
 }
 _RADIOS = frozenset(("GSM", "CDMA", "UMTS", "LTE", "NR", "NBIOT"))
 _LIMIT = {"lon": 180.0, "lat": 90.0}
+_NAMED = re.compile(r"sep=([,;\t|])\s*", re.IGNORECASE)  # how a spreadsheet says what separates columns
+_UNKNOWN = MISSING | {"-1", "2147483647"}  # how phones say that they do not know a cell's number
+_NOWHERE = (0.0, -1.0)  # longitude and latitude, both at sea
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,8 +52,8 @@ class Cells:
 def read_cells(path: str, radio: str | None) -> Cells:
     """The cells of a file, those of one technology if `radio` names it in capitals or not.
 
-    A row without a position, one that is cut short, and one of a cell that stands there already are counted. Raises
-    BadInput with one line for what cannot be read.
+    A row without a position (none, or 0, 0 or -1, -1) or without the number of its cell, one that is cut short, and one
+    of a cell that stands there already are counted. Raises BadInput with one line for what cannot be read.
     """
     delimiter, rows = _records(Source(path, "CSV"))
     first_line, first = next(rows, (1, []))
@@ -72,11 +76,16 @@ def read_cells(path: str, radio: str | None) -> Cells:
         texts = with_points([row[at["lon"]], row[at["lat"]]], delimiter)
         if any(map(missing, texts)):
             skipped["without a position"] += 1
+        elif row[at["cell"]].strip().lower() in _UNKNOWN:
+            skipped["without a cell's number"] += 1
         elif name in lon_lat_deg:
             skipped["of a cell that stands there already"] += 1
         else:
             lon, lat = (_degrees(path, line, key, text) for key, text in zip(_LIMIT, texts, strict=True))
-            lon_lat_deg[name] = (lon, lat)
+            if lon == lat and lon in _NOWHERE:
+                skipped["without a position"] += 1
+            else:
+                lon_lat_deg[name] = (lon, lat)
     if radio is not None and radios and not lon_lat_deg:
         has = listed(list(radios))
         raise BadInput(f"{path}: base_stations.radio: no cell of {shown(radio)}; the file has {has}; name one of these")
@@ -88,22 +97,32 @@ _Rows = Iterator[tuple[int, list[str]]]
 
 
 def _records(source: Source) -> tuple[str, _Rows]:
-    """What separates columns in the first line, and the rows that hold something, each with its line."""
+    """What separates columns, and the rows that hold something, each with its line.
+
+    Above them there may be a line sep=; and comments that begin with #. Without the former the first row tells.
+    """
     if source.n_bytes > MOST_BYTES:
         raise BadInput(f"{source.path}: larger than {MOST_BYTES // 2**20} MB; cut it to the region first")
     lines = (line for _, block in source.blocks() for line in StringIO(block))
-    head = list(islice(lines, 1))
-    delimiter = max(",;\t", key="".join(head).count)
-    return delimiter, _rows(source.path, csv.reader(chain(head, lines), delimiter=delimiter))
+    above, named = 0, None
+    for head in lines:
+        named = _NAMED.fullmatch(head) or named
+        if head.strip() and not head.startswith("#") and not _NAMED.fullmatch(head):
+            break
+        above += 1
+    else:
+        head = ""
+    delimiter = named[1] if named else max(",;\t", key=head.count)
+    return delimiter, _rows(source.path, csv.reader(chain([head], lines), delimiter=delimiter), above)
 
 
-def _rows(path: str, reader: Any) -> _Rows:
+def _rows(path: str, reader: Any, above: int) -> _Rows:
     try:
         for row in reader:
             if any(cell.strip() for cell in row):
-                yield reader.line_num, row
+                yield above + reader.line_num, row
     except csv.Error as error:
-        raise BadInput(f"{path}:{reader.line_num}: not a CSV text file ({error}); correct the line") from None
+        raise BadInput(f"{path}:{above + reader.line_num}: not a CSV text file ({error}); correct the line") from None
 
 
 def _is_data(row: list[str]) -> bool:

@@ -139,6 +139,11 @@ class TestCellFile:
             ("quoted.csv", b'"' + PLAIN.strip().replace(",", '","').replace("\n", '"\n"').encode() + b'"'),
             ("bom.csv", b"\xef\xbb\xbf" + PLAIN.replace("\n", "\r\n").encode()),
             ("blank.csv", PLAIN.replace("\n", "\n\n").encode()),
+            ("spreadsheet.csv", b"\xef\xbb\xbfsep=;\r\n" + PLAIN.replace(",", ";").replace("\n", "\r\n").encode()),
+            ("tabs.csv", b"SEP=\t\n# from, a, server\n" + PLAIN.replace(",", "\t").encode()),
+            ("pipes.csv", b"sep=|\n" + PLAIN.replace(",", "|").encode()),
+            ("comments.csv", f"# cells of Berlin; 2024\n\n#{PLAIN.partition(chr(10))[0]}\n{PLAIN}".encode()),
+            ("commented.csv", f"#{PLAIN}".encode()),
         ],
     )
     def test_files_as_they_are_downloaded(self, tmp_path, name, raw):
@@ -163,12 +168,19 @@ class TestCellFile:
             ["LTE", 262, 1, 77, 3, 0, 11.58, "null"],
             ["LTE", 262, 1, 77, 1, 0, 11.59, 48.14],
             ["LTE", 262, 1],
+            ["LTE", 262, 1, 77, 4, 0, 0, "0.0"],
+            ["LTE", 262, 1, 77, 5, -1, -1, -1],
+            ["LTE", 262, 1, 77, 6, 0, "NaN", "NaN"],
+            ["LTE", 262, 1, 77, -1, 0, 11.58, 48.14],
+            ["LTE", 262, 1, 77, 2147483647, 0, 11.58, 48.14],
+            ["LTE", 262, 1, 77, "", 0, 11.58, 48.14],
         ]
         layout = self.write(tmp_path / "cells.csv", rows, HEADER[:8])
         assert len(layout.stations(AREA, Origin(48.14, 11.58))) == 1
         (note,) = layout.notes()
         assert note.endswith(
-            "4 rows are left out: 2 without a position, 1 of a cell that stands there already, 1 cut short"
+            "10 rows are left out: 5 without a position, 1 of a cell that stands there already, 1 cut short, "
+            "3 without a cell's number"
         )
 
     @pytest.mark.parametrize(
@@ -179,6 +191,9 @@ class TestCellFile:
             (b'{"count": 1, "cells": [{"lat": 1}]}', "no column 'radio'"),
             (b"LTE,262,1,77,1,0,11.58,48.14\nLTE,262,1,77,2,0,x,48.14\n", "lon 'x'"),
             (b"LTE,262,1,77,1,0,inf,48.14\n", "lon 'inf'"),
+            (b"sep=,\n# a\nLTE,262,1,77,1,0,999,48.14\n", "cells.csv:3: lon '999' must be a number from -180 to 180"),
+            (b"sep=,\n#\n", "the file is empty"),
+            (b'sep="\n' + PLAIN.encode(), "cells.csv:1: no column 'radio'"),
             (b"LTE,262,1,77,1,0,1_1,48.14\n", "lon '1_1'"),
             (b"x" * 3 * 2**20, "longer than 1 MiB"),
             (b"radio,mcc,net,area,cell,unit,lon,lat\n" + b'LTE,1,1,1,"' + b"x\n" * 200_000, "not a CSV"),
