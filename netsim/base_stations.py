@@ -209,8 +209,8 @@ def default_layout(area: Area) -> Hexagonal:
         width, height = (f"{side / 1e3:,.0f} km" for side in area.side_m)
         raise BadInput(
             f"world.ues.mobility.trace: its area has {width} x {height}, at most {_WIDEST_M / 1e3:,.0f} km make sense "
-            "for base stations of our own; choose a box with area_deg or area_m (netsim inspect tells which rows are "
-            "far), say crs: local if its coordinates are no degrees, or give base stations"
+            "for base stations of our own; choose a box (area_deg, or area_m where the file has metres; netsim inspect "
+            "tells which rows are far), set crs: local if metres were taken for degrees, or give base stations"
         )
     per_site = float(np.prod(area.side_m)) / 30.0  # a hexagon of inter-site distance d covers d^2 sqrt(3) / 2
     return Hexagonal(inter_site_m=float(np.ceil(max(500.0, math.sqrt(per_site * 2 / math.sqrt(3))) / 50) * 50))

@@ -72,7 +72,8 @@ class Replay(Mobility):
     format: Format = "auto"
     """format of the file; auto: detected from its content"""
     crs: str = "auto"
-    """coordinate system of x and y: local-metres, or a name such as EPSG:25832; auto: that of the format"""
+    """coordinate system of x and y: local (metres), EPSG:4326 (degrees), or one in metres such as EPSG:25832; auto:
+    that of the format"""
     columns: dict[str, str] = Field(default_factory=dict)
     """column name: header in the file, for headers that differ from the column names"""
     cell: str | None = None
