@@ -170,9 +170,9 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
+    """Write a file whole or not at all; of names that are no UTF-8 each such byte becomes an escape."""
     with replacing(path) as file:
-        file.write(text.encode())
+        file.write(text.encode("utf-8", "backslashreplace"))
 
 
 def _plain(value: Any) -> Any:

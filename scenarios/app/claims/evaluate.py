@@ -17,6 +17,7 @@ from scenarios.app.claims.rules import AtLeast, AtMost, Exceeds, Rule, Statement
 from scenarios.app.claims.text import claims_csv
 from scenarios.app.results.failures import FAILURES
 from scenarios.app.results.folder import MANIFEST, SUMMARY, admit_several, inside, read_json, read_summary
+from scenarios.app.results.gathered import one_kind
 from scenarios.app.results.over_seeds import cell_text, over_seeds
 from scenarios.app.results.read import RUNS, listed
 from scenarios.app.results.statistics import counted
@@ -40,9 +41,9 @@ def labelled(folder: Path) -> Labelled:
         raise BadInput(one_line(f"{folder}: no such folder; give the folder of a run or of a sweep"))
     alone = bool(what_is(folder / MANIFEST)) and not what_is(folder / RUNS)
     by_label: dict[str, dict[int, Mapping[str, Any]]] = {}
-    for label, path in [("", folder)] if alone else listed(folder):
-        if what_is(path / SUMMARY):
-            by_label.setdefault(label, {})[_seed(path / MANIFEST)] = read_summary(path)
+    one_kind(runs := [one for one in ([("", folder)] if alone else listed(folder)) if what_is(one[1] / SUMMARY)])
+    for label, path in runs:
+        by_label.setdefault(label, {})[_seed(path / MANIFEST)] = read_summary(path)
     return by_label
 
 
@@ -132,6 +133,7 @@ def evaluate_all(
     tell: Tell,
     engine: Engine = ON_PROCESSES,
     how: How = USUAL,
+    replace: bool = False,
 ) -> list[Verdict]:
     """Verdicts by the given folders (scenario -> folder); with `out` the other scenarios are played there first.
 
@@ -143,7 +145,7 @@ def evaluate_all(
     why: dict[str, str] = {}
     if out is not None:
         missing = {name: (out / place_of(name), labels_of(claims, name)) for name in wanted if name not in folders}
-        why = play(missing, out, jobs, tell, engine, how)
+        why = play(missing, out, jobs, tell, engine, how, replace)
         for name in (name for name in missing if name not in why):
             try:
                 runs[name] = labelled(missing[name][0])

@@ -9,7 +9,7 @@ from typing import Any
 from netsim.errors import BadInput
 from netsim.safe import what_is
 from scenarios.app.results.failures import Failed, failure_lines, read_failures
-from scenarios.app.results.folder import MANIFEST, SUMMARY, read_json
+from scenarios.app.results.folder import MANIFEST, read_json
 from scenarios.app.results.read import RUNS, SWEEP, listed
 from scenarios.app.run.check import check
 from scenarios.app.run.executors.executor import Engine
@@ -17,7 +17,7 @@ from scenarios.app.run.executors.several import play_all
 from scenarios.app.run.executors.work import Work
 from scenarios.app.run.how import USUAL, How
 from scenarios.app.run.points import SweepPoint
-from scenarios.app.run.sweep import sweep, work_of
+from scenarios.app.run.sweep import admit_run, finished, sweep, work_of
 from scenarios.app.study.load import find, load
 from scenarios.app.study.study import Study
 from scenarios.app.study.yaml_document import one_line, read
@@ -28,12 +28,13 @@ Tell = Callable[[str, int, int, str], None]
 
 def play(
     missing: Mapping[str, tuple[Path, Collection[str]]], out: Path, jobs: int, tell: Tell, engine: Engine,
-    how: How = USUAL,
+    how: How = USUAL, replace: bool = False,
 ) -> dict[str, str]:  # fmt: skip
     """Play scenarios into their folders below `out`; returns why some of them have no runs, by name.
 
     missing : scenario -> its folder, and of a sweep the labels that are played (none: all of them). What is finished
-    stays, the rest goes on. A run that fails is listed in failures.csv: of a sweep in its folder, of others in `out`.
+    stays if it is of the same study, inputs and version of netsim, and is refused else, unless `replace`; the rest goes
+    on. A run that fails is listed in failures.csv: of a sweep in its folder, of others in `out`.
     """
     why: dict[str, str] = {}
     alone: dict[str, Work] = {}
@@ -44,7 +45,9 @@ def play(
             study = load(name)
             if study.vary is not None:
                 sweeps[name] = study
-            elif not _is_there(folder, name):
+                continue
+            admit_run(folder, study, replace)
+            if finished(folder, study, replace) is None:
                 singles[name] = study
         except BadInput as error:
             why[name] = error.lines[0]
@@ -54,7 +57,7 @@ def play(
         try:
             check(study, how=shared)
             label = folder.relative_to(out).as_posix()
-            alone[name] = work_of(study, folder, label, "netsim claims", how=shared.each)
+            alone[name] = work_of(study, folder, label, "netsim claims", replace, shared.each)
         except BadInput as error:
             why[name] = error.lines[0]
     if alone or any(not what_is(missing[name][0] / RUNS) for name in sweeps):
@@ -63,22 +66,12 @@ def play(
     for name, study in sweeps.items():
         folder, labels = missing[name]
         try:
-            if what_is(folder / RUNS):
-                check_title(folder, name)
-            sweep(name, study, folder, jobs, {}, _told(name, tell), only=labels, engine=engine, how=how)
+            sweep(name, study, folder, jobs, {}, _told(name, tell), replace, labels, engine=engine, how=how)
             if failed := read_failures(folder):
                 why[name] = " ".join(failure_lines(failed))
         except BadInput as error:
             why[name] = error.lines[0]
     return why
-
-
-def _is_there(folder: Path, name: str) -> bool:
-    """Whether a finished run of the scenario is there; BadInput where it is one of another scenario."""
-    if not (what_is(folder / MANIFEST) and what_is(folder / SUMMARY)):
-        return False
-    check_title(folder, name)
-    return True
 
 
 def _play_alone(alone: Mapping[str, Work], out: Path, jobs: int, tell: Tell, engine: Engine) -> dict[str, str]:

@@ -31,6 +31,7 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
     command.add_argument("--file", metavar="FILE", help="a file of claims of your own")
     command.add_argument("--quiet", action="store_true", help="no progress")
     command.add_argument("--page", metavar="FILE", help="a page of the verdicts (default: claims.html in --out)")
+    command.add_argument("--replace", action="store_true", help="replace runs of other studies or versions in --out")
     add_how(command)
     add_pages(command)
     add_json(command)
@@ -75,7 +76,9 @@ def main(args: argparse.Namespace) -> None:
     if page is not None:
         check_ours(page)  # before hours are played for it
     with teller(args, "claims", prepares=False) as tell:
-        verdicts = evaluate_all(claims, folders, out, jobs, lambda *now: tell(of_claims(*now)), engine, how)
+        verdicts = evaluate_all(
+            claims, folders, out, jobs, lambda *now: tell(of_claims(*now)), engine, how, args.replace
+        )
     if page is not None:
         claims_report(verdicts, places_of(claims, folders, out), page, command_line(), args.pages)
     where = {} if page is None else {"page": str(page)}

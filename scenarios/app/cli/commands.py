@@ -60,6 +60,7 @@ def main(arguments: list[str] | None = None) -> int:
     words = sys.argv[1:] if arguments is None else arguments
     try:
         signals.listen()
+        _check_words(words)
         try:
             args = parser().parse_args(words)
             code = COMMANDS[args.command].main(args)
@@ -77,13 +78,20 @@ def main(arguments: list[str] | None = None) -> int:
         return _ended([str(error)], INTERRUPTED, words)
     except RunsFailed as error:
         return _ended([str(error)], FAILED, words)
-    except BrokenPipeError:  # the reader of our output left, as `head` does
-        return DONE
     except Exception as error:
         if signals.told():  # foreign code that was interrupted, and gave the interruption another name
             return _interrupted(words)
         text, details = " ".join(str(error).split())[:200], _details(error)
         return _ended([f"unexpected failure ({type(error).__name__}: {text}); {details}"], FAILED, words)
+
+
+def _check_words(words: Sequence[str]) -> None:
+    """Refuse words that are no text: results carry the command and its names, which could not be written down."""
+    for word in words:
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            raise BadInput(f"{word}: is not valid UTF-8; give the file or folder another name") from None
 
 
 def _details(failure: Exception) -> str:
@@ -114,8 +122,6 @@ def _ended(lines: Sequence[str], code: int, words: Sequence[str]) -> int:
             complain(lines)
     except Unwritable:
         complain(lines)
-    except BrokenPipeError:  # nobody reads it
-        pass
     return code
 
 

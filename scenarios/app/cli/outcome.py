@@ -104,8 +104,10 @@ def _run_values(folder: Path) -> Event:
 
 
 def _sweep_lines(folder: Path, verbose: bool) -> list[str]:
+    from scenarios.app.results.gathered import one_kind
     from scenarios.app.results.sweep_table import sweep_lines
 
+    one_kind(finished(folder))
     done = [(label, read_summary(run)) for label, run in finished(folder)]
     rows = sweep_lines(done) if done else []
     failed = [*adapted_lines(folder), *failure_lines(read_failures(folder))]

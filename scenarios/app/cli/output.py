@@ -33,10 +33,11 @@ def say(text: str, end: str = "\n", errors: bool = False) -> None:
     write(lines.encode(encoding, "backslashreplace").decode(encoding) + end, stream)
 
 
-def write(text: str, stream: TextIO, flush: bool = False) -> None:
-    """Write text; what is said on stderr is dropped where it cannot be written, for there is no other place to say it.
+def write(text: str, stream: TextIO, flush: bool = False) -> bool:
+    """Write text; returns whether anybody reads it.
 
-    Raises Unwritable where stdout cannot be written, and BrokenPipeError where nobody reads it any more.
+    What nobody reads any more is dropped, as `head` leaves it, and so is what cannot be written on stderr, for there is
+    no other place to say it. Raises Unwritable where stdout cannot be written.
     """
     try:
         if text:
@@ -45,14 +46,13 @@ def write(text: str, stream: TextIO, flush: bool = False) -> None:
             stream.flush()
     except OSError as error:
         silence(stream)
-        if stream is not sys.stdout:
-            return
-        if isinstance(error, BrokenPipeError):
-            raise
-        raise Unwritable(
-            f"stdout: cannot be written ({error.strerror}); make room, or send it elsewhere; what was written into "
-            "folders stays"
-        ) from None
+        if stream is sys.stdout and not isinstance(error, BrokenPipeError):
+            raise Unwritable(
+                f"stdout: cannot be written ({error.strerror}); make room, or send it elsewhere; what was written into "
+                "folders stays"
+            ) from None
+        return False
+    return True
 
 
 def silence(stream: TextIO) -> None:
@@ -70,9 +70,9 @@ def say_fitted(lines: Sequence[str]) -> None:
         say(f"  {line}")
 
 
-def emit(event: Mapping[str, Any]) -> None:
-    """Print an event as a line of JSON; what is not finite is null, as JSON knows no such numbers."""
-    write(json.dumps(_plain(event), allow_nan=False) + "\n", sys.stdout, flush=True)
+def emit(event: Mapping[str, Any]) -> bool:
+    """Print an event as a line of JSON; what is not finite is null, as JSON knows no such numbers. As `write`."""
+    return write(json.dumps(_plain(event), allow_nan=False) + "\n", sys.stdout, flush=True)
 
 
 def _plain(value: Any) -> Any:

@@ -62,11 +62,8 @@ class JsonLines:
 
     def __call__(self, event: Event) -> None:
         left_s = self.left.after(event["done"], event["of"], self.clock(), _counted(event))
-        if not self.quiet:
-            try:
-                emit({**event, "left_s": left_s})
-            except BrokenPipeError:  # whoever listened has gone: to the work that is a signal to end
-                raise KeyboardInterrupt from None
+        if not self.quiet and not emit({**event, "left_s": left_s}):
+            raise KeyboardInterrupt  # whoever listened has gone: to the work that is a signal to end
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

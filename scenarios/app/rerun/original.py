@@ -19,6 +19,7 @@ from scenarios.app.results.folder import (
     check_version,
     finished_manifest,
     read_json,
+    version_of,
 )
 from scenarios.app.results.same import check_whole
 from scenarios.app.results.training_folder import (
@@ -60,8 +61,7 @@ def _run(folder: Path) -> Original:
     study = _study(folder, MANIFEST, manifest)
     _check_inputs(folder, study, manifest.get("files"))
     check_whole(folder, OF_RUN)
-    versions = manifest.get("versions")
-    return Original(folder, study, _of_version(versions.get("netsim") if isinstance(versions, dict) else None))
+    return Original(folder, study, _of_version(version_of(manifest)))
 
 
 def _training(folder: Path) -> Original:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, TextIO
@@ -15,7 +16,7 @@ from netsim.errors import BadInput
 from netsim.parquet import read_parquet
 from netsim.record import unguarded
 from netsim.safe import OURS_MOST_BYTES, content, opened, what_is, whole_name
-from scenarios.app.results.marker import MARKER, Mark, check_files, marked
+from scenarios.app.results.marker import MARKER, Mark, check_files, held, marked
 from scenarios.app.results.tables import EVERY
 from scenarios.app.study.schema import SCHEMA_VERSION
 from scenarios.app.study.yaml_document import one_line
@@ -66,6 +67,17 @@ def clear(folder: Path) -> None:
     """Forget the results of a run; its study stays until another one is written."""
     for name in RESULTS:
         (folder / name).unlink(missing_ok=True)
+
+
+def remove_run(folder: Path) -> None:
+    """Remove a run, and its folder and the one above it where nothing else is in them."""
+    with held(folder, "run", lambda: None):
+        clear(folder)
+        for name in (STUDY, MARKER):
+            (folder / name).unlink(missing_ok=True)
+    with suppress(OSError):
+        folder.rmdir()
+        folder.parent.rmdir()
 
 
 def settle(folder: Path) -> None:
@@ -178,14 +190,18 @@ def finished_manifest(folder: Path) -> dict[str, Any]:
     raise BadInput(one_line(f"{folder}: this run is not finished; {again} goes on where it stopped"))
 
 
+def version_of(manifest: Mapping[str, Any]) -> str:
+    """The version of netsim that played a run, as its manifest says."""
+    versions = manifest.get("versions")
+    return one_line(str((versions.get("netsim") if isinstance(versions, dict) else "") or "of another version"))
+
+
 def check_version(folder: Path, manifest: Mapping[str, Any]) -> None:
-    """Refuse the run of another version, whose tables and keys have other names."""
-    schema, versions = manifest.get("schema", SCHEMA_VERSION), manifest.get("versions")
-    if schema != SCHEMA_VERSION:
-        version = versions.get("netsim") if isinstance(versions, dict) else None
+    """Refuse the run of a version whose tables and keys have other names."""
+    if manifest.get("schema", SCHEMA_VERSION) != SCHEMA_VERSION:
         raise BadInput(
-            one_line(f"{folder}: written by netsim {version or 'of another version'} with other names of tables and "
-                     "keys; run the study again")
+            one_line(f"{folder}: written by netsim {version_of(manifest)} with other names of tables and keys; run the "
+                     "study again")
         )  # fmt: skip
 
 

@@ -50,7 +50,12 @@ def trainings(folder: Path) -> list[Training]:
     """Those of a folder: its own, or one in each folder inside that did not fail; none where nothing was trained."""
     trained = [folder] if what_is(folder / TRAINING) else sorted(p.parent for p in folder.glob(f"seed-*/{TRAINING}"))
     failed = {one.folder for one in read_failures(folder)}
-    return [_read(p) for p in trained if p.name not in failed]
+    found = {p: _read(p) for p in trained if p.name not in failed}
+    programs = {str(one.manifest.get("program")): p for p, one in found.items()}
+    if len(programs) > 1:
+        (version, path), (other, beside), *_ = programs.items()
+        raise BadInput(one_line(f"{path} was trained by netsim {version} and {beside} by {other}; train both again"))
+    return list(found.values())
 
 
 def _read(folder: Path) -> Training:

@@ -74,7 +74,8 @@ def adapted_sweep(
         changes = changed(points[0], {ATTACKS_KEY: candidates, **_ALONE, "seed": seed})
         tuning = SweepPoint(f"{points[0].label}, tuning", seed, f"{setting}/seed-{seed}", changes)
         rows.append((points, written, tuning, refused))
-    with held(out, "sweep", lambda: admit_sweep(out, study, replaces)):
+    own = [point.folder for point, _ in every]
+    with held(out, "sweep", lambda: admit_sweep(out, study, own, replaces)):
         runs = [(tuning, scenario.study(tuning.overrides)) for _, _, tuning, _ in rows]
         sweep(source, study, out / TUNING, jobs, {}, tell, replaces, every=runs, **how)
     if failed := len(read_failures(out / TUNING)):

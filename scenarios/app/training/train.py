@@ -129,9 +129,17 @@ def train(
 def admitted(study: Study, seeds: Sequence[int], folders: Sequence[Path], replace: bool) -> tuple[Study, list[str]]:
     """The study that is trained on, and its text for each seed. Refuses what cannot be trained, or not there."""
     plain = study.model_copy(update={"vary": None, "train": study.train or Train()})
-    texts = [f"{_SEED_OF_TEXT}{seed}\n{read_lines(plain)}{study_yaml(plain)}" for seed in seeds]
+    common = f"\n{read_lines(plain)}{study_yaml(plain)}"
+    texts = [f"{_SEED_OF_TEXT}{seed}{common}" for seed in seeds]
     for folder, text in zip(folders, texts, strict=True):
         _admit(folder, text, replace)
+    beside = [path.parent for path in folders[0].parent.glob(f"seed-*/{TRAINING}")] if len(seeds) > 1 else []
+    for folder in sorted(set(beside) - set(folders)):
+        if not _same(folder, f"{_SEED_OF_TEXT}{folder.name.removeprefix('seed-')}{common}"):
+            raise BadInput(
+                f"{folder}: holds the training of another study or program version, and seeds of one folder are one "
+                "result; give --out another folder, or move it away"
+            )
     how = plain.train or Train()
     if isinstance(how.task, Online):
         fitting(plain, how.task)

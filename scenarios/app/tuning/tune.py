@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from netsim import __version__
 from netsim.errors import BadInput
 from netsim.record import write_json, write_text
 from netsim.safe import what_is
-from scenarios.app.results.folder import PAGE, STUDY, is_text, no_links, ours, read_summary
+from scenarios.app.results.folder import PAGE, STUDY, is_text, no_links, ours, read_summary, remove_run
 from scenarios.app.results.marker import check_files, held
 from scenarios.app.results.read import RUNS
 from scenarios.app.results.statistics import half_width
@@ -24,7 +24,7 @@ from scenarios.app.run.executors.work import Answer, Failure, Work
 from scenarios.app.run.how import USUAL, How
 from scenarios.app.run.inputs import admit_text, read_lines
 from scenarios.app.run.points import SweepPoint, check_space
-from scenarios.app.run.sweep import write_runs
+from scenarios.app.run.sweep import others, write_runs
 from scenarios.app.study.dump import as_yaml, study_yaml
 from scenarios.app.study.load import Scenario, load
 from scenarios.app.study.study import Study
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 JOURNAL = "trials.log"
 _FILES = (STUDY, TUNING, TRIALS_CSV, BEST, RUNS, PAGE, JOURNAL, f"{JOURNAL}.lock")
+_TRIALS = ("trial-*", "verify/trial-*")
 Tell = Callable[[int, int, str], None]
 """told of finished runs or trials: how many of how many, and what"""
 
@@ -80,12 +81,17 @@ class Tuning:
         """Of trials, which share the memory of this machine."""
         return self.how.among(min(self.jobs, self.trials))
 
-    @property
+    @cached_property
     def text(self) -> str:
-        """What every trial hangs on; another text is another tuning."""
-        return f"# tuning, program {__version__}\n" + "".join(
-            f"# {line}\n" for line in self.goals.text.splitlines()
-        ) + read_lines(self.study) + study_yaml(self.study)  # fmt: skip
+        """What every trial hangs on, files that may be drawn among it; another text is another tuning."""
+        choices = [(key, value) for key, one in self.space.items() for value in one.choices or ()]
+        drawn = [
+            load(self.source, {**self.overrides, key: value, "vary": None})
+            for key, value in choices if isinstance(value, str | dict)
+        ]  # fmt: skip
+        read = dict.fromkeys(line for study in (self.study, *drawn) for line in read_lines(study).splitlines(True))
+        said = [f"tuning, program {__version__}", *self.goals.text.splitlines()]
+        return "".join([*(f"# {line}\n" for line in said), *read, study_yaml(self.study)])
 
 
 def tune(of: Tuning, tell: Tell, replace: bool = False) -> dict[str, Any]:
@@ -101,6 +107,8 @@ def tune(of: Tuning, tell: Tell, replace: bool = False) -> dict[str, Any]:
         if not is_text(of.out / STUDY, of.text):
             for file in _FILES:
                 (of.out / file).unlink(missing_ok=True)
+            for folder in others(of.out, of=_TRIALS):
+                remove_run(folder)
             write_text(of.out / STUDY, of.text)
         tried = opened(of.out / JOURNAL, [o.direction for o in of.goals.objectives])
         _search(of, tried, tell)
@@ -129,7 +137,8 @@ def _admit(of: Tuning, replace: bool) -> None:
     if not ours(of.out, "tuning", lambda folder: False):
         return
     check_files(of.out, lambda name: name in _FILES)
-    no_links(of.out, [name_of(n + 1) for n in range(of.trials)])
+    runs = [str(folder.relative_to(of.out)) for folder in others(of.out, of=_TRIALS)]
+    no_links(of.out, [*(name_of(n + 1) for n in range(of.trials)), *runs])
     if what_is(of.out / STUDY) and not replace:
         admit_text(of.out / STUDY, of.text, "tuning", "study, goals or program version")
 
