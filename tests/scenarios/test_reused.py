@@ -1,0 +1,360 @@
+"""What is reused is compared with its study, inputs and version, a sweep's folder holds its own runs alone, and no
+reader who leaves makes unfinished work a success.
+"""
+
+import json
+import os
+import shutil
+import sys
+
+import pytest
+from conftest import TINY
+
+from netsim import __version__
+from netsim.errors import BadInput
+from netsim.record import write_json
+from scenarios.app.claims.evaluate import labelled
+from scenarios.app.cli import output
+from scenarios.app.cli.commands import COMMANDS, main
+from scenarios.app.report.report import report
+from scenarios.app.results.trainings import trainings
+from scenarios.app.run import sweep
+from scenarios.app.study.load import load
+from scenarios.app.training import train
+from scenarios.app.tuning.goals import goals
+from scenarios.app.tuning.tune import Tuning, tune
+
+OLD = "0.6.9"
+SHORT = {"learning.attacks": [], "vary": {"seed": [1, 2]}}
+
+
+def scenario(folder, name="s", **changes):
+    """A file of the tiny scenario; changes of its top level, of `world` and `learning` a part."""
+    merged = {key: {**TINY.get(key, {}), **value} for key, value in changes.items() if isinstance(value, dict)}
+    (folder / f"{name}.yaml").write_text(json.dumps({**TINY, **changes, **merged}))
+    return str(folder / f"{name}.yaml")
+
+
+def aged(folder, version=OLD):
+    """Say that another version played a run, or that none is known to have."""
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["versions"] = manifest["versions"] | {"netsim": version} if version else {}
+    write_json(folder / "manifest.json", manifest)
+
+
+def version(folder):
+    return json.loads((folder / "manifest.json").read_text())["versions"]["netsim"]
+
+
+def content(folder):
+    return {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def refused(words, capsys, *said):
+    """The only line of a command that refuses."""
+    capsys.readouterr()
+    assert main(words) == 2
+    heard = capsys.readouterr()
+    assert heard.out == "" and heard.err.count("\n") == 1, heard.err
+    assert all(text in heard.err for text in said), heard.err
+    return heard.err
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory):
+    """A finished sweep of two variants and two seeds, and the scenario beside it."""
+    folder = tmp_path_factory.mktemp("played")
+    vary = {"values": {"world.ues.count": [2, 4]}, "seed": [1, 2]}
+    file = scenario(folder, vary=vary, learning={"attacks": []})
+    assert main(["sweep", file, "--out", str(folder / "w"), "--jobs", "1", "--quiet"]) == 0
+    return folder
+
+
+@pytest.fixture
+def swept(played, tmp_path, monkeypatch):
+    """A copy of it: the words of the command, and its folder."""
+    monkeypatch.chdir(shutil.copytree(played, tmp_path / "copy"))
+    out = tmp_path / "copy" / "w"
+    return ["sweep", "s.yaml", "--out", str(out), "--jobs", "1", "--quiet"], out
+
+
+# -- versions
+
+
+@pytest.mark.parametrize("old", [OLD, "9.0", ""])
+def test_a_sweep_of_another_version_is_refused_and_replaced_run_by_run(old, swept, capsys):
+    words, out = swept
+    one, other = out / "count=2" / "seed-1", out / "count=4" / "seed-2"
+    aged(one, old)
+    before = content(out)
+    named = f"netsim {old or 'of another version'}, and this is {__version__}"
+    refused(words, capsys, str(one), named, "--replace")
+    assert content(out) == before
+    assert main([*words, "--replace"]) == 0 and version(one) == __version__
+    same = [other / "manifest.json", one / "summary.json", out / "runs.csv"]  # the first: it was not played again
+    assert [path.read_bytes() for path in same] == [before[path] for path in same]
+
+
+def test_two_versions_have_no_common_table(swept, tmp_path, capsys):
+    _, out = swept
+    aged(out / "count=2" / "seed-1")
+    said = f"was played by netsim {OLD} and {out / 'count=2' / 'seed-2'} by {__version__}"
+    for words in (
+        ["compare", str(out)],
+        ["compare", str(out / "count=2" / "seed-1"), str(out / "count=2" / "seed-2")],
+        ["report", str(out)],
+        ["show", str(out)],
+    ):
+        refused(words, capsys, said)
+    with pytest.raises(BadInput, match="was played by netsim"):
+        labelled(out)  # claims --run
+    for label in ("count=2", "count=4"):
+        for seed in ("seed-1", "seed-2"):
+            aged(out / label / seed)
+    page = str(tmp_path / "c.html")
+    assert main(["compare", str(out), "--out", page]) == 0 and main(["show", str(out)]) == 0  # one, if another
+
+
+def claims_of(folder):
+    rule = {"kind": "at-least", "key": "utility.rmse_db", "bound": 0}
+    each = [
+        {"id": n, "paper": "A", "where": "1", "says": "so", "scenario": f"{n}.yaml", "rule": rule}
+        for n in ("alone", "many")
+    ]
+    (folder / "claims.yaml").write_text(json.dumps({"claims": each}))
+
+
+def test_claims_use_runs_of_their_scenario_and_version_alone(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    scenario(tmp_path, "alone", title="alone", learning={"attacks": []})
+    scenario(tmp_path, "many", title="many", learning={"attacks": []}, vary={"seed": [1]})
+    claims_of(tmp_path)
+    out = tmp_path / "c"
+    words = ["claims", "--file", "claims.yaml", "--out", str(out), "--jobs", "1", "--json", "--quiet"]
+
+    def verdicts(*more):
+        capsys.readouterr()
+        assert main([*words, *more]) == 0
+        return [one["reason"] for one in json.loads(capsys.readouterr().out)["verdicts"]]
+
+    assert all("one seed" in reason for reason in verdicts())
+    first = content(out)
+    verdicts()
+    assert content(out)[out / "alone" / "manifest.json"] == first[out / "alone" / "manifest.json"]  # reused
+    aged(out / "alone")
+    aged(out / "many" / "as-written" / "seed-1")
+    assert all(f"finished run of netsim {OLD}" in reason and "--replace" in reason for reason in verdicts())
+    assert version(out / "alone") == OLD
+    assert all("one seed" in reason for reason in verdicts("--replace")) and version(out / "alone") == __version__
+    scenario(tmp_path, "alone", title="alone", seed=8, learning={"attacks": []})  # another study of the same title
+    assert "holds the finished run of another study" in verdicts()[0]
+    assert (out / "alone" / "summary.json").exists()
+
+
+def test_a_drawn_file_that_changed_is_another_tuning(tmp_path):
+    for name in "ab":
+        (tmp_path / f"{name}.csv").write_text("time_s,user,x_m,y_m\n0,u,1,1\n3600,u,200,100\n")
+    mobility = {"kind": "replay", "trace": str(tmp_path / "a.csv"), "crs": "local"}
+    space = {"world.ues.mobility.trace": {"choices": [str(tmp_path / f"{name}.csv") for name in "ab"]}}
+    changes = {"world.ues": {"mobility": mobility}, "vary": {"random": {"space": space}}}
+    file = scenario(tmp_path)
+    of = lambda: Tuning(  # noqa: E731
+        file, load(file, changes), changes, goals(["utility.rmse_db"], ["min"], []), tmp_path / "t", 2
+    )
+    first = of().text
+    assert of().text == first and first.count("# reads ") == 2
+    (tmp_path / "b.csv").write_text("time_s,user,x_m,y_m\n0,u,1,1\n3600,u,200,101\n")
+    assert of().text != first
+
+
+def test_a_tuning_that_is_replaced_leaves_no_run_behind(tmp_path):
+    pytest.importorskip("optuna")
+    file, out = scenario(tmp_path, learning={"attacks": []}), tmp_path / "t"
+    changes = {"vary": {"random": {"space": {"learning.learner.learning_rate": {"low": 0.01, "high": 0.1}}}}}
+
+    def tuned(trials, replace=False, **more):
+        made = {**changes, **more}
+        of = Tuning(file, load(file, made), made, goals(["utility.rmse_db"], ["min"], []), out, trials, verify=1)
+        tune(of, lambda *now: None, replace)
+
+    tuned(2)
+    (old,) = out.glob("verify/trial-*/seed-*")
+    tuned(1, replace=True, seed=9)
+    assert not (out / "trial-2").exists() and not old.exists()
+    assert [path.parent.name for path in out.glob("trial-*/seed-*/summary.json")] == ["seed-9"]
+
+
+def test_seeds_of_a_training_are_of_one_study_and_version(tmp_path, capsys):
+    study, kept = load("power/paper"), tmp_path / "seed-7"
+    _, (text,) = train.admitted(study, [7], [kept], False)
+    kept.mkdir()
+    (kept / "study.yaml").write_text(text)
+    write_json(kept / "training.json", {"program": __version__})
+    beside = [tmp_path / f"seed-{seed}" for seed in (0, 1)]
+    train.admitted(study, [0, 1], beside, False)
+    with pytest.raises(BadInput, match=r"seed-7: holds the training of another study or program version"):
+        train.admitted(load("power/paper", {"train.steps": 99}), [0, 1], beside, True)
+    write_json(kept / "training.json", {"program": OLD})
+    with pytest.raises(BadInput, match=r"seed-7: holds the training of another study or program version"):
+        train.admitted(study, [0, 1], beside, False)
+
+
+def test_no_mean_is_over_trainings_of_two_versions(tmp_path, monkeypatch):
+    from types import SimpleNamespace
+
+    for seed, program in ((0, OLD), (1, __version__)):
+        (tmp_path / f"seed-{seed}").mkdir()
+        write_json(tmp_path / f"seed-{seed}" / "training.json", {"program": program})
+    read = lambda folder: SimpleNamespace(manifest=json.loads((folder / "training.json").read_text()))  # noqa: E731
+    monkeypatch.setattr("scenarios.app.results.trainings._read", read)
+    with pytest.raises(BadInput, match=f"seed-0 was trained by netsim {OLD} and .*seed-1 by {__version__}"):
+        trainings(tmp_path)
+
+
+# -- a sweep is known by its runs
+
+WORLDS = {
+    "other values": {"vary": {"values": {"world.ues.count": [2, 3]}, "seed": [1, 2]}},
+    "other seeds": {"vary": {"values": {"world.ues.count": [2, 4]}, "seed": [1, 3]}},
+    "fewer seeds": {"vary": {"values": {"world.ues.count": [2, 4]}, "seed": [1]}},
+    "another world": {
+        "world": {"city": {"kind": "open-field", "width_m": 900, "height_m": 900}},
+        "vary": {"values": {"world.tick_s": [5, 10]}, "seed": [1]},
+    },
+}
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_another_sweep_of_the_same_title_is_refused_and_leaves_no_orphans(name, swept, capsys):
+    words, out = swept
+    scenario(out.parent, learning={"attacks": []}, **WORLDS[name])
+    before = content(out)
+    (out / "count=4" / "seed-2" / "notes.txt").write_text("mine")
+    refused(words, capsys, str(out), "that this sweep does not have, first count=", "--replace", "another folder")
+    (out / "count=4" / "seed-2" / "notes.txt").unlink()
+    assert content(out) == before
+    (out / "count=2" / "seed-2" / "notes.txt").write_text("mine")
+    assert main([*words, "--replace"]) == 0
+    rows = (out / "runs.csv").read_text().splitlines()[1:]
+    listed = {out / row.split(",")[0] for row in rows}
+    assert {path.parent for path in out.glob("*/*/study.yaml")} == listed
+    assert (out / "count=2" / "seed-2" / "notes.txt").read_text() == "mine"  # what is not ours stays
+    assert not (out / "count=4" / "seed-2").exists() or out / "count=4" / "seed-2" in listed
+
+
+def test_a_sweep_that_grows_keeps_what_it_has(swept, capsys):
+    words, out = swept
+    before = content(out)
+    vary = {"values": {"world.ues.count": [2, 4, 5]}, "seed": [1, 2, 3]}
+    scenario(out.parent, learning={"attacks": []}, vary=vary)
+    assert main(words) == 0 and len((out / "runs.csv").read_text().splitlines()) == 10
+    kept = {path: data for path, data in before.items() if path.name == "manifest.json"}
+    assert len(kept) == 4 and {path: content(out)[path] for path in kept} == kept
+
+
+def test_nothing_is_removed_through_a_link(swept, tmp_path, capsys):
+    words, out = swept
+    shutil.copytree(out / "count=2", tmp_path / "elsewhere")
+    (out / "linked").symlink_to(tmp_path / "elsewhere")
+    for more in ([], ["--replace"]):
+        refused([*words, *more], capsys, "linked: is a symbolic link")
+    assert (tmp_path / "elsewhere" / "seed-1" / "summary.json").exists()
+
+
+def test_a_sweep_that_is_half_replaced_has_no_table(swept, monkeypatch, capsys):
+    words, out = swept
+    aged(out / "count=2" / "seed-1")
+
+    def stopped(*arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sweep, "play_all", stopped)
+    assert main([*words, "--replace"]) == 130 and not (out / "runs.csv").exists()
+    refused(["show", str(out)], capsys, "this sweep is not finished")
+
+
+# -- a reader who leaves
+
+
+@pytest.fixture
+def unread(monkeypatch):
+    """A command whose stdout nobody reads: call it with its words, and lines that are read before the reader leaves."""
+
+    def ended(words, lines=0):
+        reader, writer = os.pipe()
+        ears, left, told = [os.fdopen(reader)], [lines], output.emit
+
+        def emit(event):
+            if not left[0] and ears:
+                ears.pop().close()
+            left[0] -= 1
+            return told(event)
+
+        with monkeypatch.context() as patched, os.fdopen(writer, "w") as stdout:
+            patched.setattr(sys, "stdout", stdout)
+            patched.setattr("scenarios.app.cli.progress.emit", emit)
+            if not lines:
+                ears.pop().close()
+            return main(words)
+
+    return ended
+
+
+@pytest.mark.parametrize("lines", [0, 1, 3])
+def test_a_sweep_whose_reader_leaves_is_interrupted_and_goes_on(lines, swept, unread):
+    words, out = swept
+    shutil.rmtree(out)
+    words = [word for word in words if word != "--quiet"]
+    assert unread([*words, "--json"], lines) == 130
+    done = len(list(out.glob("*/*/summary.json")))
+    assert done == lines + 1 < 5 and not (out / "runs.csv").exists()
+    assert main([*words, "--json"]) == 0 and len(list(out.glob("*/*/summary.json"))) == 4
+
+
+def test_work_whose_result_nobody_reads_ends_with_its_own_code(swept, unread, monkeypatch, tmp_path):
+    words, out = swept
+    assert unread(words) == 0 and unread([*words, "--json"]) == 0
+    run = out / "count=2" / "seed-1"
+    assert unread(["show", str(out)]) == unread(["list"]) == unread(["show", str(run), "--json"]) == 0
+    (run / "summary.json").write_text((run / "summary.json").read_text().replace("0", "1", 1))
+    assert unread(["rerun", str(run), "--quiet"]) == 1
+    real = sweep.run
+
+    def fails(study, folder, **more):
+        if study.seed == 2:
+            raise RuntimeError("it broke")
+        return real(study, folder, **more)
+
+    monkeypatch.setattr(sweep, "run", fails)
+    shutil.rmtree(out / "count=4")
+    assert unread(words) == 1 and len((out / "failures.csv").read_text().splitlines()) == 2
+
+
+def test_a_replay_is_played_though_nobody_reads_what_its_trace_holds(tmp_path, unread, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = "".join(f"{60 * k},u{k % 2},{48 + 1e-4 * k},{11 + 1e-4 * k},{-70 - k % 9},a\n" for k in range(120))
+    (tmp_path / "t.csv").write_text(f"time_s,user,lat,lon,rsrp_dbm,cell\n{rows}")
+    sets = ["--set", "learning.attacks=[]", "--set", "learning.learner.hidden=[8]"]
+    assert unread(["replay", "t.csv", "--round", "1h", "--out", "r", "--json", "--quiet", *sets]) == 0
+    assert (tmp_path / "r" / "report.html").exists() and len(list(tmp_path.glob("r/*/summary.json"))) == 2
+
+
+# -- names that are no UTF-8
+
+BYTES = os.fsdecode(b"out\xff")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_name_that_is_no_utf_8_is_refused_before_anything_is_done(command, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for words in ([command, "campus", "--out", BYTES], [command, f"./{BYTES}"], [command, "campus", f"--page={BYTES}"]):
+        refused(words, capsys, "out\\udcff: is not valid UTF-8; give the file or folder another name")
+    assert not list(tmp_path.iterdir())
+
+
+def test_runs_of_such_names_have_a_page(swept, capsys):
+    _, out = swept
+    for k in (1, 2):
+        shutil.move(out / "count=2" / f"seed-{k}", out.parent / "held" / os.fsdecode(b"\xff%d" % k))
+    assert report(out.parent / "held").exists()
+    assert main(["compare", str(out.parent / "held"), "--out", str(out.parent / "c.html")]) == 0
