@@ -98,7 +98,7 @@ def test_a_sweep_of_another_version_is_refused_and_replaced_run_by_run(old, swep
 def test_two_versions_have_no_common_table(swept, tmp_path, capsys):
     _, out = swept
     aged(out / "count=2" / "seed-1")
-    said = f"was played by netsim {OLD} and {out / 'count=2' / 'seed-2'} by {__version__}"
+    said = f"was made by netsim {OLD} and {out / 'count=2' / 'seed-2'} by {__version__}"
     for words in (
         ["compare", str(out)],
         ["compare", str(out / "count=2" / "seed-1"), str(out / "count=2" / "seed-2")],
@@ -106,7 +106,7 @@ def test_two_versions_have_no_common_table(swept, tmp_path, capsys):
         ["show", str(out)],
     ):
         refused(words, capsys, said)
-    with pytest.raises(BadInput, match="was played by netsim"):
+    with pytest.raises(BadInput, match="was made by netsim"):
         labelled(out)  # claims --run
     for label in ("count=2", "count=4"):
         for seed in ("seed-1", "seed-2"):
@@ -207,7 +207,7 @@ def test_no_mean_is_over_trainings_of_two_versions(tmp_path, monkeypatch):
         write_json(tmp_path / f"seed-{seed}" / "training.json", {"program": program})
     read = lambda folder: SimpleNamespace(manifest=json.loads((folder / "training.json").read_text()))  # noqa: E731
     monkeypatch.setattr("scenarios.app.results.trainings._read", read)
-    with pytest.raises(BadInput, match=f"seed-0 was trained by netsim {OLD} and .*seed-1 by {__version__}"):
+    with pytest.raises(BadInput, match=f"seed-0 was made by netsim {OLD} and .*seed-1 by {__version__}"):
         trainings(tmp_path)
 
 

@@ -56,7 +56,7 @@ def add_run_options(command: argparse.ArgumentParser, seed: bool = True) -> None
         command.add_argument("--seed", type=int, metavar="N", help="replace the scenario's seed")
         command.add_argument("--verbose", action="store_true", help="print the whole result, not only its main lines")
     add_sets(command)
-    command.add_argument("--replace", action="store_true", help="replace the run of another study in DIR")
+    command.add_argument("--replace", action="store_true", help="replace runs of other studies or versions in DIR")
     command.add_argument("--quiet", action="store_true", help="no progress")
     add_how(command)
     add_json(command)

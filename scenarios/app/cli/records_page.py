@@ -95,7 +95,8 @@ A sweep is a folder of run folders with `runs.csv`: folder, label, seed, the var
 variants have curves, also `curve` and `strength`. `sweep.json` has its title, the command and, of
 `--adapt`, a row for each variant with the attacker that was tuned (`adapted`). The report of a sweep adds
 `matched_privacy.csv` (RMSE of every curve at equal privacy) or, for densities, `tradeoff.csv`. Where runs failed,
-`failures.csv` has a row for each: folder, label, seed, attempts, kind and error.
+`failures.csv` has a row for each: folder, label, seed, attempts, kind and error. No other runs lie in that folder, and
+all are of one version of netsim ([Many runs](many-runs.md#what-is-used-again)).
 
 The folder of a tuning (`netsim tune`) holds a run folder for every trial and seed, `trial-7/seed-2`, and for winners on
 fresh seeds, `verify/trial-7/seed-5`. `trials.csv` has a row a trial: state (finished, ended early, failed), whether it

@@ -54,7 +54,7 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
     add_engine(command, jobs="1: one seed after another, which share the rounds that they record")
     add_memory(command)
     add_sets(command)
-    command.add_argument("--replace", action="store_true", help="replace the finished training of another study in DIR")
+    command.add_argument("--replace", action="store_true", help="replace trainings of other studies or versions in DIR")
     command.add_argument("--quiet", action="store_true", help="no progress")
     add_json(command)
     add_open(command)

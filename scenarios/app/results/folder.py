@@ -205,6 +205,16 @@ def check_version(folder: Path, manifest: Mapping[str, Any]) -> None:
         )  # fmt: skip
 
 
+def one_version(folders: Mapping[str, Path]) -> None:
+    """Refuse results of several versions of netsim side by side. folders : version -> one that it made."""
+    if len(folders) > 1:
+        (version, path), (other, beside), *_ = folders.items()
+        raise BadInput(
+            one_line(f"{path} was made by netsim {version} and {beside} by {other}, whose figures may differ by "
+                     "themselves; make both with one version, or look at each alone")
+        )  # fmt: skip
+
+
 def table_path(folder: Path, table: str) -> Path:
     """Where a record table lies, or should: as Parquet where it, or with no CSV of it another table, is kept so."""
     path, text = folder / f"{table}.parquet", folder / f"{table}.csv"

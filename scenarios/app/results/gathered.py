@@ -12,7 +12,16 @@ from netsim.errors import BadInput
 from netsim.safe import OURS_MOST_BYTES, content, what_is
 from scenarios.app.results.drawn import drawn
 from scenarios.app.results.failures import failure_lines, read_failures
-from scenarios.app.results.folder import MANIFEST, STUDY, SUMMARY, check_version, read_json, read_summary, version_of
+from scenarios.app.results.folder import (
+    MANIFEST,
+    STUDY,
+    SUMMARY,
+    check_version,
+    one_version,
+    read_json,
+    read_summary,
+    version_of,
+)
 from scenarios.app.results.read import RUNS, finished, listed
 from scenarios.app.results.statistics import counted
 from scenarios.app.results.tables import RADIO_STUDY
@@ -148,10 +157,7 @@ def one_kind(runs: Sequence[tuple[str, Path]]) -> None:
     if len(kinds) > 1:
         raise BadInput(one_line(f"{kinds[True]} is a radio study and {kinds[False]} trains a model, which have no "
                                 "figure in common; compare them apart"))  # fmt: skip
-    if len(versions) > 1:
-        (version, path), (other, beside), *_ = versions.items()
-        raise BadInput(one_line(f"{path} was played by netsim {version} and {beside} by {other}, and programs differ "
-                                "too; play both with one version, or look at each by itself"))  # fmt: skip
+    one_version(versions)
 
 
 def _names(paths: Sequence[Path]) -> list[str]:

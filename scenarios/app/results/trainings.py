@@ -16,7 +16,7 @@ from rl.agents import AGENT
 from rl.settings import VISITED
 from scenarios.app.results.episode import EpisodeRead, read_episode
 from scenarios.app.results.failures import read_failures
-from scenarios.app.results.folder import SUMMARY, read_json, text_of
+from scenarios.app.results.folder import SUMMARY, one_version, read_json, text_of
 from scenarios.app.results.training_folder import CURVE, EVALUATIONS, KIND, TRAINING
 from scenarios.app.study.yaml_document import one_line
 
@@ -51,10 +51,7 @@ def trainings(folder: Path) -> list[Training]:
     trained = [folder] if what_is(folder / TRAINING) else sorted(p.parent for p in folder.glob(f"seed-*/{TRAINING}"))
     failed = {one.folder for one in read_failures(folder)}
     found = {p: _read(p) for p in trained if p.name not in failed}
-    programs = {str(one.manifest.get("program")): p for p, one in found.items()}
-    if len(programs) > 1:
-        (version, path), (other, beside), *_ = programs.items()
-        raise BadInput(one_line(f"{path} was trained by netsim {version} and {beside} by {other}; train both again"))
+    one_version({str(one.manifest.get("program")): path for path, one in found.items()})
     return list(found.values())
 
 
