@@ -200,7 +200,7 @@ def _words(value: Any) -> Words:
 
     A text has them with semicolons, or as tools print a list: ['30', '50'] or (2:30,50).
     """
-    if absent(value) or isinstance(value, dict):
+    if value is None or absent(value) or isinstance(value, dict):
         return ()
     if isinstance(value, list):
         return tuple(word for each in value[:_MOST_VALUES] if not isinstance(each, list) for word in _words(each))
