@@ -47,7 +47,8 @@ class Images(Data):
     partition: Annotated[Partition, PARTITIONS] = LabelSkew()
     """which images each UE holds"""
     samples: Count | Annotated[tuple[Count, ...], Field(min_length=1)] | None = None
-    """number of images of each UE, |D_k|; for a list UE k takes entry k mod length; none: equal shares of all images"""
+    """number of images of each UE, |D_k|; for a list UE k takes entry k mod length; none: equal shares of all images,
+    fewer where the classes of a UE run out"""
 
     reference: ClassVar = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Section V"
     example: ClassVar = {"kind": "images", "samples": 20, "partition": {"kind": "label-skew", "iid": 1}}
@@ -61,28 +62,21 @@ class Images(Data):
 
     def start(self, n_ue: int, rng: Rng) -> Owned:
         whole = collection(self.folder)
-        size = self._size(n_ue, len(whole.label))
+        shared = (max(len(whole.label) // n_ue, 1),) if self.samples is None else np.atleast_1d(self.samples)
+        size = np.resize(np.asarray(shared, dtype=np.int64), n_ue)
         counts = self.partition.counts(size, whole.per_class, rng)
-        short = np.argwhere(counts > whole.per_class)
+        short = np.flatnonzero(counts.sum(axis=1) < (1 if self.samples is None else size))
         if len(short):
-            ue, label = (int(v) for v in short[0])
+            ue, kind = short[0], self.partition.kind
+            place, remedy = "learning.data.samples", "samples or UEs, or leave samples out"
+            if self.samples is None:
+                place, remedy = "world.ues.count", "UEs"
             raise BadInput(
-                f"learning.data.samples: ue{ue} is to hold {counts[ue, label]:,} images of class {label}, there are "
-                f"{whole.per_class[label]:,}; take fewer samples, or more classes a device"
+                f"{place}: ue{ue} is to hold {size[ue]:,} of {len(whole.label):,} images, and {counts[ue].sum():,} that "
+                f"no UE before it holds are left of the classes that {kind} gives it; take fewer {remedy}"
             )
         index, ptr = deal(counts, whole.label, rng)
         return Owned(index, ptr)
-
-    def _size(self, n_ue: int, images: int) -> IntArray:
-        """|D_k| of each UE (n_ue,)."""
-        if self.samples is None:
-            if n_ue > images:
-                raise BadInput(
-                    f"world.ues.count: {n_ue:,} UEs share {images:,} images; take fewer UEs, or give samples"
-                )
-            return np.full(n_ue, images // n_ue)
-        listed = np.atleast_1d(np.array(self.samples, dtype=np.int64))
-        return listed[np.arange(n_ue) % len(listed)]
 
     def take(self, observed: Observations, model_of_cell: IntArray, state: Owned, rng: Rng) -> tuple[Taken, Owned]:
         whole = collection(self.folder)

@@ -13,7 +13,6 @@ from fl.membership.base import Inference
 from fl.membership.regression import GradientRegression
 from fl.membership.roc import Scores, Whole, auc, auc_difference, tpr_percent
 from fl.types import HeldOut, Local, Model, State
-from netsim.columns import no_ints
 from netsim.part import Part
 from netsim.rng import Rng
 from netsim.row_id import row_id, ue_and_model
@@ -27,10 +26,12 @@ class Membership(Part):
     """Membership inference on records of each UE that the attacker holds.
 
     Members are a random share `overlap` of what each device learnt from in the round, non-members as many (where there
-    are as many) of what it measured and held out; held-out records without an owner (images) are assigned to UEs
-    class by class. Scores are computed with the model that the attacker sees: with `rows` that of each UE, weights
-    before plus its update; with `sum` or `model` the common one. Scores are relative to the median of the UE's records,
-    so that differences between the models of UEs do not affect them.
+    are as many) of what it measured and held out. Held-out records without an owner (images) are each paired with a
+    random member of the same class, whose UE is asked about both, and only members in pairs are compared: of every UE
+    and class there are as many members as non-members, since a model knows some classes better than others whoever is
+    a member. Scores are computed with the model that the attacker sees: with `rows` that of each UE, weights before
+    plus its update; with `sum` or `model` the common one. Scores are relative to the median of the UE's records, so
+    that differences between the models of UEs do not affect them.
 
     The area under the ROC curve stands beside that of the model before any training, asked of the same records, and
     their difference has an interval: members and held-out records of other places differ whatever a model has learnt.
@@ -82,19 +83,17 @@ def audit(
     target = {(u, m): i for i, (u, m) in enumerate(zip(view.ue.tolist(), view.model.tolist(), strict=True))}
     inside = _pairs(local.ue[local.row_of_sample], local.model[local.row_of_sample], target)
     outside = _pairs(held_out.ue, held_out.model, target)
-    nobodys = held_out.ue < 0
-    if nobodys.any() and local.y is not None and len(target):
-        outside[nobodys] = _dealt(held_out.y[nobodys], local.y, inside, len(target), rng)
-    member, other = (
-        _drawn(inside, membership.overlap, membership.max_records, rng, "members"),
-        no_ints(),
-    )
-    if len(member):
-        per_target = np.bincount(inside[member], minlength=len(target))
-        other = _matched(outside, per_target, membership.max_records, rng)
+    member = _drawn(inside, membership.overlap, membership.max_records, rng, "members")
+    if local.y is not None and (held_out.ue < 0).any():
+        compared, other = _paired(local.y[member], held_out.y, rng)
+        outside[other] = inside[member[compared]]
+        whole = Whole(compared, compared)
+    else:
+        compared = np.arange(len(member))
+        other = _matched(outside, np.bincount(inside[member], minlength=len(target)), membership.max_records, rng)
+        whole = _whole(wholes, local, held_out, member, other)
     before, after, model_of = _models(view, view.model_before)
     untrained = None if initial is None else _models(view, initial)[0]
-    whole = _whole(wholes, local, held_out, member, other)
     y = np.zeros(len(local.x)) if local.y is None else local.y
     rows, after_states = [], dict[str, State]()
     pool = ((inside, local.x, y, member), (outside, held_out.x, held_out.y, other))
@@ -114,8 +113,10 @@ def audit(
         else:
             scores = asked(before, after)
         began = asked(untrained, untrained) if untrained is not None and attack.has_score_before else None
+        for sides in filter(None, (scores, began)):
+            sides[0] = sides[0][compared]
         known = [np.isfinite(s) & np.isfinite(b) for s, b in zip(scores, began or scores, strict=True)]
-        device = np.concatenate([inside[member][known[0]], outside[other][known[1]]])
+        device = np.concatenate([inside[member[compared]][known[0]], outside[other][known[1]]])
         mine, own = _of_known(scores, known, device), Whole(whole.member[known[0]], whole.other[known[1]])
         then = None if began is None else _of_known(began, known, device)
         rows.append({"attack": attack.label, "sees": view.vantage, **_figures(mine, then, own)})
@@ -159,19 +160,16 @@ def _pairs(ue: IntArray, model: IntArray, target: dict[tuple[int, int], int]) ->
     return np.array([target.get(pair, -1) for pair in pairs] + [-1], dtype=np.int64)[where]
 
 
-def _dealt(label: FloatArray, own: FloatArray, target: IntArray, n_target: int, rng: Rng) -> IntArray:
-    """A target for each record (N,) that is nobody's: at random, as often as its own records have that label.
+def _paired(member: FloatArray, other: FloatArray, rng: Rng) -> tuple[IntArray, IntArray]:
+    """Random pairs (p,) of one class each, as indices into the labels of members (m,) and of others (n,).
 
-    So a device that knows few classes is compared with strangers of these classes; -1 for a class that nobody has.
+    No record is in two pairs, and of each class there are as many as the rarer side allows.
     """
-    classes, of_own = np.unique(own, return_inverse=True)
-    count = np.zeros((len(classes), n_target))
-    np.add.at(count, (of_own[target >= 0], target[target >= 0]), 1.0)
-    at = np.minimum(np.searchsorted(classes, label), len(classes) - 1)
-    known = (classes[at] == label) & (count[at].sum(axis=1) > 0)
-    upto = np.cumsum(count, axis=1)[at]
-    lot = rng.uniform("dealt", np.arange(len(label))) * upto[:, -1]
-    return np.where(known, np.minimum((upto <= lot[:, None]).sum(axis=1), n_target - 1), -1)
+    classes, of = np.unique(np.concatenate([member, other]), return_inverse=True)
+    sides = (of[: len(member)], "members paired"), (of[len(member) :], "others paired")
+    keys = [_ranked(side, rng, what)[0] * len(classes) + side for side, what in sides]
+    _, first, second = np.intersect1d(*keys, assume_unique=True, return_indices=True)
+    return first, second
 
 
 def _drawn(target: IntArray, share: float, most: int, rng: Rng, what: str) -> IntArray:

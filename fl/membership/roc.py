@@ -1,7 +1,8 @@
 """How well scores tell members from non-members: the area under the ROC curve, and true positives at a false rate.
 
 Records that are held out together (all of a session, a day or a block of ground) are alike, so they are no independent
-draws: `Whole` numbers what each record belongs to, and variances are sums over these.
+draws; nor are a member and a non-member that were paired for being alike. `Whole` numbers what each record belongs to,
+and variances are sums over these.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ _TAIL = 0.975
 
 @dataclass(frozen=True, eq=False)
 class Whole:
-    """What each member (m,) and each non-member (n,) was drawn with; no whole has both."""
+    """What each member (m,) and each non-member (n,) was drawn with: records of one number are one draw."""
 
     member: IntArray
     other: IntArray
@@ -28,7 +29,7 @@ class Whole:
     @classmethod
     def single(cls, m: int, n: int) -> Whole:
         """Every record by itself."""
-        return cls(np.arange(m), np.arange(n))
+        return cls(np.arange(m), np.arange(m, m + n))
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +50,7 @@ def auc(member: FloatArray, other: FloatArray, whole: Whole | None = None) -> tu
     """Probability that a member (m,) scores above a non-member (n,), ties half; and its 95 % interval.
 
     The variance is that of DeLong, DeLong, Clarke-Pearson 1988, from the placements of each score among the others; of
-    records held out together that of Obuchowski 1997, from the sums over wholes. The quantile is Student's, with one
+    records that are no independent draws that of Obuchowski 1997, from the sums over wholes. The quantile is Student's, with one
     degree of freedom less than the smaller number of wholes. Cut to [0, 1]; NaN where either side is empty.
     """
     m, n = len(member), len(other)
@@ -97,14 +98,14 @@ def tpr_percent(
 
 def _half_width(of_member: FloatArray, of_other: FloatArray, whole: Whole, most: float) -> float:
     """Half of a 95 % interval of the mean placement; `most`: variance of a side that is a single whole."""
-    sides = [_sums(of - of.mean(), own) for of, own in ((of_member, whole.member), (of_other, whole.other))]
-    counts = [len(of_member), len(of_other)]
-    spread = 0.0
-    for sums, count in zip(sides, counts, strict=True):
-        k = len(sums)
-        spread += k / (k - 1) * float(np.sum(sums**2)) / count**2 if k > 1 else most
-    free = max(min(map(len, sides)) - 1, 1)
-    return float(stdtrit(free, _TAIL)) * math.sqrt(spread)
+    sides, counts, spread = [], [], 0.0
+    for of, own in ((of_member, whole.member), (of_other, whole.other)):
+        k = len(np.unique(own))
+        sides.append((of - of.mean()) / len(of) * math.sqrt(k / (k - 1) if k > 1 else 0.0))
+        counts.append(k)
+        spread += most * (k == 1)
+    spread += float(np.sum(_sums(np.concatenate(sides), np.concatenate([whole.member, whole.other])) ** 2))
+    return float(stdtrit(max(min(counts) - 1, 1), _TAIL)) * math.sqrt(spread)
 
 
 def _sums(values: FloatArray, whole: IntArray) -> FloatArray:

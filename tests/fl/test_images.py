@@ -15,7 +15,6 @@ from torch.nn import functional
 from fl.data.collection import collection
 from fl.data.idx import read_idx
 from fl.data.images import Images
-from fl.data.partition.base import deal
 from fl.data.partition.dirichlet import Dirichlet
 from fl.data.partition.label_skew import LabelSkew
 from fl.learners.image_net import ImageNet
@@ -134,8 +133,15 @@ def test_mnist_is_what_it_was_published_as(data_folder):
 # -- partitions
 
 
+def hands(data, n_ue, rng=RNG):
+    """The images (an index of each) and the number of each class (n_ue, classes) of every device."""
+    state, label = data.start(n_ue, rng), collection(None).label
+    found = [state.index[a:b] for a, b in pairwise(state.ptr)]
+    return found, np.array([np.bincount(label[hand], minlength=10) for hand in found])
+
+
 def test_label_skew_gives_each_device_its_classes_and_its_size():
-    per_class, size = np.full(10, 144), np.array([96] * 14 + [7])
+    per_class, size = np.full(10, 200), np.array([96] * 14 + [7])
     counts = LabelSkew(iid=3, labels=2).counts(size, per_class, RNG)
     np.testing.assert_array_equal(counts.sum(axis=1), size)
     assert ((counts[3:] > 0).sum(axis=1) == 2).all() and ((counts[:3] > 0).sum(axis=1) > 8).all()
@@ -145,19 +151,46 @@ def test_label_skew_gives_each_device_its_classes_and_its_size():
     assert holders.max() - holders.min() <= 1
 
 
-def test_every_class_is_dealt_without_repeats_until_its_deck_runs_out():
-    label = np.repeat([0, 1], [6, 4])
-    index, ptr = deal(np.array([[3, 2], [3, 2], [2, 0]]), label, RNG)
-    hands = [index[a:b] for a, b in pairwise(ptr)]
-    assert [len(h) for h in hands] == [5, 5, 2]
-    assert len(set(hands[0]) | set(hands[1])) == 10  # all images, each once
-    assert set(hands[2]) < set(hands[0])  # and then the deck of class 0 is dealt again from its top
-    for hand, zeros in zip(hands, (3, 3, 2), strict=True):
-        assert (label[hand] == 0).sum() == zeros and len(set(hand)) == len(hand)
+def test_of_a_class_that_runs_out_label_skew_gives_equal_numbers():
+    """Four devices of one class each, three classes: the first and the last share 9; the IID device has gone first."""
+    counts = LabelSkew(iid=0, labels=1).counts(np.array([6, 6, 6, 4]), np.array([9, 9, 9]), RNG)
+    assert counts.max(axis=1).tolist() == [5, 6, 6, 4] and (counts > 0).sum() == 4
+    # two classes each: the second is in all hands, and what it lacks comes from the first and the third
+    counts = LabelSkew(iid=0, labels=2).counts(np.full(2, 8), np.array([20, 20, 3]), Streams(1).at("data"))
+    assert counts.sum(axis=1).tolist() == [8, 8] and (counts.sum(axis=0) <= [20, 20, 3]).all()
+    first = LabelSkew(iid=1, labels=1).counts(np.array([12, 9]), np.array([9, 9]), RNG)
+    assert first[0].sum() == 12 and first[1].sum() == (9 - first[0])[first[1] > 0].sum()
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    ("data", "n_ue", "least"),
+    [
+        (Images(partition=LabelSkew(iid=3, labels=1)), 15, 50),
+        (Images(partition=LabelSkew(iid=3, labels=2)), 15, 70),
+        (Images(partition=Dirichlet(alpha=0.3)), 15, 96),
+        (Images(partition=Dirichlet(alpha=0.001)), 15, 96),
+        (Images(partition=Dirichlet(alpha=1e6), samples=(1, 200)), 14, 1),
+        (Images(partition=Dirichlet(alpha=0.001)), 1437, 1),
+    ],
+)
+def test_no_image_is_in_two_hands(data, n_ue, least, seed):
+    found, counts = hands(data, n_ue, Streams(seed).at("data"))
+    assert len(np.unique(np.concatenate(found))) == counts.sum() and counts.sum(axis=1).min() >= least
+    if isinstance(data.partition, LabelSkew):
+        assert ((counts[3:] > 0).sum(axis=1) == data.partition.labels).all()
+
+
+def test_dirichlet_s_shares_of_classes_that_are_left_grow_in_proportion():
+    """One class is nearly gone: the rest of a device is multinomial in its other shares, here all alike."""
+    size, per_class = np.full(1, 9000), np.array([10, 90_000, 90_000, 90_000])
+    counts = np.array([Dirichlet(alpha=1e6).counts(size, per_class, Streams(s).at("data"))[0] for s in range(200)])
+    assert (counts[:, 0] == 10).all() and (counts.sum(axis=1) == 9000).all()
+    np.testing.assert_allclose(counts[:, 1:].mean(axis=0), 8990 / 3, atol=4 * np.sqrt(8990 * 2 / 9 / 200))
 
 
 def test_dirichlet_concentrates_as_alpha_falls():
-    size, per_class = np.full(200, 50), np.full(10, 1000)
+    size, per_class = np.full(200, 50), np.full(10, 10_000)
     few, even = (Dirichlet(alpha=a).counts(size, per_class, RNG) for a in (0.01, 1e4))
     assert (few.sum(axis=1) == 50).all() and np.median(few.max(axis=1)) > 45
     assert np.abs(even.mean(axis=0) - 5).max() < 0.5  # 200 devices of Poisson-like counts
@@ -166,17 +199,23 @@ def test_dirichlet_concentrates_as_alpha_falls():
 
 
 @pytest.mark.parametrize(
-    ("changes", "says"),
+    ("changes", "n_ue", "says"),
     [
-        ({"partition": LabelSkew(iid=9)}, "9 IID devices of 4"),
-        ({"partition": LabelSkew(iid=0, labels=11)}, "11 classes a device, the images have 10"),
-        ({"partition": LabelSkew(iid=1), "samples": 200}, "hold 200 images of class ., there are 14"),
-        ({"partition": LabelSkew(iid=4), "samples": 1500}, "1,500 images of 1,4"),
+        ({"partition": LabelSkew(iid=9)}, 4, "9 IID devices of 4"),
+        ({"partition": LabelSkew(iid=0, labels=11)}, 4, "11 classes a device, the images have 10"),
+        ({"partition": LabelSkew(iid=1), "samples": 200}, 4, "ue1 is to hold 200 .* and 1[0-9][0-9] that no UE"),
+        ({"partition": LabelSkew(iid=4), "samples": 1500}, 4, "ue0 is to hold 1,500 of 1,44"),
+        ({"partition": LabelSkew(iid=0, labels=1), "samples": (1, 80)}, 20, "leave samples out"),
+        ({"partition": Dirichlet(), "samples": 100}, 15, "ue14 is to hold 100 .* and 42 .* fewer samples or UEs"),
+        ({"partition": Dirichlet()}, 1500, r"world\.ues\.count: ue1442 .* take fewer UEs"),
+        ({"partition": LabelSkew(labels=1)}, 1440, r"world\.ues\.count: .* and 0 that no UE before it holds"),
     ],
 )
-def test_what_cannot_be_dealt_is_refused(changes, says):
-    with pytest.raises(BadInput, match=says):
-        Images(**changes).start(4, RNG)
+def test_what_cannot_be_dealt_is_refused(changes, n_ue, says):
+    with pytest.raises(BadInput, match=says) as caught:
+        Images(**changes).start(n_ue, RNG)
+    if isinstance(changes["partition"], Dirichlet):
+        assert "labels" not in str(caught.value) and "classes a device" not in str(caught.value)
 
 
 def observed(*ue):

@@ -11,7 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fl.attacks.base import View
+from fl.data.images import Images
 from fl.data.measured import Measured
+from fl.data.partition.dirichlet import Dirichlet
+from fl.data.partition.label_skew import LabelSkew
 from fl.learners.image_net import ImageNet
 from fl.learners.rsrp_net import RsrpNet
 from fl.learning import Learning
@@ -82,7 +85,7 @@ class TestRoc:
         """Every record repeated five times: the interval is that of the single ones; five times as many win nothing."""
         draw = np.random.default_rng(4)
         member, other = draw.normal(0.5, 1, 30), draw.normal(0, 1, 25)
-        five = [np.repeat(x, 5) for x in (member, other, np.arange(30), np.arange(25))]
+        five = [np.repeat(x, 5) for x in (member, other, np.arange(30), np.arange(30, 55))]
         np.testing.assert_allclose(auc(*five[:2], Whole(*five[2:])), auc(member, other), rtol=1e-12)
         np.testing.assert_allclose(tpr_percent(*five[:2], whole=five[2]), tpr_percent(member, other), rtol=1e-12)
         then = Scores(member[::-1], other[::-1])
@@ -91,6 +94,19 @@ class TestRoc:
             auc_difference(Scores(member, other), then, Whole.single(30, 25)), rtol=1e-12, atol=1e-15,
         )  # fmt: skip
         assert np.diff(auc(*five[:2])[1:]) < 0.6 * np.diff(auc(member, other)[1:])
+
+    def test_pairs_of_one_class_share_what_the_class_decides(self):
+        """40 pairs in two classes far apart, where nothing tells members: 95 % coverage, independent sides have more."""
+        covered, half = [], []
+        for seed in range(400):
+            draw = np.random.default_rng(seed)
+            shift = np.repeat([0.0, 3.0], 20)
+            member, other = (draw.normal(size=40) + shift for _ in range(2))
+            found = [auc(member, other, Whole(np.arange(40), own + np.arange(40))) for own in (0, 40)]
+            covered.append([low <= 0.5 <= high for _, low, high in found])
+            half.append([high - low for _, low, high in found])
+        paired, single = np.mean(covered, axis=0)
+        assert 0.93 < paired < 0.98 < 0.99 < single and np.mean(half, axis=0)[0] < 0.75 * np.mean(half, axis=0)[1]
 
     def test_scores_that_say_nothing_find_one_percent(self):
         draw = np.random.default_rng(2)
@@ -227,6 +243,68 @@ def test_a_model_that_learns_nothing_adds_nothing(how):
     assert np.mean(covered) >= 0.95 - 2 * np.sqrt(0.95 * 0.05 / 200), np.mean(covered)
     assert np.ravel(still).tolist() == [0.0] * 9  # untrained
     assert how in ("sample", "day") or np.mean(plain) < 0.8  # taken one by one, records of one place promise too much
+
+
+IMAGES = ImageFormat(8, 8, 10)
+
+
+def images(partition, seed, n_ue=15):
+    """What devices hold of the digits, and what nobody holds."""
+    data, streams = Images(partition=partition), Streams(seed)
+    ue = np.arange(n_ue)
+    seen = Observations(ue, np.zeros(n_ue), np.zeros((n_ue, 2)), 0 * ue, np.zeros(n_ue))
+    taken, _ = data.take(seen, np.zeros(1, int), data.start(n_ue, streams.at("data")), streams.at("data", 1))
+    return taken.train, taken.held_out
+
+
+@pytest.mark.parametrize("sees, partition", [
+    ("model", Dirichlet(alpha=0.3)), ("rows", Dirichlet(alpha=0.3)), ("rows", LabelSkew(iid=3, labels=2)),
+], ids=["model, Dirichlet", "rows, Dirichlet", "rows, label skew"])  # fmt: skip
+def test_classes_are_no_membership(sees, partition):
+    """200 seeds of networks that learn nothing, each device's its own: areas are 0.5, in 95 % by their intervals.
+
+    Every such network knows some classes better than others, and members are of other classes than all held-out images.
+    """
+    part = Membership(attacks=(LossThreshold(), LossThreshold(name="fall", reference_model="before")))
+    net, areas, covered = ImageNet(network=Perceptron(hidden=(8,)), device="cpu"), [], []
+    public = Public(AREA, 1, images=IMAGES)
+    for seed in range(200):
+        local, others = images(partition, seed)
+        before = net.init(public, Streams(seed).at("first"))
+        random = net.init(replace(public, n_model=15), Streams(seed).at("second")).parameters - before.parameters
+        who = local.ue if sees == "rows" else 0 * local.ue
+        view = View(sees, "all", random, 0 * local.ue, local.ue, local.model, who, before,
+                    Model(before.parameters + random[:1], before.constants), net)  # fmt: skip
+        rows, _ = audit(part, view, local, others, Streams(seed).at("membership"))
+        assert {row["members"] == row["non_members"] for row in rows} == {True}
+        areas.append([row["auc"] for row in rows])
+        covered.append([row["auc_low"] <= 0.5 <= row["auc_high"] for row in rows])
+    for area, share in zip(np.transpose(areas), np.mean(covered, axis=0), strict=True):
+        assert abs(share - 0.95) <= 2.6 * np.sqrt(0.95 * 0.05 / 200), share
+        assert area.mean() == pytest.approx(0.5, abs=3 * area.std() / np.sqrt(200))
+
+
+@pytest.mark.parametrize("overlap", [1.0, 0.1])
+def test_pairs_are_of_one_class_and_one_device_and_no_record_is_in_two(overlap):
+    """A score that tells class and device of each record: members and others then have the same scores."""
+    local, others = images(Dirichlet(alpha=0.3), 1)
+    asked = []
+
+    class Told(LossThreshold):
+        def score(self, learner, before, after, model_of, x, y):
+            asked.append((x, y, model_of))
+            return 100.0 * model_of + y
+
+    net = ImageNet(network=Perceptron(hidden=(8,)), device="cpu")
+    before = net.init(Public(AREA, 1, images=IMAGES), RNG)
+    view = View("rows", "all", np.zeros((15, before.parameters.shape[1])), 0 * local.ue, local.ue, local.model,
+                local.ue, before, before, net)  # fmt: skip
+    ((row,), _) = audit(Membership(attacks=(Told(),), overlap=overlap), view, local, others, RNG)
+    (members, _, of), (_, classes, whose) = asked
+    assert len(members) == pytest.approx(overlap * len(local.x), abs=8) and len(classes) == row["non_members"] > 100
+    assert row["members"] == row["non_members"] and row["auc"] == 0.5 and np.isin(whose, of).all()
+    if overlap == 1.0:  # all held-out images, since every class has more members
+        assert sorted(classes.tolist()) == sorted(others.y.tolist())
 
 
 class TestRegression:

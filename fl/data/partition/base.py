@@ -16,23 +16,24 @@ class Partition(Part):
 
     @abstractmethod
     def counts(self, size: IntArray, per_class: IntArray, rng: Rng) -> IntArray:
-        """Images of each class (K, classes) of devices that hold size (K,); the collection has per_class."""
+        """Images of each class (K, classes) of devices that are to hold size (K,), of a collection that has per_class.
+
+        All devices together hold at most per_class; a device whose classes have run out holds fewer than its size.
+        """
 
 
 def deal(counts: IntArray, label: IntArray, rng: Rng) -> tuple[IntArray, IntArray]:
     """Images (N,) of each device one after the other, and where each device begins (K + 1,).
 
-    Every class is a shuffled deck that is dealt from the top, device by device. A deck that runs out is dealt again
-    from the top: only then do two devices share images. No device gets an image twice.
+    Every class is a shuffled deck that is dealt from the top, device by device: no two devices share an image.
     """
     k, classes = counts.shape
     owner, index = [], []
     for c in range(classes):
         deck = np.flatnonzero(label == c)
         deck = deck[np.argsort(rng.keys("deck", c, len(deck)), kind="stable")]
-        who = np.repeat(np.arange(k), counts[:, c])
-        index.append(deck[np.arange(len(who)) % max(len(deck), 1)])
-        owner.append(who)
+        owner.append(np.repeat(np.arange(k), counts[:, c]))
+        index.append(deck[: len(owner[-1])])
     who, which = np.concatenate(owner), np.concatenate(index)
     order = np.argsort(who, kind="stable")
     ptr = np.concatenate([[0], np.cumsum(counts.sum(axis=1))]).astype(np.int64)

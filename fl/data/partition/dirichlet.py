@@ -10,10 +10,15 @@ from netsim.rng import Rng
 from netsim.units import IntArray
 
 
+_LEAST = 1e-300  # share of a class, so that some class is left to draw from when all others have run out
+
+
 class Dirichlet(Partition):
     """Each UE draws its class shares from Dirichlet(alpha, ..., alpha), and its images from these shares.
 
-    A small alpha gives few classes per UE, a large one nearly equal shares.
+    A small alpha gives few classes per UE, a large one nearly equal shares. UEs draw one after the other, and no image
+    twice: of a class that has run out a UE takes none, and its shares of the other classes grow in proportion. The more
+    of the images are dealt, the more the last UEs hold what is left.
     """
 
     kind: Literal["dirichlet"] = "dirichlet"
@@ -24,12 +29,13 @@ class Dirichlet(Partition):
     example: ClassVar = {"kind": "dirichlet"}
 
     def counts(self, size: IntArray, per_class: IntArray, rng: Rng) -> IntArray:
-        device = np.arange(len(size))
-        alpha = np.full(len(per_class), self.alpha)
-        share = np.array([rng.generator("shares", int(k)).dirichlet(alpha) for k in device])
-        unit, edges = rng.uniform("class", device, (int(size.max(initial=0)),)), np.cumsum(share, axis=1)
-        counts = np.empty(share.shape, dtype=np.int64)
-        for k in device:
-            chosen = np.searchsorted(edges[k] / edges[k, -1], unit[k, : size[k]], side="right")
-            counts[k] = np.bincount(chosen, minlength=len(per_class))
+        counts, left = np.zeros((len(size), len(per_class)), dtype=np.int64), per_class.copy()
+        for k, own in enumerate(counts):
+            draw = rng.generator("shares", k)
+            share = np.maximum(draw.dirichlet(np.full(len(left), self.alpha)), _LEAST)
+            while (lacking := min(size[k] - own.sum(), left.sum())) > 0:
+                there = share * (left > 0)
+                taken = np.minimum(draw.multinomial(lacking, there / there.sum()), left)
+                own += taken
+                left -= taken
         return counts

@@ -15,7 +15,8 @@ class LabelSkew(Partition):
     """The first `iid` UEs hold images of all classes, each of the others `labels` classes in equal numbers.
 
     Classes are assigned to the skewed UEs in turn, in a random order, so the numbers of UEs per class differ by at most
-    one. The images of an IID UE are drawn at random from all images.
+    one. The images of an IID UE are drawn at random from all images, no image twice. Of a class with fewer images left
+    than its UEs want they get equal numbers, and the rest from their other classes, as far as these last.
     """
 
     kind: Literal["label-skew"] = "label-skew"
@@ -38,24 +39,30 @@ class LabelSkew(Partition):
             raise BadInput(
                 f"learning.data.partition.labels: {self.labels} classes a device, the images have {classes}; take fewer"
             )
-        order = np.argsort(rng.keys("classes", 0, classes), kind="stable")
-        skewed = np.arange(devices - self.iid)
-        held = order[(skewed[:, None] * self.labels + np.arange(self.labels)) % classes]  # (skewed, labels)
-        wanted = size[self.iid :]
-        share = wanted[:, None] // self.labels + (np.arange(self.labels) < wanted[:, None] % self.labels)
-        counts = np.zeros((devices, classes), dtype=np.int64)
-        counts[self.iid + skewed[:, None], held] = share
+        counts, left = np.zeros((devices, classes), dtype=np.int64), per_class.copy()
         for k in range(self.iid):
-            counts[k] = _sampled(int(size[k]), per_class, k, rng)
-        return counts
+            counts[k] = rng.generator("images", k).multivariate_hypergeometric(left, min(size[k], left.sum()))
+            left -= counts[k]
+        order = np.argsort(rng.keys("classes", 0, classes), kind="stable")
+        skewed = np.arange(self.iid, devices)
+        held = order[((skewed - self.iid)[:, None] * self.labels + np.arange(self.labels)) % classes]
+        while True:
+            lacking, there = (size - counts.sum(axis=1))[skewed, None], left[held] > 0  # (skewed, 1), (skewed, labels)
+            among = np.maximum(there.sum(axis=1, keepdims=True), 1)
+            wanted = there * (lacking // among + (np.cumsum(there, axis=1) <= lacking % among))
+            if not wanted.any():
+                return counts
+            for c in range(classes):
+                who, which = np.nonzero(held == c)
+                got = _fairly(wanted[who, which], int(left[c]))
+                counts[skewed[who], c] += got
+                left[c] -= got.sum()
 
 
-def _sampled(size: int, per_class: IntArray, device: int, rng: Rng) -> IntArray:
-    """Images of each class (classes,) among `size` of all images, drawn without replacement."""
-    whole = np.repeat(np.arange(len(per_class)), per_class)
-    if size > len(whole):
-        raise BadInput(
-            f"learning.data.samples: ue{device} is to hold {size:,} images of {len(whole):,}; take fewer samples"
-        )
-    chosen = whole[np.argsort(rng.keys("images", device, len(whole)), kind="stable")[:size]]
-    return np.bincount(chosen, minlength=len(per_class))
+def _fairly(wanted: IntArray, there: int) -> IntArray:
+    """What each gets (n,) of so many: at most what it wants, and as much as any other whose wish is not met, or one more."""
+    got = np.zeros_like(wanted)
+    for at, i in enumerate(np.argsort(wanted, kind="stable").tolist()):
+        got[i] = min(int(wanted[i]), there // (len(wanted) - at))
+        there -= int(got[i])
+    return got
