@@ -72,8 +72,8 @@ class Images(Data):
             if self.samples is None:
                 place, remedy = "world.ues.count", "UEs"
             raise BadInput(
-                f"{place}: ue{ue} is to hold {size[ue]:,} of {len(whole.label):,} images, and {counts[ue].sum():,} that "
-                f"no UE before it holds are left of the classes that {kind} gives it; take fewer {remedy}"
+                f"{place}: ue{ue} is to hold {size[ue]:,} of {len(whole.label):,} images, and of the classes that "
+                f"{kind} gives it {counts[ue].sum():,} are left that no other UE holds; take fewer {remedy}"
             )
         index, ptr = deal(counts, whole.label, rng)
         return Owned(index, ptr)

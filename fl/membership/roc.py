@@ -50,8 +50,8 @@ def auc(member: FloatArray, other: FloatArray, whole: Whole | None = None) -> tu
     """Probability that a member (m,) scores above a non-member (n,), ties half; and its 95 % interval.
 
     The variance is that of DeLong, DeLong, Clarke-Pearson 1988, from the placements of each score among the others; of
-    records that are no independent draws that of Obuchowski 1997, from the sums over wholes. The quantile is Student's, with one
-    degree of freedom less than the smaller number of wholes. Cut to [0, 1]; NaN where either side is empty.
+    records that are no independent draws that of Obuchowski 1997, from the sums over wholes. The quantile is Student's,
+    with one degree of freedom less than the smaller number of wholes. Cut to [0, 1]; NaN where either side is empty.
     """
     m, n = len(member), len(other)
     if not m or not n:

@@ -194,7 +194,7 @@ class AsynchronousServer:
             model=merged.model, estimates={} if attacks is None else attacks.estimates,
             beliefs={} if attacks is None else attacks.beliefs,
             self_tests={} if attacks is None else attacks.self_tests, eavesdropped=got.overheard,
-            non_finite=int((~np.isfinite(got.made.norm())).sum()),
+            non_finite=int((~got.batch.finite).sum()),
             view=None if attacks is None else attacks.view, whence=got.whence, uploads=got.uploads,
             at_arrival=self.setup.learning.threat.sees == "rows",
         )  # fmt: skip

@@ -33,7 +33,8 @@ def explosion_warning(learning: Learning, number: int) -> str:
     rate, limit = getattr(learner, "learning_rate", None), getattr(learner, "step_limit", "polyak")
     optimiser = getattr(learner, "optimiser", None)
     noisy = any("spend" in d.offers for d in learning.defenses)
-    remedies = ["less noise"] if noisy else ["the defense clip"]
+    clips = any("bound" in d.offers for d in learning.defenses)
+    remedies = ["less noise"] if noisy else ["a smaller norm of the clip" if clips else "the defense clip"]
     remedies += [] if rate is None else [f"a smaller learning.learner.learning_rate (here {rate:g})"]
     if limit == "none" and (optimiser is None or optimiser.linear):
         remedies.append("learning.learner.step_limit: polyak")

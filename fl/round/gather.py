@@ -76,7 +76,7 @@ def gather(setup: Setup, flight: Flight, done: Come, version: int) -> Gathered:
     timing = Timing(requested_s, arrived_s, serving, bits, version - np.array(versions, dtype=np.int64)[base])
     batch = Batch(
         _received([p.got for p in pieces], order), _received([p.heard for p in pieces], order), timing,
-        tuple(bases[v] for v in versions), base,
+        tuple(bases[v] for v in versions), base, np.isfinite(made.norm())[order],
     )  # fmt: skip
     local, measured = Local.join([p.local for p in pieces]), Local.join([p.measured for p in pieces])
     return Gathered(

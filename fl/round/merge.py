@@ -11,7 +11,7 @@ from fl.round.state import PartStates
 from fl.round.streams import RoundStreams
 from fl.server.asynchronous import Asynchronous
 from fl.types import Facts, Model, Received, Spend, State, Timing
-from netsim.units import FloatArray, IntArray
+from netsim.units import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,7 +20,8 @@ class Batch:
 
     got: as the server received them; heard: as the attacker did, the same where it is the server. bases: the models
     that updates began from; base (n,): which of them each row did, and how many versions ago, timing.staleness.
-    group (n,): whose updates are summed before anybody sees them, None where nothing is summed.
+    finite (n,): whose update did not overflow on its UE; the others count for nothing. group (n,): whose updates are
+    summed before anybody sees them, None where nothing is summed.
     """
 
     got: Received
@@ -28,6 +29,7 @@ class Batch:
     timing: Timing
     bases: tuple[Model, ...]
     base: IntArray
+    finite: BoolArray
     group: IntArray | None = None
 
 
@@ -57,14 +59,15 @@ def merge(at: Merging, batch: Batch, states: PartStates) -> tuple[Merge, PartSta
 
     Without rounds weights fall with staleness, as the server's policy says.
     """
-    learning, facts, got = at.setup.learning, at.facts, batch.got
+    learning, facts = at.setup.learning, at.facts
+    got = replace(batch.got, decoded=batch.got.decoded & batch.finite)
     weights, aggregation = learning.aggregation.weights(got, facts, states.aggregation)
     server = learning.server
     if isinstance(server, Asynchronous):
         weights = weights * server.staleness_weight(batch.timing.staleness)
     total = got.updates.weighted_sum(weights, at.setup.public.n_model)
     if isinstance(server, Asynchronous) and server.mixes_models:
-        total = total + _way_back(at, batch)
+        total = total + _way_back(at, batch, got)
     defenses, spends = dict(states.defenses), list[Spend]()
     for defense in reversed(learning.defenses):
         label = defense.label
@@ -78,12 +81,12 @@ def merge(at: Merging, batch: Batch, states: PartStates) -> tuple[Merge, PartSta
     return Merge(weights, model, spends), states
 
 
-def _way_back(at: Merging, batch: Batch) -> FloatArray:
+def _way_back(at: Merging, batch: Batch, got: Received) -> FloatArray:
     """alpha_tau (w_t0 - w) of each row that was received, summed per model: (n_model, d)."""
-    server, updates = at.setup.learning.server, batch.got.updates
+    server, updates = at.setup.learning.server, got.updates
     total = np.zeros_like(at.model.parameters)
     if isinstance(server, Asynchronous):
-        share = np.where(batch.got.decoded, server.staleness_weight(batch.timing.staleness), 0.0)
+        share = np.where(got.decoded, server.staleness_weight(batch.timing.staleness), 0.0)
         for i in np.flatnonzero(share):
             m = updates.model[i]
             total[m] += share[i] * (batch.bases[batch.base[i]].parameters[m] - at.model.parameters[m])

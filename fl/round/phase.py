@@ -54,7 +54,7 @@ def _finish(
         overheard = Eavesdropped(there.select(upload.of_row), antenna.distance_m, antenna.los)
         heard = received(upload.updates, overheard.channel, phase.streams.at("eavesdropper.send"))
     timing = timing_of(upload, sent, np.full(n, phase.requested_s)).select(upload.of_row)
-    batch = Batch(got, heard, timing, (phase.model,), np.zeros(len(upload.of_row), dtype=np.int64))
+    batch = Batch(got, heard, timing, (phase.model,), np.zeros(len(upload.of_row), dtype=np.int64), upload.finite)
     at = Merging(phase.setup, facts, phase.name, phase.model, len(phase.world.ues), phase.streams)
     # what secure aggregation leaves of them, where there is any
     batch, sums = in_groups(at, batch)
@@ -78,7 +78,7 @@ def _finish(
         arrived_s=arrived_s, merged_s=merged_s, attacked_s=attacked_s, made=upload.made, received=got, channel=channel,
         spends=[*upload.spends, *merged.spends], weights=merged.weights, model=merged.model,
         estimates=attacks.estimates, beliefs=attacks.beliefs, self_tests=attacks.self_tests, eavesdropped=overheard,
-        non_finite=upload.non_finite, view=attacks.view, whence=upload.whence, uploads=uploads, sums=sums,
+        non_finite=int((~upload.finite).sum()), view=attacks.view, whence=upload.whence, uploads=uploads, sums=sums,
     ), states  # fmt: skip
 
 

@@ -108,7 +108,7 @@ class PublicReplica:
             )
             none = np.zeros(n, dtype=np.int64)
             timing = Timing(np.zeros(n), np.zeros(n), none - 1, np.zeros(n), none)
-            batch = Batch(got, got, timing, (self.base,), none)
+            batch = Batch(got, got, timing, (self.base,), none, every)
             streams = replace(at.streams, phase=f"{at.phase}.replica")
             made, _ = merge(replace(at, facts=facts, model=self.base, streams=streams), batch, states)
             weights, after = made.weights, made.model

@@ -60,7 +60,7 @@ TABLES: dict[str, dict[str, Column]] = {
         "selected": _whole("samples used for training, after hold-out and curation"),
         "refused": _whole("UEs whose query policy refused"),
         "decoded": _whole("updates that the server decoded in time"),
-        "non_finite": _whole("updates that overflowed on the UE and were replaced by zero"),
+        "non_finite": _whole("updates that overflowed on the UE: replaced by zero, with no weight"),
         "update_norm": Column("L2 norm of the updates before any defense, median over updates"),
         "step_stability": Column(
             "learning rate * 2 * mean |dF/dw|^2 over at most 20,000 samples; full-batch descent is unstable above 2"

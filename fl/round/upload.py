@@ -16,7 +16,7 @@ from fl.round.whence import Overheard, Whence
 from fl.types import Facts, Local, Model, Spend, State, Updates
 from netsim.radio.links import Links
 from netsim.radio.uplink import Channel, Cohort, Payload
-from netsim.units import FloatArray, IntArray
+from netsim.units import BoolArray, FloatArray, IntArray
 from netsim.world import World
 
 
@@ -43,7 +43,7 @@ class PhaseStart:
 class Upload:
     """Updates that are ready to be sent.
 
-    made: as the learner made them; updates: as they are sent; non_finite: how many overflowed; spends: of the noise
+    made: as the learner made them; updates: as they are sent; finite (n,): which did not overflow; spends: of the noise
     that was drawn. cohort: the UEs that send, with their powers; of_row (n,): the UE (an index into the cohort) that
     sends each row; planned: the channel of each UE by the uplink's law for frozen links, None with transmissions as
     events. energy_j: what each UE may spend, None without a limit.
@@ -51,7 +51,7 @@ class Upload:
 
     made: Updates
     updates: Updates
-    non_finite: int
+    finite: BoolArray
     spends: list[Spend]
     cohort: Cohort
     of_row: IntArray
@@ -65,7 +65,7 @@ class Upload:
 def prepare(phase: PhaseStart, states: PartStates) -> tuple[Upload, PartStates]:
     """The updates of a phase up to the moment at which they leave, and what parts remember."""
     # d  learn
-    made, updates, bad = _learn(phase)
+    made, updates, finite = _learn(phase)
     # e  power
     cohort, of_row, links, power = _powered(phase, made, states)
     states = replace(states, power=power)
@@ -79,7 +79,7 @@ def prepare(phase: PhaseStart, states: PartStates) -> tuple[Upload, PartStates]:
     updates, states, spends = _protect(replace(phase, facts=facts), updates, states)
     energy_j = setup.learning.availability.energy_j(states.availability)
     return Upload(
-        made=made, updates=updates, non_finite=bad, spends=spends, cohort=cohort, of_row=of_row, payload=payload,
+        made=made, updates=updates, finite=finite, spends=spends, cohort=cohort, of_row=of_row, payload=payload,
         planned=planned, whence=_whence(phase, cohort.ue, links), overheard=_overheard(phase, cohort),
         energy_j=None if energy_j is None else energy_j[cohort.ue],
     ), states  # fmt: skip
@@ -93,11 +93,11 @@ def conditions(world: World) -> Conditions:
     )
 
 
-def _learn(phase: PhaseStart) -> tuple[Updates, Updates, int]:
-    """Updates as the learner made them, the same with zeros where they overflowed, and how many did."""
+def _learn(phase: PhaseStart) -> tuple[Updates, Updates, BoolArray]:
+    """Updates as the learner made them, the same with zeros where they overflowed, and which did not (n,)."""
     made = phase.setup.learning.learner.local(phase.model, phase.name, phase.local, phase.streams.learner(phase.name))
-    bad = ~np.isfinite(made.norm())
-    return made, made.scaled(np.where(bad, 0.0, 1.0), made.bound) if bad.any() else made, int(bad.sum())
+    finite = np.isfinite(made.norm())
+    return made, made if finite.all() else made.scaled(np.where(finite, 1.0, 0.0), made.bound), finite
 
 
 def _powered(phase: PhaseStart, made: Updates, states: PartStates) -> tuple[Cohort, IntArray, Links, State]:

@@ -96,7 +96,7 @@ class TestRoc:
         assert np.diff(auc(*five[:2])[1:]) < 0.6 * np.diff(auc(member, other)[1:])
 
     def test_pairs_of_one_class_share_what_the_class_decides(self):
-        """40 pairs in two classes far apart, where nothing tells members: 95 % coverage, independent sides have more."""
+        """40 pairs in two classes far apart, where nothing tells members: 95 % coverage, and more by sides."""
         covered, half = [], []
         for seed in range(400):
             draw = np.random.default_rng(seed)

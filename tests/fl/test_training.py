@@ -278,6 +278,30 @@ class TestOverflow:
         assert not np.isfinite(found.norm()[0]) and not np.isfinite(found.values[0]).all()
         assert not found.values[1].any()
 
+    @pytest.mark.parametrize("server", ["synchronous", "fedbuff", "fedasync"])
+    def test_an_update_that_overflowed_has_no_weight(self, tiny, tmp_path, monkeypatch, server):
+        """The first UE always overflows: the others weigh as if it were not there, and the model moves by them only."""
+        local = RsrpNet.local
+
+        def wild(self, model, phase, data, rng):
+            made = local(self, model, phase, data, rng)
+            return made.replaced(made.rows(slice(None)) + np.where(made.ue == 0, np.inf, 0)[:, None], None)
+
+        monkeypatch.setattr(RsrpNet, "local", wild)
+        changes = {"learning.data": {"kind": "measured", "hold_out": 0.0}, "learning.server": {"kind": server}}
+        if server != "synchronous":
+            changes |= {"world.radio.uplink": {"kind": "noma", "decoding": "error-free"}, "world.radio.air": {}}
+        changes["learning.server"] |= {"buffer": 4} if server == "fedbuff" else {}
+        summary = run(tiny(changes), tmp_path / "run")
+        updates = read_table(tmp_path / "run", "updates")
+        mine, there = updates["ue"] == 0, updates["decoded"] == 1
+        assert summary["updates.non_finite"] == (mine & there).sum() > 0 == updates["weight"][mine].max()
+        if server == "synchronous":
+            for key in np.unique(updates["model"]):
+                of = (updates["model"] == key) & there & (updates["round"] == 1)
+                expected = np.where(mine, 0, updates["selected"])[of]
+                np.testing.assert_allclose(updates["weight"][of], expected / max(expected.sum(), 1))
+
     def test_the_round_replaces_it_by_zero_and_counts_it(self, tmp_path):
         study = load(
             "campus",

@@ -9,7 +9,6 @@ from fl.data.partition.base import Partition
 from netsim.rng import Rng
 from netsim.units import IntArray
 
-
 _LEAST = 1e-300  # share of a class, so that some class is left to draw from when all others have run out
 
 

@@ -116,7 +116,9 @@ UPDATES_NO_RATE = Key(
     "updates.without_rate.percent", "%", "share of updates whose UE got no rate, on the uplink or to receive the "
     "model, and sent nothing"
 )  # fmt: skip
-UPDATES_NON_FINITE = Key("updates.non_finite", "", "updates that overflowed on the UE and were replaced by zero")
+UPDATES_NON_FINITE = Key(
+    "updates.non_finite", "", "updates that overflowed on the UE: replaced by zero, with no weight"
+)
 
 UPLINK_SINR = Key("uplink.sinr_db.median", "dB", "uplink SINR, median over UEs and rounds; null for an ideal uplink")
 UPLINK_LATENCY = Key(

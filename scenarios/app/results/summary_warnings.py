@@ -28,8 +28,8 @@ def warnings(summary: Mapping[str, Any]) -> list[str]:
     if value_of(summary, keys.UPDATES_NON_FINITE):
         lines.append(
             f"WARNING: {value_of(summary, keys.UPDATES_NON_FINITE)} of "
-            f"{counted(value_of(summary, keys.UPDATES_SENT), 'update')} overflowed on the UE and were replaced by "
-            "zero; take a smaller learning_rate, also of server_optimiser, the defense clip, or less noise"
+            f"{counted(value_of(summary, keys.UPDATES_SENT), 'update')} overflowed while UEs trained, and count for "
+            "nothing; take a smaller learning_rate of learning.learner, or fewer local steps"
         )
     if value_of(summary, keys.REFUSED_BY_ALL):
         most, played = value_of(summary, keys.REFUSED_MAX), value_of(summary, keys.ROUNDS_PLAYED)

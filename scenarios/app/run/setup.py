@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from fl.aggregation.uniform import Uniform
 from fl.availability.base import HOMES
 from fl.learning import Learning
 from fl.radio_map.grid import CELLS
@@ -59,7 +60,27 @@ def ready(study: Study, folder: Path, rehearsed: bool = True) -> tuple[World, Se
             f"learning.round_s: a round of {setup.learning.round_s:g} s is longer than the world, {world.duration_s:g} "
             "s: the only round is cut short; let the world last longer, or take shorter rounds",
         )
+    world.warnings += tuple(_fixed_weights(setup.learning, len(world.ues)))
     return world, setup
+
+
+def _fixed_weights(learning: Learning, n_ue: int) -> Iterator[str]:
+    """That weights are for another number of UEs than there are, and what they add up to."""
+    if isinstance(learning.aggregation, Uniform):
+        clients, most = learning.aggregation.clients, _merged_at_once(learning.server, n_ue)
+        if not most <= clients <= n_ue:
+            yield (
+                f"learning.aggregation.clients: {clients:,}, and up to {most:,} of {n_ue:,} UEs are merged at a time: "
+                f"weights then add up to {most / clients:.3g}, and steps are as many means long; give clients: {most}"
+            )
+
+
+def _merged_at_once(server: Server, n_ue: int) -> int:
+    """The largest number of UEs whose updates are merged at a time."""
+    if isinstance(server, Asynchronous):
+        return server.merged_at_once
+    first = server.first if isinstance(server, Synchronous) else None
+    return n_ue if first is None else min(n_ue, first)
 
 
 def _rounds(world: World, setup: Setup) -> Iterator[Facts]:
@@ -180,11 +201,7 @@ def _enough_ues(server: Server, n_ue: int) -> None:
 
 def _enough_for_sums(learning: Learning, n_ue: int) -> None:
     """Refuse sums that are never opened, because fewer UEs are merged at a time."""
-    least, server, most = learning.threat.sum_at_least, learning.server, n_ue
-    if isinstance(server, Asynchronous):
-        most = server.merged_at_once
-    elif isinstance(server, Synchronous) and server.first is not None:
-        most = min(most, server.first)
+    least, most = learning.threat.sum_at_least, _merged_at_once(learning.server, n_ue)
     if least is not None and least > most:
         raise BadInput(
             f"learning.threat.sum_at_least: {least:,} updates are never summed, at most {most:,} are merged at a time; "
