@@ -3,6 +3,7 @@
 import csv
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from netsim.geometry import Area
 from netsim.radio.uplink import Cohort, Ideal, Payload
 from netsim.rng import Streams
 from netsim.tree import from_tree, to_tree
+from scenarios.app.run.setup import ready
 
 PUBLIC = Public(Area(0.0, 0.0, 1.0, 1.0), 1)
 K, D = 38, 261
@@ -73,6 +75,19 @@ class TestUniform:
         made = DenseUpdates(np.arange(3), np.zeros(3, int), np.array([1.0, 10.0, 1e6]), normal(3))
         weights, _ = Uniform(clients=3).weights(Received(made, np.ones(3, bool)), facts(), None)
         assert len(set(weights)) == 1 and weights.sum() == pytest.approx(1)
+
+    @pytest.mark.parametrize("clients, more, told", [
+        (2, {}, "2, and up to 4 of 4 UEs are merged at a time: weights then add up to 2,"), (4, {}, ""),
+        (40, {}, "add up to 0.1, and steps are as many means long; give clients: 4"),
+        (1, {"learning.server": {"kind": "synchronous", "first": 2}}, "give clients: 2"),
+        (3, {"learning.server": {"kind": "synchronous", "first": 2}}, ""),
+        (3, {"learning.server": {"kind": "fedbuff", "buffer": 3}, "world.radio.air": {},
+             "world.radio.uplink": {"kind": "noma", "decoding": "error-free"}}, ""),
+    ])  # fmt: skip
+    def test_weights_for_another_number_of_ues_are_said(self, tiny, clients, more, told):
+        study = tiny({"learning.aggregation": {"kind": "uniform", "clients": clients}} | more)
+        said = [text for text in ready(study, Path())[0].warnings if text.startswith("learning.aggregation.clients")]
+        assert (told in said[0]) if told else not said
 
 
 class TestClip:

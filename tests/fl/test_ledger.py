@@ -19,8 +19,12 @@ from fl.types import Local, MetricSpend, Spend
 from netsim.record import cell_text
 from netsim.rng import Streams
 from scenarios.app.cli.commands import main
+from scenarios.app.report.report import report
 from scenarios.app.results.folder import read_table
+from scenarios.app.results.run_lines import run_lines
+from scenarios.app.results.statistics import counted
 from scenarios.app.results.summary import _privacy
+from scenarios.app.results.summary_warnings import warnings
 from scenarios.app.run.runner import run
 from scenarios.app.study.load import load
 
@@ -398,6 +402,30 @@ class TestStopAt:
         )
         assert found["rounds.played"] == 0 and found["rounds.stopped_by_budget"] is True
 
+    @pytest.mark.parametrize("epsilon", [0.01, 9.0])
+    def test_what_ended_learning_is_read_first(self, tiny, tmp_path, epsilon):
+        """And it is not blamed on missing measurements, nor called no differential privacy."""
+        noise = [{"kind": "clip", "norm": 1.0}, {"kind": "gaussian", "noise_multiplier": 1.0}]
+        changes = {"learning.round_s": 30, "learning.defenses": noise, "learning.privacy_budget": {"epsilon": epsilon}}
+        played = run(tiny(changes), tmp_path / "r")["rounds.played"]
+        assert (0 < played < 4) == (epsilon > 1)
+        text, page = " ".join(" ".join(run_lines(tmp_path / "r", "p")).split()), report(tmp_path / "r").read_text()
+        assert f"rounds {counted(played, 'round')} (the next would have exceeded learning.privacy_budget)" in text
+        assert "training stopped at the privacy budget" in page.lower() and "no differential privacy" not in text
+        for said in (text, page):
+            assert "measured anything" not in said and ("admits no round" in said) == (played == 0)
+        assert ("not trained" in text) == (played == 0)
+
+    @pytest.mark.parametrize("changes, why", [
+        ({"rounds.played": 0, "samples.count": 0}, "no UE measured anything that a model learns from"),
+        ({"rounds.held_out": 3}, "no UE sent an update in 3 rounds: in 3 of them all data were held out"),
+        ({"rounds.held_out": 0}, "no UE sent an update in 3 rounds, so nothing was learned"),
+        ({"rounds.played": 0, "samples.count": 0, "rounds.stopped_by_budget": True}, "admits no round"),
+    ])  # fmt: skip
+    def test_causes_of_nothing_learnt_are_told_apart(self, changes, why):
+        (said,) = warnings({"rounds.played": 3, "samples.count": 9, "samples.selected": 0} | changes)
+        assert why in said and ("budget" in said) == ("rounds.stopped_by_budget" in changes)
+
     def test_a_budget_needs_somebody_who_spends(self):
         with pytest.raises(ValueError, match="nothing here spends a budget"):
             Learning(
@@ -485,3 +513,25 @@ class TestPublished:
         centred = {"learning.learner.labels": "centred", "learning.learner.public_rsrp_mean_dbm": -87}
         found, summary = played(tmp_path, "centred", z=1.0, **centred)
         assert found[9] < 10 and found[-1] < summary["utility.constant_mape_percent"] - 1
+
+
+NOISE = {"learning.defenses": [{"kind": "clip", "norm": 1.0}, {"kind": "gaussian", "noise_multiplier": 9.0}]}
+
+
+@pytest.mark.parametrize("changes, told", [
+    ({"learning.defenses.1.delta": 0.3}, "gaussian: delta 0.3 is not below 1/n = 0.25 of 4 UEs"),
+    ({"learning.defenses.1.delta": 0.25}, "gaussian: delta 0.25 is not below"),
+    ({"learning.defenses.1.delta": 0.24}, ""),
+    ({"learning.privacy_budget": {"epsilon": 1e6, "delta": 0.5}}, "privacy_budget: delta 0.5 is not below"),
+    ({"learning.learner": {"kind": "rsrp-net", "hidden": [4], "sample_clip": 1.0, "batch_size": "all"},
+      "learning.defenses": [{"kind": "gaussian", "noise_multiplier": 9.0, "delta": 0.1}],
+      "learning.data": {"kind": "measured", "cell": "a"}}, "of {} records"),
+])  # fmt: skip
+def test_a_delta_of_one_in_n_is_warned_of_on_terminal_and_page(tiny, tmp_path, changes, told):
+    """n: the UEs, or for noise that hides one record the records that a round learns from."""
+    study = tiny(NOISE | changes)
+    run(study, tmp_path)
+    told = told.format(int(read_table(tmp_path, "rounds")["selected"].max()))
+    text, page = " ".join(" ".join(run_lines(tmp_path, "p")).split()), report(tmp_path).read_text()
+    assert "no epsilon at it is worth stating" in text if told else "1/n" not in text
+    assert told in text and told in page

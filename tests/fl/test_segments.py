@@ -2,6 +2,7 @@
 
 import csv
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from netsim.observations import Observations
 from netsim.rng import Streams
 from netsim.traces.read import read_trace
 from netsim.tree import from_tree, to_tree
+from scenarios.app.run.setup import ready
 
 
 def observed(n, first_s=0.0, ues=3, cells=2, seed=0):
@@ -142,6 +144,14 @@ class TestTrace:
     def test_replay_refuses_a_number_that_is_none(self):
         with pytest.raises(ValueError, match="segments"):
             Replay(trace="x.csv", users="segments", segments=0)
+
+
+def test_a_campaign_that_outlasts_the_world_is_refused(tiny):
+    """Two rounds: a campaign of both learns in the second, a third round never comes."""
+    data = {"kind": "segments", "campaign_rounds": 2}
+    ready(tiny({"learning.data": data}), Path())
+    with pytest.raises(BadInput, match=r"campaign_rounds: UEs measure for 3 rounds .* ends after 2; take 2 or fewer"):
+        ready(tiny({"learning.data": data | {"campaign_rounds": 3}}), Path())
 
 
 def test_a_drive_cut_among_five_clients_is_learnt_from_in_every_round(tmp_path, tiny):

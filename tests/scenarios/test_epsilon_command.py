@@ -99,6 +99,15 @@ def test_draws_without_a_coin_are_as_many_rounds(capsys):
     assert row(one)[3:] == row(two)[3:]
 
 
+@pytest.mark.parametrize("people, delta, warned", [("5", "0.3", True), ("5", "0.2", True), ("5", "0.19", False),
+                                                   ("1000", "1e-3", True), ("1000", "9e-4", False)])  # fmt: skip
+def test_a_delta_of_one_in_n_people_is_worth_nothing(capsys, people, delta, warned):
+    words = "--noise-multiplier", "10", "--rounds", "1", "--delta", delta
+    out = ask(capsys, *words, "--people", people)
+    assert ("so no epsilon at it is worth stating" in " ".join(out.split())) == warned
+    assert out.startswith(ask(capsys, *words).rstrip("\n"))
+
+
 GOOD = {"--noise-multiplier": "1", "--rounds": "100", "--delta": "1e-5"}
 TARGET = {"--target-epsilon": "1", "--rounds": "100", "--delta": "1e-5"}
 BAD = [
@@ -106,6 +115,7 @@ BAD = [
     ({**GOOD, "--delta": "1"}, "--delta"),
     ({**GOOD, "--delta": "-1"}, "--delta"),
     ({**GOOD, "--delta": "nan"}, "--delta"),
+    ({**GOOD, "--people": "0"}, "--people 0: must be 1 or more"),
     ({**GOOD, "--draws": "0"}, "--draws"),
     ({**GOOD, "--draws": "9" * 30}, "--draws"),
     ({**GOOD, "--noise-multiplier": "0"}, "--noise-multiplier"),

@@ -65,8 +65,10 @@ def test_maps_of_a_grid_have_scales_with_numbers():
 
 def test_what_was_not_measured_has_no_figure():
     nothing = {"utility.rmse_db": None, "utility.constant_rmse_db": None, "utility.raw_upload_rmse_db": None}
-    summary = nothing | {"ues.count": 1, "rounds.played": 1, "rounds.empty": 0, "samples.count": 5}
-    assert "model: not trained: every measurement was held out, and no update was sent" in full_text(summary)
+    summary = nothing | {"ues.count": 1, "rounds.played": 2, "rounds.empty": 0, "samples.count": 5}
+    held_out = "not trained: every measurement was held out, and no update was sent"
+    assert f"model: {held_out}" in full_text(summary | {"rounds.held_out": 2})
+    assert "model: not trained: no update was sent" in full_text(summary | {"rounds.held_out": 1})
     some = summary | {"samples.selected": 4}
     assert "model: not measured: nothing was held out in the rounds that were played" in full_text(some)
     assert model_text(nothing) == "not measured: nothing was held out in the rounds that were played"

@@ -278,6 +278,8 @@ def test_words_of_each_kind_of_model_and_of_noise():
     assert rows(epsilon_max=5000.0)["privacy"] == "epsilon > 1000"
     nobody = view_of(of_run("x", Progress(1, 4, 0.0, "2026-01-01 00:00", {}, False)))
     assert nobody.rows == {"time": "2026-01-01 00:00", "updates": "no updates"}
+    stopped = view_of(of_run("x", Progress(1, 4, 0.0, "2026-01-01 00:00", {}, True, stopped=True)))
+    assert stopped.rows["updates"] == "not played: it would exceed learning.privacy_budget"
     window = Progress(3, 20, 0.0, "now", {"sinr_db": float("nan"), "handovers": 1200}, False, "window")
     assert view_of(of_run("x", window)).rows["radio"] == "no UE is present, 1,200 handovers"
 

@@ -22,6 +22,7 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
         "--sampling-rate", type=float, default=1.0, metavar="Q",
         help="probability of taking part, by a secret coin of each user (default: 1; not for silence by channel)",
     )  # fmt: skip
+    command.add_argument("--people", type=int, metavar="N", help="users in all: says when delta is too large for them")
     command.add_argument("--q", help=argparse.SUPPRESS)
     command.add_argument(
         "--draws", type=int, default=1, metavar="N",
@@ -36,4 +37,6 @@ def main(args: argparse.Namespace) -> None:
     if args.q is not None:
         raise BadInput(f"--q is renamed to --sampling-rate; write --sampling-rate {args.q}")
     rate = args.sampling_rate
-    say(epsilon_text(args.noise_multiplier, args.target_epsilon, args.rounds, args.delta, rate, args.draws))
+    say(
+        epsilon_text(args.noise_multiplier, args.target_epsilon, args.rounds, args.delta, rate, args.draws, args.people)
+    )

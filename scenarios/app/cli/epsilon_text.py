@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from fl.privacy.compose import NO_DIGITS, Composition, Draws, compose, least_multiplier
 from netsim.errors import BadInput
-from scenarios.app.results.statistics import MEANINGFUL
+from scenarios.app.results.statistics import MEANINGFUL, too_large
 
 MOST_ROUNDS = 1_000_000_000
 MOST_DRAWS = 1_000_000
@@ -23,12 +23,16 @@ def epsilon_text(
     delta: float,
     q: float,
     draws: int = 1,
+    people: int | None = None,
 ) -> str:
     """What is printed. Raises BadInput for what cannot be asked.
 
-    A round of so many draws, all of which hang on one coin, is one Gaussian of 1 / z^2 times their number.
+    A round of so many draws, all of which hang on one coin, is one Gaussian of 1 / z^2 times their number. people: how
+    many users there are; None: not known.
     """
     _check(multipliers, target, rounds, delta, q, draws)
+    if people is not None and people < 1:
+        raise BadInput(f"--people {people}: must be 1 or more")
     if target is not None:
         asked = [(_least(target, n, delta, q, draws), n) for n in rounds]
     else:
@@ -42,6 +46,8 @@ def epsilon_text(
     lines += [f"epsilon of one user at delta {delta:g}, {who}", *_table(asked, compositions, q), *_words(compositions)]
     if any(c.best.epsilon > MEANINGFUL for c in compositions):
         lines.append(f"An epsilon above {MEANINGFUL:.0f} is no meaningful guarantee.")
+    if said := too_large(delta, people or 0, "user"):
+        lines += textwrap.wrap(f"WARNING: {said}", WIDTH)
     return "\n".join(lines)
 
 

@@ -30,7 +30,7 @@ def of_run(title: str, now: Progress) -> Event:
     event |= {"time_s": now.time_s, "clock": now.clock, "last": now.last}
     if now.unit == "window":
         return event | now.figures
-    event |= {} if now.merge is None else {"merge": now.merge}
+    event |= ({} if now.merge is None else {"merge": now.merge}) | ({"stopped": True} if now.stopped else {})
     return event | (_of_round(now.figures) if now.figures else {"updates": 0, "decoded": 0})
 
 

@@ -33,6 +33,8 @@ def view_of(event: Mapping[str, Any]) -> View:
 
 def _round(event: Mapping[str, Any]) -> dict[str, str]:
     updates = f"{event['decoded']} of {event['updates']} updates decoded" if event["updates"] else "no updates"
+    if event.get("stopped"):
+        updates = "not played: it would exceed learning.privacy_budget"
     return {
         "time": event["clock"],
         "model": _model(event),

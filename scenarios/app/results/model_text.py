@@ -21,9 +21,16 @@ FAR = 10.0
 
 def model_text(summary: Mapping[str, Any]) -> str:
     """How useful the model is, beside its baselines, in the terms of its kind."""
+    if admits_no_round(summary):
+        return "not trained: learning.privacy_budget admits no round"
     if is_density(summary):
         return density_text(summary)
     return accuracy_text(summary) if classifies(summary) else signals_text(summary)
+
+
+def admits_no_round(summary: Mapping[str, Any]) -> bool:
+    """Whether a run ended before its first round, which would have exceeded its privacy budget."""
+    return bool(value_of(summary, keys.ROUNDS_STOPPED)) and value_of(summary, keys.ROUNDS_PLAYED) == 0
 
 
 def good_map(runs: Sequence[Mapping[str, Any]]) -> bool | None:
@@ -49,7 +56,8 @@ def good_map(runs: Sequence[Mapping[str, Any]]) -> bool | None:
 def _unmeasured(summary: Mapping[str, Any]) -> str:
     """Why a map of signals has no error."""
     if value_of(summary, keys.SAMPLES_COUNT) and not value_of(summary, keys.SAMPLES_SELECTED):
-        return "not trained: every measurement was held out, and no update was sent"
+        held_out = value_of(summary, keys.ROUNDS_HELD_OUT) == value_of(summary, keys.ROUNDS_PLAYED)
+        return f"not trained: {'every measurement was held out, and ' if held_out else ''}no update was sent"
     return "not measured: nothing was held out in the rounds that were played"
 
 

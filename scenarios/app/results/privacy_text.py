@@ -9,6 +9,7 @@ import numpy as np
 
 from fl.defenses.budgeted import PRINTED
 from scenarios.app.results import summary_keys as keys
+from scenarios.app.results.model_text import admits_no_round
 from scenarios.app.results.statistics import counted
 from scenarios.app.results.summary_values import by_name, epsilon_text, number_text
 
@@ -20,7 +21,8 @@ def privacy_text(summary: Mapping[str, Any], account: Account) -> str:
     """The largest epsilon of all accounts, with the privacy unit that it holds for."""
     moved = [f"{name} spent epsilon {number_text(v)} per metre" for name, v in by_name(summary, keys.EPSILON_PER_M_MAX)]
     if not len(account["epsilon"]):
-        return "; ".join(moved) or "no epsilon was spent: no differential privacy"
+        nothing = "the budget admits no round" if admits_no_round(summary) else "no differential privacy"
+        return "; ".join(moved) or f"no epsilon was spent: {nothing}"
     epsilon = np.nan_to_num(account["epsilon"], nan=np.inf)  # an empty cell is no finite epsilon
     i = int(np.argmax(epsilon))
     unit, relation, delta = (account[name][i] for name in ("unit", "relation", "delta"))

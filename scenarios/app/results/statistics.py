@@ -12,6 +12,20 @@ from netsim.units import FloatArray, IntArray
 from scenarios.app.results.run import Table
 
 
+def too_large(delta: float, n: int, whose: str) -> str:
+    """What is to be said of a guarantee at a delta of 1/n and more, with n people or records; empty below.
+
+    Whoever publishes all of one of them, drawn at random, has this delta at epsilon 0: Dwork and Roth, The Algorithmic
+    Foundations of Differential Privacy, 2014, Section 2.3.
+    """
+    if n < 1 or delta < 1 / n:
+        return ""
+    return (
+        f"delta {delta:g} is not below 1/n = {1 / n:.3g} of {counted(n, whose)}: publishing all data of one of them at "
+        "random has such a delta at epsilon 0, so no epsilon at it is worth stating; take a delta far below 1/n"
+    )
+
+
 def carried(grid: FloatArray) -> FloatArray:
     """Each column's last known value (n_time, n_track); NaN before the first."""
     row = np.where(np.isnan(grid), -1, np.arange(len(grid))[:, None])

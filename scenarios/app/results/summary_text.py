@@ -88,8 +88,6 @@ def full_text(summary: Mapping[str, Any], account: Account | None = None) -> lis
         *baseline_lines(summary),
     ]
     lines += [*user_distance_lines(summary), *eavesdropper_lines(summary)]
-    if value_of(summary, keys.ROUNDS_STOPPED):
-        lines.append("stopped: the next round would have exceeded learning.privacy_budget")
     lines += [audit_text(summary, name) for name in audits(summary)]
     lines += [
         f"privacy: {name} spent epsilon {number_text(value)} per metre (all locations of a UE summed)"
@@ -103,7 +101,8 @@ def _rounds(summary: Mapping[str, Any]) -> str:
     samples = "sample" if classifies(summary) else "measurement"
     ues = counted(value_of(summary, keys.UES_COUNT), "UE")
     aside = (("without data", keys.ROUNDS_EMPTY), ("without updates: all their data held out", keys.ROUNDS_HELD_OUT))
-    told = ", ".join(f"{n} {what}" for what, key in aside if (n := value_of(summary, key)))
+    stopped = ["the next would have exceeded learning.privacy_budget"] if value_of(summary, keys.ROUNDS_STOPPED) else []
+    told = ", ".join([*stopped, *(f"{n} {what}" for what, key in aside if (n := value_of(summary, key)))])
     return (
         f"{counted(value_of(summary, keys.ROUNDS_PLAYED), 'round')}{f' ({told})' if told else ''}, "
         f"{counted(value_of(summary, keys.SAMPLES_COUNT), samples)} of {ues}, "

@@ -37,6 +37,8 @@ class Progress:
     unit: Literal["round", "window"] = "round"
     merge: int | None = None
     """number of the merge, of a server without rounds: then `round` and `rounds` count windows"""
+    stopped: bool = False
+    """whether the round was not played, since it would have exceeded the privacy budget"""
 
 
 Watch = Callable[[Progress], None]

@@ -1,4 +1,4 @@
-"""Warnings of figures of leakage that hang on when estimates were compared with the truth."""
+"""Warnings of figures that a run ends with: of leakage, by when it was compared, and of epsilon, by its delta."""
 
 from __future__ import annotations
 
@@ -6,7 +6,19 @@ import numpy as np
 
 from fl.round.setup import Setup
 from fl.round.state import RoundState
+from fl.types import LOCATION
 from scenarios.app.results.folder import read_table
+from scenarios.app.results.statistics import too_large
+
+
+def delta_warnings(setup: Setup, state: RoundState) -> list[str]:
+    """Deltas of 1/n and more, n being the UEs, or the records that a round learns from, of which one is hidden."""
+    records = int(read_table(setup.recorder.folder, "rounds")["selected"].max(initial=0))
+    of, budget = {"user": (state.ledger.n_ue, "UE"), LOCATION: (0, "")}, setup.learning.privacy_budget
+    stated = {(a.mechanism, a.unit, a.delta) for a in state.ledger.sums}
+    stated |= {("privacy_budget", a.unit, budget.delta) for a in state.ledger.sums if budget and budget.delta}
+    said = ((name, too_large(delta, *of.get(unit, (records, "record")))) for name, unit, delta in sorted(stated))
+    return [f"{name}: {text}" for name, text in said if text]
 
 
 def scoring_warnings(setup: Setup, state: RoundState) -> list[str]:

@@ -173,6 +173,15 @@ def _check_world(study: Study, world: World) -> None:
             f"learning.round_s: {learning.round_s:g} s cuts {world.duration_s:g} s into more than {MOST_ROUNDS:,} "
             "rounds; take longer rounds"
         )
+    campaign, last = (
+        getattr(learning.data, "campaign_rounds", 1),
+        world.clock.rounds(world.duration_s, learning.round_s),
+    )
+    if campaign > max(last, 1):
+        raise BadInput(
+            f"learning.data.campaign_rounds: UEs measure for {campaign:,} rounds before they learn, and the world ends "
+            f"after {last:,}; take {last:,} or fewer, or let the world last longer"
+        )
     check_ticks(world)
     _enough_ues(learning.server, len(world.ues))
     _enough_for_sums(learning, len(world.ues))

@@ -54,7 +54,7 @@ from scenarios.app.run.checkpoints import (
 from scenarios.app.run.how import USUAL, How
 from scenarios.app.run.inputs import admit_inputs, input_digests, same_inputs
 from scenarios.app.run.manifest import manifest_of
-from scenarios.app.run.scored import scoring_warnings
+from scenarios.app.run.scored import delta_warnings, scoring_warnings
 from scenarios.app.run.setup import ready
 from scenarios.app.run.tracks import follow_ues, write_tracks
 from scenarios.app.run.whole_run import write_whole_run
@@ -182,7 +182,7 @@ def _finish(
     write_map(folder, world, study.world.city)
     write_surfaces(folder, setup, last, world)
     how.keep(folder, TABLES)
-    manifest["warnings"] = [*manifest["warnings"], *scoring_warnings(setup, last)]
+    manifest["warnings"] = [*delta_warnings(setup, last), *manifest["warnings"], *scoring_warnings(setup, last)]
     if keeper.exploded:  # first, so that no page leaves it out
         manifest["warnings"] = [explosion_warning(setup.learning, keeper.exploded), *manifest["warnings"]]
     timing = {"wall_s": time.perf_counter() - began, "resumed_from_round": start.round or None}
@@ -256,7 +256,9 @@ class _Keeper:
 
     def _tell(self, state: RoundState, rounds: int, figures: dict[str, Any], last: bool, now_s: float) -> None:
         text, merge = self.world.clock.text(now_s), None if self.in_rounds else state.played
-        self.unseen.append(Progress(state.round, rounds, now_s, text, figures, last, merge=merge))
+        self.unseen.append(
+            Progress(state.round, rounds, now_s, text, figures, last, merge=merge, stopped=state.stopped)
+        )
         self.ended, self.told_s = self.ended or last, now_s
 
     def _show(self, last: bool = False) -> None:
