@@ -290,17 +290,17 @@ TABLES: dict[str, dict[str, Column]] = {
         "time_s": _ATTACK_TIME,
         "attack": _text("name of the membership attack"),
         "sees": _text("what it observed: rows (the model of each UE), sum, or model (the published one)"),
-        "members": _whole("records trained on in the round"),
-        "non_members": _whole("records that were held out"),
+        "members": _whole("records trained on in the round; of images those that are paired with one held out"),
+        "non_members": _whole("records that were held out; of images as many of each UE and class as members"),
         "auc": Column("area under the ROC curve, members against non-members; 0.5 is random guessing"),
-        "auc_low": Column("lower end of its 95 % interval (DeLong; Obuchowski where wholes are held out)"),
+        "auc_low": Column("lower end of its 95 % interval (DeLong; Obuchowski where wholes are held out, and over pairs)"),
         "auc_high": Column("upper end of its 95 % interval"),
         "auc_before": Column(
             "the same of the models before any training, asked of the same records: what their places and times tell "
             "by themselves; empty for an attack that compares with the model before the round"
         ),
         "auc_difference": Column("auc less auc_before: what training adds"),
-        "auc_difference_low": Column("lower end of its 95 % interval (paired DeLong; Obuchowski over wholes)"),
+        "auc_difference_low": Column("lower end of its 95 % interval (paired DeLong; Obuchowski over wholes or pairs)"),
         "auc_difference_high": Column("upper end of its 95 % interval"),
         "tpr_percent": Column("true-positive rate at a false-positive rate of 1 %", "%"),
         "tpr_percent_low": Column("lower end of its 95 % interval (Wilson, over members, or wholes of them)", "%"),
