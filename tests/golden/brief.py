@@ -70,7 +70,7 @@ def _short(name: str, study: Study) -> dict[str, Any]:
     if kind == "density":
         short["learning.learner.grid"] = [20, 20]
     elif kind == "image-net":
-        short["learning.data.samples"] = 20
+        short["learning.data.samples"] = 10
     elif kind == "radio-map":
         short["learning.learner.cell_m"] = 200 if name.startswith("cities/") else 30
     else:
