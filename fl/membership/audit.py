@@ -167,8 +167,8 @@ def _paired(member: FloatArray, other: FloatArray, rng: Rng) -> tuple[IntArray, 
     """
     classes, of = np.unique(np.concatenate([member, other]), return_inverse=True)
     sides = (of[: len(member)], "members paired"), (of[len(member) :], "others paired")
-    keys = [_ranked(side, rng, what)[0] * len(classes) + side for side, what in sides]
-    _, first, second = np.intersect1d(*keys, assume_unique=True, return_indices=True)
+    mine, theirs = (_ranked(side, rng, what)[0] * len(classes) + side for side, what in sides)
+    _, first, second = np.intersect1d(mine, theirs, assume_unique=True, return_indices=True)
     return first, second
 
 
