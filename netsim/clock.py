@@ -7,6 +7,7 @@ from datetime import date, timedelta
 
 import numpy as np
 
+from netsim.multiples import first_multiple, last_multiple, last_multiples
 from netsim.units import FloatArray, IntArray
 
 DAY_S = 86_400.0
@@ -45,11 +46,11 @@ class Clock:
 
     def day(self, time_s: float) -> int:
         """Number of the local day, from 0."""
-        return int(self.wall_s(np.array(time_s)) // DAY_S)
+        return last_multiple(float(self.wall_s(np.array(time_s))), DAY_S)
 
     def day_ended(self, time_s: float) -> int:
         """Number of the local day, from 0, that holds the moment before: at midnight, the day that ends with it."""
-        return max(int(np.ceil(self.wall_s(np.array(time_s)) / DAY_S)) - 1, 0)
+        return max(first_multiple(float(self.wall_s(np.array(time_s))), DAY_S) - 1, 0)
 
     def weekday(self, day: int) -> int:
         """0 Monday ... 6 Sunday."""
@@ -77,7 +78,7 @@ class Clock:
 
     def rounds(self, duration_s: float, round_s: float) -> int:
         """How many rounds a run has: the last may be cut short."""
-        n_rounds = int(np.ceil(duration_s / round_s))
+        n_rounds = first_multiple(duration_s, round_s)
         if self._by_days(round_s):
             n_rounds = max(n_rounds - 2, 0)  # no change, nor all of them together, shifts the clock by two days
             while self.end_s(n_rounds, round_s) < duration_s:
@@ -87,7 +88,7 @@ class Clock:
     def round_of(self, time_s: FloatArray, round_s: float) -> IntArray:
         """The rounds (n,), counted from 0, in which times (n,) lie."""
         if not self._by_days(round_s):
-            return np.asarray(time_s // round_s, dtype=np.int64)
+            return last_multiples(time_s, round_s).astype(np.int64)
         last = self.rounds(float(np.max(time_s, initial=0.0)), round_s) + 1
         return np.searchsorted(self.ends_s(last, round_s), time_s, side="right")
 

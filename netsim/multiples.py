@@ -1,12 +1,14 @@
-"""Multiples of a time step, counted although products and quotients of floating point are rounded.
+"""Multiples of a time step and differences of times, although results of floating point are rounded.
 
 43 ticks of 0.1 s end at 4.3 s, and 4.3 / 0.1 is a little less than 43. A quotient counts as whole when it lies within
 1e-9, or eight roundings, of a whole number: a fixed share alone is lost in the quotient from 2^24 on.
+Three ticks less two are a little more than one: whether a duration has passed is asked with a `slack_s`.
 """
 
 from __future__ import annotations
 
 from math import ceil, floor
+from typing import TypeVar
 
 import numpy as np
 
@@ -14,6 +16,7 @@ from netsim.units import FloatArray
 
 _LEAST = 1e-9
 _SHARE = 2.0**-50
+Times = TypeVar("Times", float, FloatArray)
 
 
 def last_multiple(time_s: float, every_s: float) -> int:
@@ -34,3 +37,8 @@ def first_multiple(time_s: float, every_s: float) -> int:
     count = time_s / every_s
     slack = _SHARE * count
     return ceil(count - (slack if slack > _LEAST else _LEAST))
+
+
+def slack_s(span_s: float, time_s: Times) -> Times:
+    """By how much a difference of times up to time_s, a number or (n,), may miss span_s: 1e-9 of it and 8 roundings."""
+    return _LEAST * span_s + _SHARE * time_s

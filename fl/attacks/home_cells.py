@@ -106,7 +106,7 @@ class HomeCells(NamesPlaces, OfUploads):
 
     def _at_night(self, time_s: FloatArray, facts: Facts) -> BoolArray:
         """Which times (n,) are in the home hours by the wall clock; all, where nobody says what it shows."""
-        hour = (facts.week_s + time_s - facts.time_s) % DAY_S / 3600.0
+        hour = (facts.week_s + (time_s - facts.time_s)) % DAY_S / 3600.0
         start, end = self.home_hours
         return np.isnan(hour) | ((hour - start) % 24 <= (end - start) % 24)
 

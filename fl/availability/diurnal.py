@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from fl.availability.base import Availability, Conditions
 from fl.types import State
 from netsim.clock import DAY_S
+from netsim.multiples import last_multiples
 from netsim.rng import Rng
 from netsim.units import BoolArray
 
@@ -51,7 +52,7 @@ class Diurnal(Availability):
 
     def available(self, now: Conditions, state: State, rng: Rng) -> tuple[BoolArray, State]:
         ue = np.arange(len(now.position_m))
-        block = np.floor(now.time_s / self.block_s + _GOLDEN * ue % 1.0).astype(np.int64)
+        block = last_multiples(now.time_s + _GOLDEN * ue % 1.0 * self.block_s, self.block_s).astype(np.int64)
         return rng.uniform("block", ue, item=block) < self._probability(now.wall_s), state
 
     def _probability(self, wall_s: float) -> float:

@@ -19,6 +19,7 @@ from typing import Literal, Self
 import numpy as np
 
 from netsim.clock import DAY_S
+from netsim.multiples import slack_s
 from netsim.observations import Observations
 from netsim.rng import Rng
 from netsim.row_id import row_id
@@ -47,7 +48,7 @@ class Sessions:
         u, t = ue[order], time_s[order]
         first = np.append(True, u[1:] != u[:-1])[: len(u)]
         before_s = np.where(first, self.last_s[u], np.append(0.0, t[:-1])[: len(u)])
-        begun = np.cumsum(t - before_s > gap_s)
+        begun = np.cumsum(t - before_s > gap_s + slack_s(gap_s, t))
         at = np.flatnonzero(first)
         count = np.diff(np.append(at, len(u)))
         earlier = np.append(0, begun)[at]  # sessions that began before the UE's first measurement here

@@ -24,6 +24,7 @@ from fl.data.samples import Samples, recalled, with_past
 from fl.types import NEW_PLACE, HeldOut, Local
 from netsim.columns import no_ints
 from netsim.errors import BadInput
+from netsim.multiples import slack_s
 from netsim.observations import Observations
 from netsim.rng import Rng
 from netsim.row_id import row_id
@@ -179,7 +180,8 @@ class Measured(Data):
             return np.unique(blocks_of(x, self._block_m), axis=0, return_inverse=True)[1].reshape(-1)
         if self.held_out_by[0] == "session":
             order = np.lexsort((time_s, ue))
-            parted = (np.diff(ue[order]) != 0) | (np.diff(time_s[order]) > self._gap_s)
+            t = time_s[order]
+            parted = (np.diff(ue[order]) != 0) | (np.diff(t) > self._gap_s + slack_s(self._gap_s, t[1:]))
             whole = np.empty(len(ue), dtype=np.int64)
             whole[order] = np.concatenate([np.zeros(min(len(ue), 1), dtype=np.int64), np.cumsum(parted)])
             return whole

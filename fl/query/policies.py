@@ -10,6 +10,7 @@ from fl.density.bands import in_family, largest_bandwidth_m, shortest_interval_s
 from fl.query.base import Query, bands_said
 from fl.types import Facts, Request
 from netsim.geometry import Area
+from netsim.multiples import slack_s
 from netsim.units import BoolArray, FloatArray, IntArray
 
 _NEEDS = {"surfaces": "it judges questions about a grid (bandwidth, features, area), which this learner does not ask"}
@@ -122,7 +123,7 @@ class Custom(Query):
             return np.zeros(len(ue), dtype=np.bool_)
         widest_m = float(request.bandwidth_m.max())
         least_s = shortest_interval_s(widest_m, self.speed_m_s, self.passed, request.dimensions)
-        return time_s - last_s[ue] < least_s * (1 - 1e-12)
+        return time_s - last_s[ue] < least_s - slack_s(least_s, time_s)
 
 
 class Strict(Query):

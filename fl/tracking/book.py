@@ -11,6 +11,7 @@ from fl.tracking.fingerprint import Numbers
 from fl.tracking.likeness import Cells, Directions
 from fl.tracking.linking import Whereabouts
 from netsim.columns import Columns, no_ints, no_places
+from netsim.multiples import slack_s
 from netsim.units import FloatArray, IntArray
 
 _LEAST_S, _LEAST_ROUNDS = 3600.0, 6.0  # after which a track that nothing belonged to is given up
@@ -114,7 +115,8 @@ class Book:
 
     def kept(self, now_s: float, round_s: float) -> Book:
         """Without tracks that nothing has belonged to for an hour, and for six rounds at least."""
-        old = now_s - self.seen_s > max(_LEAST_S, _LEAST_ROUNDS * round_s)
+        most_s = max(_LEAST_S, _LEAST_ROUNDS * round_s)
+        old = now_s - self.seen_s > most_s + slack_s(most_s, now_s)
         return self._resized(np.flatnonzero(~old), no_ints())
 
     def with_tracks(self, track: IntArray) -> Book:

@@ -18,6 +18,7 @@ import numpy as np
 
 from fl.tracking.history import History
 from netsim.columns import no_floats, no_ints
+from netsim.multiples import slack_s
 from netsim.units import BoolArray, FloatArray, IntArray
 
 LEAST_ROUNDS = 6.0
@@ -74,7 +75,8 @@ class Lifetimes:
         if not renames:
             return heard
         least_s = LEAST_ROUNDS * round_s if np.isfinite(round_s) else _WITHOUT_ROUNDS_S
-        silent = heard.alive & (time_s - heard.last_s > max(least_s, longest_s))
+        most_s = max(least_s, longest_s)
+        silent = heard.alive & (time_s - heard.last_s > most_s + slack_s(most_s, time_s))
         return replace(heard, gone=np.where(silent, round_, heard.gone))
 
     def together(self) -> list[IntArray]:

@@ -1,7 +1,7 @@
 """The Gauss-Markov model: smooth movement with reflection at walls."""
 
 from dataclasses import dataclass, replace
-from math import floor, sqrt
+from math import sqrt
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -10,6 +10,7 @@ from pydantic import Field
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.mobility.base import Ground, Mobility, State
+from netsim.multiples import last_multiple
 from netsim.observations import Fixes
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
@@ -84,7 +85,7 @@ class GaussMarkov(Mobility):
 
     def advance(self, state: Step, t0_s: float, t1_s: float, ground: Ground) -> tuple[Step, Fixes]:
         """Takes every step that begins by t1_s; the position is interpolated on the last one."""
-        step, last = state.step, floor(t1_s / self.step_s)
+        step, last = state.step, last_multiple(t1_s, self.step_s)
         rng, a = _stream(ground), self.memory
         new = sqrt(1 - a**2)
         while step < last:

@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 from netsim.clock import DAY_S
 from netsim.errors import BadInput
 from netsim.mobility.base import Ground, Mobility, Places, State
+from netsim.multiples import slack_s
 from netsim.observations import Fixes
 from netsim.part import FILE_NAME
 from netsim.traces.files import Format
@@ -191,8 +192,8 @@ class Replay(Mobility):
         """The fixes are the rows in [t0_s, t1_s); the cost grows with their number, not with that of the trace."""
         rows = state.rows
         first, end = np.searchsorted(rows.time_s, (t0_s, t1_s))
-        last_row = state.last_rows(int(end))
-        stale = (last_row < 0) | (t1_s - rows.time_s[last_row] > self._fresh_s(state))
+        last_row, fresh_s = state.last_rows(int(end)), self._fresh_s(state)
+        stale = (last_row < 0) | (t1_s - rows.time_s[last_row] > fresh_s + slack_s(fresh_s, t1_s))
         position_m = np.where(stale[:, None], np.nan, rows.position_m[last_row])
         new = first + np.argsort(rows.ue[first:end], kind="stable")  # each UE's rows stay in order of time
         fixes = Fixes(
@@ -209,8 +210,9 @@ class Replay(Mobility):
         time_s = state.rows.time_s
         following = int(np.searchsorted(time_s, now_s))
         next_s = float(time_s[following]) if following < len(time_s) else float("inf")
-        leaves_s = time_s[state.last_row[state.last_row >= 0]] + self._fresh_s(state)
-        return float(leaves_s[leaves_s >= now_s].min(initial=next_s))
+        fresh_s = self._fresh_s(state)
+        leaves_s = time_s[state.last_row[state.last_row >= 0]] + fresh_s
+        return float(leaves_s[leaves_s >= now_s - slack_s(fresh_s, now_s)].min(initial=next_s))
 
     def _fresh_s(self, state: Replayed) -> float:
         """Age of its last fix up to which a UE is present, s."""

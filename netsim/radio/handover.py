@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from pydantic import Field
 
+from netsim.multiples import slack_s
 from netsim.part import Part
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -59,7 +60,8 @@ class Handover(Part):
         own = np.where(attached, rsrp[np.arange(len(rsrp)), np.maximum(serving, 0)], np.inf)
         better = rsrp > own[:, None] + self.hysteresis_db
         since = np.where(better, np.minimum(state.since_s, time_s), np.inf)
-        ready = time_s - since >= self.time_to_trigger_s
+        least_s = self.time_to_trigger_s - slack_s(self.time_to_trigger_s, time_s)
+        ready = time_s - since >= least_s
         moved = np.asarray(ready.any(axis=1))
         target = np.argmax(np.where(ready, rsrp, -np.inf), axis=1)
         best = np.argmax(rsrp, axis=1)

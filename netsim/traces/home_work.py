@@ -20,6 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from netsim.clock import DAY_S, Clock
+from netsim.multiples import slack_s
 from netsim.units import BoolArray, FloatArray, IntArray
 
 PLACE_M = 200.0
@@ -89,8 +90,9 @@ def _stays(position_m: FloatArray, time_s: FloatArray) -> IntArray:
     """The stay (n,) of each fix, in order of time."""
     begins = np.zeros(len(time_s), dtype=np.int64)
     (x0, y0), before_s = position_m[0].tolist(), float(time_s[0])
+    most_s = KNOWN_S + slack_s(KNOWN_S, float(time_s[-1]))
     for i, (x, y, t) in enumerate(zip(*position_m.T.tolist(), time_s.tolist(), strict=True)):
-        if t - before_s > KNOWN_S or (x - x0) ** 2 + (y - y0) ** 2 > PLACE_M**2:
+        if t - before_s > most_s or (x - x0) ** 2 + (y - y0) ** 2 > PLACE_M**2:
             begins[i], x0, y0 = 1, x, y
         before_s = t
     return np.cumsum(begins)

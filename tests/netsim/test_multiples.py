@@ -1,18 +1,37 @@
-"""Multiples of time steps: time never stands still, and no multiple is left out or counted twice."""
+"""Multiples of time steps: time never stands still, and no multiple is left out, counted twice, or a tick late."""
 
 import json
+from dataclasses import replace
+from datetime import date
 
 import numpy as np
 import pytest
 
+from fl.availability.base import Conditions
+from fl.availability.diurnal import Diurnal
+from fl.data.hold_out import Sessions
+from fl.data.measured import Measured
+from fl.query.policies import Custom, shortest_interval_s
+from fl.tracking.book import Book
+from fl.tracking.lifetimes import LEAST_ROUNDS, Lifetimes
+from fl.types import Request
 from netsim.build import build_world
+from netsim.clock import Clock
+from netsim.geometry import Area
 from netsim.lookahead import tick_after
+from netsim.mobility.base import Ground
+from netsim.mobility.gauss_markov import GaussMarkov
+from netsim.mobility.replay import Replay, Replayed, Rows
 from netsim.multiples import first_multiple, last_multiple
 from netsim.radio.block_fading import Rayleigh
+from netsim.radio.handover import Handover
 from netsim.rng import Streams
 from netsim.setting import WorldSetting
+from netsim.traces.home_work import KNOWN_S, _stays
+from netsim.traces.resample import Moves, resampled
 
 STEPS = [0.001, 0.01, 0.1, 0.16, 0.3, 1 / 3, 0.6, 0.7, 1.0, 1.1, 60.0, 86_400.0]
+BOX = Area(0.0, 0.0, 600.0, 500.0)
 
 
 @pytest.mark.parametrize("step_s", STEPS)
@@ -68,3 +87,101 @@ def test_samples_end_late_in_time_too():
 def test_rounds_as_long_as_a_block_have_blocks_of_their_own():
     fading = Rayleigh(block=0.1)
     assert [fading.block_index(k, k * 0.1) for k in range(3000)] == list(range(3000))
+
+
+# -- durations: n ticks last n ticks, wherever a difference of times is compared with one
+
+
+def handed_over(t0_s, t1_s, span_s):
+    rule, state = Handover(time_to_trigger_s=span_s), Handover.start(1, 2)
+    for time_s, rsrp_dbm in ((t0_s, [-80.0, -90.0]), (t0_s, [-80.0, -70.0]), (t1_s, [-80.0, -70.0])):
+        state, moved = rule.step(state, np.array([rsrp_dbm]), time_s)
+    return bool(moved[0])
+
+
+def answered(t0_s, t1_s, span_s):
+    policy = Custom(gamma=None, multiples="any", speed_m_s=shortest_interval_s(50.0, 1.0, 0.5) / span_s)
+    request = Request(1.0, np.array([50.0]), BOX)
+    return not policy._early(np.array([0]), request, t1_s, np.array([t0_s]))[0]
+
+
+def forgotten(t0_s, t1_s, span_s):
+    lives = Lifetimes().after(np.array([1]), 0, t0_s, span_s / LEAST_ROUNDS, True)
+    return not lives.after(np.array([2]), 1, t1_s, span_s / LEAST_ROUNDS, True).alive[0]
+
+
+def closed(t0_s, t1_s, span_s):
+    book = replace(Book.empty(1).with_tracks(np.array([0])), seen_s=np.array([t0_s]))
+    return not len(book.kept(t1_s, span_s / 6).track)
+
+
+def another_session(t0_s, t1_s, span_s):
+    time_s, ue = np.array([t0_s, t1_s]), np.zeros(2, dtype=np.int64)
+    whole = Measured(hold_out_by="session", session_gap_s=span_s).wholes(ue, np.zeros((2, 2)), time_s)
+    _, session = Sessions.none(1).plus(ue, time_s, span_s)
+    np.testing.assert_array_equal(session, whole)
+    return bool(session[1])
+
+
+def another_trip(t0_s, t1_s, span_s):
+    moves = Moves(np.zeros(2, dtype=np.int64), np.array([t0_s, t1_s]), np.zeros((2, 2)))
+    return resampled(moves, 1e4, span_s)[1] == 2
+
+
+def another_stay(t0_s, t1_s, span_s):
+    return bool(_stays(np.zeros((2, 2)), np.array([t0_s, t1_s]))[1])
+
+
+def gone(t0_s, t1_s, span_s):
+    part = Replay(trace="t.csv", absent_after_s=span_s)
+    rows = Rows(np.zeros(1, dtype=np.int64), np.array([t0_s]), np.zeros((1, 2)), None, None)
+    seen = Replayed(np.zeros((1, 2)), 1, np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64), span_s, rows)
+    after, _ = part.advance(seen, t1_s, t1_s, None)
+    wakes = part.wake_s(after, t1_s, None) < np.inf  # whoever is still there is looked at again
+    assert wakes != bool(np.isnan(after.position_m[0, 0]))
+    return not wakes
+
+
+AT_ONCE, LATER = (handed_over, answered), (forgotten, closed, another_session, another_trip, another_stay, gone)
+
+
+@pytest.mark.parametrize("passed", AT_ONCE + LATER)
+@pytest.mark.parametrize(("tick_s", "n"), [(0.1, 1), (0.3, 7), (0.7, 3), (0.1, 36_000), (0.3, 12_000), (700.1, 6)])
+def test_n_ticks_last_n_ticks_whenever_they_begin(passed, tick_s, n):
+    """A duration that has to pass has passed after n ticks; one that has to be exceeded is exceeded by more alone."""
+    span_s = round(n * tick_s, 6)
+    if (passed is another_stay and span_s != KNOWN_S) or (passed is closed and span_s < 3600):
+        return  # constants
+    for k in (*range(150), 2**24 + 1, 2**30 + 7):
+        t0_s, t1_s = k * tick_s, (k + n) * tick_s
+        assert passed(t0_s, t1_s, span_s) == (passed in AT_ONCE), (k, tick_s)
+        if passed is not another_stay:
+            assert passed(t0_s, t1_s, span_s * (1 - 1e-3)) or passed is closed
+            assert not passed(t0_s, t1_s, span_s * (1 + 1e-3))
+
+
+@pytest.mark.parametrize("round_s", [0.1, 0.3, 0.7, 1.1, 86_400 / 7])
+def test_rounds_of_a_clock_end_where_they_should(round_s):
+    clock, n = Clock(date(2026, 1, 5)), np.arange(1, 1000)
+    assert [clock.rounds(round(k * round_s, 6), round_s) for k in n.tolist()] == n.tolist()
+    assert clock.round_of(np.array(clock.ends_s(len(n), round_s)), round_s).tolist() == n.tolist()
+
+
+def test_a_day_ends_at_midnight_by_any_rounding():
+    clock = Clock(date(2026, 1, 5))
+    for midnight_s in (86_400.0, 28 * 86_400.0):
+        for time_s in np.nextafter(midnight_s, [0.0, midnight_s, np.inf]).tolist():
+            assert (clock.day(time_s), clock.day_ended(time_s)) == (midnight_s // 86_400, midnight_s // 86_400 - 1)
+
+
+@pytest.mark.parametrize("step_s", [0.1, 0.3, 0.7])
+def test_steps_and_blocks_begin_with_their_tick(step_s):
+    part, ground = GaussMarkov(step_s=step_s), Ground(BOX, Clock(date(2026, 1, 5)), Streams(1))
+    state, rng = part.start(np.arange(2), ground), Streams(1).at("availability")
+    block = Diurnal(block_s=10 * step_s)
+    for k in range(1, 400):
+        state, _ = part.advance(state, (k - 1) * step_s, k * step_s, ground)
+        assert state.step == k
+        now = Conditions(k * step_s, 0.0, np.zeros((1, 2)), np.zeros((1, 2)))
+        drawn = rng.uniform("block", np.array([0]), item=k // 10) < block._probability(0.0)
+        assert block.available(now, None, rng)[0].tolist() == drawn.tolist()

@@ -295,7 +295,7 @@ class TestHandover:
         rng = np.random.default_rng(6)
         rsrp = -90 + np.cumsum(rng.normal(0, 1.5, (400, 12, 4)), axis=0)
         rsrp[rng.uniform(size=(400, 12)) < 0.02] = np.nan
-        rule, state = Handover(hysteresis_db=2.0, time_to_trigger_s=0.35), Handover.start(12, 4)
+        rule, state = Handover(hysteresis_db=2.0, time_to_trigger_s=0.4), Handover.start(12, 4)
         cell, clock, count = [-1] * 12, [{} for _ in range(12)], 0
         for k, values in enumerate(rsrp):
             state, moved = rule.step(state, values, 0.1 * k)
@@ -306,8 +306,8 @@ class TestHandover:
                     cell[ue], clock[ue] = int(np.argmax(heard)), {}
                 else:
                     entered = [b for b in range(4) if heard[b] > heard[cell[ue]] + 2.0]
-                    clock[ue] = {b: clock[ue].get(b, 0.1 * k) for b in entered}
-                    due = [b for b in entered if 0.1 * k - clock[ue][b] >= 0.35]
+                    clock[ue] = {b: clock[ue].get(b, k) for b in entered}
+                    due = [b for b in entered if k - clock[ue][b] >= 4]
                     assert moved[ue] == bool(due)
                     if due:
                         cell[ue], clock[ue], count = max(due, key=lambda b: heard[b]), {}, count + 1

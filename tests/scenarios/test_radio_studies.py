@@ -66,6 +66,20 @@ def played(tiny, tmp_path_factory):
     return study, folder, run(study, folder)
 
 
+@pytest.mark.parametrize(("tick_s", "a_little_less"), [(0.1, 0.0999999), (0.3, 0.2999999), (0.7, 2.0999999)])
+def test_a_time_to_trigger_of_whole_ticks_is_never_a_tick_late(tick_s, a_little_less, tiny, tmp_path):
+    """A little less than so many ticks is up with the same tick: all results are equal."""
+    tables = []
+    for name, trigger_s in (("less", a_little_less), ("whole", round(a_little_less, 1))):
+        handover = {"hysteresis_db": 1, "time_to_trigger_s": trigger_s}
+        changes = {"world.tick_s": tick_s, "world.duration_s": 120 * tick_s + 20, "world.radio.handover": handover}
+        summary = run(tiny(RADIO | changes | {"world.ues.count": 40}), tmp_path / name)
+        files = ("handovers.csv", "radio_cdf.csv", "tracks.csv", "summary.json")
+        tables.append([(tmp_path / name / file).read_bytes() for file in files])
+        assert summary["handover.count"] > 20
+    assert tables[0] == tables[1]
+
+
 def test_quantiles_are_those_of_numpy_on_all_samples(played):
     study, folder, summary = played
     raw, cdf = raw_samples(study), read_table(folder, "radio_cdf")

@@ -7,7 +7,7 @@ from math import inf
 
 import numpy as np
 
-from netsim.multiples import last_multiple
+from netsim.multiples import first_multiple, last_multiple, slack_s
 from netsim.units import IntArray
 
 
@@ -24,8 +24,8 @@ class Slot:
         While nobody waits the scheduler is not asked, and who sends holds slot after slot.
         """
         if self.waits:
-            return time_s >= self.until_s
-        return time_s == last_multiple(time_s, slot_s) * slot_s
+            return time_s >= self.until_s - slack_s(slot_s, time_s)
+        return first_multiple(time_s, slot_s) == last_multiple(time_s, slot_s)
 
     @staticmethod
     def after(time_s: float, slot_s: float, resource: IntArray) -> Slot:
@@ -35,5 +35,4 @@ class Slot:
 
 def last_start_s(time_s: float, slot_s: float) -> float:
     """The latest start of a slot before time_s."""
-    start_s = last_multiple(time_s, slot_s) * slot_s
-    return start_s if start_s < time_s else start_s - slot_s
+    return (first_multiple(time_s, slot_s) - 1) * slot_s

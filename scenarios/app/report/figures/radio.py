@@ -222,7 +222,7 @@ def _handovers(run: Run) -> list[Cell]:
         return []
     # a handover at a deadline belongs to the round that ends there
     clock = clock_of(run.manifest)
-    at = np.maximum(clock.round_of(np.nextafter(time_s, -np.inf), round_s) + 1, 1)
+    at = np.maximum(clock.round_of(time_s - 1e-6 * round_s, round_s) + 1, 1)
     played = run.tables["rounds"]["round"]
     last = max(float(at.max()), float(np.max(played[np.isfinite(played)], initial=1.0)))
     if last > MOST_ROUNDS:
