@@ -17,7 +17,7 @@ from netsim.radio.happenings import become_ready, end_due, look_again, looks_in,
 from netsim.radio.lives import Lives
 from netsim.radio.outlook import Look
 from netsim.radio.request import begun, may_drop_out, may_exhaust, on_air
-from netsim.radio.schedulers.base import Queue
+from netsim.radio.schedulers.base import Queue, Senders
 from netsim.radio.sent import Sent, outcome, sent
 from netsim.radio.turns import Turn
 from netsim.radio.uplink import Cohort, Payload, Uplink
@@ -121,13 +121,13 @@ class Air:
     def stop(self, submission: int) -> None:
         """End what is under way of a submission now: the server needs it no more."""
         now_s, lives = float(self.env.now), self.lives
-        known = lives.stage == ENDED
+        known, sends = lives.stage == ENDED, self._sends()
         become_ready(lives, now_s)
         end_due(lives, now_s, self.interface.retransmissions)
         rows = np.flatnonzero((lives.submission == submission) & (lives.stage != ENDED))
         lives.settle(rows, now_s)
         lives.end(rows, now_s, Fate.STOPPED)
-        self._share(now_s, self.interface.adapt == "change")
+        self._share(now_s, self.interface.adapt == "change", sends)
         self._tell(np.flatnonzero((lives.stage == ENDED) & ~known))
         self._arm()
 
@@ -183,7 +183,7 @@ class Air:
         if turn is not self._turn:
             return  # something earlier came up after it was set
         now_s, lives, most_tries = float(self.env.now), self.lives, self.interface.retransmissions
-        known = lives.stage == ENDED
+        known, sends = lives.stage == ENDED, self._sends()
         came = become_ready(lives, now_s)
         left = end_due(lives, now_s, most_tries)
         looked = False
@@ -191,20 +191,32 @@ class Air:
             looked = look_again(lives, self.look, self.uplink, now_s, self.interface.block_s, most_tries)
         asked = now_s >= self._until_s and bool((lives.stage == WAITING).any())
         if came or left or looked or asked:
-            self._share(now_s, looked or (left and self.interface.adapt == "change"))
+            self._share(now_s, looked or (left and self.interface.adapt == "change"), sends)
         self._tell(np.flatnonzero((lives.stage == ENDED) & ~known))
         self._arm()
 
-    def _share(self, now_s: float, evaluate: bool) -> None:
-        """Ask the scheduler, and hear who sends now, until nobody's place is free for nothing."""
+    def _sends(self) -> tuple[IntArray, FloatArray]:
+        """The rows (k,) that send, and their rates; none for a scheduler that remembers nothing."""
+        rows = np.flatnonzero((self.lives.stage == SENDING) & (self._scheduled is not None))
+        return rows, self.lives.rate_bps[rows]
+
+    def _share(self, now_s: float, evaluate: bool, sends: tuple[IntArray, FloatArray]) -> None:
+        """Ask the scheduler, and hear who sends now, until nobody's place is free for nothing.
+
+        sends : see `_sends`, of the time before now_s.
+        """
         lives, changes = self.lives, self.interface.adapt == "change"
+        senders = Senders(lives.ue[sends[0]], sends[1], np.fmin(lives.ended_s[sends[0]], now_s))
         while True:
             active = np.flatnonzero((lives.stage == WAITING) | (lives.stage == SENDING))
-            if not len(active):
+            if not len(active) and not len(senders.ue):
                 return
             before = lives.resource[active]
-            grants = self.interface.scheduler.grants(_queue(lives, active), now_s, self._scheduled)
+            grants = self.interface.scheduler.grants(_queue(lives, active, senders), now_s, self._scheduled)
             self._until_s, self._scheduled = grants.until_s, grants.state
+            if not len(active):
+                return
+            senders = Senders(*(of[:0] for of in senders))
             lives.grant(active, grants.resource, now_s)
             granted = (grants.resource >= 0) & (grants.resource != before)
             if evaluate or granted.any() or (changes and (grants.resource != before).any()):
@@ -261,11 +273,11 @@ def _complete(lives: Lives, ended: IntArray) -> IntArray:
     return np.setdiff1d(numbers, lives.submission[under_way], True) if under_way.any() else numbers
 
 
-def _queue(lives: Lives, rows: IntArray) -> Queue:
-    """What a scheduler sees of rows (k,)."""
+def _queue(lives: Lives, rows: IntArray, senders: Senders) -> Queue:
+    """What a scheduler sees of rows (k,), and of those who sent."""
     return Queue(
         lives.ue[rows], lives.serving[rows], lives.power_w[rows], lives.received_w[rows], lives.alone_bps[rows],
-        lives.rate_bps[rows], lives.resource[rows], lives.decoded[rows], lives.ready_s[rows],
+        lives.resource[rows], lives.decoded[rows], lives.ready_s[rows], senders,
     )  # fmt: skip
 
 

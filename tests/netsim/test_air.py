@@ -276,7 +276,7 @@ def test_looking_more_often_changes_nothing(interface):
         done = air.submit(replace(town(4), downlink_sinr=np.linspace(1, 9, 12)), PAYLOAD)
         for at_s in interruptions:
             air.env.run(until=at_s)
-            air._share(at_s, evaluate=not interface.get("adapt"))
+            air._share(at_s, not interface.get("adapt"), air._sends())
             air._on_turn(air._turn)
         return columns(air.env.run(done))
 

@@ -21,7 +21,7 @@ from netsim.radio.outlook import Seen
 from netsim.radio.rate import RateLaw, Shannon
 from netsim.radio.schedulers import SCHEDULERS
 from netsim.radio.schedulers.all_at_once import AllAtOnce
-from netsim.radio.schedulers.base import Queue
+from netsim.radio.schedulers.base import Queue, Senders
 from netsim.radio.schedulers.energy_aware import EnergyAware
 from netsim.radio.schedulers.groups import Groups
 from netsim.radio.schedulers.places import grouped, ranks
@@ -78,13 +78,14 @@ def sent_by(uplink, c, scheduler, payload=MBIT, look=None, seed=1, **interface):
     return air.env.run(air.submit(c, payload))
 
 
-def queue(serving, received_w, resource=None, decoded=None):
-    n = len(serving)
+def queue(serving, received_w, resource=None, decoded=None, senders=()):
+    n, (who, *rest) = len(serving), np.array(senders, dtype=float).reshape(-1, 3).T
     flat = np.asarray(received_w, dtype=float)
     return Queue(
-        np.arange(n), np.asarray(serving), np.ones(n), flat, np.log2(1 + flat) * 1e6, np.zeros(n),
+        np.arange(n), np.asarray(serving, dtype=int), np.ones(n), flat, np.log2(1 + flat) * 1e6,
         np.full(n, -1) if resource is None else np.asarray(resource),
         np.ones(n, dtype=bool) if decoded is None else np.asarray(decoded), np.zeros(n),
+        Senders(who.astype(int), *rest),
     )  # fmt: skip
 
 
@@ -208,7 +209,8 @@ def test_who_comes_within_a_slot_waits_for_the_next():
 def test_who_held_slot_after_slot_was_served_in_the_last():
     """UE 0 was given its place at 0 s and kept it, as nobody waited; UE 1, served at 0.15 s, is first at 0.3 s."""
     state = Turns(np.array([0.0, 0.15]), Slot(0.1, False))
-    resource, until_s, after = RoundRobin(slot_s=0.1).grants(queue([0, 0], [1, 1], resource=[0, -1]), 3 * 0.1, state)
+    waiting = queue([0, 0], [1, 1], resource=[0, -1], senders=[[0, 1e6, 0.3]])
+    resource, until_s, after = RoundRobin(slot_s=0.1).grants(waiting, 3 * 0.1, state)
     assert resource.tolist() == [-1, 0] and until_s == pytest.approx(0.4)
     np.testing.assert_allclose(after.served_s, [0.2, 0.3])
 
@@ -315,5 +317,149 @@ def test_an_average_that_has_all_but_faded_counts_as_none():
     """After minutes without sending the averaged rate is below what a division can stand; nobody is shut out by it."""
     scheduler, two = ProportionalFair(time_constant_s=1.0), queue([0, 0], [3.0, 1.0])
     state = replace(scheduler.start(2), mean_bps=np.array([1e6, 1e6]))
-    granted = scheduler.grants(replace(two, rate_bps=np.zeros(2)), 740.0, state)  # exp(-740): 1e-322 of 1 bit/s
+    granted = scheduler.grants(two, 740.0, state)  # exp(-740): 1e-322 of 1 bit/s
     assert sorted(granted.resource) == [-1, 0]
+
+
+# -- who has just finished is not forgotten
+
+
+SLOT_S, BLOCK_S, T_S = 1 / 64, 1 / 8, 0.5
+
+
+def drawn(seed):
+    """A burst of short uploads: pauses (n, k) before each, rows of each, and serving cells and gains by block."""
+    rng = np.random.default_rng(seed)
+    n, k, blocks = int(rng.integers(2, 6)), 5, 400
+    serving = np.repeat(rng.integers(0, 2, (blocks // 4, n)), 4, axis=0)
+    serving[rng.uniform(size=serving.shape) < 0.03] = -1  # no cell
+    return rng.exponential(0.15, (n, k)), rng.integers(1, 12, (n, k)), serving, rng.exponential(6.0, (blocks, n, 2))
+
+
+def played(seed):
+    """(ue, upload) -> when it was granted first, and ended."""
+    pause_s, rows, serving, gain = drawn(seed)
+    block = lambda: int(air.env.now // BLOCK_S)  # noqa: E731
+    air = Air(
+        simpy.Environment(), Superposed(interference="none"), len(rows), Streams(1),
+        AirInterface(scheduler=ProportionalFair(slot_s=SLOT_S, time_constant_s=T_S), block_s=BLOCK_S),
+        look=lambda ue, round_: Seen(serving[block(), ue], gain[block(), ue], None),
+    )  # fmt: skip
+    found = {}
+
+    def live(u):
+        for j in range(rows.shape[1]):
+            yield air.env.timeout(pause_s[u, j])
+            k, one = block(), np.ones(1)
+            links = serving[k, [u]], gain[k, [u]], None
+            own = Cohort(np.array([u]), *links, one, rows[u, [j]], inf * one, 0 * one, 0 * one)
+            done = yield air.submit(own, Payload(1e4, 10, 1.0))
+            found[u, j] = (*done.granted_s, *done.ended_s)
+
+    for u in range(len(rows)):
+        air.env.process(live(u))
+    air.env.run()
+    return found
+
+
+class Slowly:
+    """The same, moment by moment: all that anybody ever sent is kept, and every average is its integral."""
+
+    def __init__(self, seed):
+        self.pause_s, self.rows, self.serving, self.gain = drawn(seed)
+        n, self.now_s, self.found = len(self.rows), 0.0, {}
+        self.comes_s, self.number = {u: self.pause_s[u, 0] for u in range(n)}, [0] * n
+        self.left, self.block, self.cell, self.rate, self.granted_s, self.holder = {}, {}, {}, {}, {}, {}
+        self.sent = {u: [] for u in range(n)}
+        while self.comes_s or self.left:
+            self.step()
+
+    def mean_bps(self, u):
+        return sum(r * (np.exp((b - self.now_s) / T_S) - np.exp((a - self.now_s) / T_S)) for a, b, r in self.sent[u])
+
+    def step(self):
+        ends_s = {u: self.now_s + self.left[u] / self.rate[u] for u in self.holder.values()}
+        looks_s = [(self.now_s // BLOCK_S + 1) * BLOCK_S] if self.left else []
+        slots_s = [(self.now_s // SLOT_S + 1) * SLOT_S] if len(self.left) > len(self.holder) else []
+        then_s = min([*self.comes_s.values(), *ends_s.values(), *looks_s, *slots_s])
+        for u in ends_s:
+            self.sent[u].append((self.now_s, then_s, self.rate[u]))
+            self.left[u] -= self.rate[u] * (then_s - self.now_s)
+        self.now_s = then_s
+        for u in [u for u, at_s in ends_s.items() if at_s == then_s]:
+            self.end(u)
+        for u in [u for u, at_s in self.comes_s.items() if at_s == then_s]:
+            del self.comes_s[u]
+            self.left[u] = self.block[u] = 1e4 * self.rows[u, self.number[u]]
+            self.look(u)
+        for u in sorted(self.left) if then_s % BLOCK_S == 0 else ():
+            self.look(u)
+        for c in (0, 1):
+            mine = [u for u in sorted(self.left) if self.cell[u] == c]
+            if mine and (then_s % SLOT_S == 0 or c not in self.holder):
+                mean = {u: self.mean_bps(u) for u in mine}
+                self.holder[c] = max(mine, key=lambda u: self.rate[u] / mean[u] if mean[u] > 0 else inf)
+                self.granted_s.setdefault(self.holder[c], then_s)
+
+    def look(self, u):
+        before, k = self.cell.get(u), int(self.now_s // BLOCK_S)
+        self.cell[u] = self.serving[k, u]
+        if before not in (None, self.cell[u]):
+            self.left[u] = self.block[u]  # it is sent again
+            self.holder = {c: v for c, v in self.holder.items() if v != u}
+        self.block[u], self.rate[u] = self.left[u], 1e6 * log2(1 + self.gain[k, u, self.cell[u]])
+        if self.cell[u] < 0:
+            self.end(u)
+
+    def end(self, u):
+        self.found[u, self.number[u]] = self.granted_s.pop(u, np.nan), self.now_s
+        self.number[u] += 1
+        del self.left[u], self.cell[u]
+        self.holder = {c: v for c, v in self.holder.items() if v != u}
+        if self.number[u] < self.rows.shape[1]:
+            self.comes_s[u] = self.now_s + self.pause_s[u, self.number[u]]
+
+
+@pytest.mark.parametrize("seeds", [range(50 * k, 50 * k + 50) for k in range(4)], ids=str)
+def test_proportional_fair_is_that_of_a_slow_one(seeds):
+    """200 random bursts of short uploads, of UEs that end, are handed over, or have no cell and come back."""
+    for seed in seeds:
+        fast, slow = played(seed), Slowly(seed).found
+        assert fast.keys() == slow.keys()
+        for key, times_s in slow.items():
+            np.testing.assert_allclose(fast[key], times_s, rtol=0, atol=1e-8, err_msg=f"{seed}: {key}")
+
+
+@pytest.mark.parametrize("step_s", [None, 0.3])
+def test_the_average_of_an_upload_that_has_ended_fades(step_s):
+    """(1 - exp(-a / T)) exp(-(t - a) / T) of the rate, a its end, also where that is between two steps."""
+    air = Air(simpy.Environment(), Superposed(), 2, Streams(1), AirInterface(
+        scheduler=ProportionalFair(time_constant_s=2.0), step_s=step_s))  # fmt: skip
+    air.submit(cohort([1.0]), MBIT)  # 1 Mbit/s, up to 1 s
+    air.env.run()
+    mean = air._scheduled.mean_bps[0] * np.exp(-(3.0 - air._scheduled.asked_s) / 2.0)
+    assert mean == pytest.approx(1e6 * (1 - np.exp(-0.5)) * np.exp(-1.0))
+    air.env.run(until=3.0)
+    both = air.env.run(air.submit(cohort([1.0, 1.0]), MBIT))
+    assert both.granted_s[1] < both.granted_s[0]
+
+
+def test_a_turn_that_has_ended_was_one():
+    """UE 0 holds a block up to 0.55 s, UE 1 another up to 0.35 s: with one block left UE 1 is first."""
+    state = RoundRobin(slot_s=0.1, resource_blocks=2).start(2)
+    part = RoundRobin(slot_s=0.1)
+    for until_s, who in ((0.35, 1), (0.55, 0)):
+        state = part.grants(queue([], [], senders=[[who, 1e6, until_s]]), until_s, state).state
+    np.testing.assert_allclose(state.served_s, [0.5, 0.3])
+    assert part.grants(queue([0, 0], [1, 1]), 0.62, state).resource.tolist() == [-1, 0]
+
+
+@pytest.mark.parametrize(("slot_s", "every_s"), [(0.1, 0.3), (0.1, 0.7), (0.01, 0.07)])
+def test_slots_end_with_events_that_are_a_rounding_off(slot_s, every_s):
+    """At multiples of another step, which are slot ends but for a rounding, the slot is over."""
+    n = round(every_s / slot_s)
+    for k in range(1, 200):
+        for waits in (True, False):
+            before = Slot.after((n * k - 0.5) * slot_s, slot_s, np.array([-1 if waits else 0]))
+            assert before.over(k * every_s, slot_s)
+            assert not before.over(k * every_s - 0.4 * slot_s, slot_s)

@@ -14,14 +14,24 @@ State = Any
 """State of a scheduler: None, or a frozen dataclass of the scheduler (see `netsim.tree`)."""
 
 
+class Senders(NamedTuple):
+    """The UEs that sent since the scheduler was asked last, one entry each (k,), whether they still do or not.
+
+    ue: indices; rate_bps: rate, 0 while silent; until_s: up to when, the time of the question at the latest.
+    """
+
+    ue: IntArray
+    rate_bps: FloatArray
+    until_s: FloatArray
+
+
 @dataclass(frozen=True, eq=False)
 class Queue:
-    """The UEs that have bits to send, one entry each (m,), by increasing ue.
+    """The UEs that have bits to send, one entry each (m,), by increasing ue; none when the last one has ended.
 
     ue: indices; serving: base station; power_w; received_w: power at that base station; alone_bps: rate in the whole
-    band without interference; rate_bps: rate since the scheduler was asked last, 0 for a UE that waits; resource: the
-    resource block that a UE sends in, -1 for one that waits; decoded: whether what a UE sends now is decoded; ready_s:
-    time since which it has bits to send.
+    band without interference; resource: the resource block that a UE sends in, -1 for one that waits; decoded: whether
+    what a UE sends now is decoded; ready_s: time since which it has bits to send; senders: who sent up to now.
     """
 
     ue: IntArray
@@ -29,10 +39,10 @@ class Queue:
     power_w: FloatArray
     received_w: FloatArray
     alone_bps: FloatArray
-    rate_bps: FloatArray
     resource: IntArray
     decoded: BoolArray
     ready_s: FloatArray
+    senders: Senders
 
 
 class Grants(NamedTuple):

@@ -29,7 +29,8 @@ class ProportionalFair(Scheduler):
 
         dR/dt = (r - R) / T,    T = time_constant_s
 
-    A UE that has never sent is served first.
+    It goes on for every UE of the world, with r = 0 while it does not send: also for one whose upload has ended, that
+    was handed over or is absent. A UE that has never sent is served first.
     """
 
     kind: Literal["proportional-fair"] = "proportional-fair"
@@ -45,8 +46,8 @@ class ProportionalFair(Scheduler):
 
     def grants(self, queue: Queue, time_s: float, state: State) -> Grants:
         kept = exp(-(time_s - state.asked_s) / self.time_constant_s)
-        mean_bps = state.mean_bps * kept
-        mean_bps[queue.ue] += queue.rate_bps * (1.0 - kept)
+        mean_bps, sent = state.mean_bps * kept, queue.senders
+        mean_bps[sent.ue] += sent.rate_bps * (np.exp(-(time_s - sent.until_s) / self.time_constant_s) - kept)
         mean = mean_bps[queue.ue]
         served = mean > 0
         with np.errstate(over="ignore"):  # an average that has all but faded is as good as none

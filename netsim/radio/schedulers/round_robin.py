@@ -9,7 +9,7 @@ from pydantic import Field
 
 from netsim.radio.schedulers.base import Grants, Queue, Scheduler, State
 from netsim.radio.schedulers.places import held_or_next
-from netsim.radio.schedulers.slots import Slot, last_start_s
+from netsim.radio.schedulers.slots import Slot, last_starts_s
 from netsim.units import FloatArray
 
 
@@ -37,10 +37,9 @@ class RoundRobin(Scheduler):
         return Turns(np.full(n_ue, -inf), Slot())
 
     def grants(self, queue: Queue, time_s: float, state: State) -> Grants:
-        sends, served_s = queue.resource >= 0, state.served_s.copy()
-        senders = queue.ue[sends]
-        served_s[senders] = np.maximum(served_s[senders], last_start_s(time_s, self.slot_s))
-        holds = sends & (not state.slot.over(time_s, self.slot_s))
+        served_s, sent = state.served_s.copy(), queue.senders
+        served_s[sent.ue] = np.maximum(served_s[sent.ue], last_starts_s(sent.until_s, self.slot_s))
+        holds = (queue.resource >= 0) & (not state.slot.over(time_s, self.slot_s))
         keys = served_s[queue.ue], queue.ready_s
         resource = held_or_next(queue.serving, queue.resource, holds, self.resource_blocks, *keys)
         served_s[queue.ue[(resource >= 0) & ~holds]] = time_s
