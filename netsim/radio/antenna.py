@@ -19,6 +19,7 @@ MAX_GAIN_DB = 8.0
 BEAMWIDTH_DEG = 65.0
 FLOOR_DB = 30.0
 DOWNTILT_DEG = 10.0
+_BELOW_M = 1e-6  # from a mast: what is nearer is a rounding
 _LEAST = 1e-10  # of the array factor in its nulls, -200 dB
 
 
@@ -28,13 +29,15 @@ def sector_gain_db(
     """Gain in dBi (n, n_bs) towards UEs at offset_m (n, n_bs, 2) east and north, drop_m below the antenna.
 
     drop_m (n_bs,) or (n, n_bs). azimuth_deg (n_bs,) is clockwise from north; NaN is an isotropic antenna, 0 dB. The
-    element points downtilt_deg below the horizon.
+    element points downtilt_deg below the horizon. Directly below an antenna, where there is no bearing, phi is 0: all
+    sectors of a mast are equal.
     """
+    flat_m = np.linalg.norm(offset_m, axis=-1)
     bearing = np.degrees(np.arctan2(offset_m[..., 0], offset_m[..., 1]))
     phi = (bearing - azimuth_deg + 180.0) % 360.0 - 180.0
-    below = np.degrees(np.arctan2(drop_m, np.linalg.norm(offset_m, axis=-1)))
+    below = np.degrees(np.arctan2(drop_m, flat_m))
     vertical = np.minimum(12.0 * ((below - downtilt_deg) / BEAMWIDTH_DEG) ** 2, FLOOR_DB)
-    horizontal = np.minimum(12.0 * (phi / BEAMWIDTH_DEG) ** 2, FLOOR_DB)
+    horizontal = np.minimum(12.0 * (phi / BEAMWIDTH_DEG) ** 2, FLOOR_DB) * (flat_m > _BELOW_M)
     gain = MAX_GAIN_DB - np.minimum(vertical + horizontal, FLOOR_DB)
     return np.where(np.isnan(azimuth_deg), 0.0, gain)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from netsim.errors import BadInput
 from netsim.geometry import Area
-from netsim.radio.antenna import sector_gain_db
+from netsim.radio.antenna import Column, Sector, sector_gain_db
 from netsim.radio.base import Pairs
 from netsim.radio.block_fading import Rayleigh, Rician
 from netsim.radio.fading import NoFading
@@ -298,6 +298,22 @@ def test_sector_antenna():
     assert sector_gain_db(edge, tilt, azimuth)[0, 0] == pytest.approx(8.0 - 3.0)
     assert sector_gain_db(-east, tilt, azimuth)[0, 0] == pytest.approx(8.0 - 30.0)
     assert sector_gain_db(east, tilt, np.array([np.nan]))[0, 0] == 0.0
+
+
+@pytest.mark.parametrize("part", [Sector(), Column(), Column(elements=4, tilt_deg=3.0)])
+@pytest.mark.parametrize("azimuth_deg", [[30.0, 150.0, 270.0], [0.0, 90.0, 180.0, 270.0], [359.0, 1.0]])
+@pytest.mark.parametrize("drop_m", [23.5, 0.0, -3.0])
+def test_directly_below_or_above_a_mast_all_sectors_are_equal(part, azimuth_deg, drop_m):
+    """A zero vector has no bearing, nor has a rounding of one, whatever its signs; a metre away there is one again."""
+    n = len(azimuth_deg)
+    for east_m, north_m in ((0.0, 0.0), (-0.0, -0.0), (0.0, -0.0), (1e-9, -3e-10)):
+        offset_m = np.broadcast_to([east_m, north_m], (1, n, 2))
+        gain = part.gain_db(offset_m, np.full(n, drop_m), np.array(azimuth_deg))[0]
+        assert (gain == gain[0]).all()
+        if part.kind == "sector" and drop_m > 0:
+            assert gain[0] == pytest.approx(8.0 - 12.0 * (80.0 / 65.0) ** 2)
+    gain = part.gain_db(np.broadcast_to([0.2, 1.0], (1, n, 2)), np.full(n, drop_m), np.array(azimuth_deg))[0]
+    assert np.ptp(gain) > 0.02
 
 
 def test_thermal_noise():
