@@ -80,7 +80,7 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
         ),
         downlink_noise_dbm=setting.radio.downlink.noise_dbm,
         measure=setting.ues.measure,
-        quantised=setting.radio.rsrp_report == "quantised",
+        report_dbm=setting.radio.report_dbm,
         handover=setting.radio.handover,
         attached=None if setting.radio.handover is None else Handover.start(len(names), len(stations)),
         compute_j_per_sample=setting.ues.compute_j_per_sample,

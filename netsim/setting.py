@@ -116,8 +116,9 @@ class Radio(Part):
     """small-scale fading and antennas of the uplink"""
     measurement_noise_db: float = Field(default=0.0, ge=0, le=30)
     """standard deviation of the error of an RSRP measurement, dB"""
-    rsrp_report: Literal["exact", "quantised"] = "exact"
-    """quantised: whole dB within -140 to -44 dBm, as UEs report (3GPP TS 36.133, Table 9.1.4-1)"""
+    rsrp_report: Literal["exact", "quantised", "quantised-nr"] = "exact"
+    """exact, or whole dB as UEs report: quantised, -140 to -44 dBm, of LTE (3GPP TS 36.133, Table 9.1.4-1), or
+    quantised-nr, -156 to -31 dBm, of NR (TS 38.133, Table 10.1.6.1-1)"""
     handover: Handover | None = None
     """handover model; none: the serving cell is always the strongest"""
     downlink: Downlink = Downlink()
@@ -126,6 +127,11 @@ class Radio(Part):
     """uplink model"""
     air: AirInterface | None = None
     """transmissions as events that take their time while UEs move; none: planned at the request, with links as then"""
+
+    @property
+    def report_dbm(self) -> tuple[float, float] | None:
+        """Range of reports in whole dB; None for exact ones."""
+        return {"quantised": (-140.0, -44.0), "quantised-nr": (-156.0, -31.0)}.get(self.rsrp_report)
 
     @model_validator(mode="after")
     def _one_scheduler(self) -> Self:

@@ -24,7 +24,7 @@ from netsim.observations import Fixes, Observations
 from netsim.radio.blocks import blocks
 from netsim.radio.fading import Fading, NoFading
 from netsim.radio.handover import Attachment, Handover
-from netsim.radio.link_budget import RSRP_RANGE_DBM, Budget
+from netsim.radio.link_budget import Budget
 from netsim.radio.links import Links
 from netsim.radio.uplink import Cohort
 from netsim.rng import Rng
@@ -97,7 +97,8 @@ class World:
     warnings: tuple[str, ...] = ()
     downlink_noise_dbm: float = -123.2
     measure: Literal["serving", "all"] = "serving"
-    quantised: bool = False
+    report_dbm: tuple[float, float] | None = None
+    """range of reports in whole dB; None: exact ones"""
     handover: Handover | None = None
     compute_j_per_sample: float = 0.0
     buildings: Buildings = field(default_factory=Buildings.none)
@@ -284,9 +285,8 @@ class World:
             moment = np.round(fixes.time_s[row] * 1e3).astype(np.int64)
             rng = self.ground.streams.at("radio.measurement")
             value = value + self.noise_db * rng.normal("noise", row_id(fixes.ue[row], cell), item=moment)
-        value = np.clip(value, *RSRP_RANGE_DBM)
-        if self.quantised:
-            value = np.floor(value)  # RSRP_n says: at least n - 141 dBm and less than n - 140 dBm
+        if self.report_dbm is not None:  # RSRP_n of LTE says: at least n - 141 dBm and less than n - 140 dBm
+            value = np.floor(np.clip(value, *self.report_dbm))
         return Observations(fixes.ue[row], fixes.time_s[row], fixes.position_m[row], cell, value)
 
     def _serving_at(self, fixes: Fixes, rsrp_dbm: FloatArray) -> IntArray:

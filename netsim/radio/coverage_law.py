@@ -3,12 +3,13 @@ r"""What everybody can know of RSRP at a place: the laws that a radio is drawn f
 The strongest cell at x has M = max over sites of a mean with or without sight and normal shadowing::
 
     P(M < t) = prod over sites [p Phi((t - a) / sigma_a) + (1 - p) Phi((t - b) / sigma_b)]
-    m(x) = E clip(M - W + e, -140, -44),   e ~ N(0, noise^2)
+    m(x) = E r(M - W + e),   e ~ N(0, noise^2)
 
 a, b: power and antenna gain of the best sector of the site less the path loss with and without sight; p: probability of
 sight; sigma: shadowing with and without sight, or indoors. W is 0 outside; inside it is the mix of buildings of low and
-high loss, PL_tw + 0.5 dB a metre of depth with deviation sigma_P [TR 38.901, Section 7.4.3.1]. M and W are independent;
-in sight the deviation of rma is that before its breakpoint.
+high loss, PL_tw + 0.5 dB a metre of depth with deviation sigma_P [TR 38.901, Section 7.4.3.1]. r clips to the range of
+quantised reports; exact ones have none. M and W are independent; in sight the deviation of rma is that before its
+breakpoint.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ import numpy as np
 
 from netsim.errors import BadInput
 from netsim.indoors import Indoors
-from netsim.radio.link_budget import RSRP_RANGE_DBM, Budget
+from netsim.radio.link_budget import Budget
 from netsim.setting import Radio
 from netsim.units import FloatArray, IntArray
 
-_LEVELS_DBM = np.arange(-200.0, 41.0, 2.0)  # M beyond them counts as the last: a report is clipped long before
+_LEVEL_DB, _MOST_STDS = 2.0, 8.0
 _LEAST_STD_DB = 0.05  # of a radio without shadowing, in place of steps
 _PLACES = 1000  # at once
 
@@ -52,11 +53,7 @@ class CoverageLaw:
         walls = [(1.0, 0.0, 0.0)]
         if depth_m is not None:
             walls = self.radio.penetration.walls(self.radio.path_loss, self.radio.carrier_hz, depth_m)
-        middle = np.concatenate([_LEVELS_DBM[:1], (_LEVELS_DBM[1:] + _LEVELS_DBM[:-1]) / 2, _LEVELS_DBM[-1:]])
-        noise_db = self.radio.measurement_noise_db
-        reported = sum(
-            share * _clipped_mean(middle - loss, float(np.hypot(std, noise_db))) for share, loss, std in walls
-        )
+        noise_db, clip_dbm = self.radio.measurement_noise_db, self.radio.report_dbm
         indoors = Indoors.outdoors(np.arange(len(place_m)))
         if depth_m is not None:
             none = indoors.floor
@@ -64,12 +61,17 @@ class CoverageLaw:
         mean = np.empty(len(place_m))
         for first in range(0, len(place_m), _PLACES):
             some = slice(first, first + _PLACES)
-            below = self._below(place_m[some], cells, indoors.select(some))
+            level, below = self._below(place_m[some], cells, indoors.select(some))
+            middle = np.concatenate([level[:1], (level[1:] + level[:-1]) / 2, level[-1:]])
+            reported = sum(
+                share * _clipped_mean(middle - loss, float(np.hypot(std, noise_db)), clip_dbm)
+                for share, loss, std in walls
+            )
             mean[some] = reported @ np.diff(below, axis=0, prepend=0.0, append=1.0)
         return mean
 
-    def _below(self, place_m: FloatArray, cells: IntArray, indoors: Indoors) -> FloatArray:
-        """P(M < t) (levels, n) in front of the facade."""
+    def _below(self, place_m: FloatArray, cells: IntArray, indoors: Indoors) -> tuple[FloatArray, FloatArray]:
+        """Levels t of M (levels,) and P(M < t) (levels, n) in front of the facade."""
         from scipy.special import ndtr
 
         pairs, seen_dbm = self.budget.unshadowed_dbm(place_m, indoors, True)
@@ -77,16 +79,20 @@ class CoverageLaw:
         kind, share = self.radio.line_of_sight.kind_name(), np.ones(seen_dbm.shape)
         share = self.radio.path_loss.los_probability(pairs) if kind == "probability" else share * (kind == "always")
         stds = self._stds_db(bool(indoors.inside.any()))
-        below = np.ones((len(_LEVELS_DBM), len(place_m)))
+        # M beyond these levels counts as the last
+        both, beyond = np.stack([seen_dbm, hidden_dbm])[:, :, cells], _MOST_STDS * max(stds)
+        low, high = both.min(axis=0).max(axis=1).min() - beyond, both.max() + beyond
+        level = _LEVEL_DB * np.arange(low // _LEVEL_DB, high // _LEVEL_DB + 2)
+        below = np.ones((len(level), len(place_m)))
         for s in np.unique(self.site[cells]):
             own = cells[self.site[cells] == s]
             p = share[:, own[0]]
             seen, hidden = (
-                ndtr((_LEVELS_DBM[:, None] - mean_dbm[:, own].max(axis=1)) / std)
+                ndtr((level[:, None] - mean_dbm[:, own].max(axis=1)) / std)
                 for mean_dbm, std in zip((seen_dbm, hidden_dbm), stds, strict=True)
             )
             below *= p * seen + (1.0 - p) * hidden
-        return below
+        return level, below
 
     def _stds_db(self, inside: bool) -> tuple[float, float]:
         """Deviations of shadowing with and without sight."""
@@ -99,11 +105,13 @@ class CoverageLaw:
         return max(seen, _LEAST_STD_DB), max(hidden, _LEAST_STD_DB)
 
 
-def _clipped_mean(mean: FloatArray, std: float) -> FloatArray:
-    """E clip(X) of X ~ N(mean, std^2), clipped to the range of reports."""
+def _clipped_mean(mean: FloatArray, std: float, clip_dbm: tuple[float, float] | None) -> FloatArray:
+    """E clip(X) of X ~ N(mean, std^2), clipped to the range of reports, if there is one."""
     from scipy.stats import norm
 
-    low, high = RSRP_RANGE_DBM
+    if clip_dbm is None:
+        return mean
+    low, high = clip_dbm
     law = norm(mean, max(std, _LEAST_STD_DB))
     inner = mean * (law.cdf(high) - law.cdf(low)) + law.var() * (law.pdf(low) - law.pdf(high))
     return np.asarray(low * law.cdf(low) + high * law.sf(high) + inner)

@@ -17,8 +17,6 @@ from netsim.radio.links import Links
 from netsim.radio.penetration import PenetrationLaw
 from netsim.units import FloatArray, IntArray, w_from_dbm
 
-RSRP_RANGE_DBM = (-140.0, -44.0)  # what a UE reports, 3GPP TS 36.133 Table 9.1.4-1
-
 
 @dataclass(frozen=True, eq=False)
 class Budget:

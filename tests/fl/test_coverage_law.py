@@ -29,6 +29,7 @@ WORLD = {
 }
 PLACE_M = np.array([[120.0, 140.0], [300.0, 200.0], [420.0, 60.0], [590.0, 390.0]])
 EVERY = np.arange(3)
+EXACT = -np.inf, np.inf
 
 
 def world_of(seed, **radio):
@@ -41,16 +42,26 @@ def law_of(**radio):
     return CoverageLaw(setting.radio, world.budget, sites(world.stations))
 
 
-def reports(world, indoors, copies, noise):
+def reports(world, indoors, copies, noise, clip_dbm):
     """What UEs at the places would report of the strongest cell: (places, copies)."""
     at_m = np.repeat(PLACE_M, copies, axis=0)
     strongest = world.budget.rsrp_dbm(at_m, indoors).max(axis=1)
-    return np.clip(strongest + noise.normal(0, 2.5, len(strongest)), -140, -44).reshape(len(PLACE_M), copies)
+    return np.clip(strongest + noise.normal(0, 2.5, len(strongest)), *clip_dbm).reshape(len(PLACE_M), copies)
 
 
-@pytest.mark.parametrize(("floor", "depth_m"), [(0, None), (0, 6.0), (5, 3.0)])
-def test_the_integral_is_the_mean_of_what_the_radio_draws(floor, depth_m):
-    law, noise, copies = law_of(), np.random.default_rng(1), 1 if depth_m is None else 40
+@pytest.mark.parametrize(
+    ("floor", "depth_m", "radio", "clip_dbm"),
+    [
+        (0, None, {}, EXACT),
+        (0, 6.0, {}, EXACT),
+        (5, 3.0, {}, EXACT),
+        (0, None, {"path_loss": {"kind": "log-distance", "exponent": 8}}, EXACT),
+        (0, None, {"path_loss": {"kind": "log-distance", "exponent": 5.5}, "rsrp_report": "quantised-nr"}, (-156, -31)),
+    ],
+)
+def test_the_integral_is_the_mean_of_what_the_radio_draws(floor, depth_m, radio, clip_dbm):
+    radio |= {"shadowing": {"kind": "correlated"}} if "path_loss" in radio else {}
+    law, noise, copies = law_of(**radio), np.random.default_rng(1), 1 if depth_m is None else 40
     n, found = copies * len(PLACE_M), []
     for seed in range(150):
         indoors = None
@@ -58,7 +69,7 @@ def test_the_integral_is_the_mean_of_what_the_radio_draws(floor, depth_m):
             of, stay = np.arange(n), np.arange(n)
             none = np.zeros(n, dtype=bool)
             indoors = Indoors(of, of + 1000 * seed, np.full(n, floor), np.full(n, depth_m), stay, none)
-        found.append(reports(world_of(seed)[0], indoors, copies, noise).mean(axis=1))
+        found.append(reports(world_of(seed, **radio)[0], indoors, copies, noise, clip_dbm).mean(axis=1))
     mean, error = np.mean(found, axis=0), np.std(found, axis=0) / np.sqrt(len(found))
     expected = law.mean_dbm(PLACE_M, EVERY, floor, depth_m)
     assert (error < 1.2).all()
@@ -67,8 +78,9 @@ def test_the_integral_is_the_mean_of_what_the_radio_draws(floor, depth_m):
 
 def test_a_clipped_normal_has_its_closed_form():
     draw = np.random.default_rng(2).normal(-138.0, 6.0, 1_000_000)
-    assert _clipped_mean(np.array([-138.0]), 6.0)[0] == pytest.approx(np.clip(draw, -140, -44).mean(), abs=0.02)
-    np.testing.assert_allclose(_clipped_mean(np.array([-300.0, -90.0, 0.0]), 0.0), [-140, -90, -44])
+    lte = (-140.0, -44.0)
+    assert _clipped_mean(np.array([-138.0]), 6.0, lte)[0] == pytest.approx(np.clip(draw, -140, -44).mean(), abs=0.02)
+    np.testing.assert_allclose(_clipped_mean(np.array([-300.0, -90.0, 0.0]), 0.0, lte), [-140, -90, -44])
 
 
 def test_without_shadowing_noise_and_hidden_links_it_is_the_budget():

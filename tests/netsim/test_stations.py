@@ -415,11 +415,42 @@ def test_quantised_reports_and_measuring_every_cell(tiny):
         world.env.run(until=60)
         return world.observations()
 
-    whole = seen({"world.radio.rsrp_report": "quantised"})
     exact = seen({})
-    np.testing.assert_array_equal(whole.rsrp_dbm, np.floor(exact.rsrp_dbm))
+    for report in ("quantised", "quantised-nr"):
+        whole = seen({"world.radio.rsrp_report": report})
+        np.testing.assert_array_equal(whole.rsrp_dbm, np.floor(exact.rsrp_dbm))
     both = seen({"world.ues.measure": "all"})
     assert len(both) == 2 * len(exact) and set(both.cell) == {0, 1}
+
+
+@pytest.mark.parametrize(("exponent", "far_m", "power_dbm"), [(6, 3600.0, 30.0), (7.5, 800.0, 30.0), (2, 300.0, 60.0)])
+def test_exact_reports_have_no_range_and_quantised_ones_that_of_their_standard(exponent, far_m, power_dbm, tiny):
+    """10, 300 and far_m from an antenna: RSRP = power - 50 - 10 n log10(d / 10 m), whatever a report could say."""
+    from netsim.build import build_world
+    from netsim.rng import Streams
+
+    at_m = [[310.0, 300.0], [600.0, 300.0], [300.0 + far_m, 300.0]]
+    changes = {
+        "world.city": {"kind": "open-field", "width_m": 4000, "height_m": 600},
+        "world.base_stations": [{"name": "a", "at_m": [300, 300], "power_dbm": power_dbm, "height_m": 25}],
+        "world.ues": {"count": 3, "mobility": {"kind": "static", "at_m": at_m}, "measure_every_s": 30},
+    }
+    path_loss = {"kind": "log-distance", "exponent": exponent}  # 50 dB at 10 m
+    slant_m = np.hypot(np.array([10.0, 300.0, far_m]), 25 - 1.5)
+    link_dbm = power_dbm - 50 - 10 * exponent * np.log10(slant_m / 10)
+    for report, expected in {
+        "exact": link_dbm,
+        "quantised": np.floor(np.clip(link_dbm, -140, -44)),
+        "quantised-nr": np.floor(np.clip(link_dbm, -156, -31)),
+    }.items():
+        world = build_world(
+            tiny(changes | {"world.radio": {"path_loss": path_loss, "rsrp_report": report}}).world, Streams(0), 60.0
+        )
+        world.env.run(until=30)
+        np.testing.assert_allclose(world.observations().rsrp_dbm, expected, atol=1e-9)
+    assert exponent != 6 or link_dbm[2] == pytest.approx(-173.379, abs=5e-4)
+    with pytest.raises(BadInput, match=r"world\.radio\.rsrp_report: .*'quantised-nr'"):
+        tiny({"world.radio.rsrp_report": "quantised-lte"})
 
 
 def test_a_base_station_far_outside_is_refused_and_a_long_link_is_named(tiny):
