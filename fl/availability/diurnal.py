@@ -52,7 +52,8 @@ class Diurnal(Availability):
 
     def available(self, now: Conditions, state: State, rng: Rng) -> tuple[BoolArray, State]:
         ue = np.arange(len(now.position_m))
-        block = last_multiples(now.time_s + _GOLDEN * ue % 1.0 * self.block_s, self.block_s).astype(np.int64)
+        shifted_s = np.asarray(now.time_s + _GOLDEN * ue % 1.0 * self.block_s)
+        block = last_multiples(shifted_s, self.block_s).astype(np.int64)
         return rng.uniform("block", ue, item=block) < self._probability(now.wall_s), state
 
     def _probability(self, wall_s: float) -> float:

@@ -216,7 +216,7 @@ class Air:
             self._until_s, self._scheduled = grants.until_s, grants.state
             if not len(active):
                 return
-            senders = Senders(*(of[:0] for of in senders))
+            senders = Senders(senders.ue[:0], senders.rate_bps[:0], senders.until_s[:0])
             lives.grant(active, grants.resource, now_s)
             granted = (grants.resource >= 0) & (grants.resource != before)
             if evaluate or granted.any() or (changes and (grants.resource != before).any()):
