@@ -17,7 +17,7 @@ from netsim.radio.happenings import become_ready, end_due, look_again, looks_in,
 from netsim.radio.lives import Lives
 from netsim.radio.outlook import Look
 from netsim.radio.request import begun, may_drop_out, may_exhaust, on_air
-from netsim.radio.schedulers.base import Queue, Senders
+from netsim.radio.schedulers.base import NOBODY, Queue, Senders
 from netsim.radio.sent import Sent, outcome, sent
 from netsim.radio.turns import Turn
 from netsim.radio.uplink import Cohort, Payload, Uplink
@@ -195,18 +195,22 @@ class Air:
         self._tell(np.flatnonzero((lives.stage == ENDED) & ~known))
         self._arm()
 
-    def _sends(self) -> tuple[IntArray, FloatArray]:
-        """The rows (k,) that send, and their rates; none for a scheduler that remembers nothing."""
-        rows = np.flatnonzero((self.lives.stage == SENDING) & (self._scheduled is not None))
+    def _sends(self) -> tuple[IntArray, FloatArray] | None:
+        """The rows (k,) that send, and their rates; None for a scheduler that remembers nothing."""
+        if self._scheduled is None:
+            return None
+        rows = np.flatnonzero(self.lives.stage == SENDING)
         return rows, self.lives.rate_bps[rows]
 
-    def _share(self, now_s: float, evaluate: bool, sends: tuple[IntArray, FloatArray]) -> None:
+    def _share(self, now_s: float, evaluate: bool, sends: tuple[IntArray, FloatArray] | None) -> None:
         """Ask the scheduler, and hear who sends now, until nobody's place is free for nothing.
 
         sends : see `_sends`, of the time before now_s.
         """
         lives, changes = self.lives, self.interface.adapt == "change"
-        senders = Senders(lives.ue[sends[0]], sends[1], np.fmin(lives.ended_s[sends[0]], now_s))
+        senders = NOBODY
+        if sends is not None:
+            senders = Senders(lives.ue[sends[0]], sends[1], np.fmin(lives.ended_s[sends[0]], now_s))
         while True:
             active = np.flatnonzero((lives.stage == WAITING) | (lives.stage == SENDING))
             if not len(active) and not len(senders.ue):
@@ -216,7 +220,7 @@ class Air:
             self._until_s, self._scheduled = grants.until_s, grants.state
             if not len(active):
                 return
-            senders = Senders(senders.ue[:0], senders.rate_bps[:0], senders.until_s[:0])
+            senders = NOBODY
             lives.grant(active, grants.resource, now_s)
             granted = (grants.resource >= 0) & (grants.resource != before)
             if evaluate or granted.any() or (changes and (grants.resource != before).any()):

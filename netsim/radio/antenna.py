@@ -37,7 +37,8 @@ def sector_gain_db(
     phi = (bearing - azimuth_deg + 180.0) % 360.0 - 180.0
     below = np.degrees(np.arctan2(drop_m, flat_m))
     vertical = np.minimum(12.0 * ((below - downtilt_deg) / BEAMWIDTH_DEG) ** 2, FLOOR_DB)
-    horizontal = np.minimum(12.0 * (phi / BEAMWIDTH_DEG) ** 2, FLOOR_DB) * (flat_m > _BELOW_M)
+    horizontal = np.minimum(12.0 * (phi / BEAMWIDTH_DEG) ** 2, FLOOR_DB)
+    horizontal[flat_m < _BELOW_M] = 0.0
     gain = MAX_GAIN_DB - np.minimum(vertical + horizontal, FLOOR_DB)
     return np.where(np.isnan(azimuth_deg), 0.0, gain)
 

@@ -60,8 +60,8 @@ class Handover(Part):
         own = np.where(attached, rsrp[np.arange(len(rsrp)), np.maximum(serving, 0)], np.inf)
         better = rsrp > own[:, None] + self.hysteresis_db
         since = np.where(better, np.minimum(state.since_s, time_s), np.inf)
-        least_s = self.time_to_trigger_s - slack_s(self.time_to_trigger_s, time_s)
-        ready = time_s - since >= least_s
+        span_s = self.time_to_trigger_s
+        ready = since <= time_s - span_s + slack_s(span_s, time_s)
         moved = np.asarray(ready.any(axis=1))
         target = np.argmax(np.where(ready, rsrp, -np.inf), axis=1)
         best = np.argmax(rsrp, axis=1)

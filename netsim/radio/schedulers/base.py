@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from pydantic import Field
 
+from netsim.columns import no_floats, no_ints
 from netsim.part import Part
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -23,6 +24,9 @@ class Senders(NamedTuple):
     ue: IntArray
     rate_bps: FloatArray
     until_s: FloatArray
+
+
+NOBODY = Senders(no_ints(), no_floats(), no_floats())
 
 
 @dataclass(frozen=True, eq=False)

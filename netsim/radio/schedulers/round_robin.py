@@ -9,13 +9,13 @@ from pydantic import Field
 
 from netsim.radio.schedulers.base import Grants, Queue, Scheduler, State
 from netsim.radio.schedulers.places import held_or_next
-from netsim.radio.schedulers.slots import Slot, last_starts_s
+from netsim.radio.schedulers.slots import Slot, last_start_s
 from netsim.units import FloatArray
 
 
 @dataclass(frozen=True, eq=False)
 class Turns:
-    """served_s (n_ue,): start of the last slot in which each UE sent."""
+    """served_s (n_ue,): start of the last slot in which each UE sent, or when it stopped, where nobody asked then."""
 
     served_s: FloatArray
     slot: Slot
@@ -37,8 +37,8 @@ class RoundRobin(Scheduler):
         return Turns(np.full(n_ue, -inf), Slot())
 
     def grants(self, queue: Queue, time_s: float, state: State) -> Grants:
-        served_s, sent = state.served_s.copy(), queue.senders
-        served_s[sent.ue] = np.maximum(served_s[sent.ue], last_starts_s(sent.until_s, self.slot_s))
+        served_s, (ue, _, until_s) = state.served_s.copy(), queue.senders
+        served_s[ue] = np.maximum(served_s[ue], np.minimum(until_s, last_start_s(time_s, self.slot_s)))
         holds = (queue.resource >= 0) & (not state.slot.over(time_s, self.slot_s))
         keys = served_s[queue.ue], queue.ready_s
         resource = held_or_next(queue.serving, queue.resource, holds, self.resource_blocks, *keys)

@@ -7,8 +7,8 @@ from math import inf
 
 import numpy as np
 
-from netsim.multiples import first_multiple, last_multiple, last_multiples, slack_s
-from netsim.units import FloatArray, IntArray
+from netsim.multiples import first_multiple, last_multiple, slack_s
+from netsim.units import IntArray
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,6 @@ class Slot:
         return Slot((last_multiple(time_s, slot_s) + 1) * slot_s, bool(np.any(resource < 0)))
 
 
-def last_starts_s(time_s: FloatArray, slot_s: float) -> FloatArray:
-    """The latest start of a slot before each time (n,)."""
-    start_s = last_multiples(time_s, slot_s) * slot_s
-    return np.where(start_s < time_s - slack_s(slot_s, time_s), start_s, start_s - slot_s)
+def last_start_s(time_s: float, slot_s: float) -> float:
+    """The latest start of a slot before time_s."""
+    return (first_multiple(time_s, slot_s) - 1) * slot_s
