@@ -293,7 +293,7 @@ TABLES: dict[str, dict[str, Column]] = {
         "members": _whole("records trained on in the round; of images those that are paired with one held out"),
         "non_members": _whole("records that were held out; of images as many of each UE and class as members"),
         "auc": Column("area under the ROC curve, members against non-members; 0.5 is random guessing"),
-        "auc_low": Column("lower end of its 95 % interval (DeLong; Obuchowski where wholes are held out, and over pairs)"),
+        "auc_low": Column("lower end of its 95 % interval (DeLong; Obuchowski over held-out wholes, or pairs)"),
         "auc_high": Column("upper end of its 95 % interval"),
         "auc_before": Column(
             "the same of the models before any training, asked of the same records: what their places and times tell "
