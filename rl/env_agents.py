@@ -132,10 +132,5 @@ class PowerAgents(ParallelEnv):  # type: ignore[misc] # the library has no types
 
     def _infos(self, info: dict[str, Any]) -> Infos:
         """What the environment says of all, and of each whether it is away and its last power."""
-        common = {k: v for k, v in info.items() if k != "power_w"}
-        away, power_w = self._away.tolist(), info.get("power_w")
-        infos = {a: {**common, "away": away[k]} for k, a in enumerate(self.possible_agents)}
-        if power_w is not None:
-            for agent, own_w in zip(self.possible_agents, power_w.tolist(), strict=True):
-                infos[agent]["power_w"] = own_w
-        return infos
+        each = zip(self.possible_agents, self._away.tolist(), info["power_w"].tolist(), strict=True)
+        return {agent: {**info, "away": away, "power_w": own_w} for agent, away, own_w in each}

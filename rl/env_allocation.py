@@ -11,23 +11,16 @@ from gymnasium.error import ResetNeeded
 
 from netsim.columns import no_places
 from netsim.units import FloatArray
-from rl.problem import STEPS, Outcome, Problem, Seen
+from rl.problem import STEPS, Outcome, Problem, Seen, checked_options
 from rl.specs import Specified, drawable
 
 
 def beginning(
     generator: np.random.Generator, channels: int, k: int, options: dict[str, Any], first: bool
 ) -> tuple[int, FloatArray | None]:
-    """The channel of an episode, and the action (k,) that it begins with; None for average power. ValueError for bad
-    options.
-    """
-    if unknown := set(options) - {"draw", "power"}:
-        raise ValueError(f"reset: no option {sorted(unknown)[0]!r}; there are draw and power")
+    """The channel of an episode, and the action (k,) that it begins with; None for average power."""
     drawn, action = int(generator.integers(channels)), generator.uniform(-1, 1, k)
-    draw = int(options.get("draw", drawn))
-    if not 0 <= draw < channels:
-        raise ValueError(f"reset: draw {draw} is not one of 0 to {channels - 1}")
-    return draw, None if first or options.get("power") == "average" else action
+    return int(options.get("draw", drawn)), None if first or "power" in options else action
 
 
 class PowerAllocation(Specified):
@@ -50,7 +43,7 @@ class PowerAllocation(Specified):
 
     Starting state
         Average power in the first episode, afterwards random power within the limits; `options={"power": "average"}`
-        asks for the former, `options={"draw": i}` for a channel.
+        asks for the former, `options={"draw": i}` for a channel. Other options and values are refused.
 
     Episode end
         Truncated after 20 steps; nothing ever terminates it. A step before a reset or after the end is refused.
@@ -72,10 +65,11 @@ class PowerAllocation(Specified):
         self.over = True
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Seen, dict[str, Any]]:
+        given = checked_options(options, {"draw": len(self.problems), "power": "average"})
         super().reset(seed=seed)
         if seed is not None:
             self.episodes = 0
-        self.draw, action = beginning(self.np_random, len(self.problems), self._k, options or {}, self.episodes == 0)
+        self.draw, action = beginning(self.np_random, len(self.problems), self._k, given, self.episodes == 0)
         self.problem = self.problems[self.draw]
         self.last = self.problem.start if action is None else self.problem.act(action)
         self.steps, self.episodes, self.over = 0, self.episodes + 1, False

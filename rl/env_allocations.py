@@ -14,7 +14,7 @@ from gymnasium.vector.utils import batch_space
 from netsim.units import FloatArray, IntArray
 from rl import kernel
 from rl.env_allocation import PowerAllocation, beginning
-from rl.problem import STEPS, Problem, Seen
+from rl.problem import STEPS, Problem, Seen, checked_options
 from rl.specs import SpecifiedVector
 from rl.vectors import checked_actions, own_seeds
 
@@ -56,13 +56,13 @@ class PowerAllocations(SpecifiedVector):
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Seen, dict[str, Any]]:
-        n = self.num_envs
-        for i, given in enumerate(own_seeds(seed, n)):
-            if given is not None:
-                self.generators[i], self.episodes[i] = np_random(given)[0], 0
+        n, given = self.num_envs, checked_options(options, {"draw": len(self.problems), "power": "average"})
+        for i, own in enumerate(own_seeds(seed, n)):
+            if own is not None:
+                self.generators[i], self.episodes[i] = np_random(own)[0], 0
         action, average = np.zeros(self.shape), []
         for i in range(n):
-            began = self._begin(i, options or {})
+            began = self._begin(i, given)
             average += [i] if began is None else []
             action[i] = 0.0 if began is None else began
         power_w, value, switch, _ = self._act(action)

@@ -22,16 +22,16 @@ from netsim.world import World
 from rl.cost import Costs, costs
 from rl.ddpg_power import Decision, kept, start_w
 from rl.observation import seen_online, seen_online_size
-from rl.problem import Seen, checked_action, log_power
+from rl.problem import Seen, checked_action, checked_options, log_power
 from rl.settings import Online
 from rl.specs import Specified, drawable
 
-_WORLDS = 2**40
+WORLDS = 2**63  # seeds that a world may have; those of episodes are drawn from the first 2**40
 
 
 def drawn_world(generator: np.random.Generator) -> int:
     """The seed of an episode's world."""
-    return int(generator.integers(_WORLDS))
+    return int(generator.integers(2**40))
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,11 @@ class OnlinePower(Specified):
         (m,), in their order, are set.
 
     Starting state
-        A world of a seed that the environment draws; `options={"world": seed}` asks for one.
+        A world of a seed that the environment draws; `options={"world": seed}` asks for one. `info` has the keys that a
+        step returns: no round has been played, so figures are 0.
+
+    Copies
+        By `copy` and `pickle` before the first reset; afterwards TypeError, since processes run in its world.
 
     Episode end
         Truncated when the world or the planned rounds end; terminated when a privacy budget
@@ -113,12 +117,10 @@ class OnlinePower(Specified):
     outcome: RoundOutcome | None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Seen, dict[str, Any]]:
+        given = checked_options(options, {"world": WORLDS})
         super().reset(seed=seed)
-        given = options or {}
-        if unknown := set(given) - {"world"}:
-            raise ValueError(f"reset: no option {sorted(unknown)[0]!r}; there is world")
         drawn = drawn_world(self.np_random)
-        return self._begin(int(given.get("world", drawn))), {"world": self.world_seed}
+        return self._begin(int(given.get("world", drawn))), self._info(self.cost)
 
     def step(self, action: Seen) -> tuple[Seen, float, bool, bool, dict[str, Any]]:
         if self.world is None or self.over:
@@ -159,6 +161,14 @@ class OnlinePower(Specified):
         self.np_random.bit_generator.state = memory["generator"]
         return self._begin(int(memory["world"]))
 
+    def __getstate__(self) -> dict[str, Any]:
+        if self.world is not None:
+            raise TypeError(
+                "OnlinePower: the processes that run in its world cannot be copied or pickled; copy before the first "
+                "reset, or make another one: gymnasium.make(env.spec), then reset(options={'world': seed})"
+            )
+        return self.__dict__
+
     def _begin(self, world_seed: int) -> Seen:
         """A world of a seed, at its first deadline."""
         stage = self.stage(world_seed)
@@ -171,7 +181,8 @@ class OnlinePower(Specified):
         planned = self.world.clock.rounds(self.world.duration_s, self.setup.learning.round_s)
         self.rounds = min(planned, self.setup.learning.rounds or planned)
         self._advance()
-        self.now = self._context()
+        self.now, self.outcome = self._context(), None
+        self.cost = costs(self.task, self.setup, None, self.now, self.rounds)
         return self._seen()
 
     def _next(self) -> int | None:

@@ -14,15 +14,17 @@ from gymnasium.vector.utils import batch_space
 
 from netsim.units import BoolArray, FloatArray, IntArray
 from rl.ddpg_power import kept, start_w
-from rl.env_online import drawn_world
+from rl.env_online import WORLDS, drawn_world
 from rl.observation import Before, seen_before, seen_online_size
-from rl.problem import Seen, log_power
+from rl.problem import Seen, checked_options, log_power
 from rl.radio_loops import Air
 from rl.radio_records import RadioCosts, Rounds, judged
 from rl.recording import Episode
 from rl.settings import Online
 from rl.specs import SpecifiedVector
 from rl.vectors import checked_actions, own_seeds
+
+_COSTS = ("noise", "energy_j", "lost", "leak")
 
 
 class OnlinePowers(SpecifiedVector):
@@ -70,16 +72,14 @@ class OnlinePowers(SpecifiedVector):
     def reset(
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Seen, dict[str, Any]]:
-        n, given = self.num_envs, options or {}
-        if unknown := set(given) - {"world"}:
-            raise ValueError(f"reset: no option {sorted(unknown)[0]!r}; there is world")
+        n, given = self.num_envs, checked_options(options, {"world": WORLDS})
         for i, own in enumerate(own_seeds(seed, n)):
             if own is not None:
                 self.generators[i], self.drawn[i], self.episodes[i] = np_random(own)[0], [], 0
         for i in range(n):
             self._begin(i, given.get("world"))
         self.begun, self.over = True, np.zeros(n, dtype=np.bool_)
-        return self._seen(), self._masked({"world": self.world.copy()})
+        return self._seen(), self._info({})
 
     def step(self, actions: Seen) -> tuple[Seen, FloatArray, Any, Any, dict[str, Any]]:
         if not self.begun:
@@ -89,19 +89,18 @@ class OnlinePowers(SpecifiedVector):
         for i in again.tolist():
             self._begin(i, None)
         play = np.flatnonzero(~self.over)
-        costs = {name: np.zeros(self.num_envs) for name in ("noise", "energy_j", "lost", "leak")}
-        reward = np.zeros(self.num_envs)
+        costs, reward = dict[str, FloatArray](), np.zeros(self.num_envs)
         if len(play):
             found = self._play(play, wanted_w)
             reward[play] = -self.task.reward.cost(found.figures)
-            for name, values in costs.items():
-                values[play] = getattr(found, name)
+            for name in _COSTS:
+                costs[name] = np.zeros(self.num_envs)
+                costs[name][play] = getattr(found, name)
         ended = np.zeros(self.num_envs, dtype=np.bool_)
         ended[play] = self.steps[play] >= self.library.length[self.at[play]]
         stopped = ended & self.library.stopped[self.at]
         self.over = ended
-        info = {"t_th": self.t_th.copy(), "power_w": self.last_w.copy(), "world": self.world.copy(), **costs}
-        return self._seen(), reward, stopped, ended & ~stopped, self._masked(info)
+        return self._seen(), reward, stopped, ended & ~stopped, self._info(costs)
 
     def _play(self, play: IntArray, wanted_w: FloatArray) -> RadioCosts:
         """What the next rounds of some environments cost, which go on by a step."""
@@ -137,7 +136,10 @@ class OnlinePowers(SpecifiedVector):
         known = self.library.known(self.at, self.steps, self.drawn_std)
         return seen_before(known, self.last_w, self.task.limits)
 
-    def _masked(self, info: dict[str, Any]) -> dict[str, Any]:
+    def _info(self, costs: dict[str, FloatArray]) -> dict[str, Any]:
+        """What is said of all, with the same keys after a reset; costs that are not given are 0."""
+        info: dict[str, Any] = {name: np.zeros(self.num_envs) for name in _COSTS} | costs
+        info |= {"t_th": self.t_th.copy(), "power_w": self.last_w.copy(), "world": self.world.copy()}
         return info | {f"_{name}": self._all for name in info}
 
 

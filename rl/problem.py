@@ -6,10 +6,10 @@ that a trained policy can be asked without any library that trains.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -57,6 +57,32 @@ def checked_action(action: FloatArray | Seen, n_ue: int) -> FloatArray:
         which = int(np.argmax(np.abs(numbers) > END))
         raise ValueError(f"action: number {which} is {numbers[which]:g}; give numbers from -1 to 1, or clip them first")
     return numbers
+
+
+def checked_options(options: Any, known: Mapping[str, int | str]) -> dict[str, Any]:
+    """Options of a reset. known : name -> the integers from 0 that are below a number, or the only text.
+
+    Nothing is taken for what it is not: no text, truth value or 5.0 for an integer. ValueError for other names and
+    values, and for options that are no mapping.
+    """
+    if options is None:
+        return {}
+    names = " and ".join(known)
+    if not isinstance(options, Mapping):
+        raise ValueError(f"reset: options {options!r:.40}; give a mapping with {names}, or None")
+    for name, value in options.items():
+        if name not in known:
+            raise ValueError(f"reset: no option {name!r:.40}; there is {names}")
+        wanted = known[name]
+        if isinstance(wanted, str):
+            fits, said = isinstance(value, str) and value == wanted, repr(wanted)
+        else:
+            whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+            fits = whole and 0 <= int(value) < wanted
+            said = f"an integer from 0 to {wanted - 1}"
+        if not fits:
+            raise ValueError(f"reset: {name} {value!r:.40}; give {said}")
+    return dict(options)
 
 
 def as_action(power_w: FloatArray, limits: Limits) -> FloatArray:

@@ -1,5 +1,8 @@
 """Many environments of the study's problem in one process: the same numbers as each by itself."""
 
+import copy
+import pickle
+import re
 from dataclasses import replace
 
 import gymnasium
@@ -73,6 +76,7 @@ def test_it_is_made_by_name_and_says_how_it_resets(tmp_path):
     assert envs.metadata["autoreset_mode"] is gymnasium.vector.AutoresetMode.NEXT_STEP
     one = gymnasium.make(name, **kw)
     assert (envs.single_action_space, envs.single_observation_space) == (one.action_space, one.observation_space)
+    assert str(pickle.loads(pickle.dumps(one)).reset(seed=3)) == str(one.reset(seed=3))
     envs.reset(seed=3)
     seen, *_ = envs.step(envs.action_space.sample())
     assert envs.observation_space.contains(seen) and seen.dtype == np.float32
@@ -104,6 +108,40 @@ def test_a_bad_action_is_refused_and_no_environment_steps():
 def test_a_bad_seed_is_refused(seed, said):
     with pytest.raises(ValueError, match=said):
         PowerAllocations([problem()], 3).reset(seed=seed)
+
+
+@pytest.mark.parametrize("make", [allocation, lambda of: PowerAllocations(of, 2)], ids=["one", "two"])
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        *(({"power": x}, f"reset: power {x!r}; give 'average'") for x in ("averge", None, True, 0, ["average"])),
+        *(({"draw": x}, f"reset: draw {x!r}; give an integer from 0 to 4") for x in (5.7, 1.0, True, -1, 5, None, "1")),
+        ({"powr": 1}, "reset: no option 'powr'; there is draw and power"),
+        ({"draw": 0, 1: 2}, "reset: no option 1; there is draw and power"),
+        ([("draw", 1)], "reset: options [('draw', 1)]; give a mapping with draw and power, or None"),
+        ("draw", "reset: options 'draw'; give a mapping"),
+    ],
+)  # fmt: skip
+def test_options_of_a_reset_are_looked_at_before_anything_changes(make, options, said):
+    env, other = make(channels(5)), make(channels(5))
+    for each in (env, other):
+        each.reset(seed=0, options={"draw": np.int64(3), "power": "average"})
+    with pytest.raises(ValueError, match=re.escape(said)):
+        env.reset(seed=1, options=options)
+    np.testing.assert_array_equal(env.reset(options={})[0], other.reset()[0])
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
+@pytest.mark.parametrize("make", [allocation, lambda of: PowerAllocations(of, 2)], ids=["one", "two"])
+def test_a_copy_goes_on_as_the_environment_itself_and_infos_have_equal_keys(make, copied):
+    env = make(channels(5, observe="channel"))
+    keys, action = env.reset(seed=0)[1].keys(), np.full(env.action_space.shape, 0.3)
+    assert env.step(action)[4].keys() == keys
+    other = copied(env)
+    for _ in range(2):
+        for one, two in zip(env.step(action), other.step(action), strict=True):
+            np.testing.assert_equal(one, two)
+        np.testing.assert_equal(env.reset(), other.reset())
 
 
 def test_what_was_returned_stays_as_it_was():

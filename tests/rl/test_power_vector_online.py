@@ -1,5 +1,10 @@
 """Many live worlds in one process: recorded rounds, or worlds stepped in turn."""
 
+import copy
+import pickle
+import re
+from importlib.util import find_spec
+
 import gymnasium
 import numpy as np
 import pytest
@@ -59,7 +64,7 @@ def test_at_the_recorded_powers_everything_is_as_live(study, cache):
         np.testing.assert_allclose(reward, paid, rtol=1e-9, atol=1e-12)
         assert (terminated.tolist(), truncated.tolist()) == (ended.tolist(), cut.tolist())
         assert over == [s == 4] * 2
-        for name in OBSERVED if s != 4 else ("world",):
+        for name in OBSERVED:
             np.testing.assert_allclose(info[name], said[name], rtol=1e-9, atol=1e-12, err_msg=name)
 
 
@@ -173,6 +178,67 @@ def test_a_bad_action_is_refused_and_no_environment_steps(study, cache):
     for _ in range(4):
         envs.step(np.zeros(envs.shape))
     assert envs.step(bad)[1].tolist() == [0.0] * 2  # new episodes begin: actions are ignored
+
+
+def every_kind(study, cache):
+    """One world, a PettingZoo environment of it, several in turn, several recorded."""
+    from scenarios.app.training.environments import parallel_env
+
+    several = onlines(2, study, rounds="live"), onlines(2, study, cache)
+    return [online(study), *([parallel_env(study)] if find_spec("pettingzoo") else []), *several]
+
+
+def stepped(env):
+    """A step in the middle of the range of power."""
+    agents = getattr(env, "agents", None)
+    return env.step({a: [0.0] for a in agents} if agents else np.zeros(env.action_space.shape, dtype=np.float32))
+
+
+@pytest.mark.parametrize(
+    ("world", "said"),
+    [(x, f"reset: world {x!r}; give an integer from 0 to 9223372036854775807")
+     for x in ("1", 5.7, True, -1, 2**63, None, [1])],
+)  # fmt: skip
+def test_options_of_a_reset_are_looked_at_before_anything_changes(cache, world, said):
+    study = load("power/city", SHORT)
+    for env, other in zip(every_kind(study, cache), every_kind(study, cache), strict=True):
+        env.reset(seed=0), other.reset(seed=0)
+        with pytest.raises(ValueError, match=re.escape(said)):
+            env.reset(options={"world": world})
+        assert str(stepped(env)) == str(stepped(other))
+
+
+def test_infos_of_a_reset_have_the_keys_of_a_step(study, cache):
+    for env in every_kind(study, cache):
+        first, after = env.reset(seed=3)[1], stepped(env)[4]
+        for before, then in zip(first.values(), after.values(), strict=True) if "ue_0" in first else [(first, after)]:
+            assert before.keys() == then.keys() and {type(x) for x in before.values()} == {
+                type(x) for x in then.values()
+            }
+            assert np.all(before["t_th"] == 0) and np.all(before["energy_j"] == 0) and np.all(then["energy_j"] > 0)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
+def test_environments_are_copied_or_say_why_not(cache, copied):
+    study = load("power/city", SHORT)
+    for env in every_kind(study, cache):
+        other = copied(env)
+        assert str(env.reset(seed=3)) == str(other.reset(seed=3)) and str(stepped(env)) == str(stepped(other))
+        if isinstance(env, OnlinePowers):
+            assert str(stepped(copied(env))) == str(stepped(env))
+        else:
+            with pytest.raises(TypeError, match=r"processes that run in its world cannot be copied .* gymnasium.make"):
+                copied(env)
+
+
+def test_workers_in_processes_of_their_own_know_the_names():
+    kw = {"scenario": load("power/city", SHORT), "vector_kwargs": {"context": "spawn"}}
+    envs = gymnasium.make_vec("rl:netsim/OnlinePower-v0", num_envs=2, vectorization_mode="async", **kw)
+    seen, info = envs.reset(seed=3, options={"world": 5})
+    envs.close()
+    one = gymnasium.make("rl:netsim/OnlinePower-v0", scenario=kw["scenario"])
+    np.testing.assert_array_equal(seen, [one.reset(options={"world": 5})[0]] * 2)
+    assert info["world"].tolist() == [5, 5]
 
 
 def test_it_is_made_by_name(study, cache):

@@ -6,6 +6,7 @@ import importlib.util
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -44,7 +45,7 @@ def allocation(
     from rl.env_allocation import PowerAllocation
 
     study = study_of(scenario)
-    return PowerAllocation(problems(study, cache, say).trained_on, render_mode, lambda: _scene(study))
+    return PowerAllocation(problems(study, cache, say).trained_on, render_mode, partial(_scene, study))
 
 
 def allocations(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -75,7 +76,7 @@ def onlines(
         if worlds is not None:
             why = "rounds='live' was asked for" if rounds == "live" else reason
             raise BadInput(f"worlds: are recorded rounds, and {why}; leave worlds out")
-        return SyncVectorEnv([lambda: online(study)] * num_envs)
+        return SyncVectorEnv([partial(online, study)] * num_envs)
     from rl.env_onlines import OnlinePowers
     from rl.radio_records import air_of
 
@@ -91,10 +92,9 @@ class Recordings:
 
     def __init__(self, study: Study, task: Online, cache: str | Path | None = None) -> None:
         from netsim.cache import cache_folder, code_digest
-        from rl.env_online import OnlinePower
 
         self.folder = cache_folder() if cache is None else Path(cache)
-        self.env = OnlinePower(Stages(study, watched=False), n_ues(study), task)
+        self.stages, self.n_ue, self.task = Stages(study, watched=False), n_ues(study), task
         alone = study.model_copy(update={"vary": None, "train": None, "plan": None, "seed": 0})
         powers = [task.limits.model_dump(mode="json"), task.bound.model_dump(mode="json")]
         code, files = code_digest("netsim", "fl", "rl", "scenarios"), sorted(input_digests(alone).items())
@@ -110,16 +110,18 @@ class Recordings:
                 say(f"netsim: recording the rounds of worlds, each once; they are kept in {path.parent}")
                 self.said = True
             self._record(world, path)
-        return _read(path, self.env.n_ue)
+        return _read(path, self.n_ue)
 
     def _record(self, world: int, path: Path) -> None:
+        from rl.env_online import OnlinePower
         from rl.recording import episode_of
         from rl.rules import untuned
         from scenarios.app.run.threads import one_thread
         from scenarios.app.training.on_radio import FIRST
 
         with one_thread():
-            episode = episode_of(self.env, untuned(FIRST).power_w, world)
+            env = OnlinePower(self.stages, self.n_ue, self.task)
+            episode = episode_of(env, untuned(FIRST).power_w, world)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with scratch("world-", path.parent) as place:  # of each process that asks
