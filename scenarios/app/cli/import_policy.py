@@ -16,6 +16,11 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
     command = commands.add_parser("import-policy", help="make a policy from a model of stable-baselines3 (DDPG, TD3)")
     add_scenario(command)
     command.add_argument("file", metavar="FILE", help="ZIP file of model.save(); only its weights are read")
+    command.add_argument(
+        "--normalize",
+        metavar="FILE",
+        help="statistics of the model's VecNormalize, the file that its save() wrote",
+    )
     command.add_argument("--out", metavar="DIR", required=True, help="new folder for the policy")
     command.add_argument("--cache", metavar="DIR", help="where reference runs are kept (default: the user's cache)")
     add_sets(command)
@@ -26,7 +31,7 @@ def main(args: argparse.Namespace) -> None:
     from rl.policy import save_policy
     from scenarios.app.study.load import load
     from scenarios.app.training.imported import imported
-    from scenarios.app.training.sb3_model import read_actor
+    from scenarios.app.training.sb3_model import normalised, read_actor
 
     out = Path(args.out)
     if what_is(out) and not (what_is(out) == "folder" and not any(out.iterdir())):
@@ -35,5 +40,10 @@ def main(args: argparse.Namespace) -> None:
     if study.train is None:
         raise BadInput(f"{args.scenario}: has no `train:` section, so no policy is for it; see power/paper")
     cache = None if args.cache is None else Path(args.cache)
-    save_policy(imported(study, read_actor(Path(args.file)), args.file, cache), out)
+    layers = read_actor(Path(args.file))
+    if args.normalize is not None:
+        layers = normalised(layers, Path(args.normalize))
+    save_policy(imported(study, layers, args.file, cache), out)
+    if args.normalize is None:
+        say("observations are played as they are; a model that was trained under VecNormalize needs --normalize FILE")
     say(f"{out}: play it with --set 'power={{kind: ddpg, policy: {out}}}'")

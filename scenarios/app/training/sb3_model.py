@@ -1,13 +1,16 @@
 """The actor of a model that stable-baselines3 saved, as layers of numbers. Nothing that is read here can run.
 
 Of ``model.zip`` two entries are read: ``policy.pth`` by the loader of torch that takes tensors only, and from ``data``,
-which is JSON, the name of the activation. What ``data`` keeps as pickles stays unread.
+which is JSON, the name of the activation. What ``data`` keeps as pickles stays unread. The file of a ``VecNormalize``
+is one pickle: it is read with every class and function that it names replaced by `_Inert`, which does nothing.
 """
 
 from __future__ import annotations
 
 import io
 import json
+import pickle
+import pickletools
 import re
 import warnings
 import zipfile
@@ -19,10 +22,13 @@ import numpy as np
 
 from netsim.errors import BadInput
 from netsim.safe import content, size_text
+from netsim.units import FloatArray
 from rl.policy import Layers
 
 _MOST_BYTES, _MOST_DATA_BYTES, _MOST_WEIGHTS_BYTES = 2**28, 2**24, 2**26
 _MOST_LAYERS = 9
+_MOST_UNITS = 4096
+_MOST_STEPS = 10_000  # of a pickle; numbers of arrays are one step
 _REMEDY = "give the ZIP file that model.save() of a DDPG or TD3 with MlpPolicy wrote"
 _BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, KeyError, NotImplementedError, RuntimeError, ValueError, OSError)
 
@@ -45,6 +51,106 @@ def read_actor(path: Path) -> Layers:
         _check_activation(path, _entry(path, whole, "data", _MOST_DATA_BYTES))
         tensors = _tensors(path, _entry(path, whole, "policy.pth", _MOST_WEIGHTS_BYTES))
     return _layers(path, tensors)
+
+
+def normalised(layers: Layers, path: Path) -> Layers:
+    """The layers with two more before them, which do what the `VecNormalize` of stable-baselines3 at this path does:
+    clip((x - mean) / std, -c, c) = c - 2 c relu(1 - relu(((x - mean) / std + c) / 2 c)), std^2 = variance + epsilon.
+
+    Raises BadInput with one line for whatever is wrong with the file: no pickle of numbers, statistics of another
+    number of observations, none of them.
+    """
+    mean, std, clip = _statistics(path)
+    weight, bias = layers[0]
+    n = weight.shape[1]
+    if mean.shape != (n,):
+        raise BadInput(
+            f"{path}: has statistics of {len(mean):,} numbers, the model takes {n:,}; give those of its training"
+        )
+    if len(layers) + 2 > _MOST_LAYERS or n > _MOST_UNITS:
+        raise BadInput(
+            f"{path}: normalising takes two more layers of {n:,} units; there may be {_MOST_LAYERS - 1} of "
+            f"{_MOST_UNITS:,}; train a smaller net, or without VecNormalize"
+        )
+    with np.errstate(over="ignore", invalid="ignore"):  # looked at below
+        wide = [
+            (np.diag(0.5 / clip / std), 0.5 - 0.5 * mean / clip / std),
+            (-np.eye(n), np.ones(n)),
+            (-2.0 * clip * weight, bias + clip * weight.sum(axis=1, dtype=np.float64)),
+        ]
+        first = tuple((w.astype(np.float32), b.astype(np.float32)) for w, b in wide)
+    if not all(np.isfinite(x).all() for layer in first for x in layer):
+        raise BadInput(f"{path}: its statistics exceed what weights can hold; train without VecNormalize")
+    return *first, *layers[1:]
+
+
+def _statistics(path: Path) -> tuple[FloatArray, FloatArray, float]:
+    """Mean (n,), standard deviation (n,) and largest absolute value of normalised observations."""
+    remedy = "give the file that VecNormalize.save() wrote"
+    try:
+        state = _inert(content(path, _MOST_DATA_BYTES)).state
+        if state["norm_obs"] is False:
+            raise BadInput(f"{path}: normalises no observations, rewards alone; leave --normalize out")
+        rms, epsilon, clip = state["obs_rms"].state, state["epsilon"], state["clip_obs"]
+        mean, variance = _array(rms["mean"]), _array(rms["var"])
+        good = mean.shape == variance.shape and np.isfinite(mean).all() and np.isfinite(variance + epsilon).all()
+        if not (good and (variance >= 0).all() and epsilon > 0 and 0 < clip < np.inf):
+            raise ValueError("mean, variance, epsilon or clip_obs is no statistic of observations")
+        return mean, np.sqrt(variance + epsilon), float(clip)
+    except FileNotFoundError:
+        raise BadInput(f"{path}: no such file; {remedy}") from None
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be read ({error.strerror or error})") from None
+    except BadInput:
+        raise
+    except Exception as error:  # a damaged pickle raises what it likes
+        raise BadInput(f"{path}: no statistics of a VecNormalize over a Box ({_short(error)}); {remedy}") from None
+
+
+class _Inert:
+    """Stands for whatever a pickle names: keeps what it is called with, and the state that it is given."""
+
+    args: tuple[Any, ...]
+    state: Any = None
+
+    def __new__(cls, *args: Any, **named: Any) -> _Inert:
+        self = super().__new__(cls)
+        self.args = args
+        return self
+
+    def __setstate__(self, state: Any) -> None:
+        self.state = state
+
+
+class _Still(pickle.Unpickler):
+    """Imports nothing and calls nothing but `_Inert`."""
+
+    def find_class(self, module_name: str, global_name: str) -> Any:
+        return _Inert
+
+
+def _inert(data: bytes) -> Any:
+    """What a pickle holds, its objects inert. Its steps are counted first, and the places in which it keeps things:
+    a place of a high number would take the memory of all before it.
+    """
+    for steps, (code, arg, _) in enumerate(pickletools.genops(data)):
+        if steps >= _MOST_STEPS or (code.name in ("PUT", "LONG_BINPUT") and int(arg or 0) >= _MOST_STEPS):
+            raise ValueError(f"more than {_MOST_STEPS:,} steps")
+    return _Still(io.BytesIO(data)).load()
+
+
+def _array(kept: _Inert) -> FloatArray:
+    """The numbers of a one-dimensional array of numpy. ValueError or TypeError for anything else."""
+    if kept.state is None:  # protocol 5 of pickles
+        data, dtype, (n,), _ = kept.args
+    else:
+        _, (n,), dtype, _, data = kept.state
+    if dtype.args[0] not in ("f4", "f8") or dtype.state[1] not in ("<", ">"):
+        raise ValueError(f"an array of {dtype.args[0]!r:.40}")
+    numbers = np.frombuffer(data, dtype.state[1] + dtype.args[0]).astype(np.float64)
+    if len(numbers) != n:
+        raise ValueError(f"an array of {n!r:.40} that holds {len(numbers):,} numbers")
+    return numbers
 
 
 def _entry(path: Path, whole: zipfile.ZipFile, name: str, most_bytes: int) -> bytes:
@@ -110,7 +216,7 @@ def _layers(path: Path, tensors: dict[str, Any]) -> Layers:
     for weight, bias in ((actor[w], actor[b]) for w, b in names):
         if (
             weight.ndim != 2
-            or weight.shape[0] > 4096
+            or weight.shape[0] > _MOST_UNITS
             or weight.shape[1] > 2**15
             or tuple(bias.shape) != tuple(weight.shape[:1])
         ):
