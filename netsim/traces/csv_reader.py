@@ -46,7 +46,8 @@ def read_sheets(path: str) -> Iterator[Sheet]:
     header = tuple(name.strip() for name in next(_records(path, iter([(at, first)]), delimiter))[1])
     if not _is_header(header):
         problem = f"line {at} ({shown(first.strip())}) is a row, and the file has no header"
-        raise BadInput(f"{path}: {problem}; put one above it, such as {delimiter.join(_likely_header(header))}")
+        example = ",".join(_likely_header(header)).replace(",", " TAB " if delimiter == "\t" else delimiter)
+        raise BadInput(f"{path}: {problem}; put one above it, such as {example}")
     empty = True
     for line, flat in _pieces(path, chain([(at + 1, text)], blocks), delimiter, len(header)):
         empty = False
@@ -128,9 +129,9 @@ def _irregular(path: str, blocks: _Blocks, delimiter: str, width: int) -> Iterat
     flat: list[str] = []
     for at, row in _records(path, blocks, delimiter):
         if len(row) != width:
+            why = "is the file cut short?" if len(row) < width else "does it end with a delimiter, or hold one?"
             raise BadInput(
-                f"{path}: line {at}: {len(row)} fields, but the header has {width}; "
-                "correct or remove the line (is the file cut short?)"
+                f"{path}: line {at}: {len(row)} fields, but the header has {width}; correct or remove the line ({why})"
             )
         line.append(at)
         flat += row

@@ -6,13 +6,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from netsim.traces.crs import look_like_degrees
 from netsim.traces.order import Index, arranged
-from netsim.traces.points import Degrees, Points
+from netsim.traces.points import Degrees, Metres, Points
 from netsim.units import FloatArray, IntArray
 
 TOO_FAST_M_S = 100.0
 _CLOCK_S = 1.0  # clocks of traces tell seconds: within one, a user may have moved
 _FAR_FROM_NO_FIX_DEG = 1.0
+_MANY = 10  # rows, from which on each of a user of its own is odd
+_MOST_DEGREES = 2.0  # of a trace; and fewer metres than anybody walks
 _MARGIN_DEG = 1e-4  # 11 m around the rows that a box is to keep
 
 
@@ -42,7 +45,7 @@ class Steps:
             return ""
         far = f"{self.apart_m / 1e3:,.1f} km" if self.apart_m >= 1e3 else f"{self.apart_m:,.1f} m"
         rows = f"{self.n_at_once:,} rows lie elsewhere than the row before of their user at the same time"
-        return f"{rows}, up to {far} away: does one name stand for several devices?"
+        return f"{rows}, up to {far} away: if one name stands for several devices, --columns user=HEADER parts them"
 
 
 def steps_of(user: Index, time_s: FloatArray, xy_m: FloatArray, order: IntArray | None) -> Steps:
@@ -59,13 +62,44 @@ def steps_of(user: Index, time_s: FloatArray, xy_m: FloatArray, order: IntArray 
     return Steps(n, int(fast.sum()), int(at_once.sum()), float(step_m[at_once].max(initial=0.0)))
 
 
-def doubts(points: Points, steps: Steps) -> tuple[str, ...]:
+def doubts(points: Points, steps: Steps, user: Index, time_s: FloatArray) -> tuple[str, ...]:
     """What a person should look at before believing a run, each with its remedy."""
-    found = [steps.at_once] if steps.apart_m > TOO_FAST_M_S * _CLOCK_S else []
+    found = [*_as_many_users(user), *_at_once(time_s), *_no_fixes(points), *_degrees_as_metres(points)]
+    found += [steps.at_once] if steps.apart_m > TOO_FAST_M_S * _CLOCK_S else []
     if steps.n_fast:
-        remedy = "leave out what is wrong (--area-deg, --area-m, outlier_sigmas), or correct the file"
+        remedy = "leave out what is wrong (netsim replay --area-deg or --area-m), or correct the file"
         found.append(f"{steps.speed} ({steps.n_fast:,}): {remedy}")
-    return (*found, *_no_fixes(points))
+    return tuple(found)
+
+
+def _as_many_users(user: Index) -> tuple[str, ...]:
+    """Every row a user of its own."""
+    if len(user) < _MANY or len(np.unique(user)) < len(user):
+        return ()
+    return ("every row is a user of its own: the column of users may number rows; --columns user=HEADER names another",)
+
+
+def _at_once(time_s: FloatArray) -> tuple[str, ...]:
+    """What follows if all rows have one time."""
+    if len(time_s) < 2 or np.ptp(time_s) > 0:
+        return ()
+    return (
+        f"all {len(time_s):,} rows have the same time: there is one round, and what scores the map is drawn by time, "
+        "so of one user's rows in a cell all are held out or none; give rows times of their own",
+    )
+
+
+def _degrees_as_metres(points: Points) -> tuple[str, ...]:
+    """Metres that could be longitude and latitude, and span next to nothing."""
+    if not isinstance(points, Metres) or points.crs is not None or not look_like_degrees(*points.columns):
+        return ()
+    wide_m = max(float(np.ptp(column)) for column in points.columns)
+    if not 0 < wide_m < _MOST_DEGREES:
+        return ()
+    remedy = (
+        "if they are longitude and latitude, name them: --columns lon=HEADER,lat=HEADER, or --crs EPSG:4326 for SUMO"
+    )
+    return (f"x and y span {wide_m:.3g} m: {remedy}",)
 
 
 def _no_fixes(points: Points) -> tuple[str, ...]:
@@ -75,9 +109,11 @@ def _no_fixes(points: Points) -> tuple[str, ...]:
     lat_deg, lon_deg = points.columns
     zero = (lat_deg == 0) & (lon_deg == 0)
     others = lat_deg[~zero], lon_deg[~zero]
-    if not zero.any() or zero.all() or max(abs(float(np.median(o))) for o in others) < _FAR_FROM_NO_FIX_DEG:
+    if zero.all():
+        return (f"all {len(zero):,} rows lie at latitude 0, longitude 0, as receivers write that have no fix",)
+    if not zero.any() or max(abs(float(np.median(o))) for o in others) < _FAR_FROM_NO_FIX_DEG:
         return ()
     corners = [o.min() - _MARGIN_DEG for o in others] + [o.max() + _MARGIN_DEG for o in others]
     box = ",".join(f"{corner:.4f}" for corner in corners)
     rows = f"{int(zero.sum()):,} rows lie at latitude 0, longitude 0, as receivers write that have no fix"
-    return (f"{rows}: they stretch the area; --area-deg {box} takes all others",)
+    return (f"{rows}: they stretch the area; netsim replay --area-deg {box} takes all others",)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
@@ -16,7 +17,8 @@ OURS = ("time_s", *DEGREES, *METRES, *OPTIONAL)
 _SYNONYMS = {
     "time_s": "time timestamp timestamps timems datetime date utc timeutc epoch unixtime ts gpstime timesteptime"
     " timestampms",
-    "user": "userid uid imei imsi device deviceid phone phoneid ue ueid node nodeid vehicle vehicleid taxi id trackid",
+    "user": "userid uid imei imsi msisdn subscriber subscriberid device deviceid phone phoneid person personid driver"
+    " driverid ue ueid node nodeid vehicle vehicleid taxi trackid name id",
     "lat": "latitude latdeg gpslat",
     "lon": "lng long longitude londeg gpslon gpslong",
     "x_m": "x east easting utmx vehiclex personx",
@@ -66,7 +68,7 @@ def notes(header_of: Mapping[str, str], likely: Mapping[str, str]) -> tuple[str,
         found_notes.append("the file has no column user: all rows belong to one user, called all")
     if likely:
         text = ",".join(f"{ours}={name}" for ours, name in likely.items())
-        found_notes.append(f"columns not read that may be meant: --columns {text}")
+        found_notes.append(f"columns not read that may be meant: --columns {shlex.quote(text)}")
     return tuple(found_notes)
 
 
@@ -91,7 +93,7 @@ def _missing_columns(path: str, header: Sequence[str], missing: list[str], heade
         return f"{start}add what is missing, or name its header with --columns {text}"
     text = ",".join(f"{ours}={likely.get(ours, 'HEADER')}" for ours in missing)
     more = "".join(f",{ours}={name}" for ours, name in likely.items() if ours in OPTIONAL)
-    return f"{start}try --columns {text}{more}"
+    return f"{start}try --columns {shlex.quote(text + more)}"
 
 
 def _likely(header: Sequence[str], header_of: Mapping[str, str]) -> dict[str, str]:
@@ -107,4 +109,6 @@ def _likely(header: Sequence[str], header_of: Mapping[str, str]) -> dict[str, st
         near = [hit for name in names if len(name) > 3 for hit in get_close_matches(name, free, 1, 0.8)]
         if same or near:
             likely[ours] = free.pop((same or near)[0])
+    if likely.get("user", "").lower().startswith("node") and ("cell" in likely or "cell" in header_of):
+        del likely["user"]  # of a base station, as drive tests call it
     return likely

@@ -42,9 +42,11 @@ def inspect_trace(
 ) -> str:
     """A plain-text summary of under 40 lines. Raises `BadInput` as `read_table` does."""
     table = read_table(path, columns, format=format, crs=crs, timezone=timezone)
-    view = view_of(table, timezone)
+    used = np.flatnonzero(table.usable)
+    used = used[~repeated(table, used)]
+    view = view_of(table.at(used) if used.size else table, timezone)
     facts = [
-        *_file(table),
+        *_file(table, len(used)),
         *_span(view),
         *_users(view),
         *_steps(view),
@@ -118,17 +120,15 @@ def view_of(table: Table, timezone: str) -> View:
         step_m=np.hypot(*np.diff(plane.xy_m[fixes], axis=0)[same].T),
         walker=user[1:][same],
         steps=steps,
-        doubts=doubts(table.points, steps),
+        doubts=doubts(table.points, steps, table.user, table.time_s),
     )
 
 
-def _file(table: Table) -> _Facts:
+def _file(table: Table, n_usable: int) -> _Facts:
     yield "file", f"{table.path} ({table.n_bytes / 1e6:.1f} MB)"
     yield "format", f"{table.format}: {TITLES[table.format]}"
     n_repeated = int(repeated(table, np.arange(len(table))).sum())
     n_rows = len(table) + sum(table.skipped.values())
-    usable = np.flatnonzero(table.usable)
-    n_usable = len(usable) - int(repeated(table, usable).sum())
     yield "rows", f"{n_rows:,}, of which usable {n_usable:,}, exact duplicates {n_repeated:,}"
     unusable = ", ".join(f"{reason} {n:,}" for reason, n in (table.skipped | table.counts).items() if n)
     yield "unusable", unusable or "none"

@@ -118,22 +118,13 @@ def read_trace(
     rows, plane = _placed(table, rows, outlier_sigmas, counts, stated)
     local, zone_notes = _calendar(table, rows, timezone, plane.lon_deg, stated)
     moves = Moves(taken(table.user, rows), taken(table.time_s, rows) - local.midnight_s, plane.xy_m)
-    doubtful = doubts(table.points.at(rows), steps_of(moves.user, moves.time_s, moves.xy_m, moves.order))
+    steps = steps_of(moves.user, moves.time_s, moves.xy_m, moves.order)
+    doubtful = doubts(table.points.at(rows), steps, moves.user, moves.time_s)
     moves, resample_notes = _resampled(table, moves, resample_s, gap_s)
-    notes = [*doubtful, *cell_notes, *zone_notes, *_at_once(moves.time_s), *resample_notes]
+    notes = [*doubtful, *cell_notes, *zone_notes, *resample_notes]
     trace = _trace(table, rows, moves, plane, local, _Naming(users, segments, round_s), counts, notes)
     trace = replace(trace, doubts=doubtful)
     return trace if stated is None else stated.of(trace)
-
-
-def _at_once(time_s: np.ndarray) -> tuple[str, ...]:
-    """What follows if all rows have one time."""
-    if len(time_s) < 2 or np.ptp(time_s) > 0:
-        return ()
-    return (
-        f"all {len(time_s):,} rows have the same time: there is one round, and what scores the map is drawn by time, "
-        "so of one user's rows in a cell all are held out or none; give rows times of their own",
-    )
 
 
 # --- steps -------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ and 8 more for RSRP, cell and speed where the file has them; names are held once
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from netsim.errors import BadInput
 from netsim.traces.points import Points
 from netsim.traces.times import LATEST_EPOCH_S, RELATIVE_BELOW_S
 from netsim.traces.values import Codes
-from netsim.units import BoolArray, FloatArray
+from netsim.units import BoolArray, FloatArray, IntArray
 
 PLACELESS, USERLESS = "position_missing", "user_missing"
 """the reasons for which rows without a position, or without a user, are left out"""
@@ -58,6 +58,19 @@ class Table:
 
     def __len__(self) -> int:
         return len(self.time_s)
+
+    def at(self, rows: IntArray) -> Table:
+        """Some of the rows."""
+        return replace(
+            self,
+            time_s=self.time_s[rows],
+            user=self.user[rows],
+            points=self.points.at(rows),
+            usable=self.usable[rows],
+            rsrp_dbm=None if self.rsrp_dbm is None else self.rsrp_dbm[rows],
+            cell=None if self.cell is None else self.cell[rows],
+            speed_mps=None if self.speed_mps is None else self.speed_mps[rows],
+        )
 
     @property
     def relative(self) -> bool:

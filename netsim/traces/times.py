@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Mapping, Sequence
-from datetime import datetime, tzinfo
+from datetime import UTC, datetime, tzinfo
 from itertools import pairwise
 
 import numpy as np
@@ -28,8 +28,13 @@ _SHORT = {
 }  # fmt: skip
 _UNITS = {short: unit for unit, shorts in _SHORT.items() for short in (unit, *shorts.split())}
 _WORD = re.compile(r"[A-Z]?[a-zµμ]+|[A-Z]+(?![a-z])")
-_COMPACT = re.compile(r"(19[7-9]\d|20\d\d)(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])(([01]\d|2[0-3])([0-5]\d([0-5]\d)?)?)?")
-_TO_THE_SECOND = 14  # digits of a compact date that can mean nothing else
+_DAY, _CLOCK = r"(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])", r"([01]\d|2[0-3])([0-5]\d([0-5]\d(\d{3})?)?)?"
+_COMPACT = re.compile(rf"(19[7-9]\d|20\d\d){_DAY}({_CLOCK})?(\.0*)?")
+_SHORT_COMPACT = re.compile(rf"\d\d{_DAY}{_CLOCK}(\.0*)?")  # with two digits of the year
+_TO_THE_SECOND = 14  # digits of a compact date that can mean nothing else; 17 with milliseconds
+_AFTER_NOW_S, _BEFORE_PHONES_S = 2e9, 1e9  # 2033, 2001
+_SLASHES = re.compile(r"(\d{4})[/.](\d\d)[/.](\d\d)[ _T](\d\d)[:.](\d\d)([:.](\d\d))?")
+_OF_CHECKINS = "%a %b %d %H:%M:%S %z %Y"  # Tue Apr 03 18:00:09 +0000 2012
 _SERIAL_DAYS = (25_569.0, 73_050.0)  # of 1970 and 2100 in spreadsheets, which count days since 1899-12-30
 _SERIAL_DECIMALS = 4  # of a day: 9 s
 _SERIAL_STEP = 0.05  # more than an hour in days; clocks in seconds seldom tick as fast
@@ -98,7 +103,7 @@ class Times:
         for row, value in enumerate(text):
             if value not in known:
                 try:
-                    if not (np.isnan(number(value)) or _compact(value) == _TO_THE_SECOND):
+                    if not (np.isnan(number(value)) or _compact(value) >= _TO_THE_SECOND):
                         raise ValueError(f"{shown(value)} is a number among ISO 8601 times; {TIME_REMEDY}")
                     known[value] = _moment_s(value, self.zone)
                 except ValueError as error:
@@ -180,46 +185,65 @@ def _unit(text: Sequence[str], header: str) -> tuple[str, tuple[str, ...]]:
     value, unit = number(text[0]), unit_of(header)
     if np.isnan(value):
         return "", ()
+    if unit == "days" and _SERIAL_DAYS[0] <= value < _SERIAL_DAYS[1]:
+        raise ValueError(f"{shown(text[0])} could count days since 1970, or be {_serial(value)}; {DATE_REMEDY}")
     if unit not in (None, "seconds"):
         return unit, ()
-    if _compact(text[0]) == _TO_THE_SECOND:
+    if _compact(text[0]) >= _TO_THE_SECOND:
         return "", ()
     if date := _date_text(text, value, header):
         raise ValueError(f"{shown(text[0])} could count seconds, or be {date}; {DATE_REMEDY}")
     for larger in ("milliseconds", "microseconds", "nanoseconds"):
         if value > LATEST_EPOCH_S and value / _PER_S[larger] <= LATEST_EPOCH_S:
-            return larger, (f"times count {larger} since 1970: as seconds they would lie beyond 2100",)
-    return "seconds", ()
+            said = f"times count {larger} since 1970: as seconds they would lie beyond 2100"
+            return larger, (said, *_early(value / _PER_S[larger]))
+    return "seconds", _early(value)
+
+
+def _early(time_s: float) -> tuple[str, ...]:
+    """A doubt of times long before phones were tracked."""
+    if not RELATIVE_BELOW_S <= time_s < _BEFORE_PHONES_S:
+        return ()
+    year = datetime.fromtimestamp(time_s, UTC).year
+    return (
+        f"times lie in {year}: if they count another unit, or from another beginning, say so in the header (time_ms)",
+    )
 
 
 def _compact(text: str) -> int:
-    """Digits of a date that is written as one number, such as 20240228 or 202402282200; 0 if it is none."""
+    """Digits of a date that is written as one number, such as 20240228 or 202402282200.0; 0 if it is none."""
     text = text.strip()
-    return len(text) if _COMPACT.fullmatch(text) else 0
+    return len(text.partition(".")[0]) if _COMPACT.fullmatch(text) else 0
 
 
 def _date_text(text: Sequence[str], value: float, header: str) -> str:
     """The date that the first number of a column may be; empty if it is none."""
-    first = text[0].strip()
+    first = text[0].strip().partition(".")[0]
+    late = (len(first) == 10 and value >= _AFTER_NOW_S) or len(first) == 12
+    if not _compact(text[0]) and late and _SHORT_COMPACT.fullmatch(text[0].strip()):
+        first = f"20{first}"
     if _compact(first):
-        return "-".join((first[:4], first[4:6], first[6:8])) + (
-            f" {first[8:10]}:{first[10:] or '00'}" if first[8:] else ""
-        )
+        day = "-".join((first[:4], first[4:6], first[6:8]))
+        return f"{day} {first[8:10]}:{first[10:12] or '00'}" if first[8:] else day
     if not _SERIAL_DAYS[0] <= value < _SERIAL_DAYS[1]:
         return ""
     step = np.abs(np.diff(numbers(text[:1000])))
-    finely = len(first.partition(".")[2]) >= _SERIAL_DECIMALS and (step[step > 0] < _SERIAL_STEP).all()
+    finely = len(text[0].strip().partition(".")[2]) >= _SERIAL_DECIMALS and (step[step > 0] < _SERIAL_STEP).all()
     if not (finely or "date" in header.lower()):
         return ""
+    return _serial(value)
+
+
+def _serial(value: float) -> str:
+    """The date of a number of days as spreadsheets count them, in words."""
     day = np.datetime64("1899-12-30") + np.timedelta64(round(value * 86_400.0), "s")
     return f"{str(day).replace('T', ' ')} as spreadsheets count days"
 
 
 def _moment_s(text: str, zone: tzinfo | None) -> tuple[float, float]:
     """Epoch seconds of a text, and how much later it came once more, 0 for never."""
-    plain = text.strip()
     try:
-        moment = datetime.fromisoformat(f"{plain[:8]}T{plain[8:]}" if _compact(plain) == _TO_THE_SECOND else plain)
+        moment = _read_date(text.strip())
     except ValueError:  # it quotes the text itself, at any length
         raise ValueError(f"{shown(text)} is not a time; {TIME_REMEDY}") from None
     if moment.tzinfo is not None:
@@ -231,6 +255,25 @@ def _moment_s(text: str, zone: tzinfo | None) -> tuple[float, float]:
     if later_s < 0:  # of an hour that clocks skip, Python takes the offset before, then the one after
         raise ValueError(f"{shown(text)} never was in {zone}, where clocks skipped it; was it written in that zone?")
     return _within(former_s, text), later_s
+
+
+def _read_date(text: str) -> datetime:
+    """A date in ISO 8601, as one number, with slashes or points (2024/05/01, 2024.05.01_08.00.00), as check-ins have it
+    (Tue Apr 03 18:00:09 +0000 2012), with or without UTC; ValueError if it is none.
+    """
+    for word in ("UTC", "GMT", "Z"):
+        if text.endswith(word):
+            text = f"{text.removesuffix(word).rstrip()}+00:00"
+    plain, plus, zone = text.partition("+")
+    if _compact(plain) >= _TO_THE_SECOND:
+        plain = plain.partition(".")[0]
+        text = f"{plain[:8]}T{plain[8:14]}{'.' + plain[14:] if plain[14:] else ''}{plus}{zone}"
+    elif match := _SLASHES.match(text):
+        year, month, day, hour, minute, _, second = match.groups()
+        text = f"{year}-{month}-{day}T{hour}:{minute}:{second or '00'}{text[match.end() :]}"
+    elif text[:3].isalpha():
+        return datetime.strptime(text, _OF_CHECKINS)
+    return datetime.fromisoformat(text)
 
 
 def _within(time_s: float, text: str) -> float:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from fnmatch import fnmatch
 from pathlib import Path
 
 import numpy as np
@@ -54,13 +55,22 @@ LAT, LON = Field(0, "lat", -90.0, 90.0), Field(1, "lon", -180.0, 180.0)
 
 
 def files_in(path: str, pattern: str) -> list[str]:
-    """The file, or all files of a folder and below that fit the pattern, in order of name."""
+    """The file, or all files of a folder and below that fit the pattern in any case, in order of name.
+
+    Hidden files and folders are passed over, and what archives of macOS put beside files.
+    """
     if what_is(path) != "folder":
         return [path]
-    files = [str(p) for p in sorted(Path(path).rglob(pattern)) if what_is(p) == "file"]
+    files = [str(p) for p in fitting(path, pattern) if what_is(p) == "file"]
     if not files:
         raise BadInput(f"{path}: the folder holds no file {pattern}; give another folder, or the file itself")
     return files
+
+
+def fitting(path: str, pattern: str) -> list[Path]:
+    """What fits the pattern in a folder and below, in any case and not hidden, in order of name."""
+    below = (p for p in sorted(Path(path).rglob("*")) if fnmatch(p.name.lower(), pattern))
+    return [p for p in below if not any(part.startswith((".", "__MACOSX")) for part in p.relative_to(path).parts)]
 
 
 def read_fields(source: Source, delimiter: str | None, skip: int, fields: Sequence[Field]) -> list[FloatArray]:

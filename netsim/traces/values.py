@@ -11,7 +11,8 @@ import numpy.typing as npt
 from netsim.units import FloatArray
 
 Codes = npt.NDArray[np.int32]
-MISSING = frozenset(("", "nan", "none", "null", "na", "n/a", "-"))
+MISSING = frozenset(("", "nan", "none", "null", "na", "n/a", "#n/a", "<na>", "-", "--", "\\n"))
+_WHOLE = re.compile(r"(-?\d+)\.0+")  # a number of a name, as tables with gaps write it
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+([eE][+-]?\d+)?")
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")
 
@@ -87,7 +88,9 @@ def _out_of_bounds(text: Sequence[str], row: int, low: float, high: float) -> Re
 
 
 class Names:
-    """Names of a column that comes in pieces, without blanks around them, numbered in order of first appearance."""
+    """Names of a column that comes in pieces, without blanks around them and 7 for 7.0, numbered in order of first
+    appearance.
+    """
 
     def __init__(self) -> None:
         self._code: dict[str, int] = {}
@@ -99,7 +102,8 @@ class Names:
         if not code.keys() >= set(text):
             for name in text:
                 if name not in code:
-                    code[name] = self._code.setdefault(name.strip(), len(self._code))
+                    plain = _WHOLE.sub(r"\1", name.strip()) if name[-1:] in "0 " else name.strip()
+                    code[name] = self._code.setdefault(plain, len(self._code))
         return np.fromiter(map(code.__getitem__, text), dtype=np.int32, count=len(text))
 
     def all(self) -> tuple[str, ...]:
@@ -108,14 +112,14 @@ class Names:
     def notes(self, what: str) -> tuple[str, ...]:
         """How many names were written in several ways."""
         n_more = len(self._as_written) - len(self._code)
-        return (f"{n_more:,} names of {what} differ from others by blanks alone and were joined with them",) * (
+        return (f"{n_more:,} names of {what} differ from others by blanks or .0 alone and were joined with them",) * (
             n_more > 0
         )
 
 
-def without_missing(names: tuple[str, ...], code: Codes) -> tuple[tuple[str, ...], Codes]:
-    """The names that say something, and each row's code among them (n,), -1 where it says nothing."""
-    given = np.array([not missing(name) for name in names])
+def without_missing(names: tuple[str, ...], code: Codes, more: Sequence[str] = ()) -> tuple[tuple[str, ...], Codes]:
+    """The names that say something, and each row's code among them (n,), -1 where it says nothing, as `more` do."""
+    given = np.array([not missing(name) and name not in more for name in names])
     renumbered = np.where(given, np.cumsum(given) - 1, -1).astype(np.int32)
     return tuple(name for name, kept in zip(names, given, strict=True) if kept), renumbered[code]
 

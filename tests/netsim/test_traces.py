@@ -147,6 +147,7 @@ FORMS = "write epoch seconds, epoch milliseconds, or ISO 8601 with a zone such a
 SECONDS = f"is not a time between 1970 and 2100 in epoch seconds, as line 2 is taken to be; {FORMS}"
 MILLISECONDS = SECONDS.replace("epoch seconds, as", "epoch milliseconds, as")
 WIDTH = f"fields, but the header has 4; {MEND} (is the file cut short?)"
+LONG = WIDTH.replace("is the file cut short", "does it end with a delimiter, or hold one")
 NONE = "line 1: no column"
 SAMPLE = "a header such as time_s,user,lat,lon"
 PLAIN = "time_s,user,lat,lon\n"
@@ -183,7 +184,10 @@ BAD = {
     ),
     "no user": (PLAIN + "5,,1,2\n6,NULL,1,2\n", "no row has a user; give a file with some, or other --columns"),
     "too few fields": (PLAIN + "5,a,1,2\n6,a,1\n", f"line 3: 3 {WIDTH}"),
-    "too many fields": (PLAIN + "5,a,1,2,3\n", f"line 2: 5 {WIDTH}"),
+    "too many fields": (
+        PLAIN + "5,a,1,2,3\n",
+        f"line 2: 5 {WIDTH.replace('is the file cut short', 'does it end with a delimiter, or hold one')}",
+    ),
     "open quote": (PLAIN + '5,"a,1,2\n', "line 2: not CSV (unexpected end of data); correct the quoting"),
     "header only": (PLAIN, "has a header but no rows; give a file with at least one row"),
     "first line empty": ("\n" + PLAIN, f"line 1 is empty; begin the file with {SAMPLE}"),

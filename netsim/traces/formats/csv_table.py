@@ -10,7 +10,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Mapping
 from datetime import tzinfo
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -35,6 +35,9 @@ from netsim.traces.values import (
 )
 from netsim.units import BoolArray, FloatArray, IntArray
 
+_MANY = 10  # rows that run backwards, from which on the whole file does
+_TURNED = "the rows are newest first and were read from the end"
+_NO_CELL = ("-1", "2147483647")  # what Android has for a number that is unavailable
 RSRP_BOUNDS_DBM = (-160.0, -20.0)
 _BOUNDS = {"lat": (-90.0, 90.0), "lon": (-180.0, 180.0), "x_m": (-1e9, 1e9), "y_m": (-1e9, 1e9)}
 
@@ -50,10 +53,18 @@ def read_csv(path: str, columns: Mapping[str, str], crs: str, zone: tzinfo | Non
         grown.add(sheet)
     there, users, skipped = grown.keep_placed(path)
     time_s, line, user = (grown.column(ours) for ours in ("time_s", "line", "user"))
-    _refuse_backwards(path, header_of["time_s"], user, time_s, line, there)
+    back = first_backwards(user, time_s)
+    turned = back is not None and len(user) >= _MANY and first_backwards(user[::-1], time_s[::-1]) is None
+    if turned:
+        grown.turn()
+        time_s, user = grown.column("time_s"), grown.column("user")
+    elif back is not None:
+        _refuse_backwards(path, header_of["time_s"], back, line, there)
     rsrp_dbm = grown.column("rsrp_dbm") if "rsrp_dbm" in header_of else None
     cells, cell = (
-        without_missing(grown.names["cell"].all(), grown.column("cell")) if "cell" in header_of else ((), None)
+        without_missing(grown.names["cell"].all(), grown.column("cell"), _NO_CELL)
+        if "cell" in header_of
+        else ((), None)
     )
     usable, counts = _usable(len(time_s), cell, rsrp_dbm)
     likely = headers.optional(first.header, header_of)
@@ -75,7 +86,7 @@ def read_csv(path: str, columns: Mapping[str, str], crs: str, zone: tzinfo | Non
         header_of=header_of,
         ignored=tuple(h for h in first.header if h not in header_of.values()),
         likely=likely,
-        notes=(*headers.notes(header_of, likely), *grown.notes()),
+        notes=(*headers.notes(header_of, likely), *grown.notes(), *([_TURNED] if turned else [])),
     )
 
 
@@ -129,6 +140,11 @@ class _Columns:
         skipped = {PLACELESS: int((~placed).sum()), USERLESS: int((placed & ~there).sum())}
         return np.flatnonzero(there), users, skipped
 
+    def turn(self) -> None:
+        """The last row first."""
+        for ours in dict.fromkeys(("line", "user", *self.header_of)):
+            self._replace(ours, self.column(ours)[::-1])
+
     def notes(self) -> tuple[str, ...]:
         """What a person should know of how names and times were read."""
         joined = [note for ours, names in self.names.items() for note in names.notes(self.header_of.get(ours, ours))]
@@ -153,11 +169,8 @@ def _points(path: str, grown: _Columns, crs: str) -> Points:
     return in_degrees(path, crs, grown.column("lat"), grown.column("lon"))
 
 
-def _refuse_backwards(path: str, header: str, user: Codes, time_s: FloatArray, line: Codes, there: IntArray) -> None:
+def _refuse_backwards(path: str, header: str, rows: tuple[int, int], line: Codes, there: IntArray) -> NoReturn:
     """The texts are not kept, so the file is read again to quote them; `there` (n,) are the rows' places in it."""
-    rows = first_backwards(user, time_s)
-    if rows is None:
-        return
     before, after = (_quoted(path, header, int(there[row])) for row in rows)
     problem = f"{after} is before {before} of the same user at line {line[rows[0]]}"
     where = f"line {line[rows[1]]}, column {shown(header, quote=False)}"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 from netsim.errors import BadInput
 from netsim.safe import what_is
 from netsim.traces.source import Source
+from netsim.traces.tracks import fitting
 from netsim.traces.values import shown
 
 TITLES = {
@@ -35,7 +35,9 @@ _FOLDERS = {"plt": "*.plt*", "cabspotting": "new_*.txt*", "gpx": "*.gpx*"}
 def detect(path: str) -> str:
     """The name of the format. Raises `BadInput` with one line that lists the formats."""
     if what_is(path) == "folder":
-        fits = [name for name, pattern in _FOLDERS.items() if next(Path(path).rglob(pattern), None) is not None]
+        fits = [name for name, pattern in _FOLDERS.items() if fitting(path, pattern)]
+        if len(fits) > 1:
+            raise BadInput(f"{path}: the folder holds files of {' and '.join(fits)}; say which to read with --format")
         return fits[0] if fits else _unknown(path, "cannot be read (a folder without .plt, new_*.txt or .gpx files)")
     head = Source(path).head()
     for name, pattern in _CONTENT.items():

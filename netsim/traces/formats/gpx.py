@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import tzinfo
 from itertools import pairwise
 from pathlib import Path
@@ -22,12 +22,15 @@ from netsim.traces.values import Codes, Refused, missing, number, shown
 from netsim.traces.xml import Elements, stream
 from netsim.units import FloatArray
 
+_OVERLAP = 0.1  # of the shorter of two tracks, which one phone's may overlap by
+
 
 def read_gpx(path: str, crs: str, zone: tzinfo | None = None) -> Table:
     """A file, or a folder of them; `zone` is that of times without one.
 
     Tracks of a file, and files of a folder below `path`, are one user's unless two of them overlap in time: nobody is
-    in two places at once. Of those that overlap each is a user. Every file that lies directly in `path` stands alone.
+    in two places at once. Of those that overlap each is a user; copies, and overlaps of a tenth of the shorter one, do
+    not count. Every file that lies directly in `path` stands alone.
     """
     files = files_in(path, "*.gpx*")
     read = [(file, _read(file, zone)) for file in files]
@@ -46,9 +49,7 @@ def read_gpx(path: str, crs: str, zone: tzinfo | None = None) -> Table:
     notes = [f"{n_timeless:,} track points without a time left out"] if n_timeless else []
     notes += list(dict.fromkeys(note for _, found in read for note in found.times.notes))
     if told:
-        notes.append(
-            f"{told[0]}{f', and {len(told) - 1} more such' if len(told) > 1 else ''}; --users decides otherwise"
-        )
+        notes.append(f"{told[0]}{f', and {len(told) - 1} more such' if len(told) > 1 else ''}")
     return joined(path, files, "gpx", crs, tracks, notes)
 
 
@@ -127,8 +128,6 @@ def _read(file: str, zone: tzinfo | None) -> _File:
     line, segment, track = (np.array(c, dtype=np.int32)[timed] for c in (found.line, found.segment, found.track))
     try:
         text = [text for text in found.time if text]
-        if text and not np.isnan(number(text[0])):
-            raise Refused(0, f"{shown(text[0])} is not a time; write ISO 8601 such as 2021-04-21T14:19:53Z")
         time_s = times.settled(times.read(text, 1), segment) if text else np.zeros(0)
     except Refused as refusal:
         raise BadInput(f"{file}: line {line[refusal.row]}, time: {refusal}") from None
@@ -146,7 +145,7 @@ def _one(name: str, found: _File) -> Track:
 
 def _users(path: str, owner: str, name: str, tracks: Sequence[Track], what: str, told: list[str]) -> list[Track]:
     """What lies together as one user's, or where it overlaps in time as that of each name, and where that does, of
-    each; what was decided is told.
+    each; what was decided is told. Copies count once.
     """
     at = relative(path, owner)
     tracks = [track for track in tracks if len(track.time_s) or track.n_placeless]
@@ -156,6 +155,8 @@ def _users(path: str, owner: str, name: str, tracks: Sequence[Track], what: str,
         told.append(f"{len(tracks)} {what} of {shown(Path(owner).name, quote=False)} {are}")
     if not apart:
         return [track.of(name, at) for track in tracks]
+    first = {_content(track): track.user for track in reversed(tracks)}
+    tracks = [replace(track, user=first[_content(track)]) for track in tracks]
     found = list[Track]()
     for user in dict.fromkeys(track.user for track in tracks):
         alike = [track for track in tracks if track.user == user]
@@ -164,7 +165,16 @@ def _users(path: str, owner: str, name: str, tracks: Sequence[Track], what: str,
     return found
 
 
+def _content(track: Track) -> tuple[bytes, ...]:
+    """What copies have in common."""
+    return track.time_s.tobytes(), track.lat_deg.tobytes(), track.lon_deg.tobytes()
+
+
 def _overlap(tracks: Sequence[Track]) -> bool:
-    """Whether one begins before another ends."""
-    ends_s = sorted((track.time_s.min(), track.time_s.max()) for track in tracks if len(track.time_s))
-    return any(after[0] < before[1] for before, after in pairwise(ends_s))
+    """Whether one begins before another ends, by more than a tenth of the shorter, and is no copy of it."""
+    once = {_content(track): track for track in tracks if len(track.time_s)}
+    ends_s = sorted((track.time_s.min(), track.time_s.max()) for track in once.values())
+    return any(
+        before[1] - after[0] > _OVERLAP * min(before[1] - before[0], after[1] - after[0]) and after[0] < before[1]
+        for before, after in pairwise(ends_s)
+    )
