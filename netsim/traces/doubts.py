@@ -9,7 +9,8 @@ import numpy as np
 from netsim.traces.crs import look_like_degrees
 from netsim.traces.order import Index, arranged
 from netsim.traces.points import Degrees, Metres, Points
-from netsim.units import FloatArray, IntArray
+from netsim.traces.resample import Moves
+from netsim.units import FloatArray
 
 TOO_FAST_M_S = 100.0
 _CLOCK_S = 1.0  # clocks of traces tell seconds: within one, a user may have moved
@@ -48,8 +49,9 @@ class Steps:
         return f"{rows}, up to {far} away: if one name stands for several devices, --columns user=HEADER parts them"
 
 
-def steps_of(user: Index, time_s: FloatArray, xy_m: FloatArray, order: IntArray | None) -> Steps:
-    """The steps of rows (n,), which `order` sorts by user and time; None: they are."""
+def steps_of(moves: Moves) -> Steps:
+    """The steps of rows (n,) in any order."""
+    user, time_s, xy_m, order = moves.user, moves.time_s, moves.xy_m, moves.order
     user, time_s = user if order is None else user[order], arranged(time_s, order)
     away_m = np.diff(arranged(xy_m, order), axis=0)
     step_m = np.hypot(away_m[:, 0], away_m[:, 1])
@@ -62,9 +64,9 @@ def steps_of(user: Index, time_s: FloatArray, xy_m: FloatArray, order: IntArray 
     return Steps(n, int(fast.sum()), int(at_once.sum()), float(step_m[at_once].max(initial=0.0)))
 
 
-def doubts(points: Points, steps: Steps, user: Index, time_s: FloatArray) -> tuple[str, ...]:
+def doubts(points: Points, moves: Moves, steps: Steps) -> tuple[str, ...]:
     """What a person should look at before believing a run, each with its remedy."""
-    found = [*_as_many_users(user), *_at_once(time_s), *_no_fixes(points), *_degrees_as_metres(points)]
+    found = [*_as_many_users(moves.user), *_at_once(moves.time_s), *_no_fixes(points), *_degrees_as_metres(points)]
     found += [steps.at_once] if steps.apart_m > TOO_FAST_M_S * _CLOCK_S else []
     if steps.n_fast:
         remedy = "leave out what is wrong (netsim replay --area-deg or --area-m), or correct the file"

@@ -16,6 +16,7 @@ from netsim.traces.crs import AUTO
 from netsim.traces.doubts import Steps, doubts, steps_of
 from netsim.traces.files import Format, read_table
 from netsim.traces.formats.detect import TITLES
+from netsim.traces.resample import Moves
 from netsim.traces.select import busiest_cells, outlying, repeated
 from netsim.traces.table import Table
 from netsim.traces.trace import first_midnight, local_zone, wall_clock
@@ -106,7 +107,8 @@ def view_of(table: Table, timezone: str) -> View:
     fixes = order[new]
     user = table.user[fixes]
     same = user[1:] == user[:-1]
-    steps = steps_of(table.user, table.time_s, plane.xy_m, order)
+    moves = Moves(table.user, table.time_s, plane.xy_m)
+    steps = steps_of(moves)
     return View(
         table=table,
         zone=zone,
@@ -120,7 +122,7 @@ def view_of(table: Table, timezone: str) -> View:
         step_m=np.hypot(*np.diff(plane.xy_m[fixes], axis=0)[same].T),
         walker=user[1:][same],
         steps=steps,
-        doubts=doubts(table.points, steps, table.user, table.time_s),
+        doubts=doubts(table.points, moves, steps),
     )
 
 

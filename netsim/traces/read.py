@@ -113,17 +113,14 @@ def read_trace(
     counts = {"rows_read": len(table) + sum(table.skipped.values()), **table.skipped, **table.counts}
     scope = in_scope(table, (since, until), zone, area_deg, area_m, counts)
     rows, cell_notes = _chosen(table, scope, cell, counts)
-    box = area_m if area_deg is None else area_deg
-    stated = None if extent == "rows" else _stated(table, box, (since, until), zone)
+    stated = None if extent == "rows" else _stated(table, area_deg or area_m, (since, until), zone)
     rows, plane = _placed(table, rows, outlier_sigmas, counts, stated)
     local, zone_notes = _calendar(table, rows, timezone, plane.lon_deg, stated)
     moves = Moves(taken(table.user, rows), taken(table.time_s, rows) - local.midnight_s, plane.xy_m)
-    steps = steps_of(moves.user, moves.time_s, moves.xy_m, moves.order)
-    doubtful = doubts(table.points.at(rows), steps, moves.user, moves.time_s)
+    doubtful = doubts(table.points.at(rows), moves, steps_of(moves))
     moves, resample_notes = _resampled(table, moves, resample_s, gap_s)
-    notes = [*doubtful, *cell_notes, *zone_notes, *resample_notes]
-    trace = _trace(table, rows, moves, plane, local, _Naming(users, segments, round_s), counts, notes)
-    trace = replace(trace, doubts=doubtful)
+    naming, notes = _Naming(users, segments, round_s), [*cell_notes, *zone_notes, *resample_notes]
+    trace = _trace(table, rows, moves, plane, local, naming, counts, notes, doubtful)
     return trace if stated is None else stated.of(trace)
 
 
@@ -196,6 +193,7 @@ def _trace(
     naming: _Naming,
     counts: dict[str, int],
     notes: list[str],
+    doubtful: tuple[str, ...],
 ) -> Trace:
     """The trace of the rows (n,) of a table, which are at `moves`, sorted by (user, time)."""
     if naming.segments is not None and naming.segments > len(moves.user):
@@ -226,7 +224,8 @@ def _trace(
         zone=local.zone,
         midnight_s=local.midnight_s,
         counts=counts,
-        notes=(*table.notes, *notes, *user_notes),
+        notes=(*table.notes, *doubtful, *notes, *user_notes),
+        doubts=doubtful,
     )
     for array in (trace.user, trace.time_s, trace.position_m, trace.cell, trace.rsrp_dbm):
         if array is not None:

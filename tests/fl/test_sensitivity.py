@@ -4,6 +4,7 @@ Nothing here knows how the ledger is booked: a study is played as it is, then ag
 taken away, or exchanged, and the sums before noise are compared with the sensitivity that the first run booked.
 """
 
+import re
 from itertools import product
 
 import numpy as np
@@ -92,7 +93,8 @@ def played(tiny, tmp_path, monkeypatch):
             patch.setattr(AdaptiveClip, "finish", counted)
             out = tmp_path / str(next(number))
             run(study, out)
-        return sums, counts, read_table(out, "spends"), read_json(out / MANIFEST)["warnings"]
+        warnings = [w for w in read_json(out / MANIFEST)["warnings"] if not re.search("of steps imply|weights then", w)]
+        return sums, counts, read_table(out, "spends"), warnings
 
     return play
 

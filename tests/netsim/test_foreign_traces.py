@@ -14,6 +14,7 @@ from netsim.traces.doubts import steps_of
 from netsim.traces.files import read_table
 from netsim.traces.inspect import inspect_trace
 from netsim.traces.read import read_trace
+from netsim.traces.resample import Moves
 from netsim.traces.times import epoch_s, passes, unit_of
 
 T0 = 1_709_157_600  # 2024-02-28T22:00:00Z
@@ -168,7 +169,7 @@ def test_two_places_at_one_time_are_counted_and_too_fast(tmp_path):
         assert said in text and "51.282 % of steps imply more than 100 m/s" in text
     moved = np.array([[0.0, 0], [0, 0], [0, 99], [0, 99], [0, 300]])
     steps = steps_of(
-        np.zeros(5, int), np.array([0.0, 0, 0, 1, 3]), moved, None
+        Moves(np.zeros(5, int), np.array([0.0, 0, 0, 1, 3]), moved)
     )  # a row of another cell; 99 m, 0, 100.5 m/s
     assert (steps.n, steps.n_fast, steps.n_at_once, steps.apart_m) == (3, 1, 1, 99.0)
 

@@ -1000,12 +1000,12 @@ def test_a_learned_policy_is_played_with_the_switch_that_it_planned(tmp_path, mo
     from scenarios.app.training.train import train
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    task = {"world.duration_s": 480, "world.radio.uplink.noise_w": 2.8e-8, "train.task.observe": observe,
+    task = {"world.duration_s": 480, "world.radio.uplink.noise_w": 4e-8, "train.task.observe": observe,
             "train.task.acts": "power"}  # fmt: skip
     (said,) = train(load("power/paper", SHORT | task), [0], tmp_path / "p", lambda seen: None)
     planned = int(said["policy.ddpg.t_th.mean"])
     assert 0 < planned < 8, "else nothing is shown"
-    rounds = {"world.duration_s": 480, "learning.data.samples": 20, "world.radio.uplink.noise_w": 2.8e-8}
+    rounds = {"world.duration_s": 480, "learning.data.samples": 20, "world.radio.uplink.noise_w": 4e-8}
     found = run(
         load("power/paper", rounds | {"power": {"kind": "ddpg", "policy": str(tmp_path / "p")}}), tmp_path / "r"
     )

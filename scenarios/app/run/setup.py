@@ -68,7 +68,7 @@ def _fixed_weights(learning: Learning, n_ue: int) -> Iterator[str]:
     """That weights are for another number of UEs than there are, and what they add up to."""
     if isinstance(learning.aggregation, Uniform):
         clients, most = learning.aggregation.clients, _merged_at_once(learning.server, n_ue)
-        if not most <= clients <= n_ue:
+        if not most <= clients <= 2 * n_ue:  # somewhat more is a public bound on their number
             yield (
                 f"learning.aggregation.clients: {clients:,}, and up to {most:,} of {n_ue:,} UEs are merged at a time: "
                 f"weights then add up to {most / clients:.3g}, and steps are as many means long; give clients: {most}"
