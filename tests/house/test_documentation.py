@@ -42,7 +42,6 @@ from fl.learning import Learning
 from fl.power.bound import Convergence
 from rl.settings import Train
 from scenarios.app.cli.commands import main, parser
-from scenarios.app.results.renamed import new_key
 from scenarios.app.results.summary_keys import declaration
 from scenarios.app.results.tables import EVERY
 from scenarios.app.study.load import bundled, load, parse_value
@@ -498,13 +497,6 @@ def test_tables_and_keys_that_pages_name_exist():
     assert len(tables) > 5 and len(keys) > 2
     assert [found for found in tables if found[1] not in {*EVERY, *OTHER_TABLES}] == []
     assert [found for found in keys if declaration(found[1]) is None] == []
-
-
-def test_names_of_the_first_version_lead_to_existing_ones():
-    changelog = (DOCS / "changelog.md").read_text().split("### Renamed: summary keys")[1]
-    for old, new in re.findall(r"\| `((?:attack|baseline|theorem|privacy)\.[\w.]+)` \| `([\w.-]+)`", changelog):
-        assert new_key(old.replace("NAME", "dlg")) == new.replace("NAME", "dlg")
-        assert declaration(new.replace("NAME", "dlg")) is not None
 
 
 CITED = re.compile(r"\[([A-Z][\w -]+(?:, [A-Z]\w+)*(?: and \w+)?(?: et al\.)? (?:19|20)\d\d)")

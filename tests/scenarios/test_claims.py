@@ -503,7 +503,6 @@ def test_a_share_is_compared_with_chance_of_the_same_run(tmp_path):
     [
         ("baseline.uniform.home", "no summary has a key 'baseline.uniform.home'"),
         (KEY, f"other: {KEY} is in m, and {NAMED} in %"),
-        ("attack.dlg.home_to_peak_within_near.percent", "was renamed to"),
     ],
 )
 def test_what_a_share_cannot_be_compared_with(other, says, tmp_path):

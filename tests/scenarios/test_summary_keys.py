@@ -1,30 +1,22 @@
 """Keys of summaries and columns of tables: declared once, written by a run, explained in docs/records.md."""
 
+import json
 import re
 import shutil
 from pathlib import Path
 
 import pytest
 
-from fl.round.tables import TABLES
 from netsim.errors import BadInput
+from netsim.record import write_json
 from scenarios.app.claims.rules import AtMost
 from scenarios.app.cli.commands import main
 from scenarios.app.cli.records_page import records_page
 from scenarios.app.results.folder import read_table
-from scenarios.app.results.renamed import COLUMNS, new_key
-from scenarios.app.results.renamed import KEYS as OLD_KEYS
-from scenarios.app.results.renamed import TABLES as OLD_TABLES
-from scenarios.app.results.summary_keys import (
-    KEYS,
-    METRIC_LAST,
-    RADIO_QUANTITIES,
-    UTILITY,
-    check_declared,
-    declaration,
-)
+from scenarios.app.results.summary_keys import KEYS, RADIO_QUANTITIES, UTILITY, check_declared, declaration
 from scenarios.app.run.runner import run
 from scenarios.app.study.load import load
+from scenarios.app.study.schema import SCHEMA_VERSION
 
 
 def test_every_key_has_one_declaration():
@@ -133,48 +125,25 @@ def test_the_command_prints_it(capsys):
     assert capsys.readouterr().out == records_page()
 
 
-def test_old_names_lead_to_declared_ones_and_are_no_names_any_more():
-    for old, new in OLD_KEYS.items():
-        example = old.replace("NAME", "query.bands" if old.startswith("figure.") else "dlg").replace("{near}", "2.5")
-        assert declaration(new_key(example)).pattern in (new, "attack.NAME.theorem_bound_m.median"), old
-        assert declaration(example) in (None, UTILITY), old
-    for one in KEYS:
-        name = "query.bands" if one.group == METRIC_LAST.group else "dlg" if one.named else ""
-        assert new_key(one.of(name)) is None, one.pattern
-    assert not set(OLD_TABLES) & set(TABLES)
-    for table, columns in COLUMNS.items():
-        if table in TABLES:
-            assert set(columns.values()) <= set(TABLES[table]) and not set(columns) & set(TABLES[table]), table
+@pytest.mark.parametrize("key", ["attack.dlg.emd_sqrt_m", "figure.learner.mape_percent.last20_mean"])
+def test_a_claim_about_a_key_of_an_earlier_version_is_refused_like_any_unknown_one(key):
+    with pytest.raises(ValueError, match=f"no summary has a key '{key}'"):
+        AtMost(key=key, bound=1.0)
 
 
-def test_an_old_key_of_a_claim_is_refused_with_the_new_one():
-    with pytest.raises(ValueError, match=r"was renamed to 'attack\.dlg\.sqrt_sw1\.mean'"):
-        AtMost(key="attack.dlg.emd_sqrt_m", bound=1.0)
-    with pytest.raises(ValueError, match=r"renamed to 'metric\.learner\.mape_percent\.last20\.mean'"):
-        AtMost(key="figure.learner.mape_percent.last20_mean", bound=1.0)
-
-
-def test_the_sw1_of_true_centroids_is_called_no_attacker():
-    """It is no bound; both earlier names lead to the name of today, of the key and of the column."""
-    for old in ("baseline.floor.sw1_m", "baseline.perfect_attacker.sw1_m.mean"):
-        assert new_key(old) == "baseline.true_centroids.sw1_m.mean"
-    for old in ("floor_sw1_m", "perfect_attacker_sw1_m"):
-        assert COLUMNS["leakage"][old] == "true_centroids_sw1_m"
-
-
-def test_a_run_of_the_old_version_is_refused_in_one_line(tiny, tmp_path, capsys):
+@pytest.mark.parametrize("schema", [1, SCHEMA_VERSION - 1, SCHEMA_VERSION + 1])
+def test_a_run_of_another_schema_is_refused_in_one_line(tiny, tmp_path, capsys, schema):
     folder = tmp_path / "r"
     run(tiny(), folder)
-    manifest = (folder / "manifest.json").read_text()
-    assert '"schema": 5' in manifest and '"netsim": "0.' in manifest
-    old = manifest.replace('"schema": 5', '"schema": 1')
-    (folder / "manifest.json").write_text(old)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert manifest["schema"] == SCHEMA_VERSION
+    write_json(folder / "manifest.json", manifest | {"schema": schema, "versions": {"netsim": "0.6.0"}})
     shutil.copytree(folder, tmp_path / "s")
-    for command in (["report", str(folder)], ["report", str(tmp_path)], ["claims", "--run", f"campus={folder}"]):
-        assert main(command) == 2, command
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 3
-    assert all("written by netsim 0." in line and "run the study again" in line for line in lines[:2])
+    asked = [[command, str(folder)] for command in ("show", "report", "export", "rerun")]
+    asked += [["report", str(tmp_path)], ["compare", str(folder), str(tmp_path / "s")]]
+    assert [main(command) for command in asked] == [2] * len(asked)
+    says = f"schema {schema}, written by netsim 0.6.0; this one reads schema {SCHEMA_VERSION}; run the study again"
+    assert capsys.readouterr().err.splitlines() == [f"netsim: {folder}: records of {says}"] * len(asked)
 
 
 def test_readers_take_types_from_the_declaration(tmp_path):

@@ -17,7 +17,6 @@ from pydantic import Field, field_validator, model_validator
 from netsim.part import OneOf, Part
 from netsim.units import FloatArray
 from scenarios.app.results.over_seeds import over_seeds
-from scenarios.app.results.renamed import new_key
 from scenarios.app.results.statistics import counted
 from scenarios.app.results.summary_keys import KEYS, UTILITY, declaration
 from scenarios.app.study.error_messages import nearest
@@ -109,8 +108,6 @@ class Rule(Part):
 
 def _declared(key: str) -> str:
     """The key, if summaries have it."""
-    if new := new_key(key):
-        raise ValueError(f"the key {key[:60]!r} was renamed to {new!r}")
     known = declaration(key)
     if known is None or known is UTILITY or (known.named and key == known.pattern):
         near = nearest(key, [one.pattern for one in KEYS])

@@ -197,11 +197,11 @@ def version_of(manifest: Mapping[str, Any]) -> str:
 
 
 def check_version(folder: Path, manifest: Mapping[str, Any]) -> None:
-    """Refuse the run of a version whose tables and keys have other names."""
+    """Refuse a run whose records have another schema: other tables, columns or keys."""
     if manifest.get("schema", SCHEMA_VERSION) != SCHEMA_VERSION:
         raise BadInput(
-            one_line(f"{folder}: written by netsim {version_of(manifest)} with other names of tables and keys; run the "
-                     "study again")
+            one_line(f"{folder}: records of schema {manifest['schema']}, written by netsim {version_of(manifest)}; "
+                     f"this one reads schema {SCHEMA_VERSION}; run the study again")
         )  # fmt: skip
 
 
