@@ -21,7 +21,8 @@ from netsim.geometry import Area
 from netsim.rng import Streams
 from netsim.tree import from_tree, to_tree
 from scenarios.app.results import summary_keys as keys
-from scenarios.app.results.summary_claims import claim_values
+from scenarios.app.results.summary_claims import claim_rows
+from scenarios.app.results.summary_keys import measured
 
 AREA = Area(0.0, 0.0, 2000.0, 1000.0)
 GRID_M = 20.0  # 100 squares along the longer side
@@ -368,12 +369,15 @@ class TestClaims:
             "x_m": at_m,
             "y_m": at_m,
         }
-        values = claim_values(estimates, links, 100.0)
-        assert values == {keys.NEAR_AUC: 1.0, keys.MOVED_AUC: 1.0}
+        values = measured(claim_rows(estimates, links, 100.0), "a")
+        assert values == {keys.NEAR_AUC.of("a"): 1.0, keys.MOVED_AUC.of("a"): 1.0}
         estimates["weight"] = np.where(what == "moved", -weight, 1.0)
-        assert claim_values(estimates, links, 100.0) == {keys.NEAR_AUC: 0.5, keys.MOVED_AUC: 0.0}
+        assert measured(claim_rows(estimates, links, 100.0), "a") == {
+            keys.NEAR_AUC.of("a"): 0.5,
+            keys.MOVED_AUC.of("a"): 0.0,
+        }
         none = {name: column[what == ""] for name, column in estimates.items()}
-        assert claim_values(none, links, 100.0) == {}
+        assert measured(claim_rows(none, links, 100.0), "a") == {}
 
     def test_a_place_that_nobody_knows_counts_for_nothing(self):
         links = {name: np.array([1.0, 1.0]) for name in ("round", "y_m")}
@@ -384,4 +388,4 @@ class TestClaims:
             "weight": np.array([0.0, 2, 1, 9]),
             "quantity": np.array(["near"] * 4),
         }
-        assert claim_values(estimates, links, 100.0) == {keys.NEAR_AUC: 1.0}
+        assert measured(claim_rows(estimates, links, 100.0), "a") == {keys.NEAR_AUC.of("a"): 1.0}

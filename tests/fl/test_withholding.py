@@ -28,7 +28,8 @@ from netsim.geometry import Area
 from netsim.rng import Streams
 from netsim.traces.trace import first_midnight, wall_clock
 from scenarios.app.cli.commands import main
-from scenarios.app.results.summary_withheld import sums_values, withheld_values
+from scenarios.app.results.summary_keys import measured
+from scenarios.app.results.summary_withheld import sums_rows, withheld_rows
 from scenarios.app.run.runner import run
 from scenarios.app.run.setup import ready
 
@@ -549,8 +550,9 @@ def test_the_summary_counts_what_each_rule_holds_back_by_itself():
         "round": [1, 1, 1, 1, 1, 1, 1], "time_s": [10, 10, 10, 10, 20, 10, 20], "ue": [0, 0, 1, 2, 0, 0, 0],
         "rule": ["zone"] * 5 + ["coin"] * 2, "before": [4, 2, 5, 6, 3, 4, 3], "after": [0, 1, 0, 6, 0, 4, 0],
     }  # fmt: skip
-    found = withheld_values({name: np.array(values) for name, values in rows.items()})
-    assert found == {  # UE 0 sends for one of its models in the first request, and nothing in the second
+    by_rule = withheld_rows({name: np.array(values) for name, values in rows.items()})
+    found = [measured({"requests": of}, rule) for rule, of in by_rule.items()]
+    assert found[0] | found[1] == {  # UE 0 sends for one of its models in the first request, and nothing in the second
         "withheld.zone.updates.percent": 50.0, "withheld.zone.samples.percent": pytest.approx(100 * 13 / 20),
         "withheld.coin.updates.percent": 50.0, "withheld.coin.samples.percent": pytest.approx(100 * 3 / 7),
     }  # fmt: skip
@@ -558,12 +560,15 @@ def test_the_summary_counts_what_each_rule_holds_back_by_itself():
 
 def test_the_summary_counts_sums_that_were_not_opened():
     rows = {"group": [0, 1, 0, 1], "decoded": [3, 1, 0, 4], "opened": [1, 0, 0, 1]}
-    found = sums_values({name: np.array(values) for name, values in rows.items()})
+    found = measured(sums_rows({name: np.array(values) for name, values in rows.items()}))
     assert found == {"sums.unopened.percent": 50.0, "sums.lost.percent": 12.5, "sums.single.percent": 0.0}
-    assert sums_values({name: np.zeros(0) for name in rows}) == {}
-    alone = sums_values({name: np.array(values[2:3]) for name, values in rows.items()})
-    assert alone == {"sums.unopened.percent": 100.0, "sums.lost.percent": None, "sums.single.percent": None}
-    ones = sums_values({"group": np.arange(4), "decoded": np.array([1, 3, 1, 1]), "opened": np.array([1, 1, 1, 0])})
+    assert sums_rows({name: np.zeros(0) for name in rows}) == {}
+    alone = measured(sums_rows({name: np.array(values[2:3]) for name, values in rows.items()}))
+    assert alone["sums.unopened.percent"] == 100.0 and np.isnan(alone["sums.lost.percent"])
+    assert np.isnan(alone["sums.single.percent"])
+    ones = measured(
+        sums_rows({"group": np.arange(4), "decoded": np.array([1, 3, 1, 1]), "opened": np.array([1, 1, 1, 0])})
+    )
     assert ones["sums.single.percent"] == pytest.approx(200 / 3)
 
 

@@ -15,7 +15,8 @@ from scenarios.app.report.run_page import single
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.model_text import USELESS
 from scenarios.app.results.read import load
-from scenarios.app.results.summary_leakage import home_values
+from scenarios.app.results.summary_keys import measured
+from scenarios.app.results.summary_leakage import home_rows
 from scenarios.app.results.summary_text import full_text
 from scenarios.app.run.runner import run
 
@@ -114,9 +115,13 @@ def test_a_ue_with_many_cells_counts_once():
         ue=[0] * 9 + [1, 2], model=[*range(9), 0, 0], round=[1] * 11, home_m=far + near, work_m=far + near,
         home_named_m=far + near, work_named_m=far + near, guess_home_m=[50.0] * 11,
     )  # fmt: skip
-    found = home_values(rows, np.array([0, 1, 2]), 100.0)
-    assert found[keys.HOME_MEDIAN] == 6.0 and found[keys.HOME_MIN] == 4.0 and found[keys.HOME_NAMED_MIN] == 4.0
-    assert found[keys.HOME_NEAR_PERCENT] == pytest.approx(200 / 3) and found[keys.HOME_NEAR_ROUND] == 1
+    found = measured(home_rows(rows, np.array([0, 1, 2]), 100.0), "a")
+    assert (
+        found[keys.HOME_MEDIAN.of("a")] == 6.0
+        and found[keys.HOME_MIN.of("a")] == 4.0
+        and found[keys.HOME_NAMED_MIN.of("a")] == 4.0
+    )
+    assert found[keys.HOME_NEAR_PERCENT.of("a")] == pytest.approx(200 / 3) and found[keys.HOME_NEAR_ROUND.of("a")] == 1
 
 
 def test_a_ue_of_which_nothing_was_said_is_infinitely_far_and_one_without_home_does_not_count():
@@ -125,11 +130,12 @@ def test_a_ue_of_which_nothing_was_said_is_infinitely_far_and_one_without_home_d
         ue=[0, 1, 2, 3], model=[0] * 4, round=[1] * 4, home_m=[3.0, nan, nan, nan], work_m=[nan] * 4,
         home_named_m=[nan] * 4, work_named_m=[nan] * 4, guess_home_m=[9.0, nan, nan, nan],
     )  # fmt: skip
-    found = home_values(rows, np.array([0, 1, 2]), 100.0)  # UE 3 has no home
-    assert np.isnan(found[keys.HOME_MEDIAN]) and found[keys.HOME_MIN] == 3.0
-    assert found[keys.HOME_NEAR_PERCENT] == pytest.approx(100 / 3)
-    assert np.isnan(found[keys.HOME_NEAR_ROUND]) and found[keys.GUESS_HOME] == 9.0
-    assert home_values(rows, np.zeros(0), 100.0)[keys.HOME_NEAR_PERCENT] is None
+    found = measured(home_rows(rows, np.array([0, 1, 2]), 100.0), "a")  # UE 3 has no home
+    assert np.isnan(found[keys.HOME_MEDIAN.of("a")]) and found[keys.HOME_MIN.of("a")] == 3.0
+    assert found[keys.HOME_NEAR_PERCENT.of("a")] == pytest.approx(100 / 3)
+    assert np.isnan(found[keys.HOME_NEAR_ROUND.of("a")]) and found[keys.GUESS_HOME.of("a")] == 9.0
+    nobody = measured(home_rows(rows, np.zeros(0), 100.0), "a")
+    assert np.isnan(nobody[keys.HOME_NEAR_PERCENT.of("a")])
 
 
 @pytest.mark.parametrize(

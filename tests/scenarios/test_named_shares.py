@@ -22,7 +22,8 @@ from scenarios.app.results.named_text import named_text
 from scenarios.app.results.read import load
 from scenarios.app.results.statistics import share_of
 from scenarios.app.results.summary import summarise
-from scenarios.app.results.summary_named import Truth, chance_values, named_values
+from scenarios.app.results.summary_keys import measured
+from scenarios.app.results.summary_named import Truth, chance_rows, named_rows
 from scenarios.app.results.summary_text import full_text, short_text
 from scenarios.app.run.runner import run
 
@@ -108,9 +109,9 @@ def test_since_which_round_home_stays_named(summary):
     truth = Truth(np.array([0.0, 1.0]), np.array(HOMES[:2], float), np.array(WORKS[:2], float), 100.0)
     table = {"ue": np.zeros(0), "rank": np.zeros(0), "x_m": np.zeros(0), "y_m": np.zeros(0)}
     ends = {number: number * 43_200.0 for number in range(1, 7)}
-    found = named_values(rows, table, truth, np.array([0.0, 1.0]), ends)
-    assert found[keys.HOME_NAMED_ROUND] == 2.5  # from round 1 and from round 4 on
-    assert found[keys.HOME_NAMED_DAY] == 1.5  # rounds end at noon and midnight: round 4 ends the second day
+    found = measured(named_rows(rows, table, truth, np.array([0.0, 1.0]), ends), "a")
+    assert found[keys.HOME_NAMED_ROUND.of("a")] == 2.5  # from round 1 and from round 4 on
+    assert found[keys.HOME_NAMED_DAY.of("a")] == 1.5  # rounds end at noon and midnight: round 4 ends the second day
 
 
 def read_rows():
@@ -144,12 +145,12 @@ def test_another_ues_places_that_fit_are_counted():
     truth = Truth(np.arange(3.0), home, nowhere, 10.0)
     named = {"ue": np.array([1.0]), "rank": np.array([1.0]), "x_m": np.array([52.0]), "y_m": np.array([50.0])}
     rows = {"ue": np.arange(3.0), "round": np.ones(3), "home_named_m": np.array([np.nan, 2.0, np.nan])}
-    found = named_values(rows, named, truth, np.arange(4.0), {1: 1.0})
-    assert found[keys.HOME_NAMED_PERCENT] == pytest.approx(100 / 3)
+    found = measured(named_rows(rows, named, truth, np.arange(4.0), {1: 1.0}), "a")
+    assert found[keys.HOME_NAMED_PERCENT.of("a")] == pytest.approx(100 / 3)
     # UEs 0 and 2 are found by one of three others (UE 3 has no home, and nothing is named of it), UE 1 by none
-    assert found[keys.SHUFFLED[0]] == pytest.approx(100 * 2 / 9)
-    assert np.isnan(found[keys.WORK_NAMED_PERCENT]) and found[keys.WORKPLACES_COUNT] == 0
-    assert found[keys.HOMES_COUNT] == 3 and np.isnan(found[keys.SHUFFLED[1]])
+    assert found[keys.SHUFFLED[0].of("a")] == pytest.approx(100 * 2 / 9)
+    assert np.isnan(found[keys.WORK_NAMED_PERCENT.of("a")]) and found[keys.WORKPLACES_COUNT.of("a")] == 0
+    assert found[keys.HOMES_COUNT.of("a")] == 3 and np.isnan(found[keys.SHUFFLED[1].of("a")])
 
 
 def test_others_density_finds_a_shared_workplace():
@@ -158,10 +159,10 @@ def test_others_density_finds_a_shared_workplace():
     work = np.array([[1000.0, 700.0]] * 4)
     ue, points = np.repeat(np.arange(4.0), 3), np.concatenate([[h, w, w] for h, w in zip(home, work, strict=True)])
     truth = Truth(np.arange(4.0), home, work, 100.0)
-    found = chance_values(truth, Area(0, 0, 2000, 1500), ue, points, 75.0)
-    assert [found[key] for key in keys.OTHERS] == [0, 100, 0, 100]
-    alone = chance_values(truth, Area(0, 0, 2000, 1500), np.zeros(3), points[:3], 75.0)
-    assert np.isnan([alone[key] for key in keys.OTHERS]).all() and 0 < alone[keys.UNIFORM[0]] < 3
+    found = measured(chance_rows(truth, Area(0, 0, 2000, 1500), ue, points, 75.0))
+    assert [found[key.of()] for key in keys.OTHERS] == [0, 100, 0, 100]
+    alone = measured(chance_rows(truth, Area(0, 0, 2000, 1500), np.zeros(3), points[:3], 75.0))
+    assert np.isnan([alone[key.of()] for key in keys.OTHERS]).all() and 0 < alone[keys.UNIFORM[0].of()] < 3
 
 
 def test_the_summary_comes_from_the_folder_alone(tiny, folder, summary, tmp_path):

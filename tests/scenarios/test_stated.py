@@ -10,8 +10,9 @@ from fl.leakage.chance import uniform_shares
 from netsim.geometry import Area
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.named_text import best_named_text, named_text
-from scenarios.app.results.summary_named import Truth, named_values
-from scenarios.app.results.summary_stated import stated_reliability, stated_values
+from scenarios.app.results.summary_keys import measured
+from scenarios.app.results.summary_named import Truth, named_rows
+from scenarios.app.results.summary_stated import stated_reliability, stated_rows
 from scenarios.app.run.runner import run
 
 AREA = Area(0, 0, 3000, 2000)
@@ -38,14 +39,18 @@ STATED = table(
 
 
 def test_by_hand():
-    found = stated_values(STATED, TRUTH, AREA)
-    assert found[keys.HOME_SPOKEN] == 50 and found[keys.WORK_SPOKEN] == 100
-    assert found[keys.STATED_COUNT] == 5 and found[keys.STATED_RIGHT] == 60
-    assert found[keys.STATED_MEAN] == pytest.approx((0.8 + 0.6 + 0.7 + 0.9 + 0.55) / 5)
-    assert found[keys.BRIER] == pytest.approx((0.2**2 + 0.4**2 + 0.7**2 + 0.9**2 + 0.45**2) / 5)
+    found = measured(stated_rows(STATED, TRUTH, AREA), "a")
+    assert found[keys.HOME_SPOKEN.of("a")] == 50 and found[keys.WORK_SPOKEN.of("a")] == 100
+    assert found[keys.STATED_COUNT.of("a")] == 5 and found[keys.STATED_RIGHT.of("a")] == 60
+    assert found[keys.STATED_MEAN.of("a")] == pytest.approx((0.8 + 0.6 + 0.7 + 0.9 + 0.55) / 5)
+    assert found[keys.BRIER.of("a")] == pytest.approx((0.2**2 + 0.4**2 + 0.7**2 + 0.9**2 + 0.45**2) / 5)
     bins = {5: 0.55 - 1, 6: 0.6 - 1, 7: 0.7, 8: 0.8 - 1, 9: 0.9}
-    assert found[keys.RELIABILITY_ERROR] == pytest.approx(sum(map(abs, bins.values())) / 5)
-    assert found[keys.RELIABILITY_LOW] <= found[keys.RELIABILITY_ERROR] <= found[keys.RELIABILITY_HIGH]
+    assert found[keys.RELIABILITY_ERROR.of("a")] == pytest.approx(sum(map(abs, bins.values())) / 5)
+    assert (
+        found[keys.RELIABILITY_LOW.of("a")]
+        <= found[keys.RELIABILITY_ERROR.of("a")]
+        <= found[keys.RELIABILITY_HIGH.of("a")]
+    )
     assert stated_reliability(STATED, TRUTH).count[[5, 6, 7, 8, 9]].tolist() == [1, 1, 1, 1, 1]
 
 
@@ -56,23 +61,27 @@ def test_who_is_silent_is_not_named():
     third = table((2, 3, 900, 300, "third 1", 0.9))
     rows = {"ue": np.arange(3.0), "round": np.ones(3), "home_named_m": np.array([36.0, 400.0, np.nan])}
     for named, share in ((STATED, 50.0), (third, 0.0)):
-        found = named_values(rows, named, TRUTH, TRUTH.ue, {1: 1.0})
-        assert found[keys.HOME_NAMED_PERCENT] == share
-    assert stated_values(third, TRUTH, AREA)[keys.HOME_SPOKEN] == 0
+        found = measured(named_rows(rows, named, TRUTH, TRUTH.ue, {1: 1.0}), "a")
+        assert found[keys.HOME_NAMED_PERCENT.of("a")] == share
+    assert measured(stated_rows(third, TRUTH, AREA), "a")[keys.HOME_SPOKEN.of("a")] == 0
 
 
 def test_chance_guesses_as_often():
     """Two places for UEs 0 and 1, one for 2, none for 5."""
     two, one = (uniform_shares(TRUTH.home_m, TRUTH.work_m, 100.0, AREA, count) for count in (2, 1))
-    found = stated_values(STATED, TRUTH, AREA)
-    assert found[keys.HOME_AS_OFTEN] == pytest.approx(100 * (two[0, 0] + two[1, 0] + one[2, 0]) / 4)
-    assert found[keys.WORK_AS_OFTEN] == pytest.approx(100 * (two[0, 1] + one[2, 1]) / 2)
+    found = measured(stated_rows(STATED, TRUTH, AREA), "a")
+    assert found[keys.HOME_AS_OFTEN.of("a")] == pytest.approx(100 * (two[0, 0] + two[1, 0] + one[2, 0]) / 4)
+    assert found[keys.WORK_AS_OFTEN.of("a")] == pytest.approx(100 * (two[0, 1] + one[2, 1]) / 2)
 
 
 def test_an_attack_that_states_nothing():
-    found = stated_values(table((0, 1, 120, 130, "", np.nan), (0, 2, 9, 9, "", np.nan)), TRUTH, AREA)
-    assert found[keys.HOME_SPOKEN] == 25 and found[keys.WORK_SPOKEN] == 50 and found[keys.STATED_COUNT] == 0
-    assert np.isnan([found[key] for key in (keys.RELIABILITY_ERROR, keys.BRIER, keys.STATED_RIGHT)]).all()
+    found = measured(stated_rows(table((0, 1, 120, 130, "", np.nan), (0, 2, 9, 9, "", np.nan)), TRUTH, AREA), "a")
+    assert (
+        found[keys.HOME_SPOKEN.of("a")] == 25
+        and found[keys.WORK_SPOKEN.of("a")] == 50
+        and found[keys.STATED_COUNT.of("a")] == 0
+    )
+    assert np.isnan([found[key.of("a")] for key in (keys.RELIABILITY_ERROR, keys.BRIER, keys.STATED_RIGHT)]).all()
 
 
 def test_in_words():

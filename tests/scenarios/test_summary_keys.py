@@ -5,6 +5,7 @@ import re
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from netsim.errors import BadInput
@@ -13,7 +14,16 @@ from scenarios.app.claims.rules import AtMost
 from scenarios.app.cli.commands import main
 from scenarios.app.cli.records_page import records_page
 from scenarios.app.results.folder import read_table
-from scenarios.app.results.summary_keys import KEYS, RADIO_QUANTITIES, UTILITY, check_declared, declaration
+from scenarios.app.results.measures import Measure
+from scenarios.app.results.summary_keys import (
+    KEYS,
+    METRIC_LAST,
+    RADIO_QUANTITIES,
+    UTILITY,
+    check_declared,
+    declaration,
+    measured,
+)
 from scenarios.app.run.runner import run
 from scenarios.app.study.load import load
 from scenarios.app.study.schema import SCHEMA_VERSION
@@ -56,6 +66,31 @@ def test_a_statistic_is_the_last_word_of_a_key():
         assert not re.search(r"_(mean|median|min|max|rms|q\d+|low|high|worst|largest|most)\b", one.pattern), one.pattern
         assert not set(STATISTICS) & set(one.rest.split(".")[:-1]), one.pattern
         assert not re.search(r"\d", re.sub(r"s?w1|last20|q\d\d|_m2", "", one.pattern)), one.pattern
+
+
+@pytest.mark.parametrize(
+    ("pattern", "statistic", "value"),
+    [
+        ("x.mean", "", 2.0), ("x.rms", "", 11.5**0.5), ("x.median", "", 4.5), ("x.median", "known", 1.5),
+        ("x.q25", "", 0.75), ("x.min", "", -1.0), ("x.max", "", None), ("x.percent", "", 200.0), ("x", "share", 200.0),
+        ("x.count", "", 6), ("x", "distinct", 6), ("x", "", None), ("x.q75", "", None),
+    ],
+)  # fmt: skip
+def test_statistics_by_hand(pattern, statistic, value):
+    """Of -1, 0, 3, 6, NaN and infinity: a quantile lies between values that it counts; what is not finite is null."""
+    x = np.array([-1.0, 0.0, 3.0, 6.0, np.inf, np.nan])
+    found = Measure(pattern, "", "", False, "x", "rows", statistic).value({"x": x})
+    assert found == pytest.approx(value if value is not None else np.nan, nan_ok=True)
+
+
+def test_a_measure_is_weighted_and_what_has_no_rows_has_no_key():
+    half = Measure("y.percent", "%", "", False, "x", "rows", "share", "n")
+    assert half.value({"x": np.array([0.5, 1.0, np.nan, 0.0]), "n": np.array([3.0, 1.0, 9.0, 0.0])}) == 62.5
+    assert np.isnan(half.value({"x": np.ones(2), "n": np.zeros(2)}))
+    said = measured({"walks": {"walk_error_m": np.array([1.0, 3.0]), "walk_no_motion_m": np.array([4.0, np.nan])}}, "a")
+    assert said == {"attack.a.walk_error_m.mean": 2.0, "attack.a.walk_no_motion_m.mean": 4.0}
+    with pytest.raises(KeyError, match="no_motion"):  # rows that lack a column are a fault of the program
+        measured({"walks": {"walk_error_m": np.zeros(1)}}, "a")
 
 
 SMALL = {"world.ues.count": 40, "learning.learner.grid": [12, 12], "learning.threat.targets": 4, "vary": None}

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from netsim.row_id import row_id
 from netsim.units import FloatArray, IntArray
-from scenarios.app.results.run import Table
 
 
 def too_large(delta: float, n: int, whose: str) -> str:
@@ -130,7 +129,7 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def row_numbers(table: Table) -> np.ndarray:
+def row_numbers(table: Mapping[str, np.ndarray]) -> np.ndarray:
     """Round, UE and model of each row as one number."""
     round_, ue, model = (table[name].astype(np.int64) for name in ("round", "ue", "model"))
     # whole numbers below 2^63: a million rounds, 2^31 UEs and 4,096 models; as floats they would be rounded

@@ -19,24 +19,23 @@ from scenarios.app.results.folder import MANIFEST, PLAN, POINTS, read_json, read
 from scenarios.app.results.lists import list_values
 from scenarios.app.results.model_text import good_map
 from scenarios.app.results.run import Table
-from scenarios.app.results.statistics import mean_of, median_of, quantile_of
-from scenarios.app.results.summary_claims import claim_values
-from scenarios.app.results.summary_keys import Key, check_declared, declaration
+from scenarios.app.results.statistics import median_of
+from scenarios.app.results.summary_claims import claim_rows
+from scenarios.app.results.summary_keys import Key, check_declared, declaration, measured
 from scenarios.app.results.summary_leakage import (
     anywhere_m,
-    attack_values,
-    baseline_values,
-    effort_values,
+    attack_rows,
+    effort_rows,
     estimated,
-    home_values,
+    guess_rows,
+    home_rows,
     on_grid_m,
 )
-from scenarios.app.results.summary_linking import identity_values, linking_values, unicity_values
-from scenarios.app.results.summary_named import Truth, chance_values, densest_values, named_values
-from scenarios.app.results.summary_stated import stated_values
-from scenarios.app.results.summary_tracking import tracking_values
-from scenarios.app.results.summary_uploads import reached_values, upload_values
-from scenarios.app.results.summary_withheld import accepted, sums_values, withheld_values
+from scenarios.app.results.summary_named import Truth, chance_rows, densest_rows, named_rows
+from scenarios.app.results.summary_stated import stated_rows
+from scenarios.app.results.summary_tracking import tracking_rows
+from scenarios.app.results.summary_uploads import reached_values, upload_rows
+from scenarios.app.results.summary_withheld import accepted, sums_rows, withheld_rows
 from scenarios.app.study.study import Study
 
 USELESS_ABOVE_DB = 2.0  # a map this much worse than a constant says nothing about privacy either
@@ -46,7 +45,7 @@ USEFUL_RANKS = 0.2  # nor does a density whose rank correlation is hardly better
 def summarise(folder: Path, study: Study) -> dict[str, Any]:
     """All values of a run by key. Raises KeyError for one whose key is not declared."""
     rounds, curation = read_table(folder, "rounds"), read_table(folder, "curation")
-    metrics, links = read_table(folder, "metrics"), read_table(folder, "links")
+    metrics, links, updates = (read_table(folder, name) for name in ("metrics", "links", "updates"))
     manifest, ues, uploads = (
         read_json(folder / MANIFEST),
         read_table(folder, "ues"),
@@ -55,29 +54,34 @@ def summarise(folder: Path, study: Study) -> dict[str, Any]:
     handover = study.world.radio.handover is not None
     values: dict[str, Any] = _plain(
         {
-            keys.UES_COUNT: len(ues["ue"]),
-            keys.ROUNDS_PLAYED: len(rounds["round"]),
             keys.ROUNDS_EMPTY: manifest["empty_rounds"],
             keys.ROUNDS_HELD_OUT: _held_out(rounds),
             keys.ROUNDS_STOPPED: manifest["stopped_by_budget"],
             keys.SAMPLES_COUNT: int(rounds["samples"][: 1 if study.learned.data.surveys_once else None].sum()),
-            keys.SAMPLES_SELECTED: int(rounds["selected"].sum()),
             keys.UPLINK_HANDOVERS: len(read_table(folder, "handovers")["ue"]) if handover else None,
-            **_updates(read_table(folder, "updates"), rounds),
-            **_uplink(links, rounds),
+            keys.UPDATES_LATE: _share(rounds["late"].sum(), len(updates["ue"])),
+            keys.UPLINK_ENERGY: float(rounds["energy_j"].sum()),
+            **_in_vain(links),
             **({} if study.learned.server.in_rounds else _in_no_round(links)),
-            **upload_values(uploads, rounds),
-            **_user_distances(read_table(folder, "user_distances")),
-            **_eavesdropper(read_table(folder, "eavesdropper")),
         }
     )
     withholding = read_table(folder, "withholding")
-    values |= withheld_values(withholding) | sums_values(read_table(folder, "sums"))
-    values |= _refused(rounds, accepted(rounds, withholding), metrics) | _fallbacks(curation) | _planned(folder / PLAN)
+    values |= measured(
+        {
+            **{"ues": ues, "rounds": rounds, "updates": updates, "links": links, "batches": curation},
+            "pairs": read_table(folder, "user_distances"),
+            "eavesdropper": read_table(folder, "eavesdropper"),
+            **upload_rows(uploads, rounds),
+            **sums_rows(read_table(folder, "sums")),
+            **_refusals(rounds, accepted(rounds, withholding)),
+        }
+    )
+    values |= _each("requests", withheld_rows(withholding)) | _refused(metrics) | _planned(folder / PLAN)
+    values |= _each("batches of a step", _groups(curation, "step"))
     values |= _utility(read_table(folder, "final"), rounds) | _metrics(metrics) | reached_values(uploads, metrics)
     values |= _leakage(folder, study, (ues, links), manifest["area_m"], values[keys.USEFUL.of()])
     values |= _membership(read_table(folder, "membership")) | _privacy(read_table(folder, "privacy"))
-    values |= _moved(read_table(folder, "spends")) | unicity_values(read_table(folder, "unicity"))
+    values |= _moved(read_table(folder, "spends")) | _unicity(read_table(folder, "unicity"))
     check_declared(values)
     if "positions" in study.learned.data.offers:
         return values
@@ -115,34 +119,46 @@ def _leakage(
     values = list_values(read_table(folder, "list_scores"), settings.list_near_m) | _plain(
         {keys.NEAR: settings.near_m, keys.AREA_CENTRE_ERROR: median_of(centre), keys.ANYWHERE_ERROR: anywhere}
     )
-    if study.learned.attacks:
-        values |= _plain(baseline_values(leakage, [attack.label for attack in study.learned.attacks]))
     homes, watched = with_home(ues), np.unique(leakage["ue"])
     truth, densest = (of(ues, watched, settings.near_m) for of in (Truth.of, Truth.densest))
     area = Area(x0, y0, x1, y1)
-    values |= _plain(_chance(folder, study, truth, area, (keys.UNIFORM, keys.OTHERS)))
-    values |= _plain(_chance(folder, study, densest, area, ((keys.DENSEST_UNIFORM,), (keys.DENSEST_OTHERS,))))
+    if study.learned.attacks:
+        points = read_arrays(folder / POINTS)
+        whose, width_m = (points["ue"], points["position_m"]), settings.peak_width_m
+        chance = chance_rows(densest, area, *whose, width_m)
+        values |= measured(
+            {
+                "guesses": guess_rows(leakage, [attack.label for attack in study.learned.attacks]),
+                **({"densest by chance": chance["home by chance"]} if chance else {}),
+                **chance_rows(truth, area, *whose, width_m),
+            }
+        )
     values |= _plain(_without_home(ues))
     named, requested_s = read_table(folder, "named"), _requested_s(folder)
     tracking, linking = _of(read_table(folder, "tracking"), targets), read_table(folder, "linking")
     people = read_table(folder, "identities")
     for attack in study.learned.attacks:
-        mine, effort, exact = (_by_attack(table, attack.label) for table in (leakage, estimates, wasserstein))
-        attacked, said = np.unique(_by_attack(every, attack.label)["ue"]), _by_attack(named, attack.label)
-        reached = attack_values(mine) | home_values(mine, homes, settings.near_m) | effort_values(effort)
-        reached |= claim_values(effort, links, settings.near_m)
-        reached |= named_values(mine, said, truth, attacked, requested_s)
-        reached |= densest_values(mine, said, densest, attacked, requested_s)
-        reached |= stated_values(said, truth, area)
-        reached |= {keys.W1: mean_of(exact["w1_m"]), keys.CENTROID_W1: mean_of(exact["centroid_w1_m"])}
-        for key, gated in ((keys.ERROR_MEDIAN, keys.ERROR_GATED), (keys.SQRT_SW1, keys.SQRT_SW1_GATED)):
-            reached[gated] = float("nan") if useful is False else reached[key]
-        if isinstance(attack, ClosedForm):
-            reached[keys.THEOREM_BOUND] = median_of(updates["bound_m"])
-        tracked = tracking_values(_by_attack(tracking, attack.label), study.learned.round_s, useful)
-        followed = linking_values(_by_attack(linking, attack.label))
-        followed |= identity_values(_by_attack(people, attack.label))
-        values |= _named(attack.label, reached) | _named(attack.label, tracked) | _named(attack.label, followed)
+        mine, effort, exact, said, tracked, linked, known = (
+            _by_attack(table, attack.label)
+            for table in (leakage, estimates, wasserstein, named, tracking, linking, people)
+        )
+        attacked = np.unique(_by_attack(every, attack.label)["ue"])
+        values |= measured(
+            {
+                **attack_rows(mine, useful),
+                **home_rows(mine, homes, settings.near_m),
+                **claim_rows(effort, links, settings.near_m),
+                **named_rows(mine, said, truth, attacked, requested_s),
+                **densest_rows(mine, said, densest, attacked, requested_s),
+                **stated_rows(said, truth, area),
+                **tracking_rows(tracked, study.learned.round_s, useful),
+                **({"linking": linked} if len(linked["round"]) else {}),
+                **({"identities": _at_end(known)} if len(known["round"]) else {}),
+                **({"bounds": updates} if isinstance(attack, ClosedForm) else {}),
+                **{"efforts": effort_rows(effort), "exact": exact},
+            },
+            attack.label,
+        )
     shares = [share for of in study.learned.attacks if (share := named_share(values, of.label)) is not None]
     return values | ({keys.STRONGEST_NAMED.of(): max(shares)} if shares else {})
 
@@ -156,15 +172,12 @@ def _without_home(ues: Table) -> dict[Key, Any]:
     return {keys.HOMES_NONE: int(none.sum()), keys.HOMES_FEW_NIGHTS: int(few.sum())}
 
 
-def _chance(
-    folder: Path, study: Study, truth: Truth, area: Area, called: tuple[tuple[Key, ...], tuple[Key, ...]]
-) -> dict[Key, Any]:
-    """What places named by chance find; nothing without an attack, or without a place to find."""
-    if not study.learned.attacks or not len(truth.ue):
-        return {}
-    points = read_arrays(folder / POINTS)
-    width_m = study.learned.leakage.peak_width_m
-    return chance_values(truth, area, points["ue"], points["position_m"], width_m, *called)
+def _at_end(people: Table) -> Table:
+    """Names whose people an attack looked for in each round; at the end: in the last round with any."""
+    names = people["names"]
+    return people | {
+        "names at the end": np.where(np.isin(np.arange(len(names)), np.flatnonzero(names > 0)[-1:]), names, 0)
+    }
 
 
 def _requested_s(folder: Path) -> dict[int, float]:
@@ -197,18 +210,16 @@ def _by_attack(table: Table, label: str) -> Table:
     return {k: v[table["attack"] == label] for k, v in table.items()}
 
 
-def _refused(rounds: Table, accepting: np.ndarray, metrics: Table) -> dict[str, Any]:
-    """What the UEs' own policies refused, and for which reasons; accepting (n,): UEs that did not, in each round."""
+def _refusals(rounds: Table, accepting: np.ndarray) -> dict[str, Table]:
+    """What the UEs' own policies refused in each round; accepting (n,): UEs that did not."""
     refused, requested = rounds["refused"], rounds["refused"] + accepting
-    values = _plain(
-        {
-            keys.REFUSED_COUNT: int(refused.sum()),
-            keys.REFUSED_REQUESTED: int(requested.sum()),
-            keys.REFUSED_ROUNDS: int((refused > 0).sum()),
-            keys.REFUSED_BY_ALL: int(((refused > 0) & (refused == requested)).sum()),
-            keys.REFUSED_MAX: int(refused.max(initial=0)),
-        }
-    )
+    everybody, most = (refused > 0) & (refused == requested), np.array([int(refused.max(initial=0))])
+    return {"refusals": {"requested": requested, "some": refused > 0, "everybody": everybody, "most": most}}
+
+
+def _refused(metrics: Table) -> dict[str, Any]:
+    """For which reasons UEs refused."""
+    values = {}
     for name in dict.fromkeys(metrics["name"][metrics["part"] == "query"].tolist()):
         count = metrics["value"][(metrics["part"] == "query") & (metrics["name"] == name)].sum()
         if name.startswith("refused_") and count > 0:
@@ -216,53 +227,28 @@ def _refused(rounds: Table, accepting: np.ndarray, metrics: Table) -> dict[str, 
     return values
 
 
-def _fallbacks(curation: Table) -> dict[str, Any]:
-    """How often steps of curation took their fallback: all together, and each by itself."""
-    values = {keys.ALL_FALLBACKS.of(): mean_of(100.0 * curation["fallback"])}
-    for step in dict.fromkeys(curation["step"].tolist()):
-        values[keys.FALLBACK.of(step)] = mean_of(100.0 * curation["fallback"][curation["step"] == step])
-    return values
-
-
-def _user_distances(pairs: Table) -> dict[Key, Any]:
-    distance = pairs["sqrt_sw1"]
+def _groups(table: Table, column: str) -> dict[str, Table]:
+    """Rows of a table by the value of a column, in order."""
     return {
-        keys.PAIR_SQRT_SW1_MEDIAN: median_of(distance),
-        keys.PAIR_SQRT_SW1_MIN: quantile_of(distance, 0.0),
-        keys.PAIR_SQRT_SW1_MAX: quantile_of(distance, 1.0),
+        name: {k: v[table[column] == name] for k, v in table.items()} for name in dict.fromkeys(table[column].tolist())
     }
+
+
+def _each(rows: str, of: dict[str, Table]) -> dict[str, Any]:
+    """Values of the measures of `rows`, of each part by its name."""
+    return {key: value for name, table in of.items() for key, value in measured({rows: table}, name).items()}
+
+
+def _unicity(rows: Table) -> dict[str, Any]:
+    """How many draws of points no other UE has, by number of points and side of the squares."""
+    each = zip(rows["points"].tolist(), rows["resolution_m"].tolist(), rows["unique_percent"].tolist(), strict=True)
+    return {keys.UNICITY.of(f"{points:g}-{side_m:g}"): percent for points, side_m, percent in each}
 
 
 def _planned(path: Path) -> dict[str, Any]:
     """The numbers of the study's plan, if it has one."""
     plan = read_json(path) if what_is(path) else {}
     return {f"plan.{key}": value for key, value in plan.items() if not isinstance(value, str | list)}
-
-
-def _eavesdropper(rows: Table) -> dict[Key, Any]:
-    return {
-        keys.EAVESDROPPER_DECODED: mean_of(100.0 * rows["decoded"]),
-        keys.EAVESDROPPER_SINR: median_of(rows["sinr_db"]),
-    }
-
-
-def _updates(updates: Table, rounds: Table) -> dict[Key, Any]:
-    return {
-        keys.UPDATES_SENT: len(updates["ue"]),
-        keys.UPDATES_DECODED: mean_of(100.0 * updates["decoded"]),
-        keys.UPDATES_LATE: _share(rounds["late"].sum(), len(updates["ue"])),
-        keys.UPDATES_NON_FINITE: int(rounds["non_finite"].sum()),
-    }
-
-
-def _uplink(links: Table, rounds: Table) -> dict[Key, Any]:
-    return {
-        keys.UPLINK_SINR: median_of(links["sinr_db"]),
-        keys.UPLINK_LATENCY: median_of(links["latency_s"]),
-        keys.UPLINK_ENERGY: float(rounds["energy_j"].sum()),
-        **_in_vain(links),
-        keys.UPLINK_NOISE: median_of(links["noise_std"]),
-    }
 
 
 def _in_vain(links: Table) -> dict[Key, Any]:
@@ -342,47 +328,21 @@ def with_home(ues: Table) -> np.ndarray:
 def _membership(table: Table) -> dict[str, Any]:
     """The last audit of each attack, and the largest area of all audits."""
     values: dict[str, Any] = {}
-    for name in dict.fromkeys(table["attack"].tolist()):
-        mine = _by_attack(table, name)
-        values |= _named(
-            name,
-            {
-                keys.AUC_LAST: float(mine["auc"][-1]),
-                keys.AUC_LOW: float(mine["auc_low"][-1]),
-                keys.AUC_HIGH: float(mine["auc_high"][-1]),
-                keys.AUC_BEFORE: float(mine["auc_before"][-1]),
-                keys.AUC_DIFFERENCE: float(mine["auc_difference"][-1]),
-                keys.AUC_DIFFERENCE_LOW: float(mine["auc_difference_low"][-1]),
-                keys.AUC_DIFFERENCE_HIGH: float(mine["auc_difference_high"][-1]),
-                keys.TPR_LAST: float(mine["tpr_percent"][-1]),
-                keys.AUC_MAX: quantile_of(mine["auc"][np.isfinite(mine["auc"])], 1.0),
-            },
-        )
+    for name, audits in _groups(table, "attack").items():
+        scored = {"auc": audits["auc"][np.isfinite(audits["auc"])]}
+        values |= measured({"audits": audits, "scored audits": scored}, name)
     return values
-
-
-_ACCOUNTANTS = {
-    "epsilon": keys.EPSILON_MAX,
-    "naive": keys.NAIVE_MAX,
-    "zcdp": keys.ZCDP_MAX,
-    "rdp": keys.RDP_MAX,
-    "with_channel": keys.WITH_CHANNEL_MAX,
-}
 
 
 def _privacy(account: Table) -> dict[str, Any]:
     """The UE that spent most of each account; of accounts with one name the one that spent most."""
     values: dict[str, Any] = {}
-    for name in dict.fromkeys(account["mechanism"].tolist()):
-        mine = {k: v[account["mechanism"] == name] for k, v in account.items()}
+    for name, mine in _groups(account, "mechanism").items():
         for column in ("epsilon", "naive", "zcdp", "rdp"):  # an empty cell is no finite epsilon
             mine[column] = np.nan_to_num(mine[column], nan=np.inf)
         mine["with_channel"] = _with_channel(mine)
-        worst = int(np.argmax(mine["epsilon"]))
-        largest: dict[Key, Any] = {
-            key: quantile_of(mine[column][~np.isnan(mine[column])], 1.0) for column, key in _ACCOUNTANTS.items()
-        }
-        values |= _named(name, {**largest, keys.DELTA: float(mine["delta"][worst])})
+        mine["delta"] = mine["delta"][[np.argmax(mine["epsilon"])]]
+        values |= measured({"account": {k: v[~np.isnan(v)] for k, v in mine.items() if v.dtype == float}}, name)
     return values
 
 
@@ -403,7 +363,5 @@ def _with_channel(rows: Table) -> np.ndarray:
 
 def _moved(spends: Table) -> dict[str, Any]:
     """Largest epsilon per metre of each mechanism that moved locations."""
-    moved = spends["unit"] == "location"
-    names = dict.fromkeys(spends["mechanism"][moved].tolist())
-    worst = {n: np.max(spends["epsilon"][moved & (spends["mechanism"] == n)]) for n in names}
-    return {keys.EPSILON_PER_M_MAX.of(name): float(value) for name, value in worst.items()}
+    moved = {k: v[spends["unit"] == "location"] for k, v in spends.items()}
+    return _each("locations", _groups(moved, "mechanism"))

@@ -7,26 +7,24 @@ from typing import Any
 import numpy as np
 
 from fl.leakage.claims import moved_auc, near_auc
-from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.run import Table
-from scenarios.app.results.summary_keys import Key
 
 
-def claim_values(estimates: Table, links: Table, near_m: float) -> dict[Key, Any]:
+def claim_rows(estimates: Table, links: Table, near_m: float) -> dict[str, Table]:
     """Areas under the ROC curves of one attack's claims over the run; nothing for an attack that makes none.
 
     A UE is where it was when it was asked for its update.
     """
-    values: dict[Key, Any] = {}
+    of: dict[str, Table] = {}
     near, moved = (estimates["quantity"] == what for what in ("near", "moved"))
     if near.any():
         place_m, said_m = _places_m(links, estimates, near), _columns(estimates, near)
-        values[keys.NEAR_AUC] = near_auc(estimates["weight"][near], np.hypot(*(place_m - said_m).T))
+        of["near"] = {"auc": np.array([near_auc(estimates["weight"][near], np.hypot(*(place_m - said_m).T))])}
     if moved.any():
         now_m, before_m = _places_m(links, estimates, moved), _places_m(links, _before(estimates), moved)
         weight = estimates["weight"][moved]
-        values[keys.MOVED_AUC] = moved_auc(weight, np.hypot(*(now_m - before_m).T), near_m)
-    return values
+        of["moved"] = {"auc": np.array([moved_auc(weight, np.hypot(*(now_m - before_m).T), near_m)])}
+    return of
 
 
 def _visit(table: Table) -> np.ndarray:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from fl.learners.density import Density
 from netsim.columns import no_ints
 from netsim.row_id import row_id
-from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.run import Table
-from scenarios.app.results.statistics import mean_of, median_of, quantile_of, row_numbers
-from scenarios.app.results.summary_keys import Key
+from scenarios.app.results.statistics import mean_of, row_numbers
 
 _TOGETHER = 2_000_000  # distances held at once
 
@@ -69,118 +66,53 @@ def estimated(updates: Table, leakage: Table) -> Table:
     return {k: v[np.isin(every, theirs)] for k, v in updates.items()}
 
 
-def baseline_values(leakage: Table, labels: Sequence[str]) -> dict[Key, Any]:
+def guess_rows(leakage: Table, labels: Sequence[str]) -> Table:
     """What random guesses and the true centroids reach, after the last round of the first attack with estimates."""
     guessed = set(leakage["attack"][np.isfinite(leakage["guess_sw1_m"])])
     label = next((label for label in labels if label in guessed), labels[0])
     last = last_of({k: v[leakage["attack"] == label] for k, v in leakage.items()})
-    return {
-        keys.GUESS_SW1: mean_of(last["guess_sw1_m"]),
-        keys.GUESS_SW1_Q05: mean_of(last["guess_sw1_m_q05"]),
-        keys.GUESS_SW1_Q95: mean_of(last["guess_sw1_m_q95"]),
-        keys.GUESS_SQRT_SW1: mean_of(np.sqrt(last["guess_sw1_m"])),
-        keys.TRUE_CENTROIDS_SW1: mean_of(last["true_centroids_sw1_m"]),
-    }
+    return last | {"guess_sqrt_sw1": np.sqrt(last["guess_sw1_m"])}
 
 
-def attack_values(rows: Table) -> dict[Key, Any]:
-    """What one attack reaches, from its rows of `leakage`."""
-    heard = {k: v[rows["heard"] == 1] for k, v in rows.items()}
-    error = np.where(heard["diverged"] == 1, np.inf, heard["error_m"])
-    selected = np.where(heard["diverged"] == 1, np.inf, heard["selected_error_m"])
-    of_last_round = error[heard["round"] == heard["round"][-1]] if len(error) else error
-    last = last_of(rows)
-    return {
-        keys.COMPARED_ROUNDS: len(np.unique(rows["round"])),
-        keys.ERROR_MEDIAN: quantile_of(error, 0.5),
-        keys.ERROR_Q25: quantile_of(error, 0.25),
-        keys.ERROR_Q75: quantile_of(error, 0.75),
-        keys.ERROR_INSIDE_MEAN: mean_of(error),
-        keys.ERROR_INSIDE_RMS: float(np.sqrt(mean_of(error**2))),
-        keys.ERROR_LAST_ROUND: mean_of(of_last_round),
-        keys.ERROR_FIRST_ROUND: _first_error(heard, error),
-        keys.SELECTED_ERROR: quantile_of(selected, 0.5),
-        **_places(heard),
-        **_walks(heard),
-        keys.DIVERGED: mean_of(100.0 * heard["diverged"]),
-        keys.SW1: mean_of(last["sw1_m"]),
-        keys.SQRT_SW1: mean_of(last["sqrt_sw1"]),
-        keys.CENTROID_SW1: mean_of(last["centroid_sw1_m"]),
-        keys.SMOOTHED_ERROR: median_of(last["smoothed_error_m"]),
-        keys.TRACK_ERROR: median_of(last["track_error_m"]),
-    }
+def attack_rows(rows: Table, useful: bool | None) -> dict[str, Table]:
+    """What measures of one attack are taken from, by name, of its rows of `leakage`; useful: whether the model is."""
+    heard, last = {k: v[rows["heard"] == 1] for k, v in rows.items()}, last_of(rows)
+    for error in ("error_m", "selected_error_m"):
+        heard[error] = np.where(heard["diverged"] == 1, np.inf, heard[error])
+    _, first = np.unique(row_id(heard["ue"], heard["model"]), return_index=True)
+    of = {"compared": rows, "heard": heard, "last": last, "first estimates": {"error_m": heard["error_m"][first]}}
+    of["last round"] = {"error_m": heard["error_m"][np.isin(heard["round"], heard["round"][-1:])]}
+    of |= {f"{name} if useful": if_useful(of[name], useful) for name in ("heard", "last")}
+    steps = {k: v[np.isfinite(heard["step_error_m"])] for k, v in heard.items()}
+    if (heard["places"] > 0).any():
+        of["places"] = heard
+    if len(steps["ue"]):
+        of |= {"steps": steps | {"exact": steps["step_error_m"] <= 1.0}, "walks": last_of(steps)}
+    return of
 
 
-def _places(rows: Table) -> dict[Key, Any]:
-    """How far off the places are that an attack names; nothing for one that names none."""
-    if not (rows["places"] > 0).any():
-        return {}
-    return {keys.PLACE_ERROR: mean_of(rows["place_error_m"]), keys.PLACES: mean_of(rows["places"])}
+def if_useful(rows: Table, useful: bool | None) -> Table:
+    """The rows; none where the model is not useful."""
+    return {k: v[:0] for k, v in rows.items()} if useful is False else rows
 
 
-def _walks(rows: Table) -> dict[Key, Any]:
-    """Errors of displacements, for an attack that estimates any; of the whole walk at its end."""
-    some = {k: v[np.isfinite(rows["step_error_m"])] for k, v in rows.items()}
-    if not len(some["ue"]):
-        return {}
-    end = last_of(some)
-    return {
-        keys.STEP_ERROR: mean_of(some["step_error_m"]),
-        keys.STEP_NO_MOTION: mean_of(some["step_no_motion_m"]),
-        keys.STEP_EXACT: mean_of(100.0 * (some["step_error_m"] <= 1.0)),
-        keys.WALK_ERROR: mean_of(end["walk_error_m"]),
-        keys.WALK_NO_MOTION: mean_of(end["walk_no_motion_m"]),
-    }
+def home_rows(rows: Table, homes: np.ndarray, near_m: float) -> dict[str, Table]:
+    """The last row of each attacked UE that has a home, and the first round in which an attack was near it.
 
-
-def _first_error(rows: Table, error: np.ndarray) -> float:
-    """Median over tracks of the first estimate's error."""
-    if not len(error):
-        return float("nan")
-    _, first = np.unique(row_id(rows["ue"], rows["model"]), return_index=True)
-    return quantile_of(error[first], 0.5)
-
-
-def home_values(rows: Table, homes: np.ndarray, near_m: float) -> dict[Key, Any]:
-    """How near an attack comes to home and work, over the attacked UEs that have a home.
-
-    All rows of a UE in a round have the same values: they are of all its models together.
+    All rows of a UE in a round have the same values: they are of all its models together. Infinite: never.
     """
     rows = {k: v[np.isin(rows["ue"], homes)] for k, v in rows.items()}
-    last = last_of(rows, np.zeros(len(rows["ue"])))
-
-    def away(column: str, q: float) -> float:
-        return quantile_of(last[column], q)  # a UE without an estimate is infinitely far
-
-    return {
-        keys.HOME_MEDIAN: away("home_m", 0.5),
-        keys.HOME_MIN: away("home_m", 0.0),
-        keys.WORK_MEDIAN: away("work_m", 0.5),
-        keys.HOME_NAMED_MEDIAN: away("home_named_m", 0.5),
-        keys.HOME_NAMED_MIN: away("home_named_m", 0.0),
-        keys.WORK_NAMED_MEDIAN: away("work_named_m", 0.5),
-        keys.GUESS_HOME: median_of(last["guess_home_m"]),
-        **_reached(rows, "home_m", near_m, keys.HOME_NEAR_ROUND, keys.HOME_NEAR_PERCENT),
-        **_reached(rows, "home_named_m", near_m, keys.NAMED_EVER_ROUND, keys.NAMED_EVER_PERCENT),
-    }
-
-
-def _reached(rows: Table, column: str, near_m: float, when: Key, share: Key) -> dict[Key, Any]:
-    """First round with a distance of at most near_m (median over UEs), and the percentage of UEs that have one."""
     ues, of_row = np.unique(rows["ue"], return_inverse=True)
-    if not len(ues):
-        return {when: None, share: None}
-    first = np.full(len(ues), np.inf)
-    np.minimum.at(first, of_row, np.where(rows[column] <= near_m, rows["round"], np.inf))
-    return {when: quantile_of(first, 0.5), share: 100.0 * float(np.mean(np.isfinite(first)))}
+    of = {"homes": last_of(rows, np.zeros(len(rows["ue"])))}
+    for name, column in (("home ever", "home_m"), ("home named ever", "home_named_m")):
+        first = np.full(len(ues), np.inf)
+        np.minimum.at(first, of_row, np.where(rows[column] <= near_m, rows["round"], np.inf))
+        of[name] = {"round": first, "found": np.isfinite(first)}
+    return of
 
 
-def effort_values(estimates: Table) -> dict[Key, Any]:
-    """What an attack cost: iterations, evaluations, failures."""
+def effort_rows(estimates: Table) -> Table:
+    """What each estimate of a centroid or answer cost."""
     mine = np.isin(estimates["quantity"], ("centroid", "answer"))
-    return {
-        keys.ITERATIONS: mean_of(estimates["iterations"][mine]),
-        keys.EVALUATIONS: mean_of(estimates["evaluations"][mine]),
-        keys.SELF_TEST: median_of(estimates["self_test_m"][mine]),
-        keys.FAILED: mean_of(100.0 * (estimates["status"][mine] != "ok")),
-    }
+    rows = {k: v[mine] for k, v in estimates.items()}
+    return rows | {"failed": rows["status"] != "ok"}

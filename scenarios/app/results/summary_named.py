@@ -7,8 +7,8 @@ have one column for each, in this order.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -16,10 +16,7 @@ from fl.leakage.chance import others_peaks, uniform_shares
 from fl.leakage.named import MOST_NAMED
 from netsim.geometry import Area
 from netsim.units import BoolArray, FloatArray
-from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.run import Table
-from scenarios.app.results.statistics import mean_of, median_of, quantile_of, share_of
-from scenarios.app.results.summary_keys import Key
 from scenarios.app.results.summary_leakage import last_of
 
 DAY_S = 86_400.0
@@ -65,85 +62,57 @@ class Truth:
         return np.stack([at_home, at_work, at_home & at_work, home[..., 0] | work[..., 0]], axis=-1)
 
 
-def named_values(
+PLACES = ("home", "work", "both", "first")
+
+
+def named_rows(
     rows: Table, named: Table, truth: Truth, attacked: FloatArray, requested_s: dict[int, float]
-) -> dict[Key, Any]:
-    """What one attack names at the end: from its rows of `leakage` and `named`; nothing where no UE has a place.
+) -> dict[str, Table]:
+    """What one attack names at the end, by PLACES: its rows of `leakage` and `named`; nothing where no UE has a place.
 
     attacked : all UEs that it attacked, also those without a place: what was named of them is scored on the others.
     requested_s : end of the window of each round.
     """
     if not len(truth.ue):
         return {}
-    known = truth.known()
-    own, of_others = _scored(truth, _places(named, np.concatenate([truth.ue, np.setdiff1d(attacked, truth.ue)])))
-    home, work, both, first = (share_of(own[known[:, k], k]) for k in range(4))
-    since = _since(rows, "home_named_m", truth.ue[known[:, 0]], truth.near_m)
-    return {
-        **dict(zip((keys.HOME_NAMED_PERCENT, keys.HOME_NAMED_LOW, keys.HOME_NAMED_HIGH), home, strict=True)),
-        keys.HOME_NAMED_ROUND: quantile_of(since, 0.5),
-        keys.HOME_NAMED_DAY: quantile_of(_days(since, requested_s), 0.5),
-        **dict(zip((keys.WORK_NAMED_PERCENT, keys.WORK_NAMED_LOW, keys.WORK_NAMED_HIGH), work, strict=True)),
-        **dict(zip((keys.BOTH_NAMED_PERCENT, keys.BOTH_NAMED_LOW, keys.BOTH_NAMED_HIGH), both, strict=True)),
-        keys.FIRST_NAMED_PERCENT: first[0],
-        keys.HOMES_COUNT: int(known[:, 0].sum()),
-        keys.WORKPLACES_COUNT: int(known[:, 1].sum()),
-        keys.COMMUTERS_COUNT: int(known[:, 2].sum()),
-        **_shares(keys.SHUFFLED, of_others, known),
-    }
+    of = _rows(truth, ("hit", "shuffled"), _scored(truth, named, attacked))
+    of["home"] |= _since(rows, "home_named_m", truth.ue[truth.known()[:, 0]], truth.near_m, requested_s)
+    return of
 
 
-def densest_values(
+def densest_rows(
     rows: Table, named: Table, truth: Truth, attacked: FloatArray, requested_s: dict[int, float]
-) -> dict[Key, Any]:
-    """What one attack names of UEs without a home, as `named_values`; nothing where there are none."""
+) -> dict[str, Table]:
+    """What one attack names of UEs without a home, as `named_rows`."""
     if not len(truth.ue):
         return {}
-    own, of_others = _scored(truth, _places(named, np.concatenate([truth.ue, np.setdiff1d(attacked, truth.ue)])))
-    share, low, high = share_of(own[:, 0])
-    since, last = _since(rows, "densest_named_m", truth.ue, truth.near_m), _last(rows, truth.ue)
-    return {
-        keys.DENSEST_COUNT: len(truth.ue),
-        keys.DENSEST_MEDIAN: quantile_of(last["densest_m"], 0.5),
-        keys.GUESS_DENSEST: median_of(last["guess_densest_m"]),
-        keys.DENSEST_NAMED_MEDIAN: quantile_of(last["densest_named_m"], 0.5),
-        keys.DENSEST_NAMED_PERCENT: share,
-        keys.DENSEST_NAMED_LOW: low,
-        keys.DENSEST_NAMED_HIGH: high,
-        keys.DENSEST_NAMED_ROUND: quantile_of(since, 0.5),
-        keys.DENSEST_NAMED_DAY: quantile_of(_days(since, requested_s), 0.5),
-        keys.DENSEST_SHUFFLED: mean_of(100.0 * of_others[:, 0]),
-    }
+    own, of_others = _scored(truth, named, attacked)
+    since = _since(rows, "densest_named_m", truth.ue, truth.near_m, requested_s)
+    return {"densest": _last(rows, truth.ue) | {"hit": own[:, 0], "shuffled": of_others[:, 0]} | since}
 
 
-def chance_values(
-    truth: Truth,
-    area: Area,
-    ue: FloatArray,
-    points_m: FloatArray,
-    width_m: float,
-    of_uniform: tuple[Key, ...] = keys.UNIFORM,
-    of_others: tuple[Key, ...] = keys.OTHERS,
-) -> dict[Key, Any]:
+def chance_rows(truth: Truth, area: Area, ue: FloatArray, points_m: FloatArray, width_m: float) -> dict[str, Table]:
     """What places named by chance find: uniformly random ones, and the peaks of others' density.
 
-    ue (k,), points_m (k, 2) : true positions of all UEs, and whose they are. of_uniform, of_others : what the shares
-    are called; of fewer keys the first shares.
+    ue (k,), points_m (k, 2) : true positions of all UEs, and whose they are.
     """
     if not len(truth.ue):
         return {}
-    known = truth.known()
     uniform = uniform_shares(truth.home_m, truth.work_m, truth.near_m, area, MOST_NAMED)
     others = np.full((len(truth.ue), 4), np.nan)
     if len(np.unique(ue)) > 1:
         peaks = others_peaks(ue, points_m, truth.ue, area, width_m, MOST_NAMED)
         others = np.array([truth.hits(_padded(at))[i] for i, at in enumerate(peaks)], dtype=float)
-    return {**_shares(of_uniform, uniform, known), **_shares(of_others, others, known)}
+    return {f"{place} by chance": of for place, of in _rows(truth, ("uniform", "others"), (uniform, others)).items()}
 
 
-def _shares(of: tuple[Key, ...], hits: FloatArray, known: BoolArray) -> dict[Key, float]:
-    """Mean share in percent of the four columns of hits (n, 4), over the UEs that have what it is about."""
-    return {key: mean_of(100.0 * hits[known[:, k], k]) for k, key in enumerate(of)}
+def _rows(truth: Truth, columns: Sequence[str], hits: Sequence[np.ndarray]) -> dict[str, Table]:
+    """Columns of hits (n, 4), by PLACES: of the UEs that have what it is about."""
+    known = truth.known().T
+    return {
+        place: {column: hit[known[k], k] for column, hit in zip(columns, hits, strict=True)}
+        for k, place in enumerate(PLACES)
+    }
 
 
 def _places(named: Table, ue: FloatArray) -> FloatArray:
@@ -161,11 +130,12 @@ def _padded(places_m: FloatArray) -> FloatArray:
     return np.concatenate([places_m, np.full((MOST_NAMED - len(places_m), 2), np.nan)])
 
 
-def _scored(truth: Truth, places_m: FloatArray) -> tuple[BoolArray, FloatArray]:
+def _scored(truth: Truth, named: Table, attacked: FloatArray) -> tuple[BoolArray, FloatArray]:
     """What the places named of each UE find of it (n, 4), and the share (n, 4) of all others' places that find it.
 
-    places_m (m, 2, 2) : the first n are named of the UEs themselves. The share is NaN where there are no others.
+    The share is NaN where no other UE was attacked.
     """
+    places_m = _places(named, np.concatenate([truth.ue, np.setdiff1d(attacked, truth.ue)]))
     n, m = len(truth.ue), len(places_m)
     own, found = np.zeros((n, 4), dtype=bool), np.zeros((n, 4))
     for block in np.array_split(np.arange(m), max(1, m * n // _TOGETHER)):
@@ -183,15 +153,12 @@ def _last(rows: Table, ues: FloatArray) -> Table:
     return last_of({k: v[mine] for k, v in rows.items()}, np.zeros(int(mine.sum())))
 
 
-def _days(rounds: FloatArray, requested_s: dict[int, float]) -> FloatArray:
-    """The day (n,), from 1, in which the window of each round ends; infinite where there is no round."""
-    return np.array([np.ceil(requested_s[int(one)] / DAY_S) if np.isfinite(one) else np.inf for one in rounds])
+def _since(
+    rows: Table, column: str, ues: FloatArray, near_m: float, requested_s: dict[int, float]
+) -> dict[str, FloatArray]:
+    """First round from which on a place stays named until the end (n,), and the day, from 1, in which its window ends.
 
-
-def _since(rows: Table, column: str, ues: FloatArray, near_m: float) -> FloatArray:
-    """First round from which on a place stays named until the end (n,), infinite where it is not at the end.
-
-    column : how far the nearer named place is from it.
+    Infinite where it is not named at the end. column : how far the nearer named place is from it.
     """
     mine = np.isin(rows["ue"], ues)
     number, of_row = rows["round"][mine], np.searchsorted(ues, rows["ue"][mine])
@@ -200,4 +167,5 @@ def _since(rows: Table, column: str, ues: FloatArray, near_m: float) -> FloatArr
     np.maximum.at(missed, of_row[~hit], number[~hit])
     stays = hit & (number > missed[of_row])
     np.minimum.at(since, of_row[stays], number[stays])
-    return since
+    day = [np.ceil(requested_s[int(one)] / DAY_S) if np.isfinite(one) else np.inf for one in since]
+    return {"since": since, "day": np.array(day)}

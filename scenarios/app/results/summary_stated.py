@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from fl.leakage.chance import uniform_shares
@@ -13,14 +11,11 @@ from fl.types import rank_of_place
 from netsim.geometry import Area
 from netsim.rng import Streams
 from netsim.units import BoolArray, FloatArray
-from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.run import Table
-from scenarios.app.results.statistics import mean_of
-from scenarios.app.results.summary_keys import Key
-from scenarios.app.results.summary_named import Truth
+from scenarios.app.results.summary_named import PLACES, Truth
 
 
-def stated_values(named: Table, truth: Truth, area: Area) -> dict[Key, Any]:
+def stated_rows(named: Table, truth: Truth, area: Area) -> dict[str, Table]:
     """What one attack says at the end, from its rows of `named`; nothing where no UE has a place."""
     if not len(truth.ue):
         return {}
@@ -30,20 +25,12 @@ def stated_values(named: Table, truth: Truth, area: Area) -> dict[Key, Any]:
         mine = _number(named, truth) == count
         as_often[mine] = uniform_shares(truth.home_m[mine], truth.work_m[mine], truth.near_m, area, count)
     found, probability, right = _judged(named, truth)
-    return {
-        keys.HOME_SPOKEN: mean_of(100.0 * spoken[known[:, 0], 0]),
-        keys.WORK_SPOKEN: mean_of(100.0 * spoken[known[:, 1], 1]),
-        keys.HOME_AS_OFTEN: mean_of(100.0 * as_often[known[:, 0], 0]),
-        keys.WORK_AS_OFTEN: mean_of(100.0 * as_often[known[:, 1], 1]),
-        keys.STATED_COUNT: int(found.count.sum()),
-        keys.STATED_MEAN: mean_of(probability),
-        keys.STATED_RIGHT: mean_of(100.0 * right),
-        keys.RELIABILITY_ERROR: found.error,
-        keys.RELIABILITY_LOW: found.error_low,
-        keys.RELIABILITY_HIGH: found.error_high,
-        keys.RELIABILITY_CHANCE: found.by_chance_error,
-        keys.BRIER: found.brier,
+    of = {
+        f"{place} said": {"spoken": spoken[known[:, k], k], "as_often": as_often[known[:, k], k]}
+        for k, place in enumerate(PLACES[:2])
     }
+    whole = {name: np.array([value]) for name, value in vars(found).items() if np.isscalar(value)}
+    return of | {"stated": {"probability": probability, "right": right}, "reliability": whole}
 
 
 def stated_reliability(named: Table, truth: Truth) -> Reliability:

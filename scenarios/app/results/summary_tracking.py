@@ -2,70 +2,43 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from fl.leakage.reliability import reliability_error
 from netsim.units import FloatArray
-from scenarios.app.results import summary_keys as keys
-from scenarios.app.results.key import Key
 from scenarios.app.results.run import Table
-from scenarios.app.results.statistics import half_width, mean_of, median_of
+from scenarios.app.results.statistics import half_width
+from scenarios.app.results.summary_leakage import if_useful
 
 _HOUR_S, _DAY_S = 3600.0, 86_400.0
 _FEW_UES = 5
 
 
-def tracking_values(rows: Table, round_s: float, useful: bool | None) -> dict[Key, Any]:
-    """Values of one attack from its rows of the table `tracking`; nothing where it has none."""
-    if not len(rows["ue"]):
-        return {}
-    passes = {"filter": rows["hindsight"] == 0, "smoother": rows["hindsight"] == 1}
-    now = {name: column[passes["filter"]] for name, column in rows.items()}
-    values: dict[Key, Any] = {}
-    for who, some in passes.items():
-        if some.any():
-            mine = {name: column[some] for name, column in rows.items()}
-            values |= _answers(who, "", mine, round_s) | _stated(who, mine)
-            values[keys.TRACKING[who, "privacy"]] = mean_of(mine["expected_distance_m"])
-    values |= _answers("plain", "plain_", now, round_s) | _answers("prior", "prior_", now, round_s)
-    values[keys.TRACKING["prior", "privacy"]] = mean_of(now["prior_expected_distance_m"])
-    values[keys.TRACKING["prior", "draw_near"]] = 100.0 * mean_of(now["prior_draw_near"])
-    values |= dict(zip(keys.FILTER_LESS_PLAIN, _less_plain(now, now), strict=True))
-    if passes["smoother"].any():
-        then = {name: column[passes["smoother"]] for name, column in rows.items()}
-        values |= dict(zip(keys.SMOOTHER_LESS_PLAIN, _less_plain(then, now), strict=True))
-    gated = values[keys.TRACKING["filter", "error_median"]]
-    return values | {keys.TRACKING_GATED: float("nan") if useful is False else gated}
+def tracking_rows(rows: Table, round_s: float, useful: bool | None) -> dict[str, Table]:
+    """What measures of one tracker are taken from, by who is asked, of its rows of `tracking`; nothing without rows.
 
-
-def _answers(who: str, prefix: str, rows: Table, round_s: float) -> dict[Key, Any]:
-    """Errors and successes of one of those who answer; a round without an answer is no success."""
-    error, near = rows[f"{prefix}error_m"], rows[f"{prefix}near"] == 1
-    _, of = np.unique(rows["ue"], return_inverse=True)
-    known_h = np.bincount(of, weights=near) * round_s / _HOUR_S
-    quantities = {
-        "error_median": median_of(error),
-        "error_mean": mean_of(error),
-        "near": 100.0 * float(near.mean()),
-        "known_h": float(known_h.mean()),
-    }
-    return {keys.TRACKING[who, name]: value for name, value in quantities.items()}
-
-
-def _stated(who: str, rows: Table) -> dict[Key, Any]:
-    """What the attack says of itself, and how far it is right."""
-    quantities = {
-        "stated_near": 100.0 * mean_of(rows["disc_probability"]),
-        "stated_error": mean_of(rows["stated_error_m"]),
-        "reliability": reliability_error(rows["disc_probability"], rows["near"] == 1),
-        "in50": 100.0 * mean_of(rows["in50"]),
-        "in90": 100.0 * mean_of(rows["in90"]),
-        "area90": median_of(rows["area90_m2"]),
-        "entropy": mean_of(rows["entropy_bits"]),
-    }
-    return {keys.TRACKING[who, name]: value for name, value in quantities.items()}
+    A round without an answer is no success. known_h (k,) is of each UE; useful: whether the model is.
+    """
+    now, then = ({k: v[rows["hindsight"] == late] for k, v in rows.items()} for late in (0, 1))
+    of: dict[str, Table] = {}
+    for who, mine, prefix in (
+        ("filter", now, ""),
+        ("smoother", then, ""),
+        ("plain", now, "plain_"),
+        ("prior", now, "prior_"),
+    ):
+        if not len(mine["ue"]):
+            continue
+        mine = mine | {k.removeprefix(prefix): v for k, v in mine.items() if k.startswith(prefix)}
+        near, (_, ue) = mine["near"] == 1, np.unique(mine["ue"], return_inverse=True)
+        known_h = np.bincount(ue, weights=near) * round_s / _HOUR_S
+        of[who] = mine | {"near": near, "known_h": known_h, "mean_error_m": mine["error_m"]}
+        if not prefix:
+            less = zip(("less_m", "less_low_m", "less_high_m"), _less_plain(mine, now)[:, None], strict=True)
+            reliable = np.array([reliability_error(mine["disc_probability"], near)])
+            useful_error = if_useful(mine, useful)["error_m"]
+            of[who] |= dict(less) | {"reliability_error": reliable, "useful_error_m": useful_error}
+    return of
 
 
 def _less_plain(rows: Table, now: Table) -> FloatArray:

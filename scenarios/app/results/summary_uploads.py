@@ -10,32 +10,18 @@ from netsim.units import FloatArray
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.reached import reached_s
 from scenarios.app.results.run import Table
-from scenarios.app.results.statistics import mean_of
-from scenarios.app.results.summary_keys import Key
 from scenarios.app.results.uploads import LOST, arrived, durations_s, lost, vain_share
 
 
-def upload_values(uploads: Table, rounds: Table) -> dict[Key, Any]:
-    """Values of the rows of `transmissions` and of the merges; none where there are no such rows."""
+def upload_rows(uploads: Table, rounds: Table) -> dict[str, Table]:
+    """What measures of `transmissions` and of the merges are taken from, by name; nothing without such rows."""
     if not len(uploads["ue"]):
         return {}
     got, stale = arrived(uploads), uploads["staleness"][np.isfinite(uploads["staleness"])]
-    values: dict[Key, Any] = {
-        keys.UPLOADS_COUNT: len(got),
-        keys.UPLOADS_ARRIVED: int(got.sum()),
-        **{keys.UPLOADS_LOST[fate]: int((uploads["fate"] == fate).sum()) for fate in LOST},
-        keys.UPLOADS_UNDER_WAY: int((~got & ~lost(uploads)).sum()),
-    }
-    for part, length_s in durations_s({k: v[got] for k, v in uploads.items()}).items():
-        known = length_s[np.isfinite(length_s)]
-        mean, high = keys.UPLOADS_TIME[part]
-        values |= {mean: mean_of(known), high: float(np.quantile(known, 0.95)) if len(known) else float("nan")}
-    return values | {
-        keys.UPLOADS_VAIN: 100.0 * vain_share(uploads),
-        keys.STALENESS_MEAN: mean_of(stale),
-        keys.STALENESS_MAX: int(stale.max()) if len(stale) else None,
-        keys.MERGE_RATE: _an_hour(rounds["time_s"]),
-    }
+    times = {k: v[np.isfinite(v)] for k, v in durations_s({k: v[got] for k, v in uploads.items()}).items()}
+    fates = {fate: uploads["fate"] == fate for fate in LOST} | {"arrived": got, "under-way": ~got & ~lost(uploads)}
+    whole = {"in_vain": np.array([vain_share(uploads)]), "merges_per_hour": np.array([_an_hour(rounds["time_s"])])}
+    return {"uploads": uploads | times | fates | whole | {"oldest": np.sort(stale).astype(int)}}
 
 
 def _an_hour(merged_s: FloatArray) -> float:

@@ -2,37 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.run import Table
 
 
-def withheld_values(withholding: Table) -> dict[str, Any]:
-    """What each rule by itself holds back, of the rows of `withholding`; nothing where there is none."""
-    values: dict[str, Any] = {}
+def withheld_rows(withholding: Table) -> dict[str, Table]:
+    """What each rule by itself holds back, by rule, of the rows of `withholding`."""
+    of: dict[str, Table] = {}
     for rule in dict.fromkeys(withholding["rule"].tolist()):
-        mine = withholding["rule"] == rule
-        before, after = withholding["before"][mine], withholding["after"][mine]
-        requests = np.stack([withholding["time_s"][mine], withholding["ue"][mine]])
-        _, request = np.unique(requests, axis=1, return_inverse=True)
-        silent = np.bincount(request.reshape(-1), weights=after) == 0
-        values[keys.WITHHELD_UPDATES.of(rule)] = 100.0 * float(silent.mean())
-        values[keys.WITHHELD_SAMPLES.of(rule)] = 100.0 * float(1 - after.sum() / before.sum())
-    return values
+        mine = {k: v[withholding["rule"] == rule] for k, v in withholding.items()}
+        _, request = np.unique(np.stack([mine["time_s"], mine["ue"]]), axis=1, return_inverse=True)
+        silent = np.bincount(request.reshape(-1), weights=mine["after"]) == 0
+        of[rule] = {"silent": silent, "held_back": np.array([1 - mine["after"].sum() / mine["before"].sum()])}
+    return of
 
 
-def sums_values(sums: Table) -> dict[str, Any]:
+def sums_rows(sums: Table) -> dict[str, Table]:
     """Sums that were not opened, and those of one UE, of the rows of `sums`; nothing where nothing is summed."""
     if not len(sums["group"]):
         return {}
-    lost, decoded = sums["opened"] == 0, sums["decoded"]
+    unopened, decoded = sums["opened"] == 0, sums["decoded"]
+    lost = decoded[unopened].sum() / decoded.sum() if decoded.sum() else np.nan
     return {
-        keys.SUMS_UNOPENED.of(): 100.0 * float(lost.mean()),
-        keys.SUMS_LOST.of(): 100.0 * float(decoded[lost].sum() / decoded.sum()) if decoded.sum() else None,
-        keys.SUMS_SINGLE.of(): 100.0 * float((decoded[~lost] == 1).mean()) if not lost.all() else None,
+        "sums": {"unopened": unopened, "lost": np.array([lost])},
+        "opened sums": {"single": decoded[~unopened] == 1},
     }
 
 

@@ -18,7 +18,7 @@ _WORDS = (
 
 def trackers(summary: Mapping[str, Any]) -> list[str]:
     """Names of the attacks that track, in order."""
-    key = keys.TRACKING["filter", "error_median"]
+    key = keys.TRACKING["filter", "error_m"]
     return [name for one in summary if (name := key.name_in(one)) is not None]
 
 
@@ -40,14 +40,14 @@ def tracking_text(summary: Mapping[str, Any], name: str) -> str:
     def of(who: str, what: str) -> Any:
         return summary.get(keys.TRACKING[who, what].of(name))
 
-    known = [(who, words) for who, words in _WORDS if of(who, "error_median") is not None]
-    errors = ", ".join(f"{figure_text(of(who, 'error_median'), 'm')} m ({words})" for who, words in known)
+    known = [(who, words) for who, words in _WORDS if of(who, "error_m") is not None]
+    errors = ", ".join(f"{figure_text(of(who, 'error_m'), 'm')} m ({words})" for who, words in known)
     near = ", ".join(figure_text(of(who, "near")) for who, _ in known)
     text = (
         f"{name}: median error {errors}{_paired(summary, name)}; within {summary[keys.NEAR.of()]:g} m in {near} % of "
         "all rounds of UEs"
     )
-    stated, gap = of("filter", "stated_near"), of("filter", "reliability")
+    stated, gap = of("filter", "disc_probability"), of("filter", "reliability_error")
     if stated is None or gap is None:
         return text
     return f"{text}; the filter states {figure_text(stated)} %, {figure_text(100.0 * gap)} points off, mean over bins"
@@ -55,7 +55,9 @@ def tracking_text(summary: Mapping[str, Any], name: str) -> str:
 
 def _paired(summary: Mapping[str, Any], name: str) -> str:
     """The filter beside the tracked attack in the same rounds; empty where they have none in common."""
-    mean, low, high = (summary.get(key.of(name)) for key in keys.FILTER_LESS_PLAIN)
+    mean, low, high = (
+        summary.get(keys.TRACKING["filter", what].of(name)) for what in ("less_m", "less_low_m", "less_high_m")
+    )
     if mean is None:
         return ""
     span = "" if low is None or high is None else f" ({low:+.0f} to {high:+.0f})"
