@@ -11,7 +11,7 @@ from scenarios.app.results.location_text import home_text, verdict
 from scenarios.app.results.membership_text import baseline_text
 from scenarios.app.results.named_text import all_named_text
 from scenarios.app.results.over_seeds import value_text
-from scenarios.app.results.run import Run
+from scenarios.app.results.run import Run, where
 from scenarios.app.results.statistics import MEANINGFUL, counted, figure_text
 from scenarios.app.results.summary import with_home
 
@@ -43,7 +43,7 @@ def _privacy_sentence(run: Run, name: str) -> str:
     """The epsilon of the UE of an account that spent most, and what it holds for."""
     account = run.tables["privacy"]
     mine = np.array([m == name for m in account["mechanism"]], dtype=bool) & ~np.isnan(account["ue"])
-    rows = {k: v[mine] for k, v in account.items()}
+    rows = where(account, mine)
     if not mine.any():
         return f"{name} drew noise, but its privacy account is missing."
     worst = int(np.argmax(np.nan_to_num(rows["epsilon"], nan=np.inf)))

@@ -14,7 +14,7 @@ import numpy as np
 from netsim.row_id import row_id, ue_and_model
 from netsim.units import FloatArray, IntArray
 from scenarios.app.report.plot import DARK, GREY, Figure, Look, spread
-from scenarios.app.results.run import Run, Table
+from scenarios.app.results.run import Run, Table, where
 from scenarios.app.results.statistics import carried, count, quartiles
 from scenarios.app.results.summary import with_home
 
@@ -112,7 +112,7 @@ def home_grids(run: Run, own: Iterable[Look]) -> list[tuple[Look, TimeGrid]]:
     for look, grid in attack_grids(run, own):
         mine = np.isin(grid.rows["ue"], homes)
         if mine.any():
-            grids.append((look, TimeGrid.of({k: v[mine] for k, v in grid.rows.items()}, "ue")))
+            grids.append((look, TimeGrid.of(where(grid.rows, mine), "ue")))
     return grids
 
 

@@ -19,6 +19,11 @@ from scenarios.app.results.summary_keys import ERROR_MEDIAN
 Table = dict[str, NDArray[Any]]
 
 
+def where(rows: Table, some: Any) -> Table:
+    """Some rows of a table, by flags, indices or a slice."""
+    return {name: column[some] for name, column in rows.items()}
+
+
 @dataclass(frozen=True, eq=False)
 class Run:
     """Everything that a page is made from: manifest, summary, study and tables; ground, surfaces, grid: map.npz,
@@ -85,7 +90,7 @@ class Run:
                 keep &= np.isfinite(columns[name])
         if column:
             keep &= np.array([v == value for v in columns[column]], dtype=bool)
-        return {k: v[keep] for k, v in columns.items()}
+        return where(columns, keep)
 
     def dates(self, time_s: FloatArray) -> list[str]:
         """Simulated local time, as plotly's date axes read it."""

@@ -18,7 +18,7 @@ from scenarios.app.results.attacks import named_share
 from scenarios.app.results.folder import MANIFEST, PLAN, POINTS, read_json, read_table
 from scenarios.app.results.lists import list_values
 from scenarios.app.results.model_text import good_map
-from scenarios.app.results.run import Table
+from scenarios.app.results.run import Table, where
 from scenarios.app.results.statistics import median_of
 from scenarios.app.results.summary_claims import claim_rows
 from scenarios.app.results.summary_keys import Key, check_declared, declaration, measured
@@ -199,15 +199,12 @@ def _targets(study: Study, ues: Table, updates: Table) -> np.ndarray | None:
 
 def _of(table: Table, ues: np.ndarray | None) -> Table:
     """Rows of some UEs."""
-    if ues is None:
-        return table
-    mine = np.isin(table["ue"], ues)
-    return {k: v[mine] for k, v in table.items()}
+    return table if ues is None else where(table, np.isin(table["ue"], ues))
 
 
 def _by_attack(table: Table, label: str) -> Table:
     """Rows of one attack."""
-    return {k: v[table["attack"] == label] for k, v in table.items()}
+    return where(table, table["attack"] == label)
 
 
 def _refusals(rounds: Table, accepting: np.ndarray) -> dict[str, Table]:
@@ -229,9 +226,7 @@ def _refused(metrics: Table) -> dict[str, Any]:
 
 def _groups(table: Table, column: str) -> dict[str, Table]:
     """Rows of a table by the value of a column, in order."""
-    return {
-        name: {k: v[table[column] == name] for k, v in table.items()} for name in dict.fromkeys(table[column].tolist())
-    }
+    return {name: where(table, table[column] == name) for name in dict.fromkeys(table[column].tolist())}
 
 
 def _each(rows: str, of: dict[str, Table]) -> dict[str, Any]:
@@ -363,5 +358,5 @@ def _with_channel(rows: Table) -> np.ndarray:
 
 def _moved(spends: Table) -> dict[str, Any]:
     """Largest epsilon per metre of each mechanism that moved locations."""
-    moved = {k: v[spends["unit"] == "location"] for k, v in spends.items()}
+    moved = where(spends, spends["unit"] == "location")
     return _each("locations", _groups(moved, "mechanism"))

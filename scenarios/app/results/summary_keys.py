@@ -602,12 +602,12 @@ DENSEST_OTHERS = Measure(
 )
 
 
-def _chance(name: str, meaning: str, places: bool, column: str, rows: str) -> tuple[Measure, ...]:
+def _chance(name: str, meaning: str, column: str, rows: str) -> tuple[Measure, ...]:
     """Shares of home, work, both and the first place that are found by places named by chance."""
     same = "the same share, "
     return tuple(
         Measure(
-            f"{name.format(f'{place}_named_within_near')}.percent", "%", what, places, column, rows.format(place=place)
+            f"{name.format(f'{place}_named_within_near')}.percent", "%", what, True, column, rows.format(place=place)
         )
         for place, what in (
             ("home", f"baseline: {meaning}"),
@@ -671,14 +671,12 @@ SHUFFLED = _chance(
     f"attack.{NAME}.{{}}.shuffled",
     "home_named_within_near.percent of the places that the attack names of another UE, "
     "mean over all other attacked UEs; null for one UE",
-    False,
     "shuffled",
     "{place}",
 )
 UNIFORM = _chance(
     "baseline.uniform.{}",
     "home_named_within_near.percent of two uniformly random places in the area, expected",
-    True,
     "uniform",
     "{place} by chance",
 )
@@ -686,7 +684,6 @@ OTHERS = _chance(
     "baseline.others.{}",
     "home_named_within_near.percent of the two highest density peaks of the true positions of "
     "all other UEs, each with the same weight; null for one UE",
-    True,
     "others",
     "{place} by chance",
 )

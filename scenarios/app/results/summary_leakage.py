@@ -9,7 +9,7 @@ import numpy as np
 from fl.learners.density import Density
 from netsim.columns import no_ints
 from netsim.row_id import row_id
-from scenarios.app.results.run import Table
+from scenarios.app.results.run import Table, where
 from scenarios.app.results.statistics import mean_of, row_numbers
 
 _TOGETHER = 2_000_000  # distances held at once
@@ -22,7 +22,7 @@ def last_of(table: Table, model: np.ndarray | None = None) -> Table:
     track = row_id(table["ue"], table["model"] if model is None else model)
     _, reverse = np.unique(track[::-1], return_index=True)
     rows = np.sort(len(track) - 1 - reverse)
-    return {k: v[rows] for k, v in table.items()}
+    return where(table, rows)
 
 
 def anywhere_m(updates: Table, area_m: tuple[float, float, float, float]) -> float:
@@ -63,27 +63,27 @@ def _evenly(n: int, most: int) -> np.ndarray:
 def estimated(updates: Table, leakage: Table) -> Table:
     """The updates of rounds, UEs and models for which an attack made an estimate."""
     theirs, every = row_numbers(leakage)[leakage["heard"] == 1], row_numbers(updates)
-    return {k: v[np.isin(every, theirs)] for k, v in updates.items()}
+    return where(updates, np.isin(every, theirs))
 
 
 def guess_rows(leakage: Table, labels: Sequence[str]) -> Table:
     """What random guesses and the true centroids reach, after the last round of the first attack with estimates."""
     guessed = set(leakage["attack"][np.isfinite(leakage["guess_sw1_m"])])
     label = next((label for label in labels if label in guessed), labels[0])
-    last = last_of({k: v[leakage["attack"] == label] for k, v in leakage.items()})
+    last = last_of(where(leakage, leakage["attack"] == label))
     return last | {"guess_sqrt_sw1": np.sqrt(last["guess_sw1_m"])}
 
 
 def attack_rows(rows: Table, useful: bool | None) -> dict[str, Table]:
     """What measures of one attack are taken from, by name, of its rows of `leakage`; useful: whether the model is."""
-    heard, last = {k: v[rows["heard"] == 1] for k, v in rows.items()}, last_of(rows)
+    heard, last = where(rows, rows["heard"] == 1), last_of(rows)
     for error in ("error_m", "selected_error_m"):
         heard[error] = np.where(heard["diverged"] == 1, np.inf, heard[error])
     _, first = np.unique(row_id(heard["ue"], heard["model"]), return_index=True)
     of = {"compared": rows, "heard": heard, "last": last, "first estimates": {"error_m": heard["error_m"][first]}}
     of["last round"] = {"error_m": heard["error_m"][np.isin(heard["round"], heard["round"][-1:])]}
     of |= {f"{name} if useful": if_useful(of[name], useful) for name in ("heard", "last")}
-    steps = {k: v[np.isfinite(heard["step_error_m"])] for k, v in heard.items()}
+    steps = where(heard, np.isfinite(heard["step_error_m"]))
     if (heard["places"] > 0).any():
         of["places"] = heard
     if len(steps["ue"]):
@@ -93,7 +93,7 @@ def attack_rows(rows: Table, useful: bool | None) -> dict[str, Table]:
 
 def if_useful(rows: Table, useful: bool | None) -> Table:
     """The rows; none where the model is not useful."""
-    return {k: v[:0] for k, v in rows.items()} if useful is False else rows
+    return where(rows, slice(None, 0)) if useful is False else rows
 
 
 def home_rows(rows: Table, homes: np.ndarray, near_m: float) -> dict[str, Table]:
@@ -101,7 +101,7 @@ def home_rows(rows: Table, homes: np.ndarray, near_m: float) -> dict[str, Table]
 
     All rows of a UE in a round have the same values: they are of all its models together. Infinite: never.
     """
-    rows = {k: v[np.isin(rows["ue"], homes)] for k, v in rows.items()}
+    rows = where(rows, np.isin(rows["ue"], homes))
     ues, of_row = np.unique(rows["ue"], return_inverse=True)
     of = {"homes": last_of(rows, np.zeros(len(rows["ue"])))}
     for name, column in (("home ever", "home_m"), ("home named ever", "home_named_m")):
@@ -114,5 +114,5 @@ def home_rows(rows: Table, homes: np.ndarray, near_m: float) -> dict[str, Table]
 def effort_rows(estimates: Table) -> Table:
     """What each estimate of a centroid or answer cost."""
     mine = np.isin(estimates["quantity"], ("centroid", "answer"))
-    rows = {k: v[mine] for k, v in estimates.items()}
+    rows = where(estimates, mine)
     return rows | {"failed": rows["status"] != "ok"}

@@ -16,7 +16,7 @@ from fl.leakage.chance import others_peaks, uniform_shares
 from fl.leakage.named import MOST_NAMED
 from netsim.geometry import Area
 from netsim.units import BoolArray, FloatArray
-from scenarios.app.results.run import Table
+from scenarios.app.results.run import Table, where
 from scenarios.app.results.summary_leakage import last_of
 
 DAY_S = 86_400.0
@@ -150,7 +150,7 @@ def _scored(truth: Truth, named: Table, attacked: FloatArray) -> tuple[BoolArray
 def _last(rows: Table, ues: FloatArray) -> Table:
     """The last row of each of some UEs: all of a UE in a round say the same of its places."""
     mine = np.isin(rows["ue"], ues)
-    return last_of({k: v[mine] for k, v in rows.items()}, np.zeros(int(mine.sum())))
+    return last_of(where(rows, mine), np.zeros(int(mine.sum())))
 
 
 def _since(

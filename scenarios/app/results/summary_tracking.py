@@ -6,7 +6,7 @@ import numpy as np
 
 from fl.leakage.reliability import reliability_error
 from netsim.units import FloatArray
-from scenarios.app.results.run import Table
+from scenarios.app.results.run import Table, where
 from scenarios.app.results.statistics import half_width
 from scenarios.app.results.summary_leakage import if_useful
 
@@ -19,7 +19,7 @@ def tracking_rows(rows: Table, round_s: float, useful: bool | None) -> dict[str,
 
     A round without an answer is no success. known_h (k,) is of each UE; useful: whether the model is.
     """
-    now, then = ({k: v[rows["hindsight"] == late] for k, v in rows.items()} for late in (0, 1))
+    now, then = (where(rows, rows["hindsight"] == late) for late in (0, 1))
     of: dict[str, Table] = {}
     for who, mine, prefix in (
         ("filter", now, ""),

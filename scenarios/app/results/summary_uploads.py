@@ -9,7 +9,7 @@ import numpy as np
 from netsim.units import FloatArray
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.reached import reached_s
-from scenarios.app.results.run import Table
+from scenarios.app.results.run import Table, where
 from scenarios.app.results.uploads import LOST, arrived, durations_s, lost, vain_share
 
 
@@ -18,7 +18,7 @@ def upload_rows(uploads: Table, rounds: Table) -> dict[str, Table]:
     if not len(uploads["ue"]):
         return {}
     got, stale = arrived(uploads), uploads["staleness"][np.isfinite(uploads["staleness"])]
-    times = {k: v[np.isfinite(v)] for k, v in durations_s({k: v[got] for k, v in uploads.items()}).items()}
+    times = {k: v[np.isfinite(v)] for k, v in durations_s(where(uploads, got)).items()}
     fates = {fate: uploads["fate"] == fate for fate in LOST} | {"arrived": got, "under-way": ~got & ~lost(uploads)}
     whole = {"in_vain": np.array([vain_share(uploads)]), "merges_per_hour": np.array([_an_hour(rounds["time_s"])])}
     return {"uploads": uploads | times | fates | whole | {"oldest": np.sort(stale).astype(int)}}

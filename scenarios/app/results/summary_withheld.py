@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from scenarios.app.results.run import Table
+from scenarios.app.results.run import Table, where
 
 
 def withheld_rows(withholding: Table) -> dict[str, Table]:
     """What each rule by itself holds back, by rule, of the rows of `withholding`."""
     of: dict[str, Table] = {}
     for rule in dict.fromkeys(withholding["rule"].tolist()):
-        mine = {k: v[withholding["rule"] == rule] for k, v in withholding.items()}
+        mine = where(withholding, withholding["rule"] == rule)
         _, request = np.unique(np.stack([mine["time_s"], mine["ue"]]), axis=1, return_inverse=True)
         silent = np.bincount(request.reshape(-1), weights=mine["after"]) == 0
         of[rule] = {"silent": silent, "held_back": np.array([1 - mine["after"].sum() / mine["before"].sum()])}

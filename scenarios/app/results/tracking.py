@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from netsim.units import BoolArray, FloatArray
-from scenarios.app.results.run import Run, Table
+from scenarios.app.results.run import Run, Table, where
 
 FILTER, SMOOTHER, PLAIN, PRIOR = "filter", "smoother", "plain", "prior"
 KINDS = (PLAIN, FILTER, SMOOTHER, PRIOR)
@@ -22,9 +22,7 @@ def tracking_attacks(run: Run) -> list[str]:
 def tracked(run: Run, attack: str) -> dict[str, Table]:
     """Rows of the filter and of the smoother of an attack."""
     rows = run.rows("tracking", "attack", attack)
-    return {
-        kind: {k: v[rows["hindsight"] == flag] for k, v in rows.items()} for flag, kind in enumerate((FILTER, SMOOTHER))
-    }
+    return {kind: where(rows, rows["hindsight"] == flag) for flag, kind in enumerate((FILTER, SMOOTHER))}
 
 
 def of_kind(rows: Mapping[str, Table], kind: str, column: str) -> tuple[Table, FloatArray]:

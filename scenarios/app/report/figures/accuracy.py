@@ -7,7 +7,7 @@ import numpy as np
 from netsim.units import FloatArray
 from scenarios.app.report.plot import DARK, GREY, Cell, Look, Panel, line, mosaic
 from scenarios.app.report.series import DATES
-from scenarios.app.results.run import Run, Table
+from scenarios.app.results.run import Run, Table, where
 from scenarios.app.results.summary_keys import ACCURACY, CONSTANT_ACCURACY, Key
 
 
@@ -15,7 +15,7 @@ def learner_metric(run: Run, key: Key) -> Table:
     """The rows of the learner's metric that the key `utility.METRIC` takes at the end."""
     rows = run.rows("metrics", "part", "learner")
     mine = np.array([f"utility.{name}" == key.of() for name in rows["name"]], dtype=bool)
-    return {k: v[mine] for k, v in rows.items()}
+    return where(rows, mine)
 
 
 def accuracy(run: Run) -> Panel:

@@ -7,7 +7,7 @@ import numpy as np
 from netsim.units import FloatArray
 from scenarios.app.report.plot import Cell, Figure, Look, Panel, line, looks, mosaic, numbers
 from scenarios.app.report.series import DATES
-from scenarios.app.results.run import Run, Table
+from scenarios.app.results.run import Run, Table, where
 from scenarios.app.results.statistics import counted
 
 MOST_POINTS = 400  # of a curve
@@ -33,7 +33,7 @@ def _links(run: Run) -> list[Panel]:
     for column, chance, axis, title, factor, unit in _CELLS:
         traces: list[Figure] = []
         for look in looks(names):
-            own = {k: v[rows["attack"] == look.name] for k, v in rows.items()}
+            own = where(rows, rows["attack"] == look.name)
             some = slice(None, None, max(1, -(-len(own["round"]) // MOST_POINTS)))
             x = run.dates(own["time_s"][some])
             by_chance = Look(f"{look.name}: by chance", look.color, look.symbol, "dot")

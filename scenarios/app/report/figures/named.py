@@ -10,7 +10,7 @@ from netsim.units import BoolArray, FloatArray
 from scenarios.app.report.plot import DARK, GREY, Cell, Figure, Look, Panel, line, mosaic
 from scenarios.app.report.series import DATES, TimeGrid
 from scenarios.app.results import summary_keys as keys
-from scenarios.app.results.run import Run, Table
+from scenarios.app.results.run import Run, Table, where
 from scenarios.app.results.statistics import carried
 
 _SHARES = ("home", "work", "both")
@@ -83,7 +83,7 @@ def named_over_time(run: Run, attack: str, place: str) -> tuple[FloatArray, Bool
     wanted = ("home", "work") if place == "both" else (place,)
     have = np.logical_and.reduce([_known(ues, one) for one in wanted])
     mine = np.isin(rows["ue"], ues["ue"][have])
-    grid = TimeGrid.of({k: v[mine] for k, v in rows.items()}, "ue")
+    grid = TimeGrid.of(where(rows, mine), "ue")
     hit = np.ones((len(grid.time_s), len(grid.ue)), dtype=bool)
     for one in wanted:
         away_m = grid.rows[f"{one}_named_m"]

@@ -7,7 +7,7 @@ import numpy as np
 from netsim.units import FloatArray
 from scenarios.app.report.plot import Cell, Figure, Look, Panel, line, looks, mosaic
 from scenarios.app.report.series import DATES, TimeGrid, wide
-from scenarios.app.results.run import Run, Table
+from scenarios.app.results.run import Run, Table, where
 from scenarios.app.results.statistics import counted, quantile
 
 _MOST_METRICS = 12  # pairs of axes
@@ -19,11 +19,11 @@ def weights(run: Run) -> Panel:
     key, title = "weights", "Weights of updates in the merge"
     rows = run.rows("updates")
     known = np.isfinite(rows["weight"]) & (rows["weight"] > 0)
-    rows = {k: v[known] for k, v in rows.items()}
+    rows = where(rows, known)
     if not known.any():
         return Panel(key, title, "No update was merged.")
     phases = list(dict.fromkeys(map(str, rows["phase"])))
-    mine = {k: v[np.array([p == phases[-1] for p in rows["phase"]], dtype=bool)] for k, v in rows.items()}
+    mine = where(rows, np.array([p == phases[-1] for p in rows["phase"]], dtype=bool))
     grid = TimeGrid.of(mine)
     share = grid.lay(mine["weight"])
     share = 100.0 * share / np.nansum(share, axis=1, keepdims=True)

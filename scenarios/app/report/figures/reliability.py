@@ -11,7 +11,7 @@ from fl.leakage.reliability import DRAWS, Reliability, reliability
 from netsim.rng import Streams
 from scenarios.app.report.figures.tracking_looks import LOOKS, titled
 from scenarios.app.report.plot import DARK, PALETTE, Cell, Figure, Look, Panel, line, mosaic, numbers, plain
-from scenarios.app.results.run import Run, Table
+from scenarios.app.results.run import Run, Table, where
 from scenarios.app.results.statistics import counted, figure_text
 from scenarios.app.results.summary_named import Truth
 from scenarios.app.results.summary_stated import stated_reliability
@@ -60,7 +60,7 @@ def _reliabilities(run: Run, name: str) -> list[tuple[Look, Reliability]]:
     rows, named = tracked(run, name), run.tables["named"]
     mine = (named["attack"] == name) & np.isfinite(named["ue"])
     truth = Truth.of(run.tables["ues"], np.unique(run.rows("leakage", "attack", name)["ue"]), run.near_m)
-    places = stated_reliability({k: v[mine] for k, v in named.items()}, truth)
+    places = stated_reliability(where(named, mine), truth)
     return [*((LOOKS[kind], _of_answers(rows[kind])) for kind in (FILTER, SMOOTHER)), (_PLACES, places)]
 
 

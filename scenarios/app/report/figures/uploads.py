@@ -24,7 +24,7 @@ from scenarios.app.report.plot import (
     plain,
 )
 from scenarios.app.report.series import DATES
-from scenarios.app.results.run import Run, Table
+from scenarios.app.results.run import Run, Table, where
 from scenarios.app.results.statistics import counted, figure_text
 from scenarios.app.results.uploads import PARTS, arrived, bounds_s, durations_s, lost
 from scenarios.app.results.uploads_text import sending_text
@@ -54,7 +54,7 @@ _WHOLE = Look("from request to arrival", DARK, dash="solid")
 def uploads_chapter(run: Run) -> Chapter:
     """The figures; empty where uploads take no time."""
     uploads = run.tables["transmissions"]
-    uploads = {k: v[np.isfinite(uploads["requested_s"]) & np.isfinite(uploads["ue"])] for k, v in uploads.items()}
+    uploads = where(uploads, np.isfinite(uploads["requested_s"]) & np.isfinite(uploads["ue"]))
     if not len(uploads["ue"]):
         return Chapter("uploads", "Uploads", [])
     said = paragraphs(sending_text(run.summary), "says")
@@ -65,7 +65,7 @@ def timeline(run: Run, uploads: Table) -> Panel:
     """What each UE did when: a line a UE."""
     key, title = "uploads-timeline", "Uploads of each UE over time"
     rows, begin_s, end_s = _window(uploads)
-    shown = {k: v[rows] for k, v in uploads.items()}
+    shown = where(uploads, rows)
     shown["ended_s"] = _ends_s(shown, end_s)
     unit, second = ("minutes", 60.0) if end_s - begin_s >= 180.0 else ("seconds", 1.0)
     ues, at = np.unique(shown["ue"], return_inverse=True)
@@ -153,7 +153,7 @@ def _short(name: str) -> str:
 def latency(uploads: Table) -> Panel:
     """Distributions of the time from request to arrival, and of its parts."""
     key, title = "uploads-latency", "How long uploads take, part by part"
-    length_s = durations_s({k: v[arrived(uploads)] for k, v in uploads.items()})
+    length_s = durations_s(where(uploads, arrived(uploads)))
     looks = [(part, Look(look.name, look.color, dash=dash)) for (part, (look, _)), dash in
              zip(_LOOKS.items(), ("longdash", "dot", "dashdot"), strict=True)]  # fmt: skip
     traces = [trace for part, look in [*looks, ("whole", _WHOLE)] if (trace := _cdf(look, length_s[part]))["x"]]
@@ -180,7 +180,7 @@ def _cdf(look: Look, values: FloatArray) -> Figure:
 
 def staleness(run: Run, uploads: Table) -> list[Panel]:
     """How old the models are that merged updates began from; nothing where all are fresh."""
-    merged = {k: v[np.isfinite(uploads["staleness"])] for k, v in uploads.items()}
+    merged = where(uploads, np.isfinite(uploads["staleness"]))
     if not (merged["staleness"] > 0).any():
         return []
     rounds = run.rows("rounds")

@@ -10,7 +10,7 @@ import numpy as np
 from netsim.units import BoolArray, FloatArray, IntArray
 from scenarios.app.report.replay.grid import NOWHERE, Grid, Numbers, pointers, steps
 from scenarios.app.report.replay.rounds import Rounds
-from scenarios.app.results.run import Run, Table
+from scenarios.app.results.run import Run, Table, where
 
 MOST_CELLS = 800_000
 _PLACES = ("answer", "disc", "truth", "plain")
@@ -54,7 +54,7 @@ def belief_arrays(
 
 
 def _some(rows: Table, kept: BoolArray) -> Table:
-    return {k: v[kept] for k, v in rows.items()}
+    return where(rows, kept)
 
 
 def _owners(rows: Table, attacks: Sequence[str], n_ue: int) -> IntArray:
@@ -124,7 +124,7 @@ def _beside(
     tracked, estimates = run.rows("tracking"), run.rows("estimates")
     names = [("answer", "x_m", "y_m"), ("disc", "disc_x_m", "disc_y_m"), ("truth", "truth_x_m", "truth_y_m")]
     put(tracked, _owners(tracked, attacks, n_ue), names, list(figures))
-    plain = {k: v[estimates["quantity"] == PLAIN] for k, v in estimates.items()}
+    plain = where(estimates, estimates["quantity"] == PLAIN)
     for hindsight in (0.0, 1.0):
         rows = plain | {"hindsight": np.full(len(plain["ue"]), hindsight)}
         put(rows, _owners(rows, attacks, n_ue), [("plain", "x_m", "y_m")])

@@ -9,7 +9,7 @@ import numpy as np
 
 from scenarios.app.report.figures.radio_study import nearest
 from scenarios.app.report.replay.grid import BEYOND_M, NOWHERE, Numbers
-from scenarios.app.results.run import Run
+from scenarios.app.results.run import Run, where
 
 TENTH = 10.0  # levels are stored in tenths of a decibel
 NO_LEVEL, MOST_DB = -32_768, 3276.7
@@ -26,7 +26,7 @@ def coverage_arrays(run: Run, cells: dict[str, int]) -> tuple[dict[str, Numbers]
     known = (np.abs(rows["x_m"]) <= BEYOND_M) & (np.abs(rows["y_m"]) <= BEYOND_M)
     if known.sum() < 2:
         return {}, None
-    rows = {k: v[known] for k, v in rows.items()}
+    rows = where(rows, known)
     west, south, east, north = run.manifest["area_m"]
     gaps_m = [np.diff(np.unique(rows[k])).min(initial=np.inf) for k in ("x_m", "y_m")]
     side_m = max(float(min(gaps_m)), max(east - west, north - south) / MOST_SQUARES)

@@ -17,7 +17,7 @@ from scenarios.app.report.replay.grid import BEYOND_M, NOWHERE, Grid, Numbers, p
 from scenarios.app.report.replay.ground import ground_arrays, stations
 from scenarios.app.report.replay.rounds import Drawn, Rounds, round_arrays
 from scenarios.app.report.replay.tracks import Tracks, of_first_ues, simplified
-from scenarios.app.results.run import Run, clock_of, part
+from scenarios.app.results.run import Run, clock_of, part, where
 
 MOST_UES = 1000
 MOST_HANDOVERS = 50_000
@@ -109,9 +109,9 @@ def time_unit_s(time_s: FloatArray, duration_s: float) -> float:
 def _tracks(run: Run, n_ue: int, cells: dict[str, int]) -> Tracks:
     """The recorded tracks of the first UEs, in order."""
     rows = run.rows("tracks")
-    rows = {k: v[(rows["ue"] >= 0) & (rows["ue"] < n_ue)] for k, v in rows.items()}
+    rows = where(rows, (rows["ue"] >= 0) & (rows["ue"] < n_ue))
     order = np.lexsort((rows["time_s"], rows["ue"]))
-    rows = {k: v[order] for k, v in rows.items()}
+    rows = where(rows, order)
     at_m = np.column_stack([rows["x_m"], rows["y_m"]])
     at_m = np.clip(np.where(np.isfinite(at_m).all(axis=1)[:, None], at_m, np.nan), -BEYOND_M, BEYOND_M)
     cell = np.array([cells.get(str(name), NOWHERE) for name in rows["cell"]], dtype=np.int64)

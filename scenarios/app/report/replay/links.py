@@ -8,7 +8,7 @@ import numpy as np
 
 from netsim.units import FloatArray, IntArray
 from scenarios.app.report.replay.grid import NOWHERE, Numbers, pointers, steps
-from scenarios.app.results.run import Run, Table
+from scenarios.app.results.run import Run, Table, where
 from scenarios.app.results.uploads import arrived
 
 NO_SINR = -128
@@ -23,10 +23,10 @@ def sent(run: Run, n_ue: int) -> Table:
     """
     rows = _lasting(run) if run.takes_time else _planned(run.rows("links"))
     known = np.isfinite(rows["begin_s"]) & np.isfinite(rows["ue"]) & (rows["ue"] >= 0) & (rows["ue"] < n_ue)
-    rows = {k: v[known] for k, v in rows.items()}
+    rows = where(rows, known)
     rows["ue"] = rows["ue"].astype(np.int64)
     order = np.lexsort((rows["begin_s"], rows["ue"]))
-    return {k: v[order] for k, v in rows.items()}
+    return where(rows, order)
 
 
 def _planned(links: Table) -> Table:

@@ -11,7 +11,7 @@ import numpy as np
 from netsim.units import FloatArray, IntArray
 from scenarios.app.report.replay.grid import NOWHERE, Grid, Numbers, pointers, steps
 from scenarios.app.report.replay.links import link_arrays, sent
-from scenarios.app.results.run import Run, Table
+from scenarios.app.results.run import Run, Table, where
 
 MOST_LINKS, MOST_ESTIMATES, MOST_NAMED = 200_000, 300_000, 200_000
 MOST_MODELS = 65_536  # that updates and estimates are told apart by
@@ -80,16 +80,14 @@ def round_arrays(
         for name, rows in (("updates", run.tables["updates"]), ("estimates", run.rows("estimates")))
     )
     estimates = _of_attacks(estimates, attacks)
-    estimates = {k: v[np.isin(estimates["quantity"], KINDS)] for k, v in estimates.items()}
+    estimates = where(estimates, np.isin(estimates["quantity"], KINDS))
     detailed = min(
         n_ue,
         _first_ues(links["ue"], n_ue, MOST_LINKS),
         _first_ues(updates["ue"], n_ue, MOST_LINKS),
         _first_ues(estimates["ue"], n_ue, MOST_ESTIMATES),
     )
-    links, updates, estimates = (
-        {k: v[rows["ue"] < detailed] for k, v in rows.items()} for rows in (links, updates, estimates)
-    )
+    links, updates, estimates = (where(rows, rows["ue"] < detailed) for rows in (links, updates, estimates))
     on_air, scales = link_arrays(links, n_ue, cells, float(run.manifest["duration_s"]))
     guessed, beyond = _estimates(estimates, updates, grid, n_attack, n_ue)
     named, stride = _named(run, rounds, grid, attacks, n_ue)
@@ -108,7 +106,7 @@ def _sorted(rows: Table, columns: Sequence[str], n_ue: int, rounds: Rounds) -> T
     kept = {"at": at[known]} | {k: rows[k][known] for k in ("ue", *columns)}
     kept["ue"] = kept["ue"].astype(np.int64)
     order = np.lexsort((kept.get("model", kept["at"]), kept["at"], kept["ue"]))
-    return {k: v[order] for k, v in kept.items()}
+    return where(kept, order)
 
 
 def _of_attacks(rows: Table, attacks: Sequence[str]) -> Table:
@@ -118,7 +116,7 @@ def _of_attacks(rows: Table, attacks: Sequence[str]) -> Table:
         index[rows["attack"] == name] = k
     order = np.argsort(index, kind="stable")
     order = order[index[order] >= 0]
-    return {k: v[order] for k, v in (rows | {"attack_index": index}).items()}
+    return where(rows | {"attack_index": index}, order)
 
 
 def _first_ues(ue: IntArray, n_ue: int, most: int) -> int:
@@ -131,7 +129,7 @@ def _estimates(rows: Table, updates: Table, grid: Grid, n_attack: int, n_ue: int
     x, y = grid.cells(np.column_stack([rows["x_m"], rows["y_m"]]))
     there = x != NOWHERE
     beyond = int((~there & np.isfinite(rows["x_m"]) & np.isfinite(rows["y_m"])).sum())
-    kept = {k: v[there] for k, v in rows.items()}
+    kept = where(rows, there)
     return {
         "estimate_ptr": steps(pointers(kept["attack_index"] * n_ue + kept["ue"], n_attack * n_ue)),
         "estimate_round": steps(kept["at"].astype(np.uint32)),
@@ -158,7 +156,7 @@ def _named(run: Run, rounds: Rounds, grid: Grid, attacks: Sequence[str], n_ue: i
     rows = _of_attacks(_sorted(run.rows("leakage"), _COLUMNS["leakage"], n_ue, rounds), attacks)
     owner = rows["attack_index"] * n_ue + rows["ue"]
     last = np.append((owner[1:] != owner[:-1]) | (rows["at"][1:] != rows["at"][:-1]), True)[: len(owner)]
-    rows, owner = {k: v[last] for k, v in rows.items()}, owner[last]  # one of all models
+    rows, owner = where(rows, last), owner[last]  # one of all models
     hit = sum(
         (np.nan_to_num(rows[f"{place}_named_m"], nan=np.inf) <= run.near_m) * bit
         for place, bit in (("home", 1), ("work", 2))
