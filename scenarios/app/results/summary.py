@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from fl.attacks.closed_form import ClosedForm
-from fl.learners.density import Density
 from netsim.checkpoint import read_arrays
 from netsim.geometry import Area
 from netsim.safe import what_is
@@ -26,10 +25,8 @@ from scenarios.app.results.summary_leakage import (
     anywhere_m,
     attack_rows,
     effort_rows,
-    estimated,
     guess_rows,
     home_rows,
-    on_grid_m,
 )
 from scenarios.app.results.summary_named import Truth, chance_rows, densest_rows, named_rows
 from scenarios.app.results.summary_stated import stated_rows
@@ -111,17 +108,13 @@ def _leakage(
     )
     x0, y0, x1, y1 = area_m
     centre = np.hypot(updates["x_m"] - (x0 + x1) / 2, updates["y_m"] - (y0 + y1) / 2)
-    learner, settings = study.learned.learner, study.learned.leakage
-    if isinstance(learner, Density) and len(leakage["ue"]):
-        anywhere = on_grid_m(estimated(updates, leakage), learner, (x0, y0, x1, y1))
-    else:
-        anywhere = anywhere_m(updates, (x0, y0, x1, y1))
+    settings, area = study.learned.leakage, Area(x0, y0, x1, y1)
+    anywhere = anywhere_m(updates, leakage, study.learned.learner, (x0, y0, x1, y1))
     values = list_values(read_table(folder, "list_scores"), settings.list_near_m) | _plain(
         {keys.NEAR: settings.near_m, keys.AREA_CENTRE_ERROR: median_of(centre), keys.ANYWHERE_ERROR: anywhere}
     )
     homes, watched = with_home(ues), np.unique(leakage["ue"])
     truth, densest = (of(ues, watched, settings.near_m) for of in (Truth.of, Truth.densest))
-    area = Area(x0, y0, x1, y1)
     if study.learned.attacks:
         points = read_arrays(folder / POINTS)
         whose, width_m = (points["ue"], points["position_m"]), settings.peak_width_m

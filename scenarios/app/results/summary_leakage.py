@@ -25,21 +25,23 @@ def last_of(table: Table, model: np.ndarray | None = None) -> Table:
     return where(table, rows)
 
 
-def anywhere_m(updates: Table, area_m: tuple[float, float, float, float]) -> float:
-    """Mean distance from true centroids (2,000 of them, evenly taken) to places spread evenly over the area."""
-    unit = (np.arange(40) + 0.5) / 40
-    x, y = (low + unit * (high - low) for low, high in zip(area_m[:2], area_m[2:], strict=True))
-    return _mean_away_m(updates, x, y)
+def anywhere_m(updates: Table, leakage: Table, learner: object, area_m: tuple[float, float, float, float]) -> float:
+    """Mean distance from true centroids (2,000 of them, evenly taken) to places spread evenly over the area.
 
-
-def on_grid_m(updates: Table, learner: Density, area_m: tuple[float, float, float, float]) -> float:
-    """The same to the points of a grid that lie in the area: its places are what a constant answer names."""
+    Of an attacked density: from those that were estimated, to the points of its grid that lie in the area: its places
+    are what a constant answer names.
+    """
+    if not isinstance(learner, Density) or not len(leakage["ue"]):
+        unit = (np.arange(40) + 0.5) / 40
+        x, y = (low + unit * (high - low) for low, high in zip(area_m[:2], area_m[2:], strict=True))
+        return _mean_away_m(updates, x, y)
+    heard = row_numbers(where(leakage, leakage["heard"] == 1))
     low, high = np.array(learner.area_m or area_m).reshape(2, 2)
     x, y = (np.linspace(low[k], high[k], n) for k, n in enumerate((*learner.grid, 0)[:2]))
     y = y if len(y) else (low[1:] + high[1:]) / 2
     x, y = (v[(v >= area_m[k]) & (v <= area_m[k + 2])] for k, v in enumerate((x, y)))
     x, y = (v[_evenly(len(v), 100)] for v in (x, y))
-    return _mean_away_m(updates, x, y)
+    return _mean_away_m(where(updates, np.isin(row_numbers(updates), heard)), x, y)
 
 
 def _mean_away_m(updates: Table, x: np.ndarray, y: np.ndarray) -> float:
@@ -58,12 +60,6 @@ def _mean_away_m(updates: Table, x: np.ndarray, y: np.ndarray) -> float:
 def _evenly(n: int, most: int) -> np.ndarray:
     """At most so many of n indices, evenly taken."""
     return np.linspace(0, n - 1, min(n, most)).astype(int) if n else no_ints()
-
-
-def estimated(updates: Table, leakage: Table) -> Table:
-    """The updates of rounds, UEs and models for which an attack made an estimate."""
-    theirs, every = row_numbers(leakage)[leakage["heard"] == 1], row_numbers(updates)
-    return where(updates, np.isin(every, theirs))
 
 
 def guess_rows(leakage: Table, labels: Sequence[str]) -> Table:
