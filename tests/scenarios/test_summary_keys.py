@@ -17,7 +17,6 @@ from scenarios.app.results.folder import read_table
 from scenarios.app.results.measures import Measure
 from scenarios.app.results.summary_keys import (
     KEYS,
-    METRIC_LAST,
     RADIO_QUANTITIES,
     UTILITY,
     check_declared,
