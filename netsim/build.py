@@ -106,8 +106,8 @@ def _streets(
     return graph, premises, without_door(len(buildings), premises)
 
 
-def stations_of(setting: WorldSetting, area: Area, trace: Trace | None, site: Site | None) -> tuple[BaseStation, ...]:
-    """The base stations of a list or a layout; without a site as if no building stood there."""
+def stations_of(setting: WorldSetting, area: Area, trace: Trace | None, site: Site) -> tuple[BaseStation, ...]:
+    """The base stations of a list or a layout."""
     if setting.layout is None:
         silent = trace is not None and trace.rsrp_dbm is None
         if silent and not setting.listed_stations:

@@ -191,10 +191,6 @@ class Attack(Named):
 
         return self.model_copy(update={"cell_m": usual_cell_m(area, learner.shortest_m)})
 
-    def held_bytes(self, area: Area, n_ue: int) -> float:
-        """Memory of what it keeps of so many UEs, for an estimate; 0 for an attack that keeps little."""
-        return 0.0
-
     def notes(self, public: Public) -> tuple[str, ...]:
         """What a person should know of what it is given, a line each."""
         return ()

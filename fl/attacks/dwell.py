@@ -133,9 +133,6 @@ class Dwell(OverRounds):
             "it never names that; set home_hours and work_hours to hours of the rounds, or let the world last longer",
         )
 
-    def held_bytes(self, area: Area, n_ue: int) -> float:
-        return 3 * 8.0 * 2 * n_ue * PlaceGrid.places(area, self.cell_m)
-
     def start(self) -> DwellState:
         return DwellState(self.of.start(), LearntErrors(), Residences(), Heard(), Named.nobody())
 

@@ -14,7 +14,6 @@ from fl.attacks.span import Span
 from fl.attacks.subspace import AnyFloats, unit_rows
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Estimates, Facts
-from netsim.geometry import Area
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -77,9 +76,6 @@ class LinkMaps(Attack):
     @property
     def _span(self) -> Span:
         return cast(Span, self.of)
-
-    def held_bytes(self, area: Area, n_ue: int) -> float:
-        return (4.0 * self.hindsight_names + 96.0 * n_ue) * PlaceGrid.places(area, self._span.cell_m)
 
     def start(self) -> MapTracks:
         return MapTracks.none()

@@ -10,7 +10,6 @@ from fl.attacks.place_maps import Naming, PlaceMaps, answers, told
 from fl.attacks.subspace import AnyFloats
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Estimates, Facts
-from netsim.geometry import Area
 from netsim.rng import Rng
 
 
@@ -28,9 +27,6 @@ class NamesPlaces(Attack):
     def naming(self, view: View) -> Naming:
         """How its answers are read: from unsmoothed maps."""
         return Naming(self.answers, self.apart_m, 0.0)
-
-    def held_bytes(self, area: Area, n_ue: int) -> float:
-        return 96.0 * n_ue * PlaceGrid.places(area, self.cell_m)  # the maps, of this round, smoothed, and searched
 
 
 class AddsMaps(NamesPlaces):

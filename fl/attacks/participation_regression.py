@@ -14,7 +14,6 @@ from fl.attacks.threat import PARTICIPANTS
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Estimates, Facts, Public
 from netsim.columns import no_ints
-from netsim.geometry import Area
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -126,9 +125,6 @@ class ParticipationRegression(NamesPlaces):
     def span(self) -> Span:
         """The span whose scores are the maps of sums."""
         return Span(layer=self.layer, rank=self.rank, cell_m=self.cell_m, add="scores")
-
-    def held_bytes(self, area: Area, n_ue: int) -> float:
-        return 24.0 * (n_ue + _QUARTERS) * (n_ue + PlaceGrid.places(area, self.cell_m))  # before, after, and searched
 
     def start(self) -> Normal:
         none = np.zeros((0, 0))

@@ -12,7 +12,6 @@ from fl.attacks.subspace import AnyFloats
 from fl.learners.rsrp_net import RsrpNet
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Estimates, Facts
-from netsim.geometry import Area
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -97,9 +96,6 @@ class PlaceFilter(Attack):
         "linear server step": "published models must differ by a sum of gradients; take fedavgm, or see rows or sums",
         "starting weights": "it takes gradients there; add weights to threat.knows",
     }
-
-    def held_bytes(self, area: Area, n_ue: int) -> float:
-        return 4.0 * n_ue * self.memory * PlaceGrid.places(area, self.cell_m)
 
     def start(self) -> Heard:
         none = np.zeros(0, dtype=np.int64)

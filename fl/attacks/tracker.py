@@ -155,10 +155,6 @@ class Tracker(OverRounds):
         points_m = state.history.points_m(facts.round, state.ue, alone)
         return Belief(facts.round, facts.time_s, state.ue, grid, p, prior.reshape(-1), points_m, alone)
 
-    def held_bytes(self, area: Area, n_ue: int) -> float:
-        maps = 8.0 * n_ue * PlaceGrid.places(area, self.cell_m) * (10 if self.own_places else 2)
-        return 2 * maps + 100.0 * n_ue * (self.particles or 0)
-
     def hindsight(self, state: TrackerState, facts: Facts) -> Iterator[Belief]:
         """Of names that were given up as long as they were followed: their motion is learnt from the beginning."""
         grid, history, lives = self._grid(facts.public.area, len(state.ue)), state.history, state.lifetimes

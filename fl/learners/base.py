@@ -56,14 +56,6 @@ class Learner(Part):
     def init(self, public: Public, rng: Rng) -> Model:
         """The first global models."""
 
-    def n_parameters(self, public: Public, rng: Rng) -> int:
-        """Numbers in an update, for an estimate; those of the first models unless it can be told without them."""
-        return int(self.init(public, rng).parameters.shape[1])
-
-    def step_bytes(self, public: Public, rows: int, samples: float) -> float:
-        """Memory of a step of local training of so many rows with so many samples in all, for an estimate."""
-        return 0.0
-
     @abstractmethod
     def local(self, model: Model, phase: str, data: Local, rng: Rng) -> Updates:
         """The whole cohort's local work, from the global models to updates (n rows)."""

@@ -119,10 +119,6 @@ class Density(SurfaceLearner):
         size = len(constants["bandwidth_m"]) * len(constants["x_m"]) * len(y_m)
         return Model(np.zeros((public.n_model, size)), constants)
 
-    def n_parameters(self, public: Public, rng: Rng) -> int:
-        surfaces = 1 if self.neighbours is not None else len(self._given)
-        return int(surfaces * np.prod(self.grid))
-
     def _bandwidths(self, public: Public, rng: Rng) -> FloatArray:
         """The bandwidths asked for (H,)."""
         if self.neighbours is None:

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from fl.networks.mlp import Mlp
 
 
-_NUMBERS_OF_A_UNIT = 3  # that training and predictions keep of a sample: activations, derivatives, those of a layer
-_COPIES = 3  # of inputs: as encoded, in the precision of training, and of what they are made from
 _MOST_DIAGNOSED = 20_000  # samples
 MOST_CELLS = 512  # inputs of cells
 _LAST_PLACES = Last()  # as encoded: attackers look at the same ones in every round
@@ -272,11 +270,7 @@ class RsrpNet(LayeredLearner):
     def _net(self, n_cell: int) -> "Mlp":
         from fl.networks.mlp import Mlp
 
-        return Mlp(self._layer_sizes(n_cell), self.activation)
-
-    def _layer_sizes(self, n_cell: int) -> tuple[int, ...]:
-        """Units of each layer, the inputs first."""
-        return (2 + 2 * self.encoding.waves + n_cell, *self.hidden, 1)
+        return Mlp((2 + 2 * self.encoding.waves + n_cell, *self.hidden, 1), self.activation)
 
     def init(self, public: Public, rng: Rng) -> Model:
         n, n_cell = public.n_model, 0 if self._reads_places_only else public.n_cell
@@ -300,17 +294,6 @@ class RsrpNet(LayeredLearner):
             "rsrp_std_db": np.full(n, self.public_rsrp_std_db),
         } | self.prior.constants(public)
         return Model(self._glorot(self._net(n_cell), constants, rng), constants)
-
-    def n_parameters(self, public: Public, rng: Rng) -> int:
-        sizes = self._layer_sizes(0 if self._reads_places_only else public.n_cell)
-        return sum((a + 1) * b for a, b in pairwise(sizes))
-
-    def step_bytes(self, public: Public, rows: int, samples: float) -> float:
-        """Inputs of all samples in copies, and activations of a few samples."""
-        from fl.networks.base import CHUNK
-
-        sizes = self._layer_sizes(0 if self._reads_places_only else public.n_cell)
-        return 8 * (_COPIES * samples * sizes[0] + _NUMBERS_OF_A_UNIT * min(samples, CHUNK) * sum(sizes))
 
     def _glorot(self, net: "Mlp", constants: dict[str, FloatArray], rng: Rng) -> FloatArray:
         """Glorot-uniform weights, zero biases; the output bias at the mean for centred labels."""

@@ -34,11 +34,6 @@ class PlaceGrid:
     nx: int
     ny: int
 
-    @staticmethod
-    def places(area: Area, cell_m: float | None) -> float:
-        """Number of places of a grid over an area, without making it; None: cells of 25 m."""
-        return float(np.prod(np.maximum(np.ceil(area.side_m / (cell_m or _WIDEST_M) - 1e-9), 1.0)))
-
     @classmethod
     def over(cls, area: Area, cell_m: float | None, maps: int, attack: str) -> PlaceGrid:
         """The grid, None: of 25 m; raises BadInput where so many maps of it do not fit into memory."""

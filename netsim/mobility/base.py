@@ -115,10 +115,6 @@ class Mobility(Part):
             walked.append((state, fixes))
         return walked
 
-    def fixes_per_h(self) -> float:
-        """Measurements of a UE in an hour, for an estimate, where the model says itself when UEs measure."""
-        return 0.0
-
     def wake_s(self, state: Any, now_s: float, ground: Ground) -> float:
         """Time until which no UE moves and the model yields no fixes; the clock may jump to it."""
         return now_s

@@ -131,9 +131,6 @@ class Commuter(Mobility):
             state = replace(state, position_m=today.plan.at(row, time_s), today=today)
         return state, _in_order(Fixes.join(taken))
 
-    def fixes_per_h(self) -> float:
-        return max(self.dwell_fixes_per_h, self.work_fixes_per_h) + 0.1 * 3600 / self.walk_fix_every_s
-
     def wake_s(self, state: Habits, now_s: float, ground: Ground) -> float:
         """The morning if it is night for all UEs, else now."""
         day, today = ground.clock.day(now_s), state.today

@@ -139,10 +139,6 @@ class Shadowing(Part):
         which depends on that index only.
         """
 
-    def held_bytes(self, area: Area, n_site: int) -> float:
-        """Memory of the fields of so many sites, for an estimate; 0 for fields that hold nothing."""
-        return 0.0
-
     def nlos_field(self, area: Area, site: IntArray, rng: Rng) -> ShadowField | None:
         """A field of its own for links without line of sight; None: `field` times `nlos_factor`."""
         return None

@@ -28,10 +28,6 @@ class Sight(Part):
     def law(self, area: Area, site: IntArray, path_loss: PathLoss, geometry: Geometry, rng: Rng) -> SightLaw:
         """The line-of-sight function of one city, drawn once; site (n_bs,) is the site index of each base station."""
 
-    def held_bytes(self, area: Area, n_site: int) -> float:
-        """Memory of the fields of so many sites, for an estimate; 0 for laws that hold nothing."""
-        return 0.0
-
 
 class Always(Sight):
     """Every link is in line of sight."""

@@ -19,7 +19,6 @@ from netsim.units import FloatArray, IntArray
 
 _WRAP = 8.0  # decorrelation distances between the two ends of the grid around the torus: exp(-8) = 3e-4
 _MOST_VALUES = 2e9  # 8 GB of float32, whatever memory there is
-_VALUE_BYTES, _TORUS_BYTES = 4, 56  # of a value that is kept, and of one of the torus while a field is drawn
 _USUAL_STD_DB = 6.0  # where neither the scenario nor the path loss law has one
 
 
@@ -229,15 +228,6 @@ class Correlated(Gaussian):
         std_db = self.deviation_db if self.nlos_std_db is None else self.nlos_std_db
         return self._drawn("nlos", std_db, self.nlos_decorrelation_m, None, area, site, rng)
 
-    def held_bytes(self, area: Area, n_site: int) -> float:
-        fields = [(self.decorrelation_m, self.grid_m or self.decorrelation_m / 10)]
-        if self.nlos_decorrelation_m is not None:
-            fields.append((self.nlos_decorrelation_m, self.nlos_decorrelation_m / 10))
-        values = [float(np.prod(_shape(area, *field), dtype=np.float64)) for field in fields]
-        wraps = [_WRAP * decorrelation_m / step_m for decorrelation_m, step_m in fields]
-        torus = [float(np.prod(np.add(_shape(area, *f), w))) for f, w in zip(fields, wraps, strict=True)]
-        return _VALUE_BYTES * n_site * sum(values) + _TORUS_BYTES * max(torus)
-
     def indoor_field(self, site: IntArray, rng: Rng) -> IndoorField | None:
         if self.indoor_decorrelation_m is None:
             return None
@@ -260,7 +250,9 @@ class Correlated(Gaussian):
     ) -> GridField:
         """One field for each site, drawn as `what`."""
         step_m = grid_m or decorrelation_m / 10
-        ny, nx = _shape(area, decorrelation_m, step_m)
+        with np.errstate(over="ignore"):
+            cells = np.ceil((area.side_m[::-1] + 2 * decorrelation_m) / step_m)
+        ny, nx = (int(min(n, _MOST_VALUES)) + 1 for n in cells)
         sites, column = np.unique(site, return_inverse=True)
         if ny * nx * len(sites) > _MOST_VALUES:
             raise BadInput(
@@ -289,17 +281,6 @@ class Correlated(Gaussian):
         low_m = area.low_m - decorrelation_m
         alone = np.array_equal(column, np.arange(len(sites)))  # nobody shares: there is nothing to repeat
         return GridField(draw, low_m, step_m, decorrelation_m, column[:0] if alone else column)
-
-
-def _shape(area: Area, decorrelation_m: float, step_m: float) -> tuple[int, int]:
-    """Values of a grid northward and eastward: it extends a decorrelation distance beyond the area."""
-    with np.errstate(over="ignore"):
-        cells = np.ceil((area.side_m[::-1] + 2 * decorrelation_m) / step_m)
-    ny, nx = (int(min(n, _MOST_CELLS)) + 1 for n in cells)
-    return ny, nx
-
-
-_MOST_CELLS = 1e12  # on a side; far fewer are refused
 
 
 def _smooth(least: int) -> int:

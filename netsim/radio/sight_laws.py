@@ -57,16 +57,9 @@ class ByProbability(Sight):
     example: ClassVar = {"kind": "probability"}
     needs_of_law: ClassVar[frozenset[str]] = frozenset({"probability of sight"})
 
-    @property
-    def _drawn_from(self) -> Correlated:
-        return Correlated(std_db=1.0, decorrelation_m=self.decorrelation_m)
-
-    def held_bytes(self, area: Area, n_site: int) -> float:
-        return 2.0 * self._drawn_from.held_bytes(area, n_site)
-
     def law(self, area: Area, site: IntArray, path_loss: PathLoss, geometry: Geometry, rng: Rng) -> SightLaw:
         try:
-            field = self._drawn_from.field(area, site, rng)
+            field = Correlated(std_db=1.0, decorrelation_m=self.decorrelation_m).field(area, site, rng)
         except BadInput:  # it names the key of shadowing
             raise BadInput(
                 f"world.radio.line_of_sight.decorrelation_m: {self.decorrelation_m:g} m needs too fine a grid for "

@@ -27,7 +27,6 @@ from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.mobility.mixture import Component
 from netsim.rng import Streams
-from scenarios.app.run.how import How
 from scenarios.app.study.load import load
 
 NINE = [(x, y) for x in (-1.0, 0.0, 1.0) for y in (-1.0, 0.0, 1.0)]
@@ -933,15 +932,6 @@ class TestRuns:
         assert seldom["updates.sent"] == 80 and seldom["attack.posterior.walk_error_m.mean"] > 50
         anew = run(load("density/moving", small | {"learning.learner.draws": "each-round"}), tmp_path / "anew")
         assert anew.get("attack.posterior.walk_error_m.mean", math.inf) > 10
-
-    def test_more_surfaces_than_fit_are_refused_in_one_line(self, tmp_path):
-        from scenarios.app.run.runner import run
-
-        study = load("density/nine", {"world.ues.count": 60_000, "learning.threat.targets": None, "vary": None})
-        with pytest.raises(BadInput, match=r"learning\.threat\.targets: .* for surfaces of 60,000 UEs") as caught:
-            run(study, tmp_path / "run", how=How(memory_gb=4))
-        assert not (tmp_path / "run").exists()
-        assert len(caught.value.lines) == 1
 
     @pytest.mark.parametrize("name", ["moving", "questions"])
     def test_an_interrupted_run_ends_in_the_same_bytes(self, name, tmp_path, table_bytes):

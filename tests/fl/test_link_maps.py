@@ -284,9 +284,3 @@ def test_what_does_not_fit_is_refused_in_one_line(attack, said, tiny):
 def test_sums_and_models_have_no_names_of_single_updates(threat, tiny):
     with pytest.raises(BadInput, match="link-maps needs rows: links single updates by their maps"):
         tiny({"learning.attacks": [{"kind": "link-maps"}], "learning.threat": threat})
-
-
-def test_memory_is_four_bytes_a_name_and_place():
-    area, attack = Area(0, 0, 1000, 500), LinkMaps(hindsight_names=300)
-    assert attack.held_bytes(area, 0) == 4 * 300 * 40 * 20
-    assert LinkMaps(hindsight_names=0).held_bytes(area, 7) == 96 * 7 * 40 * 20

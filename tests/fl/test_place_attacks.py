@@ -482,8 +482,6 @@ def test_cells_are_as_fine_as_the_encoding_unless_they_are_given(part):
     assert cell_m(town, 0.1) == pytest.approx(np.sqrt(4e6 / 1e5))
     assert cell_m(land, 5.0) == 25.0
     assert cell_m(town, 5.0, given=50.0) == 50.0
-    fine, coarse = (part().fitted(one, town).held_bytes(town, 10) for one in (learner(5.0), learner()))
-    assert fine == pytest.approx(coarse * (250 / 80) ** 2)
 
 
 def _only(view, model):

@@ -57,7 +57,7 @@ def play(
         try:
             check(study, how=shared)
             label = folder.relative_to(out).as_posix()
-            alone[name] = work_of(study, folder, label, "netsim claims", replace, shared.each)
+            alone[name] = work_of(study, folder, label, "netsim claims", replace, shared)
         except BadInput as error:
             why[name] = error.lines[0]
     if alone or any(not what_is(missing[name][0] / RUNS) for name in sweeps):

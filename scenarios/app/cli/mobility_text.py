@@ -67,14 +67,13 @@ def _played(args: argparse.Namespace, cell_m: float, fill_h: float) -> Iterable[
     from netsim.build import build_world
     from netsim.mobility.series import played_series
     from netsim.rng import Streams
-    from scenarios.app.run.memory import check_memory
+    from scenarios.app.run.how import USUAL
     from scenarios.app.study.load import Scenario
 
     overrides = overrides_of(args)
     scenario = Scenario(args.trace)
     study = scenario.study(overrides)
-    with scenario.placed(overrides):
-        check_memory(study.model_copy(update={"learning": None}))
+    with scenario.placed(overrides), USUAL.within():
         world = build_world(study.world, Streams(study.seed), study.round_s)
     if world.duration_s < FEWEST_HOURS * 3600:
         raise BadInput(

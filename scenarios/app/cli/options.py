@@ -76,7 +76,7 @@ def add_memory(command: argparse.ArgumentParser) -> None:
     """--memory-gb."""
     command.add_argument(
         "--memory-gb", type=float, metavar="X",
-        help="refuse a run that needs more memory, by an estimate; runs at once on this machine share it "
+        help="stop a run whose process holds more memory; runs at once on this machine share it equally "
         "(default: NETSIM_MEMORY_GB, else what is free here)",
     )  # fmt: skip
 

@@ -69,7 +69,7 @@ def main(args: argparse.Namespace) -> None:
     from scenarios.app.cli.run_folder import training_folder
     from scenarios.app.report.report import report
     from scenarios.app.results.trainings import trainings
-    from scenarios.app.study.load import Scenario, load
+    from scenarios.app.study.load import load
     from scenarios.app.training.apart import train_apart
     from scenarios.app.training.train import train
 
@@ -83,8 +83,7 @@ def main(args: argparse.Namespace) -> None:
         raise BadInput(f"{args.scenario}: has no `train:` section, so there is nothing to learn; see power/paper")
     overrides = _agent_of(args) | asked | ({} if args.steps is None else {"train.steps": args.steps})
     study = load(args.scenario, overrides)
-    with Scenario(args.scenario).placed(overrides):
-        how_of(args).among(min(engine.here(jobs), len(seeds))).admit(study)
+    how = how_of(args)
     if args.tensorboard is not None and importlib.util.find_spec("tensorboard") is None:
         raise BadInput("--tensorboard: tensorboard is not installed; pip install tensorboard, or leave it out")
     name = name_of(args.scenario)
@@ -97,14 +96,17 @@ def main(args: argparse.Namespace) -> None:
         if args.tensorboard is not None:
             raise BadInput("--tensorboard: shows one training after another; leave out --jobs and --on")
         with teller(args, name, prepares=False) as tell:
-            train_apart(study, seeds, out, lambda *now: tell(of_seed(name, *now)), engine, jobs, cache, args.replace)
+            train_apart(
+                study, seeds, out, lambda *now: tell(of_seed(name, *now)), engine, jobs, cache, args.replace,
+                how.among(min(engine.here(jobs), len(seeds))),
+            )  # fmt: skip
             if trainings(out):
                 report(out)
     else:
         with teller(args, name) as tell:
             train(
                 study, seeds, out, lambda now: tell(of_training(name, now)), cache, args.tensorboard,
-                args.replace, engine.retries,
+                args.replace, engine.retries, how,
             )  # fmt: skip
             if trainings(out):
                 report(out)
@@ -127,7 +129,7 @@ def _search(args: argparse.Namespace, name: str, study: Study, overrides: dict[s
     if len(args.seeds) > 1 or args.tensorboard is not None:
         raise BadInput("--search: takes one --seed and no --tensorboard; leave the others out")
     out = out_of(args, search_folder(name, study, args.seeds, overrides))
-    with teller(args, name) as tell:
+    with teller(args, name) as tell, how_of(args).within():
         found = search(
             study, name, args.search, args.seeds[0], out, lambda now: tell(of_search(name, now)), args.replace
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from scenarios.app.cli.options import Commands, add_memory, add_scenario, add_sets, how_of, overrides_of
+from scenarios.app.cli.options import Commands, add_scenario, add_sets, overrides_of
 from scenarios.app.cli.output import say
 
 if TYPE_CHECKING:
@@ -20,18 +20,16 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
     command.add_argument(
         "--all", action="store_true", help="go through all that a run does before its first round, for every run"
     )
-    add_memory(command)
     add_sets(command)
 
 
 def main(args: argparse.Namespace) -> None:
     """Check the scenario, and every point of its sweep."""
     from scenarios.app.run.check import check, check_prepared
-    from scenarios.app.run.memory import memory_text
     from scenarios.app.study.load import Scenario
     from scenarios.app.study.yaml_document import one_line
 
-    overrides, how = overrides_of(args), how_of(args)
+    overrides = overrides_of(args)
     scenario = Scenario(args.scenario)
     study = scenario.study(overrides)
     points: list[tuple[SweepPoint, Study]] = []
@@ -40,10 +38,9 @@ def main(args: argparse.Namespace) -> None:
 
         points = checked_points(args.scenario, study, overrides)
     with scenario.placed(overrides):
-        needed, warnings = check(study, args.all, how)
-    of_points = check_prepared(args.scenario, points, args.all, how)
+        warnings = check(study, args.all)
+    of_points = check_prepared(args.scenario, points, args.all)
     more = f"; a sweep of it has {len(points):,} runs" if len(points) > 1 else ""
-    memory = f"needs at most about {memory_text(needed)} of memory"
-    say(f"{args.scenario}: valid ({one_line(study.title)}){more}; {memory}")
+    say(f"{args.scenario}: valid ({one_line(study.title)}){more}")
     for text in dict.fromkeys((*warnings, *of_points)):
         say(f"warning: {text}")

@@ -15,7 +15,7 @@ from scenarios.app.results.summary_text import full_text, short_text
 from scenarios.app.results.tables import RADIO_STUDY
 from scenarios.app.study.yaml_document import one_line
 
-_NEEDED: dict[str, type] = {"title": str, "seed": int, "warnings": list, "channel_card": dict}
+_NEEDED: dict[str, type] = {"title": str, "seed": int, "warnings": list, "channel_card": dict, "timing": dict}
 
 
 def run_lines(folder: Path, page: str, verbose: bool = False) -> list[str]:
@@ -29,6 +29,8 @@ def run_lines(folder: Path, page: str, verbose: bool = False) -> list[str]:
         lines = [*card, *full_text(summary, account), f"records in {folder}, page in {page}"]
     else:
         lines = short_text(summary, checked_table(folder, "privacy"), page)
+    if peak := manifest["timing"].get("peak_memory_gb"):
+        lines.insert(-1, f"memory     peak {peak} GB")
     warnings = [f"warning: {text}" for text in manifest["warnings"]]
     heading = f" (seed {manifest['seed']}): {one_line(manifest['title'])}"
     return [heading, *fitted([*warnings, *lines], COLUMNS - 2)]

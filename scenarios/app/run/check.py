@@ -17,25 +17,25 @@ if TYPE_CHECKING:
     from scenarios.app.run.points import SweepPoint
 
 
-def check(study: Study, thorough: bool = False, how: How = USUAL) -> tuple[float, tuple[str, ...]]:
+def check(study: Study, thorough: bool = False, how: How = USUAL) -> tuple[str, ...]:
     """Refuse what `run` would refuse before its first round, by what it does itself; reference runs are left out.
-    Returns the bytes of memory that a run needs at most, about, and what it would warn of.
+    Returns what it would warn of.
 
     Unless thorough, what takes time and hardly ever refuses anything is left out too: movement that is played
     beforehand, and first models of anything but images.
     """
-    needed = how.admit(study)
     if study.learning is None:
         from scenarios.app.run.radio_plan import radio_world
 
-        return needed, radio_world(study)[0].warnings
-    with one_thread() if thorough else nullcontext():
+        with how.within():
+            return radio_world(study)[0].warnings
+    with how.within(), one_thread() if thorough else nullcontext():
         world, setup = ready(study, Path(), thorough)
         if thorough or setup.public.images is not None:
             from fl.round.state import begin  # not at the top: most checks do without
 
             begin(setup, len(world.ues))
-    return needed, world.warnings
+    return world.warnings
 
 
 def check_prepared(
@@ -56,5 +56,5 @@ def check_prepared(
         if setting not in seen:
             seen.add(setting)
             with named(point), scenario.placed(point.overrides, point.origins):
-                warnings.extend(check(study, every, how)[1])
+                warnings.extend(check(study, every, how))
     return warnings

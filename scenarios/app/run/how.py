@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from math import isinf
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from fl.round.tables import Column
 from netsim.errors import BadInput
 from netsim.parquet import check_installed, convert
-from scenarios.app.run.memory import check_memory
-from scenarios.app.run.memory_limit import GB, VARIABLE, limit
-
-if TYPE_CHECKING:
-    from scenarios.app.study.study import Study
+from scenarios.app.run.memory import GB, limit, within
 
 Format = Literal["csv", "parquet"]
 """of record tables"""
@@ -22,13 +20,13 @@ Format = Literal["csv", "parquet"]
 
 @dataclass(frozen=True)
 class How:
-    """How runs are kept. records : format of the record tables of a finished run. memory_gb : most that a run may need,
-    in GB; none: NETSIM_MEMORY_GB, else what the machine has free. at_once : runs that share this limit on one machine.
+    """How runs are kept. records : format of the record tables of a finished run. memory_gb : largest resident set of a
+    run, in GB; none: NETSIM_MEMORY_GB, else what the machine has free. of : whose part that is, in words.
     """
 
     records: Format = "csv"
     memory_gb: float | None = None
-    at_once: int = 1
+    of: str = ""
 
     def check(self) -> None:
         """Refuse what this machine cannot do."""
@@ -38,20 +36,17 @@ class How:
             check_installed("--records parquet")
         limit(self.memory_gb)
 
-    def admit(self, study: Study) -> float:
-        """Bytes that a run of the study needs at most, about. BadInput where that is more than it may take."""
-        return check_memory(study, self.memory_gb, self.records == "parquet", self.at_once)
+    def within(self) -> AbstractContextManager[None]:
+        """Hold what is done within, a run, below its limit of memory. Raises BadInput once it is above that."""
+        most, source = limit(self.memory_gb)
+        return within(most, self.of or source)
 
     def among(self, runs: int) -> How:
-        """The same for so many runs at once, at least one."""
-        return replace(self, at_once=max(runs, 1))
-
-    @property
-    def each(self) -> How:
-        """That of one of the runs that share the limit: its part of a stated one. What is free it looks at itself."""
-        most = limit(self.memory_gb)
-        stated = self.at_once > 1 and (self.memory_gb is not None or most.source == VARIABLE)
-        return replace(self, memory_gb=most.bytes / GB / self.at_once if stated else self.memory_gb, at_once=1)
+        """That of one of so many runs at once, which share the limit equally."""
+        most, source = limit(self.memory_gb)
+        if runs < 2 or isinf(most):
+            return self
+        return replace(self, memory_gb=most / GB / runs, of=f"{source}, {most / GB:.2f} GB for {runs} runs at once")
 
     def keep(self, folder: Path, tables: Mapping[str, Mapping[str, Column]]) -> None:
         """Give the finished tables of a run, which are CSVs, their format; CSVs stay until `settle`."""

@@ -39,6 +39,7 @@ from scenarios.app.run.coverage import coverage, coverage_grid
 from scenarios.app.run.how import How
 from scenarios.app.run.inputs import admit_inputs, input_digests, same_inputs
 from scenarios.app.run.manifest import manifest_of
+from scenarios.app.run.memory import peak_gb
 from scenarios.app.run.radio_plan import Plan, radio_world
 from scenarios.app.run.samples import Sampled, Samples
 from scenarios.app.run.tracks import follow_ues, write_tracks
@@ -84,7 +85,11 @@ def _play_radio(
                 write_json(folder / MANIFEST, {**manifest, "finished": False})
             run.play(first)
             how.keep(folder, RADIO)
-            timing = {"wall_s": time.perf_counter() - began, "resumed_from_window": first or None}
+            timing = {
+                "wall_s": time.perf_counter() - began,
+                "peak_memory_gb": peak_gb(),
+                "resumed_from_window": first or None,
+            }
             end = {"finished": True, "quantiles": run.accuracy, "timing": timing}
             write_json(folder / MANIFEST, {**manifest, **end})
             write_json(folder / SUMMARY, radio_summary(folder, study.world.radio.handover is not None))

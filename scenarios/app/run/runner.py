@@ -32,8 +32,7 @@ def run(
     depend on the number of cores; sweeps use several processes instead. how : settings that change no result.
     """
     how.check()
-    how.admit(study)
-    with seldom_collected():
+    with how.within(), seldom_collected():
         if study.learning is None:
             return Result(Path(out), play_radio(study, out, watch, command, replace, how))
         with one_thread():

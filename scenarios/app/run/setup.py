@@ -19,7 +19,7 @@ from fl.round.tables import TABLES
 from fl.server.asynchronous import Asynchronous
 from fl.server.base import Server
 from fl.server.synchronous import Synchronous
-from fl.types import DatasetStatistics, Directory, Facts, Public
+from fl.types import Antennas, DatasetStatistics, Directory, Facts, Public
 from netsim.base_stations import sites
 from netsim.build import build_world
 from netsim.clock import DAY_S, WEEK_S
@@ -34,7 +34,6 @@ from netsim.row_id import MAX_STATIONS
 from netsim.traces.home_work import FEWEST_NIGHTS
 from netsim.units import IntArray
 from netsim.world import World
-from scenarios.app.run.antennas import antennas_of
 from scenarios.app.run.public_map import floor_area, streets
 from scenarios.app.study.study import Study
 
@@ -123,7 +122,7 @@ def set_up(study: Study, world: World, streams: Streams, folder: Path, rehearsed
 
         again = build_world(study.world, streams, learning.round_s)
         sampled_m = first_sampled(again, learning, model_of_cell, days, streams)
-    antennas = antennas_of(world.stations, world.cells)
+    antennas = _antennas(world)
     public = Public(
         world.area, len(models), dataset, antennas,
         world.budget.ue_height_m, learning.data.image_format(),
@@ -273,6 +272,15 @@ def _above_roofs(world: World) -> None:
             f"world.base_stations[{k}].height_m: {world.stations[k].name} at {world.stations[k].height_m:g} m is below "
             f"the roof over it ({roof_m[k]:g} m); raise it above, or move it"
         )
+
+
+def _antennas(world: World) -> Antennas | None:
+    """The base stations of all cells; None where a trace brings what was measured."""
+    if not world.stations or len(world.stations) != len(world.cells):
+        return None
+    at_m = np.array([(*b.at_m, b.height_m) for b in world.stations])
+    azimuth_deg = np.array([np.nan if b.azimuth_deg is None else b.azimuth_deg for b in world.stations])
+    return Antennas(at_m, np.array([b.power_dbm for b in world.stations]), azimuth_deg)
 
 
 def check_ticks(world: World) -> None:

@@ -54,6 +54,7 @@ from scenarios.app.run.checkpoints import (
 from scenarios.app.run.how import USUAL, How
 from scenarios.app.run.inputs import admit_inputs, input_digests, same_inputs
 from scenarios.app.run.manifest import manifest_of
+from scenarios.app.run.memory import peak_gb
 from scenarios.app.run.scored import delta_warnings, scoring_warnings
 from scenarios.app.run.setup import ready
 from scenarios.app.run.tracks import follow_ues, write_tracks
@@ -185,7 +186,11 @@ def _finish(
     manifest["warnings"] = [*delta_warnings(setup, last), *manifest["warnings"], *scoring_warnings(setup, last)]
     if keeper.exploded:  # first, so that no page leaves it out
         manifest["warnings"] = [explosion_warning(setup.learning, keeper.exploded), *manifest["warnings"]]
-    timing = {"wall_s": time.perf_counter() - began, "resumed_from_round": start.round or None}
+    timing = {
+        "wall_s": time.perf_counter() - began,
+        "peak_memory_gb": peak_gb(),
+        "resumed_from_round": start.round or None,
+    }
     write_json(
         folder / MANIFEST,
         {

@@ -96,7 +96,7 @@ def sweep(
             (out / RUNS).unlink(missing_ok=True)  # it lists runs that are replaced
         drawn = {"drawn": list(study.vary.drawn)} if study.vary and study.vary.drawn else {}
         write_json(out / SWEEP, {"kind": "sweep", "title": study.title, "command": command, **drawn, **says})
-        return _all(out, every, jobs, tell, replace, engine, shared.each)
+        return _all(out, every, jobs, tell, replace, engine, shared)
 
 
 def _all(

@@ -11,6 +11,7 @@ from scenarios.app.results.folder import STUDY, no_links
 from scenarios.app.run.executors.executor import Engine
 from scenarios.app.run.executors.several import play_all
 from scenarios.app.run.executors.work import Work
+from scenarios.app.run.how import USUAL, How
 from scenarios.app.study.dump import study_yaml
 from scenarios.app.study.error_messages import build
 from scenarios.app.study.study import Study
@@ -30,18 +31,20 @@ def train_apart(
     jobs: int,
     cache: Path | None = None,
     replace: bool = False,
+    limits: How = USUAL,
 ) -> None:
     """Train once for each seed, `jobs` at a time, into `out/seed-N`; the bytes are those of one after another.
 
     A training that fails stays open, and is listed in failures.csv; all others are made. Each records the rounds that
-    it needs by itself, which trainings one after another share.
+    it needs by itself, which trainings one after another share. limits : of the memory of each.
     """
     folders = [out / f"seed-{seed}" for seed in seeds]
     plain, texts = admitted(study, seeds, folders, replace)
     no_links(out, [folder.name for folder in folders])
     open_ = [k for k in range(len(seeds)) if not finished(folders[k], texts[k])]
     works = [
-        Work(_one, (study_yaml(plain), seeds[k], cache, replace), folders[k], "training", seeds[k], WORK) for k in open_
+        Work(_one, (study_yaml(plain), seeds[k], cache, replace, limits), folders[k], "training", seeds[k], WORK)
+        for k in open_
     ]
     ended = len(seeds) - len(open_)
 
@@ -55,7 +58,7 @@ def train_apart(
     play_all(works, engine, jobs, out, told)
 
 
-def _one(folder: Path, text: str, seed: int, cache: Path | None, replace: bool) -> dict[str, Any]:
+def _one(folder: Path, text: str, seed: int, cache: Path | None, replace: bool, limits: How) -> dict[str, Any]:
     """One training, in whichever process."""
     study = build(Study, read_text(text, str(folder / STUDY)))
-    return train(study, [seed], folder, lambda now: None, cache, replace=replace)[0]
+    return train(study, [seed], folder, lambda now: None, cache, replace=replace, limits=limits)[0]

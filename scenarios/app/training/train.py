@@ -35,7 +35,9 @@ from scenarios.app.run.executors.limits import RETRIES
 from scenarios.app.run.executors.processes import OnProcesses
 from scenarios.app.run.executors.several import play_all
 from scenarios.app.run.executors.work import Kind, Work
+from scenarios.app.run.how import USUAL, How
 from scenarios.app.run.inputs import admit_text, read_lines, text_digest
+from scenarios.app.run.memory import peak_gb
 from scenarios.app.study.dump import study_yaml
 from scenarios.app.study.study import Study
 from scenarios.app.training.acts import played
@@ -85,14 +87,14 @@ Watch = Callable[[TrainingProgress | Recorded | TrainingFailed], None]
 
 def train(
     study: Study, seeds: Sequence[int], out: Path, watch: Watch, cache: Path | None = None,
-    board: str | None = None, replace: bool = False, retries: int = RETRIES,
+    board: str | None = None, replace: bool = False, retries: int = RETRIES, limits: How = USUAL,
 ) -> list[dict[str, Any]]:  # fmt: skip
     """Train once for each seed; one seed into `out`, several into `out/seed-N`. Returns the summaries.
 
     A finished training of the same study is not made again, an unfinished one goes on where it was. The training of
     another study stays, and is refused, unless `replace`. Of several, one that fails is tried again up to `retries`
     times where that may help, then stays open and is listed in failures.csv; all others are made. Of a single one the
-    error is raised.
+    error is raised. limits : of the memory of each.
     """
     from scenarios.app.run.garbage import seldom_collected
     from scenarios.app.run.threads import one_thread
@@ -104,7 +106,7 @@ def train(
     open_ = [k for k in range(len(seeds)) if not finished(folders[k], texts[k])]
 
     def made(folder: Path, seed: int, text: str) -> None:
-        with held(folder, "training", partial(_admit, folder, text, replace)):
+        with limits.within(), held(folder, "training", partial(_admit, folder, text, replace)):
             _one(plain, on, seed, folder, text, watch, cache, board)
 
     works = [Work(made, (seeds[k], texts[k]), folders[k], "training", seeds[k], WORK) for k in open_]
@@ -217,7 +219,7 @@ def _one(
     if shown is not None:
         write_episode(folder, shown)
     write_json(folder / SUMMARY, summary_of(how.agent.kind, best_steps, rows) | kept(rows, bounds))
-    timing = {"trained_s": trained_s, "wall_s": time.perf_counter() - began}
+    timing = {"trained_s": trained_s, "wall_s": time.perf_counter() - began, "peak_memory_gb": peak_gb()}
     if on is not None and on.planned_s:
         timing["planned_round_s"] = float(np.mean(on.planned_s))
     write_json(folder / TRAINING, {**manifest, "finished": True, "timing": timing})

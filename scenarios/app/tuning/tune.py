@@ -76,7 +76,7 @@ class Tuning:
         first = max(self.seeds) + 1
         return tuple(range(first, first + self.verify))
 
-    @property
+    @cached_property
     def shared(self) -> How:
         """Of trials, which share the memory of this machine."""
         return self.how.among(min(self.jobs, self.trials))
@@ -191,7 +191,7 @@ def _asked(of: Tuning, tried: optuna.Study, number: int) -> tuple[optuna.Trial, 
         trial.set_user_attr(name, value)
     others = [_curves(t.user_attrs["curves"]) for t in tried.trials if t.state.name == "COMPLETE"]
     changes = {**of.overrides, **settings}
-    plan = Plan(number, of.source, changes, of.seeds, of.out, of.goals, others, of.command, of.shared.each)
+    plan = Plan(number, of.source, changes, of.seeds, of.out, of.goals, others, of.command, of.shared)
     return trial, plan
 
 
