@@ -119,7 +119,7 @@ def test_validate_and_sweep_build_the_world_of_every_setting_first(tmp_path, cap
 def test_all_goes_through_every_run(tmp_path, capsys, monkeypatch):
     seen = []
 
-    def check(study, thorough, how):
+    def check(study, thorough, how=None):
         seen.append((study.seed, thorough))
         return ()
 

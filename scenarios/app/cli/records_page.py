@@ -19,7 +19,7 @@ _FOLDER = """
 | file | content |
 |---|---|
 | `study.yaml` | the scenario with all defaults; `netsim run study.yaml` repeats the run |
-| `manifest.json` | seed, command, versions, area, cells, trace, SHA-256 of study and files; wall times: `timing` |
+| `manifest.json` | seed, command, versions, area, cells, trace, SHA-256 of study and files; times, memory: `timing` |
 | `summary.json` | one flat object, [below](#summaryjson) |
 | `*.csv` | one table per record type, appended and flushed every round, below; or [`*.parquet`](#parquet) |
 | `points.npz` | true positions (`ue`, `position_m`), thinned, for the map of the report |

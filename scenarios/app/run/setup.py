@@ -43,6 +43,9 @@ MOST_ROUNDS = 1_000_000
 MOST_TICKS = 1e8
 
 
+MOST_SAMPLES = 1e8  # measurements of a round, which are held until it ends: tens of GB
+
+
 WORLDS_KEPT = 4  # results of rehearsals
 
 
@@ -180,6 +183,13 @@ def _check_world(study: Study, world: World) -> None:
         raise BadInput(
             f"learning.data.campaign_rounds: UEs measure for {campaign:,} rounds before they learn, and the world ends "
             f"after {last:,}; take {last:,} or fewer, or let the world last longer"
+        )
+    every_s = study.world.ues.measure_every_s
+    samples = 0.0 if every_s is None else min(learning.round_s, world.duration_s) / every_s * len(world.ues)
+    if samples > MOST_SAMPLES and world.trace is None:  # UEs of a trace come and go
+        raise BadInput(
+            f"world.ues.measure_every_s: {every_s:g} s makes {samples:.3g} measurements of a round, at most "
+            f"{MOST_SAMPLES:g} are possible; measure less often, or take shorter rounds or fewer UEs"
         )
     check_ticks(world)
     _enough_ues(learning.server, len(world.ues))
