@@ -82,14 +82,6 @@ class Rng:
         """Exponential with mean 1, shape (n, *size)."""
         return -np.log(self.uniform(what, owner, size, item))
 
-    def poisson(self, what: str, owner: npt.ArrayLike, mean: npt.ArrayLike) -> IntArray:
-        """Poisson counts by inversion; `mean` has shape (n, ...) and so has the result."""
-        from scipy.stats import poisson
-
-        mean = np.asarray(mean, dtype=np.float64)
-        unit = self.uniform(what, owner, mean.shape[1:])
-        return np.asarray(poisson.ppf(unit, mean)).astype(np.int64)
-
     def keys(self, what: str, owner: int, count: int) -> FloatArray:
         """`count` sort keys: ``np.argsort`` of them is a uniform permutation."""
         return np.asarray(self.uniform(what, [owner], (count,))[0])

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import gymnasium
 import numpy as np
@@ -25,15 +25,6 @@ from netsim.units import FloatArray
 from rl.agents import DdpgAgent
 from rl.off_policy import Buffer, Tree, buffer_of, memory_of, resume
 from rl.policy import Layers
-from rl.problem import Seen
-
-
-class Resumable(Protocol):
-    """An environment that can be continued elsewhere from the beginning of an episode."""
-
-    def memory(self) -> Tree: ...
-
-    def resume(self, memory: Tree) -> Seen: ...
 
 
 class _Noise(ActionNoise):

@@ -178,10 +178,10 @@ class Problem:
             observation[k + 2 :] = self._channel_seen
         return observation
 
-    def rollout(self, act: Callable[[Seen], FloatArray], steps: int = STEPS) -> list[Outcome]:
+    def rollout(self, act: Callable[[Seen], FloatArray]) -> list[Outcome]:
         """What a policy tries in an episode that begins at average power."""
         outcomes, last = [], self.start
-        for _ in range(steps):
+        for _ in range(STEPS):
             last = self.act(act(self.seen(last)))
             outcomes.append(last)
         return outcomes

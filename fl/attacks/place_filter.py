@@ -140,9 +140,9 @@ class PlaceFilter(Attack):
         start = np.isfinite(first).all(axis=2)
         of, _ = np.nonzero(start)
         p = grid.nearest(first[start])
-        q, value = self._partners(view, grid, state, known, of, p, alone)
+        q, value = self._partners(view, grid, state, known, of, p)
         for _ in range(_TURNS - 1):
-            p, (q, value) = q, self._partners(view, grid, state, known, of, q, alone)
+            p, (q, value) = q, self._partners(view, grid, state, known, of, q)
         for i in np.unique(of).tolist():
             mine = np.flatnonzero(of == i)
             best = mine[value[mine].argmax()]
@@ -153,7 +153,7 @@ class PlaceFilter(Attack):
         return found
 
     def _partners(
-        self, view: View, grid: PlaceGrid, state: Heard, known: IntArray, of: IntArray, p: IntArray, alone: AnyFloats
+        self, view: View, grid: PlaceGrid, state: Heard, known: IntArray, of: IntArray, p: IntArray
     ) -> tuple[IntArray, FloatArray]:
         """The best second place (s,) beside places p (s,) of owners known[of] (s,), and what the pair explains."""
         score = np.zeros((len(p), len(grid)), dtype=np.float32)

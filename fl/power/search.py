@@ -133,8 +133,8 @@ def full(objective: Objective, limits: Limits) -> PowerPlan:
     return judged(objective, limits, limits.equal(limits.total_max_w, objective.trajectory.std.shape[1]), 1)
 
 
-def evolution(objective: Objective, limits: Limits, rng: Rng, generations: int = 150, population: int = 8) -> PowerPlan:
-    """Differential evolution over log power, every candidate projected onto the limits; population vectors a UE."""
+def evolution(objective: Objective, limits: Limits, rng: Rng, generations: int = 150) -> PowerPlan:
+    """Differential evolution over log power, every candidate projected onto the limits; 8 vectors a UE."""
     from scipy.optimize import differential_evolution
 
     k = objective.trajectory.std.shape[1]
@@ -147,7 +147,7 @@ def evolution(objective: Objective, limits: Limits, rng: Rng, generations: int =
         return objective(limits.project(np.exp(log_power.T)))
 
     optimum = differential_evolution(
-        values, [(np.log(limits.each_min_w), np.log(limits.each_max_w))] * k, maxiter=generations, popsize=population,
+        values, [(np.log(limits.each_min_w), np.log(limits.each_max_w))] * k, maxiter=generations, popsize=8,
         init="sobol", tol=0.0, polish=False, vectorized=True, updating="deferred",
         seed=int(rng.uniform("seed", 0)[0] * 2**32),
     )  # fmt: skip

@@ -8,7 +8,6 @@ refuses a round *before* it is played. Fix one filter, ask it before each round,
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -43,8 +42,3 @@ class GaussianFilter:
     def admits(self, spent: float, next_: float) -> bool:
         """Whether a round with next_ = 1/z^2 may be played after spent = sum 1/z_t^2."""
         return spent + next_ <= self.total * _USABLE
-
-    def least_multiplier(self, spent: float) -> float:
-        """The smallest noise multiplier that the next round may have; inf when nothing is left."""
-        left = self.left(spent)
-        return 1 / math.sqrt(left) if left > 0 else math.inf

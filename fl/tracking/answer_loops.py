@@ -18,9 +18,9 @@ _ONE_BITS, _MANTISSA = 0x3F800000, 0x007FFFFF
 
 @compiled
 def answered(maps: Maps, cx: float, cy: float, share: FloatArray) -> FloatArray:
-    """Columns as `fl.tracking.answers.answers` reads them, metres from the south-western corner: (k, 13)."""
+    """Columns as `fl.tracking.answers.answers` reads them, metres from the south-western corner: (k, 11)."""
     k, ny, nx = maps.shape
-    out = np.empty((k, 13))
+    out = np.empty((k, 11))
     side = block_side(ny, nx)
     by, bx = (ny + side - 1) // side, (nx + side - 1) // side
     mass, at_x, at_y, top = np.empty((by, bx)), np.empty((by, bx)), np.empty((by, bx)), np.empty((by, bx), np.float32)
@@ -32,13 +32,12 @@ def answered(maps: Maps, cx: float, cy: float, share: FloatArray) -> FloatArray:
         mode_y, mode_x = _first(p, side, top, best)
         out[i, 0], out[i, 1], out[i, 2] = _middle(p, side, mass, at_x, at_y, best, mode_y, mode_x, cx, cy)
         held, disc_y, disc_x = _best_disc(p, share, side, top, best)
-        out[i, 3], out[i, 4], out[i, 5] = (disc_x + 0.5) * cx, (disc_y + 0.5) * cy, held
-        out[i, 6], out[i, 7], out[i, 8] = (mode_x + 0.5) * cx, (mode_y + 0.5) * cy, _entropy(p)
+        out[i, 3], out[i, 4], out[i, 5], out[i, 6] = (disc_x + 0.5) * cx, (disc_y + 0.5) * cy, held, _entropy(p)
         whole = mass.sum()
         low, high = _buckets(p, side, top, whole, best, count, weight)
         for j, wanted in enumerate((0.5, _LARGE)):
             cells, least = _credible(count, weight, low, high, wanted * whole)
-            out[i, 9 + j], out[i, 11 + j] = cells * cx * cy, least
+            out[i, 7 + j], out[i, 9 + j] = cells * cx * cy, least
     return out
 
 

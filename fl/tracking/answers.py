@@ -32,7 +32,7 @@ _FINE = 32  # points a side and cell, by which shares of cells in a disc are cou
 @dataclass(frozen=True, eq=False)
 class Answers:
     """Of k beliefs. place_m (k, 2), stated_error_m (k,) : least expected distance, and that distance; disc_m (k, 2),
-    disc_probability (k,) : centre and mass of the best disc; mode_m (k, 2) : the most likely cell; entropy_bits (k,);
+    disc_probability (k,) : centre and mass of the best disc; entropy_bits (k,);
     area50_m2, area90_m2 (k,) : credible areas; least50, least90 (k,) : the least probability of a cell in them.
     """
 
@@ -40,7 +40,6 @@ class Answers:
     stated_error_m: FloatArray
     disc_m: FloatArray
     disc_probability: FloatArray
-    mode_m: FloatArray
     entropy_bits: FloatArray
     area50_m2: FloatArray
     area90_m2: FloatArray
@@ -76,12 +75,11 @@ def answers(
         stated_error_m=found[:, 2],
         disc_m=np.where(same[:, None], place_m, low + found[:, 3:5]),
         disc_probability=np.where(same, within, found[:, 5]),
-        mode_m=low + found[:, 6:8],
-        entropy_bits=found[:, 8],
-        area50_m2=found[:, 9],
-        area90_m2=found[:, 10],
-        least50=found[:, 11],
-        least90=found[:, 12],
+        entropy_bits=found[:, 6],
+        area50_m2=found[:, 7],
+        area90_m2=found[:, 8],
+        least50=found[:, 9],
+        least90=found[:, 10],
     )
 
 

@@ -1,4 +1,4 @@
-r"""Thermal noise, and symbol error rates with their exact inverses.
+r"""Thermal noise, and the SNR of a symbol error rate SER.
 
 With Q the Gaussian tail and g the symbol SNR [Proakis and Salehi, Digital Communications, 5th ed., Section 4.3]:
 
@@ -12,9 +12,8 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
-from netsim.units import BOLTZMANN_J_K, FloatArray
+from netsim.units import BOLTZMANN_J_K
 
 Modulation = Literal["bpsk", "qpsk", "16qam"]
 _TEMPERATURE_K = 290.0
@@ -25,22 +24,8 @@ def noise_w(bandwidth_hz: float, noise_figure_db: float) -> float:
     return float(BOLTZMANN_J_K * _TEMPERATURE_K * bandwidth_hz * 10.0 ** (noise_figure_db / 10.0))
 
 
-def ser(snr: npt.ArrayLike, modulation: Modulation) -> FloatArray:
-    """Symbol error rate at a symbol SNR (linear)."""
-    from scipy.special import ndtr
-
-    snr = np.asarray(snr, dtype=np.float64)
-    if modulation == "bpsk":
-        return np.asarray(ndtr(-np.sqrt(2 * snr)))
-    if modulation == "qpsk":
-        q = ndtr(-np.sqrt(snr))
-        return np.asarray(2 * q - q * q)
-    q = 1.5 * ndtr(-np.sqrt(snr / 5))
-    return np.asarray(2 * q - q * q)
-
-
 def threshold(error_rate: float, modulation: Modulation) -> float:
-    """The symbol SNR (linear) at which `ser` is error_rate (exact inverse); 0 for a rate above the largest `ser`."""
+    """The symbol SNR (linear) at which the SER is error_rate (exact inverse); 0 for a rate above the largest SER."""
     from scipy.special import ndtri
 
     if modulation == "bpsk":

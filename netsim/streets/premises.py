@@ -11,7 +11,7 @@ from netsim.indoors import STOREY_M
 from netsim.streets.doors import Premises
 from netsim.streets.graph import CYCLE, DRIVE, WALK, StreetGraph
 from netsim.streets.nearest import Nearest
-from netsim.units import FloatArray, IntArray
+from netsim.units import FloatArray
 
 FARTHEST_M = 150.0
 SMALLEST_M2 = 20.0
@@ -29,13 +29,13 @@ class Prisms(Protocol):
         """Heights (n,), m."""
 
 
-def doors(buildings: Prisms, graph: StreetGraph, floors: IntArray | None = None) -> Premises:
+def doors(buildings: Prisms, graph: StreetGraph) -> Premises:
     """Buildings that can be entered: at least 20 m2 large, at most 150 m from a street that is open to pedestrians.
 
     The door is the point of the facade, courtyards included, that is nearest to such a street. From the door, a cyclist
     or driver walks straight to the nearest street that is open to the vehicle.
 
-    floors (n,) : number of storeys; default: the height divided by 3 m and rounded, at least 1.
+    Storeys are the height divided by 3 m and rounded, at least 1.
     """
     import shapely
 
@@ -47,8 +47,7 @@ def doors(buildings: Prisms, graph: StreetGraph, floors: IntArray | None = None)
     building = large[row]
     way = shapely.shortest_line(wall[row], walk.line[line])
     door_m = shapely.get_coordinates(way)[::2]
-    if floors is None:
-        floors = np.maximum(1, np.floor(buildings.height_m / STOREY_M + 0.5)).astype(np.int64)
+    floors = np.maximum(1, np.floor(buildings.height_m / STOREY_M + 0.5)).astype(np.int64)
     return Premises(
         building=building,
         door_m=door_m,

@@ -320,10 +320,8 @@ class TestFilter:
             played += 1
         assert played == 100
 
-    def test_least_multiplier(self):
+    def test_what_is_left_of_a_whole_budget_is_one_round(self):
         budget = GaussianFilter(3.0, 1e-5)
-        z = budget.least_multiplier(0.0)
-        assert z == pytest.approx(least_multiplier(3.0, 1e-5, 1), rel=1e-8)
-        assert budget.admits(0.0, 1 / z**2)
-        assert not budget.admits(0.0, 1 / (0.999 * z) ** 2)
-        assert budget.least_multiplier(budget.total) == math.inf
+        assert budget.left(0.0) == pytest.approx(least_multiplier(3.0, 1e-5, 1) ** -2, rel=1e-8)
+        assert not budget.admits(0.0, budget.left(0.0) / 0.999**2)
+        assert budget.left(budget.total) == 0.0

@@ -46,7 +46,6 @@ def sloping() -> np.ndarray:
 
 
 KERNEL = Kernel.of(MOTION, sloping())
-MEAN_M = np.repeat(KERNEL.prior.reshape(1, -1) @ GRID.place_m, 2, axis=0)
 
 
 def followed_to(

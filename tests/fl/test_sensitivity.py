@@ -18,7 +18,7 @@ from scenarios.app.cli.commands import main
 from scenarios.app.results.folder import MANIFEST, read_json, read_table
 from scenarios.app.run.runner import run
 
-C, UES, WINDOWS = 2e-3, 4, 6
+C, UES = 2e-3, 4
 UPLINKS = {
     "ideal": {},
     "slow": {"world.ues.compute_s_per_sample": 3.0, "world.ues.compute_spread": {"kind": "log-normal"}},

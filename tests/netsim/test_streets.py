@@ -475,8 +475,6 @@ class TestDoors:
         premises = doors(buildings, self.graph())
         assert premises.floors.tolist() == [1, 1, 2, 3, 10]
         assert premises.floor_area_m2.tolist() == [400, 400, 800, 1200, 4000]
-        given = doors(buildings, self.graph(), np.array([4, 4, 4, 4, 4]))
-        assert given.floors.tolist() == [4] * 5
 
     def test_without_cycle_paths_there_is_no_access_for_cyclists(self):
         graph = assemble(lines([(0, 0), (200, 0)], street_class=CLASSES.index("pedestrian"))).graph

@@ -88,11 +88,11 @@ def _plain(value: Any) -> Any:
     return _plain(value.item()) if hasattr(value, "item") else str(value)
 
 
-def complain(lines: Sequence[str], who: str = "netsim") -> None:
+def complain(lines: Sequence[str]) -> None:
     """Complaints, each on a line of a length that can be read: whole at both ends, where place and remedy stand."""
     for line in lines[:MOST_LINES]:
         cut = len(line) > LONGEST
         said = f"{line[: LONGEST - 300]} [... {len(line) - LONGEST:,} characters ...] {line[-300:]}" if cut else line
-        say(" ".join(f"{who}: {said}".splitlines()), errors=True)
+        say(" ".join(f"netsim: {said}".splitlines()), errors=True)
     if len(lines) > MOST_LINES:
-        say(f"{who}: and {len(lines) - MOST_LINES:,} more", errors=True)
+        say(f"netsim: and {len(lines) - MOST_LINES:,} more", errors=True)

@@ -224,11 +224,9 @@ def _log_axis(traces: Sequence[Figure]) -> Figure:
     }  # fmt: skip
 
 
-def legend_rows(traces: Iterable[Figure], aligned: bool = False) -> int:
-    """How many lines the legend takes on a laptop; aligned: in columns, as plotly sets names without groups."""
-    widths = [7 * len(t["name"]) + 50 for t in traces if t.get("showlegend", True)]
-    total = len(widths) * max(widths, default=0) if aligned else sum(widths)
-    return 1 + total // 900
+def legend_rows(traces: Iterable[Figure]) -> int:
+    """How many lines the legend takes on a laptop."""
+    return 1 + sum(7 * len(t["name"]) + 50 for t in traces if t.get("showlegend", True)) // 900
 
 
 def _heading(title: str, x: float, y: float) -> Figure:

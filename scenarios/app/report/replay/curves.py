@@ -17,8 +17,6 @@ from scenarios.app.results.statistics import quantile
 from scenarios.app.results.summary_keys import ACCURACY
 from scenarios.app.results.tracking import FILTER, SMOOTHER, tracked
 
-MOST_BINS = 200  # of handovers over time
-
 Curve = dict[str, Any]
 """`key`, `label`, `unit`, index of the `attack` (None: of none), `of` how many UEs it is a count; for counts of a
 kind of place also its `place`"""
