@@ -114,6 +114,12 @@ def test_a_copy_or_a_short_overlap_makes_nobody_else(tmp_path):
     assert "ben" in users_of(tmp_path / "in")[0] and len(users_of(tmp_path / "in")[0]) == 6
 
 
+def test_people_of_one_file_stay_apart_below_a_folder(tmp_path):
+    write(tmp_path / "in" / "city" / "all.gpx", gpx(("a", minutes(1), 1), ("b", minutes(1), 2)))
+    write(tmp_path / "in" / "city" / "later.gpx", gpx(("c", minutes(3), 1)))
+    assert users_of(tmp_path / "in")[0] == {"a": 3, "b": 3, "city": 3}
+
+
 def test_files_of_a_folder_are_found_in_any_case_and_not_if_hidden(tmp_path):
     write(tmp_path / "in" / "A.GPX", gpx(("a", minutes(1), 1)))
     write(tmp_path / "in" / "b.gpx", gpx(("b", minutes(1), 2)))

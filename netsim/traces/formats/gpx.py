@@ -36,15 +36,17 @@ def read_gpx(path: str, crs: str, zone: tzinfo | None = None) -> Table:
     read = [(file, _read(file, zone)) for file in files]
     tracks, told = list[Track](), list[str]()
     for folder in dict.fromkeys(Path(file).parent for file in files):
-        of_files = [(file, found) for file, found in read if Path(file).parent == folder]
-        if what_is(path) == "folder" and folder != Path(path):
-            many = [_one(stem(file), found) for file, found in of_files]
-            tracks += _users(path, str(folder), folder.name, many, "files", told)
-        else:
-            for file, found in of_files:
-                names = {name for name in found.names if name}
-                only = names.pop() if len(names) == 1 else stem(file)
-                tracks += _users(path, file, only, found.tracks(), "tracks", told)
+        many = list[Track]()  # of a folder below, whose files are one user's unless they overlap
+        for file, found in read:
+            if Path(file).parent != folder:
+                continue
+            if what_is(path) == "folder" and folder != Path(path) and not _overlap(found.tracks()):
+                many.append(_one(stem(file), found))
+                continue
+            names = {name for name in found.names if name}
+            only = names.pop() if len(names) == 1 else stem(file)
+            tracks += _users(path, file, only, found.tracks(), "tracks", told)
+        tracks += _users(path, str(folder), folder.name, many, "files", told)
     n_timeless = sum(found.n_timeless for _, found in read)
     notes = [f"{n_timeless:,} track points without a time left out"] if n_timeless else []
     notes += list(dict.fromkeys(note for _, found in read for note in found.times.notes))
