@@ -1,7 +1,6 @@
 """Power that is learnt: the problem and its laws, both environments, trainings that go on, policies as plain data."""
 
 import csv
-import gc
 import json
 import math
 import os
@@ -19,7 +18,6 @@ import numpy as np
 import pytest
 import shapely
 from power_problems import LIMITS, ONLINE, QUICK, allocation, course, policy, problem
-from thinned import one_in
 
 from fl.power.search import Limits
 from fl.round.state import PartStates
@@ -71,8 +69,6 @@ def test_the_rule_by_amplitude_is_the_best_of_its_family_and_of_its_total():
 
 
 def test_a_residual_is_added_to_the_rule():
-    from dataclasses import replace
-
     p = replace(problem(), acts="residual")
     np.testing.assert_allclose(p.act(np.zeros(6)).power_w, p.rule.power_w, rtol=1e-12)
     action = np.array([1.0, -1.0, 0.5, 0.0, 0.0, 0.2])
@@ -81,8 +77,6 @@ def test_a_residual_is_added_to_the_rule():
 
 
 def test_a_training_on_residuals_begins_with_the_rule():
-    from dataclasses import replace
-
     from rl.ddpg import DdpgTraining
 
     p = replace(problem(), acts="residual")
@@ -162,19 +156,6 @@ def test_episodes_are_truncated_and_begin_at_average_power():
         env.reset(options={"draw": 5})
 
 
-def test_two_environments_interleaved_are_as_apart():
-    def steps(env, a):
-        return env.step(a)[1]
-
-    a = actions(STEPS)
-    one, two = allocation(), allocation([problem(seed=5)])
-    one.reset(seed=1), two.reset(seed=2)
-    apart = [steps(one, x) for x in a], [steps(two, x) for x in a]
-    one.reset(seed=1), two.reset(seed=2)
-    together = list(zip(*[(steps(one, x), steps(two, x)) for x in a], strict=True))
-    assert together == [tuple(apart[0]), tuple(apart[1])]
-
-
 def test_many_resets_neither_grow_nor_drift():
     env = allocation()
     first = env.reset(seed=9)[0]
@@ -212,9 +193,8 @@ def test_the_picture_shows_power():
         (np.array([0, 0, 0, -1.5, 0, 0]), "number 3 is -1.5"), (np.array([1, 1, 1, 1, 1, 1.001]), "number 5 is 1.001"),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("criterion", ["aggregate", "per-device", "top-up"])
-def test_a_bad_action_is_refused_and_changes_nothing(action, said, criterion):
-    env = allocation([problem(criterion)])
+def test_a_bad_action_is_refused_and_changes_nothing(action, said):
+    env = allocation()
     env.reset(seed=0)
     before, memory = env.last, env.memory()
     with pytest.raises(ValueError, match=said):
@@ -230,28 +210,6 @@ def test_actions_that_rounding_puts_beyond_the_range_are_its_ends():
     for end in (1.0, -1.0):
         far, exact = (env.step(np.full(6, a * end))[4]["power_w"] for a in (beyond, 1.0))
         np.testing.assert_array_equal(far, exact)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("algorithm", ["DDPG", "TD3", "SAC", "PPO"])
-def test_clients_that_explore_beyond_the_range_clip_before_the_step(algorithm):
-    import stable_baselines3
-    import torch
-
-    env = allocation()
-    tried, step = [], env.step
-
-    def watched(action):
-        tried.append(np.abs(action).max())
-        return step(action)
-
-    env.step = watched
-    off = {"learning_starts": 20, "batch_size": 16, "buffer_size": 400}
-    settings = {"n_steps": 100, "batch_size": 50, "n_epochs": 1} if algorithm == "PPO" else off
-    with torch.random.fork_rng(devices=[]):
-        model = getattr(stable_baselines3, algorithm)("MlpPolicy", env, seed=0, device="cpu", **settings).learn(300)
-    assert model.num_timesteps == len(tried) == 300 and max(tried) <= 1
-    assert algorithm != "PPO" or (np.abs(model.rollout_buffer.actions) > 1).any()  # it had to clip
 
 
 @pytest.mark.parametrize("criterion", ["aggregate", "per-device", "top-up"])
@@ -340,15 +298,6 @@ def test_no_window_is_promised(tiny, mode):
             make()
 
 
-def test_event_files_can_be_read(tmp_path):
-    loader = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
-    course(tmp_path, steps=40, board=str(tmp_path / "board"))
-    (folder,) = (tmp_path / "board").iterdir()
-    events = loader.EventAccumulator(str(folder)).Reload()
-    assert [e.step for e in events.Scalars("episode/reward_mean")] == [20, 40]
-    assert [e.step for e in events.Scalars("judged/cost")] == [0, 30, 40]
-
-
 def flat(layers):
     return np.concatenate([x.ravel() for pair in layers for x in pair])
 
@@ -371,12 +320,6 @@ def test_another_seed_is_another_training_and_globals_are_left_alone(tmp_path):
     one, two = course(tmp_path / "a"), course(tmp_path / "b", seed=1)
     assert repr(one.curve) != repr(two.curve)
     np.testing.assert_array_equal(np.random.get_state()[1], numbers)  # noqa: NPY002
-
-
-def test_a_damaged_checkpoint_is_one_line(tmp_path):
-    (tmp_path / "c.npz").write_bytes(b"no")
-    with pytest.raises(BadInput, match="delete it to start again"):
-        course(tmp_path)
 
 
 # -- policies
@@ -466,12 +409,6 @@ def test_a_policy_that_overflows_names_the_ue():
         replace(made, layers=(*first, (weight, bias))).act(np.zeros(made.card.n_seen, dtype=np.float32))
 
 
-def test_nothing_here_knows_pickle():
-    for path in (Path(__file__).parents[2] / "rl").glob("*.py"):
-        words = path.read_text()
-        assert "import pickle" not in words and ".save(" not in words and "torch.load" not in words, path
-
-
 # -- the live world
 
 
@@ -505,38 +442,6 @@ def test_the_live_world_is_a_function_of_its_seed(tiny):
     assert played(env, 0.3)[0] == rows
     assert played(env, 0.3, world=2)[0] != rows
     assert all(np.abs(r[:17]).max() <= 1 for r in rows)
-
-
-def test_two_live_worlds_interleaved_are_as_apart(tiny):
-    def begun(world):
-        env = online(tiny)
-        env.reset(options={"world": world})
-        return env
-
-    def reward(env, action):
-        return env.step(np.full(3, action, dtype=np.float32))[1]
-
-    apart = [[reward(env, a) for a in (0.5, -0.5)] for env in (begun(1), begun(2))]
-    one, two = begun(1), begun(2)
-    together = [(reward(one, a), reward(two, a)) for a in (0.5, -0.5)]
-    assert together == list(zip(*apart, strict=True))
-
-
-@pytest.mark.slow
-def test_many_live_worlds_neither_grow_nor_drift(tiny):
-    env = online(tiny)
-    first, before = env.reset(seed=9)[0], 0
-    tracemalloc.start()
-    for i in range(500):
-        env.reset()
-        if i == 50:
-            gc.collect()  # a world's parts know each other
-            before = tracemalloc.get_traced_memory()[0]
-    gc.collect()
-    grown = tracemalloc.get_traced_memory()[0] - before
-    tracemalloc.stop()
-    assert grown < 200_000
-    np.testing.assert_array_equal(env.reset(seed=9)[0], first)
 
 
 def test_a_budget_terminates_and_time_truncates(tiny):
@@ -730,10 +635,6 @@ class TestCosts:
         _, found = cost_of({"noise": 1.0}, [self.budget, more], 10)
         assert found.noise == pytest.approx(math.log(added / asked), rel=1e-12)
 
-    def test_what_was_asked_costs_nothing(self):
-        exact = Asks("x", np.hypot([0.4, 0.0, 0.1], [0.3, 0.0, 0.4]), [0.4, 0.0, 0.1])
-        assert cost_of({"noise": 1.0}, [exact])[1].noise == pytest.approx(0.0, abs=1e-12)
-
     def test_without_a_budget_noise_is_measured_by_the_scale(self):
         added, asked = 0.25**2 * 0.3**2 + 0.75**2 * 0.4**2, (0.25**2 + 0.75**2) * 0.5**2
         _, found = cost_of({"noise": 1.0}, [], 10)
@@ -748,12 +649,6 @@ class TestCosts:
         assert found.leakage == pytest.approx((2 / 4 + 1 / 1) / 2) and found.total == pytest.approx(3.0)
         _, found = cost_of({"energy_per_j": 1000.0}, [self.budget])
         assert found.energy_j == pytest.approx(0.007) and found.total == pytest.approx(7.0)
-
-    def test_all_weights_together(self):
-        weights = {"noise": 1.5, "loss": 0.5, "leakage": 2.0, "energy_per_j": 10.0}
-        _, found = cost_of(weights, [self.budget])
-        by_hand = 1.5 * found.noise + 0.5 * found.loss + 2.0 * found.leakage + 10.0 * found.energy_j
-        assert found.total == pytest.approx(by_hand, rel=1e-12)
 
     def test_own_noise_is_what_the_required_noise_would_have_saved(self):
         """UE 0 has 0.4^2 + 0.3^2 = 0.5^2, just what it needs; UE 2 has 0.4^2 for 0.6^2; UE 1 was away."""
@@ -931,14 +826,10 @@ def test_a_spec_with_a_damaged_scenario_is_refused():
         gymnasium.make(rl.ONLINE, scenario={"seed": 1})
 
 
-@pytest.mark.parametrize(
-    "order",
-    one_in(3, ["import rl, gymnasium", "import gymnasium, rl", "from scenarios import load; import gymnasium, rl"]),
-)
-def test_importing_the_floor_registers_both_and_nothing_dear(order, tmp_path):
+def test_importing_the_floor_registers_both_and_nothing_dear(tmp_path):
     code = (
-        f"{order}\nimport sys\nassert not {{'torch', 'stable_baselines3', 'numba', 'scipy'}} & set(sys.modules)\n"
-        "assert 'load' in dir() or 'scenarios' not in sys.modules\n"
+        "import rl, gymnasium, sys\nassert not {'torch', 'stable_baselines3', 'numba', 'scipy'} & set(sys.modules)\n"
+        "assert 'scenarios' not in sys.modules\n"
         "print([gymnasium.spec(f'netsim/{n}-v0').entry_point for n in ('PowerAllocation', 'OnlinePower')])\n"
         "env = gymnasium.make('netsim/OnlinePower-v0')\n"
         "print(env.reset(seed=0)[0].shape)"
@@ -1046,56 +937,6 @@ def test_a_policy_that_plans_no_switch_gives_none(tmp_path, changes, what):
     assert not (tmp_path / "r").exists()
 
 
-@pytest.mark.slow
-def test_environments_live_in_processes_of_their_own(tmp_path):
-    from functools import partial
-
-    from stable_baselines3.common.vec_env import SubprocVecEnv
-
-    make_allocation(tmp_path)
-    several = SubprocVecEnv([partial(make_allocation, tmp_path)] * 2, start_method="spawn")
-    try:
-        several.seed(0)
-        several.reset()
-        seen, rewards, *_ = several.step(np.zeros((2, 15), dtype=np.float32))
-        assert seen.shape == (2, 17) and rewards[0] == rewards[1]
-    finally:
-        several.close()
-
-
-def command(*words, cwd):
-    root = Path(__file__).parents[2]
-    env = {**os.environ, "PYTHONPATH": str(root), "XDG_CACHE_HOME": str(cwd / "cache")}
-    return subprocess.run(
-        [sys.executable, "-m", "scenarios.app.cli.commands", *words],
-        capture_output=True,
-        text=True,
-        cwd=cwd,
-        env=env,
-        check=False,
-    )
-
-
-@pytest.mark.slow
-def test_train_from_the_command_line(tmp_path):
-    sets = [w for k, v in SHORT.items() for w in ("--set", f"{k}={json.dumps(v)}")]
-    done = command("train", "power/paper", *sets, "--seed", "0", "1", "--out", "t", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "above the best known optimum" in done.stdout and (tmp_path / "t" / "report.html").exists()
-    summary = json.loads((tmp_path / "t" / "seed-0" / "summary.json").read_text())
-    optimum, random, average = (summary[f"policy.{p}.cost.mean"] for p in ("optimum", "random", "average"))
-    assert optimum <= random <= average
-    stamp = (tmp_path / "t" / "seed-1" / "policy.safetensors").stat().st_mtime_ns
-    again = command("train", "power/paper", *sets, "--seed", "0", "1", "--out", "t", "--quiet", cwd=tmp_path)
-    assert again.returncode == 0 and (tmp_path / "t" / "seed-1" / "policy.safetensors").stat().st_mtime_ns == stamp
-    other = command("train", "power/paper", *sets, "--steps", "50", "--seed", "0", "1", "--out", "t", cwd=tmp_path)
-    assert other.returncode == 2 and "add --replace" in other.stderr
-    power = '{"kind": "ddpg", "policy": "t/seed-0"}'
-    world = [w for k in list(SHORT)[:2] for w in ("--set", f"{k}={SHORT[k]}")]
-    used = command("run", "power/paper", *world, "--set", f"power={power}", "--out", "r", "--quiet", cwd=tmp_path)
-    assert used.returncode == 0, used.stderr
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -1107,9 +948,12 @@ def test_train_from_the_command_line(tmp_path):
         (["power/paper", "--steps", "0"], "train.steps"),
     ],
 )
-def test_bad_trainings_are_refused_in_one_line(tmp_path, words, said):
-    done = command("train", *words, cwd=tmp_path)
-    assert done.returncode == 2 and said in done.stderr and done.stderr.count("\n") == 1
+def test_bad_trainings_are_refused_in_one_line(tmp_path, capsys, words, said):
+    from scenarios.app.cli.commands import main
+
+    assert main(["train", *words, "--out", str(tmp_path / "t")]) == 2
+    told = capsys.readouterr().err
+    assert said in told and told.count("\n") == 1 and not (tmp_path / "t").exists()
 
 
 def test_streams_of_worlds_differ_by_purpose(tiny):
@@ -1151,14 +995,3 @@ def test_power_over_an_ideal_uplink_is_refused():
 
     with pytest.raises(BadInput, match="power changes nothing over an ideal uplink"):
         online("campus")
-
-
-@pytest.mark.slow
-def test_a_training_of_random_steps_alone_says_so(tmp_path):
-    sets = [w for k, v in SHORT.items() for w in ("--set", f"{k}={json.dumps(v)}")]
-    sets += ["--set", "train.steps=40", "--set", "train.agent.learning_starts=40", "--set", "train.eval_every=40"]
-    done = command("train", "power/paper", *sets, "--out", "t", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    said = " ".join(done.stdout.split())
-    assert "The policy is untrained: all 40 steps were random, since learning starts after 40" in said
-    assert max(map(len, done.stdout.splitlines())) <= 100
