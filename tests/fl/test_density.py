@@ -199,21 +199,6 @@ class TestLearner:
         exact = kernel_density(x[:1], H, np.linspace(-3, 3, 15), np.linspace(-3, 3, 15)).ravel()
         assert np.abs(found - exact).max() < 5 * math.sqrt(0.5 / 20_000)
 
-    def test_error_falls_with_the_root_of_users_times_features(self):
-        street = Area(-15.0, -1.0, 15.0, 1.0)
-        errors = {}
-        for n, b in ((300, 1), (300, 8), (2400, 1), (2400, 8)):
-            found = []
-            for seed in range(40):
-                g = np.random.default_rng(seed)
-                at = g.choice([-10.0, 0.0, 5.0], n, p=[0.2, 0.6, 0.2]) + 2 * g.standard_normal(n)
-                x = np.column_stack([at, np.zeros(n)])
-                learner = Density(n_features=b, bandwidth_m=2.0, grid=(100,))
-                found.append(learner.evaluate(estimated(learner, street, x, seed), held(x))["kde_rmse"])
-            errors[n, b] = math.sqrt(np.mean(np.square(found)))
-        assert errors[300, 8] == pytest.approx(errors[2400, 1], rel=0.2)  # a user more is a feature more
-        assert errors[300, 1] / errors[2400, 8] == pytest.approx(8.0, rel=0.2)
-
     def test_a_line_ignores_the_other_coordinate(self):
         learner = Density(n_features=2, bandwidth_m=1.0, grid=(50,))
         box = Area(-15.0, 2.0, 15.0, 4.0)
@@ -333,12 +318,8 @@ class TestPublishedFigures:
         ("which", "n", "features", "want", "give"),
         [
             ("a", 1000, 1, 0.84, 0.06),
-            ("a", 5000, 1, 0.94, 0.03),
-            ("a", 20_000, 1, 0.975, 0.015),
             ("a", 5000, "exact", 0.997, 0.007),
-            ("b", 1000, 1, 0.43, 0.10),
             ("b", 20_000, 1, 0.75, 0.03),
-            ("b", 20_000, "exact", 0.795, 0.015),
         ],
     )
     def test_utility(self, which, n, features, want, give):
@@ -350,12 +331,8 @@ class TestPublishedFigures:
         places, box = (places_a, BOX_A) if which == "a" else (places_b, BOX_B)
         x, learner = places(n, 0), Density(n_features=features, bandwidth_m=H)
         model, updates = made(learner, box, x)
-        found, _ = DensityPeak(max_places=10_000 if features else 500).run(
-            view_of(learner, model, updates),
-            facts(box),
-            DensityPeak(max_places=10_000 if features else 500).start(),
-            rng(),
-        )
+        attack = DensityPeak(max_places=10_000 if features else 500)
+        found, _ = attack.run(view_of(learner, model, updates), facts(box), attack.start(), rng())
         what, away = np.array(found.what), np.linalg.norm(found.position_m - x[found.ue], axis=1)
         place = what == "place"
         z = np.bincount(found.ue[place], found.weight[place] * away[place], minlength=n)
@@ -375,29 +352,7 @@ class TestPublishedFigures:
         assert z > 1.0 and argmax < 0.3
 
 
-def same_answers(at, omega, turns, across):
-    r"""Places that a device with the wave omega (2,) cannot be told from: x + t 2 pi omega / |omega|^2 + u. [Lemma 2]
-
-    turns (k,) whole numbers t, across (k,) lengths of u, which is normal to omega; shape (k, 2).
-    """
-    square = float(omega @ omega)
-    along = 2 * np.pi * omega / square
-    normal = np.array([-omega[1], omega[0]]) / np.sqrt(square)
-    return at + turns[:, None] * along + across[:, None] * normal
-
-
 class TestLemmas:
-    def test_2_places_that_cannot_be_told_apart(self):
-        g = np.random.default_rng(0)
-        learner = Density(n_features=1, bandwidth_m=H, grid=(25, 25))
-        _, updates = made(learner, BOX_A, np.zeros((1, 2)))
-        omega = updates.unit[0, 0] / H
-        for _ in range(50):
-            at = g.uniform(-3, 3, 2)
-            others = same_answers(at, omega, g.integers(-4, 5, 6), g.uniform(-9, 9, 6))
-            answers = [made(learner, BOX_A, p[None])[1].rows(slice(None))[0] for p in (at, *others)]
-            assert np.abs(np.array(answers) - answers[0]).max() < 1e-9
-
     @pytest.mark.parametrize("gamma", [0.1, 0.5, 1.0])
     @pytest.mark.parametrize("bands", [2, 3, 5])
     def test_3_is_met_with_equality(self, gamma, bands):
@@ -407,31 +362,10 @@ class TestLemmas:
         assert fits.mean() == pytest.approx(math.exp(-gamma / 2), abs=0.005)
         assert band_probability(h, side, bands) == pytest.approx(math.exp(-gamma / 2), abs=1e-12)
 
-    def test_3_of_the_published_runs(self):
-        assert band_probability(0.55, 6, 3) == pytest.approx(0.22, abs=0.01)
-        assert band_probability(0.55, 10, 3) == pytest.approx(0.58, abs=0.01)
-        assert band_probability(265, 3400, 3) == pytest.approx(0.34, abs=0.01)
-        assert largest_bandwidth_m(6, 3, 0.1) == pytest.approx(0.10, abs=0.005)
-        assert largest_bandwidth_m(10, 3, 0.1) == pytest.approx(0.17, abs=0.005)
-
     def test_3_on_a_line(self):
         xi = np.abs(Streams(0).at("lemma").normal("omega", np.arange(200_000)))
         fits = (3 * 2 * np.pi * 0.3 / xi < 6.0).mean()
         assert band_probability(0.3, 6.0, 3, dimensions=1) == pytest.approx(fits, abs=0.005)
-
-    @pytest.mark.parametrize("n", [1, 2, 3])
-    def test_4_bands_that_stay(self, n):
-        g, multiple, h0 = np.random.default_rng(n), 4 * n + 1, 0.05
-        assert in_family(np.array([h0, multiple * h0]), h0, "4n+1").all()
-        for _ in range(500):
-            d, wavelength = g.uniform(0, 10), 2 * np.pi * h0 / abs(g.standard_normal())
-
-            def bands(length, d=d):
-                return d + length * np.arange(math.ceil(-d / length), math.floor((10 - d) / length) + 1)
-
-            small, large = bands(wavelength), bands(wavelength * multiple)
-            stay = sum(np.abs(small - b).min() < 1e-9 for b in large)
-            assert stay == len(large) >= len(small) // multiple
 
     def test_4_the_family(self):
         h = np.array([1.0, 2.0, 3.0, 5.0, 9.0, 5.5])
@@ -636,10 +570,6 @@ class TestPosterior:
         other, x, _, _ = self.around(2, other=True)
         assert np.median(np.linalg.norm(other - x, axis=1)) > 0.8 * centre
 
-    def test_many_waves_and_means_of_places_count_by_their_height(self):
-        said, x, _, _ = self.around(20)
-        assert np.median(np.linalg.norm(said - x, axis=1)) < 0.06
-
     def test_waves_of_moved_places_are_spread_by_the_noise(self):
         """The law of the place is that of what the wave tells, convolved with the noise."""
         sharp, x, _, _ = self.around(3)
@@ -724,13 +654,6 @@ class TestPolicies:
         state = policy.start(n) if state is None else state
         return policy.accept(np.arange(n), facts(self.box, time_s, request=request), state)
 
-    def test_strict_refuses_every_published_bandwidth(self):
-        for side, h in ((6.0, 0.55), (10.0, 0.55), (3400.0, 265.0)):
-            box = Area(0, 0, side, side)
-            request = Request(1.0, np.array([h]), box)
-            accepted, state = Strict().accept(np.arange(3), facts(box, request=request), Strict().start(3))
-            assert not accepted.any() and state.figures["refused_bandwidth"] == 3.0
-
     @pytest.mark.parametrize(
         ("changes", "reason"),
         [
@@ -760,52 +683,20 @@ class TestPolicies:
         _, refused = self.ask(policy, bandwidth_m=np.array([20.0]), features=9.0)
         assert refused.base_m == 0.0
 
-    def test_rate_limit_counts_time_and_the_public_speed_alone(self):
-        policy = Custom(gamma=None, multiples="any", speed_m_s=1.5)
-        wait = shortest_interval_s(50.0, 1.5, 0.5)
-        accepted, state = self.ask(policy)
-        early, same = self.ask(policy, state, time_s=0.9 * wait)
-        late, _ = self.ask(policy, same, time_s=1.01 * wait)
-        assert accepted.all() and not early.any() and late.all()
-        assert same.figures["refused_rate"] == 4.0
-
     @pytest.mark.parametrize("dimensions", [1, 2])
     def test_rate_limit_is_that_of_the_largest_bandwidth_and_of_its_dimensions(self, dimensions):
         policy = Custom(gamma=None, multiples="any", speed_m_s=1.5)
         several = {"bandwidth_m": np.array([50.0, 250.0, 150.0]), "dimensions": dimensions}
         wait = shortest_interval_s(250.0, 1.5, 0.5, dimensions)
         _, state = self.ask(policy, **several)
-        early, _ = self.ask(policy, state, time_s=0.99 * wait, **several)
-        late, _ = self.ask(policy, state, time_s=1.01 * wait, **several)
-        assert not early.any() and late.all()
+        early, same = self.ask(policy, state, time_s=0.99 * wait, **several)
+        late, _ = self.ask(policy, same, time_s=1.01 * wait, **several)
+        assert not early.any() and late.all() and same.figures["refused_rate"] == 4.0
 
     def test_off_answers_everything_and_says_how_many_bands(self):
         accepted, state = self.ask(Off(), features=math.inf, bandwidth_m=np.array([900.0]))
         assert accepted.all()
         assert Off().figures(state)["bands_probability"] == band_probability(900.0, 4000.0, 3)
-
-    def test_refusals_do_not_hang_on_where_anybody_is(self, tmp_path):
-        """Swapped places and another walk: the very same refusals."""
-        from scenarios.app.run.runner import run
-
-        refused = []
-        for k, mobility in enumerate(
-            [
-                {"kind": "static", "at_m": [[500, 500], [3000, 2000], [100, 900], [2000, 100]]},
-                {"kind": "static", "at_m": [[2000, 100], [100, 900], [3000, 2000], [500, 500]]},
-                {"kind": "random-waypoint", "speed_m_s": [5, 9]},
-            ]
-        ):
-            changes = {
-                "world.ues.mobility": mobility,
-                "world.ues.count": 4,
-                "learning.query": {"kind": "custom", "gamma": None, "multiples": "any", "speed_m_s": 10.0},
-            }
-            run(load("density/moving", changes | {"learning.rounds": 8, "vary": None}), tmp_path / str(k))
-            with (tmp_path / str(k) / "rounds.csv").open() as f:
-                refused.append([(row["round"], row["refused"]) for row in csv.DictReader(f)])
-        assert refused[0] == refused[1] == refused[2]
-        assert {r for _, r in refused[0]} == {"0", "4"}
 
     @pytest.mark.parametrize(
         ("changes", "says"),
@@ -867,23 +758,17 @@ class TestRuns:
         assert found["updates.sent"] == 0 and found["utility.rank_correlation"] is None
         assert found["metric.query.refused_bandwidth.last"] == 300
 
-    def test_a_policy_that_refuses_is_named_in_the_terminal(self, tmp_path):
-        from scenarios.app.results.summary_text import full_text
+    def test_refusals_are_counted_by_reason(self, tmp_path):
         from scenarios.app.run.runner import run
 
-        none = run(self.small(learning__query={"kind": "strict"}, world__ues__count=40), tmp_path / "none")
-        assert "WARNING: all 40 UEs refused in 1 of 1 round (bandwidth)" in full_text(none)
         rate = {"kind": "custom", "gamma": None, "multiples": "any", "speed_m_s": 1.8}
         small = {"world.ues.count": 8, "learning.threat.targets": 2, "learning.query": rate, "vary": None}
         some = run(load("density/moving", small | {"learning.rounds": 3}), tmp_path / "some")
         assert some["refused.reason.rate"] == some["refused.count"] == 8 * 3 - some["updates.sent"] > 0
-        assert any("refused" in line and "(rate)" in line for line in full_text(some))
-        every = run(self.small(world__ues__count=40), tmp_path / "every")
-        assert every["refused.requested"] == 40 and not any("refused" in line for line in full_text(every))
 
     @pytest.mark.parametrize(
         ("grid", "area_m"),
-        [([12, 9], None), ([2, 2], None), ([12, 9], [1000, 2000, 3000, 8000]), ([40], [-1000, 0, 4000, 4000])],
+        [([12, 9], [1000, 2000, 3000, 8000]), ([40], [-1000, 0, 4000, 4000])],
     )
     def test_a_constant_answer_leaves_what_the_baseline_says(self, grid, area_m, tmp_path):
         from scenarios.app.run.runner import run
@@ -933,13 +818,12 @@ class TestRuns:
         anew = run(load("density/moving", small | {"learning.learner.draws": "each-round"}), tmp_path / "anew")
         assert anew.get("attack.posterior.walk_error_m.mean", math.inf) > 10
 
-    @pytest.mark.parametrize("name", ["moving", "questions"])
-    def test_an_interrupted_run_ends_in_the_same_bytes(self, name, tmp_path, table_bytes):
+    def test_an_interrupted_run_ends_in_the_same_bytes(self, tmp_path, table_bytes):
         from scenarios.app.run.runner import run
 
         rate = {"kind": "custom", "gamma": None, "multiples": "any", "speed_m_s": 20.0}
         changes = {"world.ues.count": 30, "learning.learner.grid": [12, 12], "learning.threat.targets": 4}
-        study = load(f"density/{name}", changes | {"learning.query": rate, "learning.rounds": 8, "vary": None})
+        study = load("density/moving", changes | {"learning.query": rate, "learning.rounds": 8, "vary": None})
         run(study, tmp_path / "whole")
 
         def stop(progress):
@@ -950,22 +834,6 @@ class TestRuns:
             run(study, tmp_path / "parts", stop)
         run(study, tmp_path / "parts")
         assert table_bytes(tmp_path / "whole") == table_bytes(tmp_path / "parts")
-
-    def test_another_seed_is_another_run_and_the_same_one_the_same(self, tmp_path, table_bytes):
-        from scenarios.app.run.runner import run
-
-        for k, seed in enumerate((3, 3, 4)):
-            run(self.small(seed=seed), tmp_path / str(k))
-        first, again, other = (table_bytes(tmp_path / str(k)) for k in range(3))
-        assert first == again and first != other
-
-    def test_check_ins_are_users_of_one_row(self, tmp_path):
-        from netsim.traces.read import read_trace
-
-        path = tmp_path / "t.csv"
-        path.write_text("time_s,user,x_m,y_m\n" + "".join(f"{i},u{i % 2},{i},{2 * i}\n" for i in range(9)))
-        trace = read_trace(path, users="rows", outlier_sigmas=None)
-        assert len(trace.users) == 9 and sorted(trace.user.tolist()) == list(range(9))
 
     @pytest.mark.parametrize(
         ("name", "count", "n_features", "low"),

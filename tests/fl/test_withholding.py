@@ -1,6 +1,5 @@
 """What devices hold back: pauses, limits by day, zones, coins; and runs in which they do."""
 
-import itertools
 import json
 from dataclasses import replace
 from datetime import datetime
@@ -10,7 +9,6 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pandas as pd
 import pytest
-from thinned import one_in
 
 from fl.learners.rsrp_net import RsrpNet
 from fl.privacy.gaussian import epsilon_of, multiplier_of
@@ -198,13 +196,6 @@ def test_quiet_zones_are_circles_around_places_and_base_stations():
         assert rule.keep(asked(1, facts(public=public), local), None, RNG).tolist() == (near_m > 90).tolist()
 
 
-def test_a_million_samples_are_looked_at_at_once():
-    x = np.random.default_rng(1).uniform(0, 1000, (1_000_000, 2))
-    local = Local(np.zeros(1, int), np.zeros(1, int), np.array([0, len(x)]), x, None, np.zeros(len(x)))
-    kept = QuietZones(radius_m=100, centres_m=((500, 500),)).keep(asked(1, local=local), None, RNG)
-    assert kept.mean() == pytest.approx(1 - np.pi / 100, abs=0.001)
-
-
 # --- coins --------------------------------------------------------------------------------------------------
 
 
@@ -243,23 +234,13 @@ def learnt(monkeypatch):
     return seen
 
 
-def test_nothing_is_learnt_where_all_of_it_lies_in_a_zone(tiny, tmp_path):
-    """The whole area is quiet: nobody sends, and the model stays what it was."""
-    zone = [{"kind": "quiet-zones", "radius_m": 1e4, "centres_m": [[0, 0]]}]
-    run(tiny({"learning.withholding": zone}), tmp_path)
-    assert len(table(tmp_path, "updates")) == 0 and (table(tmp_path, "rounds").ues == 0).all()
-    rows = table(tmp_path, "withholding")
-    assert len(rows) and (rows.after == 0).all() and (rows.before > 0).all()
-    assert len(table(tmp_path, "estimates")) == 0
-
-
-@pytest.mark.parametrize("drops", ["samples", "update"])
-def test_what_is_held_back_changes_nothing(tiny, tmp_path, monkeypatch, drops):
+@pytest.mark.parametrize(("drops", "memory"), [("samples", "all"), ("update", "all"), ("samples", 5)])
+def test_what_is_held_back_changes_nothing(tiny, tmp_path, monkeypatch, drops, memory):
     """Signals that were measured in a zone may be anything: no update, and no model, is moved by them."""
     from fl.data.measured import Measured
 
     zone = {"kind": "quiet-zones", "radius_m": 90, "centres_m": [[200, 150]], "drops": drops}
-    study = tiny(SHORT | MODELS | {"learning.withholding": [zone], "learning.data.memory": "all"})
+    study = tiny(SHORT | MODELS | {"learning.withholding": [zone], "learning.data.memory": memory})
     run(study, tmp_path / "plain")
     take, moved = Measured.take, []
 
@@ -273,20 +254,6 @@ def test_what_is_held_back_changes_nothing(tiny, tmp_path, monkeypatch, drops):
     assert sum(moved) > 10 and len(table(tmp_path / "plain", "updates")) > 10
     for name in ("updates", "estimates", "withholding"):
         assert (tmp_path / "plain" / f"{name}.csv").read_bytes() == (tmp_path / "changed" / f"{name}.csv").read_bytes()
-
-
-@pytest.mark.parametrize("memory", ["round", "all", 5])
-@pytest.mark.parametrize("drops", ["samples", "update"])
-def test_samples_of_a_zone_never_come_back_from_memory(tiny, tmp_path, learnt, memory, drops):
-    zone = {"kind": "quiet-zones", "radius_m": 90, "centres_m": [[200, 150]], "drops": drops}
-    study = tiny(
-        SHORT | NOBODY_LOOKS | {"learning.data": {"kind": "measured", "memory": memory}, "learning.withholding": [zone]}
-    )
-    run(study, tmp_path)
-    x = np.concatenate([data.x for data in learnt])
-    assert len(x) > 20 and np.hypot(*(x - [200, 150]).T).min() > 90
-    rows = table(tmp_path, "withholding")
-    assert (rows.after < rows.before).any()
 
 
 def test_what_is_measured_during_a_pause_is_learnt_from_afterwards_where_devices_keep_it(tiny, tmp_path, learnt):
@@ -411,37 +378,14 @@ SERVERS = {
     "fedbuff": AIR | {"learning.server": {"kind": "fedbuff", "buffer": 2, "longest_wait_s": 12}},
     "fedasync": AIR | {"learning.server": {"kind": "fedasync"}},
 }
-SAMPLINGS = {"fixed": {}, "poisson": {"learning.sampling": "poisson", "learning.participation": 0.7}}
 RESIDENTS = {"world.ues.mobility": {"kind": "commuter"}, "world.ues.measure_every_s": None, "world.duration_s": DAY_S,
              "world.tick_s": 60, "learning.round_s": DAY_S / 12, "world.ues.count": 6}  # fmt: skip
-ALL_PAIRS = [(*rules, server) for rules in itertools.combinations(RULES, 2) for server in SERVERS]
 
 
 def crossed(tiny, rules, server, **more):
     world = RESIDENTS if "home-zone" in rules else SHORT
     parts = {"learning.withholding": [RULES[rule] for rule in rules]}
     return tiny(world | MODELS | SERVERS[server] | parts | more)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("one", "two", "server"), one_in(3, ALL_PAIRS))
-def test_rules_cross_each_other_servers_and_samplings(tiny, tmp_path, one, two, server):
-    sampling = SAMPLINGS["poisson" if len(one + server) % 2 else "fixed"]
-    study = crossed(tiny, (one, two), server, **sampling)
-    run(study, tmp_path)
-    rows, updates = table(tmp_path, "withholding"), table(tmp_path, "updates")
-    assert set(rows.rule) == {one, two} and (rows.after <= rows.before).all()
-    if server in ("rounds", "over-selection"):  # then numbers of rounds are those of requests
-        sent = set(zip(updates["round"], updates.ue, updates.model, strict=True))
-        left = rows.pivot(index=["round", "ue", "model"], columns="rule", values="after").min(axis=1)
-        assert sent <= set(left.index[left > 0])
-        for kind in ("cooldown", "daily-limit"):
-            if kind in (one, two):
-                ues = updates.groupby("ue")["round"].unique()
-                if kind == "daily-limit":
-                    assert ues.map(len).max() <= 2
-                else:
-                    assert min(np.diff(np.sort(r)).min(initial=99) for r in ues) >= 3
 
 
 INTERRUPTED = [
@@ -570,16 +514,6 @@ def test_the_summary_counts_sums_that_were_not_opened():
         sums_rows({"group": np.arange(4), "decoded": np.array([1, 3, 1, 1]), "opened": np.array([1, 1, 1, 0])})
     )
     assert ones["sums.single.percent"] == pytest.approx(200 / 3)
-
-
-def test_a_run_says_what_rules_hold_back_and_what_their_silence_gives_away(tiny, tmp_path, capsys):
-    rules = [{"kind": "daily-limit", "updates": 3}]
-    run(tiny(SHORT | {"learning.withholding": rules, "learning.data.hold_out": 0}), tmp_path / "run")
-    assert summary(tmp_path / "run")["withheld.daily-limit.updates.percent"] == 75.0
-    assert main(["show", str(tmp_path / "run"), "--verbose"]) == 0
-    said = " ".join(capsys.readouterr().out.split())
-    assert "withheld: daily-limit 75 % of updates and 75 % of samples" in said
-    assert "daily-limit: a UE that is silent has sent its updates of the day already" in said
 
 
 def test_membership_is_audited_of_those_who_speak(tiny, tmp_path):
