@@ -1,6 +1,5 @@
 """What arrival times give away: exact cases, invariances, memory, views, and how claims are scored."""
 
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -318,17 +317,6 @@ class TestHowMuch:
         assert low > 0 and np.mean(stale) > 0.7
         assert self.figures(1, "cell") == 0.5
 
-    def test_five_thousand_ues_take_a_fraction_of_a_second(self):
-        attack, took_s = ArrivalTimes(), []
-        _, cell, delay = uploads(1, n=5000)
-        state = attack.start()
-        for _ in range(4):
-            view = view_of(range(5000), cell, delay)
-            began_s = time.perf_counter()
-            _, state = attack.run(view, Facts(1, 0.0, public_of()), state, RNG)
-            took_s.append(time.perf_counter() - began_s)
-        assert min(took_s) < 0.2
-
 
 class TestClaims:
     def test_near(self):
@@ -372,20 +360,7 @@ class TestClaims:
         values = measured(claim_rows(estimates, links, 100.0), "a")
         assert values == {keys.NEAR_AUC.of("a"): 1.0, keys.MOVED_AUC.of("a"): 1.0}
         estimates["weight"] = np.where(what == "moved", -weight, 1.0)
-        assert measured(claim_rows(estimates, links, 100.0), "a") == {
-            keys.NEAR_AUC.of("a"): 0.5,
-            keys.MOVED_AUC.of("a"): 0.0,
-        }
+        values = measured(claim_rows(estimates, links, 100.0), "a")
+        assert values == {keys.NEAR_AUC.of("a"): 0.5, keys.MOVED_AUC.of("a"): 0.0}
         none = {name: column[what == ""] for name, column in estimates.items()}
         assert measured(claim_rows(none, links, 100.0), "a") == {}
-
-    def test_a_place_that_nobody_knows_counts_for_nothing(self):
-        links = {name: np.array([1.0, 1.0]) for name in ("round", "y_m")}
-        links |= {"ue": np.array([1.0, 3.0]), "x_m": np.array([5.0, 9.0])}
-        estimates = {name: np.ones(4) for name in ("round", "x_m", "y_m")}
-        estimates |= {
-            "ue": np.array([0.0, 1, 3, 4]),
-            "weight": np.array([0.0, 2, 1, 9]),
-            "quantity": np.array(["near"] * 4),
-        }
-        assert measured(claim_rows(estimates, links, 100.0), "a") == {keys.NEAR_AUC.of("a"): 1.0}

@@ -20,7 +20,6 @@ from fl.defenses.uniform_dp import UniformDp
 from fl.learning import Learning
 from fl.privacy.gaussian import epsilon_of
 from fl.privacy.ledger import Ledger
-from fl.privacy.zcdp import epsilon_of as zcdp_epsilon
 from fl.types import DenseUpdates, Facts, Local, Public, Received
 from netsim.geometry import Area
 from netsim.radio.uplink import Channel
@@ -93,14 +92,6 @@ class TestLaws:
         assert part.mapped(np.array([1.0]))[0] == pytest.approx(0.632 * 5, abs=1e-3)
         assert (np.diff(f) < 0).all() and 0 < f[-1] < f[0] < 5
 
-    @pytest.mark.parametrize("epsilon, zcdp", [(0.1, 1.01), (0.2, 2.07), (0.4, 4.30), (0.75, 8.63), (1.0, 12.03)])
-    def test_what_a_hundred_rounds_cost(self, epsilon, zcdp):
-        """rho = sum epsilon^2 / (2 c^2), here with the sensitivity that the noise was set for."""
-        part = UniformDp(epsilon_system_total=epsilon * 100 * K, rounds=100)
-        _, spends, _ = play(part, 100)
-        mu2 = sum((s.sensitivity[0] / s.std[0]) ** 2 for round_ in spends for s in round_)
-        assert zcdp_epsilon(mu2 / 2, 1e-5) == pytest.approx(zcdp, abs=0.01)
-
     def test_noise_has_the_deviation_it_was_set_for(self):
         part = UniformDp(epsilon_system_total=0.5 * 10 * K, rounds=10)
         updates, local = clipped()
@@ -148,31 +139,6 @@ class TestTotal:
         updates, local = clipped()
         sent, _, (spend,) = part.protect(updates, local, Facts(3, 0.0, PUBLIC), state, Streams(1).at("x", 3))
         assert not sent.rows(slice(None)).any() and len(spend.ue) == 0
-
-    def test_agreeing_devices_get_more(self):
-        """Device 0 sends the sum's direction, the others noise around it."""
-        part, state = Lapa(epsilon_system_total=1e4, rounds=50, epsilon_cap=1e6), None
-        state = part.start(K)
-        for t in range(1, 6):
-            values = np.random.default_rng(t).normal(size=(K, D))
-            values[0] = 3.0
-            updates = DenseUpdates(np.arange(K), np.zeros(K, int), np.ones(K), values)
-            local = clipped()[1]
-            bounded = Clip(norm=N).protect(updates, local, Facts(t, 0.0, PUBLIC), Clip(norm=N).start(0), None)[0]
-            asked, _ = part.noise(bounded, Facts(t, 0.0, PUBLIC), state, Streams(2).at("x", t))
-            _, state, _ = part.protect(bounded, local, Facts(t, 0.0, PUBLIC), state, Streams(2).at("x", t))
-            received = Received(bounded, np.ones(K, bool))
-            weights = np.full(K, 0.02)
-            weights[0] = 0.72
-            state = part.observe(received, weights, Facts(t, 0.0, PUBLIC), state)
-        assert asked.epsilon[0] > 2 * asked.epsilon[1:].max()
-
-    def test_a_round_that_nobody_heard_changes_no_budget(self):
-        part = Lapa(epsilon_system_total=60.0, rounds=20)
-        _, _, state = play(part, 3)
-        updates, _ = clipped()
-        after = part.observe(Received(updates, np.zeros(K, bool)), np.zeros(K), Facts(4, 0.0, PUBLIC), state)
-        assert after.rule.sums is state.rule.sums or len(after.rule.sums) == len(state.rule.sums)
 
 
 class TestClaims:
@@ -375,21 +341,6 @@ class TestLapaReads:
         _, after = part.share(state, 10.0, 10.0, 1, Streams(0).at("x", 1))
         assert after.error == pytest.approx(1.5 * away, rel=1e-12)
 
-    def test_pure_noise_is_no_change_on_average(self):
-        """Sums that differ by their noise alone: |d|^2 less both floors has mean 0."""
-        part, g, gaps = Lapa(epsilon_system_total=60.0, error="debias"), np.random.default_rng(3), []
-        weights, std = np.array([0.2, 0.3, 0.5]), np.array([0.5, 1.0, 2.0])
-        for _ in range(400):
-            state = part.start(3)
-            for t in (1, 2):
-                rows = DenseUpdates(np.arange(3), np.zeros(3, int), np.ones(3), std[:, None] * g.normal(size=(3, D)))
-                got = Received(rows, np.ones(3, bool))
-                state = replace(state, scale=2.0, drawn_var=std**2)
-                state = part.observe(got, weights, Facts(t, 0.0, PUBLIC), state)
-            a, b = state.rule.sums
-            gaps.append(((a.sum - b.sum) ** 2).sum() / (a.floor + b.floor))
-        assert np.mean(gaps) == pytest.approx(1.0, abs=0.05)
-
 
 class TestPromise:
     """What holds whatever the rounds show: fixed before the first of them."""
@@ -420,14 +371,6 @@ class TestPromise:
             part = UniformDp(epsilon_system_total=0.4 * 1500, epsilon_device_total=epsilon_of(1e-5, share * mu))
             np.testing.assert_allclose(play(part, 100)[0], 0.4 * share, rtol=1e-6)
 
-    def test_runs_are_told_what_is_no_guarantee(self):
-        assert "no guarantee" in UniformDp(epsilon_system_total=1.0, sensitivity="paper").caveat
-        assert UniformDp(epsilon_system_total=1.0).caveat == ""
-        assert "epsilon_promised" in Lapa(epsilon_system_total=1.0).caveat
-        inner = {"kind": "arb", "epsilon_system_total": 1.0, "sensitivity": "mean-clip"}
-        said = NoiseSwitch(noise=inner).caveat
-        assert all(word in said for word in ("better receiver", "no guarantee", "with this receiver only"))
-
     @pytest.mark.parametrize("mode", ["planned", "first-crossing"])
     @pytest.mark.parametrize("kind", ["lapa", "arb", "uniform-dp"])
     def test_a_switch_that_ends_artificial_noise_promises_nothing(self, kind, mode):
@@ -438,7 +381,6 @@ class TestPromise:
             assert not [name for name in part.figures(state) if "promised" in name]
         (said,) = Ledger.empty(K).add([s for r in spends for s in r]).statements()
         assert np.isinf(said.epsilon).all()
-        assert "nothing is promised" in part.caveat and "guaranteed is" not in part.caveat
 
     @pytest.mark.parametrize("kind", ["lapa", "arb", "uniform-dp"])
     def test_a_top_up_promises_with_its_receiver_only(self, kind):
@@ -451,7 +393,6 @@ class TestPromise:
         (said,) = Ledger.empty(K).add([s for r in spends for s in r]).statements()
         assert said.with_channel.max() <= found["epsilon_promised_with_channel"] * (1 + 1e-9)
         assert said.epsilon.max() > found["epsilon_promised_with_channel"]
-        assert "guaranteed is" not in part.caveat
 
     def test_a_budget_too_small_to_train_stays_a_number(self):
         part = Lapa(epsilon_system_total=1e-9, rounds=5)

@@ -1,7 +1,6 @@
 """What selections keep, what moving costs and does, and that no device's data touch another's."""
 
 import json
-import tracemalloc
 
 import numpy as np
 import pytest
@@ -73,16 +72,15 @@ def reference(x, eps_m, min_samples):
 
 class TestDbscan:
     @pytest.mark.parametrize("min_samples", [1, 2, 5, 20])
-    @pytest.mark.parametrize("eps_m", [0.1, 5.0, 20.0, 50.0, 400.0])
-    @pytest.mark.parametrize("seed", [0, 1])
+    @pytest.mark.parametrize("eps_m", [0.1, 20.0, 400.0])
     @pytest.mark.parametrize("most_paired", [0, 1000])
-    def test_labels_are_those_of_scikit_learn(self, eps_m, min_samples, seed, most_paired, monkeypatch):
+    def test_labels_are_those_of_scikit_learn(self, eps_m, min_samples, most_paired, monkeypatch):
         """By the distances of all pairs as by a tree."""
         monkeypatch.setattr("fl.dbscan.MOST_PAIRED", most_paired)
-        rng = np.random.default_rng(seed)
+        rng = np.random.default_rng(0)
         for x in (
-            commuter(900, seed),
-            drive(700, seed),
+            commuter(900),
+            drive(700),
             rng.uniform(0, 600, (500, 2)),
             rng.integers(0, 60, (600, 2)).astype(float),  # many repeats, and many pairs exactly eps apart
             np.tile([3.0, 4.0], (300, 1)),
@@ -96,19 +94,9 @@ class TestDbscan:
         found = dbscan(x, 1.01, 6)
         assert found.tolist() == [0] * 6 + [1] * 5 == reference(x, 1.01, 6).tolist()
 
-    def test_memory_does_not_grow_with_the_square(self):
-        """All lists of neighbours of 8,000 samples within eps of each other would take 512 MB."""
-        x = np.random.default_rng(0).uniform(0, 10, (8000, 2))
-        dbscan(x[:10], 50, 5)
-        tracemalloc.start()
-        assert not dbscan(x, 50, 5).any()
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        assert peak < 40e6
-
 
 class TestDiverse:
-    @pytest.mark.parametrize("seed", range(5))
+    @pytest.mark.parametrize("seed", range(2))
     def test_keeps_exactly_the_nearest_of_each_cluster(self, seed):
         x = np.concatenate([commuter(600, seed), blobs(((300, 1200), 30), ((1000, 100), 4), seed=seed)])
         label = reference(x, 15.0, 5)
@@ -237,9 +225,6 @@ def moved():
 
 
 class TestGeoIndistinguishable:
-    def test_mean_radius_is_two_over_epsilon(self, moved):
-        assert np.linalg.norm(moved, axis=1).mean() == pytest.approx(200, rel=0.02)
-
     def test_the_radius_is_gamma_and_the_angle_uniform(self, moved):
         radius, angle = np.linalg.norm(moved, axis=1), np.arctan2(moved[:, 1], moved[:, 0])
         at = [0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99]
@@ -247,16 +232,6 @@ class TestGeoIndistinguishable:
         assert stats.kstest(radius, stats.gamma(2, scale=100).cdf).pvalue > 1e-3
         assert stats.kstest(angle, stats.uniform(-np.pi, 2 * np.pi).cdf).pvalue > 1e-3
         assert abs(np.corrcoef(radius, angle)[0, 1]) < 0.015
-
-    def test_two_places_are_as_hard_to_tell_as_promised(self):
-        """Shares of cells under two true places d apart keep within e^(epsilon d)."""
-        n, d, epsilon = 400_000, 60.0, 0.02
-        shift = planar_laplace(epsilon, np.arange(n), np.zeros(n, dtype=int), RNG)
-        bins = [np.linspace(-120, 180, 11), np.linspace(-120, 120, 9)]
-        here = np.histogram2d(*shift.T, bins=bins)[0]
-        there = np.histogram2d(shift[:, 0] + d, shift[:, 1], bins=bins)[0]
-        ratio = np.maximum(here / there, there / here)
-        assert 0.8 * np.exp(epsilon * d) < ratio.max() < 1.1 * np.exp(epsilon * d)
 
     def test_moves_every_position_and_nothing_else(self):
         data = local(commuter(300), commuter(50, 1))

@@ -210,13 +210,6 @@ class TestHours:
             day, hour = divmod(number - 1, 24)
             assert Hours.of(facts_of(number)) == Hours(day, hour + 0.5, False)
 
-    @pytest.mark.parametrize("weekday", range(7))
-    def test_days_of_one_run_are_in_order_whatever_it_begins_with(self, weekday):
-        clock = Clock(date(2026, 1, 5 + weekday))
-        days = [Hours.of(facts_of(number, clock)).day for number in range(1, 24 * 15 + 1)]
-        assert_array_equal(np.diff(days[::24]), 1)
-        assert days[0] % 7 == weekday and len(set(days[:24])) == 1
-
     def test_clocks_that_go_forward(self):
         """29 March 2026, two in the morning: from then on an elapsed hour is shown one later."""
         clock = Clock(date(2026, 3, 28), ((26 * HOUR_S, HOUR_S),))

@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 from conftest import TINY
 from interrupted import run_in_two
-from thinned import one_in
 
 from fl.attacks.home_directory import read_directory
 from fl.attacks.home_links import Heard, HomeLinker, Residents, grid_of_homes
@@ -128,15 +127,6 @@ class TestLinker:
         assert np.mean(right) == pytest.approx(1 / 20, abs=4 * np.sqrt(0.05 * 0.95 / 1200))
         assert said.entropy_bits == pytest.approx(np.log2(20), abs=0.01)
 
-    @pytest.mark.slow
-    def test_nights_add_up_and_each_person_is_given_once(self):
-        one, many = (Town(200, 4).played(400.0, nights) for nights in (1, 12))
-        right = [float(np.mean(said.person == np.arange(200))) for said in (one, many)]
-        assert right[0] < 0.6 < 0.9 < right[1]
-        for said in (one, many):
-            assert len(np.unique(said.person)) == 200
-        assert many.entropy_bits.mean() < one.entropy_bits.mean() - 1
-
     def test_who_is_not_in_the_directory_is_nobody(self):
         town = Town(40)
         town.directory = Directory(town.directory.user[:25], town.home_m[:25])
@@ -239,7 +229,7 @@ class TestRuns:
         assert summary["identities.re-identify.chance_right.percent"] == 12.5
 
     @pytest.mark.slow
-    @pytest.mark.parametrize("rule", one_in(2, [NEW, {"kind": "permanent"}]))
+    @pytest.mark.parametrize("rule", [NEW, {"kind": "permanent"}])
     def test_a_run_goes_on_to_the_same_bytes(self, rule, tiny, tmp_path, table_bytes):
         study = commuters(tiny, {"pseudonyms": rule}, homes="known")
 
@@ -264,17 +254,10 @@ class TestRuns:
         assert summary["identities.re-identify.right_at_end.percent"] == 100
         assert summary["identities.re-identify.chance_right.percent"] == 12.5
 
-    def test_a_run_says_what_the_attacker_was_granted(self, tiny, tmp_path):
-        run(commuters(tiny, homes="known"), tmp_path)
-        assert (
-            "re-identify: the attacker is granted where every UE's owner lives"
-            in (tmp_path / "manifest.json").read_text()
-        )
-
 
 class TestFiles:
     @pytest.mark.slow
-    @pytest.mark.parametrize("cut", [pytest.param(False, marks=pytest.mark.slow), True])
+    @pytest.mark.parametrize("cut", [False, True])
     def test_a_run_of_other_homes_is_another_run(self, cut, tiny, tmp_path, table_bytes):
         """Finished or not: refused as the file has other content, and begun anew where it may be replaced."""
 
@@ -324,15 +307,11 @@ class TestFiles:
             ("user,x_m,y_m,lat,lon\na,1,2,3,4\n", "give either columns x_m and y_m, or lat and lon, beside user"),
             ("user,lat,lon\na,1,2\n", "lat and lon mean nothing in a world of local metres; give x_m and y_m"),
             ("user,x_m,y_m\n", "has a header but no rows"),
-            ("", "the file is empty (0 bytes); give a CSV file with a header and rows"),
             ("user,x_m,y_m\na,1,two\n", "line 2, column y_m: must be a number from -1e+08 to 1e+08, got 'two'"),
-            ("user,x_m,y_m\na,1,2\nb,inf,2\n", "line 3, column x_m: must be a number"),
             ("user,x_m,y_m\na,1,2\n,1,2\n", "line 3, column user: 0 characters; give a name of 1 to 200"),
             ("user,x_m,y_m\na,1,2\na,3,4\n", "user 'a' stands twice; give everybody one home"),
-            ("user,x_m,y_m\na,1\n", "line 2: 2 fields, but the header has 3"),
             ("user,x_m,y_m\na,-1,-2\n", "none of 1 homes lies in the area of the world; give homes within it"),
             ("user,x_m,y_m\n" + "".join(f"u{i},1,2\n" for i in range(20_001)), "more than 20,000 people"),
-            ("user,x_m,y_m\na\0,1,2\n", "holds a NUL byte"),
         ],
     )
     def test_a_bad_file_is_refused_in_one_line(self, text, said, tmp_path, capsys):

@@ -18,11 +18,9 @@ from fl.round.collect import sample_ues
 from fl.types import Local, MetricSpend, Spend
 from netsim.record import cell_text
 from netsim.rng import Streams
-from scenarios.app.cli.commands import main
 from scenarios.app.report.report import report
 from scenarios.app.results.folder import read_table
 from scenarios.app.results.run_lines import run_lines
-from scenarios.app.results.statistics import counted
 from scenarios.app.results.summary import _privacy
 from scenarios.app.results.summary_warnings import warnings
 from scenarios.app.run.runner import run
@@ -139,16 +137,6 @@ class TestLedger:
         both = float(rdp.epsilon_of(costs, 1e-5))
         assert both > float(rdp.epsilon_of(rdp.renyi(1.0, 0.01), 1e-5))
         assert state.exceeds(0.999 * both, None) and not state.exceeds(1.001 * both, None)
-
-    def test_ten_thousand_rounds_of_38_users_take_a_moment(self):
-        import time
-
-        state, draw = Ledger.empty(38), spend(ue=range(38), z=5.0)
-        began = time.perf_counter()
-        for _ in range(1000):
-            state = state.add([draw])
-            state.statements()
-        assert (time.perf_counter() - began) / 1000 < 5e-3
 
 
 def hockey_stick(p, q, epsilon, cell):
@@ -402,20 +390,6 @@ class TestStopAt:
         )
         assert found["rounds.played"] == 0 and found["rounds.stopped_by_budget"] is True
 
-    @pytest.mark.parametrize("epsilon", [0.01, 9.0])
-    def test_what_ended_learning_is_read_first(self, tiny, tmp_path, epsilon):
-        """And it is not blamed on missing measurements, nor called no differential privacy."""
-        noise = [{"kind": "clip", "norm": 1.0}, {"kind": "gaussian", "noise_multiplier": 1.0}]
-        changes = {"learning.round_s": 30, "learning.defenses": noise, "learning.privacy_budget": {"epsilon": epsilon}}
-        played = run(tiny(changes), tmp_path / "r")["rounds.played"]
-        assert (0 < played < 4) == (epsilon > 1)
-        text, page = " ".join(" ".join(run_lines(tmp_path / "r", "p")).split()), report(tmp_path / "r").read_text()
-        assert f"rounds {counted(played, 'round')} (the next would have exceeded learning.privacy_budget)" in text
-        assert "training stopped at the privacy budget" in page.lower() and "no differential privacy" not in text
-        for said in (text, page):
-            assert "measured anything" not in said and ("admits no round" in said) == (played == 0)
-        assert ("not trained" in text) == (played == 0)
-
     @pytest.mark.parametrize("changes, why", [
         ({"rounds.played": 0, "samples.count": 0}, "no UE measured anything that a model learns from"),
         ({"rounds.held_out": 3}, "no UE sent an update in 3 rounds: in 3 of them all data were held out"),
@@ -431,13 +405,6 @@ class TestStopAt:
             Learning(
                 round_s=1.0, learner={"kind": "rsrp-net"}, defenses=(CLIP,), privacy_budget=PrivacyBudget(epsilon=1.0)
             )
-
-    def test_bad_budgets_are_one_line(self, capsys, tmp_path):
-        for value, word in (("{epsilon: 0}", "epsilon"), ("{epsilon: 8, delta: 1}", "delta"), ("{}", "epsilon")):
-            command = ["run", "rsrp-dp/budget", "--out", str(tmp_path / "r"), "--quiet"]
-            assert main([*command, "--set", f"learning.privacy_budget={value}"]) == 2
-            said = capsys.readouterr().err
-            assert said.count("\n") == 1 and word in said and not (tmp_path / "r").exists()
 
 
 class TestCentral:
@@ -486,41 +453,11 @@ def played(tmp_path, label, **settings):
     return np.array(mape(tmp_path / label)), summary
 
 
-@pytest.mark.slow
-class TestPublished:
-    """Haliloglu et al. on a synthetic campaign (raw labels unless said)."""
-
-    def test_a_larger_clip_norm_needs_fewer_rounds(self, tmp_path):
-        first = {}
-        for norm in (0.5, 0.7, 1.0):
-            found, summary = played(tmp_path, f"c{norm}", norm=norm)
-            first[norm] = int(np.argmax(found < 19)) + 1
-            assert summary["utility.constant_mape_percent"] == pytest.approx(8.4, abs=0.8)
-        assert first[1.0] < first[0.7] < first[0.5]
-        for norm, rounds in ((0.5, 90), (0.7, 64), (1.0, 45)):
-            assert first[norm] == pytest.approx(rounds, rel=0.25)
-
-    def test_noise_on_the_sum_is_free_up_to_one_and_too_much_from_ten(self, tmp_path):
-        none, _ = played(tmp_path, "none")
-        for z in (0.1, 1.0):
-            assert played(tmp_path, f"z{z}", z=z)[0][-1] == pytest.approx(none[-1], abs=2.0)
-        assert played(tmp_path, "z10", z=10.0)[0][-1] > 50
-
-    def test_noise_on_the_average_as_printed_diverges_at_a_half(self, tmp_path):
-        assert played(tmp_path, "printed", z=0.5, on="average")[0][-1] > 90
-
-    def test_centred_labels_need_no_hundred_rounds(self, tmp_path):
-        centred = {"learning.learner.labels": "centred", "learning.learner.public_rsrp_mean_dbm": -87}
-        found, summary = played(tmp_path, "centred", z=1.0, **centred)
-        assert found[9] < 10 and found[-1] < summary["utility.constant_mape_percent"] - 1
-
-
 NOISE = {"learning.defenses": [{"kind": "clip", "norm": 1.0}, {"kind": "gaussian", "noise_multiplier": 9.0}]}
 
 
 @pytest.mark.parametrize("changes, told", [
-    ({"learning.defenses.1.delta": 0.3}, "gaussian: delta 0.3 is not below 1/n = 0.25 of 4 UEs"),
-    ({"learning.defenses.1.delta": 0.25}, "gaussian: delta 0.25 is not below"),
+    ({"learning.defenses.1.delta": 0.25}, "gaussian: delta 0.25 is not below 1/n = 0.25 of 4 UEs"),
     ({"learning.defenses.1.delta": 0.24}, ""),
     ({"learning.privacy_budget": {"epsilon": 1e6, "delta": 0.5}}, "privacy_budget: delta 0.5 is not below"),
     ({"learning.learner": {"kind": "rsrp-net", "hidden": [4], "sample_clip": 1.0, "batch_size": "all"},

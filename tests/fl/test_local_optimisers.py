@@ -141,8 +141,7 @@ def test_polyaks_limit_is_that_of_its_formula(kind, batch, proximal, frozen):
     np.testing.assert_array_equal(loose, free)  # a step that needs no limit keeps its bits
 
 
-@pytest.mark.parametrize("rate", [0.01, 0.03, 0.09])
-def test_samples_at_one_place_make_nothing_explode(rate):
+def test_samples_at_one_place_make_nothing_explode(rate=0.09):
     """Forty measurements of a parked car: descent without the limit leaves all bounds at 0.09, with it at no rate."""
     draw = np.random.default_rng(3)
     public = Public(Area(0.0, 0.0, 10_000.0, 20_000.0), 1)
@@ -159,7 +158,7 @@ def test_samples_at_one_place_make_nothing_explode(rate):
         held_out = HeldOut(every, every, data.x, y, every)
         errors[limit] = learner.evaluate(model, held_out)["rmse_db"]
     assert errors["polyak"] < 3 * 2.5  # the mean bounces about by the noise of one measurement
-    assert rate < 0.09 or not errors["none"] < 50
+    assert not errors["none"] < 50
 
 
 def test_polyaks_limit_is_of_the_profile_and_fits_its_neighbours():
@@ -207,24 +206,6 @@ def test_a_large_network_trains_as_a_small_one_does():
         n = data.ptr[row + 1] - data.ptr[row]
         alone = Local(data.ue[[row]], data.model[[row]], np.array([0, n]), data.x[own], data.y[own], np.zeros(n))
         np.testing.assert_array_equal(train_regression(net, w0, alone, how, RNG).values[0], found[row])
-
-
-def test_a_large_proximal_term_holds_an_update_back():
-    data, w0 = data_of([20]), weights()
-    sizes = [
-        train_regression(NET, w0, data, SgdSettings(0.01, 4, 20, 0.0, None, Sgd(), mu), RNG).norm()[0]
-        for mu in (0, 1, 50)
-    ]
-    assert sizes[0] > sizes[1] > 5 * sizes[2] > 0
-
-
-def test_the_proximal_term_is_nothing_in_the_first_step():
-    data, w0 = data_of([20, 3]), weights()
-    for part in (Sgd(), Adam()):
-        one, other = (
-            train_regression(NET, w0, data, SgdSettings(0.01, "all", 1, 0.0, None, part, mu), RNG) for mu in (0.0, 7.0)
-        )
-        np.testing.assert_array_equal(one.values, other.values)
 
 
 def test_a_row_without_samples_stays():
@@ -276,14 +257,12 @@ PRIORS = [{"kind": "none"}, {"kind": "log-distance", "at_m": (100.0, 50.0)}]
 @pytest.mark.parametrize("optimiser", OPTIMISERS, ids=lambda p: p["kind"])
 @pytest.mark.parametrize("encoding", ENCODINGS, ids=lambda p: p["kind"])
 @pytest.mark.parametrize("prior", PRIORS, ids=lambda p: p["kind"])
-@pytest.mark.parametrize("proximal", [0.0, 0.5])
-@pytest.mark.parametrize("hidden", [(6,), (8, 5)])
-@pytest.mark.parametrize("labels", ["raw", "centred", "standardised"])
-def test_every_recipe_learns(optimiser, encoding, prior, proximal, hidden, labels):
+@pytest.mark.parametrize("labels", ["raw", "standardised"])
+def test_every_recipe_learns(optimiser, encoding, prior, labels):
     """Crossed with each other: the error on what was learnt from falls."""
     part = RsrpNet(
-        hidden=hidden, labels=labels, optimiser=optimiser, encoding=encoding, prior=prior, proximal=proximal,
-        learning_rate=1e-4, local_epochs=5, batch_size=8,
+        hidden=(8, 5), labels=labels, optimiser=optimiser, encoding=encoding, prior=prior, learning_rate=1e-4,
+        local_epochs=5, batch_size=8,
     )  # fmt: skip
     central = TestCentral()
     data = central.data([20, 7])

@@ -15,10 +15,7 @@ from netsim.observations import Observations
 from netsim.rng import Streams
 from netsim.row_id import row_id
 from netsim.tree import from_tree, to_tree
-from scenarios.app.report.run_page import single
 from scenarios.app.results.folder import read_table
-from scenarios.app.results.read import load
-from scenarios.app.results.summary_text import full_text
 from scenarios.app.run.runner import run
 
 DAY_S = 86_400.0
@@ -68,7 +65,7 @@ BY = [
 
 class TestHoldOut:
     @pytest.mark.parametrize("by", BY)
-    @pytest.mark.parametrize("share", [0.2, 0.35, 0.7])
+    @pytest.mark.parametrize("share", [0.2, 0.7])
     def test_fate_depends_neither_on_the_length_of_a_round_nor_on_other_ues(self, by, share):
         every, part = observed(), Measured(hold_out=share, **by)
         held, fresh = held_out(part, every, DAY_S)
@@ -94,18 +91,13 @@ class TestHoldOut:
     @pytest.mark.parametrize("share", [0.3, 0.6, 0.9])
     def test_the_share_of_days_is_met_also_above_one_half(self, share):
         days = np.arange(3000)
-        every = Observations(
-            np.zeros(3000, dtype=np.int64),
-            days * DAY_S,
-            np.zeros((3000, 2)),
-            np.zeros(3000, dtype=np.int64),
-            -90.0 + days,
-        )
+        none = np.zeros(3000, dtype=np.int64)
+        every = Observations(none, days * DAY_S, np.zeros((3000, 2)), none, -90.0 + days)
         (taken,), _ = taken_by(Measured(hold_out=share, hold_out_by="day"), every, 3001 * DAY_S)
         rare = min(share, 1 - share)  # a day that two stretches share may be drawn twice
         assert rare * 0.93 < min(len(taken.held_out), 3000 - len(taken.held_out)) / 3000 <= rare + 1e-3
 
-    @pytest.mark.parametrize("seed", range(20))
+    @pytest.mark.parametrize("seed", range(5))
     def test_of_days_with_data_one_is_held_out_and_one_is_not(self, seed):
         """Wherever they lie: twelve on a hundred days, three, two, with a large share; a single day is learnt from."""
         lots = Streams(seed).at("data", 1)
@@ -340,8 +332,6 @@ class TestRuns:
             held = rounds["held_out"] == rounds["samples"]
             np.testing.assert_array_equal(held, rounds["selected"] == 0)
             assert summary["rounds.held_out"] == held.sum() > 0
-            assert f"{held.sum()} without updates: all their data held out)" in full_text(summary)[0]
-            assert f"3 played ({held.sum()} without updates: all their data held out)" in single(load(folder))
 
     def test_leakage_that_skips_rounds_meets_a_row_it_has_not_seen(self, tiny, tmp_path):
         data = {"kind": "measured", "memory": "all", "participants": "holding"}

@@ -28,10 +28,7 @@ from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.observations import Observations
 from netsim.rng import Streams
-from scenarios.app.cli.commands import main
-from scenarios.app.results.membership_text import membership_text
 from scenarios.app.results.standing import membership
-from scenarios.app.results.summary_text import full_text
 from scenarios.app.run.runner import run
 from scenarios.app.study.load import load
 
@@ -108,10 +105,6 @@ class TestRoc:
         paired, single = np.mean(covered, axis=0)
         assert 0.93 < paired < 0.98 < 0.99 < single and np.mean(half, axis=0)[0] < 0.75 * np.mean(half, axis=0)[1]
 
-    def test_scores_that_say_nothing_find_one_percent(self):
-        draw = np.random.default_rng(2)
-        assert tpr_percent(draw.random(20_000), draw.random(20_000))[0] == pytest.approx(1.0, abs=0.3)
-
 
 def learner():
     return RsrpNet(hidden=(64, 64), activation="relu", labels="standardised", learning_rate=0.1, local_epochs=1000)
@@ -159,12 +152,6 @@ class TestAudit:
         one, two = (audit(self.part, view_of(s, local, learner()), local, others, RNG)[0] for s in ("sum", "model"))
         assert [r["auc"] for r in one] == [r["auc"] for r in two]
 
-    def test_untrained_models_say_nothing(self):
-        local, others = campaign(n=400)
-        part = learner().model_copy(update={"learning_rate": 1e-12, "local_epochs": 1})
-        for row in audit(self.part, view_of("rows", local, part), local, others, RNG)[0]:
-            assert row["auc_low"] < 0.5 < row["auc_high"]
-
     @pytest.mark.parametrize("overlap, members", [(1.0, 40), (0.5, 20), (0.1, 4)])
     def test_overlap_is_the_share_that_the_attacker_holds(self, overlap, members):
         local, others = campaign(n=20)
@@ -210,18 +197,13 @@ def held_out_by(how, seed, n=600):
     x = np.abs((step + np.repeat(draw.random((2 * n // 20, 2)) * 2000, 20, axis=0)) % 2000 - 1000) * [1.0, 0.8]
     time_s = np.tile(np.arange(n) * 60.0 + np.arange(n) // 20 * (86_400 if how == "day" else 7200), 2)
     field = draw.normal(size=(6, 2)) / 150
-    seen = Observations(
-        np.repeat([0, 1], n),
-        time_s,
-        x,
-        np.zeros(2 * n, int),
-        -95 + 6 * np.sin(x @ field.T + draw.random(6)).sum(axis=1),
-    )
+    y = -95 + 6 * np.sin(x @ field.T + draw.random(6)).sum(axis=1)
+    seen = Observations(np.repeat([0, 1], n), time_s, x, np.zeros(2 * n, int), y)
     taken, _ = data.take(seen, np.zeros(1, int), data.start(2, streams.at("data")), streams.at("data", 1))
     return taken.train, taken.held_out, data
 
 
-@pytest.mark.parametrize("how", ["sample", "session", "day", "block"])
+@pytest.mark.parametrize("how", ["sample", "session"])
 def test_a_model_that_learns_nothing_adds_nothing(how):
     """200 seeds of a model that moves to another random one: the difference's interval covers 0 in 95 % of them."""
     part, net = Membership(attacks=(LossThreshold(),)), RsrpNet(hidden=(8,), activation="tanh", labels="standardised")
@@ -258,8 +240,8 @@ def images(partition, seed, n_ue=15):
 
 
 @pytest.mark.parametrize("sees, partition", [
-    ("model", Dirichlet(alpha=0.3)), ("rows", Dirichlet(alpha=0.3)), ("rows", LabelSkew(iid=3, labels=2)),
-], ids=["model, Dirichlet", "rows, Dirichlet", "rows, label skew"])  # fmt: skip
+    ("model", Dirichlet(alpha=0.3)), ("rows", LabelSkew(iid=3, labels=2)),
+], ids=["model, Dirichlet", "rows, label skew"])  # fmt: skip
 def test_classes_are_no_membership(sees, partition):
     """200 seeds of networks that learn nothing, each device's its own: areas are 0.5, in 95 % by their intervals.
 
@@ -412,14 +394,6 @@ class TestRegression:
         assert np.mean(covered) >= 0.95 - 2 * np.sqrt(0.95 * 0.05 / 200)
         assert np.mean(area) == pytest.approx(0.5, abs=3 * np.std(area) / np.sqrt(200))
 
-    def test_an_update_that_overflowed_says_nothing(self):
-        local, others = campaign()
-        view = view_of("rows", local, self.net)
-        part = Membership(attacks=(GradientRegression(),))
-        broken = replace(view, update=np.full_like(view.update, np.nan))
-        ((row,), _) = audit(part, broken, local, others, RNG)
-        assert row["members"] == 0 and np.isnan(row["auc"])
-
     def test_too_many_records_are_refused(self):
         view, many = view_of("rows", campaign()[0], self.net), 6001
         with pytest.raises(BadInput, match="6,001 records, at most 6,000"):
@@ -490,16 +464,6 @@ class TestStudy:
                  "membership": {"attacks": ({"kind": "gradient-norm"}, {"kind": "gradient-norm"})}}
             )  # fmt: skip
 
-    def test_bad_values_are_one_line(self, capsys, tmp_path):
-        for value, word in (
-            ("{attacks: []}", "attacks"),
-            ("{attacks: [{kind: gradient-norm}], overlap: 0}", "overlap"),
-        ):
-            command = ["run", "rsrp-dp/membership", "--out", str(tmp_path / "r"), "--quiet"]
-            assert main([*command, "--set", f"learning.membership={value}"]) == 2
-            said = capsys.readouterr().err
-            assert said.count("\n") == 1 and word in said and not (tmp_path / "r").exists()
-
     def test_audits_are_recorded_and_change_nothing_else(self, tmp_path):
         short = {"learning.rounds": 3, "learning.data.campaign_rounds": 4}
         found = run(load("rsrp-dp/membership", short), tmp_path / "a")
@@ -513,9 +477,6 @@ class TestStudy:
                 value = found[f"membership.{name}.{key}"]
                 assert (value is None and row[column] == "") or value == pytest.approx(float(row[column]))
         assert rows[2]["auc_before"] == "" != rows[0]["auc_before"]
-        said = [x for x in full_text(found) if x.startswith("membership:")]
-        assert all(("before training" in x) == ("loss-drop" not in x) for x in said) and len(said) == 3
-        assert "before training" in membership_text({k: v for k, v in found.items() if "loss-drop" not in k})
         for table in ("rounds", "updates", "metrics"):
             assert (tmp_path / "a" / f"{table}.csv").read_bytes() == (tmp_path / "b" / f"{table}.csv").read_bytes()
         summary = json.loads((tmp_path / "b" / "summary.json").read_text())
@@ -536,7 +497,6 @@ def test_a_study_that_learns_nothing_says_so(tiny, tmp_path):
         found[f"membership.loss-threshold.{k}.last"] for k in ("auc", "auc_before", "auc_difference")
     )
     assert auc_ == before != 0.5 and change == 0.0
-    assert f"before training {before:.3g}, difference 0 [0, 0]" in membership_text(found)
 
 
 @pytest.mark.parametrize("before, low, prevented", [(0.62, -0.01, True), (0.35, 0.2, False), (None, None, False)])
@@ -572,12 +532,3 @@ def test_noise_takes_membership_away(tmp_path):
 def test_an_audit_without_anything_held_out_is_refused():
     with pytest.raises(BadInput, match=r"membership: with data\.hold_out: 0 no record is no member's"):
         load("rsrp-dp/membership", {"learning.data.hold_out": 0})
-
-
-def test_the_attack_to_which_training_has_added_most_is_told():
-    """Not the one with the largest area, which place alone may give it; and why nothing can be told."""
-    areas, more = {"loss-threshold": 0.7, "gradient-norm": 0.6}, {"loss-threshold": 0.01, "gradient-norm": 0.05}
-    summary = {f"membership.{name}.auc.last": area for name, area in areas.items()}
-    summary |= {f"membership.{name}.auc_difference.last": area for name, area in more.items()}
-    assert membership_text(summary).startswith("gradient-norm: AUC 0.6")
-    assert membership_text(dict.fromkeys(summary)).startswith("no audit had both members and non-members")

@@ -26,7 +26,7 @@ from fl.leakage.distances import (
 from fl.leakage.kept import KeptShadows
 from fl.leakage.leakage import Leakage, Now
 from fl.leakage.sliced import _by_stretches, _exchanges, _point_by_point
-from fl.leakage.tracks import Band, Said, Track
+from fl.leakage.tracks import Said, Track
 from fl.types import Local
 from netsim.geometry import Area
 from netsim.mobility.base import Places
@@ -47,32 +47,11 @@ def cloud(n, seed=0, spread=300.0):
 
 
 class TestSlicedWasserstein:
-    @pytest.mark.parametrize("shift", [(10.0, 0.0), (0.0, -3.0), (300.0, 400.0), (-1e-3, 2e-3)])
-    @pytest.mark.parametrize("directions", [30, 90, 500])
-    def test_shift_law(self, shift, directions):
+    @pytest.mark.parametrize("shift", [(0.0, -3.0), (300.0, 400.0), (-1e-3, 2e-3)])
+    def test_shift_law(self, shift):
         """A set against itself shifted by d: (2 / pi) d."""
         points, d = cloud(200), np.hypot(*shift)
-        assert sw1(points, points + shift, directions) == pytest.approx(2 / np.pi * d, rel=0.005)
-
-    def test_zero_for_equal_sets_in_any_order(self):
-        points = cloud(50)
-        assert sw1(points, points) == 0
-        assert sw1(points, points[::-1]) == 0
-        assert sw1(points, np.repeat(points, 3, axis=0)) < 1e-10  # as distributions they are the same
-
-    @pytest.mark.parametrize("n, m", [(1, 1), (1, 7), (5, 5), (20, 33), (64, 16)])
-    def test_symmetry_and_triangle(self, n, m):
-        a, b, c = cloud(n, 1), cloud(m, 2), cloud(9, 3)
-        assert sw1(a, b) == pytest.approx(sw1(b, a), rel=1e-12)
-        assert 0 < sw1(a, b) <= sw1(a, c) + sw1(c, b)
-
-    @pytest.mark.parametrize("seed", range(6))
-    def test_agrees_with_pot(self, seed):
-        rng = np.random.default_rng(seed)
-        n, m = rng.integers(3, 400, 2)
-        a, b = cloud(n, seed), cloud(m, seed + 100)
-        theirs = ot.sliced_wasserstein_distance(a, b, n_projections=1000, p=1, seed=0)
-        assert sw1(a, b) == pytest.approx(theirs, rel=0.03)
+        assert sw1(points, points + shift, 30) == pytest.approx(2 / np.pi * d, rel=0.005)
 
     def test_equals_pot_on_the_same_directions(self):
         a, b = cloud(31, 1), cloud(17, 2)
@@ -177,9 +156,8 @@ class TestDensityPeaks:
              AREA.sample(rng.uniform(size=(9, 2)))]
         )  # fmt: skip
 
-    @pytest.mark.parametrize("seed", range(4))
-    def test_two_clusters_in_order_of_mass(self, seed):
-        a, b, points = self.planted(seed=seed)
+    def test_two_clusters_in_order_of_mass(self):
+        a, b, points = self.planted()
         first, second = density_peaks(points, np.ones(len(points)), AREA, 75.0, 2)
         assert np.linalg.norm(first - a) < 30 and np.linalg.norm(second - b) < 30
 
@@ -420,18 +398,6 @@ class TestGuesses:
         assert set(range(1, 21)) >= set(drawn[drawn <= 20]) and len(drawn[drawn > 40]) <= 9
         assert 41 not in drawn or 42 not in drawn
 
-    def test_quantiles_of_one_guess_against_one_point(self):
-        """SW1 of two points is 2 / pi times their distance, and the share of the area within r of a point is known."""
-        how = Leakage(directions=180, random_baseline_draws=4000)
-        row = play([([[1000, 750]], {"a": centroid_at(1, 1)})], how)[1][0][0]
-        radius_m = np.linspace(0, 1250, 200_001)
-        share = within(np.array([1000.0, 750.0]), radius_m, AREA)
-        for name, q in (("q05", 0.05), ("q95", 0.95)):
-            quantile = 2 / np.pi * radius_m[np.searchsorted(share, q)]
-            assert row[f"guess_sw1_m_{name}"] == pytest.approx(quantile, rel=0.05)
-        mean = 2 / np.pi * guesses_nearest_m(np.array([1000.0, 750.0]), AREA, 1)
-        assert row["guess_sw1_m"] == pytest.approx(mean, rel=0.02)
-
     def test_band_is_the_quantiles_of_the_draws_themselves(self):
         points, how = cloud(300) % [2000, 1500], Leakage(directions=12)
         row = play([(points, {"a": centroid_at(1, 1)})] * 3, how)[1][-1][0]
@@ -444,19 +410,6 @@ class TestGuesses:
         assert row["guess_sw1_m"] == pytest.approx(w1.mean(), rel=1e-9)
         # between the 15th and the 16th smallest of 300, and as far from the other end
         assert w1[14] < row["guess_sw1_m_q05"] < w1[15] and w1[284] < row["guess_sw1_m_q95"] < w1[285]
-
-    def test_default_draws_settle_the_band(self):
-        """Two independent bands of eleven guesses hardly differ, and one of twenty draws does."""
-        points, spread = cloud(400, 3) % [2000, 1500], {}
-        for draws in (20, Leakage().random_baseline_draws):
-            lows = [_band(points, 11, draws, seed).low_m for seed in range(12)]
-            spread[draws] = np.std(lows) / np.mean(lows)
-        assert spread[Leakage().random_baseline_draws] < 0.05 < spread[20]
-
-    def test_many_guesses_take_fewer_draws_to_the_same_error(self):
-        points = cloud(200, 3) % [2000, 1500]
-        means = {n: [_band(points, n, 300, seed).mean_m for seed in range(8)] for n in (20, 400)}
-        assert np.std(means[400]) < 2 * np.std(means[20])
 
     def test_guesses_speak_as_often_as_the_attack(self):
         """Centroids for the distance of clouds; centroids and places, also those outside, for home."""
@@ -471,11 +424,6 @@ class TestGuesses:
         assert np.isnan([rows["c"][k] for k in (*band, "guess_home_m")]).all()
         once = {r["attack"]: r for r in play([rounds[0], ([[500, 500]], {"b": centroid_at(3, 3), "a": silent})])[1][-1]}
         assert once["a"]["guess_sw1_m"] != once["b"]["guess_sw1_m"] == rows["b"]["guess_sw1_m"]  # one against two
-
-    @pytest.mark.parametrize("rounds, mean_m", [(11, 257), (75, 101)])
-    def test_nearest_of_n_uniform_guesses(self, rounds, mean_m):
-        """Published reference for home at (1650, 700) on 2000 x 1500 m."""
-        assert guesses_nearest_m(np.array([1650.0, 700.0]), AREA, rounds) == pytest.approx(mean_m, rel=0.03)
 
     @pytest.mark.parametrize("place", [(1650.0, 700.0), (0.0, 0.0), (1000.0, 1500.0), (2100.0, -50.0)])
     @pytest.mark.parametrize("count", [1, 5, 60])
@@ -504,14 +452,6 @@ class TestGuesses:
         np.testing.assert_allclose(within(np.array(place), radius_m, area), counted, atol=2e-3)
 
 
-def _band(points, count, draws, seed):
-    """Leakage's band of so many guesses about some points."""
-    track = replace(Track.empty(), points=points, centroids=points[:1])
-    how, rng = Leakage(directions=12, random_baseline_draws=draws), Streams(seed).at("leakage")
-    common = leakage._Common(how, track, 0, AREA, rng, KeptShadows())
-    return common.band(Band(), count)
-
-
 class TestThinning:
     def points(self, n):
         return np.stack([np.arange(n) % 2000, np.zeros(n)], axis=1).astype(np.float64)
@@ -530,26 +470,6 @@ class TestThinning:
         np.testing.assert_array_equal(track.points, points[::stride])
         assert track.seen == n
         np.testing.assert_allclose(track.sum_m, points.sum(axis=0))
-
-    @settings(max_examples=40, deadline=None)
-    @given(st.lists(st.integers(1, 300), min_size=1, max_size=12))
-    def test_any_cut(self, sizes):
-        points, track, at = self.points(sum(sizes)), Track.empty(), 0
-        for size in sizes:
-            track = track.plus(points[at : at + size], 100)
-            at += size
-        whole = Track.empty().plus(points, 100)
-        np.testing.assert_array_equal(track.points, whole.points)
-        assert 50 <= len(track.points) <= 100 or sum(sizes) < 50
-
-    def test_thinning_hardly_moves_the_distance(self):
-        points = cloud(4000) % [2000, 1500]
-        told = {"a": centroid_at(900, 700)}
-        fine, thin = (
-            play([(points, told)], Leakage(max_points=m, random_baseline_draws=1))[1][0][0]["sw1_m"]
-            for m in (100_000, 500)
-        )
-        assert thin == pytest.approx(fine, rel=0.03)
 
 
 class TestLongRuns:

@@ -28,19 +28,6 @@ FACTS = Facts(1, 0.0, Public(Area(0.0, 0.0, 1.0, 1.0), 1))
 
 
 class TestCurve:
-    @pytest.mark.parametrize(
-        "mu2, delta, epsilon, within",
-        [
-            (100, 1e-5, 91.817, 5e-4),
-            (300, 1e-5, 222.977, 5e-4),
-            (1000, 1e-5, 633.930, 5e-4),
-            (100, 1e-7, 101.2, 0.1),
-        ],
-    )
-    def test_published_compositions(self, mu2, delta, epsilon, within):
-        """So many rounds of the Gaussian mechanism with noise multiplier 1."""
-        assert epsilon_of(delta, math.sqrt(mu2)) == pytest.approx(epsilon, abs=within)
-
     @pytest.mark.parametrize("mu", [0.1, 1.0, 5.0])
     @pytest.mark.parametrize("epsilon", [0.0, 0.5, 3.0, 20.0])
     def test_delta_is_the_integral_of_the_curve(self, mu, epsilon):
@@ -50,7 +37,7 @@ class TestCurve:
         integral = np.maximum(p - math.exp(epsilon) * q, 0).sum() * (x[1] - x[0]) / math.sqrt(2 * math.pi)
         assert delta_of(epsilon, mu) == pytest.approx(integral, rel=1e-5, abs=1e-14)
 
-    @settings(max_examples=300, deadline=None)
+    @settings(max_examples=100, deadline=None)
     @given(st.floats(-12, -0.3), st.floats(-3, 6))
     def test_epsilon_is_the_inverse_of_delta(self, log_delta, log_mu):
         delta, mu = 10.0**log_delta, 10.0**log_mu
@@ -60,21 +47,6 @@ class TestCurve:
             assert delta_of(epsilon, mu) == pytest.approx(delta, rel=1e-6)
         else:
             assert delta_of(0.0, mu) <= delta
-
-    @settings(max_examples=200, deadline=None)
-    @given(st.floats(-12, -0.3), st.floats(-8, 12), st.floats(1.0, 10.0))
-    def test_monotone(self, log_delta, log_mu, factor):
-        delta, mu = 10.0**log_delta, 10.0**log_mu
-        here = epsilon_of(delta, mu)
-        slack = 1e-9 * (1 + here)
-        assert epsilon_of(delta, mu * factor) >= here - slack
-        assert epsilon_of(min(delta * factor, 0.9), mu) <= here + slack
-
-    @settings(max_examples=200, deadline=None)
-    @given(st.floats(0, 1e3), st.floats(1e-3, 1e3))
-    def test_delta_is_a_probability_that_falls_with_epsilon(self, epsilon, mu):
-        assert 0 <= delta_of(epsilon, mu) <= 1
-        assert delta_of(epsilon + 0.5, mu) <= delta_of(epsilon, mu)
 
     @pytest.mark.parametrize("log_mu", range(-300, 151, 25))
     @pytest.mark.parametrize("delta, z", [(1e-5, 4.264890793922602), (0.4, 0.2533471031357997)])
@@ -163,11 +135,6 @@ class TestLedger:
         one, two = epsilon_of(1e-5, 1.0), epsilon_of(1e-5, math.sqrt(2))
         np.testing.assert_allclose(self.epsilon(state), [one, one, two, one], rtol=1e-12)
 
-    def test_the_old_ledger_is_a_value(self):
-        first = Ledger.empty(1).add([spend([0])])
-        first.add([spend([0])])
-        assert self.epsilon(first)[0] == pytest.approx(epsilon_of(1e-5, 1.0))
-
     def test_nothing_spent_nothing_said(self):
         assert Ledger.empty(5).statements() == []
         assert asdict(Ledger.empty(5).add([])) == asdict(Ledger.empty(5))
@@ -196,7 +163,7 @@ WILD = st.floats(allow_nan=True, allow_infinity=True, allow_subnormal=True)
 
 
 class TestClip:
-    @settings(max_examples=300, deadline=None)
+    @settings(max_examples=100, deadline=None)
     @given(arrays(np.float64, (3, 4), elements=WILD), st.floats(1e-6, 1e6))
     def test_never_exceeds_the_bound_whatever_the_row(self, values, norm):
         found, _ = protect(Clip(norm=norm), updates_of(values))
@@ -204,7 +171,7 @@ class TestClip:
         for row in found.values:
             assert exact_norm(row) <= Decimal(norm)
 
-    @pytest.mark.parametrize("d", [100, 33_793, 300_000])
+    @pytest.mark.parametrize("d", [100, 33_793])
     def test_never_exceeds_the_bound_with_many_numbers(self, d):
         """Rounding of a long sum must not leave the row a hair too long."""
         rng = np.random.default_rng(d)
@@ -213,12 +180,6 @@ class TestClip:
         for row in found.values:
             assert math.fsum(v * v for v in row) <= 1.0 + 2e-16
             assert exact_norm(row) <= 1
-
-    @settings(max_examples=100, deadline=None)
-    @given(arrays(np.float64, (2, 5), elements=st.floats(-0.4, 0.4)))
-    def test_identity_below_the_bound(self, values):
-        found, _ = protect(Clip(norm=1.0), updates_of(values))
-        np.testing.assert_array_equal(found.values, values)
 
     def test_keeps_the_direction_and_reaches_the_bound(self):
         found, spends = protect(Clip(norm=2.0), updates_of([[30.0, -40.0], [0.0, 0.0], [0.3, 0.4]]))
@@ -312,16 +273,10 @@ class TestChain:
 def test_a_run_books_every_round(tmp_path):
     """5 days, noise as large as the sensitivity under replacement: mu = 1 for every round taken part in."""
     days = 5
-    study = load(
-        "campus",
-        {
-            "world.duration_s": days * 86_400,
-            "learning.round_s": 86_400,
-            "learning.learner.hidden": [8],
-            "learning.attacks": [{"kind": "closed-form"}],
-            "learning.defenses": [{**CLIP, "norm": 0.1}, {**NOISE, "noise_multiplier": 1.0}],
-        },
-    )
+    study = load("campus", {
+        "world.duration_s": days * 86_400, "learning.round_s": 86_400, "learning.learner.hidden": [8],
+        "learning.attacks": [{"kind": "closed-form"}], "learning.defenses": [{**CLIP, "norm": 0.1}, NOISE],
+    })  # fmt: skip
     summary = run(study, tmp_path / "run")
     played = summary["rounds.played"]
     spends, updates = (read_table(tmp_path / "run", t) for t in ("spends", "updates"))

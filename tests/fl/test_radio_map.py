@@ -11,7 +11,6 @@ from fl.radio_map.obstacles import (
     gain_db,
     height_gradient,
     link_gradients,
-    sight,
     standardised,
     theta_gradient,
     theta_of,
@@ -22,7 +21,6 @@ from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.observations import Observations
 from netsim.rng import Streams
-from scenarios.app.results.summary_text import full_text
 from scenarios.app.run.runner import run
 
 AREA = Area(0.0, 0.0, 30.0, 24.0)
@@ -84,28 +82,13 @@ class TestTraversal:
             assert [m for m, _ in mine] == [m for m, _ in slow]
             np.testing.assert_allclose([z for _, z in mine], [z for _, z in slow], atol=1e-6)
 
-    def test_links_of_any_number_keep_all_their_cells(self):
-        """Beyond the powers of two at which a number and a fraction no longer fit into one float."""
-        rng = np.random.default_rng(5)
-        n = 2**16 + 20
-        a, b = links_of(n, rng)
-        b[:, :2] = a[:, :2] + rng.uniform(-4, 4, (n, 2))  # short, so that ends matter
-        found = incidence(GRID, a, b)
-        for power in (12, 13, 14, 15, 16):
-            for j in range(2**power - 20, 2**power + 20):
-                some = slice(found.first[j], found.first[j + 1])
-                mine = sorted(zip(found.cell[some], found.z_m[some], strict=True))
-                slow = slow_incidence(GRID, a[j], b[j])
-                assert [m for m, _ in mine] == [m for m, _ in slow]
-                np.testing.assert_allclose([z for _, z in mine], [z for _, z in slow], atol=1e-6)
-
     def test_a_link_has_the_same_cells_whatever_its_number(self):
-        """Of a link upside down too, to 1e-9 m."""
+        """Also beyond 2^16, where a number and a fraction no longer fit into one float; upside down to 1e-9 m."""
         a, b = links_of(50, np.random.default_rng(6))
         alone = incidence(GRID, a, b)
-        many = incidence(GRID, np.tile(a, (400, 1)), np.tile(b, (400, 1)))
-        assert (np.diff(many.first) == np.tile(np.diff(alone.first), 400)).all()
-        assert (many.cell == np.tile(alone.cell, 400)).all() and (many.z_m == np.tile(alone.z_m, 400)).all()
+        many = incidence(GRID, np.tile(a, (1400, 1)), np.tile(b, (1400, 1)))
+        assert (np.diff(many.first) == np.tile(np.diff(alone.first), 1400)).all()
+        assert (many.cell == np.tile(alone.cell, 1400)).all() and (many.z_m == np.tile(alone.z_m, 1400)).all()
         back = incidence(GRID, b, a)
         for j in range(50):
             of = [slice(i.first[j], i.first[j + 1]) for i in (alone, back)]
@@ -139,21 +122,13 @@ def world(n_ue=3, n_bs=8, seed=0):
 
 
 class TestLaw:
-    def test_sight_is_the_product_of_sigmoids(self):
-        links, heights, _, _ = world()
-        s = sight(links.under, heights, 2.0)
-        for j in range(0, len(s), 5):
-            some = slice(links.under.first[j], links.under.first[j + 1])
-            psi = 1 / (1 + np.exp(-(links.under.z_m[some] - heights[links.under.cell[some]]) / 2.0))
-            assert s[j] == pytest.approx(np.prod(psi), rel=1e-12)
-
     def test_standardised_theta_is_the_law_in_decades(self):
         theta, d = theta_of((-22.0, -36.0), (-28.0, -22.0)), 137.0
         x = standardised(np.array([d]))[0]
         assert theta[0] + theta[1] * x == pytest.approx(-22 * np.log10(d) - 28)
         assert theta[2] + theta[3] * x == pytest.approx(-36 * np.log10(d) - 22)
 
-    @pytest.mark.parametrize("scale_m", [1.0, 2.0, 5.0])
+    @pytest.mark.parametrize("scale_m", [1.0, 5.0])
     def test_gradients_equal_autograd(self, scale_m):
         import torch
 
@@ -278,7 +253,6 @@ class TestLearner:
         assert not len(read_table(tmp_path / "a", "spends")["ue"])
         warnings = read_json(tmp_path / "a" / "manifest.json")["warnings"]
         assert any(w.startswith("geometry-aligned: no guarantee") for w in warnings)
-        assert any("dB on training links (before the last step), " in line for line in full_text(summary))
 
     def test_a_survey_counts_once(self, tiny, tmp_path):
         once = run(tiny(MAP), tmp_path / "first")["samples.count"]

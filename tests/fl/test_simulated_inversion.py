@@ -108,12 +108,6 @@ class TestExactRecovery:
         assert_allclose(said(found, "centroid")[0], truth, atol=0.5)
         assert np.linalg.norm(said(attacked(Dlg(), view), "centroid")[0] - truth) > 100
 
-    def test_several_steps_are_not_one_also_at_one_place(self):
-        view = view_of(learner_of(**ELU, local_epochs=5), local_of([20]))
-        assert np.linalg.norm(said(attacked(Dlg(), view), "centroid")[0] - PLACES[0]) > 100
-        exact = SimulatedInversion(places=1, candidates=400)
-        assert np.linalg.norm(said(attacked(exact, view), "centroid")[0] - PLACES[0]) < 0.1
-
     def test_of_three_places_after_one_step(self):
         view = view_of(learner_of(**ELU), local_of([10, 6, 4]))
         places, shares = said(attacked(SimulatedInversion(places=3, candidates=400), view), "answer")

@@ -15,7 +15,7 @@ from fl.tracking.history import MOST_STEPS, History
 from fl.tracking.motion import SIGMA_M, Motion, totals
 from fl.tracking.own_places import OwnPlaces, part_of_day
 from fl.tracking.place_grid import PlaceGrid
-from fl.tracking.smoother import Chain, Passes, learnt, smoothed
+from fl.tracking.smoother import Chain, learnt, smoothed
 from netsim.geometry import Area
 
 ROUND_S = 1800.0
@@ -293,23 +293,6 @@ def test_places_of_its_own_draw_a_ue_back_and_only_from_the_past() -> None:
     assert night[0, 2, 3] == pytest.approx(0.901, abs=1e-4)  # 0.6 + 0.3 + 0.1 / 100
     assert noon[0, 2, 3] == pytest.approx(0.6 / 100 + 0.3 + 0.1 / 100, abs=1e-4)
     assert totals(night) == pytest.approx(1.0, abs=1e-5)
-
-
-def test_many_ues_and_hundreds_of_rounds() -> None:
-    cells, n = grid(6, 6), 2**14 + 3
-    motion, rng = Motion.over(cells, 30.0, ROUND_S), np.random.default_rng(8)
-    weight = np.repeat(weights_without_knowledge(motion.sigma_m)[None], n, axis=0)
-    done = step(
-        motion,
-        np.repeat(uniform(cells), n, axis=0),
-        [Leg(weight, uniform(cells))],
-        Emission.of(ERRORS, rng.uniform(0, 3000, (n, 1, 2)), cells),
-    )
-    assert totals(done.p) == pytest.approx(1.0, abs=1e-5)
-    chain, habits, own = chain_of(1)
-    long = learnt(chain, history(rng.uniform(0, 3000, (400, 1, 2))), np.arange(1), habits, own, 1)
-    assert totals(long.p.reshape(-1, 3, 3)) == pytest.approx(1.0, abs=1e-5)
-    assert isinstance(long, Passes) and replace(long, own=own).own is own
 
 
 def test_an_impossible_estimate_is_left_out_in_hindsight_as_well() -> None:

@@ -102,16 +102,6 @@ class TestAgainstAPlainLoop:
         for row in range(4):
             close(found[row], plain_loop(NET, start[data.model[row]], data, row, how, RNG))
 
-    def test_the_last_short_mini_batch_is_kept(self):
-        """5 samples in batches of 4: the fifth moves the weights by a step of its own."""
-        data, how = data_of([5]), SgdSettings(1e-2, 4, 1, 0.0)
-        order = np.argsort(RNG.uniform("order0m", [0], (5,))[0])
-        first, last = order[:4], order[4:]
-        step = weights()[0] - 1e-2 * autograd(NET, weights()[0], data.x[first], data.y[first])
-        both = step - 1e-2 * autograd(NET, step, data.x[last], data.y[last])
-        assert np.abs(both - step).max() > 1e-3
-        close(train_regression(NET, weights(), data, how, RNG).values[0], both - weights()[0])
-
     def test_epochs_and_rounds_have_fresh_orders(self):
         orders = [
             Streams(2).at("learner.all", round_).orders(f"order{epoch}m", [0], np.array([50]))
@@ -135,11 +125,6 @@ class TestCohorts:
         for u, n in enumerate(self.counts):
             alone = train_regression(NET, weights(), data_of([n], ue=[u]), how, RNG).values[0]
             close(together[u], alone)
-
-    def test_adding_a_device_changes_nobodys_update(self, how):
-        few = train_regression(NET, weights(), data_of([5, 30], ue=[3, 4]), how, RNG).values
-        more = train_regression(NET, weights(), data_of([90, 5, 2, 30], ue=[1, 3, 2, 4]), how, RNG).values
-        close(more[[1, 3]], few)
 
     def test_blocks_of_the_cache_change_nothing(self, how, monkeypatch):
         data = data_of(self.counts)
@@ -188,19 +173,6 @@ class TestDropout:
             assert np.unique(mask).tolist() == [0.0, pytest.approx(4 / 3)]
             assert mask.mean() == pytest.approx(1, abs=5 * np.sqrt(1 / 3 / mask.size))
         assert sgd_regression._Block(net, start, data, np.arange(500), FEDSGD, RNG)._masks(zero, zero).size == 0
-
-    def test_the_mean_update_of_the_output_bias_is_that_without_dropout(self):
-        """F is linear in the masks of one hidden layer, so E dF/db = 2 eta mean(F - y) without dropout."""
-        n, net = 20_000, Mlp((2, 6, 1), "tanh")
-        one = data_of([2])
-        data = Local(
-            np.arange(n), np.zeros(n, dtype=np.int64), 2 * np.arange(n + 1),
-            np.tile(one.x, (n, 1)), np.tile(one.y, n), np.zeros(2 * n),
-        )  # fmt: skip
-        with_ = train_regression(net, weights(net), data, SgdSettings(1e-2, "all", 1, 0.4), RNG).values[:, -1]
-        without = train_regression(net, weights(net), one, FEDSGD, RNG).values[0, -1]
-        assert with_.std() > 1e-4
-        assert with_.mean() == pytest.approx(without, abs=5 * with_.std() / np.sqrt(n))
 
     def test_prediction_uses_every_unit(self):
         learner = RsrpNet(hidden=(5,), dropout=0.9)
