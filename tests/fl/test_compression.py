@@ -1,7 +1,5 @@
 """Defenses that leave out part of an update: projections on subspaces, large numbers alone, few bits."""
 
-import time
-
 import numpy as np
 import pytest
 
@@ -92,10 +90,6 @@ class TestProjection:
         excess = np.linalg.norm(again, axis=1) / np.linalg.norm(inside, axis=1) - 1
         assert excess.max() <= (d + 8) * np.finfo(float).eps
 
-    def test_another_round_has_another_subspace(self):
-        part, u = Projection(dimension=30), normal(1, 3000)
-        assert not np.allclose(protected(part, u, 1).values, protected(part, u, 2).values)
-
     def test_its_mean_over_rounds_is_a_share_of_the_update(self):
         """E[P P^T u] = (r / d) u, and E |P P^T u|^2 = (r / d) |u|^2, for an update of one number, too."""
         part = Projection(dimension=40)
@@ -110,12 +104,6 @@ class TestProjection:
     def test_as_many_dimensions_as_numbers_change_nothing(self):
         u = normal(2, 50)
         assert protected(Projection(dimension=50), u).values is u
-
-    def test_a_large_network_of_many_ues_is_affordable(self):
-        u = np.random.default_rng(0).standard_normal((40, 67_073))
-        began = time.process_time()
-        protected(Projection(dimension=1000), u)
-        assert time.process_time() - began < 2.0
 
 
 class TestTopK:
@@ -158,15 +146,6 @@ class TestQuantise:
         deviation = many.std(axis=0) / np.sqrt(4000) + 1e-12
         assert np.abs((many.mean(axis=0) - u[0]) / deviation).max() < 5
 
-    @pytest.mark.parametrize("bits", [2, 4, 8])
-    def test_its_error_is_within_the_published_bound(self, bits):
-        """Alistarh et al., Lemma 3.1."""
-        d, s = 900, 2 ** (bits - 1) - 1
-        u = normal(1, d)
-        many = protected(Quantise(bits=bits), np.repeat(u, 500, axis=0)).values
-        error = ((many - u) ** 2).sum(axis=1).mean()
-        assert 0 < error <= min(d / s**2, np.sqrt(d) / s) * (u**2).sum()
-
     def test_one_bit_is_the_sign_times_the_mean_magnitude(self):
         u = np.array([[3.0, -1.0, 0.0, 4.0]])
         np.testing.assert_allclose(protected(Quantise(bits=1), u).values, [[2.0, -2.0, 0.0, 2.0]])
@@ -204,13 +183,3 @@ def test_a_bound_stays_where_it_is_said_to(kind, tiny):
     else:
         with pytest.raises(BadInput, match="may move updates further apart"):
             tiny(parts)
-
-
-@pytest.mark.parametrize("kind", ["projection", "top-k", "quantise"])
-def test_a_run_with_it(kind, tiny, tmp_path):
-    from scenarios.app.run.runner import run
-    from scenarios.app.study.slots import SLOTS
-
-    part = SLOTS["defense"].parts[kind].example
-    summary = run(tiny({"learning.defenses": [part, {"kind": "clip"}]}), tmp_path / "run")
-    assert summary["rounds.played"] == 2 and np.isfinite(summary["utility.rmse_db"])

@@ -77,12 +77,6 @@ class TestLifetimes:
             assert (np.diff(lives.name[group]) > 0).all()
             assert lives.first[group].max() < lives.gone[group[np.argmin(lives.first[group])]]
 
-    def test_go_on_from_a_tree(self):
-        lives = heard({0: [4], 1: [5], 9: [5, 6]})
-        again = from_tree(to_tree(lives), Lifetimes())
-        assert to_tree(heard({10: [4]}, again)).keys() == to_tree(lives).keys()
-        np.testing.assert_array_equal(heard({10: [4]}, again).gone, heard({10: [4]}, lives).gone)
-
 
 class Told(Attack):
     """Says of each round where its senders are: places (n, 2) in the order of names."""

@@ -64,7 +64,7 @@ def objective(x, links):
 
 class TestLinks:
     @pytest.mark.parametrize("noise", [0.3, 1.0, 2.0])
-    @pytest.mark.parametrize("seed", range(8))
+    @pytest.mark.parametrize("seed", range(3))
     def test_in_hindsight_are_the_best_of_all(self, seed, noise):
         """Five UEs and three rounds: against all 120 x 120 ways to give names to tracks."""
         x, _ = rounds_of(seed, noise)
@@ -73,7 +73,7 @@ class TestLinks:
         track, _ = all_heard(x).relinked(32, RNG)
         assert objective(x, track.reshape(3, 5)) == pytest.approx(best, rel=1e-6)
 
-    @pytest.mark.parametrize("seed", range(8))
+    @pytest.mark.parametrize("seed", range(3))
     def test_of_a_round_are_the_best_of_all_for_the_tracks_so_far(self, seed):
         x, _ = rounds_of(seed, 1.5)
         state = all_heard(x)
@@ -105,14 +105,6 @@ class TestLinks:
             who = rng.permutation(5)  # names are given in a random order
             right.append((state.relinked(2, RNG)[0].reshape(2, 5)[1][who] == np.arange(5)).mean())
         assert np.mean(right) == pytest.approx(1 / 5, abs=0.04)
-
-    def test_of_maps_of_strangers_are_chance(self):
-        """Twenty new UEs in every round: which name is given to which track tells nothing of the rows' order."""
-        right = []
-        for seed in range(200):
-            x = np.random.default_rng(seed).normal(size=(2, 5, 40)).astype(np.float32)
-            right.append((all_heard(unit(x)).track.reshape(2, 5)[1] == np.arange(5)).mean())
-        assert np.mean(right) == pytest.approx(1 / 5, abs=0.05)
 
 
 class TestNames:
@@ -194,8 +186,7 @@ BOTH = [
 ]
 
 
-@pytest.mark.parametrize("rule", range(len(RULES)))
-@pytest.mark.parametrize("server", SERVERS)
+@pytest.mark.parametrize(("server", "rule"), [("rounds", 0), ("fedbuff", 1), ("fedasync", 0), ("rounds", 2)])
 def test_goes_on_to_the_same_bytes(server, rule, tiny, tmp_path, table_bytes):
     study = tiny(TOWN | SERVERS[server] | {"learning.attacks": BOTH, "learning.threat": {"pseudonyms": RULES[rule]}})
     run(study, tmp_path / "whole")

@@ -69,21 +69,6 @@ def by_torch(net, w0, data, row, how, make, rates=None):
 
 
 @pytest.mark.parametrize("kind", TORCH)
-@pytest.mark.parametrize("batch", [4, "all"])
-@pytest.mark.parametrize("proximal, frozen", [(0.0, 0), (3.0, 0), (0.5, 1), (0.0, 2)])
-def test_every_recipe_is_that_of_torch(kind, batch, proximal, frozen):
-    """Devices of unequal numbers of samples, together; each as torch trains it alone."""
-    part, make = TORCH[kind]
-    how = SgdSettings(0.02, batch, 3, 0.0, None, part, proximal, frozen)
-    data, w0 = data_of([9, 1, 14, 4]), weights()
-    found = train_regression(NET, w0, data, how, RNG).values
-    for row in range(4):
-        np.testing.assert_allclose(found[row], by_torch(NET, w0, data, row, how, make), rtol=0, atol=1e-9)
-    d = sum((a + 1) * b for a, b in itertools.pairwise(NET.sizes[: frozen + 1]))
-    assert not found[:, :d].any() and np.abs(found[:, d:]).min() > 0
-
-
-@pytest.mark.parametrize("kind", TORCH)
 @pytest.mark.parametrize("frozen", [0, 1])
 def test_weight_decay_adds_its_share_of_the_weights_to_every_gradient(kind, frozen):
     part, make = TORCH[kind]
@@ -190,22 +175,6 @@ def test_no_optimiser_is_given_what_is_frozen(frozen):
     d = sum((a + 1) * b for a, b in itertools.pairwise(NET.sizes[: frozen + 1]))
     assert not found[:, :d].any()
     np.testing.assert_allclose(found[:, d:], np.array([[6.0], [2.0], [8.0]]) * np.ones_like(found[:, d:]), rtol=1e-12)
-
-
-def test_a_large_network_trains_as_a_small_one_does():
-    """Large networks are trained one device at a time; the law is the same."""
-    net = Mlp((30, 200, 60, 1), "relu")
-    how = SgdSettings(0.02, 4, 2, 0.0)
-    data, w0 = data_of([9, 1, 14], inputs=30), weights(net) / 5
-    assert net.n_parameters > 16_384
-    found = train_regression(net, w0, data, how, RNG).values
-    for row in range(3):
-        expected = by_torch(net, w0, data, row, how, TORCH["sgd"][1])
-        np.testing.assert_allclose(found[row], expected, rtol=0, atol=1e-9)
-        own = slice(data.ptr[row], data.ptr[row + 1])
-        n = data.ptr[row + 1] - data.ptr[row]
-        alone = Local(data.ue[[row]], data.model[[row]], np.array([0, n]), data.x[own], data.y[own], np.zeros(n))
-        np.testing.assert_array_equal(train_regression(net, w0, alone, how, RNG).values[0], found[row])
 
 
 def test_a_row_without_samples_stays():

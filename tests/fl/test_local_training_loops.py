@@ -134,8 +134,9 @@ def test_every_device_trains_as_autograd_does_alone(recipe):
 
 
 @pytest.mark.parametrize("bits", [32, 64])
-@pytest.mark.parametrize("hidden", [(), (300,), (12, 40, 3)])
+@pytest.mark.parametrize("hidden", [(), (300, 60), (12, 40, 3)])
 def test_any_number_of_layers_and_inputs(bits, hidden):
+    """Also of a network so large that devices are trained one at a time."""
     net, data = Mlp((11, *hidden, 1), "relu"), cohort((3, 30), 11)
     start, how = weights(net) / 4, SgdSettings(0.01, 8, 2, 0.0, precision=bits)
     found = train_regression(net, start, data, how, RNG).values

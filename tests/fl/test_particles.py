@@ -141,20 +141,6 @@ def test_exact_estimates_are_found_by_few_particles_wherever_the_ue_goes() -> No
         assert likeliest.tolist() == GRID.nearest(at[belief.round - 1]).tolist()
 
 
-def test_useless_estimates_leave_the_prior() -> None:
-    useless = ErrorModel.plain(1e5, 0.5, 0.0)
-    z = np.full((1, 2, 1, 2), 1500.0)
-    for errors, said in ((useless, z), (ERRORS, np.full((1, 2, 1, 2), np.nan))):
-        (move,) = followed_to(said, 8000, errors)
-        believed = scattered.counted(move.cloud, GRID)
-        assert believed @ GRID.place_m == pytest.approx(
-            KERNEL.prior.reshape(1, -1) @ GRID.place_m + [[0.0], [0.0]], abs=25
-        )
-        assert (apart(believed, np.repeat(KERNEL.prior, 2, axis=0)) < 0.15).all()
-        assert np.exp(move.log_ratio) == pytest.approx(np.exp(move.log_ratio[0]))
-    assert move.log_ratio == pytest.approx(0.0, abs=1e-6)
-
-
 def test_ues_are_drawn_for_by_their_names_alone() -> None:
     z, order = estimates(4, 5), np.array([3, 0, 4, 1, 2])
     every, permuted = followed_to(z, 400)[-1], followed_to(z[:, order], 400, ue=order)[-1]

@@ -166,12 +166,10 @@ def table(folder, name):
     return pd.read_csv(folder / f"{name}.csv")
 
 
-EVERY = list(itertools.product(range(len(RULES)), THREATS, SERVERS))
-EVERY = [each if i % 8 == 1 else pytest.param(*each, marks=pytest.mark.slow) for i, each in enumerate(EVERY)]
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(("rule", "threat", "server"), EVERY)
+@pytest.mark.parametrize("server", SERVERS)
+@pytest.mark.parametrize("threat", THREATS)
+@pytest.mark.parametrize("rule", range(len(RULES)))
 def test_names_move_no_estimate_of_an_attack_on_single_rounds(rule, threat, server, tiny, tmp_path):
     """What is said of each UE in each round is the same under all names, whoever listens to whichever server."""
     rule = RULES[rule]
@@ -237,27 +235,6 @@ def test_names_change_in_a_run_where_and_only_where_there_are_zones(tiny, tmp_pa
             patch.setattr(ClosedForm, "self_test", lambda self, view, facts, rng: None)
             run(tiny(BUSY | {"learning.threat": {"pseudonyms": zones}}), tmp_path / place)
     assert len(set(names["far"])) == 6 < len(set(names["near"]))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", one_in(2, ["per-round", "permanent"]))
-def test_what_is_named_of_a_ue_follows_from_one_name(kind, tiny, tmp_path):
-    """Of an attack without answers, under names of a round: where the latest estimates are, and no others."""
-    living = {"world.ues.mobility": {"kind": "commuter"}, "world.ues.measure_every_s": None}
-    times = {"world.duration_s": 3 * 86_400, "learning.round_s": 21_600}
-    run(tiny(BUSY | living | times | {"learning.threat": {"pseudonyms": {"kind": kind}}}), tmp_path)
-    said, named = table(tmp_path, "estimates"), table(tmp_path, "named")
-    said = said[said.quantity.isin(["centroid", "place"]) & said.x_m.between(0, 400) & said.y_m.between(0, 300)]
-    assert len(named)
-    alone = []
-    for ue, places in named.groupby("ue"):
-        mine = said[said.ue == ue]
-        last = mine[mine["round"] == mine["round"].max()]
-        away = np.hypot(
-            places.x_m.to_numpy()[:, None] - last.x_m.to_numpy(), places.y_m.to_numpy()[:, None] - last.y_m.to_numpy()
-        )
-        alone.append(bool((away.min(axis=1) < 60).all()))
-    assert all(alone) == (kind == "per-round")
 
 
 def test_a_shuffler_hides_times_and_counts(tiny, tmp_path):

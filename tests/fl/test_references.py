@@ -133,16 +133,6 @@ class TestCentral:
                 adam.step()
         np.testing.assert_allclose(found[1], w.detach().numpy()[0], atol=2e-5)
 
-    def test_the_same_stream_gives_the_same_bytes(self):
-        start, model, z, y = self.data()
-        one, two, other = (
-            train_centrally(
-                self.NET, start, model, z, y, replace(SETTINGS, local_epochs=2), Streams(s).at("references")
-            )
-            for s in (4, 4, 5)
-        )
-        assert one.tobytes() == two.tobytes() != other.tobytes()
-
 
 def reference_of(n=400, models=1):
     x = places(n)

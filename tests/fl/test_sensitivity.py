@@ -19,20 +19,12 @@ from scenarios.app.results.folder import MANIFEST, read_json, read_table
 from scenarios.app.run.runner import run
 
 C, UES = 2e-3, 4
+SHARED = {"rate": {"kind": "shannon"}, "decoding": "error-free", "bandwidth_hz": 60}
 UPLINKS = {
     "ideal": {},
     "slow": {"world.ues.compute_s_per_sample": 3.0, "world.ues.compute_spread": {"kind": "log-normal"}},
-    "oma": {
-        "world.radio.uplink": {"kind": "oma", "rate": {"kind": "shannon"}, "decoding": "error-free", "bandwidth_hz": 60}
-    },
-    "noma": {
-        "world.radio.uplink": {
-            "kind": "noma",
-            "rate": {"kind": "shannon"},
-            "decoding": "error-free",
-            "bandwidth_hz": 60,
-        }
-    },
+    "oma": {"world.radio.uplink": {"kind": "oma", **SHARED}},
+    "noma": {"world.radio.uplink": {"kind": "noma", **SHARED}},
     "air": {"world.radio.air": {}},
 }
 SERVERS = {
@@ -269,19 +261,6 @@ def test_every_value_that_follows_from_the_rows_is_named(tiny, played, tmp_path,
     trace = trace_of(tmp_path / "t.csv", ("a", "b"))
     *_, (warning,) = played(tiny(replayed(trace, **(STATED | more))))
     assert warning.startswith(f"public values: {said}")
-
-
-def test_the_caveat_is_printed_and_on_the_page_and_only_beside_an_epsilon(tmp_path, capsys):
-    trace, out = trace_of(tmp_path / "t.csv", ("a", "b")), tmp_path / "r"
-    noise = "learning.defenses=[{kind: clip, norm: 1}, {kind: gaussian, noise_multiplier: 1}]"
-    asked = ["replay", trace, "--out", str(out), "--cell", "x", "--quiet", "--set", "learning.attacks=[]"]
-    box = ["--area-deg", "52,4,52.02,4.03", "--since", "2021-04-21", "--until", "2021-04-23", "--timezone", "UTC"]
-    stated = ["--set", "world.ues.mobility.absent_after_s=600"]
-    for more, told in (([], False), (["--set", noise], True), (["--set", noise, *box, *stated], False)):
-        assert main([*asked, *more, "--replace"]) == 0
-        assert ("warning: public values: the area" in " ".join(capsys.readouterr().out.split())) == told
-        page = (out / "standardised-by-public" / "report.html").read_text()
-        assert ("public values: the area, the middle of the plane" in page) == told
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Local training: against autograd and a plain loop, cohorts against solo devices, overflow, memory."""
+"""Local training: its blocks, broken data, dropout, the learner around it, and updates that overflow."""
 
 import numpy as np
 import pytest
@@ -11,12 +11,10 @@ from fl.networks.sgd_regression import SgdSettings, train_regression
 from fl.types import HeldOut, Local, Public
 from netsim.geometry import Area
 from netsim.rng import Streams
-from netsim.row_id import row_id
 from scenarios.app.results.folder import read_table
 from scenarios.app.run.runner import run
 from scenarios.app.study.load import load
 
-ACTIVATIONS = ("elu", "tanh", "sigmoid", "relu")
 RNG = Streams(2).at("learner.all", 5)
 NET = Mlp((2, 7, 4, 1), "tanh")
 FEDSGD = SgdSettings(learning_rate=1e-2, batch_size="all", local_epochs=1, dropout=0.0)
@@ -46,85 +44,27 @@ def autograd(net, w, x, y, masks=None):
     return gradient[0].numpy()
 
 
-def plain_loop(net, w, data, row, how, rng):
-    """One device's SGD, sample order and dropout masks from the documented streams, nothing stacked."""
-    own = slice(data.ptr[row], data.ptr[row + 1])
-    x, y, n = data.x[own], data.y[own], data.count[row]
-    owner = [row_id(data.ue[row], data.model[row])]
-    size = n if how.batch_size == "all" else how.batch_size
-    before = w = w.copy()
-    for epoch in range(how.local_epochs):
-        order = np.arange(n)
-        if how.batch_size != "all":
-            order = np.argsort(rng.uniform(f"order{epoch}m", owner, (n,))[0], kind="stable")
-        for first in range(0, n, size):
-            batch = order[first : first + size]
-            masks = None
-            if how.dropout:
-                unit = [
-                    rng.uniform(f"dropout{epoch}.{first}.{i}", owner, (len(batch), h))[0]
-                    for i, h in enumerate(net.sizes[1:-1])
-                ]
-                masks = [(u >= how.dropout) / (1 - how.dropout) for u in unit]
-            w = w - how.learning_rate * autograd(net, w, x[batch], y[batch], masks)
-    return w - before
-
-
 def close(found, expected):
     np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-13 * np.abs(expected).max())
 
 
-class TestAgainstAPlainLoop:
-    @pytest.mark.parametrize("activation", ACTIVATIONS)
-    def test_fedsgd_is_one_step_down_the_gradient(self, activation):
-        net, data = Mlp((2, 7, 4, 1), activation), data_of([9])
-        found = train_regression(net, weights(net), data, FEDSGD, RNG)
-        close(found.values[0], -1e-2 * autograd(net, weights(net)[0], data.x, data.y))
-        assert found.count.tolist() == [9.0] and found.bound is None
-
-    def test_full_batch_epochs(self):
-        data, how = data_of([9]), SgdSettings(1e-2, "all", 5, 0.0)
-        found = train_regression(NET, weights(), data, how, RNG).values[0]
-        close(found, plain_loop(NET, weights()[0], data, 0, how, RNG))
-
-    @pytest.mark.parametrize("dropout", [0.0, 0.3])
-    @pytest.mark.parametrize("count, batch_size", [(1, 4), (3, 4), (4, 4), (9, 4), (70, 20), (5, 1)])
-    def test_fedavg_of_one_device(self, count, batch_size, dropout):
-        data, how = data_of([count]), SgdSettings(1e-2, batch_size, 3, dropout)
-        found = train_regression(NET, weights(), data, how, RNG).values[0]
-        close(found, plain_loop(NET, weights()[0], data, 0, how, RNG))
-
-    @pytest.mark.parametrize("dropout", [0.0, 0.3])
-    def test_fedavg_of_a_cohort_with_two_models(self, dropout):
-        data = data_of([3, 17, 8, 80], ue=[5, 5, 900, 31], model=[0, 1, 1, 0])
-        start, how = weights(n_model=2), SgdSettings(1e-2, 4, 2, dropout)
-        found = train_regression(NET, start, data, how, RNG).values
-        for row in range(4):
-            close(found[row], plain_loop(NET, start[data.model[row]], data, row, how, RNG))
-
-    def test_epochs_and_rounds_have_fresh_orders(self):
-        orders = [
-            Streams(2).at("learner.all", round_).orders(f"order{epoch}m", [0], np.array([50]))
-            for epoch in (0, 1)
-            for round_ in (1, 2)
-        ]
-        assert all(sorted(o) == list(range(50)) for o in orders)
-        assert len({tuple(o) for o in orders}) == 4
+def test_epochs_and_rounds_have_fresh_orders():
+    orders = [
+        Streams(2).at("learner.all", round_).orders(f"order{epoch}m", [0], np.array([50]))
+        for epoch in (0, 1)
+        for round_ in (1, 2)
+    ]
+    assert all(sorted(o) == list(range(50)) for o in orders)
+    assert len({tuple(o) for o in orders}) == 4
 
 
 @pytest.mark.parametrize(
     "how",
-    [FEDSGD, FEDAVG, SgdSettings(1e-2, 4, 2, 0.3), SgdSettings(1e-2, "all", 2, 0.3), SgdSettings(1e-2, 40, 2, 0.3)],
-    ids=["fedsgd", "fedavg", "fedavg-dropout", "full-dropout", "batch-between-dropout"],
+    [FEDAVG, SgdSettings(1e-2, 4, 2, 0.3), SgdSettings(1e-2, "all", 2, 0.3)],
+    ids=["fedavg", "fedavg-dropout", "full-dropout"],
 )
 class TestCohorts:
     counts = (1, 30, 4, 66, 5)
-
-    def test_everybody_gets_their_solo_result(self, how):
-        together = train_regression(NET, weights(), data_of(self.counts), how, RNG).values
-        for u, n in enumerate(self.counts):
-            alone = train_regression(NET, weights(), data_of([n], ue=[u]), how, RNG).values[0]
-            close(together[u], alone)
 
     def test_blocks_of_the_cache_change_nothing(self, how, monkeypatch):
         data = data_of(self.counts)
@@ -147,14 +87,6 @@ class TestCohorts:
                 found = train_regression(net, weights(net), spoilt, how, RNG).values
                 assert not np.isfinite(found[ue]).all()
                 close(found[good], train_regression(net, weights(net), data, how, RNG).values[good])
-
-    def test_a_device_without_samples_sends_zeros(self, how):
-        full = data_of([3, 8])
-        ptr = np.array([0, 3, 3, 11, 11])
-        data = Local(np.array([0, 7, 1, 8]), np.zeros(4, dtype=np.int64), ptr, full.x, full.y, full.time_s)
-        found = train_regression(NET, weights(), data, how, RNG).values
-        assert not found[[1, 3]].any()
-        close(found[[0, 2]], train_regression(NET, weights(), full, how, RNG).values)
 
     def test_nobody(self, how):
         none = np.zeros(0, dtype=np.int64)

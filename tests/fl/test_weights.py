@@ -242,20 +242,3 @@ def test_nobody_above_the_threshold_leaves_the_best_one(tmp_path):
         mine = updates["round"] == r
         assert updates["weight"][mine].tolist().count(1.0) == 1 == (updates["weight"][mine] > 0).sum()
         assert np.argmax(updates["weight"][mine]) == np.argmax(links["sinr_db"][mine])
-
-
-def test_the_study_s_channel(tmp_path):
-    """Path loss of the two regions, and SNR at the printed noise power of 1e-3 W and 1.5 W in all."""
-    power = {"power": {"kind": "fixed", "power_dbm": 20}}
-    run(load("lapa/aggregation", SHORT | power | {"world.radio.uplink.noise_w": 1e-3}), tmp_path / "r")
-    links = read_table(tmp_path / "r", "links")
-    loss_db = 15.0 - links["rsrp_dbm"]
-    assert loss_db.min() > 115 and loss_db.max() < 124.5
-    assert np.median(links["sinr_db"]) == pytest.approx(-89, abs=2.5)
-    draws = [np.median(_snr_db(load("lapa/aggregation", {"seed": s} | power), tmp_path / f"s{s}")) for s in range(4)]
-    assert np.median(draws) - 100 == pytest.approx(-89, abs=2)  # 1e-13 W there
-
-
-def _snr_db(study, folder):
-    run(study.model_copy(update={"learning": study.learning.model_copy(update={"rounds": 1})}), folder)
-    return read_table(folder, "links")["sinr_db"]
