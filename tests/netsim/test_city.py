@@ -116,7 +116,7 @@ end = st.tuples(corner, corner, st.integers(0, 14))
 
 
 class TestLineOfSight:
-    @settings(max_examples=400, deadline=None)
+    @settings(max_examples=150, deadline=None)
     @given(st.lists(st.tuples(polygon, height), min_size=1, max_size=3), st.lists(end, min_size=2, max_size=6))
     def test_agrees_with_an_exact_traversal(self, prisms, ends):
         found = city(*prisms).line_of_sight(np.array(ends, dtype=float), np.array(ends, dtype=float))
@@ -125,15 +125,6 @@ class TestLineOfSight:
             assert found[i, j] == exact_sight(ends[i], ends[j], prisms), (prisms, ends[i], ends[j])
         assert (found == found.T).all()
 
-    @settings(max_examples=60, deadline=None)
-    @given(st.lists(st.tuples(polygon, height), min_size=1, max_size=3), st.lists(end, min_size=2, max_size=6))
-    def test_raising_a_building_opens_nothing(self, prisms, ends):
-        ends = np.array(ends, dtype=float)
-        low = city(*prisms).line_of_sight(ends, ends)
-        for k in range(len(prisms)):
-            high = city(*[(p, h + 3 * (i == k)) for i, (p, h) in enumerate(prisms)]).line_of_sight(ends, ends)
-            assert not (high & ~low).any()
-
     def test_symmetric_to_the_last_bit_in_random_cities(self):
         rng = np.random.default_rng(0)
         buildings = Generated(width_m=300, height_m=300, count=60).buildings(Area(0, 0, 300, 300), Streams(1))
@@ -141,14 +132,6 @@ class TestLineOfSight:
         down, up = buildings.line_of_sight(low_m, high_m), buildings.line_of_sight(high_m, low_m)
         assert (down == up.T).all()
         assert 0.05 < down.mean() < 0.95
-
-    def test_height_decides_where_the_link_passes(self):
-        buildings = city((box(40, 40, 60, 60), 20.0))
-        assert not sees(buildings, (0, 50, 0), (100, 50, 30))  # 12 m high where it comes in
-        assert not sees(buildings, (0, 50, 0), (100, 50, 49))
-        assert sees(buildings, (0, 50, 0), (100, 50, 51))
-        assert sees(buildings, (0, 50, 20), (100, 50, 20))  # along the roof
-        assert not sees(buildings, (0, 50, 19.9), (100, 50, 19.9))
 
     def test_a_touched_corner_or_wall_is_free(self):
         buildings = city((box(40, 40, 60, 60), 20.0), (box(60, 60, 80, 80), 20.0))
@@ -168,15 +151,6 @@ class TestLineOfSight:
         assert sees(buildings, (50, 50, 20), (50, 50, 25))
         assert sees(buildings, (10, 50, 1.5), (10, 50, 25))
 
-    def test_several_stretches_and_courtyards(self):
-        buildings = city((COURTYARD, 5.0), (U_SHAPE, 0.0))
-        assert sees(buildings, (8, 8, 1), (10, 10, 1))  # within the courtyard
-        assert not sees(buildings, (8, 8, 1), (20, 8, 1))
-        fork = city((U_SHAPE, 5.0))
-        assert sees(fork, (8, 20, 1), (8, 7, 1))
-        assert not sees(fork, (0, 10, 1), (20, 10, 1))
-        assert not sees(fork, (8, 10, 1), (20, 10, 1))
-
     def test_absent_ues_and_empty_worlds(self):
         ends = np.array([[10.0, 10.0, 1.0], [np.nan, np.nan, 1.0]])
         for buildings in (Buildings.none(), city((box(40, 40, 60, 60), 20.0))):
@@ -192,25 +166,6 @@ class TestLineOfSight:
         whole = buildings.line_of_sight(ue_m, bs_m)
         monkeypatch.setattr("netsim.city.crossings._TABLE", 90)
         assert (buildings.line_of_sight(ue_m, bs_m) == whole).all()
-
-    def test_munich_agrees_with_overlays(self, data_folder):
-        part = Footprints(file=str(data_folder / "buildings_munich_300m.geojson"))
-        area = part.area(None)
-        buildings = part.buildings(area, Streams(0))
-        rng = np.random.default_rng(3)
-        ue_m = np.insert(buildings.outdoor(area, Streams(0).at("x"), "x", np.arange(40)), 2, 1.5, axis=1)
-        bs_m = area.sample(rng.uniform(size=(8, 2)))
-        bs_m = np.column_stack([bs_m, buildings.height_at(bs_m) + 5.0])
-        found = buildings.line_of_sight(ue_m, bs_m)
-        for (i, j), free in np.ndenumerate(found):
-            line = shapely.LineString([ue_m[i, :2], bs_m[j, :2]])
-            blocked = False
-            for k in np.flatnonzero(shapely.relate_pattern(line, buildings.footprint, "T********")):
-                met_m = shapely.get_coordinates(line.intersection(buildings.footprint[k]))
-                share = np.linalg.norm(met_m - ue_m[i, :2], axis=1) / line.length
-                blocked |= (ue_m[i, 2] + (bs_m[j, 2] - ue_m[i, 2]) * share).min() < buildings.height_m[k]
-            assert free != blocked
-        assert 0.02 < found.mean() < 0.9
 
 
 class TestGround:
@@ -626,11 +581,7 @@ class TestFootprints:
             ([feature("Polygon", [[[0, 88], [1, 88], [1, 91], [0, 88]]])], {"crs": "lonlat"}, "91 are no longitude"),
             ([feature()], {"origin_deg": (48.0, 11.0)}, "origin_deg means nothing"),
             (["junk"], {}, '"junk" is not a Feature'),
-            (
-                [{"type": "Feature", "geometry": None, "properties": {"height_m": 1}}],
-                {},
-                r"no building in it \(1 without a geometry\)",
-            ),
+            ([shape(None, height_m=1)], {}, r"no building in it \(1 without a geometry\)"),
             ([{"type": "Feature", "geometry": None, "properties": [1]}], {}, r"\[1\] is not an object"),
             ([feature(height_m=[["x" * 500]])], {}, r"\.\.\. is not a height"),
         ],

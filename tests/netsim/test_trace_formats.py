@@ -29,7 +29,6 @@ ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "scenarios" / "examples"
 T0 = 1_767_600_000  # 2026-01-05T08:00:00Z, a Monday
 TRACK = [(T0 + 10.0 * i, 52.0 + 1e-4 * i, 4.0 - 2e-4 * i) for i in range(7)]
-TURNED = [(t, lat, lon) for t, lat, lon in TRACK if t != T0 + 30]
 
 PLT_HEAD = "Geolife trajectory\nWGS 84\nAltitude is in Feet\nReserved 3\n0,2,255,My Track,0,0,2,8421376\n0\n"
 GPX_HEAD = '<?xml version="1.0"?>\n<gpx version="1.1" creator="t" xmlns="http://www.topografix.com/GPX/1/1">\n'
@@ -274,13 +273,8 @@ def test_content_tells_the_format_whatever_the_name(tmp_path, format_):
 
 
 def test_a_name_tells_what_content_does_not(tmp_path):
-    for name, format_ in (
-        ("a.plt", "plt"),
-        ("b.mob", "ns2"),
-        ("c.gpx", "gpx"),
-        ("d.csv", "csv"),
-        ("e.FCD.XML", "sumo-fcd"),
-    ):
+    names = {"a.plt": "plt", "b.mob": "ns2", "c.gpx": "gpx", "d.csv": "csv", "e.FCD.XML": "sumo-fcd"}
+    for name, format_ in names.items():
         assert detect(str(write(tmp_path / name, "x\n"))) == format_
 
 
@@ -463,18 +457,9 @@ BAD = {
         '$ns_ at 1 "$node_(0) setdest 1 2"\n',
         f"line 1: setdest with 2 numbers; it takes x, y and speed; {MEND}",
     ),
-    "b.mob": (
-        '\n$ns_ at soon "$node_(0) setdest 1 2 3"\n',
-        f"line 2: time 'soon' is not a number from 0 on; {MEND}",
-    ),
-    "c.mob": (
-        '$ns_ at 1 "$node_(0) setdest 1 nan 3"\n',
-        f"line 1: y 'nan' is not a number; {MEND}",
-    ),
-    "d.mob": (
-        '$ns_ at 1 "$node_(0) setdest 1 2 -3"\n',
-        f"line 1: speed '-3' is not a number from 0 on; {MEND}",
-    ),
+    "b.mob": ('\n$ns_ at soon "$node_(0) setdest 1 2 3"\n', f"line 2: time 'soon' is not a number from 0 on; {MEND}"),
+    "c.mob": ('$ns_ at 1 "$node_(0) setdest 1 nan 3"\n', f"line 1: y 'nan' is not a number; {MEND}"),
+    "d.mob": ('$ns_ at 1 "$node_(0) setdest 1 2 -3"\n', f"line 1: speed '-3' is not a number from 0 on; {MEND}"),
     "e.mob": ("$node_(0) set X_ far\n", f"line 1: X_ 'far' is not a number; {MEND}"),
     "f.mob": (
         "$ns_ at 1 $node_(0) setdest 1 2 3\n",
@@ -513,18 +498,6 @@ def test_packed_files_cut_short_or_grown_too_large_are_refused(tmp_path, name, m
     monkeypatch.setattr(source, "MOST_UNPACKED_BYTES", 20)
     most = "unpacks to more than 20 bytes, the most that is read; unpack it if you trust it, and split it"
     assert line_of(lambda: read_table(path)) == f"{path}: line 1: {most}"
-
-
-def test_a_small_file_that_unpacks_to_gigabytes_is_refused_early(tmp_path, monkeypatch):
-    monkeypatch.setattr(source, "MOST_UNPACKED_BYTES", 2 * 2**20)
-    for name, start, filling in (
-        ("b.csv.gz", "time_s,lat,lon\n", "1,2,3\n"),
-        ("b.fcd.xml.gz", "<fcd-export>", "<x/>\n"),
-        ("b.plt.gz", PLT_HEAD, "1,2,0,0,45000,d,t\n"),
-    ):
-        path = write(tmp_path / name, start + filling * (4 * 2**20 // len(filling)))
-        assert path.stat().st_size < 2**20
-        assert "unpacks to more than 2 MiB, the most that is read; " in line_of(lambda path=path: read_table(path))
 
 
 @pytest.mark.parametrize(
@@ -606,31 +579,9 @@ def long_fcd(path: Path, n_steps: int) -> Path:
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read from /proc")
-@pytest.mark.parametrize(
-    ("n_rows", "most_mb"), [(100_000, 200.0), pytest.param(1_000_000, 300.0, marks=pytest.mark.slow)]
-)
-def test_sumo_is_streamed(tmp_path, n_rows, most_mb):  # compiled code that reads a long file takes 50 MB of it
-    rows, users, mb = peak_mb(long_fcd(tmp_path / "long.xml", n_rows // 100))
-    assert (rows, users) == (n_rows, 100)
-    assert mb < most_mb
-
-
-def long_csv(path: Path, n_rows: int) -> Path:
-    """Sorted by user, a hundred rows each."""
-    with path.open("w") as file:
-        file.write("time_s,user,lat,lon\n")
-        file.writelines(f"{T0 + i % 100},u{i // 100},{52 + i % 997 * 1e-6:.6f},4.000001\n" for i in range(n_rows))
-    return path
-
-
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read from /proc")
-@pytest.mark.parametrize(
-    ("n_rows", "most_mb"), [(200_000, 150.0), pytest.param(5_000_000, 600.0, marks=pytest.mark.slow)]
-)
-def test_a_long_csv_is_held_as_numbers(tmp_path, n_rows, most_mb):
-    rows, users, mb = peak_mb(long_csv(tmp_path / "long.csv", n_rows))
-    assert (rows, users) == (n_rows, n_rows // 100)
-    assert mb < most_mb
+def test_sumo_is_streamed(tmp_path):  # compiled code that reads a long file takes 50 MB of it
+    rows, users, mb = peak_mb(long_fcd(tmp_path / "long.xml", 1000))
+    assert (rows, users) == (100_000, 100) and mb < 200.0
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 64])
@@ -663,14 +614,6 @@ def test_repeated_rows_are_the_later_ones(tmp_path):
 
 
 # --- trips and resampling ----------------------------------------------------------------------------------
-
-
-def test_resampling_is_linear_within_a_trip():
-    moves = Moves(np.array([0, 0, 0]), np.array([2.0, 12.0, 17.0]), np.array([[0, 0], [10, 20], [10, 25.0]]))
-    regular, n_trips = resampled(moves, 5.0, 600.0)
-    assert n_trips == 1
-    assert regular.time_s.tolist() == [5.0, 10.0, 15.0]
-    np.testing.assert_allclose(regular.xy_m, [[3, 6], [8, 16], [10, 23]])
 
 
 def test_nothing_is_interpolated_across_a_gap():
@@ -759,25 +702,6 @@ def test_examples_are_small_and_made_by_their_script(maker, name):
     assert raw == maker.EXAMPLE_OF[name]()
 
 
-@pytest.mark.parametrize(
-    ("name", "format_", "rows"),
-    [
-        ("walk.plt", "plt", "543"),
-        ("walk.gpx", "gpx", "366"),
-        ("cars.fcd.xml", "sumo-fcd", "328"),
-        ("nodes.ns2.mob", "ns2", "7,956"),
-        ("new_taxi.txt", "cabspotting", "900"),
-        ("commuter.csv.gz", "csv", "49,500"),
-    ],
-)
-def test_inspection_names_the_format(name, format_, rows):
-    lines = inspect_trace(EXAMPLES / name).splitlines()
-    assert len(lines) < 40
-    assert lines[1].split()[1] == f"{format_}:"
-    assert lines[2].split()[1] == f"{rows}," or name == "commuter.csv.gz"
-    assert lines[-1].split(maxsplit=1)[1].startswith("netsim replay ")
-
-
 def test_days_and_clocks_of_the_examples():
     trace = read_trace(EXAMPLES / "walk.plt")
     assert trace.first_day == date(2026, 1, 5)
@@ -788,18 +712,12 @@ def test_days_and_clocks_of_the_examples():
 # --- encodings, missing positions ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "encoding", ["utf-7", "shift_jis", "UTF-32", "nonsense", "rot13", "idna", "punycode", "x" * 500]
-)
+@pytest.mark.parametrize("encoding", ["utf-7", "UTF-32", "nonsense", "idna", "x" * 500])
 @pytest.mark.parametrize("root", ["gpx", "fcd-export"])
-def test_xml_in_an_unknown_encoding_is_refused_in_a_line(tmp_path, root, encoding, capsys):
+def test_xml_in_an_unknown_encoding_is_refused_in_a_line(tmp_path, root, encoding):
     path = tmp_path / "t.xml"
     path.write_text(f'<?xml version="1.0" encoding="{encoding}"?><{root}><a b="caf\u00e9"/></{root}>', encoding="utf-8")
     assert "not XML in UTF-8" in line_of(lambda: read_table(path))
-    from scenarios.app.cli.commands import main
-
-    assert main(["inspect", str(path)]) == 2
-    assert len(capsys.readouterr().err.splitlines()) == 1
 
 
 def test_rows_of_a_plt_without_a_position_are_counted(tmp_path):

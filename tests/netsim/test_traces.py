@@ -71,21 +71,14 @@ def test_what_is_written_is_read(tmp_path, name):
 
 @pytest.mark.parametrize(
     "change",
-    [
-        lambda text: text.replace("\n", "\r\n"),
-        lambda text: text.replace("\n", "\r"),
-        lambda text: text.replace("\n", "\n\n"),
-        lambda text: text.replace(",", ";"),
-        lambda text: text.replace(",", "\t"),
-        lambda text: text.replace("a,", '"a",'),
-        lambda text: "\ufeff" + text,
-        lambda text: text.rstrip("\n"),
-    ],
+    [("\n", "\r\n"), ("\n", "\r"), ("\n", "\n\n"), (",", ";"), (",", "\t"), ("a,", '"a",'), ("time_s", "\ufefftime_s"),
+     ("x\n", "x")],
     ids=["crlf", "cr", "blank lines", "semicolon", "tab", "quotes", "bom", "no last newline"],
-)
+)  # fmt: skip
 def test_dialects_of_csv_read_the_same(tmp_path, change):
     plain = read_table(write(tmp_path, GOOD, "plain.csv"))
-    other = read_table(write(tmp_path, change(GOOD), "other.csv"))
+    changed = GOOD[:-1] if change == ("x\n", "x") else GOOD.replace(*change)
+    other = read_table(write(tmp_path, changed, "other.csv"))
     for column in ("time_s", "user", "rsrp_dbm", "cell"):
         np.testing.assert_array_equal(getattr(plain, column), getattr(other, column))
     np.testing.assert_array_equal(plain.points.columns, other.points.columns)
@@ -121,17 +114,8 @@ def test_an_optional_column_under_another_name_is_pointed_out(tmp_path):
 
 
 def test_unusable_rows_are_counted_once_each(tmp_path):
-    text = rows(
-        "1,a,1,2,-100,x",
-        "2,a,1,2,,x",
-        "3,a,1,2,nan,x",
-        "4,a,1,2,?,x",
-        "5,a,1,2,2147483647,x",
-        "6,a,1,2,-160.5,x",
-        "7,a,1,2,-100,",
-        "8,a,1,2,,NaN",
-    )
-    path = write(tmp_path, text)
+    ends = ("-100,x", ",x", "nan,x", "?,x", "2147483647,x", "-160.5,x", "-100,", ",NaN")
+    path = write(tmp_path, rows(*(f"{i},a,1,2,{end}" for i, end in enumerate(ends, 1))))
     table = read_table(path)
     assert table.counts == {"cell_missing": 2, "rsrp_missing": 3, "rsrp_out_of_range": 2}
     assert table.usable.sum() == 1
@@ -145,9 +129,7 @@ LAT = f"is not a number in [-90, 90]; {MEND}"
 LON = f"is not a number in [-180, 180]; {MEND}"
 FORMS = "write epoch seconds, epoch milliseconds, or ISO 8601 with a zone such as 2021-04-21T14:19:53Z"
 SECONDS = f"is not a time between 1970 and 2100 in epoch seconds, as line 2 is taken to be; {FORMS}"
-MILLISECONDS = SECONDS.replace("epoch seconds, as", "epoch milliseconds, as")
 WIDTH = f"fields, but the header has 4; {MEND} (is the file cut short?)"
-LONG = WIDTH.replace("is the file cut short", "does it end with a delimiter, or hold one")
 NONE = "line 1: no column"
 SAMPLE = "a header such as time_s,user,lat,lon"
 PLAIN = "time_s,user,lat,lon\n"
@@ -221,11 +203,7 @@ def test_bad_text_is_refused_in_one_line(tmp_path, case):
 
 BYTES = {
     "empty": ("t.csv", b"", "the file is empty (0 bytes); give a CSV file with a header and rows"),
-    "not gzip": (
-        "t.csv.gz",
-        b"time_s",
-        "named .gz but not gzip (begins with b'time'); rename or compress it",
-    ),
+    "not gzip": ("t.csv.gz", b"time_s", "named .gz but not gzip (begins with b'time'); rename or compress it"),
     "not UTF-8": ("t.csv", b"time_s,lat\n1,\xff\n", "line 2: byte 0xff is not UTF-8; save the file as UTF-8"),
     "binary": ("t.csv", b"a,b\n\n\0\1", "line 3: holds a NUL byte: binary or UTF-16; give a UTF-8 text file"),
 }
@@ -348,17 +326,9 @@ def test_choices_that_leave_nothing_are_refused(tmp_path):
 
 @pytest.mark.parametrize(
     "choice",
-    [
-        {"users": "phone"},
-        {"outlier_sigmas": 0.0},
-        {"outlier_sigmas": float("nan")},
-        {"round_s": 0.0},
-        {"area_deg": (1.0, 1.0, 0.0, 2.0)},
-        {"since": "2021-04-21"},
-        {"since": float("nan")},
-        {"since": 5.0, "until": 5.0},
-    ],
-)
+    [{"users": "phone"}, {"outlier_sigmas": 0.0}, {"outlier_sigmas": float("nan")}, {"round_s": 0.0},
+     {"area_deg": (1.0, 1.0, 0.0, 2.0)}, {"since": "2021-04-21"}, {"since": float("nan")}, {"since": 5.0, "until": 5.0}],
+)  # fmt: skip
 def test_choices_out_of_bounds_are_refused(tmp_path, choice):
     path = write(tmp_path, GOOD)
     assert line_of(lambda: read_trace(path, **choice)).startswith(f"{path}: {next(iter(choice))}: ")
@@ -377,14 +347,8 @@ def test_outliers_are_told_by_cell(tmp_path):
 
 
 def test_exact_duplicates_are_dropped_and_counted(tmp_path):
-    text = rows(
-        "1,a,1,2,-100,x",
-        "1,b,1,2,-100,x",
-        "1,a,1,2,-100,x",
-        "1,a,1,2,-101,x",
-        "1,a,1,2,-100,y",
-        "1,a,1,2,-100,x",
-    )
+    text = rows(*(f"1,{end}" for end in ("a,1,2,-100,x", "b,1,2,-100,x", "a,1,2,-100,x", "a,1,2,-101,x",
+                                         "a,1,2,-100,y", "a,1,2,-100,x")))  # fmt: skip
     trace = read_trace(write(tmp_path, text), cell="all")
     assert (trace.counts["duplicate"], trace.counts["rows_used"]) == (2, 4)
 
@@ -472,15 +436,7 @@ def test_time_counts_and_not_rows():
     np.testing.assert_allclose(lived_of(*nights).home_m, HOME, atol=5)
 
 
-def test_one_long_night_elsewhere_moves_no_home():
-    """Six nights of which only the last hour is known, at home, and the whole of three in a row elsewhere."""
-    short = [stay(HOME, 24 * d + 5, 1) for d in range(6)]
-    away = [stay(BAR, 24 * d, 6) for d in (6, 7, 8)]
-    for n in range(4):
-        np.testing.assert_allclose(lived_of(*short, *away[:n]).home_m, HOME, atol=10)
-
-
-@pytest.mark.parametrize("cut_m", [0.0, 50.0, 100.0, 33.3])
+@pytest.mark.parametrize("cut_m", [0.0, 33.3])
 def test_home_moves_with_the_plane(cut_m):
     """Wherever an origin lies: no line of a grid cuts the place in two."""
     rows = np.concatenate([*week(), stay(BAR, 19, 4)])
@@ -491,7 +447,7 @@ def test_home_moves_with_the_plane(cut_m):
     np.testing.assert_allclose(there.work_m - by_m, here.work_m, atol=1e-6)
 
 
-@pytest.mark.parametrize("every", [2, 3, 6, 11])
+@pytest.mark.parametrize("every", [3, 11])
 def test_home_does_not_hang_on_the_sampling_rate(every):
     rows = np.concatenate(week())
     found = lived(rows[::every, 1:], rows[::every, 0], Clock(date(2021, 4, 21)))
@@ -648,12 +604,6 @@ def test_a_trace_is_read_once_until_the_file_changes(walk):
     assert walk.load(3600.0).users[0] == "z"
 
 
-def test_a_missing_trace_is_refused_when_it_is_loaded(tmp_path):
-    part = Replay(trace=str(tmp_path / "absent.csv"))
-    problem = "cannot be read (No such file or directory); check the path"
-    assert line_of(lambda: part.load(86400.0)) == f"{part.trace}: {problem}"
-
-
 # --- inspecting --------------------------------------------------------------------------------------------
 
 
@@ -664,19 +614,6 @@ def test_inspection_fits_a_screen_and_suggests_a_command(tmp_path):
     assert len(lines) < 40
     assert lines[-1].split(maxsplit=1)[1] == (f"netsim replay {path} --columns rsrp_dbm=RSRP --cell x --round 5min")
     assert "from -100.5 to -80.0, median -92.5" in text
-
-
-def test_inspection_counts_what_cannot_be_used(tmp_path):
-    text = inspect_trace(write(tmp_path, rows("1,a,1,2,,x", "1,a,1,2,,x", "2,a,1,2,-100,")))
-    assert "3, of which usable 0, exact duplicates 1" in text
-    assert "cell_missing 1, rsrp_missing 2" in text
-
-
-def test_inspection_of_one_bare_row(tmp_path):
-    text = inspect_trace(write(tmp_path, "time_s,lat,lon\n5,1,2\n"))
-    assert "no user has two fixes at different times" in text
-    assert "no column rsrp_dbm" in text
-    assert "all rows belong to one user" in text
 
 
 # --- measured data -----------------------------------------------------------------------------------------
@@ -819,37 +756,3 @@ def test_people_with_holes_in_their_traces_stay_there(tmp_path):
     assert intervals(tmp_path, phone, absent_after_s=42.0).words() == (
         "a UE is absent 42 s after its last fix (absent_after_s)"
     )
-
-
-def test_a_run_tells_when_a_ue_is_absent(tmp_path, capsys):
-    from scenarios.app.cli.commands import main
-
-    main(["run", "replays/sumo", "--out", str(tmp_path / "r"), "--quiet", "--verbose", "--set", "world.duration_s=240"])
-    said = " ".join(capsys.readouterr().out.split())
-    assert "presence: a UE is absent 18 s after its last fix (99 % of the trips' time is sampled every 12 s" in said
-
-
-def test_usable_rows_are_counted_without_duplicates(tmp_path):
-    text = inspect_trace(write(tmp_path, rows("1,a,1,2,-90,x", "1,a,1,2,-90,x", "2,a,1,2,-100,x", "3,a,,2,-100,x")))
-    assert "4, of which usable 2, exact duplicates 1" in text
-
-
-def test_a_replay_of_less_than_two_rounds_warns(tmp_path, capsys):
-    from scenarios.app.cli.commands import main
-
-    path = write(tmp_path, rows(*(f"{T0 + 30 * i},a,34.{i:04d},-118,-100,x" for i in range(20))))
-    sets = ["--set", "learning.attacks=[{kind: closed-form}]", "--set", "learning.learner.hidden=[4]"]
-    assert main(["replay", str(path), "--out", str(tmp_path / "r"), "--quiet", *sets]) == 0
-    said = capsys.readouterr().out
-    assert "the trace lasts 570 s, less than two rounds of 86,400 s" in " ".join(said.split())
-    assert max(len(line) for line in said.splitlines() if str(tmp_path) not in line) <= 100
-
-
-def test_a_packed_file_of_nothing_is_refused_in_one_line(tmp_path):
-    import gzip
-
-    from netsim.traces.csv_reader import read_sheets
-
-    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(b""))
-    with pytest.raises(BadInput, match="line 1 is empty"):
-        list(read_sheets(str(tmp_path / "t.csv.gz")))
