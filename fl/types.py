@@ -147,10 +147,6 @@ class HeldOut(Columns):
         nobody = no_ints()
         return cls(nobody, nobody, no_places(), np.zeros(0), nobody)
 
-    def plus(self, more: Self) -> Self:
-        """These, then those."""
-        return self.join([self, more]) if len(self) else more
-
     def __len__(self) -> int:
         return len(self.ue)
 

@@ -6,47 +6,35 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 
 from fl.attacks.base import recall
 from fl.attacks.tracker_state import TrackerState
-from fl.tracking import scattered, trajectories
 from fl.tracking.belief import Belief
-from fl.tracking.cloud import Sight
 from fl.tracking.emission import Emission
 from fl.tracking.filter import Leg, step
 from fl.tracking.habits import Habits, hour_class, weights_of
 from fl.tracking.history import History
-from fl.tracking.particles import Kernel, followed
 from fl.tracking.place_grid import PlaceGrid
 from fl.tracking.smoother import Chain, learnt_habits, smoothed
-from fl.tracking.wide import Maps
-from netsim.rng import Streams
-from netsim.units import BoolArray, IntArray
+from netsim.units import IntArray
 
 
 @dataclass(frozen=True)
 class Follower:
     """chain : motion, where jumps end and UEs begin, the length of rounds; hours : whether motion is learnt for each
-    hour; own_places : whether UEs jump back to places of their own; particles : of each UE, instead of cells.
+    hour; own_places : whether UEs jump back to places of their own.
     """
 
     chain: Chain
     hours: bool
     own_places: bool
-    particles: int | None
 
     @property
     def grid(self) -> PlaceGrid:
         """The places that it tells apart."""
         return self.chain.motion.grid
-
-    @cached_property
-    def _kernel(self) -> Kernel:
-        """Of particles."""
-        return Kernel.of(self.chain.motion, self.chain.prior)
 
     @property
     def _components(self) -> int:
@@ -63,34 +51,7 @@ class Follower:
         known, old = self._with_rows(state, every), np.isin(every, state.ue)
         now, seen_m = state.history.errors[look].without_bias(), recall(ue, z_m, every)
         classes = state.history.classes(look, self.chain.round_s)
-        if self.particles is not None:
-            return self._by_particles(known, old, Sight.of(now, seen_m, self.grid), classes)
-        return self._by_cells(known, old, Emission.of(now, seen_m, self.grid), classes, look, week_s)
-
-    def relearnt(self, state: TrackerState) -> Habits:
-        """From all rounds until now, by what each tells of the others: one step alone hardly tells staying from a
-        short way.
-        """
-        lives = state.lifetimes
-        past = lives.past(state.history, np.flatnonzero(lives.alive))
-        return learnt_habits(self.chain, past, state.ue, self._habits(state), state.own)[0]
-
-    def smoothed(self, state: TrackerState, ue: IntArray, history: History) -> Iterator[Belief]:
-        """Of UEs (n,) ascending, some of which the filter knows."""
-        state = self._with_rows(state, ue)
-        habits = self._habits(state)
-        if self.particles is None:
-            return smoothed(self.chain, history, ue, habits, state.own)
-        return trajectories.smoothed(self._kernel, self.chain.round_s, history, ue, habits, self.particles, state.seed)
-
-    def counted(self, state: TrackerState) -> Maps:
-        """What the filter believes (k, G)."""
-        return state.p if self.particles is None else scattered.counted(state.cloud, self.grid)
-
-    def _by_cells(
-        self, known: TrackerState, old: BoolArray, emission: Emission, classes: list[int], look: int, week_s: float
-    ) -> TrackerState:
-        """`filtered`, with maps; old (n,) : who was followed before."""
+        emission = Emission.of(now, seen_m, self.grid)
         motion, prior, habits = self.chain.motion, self.chain.prior, self._habits(known)
         legs = [Leg(habits.weight(c), known.own.target(c, prior)) for c in classes]
         p = known.p.reshape(-1, self.grid.ny, self.grid.nx)
@@ -110,19 +71,22 @@ class Follower:
             log_likelihood=known.log_likelihood + log_ratio,
         )
 
-    def _by_particles(self, known: TrackerState, old: BoolArray, sight: Sight, classes: list[int]) -> TrackerState:
-        """`filtered`, with particles; old (n,) : who was followed before."""
-        rng, habits = Streams(known.seed).at(trajectories.PURPOSE, len(known.history) - 1), self._habits(known)
-        weights = [habits.weight(c) for c in classes]
-        *_, last = followed(self._kernel, known.cloud, ~old, weights, sight, rng, known.ue)
-        if len(classes) == 1:
-            habits = habits.plus(classes[0], np.where(old[:, None], last.share, 0.0))
-        total = known.log_likelihood + last.log_ratio
-        return replace(known, cloud=last.cloud, count=habits.count, log_likelihood=total)
+    def relearnt(self, state: TrackerState) -> Habits:
+        """From all rounds until now, by what each tells of the others: one step alone hardly tells staying from a
+        short way.
+        """
+        lives = state.lifetimes
+        past = lives.past(state.history, np.flatnonzero(lives.alive))
+        return learnt_habits(self.chain, past, state.ue, self._habits(state), state.own)[0]
+
+    def smoothed(self, state: TrackerState, ue: IntArray, history: History) -> Iterator[Belief]:
+        """Of UEs (n,) ascending, some of which the filter knows."""
+        state = self._with_rows(state, ue)
+        return smoothed(self.chain, history, ue, self._habits(state), state.own)
 
     def _with_rows(self, state: TrackerState, every: IntArray) -> TrackerState:
         """With a row for every UE (n,) ascending."""
-        return state.with_rows(every, self.chain.prior, self._components, self.hours, self.own_places, self.particles)
+        return state.with_rows(every, self.chain.prior, self._components, self.hours, self.own_places)
 
     def _habits(self, state: TrackerState) -> Habits:
         """As learnt until now, beginning with the motion of UEs that the attacker has made up, or of nobody."""

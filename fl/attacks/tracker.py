@@ -2,10 +2,10 @@ r"""Tracking: where UEs are, from the estimates of all rounds together."""
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from fl.attacks import ATTACKS
 from fl.attacks.base import Attack, View
@@ -13,18 +13,18 @@ from fl.attacks.closed_form import ClosedForm
 from fl.attacks.follower import Follower
 from fl.attacks.over_rounds import OUTLIER, OverRounds
 from fl.attacks.simulated_ues import ROAMING, SPEED_MPS, Population
-from fl.attacks.tracker_answers import Believed, estimates, shown
+from fl.attacks.tracker_answers import estimates, shown
 from fl.attacks.tracker_state import TrackerState
 from fl.population import POPULATIONS
 from fl.population.base import PopulationPrior
 from fl.population.uniform import Everywhere
+from fl.tracking import answers
 from fl.tracking.belief import Belief
 from fl.tracking.error_model import ErrorModel
 from fl.tracking.motion import Motion
 from fl.tracking.place_grid import PlaceGrid
 from fl.tracking.smoother import Chain
 from fl.types import Estimates, Facts, Public
-from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.rng import Rng
 
@@ -41,7 +41,6 @@ TRACKED = ATTACKS.only(
 )
 """Attacks whose estimates of rounds can be tracked"""
 _RELEARNT = tuple(2**k for k in range(4, 13))  # looks after which motion is learnt anew from the whole past
-_MOST_PARTICLES = 10_000_000  # of all UEs: 240 MB
 
 
 class Tracker(OverRounds):
@@ -69,8 +68,6 @@ class Tracker(OverRounds):
     """the attack whose estimates are tracked"""
     cell_m: float = Field(default=50.0, ge=0.1, le=1e6)
     """largest side of a cell, m; half of near_m makes stated probabilities right, a larger one is faster"""
-    particles: int | None = Field(default=None, ge=100, le=100_000)
-    """so many weighted points a UE carry the belief instead of cells; none: cells"""
     near_m: float = Field(default=100.0, gt=0, le=1e6)
     """distance of which estimates state the probability, m"""
     largest_speed_mps: float = Field(default=30.0, gt=0, le=1000)
@@ -89,14 +86,6 @@ class Tracker(OverRounds):
     reference: ClassVar = "Shokri et al., Quantifying Location Privacy, S&P 2011, Section III (tracking attack)"
     example: ClassVar = {"kind": "tracker", "simulated_ues": 8, "cell_m": 200.0}
     made_up_by: ClassVar[tuple[str, ...]] = ("simulated_ues", "roaming", "speed_mps")
-
-    @model_validator(mode="after")
-    def _places_are_cells(self) -> Self:
-        if self.particles is not None and self.own_places:
-            raise ValueError(
-                f"particles: {self.particles} with own_places, which are maps of cells; leave one of them out"
-            )
-        return self
 
     @property
     def reads_the_city(self) -> bool:
@@ -117,8 +106,6 @@ class Tracker(OverRounds):
         if errors is None:  # nothing can be made of estimates of which nothing is known
             errors, z_m = ErrorModel.plain(1.0, OUTLIER), np.full_like(z_m, np.nan)
         history = state.history.plus(facts.round, facts.time_s, facts.week_s, facts.round_s, errors, look.names, z_m)
-        if not len(state.history):  # what particles are drawn from, in hindsight as well
-            state = replace(state, seed=int(replace(rng, round=0).uniform("particles", 0)[0] * 2**53))
         state = replace(state, of=look.of, errors=look.errors, history=history)
         lifetimes = state.lifetimes.after(look.names, facts.round, facts.time_s, facts.round_s, view.renames)
         state = replace(state, lifetimes=lifetimes)
@@ -129,12 +116,12 @@ class Tracker(OverRounds):
         ues = np.intersect1d(view.ue, state.ue)
         rows = np.searchsorted(state.ue, ues)
         alone_m = history.points_m(facts.round, ues, alone=True)[:, 0]
-        believed = Believed.at(rows, state, self.particles is not None, grid, self.errors_now(state.errors))
-        place_m = believed.places_m(history.points_m(facts.round, ues))
+        believed = shown(state.p[rows], self.errors_now(state.errors), grid)
+        place_m = answers.places_of_least_distance_m(believed, grid, history.points_m(facts.round, ues))
         state = replace(state, memory=state.memory.plus(facts.round, ues, place_m, alone_m))
         if state.memory.misleads:
             place_m = np.where(np.isfinite(alone_m), alone_m, place_m)
-        sure = believed.probability_within(place_m, self.near_m)
+        sure = answers.probability_within(believed, grid, place_m, self.near_m)
         return estimates(view, look.said, look.names, ues, place_m, sure), state
 
     def figures(self, state: TrackerState) -> dict[str, float]:
@@ -150,7 +137,7 @@ class Tracker(OverRounds):
             return None
         grid = self._grid(facts.public.area, len(state.ue))
         follower, errors = self._follower(facts, grid), self.errors_now(state.errors)
-        p, prior = shown(follower.counted(state), errors, grid), follower.chain.prior
+        p, prior = shown(state.p, errors, grid), follower.chain.prior
         alone = state.memory.misleads
         points_m = state.history.points_m(facts.round, state.ue, alone)
         return Belief(facts.round, facts.time_s, state.ue, grid, p, prior.reshape(-1), points_m, alone)
@@ -171,12 +158,7 @@ class Tracker(OverRounds):
                     yield replace(told, probability=p, point_m=points_m, alone=state.memory.misleads)
 
     def _grid(self, area: Area, n_ue: int) -> PlaceGrid:
-        """Of the area; a UE has maps, or particles, of its own."""
-        if n_ue * (self.particles or 0) > _MOST_PARTICLES:
-            raise BadInput(
-                f"learning.attacks: {self.label}: particles {self.particles:,} of {n_ue:,} UEs, at most "
-                f"{_MOST_PARTICLES:,} together; take fewer, or attack fewer UEs with threat.targets"
-            )
+        """Of the area; a UE has maps of its own."""
         return PlaceGrid.over(area, self.cell_m, n_ue * (10 if self.own_places else 2), self.label)
 
     def _made_up(self, grid: PlaceGrid, facts: Facts) -> Population:
@@ -195,4 +177,4 @@ class Tracker(OverRounds):
         """Of what it believes over a grid."""
         prior = self.population.probability(grid, facts.public).astype(np.float32).reshape(1, grid.ny, grid.nx)
         chain = Chain(Motion.over(grid, self.largest_speed_mps, facts.round_s), prior, facts.round_s)
-        return Follower(chain, self.hours, self.own_places, self.particles)
+        return Follower(chain, self.hours, self.own_places)

@@ -2,51 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from fl.attacks.base import View, recall
-from fl.attacks.tracker_state import TrackerState
-from fl.tracking import answers, scattered
-from fl.tracking.cloud import Cloud
 from fl.tracking.discs import blurred
 from fl.tracking.error_model import ErrorModel
 from fl.tracking.place_grid import PlaceGrid
 from fl.tracking.wide import Maps
 from fl.types import Estimates
 from netsim.units import FloatArray, IntArray
-
-
-@dataclass(frozen=True)
-class Believed:
-    """What is believed of UEs (k,): maps (k, G) of where they are; or particles of where estimates show them, from
-    which they are off by bias_m, the error that persists.
-    """
-
-    grid: PlaceGrid
-    of: Maps | Cloud
-    bias_m: float
-
-    @staticmethod
-    def at(
-        rows: IntArray, state: TrackerState, by_particles: bool, grid: PlaceGrid, errors: ErrorModel | None
-    ) -> Believed:
-        """Of rows (k,) of a state."""
-        of = state.cloud.of(rows) if by_particles else shown(state.p[rows], errors, grid)
-        return Believed(grid, of, 0.0 if errors is None else errors.bias_m)
-
-    def places_m(self, points_m: FloatArray) -> FloatArray:
-        """Places (k, 2) of least expected distance; points_m (k, R, 2) : the estimates, which may be such places."""
-        if isinstance(self.of, Cloud):
-            return scattered.middle_m(self.of)
-        return answers.places_of_least_distance_m(self.of, self.grid, points_m)
-
-    def probability_within(self, place_m: FloatArray, near_m: float) -> FloatArray:
-        """Probabilities (k,) that UEs are within a distance of places (k, 2)."""
-        if isinstance(self.of, Cloud):
-            return scattered.probability_within(self.of, place_m, near_m, self.bias_m)
-        return answers.probability_within(self.of, self.grid, place_m, near_m)
 
 
 def shown(p: Maps, errors: ErrorModel | None, grid: PlaceGrid) -> Maps:

@@ -8,7 +8,6 @@ import numpy as np
 import numpy.typing as npt
 
 from fl.attacks.learnt_errors import MOST_RANKS, LearntErrors
-from fl.tracking.cloud import Cloud
 from fl.tracking.habits import Habits
 from fl.tracking.history import History
 from fl.tracking.lifetimes import Lifetimes
@@ -24,9 +23,8 @@ from netsim.units import BoolArray, FloatArray, IntArray
 class TrackerState:
     """of : the state of the tracked attack; errors : what it has learnt of its errors; history : its
     estimates; lifetimes : of all names in it; ue (k,) ascending : who is followed now; p (k, G) : what the filter
-    believes of each; count (k, C, K + 2) : expected uses of the components of motion; own : their places; cloud, seed :
-    instead of p, particles and what they are drawn from; log_likelihood (k,) : of the model, against one in which
-    estimates say nothing; memory : whether it helps.
+    believes of each; count (k, C, K + 2) : expected uses of the components of motion; own : their places;
+    log_likelihood (k,) : of the model, against one in which estimates say nothing; memory : whether it helps.
     """
 
     of: State
@@ -37,8 +35,6 @@ class TrackerState:
     p: npt.NDArray[np.float32] = field(default_factory=lambda: np.zeros((0, 0), dtype=np.float32))
     count: FloatArray = field(default_factory=lambda: np.zeros((0, 0, 0)))
     own: OwnPlaces = field(default_factory=lambda: OwnPlaces([]))
-    cloud: Cloud = field(default_factory=lambda: Cloud.none(0, 0))
-    seed: int = 0
     log_likelihood: FloatArray = field(default_factory=no_floats)
     memory: Memory = field(default_factory=Memory)
 
@@ -48,28 +44,21 @@ class TrackerState:
             return self
         rows = np.flatnonzero(some)
         return replace(
-            self, ue=self.ue[rows], p=self.p[rows] if len(self.p) else self.p, count=self.count[rows],
-            own=self.own.of(rows), cloud=self.cloud.of(rows) if len(self.cloud.log_weight) else self.cloud,
+            self, ue=self.ue[rows], p=self.p[rows], count=self.count[rows], own=self.own.of(rows),
             log_likelihood=self.log_likelihood[rows],
         )  # fmt: skip
 
-    def with_rows(
-        self, every: IntArray, prior: Maps, components: int, by_hour: bool, own_places: bool, particles: int | None
-    ) -> TrackerState:
+    def with_rows(self, every: IntArray, prior: Maps, components: int, by_hour: bool, own_places: bool) -> TrackerState:
         """With a row for every UE (n,) ascending; one that it does not know begins with the prior (1, ny, nx)."""
         if len(self.ue) and len(self.ue) == len(every):
             return self
         n, at = len(every), np.searchsorted(every, self.ue)
         count, total = Habits.none(n, by_hour, np.zeros(components)).count, np.zeros(n)
         own = OwnPlaces.none(n, own_places, *prior.shape[1:])
-        p, cloud = self.p, self.cloud
-        if particles is not None:
-            cloud = cloud.with_rows(at, n, particles)
-        else:
-            p = np.repeat(prior.reshape(1, -1), n, axis=0)
-            p[at] = self.p.reshape(len(at), p.shape[1])
+        p = np.repeat(prior.reshape(1, -1), n, axis=0)
+        p[at] = self.p.reshape(len(at), p.shape[1])
         if len(at):
             total[at], count[at] = self.log_likelihood, self.count
             for new, known in zip(own.occupancy, self.own.occupancy, strict=True):
                 new[at] = known
-        return replace(self, ue=every, p=p, count=count, own=own, cloud=cloud, log_likelihood=total)
+        return replace(self, ue=every, p=p, count=count, own=own, log_likelihood=total)

@@ -84,8 +84,6 @@ class Figure:
 class Composition:
     """What rounds cost one user at this delta. `best` is the figure to state: exact, PLD, or RDP and why."""
 
-    delta: float
-    relation: str
     naive: Figure
     zcdp: Figure
     rdp: Figure
@@ -111,8 +109,6 @@ def compose(draws: Draws, delta: float, relation: str = ADD_REMOVE) -> Compositi
         "Renyi costs added at each order, the best order taken" + note,
     )
     return Composition(
-        delta,
-        relation,
         Figure(
             "naive",
             zcdp.naive_epsilon_of(draws.z, draws.q, draws.count, delta),

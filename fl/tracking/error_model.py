@@ -18,7 +18,6 @@ import numpy as np
 import numpy.typing as npt
 
 from fl.tracking.place_grid import PlaceGrid
-from netsim.columns import Columns
 from netsim.normal import ndtr
 from netsim.units import FloatArray, IntArray
 
@@ -115,29 +114,7 @@ class ErrorModels:
         self, which: IntArray, z_m: FloatArray, grid: PlaceGrid
     ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[np.float32]]:
         """`ErrorModel.factors` of estimates (n, R', 2) with R' <= R, each by one of the models: which (n,)."""
-        weight, at, sigma, gain, floor = self._mixture(which, z_m, float(np.prod(grid.area.side_m)))
-        there = np.asarray(np.isfinite(z_m).all(axis=2))
-        cell = grid.cell_m * gain[..., None]
-        x = _integrated(at[..., 0], sigma, grid.area.x_min_m, float(grid.cell_m[0]), grid.nx) / cell[..., :1]
-        y = _integrated(at[..., 1], sigma, grid.area.y_min_m, float(grid.cell_m[1]), grid.ny) / cell[..., 1:]
-        x = np.where(there[..., None], x, 0.0) * weight[..., None]
-        y = np.where(there[..., None], y, 0.0)
-        return x.astype(np.float32), y.astype(np.float32), floor.astype(np.float32)
-
-    def densities(self, which: IntArray, z_m: FloatArray, area_m2: float) -> Densities:
-        """Of estimates (n, R', 2), each by one of the models: which (n,)."""
-        weight, at, sigma, gain, floor = self._mixture(which, z_m, area_m2)
-        there = np.asarray(np.isfinite(z_m).all(axis=2))
-        per_area = np.where(there, weight / gain**2, 0.0)
-        return Densities(area_m2 * per_area, np.where(there[..., None], at, 0.0), sigma, area_m2 * floor)
-
-    def _mixture(
-        self, which: IntArray, z_m: FloatArray, area_m2: float
-    ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
-        """weight, mean (n, R', 2), standard deviation and gain (n, R') of ranks, as Gaussians of the truth, and floor
-        (n,), of estimates.
-        """
-        ranks = z_m.shape[1]
+        ranks, area_m2 = z_m.shape[1], float(np.prod(grid.area.side_m))
         share, sigma, gain, offset = (
             of_rank[which, :ranks] for of_rank in (self.share, self.sigma_m, self.gain, self.offset_m)
         )
@@ -147,20 +124,13 @@ class ErrorModels:
         total = share.sum(axis=1, keepdims=True)
         weight = (1.0 - outlier[:, None]) * np.divide(share, total, out=np.zeros_like(share), where=total > 0)
         floor = np.where(there.any(axis=1), outlier / area_m2, 1.0 / area_m2)
-        return weight, (z_m - offset) / gain[..., None], sigma / gain, gain, floor
-
-
-@dataclass(frozen=True, eq=False)
-class Densities(Columns):
-    """e(x) = floor + sum_r weight_r N(x; mean_r, sigma_r^2 I) of UEs, relative to an estimate that lies anywhere.
-
-    weight (n, R), m^2, 0 where nothing was named; mean_m (n, R, 2); sigma_m (n, R); floor (n,).
-    """
-
-    weight: FloatArray
-    mean_m: FloatArray
-    sigma_m: FloatArray
-    floor: FloatArray
+        at, sigma = (z_m - offset) / gain[..., None], sigma / gain
+        cell = grid.cell_m * gain[..., None]
+        x = _integrated(at[..., 0], sigma, grid.area.x_min_m, float(grid.cell_m[0]), grid.nx) / cell[..., :1]
+        y = _integrated(at[..., 1], sigma, grid.area.y_min_m, float(grid.cell_m[1]), grid.ny) / cell[..., 1:]
+        x = np.where(there[..., None], x, 0.0) * weight[..., None]
+        y = np.where(there[..., None], y, 0.0)
+        return x.astype(np.float32), y.astype(np.float32), floor.astype(np.float32)
 
 
 def _to_ranks(values: FloatArray, ranks: int, fill: float) -> FloatArray:

@@ -18,7 +18,7 @@ import numpy as np
 from fl.tracking.emission import Emission, updated
 from fl.tracking.motion import Motion, totals
 from fl.tracking.wide import Maps
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import FloatArray, IntArray
 
 _NUMBERS = 80_000  # of a block of maps: temporary ones stay in the cache
 
@@ -37,13 +37,12 @@ class Leg:
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """What a step makes of UEs: p (n_ue, ny, nx); log_ratio (n_ue,), the logarithm of s_t; bad (n_ue,) : whose estimate
-    was impossible and changed nothing; share (n_ue, K + 2) : uses of each component, 0 unless one round has passed.
+    """What a step makes of UEs: p (n_ue, ny, nx); log_ratio (n_ue,), the logarithm of s_t;
+    share (n_ue, K + 2) : uses of each component, 0 unless one round has passed.
     """
 
     p: Maps
     log_ratio: FloatArray
-    bad: BoolArray
     share: FloatArray
 
 
@@ -68,7 +67,7 @@ def step(motion: Motion, p: Maps, legs: list[Leg], emission: Emission) -> Step:
             some = motion.step(some, parts, leg.weight, leg.target)
         log_ratio[rows], bad[rows] = updated(some, mine, new[rows])
     share[bad] = 0.0
-    return Step(new, log_ratio, bad, share)
+    return Step(new, log_ratio, share)
 
 
 def _shares(

@@ -20,7 +20,7 @@ asks which of two places is home: the other order has the likelihood L', so that
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -54,10 +54,9 @@ class Said:
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """Places (k, 2), their shares by class (C, k), responsibilities (n, k) of them, and the log-likelihood."""
+    """Places (k, 2), responsibilities (n, k) of them, and the log-likelihood."""
 
     place_m: FloatArray
-    share: FloatArray
     mine: FloatArray
     log_likelihood: float
 
@@ -100,7 +99,7 @@ def _apart(found: Mixture, near_m: float) -> BoolArray:
 
 def home_and_work(said: Said, share: FloatArray, area_m2: float, bias_m: float, near_m: float) -> Visited:
     """Home and workplace (2, 2), NaN where there is none, of shares (C, 2) that are known."""
-    none = Mixture(no_places(), np.zeros((len(share), 0)), np.zeros((len(said.z_m), 0)), 0.0)
+    none = Mixture(no_places(), np.zeros((len(said.z_m), 0)), 0.0)
     place_m, probability = np.full((2, 2), np.nan), np.zeros(2)
     seed = said.z_m[_densest(said, none, share.max(axis=1)[said.of_class] * said.right)]
     one = [_with_shares(said, seed[None], share[:, [k]], area_m2) for k in (0, 1)]
@@ -162,7 +161,7 @@ def _expected(said: Said, place_m: FloatArray, share: FloatArray, area_m2: float
     prior *= _SUREST / np.maximum(prior.sum(axis=1, keepdims=True), _SUREST)  # where more lie there than errors say
     each = prior * said.density(place_m)
     whole = each.sum(axis=1) + (1.0 - prior.sum(axis=1)) / area_m2
-    return Mixture(place_m, share, each / whole[:, None], float(np.log(whole).sum()))
+    return Mixture(place_m, each / whole[:, None], float(np.log(whole).sum()))
 
 
 def _moved(said: Said, found: Mixture, known: int) -> FloatArray:
@@ -193,4 +192,4 @@ def _with_shares(said: Said, place_m: FloatArray, share: FloatArray, area_m2: fl
     found = _expected(said, place_m, share, area_m2)
     for _ in range(_STEPS):
         found = _expected(said, _moved(said, found, 0), share, area_m2)
-    return replace(found, share=share)
+    return found

@@ -126,17 +126,16 @@ class Routes:
         straight = np.isinf(street_s) | (from_m == to_m).all(axis=1)
         street_s[straight], leave_m[straight], arrive_m[straight] = 0.0, to_m[straight], to_m[straight]
         slices = slices.select(~straight[slices.trip])
-        return _Plan(mode, leave_m, arrive_m, street_s, slices)
+        return _Plan(mode, leave_m, arrive_m, slices)
 
 
 @dataclass(frozen=True, eq=False)
 class _Plan:
-    """k trips: mode (k,), the points at which they reach and leave streets (k, 2), time and slices between these."""
+    """k trips: mode (k,), the points at which they reach and leave streets (k, 2), and slices between these."""
 
     mode: IntArray
     leave_m: FloatArray
     arrive_m: FloatArray
-    street_s: FloatArray
     slices: Slices
 
 

@@ -75,7 +75,7 @@ class View:
     """The table with what several facts share.
 
     local_s (n,) from the first local midnight by the wall clock; fixes : rows sorted by (user, time), one per user and
-    time; gap_s, step_m (m,) between consecutive fixes of one user, whose index is `walker` (m,).
+    time; gap_s (m,) between consecutive fixes of one user, whose index is `walker` (m,).
     """
 
     table: Table
@@ -87,7 +87,6 @@ class View:
     xy_m: FloatArray
     fixes: IntArray
     gap_s: FloatArray
-    step_m: FloatArray
     walker: IntArray
     steps: Steps
     doubts: tuple[str, ...]
@@ -119,7 +118,6 @@ def view_of(table: Table, timezone: str) -> View:
         xy_m=plane.xy_m,
         fixes=fixes,
         gap_s=np.diff(table.time_s[fixes])[same],
-        step_m=np.hypot(*np.diff(plane.xy_m[fixes], axis=0)[same].T),
         walker=user[1:][same],
         steps=steps,
         doubts=doubts(table.points, moves, steps),

@@ -119,7 +119,7 @@ def world(rounds, lasting, ues=3, seed=0):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("more", one_in(3, [{"own_places": True, "hours": True}, {}, {"particles": 100}]))
+@pytest.mark.parametrize("more", one_in(3, [{"own_places": True, "hours": True}, {}]))
 def test_a_tracker_holds_maps_of_names_that_can_be_alive_and_says_the_same(more):
     names, said = world(40, lasting=4)
     bounded, whole = (list(played(part(Tracker, said, **more), names, r)) for r in (True, False))
@@ -129,7 +129,7 @@ def test_a_tracker_holds_maps_of_names_that_can_be_alive_and_says_the_same(more)
         np.testing.assert_array_equal(a.position_m, b.position_m)
         np.testing.assert_array_equal(a.weight, b.weight)
         assert a.status == b.status
-        maps = state.cloud.log_weight if "particles" in more else state.p
+        maps = state.p
         assert len(maps) == len(state.count) == len(state.ue) and set(state.ue) <= set(every.ue)
         assert all(len(maps) == len(state.ue) for maps in state.own.occupancy)
 
@@ -185,7 +185,7 @@ def test_motion_is_learnt_anew_of_names_that_are_followed():
     np.testing.assert_allclose(a.count, b.count[some], rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.parametrize("more", [{}, {"own_places": True}, {"particles": 100}])
+@pytest.mark.parametrize("more", [{}, {"own_places": True}])
 def test_goes_on_to_the_bit_where_names_change(more):
     names, said = world(18, lasting=2)
     attack = part(Tracker, said, **more)

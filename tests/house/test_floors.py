@@ -144,7 +144,7 @@ def test_the_tests_are_collected_beside_a_package_of_the_name_tests(tmp_path):
     assert [path for path in files if any(name.split(".")[0] == "tests" for name in imports(path))] == []
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests/__init__.py").write_text("")
-    some = ["fl/test_particles.py", "netsim/test_foresight.py", "rl/test_live_bounds.py", "studies/test_nights.py"]
+    some = ["fl/test_tracker.py", "netsim/test_foresight.py", "rl/test_live_bounds.py", "studies/test_nights.py"]
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--collect-only", "-m", ""]
     for each in some:  # each alone: no other file puts its folder on the path
         found = subprocess.run(

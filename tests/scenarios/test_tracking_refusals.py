@@ -51,7 +51,6 @@ def noisy(*rules, **more):
 WRONG_TYPE = [
     (tracker(cell_m="wide"), "attacks[0].cell_m: expected a number >= 0.1"),
     (tracker(cell_m=True), "attacks[0].cell_m: expected a number"),
-    (tracker(particles=1.5), "attacks[0].particles: expected a whole number"),
     (tracker(own_places="yes"), "attacks[0].own_places: expected true or false, got the word 'yes'; write true"),
     (tracker(hours=3), "attacks[0].hours: expected true or false"),
     (tracker(of="closed-form"), "got the word 'closed-form'; write {kind: closed-form}"),
@@ -104,7 +103,6 @@ UNKNOWN = [
 OUT_OF_BOUNDS = [
     (tracker(cell_m=0), "attacks[0].cell_m: must be >= 0.1 and <= 1e+06 metres, got the number 0"),
     (tracker(cell_m=0.1), "cell_m 0.1 makes 12,000,000 places, at most 1,000,000 are possible"),
-    (tracker(particles=10), "attacks[0].particles: must be >= 100"),
     (tracker(roaming=1.5), "attacks[0].roaming: must be >= 0 and <= 1"),
     (tracker(sigma_m=0), "attacks[0].sigma_m: must be >= 0.1"),
     (tracker(sigma_m=30, outlier=1), "attacks[0].outlier: must be >= 1e-06 and < 1"),
@@ -134,7 +132,6 @@ CONTRADICTORY = [
     (tracker(sigma_m=30, speed_mps=3), "attacks[0].speed_mps: with sigma_m no UEs are made up; leave one of them out"),
     (tracker(outlier=0.1), "attacks[0].outlier: errors are learnt without sigma_m; leave it out, or give sigma_m"),
     (tracker(sigma_m=3, bias_m=5), "attacks[0].bias_m: a part of sigma_m 3, so at most that, got 5; take a smaller"),
-    (tracker(particles=200, own_places=True), "attacks[0].particles: 200 with own_places, which are maps of cells"),
     (tracker(of={"kind": "closed-form", "name": "x"}), "give the name 'x' to tracker itself"),
     (tracker(population={"kind": "buildings"}), "the city has no buildings; take a town"),
     (tracker() | {"threat": {"knows": ["weights"]}}, "add training to threat.knows, or give sigma_m"),
