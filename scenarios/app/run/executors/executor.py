@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
-from scenarios.app.run.executors.work import Answer, Failure, Work
+from scenarios.app.run.executors.work import Answer, Failure
 
 
 class Executor(Protocol):
@@ -41,7 +41,7 @@ class Engine(Protocol):
     def here(self, jobs: int) -> int:
         """Pieces that this machine plays at once, which share its memory; 1 where other machines play them."""
 
-    def executor(self, works: Sequence[Work], jobs: int, place: Path) -> Executor:
+    def executor(self, works: Sequence[Any], jobs: int, place: Path) -> Executor:
         """The executor of this work. jobs : pieces at once; 0: as many as there is room for. place : folder of all."""
 
 

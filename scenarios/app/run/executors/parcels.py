@@ -36,15 +36,15 @@ def unpacked(pieces: Iterable[Piece], folder: Path, kind: Kind) -> None:
     """
 
     def admit() -> None:
-        ours(folder, kind.mark, lambda _: False)
+        ours(folder, kind.name, lambda _: False)
         check_files(folder, lambda name: name in kind.files)
 
-    with held(folder, kind.mark, admit):
+    with held(folder, kind.name, admit):
         for name in (SUMMARY, *kind.files):
             (folder / name).unlink(missing_ok=True)
         for name, parts in groupby(pieces, lambda piece: piece[0]):
             if name not in kind.files:
-                raise BadInput(one_line(f"{folder}: was sent {name!r}, which no {kind.mark} writes"))
+                raise BadInput(one_line(f"{folder}: was sent {name!r}, which no {kind.name} writes"))
             with replacing(folder / name) as file:
                 for _, piece in parts:
                     file.write(piece)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from multiprocessing import active_children, get_context
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from scenarios.app.run.executors.executor import Executor
 from scenarios.app.run.executors.limits import RETRIES
@@ -32,7 +32,7 @@ class OnProcesses:
     def here(self, jobs: int) -> int:
         return jobs or os.cpu_count() or 1
 
-    def executor(self, works: Sequence[Work], jobs: int, place: Path) -> Executor:
+    def executor(self, works: Sequence[Any], jobs: int, place: Path) -> Executor:
         return Processes(works, self.here(jobs)) if jobs != 1 else Here(works)
 
 

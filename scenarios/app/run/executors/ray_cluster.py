@@ -43,7 +43,7 @@ class OnRay:
     def here(self, jobs: int) -> int:
         return 1 if self.address else jobs or os.cpu_count() or 1
 
-    def executor(self, works: Sequence[Work], jobs: int, place: Path) -> Executor:
+    def executor(self, works: Sequence[Any], jobs: int, place: Path) -> Executor:
         return RayCluster(works, self.address, jobs, place)
 
 

@@ -54,7 +54,7 @@ class OnSlurm:
     def here(self, jobs: int) -> int:
         return 1
 
-    def executor(self, works: Sequence[Work], jobs: int, place: Path) -> Executor:
+    def executor(self, works: Sequence[Any], jobs: int, place: Path) -> Executor:
         return SlurmJobs(works, self, jobs, place)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from netsim.errors import BadInput
 from scenarios.app.results.folder import RESULTS, STUDY
 from scenarios.app.results.marker import Mark
+from scenarios.app.run.job import Job
 from scenarios.app.study.yaml_document import one_line
 
 _LONGEST = 500  # characters of an error's line
@@ -20,7 +21,7 @@ _LONGEST = 500  # characters of an error's line
 class Kind:
     """What a folder of work holds: what its marker says, and the names that its files may have."""
 
-    mark: Mark
+    name: Mark
     files: tuple[str, ...]
 
 
@@ -40,6 +41,9 @@ class Work:
     label: str
     seed: int
     kind: Kind = RUN
+
+    def __call__(self) -> Any:
+        return self.call(self.folder, *self.arguments)
 
 
 @dataclass(frozen=True)
@@ -67,10 +71,10 @@ BAD_INPUT, LOST_WORKER = "bad input", "lost worker"
 """kinds of failure that are no exception of the program; others have the name of the exception"""
 
 
-def attempt(work: Work) -> Answer | Failure:
+def attempt(work: Work | Job) -> Answer | Failure:
     """Do the work, here and now. Only a signal that ends this process gets through."""
     try:
-        return Answer(work.call(work.folder, *work.arguments))
+        return Answer(work())
     except Exception as error:
         return failure_of(error)
 

@@ -1,0 +1,262 @@
+"""A job: one piece of work with its folder. A run, a training, a search and a tuning are jobs; a sweep is a list.
+
+    job = Job(RUN, study_yaml(study), study.seed, input_digests(study), Path("runs/city/1"))
+    summary = do(job)                   # read back where the folder has it, else played
+    found = do_all(jobs, engine, at_once, out, ended)    # of `executors.several`; engine: processes, Ray or Slurm
+
+A folder is *done* with the job whose text it holds as `study.yaml` once its record says `finished`; it is *occupied*
+by any other text, unless the job replaces it; it *failed* where it has an `error.txt`. A kind of work is played by a
+function of the form
+
+    def play(job: Job, watch: Watch) -> dict[str, Any]:
+        world = prepare(job)            # refuses bad input before anything is written
+        with job.hold():                # lock, admit, write study.yaml
+            going = job.resume(restore)     # the checkpoint, or None
+            if going is None:
+                job.clear()
+            ...                         # write results, the record with `finished`, last the summary
+            job.settle()                # no checkpoint, no error.txt any more
+        return summary
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeVar
+
+from netsim import __version__
+from netsim.checkpoint import load_tree
+from netsim.errors import BadInput
+from netsim.record import write_text
+from netsim.safe import content, what_is
+from scenarios.app.results.folder import CHECKPOINT, ERROR, STUDY, SUMMARY, inside, is_text, ours, read_json, version_of
+from scenarios.app.results.marker import Mark, check_files, held
+from scenarios.app.run.events import Watch, ignore
+from scenarios.app.study.yaml_document import one_line
+
+Restored = TypeVar("Restored")
+UNFIT = (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)
+"""what a checkpoint of other types, shapes and sizes raises where it is read"""
+_READ = "# reads "
+_MOST_TEXT_BYTES = 2**26
+
+
+class Occupied(BadInput):
+    """The folder of a job holds something else."""
+
+
+class Unplayable(BadInput):
+    """A checkpoint that fits its job, and from which the work cannot go on."""
+
+
+@dataclass(frozen=True)
+class JobKind:
+    """A kind of work.
+
+    name : in the marker of its folder. files : every name that it may write, but the marker.
+
+    record : the JSON file of these with `finished`, `study` (digest of the text) and the version that made it.
+    play : `play(job, watch)` -> plain data; of a module's top level, so that other processes find it.
+    """
+
+    name: Mark
+    files: tuple[str, ...]
+    record: str
+    play: Callable[[Job, Watch], Any]
+
+
+@dataclass(frozen=True)
+class Job:
+    """A piece of work. Two jobs with one text have the same results, byte by byte.
+
+    spec : YAML of the study. inputs : file that the study reads -> its digest. notes : what else decides the results,
+    one line each. label : in tables of several jobs. replace : whether a folder of another text may be replaced.
+    options : of `play`; they change no result.
+    """
+
+    kind: JobKind
+    spec: str
+    seed: int
+    inputs: Mapping[str, str]
+    folder: Path
+    label: str = ""
+    replace: bool = False
+    notes: Sequence[str] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def text(self) -> str:
+        """What `study.yaml` holds: notes and inputs as comments, then the study."""
+        notes = "".join(f"# {note}\n" for note in self.notes)
+        return f"{notes}{read_lines(self.inputs)}{self.spec}"
+
+    @cached_property
+    def key(self) -> str:
+        """SHA-256 of the text."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    def __call__(self) -> Any:
+        """Do it, as an engine does."""
+        return do(self)
+
+    def admit(self) -> None:
+        """Raise Occupied where the folder may not be had; nothing is written."""
+        folder, kind = self.folder, self.kind
+        if not ours(folder, kind.name, self._is_known):
+            return
+        check_files(folder, lambda name: name in kind.files)
+        begun = what_is(folder / STUDY) or what_is(folder / kind.record)
+        if begun and not is_text(folder / STUDY, self.text):
+            self._refuse()
+
+    def _is_known(self, folder: Path) -> bool:
+        """Whether a record of ours lies in a folder without a marker."""
+        try:
+            return {"title", "seed", "study"} <= set(read_json(folder / self.kind.record))
+        except BadInput:
+            return False
+
+    def _refuse(self) -> None:
+        """Raise Occupied for a folder of another text, unless the job replaces it."""
+        folder, name = self.folder, self.kind.name
+        try:
+            old = content(folder / STUDY, _MOST_TEXT_BYTES, own=True).decode("utf-8", "replace").splitlines()
+        except OSError:
+            old = []
+        new = self.text.splitlines()
+        which = "of another study, seed or program version"
+        if _unread(old) == _unread(new) and (changed := [line for line in new if line not in old]):
+            file, _, digest = changed[0].removeprefix(_READ).rpartition(" ")
+            if not digest:
+                line = f"{json.loads(file)}: cannot be read, and the {name} in {folder} read it; put it back"
+                raise BadInput(one_line(line))
+            which = f"that read {json.loads(file)} with other content"
+        if not self.replace:
+            state = "finished" if what_is(folder / SUMMARY) else "unfinished"
+            line = f"{folder}: holds the {state} {name} {which}; add --replace, or give --out another folder"
+            raise Occupied(one_line(line))
+
+    def done(self) -> dict[str, Any] | None:
+        """The summary, where the folder has it; None where the job is to be played.
+
+        Raises Occupied for the result of another version of the program, unless the job replaces it.
+        """
+        if not is_text(self.folder / STUDY, self.text):
+            return None
+        try:
+            record = read_json(self.folder / self.kind.record)
+            summary = read_json(self.folder / SUMMARY) if record.get("finished") else None
+        except BadInput:
+            return None
+        version = version_of(record)
+        if summary is None or version == __version__:
+            return summary
+        if self.replace:
+            return None
+        raise Occupied(
+            f"{self.folder}: holds a finished {self.kind.name} of netsim {version}, and this is {__version__}; go on "
+            "with that version, or add --replace to play what it played anew"
+        )
+
+    @contextmanager
+    def hold(self) -> Generator[None, None, None]:
+        """Lock the folder, admit the job, and write its text; what was there of another text is removed."""
+        with held(self.folder, self.kind.name, self.admit):
+            if not is_text(self.folder / STUDY, self.text):
+                self.clear()
+                write_text(self.folder / STUDY, self.text)
+            yield
+
+    def clear(self) -> None:
+        """Remove all results."""
+        for name in self.kind.files:
+            if name != STUDY:
+                (self.folder / name).unlink(missing_ok=True)
+
+    def settle(self) -> None:
+        """Remove what finished work does not need: its checkpoint, a failed attempt's error, tables kept as Parquet.
+
+        The checkpoint, which cannot be used without the tables, goes first.
+        """
+        names = inside(self.folder)
+        doubled = [name for name in names if name.endswith(".csv") and f"{name[:-4]}.parquet" in names]
+        for name in (CHECKPOINT, ERROR, *doubled):
+            if name in names:
+                (self.folder / name).unlink(missing_ok=True)
+
+    def fail(self, trace: str) -> None:
+        """Write `error.txt`; a summary of earlier work goes. Nothing where the folder is not ours, or cannot be had."""
+        with suppress(BadInput, OSError), held(self.folder, self.kind.name, self._admit_error):
+            (self.folder / SUMMARY).unlink(missing_ok=True)
+            write_text(self.folder / ERROR, trace)
+
+    def _admit_error(self) -> None:
+        ours(self.folder, self.kind.name, lambda _: False)
+
+    def checkpoint(self, **state: Any) -> dict[str, Any]:
+        """The tree of a checkpoint with this state, for `save_tree`."""
+        return {"key": self.key, "program": __version__, **state}
+
+    def resume(self, restore: Callable[[Any], Restored]) -> Restored | None:
+        """What `restore` makes of the tree of the checkpoint; None where there is none.
+
+        restore : changes nothing; raises BadInput, or one of UNFIT. Raises BadInput for a checkpoint of another text or
+        program version, and for one that does not fit; a job that replaces forgets it.
+        """
+        path = self.folder / CHECKPOINT
+        if not what_is(path):
+            return None
+        try:
+            return self._restored(path, restore)
+        except BadInput:
+            if self.replace:
+                return None
+            raise
+
+    def _restored(self, path: Path, restore: Callable[[Any], Restored]) -> Restored:
+        try:
+            tree = load_tree(path)
+        except ValueError as error:
+            raise BadInput(f"{error}; it cannot go on: add --replace to start again") from None
+        if not isinstance(tree, dict) or tree.get("key") != self.key:
+            raise BadInput(f"{path}: is of another study or seed; delete it, or add --replace, to start again")
+        if (program := tree.get("program")) != __version__:
+            raise BadInput(
+                f"{path}: is of netsim {one_line(str(program))[:20]}, this is {__version__}; go on with that version, "
+                "or add --replace to start again"
+            )
+        try:
+            return restore(tree)
+        except BadInput:
+            raise
+        except UNFIT as error:
+            said = one_line(" ".join(str(error).split()))[:120]
+            line = (
+                f"{path}: the checkpoint does not fit this study ({said}); delete it, or add --replace, to start again"
+            )
+            raise BadInput(line) from None
+
+
+def do(job: Job, watch: Watch = ignore) -> Any:
+    """The result of a job: read back where its folder has it, else played, from its checkpoint where there is one."""
+    done = job.done()
+    if done is not None:
+        job.settle()
+        return done
+    return job.kind.play(job, watch)
+
+
+def read_lines(inputs: Mapping[str, str]) -> str:
+    """Comments of a text: each file that is read, with its digest."""
+    return "".join(f"{_READ}{json.dumps(file)} {digest}\n" for file, digest in inputs.items())
+
+
+def _unread(lines: list[str]) -> list[str]:
+    """The lines of a text that name no file."""
+    return [line for line in lines if not line.startswith(_READ)]
