@@ -7,7 +7,7 @@ from conftest import TINY
 
 import rl.train as training
 from scenarios.app.cli.commands import main
-from scenarios.app.run import radio, simulate
+from scenarios.app.run import play
 
 RADIO = {**TINY, "learning": None, "world": {**TINY["world"], "radio": {"handover": {}}}}
 TRACE = "time_s,user,x_m,y_m,rsrp_dbm,cell\n" + "".join(
@@ -41,7 +41,7 @@ def interrupted(words, monkeypatch):
     """Play a command until it has written its first checkpoint, and a signal comes."""
     with monkeypatch.context() as now:
         for module, name in (
-            (simulate, "CHECKPOINT_EVERY_S"), (radio, "CHECKPOINT_EVERY_S"), (training, "SAVE_EVERY_S"),
+            (play, "CHECKPOINT_EVERY_S"), (training, "SAVE_EVERY_S"),
         ):  # fmt: skip
             now.setattr(module, name, 0.0)
             now.setattr(module, "save_tree", _then_stop(module.save_tree))

@@ -78,7 +78,7 @@ def test_a_checkpoint_that_was_cut_off_is_forgotten_when_asked(kind, taken):
     [
         ({"program": "0.0.1"}, "is of netsim 0.0.1, this is"),
         ({"program": None}, "is of netsim None, this is"),
-        ({"study": "another"}, "is of another study or seed; delete it"),
+        ({"key": "another"}, "is of another study or seed; delete it"),
         ({"time_s": "soon"}, "does not fit this study (could not convert"),
         ({"time_s": 1e9}, "does not fit this study (time_s is 1e+09, and this study holds 0 to"),
         ({"world": {}}, "does not fit this study (the tree is not the fields"),

@@ -17,7 +17,7 @@ from conftest import TINY
 from netsim.record import Recorder
 from netsim.safe import replacing
 from scenarios.app.cli.commands import main
-from scenarios.app.run import simulate
+from scenarios.app.run import play
 
 
 def played(words, folder, most_bytes, before=lambda: None):
@@ -42,7 +42,7 @@ def played(words, folder, most_bytes, before=lambda: None):
 
 @pytest.fixture
 def scenario(tmp_path, monkeypatch):
-    monkeypatch.setattr(simulate, "CHECKPOINT_EVERY_S", 0.0)
+    monkeypatch.setattr(play, "CHECKPOINT_EVERY_S", 0.0)
     path = tmp_path / "tiny.yaml"
     path.write_text(json.dumps(TINY))
     return str(path)

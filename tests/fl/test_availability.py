@@ -305,7 +305,7 @@ def test_batteries_go_on_after_an_interruption_to_the_same_bytes(server, tiny, t
     study, seen = tiny(DRAINED | {"learning.server": server}), []
 
     def watch(now):
-        seen.append(now.round)
+        seen.append(now.done)
         if len(seen) == 2:
             raise KeyboardInterrupt
 

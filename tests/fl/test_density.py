@@ -827,7 +827,7 @@ class TestRuns:
         run(study, tmp_path / "whole")
 
         def stop(progress):
-            if progress.round == 5:
+            if progress.done == 5:
                 raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):

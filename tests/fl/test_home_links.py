@@ -234,7 +234,7 @@ class TestRuns:
         study = commuters(tiny, {"pseudonyms": rule}, homes="known")
 
         run(study, tmp_path / "whole")
-        run_in_two(study, tmp_path / "cut", lambda progress: progress.time_s >= 1.5 * DAY_S)
+        run_in_two(study, tmp_path / "cut", lambda progress: progress.values["time_s"] >= 1.5 * DAY_S)
         assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")
         assert table(tmp_path / "whole", "identities").given.sum() > 8
 
@@ -262,7 +262,7 @@ class TestFiles:
         """Finished or not: refused as the file has other content, and begun anew where it may be replaced."""
 
         def stopped(progress):
-            if cut and progress.time_s >= 1.5 * DAY_S:
+            if cut and progress.values["time_s"] >= 1.5 * DAY_S:
                 raise KeyboardInterrupt
 
         path, folder = tmp_path / "homes.csv", tmp_path / "run"

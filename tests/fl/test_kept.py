@@ -176,7 +176,7 @@ class TestRounds:
         (file := tmp_path / "s.yaml").write_text(json.dumps(wanted))
         study = load(str(file))
         run(study, tmp_path / "whole")
-        run_in_two(study, tmp_path / "two", lambda progress: progress.round == 4)
+        run_in_two(study, tmp_path / "two", lambda progress: progress.done == 4)
         for name in ("leakage.csv", "wasserstein.csv", "summary.json"):
             assert (tmp_path / "two" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 

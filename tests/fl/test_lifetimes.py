@@ -207,7 +207,7 @@ def test_runs_go_on_to_the_same_bytes_after_names_were_given_up(rule, tiny, tmp_
     ]  # fmt: skip
     study = tiny({"world.duration_s": 13 * 60, "learning.attacks": attacks, "learning.threat": {"pseudonyms": rule}})
     run(study, tmp_path / "whole")
-    run_in_two(study, tmp_path / "cut", lambda progress: progress.round == 10)
+    run_in_two(study, tmp_path / "cut", lambda progress: progress.done == 10)
     tables = table_bytes(tmp_path / "whole")
     assert table_bytes(tmp_path / "cut") == tables
     assert b"tracker" in tables["tracking.csv"] and b"re-identify" in tables["tracking.csv"]

@@ -190,7 +190,7 @@ BOTH = [
 def test_goes_on_to_the_same_bytes(server, rule, tiny, tmp_path, table_bytes):
     study = tiny(TOWN | SERVERS[server] | {"learning.attacks": BOTH, "learning.threat": {"pseudonyms": RULES[rule]}})
     run(study, tmp_path / "whole")
-    run_in_two(study, tmp_path / "cut", lambda progress: progress.time_s >= 250)
+    run_in_two(study, tmp_path / "cut", lambda progress: progress.values["time_s"] >= 250)
     assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")
     linked = pd.read_csv(tmp_path / "whole" / "linking.csv")
     assert set(linked.attack) == (set() if rule == 2 else {"link-maps", "then"})

@@ -400,7 +400,7 @@ def test_runs_and_goes_on_to_the_same_bytes(server, rule, threat, tiny, tmp_path
     study = tiny(BUSY | SERVERS[server] | {"learning.attacks": attacks, "learning.threat": threat})
 
     run(study, tmp_path / "whole")
-    run_in_two(study, tmp_path / "cut", lambda progress: progress.time_s >= 250)
+    run_in_two(study, tmp_path / "cut", lambda progress: progress.values["time_s"] >= 250)
     assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")
     linked = table(tmp_path / "whole", "linking")
     if threat["pseudonyms"]["kind"] == "permanent":

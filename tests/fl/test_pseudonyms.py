@@ -209,7 +209,7 @@ def test_names_go_on_from_a_checkpoint(rule, server, tiny, tmp_path, table_bytes
     threat = {"pseudonyms": RULES[rule]}
     study = tiny(BUSY | SERVERS[server] | {"learning.attacks": [{"kind": "unit-votes"}], "learning.threat": threat})
     run(study, tmp_path / "whole")
-    run_in_two(study, tmp_path / "cut", lambda progress: progress.time_s >= 200)
+    run_in_two(study, tmp_path / "cut", lambda progress: progress.values["time_s"] >= 200)
     assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")
 
 

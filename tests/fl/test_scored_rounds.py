@@ -93,7 +93,7 @@ def test_a_run_says_which_compared_rounds_mean_little(tiny, tmp_path):
 def test_rounds_are_compared_the_same_after_an_interruption(tiny, tmp_path, table_bytes):
     study = tiny(DAYS | ONCE_A_DAY | names_of(5) | each(4))
     run(study, tmp_path / "whole")
-    run_in_two(study, tmp_path / "cut", lambda progress: progress.time_s >= 6 * ROUND_S)
+    run_in_two(study, tmp_path / "cut", lambda progress: progress.values["time_s"] >= 6 * ROUND_S)
     assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")
     assert read_json(tmp_path / "cut" / MANIFEST)["warnings"] == read_json(tmp_path / "whole" / MANIFEST)["warnings"]
 

@@ -140,7 +140,7 @@ def test_an_interrupted_run_goes_on_to_the_same_bytes(kind, tiny, tmp_path, tabl
     from scenarios.app.run.runner import run
 
     def watch(now):
-        if now.round == 2:
+        if now.done == 2:
             raise KeyboardInterrupt
 
     run(study(tiny, {"kind": kind}), tmp_path / "whole")

@@ -144,10 +144,10 @@ def test_an_interrupted_run_ends_in_the_same_bytes(tiny, tmp_path, table_bytes, 
     changes = summed(server, sum_of=3, sum_at_least=2, groups="fixed")
     attacks = [{"kind": "span", "rank": "auto"}, {"kind": "participation-regression"}]
     study, news = tiny(changes | {"learning.attacks": attacks}), []
-    run(study, tmp_path / "whole", lambda progress: news.append(progress.time_s))
+    run(study, tmp_path / "whole", lambda progress: news.append(progress.values["time_s"]))
 
     def watch(progress):
-        if progress.time_s >= news[len(news) // 2]:
+        if progress.values["time_s"] >= news[len(news) // 2]:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

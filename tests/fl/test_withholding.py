@@ -402,11 +402,11 @@ INTERRUPTED = [
 def test_an_interrupted_run_ends_in_the_same_bytes(tiny, tmp_path, table_bytes, rules, server):
     days = {"learning.defenses": [{"kind": "clip"}, {"kind": "gaussian", "epsilon": 5.0, "updates_a_day": 2}]}
     study, news = crossed(tiny, rules, server, **(days if "daily-limit" in rules else {})), []
-    run(study, tmp_path / "whole", lambda progress: news.append(progress.time_s))
+    run(study, tmp_path / "whole", lambda progress: news.append(progress.values["time_s"]))
     stop_s = news[len(news) // 2]
 
     def watch(progress):
-        if progress.time_s >= stop_s:
+        if progress.values["time_s"] >= stop_s:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

@@ -141,7 +141,7 @@ def _model(file):
 
 def _stopped(study, folder):
     """The folder of a run that was interrupted after its first round."""
-    from scenarios.app.run import radio, simulate
+    from scenarios.app.run import play
     from scenarios.app.run.runner import run
     from scenarios.app.study.load import load
 
@@ -150,14 +150,14 @@ def _stopped(study, folder):
 
     file = folder.parent / f"{folder.name}.yaml"
     file.write_text(json.dumps(study))
-    every = simulate.CHECKPOINT_EVERY_S, radio.CHECKPOINT_EVERY_S
-    simulate.CHECKPOINT_EVERY_S = radio.CHECKPOINT_EVERY_S = 0.0
+    every = play.CHECKPOINT_EVERY_S
+    play.CHECKPOINT_EVERY_S = 0.0
     try:
         run(load(str(file)), folder, stop)
     except KeyboardInterrupt:
         pass
     finally:
-        simulate.CHECKPOINT_EVERY_S, radio.CHECKPOINT_EVERY_S = every
+        play.CHECKPOINT_EVERY_S = every
 
 
 def chosen(valid, *names):

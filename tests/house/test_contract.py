@@ -173,7 +173,7 @@ def test_every_two_parts_that_may_meet_go_on_to_the_same_bytes(combination, tiny
     from scenarios.app.run.runner import run
 
     def watch(now):
-        if now.round == 2:
+        if now.done == 2:
             raise KeyboardInterrupt
 
     study = study_of(combination, tiny, **{"world.duration_s": 180})
@@ -194,7 +194,7 @@ def test_every_two_parts_run_where_devices_hold_updates_back(combination, tiny, 
     study = study_of(combination, tiny, **{"learning.withholding": rules, "learning.round_s": 20})
 
     def watch(now):
-        if now.round == 4:
+        if now.done == 4:
             raise KeyboardInterrupt
 
     run(study, tmp_path / "whole")
@@ -238,7 +238,7 @@ def test_every_two_parts_over_the_air_run_or_are_refused_in_one_line(server, com
         return
 
     def watch(now):
-        if now.round >= 3:
+        if now.done >= 3:
             raise KeyboardInterrupt
 
     assert len((tmp_path / "whole" / "transmissions.csv").read_text().splitlines()) > 1

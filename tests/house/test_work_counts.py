@@ -104,7 +104,7 @@ def test_a_checkpoint_has_a_handful_of_members_whatever_the_rounds(tmp_path):
     for rounds in (3, 12):
 
         def stop(progress, last=rounds):
-            if progress.round == last:
+            if progress.done == last:
                 raise KeyboardInterrupt
 
         folder = tmp_path / str(rounds)

@@ -125,7 +125,7 @@ class _Stop:
     after: int
 
     def __call__(self, now):
-        if now.round == self.after:
+        if now.done == self.after:
             raise KeyboardInterrupt
 
 

@@ -19,7 +19,7 @@ from scenarios.app.claims.rules import RULES, median_interval
 from scenarios.app.claims.text import claims_text, verdicts_text
 from scenarios.app.cli.commands import main
 from scenarios.app.results.summary_keys import declaration
-from scenarios.app.run import sweep
+from scenarios.app.run import runner
 from scenarios.app.run.executors import slurm_jobs
 from scenarios.app.run.executors.processes import Here, OnProcesses
 from scenarios.app.run.runner import run
@@ -540,14 +540,14 @@ def test_runs_that_are_no_sweep_are_played_by_the_engine(two_runs, tmp_path, mon
 def test_a_run_that_fails_leaves_its_claims_undecided_and_is_played_by_the_same_command(
     two_runs, tmp_path, monkeypatch, capsys
 ):
-    real = sweep.run
+    real = runner._run
 
-    def one_breaks(study, folder, **more):
-        if folder.name == "a":
+    def one_breaks(job, *more):
+        if job.folder.name == "a":
             raise RuntimeError("it broke")
-        return real(study, folder, **more)
+        return real(job, *more)
 
-    monkeypatch.setattr(sweep, "run", one_breaks)
+    monkeypatch.setattr(runner, "_run", one_breaks)
     out = tmp_path / "out"
     command = ["claims", "--file", str(two_runs), "--out", str(out), "--jobs", "1", "--json", "--quiet"]
     assert main(command) == 1
@@ -560,7 +560,7 @@ def test_a_run_that_fails_leaves_its_claims_undecided_and_is_played_by_the_same_
     assert "it broke" in (out / "a" / "error.txt").read_text() and "a,a,3,1" in (out / "failures.csv").read_text()
     (out / ".slurm").mkdir()  # what a command that was killed left of its engine
     (out / ".shared-1").touch()
-    monkeypatch.setattr(sweep, "run", real)
+    monkeypatch.setattr(runner, "_run", real)
     assert main(command) == 0
     assert sorted(p.name for p in out.iterdir() if p.name[0] != ".") == ["a", "b", "claims.csv", "claims.html"]
 

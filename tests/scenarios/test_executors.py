@@ -12,7 +12,7 @@ from works import work
 
 from scenarios.app.cli.commands import main
 from scenarios.app.results.failures import MOST_TOLD, Failed, failure_lines, read_failures, write_failures
-from scenarios.app.run import sweep
+from scenarios.app.run import runner
 from scenarios.app.run.executors import ray_cluster, slurm_jobs
 from scenarios.app.run.executors.executor import played
 from scenarios.app.run.executors.processes import OnProcesses
@@ -121,15 +121,15 @@ def test_a_damaged_table_of_failures_is_refused(tmp_path):
 def swept(tmp_path, monkeypatch):
     """The command of a sweep of three seeds; those in `failing` fail, and `plays` lists what was played."""
     (tmp_path / "s.yaml").write_text(json.dumps(TINY | {"vary": {"seed": [1, 2, 3]}}))
-    failing, plays, run = {2}, [], sweep.run
+    failing, plays, run = {2}, [], runner._run
 
-    def faulty(study, *arguments, **more):
-        plays.append(study.seed)
-        if study.seed in failing:
+    def faulty(job, *more):
+        plays.append(job.seed)
+        if job.seed in failing:
             raise RuntimeError("it broke <b>")
-        return run(study, *arguments, **more)
+        return run(job, *more)
 
-    monkeypatch.setattr(sweep, "run", faulty)
+    monkeypatch.setattr(runner, "_run", faulty)
     command = ["sweep", str(tmp_path / "s.yaml"), "--out", str(tmp_path / "w"), "--jobs", "1", "--quiet"]
     return command, failing, plays, tmp_path / "w"
 
@@ -203,6 +203,6 @@ def test_attempts_of_the_command_line(swept, monkeypatch):
         plays.append(study.seed)
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(sweep, "run", full)
+    monkeypatch.setattr(runner, "_run", full)
     assert main([*command, "--retries", "1"]) == 1
     assert sorted(plays) == [1, 1, 2, 2, 3, 3]

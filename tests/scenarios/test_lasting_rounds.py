@@ -159,7 +159,7 @@ def interrupted(study, folder, at_s):
     for stop_s in at_s:
 
         def watch(progress, stop_s=stop_s):
-            if progress.time_s >= stop_s:
+            if progress.values["time_s"] >= stop_s:
                 raise KeyboardInterrupt
 
         try:
@@ -197,8 +197,8 @@ def test_windows_that_pass_by_are_told_as_done_and_time_does_not_go_back(tiny, t
     study = tiny(BUSY | {"learning.server": {"kind": "synchronous", "deadline_s": 40}, "world.radio.air": {}})
     run(study, tmp_path, watch=told.append)
     assert [now.last for now in told] == [False] * (len(told) - 1) + [True]
-    assert (told[-1].round, told[-1].rounds) == (told[-2].rounds,) * 2
-    assert [now.time_s for now in told] == sorted(now.time_s for now in told)
+    assert (told[-1].done, told[-1].of) == (told[-2].of,) * 2
+    assert [now.values["time_s"] for now in told] == sorted(now.values["time_s"] for now in told)
 
 
 # -- bad input

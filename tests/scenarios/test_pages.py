@@ -106,7 +106,7 @@ def _column(folder, name, round_):
 def test_progress_counts_to_the_last_round_that_is_played(tiny, tmp_path, most, said):
     seen = []
     study = tiny({"world.duration_s": 240, "learning.rounds": most})
-    run(study, tmp_path / "out", lambda now: seen.append((now.round, now.rounds)))
+    run(study, tmp_path / "out", lambda now: seen.append((now.done, now.of)))
     assert seen == said
 
 

@@ -17,11 +17,11 @@ from netsim.record import Recorder
 from scenarios.app.cli.commands import main
 from scenarios.app.result import open_run
 from scenarios.app.results import folder as folders
-from scenarios.app.results.folder import read_table, settle
+from scenarios.app.results.folder import read_table
 from scenarios.app.results.read import load
 from scenarios.app.results.tables import EVERY
 from scenarios.app.run.how import How
-from scenarios.app.run.runner import run
+from scenarios.app.run.runner import run, run_job
 
 pytest.importorskip("pyarrow")
 PARQUET = How(records="parquet")
@@ -71,14 +71,14 @@ def test_columns_have_their_declared_types_and_nulls(both):
     assert empty.any() and leakage["home_m"].null_count == empty.sum()
 
 
-def test_text_and_floats_come_back_exactly(tmp_path):
+def test_text_and_floats_come_back_exactly(tiny, tmp_path):
     number = np.array([0.1, 1 / 3, 1e300, -5e-324, 123456789.123, np.nan, -0.0, 1e9, 2.5, 7.0])
     recorder = Recorder(tmp_path, {"final": EVERY["final"]})
     recorder.open()
     recorder.write("final", {"name": NASTY, "value": number})
     of_csv = read_table(tmp_path, "final")
     parquet.convert(tmp_path, {"final": {name: c.type for name, c in EVERY["final"].items()}})
-    settle(tmp_path)
+    run_job(tiny(), tmp_path).settle()
     of_parquet = read_table(tmp_path, "final")
     assert of_csv["name"].tolist() == of_parquet["name"].tolist() == NASTY
     assert of_csv["value"].tobytes() == of_parquet["value"].tobytes()
@@ -117,7 +117,7 @@ def test_an_interrupted_run_ends_in_the_same_bytes_whatever_it_began_as(both, ti
 
 
 def _stop_after_one(progress):
-    if progress.round == 1:
+    if progress.done == 1:
         raise KeyboardInterrupt
 
 
@@ -144,11 +144,11 @@ def test_a_kill_while_tables_are_converted_or_settled_loses_nothing(tiny, tmp_pa
 
 
 def test_a_run_that_was_killed_at_its_last_step_may_end_as_csv(both, tiny, tmp_path, monkeypatch):
-    def killed(folder):
+    def killed(job):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr("scenarios.app.run.simulate.settle", killed)
+        patch.setattr("scenarios.app.run.job.Job.settle", killed)
         run(tiny(), tmp_path / "one", how=PARQUET)
     assert (tmp_path / "one" / "summary.json").exists() and (tmp_path / "one" / "rounds.csv").exists()
     run(tiny(), tmp_path / "one")
@@ -244,7 +244,7 @@ def test_a_sweep_keeps_each_run_in_parquet_and_its_tables_in_csv(tmp_path, capsy
 
 def test_a_resumed_radio_study_is_the_same_in_parquet(tiny, tmp_path):
     study = tiny({"learning": None, "world.radio": {"handover": {}}})
-    summary = run_in_two(study, tmp_path / "two", lambda now: now.round == 3).summary
+    summary = run_in_two(study, tmp_path / "two", lambda now: now.done == 3).summary
     assert summary == run(study, tmp_path / "one", how=PARQUET).summary
 
 

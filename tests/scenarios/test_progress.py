@@ -313,7 +313,7 @@ def test_homes_named_now_are_those_of_the_table(tiny, tmp_path):
         "world.duration_s": 259_200, "world.tick_s": 3600, "learning.round_s": 86_400,
         "world.ues": {"count": 3, "mobility": {"kind": "commuter"}}, "learning.leakage": {"near_m": 150.0},
     }  # fmt: skip
-    run(tiny(changes), tmp_path / "r", lambda now: shown.append(now.figures.get("homes_named_percent")))
+    run(tiny(changes), tmp_path / "r", lambda now: shown.append(now.values.get("homes_named_percent")))
     with (tmp_path / "r" / "leakage.csv").open() as f:
         rows = list(csv.DictReader(f))
     for number, told in enumerate(shown, start=1):
@@ -415,6 +415,6 @@ def test_the_last_round_tells_the_error_that_the_summary_and_the_replay_have(tin
     found = load(tmp_path / "r")
     for name, of in zip(("rmse_db", "constant_rmse_db"), _model(found, Rounds.of(found)), strict=False):
         final = summary[f"utility.{name}"]
-        assert told[-1].figures["scores"][name] == of[1][-1] == final
+        assert told[-1].values[name] == of[1][-1] == final
         assert found.tables["rounds"][name][-1] != pytest.approx(final, rel=1e-3)
-        assert told[0].figures["scores"][name] == pytest.approx(found.tables["rounds"][name][0], rel=1e-8)
+        assert told[0].values[name] == pytest.approx(found.tables["rounds"][name][0], rel=1e-8)

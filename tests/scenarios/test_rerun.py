@@ -14,11 +14,10 @@ import pytest
 from netsim.errors import BadInput
 from netsim.record import cell_text, write_json
 from scenarios.app.cli.commands import main
-from scenarios.app.rerun.original import OF_RUN
-from scenarios.app.rerun.rerun import rerun
+from scenarios.app.rerun.rerun import compared, rerun
 from scenarios.app.results.folder import read_summary
 from scenarios.app.results.same import differences_in
-from scenarios.app.run.runner import run
+from scenarios.app.run.runner import RUN, run
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +78,7 @@ def test_differences_are_ordered_by_size_and_missing_files_rows_and_arrays_are_t
 def test_every_record_is_compared(one, tmp_path):
     rerun(one, tmp_path / "again", None, lambda *_: None)
     written = {path.name for path in (tmp_path / "again").iterdir()}
-    assert written - set(OF_RUN) == {".netsim", "study.yaml", "manifest.json"}
+    assert written - set(compared(RUN)) == {".netsim", "study.yaml", "manifest.json"}
 
 
 def test_of_a_sweep_the_runs_of_a_label_are_repeated(one, tmp_path, capsys):
@@ -143,7 +142,7 @@ def test_damaged_originals_are_found_before_the_repetition(name, damage, one, tm
     (one / name).write_bytes((one / name).read_bytes()[: -1 if name == "points.npz" else None] + damage)
     if name == "points.npz":
         (one / name).write_bytes(b"no zip")
-    monkeypatch.setattr("scenarios.app.rerun.rerun.run", None)  # nothing is played
+    monkeypatch.setattr("scenarios.app.rerun.rerun.do", None)  # nothing is played
     assert main(["rerun", str(one), "--quiet", "--out", str(tmp_path / "again")]) == 2
     said = capsys.readouterr().err
     assert str(one / name) in said and said.count("\n") == 1 and not (tmp_path / "again").exists()
@@ -256,7 +255,7 @@ from scenarios.app.cli.commands import main
 def waits(*args):
     print(".", end="", flush=True)
     time.sleep(60)
-rerun._repeat = waits
+rerun.do = waits
 sys.exit(main(["rerun", sys.argv[1], "--quiet"]))
 """
 

@@ -18,7 +18,7 @@ from scenarios.app.cli import output
 from scenarios.app.cli.commands import COMMANDS, main
 from scenarios.app.report.report import report
 from scenarios.app.results.trainings import trainings
-from scenarios.app.run import sweep
+from scenarios.app.run import runner
 from scenarios.app.study.load import load
 from scenarios.app.training import train
 from scenarios.app.tuning.goals import goals
@@ -318,14 +318,14 @@ def test_work_whose_result_nobody_reads_ends_with_its_own_code(swept, unread, mo
     assert unread(["show", str(out)]) == unread(["list"]) == unread(["show", str(run), "--json"]) == 0
     (run / "summary.json").write_text((run / "summary.json").read_text().replace("0", "1", 1))
     assert unread(["rerun", str(run), "--quiet"]) == 1
-    real = sweep.run
+    real = runner._run
 
-    def fails(study, folder, **more):
-        if study.seed == 2:
+    def fails(job, *more):
+        if job.seed == 2:
             raise RuntimeError("it broke")
-        return real(study, folder, **more)
+        return real(job, *more)
 
-    monkeypatch.setattr(sweep, "run", fails)
+    monkeypatch.setattr(runner, "_run", fails)
     shutil.rmtree(out / "count=4")
     assert unread(words) == 1 and len((out / "failures.csv").read_text().splitlines()) == 2
 

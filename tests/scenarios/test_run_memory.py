@@ -19,13 +19,14 @@ from netsim.traces.inspect import inspect_trace
 from scenarios.app.cli.commands import main
 from scenarios.app.results.run_lines import run_lines
 from scenarios.app.run import memory
-from scenarios.app.run import sweep as playing
+from scenarios.app.run import runner
 from scenarios.app.run.executors.processes import OnProcesses
 from scenarios.app.run.executors.ray_cluster import OnRay
 from scenarios.app.run.executors.slurm_jobs import OnSlurm
 from scenarios.app.run.how import How
 from scenarios.app.run.memory import GB, free_bytes, held_bytes, limit, peak_gb, within
 from scenarios.app.run.runner import run
+from scenarios.app.run.sweep import sweep
 
 HUGE = {
     "city": {"kind": "open-field", "width_m": 40_000, "height_m": 40_000},
@@ -216,16 +217,16 @@ def test_a_run_of_a_sweep_that_is_stopped_stays_open_and_the_others_are_played(t
     file.write_text(json.dumps(TINY | {"vary": {"seed": [1, 2]}}))
     study = tiny({"vary": {"seed": [1, 2]}})
 
-    def stopped(folder, *more):
-        seen.append(folder)
+    def stopped(job, *more):
+        seen.append(job)
         if len(seen) == 1:
             with within(held_bytes() / 2, "the test"):
                 pass
-        return real(folder, *more)
+        return real(job, *more)
 
-    real = playing._one
-    monkeypatch.setattr(playing, "_one", stopped)
-    playing.sweep(file, study, tmp_path / "w", 1, {}, lambda *told: None)
+    real = runner._run
+    monkeypatch.setattr(runner, "_run", stopped)
+    sweep(file, study, tmp_path / "w", 1, {}, lambda *told: None)
     failed = (tmp_path / "w" / "failures.csv").read_text().splitlines()
     assert len(failed) == 2 and "bad input" in failed[1] and "above its limit" in failed[1] and len(seen) == 2
 

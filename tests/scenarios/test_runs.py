@@ -12,7 +12,7 @@ from thinned import one_in
 
 from netsim.checkpoint import load_tree, save_tree
 from netsim.errors import BadInput
-from scenarios.app.run import simulate
+from scenarios.app.run import play
 from scenarios.app.run.runner import run
 
 ROOT = Path(__file__).parents[2]
@@ -76,8 +76,8 @@ def test_an_interrupted_run_ends_in_the_same_bytes(stop_after, mobility, tiny, t
     seen = []
 
     def stop(progress):
-        seen.append(progress.round)
-        if progress.round == stop_after + 1:
+        seen.append(progress.done)
+        if progress.done == stop_after + 1:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -85,7 +85,7 @@ def test_an_interrupted_run_ends_in_the_same_bytes(stop_after, mobility, tiny, t
     assert (tmp_path / "cut" / "checkpoint.npz").exists()
     assert not (tmp_path / "cut" / "summary.json").exists()
     again = []
-    run(study, tmp_path / "cut", lambda p: again.append(p.round))
+    run(study, tmp_path / "cut", lambda p: again.append(p.done))
     assert again[0] > stop_after and again[0] <= seen[-1] + 1
     assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")
     assert not (tmp_path / "cut" / "checkpoint.npz").exists()
@@ -119,7 +119,7 @@ def test_a_checkpoint_of_another_study_is_not_taken(tiny, tmp_path, table_bytes)
     rounds = []
     with pytest.raises(BadInput, match=r"unfinished run of another study.*--replace"):
         run(tiny({"seed": 9}), tmp_path / "x")
-    run(tiny({"seed": 9}), tmp_path / "x", lambda p: rounds.append(p.round), replace=True)
+    run(tiny({"seed": 9}), tmp_path / "x", lambda p: rounds.append(p.done), replace=True)
     assert rounds == [1, 2]
     run(tiny({"seed": 9}), tmp_path / "y")
     assert table_bytes(tmp_path / "x") == table_bytes(tmp_path / "y")
@@ -236,15 +236,15 @@ def test_arrays_of_trees_keep_type_shape_and_order(tmp_path):
 @pytest.mark.slow
 def test_checkpoints_take_a_twentieth_of_the_time_at_most(tiny, tmp_path, monkeypatch):
     """Writing takes 2 s on a clock that passes 3 s a round: the first is due after 10 s, the others after 40 s more."""
-    now, saved, times = [0.0], simulate.save_tree, list[float]()
+    now, saved, times = [0.0], play.save_tree, list[float]()
 
     def save(path, tree):
         times.append(now[0])
         now[0] += 2.0
         saved(path, tree)
 
-    monkeypatch.setattr(simulate, "save_tree", save)
-    monkeypatch.setattr(simulate.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(play, "save_tree", save)
+    monkeypatch.setattr(play.time, "perf_counter", lambda: now[0])
 
     def watch(progress):
         now[0] += 3.0
@@ -259,7 +259,7 @@ def test_linear_algebra_gets_its_threads_back(tiny, tmp_path):
     before = torch.get_num_threads()
     run(tiny(), tmp_path / "r")
     assert torch.get_num_threads() == before
-    assert simulate.CHECKPOINT_EVERY_S > 0
+    assert play.CHECKPOINT_EVERY_S > 0
 
 
 def test_a_finished_run_of_another_study_stays_unless_asked(tiny, tmp_path, table_bytes):

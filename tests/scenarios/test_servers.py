@@ -120,15 +120,19 @@ def watched(study, folder):
 def test_the_last_window_is_told_as_the_last(tiny, tmp_path):
     told = watched(tiny(AT_ONCE | {"learning.server": {"kind": "fedbuff", "buffer": 4}}), tmp_path / "run")
     assert [now.last for now in told] == [False] * (len(told) - 1) + [True]
-    assert (told[-1].round, told[-1].time_s, told[-1].figures) == (told[-1].rounds, 360.0, {})
-    assert [now.merge for now in told[:-1]] == list(range(1, len(told))) == [*dict.fromkeys(m.merge for m in told)]
+    assert (told[-1].done, told[-1].values["time_s"], told[-1].values) == (told[-1].of, 360.0, {})
+    assert (
+        [now.values["merge"] for now in told[:-1]]
+        == list(range(1, len(told)))
+        == [*dict.fromkeys(m.values["merge"] for m in told)]
+    )
 
 
 def test_the_merge_that_is_the_last_wanted_is_told_as_the_last(tiny, tmp_path):
     server = {"learning.server": {"kind": "fedbuff", "buffer": 4}, "learning.rounds": 2}
     told = watched(tiny(AT_ONCE | server), tmp_path / "run")
-    assert [(now.merge, now.last) for now in told] == [(1, False), (2, True)]
-    assert told[-1].round == told[-1].rounds
+    assert [(now.values["merge"], now.last) for now in told] == [(1, False), (2, True)]
+    assert told[-1].done == told[-1].of
 
 
 @pytest.mark.parametrize("server", [{"kind": "fedbuff", "buffer": 7}, {"kind": "synchronous", "first": 7}])

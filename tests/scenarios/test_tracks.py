@@ -10,7 +10,7 @@ from netsim import trail
 from netsim.build import build_world
 from netsim.rng import Streams
 from scenarios.app.results.folder import read_table
-from scenarios.app.run import simulate
+from scenarios.app.run import play
 from scenarios.app.run.runner import run
 
 WALK = str(Path(__file__).parents[2] / "scenarios" / "examples" / "walk.gpx")
@@ -51,7 +51,7 @@ def followed(folder):
 
 def test_recording_changes_no_other_record(model, tmp_path, monkeypatch, table_bytes):
     study, folder = model
-    monkeypatch.setattr(simulate, "follow_ues", lambda world: {"every_s": 1.0, "ues": 0})
+    monkeypatch.setattr(play, "follow_ues", lambda world: {"every_s": 1.0, "ues": 0})
     run(study, tmp_path / "r")
     with_tracks, without = table_bytes(folder), table_bytes(tmp_path / "r")
     assert without.pop("tracks.csv") == with_tracks.pop("tracks.csv").split(b"\n")[0] + b"\n"
@@ -103,7 +103,7 @@ def test_an_interrupted_run_ends_in_the_same_bytes(stop_after, model, tmp_path, 
     study, folder = model
 
     def stop(progress):
-        if progress.round == stop_after:
+        if progress.done == stop_after:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -125,7 +125,7 @@ def test_a_round_without_data_loses_no_track_and_no_handover(tiny, tmp_path, tab
     run(tiny(late), tmp_path / "whole")
 
     def stop(progress):
-        if progress.round == 3:
+        if progress.done == 3:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

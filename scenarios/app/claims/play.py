@@ -12,12 +12,13 @@ from scenarios.app.results.failures import Failed, failure_lines, read_failures
 from scenarios.app.results.folder import MANIFEST, read_json
 from scenarios.app.results.read import RUNS, SWEEP, listed
 from scenarios.app.run.check import check
+from scenarios.app.run.events import Event, Watch
 from scenarios.app.run.executors.executor import Engine
 from scenarios.app.run.executors.several import play_all
-from scenarios.app.run.executors.work import Work
 from scenarios.app.run.how import USUAL, How
-from scenarios.app.run.points import SweepPoint
-from scenarios.app.run.sweep import admit_run, finished, sweep, work_of
+from scenarios.app.run.job import Job
+from scenarios.app.run.runner import run_job
+from scenarios.app.run.sweep import sweep
 from scenarios.app.study.load import find, load
 from scenarios.app.study.study import Study
 from scenarios.app.study.yaml_document import one_line, read
@@ -37,7 +38,7 @@ def play(
     on. A run that fails is listed in failures.csv: of a sweep in its folder, of others in `out`.
     """
     why: dict[str, str] = {}
-    alone: dict[str, Work] = {}
+    alone: dict[str, Job] = {}
     sweeps: dict[str, Study] = {}
     singles: dict[str, Study] = {}
     for name, (folder, _) in missing.items():
@@ -46,8 +47,9 @@ def play(
             if study.vary is not None:
                 sweeps[name] = study
                 continue
-            admit_run(folder, study, replace)
-            if finished(folder, study, replace) is None:
+            job = run_job(study, folder, replace=replace)
+            job.admit()
+            if job.done() is None:
                 singles[name] = study
         except BadInput as error:
             why[name] = error.lines[0]
@@ -57,7 +59,7 @@ def play(
         try:
             check(study, how=shared)
             label = folder.relative_to(out).as_posix()
-            alone[name] = work_of(study, folder, label, "netsim claims", replace, shared)
+            alone[name] = run_job(study, folder, label, "netsim claims", replace, shared)
         except BadInput as error:
             why[name] = error.lines[0]
     if alone or any(not what_is(missing[name][0] / RUNS) for name in sweeps):
@@ -74,7 +76,7 @@ def play(
     return why
 
 
-def _play_alone(alone: Mapping[str, Work], out: Path, jobs: int, tell: Tell, engine: Engine) -> dict[str, str]:
+def _play_alone(alone: Mapping[str, Job], out: Path, jobs: int, tell: Tell, engine: Engine) -> dict[str, str]:
     """Play runs that belong to no sweep, `jobs` at a time; returns why some failed, by name."""
     names, why = list(alone), dict[str, str]()
 
@@ -89,12 +91,12 @@ def _play_alone(alone: Mapping[str, Work], out: Path, jobs: int, tell: Tell, eng
     return why
 
 
-def _told(name: str, tell: Tell) -> Callable[[int, int, SweepPoint, Mapping[str, Any] | Failed], None]:
-    """What a sweep tells of a run of it, told of its scenario."""
+def _told(name: str, tell: Tell) -> Watch:
+    """What a sweep reports of a run of it, for its scenario."""
 
-    def done(k: int, n: int, point: SweepPoint, end: Mapping[str, Any] | Failed) -> None:
-        failed = f", failed: {end.error}" if isinstance(end, Failed) else ""
-        tell(name, k, n, f"{point.label}, seed {point.seed}{failed}")
+    def done(now: Event) -> None:
+        failed = f", failed: {now.values['error']}" if now.name == "failed" else ""
+        tell(name, now.done, now.of, f"{now.values['label']}, seed {now.values['seed']}{failed}")
 
     return done
 

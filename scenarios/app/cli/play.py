@@ -11,7 +11,6 @@ from scenarios.app.cli.options import command_line, how_of
 
 def play(source: str, overrides: dict[str, Any], out: Path, args: argparse.Namespace, title: str) -> None:
     """Run `source` in the folder `out`; what it found is in that folder then."""
-    from scenarios.app.cli.events import of_run
     from scenarios.app.cli.progress import teller
     from scenarios.app.report.report import report
     from scenarios.app.run.runner import run
@@ -20,5 +19,5 @@ def play(source: str, overrides: dict[str, Any], out: Path, args: argparse.Names
     scenario = Scenario(source)
     study = scenario.study(overrides)
     with teller(args, title) as tell, scenario.placed(overrides):
-        run(study, out, lambda now: tell(of_run(title, now)), command_line(), args.replace, how_of(args))
+        run(study, out, lambda now: tell(now.line(title)), command_line(), args.replace, how_of(args))
         report(out)

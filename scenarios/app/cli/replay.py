@@ -48,8 +48,8 @@ def main(args: argparse.Namespace) -> None:
     from scenarios.app.cli.play import play
     from scenarios.app.cli.replay_scenario import some_targets, trace_lines
     from scenarios.app.report.report import report
-    from scenarios.app.results.folder import PAGE, admit, admit_several
-    from scenarios.app.study.dump import study_yaml
+    from scenarios.app.results.folder import PAGE, admit_several
+    from scenarios.app.run.runner import run_job
     from scenarios.app.study.load import Scenario, load
 
     if not Scenario(args.scenario).document().data.get("learning"):
@@ -69,7 +69,7 @@ def main(args: argparse.Namespace) -> None:
     ways = {f"standardised-by-{way}": {**overrides, key: way} for way in ("dataset", "public")}
     admit_several(out, [*ways, PAGE], "a replay")
     for name, way in ways.items():
-        admit(out / name, study_yaml(load(args.scenario, way)), args.replace)
+        run_job(load(args.scenario, way), out / name, replace=args.replace).admit()
     for name, way in ways.items():
         play(args.scenario, way, out / name, args, name)
         if not args.json:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from scenarios.app.cli.output import emit, say
 
 if TYPE_CHECKING:
     from scenarios.app.rerun.rerun import Repeated
+    from scenarios.app.run.events import Event
 
 MOST_LINES = 10  # of differences of a run that are printed
 
@@ -37,39 +37,30 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Repeat, compare, tell; 1 where something differs."""
+    """Repeat, compare, print; 1 where something differs."""
     from scenarios.app.rerun.rerun import rerun
+    from scenarios.app.scratch import scratch
 
     if not args.folder or args.out == "":
         raise BadInput("rerun: the name of a folder is empty; give the folder of a run, a sweep or a training")
 
-    def tell(k: int, of: int, label: str) -> None:
+    def watch(event: Event) -> None:
         if not args.quiet and not args.json:
-            say(f"netsim: repeating {k + 1} of {of}{f': {label}' if label else ''}", errors=True)
+            label = event.values["label"]
+            say(f"netsim: repeating {event.done} of {event.of}{f': {label}' if label else ''}", errors=True)
 
-    with _place(args.out) as out:
-        found = rerun(Path(args.folder), out, args.only, tell, args.replace)
+    with scratch("netsim-rerun-") if args.out is None else nullcontext() as place:
+        out = Path(args.out) if place is None else place / "again"
+        repeated, skipped = rerun(Path(args.folder), out, args.only, watch, args.replace)
     if args.json:
-        told = {"runs": [_event(one) for one in found.repeated], "skipped": list(found.skipped)}
-        emit({"event": "result", "kind": "rerun", "folder": args.folder, **told})
+        runs = [_event(one) for one in repeated]
+        emit({"event": "result", "kind": "rerun", "folder": args.folder, "runs": runs, "skipped": skipped})
     else:
-        for one in found.repeated:
+        for one in repeated:
             _say(one)
-        for text in found.skipped:
+        for text in skipped:
             say(f"not repeated: {text}")
-    return FAILED if any(one.differences for one in found.repeated) else DONE
-
-
-@contextmanager
-def _place(out: str | None) -> Generator[Path, None, None]:
-    """The folder of the repetition."""
-    if out is not None:
-        yield Path(out)
-        return
-    from scenarios.app.scratch import scratch
-
-    with scratch("netsim-rerun-") as folder:
-        yield folder / "again"
+    return FAILED if any(one.differences for one in repeated) else DONE
 
 
 def _say(one: Repeated) -> None:

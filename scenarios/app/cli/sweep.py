@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from functools import partial
-from typing import TYPE_CHECKING, Any
 
 from netsim.errors import BadInput
 from scenarios.app.cli.engine_options import add_engine, engine_of, jobs_of
@@ -18,10 +17,6 @@ from scenarios.app.cli.options import (
     out_of,
     overrides_of,
 )
-
-if TYPE_CHECKING:
-    from scenarios.app.results.failures import Failed
-    from scenarios.app.run.points import SweepPoint
 
 
 def add(commands: Commands[argparse.ArgumentParser]) -> None:
@@ -39,7 +34,6 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
 def main(args: argparse.Namespace) -> None:
     """Play all points, draw the page that compares them, print their main figures."""
     from scenarios.app.cli.browser import open_page
-    from scenarios.app.cli.events import of_sweep
     from scenarios.app.cli.outcome import tell_failures, tell_outcome
     from scenarios.app.cli.progress import teller
     from scenarios.app.cli.run_folder import sweep_folder
@@ -58,13 +52,12 @@ def main(args: argparse.Namespace) -> None:
     if "seed" in overrides and study.vary is not None and study.vary.seed:
         raise BadInput("--set seed: the scenario's vary.seed decides; set vary.seed=[...] instead")
     with teller(args, name, prepares=False) as tell:
-
-        def told(done: int, of: int, point: SweepPoint, end: dict[str, Any] | Failed) -> None:
-            tell(of_sweep(name, done, of, point, end))
-
         command = command_line()
         play = partial(adapted_sweep, args.adapt) if args.adapt else sweep
-        play(args.scenario, study, out, jobs, overrides, told, args.replace, command=command, engine=engine, how=how)
+        play(
+            args.scenario, study, out, jobs, overrides, lambda now: tell(now.line(name)), args.replace,
+            command=command, engine=engine, how=how,
+        )  # fmt: skip
         if finished(out):
             report(out)
     tell_outcome(out, args, name)

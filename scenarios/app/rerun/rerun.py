@@ -1,33 +1,52 @@
-"""Repeat a finished run, sweep or training from what its folder says, and compare every number."""
+"""Repeat a finished run, sweep, tuning or training from what its folder says, and compare every number."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from netsim import __version__
 from netsim.errors import BadInput
 from netsim.record import cell_text
 from netsim.safe import what_is
-from scenarios.app.rerun.chosen import chosen
-from scenarios.app.rerun.original import OF_RUN, OF_TRAINING, Original, original
-from scenarios.app.results.folder import SUMMARY, admit, is_parquet, no_links, read_json
-from scenarios.app.results.read import RUNS
-from scenarios.app.results.same import Difference, differences_in, values_in
+from scenarios.app.results.folder import (
+    CHECKPOINT,
+    ERROR,
+    EXPORTS,
+    MANIFEST,
+    PAGE,
+    STUDY,
+    SUMMARY,
+    check_version,
+    finished_manifest,
+    is_parquet,
+    no_links,
+    read_json,
+    version_of,
+)
+from scenarios.app.results.marker import marked
+from scenarios.app.results.read import RUNS, SWEEP, listed
+from scenarios.app.results.same import Difference, check_whole, differences_in, values_in
+from scenarios.app.results.training_folder import TRAINING, WORLDS
+from scenarios.app.results.tuning_folder import is_tuning, read_tuning
+from scenarios.app.run.events import Event, Watch
 from scenarios.app.run.how import How
-from scenarios.app.run.runner import run
-from scenarios.app.study.dump import study_yaml
+from scenarios.app.run.inputs import text_digest
+from scenarios.app.run.job import Job, JobKind, changed_input, do
+from scenarios.app.run.runner import run_job
+from scenarios.app.study.load import load
 from scenarios.app.study.yaml_document import one_line
 
-Tell = Callable[[int, int, str], None]
-"""told of each repetition: which, of how many, its label"""
+_OTHER = (MANIFEST, TRAINING, STUDY, CHECKPOINT, PAGE, ERROR, WORLDS, *EXPORTS.values())
+"""files that a repetition does not write byte by byte: records tell wall times"""
 
 
 @dataclass(frozen=True)
 class Repeated:
-    """A repeated run: its label and folder, the folder of the repetition, what differs, and what must be known.
+    """A repeated run or training: its label and folder, the folder of the repetition, what differs, and a note.
 
     The table of a sweep, which is compared with the summaries of the runs that were repeated, has its name as label.
     """
@@ -39,18 +58,13 @@ class Repeated:
     note: str = ""
 
 
-@dataclass(frozen=True)
-class Rerun:
-    """What was repeated, and what of the folder was not, with the reason."""
+def rerun(
+    folder: Path, out: Path, only: str | None, watch: Watch, replace: bool = False
+) -> tuple[list[Repeated], list[str]]:
+    """Repeat all runs and trainings of a folder below `out`, or those of the label `only`; and what was left out.
 
-    repeated: Sequence[Repeated]
-    skipped: Sequence[str]
-
-
-def rerun(folder: Path, out: Path, only: str | None, tell: Tell, replace: bool = False) -> Rerun:
-    """Repeat all runs of a folder below `out`, or those of the label `only`; everything is checked before the first.
-
-    replace : whether finished runs in `out`, and runs of other studies, may be replaced.
+    Everything is checked before the first is repeated. replace : whether finished runs in `out`, and runs of other
+    studies, may be replaced.
 
     Raises
     ------
@@ -59,24 +73,120 @@ def rerun(folder: Path, out: Path, only: str | None, tell: Tell, replace: bool =
     """
     if what_is(folder) != "folder":
         raise BadInput(one_line(f"{folder}: no such folder; give the folder of a run, a sweep or a training"))
-    if out.resolve() == folder.resolve() or out.resolve().is_relative_to(folder.resolve()):
+    if out.resolve().is_relative_to(folder.resolve()):
         raise BadInput(one_line(f"--out {out}: lies in {folder}, which stays as it is; give another folder"))
-    of = chosen(folder, only)
-    originals = [original(path) for _, path in of.runs]
-    tables = {table: rows_that_differ(table, [path for _, path in of.runs]) for table in of.tables}
-    places = [out / path.relative_to(folder) for _, path in of.runs]
-    no_links(out, [str(place.relative_to(out)) for place in places])
-    for one, place in zip(originals, places, strict=True):
-        _admit(one, place, replace)
+    runs, tables, skipped = _listed(folder)
+    if only is not None:
+        known = ", ".join(dict.fromkeys(label for label, _ in runs if label)) or "none"
+        runs, skipped = [(label, path) for label, path in runs if label == only], []
+        tables = [table for table in tables if any(path.is_relative_to(table) for _, path in runs)]
+        if not runs:
+            raise BadInput(one_line(f"--only {only}: {folder} has no run of this label; it has: {known[:400]}"))
+    jobs = [(_repetition(path, out / path.relative_to(folder), replace), path) for _, path in runs]
+    rows = [Repeated(RUNS, table, out, rows_that_differ(table, [path for _, path in runs])) for table in tables]
+    no_links(out, [str(job.folder.relative_to(out)) for job, _ in jobs])
+    for job, _ in jobs:
+        job.admit()
+        if what_is(job.folder / SUMMARY) and not replace:
+            line = f"{job.folder}: holds a finished {job.kind.name}; add --replace, or give --out another folder"
+            raise BadInput(one_line(line))
     repeated = []
-    for k, ((label, path), one, place) in enumerate(zip(of.runs, originals, places, strict=True)):
-        tell(k, len(of.runs), label)
-        (place / SUMMARY).unlink(missing_ok=True)  # else a training would be taken for repeated
-        _repeat(one, place, replace)
-        found = differences_in(path, place, OF_RUN if one.seed is None else OF_TRAINING)
-        repeated.append(Repeated(label, path, place, found, one.note))
-    repeated += [Repeated(RUNS, table, out, differences) for table, differences in tables.items()]
-    return Rerun(repeated, of.skipped)
+    for k, ((label, path), (job, _)) in enumerate(zip(runs, jobs, strict=True), 1):
+        watch(Event("played", k, len(jobs), False, {"label": label}))
+        (job.folder / SUMMARY).unlink(missing_ok=True)  # else it would be taken for repeated
+        do(job)
+        found = differences_in(path, job.folder, compared(job.kind))
+        repeated.append(Repeated(label, path, job.folder, found, _note(path / job.kind.record)))
+    return repeated + rows, skipped
+
+
+def _note(record: Path) -> str:
+    """What must be known of a run that another version made."""
+    version = version_of(read_json(record))
+    return "" if version == __version__ else f"was made by netsim {version}, and is repeated by {__version__}"
+
+
+def _repetition(folder: Path, place: Path, replace: bool) -> Job:
+    """The job of a finished run or training again, in another place. BadInput: why it cannot be repeated."""
+    training = bool(what_is(folder / TRAINING))
+    record = folder / (TRAINING if training else MANIFEST)
+    manifest = read_json(record) if training else finished_manifest(folder)
+    if training and not (manifest.get("finished") and what_is(folder / SUMMARY)):
+        raise BadInput(one_line(f"{folder}: this training is not finished; start it again and it goes on"))
+    check_version(folder, manifest)
+    path = folder / STUDY
+    try:
+        digest = text_digest(path)
+    except OSError as error:
+        raise BadInput(one_line(f"{path}: cannot be read ({error.strerror}); put back the file of this run")) from None
+    if manifest.get("study", digest) != digest:
+        raise BadInput(
+            one_line(f"{path}: was changed after the run: its SHA-256 is not the one in {record}; put back the file of "
+                     "this run, or run the changed one as a scenario of its own")
+        )  # fmt: skip
+    study = load(path)
+    if training:
+        from scenarios.app.training.train import training_job
+
+        job = training_job(study, int(manifest["seed"]), place, replace=replace)
+    else:
+        how = How(records="parquet" if is_parquet(folder) else "csv")
+        job = run_job(study, place, command=f"netsim rerun {folder}", replace=replace, how=how)
+    file, digest = changed_input(path, job.text)
+    if file:
+        why = "has other content than when this run read it" if digest else "is gone or cannot be read"
+        raise BadInput(one_line(f"{folder}: {file} {why}; put it back"))
+    check_whole(folder, compared(job.kind))
+    return job
+
+
+def compared(kind: JobKind) -> list[str]:
+    """The files that a repetition writes byte by byte."""
+    return [name for name in kind.files if name not in _OTHER]
+
+
+Found = tuple[list[tuple[str, Path]], list[Path], list[str]]
+"""runs and trainings by label, folders whose runs.csv is compared with them, and what is left out, with the reason"""
+
+
+def _listed(folder: Path) -> Found:
+    """What lies in a folder, or else in those that lie side by side in it."""
+    if (found := _of_folder(folder)) is not None:
+        return found
+    runs, tables, skipped = list[tuple[str, Path]](), list[Path](), list[str]()
+    for path in sorted(p for p in folder.iterdir() if what_is(p) == "folder" and not p.is_symlink()):
+        try:
+            inner, inner_tables, _ = _of_folder(path) or ([], [], [])
+        except BadInput as error:
+            skipped += error.lines
+            continue
+        for label, run in inner:
+            if what_is(run / SUMMARY):
+                runs.append((f"{path.name}: {label}" if label else path.name, run))
+            else:
+                skipped.append(f"{run}: is not finished")
+        tables += inner_tables
+    if not runs:
+        why = f" ({skipped[0]})" if skipped else ""
+        what = "no finished run, sweep, tuning or training in it"
+        raise BadInput(one_line(f"{folder}: {what}{why}; give a folder that netsim wrote"))
+    return runs, tables, [one_line(line) for line in skipped]
+
+
+def _of_folder(folder: Path) -> Found | None:
+    """Of a run, a training, trainings of several seeds, a tuning with its fresh seeds, or a sweep; None: of none."""
+    if what_is(folder / TRAINING) or (what_is(folder / MANIFEST) and not what_is(folder / RUNS)):
+        return [("", folder)], [], []
+    if seeds := [path.parent for path in sorted(folder.glob(f"seed-*/{TRAINING}"))]:
+        return [(path.name, path) for path in seeds], [], []
+    if is_tuning(folder):
+        read_tuning(folder)  # says of an unfinished one that it is
+        fresh = [path.parent for path in sorted(folder.glob(f"verify/trial-*/seed-*/{SUMMARY}"))]
+        trials = [(label, path) for label, path in listed(folder) if what_is(path / SUMMARY)]
+        return [*trials, *((f"verify/{path.parent.name}", path) for path in fresh)], [folder], []
+    if what_is(folder / RUNS) or what_is(folder / SWEEP) or marked(folder) == "sweep":
+        return listed(folder), [folder], []
+    return None
 
 
 def rows_that_differ(folder: Path, runs: Collection[Path]) -> list[Difference]:
@@ -92,26 +202,3 @@ def rows_that_differ(folder: Path, runs: Collection[Path]) -> list[Difference]:
                 how = f"row {row_of[path] + 1}: {cell[:40]!r}, and {wanted!r} in {path / SUMMARY}"
                 found.append(Difference(RUNS, f"column {key}", how, np.inf))
     return found
-
-
-def _admit(one: Original, place: Path, replace: bool) -> None:
-    """Refuse a place that the repetition may not have; nothing is written."""
-    if one.seed is None:
-        admit(place, study_yaml(one.study), replace)
-    else:
-        from scenarios.app.training.train import admitted
-
-        admitted(one.study, [one.seed], [place], replace)
-    if what_is(place / SUMMARY) and not replace:
-        what = "run" if one.seed is None else "training"
-        raise BadInput(one_line(f"{place}: holds a finished {what}; add --replace, or give --out another folder"))
-
-
-def _repeat(one: Original, place: Path, replace: bool) -> None:
-    if one.seed is None:
-        how = How(records="parquet" if is_parquet(one.folder) else "csv")
-        run(one.study, place, command=f"netsim rerun {one.folder}", replace=replace, how=how)
-        return
-    from scenarios.app.training.train import train
-
-    train(one.study, [one.seed], place, lambda _: None, replace=replace)

@@ -16,7 +16,7 @@ from netsim.errors import BadInput
 from netsim.parquet import read_parquet
 from netsim.record import unguarded
 from netsim.safe import OURS_MOST_BYTES, content, opened, what_is, whole_name
-from scenarios.app.results.marker import MARKER, Mark, check_files, held, marked
+from scenarios.app.results.marker import MARKER, Mark, held, marked
 from scenarios.app.results.tables import EVERY
 from scenarios.app.study.schema import SCHEMA_VERSION
 from scenarios.app.study.yaml_document import one_line
@@ -45,24 +45,6 @@ RESULTS = (*RECORDS, PAGE, ERROR, *EXPORTS.values())
 _MOST_JSON_BYTES = 2**28
 
 
-def admit(folder: Path, study: str, replace: bool) -> None:
-    """Refuse a folder that a run of this study (its text) may not have; nothing is written.
-
-    An earlier run of the same study is welcome, and so is one that was stopped before it wrote down its study. The run
-    of another study, finished or not, is only replaced when asked; anything else is left alone.
-    """
-    if not ours(folder, "run", _is_run):
-        return
-    check_files(folder, lambda name: name in (STUDY, *RESULTS))
-    begun = what_is(folder / STUDY) or what_is(folder / MANIFEST)
-    if begun and not replace and not is_text(folder / STUDY, study):
-        state = "finished" if what_is(folder / SUMMARY) else "unfinished"
-        raise BadInput(
-            f"{folder}: holds the {state} run of another study, seed or program version; add --replace, "
-            "or give --out another folder"
-        )
-
-
 def clear(folder: Path) -> None:
     """Forget the results of a run; its study stays until another one is written."""
     for name in RESULTS:
@@ -78,17 +60,6 @@ def remove_run(folder: Path) -> None:
     with suppress(OSError):
         folder.rmdir()
         folder.parent.rmdir()
-
-
-def settle(folder: Path) -> None:
-    """Forget what a finished run no longer needs: its checkpoint, what an attempt left that failed, converted CSVs.
-
-    The checkpoint, which cannot be used without the CSVs, goes first.
-    """
-    names = set(inside(folder))
-    for name in (CHECKPOINT, ERROR, *(f"{table}.csv" for table in EVERY if f"{table}.parquet" in names)):
-        if name in names:
-            (folder / name).unlink(missing_ok=True)
 
 
 def ours(folder: Path, what: Mark, known: Callable[[Path], bool]) -> bool:
@@ -147,15 +118,6 @@ def is_text(path: Path, text: str) -> bool:
         return False
 
 
-def _is_run(folder: Path) -> bool:
-    """Whether a manifest of ours lies there."""
-    try:
-        manifest = read_json(folder / MANIFEST)
-    except BadInput:
-        return False
-    return {"schema", "seed", "versions", "models"} <= set(manifest)
-
-
 def read_json(path: Path) -> dict[str, Any]:
     """A JSON object of a run folder."""
     try:
@@ -193,7 +155,8 @@ def finished_manifest(folder: Path) -> dict[str, Any]:
 def version_of(manifest: Mapping[str, Any]) -> str:
     """The version of netsim that played a run, as its manifest says."""
     versions = manifest.get("versions")
-    return one_line(str((versions.get("netsim") if isinstance(versions, dict) else "") or "of another version"))
+    version = versions.get("netsim") if isinstance(versions, dict) else manifest.get("program")
+    return one_line(str(version or "of another version"))
 
 
 def check_version(folder: Path, manifest: Mapping[str, Any]) -> None:

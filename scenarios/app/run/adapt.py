@@ -27,10 +27,11 @@ from scenarios.app.results.failures import FAILURES, read_failures
 from scenarios.app.results.folder import read_summary
 from scenarios.app.results.marker import held
 from scenarios.app.results.summary_values import number_text
+from scenarios.app.run.events import Watch
 from scenarios.app.run.points import SweepPoint, checked_points, named
 from scenarios.app.run.public_map import floor_area, streets
 from scenarios.app.run.setup import ready
-from scenarios.app.run.sweep import Tell, admit_sweep, sweep
+from scenarios.app.run.sweep import admit_sweep, sweep
 from scenarios.app.study.describe import flow
 from scenarios.app.study.load import Scenario
 from scenarios.app.study.study import Study
@@ -54,9 +55,9 @@ def adapted_sweep(
     source: str,
     study: Study,
     out: Path,
-    jobs: int,
+    at_once: int,
     overrides: dict[str, Any],
-    tell: Tell,
+    watch: Watch,
     replaces: bool,
     **how: Any,
 ) -> Path:
@@ -77,7 +78,7 @@ def adapted_sweep(
     own = [point.folder for point, _ in every]
     with held(out, "sweep", lambda: admit_sweep(out, study, own, replaces)):
         runs = [(tuning, scenario.study(tuning.overrides)) for _, _, tuning, _ in rows]
-        sweep(source, study, out / TUNING, jobs, {}, tell, replaces, every=runs, **how)
+        sweep(source, study, out / TUNING, at_once, {}, watch, replaces, every=runs, **how)
     if failed := len(read_failures(out / TUNING)):
         raise RunsFailed(f"{failed} runs of tuning failed, see {out / TUNING / FAILURES}; the same command goes on")
     runs, said = [], []
@@ -92,7 +93,7 @@ def adapted_sweep(
         f"the best of another kind, on seed {seed}, which no other figure is of"
     )
     adapted = {"rows": said, "note": note}
-    return sweep(source, study, out, jobs, {}, tell, replaces, every=runs, says={"adapted": adapted}, **how)
+    return sweep(source, study, out, at_once, {}, watch, replaces, every=runs, says={"adapted": adapted}, **how)
 
 
 def _met(

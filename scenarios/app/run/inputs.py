@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from typing import Any
 from netsim.errors import BadInput
 from netsim.safe import content, opened, what_is
 from netsim.traces.source import MOST_FILE_BYTES
-from scenarios.app.results.folder import MANIFEST, is_text, read_json
+from scenarios.app.results.folder import is_text
 from scenarios.app.study.file_fields import file_fields
 from scenarios.app.study.study import Study
 from scenarios.app.study.yaml_document import one_line
@@ -38,32 +38,6 @@ def text_digest(text: str | Path) -> str:
     return hashlib.sha256(
         content(text, _MOST_TEXT_BYTES, own=True) if isinstance(text, Path) else text.encode()
     ).hexdigest()
-
-
-def same_inputs(folder: Path, digests: Mapping[str, str]) -> bool:
-    """Whether the run in a folder, if there is one, read the same files with the same content."""
-    return not changed_input(folder, digests)
-
-
-def admit_inputs(folder: Path, digests: Mapping[str, str], replace: bool) -> None:
-    """Refuse a folder with a run of the same study that read other content, unless it may be replaced."""
-    changed = changed_input(folder, digests)
-    if changed and not digests[changed]:
-        raise BadInput(one_line(f"{changed}: cannot be read, and the run in {folder} read it; put it back"))
-    if changed and not replace:
-        raise BadInput(
-            one_line(f"{folder}: holds a run that read {changed} with other content; add --replace, or give --out "
-                     "another folder")
-        )  # fmt: skip
-
-
-def changed_input(folder: Path, digests: Mapping[str, str]) -> str:
-    """The first file that the run in a folder read with other content; empty for none."""
-    if not digests or not what_is(folder / MANIFEST):
-        return ""
-    read = read_json(folder / MANIFEST).get("files")
-    known = read if isinstance(read, dict) else {}
-    return next((file for file, digest in digests.items() if known.get(file) != digest), "")
 
 
 def read_lines(study: Study) -> str:

@@ -25,7 +25,7 @@ import hashlib
 import json
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
@@ -105,6 +105,10 @@ class Job:
         """Do it, as an engine does."""
         return do(self)
 
+    def played(self, **options: Any) -> Job:
+        """The same job with other options."""
+        return replace(self, options={**self.options, **options})
+
     def admit(self) -> None:
         """Raise Occupied where the folder may not be had; nothing is written."""
         folder, kind = self.folder, self.kind
@@ -125,20 +129,12 @@ class Job:
     def _refuse(self) -> None:
         """Raise Occupied for a folder of another text, unless the job replaces it."""
         folder, name = self.folder, self.kind.name
-        try:
-            old = content(folder / STUDY, _MOST_TEXT_BYTES, own=True).decode("utf-8", "replace").splitlines()
-        except OSError:
-            old = []
-        new = self.text.splitlines()
-        which = "of another study, seed or program version"
-        if _unread(old) == _unread(new) and (changed := [line for line in new if line not in old]):
-            file, _, digest = changed[0].removeprefix(_READ).rpartition(" ")
-            if not digest:
-                line = f"{json.loads(file)}: cannot be read, and the {name} in {folder} read it; put it back"
-                raise BadInput(one_line(line))
-            which = f"that read {json.loads(file)} with other content"
+        file, digest = changed_input(folder / STUDY, self.text)
+        if file and not digest:
+            raise BadInput(one_line(f"{file}: cannot be read, and the {name} in {folder} read it; put it back"))
         if not self.replace:
             state = "finished" if what_is(folder / SUMMARY) else "unfinished"
+            which = f"that read {file} with other content" if file else "of another study, seed or program version"
             line = f"{folder}: holds the {state} {name} {which}; add --replace, or give --out another folder"
             raise Occupied(one_line(line))
 
@@ -255,6 +251,23 @@ def do(job: Job, watch: Watch = ignore) -> Any:
 def read_lines(inputs: Mapping[str, str]) -> str:
     """Comments of a text: each file that is read, with its digest."""
     return "".join(f"{_READ}{json.dumps(file)} {digest}\n" for file, digest in inputs.items())
+
+
+def changed_input(path: Path, text: str) -> tuple[str, str]:
+    """The first file of which the text in `path` has another digest than `text`, and its digest there.
+
+    Empty where the two differ in more than digests, or not at all; an empty digest: the file cannot be read.
+    """
+    try:
+        old = content(path, _MOST_TEXT_BYTES, own=True).decode("utf-8", "replace").splitlines()
+    except OSError:
+        return "", ""
+    new = text.splitlines()
+    changed = [line for line in new if line not in old]
+    if _unread(old) != _unread(new) or not changed:
+        return "", ""
+    file, _, digest = changed[0].removeprefix(_READ).rpartition(" ")
+    return json.loads(file), digest
 
 
 def _unread(lines: list[str]) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -17,24 +16,23 @@ from netsim.mobility.replay import Replay
 from netsim.traces.home_work import FEWEST_NIGHTS
 from netsim.world import World
 from scenarios.app.results.notes import hold_out_notes
-from scenarios.app.run.inputs import input_digests, text_digest
+from scenarios.app.run.job import Job
 from scenarios.app.run.setup import origin_deg
-from scenarios.app.study.dump import study_yaml
 from scenarios.app.study.schema import SCHEMA_VERSION
 from scenarios.app.study.study import Study
 
 
-def manifest_of(study: Study, world: World, models: Sequence[str], command: str) -> dict[str, Any]:
-    """The manifest of a run, but for what only its end knows."""
+def manifest_of(job: Job, study: Study, world: World) -> dict[str, Any]:
+    """The manifest of a run, but for what only its end, or its kind, knows."""
     trace = world.trace
     area, at_deg = world.area, origin_deg(study, world)
     return {
         "title": study.title,
         "schema": SCHEMA_VERSION,
         "seed": study.seed,
-        "command": command,
+        "command": job.options["command"],
         "cells": list(world.cells),
-        "models": list(models),
+        "models": [],
         "channel_card": _card(study, world),
         "first_day": str(world.clock.first_day),
         "clock_changes": [list(change) for change in world.clock.changes],
@@ -52,8 +50,8 @@ def manifest_of(study: Study, world: World, models: Sequence[str], command: str)
             "origin_lat": trace.origin_lat,
             "origin_lon": trace.origin_lon,
         },
-        "files": input_digests(study),
-        "study": text_digest(study_yaml(study)),
+        "files": dict(job.inputs),
+        "study": job.key,
         "warnings": [*world.warnings, *_disclosed(study, world)],
         "versions": {"python": platform.python_version(), "netsim": __version__} | _versions(),
     }

@@ -18,6 +18,7 @@ from netsim.safe import what_is
 from netsim.tree import from_tree_as, to_tree
 from netsim.units import FloatArray, ratio_from_db
 from scenarios.app.results.folder import read_table
+from scenarios.app.run.events import ignore
 from scenarios.app.run.inputs import input_digests
 from scenarios.app.run.simulate import Planned, simulate
 from scenarios.app.run.threads import one_thread
@@ -40,6 +41,8 @@ def reference(study: Study, cache: Path, say: Callable[[str], None] | None = Non
     ------
     BadInput : one line: the uplink's noise does not fall with a UE's own power alone.
     """
+    from scenarios.app.run.runner import run_job  # not at the top: it imports this module
+
     alone = study.model_copy(update={"vary": None, "train": None})
     _checked(alone)
     made_of = (
@@ -54,7 +57,7 @@ def reference(study: Study, cache: Path, say: Callable[[str], None] | None = Non
             path.parent.mkdir(parents=True, exist_ok=True)
             with scratch("run-", path.parent) as folder:  # of each process that asks
                 with one_thread():
-                    simulate(alone, folder / "run", None, "reference", False, Planned(alone, {}))
+                    simulate(run_job(alone, folder / "run", command="reference"), alone, Planned(alone, {}), ignore)
                 trajectory = trajectory_of(alone, folder / "run")
                 save_tree(folder / _FILE, to_tree(trajectory))
                 (folder / _FILE).replace(path)

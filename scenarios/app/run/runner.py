@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from netsim.cache import cache_folder
 from scenarios.app.result import Result
-from scenarios.app.run.checkpoints import Watch
+from scenarios.app.results.folder import CHECKPOINT, MANIFEST, RESULTS, STUDY
+from scenarios.app.run.events import Watch, ignore
 from scenarios.app.run.garbage import seldom_collected
 from scenarios.app.run.how import USUAL, How
+from scenarios.app.run.inputs import input_digests
+from scenarios.app.run.job import Job, JobKind, Unplayable
 from scenarios.app.run.planning import planned
 from scenarios.app.run.radio import play_radio
 from scenarios.app.run.simulate import simulate
 from scenarios.app.run.threads import one_thread
+from scenarios.app.study.dump import study_yaml
+from scenarios.app.study.error_messages import build
 from scenarios.app.study.study import Study
+from scenarios.app.study.yaml_document import read_text
 
 
 def run(
     study: Study,
     out: str | Path,
-    watch: Watch | None = None,
+    watch: Watch = ignore,
     command: str = "",
     replace: bool = False,
     how: How = USUAL,
@@ -31,10 +38,42 @@ def run(
     then a checkpoint that cannot be used is forgotten as well. Everything runs on one thread, so results do not
     depend on the number of cores; sweeps use several processes instead. how : settings that change no result.
     """
+    job = run_job(study, out, command=command, replace=replace, how=how)
+    return Result(job.folder, _run(job, study, watch))
+
+
+def run_job(
+    study: Study, folder: str | Path, label: str = "", command: str = "", replace: bool = False, how: How = USUAL
+) -> Job:
+    """A run as a job; command : what its manifest says that made it."""
+    options = {"command": command, "how": how}
+    return Job(RUN, study_yaml(study), study.seed, input_digests(study), Path(folder), label, replace, (), options)
+
+
+def _play(job: Job, watch: Watch) -> dict[str, Any]:
+    """One run, in any process."""
+    return _run(job, build(Study, read_text(job.spec, str(job.folder / STUDY))), watch)
+
+
+def _run(job: Job, study: Study, watch: Watch) -> dict[str, Any]:
+    """A run; where it is to be replaced it is played once more without a checkpoint from which it cannot go on."""
+    try:
+        return _once(job, study, watch)
+    except Unplayable:
+        if not job.replace:
+            raise
+    (job.folder / CHECKPOINT).unlink(missing_ok=True)
+    return _once(job, study, watch)
+
+
+def _once(job: Job, study: Study, watch: Watch) -> dict[str, Any]:
+    how = job.options["how"]
     how.check()
     with how.within(), seldom_collected():
         if study.learning is None:
-            return Result(Path(out), play_radio(study, out, watch, command, replace, how))
+            return play_radio(job, study, watch)
         with one_thread():
-            summary = simulate(study, out, watch, command, replace, planned(study, cache_folder()), how)
-    return Result(Path(out), summary)
+            return simulate(job, study, planned(study, cache_folder()), watch)
+
+
+RUN = JobKind("run", (STUDY, *RESULTS), MANIFEST, _play)

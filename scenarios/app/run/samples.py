@@ -83,10 +83,6 @@ class Samples:
                 whole.count, whole.los, nothing.values, nothing.inside, self._binned(whole.values, whole.inside)
             )
 
-    def copy(self) -> Samples:
-        """The samples so far, which later ones do not change; arrays are shared."""
-        return Samples(self.highest, self.sampled, list(self._pieces))
-
     def memory(self) -> Sampled:
         """All samples so far, as a value."""
         now = self.sampled

@@ -36,10 +36,13 @@ from scenarios.app.run.executors.processes import OnProcesses
 from scenarios.app.run.executors.several import play_all
 from scenarios.app.run.executors.work import Kind, Work
 from scenarios.app.run.how import USUAL, How
-from scenarios.app.run.inputs import admit_text, read_lines, text_digest
+from scenarios.app.run.inputs import admit_text, input_digests, read_lines, text_digest
+from scenarios.app.run.job import Job, JobKind
 from scenarios.app.run.memory import peak_gb
 from scenarios.app.study.dump import study_yaml
+from scenarios.app.study.error_messages import build
 from scenarios.app.study.study import Study
+from scenarios.app.study.yaml_document import read_text
 from scenarios.app.training.acts import played
 from scenarios.app.training.bounds import kept
 from scenarios.app.training.environments import fitting
@@ -281,3 +284,20 @@ def _on_radio(
     act = played(policy.power_w)
     rows = on.evaluated(act, training.evaluations, seed)
     return best.curve, rows, best.steps, trained_s, on.shown(act, rows)
+
+
+def training_job(study: Study, seed: int, folder: Path, replace: bool = False) -> Job:
+    """A training as a job."""
+    plain, _ = admitted(study, [seed], [folder], replace)
+    spec = study_yaml(plain)
+    return Job(
+        TRAINED, spec, seed, input_digests(plain), folder, replace=replace, notes=[f"seed of the training: {seed}"]
+    )
+
+
+def _play(job: Job, watch: Callable[[Any], None]) -> dict[str, Any]:
+    study = build(Study, read_text(job.spec, str(job.folder / STUDY)))
+    return train(study, [job.seed], job.folder, lambda now: None, replace=job.replace)[0]
+
+
+TRAINED = JobKind("training", FILES, TRAINING, _play)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -14,10 +14,10 @@ from fl.round.tables import TABLES
 from netsim.errors import BadInput
 from scenarios.app.results.folder import SUMMARY, read_table
 from scenarios.app.results.statistics import counted
-from scenarios.app.run.checkpoints import Progress
+from scenarios.app.run.events import Event, Watch, ignore
 from scenarios.app.run.how import USUAL, How
-from scenarios.app.run.runner import run
-from scenarios.app.run.sweep import finished
+from scenarios.app.run.job import do
+from scenarios.app.run.runner import run_job
 from scenarios.app.study.load import load
 from scenarios.app.tuning.goals import Goals, Objective, check_found
 from scenarios.app.tuning.journal import STARTS
@@ -100,22 +100,20 @@ def _one(plan: Plan, seed: int) -> dict[str, Any]:
     """The summary of the run with this seed."""
     folder, changes = plan.folder(seed), plan.changes(seed)
     study = load(plan.source, changes)
-    done = finished(folder, study)
-    if done is None:
-        watcher = _watch(plan.goals.by, seed, plan.others) if plan.goals.by and plan.others else None
-        done = run(study, folder, watcher, plan.command, replace=True, how=plan.how).summary
-    return done
+    watcher = _watch(plan.goals.by, seed, plan.others) if plan.goals.by and plan.others else ignore
+    summary: dict[str, Any] = do(run_job(study, folder, command=plan.command, replace=True, how=plan.how), watcher)
+    return summary
 
 
-def _watch(by: Objective, seed: int, others: Sequence[Curves]) -> Callable[[Progress], None]:
+def _watch(by: Objective, seed: int, others: Sequence[Curves]) -> Watch:
     """Ends a run at the first round after which it is worse than the median of the others."""
     before = [curves.get(seed, {}) for curves in others]
 
-    def watch(now: Progress) -> None:
-        value = now.figures.get("scores", {}).get(by.scored)
-        at = [curve[now.round] for curve in before if now.round in curve]
+    def watch(now: Event) -> None:
+        value = now.values.get(by.scored)
+        at = [curve[now.done] for curve in before if now.done in curve]
         if value is not None and not now.last and is_worse(by.loss(float(value)), [by.loss(one) for one in at]):
-            raise _Worse(f"round {now.round} of seed {seed}: {value:.4g}, median of others {median(at):.4g}")
+            raise _Worse(f"round {now.done} of seed {seed}: {value:.4g}, median of others {median(at):.4g}")
 
     return watch
 

@@ -1,0 +1,199 @@
+"""One run while it is played: its world and tables, progress, a checkpoint now and then, and what every run ends with.
+
+Learning and radio studies are plays: each says what it remembers, how it goes on, and what it writes at the end.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+
+from fl.round.records import handover_rows
+from netsim.checkpoint import save_tree
+from netsim.errors import BadInput
+from netsim.record import Recorder, write_json
+from netsim.tree import from_tree, to_tree
+from netsim.world import World
+from scenarios.app.results.folder import CHECKPOINT, MANIFEST, SUMMARY, read_json
+from scenarios.app.run.events import Event, Watch
+from scenarios.app.run.job import UNFIT, Job, Unplayable
+from scenarios.app.run.manifest import manifest_of
+from scenarios.app.run.memory import peak_gb
+from scenarios.app.run.tracks import follow_ues, write_tracks
+from scenarios.app.run.world_map import write_map
+from scenarios.app.study.study import Study
+from scenarios.app.study.yaml_document import one_line
+
+CHECKPOINT_EVERY_S = 10.0  # of wall time, or twenty times as long as the last one took to write
+_MOST_LONGER = 100.0  # times its duration that a world may go on for, until its last round is off the air
+
+
+class Play(ABC):
+    """A run that is played into the folder of a job. began_s : by the clock of `time.perf_counter`.
+
+    When checkpoints are written changes no result.
+    """
+
+    unit: Literal["round", "window"]
+
+    def __init__(self, job: Job, study: Study, world: World, recorder: Recorder, watch: Watch, began_s: float) -> None:
+        self.job, self.study, self.world, self.recorder, self.watch = job, study, world, recorder, watch
+        self.began_s = self.saved_s = began_s
+        self.every_s = CHECKPOINT_EVERY_S
+        self.first, self.moves, self.wrote = 0, 0, False
+        self.kept: dict[str, Any] | None = None
+        self.tracks = follow_ues(world)
+
+    @abstractmethod
+    def state(self) -> dict[str, Any]:
+        """What must be remembered to go on, besides the world and the tables: values that change no more."""
+
+    @abstractmethod
+    def restored(self, tree: Any) -> dict[str, Any]:
+        """The same of the tree of a checkpoint. Raises one of UNFIT where it does not fit this study."""
+
+    @abstractmethod
+    def resume(self, state: dict[str, Any]) -> int:
+        """Go on from that; the number of steps that are done."""
+
+    @abstractmethod
+    def steps(self) -> None:
+        """Play what is left, and call `rest` between two steps."""
+
+    @abstractmethod
+    def finish(self, manifest: dict[str, Any]) -> dict[str, Any]:
+        """Write the tables that are known at the end only; what the manifest says besides, or in place of that."""
+
+    @abstractmethod
+    def summary(self) -> dict[str, Any]:
+        """The figures of all tables."""
+
+    def manifest(self) -> dict[str, Any]:
+        """What the manifest says of this kind of run from its beginning on."""
+        return {}
+
+    def play(self) -> dict[str, Any]:
+        """Everything that writes into the folder; returns the summary."""
+        job, folder = self.job, self.job.folder
+        with job.hold():
+            going = job.resume(self._restored)
+            if going is None:
+                job.clear()
+                self.recorder.open()
+                self._write_ues()
+            else:
+                self.world.resume(going["world"], going["time_s"])
+                self._cut()
+                self.first = self.resume(going)
+            manifest = manifest_of(job, self.study, self.world) | {"tracks": self.tracks, **self.manifest()}
+            if going is None:
+                write_json(folder / MANIFEST, {**manifest, "finished": False})
+            try:
+                self.steps()
+                said = self._finish(manifest)
+            except (KeyboardInterrupt, SystemExit):  # the latter where a batch system takes the machine away
+                self.save()
+                raise
+            except UNFIT as error:
+                if going is None or isinstance(error, BadInput):
+                    raise
+                raise self._unplayable(going, error) from error
+            job.settle()
+        return said
+
+    def _finish(self, manifest: dict[str, Any]) -> dict[str, Any]:
+        folder = self.job.folder
+        write_tracks(self.recorder, self.world)
+        said = self.finish(manifest)
+        write_map(folder, self.world, self.study.world.city)
+        self.job.options["how"].keep(folder, self.recorder.schemas)
+        timing = {
+            "wall_s": time.perf_counter() - self.began_s,
+            "peak_memory_gb": peak_gb(),
+            f"resumed_from_{self.unit}": self.first or None,
+        }
+        write_json(folder / MANIFEST, {**manifest, **said, "finished": True, "timing": timing})
+        write_json(folder / SUMMARY, self.summary())
+        return read_json(folder / SUMMARY)
+
+    def rest(self) -> None:
+        """A run can go on from here: write where UEs were, remember it, and write that down now and then."""
+        self.write_moves()
+        self.kept = {
+            "time_s": float(self.world.env.now), "world": self.world.memory(), "tables": self.recorder.marks(),
+            **self.state(),
+        }  # fmt: skip
+        self.tell()
+        if time.perf_counter() - self.saved_s >= self.every_s:
+            self.save()
+
+    def write_moves(self) -> None:
+        """Append the handovers and tracks since the last call."""
+        handovers = handover_rows(self.world)
+        self.moves += len(handovers["ue"])
+        self.recorder.write("handovers", handovers)
+        write_tracks(self.recorder, self.world)
+
+    @abstractmethod
+    def tell(self) -> None:
+        """Emit the events of what was played."""
+
+    def save(self) -> None:
+        """Write what is remembered, if anything is."""
+        began_s = time.perf_counter()
+        if self.kept is not None:
+            tree = {name: to_tree(value) for name, value in self.kept.items()}
+            save_tree(self.job.folder / CHECKPOINT, self.job.checkpoint(**tree))
+            self.wrote = True
+        self.saved_s = time.perf_counter()
+        self.every_s = max(CHECKPOINT_EVERY_S, 20.0 * (self.saved_s - began_s))
+
+    def event(self, done: int, of: int, now_s: float, last: bool, values: Mapping[str, Any]) -> Event:
+        """A step that ended at a time of the world."""
+        clock = {"time_s": now_s, "clock": self.world.clock.text(now_s)}
+        return Event(self.unit, done, of, last, {**clock, **values})
+
+    def _restored(self, tree: Any) -> dict[str, Any]:
+        try:
+            self.recorder.resume(tree.get("tables"))
+        except ValueError as error:
+            raise BadInput(f"{error}; it cannot go on: add --replace to start again") from None
+        world, most_s = from_tree(tree["world"], self.world.memory()), _MOST_LONGER * self.world.duration_s
+        time_s = within("time_s", float(tree["time_s"]), most_s)
+        return {"world": world, "time_s": time_s, "tables": tree["tables"], **self.restored(tree)}
+
+    def _cut(self) -> None:
+        """Cut all tables back to the checkpoint."""
+        try:
+            self.recorder.cut()
+        except OSError as error:
+            raise BadInput(f"{error.filename}: {error.strerror}, and the run goes on") from None
+
+    def _unplayable(self, going: dict[str, Any], error: Exception) -> Unplayable:
+        """The complaint about a checkpoint from which the run went on, and failed; tables are as it left them."""
+        if not self.wrote:
+            self.recorder.resume(going["tables"])
+            self._cut()
+        said = one_line(" ".join(str(error).split()))[:120]
+        return Unplayable(
+            f"{self.job.folder / CHECKPOINT}: the run cannot go on from it ({type(error).__name__}: {said}); delete "
+            "it, or add --replace, to start again"
+        )
+
+    def _write_ues(self) -> None:
+        places, n = self.world.places, len(self.world.ues)
+        at_m = {"home": places.home_m, "work": places.work_m, "densest": places.densest()}
+        columns = {f"{of}_{axis}_m": xy[:, k] for of, xy in at_m.items() for k, axis in enumerate("xy")}
+        nights = np.full(n, np.nan) if places.nights is None else places.nights.astype(float)
+        self.recorder.write("ues", {"ue": np.arange(n), "name": self.world.ues, **columns, "nights": nights})
+
+
+def within(name: str, number: float, most: float) -> float:
+    """A counter or time of a checkpoint. Raises ValueError where it is not from 0 to `most`."""
+    if not 0 <= number <= most:
+        raise ValueError(f"{name} is {number:g}, and this study holds 0 to {most:g}")
+    return number
