@@ -27,7 +27,7 @@ import torch
 from conftest import TINY
 
 import rl.train as loop
-import scenarios.app.run.play as play
+import scenarios.app.run.play as playing
 import scenarios.app.run.runner as runner
 import scenarios.app.training.in_environment as in_environment
 import scenarios.app.training.train as training
@@ -160,7 +160,7 @@ def main():
     how, kind, root = sys.argv[1], sys.argv[2], Path(sys.argv[3])
     torch.set_num_threads(1)
     np.seterr(all="ignore")
-    play.CHECKPOINT_EVERY_S = loop.SAVE_EVERY_S = 0.0
+    playing.CHECKPOINT_EVERY_S = loop.SAVE_EVERY_S = 0.0
     training.online_setup = small_game
     if how == "moments":
         SHORT["world"]["duration_s"] = 480

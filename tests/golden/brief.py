@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from rl.settings import Train
-from scenarios.app.rerun.original import OF_RUN, OF_TRAINING
+from scenarios.app.rerun.rerun import compared
 from scenarios.app.run.points import points
-from scenarios.app.run.runner import run
+from scenarios.app.run.runner import RUN, run
 from scenarios.app.study.load import bundled, load
 from scenarios.app.study.study import Study
+from scenarios.app.training.train import TRAINED as TRAINING
 from scenarios.app.training.train import train
 
 ROUNDS = 2
@@ -91,6 +92,6 @@ def play(name: str, folder: Path, changes: dict[str, Any] | None = None) -> tupl
     study = brief(name, changes)
     if name.endswith(TRAINED):
         train(study, [0], folder, lambda _: None, folder.with_name(f"{folder.name}-cache"))
-        return tuple(file for file in OF_TRAINING if file.endswith((".csv", ".json")) and file != "policy.json")
+        return tuple(file for file in compared(TRAINING) if file.endswith((".csv", ".json")) and file != "policy.json")
     run(study, folder)
-    return OF_RUN
+    return tuple(compared(RUN))

@@ -18,7 +18,7 @@ from scenarios.app.cli import output
 from scenarios.app.cli.commands import COMMANDS, main
 from scenarios.app.report.report import report
 from scenarios.app.results.trainings import trainings
-from scenarios.app.run import runner
+from scenarios.app.run import runner, sweep
 from scenarios.app.study.load import load
 from scenarios.app.training import train
 from scenarios.app.tuning.goals import goals
@@ -268,7 +268,7 @@ def test_a_sweep_that_is_half_replaced_has_no_table(swept, monkeypatch, capsys):
     def stopped(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sweep, "play_all", stopped)
+    monkeypatch.setattr(sweep, "do_all", stopped)
     assert main([*words, "--replace"]) == 130 and not (out / "runs.csv").exists()
     refused(["show", str(out)], capsys, "this sweep is not finished")
 

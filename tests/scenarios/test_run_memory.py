@@ -18,8 +18,7 @@ from netsim.errors import BadInput
 from netsim.traces.inspect import inspect_trace
 from scenarios.app.cli.commands import main
 from scenarios.app.results.run_lines import run_lines
-from scenarios.app.run import memory
-from scenarios.app.run import runner
+from scenarios.app.run import memory, runner
 from scenarios.app.run.executors.processes import OnProcesses
 from scenarios.app.run.executors.ray_cluster import OnRay
 from scenarios.app.run.executors.slurm_jobs import OnSlurm
