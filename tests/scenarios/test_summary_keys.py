@@ -29,11 +29,11 @@ from scenarios.app.study.schema import SCHEMA_VERSION
 
 
 def test_every_key_has_one_declaration():
-    assert len({one.pattern for one in KEYS}) == len(KEYS)
+    assert len({one.key for one in KEYS}) == len(KEYS)
     for one in KEYS:
         name = "part_2.a-metric_db" if one.group == "metric" else "some-name_2" if one.named else ""
         assert declaration(one.of(name)) is one and one.name_in(one.of(name)) == name
-        assert one.meaning and one.of(name) == ".".join(filter(None, (one.group, name, one.rest)))
+        assert one.says and one.of(name) == ".".join(filter(None, (one.group, name, one.rest)))
         with pytest.raises(ValueError, match="name"):
             one.of("" if one.named else "x")
     assert declaration("attack.unheard") is None
@@ -62,9 +62,9 @@ STATISTICS = [
 def test_a_statistic_is_the_last_word_of_a_key():
     """It is not glued to a quantity, and no name holds the value of a setting."""
     for one in KEYS:
-        assert not re.search(r"_(mean|median|min|max|rms|q\d+|low|high|worst|largest|most)\b", one.pattern), one.pattern
-        assert not set(STATISTICS) & set(one.rest.split(".")[:-1]), one.pattern
-        assert not re.search(r"\d", re.sub(r"s?w1|last20|q\d\d|_m2", "", one.pattern)), one.pattern
+        assert not re.search(r"_(mean|median|min|max|rms|q\d+|low|high|worst|largest|most)\b", one.key), one.key
+        assert not set(STATISTICS) & set(one.rest.split(".")[:-1]), one.key
+        assert not re.search(r"\d", re.sub(r"s?w1|last20|q\d\d|_m2", "", one.key)), one.key
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ RUNS = [
     ),
     ("radio-maps/train", {"learning.rounds": 2, "learning.learner.cell_m": 30, "vary": None}),
 ]
-OF_PLANS = {one.pattern for one in KEYS if one.group == "" and one.pattern.startswith("plan.")}  # see test_plan
+OF_PLANS = {one.key for one in KEYS if one.group == "" and one.key.startswith("plan.")}  # see test_plan
 
 
 @pytest.mark.slow
@@ -145,9 +145,9 @@ def test_every_declared_key_is_written(tmp_path):
     written = set()
     for i, (scenario, changes) in enumerate(RUNS):
         summary = run(load(scenario, changes), tmp_path / str(i))
-        written |= {declaration(key).pattern for key in summary}
-    inside = {one.pattern for one in RADIO_QUANTITIES if {"indoor", "outdoor"} & set(one.pattern.split("."))}
-    assert {one.pattern for one in KEYS} - OF_PLANS - inside - {UTILITY.pattern} == written - {UTILITY.pattern}
+        written |= {declaration(key).key for key in summary}
+    inside = {one.key for one in RADIO_QUANTITIES if {"indoor", "outdoor"} & set(one.key.split("."))}
+    assert {one.key for one in KEYS} - OF_PLANS - inside - {UTILITY.key} == written - {UTILITY.key}
 
 
 def test_the_page_of_records_is_generated():

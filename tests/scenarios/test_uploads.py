@@ -77,7 +77,7 @@ def test_fates_times_and_bits_of_the_summary(folder):
     assert summary["uploads.sent_in_vain.percent"] == pytest.approx(100 * 1000 / 4000)
     assert summary["uploads.staleness.mean"] == pytest.approx(1 / 3) and summary["uploads.staleness.max"] == 1
     assert summary["merges.per_hour"] == 60.0  # two in 120 s
-    declared = {one.of() for one in keys.KEYS if one.pattern.startswith(("uploads.", "merges."))}
+    declared = {one.of() for one in keys.KEYS if one.key.startswith(("uploads.", "merges."))}
     assert declared == {key for key in summary if key.startswith(("uploads.", "merges."))}
 
 

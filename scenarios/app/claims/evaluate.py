@@ -214,7 +214,7 @@ def _hides(rule: Rule) -> bool:
     known = declaration(rule.key)
     if known is None or known.group != "attack":
         return False
-    found = "_within_near." in known.pattern and known.unit == "%"
+    found = "_within_near." in known.key and known.unit == "%"
     near = isinstance(rule, AtMost) and known.unit in ("m", "m^0.5")
     return not (near or (found and isinstance(rule, AtLeast | Exceeds)))
 

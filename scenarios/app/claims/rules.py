@@ -109,8 +109,8 @@ class Rule(Part):
 def _declared(key: str) -> str:
     """The key, if summaries have it."""
     known = declaration(key)
-    if known is None or known is UTILITY or (known.named and key == known.pattern):
-        near = nearest(key, [one.pattern for one in KEYS])
+    if known is None or known is UTILITY or (known.named and key == known.key):
+        near = nearest(key, [one.key for one in KEYS])
         raise ValueError(f"no summary has a key {key[:60]!r}{near or '; see docs/records.md'}")
     return key
 

@@ -123,7 +123,7 @@ def records_page() -> str:
         lines += [f"## {table}.csv", "", "| column | type | unit | meaning |", "|---|---|---|---|"]
         lines += [f"| `{name}` | {c.type} | {c.unit} | {_cell(c.meaning)} |" for name, c in columns.items()] + [""]
     lines += ["## summary.json", "", *_grammar(), "", "| key | unit | meaning |", "|---|---|---|"]
-    lines += [f"| `{key.pattern}` | {key.unit} | {_cell(key.meaning)} |" for key in KEYS]
+    lines += [f"| `{key.key}` | {key.unit} | {_cell(key.says)} |" for key in KEYS]
     return "\n".join(lines) + "\n"
 
 

@@ -13,10 +13,10 @@ from scenarios.app.report.html import Cell, Mark, paragraphs, table
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.standing import strongest
 from scenarios.app.results.statistics import carried, figure_text, half_width
-from scenarios.app.results.summary_keys import Key
+from scenarios.app.results.summary_keys import Measure
 from scenarios.app.results.time_to import Goal, goal_of
 
-_KINDS: tuple[tuple[str, str, str, bool, Key], ...] = (
+_KINDS: tuple[tuple[str, str, str, bool, Measure], ...] = (
     ("rmse_db", "RMSE", "dB", True, keys.CONSTANT_RMSE),
     (ACCURACY, "accuracy", "%", False, keys.CONSTANT_ACCURACY),
 )

@@ -15,9 +15,9 @@ from scenarios.app.results.lists import list_verdict
 from scenarios.app.results.model_text import central_failed
 from scenarios.app.results.standing import (
     Leakage,
-    Measure,
     Runs,
     Utility,
+    Way,
     largest_epsilon,
     mean,
     measure_of,
@@ -67,7 +67,7 @@ def answer(labels: Mapping[str, Runs], who: str = "the server") -> Lines:
     ]
 
 
-def _known(measure: Measure, found: Mapping[str, Leakage], labels: Mapping[str, Runs], first: str, who: str) -> str:
+def _known(measure: Way, found: Mapping[str, Leakage], labels: Mapping[str, Runs], first: str, who: str) -> str:
     """What the strongest attack found with the first label."""
     if first not in found:
         label, of = next(iter(found.items()))
@@ -75,14 +75,14 @@ def _known(measure: Measure, found: Mapping[str, Leakage], labels: Mapping[str, 
     return f"With “{first}” {_asks(measure, found[first], labels[first], who)}."
 
 
-def _asks(measure: Measure, of: Leakage, runs: Runs, who: str) -> str:
+def _asks(measure: Way, of: Leakage, runs: Runs, who: str) -> str:
     near_m = mean(runs, keys.NEAR.of())
     day = "" if np.isnan(of.since_day) else f", half of them since day {figure_text(of.since_day)}"
     more = "; no more than chance" if of.prevented else ""
     return f"{who} {measure.ask(of, near_m)}{day} ({measure.chance} {of.chance}{more})"
 
 
-def _prevents(measure: Measure, found: Mapping[str, Leakage], models: Mapping[str, Utility], first: str) -> str:
+def _prevents(measure: Way, found: Mapping[str, Leakage], models: Mapping[str, Utility], first: str) -> str:
     """The labels that leave no more than chance: those that keep a model, then the others."""
     others = {label: of for label, of in found.items() if label != first}
     if not others:

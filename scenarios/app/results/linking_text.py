@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from scenarios.app.results import summary_keys as keys
-from scenarios.app.results.key import Key
+from scenarios.app.results.measures import Measure
 from scenarios.app.results.statistics import figure_text
 
 _LONG_S = 3 * 3600.0  # told in hours
@@ -26,7 +26,9 @@ def best_linking_text(summary: Mapping[str, Any]) -> str:
     return "; ".join(text for text in texts if text)
 
 
-def _best(summary: Mapping[str, Any], names: list[str], key: Key, text: Callable[[Mapping[str, Any], str], str]) -> str:
+def _best(
+    summary: Mapping[str, Any], names: list[str], key: Measure, text: Callable[[Mapping[str, Any], str], str]
+) -> str:
     """The text of the attack of which the key is largest, and of how many; empty where there is none."""
     name = max(names, key=lambda one: summary.get(key.of(one)) or 0.0, default="")
     several = f" (best of {len(names)})" if len(names) > 1 else ""

@@ -7,7 +7,7 @@ from typing import Any
 
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.attacks import attacks, estimates_centroids, made_estimates
-from scenarios.app.results.key import Key
+from scenarios.app.results.measures import Measure
 from scenarios.app.results.named_text import all_named_text, compared_text
 from scenarios.app.results.statistics import is_below_millimetre
 from scenarios.app.results.summary_values import length_text, number_text, text_of, value_of
@@ -61,7 +61,7 @@ def verdict(value: float, low: float, high: float) -> str:
 def attack_text(summary: Mapping[str, Any], name: str) -> str:
     """All that a summary says of one attack."""
 
-    def get(key: Key) -> str:
+    def get(key: Measure) -> str:
         return length_text(value_of(summary, key, name))
 
     root = value_of(summary, keys.SQRT_SW1, name)

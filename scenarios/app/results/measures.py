@@ -1,19 +1,24 @@
-"""A measure: a figure of a summary, declared once with its unit, meaning, rows and statistic.
+"""A measure: a figure of a summary, declared once; summary, terminal, page, sweep, comparison and docs read it.
 
-The summary of a run and docs/records.md read the same declarations, which stand in `summary_keys`.
+The declarations stand in `summary_keys`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property, lru_cache
+from typing import Any, Literal
 
 import numpy as np
 
-from scenarios.app.results.key import Key
 from scenarios.app.results.statistics import mean_of, median_of, quantile_of, share_of
 
+Rows = Mapping[str, np.ndarray]
+"""columns by name"""
+NAME = "NAME"
+"""stands for a part of the study in a pattern of keys"""
 STATISTICS: dict[str, Callable[[np.ndarray], Any]] = {
     "mean": mean_of,
     "rms": lambda values: float(np.sqrt(mean_of(values**2))),
@@ -41,23 +46,80 @@ percentage of the mean. low, high : ends of the share's 95 % interval (Wilson).
 
 
 @dataclass(frozen=True)
-class Measure(Key):
-    """A key whose value is a statistic of one column of some rows.
+class Measure:
+    """A figure, or a pattern of figures in which NAME stands for a part of the study.
 
-    rows : name of the rows that it is taken from; where a run has none of them, the summary does not have the key.
-    statistic : one of STATISTICS; empty: the last word of the key if it is one, else `last`. weight : column by which
-    values are averaged before; empty for none.
+    key, unit, says : its name in the summary, its unit and its meaning. places : whether it needs places of samples.
+    column, rows : the column of the rows, or a law on them, that it is a statistic of; a run without these rows does
+    not have the key. statistic : one of STATISTICS; empty: the last word of the key if it is one, else `last`.
+    weight : column by which values are averaged before.
+
+    headline : its name in tables of results; empty for a figure that stands in none; {near} is leakage.near_m.
+    verdict : the rule of `verdicts` that judges it. better : whether low or high values are those of a better model,
+    or of a stronger attack. beside : names and keys of its baselines. count : key of the number that a share is of.
+    chart : the figure of the page that draws it.
     """
 
-    column: str = ""
+    key: str
+    unit: str
+    says: str
+    places: bool = False
+    column: str | Callable[[Rows], np.ndarray] = ""
     rows: str = ""
     statistic: str = ""
     weight: str = ""
+    headline: str = ""
+    verdict: str = ""
+    better: Literal["low", "high"] = "low"
+    beside: tuple[tuple[str, str], ...] = ()
+    count: str = ""
+    chart: str = ""
 
-    def value(self, rows: Mapping[str, np.ndarray]) -> Any:
+    def value(self, some: Rows) -> Any:
         """The value, of the rows that it names."""
-        values, word = rows[self.column], self.statistic or self.pattern.rpartition(".")[2]
+        word = self.statistic or self.key.rpartition(".")[2]
+        values = some[self.column] if isinstance(self.column, str) else self.column(some)
         if self.weight:
-            known = np.isfinite(values) & (rows[self.weight] > 0)
-            values = np.average(values[known], weights=rows[self.weight][known])[None] if known.any() else values[:0]
+            known = np.isfinite(values) & (some[self.weight] > 0)
+            values = np.average(values[known], weights=some[self.weight][known])[None] if known.any() else values[:0]
         return STATISTICS.get(word, STATISTICS["last"])(values)
+
+    def of(self, name: str = "") -> str:
+        """The key itself, of the part `name` if it is a pattern. Raises ValueError for a name too many or missing."""
+        if bool(name) != self.named:
+            raise ValueError(f"{self.key}: {'needs' if self.named else 'takes no'} name")
+        return self.key.replace(NAME, name)
+
+    def name_in(self, key: str) -> str | None:
+        """NAME in a key of this pattern (empty for a single key); None for a key of another one."""
+        if not self.named:
+            return "" if key == self.key else None
+        return _name_in(self, key) if key.startswith(f"{self.group}.") else None
+
+    @cached_property
+    def named(self) -> bool:
+        """Whether it is a pattern."""
+        return NAME in self.key.split(".")
+
+    @cached_property
+    def group(self) -> str:
+        """What stands before NAME; empty for a single key."""
+        return self.key.partition(f".{NAME}")[0] if self.named else ""
+
+    @property
+    def rest(self) -> str:
+        """What stands after NAME; the whole key where there is none."""
+        return self.key.partition(f"{NAME}.")[2] if self.named else self.key
+
+    @cached_property
+    def regex(self) -> re.Pattern[str]:
+        """Matches the keys of a pattern."""
+        name = r"(.+\..+)" if self.group == "metric" else r"([^.]+)"  # PART.METRIC
+        return re.compile(re.escape(self.key).replace(NAME, name))
+
+
+@lru_cache(maxsize=65_536)
+def _name_in(pattern: Measure, key: str) -> str | None:
+    """NAME in a key; the summaries of many runs have the same keys."""
+    match = pattern.regex.fullmatch(key)
+    return match[1] if match else None

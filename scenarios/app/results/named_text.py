@@ -9,7 +9,7 @@ from typing import Any
 from netsim.traces.home_work import FEWEST_NIGHTS
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.attacks import attacks
-from scenarios.app.results.key import Key
+from scenarios.app.results.measures import Measure
 from scenarios.app.results.statistics import counted
 from scenarios.app.results.summary_values import number_text, value_of
 
@@ -119,7 +119,7 @@ def _stated(summary: Mapping[str, Any], name: str) -> str:
     return f"{counted(count, 'place')} stated with {100 * mean:.0f} % on average, {right:.0f} % of them right"
 
 
-def _since(summary: Mapping[str, Any], name: str, n: int, round_: Key, day_: Key) -> str:
+def _since(summary: Mapping[str, Any], name: str, n: int, round_: Measure, day_: Measure) -> str:
     """Since when a place of n UEs is named, in brackets; empty where it is named of fewer than half of the UEs."""
     number, day = (value_of(summary, key, name) for key in (round_, day_))
     if number is None:
@@ -134,7 +134,7 @@ def _chance(summary: Mapping[str, Any], name: str, k: int) -> str:
     return f"; chance, {('home', 'work')[k]}: {known}" if known else ""
 
 
-def _chance_text(summary: Mapping[str, Any], name: str, of: tuple[Key, Key, Key]) -> str:
+def _chance_text(summary: Mapping[str, Any], name: str, of: tuple[Measure, Measure, Measure]) -> str:
     """Shares that random places, the density of others and another UE's places reach."""
     words = ("at random", "by others' density", "with another UE's places")
     shares = [value_of(summary, key, name if key.named else "") for key in of]

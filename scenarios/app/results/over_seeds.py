@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from scenarios.app.results.statistics import Quartiles, figure_text, quartiles_of
-from scenarios.app.results.summary_keys import AUC_LAST, DIVERGED, EPSILON_MAX, ERROR_MEDIAN, KEYS, METRIC_LAST, Key
+from scenarios.app.results.summary_keys import AUC_LAST, DIVERGED, EPSILON_MAX, ERROR_MEDIAN, KEYS, METRIC_LAST, Measure
 
 BY_NAME = tuple(key.group for key in (ERROR_MEDIAN, EPSILON_MAX, AUC_LAST, METRIC_LAST))
 """groups of keys whose names have a column, or a table, each"""
@@ -36,15 +36,15 @@ def blocks(keys: Sequence[str]) -> dict[tuple[str, str], list[Entry]]:
     for key, _, declared, name in sorted(placed, key=lambda p: (p[1], p[0])):
         if declared is not None and declared.group in BY_NAME:
             grouped.setdefault((declared.group, name), []).append(
-                Entry(key, declared.rest, declared.pattern, meaning(declared), declared.unit)
+                Entry(key, declared.rest, declared.key, meaning(declared), declared.unit)
             )
         else:
-            about = ("", "", "") if declared is None else (declared.pattern, meaning(declared), declared.unit)
+            about = ("", "", "") if declared is None else (declared.key, meaning(declared), declared.unit)
             grouped.setdefault(("", ""), []).append(Entry(key, key, *about))
     return grouped
 
 
-def _declared(key: str) -> tuple[int, Key | None, str]:
+def _declared(key: str) -> tuple[int, Measure | None, str]:
     """Place in KEYS, declaration and NAME of a key; after all others, None and empty for an undeclared one."""
     for i, declared in enumerate(KEYS):
         name = declared.name_in(key)
@@ -53,9 +53,9 @@ def _declared(key: str) -> tuple[int, Key | None, str]:
     return len(KEYS), None, ""
 
 
-def meaning(key: Key) -> str:
+def meaning(key: Measure) -> str:
     """What a key says, with its unit."""
-    return f"{key.meaning} ({key.unit})" if key.unit else key.meaning
+    return f"{key.says} ({key.unit})" if key.unit else key.says
 
 
 def value_text(value: Any, unit: str = "") -> str:

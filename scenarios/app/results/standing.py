@@ -20,7 +20,7 @@ from scenarios.app.results.attacks import attacks, audits
 from scenarios.app.results.model_text import good_map
 from scenarios.app.results.over_seeds import over_seeds
 from scenarios.app.results.statistics import figure_text, share_of
-from scenarios.app.results.summary_keys import Key
+from scenarios.app.results.summary_keys import Measure
 
 Runs = Sequence[Mapping[str, Any]]
 """the summaries of a label's runs"""
@@ -62,7 +62,7 @@ class Utility:
 
 
 @dataclass(frozen=True)
-class Measure:
+class Way:
     """A way to say what was found: `ask` completes "the server ...", `unit` follows figures in lists.
 
     chance : what the baseline is called.
@@ -110,7 +110,7 @@ def strongest(runs: Runs) -> str:
     return max(_names(runs, attacks), key=strength, default="")
 
 
-def nearest(runs: Runs, key: Key, most: bool = False) -> str:
+def nearest(runs: Runs, key: Measure, most: bool = False) -> str:
     """The attack that a measure is shown of: the strongest, or, where it has no value, the one that finds most by it.
 
     most : whether larger values are those of stronger attacks. Empty where no attack has a value.
@@ -197,13 +197,13 @@ def _of_all(shown: Leakage, found: Sequence[Leakage]) -> Leakage:
 
 
 MEASURES = (
-    Measure(lambda of, m: f"names the home of {of.figure} of UEs within {m:g} m", "of homes", "chance", homes),
-    Measure(lambda of, _: f"places UEs {of.figure} from where they are, in the median", "off", "a guess:", distances),
-    Measure(lambda of, _: f"tells members from others with {of.figure}", "", "chance:", membership),
+    Way(lambda of, m: f"names the home of {of.figure} of UEs within {m:g} m", "of homes", "chance", homes),
+    Way(lambda of, _: f"places UEs {of.figure} from where they are, in the median", "off", "a guess:", distances),
+    Way(lambda of, _: f"tells members from others with {of.figure}", "", "chance:", membership),
 )
 
 
-def measure_of(labels: Mapping[str, Runs]) -> tuple[Measure, dict[str, Leakage]] | None:
+def measure_of(labels: Mapping[str, Runs]) -> tuple[Way, dict[str, Leakage]] | None:
     """The first measure that a label has a value of, and the values of all that have one."""
     for measure in MEASURES:
         found = {label: one for label, runs in labels.items() if (one := measure.of(runs)) is not None}

@@ -85,14 +85,18 @@ def interquartile_mean(values: Any) -> float:
 
 
 def share_of(held: np.ndarray) -> tuple[float, float, float]:
-    """Percent of flags (n,) that hold, with Wilson's 95 % interval; NaN of none.
+    """Percent of flags (n,) that hold, with Wilson's 95 % interval; NaN of none."""
+    return wilson(int(np.count_nonzero(held)), len(held))
+
+
+def wilson(hits: int, n: int) -> tuple[float, float, float]:
+    """Percent of `hits` in `n`, with Wilson's 95 % interval; NaN of none.
 
     The interval is (p + z^2 / 2n +- z sqrt(p (1 - p) / n + z^2 / 4n^2)) / (1 + z^2 / n), z = 1.96 [Wilson 1927].
     """
-    n = len(held)
     if not n:
         return float("nan"), float("nan"), float("nan")
-    share, z2 = float(np.mean(held)), _Z95**2
+    share, z2 = hits / n, _Z95**2
     half = _Z95 * float(np.sqrt(share * (1 - share) / n + z2 / (4 * n * n)))
     low, high = ((share + z2 / (2 * n) + side * half) / (1 + z2 / n) for side in (-1, 1))
     return 100 * share, 100 * max(low, 0.0), 100 * min(high, 1.0)

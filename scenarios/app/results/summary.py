@@ -20,7 +20,7 @@ from scenarios.app.results.model_text import good_map
 from scenarios.app.results.run import Table, where
 from scenarios.app.results.statistics import median_of
 from scenarios.app.results.summary_claims import claim_rows
-from scenarios.app.results.summary_keys import Key, check_declared, declaration, measured
+from scenarios.app.results.summary_keys import Measure, check_declared, declaration, measured
 from scenarios.app.results.summary_leakage import (
     anywhere_m,
     attack_rows,
@@ -85,12 +85,12 @@ def summarise(folder: Path, study: Study) -> dict[str, Any]:
     return {key: value for key, value in values.items() if not (known := declaration(key)) or not known.places}
 
 
-def _plain(values: dict[Key, Any]) -> dict[str, Any]:
+def _plain(values: dict[Measure, Any]) -> dict[str, Any]:
     """Values of single keys."""
     return {key.of(): value for key, value in values.items()}
 
 
-def _named(name: str, values: dict[Key, Any]) -> dict[str, Any]:
+def _named(name: str, values: dict[Measure, Any]) -> dict[str, Any]:
     """Values of keys of the part `name`."""
     return {key.of(name): value for key, value in values.items()}
 
@@ -156,7 +156,7 @@ def _leakage(
     return values | ({keys.STRONGEST_NAMED.of(): max(shares)} if shares else {})
 
 
-def _without_home(ues: Table) -> dict[Key, Any]:
+def _without_home(ues: Table) -> dict[Measure, Any]:
     """How many replayed UEs have no home, and how many of these too few nights."""
     replayed, none = np.isfinite(ues["nights"]), ~np.isfinite(ues["home_x_m"])
     if not replayed.any():
@@ -239,7 +239,7 @@ def _planned(path: Path) -> dict[str, Any]:
     return {f"plan.{key}": value for key, value in plan.items() if not isinstance(value, str | list)}
 
 
-def _in_vain(links: Table) -> dict[Key, Any]:
+def _in_vain(links: Table) -> dict[Measure, Any]:
     """What became of uploads that the server did not decode in time."""
     lost, bits = links["decoded"] == 0, links["rate_bps"] * links["airtime_s"]
     bits = np.where(np.isfinite(bits), bits, 0.0)
@@ -250,7 +250,7 @@ def _in_vain(links: Table) -> dict[Key, Any]:
     }
 
 
-def _in_no_round(links: Table) -> dict[Key, Any]:
+def _in_no_round(links: Table) -> dict[Measure, Any]:
     """What counts uploads that no merge had, where a server has no rounds: they are in none of their rows."""
     return {
         keys.UPLINK_ENERGY: float(links["energy_j"].sum()),

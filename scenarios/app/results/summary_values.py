@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from scenarios.app.results.key import Key
+from scenarios.app.results.measures import Measure
 from scenarios.app.results.statistics import MEANINGFUL, is_below_millimetre
 
 
-def value_of(summary: Mapping[str, Any], key: Key, name: str = "") -> Any:
+def value_of(summary: Mapping[str, Any], key: Measure, name: str = "") -> Any:
     """The value of a key; None where there is none."""
     return summary.get(key.of(name))
 
 
-def by_name(summary: Mapping[str, Any], key: Key) -> list[tuple[str, Any]]:
+def by_name(summary: Mapping[str, Any], key: Measure) -> list[tuple[str, Any]]:
     """NAME and value of each key of a pattern."""
     return [(name, value) for one, value in summary.items() if (name := key.name_in(one)) is not None]
 
@@ -38,6 +38,6 @@ def number_text(value: Any) -> str:
     return f"{value:.0f}" if 100 <= abs(value) < 1e6 else f"{value:.3g}"
 
 
-def text_of(summary: Mapping[str, Any], key: Key, name: str = "") -> str:
+def text_of(summary: Mapping[str, Any], key: Measure, name: str = "") -> str:
     """The value of a key as text."""
     return number_text(value_of(summary, key, name))

@@ -18,7 +18,7 @@ from scenarios.app.results.columns import COLUMNS
 from scenarios.app.results.model_text import central_failed, good_map
 from scenarios.app.results.standing import FAR_DB, SEEDS, largest_epsilon, seeds_text, strongest
 from scenarios.app.results.statistics import counted, figure_text
-from scenarios.app.results.summary_keys import Key
+from scenarios.app.results.summary_keys import Measure
 from scenarios.app.results.tracking_text import best_tracker
 
 MOST_ROWS = 40  # of a table; of more labels the page of the sweep tells
@@ -42,11 +42,11 @@ class Column:
     most: float = np.inf
 
 
-def _plain(key: Key) -> Callable[[Summary, str], float | None]:
+def _plain(key: Measure) -> Callable[[Summary, str], float | None]:
     return lambda run, _: run.get(key.of())
 
 
-def _attacked(key: Key) -> Callable[[Summary, str], float | None]:
+def _attacked(key: Measure) -> Callable[[Summary, str], float | None]:
     return lambda run, attack: run.get(key.of(attack)) if attack else None
 
 
@@ -203,7 +203,7 @@ def _chances(
     return rows
 
 
-def _chance(pairs: Sequence[tuple[Summary, str]], key: Key | None) -> Cell:
+def _chance(pairs: Sequence[tuple[Summary, str]], key: Measure | None) -> Cell:
     """Mean of a key over runs, of their attacks where it names one; empty where there is none."""
     some = [] if key is None else [(run, attack) for run, attack in pairs if attack or not key.named]
     known = [run.get(key.of(attack if key.named else "")) for run, attack in some] if key else []

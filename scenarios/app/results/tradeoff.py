@@ -23,20 +23,20 @@ from scenarios.app.results.attacks import attacks
 from scenarios.app.results.folder import SUMMARY, read_summary, text_of
 from scenarios.app.results.read import RUNS, listed
 from scenarios.app.results.statistics import Quartiles, figure_text, quartiles_of
-from scenarios.app.results.summary_keys import Key
+from scenarios.app.results.summary_keys import Measure
 from scenarios.app.study.yaml_document import one_line
 
 MATCHED_CSV = "matched_privacy.csv"
 
 
 @dataclass(frozen=True)
-class Measure:
+class PrivacyScale:
     """A measure of privacy: its key, which has the name of an attack, and its baseline."""
 
     name: str
     unit: str
-    key: Key
-    baseline: Key
+    key: Measure
+    baseline: Measure
     baseline_name: str
 
     def text(self, value: float) -> str:
@@ -44,13 +44,13 @@ class Measure:
         return "diverged" if np.isinf(value) else f"{figure_text(value, self.unit)} {self.unit}"
 
 
-SQRT_SW1 = Measure(
+SQRT_SW1 = PrivacyScale(
     "Square root of SW1", "√m", keys.SQRT_SW1, keys.GUESS_SQRT_SW1, "baseline: random guesses"
 )  # fmt: skip
-DISTANCE = Measure(
+DISTANCE = PrivacyScale(
     "Centroid error", "m", keys.ERROR_MEDIAN, keys.AREA_CENTRE_ERROR, "baseline: always guess the map centre"
 )  # fmt: skip
-SW1 = Measure(
+SW1 = PrivacyScale(
     "Sliced Wasserstein distance (SW1)", "m", keys.SW1, keys.GUESS_SW1, "baseline: random guesses"
 )  # fmt: skip
 MATCHED = (SQRT_SW1, DISTANCE)
@@ -108,7 +108,7 @@ class Row:
     """All curves at one level; gated: only through points whose models are useful."""
 
     attack: str
-    measure: Measure
+    measure: PrivacyScale
     level: float
     gated: bool
     matches: Mapping[str, Match]
@@ -174,7 +174,7 @@ def _curve(path: Path, curve: str, strength: str) -> tuple[str, float]:
     return curve, value
 
 
-def points(trials: Sequence[Trial], attack: str, measure: Measure) -> list[Point]:
+def points(trials: Sequence[Trial], attack: str, measure: PrivacyScale) -> list[Point]:
     """One point per label, in the order of the sweep."""
     return [
         _point(label, [t.summary for t in of], of[0], attack, measure) for label, of in by_label(trials).items()
@@ -189,7 +189,7 @@ def by_label(trials: Sequence[Trial]) -> dict[str, list[Trial]]:
     return grouped
 
 
-def _point(label: str, of: Sequence[Mapping[str, Any]], first: Trial, attack: str, measure: Measure) -> Point:
+def _point(label: str, of: Sequence[Mapping[str, Any]], first: Trial, attack: str, measure: PrivacyScale) -> Point:
     useful = sum(bool(summary.get(keys.USEFUL.of())) for summary in of)
     rmse_db, privacy = quartiles_of(map(_rmse_db, of)), quartiles_of(_private(s, attack, measure) for s in of)
     return Point(label, first.curve, first.strength, len(of), useful, rmse_db, privacy)
@@ -221,7 +221,7 @@ def _rmse_db(summary: Mapping[str, Any]) -> float:
     return float(value) if value is not None else np.nan if constant is None else np.inf
 
 
-def _private(summary: Mapping[str, Any], attack: str, measure: Measure) -> float:
+def _private(summary: Mapping[str, Any], attack: str, measure: PrivacyScale) -> float:
     """A measure of privacy; infinite where it is missing because estimates diverged."""
     value = summary.get(measure.key.of(attack))
     lost = (summary.get(keys.DIVERGED.of(attack)) or 0) > 0
@@ -236,7 +236,7 @@ def matched_rows(trials: Sequence[Trial]) -> list[Row]:
     return [row for attack in attacks_of(trials) for measure in MATCHED for row in _rows(trials, attack, measure)]
 
 
-def _rows(trials: Sequence[Trial], attack: str, measure: Measure) -> Iterator[Row]:
+def _rows(trials: Sequence[Trial], attack: str, measure: PrivacyScale) -> Iterator[Row]:
     every = curves(points(trials, attack, measure))
     if len(every) < 2:
         return
@@ -274,7 +274,7 @@ def _reached(line: Sequence[Point]) -> list[float]:
     return [p.privacy[1] for p in line if p.drawable and np.isfinite(p.privacy[1])]
 
 
-def match(line: Sequence[Point], level: float, measure: Measure) -> Match:
+def match(line: Sequence[Point], level: float, measure: PrivacyScale) -> Match:
     """Linear between neighbours in strength; of several crossings the one with the smallest RMSE."""
     known = [p for p in line if p.drawable]
     above = [p for p in known if p.privacy[1] > level]

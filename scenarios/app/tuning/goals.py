@@ -104,10 +104,10 @@ def goals(
         raise BadInput("--objective: a key stands twice; leave one of them out")
     for option, key in of.named:
         if keys.declaration(key) is None:
-            raise unknown(option, key, [one.pattern for one in keys.KEYS])
+            raise unknown(option, key, [one.key for one in keys.KEYS])
     if end_early == "on" and of.by is None:
         why = "needs one objective" if len(objectives) > 1 else f"{objectives[0]} is not recorded after every round"
-        have = ", ".join(key.pattern for key in _IN_ROUNDS)
+        have = ", ".join(key.key for key in _IN_ROUNDS)
         raise BadInput(f"--end-early on: {why}; take one of {have}, or leave it out")
     return of
 

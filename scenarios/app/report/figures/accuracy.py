@@ -8,10 +8,10 @@ from netsim.units import FloatArray
 from scenarios.app.report.plot import DARK, GREY, Cell, Look, Panel, line, mosaic
 from scenarios.app.report.series import DATES
 from scenarios.app.results.run import Run, Table, where
-from scenarios.app.results.summary_keys import ACCURACY, CONSTANT_ACCURACY, Key
+from scenarios.app.results.summary_keys import ACCURACY, CONSTANT_ACCURACY, Measure
 
 
-def learner_metric(run: Run, key: Key) -> Table:
+def learner_metric(run: Run, key: Measure) -> Table:
     """The rows of the learner's metric that the key `utility.METRIC` takes at the end."""
     rows = run.rows("metrics", "part", "learner")
     mine = np.array([f"utility.{name}" == key.of() for name in rows["name"]], dtype=bool)

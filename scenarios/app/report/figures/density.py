@@ -27,7 +27,7 @@ from scenarios.app.report.plot import (
 )  # fmt: skip
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.statistics import Quartiles, quartiles_of
-from scenarios.app.results.summary_keys import Key
+from scenarios.app.results.summary_keys import Measure
 from scenarios.app.results.surfaces import Surfaces
 from scenarios.app.results.tradeoff import Trial, by_label, curves
 
@@ -134,7 +134,7 @@ def measured(trials: Sequence[Trial], attack: str) -> list[Measured]:
 
 
 def _measured(label: str, of: Sequence[Trial], attack: str) -> Measured:
-    def over(key: Key, name: str = "") -> Quartiles:
+    def over(key: Measure, name: str = "") -> Quartiles:
         return quartiles_of(t.summary.get(key.of(name)) for t in of)
 
     none, known = (np.nan, np.nan, np.nan), of[0].summary.get(keys.TRUTH_RANK_CORRELATION.of()) is not None
@@ -202,7 +202,7 @@ def _path(look: Look, of: Sequence[Measured], name: str) -> list[Figure]:
 def _ends(points: Sequence[Measured]) -> list[Figure]:
     """The baselines: error of a constant answer, and rank correlation of the exact kernel density."""
 
-    def median(key: Key) -> float:
+    def median(key: Measure) -> float:
         return quartiles_of(s.get(key.of()) for p in points for s in p.summaries)[1]
 
     x = [v for p in points if np.isfinite(v := p.utility[1])]

@@ -13,7 +13,7 @@ from scenarios.app.report.series import wide
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.standing import Runs, mean, nearest
 from scenarios.app.results.statistics import counted, figure_text
-from scenarios.app.results.summary_keys import Key
+from scenarios.app.results.summary_keys import Measure
 
 FAR = 1.3  # an error more than so many times that of a constant is drawn at this place
 
@@ -22,11 +22,11 @@ FAR = 1.3  # an error more than so many times that of a constant is drawn at thi
 class Scale:
     """A measure on an axis: its key, what it is with its unit, which way is better, and its baselines."""
 
-    key: Key
+    key: Measure
     what: str
     unit: str
     better: str
-    baselines: Mapping[str, Key]
+    baselines: Mapping[str, Measure]
     percent: bool = False
 
 

@@ -10,13 +10,13 @@ from scenarios.app.report.html import table
 from scenarios.app.report.plot import DARK, GREY, Cell, Figure, Look, Panel, looks, mosaic, numbers, plain
 from scenarios.app.report.series import wide
 from scenarios.app.results.statistics import Quartiles, counted, interval_text, quartiles_of
-from scenarios.app.results.summary_keys import CONSTANT_RMSE, Key
+from scenarios.app.results.summary_keys import CONSTANT_RMSE, Measure
 from scenarios.app.results.tradeoff import (
     DISTANCE,
     SQRT_SW1,
     SW1,
-    Measure,
     Point,
+    PrivacyScale,
     Row,
     Trial,
     attacks_of,
@@ -77,7 +77,7 @@ def _left_out(trials: Sequence[Trial], attack: str) -> str:
     )
 
 
-def _cell(trials: Sequence[Trial], of: Sequence[Point], measure: Measure, named: set[str]) -> Cell | None:
+def _cell(trials: Sequence[Trial], of: Sequence[Point], measure: PrivacyScale, named: set[str]) -> Cell | None:
     """One measure of privacy against RMSE; `named`: the legend's entries so far, which this one adds to."""
     shown = [p for p in of if p.drawable]
     if not shown:
@@ -113,7 +113,7 @@ def _path(look: Look, line: Sequence[Point]) -> list[Figure]:
     ]  # fmt: skip
 
 
-def _markers(look: Look, line: Sequence[Point], measure: Measure, top: float) -> list[Figure]:
+def _markers(look: Look, line: Sequence[Point], measure: PrivacyScale, top: float) -> list[Figure]:
     """Points with whiskers, hollow where the gate is not passed; those that diverged are at the top, with a label."""
     shown = [p for p in line if p.drawable]
     return [
@@ -149,7 +149,7 @@ def _whiskers(look: Look, of: Sequence[Quartiles], most: float) -> Figure:
     }  # fmt: skip
 
 
-def _hover(point: Point, measure: Measure) -> str:
+def _hover(point: Point, measure: PrivacyScale) -> str:
     return (
         f"{plain(point.label)}<br>map {interval_text(point.rmse_db)} dB<br>{lower(measure.name)} "
         f"{interval_text(point.privacy, measure.unit)} {measure.unit}<br>useful models: {point.useful} of {point.runs}"
@@ -175,7 +175,7 @@ def _baselines(trials: Sequence[Trial], shown: Sequence[Point], look: Look, gues
     ]  # fmt: skip
 
 
-def _median(trials: Sequence[Trial], key: Key) -> float:
+def _median(trials: Sequence[Trial], key: Measure) -> float:
     return quartiles_of(t.summary.get(key.of()) for t in trials)[1]
 
 

@@ -1,0 +1,67 @@
+"""The lines of results, of one run and over seeds."""
+
+import pytest
+
+from scenarios.app.results.table import lines, model_verdict, row
+
+RUN = {
+    "leakage.near_m": 100.0, "utility.rmse_db": 11.2, "utility.constant_rmse_db": 19.7, "utility.central_rmse_db": 9.05,
+    "attack.span.home_named_within_near.percent": 97.5, "attack.span.homes.count": 40,
+    "attack.fit.home_named_within_near.percent": 10.0, "attack.fit.homes.count": 40,
+    "baseline.uniform.home_named_within_near.percent": 1.7, "attack.span.home_named_within_near.shuffled.percent": 1.1,
+    "attack.span.centroid_error_m.median": None, "attack.fit.centroid_error_m.median": 220.0,
+    "attack.span.diverged.percent": 100.0, "baseline.area_centre.error_m.median": 508.0,
+    "attack.fit.centroid_error_m.less_baseline.mean": -280.0, "attack.fit.centroid_error_m.less_baseline.low": -300.0,
+    "attack.fit.centroid_error_m.less_baseline.high": -260.0,
+    "attack.fit.sw1_m.mean": 298.0, "baseline.random_guess.sw1_m.q05": 260.0, "baseline.random_guess.sw1_m.q95": 400.0,
+    "baseline.true_centroids.sw1_m.mean": 301.0, "uplink.sinr_db.median": -9.78, "uplink.latency_s.median": 3.13,
+}  # fmt: skip
+
+
+def shown(summaries):
+    return {line.title: (line.result, line.baseline, line.verdict, line.attack) for line in lines(summaries)}
+
+
+def test_lines_of_a_run():
+    assert shown([RUN]) == {
+        "map RMSE, dB": ("11.2", "constant 19.7, centralised 9.05", "good", ""),
+        "centroid error, m": ("220", "map centre 508", "found", "fit"),
+        "SW1, m": ("298", "random guesses 260-400, true centroids 301", "inconclusive", "fit"),
+        "homes within 100 m": ("39/40 [87.1, 99.6 %]", "chance 1.1-1.7 %", "found", "span"),
+    }
+    assert row([RUN], "uplink") == "SINR (median) -9.78 dB, latency (median) 3.13 s"
+    assert row([RUN], "uploads") == "" and model_verdict(lines([RUN])) == "good"
+
+
+def test_lines_over_seeds():
+    """A share is of the UEs of all seeds, anything else a mean with its range."""
+    none = RUN | {f"attack.{n}.home_named_within_near.percent": 0.0 for n in ("span", "fit")}
+    assert shown([none])["homes within 100 m"][2] == "inconclusive"
+    assert shown([none] * 3)["homes within 100 m"][0::2] == ("0/120 [0, 3.1 %]", "at chance")
+    worse = RUN | {"utility.rmse_db": 21.2}
+    assert shown([RUN, worse])["map RMSE, dB"][0::2] == ("16.2 [11.2, 21.2]", "useful")
+
+
+@pytest.mark.parametrize(("rmse", "verdict"), [(None, "diverged"), (19.7, "not useful"), (2000.0, "diverged")])
+def test_models_of_no_use(rmse, verdict):
+    assert shown([RUN | {"utility.rmse_db": rmse}])["map RMSE, dB"][2] == verdict
+
+
+def test_membership_is_held_against_the_model_before_training():
+    audit = {"membership.loss.auc.last": 0.6, "membership.loss.auc.low": 0.55, "membership.loss.auc.high": 0.65}
+    assert shown([audit])["membership AUC"][0::2] == ("0.6 [0.55, 0.65]", "found")
+    before = {
+        "auc_before.last": 0.6,
+        "auc_difference.last": 0.0,
+        "auc_difference.low": -0.04,
+        "auc_difference.high": 0.04,
+    }
+    more = audit | {f"membership.loss.{key}": value for key, value in before.items()}
+    assert shown([more])["membership AUC"][1:3] == ("before training 0.6", "at chance")
+
+
+def test_an_epsilon_that_says_nothing():
+    assert [shown([{"privacy.dp.epsilon.max": e}])["epsilon (dp)"][2] for e in (3.0, 21.0)] == [
+        "", "no meaningful guarantee",
+    ]  # fmt: skip
+    assert shown([RUN]).keys().isdisjoint({"epsilon (dp)"})
