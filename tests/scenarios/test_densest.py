@@ -8,11 +8,9 @@ import pytest
 from fl.leakage.chance import uniform_shares
 from netsim.errors import BadInput
 from netsim.geometry import Area
-from scenarios.app.report.run_page import single
 from scenarios.app.results.folder import read_table
 from scenarios.app.results.glance import leak_text
 from scenarios.app.results.named_text import best_densest_text, best_named_text, without_home_text
-from scenarios.app.results.read import load
 from scenarios.app.results.summary_text import full_text, short_text
 from scenarios.app.run.runner import run
 
@@ -100,8 +98,6 @@ def test_terminal_and_page_say_who_has_no_home_and_why(folder, summary):
     whole = "\n".join(full_text(summary))
     assert why in whole and "; place of most time of " in whole
     assert " of 2 UEs without a home " in best_densest_text(summary)
-    page = single(load(folder))
-    assert why.replace("'", "&#x27;") in page and "UEs without a home" in page
 
 
 def test_where_nobody_has_a_home_no_home_is_named(summary):

@@ -11,7 +11,6 @@ from netsim.errors import BadInput
 from netsim.part import OneOf
 from scenarios.app.cli.commands import main
 from scenarios.app.report.figures.radio_map import run_panel
-from scenarios.app.report.html import MOST_NAMES, keyed_table
 from scenarios.app.report.plot import Cell, Look, line, mosaic
 from scenarios.app.report.report import report
 from scenarios.app.report.series import DATES
@@ -28,19 +27,6 @@ def figures(folder):
     """Key -> figure of the page of a folder."""
     text = report(folder).read_text()
     return json.loads(re.search(r'id="drawn">(.*?)</script>', text, flags=re.DOTALL)[1])
-
-
-@pytest.mark.parametrize("n", [1, 2, 5, 6, 7, 16])
-def test_tables_of_many_labels_come_in_pieces_that_fit(n):
-    names = [f"label {i}" for i in range(n)]
-    html = keyed_table("Title", names, [("key", "what it says", [f"{i} [1, 2] (1 of 2)" for i in range(n)])])
-    heads = [re.findall('<th scope="col">(.*?)</th>', part) for part in re.findall("<thead>(.*?)</thead>", html)]
-    assert all(head[0] == "key" and 1 < len(head) <= MOST_NAMES + 1 for head in heads)
-    assert [name for head in heads for name in head[1:]] == names
-    cells = re.findall("<tbody>(.*?)</tbody>", html)
-    assert all(part.count("<small>what it says</small>") == 1 for part in cells)
-    assert [int(v) for part in cells for v in re.findall(r"<td>(\d+) <span class=.range.>", part)] == list(range(n))
-    assert html.count('<span class="range">[1, 2]</span> (1 of 2)') == n
 
 
 def test_a_single_moment_has_one_tick_within_hours():

@@ -19,14 +19,14 @@ from uploads import change_rows, upload, write_uploads
 from netsim.checkpoint import read_arrays
 from netsim.errors import BadInput
 from netsim.rng import Streams
-from scenarios.app.report.figures.named import named_over_time, shares
-from scenarios.app.report.plot import looks
+from scenarios.app.report.charts import HOME, Chart
 from scenarios.app.report.replay import chapter, data, rounds
 from scenarios.app.report.replay.chapter import DATA, replay_chapter
 from scenarios.app.report.replay.data import replay_of, time_unit_s
 from scenarios.app.report.replay.grid import NOWHERE, Grid, pointers, steps
 from scenarios.app.report.replay.ground import ground_arrays
 from scenarios.app.report.replay.tracks import Tracks, needed, of_first_ues, simplified
+from scenarios.app.report.series import Laid, named_over_time
 from scenarios.app.results.folder import read_table
 from scenarios.app.results.read import load
 from scenarios.app.run.runner import run
@@ -386,7 +386,7 @@ def test_where_uploads_take_time_places_are_named_when_updates_are_merged(commut
     write_uploads(folder, [upload(1, 0, (43_200, 43_300, 43_400, 43_500))])
     change_rows(folder, "rounds", lambda row: row | {"time_s": str(float(row["requested_s"]) + 600.0)})
     loaded = load(folder)
-    panel = shares(loaded, looks(loaded.attacks))
+    (panel,) = Chart("named", "", [HOME], "").panels(Laid(loaded))
     curve = next(trace for trace in panel.figure["data"] if trace["name"] == "closed-form")
     assert curve["x"][:2] == ["2026-01-05 12:10:00", "2026-01-06 00:10:00"]
 

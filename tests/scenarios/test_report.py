@@ -1,7 +1,6 @@
 """Pages: complete, safe to open, the same twice, and damaged folders are refused in one line."""
 
 import csv
-import html
 import json
 import re
 import shutil
@@ -12,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import plotly.graph_objects as go
 import pytest
+from markupsafe import escape
 
 from fl.round.tables import TABLES
 from netsim.errors import BadInput
@@ -21,6 +21,7 @@ from scenarios.app.report.series import TimeGrid
 from scenarios.app.results.over_seeds import meaning
 from scenarios.app.results.statistics import carried, quantile, row_numbers
 from scenarios.app.results.summary_keys import declaration
+from scenarios.app.results.table import lines
 from scenarios.app.run.runner import run
 from scenarios.app.study.load import load
 
@@ -111,17 +112,14 @@ def change_json(path, **changes):
 def test_page_of_a_run_is_complete_and_needs_no_network(campus):
     page = text_of(campus)
     summary = json.loads((campus / "summary.json").read_text())
-    assert set(figures(page)) == {"errors", "distribution", "home", "named", "radio", "utility", "metrics"}
+    assert set(figures(page)) == {"errors", "distribution", "named", "radio", "utility", "metrics"}
     assert page.count('id="replay-stage"') == page.count('id="replay-data"') == 1
     shown = body(page)
-    for name in ("closed-form", "dlg"):
-        assert name in shown
-        assert f"{name}: centroid error" in shown or summary[f"attack.{name}.diverged.percent"]
-    assert "within 100 m for" in shown
-    assert f"<b>The map</b>{'Useful' if summary['utility.useful'] else 'NOT useful'}: RMSE" in shown
-    assert "<b>What protects</b>Nothing: updates are sent as they are." in shown
-    assert "No mechanism spent epsilon" in shown
-    assert all(html.escape(meaning(declaration(key))) in page for key in summary)
+    for line in lines([summary]):
+        assert all(str(escape(text)) in shown for text in (line.title, line.baseline, line.attack))
+    assert "<b>Model</b>" in shown and "none: the server receives unmodified updates; no differential privacy" in shown
+    assert "No mechanism spent a finite epsilon" in shown
+    assert all(str(escape(meaning(declaration(key)))) in page for key in summary)
     assert "2026-01-05 00:00 to" in shown
     # nothing is fetched, and plotly's button that would send figures away is off
     assert not re.search(r"<(script|link|img|iframe)[^>]*(src|href)\s*=", shown)
@@ -170,13 +168,12 @@ def test_several_ues_have_bands_crosses_and_a_ledger(many):
     page = text_of(many)
     drawn = figures(page)
     assert any(trace.get("fill") == "toself" for trace in drawn["errors"]["data"])
-    crosses = [trace for trace in drawn["errors"]["data"] if trace.get("yaxis") == "y9"]
-    assert [c["marker"]["symbol"] for c in crosses] == ["x", "x"]
-    assert all(re.fullmatch(r"[1-9] of [45]", t) for c in crosses for t in c["text"])  # tracks: UEs times cells
+    lost = [trace for trace in drawn["errors"]["data"] if trace["yaxis"] == "y2"]
+    assert len(lost) == 2 and all(0 < y <= 100 for trace in lost for y in trace["y"])  # percent of UEs times cells
     assert len(drawn["epsilon"]["data"][0]["x"]) == 2
-    assert "home" not in drawn
+    assert "named" not in drawn
     assert "No UE has a known home" in body(page)
-    assert "gaussian spent epsilon" in body(page)
+    assert re.search(r"Epsilon of the UE that spent most.*<td class=\"text\">gaussian</td>", body(page), flags=re.S)
 
 
 def test_one_colour_for_an_attack_on_every_figure(campus):

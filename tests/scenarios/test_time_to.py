@@ -12,11 +12,10 @@ from uploads import change_rows, upload, write_uploads
 from netsim.errors import BadInput
 from netsim.record import write_json
 from scenarios.app.cli.commands import main
-from scenarios.app.report.figures.member import Member, member
-from scenarios.app.report.figures.plotter import MOST_TIMES, Plotter
-from scenarios.app.report.plot import looks
+from scenarios.app.report.charts import RMSE
+from scenarios.app.report.compare_charts import MOST_TIMES, Drawing, Member, member
+from scenarios.app.report.compare_page import time_table
 from scenarios.app.report.report import compare, report
-from scenarios.app.report.time_table import time_table
 from scenarios.app.results.read import load
 from scenarios.app.results.sweep_table import sweep_lines
 from scenarios.app.results.time_to import Goal, goal_of
@@ -45,7 +44,12 @@ def swept(one, tmp_path):
             copy, "rounds", lambda row, t=merged_s, e=error_db: row | {"time_s": str(next(t)), "rmse_db": str(next(e))}
         )
         summary = json.loads((copy / "summary.json").read_text())
-        more = {"uploads.count": 2, "uploads.time_s.mean": 4.0, "utility.constant_rmse_db": 20.0}
+        more = {
+            "utility.rmse_db": ERRORS_DB[label, seed][-1],
+            "uploads.count": 2,
+            "uploads.time_s.mean": 4.0,
+            "utility.constant_rmse_db": 20.0,
+        }
         write_json(copy / "summary.json", summary | more)
         lines.append(f"{label}-{seed},{label},{seed}")
     (tmp_path / "runs.csv").write_text("\n".join(lines) + "\n")
@@ -96,19 +100,18 @@ def test_members_have_the_times_of_merges_where_uploads_take_time(swept):
 
 def test_at_common_times_each_run_counts_with_its_latest_value(swept):
     runs = [member("slow", load(swept / f"slow-{seed}"), True) for seed in (3, 4)]
-    band, middle = Plotter(runs, looks(["slow"]), 1.0, merged=True).curves("", "rmse_db", "dB")
-    assert middle["x"] == [70, 80, 170, 190]
-    assert middle["y"] == [9, 8.5, 7, 5.5]  # 9; 9 and 8; 6 and 8; 6 and 5
-    assert band["y"][:4] == [9, 8.25, 6.5, 5.25]
+    time_s, grid = Drawing(runs, merged=True).grid(runs, "", RMSE)
+    assert time_s.tolist() == [70, 80, 170, 190]
+    np.testing.assert_array_equal(grid, [[9, np.nan], [9, 8], [6, 8], [6, 5]])
 
 
 def test_of_very_many_merges_evenly_spaced_times_are_drawn(swept):
     runs = [member("slow", load(swept / "slow-3"), True)]
     times_s = np.arange(5000.0)
     runs[0].trends["", "rmse_db"] = times_s, times_s
-    (middle,) = Plotter(runs, looks(["slow"]), 1.0, merged=True).curves("", "rmse_db", "dB")
-    assert len(middle["x"]) == MOST_TIMES and (middle["x"][0], middle["x"][-1]) == (0, 4999)
-    np.testing.assert_array_equal(middle["y"], np.floor(np.linspace(0, 4999, MOST_TIMES)))
+    drawn_s, grid = Drawing(runs, merged=True).grid(runs, "", RMSE)
+    assert len(drawn_s) == MOST_TIMES and (drawn_s[0], drawn_s[-1]) == (0, 4999)
+    np.testing.assert_array_equal(grid[:, 0], np.floor(np.linspace(0, 4999, MOST_TIMES)))
 
 
 def made(label, errors_db, homes, ends_s=(3600.0, 7200.0)):
@@ -129,7 +132,7 @@ def test_the_table_of_times_has_means_with_intervals_and_what_is_known_by_then()
         made("b", [15.0, 8.0], [5.0, 95.0]),
         made("far", [30.0, 25.0], [0.0, 0.0]),
     ]
-    text = time_table(runs)
+    text = time_table(runs, dict.fromkeys(("a", "b", "far"), "span"))
     assert "Time to an RMSE of at most 8 dB" in text and "time to it (hours)" in text
     cells = re.findall(r"<td[^>]*>(.*?)</td>", text)
     assert cells[:4] == ["a", "3 ± 12.7", "2 of 2", "40 ± 127"]
@@ -139,9 +142,9 @@ def test_the_table_of_times_has_means_with_intervals_and_what_is_known_by_then()
 
 def test_without_a_measure_there_is_no_table():
     nothing = [made("a", [np.nan, np.nan], [0.0, 0.0])]
-    assert time_table(nothing) == ""
+    assert time_table(nothing, {"a": "span"}) == ""
     with pytest.raises(BadInput, match="--reach 9: none of these runs has an RMSE"):
-        time_table(nothing, 9.0)
+        time_table(nothing, {"a": "span"}, 9.0)
 
 
 def test_radio_studies_have_no_goal(tiny, tmp_path):
@@ -177,7 +180,7 @@ def test_the_page_is_over_true_time_and_tells_how_soon_models_are_good(swept):
     times = text.split('id="times"')[1].split("</table>")[0]
     rows = dict(re.findall(r'<tr><td class="text">(slow|fast)</td><td data-value="([\d.]+)">', times))
     assert {label: float(value) for label, value in rows.items()} == pytest.approx({"slow": 3.0, "fast": 77.5 / 60})
-    assert "at the time of the server&#x27;s merge" in text
+    assert "at the time of the server&#39;s merge" in text
     x = {x for t in figures(page)["progress"]["data"] if t["name"] == "fast" for x in t["x"] if x is not None}
     assert max(x) == pytest.approx(122 / 60, rel=1e-4)
 
@@ -185,7 +188,7 @@ def test_the_page_is_over_true_time_and_tells_how_soon_models_are_good(swept):
 def test_runs_whose_uploads_take_no_time_are_compared_as_ever(one, tmp_path):
     folders = [Path(shutil.copytree(one, tmp_path / name)) for name in ("a", "b")]
     text = compare(folders, tmp_path / "compare.html").read_text()
-    assert "Time to an" not in text and "at the time of the server&#x27;s request" in text
+    assert "Time to an" not in text and "at the time of the server&#39;s request" in text
 
 
 def test_the_table_of_a_sweep_has_the_time_of_uploads(swept):

@@ -3,35 +3,37 @@
 import json
 import re
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 from tracking_rows import ATTACK, CELL_M, believed, square, tracked, write_rows
 
 from netsim.errors import BadInput
 from netsim.record import write_json
-from scenarios.app.report.figures import tracking as figures
-from scenarios.app.report.figures.first_home import first_home_panel
-from scenarios.app.report.figures.linking import linking_panels
-from scenarios.app.report.figures.reliability import reliability_panel, stating
-from scenarios.app.report.figures.tracking import credible, errors, grouped, hours, tracking_chapter
+from scenarios.app.report import charts
+from scenarios.app.report.charts import grouped
 from scenarios.app.report.replay import beliefs
 from scenarios.app.report.replay.chapter import replay_chapter
 from scenarios.app.report.replay.data import MOVING_M, replay_of
 from scenarios.app.report.replay.grid import NOWHERE, Grid
 from scenarios.app.report.report import report
+from scenarios.app.report.run_charts import (
+    LINKING,
+    reliability_panel,
+    stating,
+    tracking_chart,
+    tracking_panels,
+    unicity,
+)
+from scenarios.app.report.series import Laid
 from scenarios.app.results.folder import read_table
 from scenarios.app.results.linking_text import best_linking_text, linking_text
 from scenarios.app.results.read import load
 from scenarios.app.results.summary import summarise
 from scenarios.app.results.summary_text import full_text, short_text
-from scenarios.app.results.survival import first_home, kaplan_meier
-from scenarios.app.results.tracking import tracked as rows_of
 from scenarios.app.results.tracking_text import best_tracking_text, trackers, tracking_text
 from scenarios.app.run.runner import run
 from scenarios.app.study.load import load as load_study
@@ -83,30 +85,6 @@ def drawn(panel, name, tail=""):
 # -- laws
 
 
-def test_kaplan_and_meier_by_hand():
-    """Of four, one has it at 1; one is lost at 2; of the two that are left, one has it at 3: 1 - 3/4 * 1/2."""
-    times, share = kaplan_meier(np.array([1.0, 2.0, 3.0, 4.0]), np.array([True, False, True, False]))
-    np.testing.assert_allclose(times, [1, 3])
-    np.testing.assert_allclose(share, [0.25, 0.625])
-    assert [len(v) for v in kaplan_meier(np.array([5.0]), np.array([False]))] == [0, 0]
-
-
-@given(arrays(float, st.integers(1, 30), elements=st.integers(1, 9).map(float)))
-def test_without_losses_it_is_the_share_so_far(time_s):
-    times, share = kaplan_meier(time_s, np.ones(len(time_s), dtype=bool))
-    np.testing.assert_allclose(share, [(time_s <= t).mean() for t in times], atol=1e-12)
-
-
-def test_the_first_time_counts_from_the_first_window():
-    rows = {
-        "ue": np.array([0, 0, 0, 1, 1, 2.0]), "time_s": np.array([60, 120, 180, 120, 180, 60.0]),
-        "home_named_m": np.array([500, 80, 900, 500, np.nan, 10.0]),
-    }  # fmt: skip
-    time_s, happened = first_home(rows, np.array([0.0, 1.0]), near_m=100.0, round_s=60.0)
-    np.testing.assert_allclose(time_s, [120, 120])  # named after the second of its windows; watched for two
-    assert happened.tolist() == [True, False]
-
-
 @given(st.integers(1, 20), st.integers(1, 4), st.integers(1, 7))
 def test_rounds_that_make_one_point_keep_all_values(n, n_ue, together):
     grid = np.arange(float(n * n_ue)).reshape(n, n_ue)
@@ -120,31 +98,27 @@ def test_rounds_that_make_one_point_keep_all_values(n, n_ue, together):
 
 
 def test_a_run_that_tracks_nothing_has_no_such_chapter(one):
-    assert tracking_chapter(load(one)).parts == []
+    assert tracking_panels(Laid(load(one))) == [""]
     assert "Tracking" not in report(one).read_text().split("<script")[0]
 
 
 def test_medians_hours_and_areas_are_those_of_the_rows(folder):
     loaded = load(folder(rows_of_two_rounds()))
-    every = {ATTACK: rows_of(loaded, ATTACK)}
-    panel = errors(loaded, every)
+    (panel,) = tracking_chart(loaded, ATTACK).panels(Laid(loaded))
     np.testing.assert_allclose(drawn(panel, "filter")["y"], [75, 37.5])  # of 200, 90, 60, 30, and half of them
-    np.testing.assert_allclose(drawn(panel, "tracked attack alone")["y"], [300, 300])
+    np.testing.assert_allclose(drawn(panel, "plain")["y"], [300, 300])
     np.testing.assert_allclose(drawn(panel, "smoother")["y"], [0.1, 0.1])  # a logarithm has no zero
-    np.testing.assert_allclose(drawn(panel, "prior only", "2")["y"], [180, 180])
-    known = hours(loaded, every)
     a_round_h = 60 / 3600
-    np.testing.assert_allclose(drawn(known, "filter")["y"], [0.75 * a_round_h, 1.75 * a_round_h], rtol=1e-5)
-    np.testing.assert_allclose(drawn(known, "smoother")["y"], [a_round_h, 2 * a_round_h], rtol=1e-5)
-    np.testing.assert_allclose(drawn(known, "filter, as stated")["y"], [0.25 * a_round_h, 0.5 * a_round_h], rtol=1e-5)
-    assert drawn(known, "prior only")["y"] == [0, 0] and f"0.0333 h ({ATTACK})" in known.caption
-    areas = credible(loaded, every)
-    np.testing.assert_allclose(drawn(areas, "filter, 90 %", "2")["y"], [0.04, 0.04])
-    assert drawn(areas, "smoother, 50 %")["y"] == [100, 100]
+    np.testing.assert_allclose(drawn(panel, "filter", "2")["y"], [0.75 * a_round_h, 1.75 * a_round_h], rtol=1e-5)
+    np.testing.assert_allclose(drawn(panel, "smoother", "2")["y"], [a_round_h, 2 * a_round_h], rtol=1e-5)
+    assert drawn(panel, "prior", "2")["y"] == [0, 0]
+    np.testing.assert_allclose(drawn(panel, "prior", "3")["y"], [180, 180])
+    assert drawn(panel, "smoother", "4")["y"] == [100, 100]
+    np.testing.assert_allclose(drawn(panel, "filter", "5")["y"], [0.04, 0.04])
 
 
 def test_the_sentence_says_what_the_rows_say(folder):
-    """On the page, in the short and in the full text of the terminal."""
+    """In the short and in the full text of the terminal."""
     made = folder(rows_of_two_rounds())
     summary = summarise(made, load_study(str(made / "study.yaml")))
     write_json(made / "summary.json", summary)
@@ -158,7 +132,6 @@ def test_the_sentence_says_what_the_rows_say(folder):
     account = read_table(made, "privacy")
     assert f"tracking {text}" in " ".join(" ".join(short_text(summary, account, "page")).split())
     assert f"tracking: {text}" in full_text(summary, account)
-    assert f"<li>{text}.</li>" in report(made).read_text()
 
 
 def test_of_several_attacks_the_best_is_shown_and_of_how_many():
@@ -178,11 +151,9 @@ def test_a_run_that_tracks_nothing_says_nothing_of_it(one):
 
 def test_reliability_shows_stated_against_hit_with_numbers(folder):
     loaded = load(folder(rows_of_two_rounds()))
-    panel = reliability_panel(loaded, stating(loaded))
+    (panel,) = reliability_panel(loaded)
     own = drawn(panel, "filter")
-    assert (own["x"], own["y"], own["text"]) == ([25.0], [87.5], ["8 answers"])
-    bars = {t["name"]: t for t in panel.figure["data"] if t["type"] == "bar"}
-    assert bars["filter"]["y"] == [0, 0, 8, 0, 0, 0, 0, 0, 0, 0] and bars["smoother"]["y"][9] == 8
+    assert (own["x"], own["y"]) == ([25.0], [87.5]) and own["hovertemplate"][0].endswith("8 answers")
 
 
 def test_an_attack_that_only_names_places_has_its_reliability(folder):
@@ -198,23 +169,11 @@ def test_an_attack_that_only_names_places_has_its_reliability(folder):
     write_rows(made, "named", rows)
     loaded = load(made)
     assert stating(loaded) == [ATTACK]
-    panel = reliability_panel(loaded, stating(loaded))
+    (panel,) = reliability_panel(loaded)
     own = drawn(panel, "places named at the end")
-    assert (own["x"], own["y"], own["text"]) == ([90.0], [50.0], ["2 answers"])
+    assert (own["x"], own["y"]) == ([90.0], [50.0]) and own["hovertemplate"][0].endswith("2 answers")
     assert f"{ATTACK}, places named at the end: 40 points [" in panel.caption
-    assert "tracking-reliability" in [p.key for p in tracking_chapter(loaded).panels]
-
-
-def test_homes_are_first_named_where_the_rows_say(folder):
-    loaded = load(folder())
-    ues = loaded.tables["ues"] | {f"home_{axis}_m": np.full(4, 100.0) for axis in "xy"}
-    leakage = dict(loaded.tables["leakage"])
-    leakage["home_named_m"] = np.where((leakage["ue"] < 3) & (leakage["round"] > leakage["ue"]), 10.0, 900.0)
-    (panel,) = first_home_panel(replace(loaded, tables=loaded.tables | {"ues": ues, "leakage": leakage}))
-    own = drawn(panel, ATTACK)  # UE 0 in the first window of a minute, UE 1 in the second; 2 and 3 never
-    np.testing.assert_allclose(np.array(own["x"]) * 60, [0, 1, 2, 2], rtol=1e-4)
-    np.testing.assert_allclose(own["y"], [0, 25, 50, 50])
-    assert first_home_panel(loaded) == []
+    assert panel in tracking_panels(Laid(loaded))
 
 
 def test_links_stand_beside_chance(folder):
@@ -223,10 +182,9 @@ def test_links_stand_beside_chance(folder):
         "time_to_confusion_s": 600, "chance_time_to_confusion_s": 120,
     }  # fmt: skip
     loaded = load(folder(linking=[row | {"round": k, "time_s": 60 * k} for k in (1, 2)]))
-    (panel,) = linking_panels(loaded)
+    (panel,) = LINKING.panels(Laid(loaded))
     assert [drawn(panel, ATTACK, tail)["y"] for tail in ("", "2", "3")] == [[75, 75], [2.5, 2.5], [10, 10]]
     assert [drawn(panel, f"{ATTACK}: by chance", tail)["y"] for tail in ("", "3")] == [[25, 25], [2, 2]]
-    assert [p.key for p in tracking_chapter(loaded).panels] == ["linking"]
 
 
 def test_shares_of_links_are_so_far_and_by_updates(folder):
@@ -235,7 +193,7 @@ def test_shares_of_links_are_so_far_and_by_updates(folder):
         row | {"round": 1, "time_s": 60, "seen": 0}, row | {"round": 1, "time_s": 60, "seen": 4, "right_share": 0.75},
         row | {"round": 2, "time_s": 120, "seen": 12, "right_share": 0.25},
     ]  # fmt: skip
-    (panel,) = linking_panels(load(folder(linking=rows)))
+    (panel,) = LINKING.panels(Laid(load(folder(linking=rows))))
     assert drawn(panel, ATTACK)["y"] == [None, 75, 37.5]
 
 
@@ -256,16 +214,15 @@ def test_words_on_links_stand_beside_chance(folder):
     assert f"linking: {text}" in full_text(summary, account)
 
 
-def test_unicity_is_drawn_for_each_resolution(folder):
+def test_unicity_has_a_column_for_each_resolution(folder):
     made = folder()
     rows = [
         {"resolution_m": side, "points": n, "ues": 4, "draws": 80, "unique_percent": percent}
         for side, n, percent in ((500, 2, 90), (500, 1, 40), (2500, 1, 10))
     ]
     write_rows(made, "unicity", rows)
-    (panel,) = linking_panels(load(made))
-    own = drawn(panel, "squares of 500 m")
-    assert (own["x"], own["y"]) == ([1, 2], [40, 90]) and drawn(panel, "squares of 2500 m")["y"] == [10]
+    cells = re.findall(r"<td[^>]*>(.*?)</td>", unicity(load(made)))
+    assert cells == ["1", "40", "10", "2", "90", "–"]
 
 
 def test_names_are_text_and_the_page_is_the_same_twice(folder):
@@ -278,9 +235,9 @@ def test_names_are_text_and_the_page_is_the_same_twice(folder):
 
 
 def test_many_rounds_are_few_points(folder, monkeypatch):
-    monkeypatch.setattr(figures, "MOST_POINTS", 1)
+    monkeypatch.setattr(charts, "MOST_POINTS", 1)
     loaded = load(folder(rows_of_two_rounds()))
-    panel = errors(loaded, {ATTACK: rows_of(loaded, ATTACK)})
+    (panel,) = tracking_chart(loaded, ATTACK).panels(Laid(loaded))
     np.testing.assert_allclose(drawn(panel, "filter")["y"], [52.5])
     assert "A point stands for 2 rounds." in panel.caption
 
@@ -402,4 +359,4 @@ def test_figures_have_no_number_that_json_does_not_know(folder):
     rows = rows_of_two_rounds(plain_error_m="", plain_near="", prior_expected_distance_m="", area90_m2="")
     text = report(folder(rows)).read_text()
     found = json.loads(re.search(r'id="drawn">(.*?)</script>', text, flags=re.DOTALL)[1])
-    assert {"tracking-errors", "tracking-hours", "tracking-reliability", "tracking-credible"} <= set(found)
+    assert {"tracking-0", "tracking-reliability"} <= set(found)

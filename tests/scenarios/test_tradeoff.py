@@ -13,7 +13,7 @@ import pytest
 from netsim.errors import BadInput
 from netsim.record import write_json
 from scenarios.app.cli.commands import main
-from scenarios.app.report.figures.tradeoff import matched_table, tradeoff_panels
+from scenarios.app.report.compare_charts import tradeoff_panel
 from scenarios.app.report.report import report
 from scenarios.app.results.tradeoff import (
     DISTANCE,
@@ -150,15 +150,7 @@ def test_the_winner_of_each_level_is_named_with_the_next_best():
 
 
 def test_a_single_curve_is_matched_with_nothing():
-    assert sentences(BOTH[:3]) == [] and matched_rows(BOTH[:3]) == [] and matched_table([]) == ""
-
-
-def test_levels_that_read_alike_and_gates_that_agree_are_told_once():
-    close = [trial(name, k, rmse_db=5.0 + k, error_m=v) for name in ("DP", "GAN") for k, v in ((1, 800.1), (2, 800.2))]
-    of = [row for row in matched_rows(close) if row.measure.unit == "m"]
-    assert {row.measure.text(row.level) for row in of} == {"800 m"} and len(of) == 2
-    table = matched_table(of)
-    assert table.count("Centroid error 800 m") == 1 and "all, and useful ones" in table
+    assert sentences(BOTH[:3]) == [] and matched_rows(BOTH[:3]) == []
 
 
 @pytest.mark.parametrize(
@@ -173,57 +165,26 @@ def test_levels_that_read_alike_and_gates_that_agree_are_told_once():
 def test_where_nothing_can_be_matched_it_says_so(found):
     assert matched_rows(found) == []
     assert all("nothing can be matched" in s for s in sentences(found))
-    assert tradeoff_panels(found)
     assert matched_csv([]).count("\n") == 1
 
 
-def test_without_an_attack_there_is_no_figure():
-    bare = [Trial("DP 1", "DP", 1.0, {"utility.rmse_db": 6.0, "utility.useful": True})]
-    assert tradeoff_panels(bare)[0].figure is None and sentences(bare) == []
-
-
-def traces(panel):
+def test_the_figure_joins_labels_of_a_curve_and_marks_useless_ones():
+    """A model is useful below the constant's 8 dB."""
+    panel = tradeoff_panel({t.label: [t.summary] for t in BOTH}, BOTH)
     go.Figure(panel.figure)  # plotly's own schema
-    return panel.figure["data"]
-
-
-def test_the_figure_shows_hollow_diverged_and_reference_points():
-    found = [*BOTH, trial("DP", 1, rmse_db=12.0, emd=18.0, error_m=None, lost=80.0)]
-    panel = tradeoff_panels(found)[0]
-    emd = [t for t in traces(panel) if t["xaxis"] == "x"]
-    dp = next(t for t in emd if t["name"] == "DP" and t["mode"] == "markers")
-    assert dp["x"] == [12.0, 10.0, 6.0] and dp["y"] == [18.0, 16.0, 8.0]
-    assert dp["marker"]["symbol"] == ["circle", "circle-open", "circle"]
-    paths = {t["line"]["dash"]: t["x"] for t in emd if t["name"] == "DP" and t["mode"] == "lines"}
-    assert paths == {"dot": [12.0, 10.0, 6.0], "solid": [12.0, 6.0]}
-    star = next(t for t in emd if t["name"] == "none")
-    assert (star["x"], star["y"], star["marker"]["symbol"]) == ([5.0], [5.0], ["star"])
-    guess = next(t for t in emd if t["name"] == "baseline: random guesses")
-    constant = next(t for t in emd if t["name"] == "baseline: constant map")
-    assert guess["y"] == [20.0, 20.0] and constant["x"] == [8.0, 8.0]
-    lost = [t for t in panel.figure["data"] if t.get("texttemplate") == "diverged"]
-    assert [(t["x"], t["y"], t["xaxis"]) for t in lost] == [([12.0], [1000.0], "x2")]  # above the 800 m of Farthest
-    assert "“DP 10” (1 of 1 run)" in panel.caption
+    first = [t for t in panel.figure["data"] if t["xaxis"] == "x"]
+    marks = {t["name"]: t for t in first if t["mode"] == "markers"}
+    assert {name: (t["x"], t["y"]) for name, t in marks.items()} == {
+        t.label: ([t.summary["utility.rmse_db"]], [t.summary[f"{A}.centroid_error_m.median"]]) for t in BOTH
+    }
+    assert [name for name, t in marks.items() if t["marker"]["symbol"].endswith("-open")] == ["DP 10"]
+    lines = {t["name"]: (t["x"], t["y"]) for t in first if t["mode"] == "lines"}
+    assert lines["DP"] == ([10, 6], [300, 100]) and lines["Farthest"] == ([7, 6], [800, 400])
+    assert lines["baseline: constant"][0] == [8, 8] and lines["baseline: map centre"][1] == [500, 500]
     shown = [t["name"] for t in panel.figure["data"] if t["showlegend"]]
-    assert sorted(shown) == sorted(set(shown)) and {"none", "DP", "Farthest", "baseline: random guesses"} <= set(shown)
-
-
-def test_whiskers_reach_from_quartile_to_quartile_and_no_higher_than_the_top():
-    seeds = [trial("DP", 1, rmse_db=r, error_m=e, lost=50.0) for r, e in ((5, 100.0), (6, 200.0), (9, None))]
-    other = trial("DP", 2, rmse_db=7.0, error_m=400.0)
-    panel = tradeoff_panels([*seeds, other])[0]
-    dp = next(t for t in traces(panel) if t["xaxis"] == "x2" and t["name"] == "DP" and t["mode"] == "markers")
-    assert dp["y"] == [200.0, 400.0]
-    assert dp["error_x"]["arrayminus"] == [0.5, 0.0] and dp["error_x"]["array"] == [1.5, 0.0]
-    assert dp["error_y"]["arrayminus"] == [50.0, 0.0]
-    assert dp["error_y"]["array"] == [425.0, 0.0]  # the upper quartile diverged: to 1.25 x 500 m of the area's middle
-
-
-def test_labels_that_no_axis_can_show_are_named():
-    found = [*BOTH, trial("DP", 1, rmse_db=None, useful=False), trial("DP", 2, emd=None, error_m=None)]
-    caption = tradeoff_panels(found)[0].caption
-    assert "without a finite RMSE: “DP 1”" in caption
-    assert "“DP 2” (square root of SW1)" in caption and "“DP 2” (centroid error)" in caption
+    assert sorted(shown) == sorted(set(shown))
+    bare = {"DP 1": [{"utility.rmse_db": 6.0, "utility.useful": True}]}
+    assert tradeoff_panel(bare).figure is None and tradeoff_panel({"a": [{}]}).figure is None
 
 
 # -- from a scenario to a page
@@ -284,28 +245,15 @@ def folder(tiny, tmp_path):
     return out
 
 
-def test_homes_that_are_named_stand_beside_the_curves(folder):
-    attack = "closed-form"
-    for path in folder.glob("*/summary.json"):
-        write_json(path, json.loads(path.read_text()) | {f"attack.{attack}.home_named_within_near.percent": 50.0})
-    page = report(folder).read_text()
-    drawn = json.loads(re.search(r'<script type="application/json" id="drawn">(.*?)</script>', page)[1])
-    assert "homes named" in drawn["tradeoff"]["layout"]["yaxis"]["title"]["text"] and "tradeoff-0" in drawn
-
-
 def test_the_page_of_a_sweep_with_curves(folder, capsys):
     assert main(["report", str(folder)]) == 0
     out = capsys.readouterr().out
     assert "at 10 √m “Farthest” (6.5 dB) before “DP <b>” (7 dB)" in out
     page = (folder / "report.html").read_text()
     drawn = json.loads(re.search(r'<script type="application/json" id="drawn">(.*?)</script>', page)[1])
-    assert "tradeoff-0" in drawn and "tradeoff" not in drawn  # it takes the place of the point per label
-    assert "DP &lt;b&gt;" in {t["name"] for t in drawn["tradeoff-0"]["data"]}
+    assert "DP &lt;b&gt;" in {t["name"] for t in drawn["tradeoff"]["data"]}
     shown = re.sub(r"<(script|style)\b.*?</\1>", "", page, flags=re.S)
     assert "DP <b>" not in shown and "DP &lt;b&gt;" in shown
-    plain = re.sub(r" (class|scope|data-value)=\"[^\"]*\"", "", shown)
-    assert "<th>DP &lt;b&gt;</th><th>Farthest</th><th>lowest RMSE</th>" in plain
-    assert "<td>useful</td><td>only below: 6 dB at 8 √m</td><td>6.5 dB</td><td>not compared, only" in plain
     before = (folder / "report.html").read_bytes(), (folder / "matched_privacy.csv").read_bytes()
     report(folder)
     assert before == ((folder / "report.html").read_bytes(), (folder / "matched_privacy.csv").read_bytes())

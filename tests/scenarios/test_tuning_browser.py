@@ -1,11 +1,10 @@
-"""The page of a tuning in a browser: parallel coordinates, tables, and nothing that is cut off or cannot be read."""
+"""The page of a tuning in a browser: figures, tables, and nothing that is cut off or cannot be read."""
 
 import json
 
 import pytest
 
 from netsim.record import write_json
-from scenarios.app.report.figures.parallel import scale
 from scenarios.app.report.report import report
 
 RATE, WIDTH, RMSE, ENERGY = (
@@ -49,40 +48,21 @@ def page_of(tmp_path, **more):
 def shown(show, tmp_path):
     page = show(page_of(tmp_path))
     page.evaluate("netsim.drawAll()")
-    page.wait_for_selector("#plot-parallel .main-svg")
+    page.wait_for_selector("#plot-history .main-svg")
     return page
 
 
-def drawn(page):
-    """Group -> its lines, each as heights from 0 to 1."""
-    data = page.evaluate("document.getElementById('plot-parallel').data.map(t => [t.name, t.y])")
-    split = {}
-    for name, heights in data:
-        lines = [[]]
-        for height in heights:
-            lines[-1].append(height) if height is not None else lines.append([])
-        split[name] = lines[:-1]
-    return split
+def test_the_history_has_every_finished_trial_and_the_best_so_far(shown):
+    data = shown.evaluate("document.getElementById('plot-history').data.map(t => [t.name, t.x, t.y])")
+    assert data == [["trials", [1, 2], [12, 9]], ["break a constraint", [3], [30]], ["best so far", [1, 2], [12, 9]]]
 
 
-def test_every_finished_trial_is_a_line_across_all_axes(shown):
-    assert drawn(shown) == {
-        "trials": [[0, 0, pytest.approx(1 / 7, abs=1e-6)], [1, 0.5, 0]],
-        "break a constraint": [[0, 1, 1]],
-        "best": [[1, 0.5, 0]],
-    }
-    names = shown.evaluate("document.getElementById('plot-parallel').layout.xaxis.ticktext")
-    assert names == ["learner.hidden", "learner.learning_rate", "utility.rmse_db"]
-    texts = shown.locator("#plot-parallel .annotation-text").all_text_contents()
-    assert {"0.0001", "0.01", "1", "[16]", "[32, 32]", "9", "30"} <= set(texts)
-    assert shown.locator("#plot-parallel .scatterlayer .trace").count() == 3
-
-
-def test_several_objectives_are_axes_each(show, tmp_path):
+def test_several_objectives_have_a_front(show, tmp_path):
     page = show(page_of(tmp_path, objectives=(RMSE, ENERGY), best=("trial-1", "trial-2")))
     page.evaluate("netsim.drawAll()")
-    page.wait_for_selector("#plot-parallel .main-svg")
-    assert len(drawn(page)["best"]) == 2 and len(drawn(page)["best"][0]) == 4
+    page.wait_for_selector("#plot-front .main-svg")
+    data = page.evaluate("document.getElementById('plot-front').data.map(t => [t.name, t.x, t.y])")
+    assert data[2] == ["best", [12, 9], [3, 5]]
 
 
 def test_the_table_has_the_numbers_of_the_figure_and_sorts_by_them(shown):
@@ -97,10 +77,10 @@ def test_the_table_has_the_numbers_of_the_figure_and_sorts_by_them(shown):
 
 
 def test_the_legend_hides_a_group(shown):
-    place = shown.locator("#plot-parallel")
+    place = shown.locator("#plot-history")
     before = place.locator(".scatterlayer .point").count()
     place.locator(".legendtoggle").first.click()
-    shown.wait_for_function(f"document.querySelectorAll('#plot-parallel .scatterlayer .point').length < {before}")
+    shown.wait_for_function(f"document.querySelectorAll('#plot-history .scatterlayer .point').length < {before}")
 
 
 @pytest.mark.slow
@@ -109,20 +89,11 @@ def test_nothing_is_cut_off_and_everything_can_be_read(show, tmp_path, width, da
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is missing").Axe()
     page = show(page_of(tmp_path), width=width, dark=dark)
     page.evaluate("netsim.drawAll()")
-    page.wait_for_selector("#plot-parallel .main-svg")
+    page.wait_for_selector("#plot-history .main-svg")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     said = axe.run(page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21aa"]}).response["violations"]
     serious = {v["id"]: [n["html"][:200] for n in v["nodes"]] for v in said if v["impact"] in ("serious", "critical")}
     assert serious == {}
-
-
-def test_axes_stand_where_their_values_do():
-    log = scale("a", [0.01, 1.0, 100.0], log=True)
-    assert log.at == {"0.01": 0.0, "1": 0.5, "100": 1.0} and [t for _, t in log.ticks][::2] == ["0.01", "1", "100"]
-    assert scale("a", [2, 4, 10]).at == {"2": 0.0, "4": 0.25, "10": 1.0}
-    assert scale("a", [3, 3]).at == {"3": 0.5} and scale("a", [3, 3]).ticks == [(0.5, "3")]
-    assert scale("a", ["x", "y", "x"]).ticks == [(0.0, "x"), (1.0, "y")]
-    assert scale("a", [True, 1]).at == {"true": 0.0, "1": 1.0}  # a truth value is no number
 
 
 def test_without_a_finished_trial_there_is_no_figure(tmp_path):
@@ -130,6 +101,6 @@ def test_without_a_finished_trial_there_is_no_figure(tmp_path):
     none["trials"] = none["trials"][3:]
     write_json(tmp_path / "tuning.json", none)
     text = report(tmp_path).read_text()
-    assert "No trial finished." in text and "parallel" not in json.loads(
+    assert "No trial finished." in text and "history" not in json.loads(
         text.split('id="drawn">')[1].split("</script>")[0]
     )

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from netsim.errors import BadInput
 from netsim.record import write_text
 from netsim.safe import what_is
+from scenarios.app.report.charts import ACCURACY, HOME, RMSE, Quantity
+from scenarios.app.report.compare_charts import (
+    Member,
+    attack_panels,
+    labels_of,
+    member,
+    over_time,
+    time_unit,
+    tradeoff_panel,
+)
 from scenarios.app.report.compare_tables import (
     MOST_COLUMNS,
     adapted_table,
@@ -26,27 +38,22 @@ from scenarios.app.report.density_page import (
     tradeoff_table,
     without_curves,
 )
-from scenarios.app.report.figures.compare import comparison_panels
-from scenarios.app.report.figures.draws import draws_panels
-from scenarios.app.report.figures.member import Member, labels_of, member
-from scenarios.app.report.figures.points import points_panel
-from scenarios.app.report.figures.tradeoff import matched_table, tradeoff_panels
-from scenarios.app.report.html import Chapter, answers, facts, headings, page, paragraphs
-from scenarios.app.report.plot import Panel
+from scenarios.app.report.figures.scatter import draws_panels
+from scenarios.app.report.html import Cell, Chapter, Mark, answers, facts, headings, page, paragraphs, table
 from scenarios.app.report.settings import period
-from scenarios.app.report.time_table import no_goal, time_table
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.comparison_text import answer
 from scenarios.app.results.drawn import drawn_sentence
 from scenarios.app.results.folder import MANIFEST, STUDY, read_json
 from scenarios.app.results.gathered import Gathered
 from scenarios.app.results.glance import attacker
-from scenarios.app.results.model_text import USELESS
 from scenarios.app.results.read import SWEEP, load
 from scenarios.app.results.run import Run
-from scenarios.app.results.standing import Runs
-from scenarios.app.results.statistics import counted
+from scenarios.app.results.statistics import carried, figure_text, half_width
+from scenarios.app.results.table import Runs, lines, mean, model_verdict
+from scenarios.app.results.time_to import Goal, goal_of
 from scenarios.app.results.tradeoff import MATCHED_CSV, matched_csv, matched_rows, sentences
+from scenarios.app.results.verdicts import USELESS, is_useful
 from scenarios.app.study.yaml_document import one_line, read
 
 COMPARED = ("compare.css",)
@@ -56,32 +63,61 @@ COMPARED = ("compare.css",)
 def comparison(of: Gathered, place: Path, command: str = "", reach: float | None = None) -> str:
     """The page of runs that learn.
 
-    place : the folder in which the page will lie. reach : RMSE (dB) or accuracy (%) whose first time is told.
+    place : the folder in which the page will lie. reach : RMSE (dB) or accuracy (%) whose first time is shown.
     """
+    members = outlines(of)
     if of_densities(of.runs):
         if reach is not None:
             raise no_goal(reach)
-        return _densities(of, place, command)
-    merged = reach is not None or any(keys.UPLOADS_COUNT.of() in summary for _, summary in of.summaries)
-    shown = [member(label, run, merged) for label, run in loaded(of)]
-    members = outlines(of)
-    attacks = list(dict.fromkeys(name for m in shown for name in m.attacks))
-    labels, rows = labels_of(members), matched_rows(of.trials)
-    figures = comparison_panels(shown, attacks, merged)
-    times = [time_table(shown, reach)] if merged else []
+        studies: dict[str, dict[str, Any]] = {}
+        for label, path in (of.runs[k] for k in of.drawn):  # they are many: their tables are left unread
+            if label not in studies:
+                studies[label] = read(path / STUDY).data
+        shown = [replace(members[k], study=studies[members[k].label]) for k in of.drawn]
+        trials = of.trials or without_curves(of.runs)
+        says = band_sentences([m.summary for m in members])
+        first = [
+            Chapter("tradeoffs", "Privacy and utility", [*density_panels(trials, of.runs), tradeoff_table(trials)])
+        ]
+        last = list[Chapter]()
+    else:
+        merged = reach is not None or any(keys.UPLOADS_COUNT.of() in summary for _, summary in of.summaries)
+        shown = [member(label, run, merged) for label, run in loaded(of)]
+        strongest = {label: strongest_of(runs) for label, runs in labels_of(shown).items()}
+        times = [time_table(shown, strongest, reach)] if merged else []
+        says = sentences(of.trials)
+        panels = [tradeoff_panel(labels_of(members), of.trials)] if any(m.attacks for m in shown) else []
+        first = [
+            Chapter(
+                "tradeoffs",
+                "Privacy and utility",
+                [*panels, *draws_panels(place)],
+            ),
+            Chapter("time", "Over time", [*times, *over_time(shown, strongest, merged)]),
+        ]
+        last = [Chapter("attacks", "Attack by attack", attack_panels(shown, merged))]
+    header = top(of, members, shown, says)
+    return framed(of, header, first, last, members, shown, place, command)
+
+
+def framed(
+    of: Gathered, header: str, first: Sequence[Chapter], last: Sequence[Chapter], members: Sequence[Member],
+    shown: Sequence[Member], place: Path, command: str,
+) -> str:  # fmt: skip
+    """A page of several runs: chapters of their kind around those of every comparison."""
     chapters = [
-        Chapter(
-            "tradeoffs",
-            "Privacy and utility",
-            [*draws_panels(place), *_tradeoff(of, labels, attacks), *([matched_table(rows)] if rows else [])],
-        ),
-        Chapter("time", "Over time", [*times, *figures.over_time]),
-        all_variants(of, members, shown, place),
-        Chapter("differences-all", "What differs", [differences_table(studies_of(shown))]),
-        Chapter("attacks", "Attack by attack", figures.attacks),
+        *first, all_variants(of, members, shown, place),
+        Chapter("differences-all", "What differs", [differences_table(studies_of(shown))]), *last,
         Chapter("configuration", "Configuration", [facts(common_facts(members, command))]),
-    ]
-    return page(title_of(of, members), top(of, members, shown, sentences(of.trials)), chapters, styles=COMPARED)
+    ]  # fmt: skip
+    return page(title_of(of, members), header, chapters, styles=COMPARED)
+
+
+def strongest_of(runs: Runs) -> str:
+    """The attack of the first line of leakage: the one that finds most of it."""
+    found = [line for line in lines(runs) if line.attack]
+    named = [line for line in found if "named_within_near" in line.key]
+    return next((line.attack for line in [*named, *found]), "")
 
 
 def loaded(of: Gathered) -> Iterator[tuple[str, Run]]:
@@ -109,36 +145,6 @@ def all_variants(of: Gathered, members: Sequence[Member], shown: Sequence[Member
     return Chapter("variants-all", "All variants", tables)
 
 
-def _tradeoff(of: Gathered, labels: Mapping[str, Runs], attacks: Sequence[str]) -> list[Panel]:
-    """Privacy against utility: curves of a sweep; points where there are none, or where homes are named."""
-    if not attacks:
-        return []
-    curves = tradeoff_panels(of.trials) if of.trials else []
-    named = any(
-        run.get(keys.HOME_NAMED_PERCENT.of(a)) is not None for r in labels.values() for run in r for a in attacks
-    )
-    return curves if not named and any(p.figure for p in curves) else [points_panel(labels), *curves]
-
-
-def _densities(of: Gathered, place: Path, command: str) -> str:
-    """The page of runs that learned densities: they are many, and their tables are left unread."""
-    members = outlines(of)
-    studies: dict[str, dict[str, Any]] = {}
-    for label, path in (of.runs[place] for place in of.drawn):
-        if label not in studies:
-            studies[label] = read(path / STUDY).data
-    shown = [replace(members[k], study=studies[members[k].label]) for k in of.drawn]
-    trials = of.trials or without_curves(of.runs)
-    chapters = [
-        Chapter("tradeoffs", "Privacy and utility", [*density_panels(trials, of.runs), tradeoff_table(trials)]),
-        all_variants(of, members, shown, place),
-        Chapter("differences-all", "What differs", [differences_table(studies_of(shown))]),
-        Chapter("configuration", "Configuration", [facts(common_facts(members, command))]),
-    ]
-    header = top(of, members, shown, band_sentences([m.summary for m in members]))
-    return page(title_of(of, members), header, chapters, styles=COMPARED)
-
-
 def keep_tables(folder: Path, of: Gathered) -> None:
     """The tables of the trade-off, beside the page of a sweep."""
     if of.runs and not of.radio and of_densities(of.runs):
@@ -158,12 +164,7 @@ def top(of: Gathered, members: Sequence[Member], shown: Sequence[Member], says: 
     """The first section: title, answer, what is missing or means little; shown: the runs that are drawn."""
     labels = labels_of(members)
     papers = dict.fromkeys(str(m.study.get("paper")) for m in shown if m.study.get("paper"))
-    warnings = [
-        *of.said,
-        *drawn_sentence([m.label for m in members], of.drawn),
-        *_kinds(members),
-        *_useless_sentence(labels),
-    ]
+    warnings = [*of.said, *drawn_sentence([m.label for m in members], of.drawn), *useless(labels)]
     return (
         headings(title_of(of, members), "; ".join(papers))
         + answers(answer(labels, attacker(shown[0].study)))
@@ -184,47 +185,94 @@ def studies_of(members: Sequence[Member]) -> dict[str, Mapping[str, Any]]:
     return {label: first[label] for label in labels_of(members)}
 
 
-_KINDS = {"signal maps": keys.RMSE, "classifiers": keys.ACCURACY, "densities": keys.RANK_CORRELATION}
-
-
-def _kinds(members: Sequence[Member]) -> list[str]:
-    """What is said of models whose utility has no common figure."""
-    kinds = {
-        kind: list(dict.fromkeys(f"“{m.label}”" for m in members if key.of() in m.summary))
-        for kind, key in _KINDS.items()
-    }
-    found = [f"{kind}: {', '.join(labels)}" for kind, labels in kinds.items() if labels]
-    return [f"The models are of several kinds, whose utility has no common figure: {'; '.join(found)}."] * (
-        len(found) > 1
-    )
-
-
-def _useless_sentence(labels: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
-    """The labels whose models are not useful."""
-    useless = {label: (sum(not run.get(keys.USEFUL.of()) for run in of), len(of)) for label, of in labels.items()}
-    learned = any(keys.USEFUL.of() in run for of in labels.values() for run in of)
-    counts = [f"{k} of {counted(n, 'run')} with “{label}”" for label, (k, n) in useless.items() if k and learned]
-    return [f"The model is NOT useful in {', '.join(counts)}. {USELESS}"] if counts else []
+def useless(labels: Mapping[str, Runs]) -> list[str]:
+    """A warning of labels whose models are not useful."""
+    verdicts = {label: model_verdict(lines(runs)) for label, runs in labels.items()}
+    bad = [f"“{label}”" for label, verdict in verdicts.items() if verdict and not is_useful(verdict)]
+    return [f"The model is not useful with {', '.join(bad)}. {USELESS}"] if bad else []
 
 
 def common_facts(members: Sequence[Member], command: str = "") -> dict[str, str]:
     """The settings of all runs; command: the one that played or compared them."""
 
-    def all_of(values: Sequence[str]) -> str:
-        return ", ".join(dict.fromkeys(values))
+    def all_of(values: Iterable[object]) -> str:
+        return ", ".join(dict.fromkeys(map(str, values)))
 
     labels = list(labels_of(members))
     return {
         "runs": str(len(members)),
         "labels": all_of(labels) if len(labels) <= MOST_COLUMNS else f"{len(labels)}, see the table",
-        "seeds": all_of([str(m.manifest.get("seed")) for m in members]),
-        "command": command or all_of([str(m.manifest.get("command") or "not recorded") for m in members]),
-        "simulated span": all_of([period(m.manifest) for m in members]),
+        "seeds": all_of(m.manifest.get("seed") for m in members),
+        "command": command or all_of(m.manifest.get("command") or "not recorded" for m in members),
+        "simulated span": all_of(period(m.manifest) for m in members),
         "pages of single runs": "the option --pages draws them too, and this page then leads to them",
     }
 
 
 def command_of(folder: Path) -> str:
     """The command that played a sweep, with its arguments; empty where an older one did not record it."""
-    said = read_json(folder / SWEEP).get("command") if what_is(folder / SWEEP) else None
-    return said if isinstance(said, str) else ""
+    found = read_json(folder / SWEEP).get("command") if what_is(folder / SWEEP) else None
+    return found if isinstance(found, str) else ""
+
+
+# -- how soon models are good
+
+_GOALS: tuple[tuple[Quantity, str, bool, keys.Measure], ...] = (
+    (RMSE, "an RMSE of at most", True, keys.CONSTANT_RMSE),
+    (ACCURACY, "an accuracy of at least", False, keys.CONSTANT_ACCURACY),
+)
+"""quantity, the goal in words, whether smaller is better, and the measure of a constant"""
+
+
+def no_goal(reach: float) -> BadInput:
+    """The error for runs without a measure."""
+    return BadInput(f"--reach {reach:g}: none of these runs has an RMSE in dB or an accuracy in %; leave it out")
+
+
+def time_table(members: Sequence[Member], attack: Mapping[str, str], reach: float | None = None) -> str:
+    """A row per label: the time to the goal, and the homes that are named by then; empty without a goal.
+
+    reach : the goal; None: what the worst run ends with. Raises BadInput where no run has a measure of it.
+    """
+    unit, second = time_unit(members)
+    for quantity, word, smaller, constant in _GOALS:
+        ends = [_latest(m, "", quantity.key, np.inf) for m in members]
+        goal = goal_of(ends, [mean([m.summary], constant.of()) for m in members], smaller)
+        if goal is None:
+            continue
+        goal = goal if reach is None else Goal(reach, smaller)
+        rows: list[list[Cell]] = []
+        for label in labels_of(members):
+            own = [m for m in members if m.label == label]
+            first_s = [goal.first_s(*m.trends["", quantity.key]) for m in own]
+            known = [(m, t) for m, t in zip(own, first_s, strict=True) if np.isfinite(t)]
+            named = [share for m, t in known if np.isfinite(share := _latest(m, attack[label], HOME.key, t))]
+            times = _between([t / second for _, t in known])
+            rows.append([label, times, f"{len(known)} of {len(own)}", _between(named)])
+        says = "Simulated time until the server first has such a model: mean over the seeds that reach it, with a 95 % "
+        says += "interval (Student's t)."
+        if reach is None:
+            says += " The goal is what the worst run ends with, of those that are better than a constant if any are."
+        title = f"Time to {word} {figure_text(goal.value)} {quantity.unit}"
+        heads = ["variant", f"time to it ({unit})", "seeds that reach it", "homes named by then (%)"]
+        n = 4 if any(len(m.trends.get((attack[m.label], HOME.key), ((), ()))[0]) for m in members) else 3
+        return table(title, heads[:n], [row[:n] for row in rows], "times", (0,)) + paragraphs([says], "says")
+    if reach is not None:
+        raise no_goal(reach)
+    return ""
+
+
+def _latest(member: Member, attack: str, column: str, time_s: float) -> float:
+    """The value of a trend at a time; NaN where there is none yet."""
+    times_s, values = member.trends.get((attack, column), (np.zeros(0), np.zeros(0)))
+    at = int(np.searchsorted(times_s, time_s, side="right")) - 1
+    return float(carried(values[:, None])[at, 0]) if at >= 0 else float("nan")
+
+
+def _between(values: Sequence[float]) -> Mark:
+    """A mean, with its 95 % interval where there are several values."""
+    if not values:
+        return Mark("–", float("nan"))
+    mean = float(np.mean(values))
+    text = figure_text(mean) if len(values) < 2 else f"{figure_text(mean)} ± {figure_text(half_width(values))}"
+    return Mark(text, mean)

@@ -1,4 +1,4 @@
-"""The tables of a comparison: a row per label, every figure, and the keys in which the studies differ."""
+"""Tables of figures: the lines of a run, a row per label, every figure, and the keys in which studies differ."""
 
 from __future__ import annotations
 
@@ -7,52 +7,83 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from netsim.safe import what_is
-from scenarios.app.report.html import Cell, Link, Mark, folded_parts, paragraphs, table
+from scenarios.app.report.html import Cell, Chapter, Link, Mark, folded_parts, paragraphs, table
 from scenarios.app.results.adapted import HEAD, read_adapted
 from scenarios.app.results.differences import differences
 from scenarios.app.results.folder import MANIFEST, PAGE, read_json
-from scenarios.app.results.glance import sentence
-from scenarios.app.results.over_seeds import blocks, cell_text, meaning, over_seeds
-from scenarios.app.results.standing import Runs, measure_of, utility
-from scenarios.app.results.summary_keys import declaration
-from scenarios.app.results.sweep_table import Cell as Figure
-from scenarios.app.results.sweep_table import sweep_table
+from scenarios.app.results.over_seeds import blocks, cell_text, over_seeds
+from scenarios.app.results.run import Run
+from scenarios.app.results.statistics import figure_text
+from scenarios.app.results.table import Line, Runs, lines, model_verdict
+from scenarios.app.results.verdicts import AT_CHANCE, FOUND, INCONCLUSIVE, PREVENTED, USELESS, is_useful, prevents
 
 MOST_COLUMNS = 16  # labels that are columns of a table of settings; more are its rows
-
+VERDICTS = (
+    "found: the whole 95 % interval of the attack is better than chance. at chance: it is not, and ends near chance. "
+    "inconclusive: neither, often for want of UEs or seeds. prevented: at chance, with a useful model. good: model error "
+    "at most 0.7 x the constant's. useful: better than a constant."
+)
+"""below a table with verdicts"""
 Listed = Sequence[tuple[str, Path]]
 """labels and folders of runs"""
 
 
+def verdict_mark(verdict: str) -> Mark:
+    """A verdict in a word, and in colour."""
+    if verdict in ("", INCONCLUSIVE):
+        return Mark(verdict, kind="open" if verdict else "")
+    return Mark(verdict, kind="held" if is_useful(verdict) or verdict in (AT_CHANCE, PREVENTED) else "not-held")
+
+
+def lines_table(of: Sequence[Line]) -> str:
+    """The table of results: what, value, baseline, verdict, attack."""
+    model = model_verdict(of)
+    rows: list[list[Cell]] = [
+        [
+            line.title,
+            Mark(line.result, line.value),
+            line.baseline,
+            verdict_mark(prevents(line.verdict, model)),
+            line.attack,
+        ]
+        for line in of
+    ]
+    says = [VERDICTS] if any(line.verdict for line in of) else []
+    if model and not is_useful(model):
+        says.insert(0, USELESS)
+    heads = ["measure", "result", "baseline", "verdict", "attack"]
+    return (table("Results", heads, rows, "", (0, 2, 3, 4)) + paragraphs(says, "says")) if rows else ""
+
+
 def variants_table(labels: Mapping[str, Runs], runs: Listed, place: Path) -> str:
-    """The main figures: a row per label, with links to the pages of its runs; place: the folder of this page."""
-    of = sweep_table([(label, run) for label, every in labels.items() for run in every])
-    measured = measure_of(labels)
-    found = {} if measured is None else measured[1]
-    heads = ["variant", *(" ".join(c.head).strip() for c in of.columns)]
+    """The lines of every label as a row, with links to the pages of its runs; place: the folder of this page."""
+    found = {label: {line.what: line for line in lines(of)} for label, of in labels.items()}
+    every = {what: line for of in found.values() for what, line in of.items()}
     rows: list[list[Cell]] = []
-    for label, cells in of.rows.items():
-        model = utility(labels[label])
-        rows.append(
-            [
-                label, *map(_mark, cells),
-                _word(label in found, label in found and found[label].prevented, "at chance", "above"),
-                _word(model is not None, model is not None and model.kept, "kept", "lost"),
-                of.attacks[label], _pages([path for name, path in runs if name == label], place),
-            ]
-        )  # fmt: skip
-    for name, cells in of.chances:
-        rows.append([name, *map(_mark, cells), "", "", "", ""])
-    heads += ["leakage", "model", "attack", "seeds"]
-    texts = (0, *range(len(of.columns) + 1, len(heads)))
-    kept = [i for i in range(len(heads)) if i == 0 or any(_filled(row[i]) for row in rows)]
-    shown = [[row[i] for i in kept] for row in rows]
-    notes = [sentence(of.note.strip("()")), *_notes(heads, kept)]
-    words = [kept.index(i) for i in texts if i in kept]
-    return table("Main figures of every variant", [heads[i] for i in kept], shown, "variants", words) + paragraphs(
-        notes, "says"
-    )
+    for label, own in found.items():
+        model = model_verdict([*own.values()])
+        leaks = [prevents(line.verdict, model) for line in own.values() if line.attack and line.verdict]
+        worst = next((v for v in (FOUND, INCONCLUSIVE, AT_CHANCE, PREVENTED) if v in leaks), "")
+        attacks = ", ".join(dict.fromkeys(line.attack for line in own.values() if line.attack))
+        pages = _pages([path for name, path in runs if name == label], place)
+        figures = [Mark(own[what].result, own[what].value) if what in own else Mark("–", np.nan) for what in every]
+        rows.append([label, *figures, verdict_mark(worst), verdict_mark(model), attacks, pages])
+    baselines = {name: None for line in every.values() for name, _ in line.beside}
+    for name in baselines:
+        known = [
+            [v for own in found.values() if what in own for n, v in own[what].beside if n == name] for what in every
+        ]
+        figures = [
+            Mark(figure_text(float(np.mean(values)), every[what].unit), float(np.mean(values))) if values else Mark("")
+            for what, values in zip(every, known, strict=True)
+        ]
+        rows.append([f"baseline: {name}", *figures, "", "", "", ""])
+    heads = ["variant", *(line.title for line in every.values()), "leakage", "model", "attack", "seeds"]
+    words = (0, *range(len(every) + 1, len(heads)))
+    return table("Main figures of every variant", heads, rows, "variants", words) + paragraphs([VERDICTS], "says")
 
 
 def adapted_table(folder: Path) -> str:
@@ -62,65 +93,29 @@ def adapted_table(folder: Path) -> str:
     return table("Adapted attackers", HEAD, cells, texts=(*range(4), -1)) + paragraphs([note], "says") if rows else ""
 
 
-def _mark(of: Figure) -> Mark:
-    """A figure, its range below it."""
-    return Mark(f"{of.mean} [{of.span}]" if of.span else of.mean, of.value)
-
-
-def _notes(heads: Sequence[str], kept: Sequence[int]) -> list[str]:
-    """What the words of the table mean."""
-    says = {
-        "leakage": "Leakage is at chance where no attack finds more than chance does: at most five points above its "
-        "share of homes, with an interval (Wilson, 95 %) that reaches it, or positions no nearer than those of "
-        "guesses, or an AUC whose difference to that before training has an interval that reaches 0.",
-        "model": "A model is kept where it is better than a constant.",
-        "attack": "Attack: the strongest, which the figures of the row are of.",
-    }
-    return [says[heads[i]] for i in kept if heads[i] in says]
-
-
-def _filled(cell: Cell) -> bool:
-    return bool(cell.text) if isinstance(cell, Mark) else bool(cell)
-
-
-def _word(known: bool, good: bool, yes: str, no: str) -> Mark:
-    """A verdict in a word, and in colour."""
-    return Mark((yes if good else no) if known else "", kind=("held" if good else "not-held") if known else "")
-
-
 def _pages(folders: Sequence[Path], place: Path) -> Cell:
     """The seeds of runs, as links where their pages are drawn."""
-    links: list[Link] = []
-    texts: list[str] = []
-    for folder in folders:
-        seed = str(read_json(folder / MANIFEST).get("seed"))
-        texts.append(seed)
-        if what_is(folder / PAGE) == "file":
-            links.append(Link(seed, os.path.relpath(folder / PAGE, place)))
-    return links if len(links) == len(texts) else ", ".join(texts)
+    seeds = [str(read_json(folder / MANIFEST).get("seed")) for folder in folders]
+    if not all(what_is(folder / PAGE) == "file" for folder in folders):
+        return ", ".join(seeds)
+    return [Link(seed, os.path.relpath(folder / PAGE, place)) for seed, folder in zip(seeds, folders, strict=True)]
+
+
+def summary_chapter(run: Run) -> Chapter:
+    """Every figure of a run with its meaning."""
+    return Chapter("summary", "All numbers", [figures_table({"value": [run.summary]})])
 
 
 def figures_table(labels: Mapping[str, Runs]) -> str:
-    """Every figure that some run has: a row per key, a column per label; it opens on a click."""
-    known = [key for key in _every(labels) if any(run.get(key) is not None for of in labels.values() for run in of)]
-    entries = [entry for block in blocks(known).values() for entry in block]
+    """Every figure: a row per key, a column per label; it opens on a click."""
+    every = dict.fromkeys(key for of in labels.values() for run in of for key in run)
+    entries = [entry for block in blocks([*every]).values() for entry in block]
     rows: list[list[Cell]] = [
-        [e.key, *(Mark(cell_text(of, e.key), over_seeds(of, e.key)[1]) for of in labels.values()), _meaning(e.key)]
+        [e.key, *(Mark(cell_text(of, e.key), over_seeds(of, e.key)[1]) for of in labels.values()), e.meaning]
         for e in entries
     ]
-    title = "Every figure: median [quartiles] over seeds"
-    return folded_parts(
-        f"{title}, {len(rows)} keys", table(title, ["key", *labels, "what it says"], rows, "every-figure")
-    )
-
-
-def _every(labels: Mapping[str, Runs]) -> list[str]:
-    return list(dict.fromkeys(key for of in labels.values() for run in of for key in run))
-
-
-def _meaning(key: str) -> str:
-    declared = declaration(key)
-    return "" if declared is None else meaning(declared)
+    title = f"Every figure: median [quartiles] over seeds, {len(rows)} keys"
+    return folded_parts(title, table(title, ["key", *labels, "what it says"], rows, "every-figure"))
 
 
 def differences_table(studies: Mapping[str, Mapping[str, Any]]) -> str:
@@ -128,16 +123,12 @@ def differences_table(studies: Mapping[str, Mapping[str, Any]]) -> str:
     found, labels = differences(list(studies.values())), list(studies)
     if not found:
         return ""
-    title = f"What differs from “{labels[0]}”"
-    cells = [
-        [
-            Mark(text if k == 0 or changed else "same", kind="changed" if changed else "")
-            for k, (text, changed) in enumerate(zip(d.texts, d.changed, strict=True))
-        ]
+    rows: list[list[Cell]] = [
+        [d.path, *(Mark(text if k == 0 or changed else "same", kind="changed" if changed else "")
+                   for k, (text, changed) in enumerate(zip(d.texts, d.changed, strict=True)))]
         for d in found
-    ]
-    if len(labels) <= MOST_COLUMNS:
-        rows: list[list[Cell]] = [[d.path, *row] for d, row in zip(found, cells, strict=True)]
-        return table(title, ["key", *labels], rows, "differences", range(len(labels) + 1))
-    rows = [[label, *(row[k] for row in cells)] for k, label in enumerate(labels)]
-    return table(title, ["variant", *(d.path for d in found)], rows, "differences", range(len(found) + 1))
+    ]  # fmt: skip
+    head = ["key", *labels]
+    if len(labels) > MOST_COLUMNS:
+        head, *rows = map(list, zip(["variant", *labels], *rows, strict=True))
+    return table(f"What differs from “{labels[0]}”", head, rows, "differences", range(len(head)))

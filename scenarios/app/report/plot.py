@@ -60,7 +60,7 @@ class Panel:
 @dataclass(frozen=True)
 class Cell:
     """One pair of axes; `line_at` is a horizontal line, in metres; `percent`: from 0 to 100;
-    `near`: the axis need not show 0.
+    `near`: the axis need not show 0; x_axis: its own horizontal axis; top: where the vertical axis ends.
     """
 
     y_title: str
@@ -70,6 +70,8 @@ class Cell:
     line_at: float | None = None
     percent: bool = False
     near: bool = False
+    x_axis: Figure | None = None
+    top: float | None = None
 
 
 def plain(text: Any) -> str:
@@ -115,34 +117,53 @@ def band(look: Look, x: Sequence[Any], low: FloatArray, high: FloatArray, name: 
     }  # fmt: skip
 
 
-def spread(
-    look: Look, x: Sequence[Any], values: Interval, n: IntArray, unit: str, most: float = np.inf, **more: Any
-) -> list[Figure]:
+def spread(look: Look, x: Sequence[Any], values: Interval, n: IntArray, unit: str, **more: Any) -> list[Figure]:
     """A median, with its quartiles as band and in the hover text wherever n > 1 values stand behind it.
 
-    The band is cut off at `most`, so that a band up to infinity can be drawn.
+    A band up to infinity is cut off at the largest finite value.
     """
     low, mid, high = values
     texts = [
-        f"{figure_text(m, unit)} {unit}"
+        f"{figure_text(m, unit)} {unit}".rstrip()
         + (f" [{figure_text(a, unit)}, {figure_text(b, unit)}] of {count}" if count > 1 else "")
         for a, m, b, count in zip(low, mid, high, n, strict=True)
     ]
+    most = np.max(np.concatenate(values), where=np.isfinite(np.concatenate(values)), initial=-np.inf)
     middle = line(look, x, mid, text=texts, hovertemplate="%{text}", **more)
     return [*([band(look, x, low, np.minimum(high, most))] if (n > 1).any() else []), middle]
 
 
-def mosaic(cells: Sequence[Cell], x_axis: Figure, height: int = 330) -> Figure:
-    """Cells side by side, two a row or three in one, under one legend; height: of one cell, pixels."""
+def marks(look: Look, x: Sequence[Any], y: Any, texts: Sequence[str], **more: Any) -> Figure:
+    """A mark for each point, named in the hover text."""
+    return {
+        **line(look, x, y), "mode": "markers", "text": texts, "hovertemplate": "%{text}<extra></extra>",
+        "marker": {"symbol": look.symbol, "size": 9, "color": look.color}, **more,
+    }  # fmt: skip
+
+
+def distribution(look: Look, values: FloatArray, least: float = -np.inf, **more: Any) -> Figure:
+    """The percentage of the finite values that are at most x, for x above `least`."""
+    percent = np.linspace(0.0, 100.0, 201)
+    known = values[np.isfinite(values)]
+    at = np.quantile(known, percent / 100.0) if (known > least).any() else np.zeros(0)
+    x, y = at[at > least], percent[: len(at)][at > least]
+    return line(look, numbers(x), y, mode="lines", hovertemplate="%{y:.0f} % at most %{x:,.3~r}", **more)
+
+
+def mosaic(cells: Sequence[Cell], x_axis: Figure, height: int = 330, closest: bool = False) -> Figure:
+    """Cells side by side, two a row or three in one, under one legend.
+
+    height : of one cell, pixels. closest : whether the hover text is that of the nearest point, not of all curves.
+    """
     columns = 3 if len(cells) == 3 else min(2, len(cells))
-    x_axis = x_axis | ({"title": axis()["title"] | x_axis["title"]} if "title" in x_axis else {})
+    x_axis = _titled(x_axis)
     rows = -(-len(cells) // columns)
     step, width = _BESIDE[columns]
     named, layout = bool(cells[0].title), base_layout()
     above = 28 if named else 6  # cell titles stand between legend and axes
     head, foot, gap = BAR + 26 * legend_rows(t for cell in cells for t in cell.traces) + above, 60, 100
     inner = height * rows + gap * (rows - 1)
-    data: list[Figure] = []
+    data, listed = list[Figure](), set[str]()
     for k, cell in enumerate(cells):
         row, column = divmod(k, columns)
         tail = str(k + 1) if k else ""
@@ -150,20 +171,30 @@ def mosaic(cells: Sequence[Cell], x_axis: Figure, height: int = 330) -> Figure:
         x_domain = [left, min(left + width, 1.0)]
         y_domain = [max(top - height / inner, 0.0), top]
         layout[f"xaxis{tail}"] = {
-            **axis(), **x_axis, **_one_moment(cell.traces, x_axis), "domain": x_domain, "anchor": f"y{tail}",
+            **axis(), **x_axis, **_titled(cell.x_axis or {}), **_one_moment(cell.traces, x_axis), "domain": x_domain,
+            "anchor": f"y{tail}",
         }  # fmt: skip
         y_axis: Figure = axis(cell.y_title) | _scale(cell)
-        if cell.percent:
-            y_axis["range"] = [0, 103]
+        if cell.percent or cell.top:
+            y_axis["range"] = [0, 103 if cell.percent else cell.top]
         layout[f"yaxis{tail}"] = {**y_axis, "domain": y_domain, "anchor": f"x{tail}"}
-        data += [{"xaxis": f"x{tail}", "yaxis": f"y{tail}", **trace} for trace in cell.traces]
+        for trace in cell.traces:  # the legend has each name once
+            shown = trace.get("showlegend", True) and trace["name"] not in listed
+            listed |= {trace["name"]} if shown else set()
+            data.append({**trace, "xaxis": f"x{tail}", "yaxis": f"y{tail}", "showlegend": shown})
         if cell.title:
             layout["annotations"].append(_heading(cell.title, left, top))
         if cell.line_at is not None:
             layout["shapes"].append(_level(cell.line_at, tail))
+    layout |= {"hovermode": "closest"} if closest else {}
     layout |= {"height": inner + head + foot, "margin": {"l": 70, "r": 25, "t": head, "b": foot}}
     layout["legend"]["y"] = 1 + above / inner
     return {"data": data, "layout": layout}
+
+
+def _titled(x_axis: Figure) -> Figure:
+    """The axis; a title that is a text becomes plotly's."""
+    return x_axis | ({"title": {"text": x_axis["title"]}} if isinstance(x_axis.get("title"), str) else {})
 
 
 def _one_moment(traces: Sequence[Figure], x_axis: Figure) -> Figure:
@@ -226,7 +257,8 @@ def _log_axis(traces: Sequence[Figure]) -> Figure:
 
 def legend_rows(traces: Iterable[Figure]) -> int:
     """How many lines the legend takes on a laptop."""
-    return 1 + sum(7 * len(t["name"]) + 50 for t in traces if t.get("showlegend", True)) // 900
+    names = {t["name"] for t in traces if t.get("showlegend", True)}
+    return 1 + sum(7 * len(name) + 50 for name in names) // 900
 
 
 def _heading(title: str, x: float, y: float) -> Figure:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from scenarios.app.report.compare_charts import Member
 from scenarios.app.report.compare_page import (
     COMPARED,
     all_variants,
@@ -16,8 +17,7 @@ from scenarios.app.report.compare_page import (
     title_of,
     top,
 )
-from scenarios.app.report.compare_tables import differences_table
-from scenarios.app.report.figures.member import Member
+from scenarios.app.report.compare_tables import differences_table, summary_chapter
 from scenarios.app.report.figures.radio import radio
 from scenarios.app.report.figures.radio_study import (
     busiest_pairs,
@@ -31,7 +31,6 @@ from scenarios.app.report.html import Chapter, answers, facts, headings, page, p
 from scenarios.app.report.plot import looks
 from scenarios.app.report.replay.chapter import SCRIPTS, STYLES, replay_chapter
 from scenarios.app.report.settings import configuration, period, run_warnings, trace_facts
-from scenarios.app.report.summary_tables import summary_chapter
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.gathered import Gathered
 from scenarios.app.results.glance import sentence

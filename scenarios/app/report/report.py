@@ -11,11 +11,10 @@ from pathlib import Path
 from netsim.errors import BadInput
 from netsim.record import write_text
 from netsim.safe import OURS_MOST_BYTES, content, what_is
-from scenarios.app.report.compare_page import command_of, comparison, keep_tables
+from scenarios.app.report.compare_page import command_of, comparison, keep_tables, no_goal
 from scenarios.app.report.html import GENERATOR
 from scenarios.app.report.radio_page import is_radio, radio_comparison, radio_single
 from scenarios.app.report.run_page import single
-from scenarios.app.report.time_table import no_goal
 from scenarios.app.report.training_page import train_page
 from scenarios.app.report.tuning_page import tuning_page
 from scenarios.app.results.failures import read_failures

@@ -1,30 +1,27 @@
-"""The data of figures: a run's rows laid out in time.
+"""The data of charts: a run's rows laid out in time.
 
 Shapes: n_time rounds that have a row; n_track columns, each a (UE, model) pair or, in a comparison, a run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 
 from netsim.row_id import row_id, ue_and_model
-from netsim.units import FloatArray, IntArray
-from scenarios.app.report.plot import DARK, GREY, Figure, Look, spread
+from netsim.units import BoolArray, FloatArray, IntArray
+from scenarios.app.report.plot import Figure, Look, spread
 from scenarios.app.results.run import Run, Table, where
 from scenarios.app.results.statistics import carried, count, quartiles
-from scenarios.app.results.summary import with_home
+from scenarios.app.results.summary_keys import Measure
 
 Series = tuple[FloatArray, FloatArray]
-"""Times and values (n_time,) each."""
-
-SMALLEST_M = 0.1  # nearer than this is drawn at this: a logarithmic axis has no zero
+"""Times or numbers of rounds (n_time,), and values (n_time,) or (n_time, n_track)."""
 WIDE_RANGE = 30.0  # ratio of largest to smallest beyond which an axis is logarithmic
-GUESS = Look("baseline: random guesses", GREY, dash="dot")
-TRUE_CENTROIDS = Look("the true centroids as estimates", DARK, dash="dash")
+DATES: Figure = {"type": "date", "title": "simulated local time", "hoverformat": "%a %Y-%m-%d %H:%M"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,9 +62,34 @@ class TimeGrid:
         return self.lay(np.where(self.diverged, np.inf, self.rows["error_m"]))
 
     @property
-    def diverged(self) -> Any:
+    def diverged(self) -> BoolArray:
         """Whether the estimate of a row is outside the area or not finite."""
-        return (self.rows["heard"] == 1) & (self.rows["diverged"] == 1)
+        return np.asarray((self.rows["heard"] == 1) & (self.rows["diverged"] == 1))
+
+
+@dataclass(frozen=True, eq=False)
+class Laid:
+    """A run whose rows are laid out in time once, when a chart first asks for them."""
+
+    run: Run
+    grids: dict[tuple[str, ...], TimeGrid] = field(default_factory=dict)
+
+    def grid(self, table: str, column: str = "", value: str = "", each: Literal["model", "ue"] = "ue") -> TimeGrid:
+        """Rows of a table, those with `value` in a column."""
+        key = (table, column, value, each)
+        if key not in self.grids:
+            self.grids[key] = TimeGrid.of(self.run.rows(table, column, value), each)
+        return self.grids[key]
+
+    def attack(self, name: str) -> TimeGrid:
+        """Rows of an attack, one track per UE and model."""
+        return self.grid("leakage", "attack", name, "model")
+
+
+def learner_metric(run: Run, key: Measure) -> Table:
+    """The rows of the learner's metric that the key `utility.METRIC` takes at the end."""
+    rows = run.rows("metrics", "part", "learner")
+    return where(rows, np.array([f"utility.{name}" == key.of() for name in rows["name"]], dtype=bool))
 
 
 def model_error_db(run: Run, name: str) -> FloatArray:
@@ -78,52 +100,23 @@ def model_error_db(run: Run, name: str) -> FloatArray:
     return values
 
 
+def named_over_time(run: Run, attack: str, place: str) -> tuple[FloatArray, BoolArray]:
+    """Rounds (n,), and of which attacked UEs that have it home, work or both is named then (n, n_ue)."""
+    rows, ues = run.rows("leakage", "attack", attack), run.tables["ues"]
+    wanted = ("home", "work") if place == "both" else (place,)
+    have = np.all([np.isfinite(ues[f"{one}_{axis}_m"]) for one in wanted for axis in "xy"], axis=0)
+    grid = TimeGrid.of(where(rows, np.isin(rows["ue"], ues["ue"][have])), "ue")
+    hit = np.ones((len(grid.time_s), len(grid.ue)), dtype=bool)
+    for one in wanted:
+        away_m = grid.rows[f"{one}_named_m"]
+        hit &= carried(grid.lay(np.where(np.isnan(away_m), np.inf, away_m))) <= run.near_m
+    return grid.round, hit
+
+
 def median_line(look: Look, x: Sequence[Any], grid: FloatArray, unit: str = "m", **more: Any) -> list[Figure]:
     """Median and quartiles over tracks, or nothing where no median is known."""
     values = quartiles(grid)
     return spread(look, x, values, count(grid), unit, **more) if np.isfinite(values[1]).any() else []
-
-
-def drawable(error_m: FloatArray) -> FloatArray:
-    """Errors as a logarithmic axis can show them."""
-    return np.maximum(error_m, SMALLEST_M)
-
-
-def diagonal_m(manifest: Mapping[str, Any]) -> float:
-    """The longest distance inside the area."""
-    west, south, east, north = manifest["area_m"]
-    return float(np.hypot(east - west, north - south))
-
-
-DATES: Figure = {
-    "type": "date", "title": {"text": "simulated local time"}, "hoverformat": "%a %Y-%m-%d %H:%M",
-}  # fmt: skip
-
-
-def attack_grids(run: Run, own: Iterable[Look]) -> list[tuple[Look, TimeGrid]]:
-    """Rows of each attack laid out in time; an attack without rows is left out."""
-    rows_of = [(look, run.rows("leakage", "attack", look.name)) for look in own]
-    return [(look, TimeGrid.of(rows)) for look, rows in rows_of if len(rows["ue"])]
-
-
-def home_grids(run: Run, own: Iterable[Look]) -> list[tuple[Look, TimeGrid]]:
-    """The same with one track a UE, of those that have a home."""
-    homes, grids = with_home(run.tables["ues"]), []
-    for look, grid in attack_grids(run, own):
-        mine = np.isin(grid.rows["ue"], homes)
-        if mine.any():
-            grids.append((look, TimeGrid.of(where(grid.rows, mine), "ue")))
-    return grids
-
-
-def unfound(distance_m: FloatArray) -> FloatArray:
-    """Distances (n_time, n_ue) in which a UE without an estimate so far is infinitely far."""
-    return np.where(np.isnan(distance_m), np.inf, distance_m)
-
-
-def over_ues(run: Run) -> str:
-    """A sentence on what medians are taken over; empty for one UE."""
-    return "Lines are medians over UEs, bands their quartiles. " if len(run.tables["ues"]["ue"]) > 1 else ""
 
 
 def wide(values: FloatArray) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from scenarios.app.report.figures.parallel import parallel_panel
 from scenarios.app.report.figures.scatter import history_panel, settings_panel, tradeoff_panel
 from scenarios.app.report.html import (
     Cell,
@@ -20,7 +19,6 @@ from scenarios.app.report.html import (
     paragraphs,
     table,
 )
-from scenarios.app.report.plot import Panel
 from scenarios.app.results.statistics import figure_text
 from scenarios.app.results.tuning_folder import failed_lines, set_line, tuning_lines
 from scenarios.app.study.describe import flow
@@ -46,9 +44,8 @@ def tuning_page(found: Found) -> str:
         + paragraphs(_ended(found), "says")
         + "".join(folded(f"play {name}", set_line(found, name)) for name in found["best"])
     )
-    panels: list[Panel | str] = [tradeoff_panel(found) if several else history_panel(found), parallel_panel(found)]
     chapters = [
-        Chapter("search", "Search", panels),
+        Chapter("search", "Search", [tradeoff_panel(found) if several else history_panel(found)]),
         Chapter("settings", "Settings", [_importance(found), *(settings_panel(found, key) for key in objectives)]),
         Chapter("trials-all", "Trials", [_table(found)]),
         Chapter("configuration", "Configuration", [facts(_facts(found))]),

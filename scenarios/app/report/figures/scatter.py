@@ -2,90 +2,80 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from scenarios.app.report.plot import GREY, PALETTE, Cell, Figure, Look, Panel, line, mosaic, numbers, plain
+from netsim.errors import BadInput
+from netsim.record import unguarded
+from netsim.safe import what_is
+from scenarios.app.report.plot import GREY, PALETTE, Cell, Look, Panel, line, marks, mosaic, plain
+from scenarios.app.results import summary_keys as keys
+from scenarios.app.results.folder import read_json, text_of
+from scenarios.app.results.read import RUNS, SWEEP
 from scenarios.app.results.statistics import figure_text
 from scenarios.app.study.describe import flow
+from scenarios.app.study.yaml_document import one_line
 
 _KEPT, _BROKEN = Look("trials", PALETTE[0]), Look("break a constraint", GREY, "cross")
 BEST = Look("best", PALETTE[1], "diamond")
 Found = Mapping[str, Any]
+Groups = Sequence[tuple[Look, Sequence[Found]]]
+"""looks, and the rows (`settings`, `values`, `name`) drawn so"""
 
 
-def points(look: Look, x: Sequence[Any], y: Sequence[float], names: Sequence[str], **more: Any) -> Figure:
-    """A mark for each point, named in the hover text."""
-    texts = [f"{plain(name)}<br>{figure_text(value)}" for name, value in zip(names, y, strict=True)]
-    return {
-        "type": "scatter", "mode": "markers", "name": plain(look.name), "legendgroup": plain(look.name),
-        "x": list(x), "y": numbers(y), "text": texts, "hovertemplate": "%{text}<extra></extra>",
-        "marker": {"symbol": look.symbol, "size": 8, "color": look.color}, **more,
-    }  # fmt: skip
-
-
-def of_settings(key: str, title: str, caption: str, groups: Sequence[tuple[Look, Sequence[Found]]]) -> Panel:
-    """A pair of axes for each setting: its value, and the figure `key` of each row (`settings`, `values`, `name`)."""
-    names = list(dict.fromkeys(name for _, rows in groups for row in rows for name in row["settings"]))
-    cells = []
-    for n, name in enumerate(names):
-        traces = [
-            points(look, [_at(row["settings"][name]) for row in rows], [row["values"][key] for row in rows],
-                   [f"{row['name']}: {name}={flow(row['settings'][name])}" for row in rows], showlegend=n == 0)
-            for look, rows in groups if rows
-        ]  # fmt: skip
-        cells.append(Cell(key, traces, plain(name)))
-    if not any(cell.traces for cell in cells):
-        return Panel(f"settings-{key}", title, "No run has this figure.")
-    return Panel(f"settings-{key}", title, caption, _close(mosaic(cells, {"title": {"text": "value"}})))
+def of_settings(key: str, title: str, caption: str, groups: Groups) -> Panel:
+    """A pair of axes for each setting: its value, and the figure `key` of each row."""
+    names = dict.fromkeys(name for _, rows in groups for row in rows for name in row["settings"])
+    axes = [(key, plain(name), lambda row, name=name: _at(row["settings"][name]), key) for name in names]
+    return _panel(f"settings-{key}", title, caption, groups, axes, "value")
 
 
 def settings_panel(found: Found, key: str) -> Panel:
     """What each setting does to an objective, over the finished trials."""
-    caption = "One mark a finished trial: its mean over seeds, against each setting that was searched."
+    caption = "One mark per finished trial: its mean over seeds, against each setting that was searched."
     return of_settings(key, f"{key} by setting", caption, groups(found))
 
 
 def history_panel(found: Found) -> Panel:
     """The objective trial by trial, and the best so far among those that keep every bound."""
     key, small = found["objectives"][0]["key"], found["objectives"][0]["direction"] == "min"
-    done = [row for row in found["trials"] if row["state"] == "finished"]
-    kept = [row for row in done if row["kept"]]
-    pick = np.minimum if small else np.maximum
-    best = pick.accumulate([float(row["values"][key]) for row in kept]) if kept else np.zeros(0)
-    traces = [
-        points(look, [row["number"] for row in rows], [row["values"][key] for row in rows], [r["name"] for r in rows])
-        for look, rows in groups(found)[:2] if rows
-    ]  # fmt: skip
-    steps = {"shape": "hv", "color": BEST.color, "width": 2}
-    if kept:
-        so_far = Look("best so far", BEST.color)
-        traces.append(line(so_far, [row["number"] for row in kept], best, mode="lines", line=steps))
     caption = "Each finished trial in the order of suggestion, and the best so far that breaks no bound."
-    if not traces:
-        return Panel("history", "History", "No trial finished.")
-    return Panel("history", "History", caption, _close(mosaic([Cell(key, traces)], {"title": {"text": "trial"}})))
+    axes = [(key, "", lambda row: row["number"], key)]
+    panel = _panel("history", "History", caption, groups(found)[:2], axes, "trial")
+    kept = [row for row in found["trials"] if row["state"] == "finished" and row["kept"]]
+    if kept and panel.figure:
+        best = (np.minimum if small else np.maximum).accumulate([float(row["values"][key]) for row in kept])
+        steps = {"shape": "hv", "color": BEST.color, "width": 2}
+        so_far = line(Look("best so far", BEST.color), [row["number"] for row in kept], best, mode="lines", line=steps)
+        panel.figure["data"].append(so_far)
+    return panel
 
 
 def tradeoff_panel(found: Found) -> Panel:
-    """The first objective against each other one; trials of the front are named."""
+    """The first objective against each other one; trials of the front are marked."""
     first, *others = [o["key"] for o in found["objectives"]]
+    caption = "Marked as best is the front: no other trial is as good in every objective and better in one."
+    axes = [(key, "", lambda row: row["values"][first], key) for key in others]
+    return _panel("front", "Trade-off", caption, groups(found), axes, plain(first))
+
+
+def _panel(key: str, title: str, caption: str, groups: Groups, axes: Sequence[Any], x_title: str) -> Panel:
+    """Marks of all rows; axes: vertical title, heading, x of a row, and the value that is drawn."""
     cells = []
-    for n, key in enumerate(others):
-        traces = []
-        for look, rows in groups(found):
-            named = {"mode": "markers+text", "textposition": "top center"} if look is BEST else {}
-            if rows:
-                trace = points(look, [r["values"][first] for r in rows], [r["values"][key] for r in rows],
-                               [r["name"] for r in rows], showlegend=n == 0, **named)  # fmt: skip
-                traces.append(trace | ({"text": [plain(r["name"]) for r in rows]} if named else {}))
-        cells.append(Cell(key, traces))
+    for y_title, heading, x, value in axes:
+        traces = [
+            marks(look, [x(row) for row in rows], np.array([row["values"][value] for row in rows], dtype=float),
+                  [f"{plain(row['name'])}<br>{x(row)}<br>{figure_text(row['values'][value])}" for row in rows])
+            for look, rows in groups if rows
+        ]  # fmt: skip
+        cells.append(Cell(y_title, traces, heading, near=True))
     if not any(cell.traces for cell in cells):
-        return Panel("front", "Trade-off", "No trial finished.")
-    caption = "Marks with names are the front: no other trial is as good in every objective and better in one."
-    return Panel("front", "Trade-off", caption, _close(mosaic(cells, {"title": {"text": plain(first)}}, 420)))
+        return Panel(key, title, "No trial finished.")
+    return Panel(key, title, caption, mosaic(cells, {"title": x_title}, closest=True))
 
 
 def groups(found: Found) -> list[tuple[Look, list[Found]]]:
@@ -99,14 +89,33 @@ def groups(found: Found) -> list[tuple[Look, list[Found]]]:
 
 def _at(value: Any) -> Any:
     """Where a value stands on its axis: a number, or its text."""
-    return value if numeric(value) else plain(flow(value))
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else plain(flow(value))
 
 
-def numeric(value: Any) -> bool:
-    """Whether a value of a setting is a number."""
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def draws_panels(folder: Path) -> list[Panel]:
+    """Random points of a sweep: the model's figure against each drawn key, a mark per run; nothing without any."""
+    drawn = read_json(folder / SWEEP).get("drawn") if what_is(folder / SWEEP) and what_is(folder / RUNS) else None
+    if not isinstance(drawn, list) or not drawn:
+        return []
+    caption, panels = "One mark per run: the figure of its model against each key that was drawn at random.", []
+    try:
+        with text_of(folder / RUNS) as file:
+            rows = list(csv.DictReader(file))
+        for key in (keys.RMSE.of(), keys.ACCURACY.of(), keys.RANK_CORRELATION.of()):
+            runs = [
+                {"name": f"{unguarded(row['label'])}, seed {row['seed']}", "values": {key: float(row[key])},
+                 "settings": {str(name): _number(unguarded(row[str(name)])) for name in drawn}}
+                for row in rows if row.get(key)
+            ]  # fmt: skip
+            if runs:
+                panels.append(of_settings(key, f"{key} by drawn value", caption, [(Look("runs", PALETTE[0]), runs)]))
+    except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
+        raise BadInput(one_line(f"{folder / RUNS}: damaged ({error!r}); start the sweep again")) from None
+    return panels
 
 
-def _close(figure: Figure) -> Figure:
-    figure["layout"]["hovermode"] = "closest"
-    return figure
+def _number(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text

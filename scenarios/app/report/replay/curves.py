@@ -8,10 +8,8 @@ from typing import Any
 import numpy as np
 
 from netsim.units import FloatArray
-from scenarios.app.report.figures.accuracy import learner_metric
-from scenarios.app.report.figures.named import named_over_time
 from scenarios.app.report.replay.rounds import Rounds
-from scenarios.app.report.series import TimeGrid, model_error_db
+from scenarios.app.report.series import TimeGrid, learner_metric, model_error_db, named_over_time
 from scenarios.app.results.run import Run
 from scenarios.app.results.statistics import quantile
 from scenarios.app.results.summary_keys import ACCURACY

@@ -1,0 +1,298 @@
+"""The figures of a comparison: curves over time, a line per label over its seeds, and leakage against utility."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.units import FloatArray
+from scenarios.app.report.charts import (
+    ACCURACY,
+    BOTH,
+    DECODED,
+    ENERGY,
+    EPSILON,
+    ERROR,
+    HOME,
+    LATENCY,
+    NEARER,
+    RANK,
+    RMSE,
+    SINR,
+    SW1,
+    WORK,
+    Quantity,
+)
+from scenarios.app.report.figures.radio_map import comparison_panel
+from scenarios.app.report.plot import (
+    DARK,
+    DASHES,
+    GREY,
+    Cell,
+    Figure,
+    Look,
+    Panel,
+    line,
+    looks,
+    marks,
+    mosaic,
+    numbers,
+    plain,
+)
+from scenarios.app.report.series import Laid, Series, median_line, wide
+from scenarios.app.results.run import Run, part
+from scenarios.app.results.statistics import carried, quantile
+from scenarios.app.results.table import Line, Runs, lines, mean
+from scenarios.app.results.tradeoff import Trial, curves
+from scenarios.app.results.verdicts import is_useful
+
+MOST_TIMES = 400  # of merges that are drawn
+PROGRESS = (HOME, RMSE, ACCURACY, RANK, EPSILON, ERROR)
+RADIO = (DECODED, SINR, LATENCY, ENERGY)
+OF_ATTACK = (HOME, WORK, BOTH, ERROR, SW1, NEARER)
+_NONE: Series = (np.zeros(0), np.zeros(0))
+
+
+@dataclass(frozen=True, eq=False)
+class Member:
+    """A run of a comparison; trends: (attack, quantity) -> times (n,) and medians over tracks (n,); no attack: utility.
+
+    Times are those of the requests, which seeds share; where uploads take their time, those of the merges.
+    """
+
+    label: str
+    manifest: dict[str, Any]
+    summary: dict[str, Any]
+    study: dict[str, Any]
+    attacks: list[str]
+    near_m: float
+    trends: dict[tuple[str, str], Series]
+    grid: dict[str, NDArray[Any]] = field(default_factory=dict)
+
+
+def member(label: str, run: Run, merged: bool = False) -> Member:
+    """The run's trends, without its tables; merged: at the times of merges, not of requests."""
+    of, trends = Laid(run), dict[tuple[str, str], Series]()
+    wanted = [(q, name) for q in OF_ATTACK for name in run.attacks] + [(q, "") for q in (*PROGRESS, *RADIO)]
+    for quantity, name in wanted:
+        if bool(name) == (quantity in OF_ATTACK):
+            laws = [(quantity.key, quantity.law), *((b.name, b.of) for b in quantity.beside if callable(b.of))]
+            for key, law in laws:
+                number, values = law(of, name)
+                trends[name, key] = run.moment_s(number, merged), quantile(values, 0.5)
+    return Member(label, run.manifest, run.summary, run.study, run.attacks, run.near_m, trends, run.grid)
+
+
+def labels_of(members: Sequence[Member]) -> dict[str, list[Mapping[str, Any]]]:
+    """Label -> the summaries of its runs."""
+    grouped: dict[str, list[Mapping[str, Any]]] = {}
+    for m in members:
+        grouped.setdefault(m.label, []).append(m.summary)
+    return grouped
+
+
+def time_unit(members: Sequence[Member]) -> tuple[str, float]:
+    """The unit of an axis of time, and its seconds."""
+    longest = max((float(t.max()) for m in members for t, _ in m.trends.values() if len(t)), default=0.0)
+    units: Mapping[str, float] = {"days": 86_400.0, "hours": 3600.0, "minutes": 60.0}
+    return next(((u, s) for u, s in units.items() if longest >= 3 * s), ("seconds", 1.0))
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """Draws quantities of all runs over time; merged: runs have times of their own, those of merges."""
+
+    members: Sequence[Member]
+    merged: bool
+
+    def panel(
+        self,
+        key: str,
+        title: str,
+        quantities: Sequence[Quantity],
+        attack: Mapping[str, str],
+        caption: str,
+        height: int = 280,
+    ) -> list[Panel]:
+        """Pairs of axes with a line per label; attack: of each label. Nothing where no run has any of the quantities."""
+        cells, (unit, second) = list[Cell](), time_unit(self.members)
+        for quantity in quantities:
+            drawn = list[Figure]()
+            for look in looks(attack):
+                of = attack[look.name] if quantity in OF_ATTACK else ""
+                own = [m for m in self.members if m.label == look.name]
+                time_s, grid = self.grid(own, of, quantity)
+                drawn += median_line(look, numbers(time_s / second), quantity.shown(grid), quantity.unit)
+            if drawn:
+                baselines = self._baselines(quantity, attack, second)
+                cells.append(quantity.cell(drawn, baselines, self.members[0].near_m, several=True))
+        if not cells:
+            return []
+        moments = (
+            "at the time of the server's merge; until the next merge of a run its last value counts"
+            if self.merged
+            else "at the time of the server's request"
+        )
+        caption += f" A line per label: the median over seeds, the band their quartiles, {moments}."
+        axis = {"title": f"simulated time ({unit})", "rangemode": "tozero"}
+        return [Panel(key, title, caption, mosaic(cells, axis, height))]
+
+    def _baselines(self, of: Quantity, attack: Mapping[str, str], second: float) -> list[Figure]:
+        """Over all runs: the median of those that change, the mean of those that do not."""
+        names = {m.label: attack[m.label] if of in OF_ATTACK else "" for m in self.members}
+        times = [t for m in self.members for t, _ in m.trends.values() if len(t)]
+        drawn = list[Figure]()
+        for beside in of.beside:
+            if callable(beside.of):
+                series = [m.trends.get((names[m.label], beside.name), _NONE) for m in self.members]
+                time_s, grid = self._laid(series, of.held)
+                x, y = time_s, quantile(grid, 0.5)
+            else:
+                key, named = beside.of, beside.of.named
+                known = [m for m in self.members if names[m.label] or not named]
+                values = [m.summary.get(key.of(names[m.label] if named else "")) for m in known]
+                value = mean([{"": v} for v in values], "")
+                x = np.array([min(t.min() for t in times), max(t.max() for t in times)])
+                y = np.full(2, value)
+            if np.isfinite(y).any():
+                look = Look(beside.name, beside.color, dash=beside.dash)
+                drawn.append(line(look, numbers(x / second), of.shown(y), mode="lines"))
+        return drawn
+
+    def grid(self, members: Sequence[Member], attack: str, of: Quantity) -> tuple[FloatArray, FloatArray]:
+        """Times of any of the runs, and the quantity (n_time, n_run)."""
+        return self._laid([m.trends.get((attack, of.key), _NONE) for m in members], of.held)
+
+    def _laid(self, series: Sequence[Series], held: bool) -> tuple[FloatArray, FloatArray]:
+        """Of very many times of merges some evenly spaced ones are taken."""
+        time_s = np.unique(np.concatenate([t for t, _ in series]))
+        if self.merged and len(time_s) > MOST_TIMES:
+            time_s = np.linspace(time_s[0], time_s[-1], MOST_TIMES)
+        grid = np.full((len(time_s), len(series)), np.nan)
+        for j, (t, values) in enumerate(series):
+            if self.merged or held:
+                at = np.searchsorted(t, time_s, side="right") - 1
+                grid[at >= 0, j] = carried(values[:, None])[at[at >= 0], 0]
+            else:
+                grid[np.searchsorted(time_s, t), j] = values
+        return time_s, grid
+
+
+def over_time(members: Sequence[Member], attacks: Mapping[str, str], merged: bool = False) -> list[Panel]:
+    """What is known, what the model is worth and what was spent; the uplink, where radios differ; maps.
+
+    attacks : the strongest of each label.
+    """
+    drawing = Drawing(members, merged)
+    title = "What is known, what the model is worth, and what was spent"
+    says = "Of the attack that finds most with each label."
+    if not any(np.isfinite(m.trends["", EPSILON.key][1]).any() for m in members):
+        says += " No run drew noise, so no epsilon was spent."
+    uplink = "Latency is from the server's request to the last bit; energy is that of all uplinks and all training."
+    maps = {m.label: m.grid for m in reversed(members)}  # the first run of each label
+    return [
+        *drawing.panel("progress", title, PROGRESS, attacks, says),
+        *(drawing.panel("uplink", "Uplink of every label", RADIO, attacks, uplink) if _radios_differ(members) else []),
+        *comparison_panel({label: maps[label] for label in attacks}),
+    ]
+
+
+def attack_panels(members: Sequence[Member], merged: bool = False) -> list[Panel]:
+    """Each attack by itself."""
+    labels = labels_of(members)
+    names = dict.fromkeys(name for m in members for name in m.attacks)
+    return [
+        panel
+        for k, name in enumerate(names)
+        for panel in Drawing(members, merged).panel(
+            f"leakage-{k}", f"The attack {name} over time", OF_ATTACK, dict.fromkeys(labels, name),
+            "Each run counts with its median over UEs.",
+        )
+    ]  # fmt: skip
+
+
+def _radios_differ(members: Sequence[Member]) -> bool:
+    """Whether runs differ in powers, base stations or radio."""
+    radios = []
+    for world, power in ((part(m.study, "world"), m.study.get("power")) for m in members):
+        radios.append([power, world.get("radio"), world.get("base_stations"), part(world, "ues").get("max_power_dbm")])
+    return any(r != radios[0] for r in radios)
+
+
+# -- leakage against utility
+
+LEAKS = ("both_named_within_near", "home_named_within_near", "centroid_error_m", "sw1_m", "auc")
+"""measures of leakage that stand against the model, where runs have them"""
+
+
+def tradeoff_panel(labels: Mapping[str, Runs], trials: Sequence[Trial] = ()) -> Panel:
+    """A mark per label: what the strongest attack finds against how good the model is; lines join labels of a curve."""
+    title, cells, model = "Privacy against utility", list[Cell](), None
+    found = {label: {line.key.split(".")[-2]: line for line in lines(runs)} for label, runs in labels.items()}
+    models = {
+        label: next((x for x in of.values() if x.key.startswith("utility.")), None) for label, of in found.items()
+    }
+    joined = {name: dict.fromkeys(trial.label for trial in of) for name, of in curves(trials).items()}
+    for stem in LEAKS:
+        pairs = {
+            label: (x, of[stem]) for label, of in found.items()
+            if stem in of and (x := models[label]) is not None and np.isfinite([x.value, of[stem].value]).all()
+        }  # fmt: skip
+        if pairs:
+            cells.append(_tradeoff_cell(pairs, joined, [*labels]))
+            model = next(iter(pairs.values()))[0]
+    if model is None:
+        return Panel("tradeoff", title, "No label has both an attack's result and a finite measure of its model.")
+    better = "left" if model.unit == "dB" else "right"
+    x_axis: Figure = {"title": f"{model.title}<br><i>{better}: a better model</i>", "hoverformat": ",.3~r"}
+    if wide(np.array([x for cell in cells for trace in cell.traces for x in trace["x"]], dtype=float)):
+        x_axis["type"] = "log"
+    caption = (
+        "One mark per label: the mean over seeds, bars over their range; of shares, the 95 % interval. Hollow: the model "
+        "is not useful. Lines are baselines."
+    )
+    return Panel("tradeoff", title, caption, mosaic(cells, x_axis, 400, closest=True))
+
+
+def _tradeoff_cell(
+    pairs: Mapping[str, tuple[Line, Line]], joined: Mapping[str, Iterable[str]], labels: Sequence[str]
+) -> Cell:
+    """A measure of leakage against that of the model."""
+    traces, (_, leak) = list[Figure](), next(iter(pairs.values()))
+    for look in looks(labels):
+        if look.name in pairs:
+            x, y = pairs[look.name]
+            text = "<br>".join(f"{one.title}: {one.result} {one.verdict} {plain(one.attack)}" for one in (x, y))
+            symbol = look.symbol if is_useful(x.verdict) else f"{look.symbol}-open"
+            traces.append(
+                marks(look, numbers([x.value]), np.array([y.value]), [f"<b>{plain(look.name)}</b><br>{text}"],
+                      error_x=_bar(look, x), error_y=_bar(look, y),
+                      marker={"symbol": symbol, "size": 12, "color": look.color})
+            )  # fmt: skip
+    for name, of in joined.items():
+        along = [pairs[label] for label in of if label in pairs]
+        x, y = numbers([x.value for x, _ in along]), np.array([y.value for _, y in along])
+        traces.append(line(Look(name, GREY), x, y, mode="lines", hoverinfo="name"))
+    levels = [dict(pair for pairs_of in pairs.values() for pair in pairs_of[k].beside) for k in (0, 1)]
+    ends = [[v for t in traces for v in t[axis]] + [*levels[k].values()] for k, axis in enumerate("xy")]
+    span = [[min(of), max(of)] for of in ends]
+    for k, color in enumerate((GREY, DARK)):
+        for (name, value), dash in zip(levels[k].items(), DASHES[1:] * 2, strict=False):
+            xy = [span[0], [value, value]] if k else [[value, value], span[1]]
+            look = Look(f"baseline: {name}", color, dash=dash)
+            traces.append(line(look, xy[0], np.array(xy[1]), mode="lines", hoverinfo="name"))
+    title = f"{leak.what} ({leak.unit})<br><i>{'up' if leak.unit == 'm' else 'down'}: less is known</i>"
+    return Cell(title, traces, log=not leak.n and wide(np.array(ends[1])), percent=leak.n > 0)
+
+
+def _bar(look: Look, of: Line) -> Figure:
+    """From the low to the high end; nothing where there is no interval."""
+    ends = np.nan_to_num([of.high - of.value, of.value - of.low])
+    return {
+        "type": "data", "symmetric": False, "color": look.color, "thickness": 1.4, "width": 4,
+        "array": numbers(ends[:1]), "arrayminus": numbers(ends[1:]),
+    }  # fmt: skip

@@ -1,0 +1,359 @@
+"""The figures of a run by chapter: charts over rounds, and those that have another axis."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fl.leakage.reliability import DRAWS, Reliability, reliability
+from netsim.rng import Streams
+from netsim.units import FloatArray
+from scenarios.app.report.charts import (
+    BOTH,
+    DIVERGED,
+    ERROR,
+    HOME,
+    MODEL,
+    NEARER,
+    SW1,
+    WORK,
+    Beside,
+    Chart,
+    Law,
+    Quantity,
+    of_table,
+    spent,
+)
+from scenarios.app.report.figures.density import run_panels as density_panels
+from scenarios.app.report.figures.radio import radio, service
+from scenarios.app.report.figures.radio_map import run_panel
+from scenarios.app.report.html import Chapter, table
+from scenarios.app.report.plot import (
+    DARK,
+    GREY,
+    PALETTE,
+    Cell,
+    Figure,
+    Look,
+    Panel,
+    distribution,
+    line,
+    looks,
+    mosaic,
+    numbers,
+)
+from scenarios.app.report.series import Laid, Series, TimeGrid
+from scenarios.app.report.uploads import uploads_panels
+from scenarios.app.results import summary_keys as keys
+from scenarios.app.results.model_text import is_density
+from scenarios.app.results.run import Run, Table, where
+from scenarios.app.results.statistics import counted, figure_text
+from scenarios.app.results.summary_named import Truth
+from scenarios.app.results.summary_stated import stated_reliability
+from scenarios.app.results.tracking import (
+    FILTER,
+    PLAIN,
+    PRIOR,
+    SMOOTHER,
+    known_hours,
+    of_kind,
+    tracked,
+    tracking_attacks,
+)
+
+MOST_METRICS = 12  # pairs of axes
+_ELSEWHERE = frozenset({"rmse_db", "constant_rmse_db", "raw_upload_rmse_db", "rank_correlation", "accuracy_percent"})
+"""metrics that have a figure of their own"""
+
+
+def _the_run(_: Run) -> list[Look]:
+    return [Look("the run", DARK)]
+
+
+LEAKAGE = (
+    Chart(
+        "named", "UEs with a named place within {near} m of home and work", (HOME, WORK, BOTH, NEARER),
+        "Share of attacked UEs whose true place lies within {near} m of a place that the attack names, at most two per "
+        "UE: its latest answers or, without any, the two highest density peaks of its estimates so far. The higher, "
+        "the more the attacker knows; compare with chance: two uniformly random places, the two highest density peaks "
+        "of the true positions of all other UEs, and what the same attack names of another UE at the end.",
+        "No UE has a known home, or no attack named a place.",
+    ),
+    Chart(
+        "errors", "Centroid error of every attack", (ERROR, DIVERGED),
+        "Distance from the attack's estimate to the mean of all points that the UE measured in the round. An estimate "
+        "outside the area, or not finite, has diverged and counts as infinite; errors below 0.1 m are drawn there.",
+        "No attack made an estimate inside the area, so there is no error to draw.", height=340,
+    ),
+    Chart(
+        "distribution", "Sliced Wasserstein distance (SW1) of every attack", (SW1,),
+        "Distance between all points measured so far and all estimates so far. An attack that is not below the 5 % "
+        "quantile of random guesses has found nothing. The SW1 of the true centroids is no bound: estimates that "
+        "scatter as the points do lie below it.",
+        "No attack made an estimate inside the area, so there is no distance to draw.", height=340,
+    ),
+)  # fmt: skip
+UTILITY = Chart(
+    "utility", "Model on held-out data", MODEL,
+    "A model that is no better than the constant has learned nothing, and low leakage then proves nothing. Raw upload "
+    "is the map of a server that receives all measurements. Rounds are scored on at most 2,000 held-out samples, the "
+    "last one on all of them.",
+    "No error was recorded: nothing was held out, or no round was played.", by=_the_run,
+)  # fmt: skip
+PRIVACY = Chart(
+    "epsilon", "Privacy spent: epsilon of every mechanism so far",
+    (Quantity("epsilon", "Largest epsilon of any UE", "", spent, log=None),),
+    "All rounds composed, by RDP where UEs are sampled and exactly otherwise; smaller is more private.",
+    "No mechanism spent a finite epsilon, so there is no differential privacy.",
+    by=lambda run: looks(dict.fromkeys(map(str, run.tables["spends"]["mechanism"]))),
+)  # fmt: skip
+
+
+def run_chapters(run: Run) -> list[Chapter]:
+    """All figures of a run by what they are about."""
+    of = Laid(run)
+    leaks = [] if run.summary.get(keys.ACCURACY.of()) is not None else [p for c in LEAKAGE for p in c.panels(of)]
+    maps = [*run_panel(run.grid), *(density_panels(run.surfaces) if is_density(run.summary) else [])]
+    return [
+        Chapter("leakage", "Leakage", leaks),
+        Chapter("tracking", "Tracking", tracking_panels(of)),
+        Chapter("utility-chapter", "Model", UTILITY.panels(of)),
+        Chapter("privacy", "Privacy spent", [account(run), *PRIVACY.panels(of)]),
+        Chapter("radio-figures", "Radio", [service(run), *transmissions(run), radio(run)]),
+        Chapter("uploads", "Uploads", uploads_panels(of)),
+        Chapter("method", "Method", [*maps, *_metrics(of)]),
+    ]
+
+
+def account(run: Run) -> str:
+    """The account of the UE that spent most, of each mechanism."""
+    rows, worst = run.tables["privacy"], dict[str, int]()
+    for k in np.argsort(np.nan_to_num(rows["epsilon"], nan=np.inf), kind="stable"):
+        worst[str(rows["mechanism"][k])] = int(k)
+    names = ("delta", "draws", "naive", "zcdp", "rdp", "with_channel")
+    cells = [
+        [name, figure_text(rows["epsilon"][k]), *(figure_text(rows[c][k]) for c in names), str(rows["unit"][k]),
+         str(rows["relation"][k]), str(rows["accountant"][k])]
+        for name, k in sorted(worst.items())
+    ]  # fmt: skip
+    heads = ["mechanism", "epsilon", *names, "unit", "relation", "accountant"]
+    return table("Epsilon of the UE that spent most", heads, cells, texts=(0, 8, 9, 10)) if cells else ""
+
+
+# -- what parts report
+
+
+def _metrics(of: Laid) -> list[Panel]:
+    """Each metric that a part reports and that changes, except those drawn elsewhere."""
+    rows, quantities = of.run.rows("metrics"), list[Quantity]()
+    which = {(str(p), str(n)): None for p, n in zip(rows["part"], rows["name"], strict=True) if n not in _ELSEWHERE}
+    for part, name in which:
+        mine = where(rows, (rows["part"] == part) & (rows["name"] == name))
+        if len(set(mine["value"][np.isfinite(mine["value"])])) > 1:
+            law = lambda _of, _name, own=mine: of_table(own)  # noqa: E731
+            quantities.append(Quantity(name, f"{part}: {name}", "", law, near=False))
+    more = len(quantities) - MOST_METRICS
+    caption = "Every metric in its own unit, as the page of its part defines it (netsim list SLOT)."
+    caption += f" Not drawn: {counted(more, 'more metric')}." if more > 0 else ""
+    chart = Chart(
+        "metrics", "What parts report of themselves", quantities[:MOST_METRICS], caption, by=_the_run, height=200
+    )
+    return chart.panels(of)
+
+
+# -- attacks that remember
+
+LOOKS = {
+    PLAIN: Look(PLAIN, PALETTE[1], "diamond", "longdash"),
+    FILTER: Look(FILTER, PALETTE[0]),
+    SMOOTHER: Look(SMOOTHER, PALETTE[2], "square"),
+    PRIOR: Look(PRIOR, GREY, "cross", "dash"),
+}
+
+
+_PLACES = Look("places named at the end", PALETTE[3], "triangle-up", "longdash")
+
+
+def tracking_panels(of: Laid) -> list[str | Panel]:
+    """Figures of attacks that track, state probabilities or link; nothing without any."""
+    panels = [
+        panel for k, name in enumerate(tracking_attacks(of.run)) for panel in tracking_chart(of.run, name, k).panels(of)
+    ]
+    return [*panels, *reliability_panel(of.run), *LINKING.panels(of), unicity(of.run)]
+
+
+def tracking_chart(run: Run, attack: str, k: int = 0) -> Chart:
+    """Error over time, hours known and credible areas of an attack."""
+    rows = tracked(run, attack)
+
+    def laid(column: str, factor: float = 1.0) -> Law:
+        def law(_: Laid, kind: str) -> Series:
+            some, values = of_kind(rows, kind, column)
+            grid = TimeGrid.of(some, "ue")
+            return grid.round, factor * grid.lay(values)
+
+        return law
+
+    def hours(_: Laid, kind: str) -> Series:
+        number, value = known_hours(run, rows, kind)
+        return number, value[:, None]
+
+    def inside(of: Laid, kind: str) -> Series:
+        number, values = laid("in90", 100.0)(of, kind)
+        return number, _so_far(values)
+
+    return Chart(
+        f"tracking-{k}", f"What {attack} knows over time, with memory and without",
+        (Quantity("error", "Error of the answer", "m", laid("error_m"), log=True),
+         Quantity("hours", "Hours known within {near} m so far, mean over UEs", "h", hours),
+         Quantity("distance", "Expected distance", "m", laid("expected_distance_m"), log=True, by=(FILTER, SMOOTHER, PRIOR)),
+         Quantity("inside", "Truth in the area of 90 %, so far", "%", inside, by=(FILTER, SMOOTHER)),
+         Quantity("area", "Size of the area of 90 %", "km²", laid("area90_m2", 1e-6), log=True, by=(FILTER, SMOOTHER))),
+        "Plain: the tracked attack alone; filter: what is known in the round; smoother: what is known of it at the end; "
+        "prior: what is known without any update. Error: from the answer to the true mean position of the round; "
+        "expected distance: mean distance of the whole belief to it (the privacy of Shokri et al. 2011). A belief that "
+        "can be trusted has the truth in its area of 90 % as often.", by=lambda _: [*LOOKS.values()], height=240,
+    )  # fmt: skip
+
+
+def _so_far(values: FloatArray, weight: FloatArray | float = 1.0) -> FloatArray:
+    """Mean of all values (n_time, n_track) up to each time (n_time, 1), NaN left out."""
+    weight = np.where(np.isfinite(values), np.nan_to_num(weight), 0.0)
+    n = np.cumsum(weight.sum(axis=1))
+    held = np.cumsum((np.nan_to_num(values) * weight).sum(axis=1))
+    return np.asarray(np.divide(held, n, out=np.full(len(n), np.nan), where=n > 0))[:, None]
+
+
+def _linked(column: str, weight: str = "", factor: float = 1.0) -> Law:
+    """A column of `linking`; weight: column by which it is a mean so far."""
+
+    def law(of: Laid, attack: str) -> Series:
+        rows = of.run.rows("linking", "attack", attack)
+        values = rows[column][:, None]
+        values = _so_far(values, rows[weight][:, None]) if weight else values
+        return rows["round"], factor * values
+
+    return law
+
+
+LINKING = Chart(
+    "linking", "Pseudonyms that are linked again",
+    (Quantity("right", "Links that are right, so far", "%", _linked("right_share", "seen", 100.0),
+              (Beside("by chance", _linked("chance_share", "seen", 100.0), each=True),)),
+     Quantity("set", "Anonymity set", "UEs", _linked("anonymity_set", "linked")),
+     Quantity("confusion", "Time to confusion", "min", _linked("time_to_confusion_s", factor=1 / 60),
+              (Beside("by chance", _linked("chance_time_to_confusion_s", factor=1 / 60), each=True),))),
+    "Share of updates under a new name that the attack gave to the track which last held their UE: the higher, the "
+    "less a change of names hides. Between how many UEs it wavers (2 to the power of the entropy of its choice). How "
+    "long a UE can be followed until it is mixed up.",
+    by=lambda run: looks(dict.fromkeys(map(str, run.rows("linking")["attack"]))), height=280,
+)  # fmt: skip
+
+
+def unicity(run: Run) -> str:
+    """How few points of its track single a UE out, at several resolutions; empty without any."""
+    rows = run.tables["unicity"]
+    sides_m, numbers_of = (np.unique(rows[c][np.isfinite(rows[c])]) for c in ("resolution_m", "points"))
+    found = zip(rows["resolution_m"], rows["points"], rows["unique_percent"], strict=True)
+    shares = {(side, n): share for side, n, share in found}
+
+    cells = [[f"{n:g}", *(figure_text(shares.get((side, n), np.nan)) for side in sides_m)] for n in numbers_of]
+    title = "Share (%) of draws of so many points of a track that no other UE has (de Montjoye et al. 2013)"
+    return (
+        table(title, ["known points", *(f"squares of {side:g} m" for side in sides_m)], cells, "", (0,))
+        if cells
+        else ""
+    )
+
+
+def stating(run: Run) -> list[str]:
+    """Attacks that state probabilities: of rounds, or of places that they name."""
+    named = run.tables["named"]
+    names = [*tracking_attacks(run), *map(str, named["attack"][np.isfinite(named["probability"])])]
+    return list(dict.fromkeys(names))
+
+
+def reliability_panel(run: Run) -> list[Panel]:
+    """Share of hits in bins of the stated probability, a pair of axes per attack."""
+    cells, gaps = list[Cell](), list[str]()
+    for name in stating(run):
+        drawn = [(look, of) for look, of in _reliabilities(run, name) if of.count.any()]
+        ideal = line(Look("as stated", DARK, dash="dash"), [0.0, 100.0], np.array([0.0, 100.0]), mode="lines")
+        if drawn:
+            hits = [_hits(look, of) for look, of in drawn]
+            cells.append(Cell("hits (%)", [ideal, *hits], name, percent=True))
+        gaps += [f"{name}, {look.name}: {_gap(of)}" for look, of in drawn]
+    if not cells:
+        return []
+    caption = (
+        f"How often the truth lies within {run.near_m:g} m of the centre of the best disc, in ten bins of the "
+        "probability that the attack gives this disc: on the dashed line it can be trusted, below it is too sure; the "
+        "larger a mark, the more answers it stands for. Expected calibration error (ECE) with its 95 % interval over "
+        f"UEs: {'; '.join(gaps)}."
+    )
+    figure = mosaic(cells, {"title": "stated probability (%)", "range": [-3, 103]}, 320, closest=True)
+    return [Panel("tracking-reliability", "Reliability: stated probability against hits", caption, figure)]
+
+
+def _reliabilities(run: Run, name: str) -> list[tuple[Look, Reliability]]:
+    """Of the answers of filter and smoother, and of the places named at the end."""
+    rows, named = tracked(run, name), run.tables["named"]
+    mine = (named["attack"] == name) & np.isfinite(named["ue"])
+    truth = Truth.of(run.tables["ues"], np.unique(run.rows("leakage", "attack", name)["ue"]), run.near_m)
+    places = stated_reliability(where(named, mine), truth)
+    return [*((LOOKS[kind], _of_answers(rows[kind])) for kind in (FILTER, SMOOTHER)), (_PLACES, places)]
+
+
+def _of_answers(rows: Table) -> Reliability:
+    ue, stated = rows["ue"].astype(np.int64), np.minimum(rows["disc_probability"], 1.0)
+    draws = Streams(0).at("reliability").uniform("ue", np.arange(DRAWS), (len(np.unique(ue)),))
+    return reliability(ue, stated, rows["near"] == 1, draws)
+
+
+def _gap(of: Reliability) -> str:
+    """Mean gap in percentage points, with its interval, and what chance alone would make of a right attack."""
+    error, low, high, chance = (
+        figure_text(100 * v) for v in (of.error, of.error_low, of.error_high, of.by_chance_error)
+    )
+    return f"{error} points [{low}, {high}] (an attack that is right about itself: {chance})"
+
+
+def _hits(look: Look, of: Reliability) -> Figure:
+    n = of.count[of.count > 0]
+    texts = [f"stated %{{x:.3~r}} %, hit %{{y:.3~r}} %, {counted(int(k), 'answer')}" for k in n]
+    x, y = numbers(100 * of.stated[of.count > 0]), 100 * of.hit[of.count > 0]
+    drawn = line(look, x, y, mode="lines+markers", hovertemplate=texts)
+    return drawn | {"marker": drawn["marker"] | {"size": numbers(6 + 10 * n / n.max())}}
+
+
+_TRANSMITTED = {
+    "sinr_db": "SINR (dB)",
+    "rate_bps": "rate (bit/s)",
+    "airtime_s": "airtime (s)",
+    "latency_s": "latency (s)",
+}
+
+
+def transmissions(run: Run) -> list[Panel]:
+    """Cumulative distributions of the uplink over all transmissions, decoded and lost ones apart."""
+    links, cells = run.rows("links"), list[Cell]()
+    lost = links["decoded"] == 0
+    for column, name in _TRANSMITTED.items():
+        least, x_axis = (-np.inf, {}) if column == "sinr_db" else (0.0, {"type": "log"})
+        found = [
+            distribution(look, links[column][mine], least)
+            for look, mine in ((Look("decoded in time", DARK), ~lost), (Look("lost", "#882255", dash="dot"), lost))
+        ]
+        if traces := [trace for trace in found if trace["x"]]:
+            x_axis |= {"title": name, "nticks": 5, "exponentformat": "SI"}
+            cells.append(Cell("transmissions (%)", traces, name.partition(" (")[0], percent=True, x_axis=x_axis))
+    if not cells:
+        return []
+    caption = f"Share of {counted(len(lost), 'transmission')} that have at most the value on the axis below."
+    return [
+        Panel(
+            "transmissions",
+            "Uplink: distribution over all transmissions",
+            caption,
+            mosaic(cells, {}, 240, closest=True),
+        )
+    ]
