@@ -11,7 +11,7 @@ import pytest
 from browser import ink, state, with_replay
 from uploads import upload, write_uploads
 
-from scenarios.app.report.replay import data
+from scenarios.app.report.tracks import FINEST_M
 from scenarios.app.report.report import report
 from scenarios.app.results.read import load
 from scenarios.app.run.runner import run
@@ -85,7 +85,7 @@ def test_ues_are_where_the_tracks_say(opened, folder, share):
     time_s = share * 3 * 86_400
     opened.evaluate("t => replay.seek(t)", time_s)
     shown = [p[:2] for p in state(opened)["positions"]]
-    within_m = 0.5 + data.MOVING_M  # simplified, and rounded
+    within_m = 2 * FINEST_M  # simplified, and rounded
     assert np.abs(np.array(shown) - true_places(folder, time_s)).max() <= within_m
 
 
@@ -122,7 +122,7 @@ def test_the_slider_the_figures_and_the_words_agree(opened):
 
 def test_keys(opened):
     opened.focus("#replay-stage")
-    told = opened.evaluate("[...replay.model.arrays.told_s]")
+    told = opened.evaluate("[...replay.model.told_s]")
     for key, time_s in (
         ("Home", 0.0), ("ArrowRight", told[0]), ("ArrowRight", told[1]), ("ArrowLeft", told[0]), ("ArrowLeft", 0.0),
         ("ArrowLeft", 0.0), ("Shift+ArrowRight", told[-1] / 100), ("End", told[-1]), ("ArrowLeft", told[-2]),

@@ -29,7 +29,7 @@ from scenarios.app.report.figures.radio_study import (
 )
 from scenarios.app.report.html import Chapter, answers, facts, headings, page, paragraphs, table
 from scenarios.app.report.plot import looks
-from scenarios.app.report.replay.chapter import SCRIPTS, STYLES, replay_chapter
+from scenarios.app.report.replay import SCRIPTS, STYLES, replay_chapter
 from scenarios.app.report.settings import configuration, period, run_warnings, trace_facts
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.gathered import Gathered

@@ -7,7 +7,7 @@ from typing import Any
 
 from scenarios.app.report.compare_tables import lines_table, summary_chapter
 from scenarios.app.report.html import answers, facts, headings, page, paragraphs
-from scenarios.app.report.replay.chapter import SCRIPTS, STYLES, replay_chapter
+from scenarios.app.report.replay import SCRIPTS, STYLES, replay_chapter
 from scenarios.app.report.run_charts import run_chapters
 from scenarios.app.report.settings import configuration, run_warnings
 from scenarios.app.results.run import Run, part

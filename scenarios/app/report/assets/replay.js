@@ -12,8 +12,20 @@
 
   const text = (tag, words, more = {}) => Object.assign(document.createElement(tag), { textContent: words, ...more });
 
+  /** Takes away what is about data that this run does not have. */
+  function prune(has) {
+    for (const part of document.querySelectorAll("#map [data-needs]")) {
+      const unless = (part.dataset.unless ?? "").split(" ");
+      if (!has(part.dataset.needs) || unless.some(has)) part.remove();
+      else part.removeAttribute("data-needs");
+    }
+    const estimates = document.querySelector("[data-layer=estimates]");
+    if (estimates) estimates.checked = !has("named_round");
+  }
+
   netsim.replay = replayData.load("replay-data").then((model) => {
     const { meta, n } = model;
+    prune(model.has);
     const stage = byId("stage"), slider = byId("time");
     const canvases = ["ground", "known", "moving"].map((name) => byId(name));
     const contexts = canvases.map((canvas) => canvas.getContext("2d"));
@@ -143,8 +155,8 @@
     function step(by) {
       if (!model.rounds) { seek(state.time_s + by * meta.end_s / 100); return; }
       const round = model.roundAt(by < 0 ? state.time_s - 1e-9 * meta.end_s : state.time_s) + Math.max(by, 0);
-      const to = by < 0 && model.arrays.told_s[round] >= state.time_s ? round - 1 : round;
-      seek(to < 0 ? 0 : to >= model.rounds ? meta.end_s : model.arrays.told_s[to]);
+      const to = by < 0 && model.told_s[round] >= state.time_s ? round - 1 : round;
+      seek(to < 0 ? 0 : to >= model.rounds ? meta.end_s : model.told_s[to]);
     }
 
     // --- choices ------------------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 const replayBelief = (() => {
   const KINDS = ["filter", "smoother"];
   const LEAST = 0.002;  // probability of a cell that has the first colour; 1 has the last
-  const PLACES = ["answer", "disc", "truth", "plain"];
 
   /** Colour of a probability, by its logarithm: dark is likely on a light page, and bright on a dark one. */
   function colourOf(probability, dark) {
@@ -15,26 +14,17 @@ const replayBelief = (() => {
 
   /** The latest frame of a UE up to a round: its cells and the places beside them, or null. */
   function frame(model, { attack, round, hindsight }, ue) {
-    const { arrays, meta, n } = model;
+    const { meta, n, beliefs } = model;
     if (attack < 0 || round < 0 || !knows(model, attack)) return null;
-    const owner = 2 * (attack * n + ue) + hindsight, from = arrays.belief_ptr[owner];
-    const i = model.last(arrays.belief_round, from, arrays.belief_ptr[owner + 1], round);
+    const owner = 2 * (attack * n + ue) + hindsight, from = beliefs.belief_ptr[owner];
+    const i = model.last(beliefs.belief_round, from, beliefs.belief_ptr[owner + 1], round);
     if (i < from) return null;
     const raster = meta.belief.rasters[attack];
     const cells = [];
-    for (let k = arrays.belief_cell_ptr[i]; k < arrays.belief_cell_ptr[i + 1]; k += 1) {
-      const probability = (arrays.belief_level[k] / 255) ** 2;
-      cells.push({
-        x: raster.west_m + raster.wide_m * arrays.belief_x[k], y: raster.south_m + raster.high_m * arrays.belief_y[k],
-        probability,
-      });
+    for (let k = beliefs.belief_cell_ptr[i]; k < beliefs.belief_cell_ptr[i + 1]; k += 1) {
+      cells.push({ x: beliefs.belief_x[k], y: beliefs.belief_y[k], probability: beliefs.belief_probability[k] });
     }
-    const places = {};
-    for (const name of PLACES) places[name] = model.spot(arrays[`belief_${name}_x`][i], arrays[`belief_${name}_y`][i]);
-    return {
-      cells, wide_m: raster.wide_m, high_m: raster.high_m, ...places, round: arrays.belief_round[i], probability: arrays.belief_disc_probability[i],
-      area90_m2: arrays.belief_area90_m2[i],
-    };
+    return { cells, ...raster, ...beliefs.beside[i], round: beliefs.belief_round[i] };
   }
 
   /** Calls see(ue, frame) for the UE that is singled out, or for all. */

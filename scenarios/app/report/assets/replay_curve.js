@@ -25,20 +25,20 @@ const replayCurve = (() => {
   }
 
   function drawer(model, svg, seek) {
-    const { meta, arrays } = model;
+    const { meta } = model;
     let cursor = null, width = 0, height = 0, xOf = () => 0;
 
     /** The kinds of curve that there are: key, words, and their curves. */
     function kinds() {
       const found = new Map();
-      meta.curves.forEach((curve, k) => {
+      for (const curve of model.curves) {
         if (!found.has(curve.key)) found.set(curve.key, { ...curve, members: [] });
-        found.get(curve.key).members.push({ attack: curve.attack, values: model.curve(k), of: curve.of });
-      });
+        found.get(curve.key).members.push(curve);
+      }
       for (const hidden of ["constant", "updates"]) found.delete(hidden);
       if (model.handovers.length) {
         const each_s = meta.end_s / BARS, count = new Float64Array(BARS);
-        for (const time of model.handovers) count[Math.min(Math.floor(time * meta.unit_s / each_s), BARS - 1)] += 1;
+        for (const time of model.handovers) count[Math.min(Math.floor(time / each_s), BARS - 1)] += 1;
         const label = `handovers in ${spanText(each_s)}`;
         found.set("handovers", { key: "handovers", label, unit: "", bars: count, members: [] });
       }
@@ -51,7 +51,7 @@ const replayCurve = (() => {
       let before = null;
       values.forEach((value, r) => {
         if (!Number.isFinite(value)) return;
-        const x = xOf(arrays.told_s[r]);
+        const x = xOf(model.told_s[r]);
         if (before !== null) points.push(`${x.toFixed(1)},${before}`);
         before = yOf(value).toFixed(1);
         points.push(`${x.toFixed(1)},${before}`);
@@ -82,8 +82,8 @@ const replayCurve = (() => {
       if (several.length > 1) names(several, attack, colourOf);
       xOf = (time_s) => LEFT + time_s / meta.end_s * (width - LEFT - RIGHT);
       const soft = "var(--soft)", grid = "var(--line)";
-      const constant = kind?.key === "map" ? model.curveOf("constant") : null;
-      const every = [...(kind?.members ?? []).map((m) => m.values), constant?.[1] ?? [], kind?.bars ?? []];
+      const constant = kind?.key === "map" ? model.curveOf("constant")?.values : null;
+      const every = [...(kind?.members ?? []).map((m) => m.values), constant ?? [], kind?.bars ?? []];
       const finite = every.flatMap((values) => [...values]).filter(Number.isFinite);
       const most = kind?.members[0]?.of ?? (kind?.unit === "%" ? 100 : Math.max(...finite, 0));
       const ticks = ticksOf(0, most || 1), top = kind?.members[0]?.of ?? ticks[ticks.length - 1];
@@ -106,7 +106,7 @@ const replayCurve = (() => {
       });
       const line = (values, more) =>
         svg.append(make("polyline", { points: pointsOf(values, yOf), fill: "none", ...more }));
-      if (constant) line(constant[1], { stroke: soft, "stroke-width": 1.5, "stroke-dasharray": "2 4" });
+      if (constant) line(constant, { stroke: soft, "stroke-width": 1.5, "stroke-dasharray": "2 4" });
       const ordered = [...(kind?.members ?? [])].sort((a, b) => (a.attack === attack) - (b.attack === attack));
       for (const { attack: own, values } of ordered) {
         const main = own === null || own === attack;

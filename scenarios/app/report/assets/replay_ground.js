@@ -33,33 +33,25 @@ const replayGround = (() => {
 
   /** Shapes as one path in metres, which also knows itself as text (`d`); `wanted` says which. */
   function pathOf(model, what, wanted, closed) {
-    const { arrays, meta } = model, pieces = [];
-    const x = arrays[`${what}_x`], y = arrays[`${what}_y`], ptr = arrays[`${what}_ptr`];
-    const { west_m: west, south_m: south, step_m: step } = meta.ground;
-    const at = (i) => `${(west + step * x[i]).toFixed(1)} ${(south + step * y[i]).toFixed(1)}`;
-    for (let k = 0; k + 1 < ptr.length; k += 1) {
-      if (!wanted(k)) continue;
-      for (let i = ptr[k]; i < ptr[k + 1]; i += 1) pieces.push(i === ptr[k] ? "M" : "L", at(i));
-      if (closed) pieces.push("Z");
+    const { shape, kind, x_m: x, y_m: y } = model.tables[what], pieces = [];
+    for (let i = 0; i < shape.length; i += 1) {
+      if (!wanted(kind[i])) continue;
+      pieces.push(shape[i] === shape[i - 1] ? "L" : "M", `${x[i].toFixed(1)} ${y[i].toFixed(1)}`);
+      if (closed && shape[i] !== shape[i + 1]) pieces.push("Z");
     }
     const d = pieces.join("");
     return Object.assign(new Path2D(d), { d });
   }
 
   function shapesOf(model) {
-    const { arrays, has } = model, shapes = { scenery: [], streets: [], buildings: [] };
-    if (has("scenery_x")) {
-      shapes.scenery = [0, 1, 2].map((kind) => pathOf(model, "scenery", (k) => arrays.scenery_kind[k] === kind, true));
-    }
-    if (has("street_x")) {
-      shapes.streets = STREETS.map(([first, until]) =>
-        pathOf(model, "street", (k) => arrays.street_class[k] >= first && arrays.street_class[k] <= until, false));
-    }
-    if (has("footprint_x")) {
-      shapes.buildings = [...Array(SHADES).keys()].map((level) =>
-        pathOf(model, "footprint", (k) => arrays.footprint_shade[k] === level, true));
-    }
-    return shapes;
+    const height = model.tables.footprint.kind, low = height.reduce((a, b) => Math.min(a, b), Infinity);
+    const span = height.reduce((a, b) => Math.max(a, b), -Infinity) - low;
+    const shadeOf = (value) => (span > 0 ? Math.min(Math.floor(SHADES * (value - low) / span), SHADES - 1) : 0);
+    return {
+      scenery: [0, 1, 2].map((kind) => pathOf(model, "scenery", (of) => of === kind, true)),
+      streets: STREETS.map(([first, until]) => pathOf(model, "street", (of) => of >= first && of <= until, false)),
+      buildings: [...Array(SHADES).keys()].map((level) => pathOf(model, "footprint", (of) => shadeOf(of) === level, true)),
+    };
   }
 
   /** Smallest and largest value of a layer without its outermost hundredths; of a difference symmetrical. */

@@ -5,12 +5,11 @@ const replayMoving = (() => {
   const FADES = 4;  // pieces of a trail
 
   function painter(model) {
-    const { n, arrays, meta, has } = model, at = { x: 0, y: 0, indoor: false, cell: 0 };
-    const sinrs = has("link_sinr") ? [...arrays.link_sinr].filter((v) => v !== -128).sort((a, b) => a - b) : [];
+    const { n, meta, has } = model, at = { x: 0, y: 0, indoor: false, cell: 0 };
+    const sinrs = model.sent.link_sinr.filter(Number.isFinite).map(Math.round).sort((a, b) => a - b);
     const range = sinrs.length ? [0.05, 0.95].map((q) => sinrs[Math.round(q * (sinrs.length - 1))]) : null;
     if (range && range[1] - range[0] < 1) range[1] = range[0] + 1;
-    const airtimes = arrays.link_airtime ?? [];
-    const longest_s = airtimes.length ? airtimes.reduce((a, b) => Math.max(a, b), 0) * meta.link_airtime_s : 0;
+    const longest_s = model.sent.link_airtime.reduce((a, b) => Math.max(a, b), 0);
 
     /** Colour of a SINR: dark is low on a light page, and the other way round on a dark one. */
     function sinrColour(sinr, dark) {
@@ -118,11 +117,11 @@ const replayMoving = (() => {
 
     function handovers(context, view, now, theme) {
       const times = model.handovers, shown_s = now.playing ? SHOWN_S * now.speed : 0;
-      let i = model.last(times, 0, times.length, now.time_s / meta.unit_s);
+      let i = model.last(times, 0, times.length, now.time_s);
       context.strokeStyle = theme.station;
       context.lineWidth = 2;
-      for (; i >= 0 && now.time_s - times[i] * meta.unit_s < shown_s; i -= 1) {
-        const ue = arrays.handover_ue[i], age = (now.time_s - times[i] * meta.unit_s) / shown_s;
+      for (; i >= 0 && now.time_s - times[i] < shown_s; i -= 1) {
+        const ue = model.handover_ue[i], age = (now.time_s - times[i]) / shown_s;
         if (!model.place(ue, now.time_s, at)) continue;
         context.globalAlpha = (1 - age) * now.seen(ue);
         context.beginPath();

@@ -22,7 +22,7 @@ const replayWords = (() => {
     const line = [model.date(time_s)], at = {};
     const value = (key) => {
       const found = round < 0 ? null : model.curveOf(key, attack);
-      return found && Number.isFinite(found[1][round]) ? [found[1][round], found[0]] : null;
+      return found && Number.isFinite(found.values[round]) ? [found.values[round], found] : null;
     };
     if (model.rounds) {
       const number = (k) => whole(model.number.at(k));
@@ -46,7 +46,7 @@ const replayWords = (() => {
       line.push(of(there, model.n, "UEs present"));
     }
     if (model.handovers.length) {
-      const times = model.handovers, done = model.last(times, 0, times.length, time_s / model.meta.unit_s) + 1;
+      const times = model.handovers, done = model.last(times, 0, times.length, time_s) + 1;
       line.push(`${whole(done)} handovers so far`);
     }
     line.push(...replayBelief.words(model, state));

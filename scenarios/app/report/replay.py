@@ -1,0 +1,202 @@
+"""The replay of a run: record tables as packed columns, which `assets/replay*.js` draws on a map."""
+
+from __future__ import annotations
+
+import html
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.units import FloatArray, IntArray
+from scenarios.app.report.html import Chapter, asset
+from scenarios.app.report.packed import packed
+from scenarios.app.report.plot import looks
+from scenarios.app.report.tracks import FINEST_M, simplified
+from scenarios.app.results.run import Run, Table, clock_of, part, where
+from scenarios.app.results.statistics import counted, span_text
+from scenarios.app.results.summary_keys import ACCURACY, CONSTANT_RMSE, RMSE
+
+SCRIPTS = (
+    "replay_data.js", "replay_curves.js", "replay_ground.js", "replay_belief.js", "replay_known.js", "replay_moving.js",
+    "replay_curve.js", "replay_view.js", "replay_pointer.js", "replay_words.js", "replay_keys.js", "replay_svg.js",
+    "replay_saved.js", "replay.js",
+)  # fmt: skip
+STYLES = ("replay.css",)
+DATA = "replay-data"
+MOST_UES, MOST_ROWS, MOST_TRACKED, MOST_CORNERS = 1000, 400_000, 100_000, 40_000
+MISSING = -(2**30)
+"""in place of a number that is unknown or beyond every map"""
+_LARGEST = 1e8
+_TALL = 1.3  # width over height of a map up to which the curve stands beside it
+_SHOWN = ("tracks", "footprint", "street", "estimates", "beliefs")
+_KEYS = ("attack", "ue", "hindsight", "round", "time_s", "model", "y_m", "x_m")
+"""columns by which rows are ordered"""
+_NEEDED = {"attack", "ue", "hindsight", "round", "time_s", "quantity", "name"}
+
+COLUMNS = {
+    "ues": "home_x_m home_y_m work_x_m work_y_m",
+    "tracks": "ue time_s x_m y_m indoor cell",
+    "handovers": "ue time_s",
+    "rounds": "round time_s requested_s rmse_db constant_rmse_db epsilon_max",
+    "metrics": "name round value",
+    "updates": "ue round model x_m y_m decoded",
+    "links": "ue round time_s latency_s airtime_s sinr_db base_station decoded",
+    "transmissions": "ue round requested_s granted_s ended_s fate",
+    "estimates": "attack ue round time_s model quantity x_m y_m",
+    "leakage": "attack ue round time_s model error_m heard diverged home work named_x_m named_y_m second_x_m second_y_m",
+    "tracking": (
+        "attack ue hindsight round near x_m y_m disc_x_m disc_y_m truth_x_m truth_y_m disc_probability area90_m2"
+    ),
+    "beliefs": "attack ue hindsight round x_m y_m probability cell_m",
+    "coverage": "x_m y_m cell rsrp_dbm sinr_db learnt_dbm los",
+}
+"""table -> the columns that the map reads"""
+_STEPS = {"_m": 0.5, "_s": 1e-3, "_db": 1e-3, "_dbm": 0.1, "_max": 1e-4, "value": 1e-3, "probability": 1e-5, "kind": 0.1}
+"""end of the name of a column -> the step to which it is rounded, or else 1"""
+_FINE = {"coverage": 0.01, "beliefs": 0.01, "leakage.error_m": 0.01, "footprint": 0.1, "street": 0.1, "scenery": 0.1}
+"""table or column whose metres are rounded to other steps"""
+SHAPES = {"footprint": "building", "street": "class", "scenery": "kind"}
+_CORNERS = ("shape", "kind", "x_m", "y_m")
+
+
+def replay_chapter(run: Run) -> tuple[Chapter, dict[str, str]]:
+    """The chapter, empty where there is nothing to see, and its data by id."""
+    tables, left_out = drawn_tables(run)
+    stations = _stations(run)
+    if not (stations or np.isfinite(tables["ues"]["home_x_m"]).any() or any(len(tables[k]["x_m"]) for k in _SHOWN)):
+        return Chapter("map", "Map", []), {}
+    west, south, east, north = run.manifest["area_m"]
+    ratio = float(np.clip((east - west) / max(north - south, 1e-9), 0.75, 2.4))
+    stage = asset("replay.html").replace("RATIO", f"{ratio:.4g}").replace("NEAR", f"{run.near_m:g}")
+    stage = stage.replace("SHAPE", "tall" if ratio < _TALL else "wide")
+    says = f'<p class="caption">{html.escape(" ".join(left_out))}</p>' if left_out else ""
+    clock = clock_of(run.manifest)
+    columns = {f"{t}.{c}": packed_column(v, step_of(t, c)) for t, of in tables.items() for c, v in of.items()}
+    meta = {
+        "area_m": run.manifest["area_m"], "duration_s": float(run.manifest["duration_s"]), "near_m": run.near_m,
+        "first_day": str(clock.first_day), "clock_changes": [list(change) for change in clock.changes],
+        "ues": [str(name) for name in run.tables["ues"]["name"][: len(tables["ues"]["home_x_m"])]],
+        "attacks": [{"name": look.name, "color": look.color} for look in looks(run.attacks)],
+        "stations": stations, "steps": {name: {"size": size, "missing": none} for name, (_, size, none) in columns.items()},
+        "final": {"rmse_db": run.summary.get(RMSE.of()), "constant_rmse_db": run.summary.get(CONSTANT_RMSE.of())},
+    }  # fmt: skip
+    arrays = {name: numbers for name, (numbers, *_) in columns.items()}
+    return Chapter("map", "Map", [stage, says]), {DATA: packed(meta, arrays)}
+
+
+def step_of(table: str, column: str) -> float:
+    """To what a column is rounded, in its unit."""
+    fine = _FINE.get(f"{table}.{column}", _FINE.get(table))
+    if column.endswith("_m") and fine is not None:
+        return fine
+    return next((step for end, step in _STEPS.items() if column.endswith(end)), 1.0)
+
+
+def packed_column(values: NDArray[Any], step: float) -> tuple[IntArray, float, int]:
+    """Differences (n,) of neighbouring values in whole steps, the length of these, and their number where none is known.
+
+    Steps are longer than asked for where all differences are multiples, or 31 bits would not hold the largest value.
+    """
+    known = np.isfinite(values) & (np.abs(values) < _LARGEST)
+    most = float(np.max(np.abs(values), where=known, initial=0.0))
+    step *= 10.0 ** max(0, int(np.ceil(np.log10(max(most / step, 1.0) / -MISSING))))
+    whole = np.where(known, np.round(np.where(known, values, 0.0) / step), MISSING).astype(np.int64)
+    change = np.diff(whole, prepend=0)
+    common = int(np.gcd.reduce(change, initial=0)) or 1
+    change //= common
+    low, high = int(change.min(initial=0)), int(change.max(initial=0))
+    kind = next(k for k in (np.int8, np.int16, np.int32) if np.iinfo(k).min <= low and high <= np.iinfo(k).max)
+    return change.astype(kind), step * common, MISSING // common
+
+
+def drawn_tables(run: Run) -> tuple[dict[str, Table], list[str]]:
+    """Tables of numbers, in order, with at most MOST_ROWS rows; and what is simplified or left out, in sentences."""
+    n_ue, total = min(len(run.tables["ues"]["ue"]), MOST_UES), len(run.tables["ues"]["ue"])
+    cells = [name for name, *_ in run.stations]
+    names = {
+        "attack": run.attacks, "cell": cells, "base_station": cells, "quantity": ["centroid", "place", "plain"],
+        "fate": ["arrived"], "name": [ACCURACY.of().removeprefix("utility.")],
+    }  # fmt: skip
+    leakage = run.tables["leakage"]
+    hits = {place: leakage[f"{place}_named_m"] <= run.near_m for place in ("home", "work")}
+    tables, says, within_m = dict[str, Table](), list[str](), 0.0
+    for name, columns in COLUMNS.items():
+        every = run.tables[name] | (hits if name == "leakage" else {})
+        rows = _ordered({c: _numbers(every[c], names.get(c)) for c in columns.split()}, n_ue)
+        most = MOST_ROWS
+        if name == "tracks":
+            most = MOST_TRACKED
+            rows, within_m = simplified(rows, most)
+        if "ue" in rows and len(rows["ue"]) > most:
+            rows_by_ue = np.cumsum(np.bincount(rows["ue"].astype(np.int64), minlength=n_ue))
+            first = max(1, int(np.searchsorted(rows_by_ue, most, side="right")))
+            rows = where(rows, rows["ue"] < first)
+            says += [f"Too much to draw: {name} of the first {first:,} of {counted(total, 'UE')} only."]
+        tables[name] = rows
+    tables["ues"] = where(tables["ues"], slice(n_ue))
+    if n_ue < total:
+        says.insert(0, f"Drawn are the first {n_ue:,} of {total:,} UEs.")
+    if len(tables["tracks"]["ue"]):
+        every_s = part(run.manifest, "tracks").get("every_s")
+        said = f" every {span_text(every_s)}" if isinstance(every_s, int | float) else ""
+        coarse = f", simplified to within {within_m:g} m" if within_m > FINEST_M else ""
+        says.insert(0, f"UEs move on straight lines between their true places{said}{coarse}.")
+    for name, kind in SHAPES.items():
+        tables[name], few = _shapes(run, name, kind)
+        says += [f"Too much to draw: the {name} layer shows only part of the shapes."] * few
+    return tables, says
+
+
+def _numbers(values: NDArray[Any], names: list[str] | None) -> FloatArray:
+    """Numbers as they are; texts as their index in `names`, -1 for others."""
+    if names is None:
+        numbers = np.asarray(values, dtype=np.float64)
+        return np.where(np.abs(numbers) < _LARGEST, numbers, np.nan)
+    index = {name: float(k) for k, name in enumerate(names)}
+    return np.array([index.get(str(value), -1.0) for value in values])
+
+
+def _ordered(rows: Table, n_ue: int) -> Table:
+    """Rows that have all that is needed, of the first UEs, by attack, UE and time."""
+    kept = np.ones(len(next(iter(rows.values()))), dtype=bool)
+    for name in _NEEDED & set(rows):
+        kept &= rows[name] >= 0
+    if "ue" in rows:
+        kept &= rows["ue"] < n_ue
+    rows = where(rows, kept)
+    keys = [rows[name] for name in reversed(_KEYS) if name in rows and "home_x_m" not in rows]
+    return where(rows, np.lexsort(keys)) if keys else rows
+
+
+def _shapes(run: Run, name: str, kind: str) -> tuple[Table, bool]:
+    """Corners of buildings, streets or areas with the shape that each is of; and whether some are left out.
+
+    Main streets and the tallest buildings come first; kind: class of a street, kind of an area, height of a building.
+    """
+    none = {column: np.zeros(0) for column in _CORNERS}
+    if not len(run.ground.get(f"{name}_{kind}", ())):
+        return none, False
+    of_shape, ptr, corners = (run.ground[f"{name}_{k}"] for k in (kind, "ptr", "m"))
+    if name == "footprint":
+        of_shape = np.nan_to_num(run.ground["building_height_m"][of_shape])
+    order = np.argsort(-of_shape if name == "footprint" else of_shape, kind="stable")
+    size = np.diff(ptr)[order]
+    kept = order[np.cumsum(size) <= MOST_CORNERS]
+    size = np.diff(ptr)[kept]
+    at_m = np.concatenate([corners[ptr[k] : ptr[k + 1]] for k in kept] or [corners[:0]])
+    shape = np.repeat(np.arange(float(len(kept))), size)
+    found = {"shape": shape, "kind": np.repeat(of_shape[kept], size), "x_m": at_m[:, 0], "y_m": at_m[:, 1]}
+    return found, len(kept) < len(order)
+
+
+def _stations(run: Run) -> list[dict[str, Any]]:
+    """Name, place and azimuth (None: no sector) of the base stations."""
+    if run.replayed:
+        return []
+    azimuth = run.ground.get("station_azimuth_deg", np.zeros(0)).tolist()
+    degrees = azimuth if len(azimuth) == len(run.stations) else [np.nan] * len(run.stations)
+    return [
+        {"name": name, "x_m": x, "y_m": y, "azimuth_deg": turn if np.isfinite(turn) else None}
+        for (name, x, y), turn in zip(run.stations, degrees, strict=True)
+    ]
