@@ -11,8 +11,9 @@ import pytest
 from browser import ink, state, with_replay
 from uploads import upload, write_uploads
 
-from scenarios.app.report.tracks import FINEST_M
+from scenarios.app.report.series import named_over_time
 from scenarios.app.report.report import report
+from scenarios.app.report.tracks import FINEST_M
 from scenarios.app.results.read import load
 from scenarios.app.run.runner import run
 
@@ -317,6 +318,46 @@ def test_colours_follow_the_theme(opened):
     before = ink(opened, "ground")
     opened.click("#theme")
     assert ink(opened, "ground") != before
+
+
+SENT = """() => {
+    const {link_ue: ue, link_begin: begin, link_airtime: airtime} = replay.model.sent;
+    return ue.map((k, i) => [k, begin[i], airtime[i]]);
+}"""
+GUESSED = """([attack, ue]) => {
+    const seen = [];
+    replay.model.estimates(attack, ue, 0, 99, (at, true_m, round) => {
+        seen.push([at.x, at.y, true_m.x, true_m.y, round + 1]);
+    });
+    return seen;
+}"""
+
+
+def test_links_estimates_and_curves_are_those_of_the_tables(opened, folder):
+    loaded = load(folder)
+    links, found = loaded.rows("links"), np.array(opened.evaluate(SENT))
+    sends = np.isfinite(links["airtime_s"])
+    order = np.lexsort([links["time_s"], links["ue"]])
+    begin_s = links["time_s"] + np.where(sends, links["latency_s"] - links["airtime_s"], 0)
+    np.testing.assert_allclose(found[:, 1][sends[order]], begin_s[order][sends[order]], atol=0.01)
+    np.testing.assert_allclose(found[:, 2], np.where(sends, links["airtime_s"], 0)[order], atol=0.01)
+    truth, guesses = loaded.rows("updates"), loaded.rows("estimates")
+    for k, name in enumerate(loaded.attacks):
+        for x, y, true_x, true_y, number in opened.evaluate(GUESSED, [k, 0]):
+            own = (guesses["attack"] == name) & (guesses["ue"] == 0) & (guesses["round"] == number)
+            assert np.hypot(guesses["x_m"] - x, guesses["y_m"] - y)[own].min() < 0.5
+            own = (truth["ue"] == 0) & (truth["round"] == number)
+            assert np.hypot(truth["x_m"] - true_x, truth["y_m"] - true_y)[own].min() < 0.5
+    curves = opened.evaluate("replay.model.curves.map((c) => ({...c, values: [...c.values]}))")
+    for curve in curves:
+        if curve["key"] in ("home", "work"):
+            _, hit = named_over_time(loaded, loaded.attacks[curve["attack"]], curve["key"])
+            assert curve["of"] == 3 and curve["values"] == hit.sum(axis=1).tolist()
+    by_key = {curve["key"]: curve["values"] for curve in curves}
+    updates = loaded.tables["updates"]
+    decoded = [100 * np.mean(updates["decoded"][updates["round"] == r + 1]) for r in range(6)]
+    np.testing.assert_allclose(by_key["decoded"], decoded)
+    np.testing.assert_allclose(by_key["map"], loaded.rows("rounds")["rmse_db"], atol=1e-3)
 
 
 ON_THE_WAY = """([time_s, playing]) => {

@@ -40,7 +40,7 @@ def opened(show, folder):
 
 def seek(page, number):
     """To just after a round, and until it is painted and told."""
-    told_s = page.evaluate("n => replay.model.arrays.told_s[n - 1]", number)
+    told_s = page.evaluate("n => replay.model.told_s[n - 1]", number)
     page.evaluate("t => replay.seek(t)", told_s)
     settled(page)
 

@@ -15,10 +15,7 @@ from netsim.errors import BadInput
 from netsim.record import write_json
 from scenarios.app.report import charts
 from scenarios.app.report.charts import grouped
-from scenarios.app.report.replay import beliefs
-from scenarios.app.report.replay.chapter import replay_chapter
-from scenarios.app.report.replay.data import MOVING_M, replay_of
-from scenarios.app.report.replay.grid import NOWHERE, Grid
+from scenarios.app.report.replay import drawn_tables
 from scenarios.app.report.report import report
 from scenarios.app.report.run_charts import (
     LINKING,
@@ -242,99 +239,23 @@ def test_many_rounds_are_few_points(folder, monkeypatch):
     assert "A point stands for 2 rounds." in panel.caption
 
 
-# -- frames of the map
+# -- the map
 
 
-def summed(replay):
-    return {
-        name: np.cumsum(values, dtype=values.dtype) if name in replay.meta["steps"] else values
-        for name, values in replay.arrays.items()
-    }
-
-
-def test_frames_hold_the_cells_of_the_rows(folder):
+def test_the_map_has_the_cells_of_the_rows_and_of_none_that_cannot_be_drawn(folder):
     rows = rows_of_two_rounds()
     own = [row for row in rows if row["ue"] == 1]
-    made = folder(rows, [cell for k, row in enumerate(own) for cell in believed(row, square(TRUTH_M, 2 + k))])
-    loaded = load(made)
-    replay = replay_of(loaded, loaded.attacks)
-    of = summed(replay)
-    raster = replay.meta["belief"]["rasters"][0]
-    assert raster["wide_m"] == raster["high_m"] == CELL_M and len(of["belief_round"]) == 4
-    grid = Grid.of((0.0, 0.0, 400.0, 300.0), MOVING_M)
+    cells = [cell for k, row in enumerate(own) for cell in believed(row, square(TRUTH_M, 2 + k))]
+    strange = believed(own[0] | {"attack": "other"}, [(50.0, 50.0, 0.5)])
+    strange += believed(own[0] | {"hindsight": ""}, [(5.0, 5.0, 1)])
+    found = drawn_tables(load(folder(rows, cells + strange)))[0]["beliefs"]
+    assert len(found["ue"]) == len(cells) and set(found["ue"]) == {1} and set(found["cell_m"]) == {CELL_M}
     for hindsight in (0, 1):
-        owner = 2 * 1 + hindsight
-        first, last = of["belief_ptr"][owner], of["belief_ptr"][owner + 1]
-        assert of["belief_round"][first:last].tolist() == [0, 1]
-        for i in range(first, last):
-            row = next(r for r in own if r["hindsight"] == hindsight and r["round"] == i - first + 1)
-            cells = slice(of["belief_cell_ptr"][i], of["belief_cell_ptr"][i + 1])
-            x, y = (raster[k] + CELL_M * of[f"belief_{a}"][cells] for k, a in (("west_m", "x"), ("south_m", "y")))
-            expected = square(TRUTH_M, 2 + own.index(row))
-            assert sorted(zip(x, y, strict=True)) == sorted((a, b) for a, b, _ in expected)
-            probability = (of["belief_level"][cells] / 255.0) ** 2
-            np.testing.assert_allclose(probability, expected[0][2], atol=2 / 255)
-            assert of["belief_disc_probability"][i] == np.float32(row["disc_probability"])
-            answer = [
-                grid.west_m + MOVING_M * of["belief_answer_x"][i],
-                grid.south_m + MOVING_M * of["belief_answer_y"][i],
-            ]
-            np.testing.assert_allclose(answer, [row["x_m"], row["y_m"]], atol=MOVING_M)
-            assert of["belief_plain_x"][i] == NOWHERE
-    assert replay_chapter(loaded)[0].parts[0].count("Coloured cells") == 1
-
-
-def test_the_curve_below_the_map_has_the_share_that_is_known(folder):
-    replay = replay_of(load(folder(rows_of_two_rounds())), [ATTACK])
-    values = dict(zip([c["key"] for c in replay.meta["curves"]], replay.arrays["curve"].reshape(-1, 2), strict=True))
-    assert values["filter"].tolist() == [75, 100] and values["smoother"].tolist() == [100, 100]
-
-
-def test_the_estimate_without_memory_is_that_of_the_table(folder):
-    rows = rows_of_two_rounds()
-    made = folder(rows, believed(rows[0], square(TRUTH_M, 2)))
-    path = made / "estimates.csv"
-    head, first, *_ = path.read_text().splitlines()
-    line = dict(zip(head.split(","), first.split(","), strict=True)) | {
-        "round": "1", "ue": "0", "quantity": "plain", "x_m": "55", "y_m": "66"
-    }  # fmt: skip
-    path.write_text(path.read_text() + ",".join(line.values()) + "\n")
-    of = summed(replay_of(load(made), [ATTACK]))
-    grid = Grid.of((0.0, 0.0, 400.0, 300.0), MOVING_M)
-    at_m = grid.west_m + MOVING_M * of["belief_plain_x"][0], grid.south_m + MOVING_M * of["belief_plain_y"][0]
-    np.testing.assert_allclose(at_m, [55, 66], atol=MOVING_M)
-
-
-def test_too_many_cells_are_of_fewer_rounds_and_it_is_said(folder, monkeypatch):
-    rows = [row for row in rows_of_two_rounds() if row["ue"] == 0 and row["hindsight"] == 0]
-    loaded = load(folder(rows, [cell for row in rows for cell in believed(row, square(TRUTH_M, 2))]))
-    monkeypatch.setattr(beliefs, "MOST_CELLS", 7)
-    assert replay_of(loaded, [ATTACK]).belief_stride == 2
-    chapter, _ = replay_chapter(loaded)
-    assert "beliefs are of one round in 2." in chapter.parts[-1]
-    assert summed(replay_of(loaded, [ATTACK]))["belief_round"].tolist() == [0]
-    monkeypatch.setattr(beliefs, "MOST_CELLS", 8)
-    assert replay_of(loaded, [ATTACK]).belief_stride == 1
-
-
-def test_cells_that_are_not_quite_square_keep_their_columns():
-    """A raster of 300 columns of 49.8 m and 200 rows of 50.2 m, of which some cells are recorded, to the centimetre."""
-    rng = np.random.default_rng(5)
-    column, row = rng.integers(0, 300, 4000), rng.integers(0, 200, 4000)
-    for at, step_m in ((column, 49.8), (row, 50.2)):
-        first_m, found_m, number = beliefs._numbered(np.round(100 + step_m * at, 2), 50.0)
-        assert found_m == pytest.approx(step_m, rel=1e-3)
-        assert (number == at - at.min()).all() and first_m == pytest.approx(100 + step_m * at.min(), abs=0.01)
-
-
-def test_cells_of_nobody_nowhere_and_of_other_attacks_are_left_out(folder):
-    row = rows_of_two_rounds()[0]
-    cells = believed(row, [(50.0, 50.0, 0.5), (70.0, 50.0, 0.0), (1e300, 50.0, 0.1), ("", 50.0, 0.1)])
-    cells += believed(row | {"attack": "other"}, [(50.0, 50.0, 0.5)]) + believed(
-        row | {"hindsight": ""}, [(5.0, 5.0, 1)]
-    )
-    of = summed(replay_of(load(folder([row], cells)), [ATTACK]))
-    assert (len(of["belief_round"]), len(of["belief_x"])) == (1, 1)
+        for number in (1, 2):
+            mine = (found["hindsight"] == hindsight) & (found["round"] == number)
+            row = next(r for r in own if r["hindsight"] == hindsight and r["round"] == number)
+            at_m = [(x, y) for x, y, _ in square(TRUTH_M, 2 + own.index(row))]
+            assert sorted(zip(found["x_m"][mine], found["y_m"][mine], strict=True)) == sorted(at_m)
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,9 @@ COLUMNS = {
     "links": "ue round time_s latency_s airtime_s sinr_db base_station decoded",
     "transmissions": "ue round requested_s granted_s ended_s fate",
     "estimates": "attack ue round time_s model quantity x_m y_m",
-    "leakage": "attack ue round time_s model error_m heard diverged home work named_x_m named_y_m second_x_m second_y_m",
+    "leakage": (
+        "attack ue round time_s model error_m heard diverged home work named_x_m named_y_m second_x_m second_y_m"
+    ),
     "tracking": (
         "attack ue hindsight round near x_m y_m disc_x_m disc_y_m truth_x_m truth_y_m disc_probability area90_m2"
     ),
@@ -52,7 +54,16 @@ COLUMNS = {
     "coverage": "x_m y_m cell rsrp_dbm sinr_db learnt_dbm los",
 }
 """table -> the columns that the map reads"""
-_STEPS = {"_m": 0.5, "_s": 1e-3, "_db": 1e-3, "_dbm": 0.1, "_max": 1e-4, "value": 1e-3, "probability": 1e-5, "kind": 0.1}
+_STEPS = {
+    "_m": 0.5,
+    "_s": 1e-3,
+    "_db": 1e-3,
+    "_dbm": 0.1,
+    "_max": 1e-4,
+    "value": 1e-3,
+    "probability": 1e-5,
+    "kind": 0.1,
+}
 """end of the name of a column -> the step to which it is rounded, or else 1"""
 _FINE = {"coverage": 0.01, "beliefs": 0.01, "leakage.error_m": 0.01, "footprint": 0.1, "street": 0.1, "scenery": 0.1}
 """table or column whose metres are rounded to other steps"""
@@ -78,7 +89,8 @@ def replay_chapter(run: Run) -> tuple[Chapter, dict[str, str]]:
         "first_day": str(clock.first_day), "clock_changes": [list(change) for change in clock.changes],
         "ues": [str(name) for name in run.tables["ues"]["name"][: len(tables["ues"]["home_x_m"])]],
         "attacks": [{"name": look.name, "color": look.color} for look in looks(run.attacks)],
-        "stations": stations, "steps": {name: {"size": size, "missing": none} for name, (_, size, none) in columns.items()},
+        "stations": stations,
+        "steps": {name: {"size": size, "missing": none} for name, (_, size, none) in columns.items()},
         "final": {"rmse_db": run.summary.get(RMSE.of()), "constant_rmse_db": run.summary.get(CONSTANT_RMSE.of())},
     }  # fmt: skip
     arrays = {name: numbers for name, (numbers, *_) in columns.items()}
@@ -94,7 +106,7 @@ def step_of(table: str, column: str) -> float:
 
 
 def packed_column(values: NDArray[Any], step: float) -> tuple[IntArray, float, int]:
-    """Differences (n,) of neighbouring values in whole steps, the length of these, and their number where none is known.
+    """Differences (n,) of neighbours in whole steps, the length of a step, and the number that stands for MISSING.
 
     Steps are longer than asked for where all differences are multiples, or 31 bits would not hold the largest value.
     """
