@@ -239,13 +239,12 @@ def test_a_training_records_multipliers_terms_and_bounds(tmp_path):
 
 
 def test_bounds_are_reported_with_their_intervals():
-    from scenarios.app.report.training_bounds import bounds_of, breaks_none, verdict
+    from scenarios.app.report.training_page import bounds_of, verdict
 
     assert [verdict(m, 0.1, 2.0) for m in (1.8, 2.05, 2.2)] == ["kept", "undecided", "broken"]
     summaries = [{"bound.a b.noise.mean": m, "bound.a b.noise.half_width": 0.1, "bound.a b.noise.at_most": 2.0}
                  for m in (1.9, 2.4)]  # fmt: skip
     assert bounds_of(summaries[:1], "a b") == {"noise": (1.9, 0.1, 2.0)} and bounds_of(summaries, "other") == {}
-    assert [breaks_none(s, "a b") for s in (summaries[:1], summaries)] == [True, False]
 
 
 class Ratio(Reward):

@@ -9,9 +9,7 @@ import plotly.graph_objects as go
 import pytest
 
 from netsim.errors import BadInput
-from scenarios.app.report.figures.density import gains, measured
 from scenarios.app.report.report import report
-from scenarios.app.results.tradeoff import Trial
 from scenarios.app.run.runner import run
 from scenarios.app.run.sweep import sweep
 from scenarios.app.study.load import load
@@ -80,17 +78,16 @@ def test_geo_indistinguishable_places_have_no_answer_to_show(tmp_path):
 def test_a_sweep_sets_utility_against_privacy(swept):
     page = report(swept)
     figures = drawn(page)
-    assert {"density-tradeoff", "density-gain", "density-answers", "density-maps"} <= set(figures)
+    assert {"density-tradeoff", "density-answers", "density-maps"} <= set(figures)
     names = {t["name"] for t in figures["density-tradeoff"]["data"]}
     assert names == {
         "waves",
         "GeoInd",
         "exact",
-        "baseline: constant answer (0 waves)",
-        "baseline: exact kernel density",
+        "baseline: constant answer",
     }
     answers = [t for t in figures["density-answers"]["data"] if t["type"] == "heatmap"]
-    assert len(answers) == 3  # B = 1, 3, 8
+    assert len(answers) == 4  # exact and B = 1, 3, 8
     with (swept / "tradeoff.csv").open() as f:
         rows = {r["label"]: r for r in csv.DictReader(f)}
     assert list(rows) == ["exact", "B 1", "B 3", "B 8", "Geo"] and {r["runs"] for r in rows.values()} == {"2"}
@@ -121,15 +118,6 @@ def test_damaged_surfaces_are_one_line(tmp_path):
     with pytest.raises(BadInput, match=r"surfaces\.npz: cannot be read") as caught:
         report(tmp_path / "r")
     assert len(caught.value.lines) == 1
-
-
-def test_gain_is_won_over_given_up():
-    def trial(b, utility, z):
-        summary = {"utility.rank_correlation": utility, "attack.a.place_error_m.mean": z}
-        return Trial(f"B {b}", "waves", float(b), summary)
-
-    points = measured([trial(1, 0.9, 2000.0), trial(2, 0.95, 1500.0), trial(3, 0.96, 2100.0)], "a")
-    assert gains(points) == pytest.approx([np.nan, 0.1, np.nan], nan_ok=True)
 
 
 def test_the_table_of_labels_sorts_by_its_medians(swept, show):

@@ -6,11 +6,11 @@ import re
 import numpy as np
 import pytest
 from conftest import TINY
+from scenarios.app.report.figures.radio_map import run_panel
 
 from netsim.errors import BadInput
 from netsim.part import OneOf
 from scenarios.app.cli.commands import main
-from scenarios.app.report.figures.radio_map import run_panel
 from scenarios.app.report.plot import Cell, Look, line, mosaic
 from scenarios.app.report.report import report
 from scenarios.app.report.series import DATES

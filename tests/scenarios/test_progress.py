@@ -18,16 +18,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scenarios.app.run.checkpoints import Progress
 
 from fl.round.records import homes_named_percent
 from scenarios.app.cli.commands import main
+from scenarios.app.cli.events import of_run
 from scenarios.app.cli.progress import JsonLines, Meter
 from scenarios.app.cli.screen import Screen, can_rewrite, cells, fitted
 from scenarios.app.cli.time_left import TimeLeft, rounded_text, span_text
 from scenarios.app.cli.views import view_of
-from scenarios.app.run.events import Event
 from scenarios.app.run.runner import run
-from scenarios.app.run.simulate import _found
 
 ROOT = Path(__file__).parents[2]
 SHORT = ["--set", "world.duration_s=432000", "--set", "learning.round_s=86400", "--set", "learning.learner.hidden=[8]"]
@@ -43,20 +43,12 @@ class Terminal(io.StringIO):
         return True
 
 
-def event(number, of, figures, last=False, **more):
-    return Event("round", number, of, last, {"clock": f"2026-01-0{number} 00:00", **more, **_found(figures)})
-
-
-def of_run(title, event):
-    return event.line(title)
-
-
 def a_round(number, of=4, **figures):
     told = {
         "scores": {"rmse_db": 11.23, "constant_rmse_db": 19.7}, "sent": 40, "decoded": 36, "epsilon_max": None,
         "leakage": {"span": float("nan"), "dlg": 220.4}, "homes_named_percent": {"span": 95.0, "dlg": float("nan")},
     }  # fmt: skip
-    return event(number, of, told | figures, number == of)
+    return Progress(number, of, 86_400.0 * number, f"2026-01-0{number} 00:00", told | figures, number == of)
 
 
 def played(text, columns, rows=24):
@@ -284,18 +276,18 @@ def test_words_of_each_kind_of_model_and_of_noise():
     assert rows(epsilon_max=9.21)["privacy"] == "epsilon 9.21"
     assert rows(epsilon_max=float("inf"))["privacy"] == "epsilon infinite"
     assert rows(epsilon_max=5000.0)["privacy"] == "epsilon > 1000"
-    nobody = view_of(event(1, 4, {}).line("x"))
+    nobody = view_of(of_run("x", Progress(1, 4, 0.0, "2026-01-01 00:00", {}, False)))
     assert nobody.rows == {"time": "2026-01-01 00:00", "updates": "no updates"}
-    stopped = view_of(event(1, 4, {}, True, stopped=True).line("x"))
+    stopped = view_of(of_run("x", Progress(1, 4, 0.0, "2026-01-01 00:00", {}, True, stopped=True)))
     assert stopped.rows["updates"] == "not played: it would exceed learning.privacy_budget"
-    window = Event("window", 3, 20, False, {"clock": "now", "sinr_db": float("nan"), "handovers": 1200})
-    assert view_of(window.line("x")).rows["radio"] == "no UE is present, 1,200 handovers"
+    window = Progress(3, 20, 0.0, "now", {"sinr_db": float("nan"), "handovers": 1200}, False, "window")
+    assert view_of(of_run("x", window)).rows["radio"] == "no UE is present, 1,200 handovers"
 
 
 def test_without_rounds_windows_are_counted_and_merges_told():
-    merged = view_of(replace(a_round(2), values={**a_round(2).values, "merge": 1_152}).line("x"))
+    merged = view_of(of_run("x", replace(a_round(2), merge=1_152)))
     assert (merged.unit, merged.rows["updates"]) == ("window", "merge 1,152: 36 of 40 updates decoded")
-    over = view_of(event(4, 4, {}, True, merge=1).line("x"))
+    over = view_of(of_run("x", Progress(4, 4, 0.0, "now", {}, True, merge=1)))
     assert (over.unit, over.rows["updates"]) == ("window", "1 merge")
 
 
@@ -306,7 +298,7 @@ def test_rows_keep_their_place_and_their_last_text(terminal):
         now[0] = 1.0
         meter(of_run("city", a_round(2)))
         now[0] = 2.0
-        meter(event(3, 4, {}).line("city"))
+        meter(of_run("city", Progress(3, 4, 0.0, "2026-01-03 00:00", {}, False)))
         shown = [line.split()[0] for line in played(stream.getvalue(), 100)[1:-1]]
         assert shown == ["time", "model", "leakage", "updates"]
         assert "no updates" in played(stream.getvalue(), 100)[-2]
@@ -321,7 +313,7 @@ def test_homes_named_now_are_those_of_the_table(tiny, tmp_path):
         "world.duration_s": 259_200, "world.tick_s": 3600, "learning.round_s": 86_400,
         "world.ues": {"count": 3, "mobility": {"kind": "commuter"}}, "learning.leakage": {"near_m": 150.0},
     }  # fmt: skip
-    run(tiny(changes), tmp_path / "r", lambda now: shown.append(now.values.get("homes_named_percent")))
+    run(tiny(changes), tmp_path / "r", lambda now: shown.append(now.figures.get("homes_named_percent")))
     with (tmp_path / "r" / "leakage.csv").open() as f:
         rows = list(csv.DictReader(f))
     for number, told in enumerate(shown, start=1):
@@ -412,8 +404,7 @@ def test_a_pipe_gets_results_alone(tmp_path, capsys):
 def test_the_last_round_tells_the_error_that_the_summary_and_the_replay_have(tiny, tmp_path, monkeypatch):
     """Rounds are scored on some of the held-out samples, the end of a run on all: one figure, one definition."""
     from fl.learners.base import Learner
-    from scenarios.app.report.replay.curves import _model
-    from scenarios.app.report.replay.rounds import Rounds
+    from scenarios.app.report.series import model_error_db
     from scenarios.app.results.read import load
 
     monkeypatch.setattr(Learner, "most_held_out", 3)
@@ -421,8 +412,8 @@ def test_the_last_round_tells_the_error_that_the_summary_and_the_replay_have(tin
     summary = run(tiny({"learning.data": {"kind": "measured", "hold_out": 0.5}}), tmp_path / "r", told.append)
     assert [now.last for now in told] == [False] * (len(told) - 1) + [True]
     found = load(tmp_path / "r")
-    for name, of in zip(("rmse_db", "constant_rmse_db"), _model(found, Rounds.of(found)), strict=False):
+    for name in ("rmse_db", "constant_rmse_db"):
         final = summary[f"utility.{name}"]
-        assert told[-1].values[name] == of[1][-1] == final
+        assert told[-1].figures["scores"][name] == model_error_db(found, name)[-1] == final
         assert found.tables["rounds"][name][-1] != pytest.approx(final, rel=1e-3)
-        assert told[0].values[name] == pytest.approx(found.tables["rounds"][name][0], rel=1e-8)
+        assert told[0].figures["scores"][name] == pytest.approx(found.tables["rounds"][name][0], rel=1e-8)

@@ -145,7 +145,7 @@ def _several_values(folder: Path) -> Event:
 
 
 def _training_lines(folder: Path, verbose: bool) -> list[str]:
-    from scenarios.app.report.training_answer import train_lines
+    from scenarios.app.report.training_page import train_lines
     from scenarios.app.results.columns import COLUMNS, fitted
     from scenarios.app.results.trainings import trainings
 
@@ -158,7 +158,7 @@ def _training_lines(folder: Path, verbose: bool) -> list[str]:
 
 
 def _training_values(folder: Path) -> Event:
-    from scenarios.app.report.training_answer import train_lines
+    from scenarios.app.report.training_page import train_lines
     from scenarios.app.results.trainings import trainings
 
     each = [{"seed": one.manifest.get("seed"), "summary": one.summary} for one in trainings(folder)]

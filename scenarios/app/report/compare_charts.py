@@ -27,7 +27,7 @@ from scenarios.app.report.charts import (
     WORK,
     Quantity,
 )
-from scenarios.app.report.figures.radio_map import comparison_panel
+from scenarios.app.report.figures.maps import gradient_panels
 from scenarios.app.report.plot import (
     DARK,
     DASHES,
@@ -197,7 +197,7 @@ def over_time(members: Sequence[Member], attacks: Mapping[str, str], merged: boo
     return [
         *drawing.panel("progress", title, PROGRESS, attacks, says),
         *(drawing.panel("uplink", "Uplink of every label", RADIO, attacks, uplink) if _radios_differ(members) else []),
-        *comparison_panel({label: maps[label] for label in attacks}),
+        *gradient_panels({label: maps[label] for label in attacks}),
     ]
 
 

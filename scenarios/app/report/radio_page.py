@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -18,15 +19,7 @@ from scenarios.app.report.compare_page import (
     top,
 )
 from scenarios.app.report.compare_tables import differences_table, summary_chapter
-from scenarios.app.report.figures.radio import radio
-from scenarios.app.report.figures.radio_study import (
-    busiest_pairs,
-    compared,
-    coverage,
-    curves,
-    distributions,
-    handovers,
-)
+from scenarios.app.report.figures.radio import compared, curves, distributions, radio
 from scenarios.app.report.html import Chapter, answers, facts, headings, page, paragraphs, table
 from scenarios.app.report.plot import looks
 from scenarios.app.report.replay import SCRIPTS, STYLES, replay_chapter
@@ -68,11 +61,10 @@ def radio_single(run: Run) -> str:
 
 
 def radio_chapters(run: Run) -> list[Chapter]:
-    """All figures of a radio study by what they are about."""
+    """All figures and tables of a radio study by what they are about."""
     return [
-        Chapter("coverage", "Coverage", [coverage(run)]),
         Chapter("samples", "What UEs receive", [distributions(run), *_quantiles(run.summary), radio(run)]),
-        Chapter("handover", "Handover", [handovers(run), *_pairs(run)]),
+        Chapter("handover", "Handover", _pairs(run)),
     ]
 
 
@@ -115,11 +107,13 @@ def _quantiles(summary: Mapping[str, Any]) -> list[str]:
 
 def _pairs(run: Run) -> list[str]:
     """A table of the pairs of cells with the most handovers."""
-    pairs = busiest_pairs(run, MOST_PAIRS)
-    if not pairs:
-        return []
-    rows = [[source, f"{n:,}", target] for source, target, n in pairs]
-    return [table("Handovers between cells, the most frequent first", ["from", "handovers", "to"], rows)]
+    rows = run.rows("handovers")
+    number = Counter(zip(map(str, rows["source"]), map(str, rows["target"]), strict=True))
+    ordered = sorted(number.items(), key=lambda item: (-item[1], item[0]))[:MOST_PAIRS]
+    cells = [[source, f"{n:,}", target] for (source, target), n in ordered]
+    return (
+        [table("Handovers between cells, the most frequent first", ["from", "handovers", "to"], cells)] if cells else []
+    )
 
 
 def radio_comparison(of: Gathered, place: Path, command: str = "") -> str:

@@ -23,9 +23,8 @@ from scenarios.app.report.charts import (
     of_table,
     spent,
 )
-from scenarios.app.report.figures.density import run_panels as density_panels
+from scenarios.app.report.figures.maps import density_panels, obstacle_panels
 from scenarios.app.report.figures.radio import radio, service
-from scenarios.app.report.figures.radio_map import run_panel
 from scenarios.app.report.html import Chapter, table
 from scenarios.app.report.plot import (
     DARK,
@@ -112,7 +111,7 @@ def run_chapters(run: Run) -> list[Chapter]:
     """All figures of a run by what they are about."""
     of = Laid(run)
     leaks = [] if run.summary.get(keys.ACCURACY.of()) is not None else [p for c in LEAKAGE for p in c.panels(of)]
-    maps = [*run_panel(run.grid), *(density_panels(run.surfaces) if is_density(run.summary) else [])]
+    maps = [*obstacle_panels(run.grid), *(density_panels(run.surfaces) if is_density(run.summary) else [])]
     return [
         Chapter("leakage", "Leakage", leaks),
         Chapter("tracking", "Tracking", tracking_panels(of)),

@@ -1,151 +1,258 @@
-"""The page of a training: the learning curve of the agent, and its cost beside baseline policies."""
+"""The page of a training, and its lines on a terminal: the agent beside baseline policies, and its learning curve."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from netsim.units import FloatArray
 from rl.agents import AGENT
 from rl.settings import ONE_STEP, OPTIMUM, ORACLE, RANDOM, VISITED
 from scenarios.app.report.episode_page import SCRIPTS, STYLES, episode_chapter
 from scenarios.app.report.html import Cell as TableCell
 from scenarios.app.report.html import Chapter, Mark, answers, facts, headings, page, paragraphs, table
-from scenarios.app.report.plot import DARK, GREY, PALETTE, Cell, Figure, Look, Panel, line, looks, mosaic
+from scenarios.app.report.plot import DARK, GREY, PALETTE, Cell, Look, Panel, line, looks, mosaic
 from scenarios.app.report.series import median_line
-from scenarios.app.report.training_answer import answer, between, over_seeds, untrained
-from scenarios.app.report.training_bounds import bounds_table
-from scenarios.app.report.training_seeds import seeds_table
-from scenarios.app.results.failures import Failed, failure_lines
-from scenarios.app.results.trainings import METRICS, Training, means_of, paired, summaries_of
+from scenarios.app.results.failures import Failed, failure_lines, read_failures
+from scenarios.app.results.folder import ERROR
+from scenarios.app.results.improvement import probability_of_improvement
+from scenarios.app.results.statistics import counted, figure_text, half_width
+from scenarios.app.results.trainings import METRICS, Training, means_of, paired, percent_gaps, summaries_of, trainings
 
+_TINY = 0.01  # of the cost of the best rule: a share of a smaller gap says nothing
 _HEADS = {
-    "cost": "cost", "t_th": "T_th, rounds", "noise": "noise", "loss": "final loss", "leakage": "leakage",
-    "lost": "lost updates", "leak": "leak",
-    "energy_j": "energy, J", "evaluations": "evaluations",
+    "t_th": "T_th, rounds", "loss": "final loss", "lost": "lost updates", "energy_j": "energy, J",
 }  # fmt: skip
+_LEARNT = "the learned policy, without exploration: a network for each UE, added to the best rule"
+DESCRIPTIONS = {
+    AGENT: "the learned policy, without exploration", "td3": _LEARNT, "sac": _LEARNT, "score-function": _LEARNT,
+    ORACLE: "the best powers that a search finds for each recorded round with everything known, played live",
+    RANDOM: "the log-linear rule with the best of random parameters, as many as tuning tried",
+    ONE_STEP: "a search in every round by gains and the requirement of the last round; evaluations: of an episode",
+    "constant": "the same power for all", "equal SNR": "the same received power from all",
+    "inverse amplitude": "falls with the amplitude of the channel",
+    "required SNR": "a multiple of the SNR that budgets asked for last",
+    "capped inversion": "the same received power, as far as a cap on power allows",
+    "rank ladder": "received powers in steps, by rank in the cell", "log-linear": "a linear rule of six features",
+    VISITED: "the best power vector of all training steps", OPTIMUM: "the better of plateaus and evolution",
+    "amplitude": "the best s G / ||h||: the weight of a UE over the amplitude of its channel",
+    "average": "equal split of the middle of the allowed total power",
+    "full": "equal split of the largest allowed total power",
+    "random": "the best of as many random vectors as training steps",
+    "plateaus": "SLSQP on the smooth problem of every T_th", "evolution": "differential evolution over log power",
+}  # fmt: skip
+
+
+def train_lines(folder: Path) -> list[str]:
+    """The result of a training for the terminal: warnings, sentences, and a row for each policy."""
+    trained, failed = trainings(folder), len(read_failures(folder))
+    heads, rows = policy_rows(trained)
+    cells = [heads[:4], *([c.text if isinstance(c, Mark) else str(c) for c in row[:4]] for row in rows)]
+    wide = [max(len(row[k]) for row in cells) for k in range(len(cells[0]))]
+    printed = ["  ".join(f"{cell:<{w}}" for cell, w in zip(row, wide, strict=True)).rstrip() for row in cells]
+    return [*untrained(trained), *(text for _, text in answer(trained, failed)), *printed]
 
 
 def train_page(trained: list[Training], failed: Sequence[Failed] = ()) -> str:
     """The page of one training, or of several that differ in their seed. failed : seeds that have none."""
-    first = trained[0].manifest
-    seconds = sum(float(t.manifest.get("timing", {}).get("trained_s", 0.0)) for t in trained) / len(trained)
+    first, timings = trained[0].manifest, [t.manifest.get("timing", {}) for t in trained]
     pairs = {
         "task": str(first.get("task")), "steps": f"{first.get('steps'):,}",
-        "seeds": ", ".join(str(t.manifest.get("seed")) for t in trained), "training, mean": f"{seconds:.0f} s",
+        "seeds": ", ".join(str(t.manifest.get("seed")) for t in trained),
+        "training, mean": f"{np.mean([float(t.get('trained_s', 0.0)) for t in timings]):.0f} s",
     }  # fmt: skip
-    planned_s = [float(s) for t in trained if (s := t.manifest.get("timing", {}).get("planned_round_s")) is not None]
+    planned_s = [float(s) for t in timings if (s := t.get("planned_round_s")) is not None]
     if planned_s:
         pairs[f"{ONE_STEP}, time a round"] = f"{1000 * np.mean(planned_s):.0f} ms"
     title = str(first.get("title"))
-    header = (
+    top = (
         headings(title, str(first.get("paper") or ""))
         + answers(answer(trained, len(failed)))
         + paragraphs([*untrained(trained), *([" ".join(failure_lines(failed))] if failed else [])], "warns")
     )
+    over = f", mean over {over_seeds(len(trained), len(failed))}" if len(trained) + len(failed) > 1 else ""
+    interval = " with its 95 % interval" if len(trained) > 1 else ""
+    heads, rows = policy_rows(trained)
+    policies = table(f"Comparison with baseline policies{over}{interval}", heads, rows, "policies")
     episode, data = episode_chapter(trained[0].episode, first.get("seed"))
     chapters = [
-        Chapter("training", "Training", [_curves(trained), seeds_table(trained, failed)]),
+        Chapter("training", "Training", [_curves(trained), _seeds(trained, failed)]),
         episode,
-        Chapter(
-            "policies-all",
-            "Policies",
-            [_table(trained, len(failed)) + bounds_table(summaries_of(trained), list(means_of(trained)))],
-        ),
+        Chapter("policies-all", "Policies", [policies]),
         Chapter("configuration", "Configuration", [facts(pairs)]),
     ]
-    return page(title, header, chapters, data, *((SCRIPTS, STYLES) if data else ()))
+    return page(title, top, chapters, data, *((SCRIPTS, STYLES) if data else ()))
 
 
-def _differences(trained: list[Training], name: str) -> list[TableCell]:
+# -- the answer
+
+
+def over_seeds(trained: int, failed: int) -> str:
+    """On how many seeds figures stand: `3 seeds`; where some failed, `2 of 3 seeds (1 failed)`."""
+    return f"{trained} of {trained + failed} seeds ({failed} failed)" if failed else counted(trained, "seed")
+
+
+def untrained(trained: list[Training]) -> list[str]:
+    """A warning of a training in which no gradient step was made, or none that helped."""
+    first = trained[0].manifest
+    steps, starts = first.get("steps", 0), first.get("learning_starts", 0)
+    if steps <= starts:
+        return [
+            f"The policy is untrained: all {steps:,} steps were random, since learning starts after {starts:,} "
+            "(train.agent.learning_starts). Take more steps."
+        ]
+    if any(t.summary.get("steps.best") != 0 for t in trained):
+        return []
+    if first.get("residual"):
+        return ["The policy is the rule that training began with: nothing that it found is better."]
+    return ["The policy is untrained: no evaluation after the first was better. Take more steps."]
+
+
+def answer(trained: list[Training], failed: int = 0) -> list[tuple[str, str]]:
+    """How good the policy is: what is asked, and a sentence. failed : seeds."""
+    names, lines = list(means_of(trained)), list[tuple[str, str]]()
+    many = f", mean over {over_seeds(len(trained), failed)} with a 95 % interval"
+    if len(trained) == 1:
+        many = f", with {over_seeds(1, failed)}, so without an interval" if failed else ""
+    if OPTIMUM in names:
+        gap = percent_gaps(trained, trained[0].agent, OPTIMUM)
+        most = figure_text(float(gap.max()))
+        text = f"The policy is {between(gap)} % above the best known optimum (max {most}){many}."
+        lines.append(("How good it is", text))
+    if ORACLE in names:
+        lines.append(("How good it is", _closed(trained, many)))
+    bounds = bounds_of(summaries_of(trained), trained[0].agent)
+    if bounds:
+        said = "; ".join(f"{figure} {_bound_text(*of)}, at most {figure_text(of[2])}" for figure, of in bounds.items())
+        lines.append(("Whether bounds are kept", f"Means of the agent over rounds: {said}."))
+    return lines
+
+
+def _closed(trained: list[Training], many: str) -> str:
+    """How much of what the best rule leaves to the oracle the agent gets."""
+    means = {name: figures["cost"] for name, figures in means_of(trained).items()}
+    others = [name for name in means if name not in (ORACLE, RANDOM, ONE_STEP, trained[0].agent)]
+    kept = [n for n in others if all(verdict(*b) != "broken" for b in bounds_of(summaries_of(trained), n).values())]
+    best = min(kept or others, key=lambda name: float(means[name].mean()))
+    gap = means[best] - means[ORACLE]
+    if not (gap > _TINY * np.abs(means[best])).all():
+        return (
+            f"There is no gap between the best rule ({best}) and the oracle, at most {100 * _TINY:g} % of its cost: a "
+            "rule is the optimum here."
+        )
+    share = between(100 * (means[best] - means[trained[0].agent]) / gap)
+    worse = " The rule is better." if share.startswith("-") else ""
+    return f"The agent closes {share} % of the gap between the best rule ({best}) and the oracle{many}.{worse}"
+
+
+def between(values: FloatArray) -> str:
+    """A mean, with its 95 % interval where there are several values, and they differ."""
+    mean = figure_text(float(values.mean()))
+    same = len(values) < 2 or not np.isfinite(values).all() or not np.ptp(values)
+    return mean if same else f"{mean} ± {figure_text(half_width(values))}"
+
+
+# -- bounds
+
+
+def verdict(mean: float, half: float, at_most: float) -> str:
+    """Of a mean over worlds with its 95 % interval."""
+    return "kept" if mean + half <= at_most else "broken" if mean - half > at_most else "undecided"
+
+
+def bounds_of(summaries: Sequence[dict[str, Any]], policy: str) -> dict[str, tuple[float, float, float]]:
+    """Figure -> mean over rounds, half width of its interval over worlds (the widest of all seeds), and bound."""
+    found = {}
+    for key in summaries[0]:
+        head, _, figure = key.removesuffix(".at_most").rpartition(".")
+        if head == f"bound.{policy}" and key.endswith(".at_most"):
+            means, halves = ([float(s[f"{head}.{figure}.{x}"] or 0) for s in summaries] for x in ("mean", "half_width"))
+            found[figure] = float(np.mean(means)), max(halves), float(summaries[0][key])
+    return found
+
+
+def _bound_text(mean: float, half: float, at_most: float) -> str:
+    return f"{figure_text(mean)} ± {figure_text(half)} ({verdict(mean, half, at_most)})"
+
+
+# -- tables and the curve
+
+
+def policy_rows(trained: list[Training]) -> tuple[list[str], list[list[TableCell]]]:
+    """Heads and rows of all policies, the cheapest first: mean cost, the agent beside it, other figures, bounds."""
+    means, bounds = means_of(trained), bounds_of(summaries_of(trained), trained[0].agent)
+    columns = [f for f in METRICS if f != "cost" and any(np.isfinite(m[f]).any() for m in means.values())]
+    heads = ["policy", "cost", "agent less this", "lower in (probability)", *(_HEADS.get(f, f) for f in columns)]
+    heads += [*(f"{f}, bound {figure_text(of[2])}" for f, of in bounds.items()), "description"]
+    rows = list[list[TableCell]]()
+    for name, of in sorted(means.items(), key=lambda m: float(m[1]["cost"].mean())):
+        cells: list[TableCell] = [name, _mark(of["cost"]), *_beside(trained, name)]
+        cells += [Mark("–", np.nan) if f == "t_th" and (of[f] < 0).any() else _mark(of[f]) for f in columns]
+        kept = bounds_of(summaries_of(trained), name)
+        cells += [Mark(_bound_text(*kept[f]), kept[f][0]) if f in kept else Mark("–", np.nan) for f in bounds]
+        rows.append([*cells, DESCRIPTIONS.get(name, "compensates a share of the path loss")])
+    return heads, rows
+
+
+def _mark(values: FloatArray) -> Mark:
+    return Mark(between(values), float(values.mean()))
+
+
+def _beside(trained: list[Training], name: str) -> list[TableCell]:
     """Cost of the agent less that of a policy, with its interval over worlds, and in how many pairs it is lower."""
     if not trained[0].online or name == trained[0].agent:
         return ["", ""]
     costs, others = paired(trained, name)
-    gaps = costs - others
-    wins = int((gaps < 0).sum())
+    gaps, (chance, low, high) = costs - others, probability_of_improvement(costs, others)
+    wins, among = int((gaps < 0).sum()), f", {low:.2f} to {high:.2f}" if gaps.size > 1 else ""
     return [
-        Mark(between(gaps.mean(axis=0)), float(gaps.mean())), Mark(f"{wins} of {gaps.size}", float(wins)),
-    ]  # fmt: skip
+        Mark(between(gaps.mean(axis=0)), float(gaps.mean())),
+        Mark(f"{wins} of {gaps.size} ({chance:.2f}{among})", float(wins)),
+    ]
 
 
-_STEPS: Figure = {"title": {"text": "steps"}}
-_MEDIAN = Look("median over seeds", PALETTE[0])
+def _seeds(trained: Sequence[Training], failed: Sequence[Failed]) -> str:
+    """A row a seed: the cost of its policy, or why there is none; empty for a single seed."""
+    if len(trained) + len(failed) < 2:
+        return ""
+    none, rows = Mark("–", np.nan), dict[int, list[TableCell]]()
+    for one, cost in zip(trained, means_of(list(trained))[trained[0].agent]["cost"], strict=True):
+        seed, best = int(one.manifest.get("seed", 0)), one.summary.get("steps.best")
+        steps = none if best is None else Mark(f"{best:,}", float(best))
+        rows[seed] = [Mark(str(seed), seed), "finished", Mark(figure_text(float(cost)), float(cost)), steps, ""]
+    for bad in failed:
+        why = f"{bad.kind}: {bad.error} ({bad.folder}/{ERROR})"
+        rows[bad.seed] = [Mark(str(bad.seed), bad.seed), "failed", none, none, why]
+    heads = ["seed", "state", "cost", "steps to the best policy", "why"]
+    return table("Seeds", heads, [rows[seed] for seed in sorted(rows)], "seeds", texts=(1, 4))
 
 
 def _curves(trained: list[Training]) -> Panel:
     """Cost of the policy over the steps of its training: a line per seed, and of several their median and quartiles."""
-    seeds, alone = [f"seed {t.manifest.get('seed')}" for t in trained], len(trained) == 1
-    drawn: list[Figure] = []
-    for look, t in zip(looks(seeds), trained, strict=True):
-        steps, score = t.curve["step"].tolist(), t.curve["score"]
-        thin = Look(look.name, GREY, dash=look.dash)
-        drawn.append(line(look, steps, score) if alone else line(thin, steps, score, mode="lines", opacity=0.55))
+    alone, online = len(trained) == 1, trained[0].online
+    drawn = [
+        line(Look(look.name, look.color if alone else GREY, dash=look.dash), t.curve["step"].tolist(), t.curve["score"])
+        for look, t in zip(looks([f"seed {t.manifest.get('seed')}" for t in trained]), trained, strict=True)
+    ]
+    at = np.unique(np.concatenate([t.curve["step"] for t in trained]))
     if not alone:
-        at = np.unique(np.concatenate([t.curve["step"] for t in trained]))
         grid = np.full((len(at), len(trained)), np.nan)
         for k, t in enumerate(trained):
             grid[np.searchsorted(at, t.curve["step"]), k] = t.curve["score"]
-        drawn += median_line(_MEDIAN, at.tolist(), grid, "")
-    means = means_of(trained)
-    ends = [float(trained[0].curve["step"].min()), float(trained[0].curve["step"].max())]
-    if not trained[0].online:
-        for name, dash in (("average", "dot"), ("random", "longdash"), (OPTIMUM, "dashdot")):
-            level = float(means[name]["cost"].mean())
-            drawn.append(line(Look(f"baseline: {name}", DARK, dash=dash), ends, np.array([level, level]), mode="lines"))
+        drawn += median_line(Look("median over seeds", PALETTE[0]), at.tolist(), grid, "")
+    for name, dash in () if online else (("average", "dot"), ("random", "longdash"), (OPTIMUM, "dashdot")):
+        level = np.full(2, float(means_of(trained)[name]["cost"].mean()))
+        ends = [float(at[0]), float(at[-1])]
+        drawn.append(line(Look(f"baseline: {name}", DARK, dash=dash), ends, level, mode="lines"))
     caption = (
         "Lower is better: cost of an episode (minus the sum of its rewards) of the policy without exploration, in the "
         "evaluation worlds."
-        if trained[0].online
+        if online
         else "Lower is better: bound L at the power of the policy without exploration over that at average power."
-    ) + ("" if alone else " A line per seed; the thick one is their median, the band their quartiles.")
-    return Panel("curve", "Learning curve", caption, mosaic([Cell("cost", drawn, near=True)], _STEPS))
-
-
-def _table(trained: list[Training], failed: int) -> str:
-    """Every policy's mean figures, with intervals over seeds where there are several."""
-    means = means_of(trained)
-    columns = [f for f in METRICS if any(np.isfinite(m[f]).any() for m in means.values())]
-    rows, online = list[list[TableCell]](), trained[0].online
-    for name, figures in sorted(means.items(), key=lambda m: float(m[1]["cost"].mean())):
-        cells = [
-            Mark("–", np.nan) if f == "t_th" and (figures[f] < 0).any()
-            else Mark(between(figures[f]), float(figures[f].mean()))
-            for f in columns
-        ]  # fmt: skip
-        rows.append([name, cells[0], *(_differences(trained, name) if online else []), *cells[1:], _description(name)])
-    beside = ["agent less this", "lower in"] if online else []
-    heads = ["policy", _HEADS[columns[0]], *beside, *(_HEADS[f] for f in columns[1:]), "description"]
-    over = f", mean over {over_seeds(len(trained), failed)}" if len(trained) + failed > 1 else ""
-    interval = " with its 95 % interval" if len(trained) > 1 else ""
-    return table(f"Comparison with baseline policies{over}{interval}", heads, rows, "policies")
-
-
-def _description(name: str) -> str:
-    """What a policy is."""
-    words = {
-        AGENT: "the learned policy, without exploration",
-        **dict.fromkeys(
-            ("td3", "sac", "score-function"),
-            "the learned policy, without exploration: a network for each UE, added to the best rule",
-        ),
-        ORACLE: "the best powers that a search finds for each recorded round with everything known, played live",
-        RANDOM: "the log-linear rule with the best of random parameters, as many as tuning tried",
-        ONE_STEP: "a search in every round by gains and the requirement of the last round; evaluations: of an episode",
-        "constant": "the same power for all",
-        "equal SNR": "the same received power from all",
-        "inverse amplitude": "falls with the amplitude of the channel",
-        "required SNR": "a multiple of the SNR that budgets asked for last",
-        "capped inversion": "the same received power, as far as a cap on power allows",
-        "rank ladder": "received powers in steps, by rank in the cell",
-        "log-linear": "a linear rule of six features",
-        VISITED: "the best power vector of all training steps",
-        OPTIMUM: "the better of plateaus and evolution",
-        "amplitude": "the best s G / ||h||: the weight of a UE over the amplitude of its channel",
-        "average": "equal split of the middle of the allowed total power",
-        "full": "equal split of the largest allowed total power",
-        "random": "the best of as many random vectors as training steps",
-        "plateaus": "SLSQP on the smooth problem of every T_th",
-        "evolution": "differential evolution over log power",
-    }
-    return words.get(name, "compensates a share of the path loss")
+    ) + ("" if alone else " A line per seed; the coloured one is their median, the band their quartiles.")
+    return Panel(
+        "curve", "Learning curve", caption, mosaic([Cell("cost", drawn, near=True)], {"title": {"text": "steps"}})
+    )

@@ -1,7 +1,6 @@
 // An episode of a training, round by round: UEs on two maps, the agent's and the rule's, with what each round cost.
 (() => {
   const STOPS = [[44, 62, 133], [38, 130, 142], [53, 183, 121], [253, 231, 37]];  // weak to strong
-  const [SILENT, LOST] = [1, 2];  // 0: away, 3: arrived
   const EVERY_MS = 700;
   const byId = (id) => document.getElementById(`episode-${id}`);
   const SVG = "http://www.w3.org/2000/svg";
@@ -20,28 +19,52 @@
     return made;
   }
 
-  /** The marks of one UE: a line to its base station, a circle, a cross if its update was lost. */
-  function marks(model, policy, round, k, unit) {
-    const { meta, arrays } = model, at = (policy * meta.rounds.length + round) * meta.ues.length + k;
-    const fate = arrays.fate[at];
-    if (fate === 0) return [];
-    const [x, y] = [arrays.at[2 * at], arrays.at[2 * at + 1]], dbm = arrays.power[at];
-    const part = share(dbm, meta.range_dbm), sent = fate !== SILENT, served = arrays.station[at];
-    const r = unit * (sent ? 0.9 + 1.5 * part : 0.9), made = [];
-    if (sent && served >= 0) {
-      const [x2, y2] = meta.station_m[served];
-      made.push(element("line", "link", { x1: x, y1: y, x2, y2 }));
-    }
+  const dbm = (power_w) => 10 * Math.log10(Math.max(power_w, 1e-30)) + 30;
+  const level = (power_w) => `${Math.round(dbm(power_w))} dBm`.replace("-", "\u2212");
+  const figure = (value) => (value === null ? "\u2013" : String(Number(value.toPrecision(3))));
+
+  /** Buildings, base stations and the eavesdropper. Coordinates are metres east and south. */
+  function world(model, policy) {
+    const { scene, policies } = model.meta, [west, south, east, north] = scene.area_m;
+    const unit = Math.max(east - west, north - south) / 100, margin = 3 * unit, map = byId(`map-${policy}`);
+    const titled = (mark, words) => {
+      mark.append(element("title", "", {}));
+      mark.firstChild.textContent = words;
+      return mark;
+    };
+    const walls = scene.buildings_m.filter((ring) => ring.length)
+      .map((ring) => `M${ring.map(([x, y]) => `${x.toFixed(1)} ${(-y).toFixed(1)}`).join("L")}Z`).join("");
+    const stations = scene.stations.map(({ name, at_m: [x, y] }) => titled(element("path", "station", {
+      d: `M${x} ${-y - 2 * unit}l${1.8 * unit} ${3.2 * unit}h${-3.6 * unit}Z` }), `base station ${name.slice(0, 100)}`));
+    const listener = scene.eavesdropper_m ? [titled(element("path", "listener", {
+      d: `M${scene.eavesdropper_m[0]} ${-scene.eavesdropper_m[1] - 2 * unit}l${2 * unit} ${2 * unit} ${-2 * unit} ${2 * unit}`
+        + `${-2 * unit} ${-2 * unit}Z` }), "eavesdropper")] : [];
+    map.setAttribute("viewBox", [west - margin, -north - margin, east - west + 2 * margin, north - south + 2 * margin].join(" "));
+    map.setAttribute("aria-label", `Map of the UEs, ${policies[policy]}`);
+    map.append(element("rect", "area", { x: west, y: -north, width: east - west, height: north - south }),
+      element("path", "walls", { "fill-rule": "evenodd", d: walls }), ...stations, ...listener,
+      Object.assign(element("g", "", {}), { id: `episode-ues-${policy}` }));
+    byId(`name-${policy}`).textContent = policies[policy];
+    return unit;
+  }
+
+  /** The marks of a row: a line to its base station, a circle, a cross if its update was lost. */
+  function marks(model, i, unit) {
+    const { meta, arrays } = model, [x, y] = [arrays.x_m[i], -arrays.y_m[i]], power = arrays.power_w[i];
+    if (Number.isNaN(x + y)) return [];
+    const [low, high] = meta.scene.limits_w.map(dbm), sent = !Number.isNaN(power), lost = sent && arrays.arrived[i] !== 1;
+    const part = sent ? share(dbm(power), [low, high]) : 0, station = meta.scene.stations[arrays.station[i]];
+    const r = unit * (0.9 + 1.5 * part), made = [];
+    if (sent && station) made.push(element("line", "link", { x1: x, y1: y, x2: station.at_m[0], y2: -station.at_m[1] }));
     const circle = element("circle", sent ? "ue" : "ue silent", { cx: x, cy: y, r });
     if (sent) circle.style.fill = colour(part);
     circle.append(element("title", "", {}));
-    const to = served >= 0 ? ` to ${meta.station_names[served]}` : "";
-    const own = `own part of the cost ${arrays.own[at].toPrecision(3)}`;
+    const to = station ? ` to ${station.name.slice(0, 100)}` : "", own = `own part of the cost ${figure(arrays.cost[i] || 0)}`;
     circle.firstChild.textContent = sent
-      ? `UE ${meta.ues[k]}${to}: ${dbm.toFixed(1)} dBm, ${fate === LOST ? "lost" : "arrived"}, ${own}`
-      : `UE ${meta.ues[k]}: sent nothing`;
+      ? `UE ${arrays.ue[i]}${to}: ${dbm(power).toFixed(1)} dBm, ${lost ? "lost" : "arrived"}, ${own}`
+      : `UE ${arrays.ue[i]}: sent nothing`;
     made.push(circle);
-    if (fate === LOST) {
+    if (lost) {
       const d = 1.3 * r;
       made.push(element("path", "lost", { d: `M${x - d} ${y - d}l${2 * d} ${2 * d}M${x - d} ${y + d}l${2 * d} ${-2 * d}` }));
     }
@@ -49,15 +72,15 @@
   }
 
   function draw(model, round) {
-    const { meta } = model;
+    const { meta, arrays } = model;
     meta.policies.forEach((name, policy) => {
-      const group = byId(`ues-${policy}`), unit = Number(group.dataset.unit);
-      group.replaceChildren(...meta.ues.flatMap((_, k) => marks(model, policy, round, k, unit)));
-      const [arrived, sent] = meta.arrived[policy][round];
-      byId(`terms-${policy}`).textContent =
-        `cost ${meta.costs[policy][round]} = ${meta.terms[policy][round].join(" + ")}; ${arrived} of ${sent} arrived`;
+      const rows = [...arrays.ue.keys()].filter((i) => arrays.policy[i] === policy && arrays.round[i] === meta.rounds[round]);
+      byId(`ues-${policy}`).replaceChildren(...rows.flatMap((i) => marks(model, i, model.units[policy])));
+      const terms = Object.entries(meta.terms[policy][round]).map(([key, value]) => `${key} ${figure(value)}`);
+      byId(`terms-${policy}`).textContent = `cost ${figure(meta.cost[policy][round])} = ${terms.join(" + ")}; `
+        + `${meta.arrived[policy][round]} of ${meta.sent[policy][round]} arrived`;
     });
-    const costs = meta.policies.map((name, policy) => `${name} ${meta.costs[policy][round]}`);
+    const costs = meta.policies.map((name, policy) => `${name} ${figure(meta.cost[policy][round])}`);
     byId("now").textContent = `Round ${meta.rounds[round]}: cost ${costs.join(", ")}`;
   }
 
@@ -102,6 +125,9 @@
   netsim.unpacked("episode-data").then((model) => {
     byId("scale").style.background = `linear-gradient(90deg, ${STOPS.map((c) => `rgb(${c.join(" ")})`).join(", ")})`;
     byId("stage").hidden = false;
+    byId("round").max = model.meta.rounds.length - 1;
+    [byId("low").textContent, byId("high").textContent] = model.meta.scene.limits_w.map(level);
+    model.units = model.meta.policies.map((_, policy) => world(model, policy));
     control(model);
   });
 })();

@@ -1,0 +1,137 @@
+"""Values over the area, map beside map: densities, and what a radio map learned and gave away."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from netsim.units import FloatArray
+from scenarios.app.report.plot import Cell, Figure, Panel, axis, base_layout, line, looks, mosaic, numbers, plain
+from scenarios.app.results.statistics import counted, figure_text
+
+Arrays = Mapping[str, NDArray[np.float64]]
+_DECADES = 4.0  # of a gradient that have different colours
+_MOST = 12  # maps of a comparison
+_MOST_POINTS = 120  # points a side that a picture holds
+DENSITIES = {
+    "law": "true distribution of UEs",
+    "exact": "exact kernel density of all places",
+    "estimate": "the server's map",
+    "answer": "answer of one UE",
+}
+_SIDE = 460  # pixels
+
+
+@dataclass(frozen=True)
+class Heat:
+    """A map: values (n_y, n_x) at places (metres), their unit, and a place that is marked by a cross."""
+
+    title: str
+    x_m: FloatArray
+    y_m: FloatArray
+    value: FloatArray
+    unit: str
+    mark_m: Sequence[float] = ()
+
+
+def heatmaps(maps: Sequence[Heat]) -> Figure:
+    """Maps with a colour scale each, whose ends stand in the title; along a line they are curves."""
+    if all(len(heat.y_m) == 1 for heat in maps):
+        own = zip(looks([heat.title for heat in maps]), maps, strict=True)
+        traces = [line(look, numbers(heat.x_m), heat.value[0], mode="lines") for look, heat in own]
+        return mosaic([Cell(maps[0].unit, traces)], {"title": {"text": "metres east"}}, _SIDE)
+    columns = 2 if len(maps) in (1, 2, 4) else 3
+    rows = -(-len(maps) // columns)
+    grid = {"rows": rows, "columns": columns, "pattern": "independent", "xgap": 0.1, "ygap": 0.25}
+    layout = base_layout() | {"showlegend": False, "hovermode": "closest", "height": rows * _SIDE, "grid": grid}
+    layout["margin"] = {"l": 60, "r": 20, "t": 20, "b": 70}
+    data = list[Figure]()
+    for k, heat in enumerate(maps):
+        tail = str(k + 1) if k else ""
+        i, j = (np.arange(0, n, -(-n // _MOST_POINTS)) for n in heat.value.shape)
+        ends = " to ".join(figure_text(float(end(heat.value))) for end in (np.min, np.max))
+        layout[f"xaxis{tail}"] = axis(f"{plain(heat.title)}<br>{ends} {heat.unit}") | {"constrain": "domain"}
+        layout[f"yaxis{tail}"] = axis() | {"scaleanchor": f"x{tail}", "constrain": "domain"}
+        hover = f"%{{x:,.0f}} m east, %{{y:,.0f}} m north: %{{z:.3~r}} {heat.unit}<extra></extra>"
+        data.append({
+            "type": "heatmap", "x": numbers(heat.x_m[j]), "y": numbers(heat.y_m[i]), "xaxis": f"x{tail}",
+            "z": [[float(f"{v:.3g}") for v in row] for row in heat.value[np.ix_(i, j)]], "yaxis": f"y{tail}",
+            "colorscale": "Viridis", "showscale": False, "hovertemplate": hover,
+        })  # fmt: skip
+        if len(heat.mark_m):
+            x, y = numbers(heat.mark_m)
+            marker = {"symbol": "x", "size": 10, "color": "#ffffff", "line": {"color": "#000000", "width": 1}}
+            data.append({
+                "type": "scatter", "mode": "markers", "x": [x], "y": [y], "name": "UE", "hoverinfo": "name",
+                "marker": marker, "xaxis": f"x{tail}", "yaxis": f"y{tail}",
+            })  # fmt: skip
+    return {"data": data, "layout": layout}
+
+
+def density(title: str, surfaces: Arrays, name: str) -> Heat:
+    """A map of a run that learns densities, as a share of its highest value; name: one of DENSITIES."""
+    value = surfaces[name].T
+    mark_m = surfaces["answer_at_m"] if name == "answer" and "answer_at_m" in surfaces else ()
+    return Heat(title, surfaces["x_m"], surfaces["y_m"], value / (np.abs(value).max() or 1.0), "of the highest", mark_m)
+
+
+def density_panels(surfaces: Arrays) -> list[Panel]:
+    """Maps and one answer of a run."""
+    key, title = "density", "Density map, its references, and the answer of one UE"
+    maps = [density(title, surfaces, name) for name, title in DENSITIES.items() if name in surfaces]
+    if not maps:
+        return [Panel(key, title, "No answer was decoded, so there is no map.")]
+    caption = (
+        "Yellow is high. The answer is that of the UE nearest to the centre of the area (the cross), before any "
+        "defense: for a server that sees one wave, all bright places are equally likely."
+    )
+    return [Panel(key, title, caption, heatmaps(maps))]
+
+
+def obstacle_panels(grid: Arrays) -> list[Panel]:
+    """The four maps of a run that learns obstacles; nothing without a grid."""
+    if not grid:
+        return []
+    x_m, y_m = _centres(grid)
+    maps = [
+        Heat("true obstacles", x_m, y_m, grid["roof_m"], "m"),
+        Heat("learned obstacles", x_m, y_m, grid["height_m"], "m"),
+        _gradient("gradient before any defense", grid, "made"),
+        _gradient("gradient as received", grid, "sent"),
+    ]
+    caption = (
+        "Heights in metres above ground. Gradients are those of the first UE (white cross) in the last round: absolute "
+        "value in decades below the largest cell, cut at four."
+    )
+    return [Panel("grid", "Map of obstacles, and the gradient of one UE", caption, heatmaps(maps))]
+
+
+def gradient_panels(grids: Mapping[str, Arrays]) -> list[Panel]:
+    """The gradient that the server received under each label, one run of each."""
+    some = {label: grid for label, grid in grids.items() if grid}
+    if not some:
+        return []
+    maps = [_gradient(label, grid, "sent") for label, grid in list(some.items())[:_MOST]]
+    more = f" Not drawn: {counted(len(some) - _MOST, 'more label')}." if len(some) > _MOST else ""
+    caption = (
+        "The gradient of the first UE (white cross) as the server received it in the last round of the first run of "
+        f"each label: absolute value in decades below the largest cell.{more}"
+    )
+    return [Panel("grid", "Gradient of one UE under every label", caption, heatmaps(maps))]
+
+
+def _centres(grid: Arrays) -> tuple[FloatArray, FloatArray]:
+    """Middles of the cells of a grid, metres east and north."""
+    west, south, east, north = grid["area_m"]
+    n_y, n_x = grid["made"].shape
+    return west + (np.arange(n_x) + 0.5) * (east - west) / n_x, south + (np.arange(n_y) + 0.5) * (north - south) / n_y
+
+
+def _gradient(title: str, grid: Arrays, name: str) -> Heat:
+    """Its absolute value in decades below the largest."""
+    size = np.abs(grid[name])
+    share = size / (float(size.max(initial=0.0)) or 1.0)
+    return Heat(title, *_centres(grid), np.log10(np.maximum(share, 10.0**-_DECADES)), "decades", grid["place_m"])
