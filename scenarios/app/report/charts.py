@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from netsim.units import FloatArray
+from netsim.units import BoolArray, FloatArray
 from scenarios.app.report.plot import DARK, GREY, Cell, Figure, Look, Panel, line, looks, mosaic
 from scenarios.app.report.series import (
     DATES,
@@ -50,7 +50,7 @@ class Beside:
 class Quantity:
     """What a pair of axes shows; {near} in a title is leakage.near_m.
 
-    log : None: where values are wide. held : whether a value lasts until the next. level : whether leakage.near_m is
+    log : None: where values are wide. level : whether leakage.near_m is
     drawn. some : whether it is drawn only where a value is above 0. top : of the first baseline, where the axis of a
     comparison ends. by : the curves that it has; empty: all.
     """
@@ -61,7 +61,6 @@ class Quantity:
     law: Law
     beside: tuple[Beside, ...] = ()
     log: bool | None = False
-    held: bool = False
     level: bool = False
     some: bool = False
     top: float = np.inf
@@ -178,12 +177,17 @@ def _nearer(of: Laid, attack: str) -> Series:
 
 def _error(of: Laid, attack: str) -> Series:
     grid = of.attack(attack)
-    return grid.round, grid.error_m()
+    return grid.round, grid.lay(np.where(_lost(grid), np.inf, grid.rows["error_m"]))
+
+
+def _lost(grid: TimeGrid) -> BoolArray:
+    """Whether the estimate of a row is outside the area or not finite."""
+    return np.asarray((grid.rows["heard"] == 1) & (grid.rows["diverged"] == 1))
 
 
 def _diverged(of: Laid, attack: str) -> Series:
     grid = of.attack(attack)
-    return grid.round, 100.0 * mean_track(grid.lay(grid.diverged.astype(float)))
+    return grid.round, 100.0 * mean_track(grid.lay(_lost(grid).astype(float)))
 
 
 def mean_track(grid: FloatArray) -> FloatArray:
@@ -245,7 +249,6 @@ HOME, WORK, BOTH = (
         (Beside("chance: two random places", keys.UNIFORM[k]),
          Beside("chance: others' density", keys.OTHERS[k], "dash", DARK),
          Beside("with another UE's places", keys.SHUFFLED[k], each=True)),
-        held=True,
     )
     for k, (key, title) in enumerate((("home", "Homes"), ("work", "Workplaces"), ("both", "Both home and workplace")))
 )  # fmt: skip
@@ -259,10 +262,9 @@ SW1 = Quantity(
     (Beside("random guesses", _attacked("guess_sw1_m")),
      Beside("random guesses, 5 % quantile", _attacked("guess_sw1_m_q05"), "longdash"),
      Beside("the true centroids as estimates", _attacked("true_centroids_sw1_m"), "dash", DARK)),
-    held=True,
 )  # fmt: skip
 NEARER = Quantity(
-    "home_named_m", "Home to the nearer named place", "m", _nearer, log=True, held=True, level=True,
+    "home_named_m", "Home to the nearer named place", "m", _nearer, log=True, level=True,
 )  # fmt: skip
 RMSE = Quantity(
     "rmse_db", "RMSE of the map", "dB", _rounds("rmse_db"),

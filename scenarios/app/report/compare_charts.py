@@ -61,7 +61,7 @@ _NONE: Series = (np.zeros(0), np.zeros(0))
 class Member:
     """A run of a comparison; trends: (attack, quantity) -> times (n,) and medians over tracks (n,); no attack: utility.
 
-    Times are those of the requests, which seeds share; where uploads take their time, those of the merges.
+    Times are those of the server's merges.
     """
 
     label: str
@@ -74,8 +74,8 @@ class Member:
     grid: dict[str, NDArray[Any]] = field(default_factory=dict)
 
 
-def member(label: str, run: Run, merged: bool = False) -> Member:
-    """The run's trends, without its tables; merged: at the times of merges, not of requests."""
+def member(label: str, run: Run) -> Member:
+    """The run's trends, without its tables."""
     of, trends = Laid(run), dict[tuple[str, str], Series]()
     wanted = [(q, name) for q in OF_ATTACK for name in run.attacks] + [(q, "") for q in (*PROGRESS, *RADIO)]
     for quantity, name in wanted:
@@ -83,7 +83,7 @@ def member(label: str, run: Run, merged: bool = False) -> Member:
             laws = [(quantity.key, quantity.law), *((b.name, b.of) for b in quantity.beside if callable(b.of))]
             for key, law in laws:
                 number, values = law(of, name)
-                trends[name, key] = run.moment_s(number, merged), quantile(values, 0.5)
+                trends[name, key] = run.moment_s(number, merged=True), quantile(values, 0.5)
     return Member(label, run.manifest, run.summary, run.study, run.attacks, run.near_m, trends, run.grid)
 
 
@@ -104,10 +104,9 @@ def time_unit(members: Sequence[Member]) -> tuple[str, float]:
 
 @dataclass(frozen=True)
 class Drawing:
-    """Draws quantities of all runs over time; merged: runs have times of their own, those of merges."""
+    """Draws quantities of all runs over time."""
 
     members: Sequence[Member]
-    merged: bool
 
     def panel(
         self,
@@ -118,7 +117,7 @@ class Drawing:
         caption: str,
         height: int = 280,
     ) -> list[Panel]:
-        """Pairs of axes with a line per label; attack: of each label. Nothing where no run has any of the quantities."""
+        """Axes with a line per label; attack: of each label. Nothing where no run has any of the quantities."""
         cells, (unit, second) = list[Cell](), time_unit(self.members)
         for quantity in quantities:
             drawn = list[Figure]()
@@ -132,12 +131,8 @@ class Drawing:
                 cells.append(quantity.cell(drawn, baselines, self.members[0].near_m, several=True))
         if not cells:
             return []
-        moments = (
-            "at the time of the server's merge; until the next merge of a run its last value counts"
-            if self.merged
-            else "at the time of the server's request"
-        )
-        caption += f" A line per label: the median over seeds, the band their quartiles, {moments}."
+        caption += " A line per label: the median over seeds, the band their quartiles, "
+        caption += "at the times of merges; until the next merge of a run its last value counts."
         axis = {"title": f"simulated time ({unit})", "rangemode": "tozero"}
         return [Panel(key, title, caption, mosaic(cells, axis, height))]
 
@@ -149,7 +144,7 @@ class Drawing:
         for beside in of.beside:
             if callable(beside.of):
                 series = [m.trends.get((names[m.label], beside.name), _NONE) for m in self.members]
-                time_s, grid = self._laid(series, of.held)
+                time_s, grid = self._laid(series)
                 x, y = time_s, quantile(grid, 0.5)
             else:
                 key, named = beside.of, beside.of.named
@@ -165,29 +160,26 @@ class Drawing:
 
     def grid(self, members: Sequence[Member], attack: str, of: Quantity) -> tuple[FloatArray, FloatArray]:
         """Times of any of the runs, and the quantity (n_time, n_run)."""
-        return self._laid([m.trends.get((attack, of.key), _NONE) for m in members], of.held)
+        return self._laid([m.trends.get((attack, of.key), _NONE) for m in members])
 
-    def _laid(self, series: Sequence[Series], held: bool) -> tuple[FloatArray, FloatArray]:
-        """Of very many times of merges some evenly spaced ones are taken."""
+    def _laid(self, series: Sequence[Series]) -> tuple[FloatArray, FloatArray]:
+        """Times, and the latest value of each series then; of very many times some evenly spaced ones are taken."""
         time_s = np.unique(np.concatenate([t for t, _ in series]))
-        if self.merged and len(time_s) > MOST_TIMES:
+        if len(time_s) > MOST_TIMES:
             time_s = np.linspace(time_s[0], time_s[-1], MOST_TIMES)
         grid = np.full((len(time_s), len(series)), np.nan)
         for j, (t, values) in enumerate(series):
-            if self.merged or held:
-                at = np.searchsorted(t, time_s, side="right") - 1
-                grid[at >= 0, j] = carried(values[:, None])[at[at >= 0], 0]
-            else:
-                grid[np.searchsorted(time_s, t), j] = values
+            at = np.searchsorted(t, time_s, side="right") - 1
+            grid[at >= 0, j] = carried(values[:, None])[at[at >= 0], 0]
         return time_s, grid
 
 
-def over_time(members: Sequence[Member], attacks: Mapping[str, str], merged: bool = False) -> list[Panel]:
+def over_time(members: Sequence[Member], attacks: Mapping[str, str]) -> list[Panel]:
     """What is known, what the model is worth and what was spent; the uplink, where radios differ; maps.
 
     attacks : the strongest of each label.
     """
-    drawing = Drawing(members, merged)
+    drawing = Drawing(members)
     title = "What is known, what the model is worth, and what was spent"
     says = "Of the attack that finds most with each label."
     if not any(np.isfinite(m.trends["", EPSILON.key][1]).any() for m in members):
@@ -201,14 +193,14 @@ def over_time(members: Sequence[Member], attacks: Mapping[str, str], merged: boo
     ]
 
 
-def attack_panels(members: Sequence[Member], merged: bool = False) -> list[Panel]:
+def attack_panels(members: Sequence[Member]) -> list[Panel]:
     """Each attack by itself."""
     labels = labels_of(members)
     names = dict.fromkeys(name for m in members for name in m.attacks)
     return [
         panel
         for k, name in enumerate(names)
-        for panel in Drawing(members, merged).panel(
+        for panel in Drawing(members).panel(
             f"leakage-{k}", f"The attack {name} over time", OF_ATTACK, dict.fromkeys(labels, name),
             "Each run counts with its median over UEs.",
         )
@@ -252,8 +244,8 @@ def tradeoff_panel(labels: Mapping[str, Runs], trials: Sequence[Trial] = ()) -> 
     if wide(np.array([x for cell in cells for trace in cell.traces for x in trace["x"]], dtype=float)):
         x_axis["type"] = "log"
     caption = (
-        "One mark per label: the mean over seeds, bars over their range; of shares, the 95 % interval. Hollow: the model "
-        "is not useful. Lines are baselines."
+        "One mark per label: the mean over seeds, bars over their range; of shares, the 95 % interval. Hollow: the "
+        "model is not useful. Lines are baselines."
     )
     return Panel("tradeoff", title, caption, mosaic(cells, x_axis, 400, closest=True))
 

@@ -27,6 +27,8 @@ from scenarios.app.report.compare_tables import (
     adapted_table,
     differences_table,
     figures_table,
+    in_words,
+    leading,
     variants_table,
 )
 from scenarios.app.report.density_page import (
@@ -42,22 +44,21 @@ from scenarios.app.report.figures.scatter import draws_panels
 from scenarios.app.report.html import Cell, Chapter, Mark, answers, facts, headings, page, paragraphs, table
 from scenarios.app.report.settings import period
 from scenarios.app.results import summary_keys as keys
-from scenarios.app.results.comparison_text import answer
 from scenarios.app.results.drawn import drawn_sentence
 from scenarios.app.results.folder import MANIFEST, STUDY, read_json
 from scenarios.app.results.gathered import Gathered
-from scenarios.app.results.glance import attacker
 from scenarios.app.results.read import SWEEP, load
 from scenarios.app.results.run import Run
 from scenarios.app.results.statistics import carried, figure_text, half_width
 from scenarios.app.results.table import Runs, lines, mean, model_verdict
 from scenarios.app.results.time_to import Goal, goal_of
 from scenarios.app.results.tradeoff import MATCHED_CSV, matched_csv, matched_rows, sentences
-from scenarios.app.results.verdicts import USELESS, is_useful
+from scenarios.app.results.verdicts import AT_CHANCE, PREVENTED, USELESS, is_useful
 from scenarios.app.study.yaml_document import one_line, read
 
 COMPARED = ("compare.css",)
 """the style sheet of these pages"""
+MOST_NAMED = 5  # labels in a sentence
 
 
 def comparison(of: Gathered, place: Path, command: str = "", reach: float | None = None) -> str:
@@ -81,43 +82,32 @@ def comparison(of: Gathered, place: Path, command: str = "", reach: float | None
         ]
         last = list[Chapter]()
     else:
-        merged = reach is not None or any(keys.UPLOADS_COUNT.of() in summary for _, summary in of.summaries)
-        shown = [member(label, run, merged) for label, run in loaded(of)]
-        strongest = {label: strongest_of(runs) for label, runs in labels_of(shown).items()}
-        times = [time_table(shown, strongest, reach)] if merged else []
+        lasting = reach is not None or any(keys.UPLOADS_COUNT.of() in summary for _, summary in of.summaries)
+        shown = [member(label, run) for label, run in loaded(of)]
+        strongest = {
+            label: one.attack if (one := leading(lines(runs))) else "" for label, runs in labels_of(shown).items()
+        }
+        times = [time_table(shown, strongest, reach)] if lasting else []
         says = sentences(of.trials)
         panels = [tradeoff_panel(labels_of(members), of.trials)] if any(m.attacks for m in shown) else []
         first = [
             Chapter(
                 "tradeoffs",
                 "Privacy and utility",
-                [*panels, *draws_panels(place)],
+                [*panels, *draws_panels(place, [(m.label, m.study, m.summary) for m in shown])],
             ),
-            Chapter("time", "Over time", [*times, *over_time(shown, strongest, merged)]),
+            Chapter("time", "Over time", [*times, *over_time(shown, strongest)]),
         ]
-        last = [Chapter("attacks", "Attack by attack", attack_panels(shown, merged))]
-    header = top(of, members, shown, says)
-    return framed(of, header, first, last, members, shown, place, command)
-
-
-def framed(
-    of: Gathered, header: str, first: Sequence[Chapter], last: Sequence[Chapter], members: Sequence[Member],
-    shown: Sequence[Member], place: Path, command: str,
-) -> str:  # fmt: skip
-    """A page of several runs: chapters of their kind around those of every comparison."""
+        last = [Chapter("attacks", "Attack by attack", attack_panels(shown))]
     chapters = [
-        *first, all_variants(of, members, shown, place),
-        Chapter("differences-all", "What differs", [differences_table(studies_of(shown))]), *last,
+        *first,
+        all_variants(of, members, shown, place),
+        Chapter("differences-all", "What differs", [differences_table(studies_of(shown))]),
+        *last,
         Chapter("configuration", "Configuration", [facts(common_facts(members, command))]),
-    ]  # fmt: skip
+    ]
+    header = top(of, members, shown, answer(labels_of(members)), says)
     return page(title_of(of, members), header, chapters, styles=COMPARED)
-
-
-def strongest_of(runs: Runs) -> str:
-    """The attack of the first line of leakage: the one that finds most of it."""
-    found = [line for line in lines(runs) if line.attack]
-    named = [line for line in found if "named_within_near" in line.key]
-    return next((line.attack for line in [*named, *found]), "")
 
 
 def loaded(of: Gathered) -> Iterator[tuple[str, Run]]:
@@ -160,14 +150,37 @@ def _keep(path: Path, text: str) -> None:
         raise BadInput(one_line(f"{path}: cannot be written ({error.strerror})")) from None
 
 
-def top(of: Gathered, members: Sequence[Member], shown: Sequence[Member], says: Sequence[str] = ()) -> str:
+def answer(labels: Mapping[str, Runs]) -> list[tuple[str, str]]:
+    """What leaks with the first label, which labels prevent it, and what that costs."""
+    found = {label: lines(runs) for label, runs in labels.items()}
+    first = next(iter(labels))
+    models = {
+        label: next((line for line in of if line.key.startswith("utility.")), None) for label, of in found.items()
+    }
+    leak = leading(found[first])
+    good = [label for label, of in found.items() if (one := leading(of)) and one.verdict in (AT_CHANCE, PREVENTED)]
+    costs = [f"“{label}”: {in_words(of)}" for label in dict.fromkeys([first, *good]) if (of := models[label])]
+    return [
+        (f"Leakage with “{first}”", in_words(leak) if leak else "nothing was attacked"),
+        ("What prevents it", ", ".join(f"“{label}”" for label in good[:MOST_NAMED]) or "none of these labels"),
+        ("What it costs", "; ".join(costs[:MOST_NAMED]) or "no model was measured"),
+    ]
+
+
+def top(
+    of: Gathered,
+    members: Sequence[Member],
+    shown: Sequence[Member],
+    said: Sequence[tuple[str, str]],
+    says: Sequence[str] = (),
+) -> str:
     """The first section: title, answer, what is missing or means little; shown: the runs that are drawn."""
     labels = labels_of(members)
     papers = dict.fromkeys(str(m.study.get("paper")) for m in shown if m.study.get("paper"))
     warnings = [*of.said, *drawn_sentence([m.label for m in members], of.drawn), *useless(labels)]
     return (
         headings(title_of(of, members), "; ".join(papers))
-        + answers(answer(labels, attacker(shown[0].study)))
+        + answers(said)
         + paragraphs(warnings, "warns")
         + paragraphs(says, "says")
     )

@@ -24,8 +24,6 @@ SYMBOLS = ("circle", "diamond", "square", "triangle-up", "cross", "triangle-down
 DASHES = ("solid", "dot", "longdash", "dashdot")
 GREY, DARK = "#808080", "#222222"
 FEW = 60  # values up to which each is marked on its line
-_BESIDE = {1: (1.0, 1.0), 2: (0.54, 0.46), 3: (0.355, 0.29)}  # columns: from one to the next, and how wide each is
-BAR = 8  # pixels above the legend
 
 
 @dataclass(frozen=True)
@@ -156,38 +154,28 @@ def mosaic(cells: Sequence[Cell], x_axis: Figure, height: int = 330, closest: bo
     height : of one cell, pixels. closest : whether the hover text is that of the nearest point, not of all curves.
     """
     columns = 3 if len(cells) == 3 else min(2, len(cells))
-    x_axis = _titled(x_axis)
-    rows = -(-len(cells) // columns)
-    step, width = _BESIDE[columns]
-    named, layout = bool(cells[0].title), base_layout()
-    above = 28 if named else 6  # cell titles stand between legend and axes
-    head, foot, gap = BAR + 26 * legend_rows(t for cell in cells for t in cell.traces) + above, 60, 100
-    inner = height * rows + gap * (rows - 1)
-    data, listed = list[Figure](), set[str]()
+    rows, layout, data, listed = -(-len(cells) // columns), base_layout(), list[Figure](), set[str]()
+    above, gap = (28 if cells[0].title else 6), 100  # pixels: cell titles stand between legend and axes
     for k, cell in enumerate(cells):
-        row, column = divmod(k, columns)
         tail = str(k + 1) if k else ""
-        left, top = column * step, 1.0 - row * (height + gap) / inner
-        x_domain = [left, min(left + width, 1.0)]
-        y_domain = [max(top - height / inner, 0.0), top]
-        layout[f"xaxis{tail}"] = {
-            **axis(), **x_axis, **_titled(cell.x_axis or {}), **_one_moment(cell.traces, x_axis), "domain": x_domain,
-            "anchor": f"y{tail}",
-        }  # fmt: skip
-        y_axis: Figure = axis(cell.y_title) | _scale(cell)
-        if cell.percent or cell.top:
-            y_axis["range"] = [0, 103 if cell.percent else cell.top]
-        layout[f"yaxis{tail}"] = {**y_axis, "domain": y_domain, "anchor": f"x{tail}"}
+        x_own = _titled(x_axis | (cell.x_axis or {}))
+        layout[f"xaxis{tail}"] = axis() | x_own | _one_moment(cell.traces, x_own)
+        layout[f"yaxis{tail}"] = axis(cell.y_title) | _scale(cell)
         for trace in cell.traces:  # the legend has each name once
             shown = trace.get("showlegend", True) and trace["name"] not in listed
             listed |= {trace["name"]} if shown else set()
             data.append({**trace, "xaxis": f"x{tail}", "yaxis": f"y{tail}", "showlegend": shown})
         if cell.title:
-            layout["annotations"].append(_heading(cell.title, left, top))
+            layout["annotations"].append(_heading(cell.title, tail))
         if cell.line_at is not None:
             layout["shapes"].append(_level(cell.line_at, tail))
+    head = 34 + above + 26 * (sum(7 * len(name) + 50 for name in listed) // 900)
+    layout["grid"] = {
+        "rows": rows, "columns": columns, "pattern": "independent", "xgap": 0.18, "ygap": round(gap / (height + gap), 4),
+    }  # fmt: skip
+    inner = height * rows + gap * (rows - 1)
+    layout |= {"height": inner + head + 60, "margin": {"l": 70, "r": 25, "t": head, "b": 60}}
     layout |= {"hovermode": "closest"} if closest else {}
-    layout |= {"height": inner + head + foot, "margin": {"l": 70, "r": 25, "t": head, "b": foot}}
     layout["legend"]["y"] = 1 + above / inner
     return {"data": data, "layout": layout}
 
@@ -226,45 +214,30 @@ def axis(title: str = "") -> Figure:
     }  # fmt: skip
 
 
-def color_bar(x: float, top: float, height: float) -> Figure:
-    """The scale of one map of several, with its numbers, right of it; all as shares of the figure."""
-    return {
-        "x": round(x + 0.005, 4), "xanchor": "left", "y": round(top, 4), "yanchor": "top", "len": round(height, 4),
-        "thickness": 10, "outlinewidth": 0, "nticks": 5, "ypad": 0, "xpad": 4,
-    }  # fmt: skip
-
-
 def _scale(cell: Cell) -> Figure:
     """How a vertical axis counts, and whether it shows 0."""
     if cell.log:
-        return _log_axis(cell.traces)
+        return _log_axis([y for t in cell.traces for y in t["y"] if y is not None and y > 0])
+    if cell.percent or cell.top:
+        return {"range": [0, 103 if cell.percent else cell.top]}
     return {} if cell.near else {"rangemode": "tozero"}
 
 
-def _log_axis(traces: Sequence[Figure]) -> Figure:
+def _log_axis(values: Sequence[float]) -> Figure:
     """A logarithmic axis that begins and ends at a tick, so that even a narrow range has labels."""
-    own = [y for t in traces if "yaxis" not in t for y in t["y"] if y is not None and y > 0]
-    low, high = min(own), max(own)
+    low, high = min(values), max(values)
     first, last = int(np.floor(np.log10(low))), int(np.ceil(np.log10(high)))
     steps = (1, 2, 5) if last - first <= 4 else (1,)
     ticks = [float(f"{m}e{e}") for e in range(first, last + 1) for m in steps]
-    bottom, top = max(t for t in ticks if t <= low), min(t for t in ticks if t >= high)
+    ends = np.log10([max(t for t in ticks if t <= low), min(t for t in ticks if t >= high)])
+    texts = [f"{t:g}" if t < 1e6 else f"{t:.0e}" for t in ticks]
+    return {"type": "log", "tickvals": ticks, "ticktext": texts, "range": numbers(ends + np.array([-0.03, 0.08]))}
+
+
+def _heading(title: str, tail: str) -> Figure:
     return {
-        "type": "log", "tickvals": ticks, "ticktext": [f"{t:g}" if t < 1e6 else f"{t:.0e}" for t in ticks],
-        "range": [round(float(np.log10(bottom)) - 0.03, 4), round(float(np.log10(top)) + 0.08, 4)],
-    }  # fmt: skip
-
-
-def legend_rows(traces: Iterable[Figure]) -> int:
-    """How many lines the legend takes on a laptop."""
-    names = {t["name"] for t in traces if t.get("showlegend", True)}
-    return 1 + sum(7 * len(name) + 50 for name in names) // 900
-
-
-def _heading(title: str, x: float, y: float) -> Figure:
-    return {
-        "text": f"<b>{plain(title)}</b>", "x": x, "y": y, "xref": "paper", "yref": "paper", "yshift": 3,
-        "xanchor": "left", "yanchor": "bottom", "showarrow": False,
+        "text": f"<b>{plain(title)}</b>", "x": 0, "y": 1, "xref": f"x{tail} domain", "yref": f"y{tail} domain",
+        "yshift": 3, "xanchor": "left", "yanchor": "bottom", "showarrow": False,
     }  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from scenarios.app.report.compare_charts import Member
+from scenarios.app.report.compare_charts import Member, labels_of
 from scenarios.app.report.compare_page import (
     COMPARED,
     all_variants,
@@ -25,6 +25,7 @@ from scenarios.app.report.plot import looks
 from scenarios.app.report.replay import SCRIPTS, STYLES, replay_chapter
 from scenarios.app.report.settings import configuration, period, run_warnings, trace_facts
 from scenarios.app.results import summary_keys as keys
+from scenarios.app.results.comparison_text import radio_answer
 from scenarios.app.results.gathered import Gathered
 from scenarios.app.results.glance import sentence
 from scenarios.app.results.radio_text import (
@@ -128,4 +129,6 @@ def radio_comparison(of: Gathered, place: Path, command: str = "") -> str:
         Chapter("differences-all", "What differs", [differences_table(studies_of(shown))]),
         Chapter("configuration", "Configuration", [facts(common_facts(members, command))]),
     ]
-    return page(title_of(of, members), top(of, members, shown), chapters, styles=COMPARED)
+    return page(
+        title_of(of, members), top(of, members, shown, radio_answer(labels_of(members))), chapters, styles=COMPARED
+    )

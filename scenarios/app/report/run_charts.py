@@ -34,7 +34,6 @@ from scenarios.app.report.plot import (
     Figure,
     Look,
     Panel,
-    distribution,
     line,
     looks,
     mosaic,
@@ -117,25 +116,34 @@ def run_chapters(run: Run) -> list[Chapter]:
         Chapter("tracking", "Tracking", tracking_panels(of)),
         Chapter("utility-chapter", "Model", UTILITY.panels(of)),
         Chapter("privacy", "Privacy spent", [account(run), *PRIVACY.panels(of)]),
-        Chapter("radio-figures", "Radio", [service(run), *transmissions(run), radio(run)]),
+        Chapter("radio-figures", "Radio", [service(run), radio(run)]),
         Chapter("uploads", "Uploads", uploads_panels(of)),
         Chapter("method", "Method", [*maps, *_metrics(of)]),
     ]
 
 
+ACCOUNT = (
+    "mechanism",
+    "epsilon",
+    "delta",
+    "unit",
+    "relation",
+    "accountant",
+    "draws",
+    "naive",
+    "zcdp",
+    "rdp",
+    "with_channel",
+)
+
+
 def account(run: Run) -> str:
     """The account of the UE that spent most, of each mechanism."""
-    rows, worst = run.tables["privacy"], dict[str, int]()
-    for k in np.argsort(np.nan_to_num(rows["epsilon"], nan=np.inf), kind="stable"):
-        worst[str(rows["mechanism"][k])] = int(k)
-    names = ("delta", "draws", "naive", "zcdp", "rdp", "with_channel")
-    cells = [
-        [name, figure_text(rows["epsilon"][k]), *(figure_text(rows[c][k]) for c in names), str(rows["unit"][k]),
-         str(rows["relation"][k]), str(rows["accountant"][k])]
-        for name, k in sorted(worst.items())
-    ]  # fmt: skip
-    heads = ["mechanism", "epsilon", *names, "unit", "relation", "accountant"]
-    return table("Epsilon of the UE that spent most", heads, cells, texts=(0, 8, 9, 10)) if cells else ""
+    rows = run.tables["privacy"]
+    order = np.argsort(np.nan_to_num(rows["epsilon"], nan=np.inf), kind="stable")
+    worst = {rows["mechanism"][k]: [rows[name][k] for name in ACCOUNT] for k in order}
+    cells = [[v if isinstance(v, str) else figure_text(v) for v in row] for _, row in sorted(worst.items())]
+    return table("Epsilon of the UE that spent most", ACCOUNT, cells, texts=(0, 3, 4, 5)) if cells else ""
 
 
 # -- what parts report
@@ -204,7 +212,8 @@ def tracking_chart(run: Run, attack: str, k: int = 0) -> Chart:
         f"tracking-{k}", f"What {attack} knows over time, with memory and without",
         (Quantity("error", "Error of the answer", "m", laid("error_m"), log=True),
          Quantity("hours", "Hours known within {near} m so far, mean over UEs", "h", hours),
-         Quantity("distance", "Expected distance", "m", laid("expected_distance_m"), log=True, by=(FILTER, SMOOTHER, PRIOR)),
+         Quantity("distance", "Expected distance", "m", laid("expected_distance_m"), log=True,
+                  by=(FILTER, SMOOTHER, PRIOR)),
          Quantity("inside", "Truth in the area of 90 %, so far", "%", inside, by=(FILTER, SMOOTHER)),
          Quantity("area", "Size of the area of 90 %", "km²", laid("area90_m2", 1e-6), log=True, by=(FILTER, SMOOTHER))),
         "Plain: the tracked attack alone; filter: what is known in the round; smoother: what is known of it at the end; "
@@ -322,37 +331,3 @@ def _hits(look: Look, of: Reliability) -> Figure:
     x, y = numbers(100 * of.stated[of.count > 0]), 100 * of.hit[of.count > 0]
     drawn = line(look, x, y, mode="lines+markers", hovertemplate=texts)
     return drawn | {"marker": drawn["marker"] | {"size": numbers(6 + 10 * n / n.max())}}
-
-
-_TRANSMITTED = {
-    "sinr_db": "SINR (dB)",
-    "rate_bps": "rate (bit/s)",
-    "airtime_s": "airtime (s)",
-    "latency_s": "latency (s)",
-}
-
-
-def transmissions(run: Run) -> list[Panel]:
-    """Cumulative distributions of the uplink over all transmissions, decoded and lost ones apart."""
-    links, cells = run.rows("links"), list[Cell]()
-    lost = links["decoded"] == 0
-    for column, name in _TRANSMITTED.items():
-        least, x_axis = (-np.inf, {}) if column == "sinr_db" else (0.0, {"type": "log"})
-        found = [
-            distribution(look, links[column][mine], least)
-            for look, mine in ((Look("decoded in time", DARK), ~lost), (Look("lost", "#882255", dash="dot"), lost))
-        ]
-        if traces := [trace for trace in found if trace["x"]]:
-            x_axis |= {"title": name, "nticks": 5, "exponentformat": "SI"}
-            cells.append(Cell("transmissions (%)", traces, name.partition(" (")[0], percent=True, x_axis=x_axis))
-    if not cells:
-        return []
-    caption = f"Share of {counted(len(lost), 'transmission')} that have at most the value on the axis below."
-    return [
-        Panel(
-            "transmissions",
-            "Uplink: distribution over all transmissions",
-            caption,
-            mosaic(cells, {}, 240, closest=True),
-        )
-    ]

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from scenarios.app.report.compare_tables import lines_table, summary_chapter
+from scenarios.app.report.compare_tables import in_words, leading, lines_table, summary_chapter
 from scenarios.app.report.html import answers, facts, headings, page, paragraphs
 from scenarios.app.report.replay import SCRIPTS, STYLES, replay_chapter
 from scenarios.app.report.run_charts import run_chapters
 from scenarios.app.report.settings import configuration, run_warnings
+from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.run import Run, part
 from scenarios.app.results.statistics import counted
 from scenarios.app.results.summary_warnings import warnings
@@ -19,10 +20,13 @@ from scenarios.app.results.verdicts import FOUND
 
 def single(run: Run) -> str:
     """The page of one run."""
-    title, of = run.manifest["title"], lines([run.summary])
+    title, of, summary = run.manifest["title"], lines([run.summary]), run.summary
+    ues, rounds = (summary.get(key.of()) or 0 for key in (keys.UES_COUNT, keys.ROUNDS_PLAYED))
+    below = [str(run.study["paper"])] if run.study.get("paper") else []
+    below += [f"seed {run.manifest.get('seed')}", counted(ues, "UE"), counted(rounds, "round")]
     rows = {name: text for name in GROUPS if (text := row([run.summary], name))}
     top = (
-        headings(title, str(run.study.get("paper") or ""))
+        headings(title, "; ".join(below))
         + answers(answer(of, run.study))
         + paragraphs([*warnings(run.summary), *run_warnings(run.manifest)], "warns")
         + lines_table(of)
@@ -36,27 +40,22 @@ def single(run: Run) -> str:
 def answer(of: Sequence[Line], study: dict[str, Any]) -> list[tuple[str, str]]:
     """What is asked, and the answer: model, leakage, protection."""
     model = next((line for line in of if line.key.startswith("utility.")), None)
-    attacked = [line for line in of if line.attack]
-    best = next((line for line in attacked if line.verdict == FOUND), attacked[0] if attacked else None)
+    attacked, leak = [line for line in of if line.attack], leading(of)
     epsilon = next((line for line in of if line.key.startswith("privacy.")), None)
     learning = part(study, "learning")
-    threat = part(learning, "threat")
-    defenses = [str(part(one).get("kind")) for one in learning.get("defenses") or [] if isinstance(one, dict)]
+    threat, defenses = part(learning, "threat"), [str(part(one).get("kind")) for one in learning.get("defenses") or []]
     protects = ", ".join(defenses) or "none: the server receives unmodified updates"
     spent = "no differential privacy" if epsilon is None else f"epsilon {epsilon.result} {epsilon.verdict}".strip()
-    found = sum(line.verdict == FOUND for line in attacked)
-    leaks = f"{_text(best)}, by {best.attack}" if best else "leakage was not measured"
-    if best and len(attacked) > 1:
+    leaks = in_words(leak) if leak else "not measured"
+    if len(attacked) > 1:
+        found = sum(line.verdict == FOUND for line in attacked)
         leaks += f"; {found} of {counted(len(attacked), 'measure')} of leakage found"
     return [
-        ("Model", _text(model) if model else "nothing was held out, so its error is not known"),
-        (f"Leakage to {threat.get('viewpoint')} that sees {threat.get('sees')}", leaks),
+        ("Model", in_words(model) if model else "nothing was held out, so its error is not known"),
+        (f"Leakage; attacker: {threat.get('viewpoint')}, sees {SEEN.get(str(threat.get('sees')))}", leaks),
         ("Protection", f"{protects}; {spent}"),
     ]
 
 
-def _text(line: Line) -> str:
-    """`Found: homes within 100 m 39/40 (chance 1.7 %)`."""
-    head = f"{line.verdict}: ".capitalize() if line.verdict else ""
-    unit = "" if line.n or not line.unit else f" {line.unit}"
-    return f"{head}{line.what} {line.result}{unit}" + (f" ({line.baseline})" if line.baseline else "")
+SEEN = {"rows": "every update that arrives", "sum": "sums of updates", "model": "published models"}
+"""what an attacker observes"""

@@ -26,14 +26,10 @@ DATES: Figure = {"type": "date", "title": "simulated local time", "hoverformat":
 
 @dataclass(frozen=True, eq=False)
 class TimeGrid:
-    """Rows laid out in time: a column of the table becomes (n_time, n_track), NaN where there is no row.
-
-    time_s (n_time,) is that of each round's latest row, round its number.
-    """
+    """Rows laid out in time: a column of the table becomes (n_time, n_track), NaN where there is no row."""
 
     rows: Table
     round: FloatArray
-    time_s: FloatArray
     ue: FloatArray
     at: tuple[IntArray, IntArray]
 
@@ -41,30 +37,19 @@ class TimeGrid:
     def of(cls, rows: Table, each: Literal["model", "ue"] = "model") -> TimeGrid:
         """One track per (UE, model); or per UE, for figures that are the same in all its models."""
         number, i = np.unique(rows["round"], return_inverse=True)
-        time_s = np.full(len(number), -np.inf)
-        np.maximum.at(time_s, i, rows["time_s"])
         model = np.nan_to_num(rows["model"]) if each == "model" else np.zeros(len(rows["ue"]))
         keys, j = np.unique(row_id(rows["ue"].astype(np.int64), model.astype(np.int64)), return_inverse=True)
-        return cls(rows, number, time_s, ue_and_model(keys)[0].astype(np.float64), (i, j))
+        return cls(rows, number, ue_and_model(keys)[0].astype(np.float64), (i, j))
 
     def lay(self, values: FloatArray) -> FloatArray:
         """Values of the rows as (n_time, n_track)."""
-        grid = np.full((len(self.time_s), len(self.ue)), np.nan)
+        grid = np.full((len(self.round), len(self.ue)), np.nan)
         grid[self.at] = values
         return grid
 
     def so_far(self, name: str) -> FloatArray:
         """A column whose value lasts until the next one (n_time, n_track)."""
         return carried(self.lay(self.rows[name]))
-
-    def error_m(self) -> FloatArray:
-        """Centroid errors (n_time, n_track); one that diverged counts as infinite."""
-        return self.lay(np.where(self.diverged, np.inf, self.rows["error_m"]))
-
-    @property
-    def diverged(self) -> BoolArray:
-        """Whether the estimate of a row is outside the area or not finite."""
-        return np.asarray((self.rows["heard"] == 1) & (self.rows["diverged"] == 1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +91,7 @@ def named_over_time(run: Run, attack: str, place: str) -> tuple[FloatArray, Bool
     wanted = ("home", "work") if place == "both" else (place,)
     have = np.all([np.isfinite(ues[f"{one}_{axis}_m"]) for one in wanted for axis in "xy"], axis=0)
     grid = TimeGrid.of(where(rows, np.isin(rows["ue"], ues["ue"][have])), "ue")
-    hit = np.ones((len(grid.time_s), len(grid.ue)), dtype=bool)
+    hit = np.ones((len(grid.round), len(grid.ue)), dtype=bool)
     for one in wanted:
         away_m = grid.rows[f"{one}_named_m"]
         hit &= carried(grid.lay(np.where(np.isnan(away_m), np.inf, away_m))) <= run.near_m

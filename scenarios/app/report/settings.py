@@ -41,7 +41,8 @@ def parts_of(run: Run) -> dict[str, str]:
     slots = {**radio, **learning, "power": run.study.get("power")}
     texts = {name.replace("_", " "): _part_text(of) for name, of in slots.items() if isinstance(of, dict | list)}
     return {
-        "rounds": f"{played} played, {empty} without data, {held or 0} with all data held out; one every {span_text(run.manifest.get('round_s'))}",
+        "rounds": f"{played} played, {empty} without data, {held or 0} with all data held out",
+        "length of a round": span_text(run.manifest.get("round_s")),
         "UEs": f"{ues}, mobility {part(world, 'ues', 'mobility').get('kind')}",
         **{name: text for name, text in texts.items() if text and text not in _DULL},
     }

@@ -84,8 +84,8 @@ def timeline(run: Run, uploads: Table) -> Panel:
     figure["layout"]["barmode"] = "overlay"
     total = len(np.unique(uploads["ue"]))
     caption = (
-        "A row per UE: thin and grey while it receives the model and trains, orange while it waits for its first grant, "
-        "thick and blue while it sends; a cross is an upload that was lost. "
+        "A row per UE: thin and grey while it receives the model and trains, orange while it waits for its first "
+        "grant, thick and blue while it sends; a cross is an upload that was lost. "
         + (f"Drawn are the first {n_ue} of {counted(total, 'UE')}. " if total > n_ue else "")
         + f"The axis begins with the first request and shows {counted(len(rows), 'upload')} of {len(uploads['ue']):,}."
     )

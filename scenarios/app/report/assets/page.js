@@ -99,28 +99,19 @@ const netsim = (() => {
   }
 
   /** What stands above a pair of axes, by the end of their names; undefined for nothing. */
-  const headingOf = (layout, tail) => (layout.annotations ?? []).find((a) => a.yref === "paper" &&
-    a.x === layout[`xaxis${tail}`]?.domain?.[0] && Math.abs(a.y - layout[`yaxis${tail}`]?.domain?.[1]) < 1e-6);
+  const headingOf = (layout, tail) => (layout.annotations ?? []).find((a) => a.xref === `x${tail} domain`);
 
   /** Axes that stand side by side on a laptop, one above another. */
   function narrow(figure, width) {
     const layout = figure.layout, before = layout.margin?.t ?? 0;
     const top = Math.max(before, 50 + 20 * legendRows(figure.data, width - 64));
     if (layout.height) layout.height += top - before;
-    const tails = Object.keys(layout).filter((k) => /^xaxis\d*$/.test(k)).map((k) => k.slice(5));
-    const beside = tails.some((t) => (layout[`xaxis${t}`].domain ?? [0])[0] > 0.3);
     layout.margin = { ...layout.margin, l: 52, r: 12, t: top };
     layout.font = { ...layout.font, size: 11 };
-    if (!beside) return;
-    const gap = 0.35 / tails.length, each = (1 - gap * (tails.length - 1)) / tails.length;
-    const headings = new Map(tails.map((t) => [t, headingOf(layout, t)]));  // before any is moved
-    tails.forEach((t, i) => {
-      const top = 1 - i * (each + gap), heading = headings.get(t);
-      layout[`xaxis${t}`].domain = [0, 1];
-      layout[`yaxis${t}`].domain = [Math.max(top - each, 0), top];
-      if (heading) Object.assign(heading, { x: 0, y: top, yref: "paper", used: undefined });
-    });
-    layout.height = top + 70 + 300 * tails.length;
+    if (!(layout.grid?.columns > 1)) return;
+    const n = Object.keys(layout).filter((k) => /^xaxis\d*$/.test(k)).length;
+    layout.grid = { ...layout.grid, rows: n, columns: 1, ygap: 0.28 };
+    layout.height = top + 70 + 300 * n;
   }
 
   /** Lines that a legend takes at a width: names beside one another as far as they fit. */

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from netsim.errors import BadInput
-from netsim.record import unguarded
 from netsim.safe import what_is
 from scenarios.app.report.plot import GREY, PALETTE, Cell, Look, Panel, line, marks, mosaic, plain
 from scenarios.app.results import summary_keys as keys
-from scenarios.app.results.folder import read_json, text_of
-from scenarios.app.results.read import RUNS, SWEEP
+from scenarios.app.results.folder import read_json
+from scenarios.app.results.read import SWEEP
 from scenarios.app.results.statistics import figure_text
 from scenarios.app.study.describe import flow
-from scenarios.app.study.yaml_document import one_line
 
 _KEPT, _BROKEN = Look("trials", PALETTE[0]), Look("break a constraint", GREY, "cross")
 BEST = Look("best", PALETTE[1], "diamond")
@@ -92,30 +88,22 @@ def _at(value: Any) -> Any:
     return value if isinstance(value, int | float) and not isinstance(value, bool) else plain(flow(value))
 
 
-def draws_panels(folder: Path) -> list[Panel]:
-    """Random points of a sweep: the model's figure against each drawn key, a mark per run; nothing without any."""
-    drawn = read_json(folder / SWEEP).get("drawn") if what_is(folder / SWEEP) and what_is(folder / RUNS) else None
-    if not isinstance(drawn, list) or not drawn:
-        return []
+def draws_panels(folder: Path, runs: Sequence[tuple[str, Found, Found]]) -> list[Panel]:
+    """Of a sweep of random points: the model's figure against each drawn key, a mark per run (name, study, summary)."""
+    drawn = read_json(folder / SWEEP).get("drawn") if what_is(folder / SWEEP) else None
     caption, panels = "One mark per run: the figure of its model against each key that was drawn at random.", []
-    try:
-        with text_of(folder / RUNS) as file:
-            rows = list(csv.DictReader(file))
-        for key in (keys.RMSE.of(), keys.ACCURACY.of(), keys.RANK_CORRELATION.of()):
-            runs = [
-                {"name": f"{unguarded(row['label'])}, seed {row['seed']}", "values": {key: float(row[key])},
-                 "settings": {str(name): _number(unguarded(row[str(name)])) for name in drawn}}
-                for row in rows if row.get(key)
-            ]  # fmt: skip
-            if runs:
-                panels.append(of_settings(key, f"{key} by drawn value", caption, [(Look("runs", PALETTE[0]), runs)]))
-    except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
-        raise BadInput(one_line(f"{folder / RUNS}: damaged ({error!r}); start the sweep again")) from None
+    for key in (keys.RMSE.of(), keys.ACCURACY.of(), keys.RANK_CORRELATION.of()):
+        rows = [
+            {"name": name, "values": summary, "settings": {path: _within(study, path) for path in map(str, drawn or [])}}
+            for name, study, summary in runs if summary.get(key) is not None
+        ]  # fmt: skip
+        if drawn and rows:
+            panels.append(of_settings(key, f"{key} by drawn value", caption, [(Look("runs", PALETTE[0]), rows)]))
     return panels
 
 
-def _number(text: str) -> float | str:
-    try:
-        return float(text)
-    except ValueError:
-        return text
+def _within(study: Any, path: str) -> Any:
+    """The value at a dotted path."""
+    for name in path.split("."):
+        study = study[int(name)] if isinstance(study, list) else study.get(name)
+    return study
