@@ -62,10 +62,7 @@ def systems(root):
             "run",
             "tracking/city",
             *_sets(
-                *small_town,
-                "world.ues.count=6",
-                "world.duration_s=86400",
-                "learning.leakage.random_baseline_draws=5",
+                *small_town, "world.ues.count=6", "world.duration_s=86400", "learning.leakage.random_baseline_draws=5"
             ),
         ],
         "radio alone": ["run", "radio/coverage", *_sets("world.duration_s=60")],
@@ -82,10 +79,7 @@ def systems(root):
             ),
         ],
         "replay": [
-            "replay",
-            str(trace),
-            "--round",
-            "24h",
+            "replay", str(trace), "--round", "24h",
             *_sets(BRIEF_ATTACK, "learning.learner.hidden=[8]", "learning.leakage.random_baseline_draws=5"),
         ],
         "training of powers": [
@@ -104,4 +98,4 @@ def systems(root):
                 "train.task.held_out=1",
             ),
         ],
-    }
+    }  # fmt: skip

@@ -350,13 +350,8 @@ class TestClaims:
         every = [(*row, "near", 0.0) for row in near] + [(*row, "moved", np.nan) for row in moved]
         round_, ue, weight, what, at_m = (np.array(column) for column in zip(*every, strict=True))
         estimates = {
-            "round": round_ * 1.0,
-            "ue": ue * 1.0,
-            "weight": weight,
-            "quantity": what,
-            "x_m": at_m,
-            "y_m": at_m,
-        }
+            "round": round_ * 1.0, "ue": ue * 1.0, "weight": weight, "quantity": what, "x_m": at_m, "y_m": at_m,
+        }  # fmt: skip
         values = measured(claim_rows(estimates, links, 100.0), "a")
         assert values == {keys.NEAR_AUC.of("a"): 1.0, keys.MOVED_AUC.of("a"): 1.0}
         estimates["weight"] = np.where(what == "moved", -weight, 1.0)

@@ -282,14 +282,9 @@ def test_in_a_run_batteries_empty_updates_are_lost_and_ues_are_asked_again_when_
 def test_in_a_run_a_ue_is_asked_from_the_evening_to_the_morning_without_a_break(tiny, tmp_path):
     """Rounds of half an hour: a night that was drawn anew for each of them would have gaps."""
     nights = {
-        "world.duration_s": 2 * DAY_S,
-        "world.tick_s": 900,
-        "world.ues.measure_every_s": 180,
-        "world.ues.count": 12,
-        "learning.round_s": 1800,
-        "learning.attacks": [],
-        "learning.availability": {"kind": "charging", "hours": 6},
-    }
+        "world.duration_s": 2 * DAY_S, "world.tick_s": 900, "world.ues.measure_every_s": 180, "world.ues.count": 12,
+        "learning.round_s": 1800, "learning.attacks": [], "learning.availability": {"kind": "charging", "hours": 6},
+    }  # fmt: skip
     study = tiny(nights)
     run(study, tmp_path / "run")
     asked = np.zeros((96, 12), dtype=bool)

@@ -162,10 +162,7 @@ class TestCentralGaussian:
             np.testing.assert_allclose(said.epsilon, epsilon_of(1e-7, np.sqrt(200) / 5), rtol=1e-9)
 
     def test_rounds_and_models_have_noise_of_their_own(self):
-        part, state = (
-            CentralGaussian(noise_multiplier=1.0),
-            CentralState(Bound(1.0, "user", "replace"), np.zeros(2)),
-        )
+        part, state = (CentralGaussian(noise_multiplier=1.0), CentralState(Bound(1.0, "user", "replace"), np.zeros(2)))
         first, second = (part.finish(np.zeros((2, 5)), 3, facts(), state, rng(r))[0] for r in (1, 2))
         assert len({tuple(row) for row in (*first, *second)}) == 4
 

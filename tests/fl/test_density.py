@@ -11,12 +11,7 @@ import pytest
 from fl.attacks.base import View
 from fl.attacks.density_peak import DensityPeak, local_maxima
 from fl.attacks.posterior import Posterior
-from fl.density.bands import (
-    band_probability,
-    in_family,
-    largest_bandwidth_m,
-    shortest_interval_s,
-)
+from fl.density.bands import band_probability, in_family, largest_bandwidth_m, shortest_interval_s
 from fl.density.esprit import Lattice, kernel_place, read_waves
 from fl.density.surfaces import bumps, kernel_density
 from fl.learners.density import Density, rank_correlation
@@ -316,11 +311,7 @@ class TestPublishedFigures:
 
     @pytest.mark.parametrize(
         ("which", "n", "features", "want", "give"),
-        [
-            ("a", 1000, 1, 0.84, 0.06),
-            ("a", 5000, "exact", 0.997, 0.007),
-            ("b", 20_000, 1, 0.75, 0.03),
-        ],
+        [("a", 1000, 1, 0.84, 0.06), ("a", 5000, "exact", 0.997, 0.007), ("b", 20_000, 1, 0.75, 0.03)],
     )
     def test_utility(self, which, n, features, want, give):
         setting = (places_a, law_a, BOX_A) if which == "a" else (places_b, law_b, BOX_B)
@@ -657,18 +648,13 @@ class TestPolicies:
     @pytest.mark.parametrize(
         ("changes", "reason"),
         [
-            ({}, None),
-            ({"features": 3.0}, None),
-            ({"features": 4.0}, "features"),
-            ({"features": math.inf}, "features"),
-            ({"bandwidth_m": np.array([67.0])}, None),
-            ({"bandwidth_m": np.array([68.0])}, "bandwidth"),
-            ({"bandwidth_m": np.array([10.0, 50.0])}, None),
-            ({"bandwidth_m": np.array([10.0, 30.0])}, "family"),
-            ({"bandwidth_m": np.array([10.0, 90.0])}, "bandwidth"),
+            ({}, None), ({"features": 3.0}, None), ({"features": 4.0}, "features"),
+            ({"features": math.inf}, "features"), ({"bandwidth_m": np.array([67.0])}, None),
+            ({"bandwidth_m": np.array([68.0])}, "bandwidth"), ({"bandwidth_m": np.array([10.0, 50.0])}, None),
+            ({"bandwidth_m": np.array([10.0, 30.0])}, "family"), ({"bandwidth_m": np.array([10.0, 90.0])}, "bandwidth"),
             ({"area": Area(0, 0, 3000, 4000)}, "area"),
         ],
-    )
+    )  # fmt: skip
     def test_strict_gives_its_reason(self, changes, reason):
         accepted, state = self.ask(Strict(), **changes)
         assert accepted.all() == (reason is None) and accepted.any() == (reason is None)
@@ -766,10 +752,7 @@ class TestRuns:
         some = run(load("density/moving", small | {"learning.rounds": 3}), tmp_path / "some")
         assert some["refused.reason.rate"] == some["refused.count"] == 8 * 3 - some["updates.sent"] > 0
 
-    @pytest.mark.parametrize(
-        ("grid", "area_m"),
-        [([12, 9], [1000, 2000, 3000, 8000]), ([40], [-1000, 0, 4000, 4000])],
-    )
+    @pytest.mark.parametrize(("grid", "area_m"), [([12, 9], [1000, 2000, 3000, 8000]), ([40], [-1000, 0, 4000, 4000])])
     def test_a_constant_answer_leaves_what_the_baseline_says(self, grid, area_m, tmp_path):
         from scenarios.app.run.runner import run
 

@@ -10,14 +10,7 @@ from thinned import one_in
 
 from fl.leakage.reliability import reliability, reliability_error
 from fl.tracking.discs import best_discs, blurred, disc_masses
-from fl.tracking.dwelling import (
-    home_posterior,
-    log_away,
-    log_evidence,
-    log_mean,
-    log_mixed,
-    work_posterior,
-)
+from fl.tracking.dwelling import home_posterior, log_away, log_evidence, log_mean, log_mixed, work_posterior
 from fl.tracking.error_model import ErrorModel
 from fl.tracking.place_grid import PlaceGrid
 from fl.tracking.residence import Period, Residences, Shares

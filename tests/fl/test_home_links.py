@@ -196,14 +196,11 @@ class TestMeasures:
 # -- the attack in runs
 
 COMMUTERS = {
-    "world.duration_s": 3 * DAY_S,
-    "world.tick_s": 600,
-    "world.first_day": "2026-01-05",
+    "world.duration_s": 3 * DAY_S, "world.tick_s": 600, "world.first_day": "2026-01-05",
     "world.city": {"kind": "open-field", "width_m": 2400, "height_m": 1800},
     "world.ues": {"count": 8, "mobility": {"kind": "commuter"}},
-    "world.radio.uplink": {"kind": "oma", "decoding": "error-free"},
-    "learning.round_s": 3 * HOUR_S,
-}
+    "world.radio.uplink": {"kind": "oma", "decoding": "error-free"}, "learning.round_s": 3 * HOUR_S,
+}  # fmt: skip
 NEW = {"kind": "per-round"}
 
 

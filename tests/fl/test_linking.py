@@ -374,12 +374,9 @@ SERVERS = {
 }
 RULES = [NEW, {"kind": "every", "period_s": 130}, {"kind": "mix-zones", "radius_m": 30}, {"kind": "permanent"}]
 THREATS = [
-    {},
-    {"sees": "sum", "sum_of": 2},
-    {"viewpoint": "eavesdropper", "at_m": [200, 150]},
-    {"shuffle": True, "pseudonyms": NEW},
-    {"knows": []},
-]
+    {}, {"sees": "sum", "sum_of": 2}, {"viewpoint": "eavesdropper", "at_m": [200, 150]},
+    {"shuffle": True, "pseudonyms": NEW}, {"knows": []},
+]  # fmt: skip
 
 
 def table(folder, name):

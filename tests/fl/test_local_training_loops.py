@@ -103,14 +103,11 @@ def slow(net, start, data, row, how, make):
 
 
 RECIPES = [
-    ("relu", "sgd", 20, 2, 0.0, None, 0.0, 0),
-    ("elu", "momentum", 20, 2, 0.0, None, 0.7, 0),
-    ("tanh", "adam", 20, 2, 0.3, None, 0.0, 1),
-    ("sigmoid", "sgd", 7, 2, 0.3, 0.5, 0.0, 0),
-    ("elu", "sgd", "all", 3, 0.3, 0.5, 0.7, 1),
-    ("tanh", "momentum", "all", 3, 0.0, 0.5, 0.0, 2),
+    ("relu", "sgd", 20, 2, 0.0, None, 0.0, 0), ("elu", "momentum", 20, 2, 0.0, None, 0.7, 0),
+    ("tanh", "adam", 20, 2, 0.3, None, 0.0, 1), ("sigmoid", "sgd", 7, 2, 0.3, 0.5, 0.0, 0),
+    ("elu", "sgd", "all", 3, 0.3, 0.5, 0.7, 1), ("tanh", "momentum", "all", 3, 0.0, 0.5, 0.0, 2),
     ("elu", "adam", 7, 2, 0.0, 0.5, 0.7, 0),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("recipe", RECIPES, ids=lambda r: "-".join(map(str, r)))

@@ -70,8 +70,7 @@ class TestSlicedWasserstein:
 
     @settings(max_examples=80, deadline=None)
     @given(
-        st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=15),
-        st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=15),
+        st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=15), st.lists(st.floats(-1e3, 1e3), min_size=1, max_size=15)
     )
     def test_one_direction_against_a_naive_integral(self, a, b):
         a, b = np.sort(a), np.sort(b)

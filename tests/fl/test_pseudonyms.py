@@ -24,12 +24,9 @@ from scenarios.app.run.runner import run
 
 RNG = Streams(5).at("pseudonyms")
 RULES = [
-    {"kind": "permanent"},
-    {"kind": "per-round"},
-    {"kind": "every", "period_s": 40},
-    {"kind": "every", "period_s": 40, "stagger": True},
-    {"kind": "mix-zones", "radius_m": 40},
-]
+    {"kind": "permanent"}, {"kind": "per-round"}, {"kind": "every", "period_s": 40},
+    {"kind": "every", "period_s": 40, "stagger": True}, {"kind": "mix-zones", "radius_m": 40},
+]  # fmt: skip
 
 
 def seen(rule, names, ue, time_s, round_):
@@ -154,12 +151,9 @@ SERVERS = {
     "fedasync": {"learning.server": {"kind": "fedasync"}, "world.radio.air": {}},
 }
 THREATS = {
-    "rows": {},
-    "sum": {"sees": "sum", "sum_of": 2},
-    "model": {"sees": "model", "viewpoint": "analyst"},
-    "eavesdropper": {"viewpoint": "eavesdropper", "at_m": [200, 150]},
-    "targets": {"targets": 2},
-}
+    "rows": {}, "sum": {"sees": "sum", "sum_of": 2}, "model": {"sees": "model", "viewpoint": "analyst"},
+    "eavesdropper": {"viewpoint": "eavesdropper", "at_m": [200, 150]}, "targets": {"targets": 2},
+}  # fmt: skip
 
 
 def table(folder, name):

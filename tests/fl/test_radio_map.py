@@ -7,14 +7,7 @@ from fl.data.links import LINKS, POSITIONS, STATIONS, LinkMeasurements
 from fl.learners.radio_map import RadioMap
 from fl.radio_map import obstacles
 from fl.radio_map.grid import Grid
-from fl.radio_map.obstacles import (
-    gain_db,
-    height_gradient,
-    link_gradients,
-    standardised,
-    theta_gradient,
-    theta_of,
-)
+from fl.radio_map.obstacles import gain_db, height_gradient, link_gradients, standardised, theta_gradient, theta_of
 from fl.radio_map.traversal import incidence, known_incidence
 from fl.types import Antennas, HeldOut, Local, Public
 from netsim.errors import BadInput

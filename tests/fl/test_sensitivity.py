@@ -28,13 +28,10 @@ UPLINKS = {
     "air": {"world.radio.air": {}},
 }
 SERVERS = {
-    "rounds": {"kind": "synchronous"},
-    "deadline": {"kind": "synchronous", "deadline_s": 15},
-    "long": {"kind": "synchronous", "deadline_s": 50},
-    "first": {"kind": "synchronous", "first": 2},
-    "fedbuff": {"kind": "fedbuff", "buffer": 2},
-    "fedasync": {"kind": "fedasync"},
-}
+    "rounds": {"kind": "synchronous"}, "deadline": {"kind": "synchronous", "deadline_s": 15},
+    "long": {"kind": "synchronous", "deadline_s": 50}, "first": {"kind": "synchronous", "first": 2},
+    "fedbuff": {"kind": "fedbuff", "buffer": 2}, "fedasync": {"kind": "fedasync"},
+}  # fmt: skip
 SAMPLING = {"all": (1.0, "fixed"), "fixed": (0.5, "fixed"), "poisson": (0.5, "poisson")}
 RELATIONS = ("add-remove", "replace")
 

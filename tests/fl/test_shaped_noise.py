@@ -5,14 +5,7 @@ import pytest
 
 from fl.attacks.base import View
 from fl.attacks.weighted_centroid import WeightedCentroid, weighted_centroid
-from fl.defenses.alignment import (
-    aligned,
-    at_edge,
-    filled,
-    objective_m2,
-    spatial_variance,
-    squared_error_m2,
-)
+from fl.defenses.alignment import aligned, at_edge, filled, objective_m2, spatial_variance, squared_error_m2
 from fl.defenses.clip import Clip
 from fl.defenses.shaped_noise import EdgeNoise, GeometryAligned, UniformNoise
 from fl.learners.radio_map import RadioMap

@@ -31,35 +31,13 @@ _LINES = [
 ]
 _FILES = ("tiny.yaml", "radio.yaml", "rich.yaml", "live.yaml", "t.csv", "model.zip", "done/", "half/", "policy/")
 _MORE = [
-    "--help",
-    "--version",
-    "--json",
-    "--open",
-    "--quiet",
-    "--replace",
-    "--verbose",
-    "--set",
-    "--out",
-    "--seed",
-    "--jobs",
-    "--",
-    "-h",
-    "-1",
-    "--no",
-]
+    "--help", "--version", "--json", "--open", "--quiet", "--replace", "--verbose", "--set", "--out", "--seed",
+    "--jobs", "--", "-h", "-1", "--no",
+]  # fmt: skip
 _PATHS = [
-    "world.ues.count",
-    "world",
-    "learning.attacks[0].kind",
-    "learning.attacks[9]",
-    "vary",
-    "seed",
-    "a..b",
-    "world.radio",
-    "learning",
-    "[0]",
-    "train.steps",
-]
+    "world.ues.count", "world", "learning.attacks[0].kind", "learning.attacks[9]", "vary", "seed", "a..b",
+    "world.radio", "learning", "[0]", "train.steps",
+]  # fmt: skip
 
 
 def command_line(valid, draw):

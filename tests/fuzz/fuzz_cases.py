@@ -89,13 +89,9 @@ def _replay(valid, draw):
         [("t.csv", PLAIN), ("m.csv", PLAIN), ("t.plt", PLAIN), ("t.gpx", (xml_changed,)), ("t.fcd.xml", (xml_changed,))]
     )
     brief = [
-        "--set",
-        "learning.attacks=[{kind: closed-form}]",
-        "--set",
-        "learning.learner.hidden=[8]",
-        "--set",
+        "--set", "learning.attacks=[{kind: closed-form}]", "--set", "learning.learner.hidden=[8]", "--set",
         "learning.rounds=2",
-    ]
+    ]  # fmt: skip
     words = ["replay", name, *brief, "--set", "learning.leakage.random_baseline_draws=2", "--out", "out", "--quiet"]
     return words, {name: changed(valid[name], draw, ways)}, True
 
@@ -118,14 +114,10 @@ def _folder(valid, draw):
         files[name] = changed(files[name], draw, ways)
     words = draw.choice(
         [
-            ["show", folder],
-            ["show", folder, "--verbose"],
-            ["report", folder],
-            ["compare", folder, "--out", "c.html"],
-            ["export", folder, "--format", "csv"],
-            ["show", folder, "--json"],
+            ["show", folder], ["show", folder, "--verbose"], ["report", folder], ["compare", folder, "--out", "c.html"],
+            ["export", folder, "--format", "csv"], ["show", folder, "--json"],
         ]
-    )
+    )  # fmt: skip
     return words, files, False
 
 
@@ -233,14 +225,8 @@ FAMILIES = {
             "",
             (bytes_changed,),
             [
-                "validate",
-                "tiny.yaml",
-                "--set",
-                "learning.data={kind: images, folder: images}",
-                "--set",
-                "learning.learner={kind: image-net, network: {kind: mlp, hidden: [8]}}",
-                "--set",
-                "learning.attacks=[]",
+                "validate", "tiny.yaml", "--set", "learning.data={kind: images, folder: images}", "--set",
+                "learning.learner={kind: image-net, network: {kind: mlp, hidden: [8]}}", "--set", "learning.attacks=[]",
             ],
             "tiny.yaml",
             folder="images",
@@ -257,5 +243,5 @@ FAMILIES = {
     "claims": (300, _claims),
     "folder of results": (500, _folder),
     "command line": (800, command_line),
-}
+}  # fmt: skip
 """family -> its weight, and how a case is drawn"""

@@ -91,17 +91,13 @@ def claims():
         "minutes": {"signal-maps/interval": 6.2},
         "claims": [
             {
-                "id": f"c{i}",
-                "paper": "A paper",
-                "where": "Fig. 1",
-                "says": "Less.",
-                "scenario": "signal-maps/interval",
-                "rule": rule,
+                "id": f"c{i}", "paper": "A paper", "where": "Fig. 1", "says": "Less.",
+                "scenario": "signal-maps/interval", "rule": rule,
             }
             | ({"value": 5.3} if i else {})
             for i, rule in enumerate(rules)
         ],
-    }
+    }  # fmt: skip
 
 
 def _policy(folder):
@@ -178,28 +174,14 @@ def made(root: Path) -> dict[str, bytes]:
 
     root.mkdir(parents=True, exist_ok=True)
     files = {
-        "tiny.yaml": tiny(),
-        "rich.yaml": rich(),
-        "radio.yaml": radio_only(),
-        "live.yaml": live(),
+        "tiny.yaml": tiny(), "rich.yaml": rich(), "radio.yaml": radio_only(), "live.yaml": live(),
         "homes.yaml": with_attack(kind="re-identify", homes="homes.csv"),
         "places.yaml": with_attack(kind="tracker", population={"kind": "places", "file": "places.csv"}),
-        "houses.geojson": buildings(),
-        "streets.geojson": streets(),
-        "claims.yaml": claims(),
-        "t.csv": csv_trace(),
-        "t.plt": plt_trace(),
-        "t.gpx": gpx_trace(),
-        "t.fcd.xml": fcd_trace(),
-        "t.ns2": ns2_trace(),
-        "new_cab.txt": cab_trace(),
-        "m.csv": metres_trace(),
-        "net.net.xml": net(),
-        "cells.csv": cells(),
-        "homes.csv": homes(),
-        "places.csv": places(),
-        **images(),
-    }
+        "houses.geojson": buildings(), "streets.geojson": streets(), "claims.yaml": claims(), "t.csv": csv_trace(),
+        "t.plt": plt_trace(), "t.gpx": gpx_trace(), "t.fcd.xml": fcd_trace(), "t.ns2": ns2_trace(),
+        "new_cab.txt": cab_trace(), "m.csv": metres_trace(), "net.net.xml": net(), "cells.csv": cells(),
+        "homes.csv": homes(), "places.csv": places(), **images(),
+    }  # fmt: skip
     for name, content in files.items():
         path = root / name
         path.parent.mkdir(exist_ok=True)

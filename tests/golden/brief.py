@@ -22,7 +22,7 @@ TRAINED = " (training)"
 _TRAINING = {"train.steps": 4, "train.eval_every": 2, "train.task.held_out": 1, "train.task.eval_worlds": 1}
 _ONLINE = {"train.task.tune_worlds": 1, "train.task.tune_evaluations": 10}
 _ALONE: dict[str, dict[str, Any]] = {
-    "campus-public": {"learning.attacks": [{"kind": "closed-form"}, {"kind": "dlg", "starts": 1, "iterations": 20}]},
+    "campus-public": {"learning.attacks": [{"kind": "closed-form"}, {"kind": "dlg", "starts": 1, "iterations": 20}]}
 }
 """what is shortened in one study alone"""
 _WHOLE = {

@@ -36,14 +36,10 @@ def machine() -> dict[str, str]:
     blas = sorted({str(each.get("architecture")) for each in threadpool_info() if each["user_api"] == "blas"})
     found: dict[str, Any] = np.show_config(mode="dicts")["SIMD Extensions"]  # type: ignore[call-overload]
     return {
-        PROCESSOR: _processor(),
-        "OpenBLAS": " ".join(blas),
-        "torch kernels": torch.backends.cpu.get_cpu_capability(),
-        "numpy kernels": " ".join(_on(found)),
-        "numba kernels": str(numba.config.CPU_NAME or "host"),
-        "C library": " ".join(platform.libc_ver()),
-        "Python": platform.python_version(),
-    } | {name: version(name) for name in OF_LIBRARIES}
+        PROCESSOR: _processor(), "OpenBLAS": " ".join(blas), "torch kernels": torch.backends.cpu.get_cpu_capability(),
+        "numpy kernels": " ".join(_on(found)), "numba kernels": str(numba.config.CPU_NAME or "host"),
+        "C library": " ".join(platform.libc_ver()), "Python": platform.python_version(),
+    } | {name: version(name) for name in OF_LIBRARIES}  # fmt: skip
 
 
 def _on(found: dict[str, Any]) -> list[str]:

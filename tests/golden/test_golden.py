@@ -205,16 +205,9 @@ PROCESSORS = {
 @pytest.mark.parametrize("processor", PROCESSORS)
 def test_short_runs_pass_on_other_processors(processor):
     said = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        str(HERE / "test_golden.py"),
-        "-k",
+        sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(HERE / "test_golden.py"), "-k",
         "short_run_plays",
-    ]
+    ]  # fmt: skip
     done = subprocess.run(
         said, env=os.environ | PROCESSORS[processor], capture_output=True, text=True, cwd=HERE.parents[1]
     )

@@ -1,79 +1,157 @@
-"""The benchmarks: their rows say everything, with and without the simulators that they compare with."""
+"""The benchmarks: every subject writes all its rows, bars decide, and what is timed does the work that it names."""
 
 import json
 import sys
+from dataclasses import replace
 from importlib import util
+from unittest.mock import ANY
 
 import numpy as np
 import pytest
+import torch
 
 from benchmarks import __main__ as command
-from benchmarks import peers, world
-
-FIELDS = {"subject", "work", "ours", "unit", "peer", "theirs", "ratio", "bar", "met"}
-TINY = command.Plan(
-    against={(2, 5): {"crrm": 1e-9, "aimm": 1e9, "mobile-env": None}}, ladder=((2, 10), (2, 20)), memory=(2, 20)
+from benchmarks import (
+    attacks,
+    density,
+    distance,
+    growth,
+    images,
+    inversion,
+    paired,
+    peers,
+    radio_map,
+    replay,
+    span,
+    start,
+    sweeps,
+    town,
+    trace,
+    tracking,
+    uploads,
+    whole,
+    world,
 )
-MODULES = ["CRRM", "AIMM_simulator", "mobile_env"]
+from fl.attacks.closed_form import ClosedForm
+from fl.attacks.dlg import Dlg
+from fl.attacks.span import Span
+from fl.types import Facts, Public
+from netsim.radio.air_interface import AirInterface
+from netsim.rng import Streams
+from netsim.traces.read import read_trace
+from scenarios.app.run.executors.processes import OnProcesses
+
+PEERS, ALONE, COST, PLAYED = peers.PEERS, world.alone, growth.cost, replay.played  # before `quick`
+FIELDS = {"subject", "work", "ours", "unit", "peer", "theirs", "ratio", "bar", "met"}
+LONG, SHORT, NO = 1e9, 1e-9, None
+TARGETS = attacks.Bench(3, (4, 3), dlg_ms=LONG, closed_form_ms=SHORT, loop=LONG, stacked=SHORT)
+DAYS = growth.Bench(
+    tuple(growth.Work(n, 2, 2) for n in (10, 1000)), tuple(growth.Work(2, n, 1) for n in (10, 100)),
+    tuple(growth.Work(2, 9, n) for n in (1, 9)), (2, 50), 1.05, 2.0,
+)  # fmt: skip
+TAXIS = replay.Bench(2, 2, 30, 3, 30, taxis_s=LONG, taxis_gb=SHORT)
+PEOPLE = {"waves_s": LONG, "peers": {"scipy": LONG, "scikit-learn": LONG}, "many_s": SHORT, "many_mb": LONG}
+WORLD = command.Plan({(2, 5): {"crrm": SHORT, "aimm": LONG, "mobile-env": NO}}, ((2, 10), (2, 20)), (2, 20))
+ROWS = {
+    "attacks": (attacks.rows, (TARGETS, 0), "ms ms ms ms ms ms ms ms", [True, False, True] * 2 + [False, NO]),
+    "density": (
+        density.rows, (density.Bench(50, 60, 20, **PEOPLE), 0), "s s ms ms s MB", [True, NO, False, False, False, True],
+    ),
+    "growth": (growth.rows, (DAYS, 0), None, [NO, NO, False, True] + [NO, NO, True, True] * 2 + [NO, False]),
+    "images": (
+        images.rows, (images.Bench(3, 40, 10, 50, round_s=LONG, vectors_s=1e-12, plan_s=LONG), 0), None,
+        [True, False, False, False, True],
+    ),
+    "radio-map": (
+        radio_map.rows, (radio_map.Bench(2, 3, 10, 1, gradient_s=LONG, noise_s=SHORT), 0), "s s s ms exponent GB",
+        [NO, True, False, NO, ANY, ANY],
+    ),
+    "replay": (replay.rows, (TAXIS, 0), None, [NO, NO, True, False, NO, NO, NO, NO]),
+    "span": (span.rows, (span.Bench(3, 60, (8, 4), span_ms=LONG), 0), "ms ms ms", [True, NO, NO]),
+    "sweeps": (sweeps.rows, (sweeps.Bench(1, 1.0),), "s s", [NO, True]),
+    "town": (town.rows, (town.Bench(400.0, 2, 15, draw_s=LONG, tick_ms=SHORT), 0), "s s ms GB", [True, NO, False, NO]),
+    "tracking": (
+        tracking.rows, (tracking.Bench(2, 3, 6, (2, 2, 4), (2, 3, 4), all_s=LONG, memory_mb=SHORT),), None,
+        [NO, NO, True, False] + [NO] * 7,
+    ),
+    "uploads": (
+        uploads.rows, (uploads.Bench((2, 3), (2,), 2, SHORT, 3, ((1, LONG), (4, SHORT))), 0), None,
+        [NO, False, ANY, NO, True, ANY, NO, NO, ANY, NO, True],
+    ),
+    "world": (command.world, (WORLD, 0), "ms ms ms ms ms exponent GB", [True, False, NO, NO, NO, ANY, True]),
+}  # fmt: skip
 
 
-@pytest.fixture
-def in_process(monkeypatch):
-    """Everything here and now: another process costs a second."""
-    monkeypatch.setattr(world, "alone", lambda n_bs, n_ue, seconds: {"ms": 1.0, "build_s": 0.0, "peak_gb": 0.1})
-    monkeypatch.setitem(command.PLANS, "small", TINY)
-    monkeypatch.setattr(command, "one_core", lambda: None)  # the test's own process is not to be bound
-
-
-def rows(capsys):
-    command.main(["world", "--seconds", "0.01", "--sizes", "small"])
-    said = capsys.readouterr()
-    assert "numpy" in said.err
-    found = [json.loads(line) for line in said.out.splitlines()]
-    assert all(set(row) >= FIELDS for row in found)
-    assert all(row["ours"] is not None and row["subject"] == "world" for row in found)
-    return found
-
-
-def test_without_peers_every_row_is_there_with_a_reason(monkeypatch, capsys, in_process):
-    for name in MODULES:
-        monkeypatch.setitem(sys.modules, name, None)
-    found = rows(capsys)
-    missing = [row for row in found if row["peer"] is not None]
-    assert [row["peer"] for row in missing] == ["CRRM", "AIMM-simulator", "mobile-env"]
-    for row in missing:
-        assert row["theirs"] is None and row["ratio"] is None and row["met"] is None
-        assert "not installed" in row["reason"]
-    assert [row["unit"] for row in found if row["peer"] is None] == ["ms", "ms", "exponent", "GB"]
-    assert found[-1]["met"] is True and found[-1]["bar"] == world.MEMORY_BAR_GB
-
-
-def test_with_peers_the_ratio_decides(monkeypatch, capsys, in_process):
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    """Everything here and now: another process costs a second, and this one is not to be bound to a core."""
+    monkeypatch.setattr(command, "one_core", lambda: None)
+    monkeypatch.setattr(inversion, "STARTS", 2)
+    monkeypatch.setattr(inversion, "ITERATIONS", 4)
+    monkeypatch.setattr(radio_map, "OUTER", 1)
+    monkeypatch.setattr(radio_map, "INNER", 1)
+    monkeypatch.setattr(sweeps, "JOBS", 1)
+    monkeypatch.setattr(sweeps, "OnRay", OnProcesses)
+    monkeypatch.setattr(sweeps, "find_spec", lambda name: name)
+    monkeypatch.setattr(growth, "cost", lambda w: {"cpu_s": float(w.rounds**2 * w.ues), "peak_gb": 0.1})
+    monkeypatch.setattr(growth, "alone", lambda *_: {"ms": 3.0, "build_s": 0.0, "peak_gb": 2.5})
+    monkeypatch.setattr(world, "alone", lambda *_: {"ms": 1.0, "build_s": 0.0, "peak_gb": 0.1})
+    costs = iter([replay.Cost(2.0, 1.0), replay.Cost(8.0, 1.0), replay.Cost(1.0, 1.0), replay.Cost(2.0, 4.0)])
+    monkeypatch.setattr(replay, "played", lambda trace, out, options: next(costs))
+    named = {key: (name, lambda n_bs, n_ue: lambda: None) for key, (name, _) in peers.PEERS.items()}
+    monkeypatch.setattr(peers, "PEERS", named)
     monkeypatch.setattr(peers, "version", lambda package: "1.0")
-    monkeypatch.setattr(
-        peers, "PEERS", {key: (name, lambda n_bs, n_ue: lambda: None) for key, (name, _) in peers.PEERS.items()}
-    )
-    crrm, aimm, mobile_env = (row for row in rows(capsys) if row["peer"] is not None)
-    assert crrm["peer"] == "CRRM 1.0" and crrm["met"] is True and aimm["met"] is False and mobile_env["met"] is None
-    assert crrm["theirs"] < crrm["ours"] and 0 < crrm["ratio"] < 1
-    assert "reason" not in crrm
 
 
-def test_a_peer_that_fails_costs_its_row_only(monkeypatch):
+@pytest.mark.parametrize("subject", ROWS)
+def test_every_row_is_there_and_its_bar_decides(subject):
+    rows, arguments, units, met = ROWS[subject]
+    threads = torch.get_num_threads()
+    found = [row for row in rows(*arguments) if json.dumps(row)]
+    assert torch.get_num_threads() == threads and [row["met"] for row in found] == met
+    assert units is None or [row["unit"] for row in found] == units.split()
+    for row in found:
+        assert set(row) >= FIELDS and row["subject"] == subject and np.isfinite(row["ours"])
+        low, high = row.get("spread", (row.get("low", row["ours"]), row.get("high", row["ours"])))
+        assert low <= row["ratio" if "spread" in row else "ours"] <= high
+
+
+def test_a_missed_bar_is_told_by_the_exit_code(monkeypatch, capsys):
+    for met, code in ((False, 1), (True, 0), (None, 0)):
+        monkeypatch.setitem(command.SUBJECTS, "trace", lambda *_, met=met: iter([{"met": met}, {"met": None}]))
+        assert command.main(["trace", "--seconds", "0", "--sizes", "small"]) == code
+        out, errors = capsys.readouterr()
+        assert [json.loads(line) for line in out.splitlines()] == [{"met": met}, {"met": None}] and "numpy" in errors
+
+
+def test_the_median_of_ratios_of_pairs_decides():
+    ours, theirs = iter([9.0, 1.0, 2.0, 4.0]), iter([9.0, 3.0, 8.0, 20.0])  # the first of each loads
+    row = paired.beside("work", lambda: next(ours), lambda: next(theirs), 4.0, 0.0, lambda: 0.5)
+    assert row["ratio"] == 4.0 and row["spread"] == [3.0, 5.0] and row["met"] is True
+    assert row["ours"] == 2000.0 and row["theirs"] == 8000.0 and row["limit"] == 500.0 and row["share"] == 0.25
+    assert paired.beside("work", lambda: 1.0, lambda: 3.9, 4.0, 0.0)["met"] is False
+
+
+def test_a_peer_that_is_missing_or_fails_costs_its_row_only(monkeypatch):
     def broken(n_bs, n_ue):
-        print("noise")
         raise ValueError("no such cell")
 
     monkeypatch.setitem(peers.PEERS, "crrm", ("CRRM", broken))
     assert peers.start("crrm", 2, 5) == ("CRRM", None, "ValueError: no such cell")
+    row = command.against("crrm", 3.0, (2, 5), 0)
+    assert row["ours"] > 0 and row["theirs"] is row["ratio"] is row["met"] is None and "no such cell" in row["reason"]
+    monkeypatch.setitem(sys.modules, "lxml", None)
+    (row,) = trace.rows(trace.SMALL, 0)
+    assert row["ours"] is row["met"] is None and "not installed" in row["reason"]
 
 
-@pytest.mark.parametrize("peer", [*peers.PEERS])
-def test_the_peers_tick(peer, capsys):
-    if util.find_spec(MODULES[[*peers.PEERS].index(peer)]) is None:
+@pytest.mark.parametrize("peer, module", list(zip(PEERS, ["CRRM", "AIMM_simulator", "mobile_env"], strict=True)))
+def test_the_peers_tick(monkeypatch, peer, module, capsys):
+    if util.find_spec(module) is None:
         pytest.skip(f"{peer} is not installed: pip install 'netsim-fl[bench]'")
+    monkeypatch.setattr(peers, "PEERS", PEERS)
     name, tick, reason = peers.start(peer, 2, 5)
-    assert reason is None and name.split()[-1][0].isdigit()
+    assert reason is None and name.startswith(PEERS[peer][0])
     tick()
     tick()
     assert capsys.readouterr().out == ""  # standard output is for rows
@@ -93,18 +171,130 @@ def test_everybody_moves_measures_and_sends_every_tick():
     assert links.los.any() and not links.los.all()  # by probability
 
 
-def test_sites_lie_in_the_area():
-    for n_bs in (1, 2, 5, 20, 50):
-        sites = world.sites_m(n_bs)
-        assert len(np.unique(sites, axis=0)) == n_bs
-        assert (sites > 0).all() and (sites < world.area_m(n_bs)).all()
-
-
-def test_growth_is_a_slope_of_logarithms():
-    assert world.exponent([1, 2, 4], [3.0, 6.0, 12.0]) == pytest.approx(1.0)
-    assert world.exponent([1, 10], [1.0, 100.0]) == pytest.approx(2.0)
-
-
 def test_one_size_in_a_process_of_its_own():
-    found = world.alone(2, 5, 0.01)
+    found = ALONE(2, 5, 0.01)
     assert found["ms"] > 0 and 0.02 < found["peak_gb"] < 2 and found["build_s"] > 0
+
+
+@pytest.mark.parametrize("activation, error_m", [("tanh", 30), ("relu", 400)])
+def test_updates_are_of_real_training(activation, error_m):
+    """Every target sends an update of its own, of a round whose model has moved, and is found by it."""
+    seen = attacks.view(replace(TARGETS, hidden=(64,)), activation)
+    assert seen.update.shape[0] == 3 and len(np.unique(seen.update[:, -1])) == 3
+    assert np.abs(seen.model_before.parameters[:, -1]).min() > 0  # biases start at 0: a round has passed
+    truth = attacks.cohort(3, Streams(0).at("benchmark.cohort")).mean_x()
+    for part in (ClosedForm(cloud=False), Dlg(starts=4)):
+        facts = Facts(2, 0.0, Public(attacks.AREA, 1))
+        found, _ = part.run(seen, facts, part.start(), Streams(0).at("benchmark.attack"))
+        assert np.linalg.norm(found.position_m - truth, axis=1).max() < error_m
+
+
+def test_targets_of_maps_that_are_kept_are_found():
+    seen = attacks.view(attacks.Bench(6, (64, 32)), "relu")
+    found, _ = Span().run(seen, Facts(2, 0.0, Public(attacks.AREA, 1)), Span().start(), Streams(0).at("test"))
+    data = attacks.cohort(6, Streams(0).at("benchmark.cohort"))
+    places = [data.x[data.ptr[u] : data.ptr[u + 1]] for u in range(6)]
+    away_m = [np.linalg.norm(x - found.position_m[found.ue == u][0], axis=1).min() for u, x in enumerate(places)]
+    assert np.median(away_m) < 25
+
+
+def test_time_is_a_targets_share(monkeypatch):
+    seen, clock, took = attacks.view(TARGETS, "tanh"), [0.0], iter([9.0, 0.09, 0.03, 0.06])
+
+    class Slow(ClosedForm):
+        def run(self, view, facts, state, rng):
+            clock[0] += next(took)
+            return super().run(view, facts, state, rng)
+
+    monkeypatch.setattr(attacks, "perf_counter", lambda: clock[0])
+    ms, evaluations = attacks.target_ms(Slow(cloud=False), seen, 0.1)  # the first run does not count
+    assert ms == pytest.approx(20.0) and evaluations == 0
+
+
+@pytest.mark.parametrize("make", list(density.PEERS.values()))
+def test_peers_of_densities_agree_with_the_definition(make):
+    x, at = density.places_m(30), density.grid_m()[::97]
+    want = np.exp(-((at[:, None] - x) ** 2).sum(axis=-1) / (2 * density.BANDWIDTH_M**2)).mean(axis=1)
+    assert make(x)(at) == pytest.approx(want, abs=1e-8)
+    assert density.exact(x)[::97] == pytest.approx(want, abs=1e-13)
+
+
+@pytest.mark.parametrize("write, users", [(replay.taxis, 2), (replay.vehicles, 5)])
+def test_files_hold_what_was_drawn(write, users, tmp_path):
+    fixes = write(tmp_path / "trace", users, TAXIS)
+    read = read_trace(tmp_path / "trace", users="id", timezone="America/Los_Angeles")
+    assert len(read.users) == users and len(read.user) == fixes and (read.area.side_m <= replay.SIDE_M * 1.01).all()
+    assert write(tmp_path / "again", users, TAXIS) == fixes
+    assert (tmp_path / "again").read_bytes() == (tmp_path / "trace").read_bytes()
+    if write is replay.taxis:  # as often as it says, every day
+        days = np.stack([read.user, read.time_s // replay.DAY_S])
+        assert np.unique(days, axis=1, return_counts=True)[1].tolist() == [30] * 4
+
+
+@pytest.mark.slow
+def test_growth_and_replay_are_played_in_processes(tmp_path):
+    cost = COST(growth.Work(2, 2, 1))
+    assert 0 < cost["cpu_s"] < 60 and 0.05 < cost["peak_gb"] < 4
+    replay.taxis(tmp_path / "trace", 2, TAXIS)
+    cost = PLAYED(tmp_path / "trace", tmp_path / "out", ["--set", "learning.learner.hidden=[8]"])
+    assert cost.cpu_s > 0.5 and 0.05 < cost.memory_gb < 4
+    assert (tmp_path / "out" / "standardised-by-public" / "summary.json").exists()
+    with pytest.raises(RuntimeError, match="exit code 2"):
+        PLAYED(tmp_path / "none", tmp_path / "out", [])
+
+
+def test_sweeps_without_ray_are_those_of_processes_and_other_tables_are_refused(monkeypatch):
+    tables = iter(["one", "other"])
+    monkeypatch.setattr(sweeps, "_played", lambda scenario, engine: (1.0, next(tables)))
+    with pytest.raises(ValueError, match="differ"):
+        list(sweeps.rows(sweeps.SMALL))
+    monkeypatch.setattr(sweeps, "find_spec", lambda name: None)
+    monkeypatch.setattr(sweeps, "_played", lambda scenario, engine: (1.0, "one"))
+    assert len(list(sweeps.rows(sweeps.SMALL))) == 1
+
+
+def test_events_of_uploads_are_those_of_the_round():
+    """At held rates with everybody ready at once: one event in which all begin, one in which all end, and the news."""
+    for compute_s, interface, events in ((0.0, uploads.HELD, 3), (1.0, AirInterface(), 13)):
+        played = uploads.Rounds(uploads.cohort(6, 1, compute_s), interface)
+        played.play()
+        assert played.events == events
+
+
+def test_intervals_hold_the_median_in_19_of_20_cases():
+    rng = np.random.default_rng(1)
+    found = [uploads.median_interval(rng.exponential(size=41)) for _ in range(2000)]
+    assert 0.93 < np.mean([low <= np.log(2) <= high for _, low, high in found]) < 0.98
+    assert all(low <= middle <= high for middle, low, high in found)
+
+
+def test_distances_are_those_of_the_peer_and_errors_no_larger():
+    same, equal = distance.rows(distance.SMALL, 0)
+    assert same["difference"] < 1e-12 and equal["error"] <= equal["their_error"] and same["peer"].startswith("POT ")
+    few, error, theirs = distance.errors(distance.Bench(200, 3, 3, 400))
+    assert error <= theirs and few <= 20  # equally spaced directions: a twentieth of random ones
+
+
+def test_traces_are_read_alike(tmp_path):
+    pytest.importorskip("lxml")
+    (row,) = trace.rows(trace.SMALL, 0)
+    assert row["same"] is True and row["peer"].startswith("lxml ")
+    trace.write(tmp_path / "t.xml", trace.SMALL)
+    time_s, user, x, _ = trace.loop(tmp_path / "t.xml")
+    assert len(time_s) == len(x) == trace.SMALL.fixes and len(np.unique(user)) > trace.SMALL.at_once
+
+
+def test_checking_a_scenario_loads_no_slow_library_that_it_can_do_without():
+    found = list(start.rows(start.SMALL, 0))
+    assert [row["slow"] for row in found] == [[], [], []] and 0 < found[2]["modules"] < 650  # 566 by Python 3.11
+
+
+def test_loops_of_a_whole_run_find_what_it_finds():
+    run, training, central, samples, dlg, leakage = whole.rows(whole.SMALL, 0)
+    parts = (training, central, samples, dlg, leakage)
+    assert run["theirs"] == pytest.approx(run["ours"] + sum(p["theirs"] - p["ours"] for p in parts), rel=1e-2)
+    assert training["updates"] < 1e-12 and leakage["distances"] < 1e-12
+    assert central["updates"] < 1e-4 and samples["gradients"] < 1e-12  # central training is in single precision
+    assert dlg["losses"][0] <= dlg["losses"][1] * 1.001  # ours is the least of all starts
+    assert training["given"][1] == 6 and dlg["given"][1] == 32 and leakage["given"][1] >= 300  # counts of the run
+    assert whole.some([*range(100)], 3) == [0, 49, 99] and whole.some([1, 2], 5) == [1, 2] and whole.some([], 3) == []

@@ -37,15 +37,10 @@ from pathlib import Path
 import pytest
 from thinned import one_in
 
-from fl.leakage.leakage import Leakage
-from fl.learning import Learning
-from fl.power.bound import Convergence
-from rl.settings import Train
 from scenarios.app.cli.commands import main, parser
 from scenarios.app.results.summary_keys import declaration
 from scenarios.app.results.tables import EVERY
 from scenarios.app.study.load import bundled, load, parse_value
-from scenarios.app.study.plan import Plan
 from scenarios.app.study.yaml_document import read_text
 
 ROOT = Path(__file__).parents[2]
@@ -253,7 +248,6 @@ def play_page(name, folder, slow):
         ("a good map... 43 % ...tter than a constant...", True),
         ("central 9.9 dB", False),  # 9 % off
         ("43 % better than a constant, 27 % above", False),
-        ("107,520 measurements of 44 UEs", False),
         ("central 9.05 m", False),
         ("a good map: RM", False),
         ("raw upload 9.49 dB ... 107,520 measurements", False),  # the other way round
@@ -288,18 +282,12 @@ def test_every_printed_figure_is_compared_in_the_fast_or_the_slow_run():
 
 @pytest.mark.parametrize(
     ("told", "before", "is_compared"),
-    [
-        ({"output": [""]}, {}, True),
-        ({"output": [""]}, {"slow": [""]}, True),
-        ({}, {}, False),
-        ({"output": [""]}, {"skip": ["it takes long here"]}, False),
-        ({"skip": ["it moves"]}, {}, True),
-    ],
+    [({"output": [""]}, {"slow": [""]}, True), ({}, {}, False), ({"output": [""]}, {"skip": ["long"]}, False)],
 )
 def test_a_figure_that_nothing_compares_is_found(told, before, is_compared):
     page = [Block("p", 1, "bash", "netsim run city", before), Block("p", 5, "text", "home of 40 UEs", told)]
     assert uncompared(page) == ([] if is_compared else ["p:5"])
-    assert uncompared(page[1:]) == ([] if "skip" in told else ["p:5"])  # nothing is played before it
+    assert uncompared(page[1:]) == ["p:5"]  # nothing is played before it
 
 
 def test_each_printed_figure_fails_by_itself():
@@ -333,7 +321,7 @@ def long(name):
     return any("slow" in b.told for b in blocks(name))
 
 
-@pytest.mark.parametrize("name", one_in(2, sorted((n for n in NAMES if quick(n)), key=lambda n: "studies" in n)))
+@pytest.mark.parametrize("name", one_in(4, sorted(filter(quick, NAMES), key=lambda n: "studies" in n)))
 def test_blocks_of_a_page_run(name, cache):
     play_page(name, cache, slow=False)
 
@@ -406,6 +394,9 @@ def test_the_package_of_the_manual_installs_as_written(tmp_path):
     shown = blocks("docs/extending.md")
     for block, name in zip(shown, ("sign_defense.py", "pyproject.toml"), strict=False):
         (package / name).write_text(block.text + "\n")
+    for beside in ("data", "notes", "tests"):  # as folders of people look
+        (package / beside).mkdir()
+        (package / beside / "some.py").write_text("")
     venv.create(environment, with_pip=False)
     (there,) = environment.glob("lib/python*/site-packages")
     (there / "here.pth").write_text("\n".join([str(ROOT), *site.getsitepackages()]))
@@ -470,18 +461,6 @@ def test_every_slot_has_a_page_in_the_reference():
     assert [slot for slot in SLOTS if f"generated/slot-{slot}\n" not in listed] == []
 
 
-def test_every_key_that_was_renamed_is_in_the_changelog():
-    from scenarios.app.study.slots import SLOTS
-
-    changelog = (DOCS / "changelog.md").read_text()
-    parts = {part for slot in SLOTS.values() for part in slot.parts.values()}
-    known = {cls for part in parts for cls in part.__mro__} | {Learning, Train, Leakage, Plan, Convergence}
-    renamed = [pair for cls in known for pair in vars(cls).get("renamed", {}).items()]
-    assert len(renamed) > 15
-    missing = [f"{old} -> {new}" for old, new in renamed if f"{old}`" not in changelog or f"{new}`" not in changelog]
-    assert sorted(missing) == []
-
-
 OTHER_TABLES = {
     "runs", "failures", "matched_privacy", "tradeoff", "curve", "evaluations", "claims", "episode", "episode_rounds",
     "trials",
@@ -497,9 +476,6 @@ def test_tables_and_keys_that_pages_name_exist():
     assert len(tables) > 5 and len(keys) > 2
     assert [found for found in tables if found[1] not in {*EVERY, *OTHER_TABLES}] == []
     assert [found for found in keys if declaration(found[1]) is None] == []
-
-
-CITED = re.compile(r"\[([A-Z][\w -]+(?:, [A-Z]\w+)*(?: and \w+)?(?: et al\.)? (?:19|20)\d\d)")
 
 
 def test_short_citations_stand_on_the_page_of_references():

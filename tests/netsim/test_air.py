@@ -85,18 +85,11 @@ def same(found, expected, rtol=1e-12, names=None):
 BOUND = {"norm_bound": 1.0, "rate": Shannon()}
 FLOOR = {"norm_bound": 1.0, "bandwidth_hz": 1e6}
 UPLINKS = [
-    Noma(**BOUND),
-    Noma(sic_residual=0.1, max_ser=0.7, **BOUND),
-    Noma(interference="intra", **BOUND),
-    Noma(decoding="error-free", interference="none", rate=Shannon()),
-    Oma(**BOUND),
-    Oma(interference="none", max_ser=0.7, **BOUND),
-    Noma(**FLOOR),
-    Noma(sic_residual=0.1, max_ser=0.7, **FLOOR),
-    Noma(interference="none", **FLOOR),
-    Oma(**FLOOR),
-    Ideal(),
-]
+    Noma(**BOUND), Noma(sic_residual=0.1, max_ser=0.7, **BOUND), Noma(interference="intra", **BOUND),
+    Noma(decoding="error-free", interference="none", rate=Shannon()), Oma(**BOUND),
+    Oma(interference="none", max_ser=0.7, **BOUND), Noma(**FLOOR), Noma(sic_residual=0.1, max_ser=0.7, **FLOOR),
+    Noma(interference="none", **FLOOR), Oma(**FLOOR), Ideal(),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("uplink", UPLINKS)

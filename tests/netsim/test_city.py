@@ -597,17 +597,13 @@ class TestFootprints:
     @pytest.mark.parametrize(
         ("text", "words"),
         [
-            ("", "not JSON"),
-            ("{'type': 1}", "not JSON"),
-            ("__import__('os')", "not JSON"),
-            ("9" * 5000, "thousands of digits"),
-            ("[" * 200_000, "nested too deeply"),
-            ("[]", r"type: \[\] is not"),
+            ("", "not JSON"), ("{'type': 1}", "not JSON"), ("__import__('os')", "not JSON"),
+            ("9" * 5000, "thousands of digits"), ("[" * 200_000, "nested too deeply"), ("[]", r"type: \[\] is not"),
             ('{"type": "Feature"}', '"Feature" is not'),
             ('{"type": "FeatureCollection"}', "features: null is not a list"),
             ('{"type": "FeatureCollection", "features": {}}', r"features: \{\} is not a list"),
         ],
-    )
+    )  # fmt: skip
     def test_bad_files_are_refused_in_a_line(self, tmp_path, text, words):
         with pytest.raises(BadInput, match=words) as refused:
             self.read(tmp_path, text=text)

@@ -24,14 +24,10 @@ def setting(n_ue=6, **ues):
         "city": {"kind": "open-field", "width_m": 600.0, "height_m": 500.0},
         "base_stations": [{"name": "b", "at_m": [100.0, 250.0]}],
         "ues": {
-            "count": n_ue,
-            "mobility": {"kind": "random-waypoint"},
-            "measure_every_s": 10.0,
-            "compute_s_per_sample": 0.2,
-            "compute_j_per_sample": 0.5,
-            **ues,
+            "count": n_ue, "mobility": {"kind": "random-waypoint"}, "measure_every_s": 10.0,
+            "compute_s_per_sample": 0.2, "compute_j_per_sample": 0.5, **ues,
         },
-    }
+    }  # fmt: skip
     return WorldSetting.model_validate_json(json.dumps(document))
 
 

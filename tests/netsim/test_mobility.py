@@ -332,16 +332,11 @@ def ground_of(city, seed=0):
 
 
 AMONG_BUILDINGS = [
-    (Static(), Slalom.generated),
-    (RandomWaypoint(), Slalom.grid),
-    (RandomWaypoint(), Slalom.generated),
-    (RandomWaypoint(pause_s=(0.0, 0.0)), Slalom.generated),
-    (GaussMarkov(), Slalom.grid),
-    (GaussMarkov(step_s=60.0), Slalom.generated),
-    (GaussMarkov(), ground),
-    (Manhattan(), Slalom.grid),
+    (Static(), Slalom.generated), (RandomWaypoint(), Slalom.grid), (RandomWaypoint(), Slalom.generated),
+    (RandomWaypoint(pause_s=(0.0, 0.0)), Slalom.generated), (GaussMarkov(), Slalom.grid),
+    (GaussMarkov(step_s=60.0), Slalom.generated), (GaussMarkov(), ground), (Manhattan(), Slalom.grid),
     (Manhattan(pause_probability=1.0), Slalom.grid),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("part", "place"), AMONG_BUILDINGS, ids=lambda x: getattr(x, "kind", None) or x.__name__)

@@ -163,14 +163,10 @@ def test_nobody_looks_is_the_worse_state():
 @pytest.mark.parametrize(
     ("law", "carrier_hz", "ue", "bs"),
     [
-        (UrbanMacro(), 0.2e9, 1.5, 25),
-        (UrbanMacro(), 2e9, 30, 25),
-        (UrbanMacro(), 2e9, 1.5, 80),
-        (RuralMacro(), 40e9, 1.5, 35),
-        (RuralMacro(), 2e9, 20, 35),
-        (UrbanMicro(), 2e9, 1.5, 50),
+        (UrbanMacro(), 0.2e9, 1.5, 25), (UrbanMacro(), 2e9, 30, 25), (UrbanMacro(), 2e9, 1.5, 80),
+        (RuralMacro(), 40e9, 1.5, 35), (RuralMacro(), 2e9, 20, 35), (UrbanMicro(), 2e9, 1.5, 50),
     ],
-)
+)  # fmt: skip
 def test_outside_its_range_a_law_is_refused_in_one_line(law, carrier_hz, ue, bs):
     with pytest.raises(BadInput) as error:
         law.check(carrier_hz, ue, np.array([float(bs)]))

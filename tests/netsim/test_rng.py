@@ -91,13 +91,10 @@ class TestIndependenceOfOthers:
         reference = RNG.uniform("what", owner, (4,))
         np.testing.assert_array_equal(same.uniform("what", owner, (4,)), reference)
         others = [
-            same.uniform("hwat", owner, (4,)),
-            Rng(11, "other", 3).uniform("what", owner, (4,)),
-            Rng(12, "tests", 3).uniform("what", owner, (4,)),
-            Rng(11, "tests", 4).uniform("what", owner, (4,)),
-            RNG.uniform("what", owner, (4,), item=1),
-            RNG.uniform("what", owner + 4, (4,)),
-        ]
+            same.uniform("hwat", owner, (4,)), Rng(11, "other", 3).uniform("what", owner, (4,)),
+            Rng(12, "tests", 3).uniform("what", owner, (4,)), Rng(11, "tests", 4).uniform("what", owner, (4,)),
+            RNG.uniform("what", owner, (4,), item=1), RNG.uniform("what", owner + 4, (4,)),
+        ]  # fmt: skip
         assert not np.intersect1d(reference, np.concatenate(others)).size
 
     def test_names_do_not_run_into_each_other(self):

@@ -80,31 +80,12 @@ class TestTags:
     @pytest.mark.parametrize(
         ("value", "km_h"),
         [
-            ("50", 50),
-            (20, 20),
-            ("50 km/h", 50),
-            ("30 mph", 48.3),
-            ("30mph", 48.3),
-            ("walk", 7),
-            ("none", 130),
-            (["signals", "40", "60"], 40),
-            ("['40', '50']", 40),
-            (" [20.0, 40.0]", 20),
-            ("(2:30 mph,50)", 48.3),
-            ("[None, '50']", 50),
-            ("None", 30),
-            ("60;40", 60),
-            ("RO:urban", 30),
-            ("0", 30),
-            ("900", 30),
-            ("nan", 30),
-            ("-50", 30),
-            (float("nan"), 30),
-            (True, 30),
-            (None, 30),
-            ({"a": 1}, 30),
+            ("50", 50), (20, 20), ("50 km/h", 50), ("30 mph", 48.3), ("30mph", 48.3), ("walk", 7), ("none", 130),
+            (["signals", "40", "60"], 40), ("['40', '50']", 40), (" [20.0, 40.0]", 20), ("(2:30 mph,50)", 48.3),
+            ("[None, '50']", 50), ("None", 30), ("60;40", 60), ("RO:urban", 30), ("0", 30), ("900", 30), ("nan", 30),
+            ("-50", 30), (float("nan"), 30), (True, 30), (None, 30), ({"a": 1}, 30),
         ],
-    )
+    )  # fmt: skip
     def test_speed_limits(self, value, km_h):
         assert speeds(maxspeed=value)[0][DRIVE] == km_h
 
@@ -115,23 +96,15 @@ class TestTags:
     @pytest.mark.parametrize(
         ("tags", "forward", "backward"),
         [
-            ({}, True, True),
-            ({"oneway": "yes"}, True, False),
-            ({"oneway": True}, True, False),
-            ({"oneway": 1}, True, False),
-            ({"oneway": "-1"}, False, True),
-            ({"oneway": -1.0}, False, True),
-            ({"oneway": "-1.0"}, False, True),
-            ({"oneway": "[True, False]"}, True, False),
-            ({"oneway": "nan", "junction": "roundabout"}, True, False),
-            ({"oneway": False}, True, True),
-            ({"oneway": "reversible"}, True, True),
-            ({"junction": "roundabout"}, True, False),
-            ({"junction": "roundabout", "oneway": "no"}, True, True),
-            ({"highway": "motorway"}, True, False),
+            ({}, True, True), ({"oneway": "yes"}, True, False), ({"oneway": True}, True, False),
+            ({"oneway": 1}, True, False), ({"oneway": "-1"}, False, True), ({"oneway": -1.0}, False, True),
+            ({"oneway": "-1.0"}, False, True), ({"oneway": "[True, False]"}, True, False),
+            ({"oneway": "nan", "junction": "roundabout"}, True, False), ({"oneway": False}, True, True),
+            ({"oneway": "reversible"}, True, True), ({"junction": "roundabout"}, True, False),
+            ({"junction": "roundabout", "oneway": "no"}, True, True), ({"highway": "motorway"}, True, False),
             ({"highway": "motorway_link"}, True, True),
         ],
-    )
+    )  # fmt: skip
     def test_one_way_streets_are_not_for_walkers(self, tags, forward, backward):
         there, back = speeds(**tags)
         assert (there[DRIVE] > 0, back[DRIVE] > 0) == (forward, backward)

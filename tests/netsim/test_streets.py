@@ -63,11 +63,7 @@ class TestAssembly:
     def test_lines_meet_at_shared_vertices_and_keep_their_bends(self):
         graph = assemble(lines([(0, 0), (50, 10), (100, 0), (200, 0)], [(100, 0), (100, 80)])).graph
         check(graph)
-        assert streets(graph) == [
-            ((0, 0), (50, 10), (100, 0)),
-            ((100, 0), (100, 80)),
-            ((100, 0), (200, 0)),
-        ]
+        assert streets(graph) == [((0, 0), (50, 10), (100, 0)), ((100, 0), (100, 80)), ((100, 0), (200, 0))]
         assert len(graph.node_m) == 4 and len(graph) == 6
         assert graph.length_m.max() == pytest.approx(2 * np.hypot(50, 10))
 
@@ -203,9 +199,7 @@ def random_graph(seed, n=7, one_way=0.4):
     some += [[at[0, 0], at[0, 0] - [40, 60], at[1, 1]], [at[2, 2], at[2, 2] + [9, 70], at[3, 2]]]
     return assemble(
         lines(
-            *some,
-            street_class=rng.integers(0, 7, len(some)),
-            one_way=np.flatnonzero(rng.random(len(some)) < one_way),
+            *some, street_class=rng.integers(0, 7, len(some)), one_way=np.flatnonzero(rng.random(len(some)) < one_way)
         )
     ).graph
 

@@ -257,13 +257,10 @@ def test_a_folder_is_read_again_when_a_file_of_it_changes(tmp_path):
 # --- telling formats apart ---------------------------------------------------------------------------------
 
 SAMPLES = {
-    "csv": "time_s,user,lat,lon\n1,a,2,3\n",
-    "plt": plt(TRACK),
-    "gpx": gpx_of(points(TRACK)),
-    "sumo-fcd": fcd(METRES),
+    "csv": "time_s,user,lat,lon\n1,a,2,3\n", "plt": plt(TRACK), "gpx": gpx_of(points(TRACK)), "sumo-fcd": fcd(METRES),
     "ns2": '# comment\n\n# $node_(0) set X_ 1\n$node_(0) set X_ 1.0\n$ns_ at 0 "$node_(0) setdest 2 2 1"\n',
     "cabspotting": cab(TRACK),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("format_", SAMPLES)

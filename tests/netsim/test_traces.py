@@ -326,8 +326,11 @@ def test_choices_that_leave_nothing_are_refused(tmp_path):
 
 @pytest.mark.parametrize(
     "choice",
-    [{"users": "phone"}, {"outlier_sigmas": 0.0}, {"outlier_sigmas": float("nan")}, {"round_s": 0.0},
-     {"area_deg": (1.0, 1.0, 0.0, 2.0)}, {"since": "2021-04-21"}, {"since": float("nan")}, {"since": 5.0, "until": 5.0}],
+    [
+        {"users": "phone"}, {"outlier_sigmas": 0.0}, {"outlier_sigmas": float("nan")}, {"round_s": 0.0},
+        {"area_deg": (1.0, 1.0, 0.0, 2.0)}, {"since": "2021-04-21"}, {"since": float("nan")},
+        {"since": 5.0, "until": 5.0},
+    ],
 )  # fmt: skip
 def test_choices_out_of_bounds_are_refused(tmp_path, choice):
     path = write(tmp_path, GOOD)

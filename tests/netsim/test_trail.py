@@ -63,14 +63,10 @@ def test_straight_lines_between_rows_give_every_look(seed):
 @pytest.mark.parametrize(
     ("n_ue", "duration_s", "tick_s", "every_s", "ues"),
     [
-        (40, 28 * 86400, 900, 900, 40),
-        (40, 86400, 1, 18, 40),
-        (1000, 86400, 1, 433, 1000),
-        (5000, 3600, 0.1, 18.1, 1000),
-        (3, 100, 10, 10, 3),
-        (4, 5, 10, 10, 4),
+        (40, 28 * 86400, 900, 900, 40), (40, 86400, 1, 18, 40), (1000, 86400, 1, 433, 1000),
+        (5000, 3600, 0.1, 18.1, 1000), (3, 100, 10, 10, 3), (4, 5, 10, 10, 4),
     ],
-)
+)  # fmt: skip
 def test_the_interval_is_the_shortest_whose_rows_are_not_too_many(n_ue, duration_s, tick_s, every_s, ues):
     looks = Looks.of(n_ue, duration_s, tick_s)
     assert (looks.every_s, looks.ues) == (pytest.approx(every_s), ues) and ues <= MOST_UES

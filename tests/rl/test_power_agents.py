@@ -770,12 +770,9 @@ def test_progress_counts_a_last_round_that_is_cut_short(tiny):
 
 
 SHORT = {
-    "world.duration_s": 240,
-    "learning.data.samples": 20,
-    "train.steps": 60,
-    "train.eval_every": 30,
+    "world.duration_s": 240, "learning.data.samples": 20, "train.steps": 60, "train.eval_every": 30,
     "train.agent": {"learning_starts": 20, "batch_size": 16, "hidden": [16]},
-}
+}  # fmt: skip
 
 
 def make_allocation(cache):
@@ -860,11 +857,8 @@ def test_channels_are_trained_on_chosen_on_or_reported(tmp_path):
     from scenarios.app.training.train import train
 
     shares = {
-        "train.task.draws": 3,
-        "train.task.eval_worlds": 2,
-        "train.task.held_out": 4,
-        "train.task.observe": "channel",
-    }
+        "train.task.draws": 3, "train.task.eval_worlds": 2, "train.task.held_out": 4, "train.task.observe": "channel",
+    }  # fmt: skip
     study = load("power/paper", SHORT | shares)
     sets = problems(study, tmp_path / "cache")
     of = [

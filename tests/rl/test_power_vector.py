@@ -32,14 +32,10 @@ def equal(mine, theirs):
 
 
 CASES = [
-    [problem()],
-    [problem("per-device")],
-    [problem("top-up", observe="channel")],
-    [problem("aggregate", moving=True)],
-    [problem("top-up", moving=True)],
-    channels(5, observe="channel"),
+    [problem()], [problem("per-device")], [problem("top-up", observe="channel")], [problem("aggregate", moving=True)],
+    [problem("top-up", moving=True)], channels(5, observe="channel"),
     [replace(p, acts="residual") for p in channels(3)],
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(

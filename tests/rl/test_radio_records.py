@@ -459,10 +459,7 @@ LAPA = {"kind": "lapa", "epsilon_system_total": 17280, "epsilon_cap": 300, "roun
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        (
-            {"learning.defenses": [CLIP, LAPA]},
-            "learning.defenses: recorded rounds need budgets",
-        ),
+        ({"learning.defenses": [CLIP, LAPA]}, "learning.defenses: recorded rounds need budgets"),
         (
             {"learning.defenses": [CLIP, {"kind": "noise-switch", "mode": "first-crossing", "noise": LAPA}]},
             "learning.defenses: recorded rounds need budgets",

@@ -104,9 +104,7 @@ def test_weak_trials_end_early(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("agent", "said"),
-    [
-        ({"kind": "ddpg"}, "ddpg learns in the environment itself; take train.agent: {kind: score-function}"),
-    ],
+    [({"kind": "ddpg"}, "ddpg learns in the environment itself; take train.agent: {kind: score-function}")],
 )
 def test_agents_that_learn_elsewhere_are_refused(agent, said, tmp_path):
     with pytest.raises(BadInput, match=said):
