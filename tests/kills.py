@@ -1,21 +1,16 @@
 """Plays a run, a sweep or a training that is killed again and again; it must end in the bytes of one that is not.
 
-    python tests/kills.py steps KIND FOLDER FIRST LAST EVERY
-    python tests/kills.py moments KIND FOLDER HOW_MANY
+    python tests/kills.py KIND FOLDER FIRST LAST EVERY
 
-`steps`: killed before each of these steps on the file system; the same command is then played to its end, with and
-without --replace. `moments`: killed at random moments until so many kills are done, taken up after each. Every play is
-a fork of this process, which has everything imported. Prints how many steps there are, or kills there were.
+Killed before each of these steps on the file system; the same command is then played to its end, with and without
+--replace. Every play is a fork of this process, which has everything imported. Prints how many steps there are.
 """
 
 import copy
 import json
 import os
-import random
 import shutil
-import signal
 import sys
-import time
 import traceback
 from pathlib import Path
 
@@ -90,15 +85,12 @@ def results(kind, folder):
     return {name: (folder / name).read_bytes() for name in ("curve.csv", "evaluations.csv", "summary.json")}
 
 
-def forked(kind, folder, replace=False, kill_at=None, after_s=None):
+def forked(kind, folder, replace=False, kill_at=None):
     """Play in a fork; its exit status, and the number of its steps in the folder."""
     ours, theirs = os.pipe()
     child = os.fork()
     if child:
         os.close(theirs)
-        if after_s is not None:
-            time.sleep(after_s)
-            os.kill(child, signal.SIGKILL)
         with os.fdopen(ours) as told:
             lines = told.read().split()
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), int(lines[-1]) if lines else 0
@@ -142,38 +134,18 @@ def kill_steps(kind, root, expected, steps, first, last, every):
     print(steps)
 
 
-def kill_moments(kind, root, expected, takes_s, how_many):
-    draw, kills, folder = random.Random(7), 0, root / "killed"
-    while kills < how_many:
-        status, _ = forked(kind, folder, after_s=draw.uniform(0.1, 1.1) * takes_s)
-        kills += status != 0
-        assert status in (0, -signal.SIGKILL), status
-        if status == 0:
-            assert results(kind, folder) == expected
-            shutil.rmtree(folder)
-    assert forked(kind, folder)[0] == 0
-    assert results(kind, folder) == expected
-    print(kills)
-
-
 def main():
-    how, kind, root = sys.argv[1], sys.argv[2], Path(sys.argv[3])
+    kind, root, steps_of = sys.argv[1], Path(sys.argv[2]), [int(x) for x in sys.argv[3:]]
     torch.set_num_threads(1)
     np.seterr(all="ignore")
     playing.CHECKPOINT_EVERY_S = loop.SAVE_EVERY_S = 0.0
     training.online_setup = small_game
-    if how == "moments":
-        SHORT["world"]["duration_s"] = 480
     (root / "sweep.yaml").write_text(json.dumps(SHORT | {"vary": {"seed": [1, 2]}}))
     play(kind, root / "whole")  # here, so that every fork finds the libraries loaded
-    began = time.perf_counter()
     status, steps = forked(kind, root / "again")
-    takes_s, expected = time.perf_counter() - began, results(kind, root / "whole")
+    expected = results(kind, root / "whole")
     assert status == 0 and results(kind, root / "again") == expected
-    if how == "steps":
-        kill_steps(kind, root, expected, steps, *(int(x) for x in sys.argv[4:]))
-    else:
-        kill_moments(kind, root, expected, takes_s, int(sys.argv[4]))
+    kill_steps(kind, root, expected, steps, *steps_of)
 
 
 if __name__ == "__main__":

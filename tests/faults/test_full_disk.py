@@ -67,7 +67,7 @@ def small_disk(tmp_path):
 
 
 @pytest.mark.skipif(shutil.which("mount") is None, reason="no mount here")
-@pytest.mark.parametrize("share", [0.02, 0.3, 0.6, 0.8])
+@pytest.mark.parametrize("share", [0.02, 0.6])
 def test_a_small_disk_that_is_full_is_one_line_and_the_run_goes_on(
     share, small_disk, scenario, tmp_path, table_bytes, capsys
 ):
@@ -155,7 +155,7 @@ def test_a_folder_that_another_command_writes_is_one_line(scenario, tmp_path, ca
     assert main(words) == 0
 
 
-@pytest.mark.parametrize("most_bytes", [300, 3000, 12_000])
+@pytest.mark.parametrize("most_bytes", [300, 12_000])
 def test_a_full_disk_is_one_line_and_the_run_goes_on(most_bytes, scenario, tmp_path, table_bytes):
     words = ["run", scenario, "--quiet", "--out"]
     assert main([*words, str(tmp_path / "whole")]) == 0

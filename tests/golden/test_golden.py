@@ -6,8 +6,6 @@ machine, is what `python tests/golden/golden.py` tells developers.
 
 import json
 import os
-import subprocess
-import sys
 from copy import deepcopy
 from pathlib import Path
 
@@ -15,10 +13,8 @@ import numpy as np
 import pytest
 from brief import ROUNDS, TRAINED, brief, names, needs_data, play
 from golden import GOLDEN, golden, kept, key_of, played, refused, warned
-from machine import PLAIN, elsewhere, machine
 from sketch import TOLERANCE, column, differences, other_world, sketch
 
-HERE = Path(__file__).parent
 SLOW = {
     "city/asynchronous", "cities/pedestrians", "power/city (training)", "radio/calibration", "rsrp-dp/budget",
     "rsrp-dp/noise", "signal-maps/interval", "signal-maps/santa-monica/batch-size", "signal-maps/santa-monica/interval",
@@ -149,20 +145,6 @@ def test_files_rows_and_columns_that_come_or_go_are_named():
 # -- other machines
 
 
-@pytest.mark.slow
-def test_the_command_holds_libraries_to_plain_kernels_whatever_the_environment_asks(tmp_path):
-    def said(*words, **more):
-        command = [sys.executable, str(HERE / "golden.py"), *words, "--file", str(tmp_path / "here.json"), SMALL]
-        env = os.environ | {"PYTHONPATH": str(HERE.parents[1])} | more
-        return subprocess.run(command, env=env, capture_output=True, text=True)
-
-    assert said("--renew", OPENBLAS_CORETYPE="Haswell").returncode == 0
-    again = said(OPENBLAS_CORETYPE="Zen", NPY_DISABLE_CPU_FEATURES="", ATEN_CPU_CAPABILITY="avx2")
-    assert again.returncode == 0 and f"{SMALL}: " in again.stdout and "0 differences" in again.stdout
-    (made_on,) = kept(tmp_path / "here.json")[0].values()
-    assert made_on["numba kernels"] == PLAIN["NUMBA_CPU_NAME"] and made_on["torch kernels"] == "DEFAULT"
-
-
 def test_no_bits_of_other_kernels_or_versions_are_compared():
     """One line says what differs, and the remedy; of another processor with the same kernels a line warns."""
     here = {"processor": "A", "OpenBLAS": "Katmai", "numpy": "2.4.6"}
@@ -182,33 +164,4 @@ def test_no_bits_of_other_kernels_or_versions_are_compared():
     assert lines(here, ("x", "y"))[0].startswith("golden.json: has no numbers of y; ")
 
 
-def test_machines_differ_in_what_they_say():
-    here = machine()
-    assert {"processor", "OpenBLAS", "torch kernels", "numpy kernels", "numba kernels", "C library", "numpy"} <= set(
-        here
-    )
-    assert elsewhere(here, dict(here)) == "" and elsewhere(here, here | {"numpy": "1"}).startswith("numpy: ")
-    assert elsewhere(here | {"more": "x"}, here) == "more: x there, none here"
-
-
-PROCESSORS = {
-    "old": PLAIN,
-    "zen": {"OPENBLAS_CORETYPE": "Zen", "ATEN_CPU_CAPABILITY": "avx2",
-            "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR"},
-    "haswell": {"OPENBLAS_CORETYPE": "Haswell", "OMP_NUM_THREADS": "2"},
-    "sandybridge": {"OPENBLAS_CORETYPE": "Sandybridge", "ATEN_CPU_CAPABILITY": "default"},
-}  # fmt: skip
 """libraries that take this machine for another; SkylakeX and wider is what most machines of tests are"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("processor", PROCESSORS)
-def test_short_runs_pass_on_other_processors(processor):
-    said = [
-        sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(HERE / "test_golden.py"), "-k",
-        "short_run_plays",
-    ]  # fmt: skip
-    done = subprocess.run(
-        said, env=os.environ | PROCESSORS[processor], capture_output=True, text=True, cwd=HERE.parents[1]
-    )
-    assert done.returncode == 0, done.stdout[-4000:] + done.stderr

@@ -229,17 +229,6 @@ class TestBudget:
         assert pairs.los.mean() == pytest.approx(seen.mean(), abs=0.03)
         assert pairs.los.mean() > budget.pairs(at).los.mean()
 
-    def test_sectors_of_a_site_share_everything_but_the_pattern(self):
-        mast = {"at_m": [400.0, 400.0], "height_m": 25.0}
-        stations = [{"name": str(a), "azimuth_deg": a, **mast} for a in (30, 150, 270)]
-        own = world(stations=stations, count=500, indoor={"share": 0.7, "floors": [8, 8]})
-        budget, at = own.budget, own.position_m()
-        pairs = budget.pairs(at, own.indoors())
-        bare = replace(budget, azimuth_deg=np.full(3, np.nan)).gain_db(at, pairs)
-        np.testing.assert_array_equal(bare[:, 0], bare[:, 1])
-        np.testing.assert_array_equal(pairs.los[:, 0], pairs.los[:, 2])
-        assert (pairs.environment_m[:, 0] != 1.0).any()
-
     def test_the_antenna_of_somebody_else_at_a_mast_hears_the_same(self):
         own = world(count=300, indoor={"share": 0.7, "floors": [8, 8]})
         spy = own.antenna_at((400.0, 400.0), 25.0)
@@ -366,10 +355,6 @@ class TestShadowing:
         assert np.abs(field(at + 1e-6, rows) - whole).max() < 1e-3
         assert np.isnan(field(np.full((1, 2), np.nan), rows.select(slice(0, 1)))).all()
 
-    def test_what_needs_another_key_says_so(self):
-        with pytest.raises(ValueError, match="indoor_std_db: needs indoor_decorrelation_m"):
-            Correlated(indoor_std_db=7.0)
-
 
 class TestDraws:
     def test_floors_and_depths_are_those_of_the_table(self):
@@ -394,11 +379,6 @@ class TestDraws:
         np.testing.assert_allclose(rural, 0.4 * urban)
         given = IndoorShare(share=1.0, depth_m=25.0).drawn(ue, RuralMacro(), rng).depth_m
         np.testing.assert_array_equal(given, urban)
-
-    def test_bad_floors(self):
-        for floors in ((0, 4), (5, 4), (1, 900)):
-            with pytest.raises(ValueError, match="lowest, then the highest"):
-                IndoorShare(floors=floors)
 
     def test_refused_where_somebody_else_says_who_is_inside(self):
         with pytest.raises(ValueError, match=r"ues\.indoor: city grid has buildings of its own"):

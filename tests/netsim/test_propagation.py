@@ -98,11 +98,6 @@ def test_spot_values():
     # free space: 32.45 + 20 log10(f MHz) + 20 log10(d km)
     assert loss(FreeSpace(), 100, 2.6, 1.5, 1.5, True) == pytest.approx(80.74, abs=0.01)
     assert loss(FreeSpace(), 1000, 2.4, 1.5, 1.5, True) == pytest.approx(100.05, abs=0.01)
-    # UMa at 2 GHz, 100 m: 28 + 22 log10(102.72) + 6.02; NLOS: 13.54 + 39.08 log10(102.72) + 6.02
-    assert loss(UrbanMacro(), 100, 2.0, 25, 1.5, True) == pytest.approx(78.28, abs=0.01)
-    assert loss(UrbanMacro(), 100, 2.0, 25, 1.5, False) == pytest.approx(98.18, abs=0.01)
-    # UMi at 28 GHz, 100 m: 32.4 + 21 log10(100.36) + 28.94
-    assert loss(UrbanMicro(), 100, 28.0, 10, 1.5, True) == pytest.approx(103.38, abs=0.01)
     # two slopes at 100 m: 22 * 2 + 28, 36 * 2 + 22
     assert loss(LosNlos(), 100, 2.0, 1.5, 1.5, True) == pytest.approx(72.0)
     assert loss(LosNlos(), 100, 2.0, 1.5, 1.5, False) == pytest.approx(94.0)
@@ -135,24 +130,6 @@ def test_power_law_of_exponent_two_is_free_space_with_antennas():
     assert loss(law, 321, 0.915, 10, 0, True) == pytest.approx(loss(FreeSpace(), 321, 0.915, 10, 0, True) - 6)
     gain = 10**0.5 * (C / (4 * math.pi * 0.915e9 * 60.0)) ** 3.76
     assert loss(PowerLaw(), 60, 0.915, 1.0, 1.0, True) == pytest.approx(-10 * math.log10(gain))
-
-
-@pytest.mark.parametrize(
-    "law", [LogDistance(), FreeSpace(), PowerLaw(), LosNlos(), UrbanMacro(), UrbanMicro(), RuralMacro()]
-)
-@pytest.mark.parametrize("los", [True, False])
-def test_loss_grows_with_distance(law, los):
-    d = np.geomspace(10, 5000, 400)
-    height = 10.0 if law.kind == "umi" else 25.0
-    values = law.loss_db(pairs(d, height, 1.5, los), 3.5e9)[0]
-    assert (np.diff(values) > 0).all()
-    assert values[-1] > values[0] + 30
-
-
-@given(d=st.floats(10, 5000), f=st.floats(0.5, 100), los=st.booleans())
-@settings(max_examples=200, deadline=None)
-def test_the_mean_umi_law_is_never_below_free_space(d, f, los):
-    assert loss(UrbanMicro(), d, f, 10, 1.5, los) >= loss(FreeSpace(), d, f, 10, 1.5, True) - 1e-9
 
 
 def test_nobody_looks_is_the_worse_state():
@@ -358,24 +335,7 @@ def at_one_height(distance_m):
 
 
 class TestLogDistance:
-    def test_slope_per_decade(self):
-        distance_m = np.array([[10.0, 100.0, 1000.0]])
-        assert np.allclose(np.diff(LogDistance(exponent=3.5).loss_db(at_one_height(distance_m), 2e9)), 35.0)
-
-    def test_defaults_give_the_printed_law(self):
-        # 50 dB at 10 m and 35 dB per decade [dlg 11]
-        assert LogDistance().loss_db(at_one_height(np.array([[10.0, 100.0]])), 2e9).tolist() == [[50.0, 85.0]]
-
-    def test_free_space(self):
-        """Friis: 32.45 + 20 log10(f / MHz) + 20 log10(d / km) = 98.47 dB at 2 GHz and 1 km."""
-        at_1_m_db = 20 * np.log10(4 * np.pi * 2e9 / C)
-        law = LogDistance(exponent=2.0, reference_m=1.0, reference_loss_db=float(at_1_m_db))
-        assert law.loss_db(at_one_height(np.array([[1000.0]])), 2e9)[0, 0] == pytest.approx(98.47, abs=0.01)
-
     def test_grows_with_distance_and_is_flat_very_near(self):
         loss_db = LogDistance().loss_db(at_one_height(np.array([[0.0, 0.5, 1.0, 2.0, 5.0, 5000.0]])), 2e9)[0]
         assert loss_db[0] == loss_db[1] == loss_db[2] == pytest.approx(15.0)
         assert (np.diff(loss_db[2:]) > 0).all()
-
-    def test_example_is_valid(self):
-        assert LogDistance.model_validate(LogDistance.example) == LogDistance()

@@ -11,7 +11,6 @@ import pytest
 import shapely
 from pydantic import ValidationError
 from scipy.integrate import quad
-from scipy.stats import chisquare, kstest
 
 from netsim.checkpoint import load_tree, save_tree
 from netsim.city.buildings import Buildings
@@ -19,7 +18,7 @@ from netsim.city.grid import Grid
 from netsim.clock import DAY_S, Clock
 from netsim.errors import BadInput
 from netsim.geometry import Area
-from netsim.mobility import exploration, statistics
+from netsim.mobility import exploration
 from netsim.mobility.base import Ground
 from netsim.mobility.exploration import NOWHERE
 from netsim.mobility.people import weighted, weighted_elsewhere
@@ -108,11 +107,6 @@ class TestTimetable:
             np.array([1]), np.array([11 * HOUR_S]), Clock(date(2026, 1, 5)), self.USUAL, self.ON
         )
         assert (found[0], end_s[0]) == (FREE, 23.5 * HOUR_S)
-
-    def test_a_day_off_has_no_working_hours(self):
-        monday = Clock(date(2026, 1, 5))
-        found, end_s = self.TABLE.at(np.array([0]), np.array([10 * HOUR_S]), monday, self.USUAL, ~self.ON)
-        assert (found[0], end_s[0]) == (FREE, 22 * HOUR_S)
 
     @pytest.mark.parametrize(
         ("hour", "period", "end_h"), [(7.4, NIGHT, 7.5), (9.4, FREE, 9.5), (17.4, WORK, 17.5), (21.4, NIGHT, 30)]
@@ -240,12 +234,6 @@ class TestContract:
             assert np.array_equal(a.position_m, b.position_m)
             assert len(fixes) == 0
 
-    def test_nobody_at_all(self):
-        state = play(Resident(), np.zeros(0, np.int64), [0.0, DAY_S], ground())[-1]
-        assert state.position_m.shape == (0, 2)
-        assert Resident().wake_s(state, DAY_S, ground()) == np.inf
-        assert len(state.indoors()) == 0
-
     def test_nobody_moves_before_wake(self):
         place, part, now_s, jumps = ground(), Resident(), 0.0, 0
         state = part.start(np.arange(3), place)
@@ -318,12 +306,6 @@ class TestPlaces:
         state = Resident(work_at_home_share=1.0).start(np.arange(20), place)
         assert np.isnan(Resident().places(state, place).work_m).all()
 
-    def test_attractiveness_is_heavy_tailed(self):
-        venues = Resident().start(np.arange(1), ground(count=3000)).town.venues
-        ratio = venues.weight / venues.premises.floor_area_m2
-        assert kstest(ratio, "pareto", args=(1.2,)).pvalue > 0.01
-        assert chisquare(np.unique(venues.opens_h, return_counts=True)[1]).pvalue > 0.01
-
 
 class TestDays:
     def test_nights_are_spent_at_home(self):
@@ -353,15 +335,6 @@ class TestDays:
             late = (hour - venues.closes_h[at[rest]]) * HOUR_S  # a trip and the shortest stay may end later
             assert (late[late < 12 * HOUR_S] < 1800).all()
 
-    def test_nobody_is_outdoors_but_on_a_trip(self):
-        for k, state in enumerate(fortnight()[1][1:], 1):
-            now_s = 900.0 * k
-            outside = state.indoors().building < 0
-            assert (state.trip_s[outside, 1] <= now_s).all() and (now_s < state.trip_s[outside, 4]).all()
-            leaves_s, _, _, _, at_door_s, _ = state.trip_s[~outside].T
-            assert ((at_door_s <= now_s) | (now_s < state.trip_s[~outside, 1])).all()
-            assert (leaves_s <= now_s).all()
-
     def test_visits_are_counted(self):
         _, states = fortnight()
         last = states[-1]
@@ -390,17 +363,6 @@ class TestTrips:
             cycles = b.town.people.mode == 1
             assert speed_m_s[~drives & ~cycles].max() <= 1.4 + 1e-6
             assert speed_m_s[~drives].max() <= 5.0
-
-    def test_all_three_modes_are_used(self):
-        _, states = self.walked(Resident())
-        in_vehicle = np.array([s.in_vehicle for s in states]).any(axis=0)
-        people = states[0].town.people
-        assert in_vehicle.any()
-        assert (people.mode[in_vehicle] == 2).all()
-
-    def test_who_walks_never_rides(self):
-        _, states = self.walked(Resident(drive_share=0.0, cycle_share=0.0), every_s=60.0)
-        assert not np.array([s.in_vehicle for s in states]).any()
 
     def test_paths_lie_on_streets_between_the_doors(self):
         place, states = self.walked(Resident(), every_s=20.0)
@@ -496,22 +458,3 @@ def test_a_grid_is_a_town_too():
     assert area.contains(np.concatenate([s.position_m for s in states])).all()
     assert (graph.speed_m_s[:, WALK] > 0).all()
     assert states[-1].stay.min() > 3
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", [0, 1, 2])
-def test_statistics_of_half_a_year(seed):
-    """Song et al. 2010: S ~ t^0.6 to 0.8 and visits f_k ~ k^-1.2; Song, Qu, Blumm, Barabasi 2010: regularity 0.7."""
-    place, part = ground(seed, blocks=26, count=3000), Resident()
-    state, hours = part.start(np.arange(60), place), 26 * statistics.WEEK_H
-    series, at_m = np.full((60, hours), -1), np.empty((60, hours, 2))
-    for h in range(hours):
-        series[:, h], at_m[:, h] = here(state), state.position_m
-        state, _ = part.advance(state, h * HOUR_S, (h + 1) * HOUR_S, place)
-    week = np.arange(hours) % statistics.WEEK_H
-    lives = (statistics.Series(statistics.filled(s, 12.0), m, week) for s, m in zip(series, at_m, strict=True))
-    found = statistics.measures(lives)
-    assert 0.65 <= np.mean(found.regularity) <= 0.75
-    assert 0.74 <= np.mean(found.growth) <= 0.84
-    assert 1.1 <= np.mean(found.zipf) <= 1.35
-    assert 0.85 <= np.mean(found.predictability) <= 0.95

@@ -24,9 +24,9 @@ from netsim.radio.schedulers.all_at_once import AllAtOnce
 from netsim.radio.schedulers.base import Queue, Senders
 from netsim.radio.schedulers.energy_aware import EnergyAware
 from netsim.radio.schedulers.groups import Groups
-from netsim.radio.schedulers.places import grouped, ranks
+from netsim.radio.schedulers.places import ranks
 from netsim.radio.schedulers.proportional_fair import ProportionalFair
-from netsim.radio.schedulers.round_robin import RoundRobin, Turns
+from netsim.radio.schedulers.round_robin import RoundRobin
 from netsim.radio.schedulers.slots import Slot
 from netsim.radio.uplink import Cohort, Payload
 from netsim.rng import Streams
@@ -129,12 +129,6 @@ def test_ranks_are_those_of_a_sorted_cell():
     assert empty[0].shape == empty[1].shape == (0,)
 
 
-def test_pairs_by_power_and_by_difference():
-    rank, number, two = np.arange(6), np.full(6, 6), np.full(6, 2)
-    assert grouped(rank, number, two, "power").tolist() == [0, 0, 1, 1, 2, 2]
-    assert grouped(rank, number, two, "difference").tolist() == [0, 1, 2, 0, 1, 2]
-
-
 @pytest.mark.parametrize(("pairing", "together"), [("power", [{0, 1}, {2, 3}]), ("difference", [{0, 2}, {1, 3}])])
 def test_who_shares_the_air_starts_together(pairing, together):
     found = sent_by(Superposed(), cohort([80.0, 40.0, 4.0, 2.0]), Groups(size=2, pairing=pairing))
@@ -144,13 +138,6 @@ def test_who_shares_the_air_starts_together(pairing, together):
     weak = [80.0, 40.0, 4.0, 2.0][first[1]]
     assert found.rate_bps[first[1]] == pytest.approx(1e6 * log2(1 + weak))  # it is decoded last
     assert found.ended_s[first].max() == found.granted_s[then[0]]
-
-
-def test_differences_raise_the_sum_rate_of_a_group_for_the_weak():
-    """Pairs of similar power leave the strongest two to disturb each other: the mean rate of the strong is lower."""
-    c = cohort([400.0, 200.0, 3.0, 2.0])
-    similar, different = (sent_by(Superposed(), c, Groups(size=2, pairing=p)) for p in ("power", "difference"))
-    assert different.rate_bps[0] > similar.rate_bps[0]
 
 
 @pytest.mark.parametrize("uplink", [Superposed(), Divided(rate=Shannon())])
@@ -206,15 +193,6 @@ def test_who_comes_within_a_slot_waits_for_the_next():
     np.testing.assert_allclose(coarse.granted_s, [0.0, 0.32])
 
 
-def test_who_held_slot_after_slot_was_served_in_the_last():
-    """UE 0 was given its place at 0 s and kept it, as nobody waited; UE 1, served at 0.15 s, is first at 0.3 s."""
-    state = Turns(np.array([0.0, 0.15]), Slot(0.1, False))
-    waiting = queue([0, 0], [1, 1], resource=[0, -1], senders=[[0, 1e6, 0.3]])
-    resource, until_s, after = RoundRobin(slot_s=0.1).grants(waiting, 3 * 0.1, state)
-    assert resource.tolist() == [-1, 0] and until_s == pytest.approx(0.4)
-    np.testing.assert_allclose(after.served_s, [0.2, 0.3])
-
-
 def test_a_group_waits_for_nobody_who_is_not_decoded():
     for decoded, expected in ((True, [0, -1]), (False, [0, 0])):
         waiting = queue([0, 0], [4, 2], resource=[0, -1], decoded=[decoded, False])
@@ -226,50 +204,6 @@ def test_turns_in_short_slots_are_processor_sharing():
     turns = sent_by(Superposed(), cohort([1.0, 1.0, 1.0], ready_s=ready), RoundRobin(slot_s=1e-3))
     shares = sent_by(Divided(interference="none"), cohort([9.0] * 3, ready_s=ready), AllAtOnce())
     np.testing.assert_allclose(turns.ended_s, shares.ended_s, atol=3e-3)
-
-
-def blocks_of(seed, n, mean=8.0):
-    """Links whose gain is drawn anew, exponential (Rayleigh), with every look."""
-    rng = np.random.default_rng(seed)
-
-    def look(ue, round_):
-        return Seen(np.zeros(len(ue), dtype=int), rng.exponential(mean, n)[ue, None], None)
-
-    return look
-
-
-def test_proportional_fair_shares_time_equally_and_beats_turns():
-    """Equal in law: equal shares of time, at better moments than turns take."""
-    n, until_s = 4, 60.0
-    rates = {}
-    for scheduler in (ProportionalFair(slot_s=0.02, time_constant_s=2.0), RoundRobin(slot_s=0.02)):
-        air = Air(
-            simpy.Environment(), Superposed(), n, Streams(1), AirInterface(scheduler=scheduler, block_s=0.02),
-            look=blocks_of(3, n),
-        )  # fmt: skip
-        found = air.env.run(air.submit(cohort(np.full(n, 8.0)), Payload(1e12, 1000, 1.0), until_s))
-        assert found.late.all()
-        np.testing.assert_allclose(found.airtime_s.sum(), until_s)
-        np.testing.assert_allclose(found.airtime_s, until_s / n, rtol=0.08)
-        rates[scheduler.kind] = found.sent_bits.sum() / until_s
-    assert rates["proportional-fair"] > 1.2 * rates["round-robin"]
-
-
-def test_proportional_fair_is_for_the_weak_too():
-    """A hundred times the gain brings no more time."""
-    n, until_s = 2, 40.0
-    rng = np.random.default_rng(4)
-
-    def look(ue, round_):
-        return Seen(np.zeros(len(ue), dtype=int), (rng.exponential(1.0, n) * [100.0, 1.0])[ue, None], None)
-
-    air = Air(
-        simpy.Environment(), Superposed(rate=Shannon(max_bps_per_hz=20.0)), n, Streams(1),
-        AirInterface(scheduler=ProportionalFair(slot_s=0.02), block_s=0.02), look=look,
-    )  # fmt: skip
-    found = air.env.run(air.submit(cohort([100.0, 1.0]), Payload(1e12, 1000, 1.0), until_s))
-    assert 0.35 < found.airtime_s[1] / until_s < 0.75
-    assert found.sent_bits[0] > 3 * found.sent_bits[1]
 
 
 def arrivals_s(seed, n, rate):
@@ -420,9 +354,9 @@ class Slowly:
             self.comes_s[u] = self.now_s + self.pause_s[u, self.number[u]]
 
 
-@pytest.mark.parametrize("seeds", [range(50 * k, 50 * k + 50) for k in range(4)], ids=str)
+@pytest.mark.parametrize("seeds", [range(30 * k, 30 * k + 30) for k in range(2)], ids=str)
 def test_proportional_fair_is_that_of_a_slow_one(seeds):
-    """200 random bursts of short uploads, of UEs that end, are handed over, or have no cell and come back."""
+    """60 random bursts of short uploads, of UEs that end, are handed over, or have no cell and come back."""
     for seed in seeds:
         fast, slow = played(seed), Slowly(seed).found
         assert fast.keys() == slow.keys()

@@ -327,33 +327,6 @@ class TestRoutes:
         trees.rows(np.array([WALK]), np.array([3]))
         assert (trees.rows(np.array([WALK] * 3), np.array([5, 3, 5])) == [first[1], first[0], first[1]]).all()
 
-    def test_one_way_streets_are_for_walkers_only_both_ways(self):
-        """A square of one direction, 100 m a side: back by car is the way round."""
-        square = [(0, 0), (100, 0), (100, 100), (0, 100), (0, 0)]
-        spur = [(0, 0), (-50, 0)]
-        graph = assemble(lines(square, spur, one_way=[0])).graph
-        door_m = np.array([[20.0, 0.0], [60.0, 0.0]])
-        for mode, there_m, back_m in ((WALK, 40, 40), (CYCLE, 40, 360), (DRIVE, 40, 360)):
-            routes = Routes(graph)
-            access = routes.access(door_m, mode)
-            other = access.select(np.array([1, 0]))
-            time_s = routes.trips(access, other, np.full(2, mode), door_m, door_m[::-1]).duration_s
-            speed_m_s = usual_m_s(np.array(RESIDENTIAL))[mode]
-            assert time_s * speed_m_s == pytest.approx([there_m, back_m])
-
-    def test_of_parallel_streets_the_faster_is_taken(self):
-        short, fast = [(0, 0), (100, 0)], [(0, 0), (50, 10), (100, 0)]
-        tails = [(-10, 0), (0, 0)], [(100, 0), (110, 0)]
-        graph = assemble(lines(short, fast, *tails, street_class=[RESIDENTIAL, PRIMARY, *[RESIDENTIAL] * 2])).graph
-        ends = np.array([[-10.0, 0.0], [110.0, 0.0]])
-        routes = Routes(graph)
-        for mode, bend in ((WALK, False), (DRIVE, True)):
-            access = routes.access(ends, mode)
-            trip = routes.trips(
-                access.select(np.array([0])), access.select(np.array([1])), np.array([mode]), ends[:1], ends[1:]
-            )
-            assert ([50.0, 10.0] in trip.vertex_m.tolist()) is bend
-
     def test_where_a_mode_has_no_street_the_trip_is_walked(self):
         graph = assemble(lines([(0, 0), (100, 0)], [(100, 0), (100, 100)], street_class=CLASSES.index("path"))).graph
         routes = Routes(graph)
@@ -406,16 +379,6 @@ class TestGrid:
         assert graph.length_m.sum() / 2 == pytest.approx(500 * len(y_m) + 300 * len(x_m))
         assert not city.buildings(Area(0, 0, 520, 320), Streams(0)).inside(graph.vertex_m).any()
         assert np.unique(graph.speed_m_s, axis=0) == pytest.approx(np.array([[1.4, 4.5, 30 / 3.6]]))
-
-    def test_a_route_is_as_long_as_the_blocks_are_far_apart(self):
-        """Manhattan distance."""
-        graph = Grid(width_m=2000, height_m=1500).street_graph(Area(0, 0, 2000, 1500), Streams(0))
-        rng = np.random.default_rng(0)
-        node = rng.integers(0, len(graph.node_m), (2, 100))
-        a_m, b_m = graph.node_m[node]
-        routes, walk = Routes(graph), np.zeros(100, dtype=int)
-        time_s = routes.trips(routes.access(a_m, WALK), routes.access(b_m, WALK), walk, a_m, b_m).duration_s
-        assert time_s * 1.4 == pytest.approx(np.abs(a_m - b_m).sum(axis=1))
 
 
 class TestDoors:

@@ -89,37 +89,6 @@ def slow_sinr(c, noise, residual, interference, turns, least=0.0):
     return found
 
 
-@given(seed=st.integers(0, 10_000), n=st.integers(1, 12))
-@settings(max_examples=60, deadline=None)
-def test_rates_of_perfect_sic_sum_to_the_capacity_of_the_sum(seed, n):
-    rng = np.random.default_rng(seed)
-    c = cohort(10 ** rng.uniform(-13, -7, (n, 1)), rng.uniform(0.01, 1, n))
-    sinr = sinr_of(Noma(interference="intra", norm_bound=1.0, rate=Shannon()), c, noise=1e-12)
-    total = (c.power_w * c.gain[:, 0]).sum() / 1e-12
-    assert np.log2(1 + sinr).sum() == pytest.approx(np.log2(1 + total), rel=1e-10)
-
-
-def test_two_users_of_the_textbook():
-    # strong 8, weak 2, noise 1: strong 8 / (2 + 1), weak 2 / 1
-    sinr = sinr_of(Noma(interference="intra", norm_bound=1.0), cohort([[8.0], [2.0]], 1.0))
-    np.testing.assert_allclose(sinr, [8 / 3, 2.0])
-    half = sinr_of(Noma(interference="intra", sic_residual=0.5, norm_bound=1.0), cohort([[8.0], [2.0]], 1.0))
-    np.testing.assert_allclose(half, [8 / 3, 2 / (0.5 * 8 + 1)])
-
-
-def test_residual_one_is_no_cancellation():
-    rng = np.random.default_rng(1)
-    c = cohort(rng.uniform(0.1, 5, (6, 1)), 1.0)
-    sinr = sinr_of(Noma(interference="intra", sic_residual=1.0, norm_bound=1.0), c)
-    g = c.gain[:, 0]
-    np.testing.assert_allclose(sinr, g / (g.sum() - g + 1.0))
-
-
-def test_without_interference_only_noise_counts():
-    c = cohort([[8.0], [2.0]], [1.0, 3.0])
-    np.testing.assert_allclose(sinr_of(Noma(interference="none", norm_bound=1.0), c, 0.5), [16.0, 12.0])
-
-
 @given(seed=st.integers(0, 10_000), antennas=st.sampled_from([1, 2, 4]), group=st.sampled_from([None, 1, 2, 3]))
 @settings(max_examples=60, deadline=None)
 @pytest.mark.parametrize("max_ser", [None, 0.3])
@@ -242,14 +211,6 @@ def test_a_group_waits_for_no_slow_coach():
         np.testing.assert_allclose(found.delay_s[2] - found.airtime_s[2] - 0.125, found.airtime_s[0])
 
 
-def test_no_fading_is_one_antenna_of_ones():
-    rng = np.random.default_rng(5)
-    c = cohort(10 ** rng.uniform(-3, 1, (9, 3)), 1.0, rng.integers(0, 3, 9))
-    for uplink in (Noma(norm_bound=1.0, group_size=2, sic_residual=0.1), Oma(norm_bound=1.0)):
-        with_ones, without = uplink.plan(c, payload()), uplink.plan(replace(c, fading=None), payload())
-        np.testing.assert_allclose(with_ones.sinr, without.sinr)
-
-
 def test_groups_of_a_cell_take_turns_in_order_of_power():
     c = cohort([[5.0], [1.0], [3.0], [4.0], [2.0]], 1.0)
     uplink = Noma(group_size=2, noise_w=1.0, **BOUND)
@@ -358,20 +319,6 @@ def test_oma_shares_the_band_and_its_noise():
     channel = Oma(noise_w=1.0, bandwidth_hz=2e6, decoding="error-free", rate=Shannon()).plan(c, payload())
     np.testing.assert_allclose(channel.sinr, [8.0, 2.0])
     np.testing.assert_allclose(channel.rate_bps, [1e6 * np.log2(9), 1e6 * np.log2(3)])
-
-
-def test_superposition_beats_division_in_sum_rate():
-    rng = np.random.default_rng(3)
-    c = cohort(10 ** rng.uniform(-2, 2, (5, 1)), 1.0)
-    many = {"noise_w": 1.0, "bandwidth_hz": 1.0, "decoding": "error-free", "rate": Shannon(max_bps_per_hz=20)}
-    noma = Noma(interference="intra", **many).plan(c, payload()).rate_bps.sum()
-    oma = Oma(**many).plan(c, payload()).rate_bps.sum()
-    assert noma >= oma  # Tse and Viswanath, Section 6.1
-
-
-def test_ideal_hears_everybody():
-    channel = Ideal().plan(cohort(np.zeros((3, 0)), 1.0, serving=[-1, -1, -1]), payload())
-    assert channel.decoded.all() and not channel.delay_s.any()
 
 
 class TestPower:
