@@ -35,19 +35,6 @@ def test_the_checkers_of_the_library_find_nothing(tiny):
     parallel_seed_test(lambda: agents(tiny), num_cycles=30)
 
 
-def test_a_random_walk_ends_for_all_at_once(tiny):
-    env = agents(tiny)
-    steps = walk(env)
-    assert len(steps) == 5 and env.possible_agents == ["ue_0", "ue_1", "ue_2"]
-    for seen, _, terminated, truncated, infos in steps[1:]:
-        assert list(seen) == list(infos) == env.possible_agents and not any(terminated.values())
-        assert all(env.observation_space(a).contains(seen[a]) for a in seen)
-        assert len(set(truncated.values())) == 1
-    assert all(truncated.values()) and env.agents == []
-    with pytest.raises(Exception, match="no episode is going on"):
-        env.step({})
-
-
 def test_agents_together_are_the_one_agent(tiny):
     """The same actions in the same world: the same reward, figures and numbers seen, to the bit."""
     from scenarios.app.training.environments import online

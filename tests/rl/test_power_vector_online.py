@@ -197,7 +197,7 @@ def stepped(env):
 @pytest.mark.parametrize(
     ("world", "said"),
     [(x, f"reset: world {x!r}; give an integer from 0 to 9223372036854775807")
-     for x in ("1", 5.7, True, -1, 2**63, None, [1])],
+     for x in ("1", True, 2**63)],
 )  # fmt: skip
 def test_options_of_a_reset_are_looked_at_before_anything_changes(cache, world, said):
     study = load("power/city", SHORT)

@@ -346,33 +346,6 @@ SMALL = {
 }  # fmt: skip
 
 
-@pytest.mark.slow
-def test_a_training_from_its_scenario_to_a_played_run(tmp_path):
-    """Two seeds; the policies play in a run with other UEs, and the page says how much of the gap is closed."""
-    from scenarios.app.report.report import report
-    from scenarios.app.results.folder import read_json
-    from scenarios.app.run.runner import run
-    from scenarios.app.training.train import train
-
-    told = []
-    summaries = train(study(**SMALL), [0, 1], tmp_path / "t", told.append)
-    assert summaries[0]["policy.score-function.evaluations.mean"] == 8 * 6 * 12
-    names = {key.split(".")[1] for key in summaries[0] if key.startswith("policy.")}
-    assert names == {law.name for law in LAWS} | {"oracle", "score-function", "random search", "optimiser, gains only"}
-    assert summaries[0]["policy.oracle.cost.mean"] < summaries[0]["policy.fractional.cost.mean"]
-    report(tmp_path / "t")
-    page = (tmp_path / "t" / "report.html").read_text()
-    assert "of the gap between" in page and "he best rule (" in page  # whoever is better after so few steps
-    again = train(study(**SMALL), [0], tmp_path / "u", told.append)
-    for name in ("policy.safetensors", "evaluations.csv", "curve.csv", "episode.csv", "episode_rounds.csv"):
-        assert (tmp_path / "u" / name).read_bytes() == (tmp_path / "t" / "seed-0" / name).read_bytes()
-    assert again == summaries[:1]
-    power = {"kind": "shared", "policy": str(tmp_path / "u")}
-    played = study(power=power, **{"world.ues.count": 5, "train": None})
-    run(played, tmp_path / "run", lambda progress: None)
-    assert read_json(tmp_path / "run" / "summary.json")
-
-
 @pytest.mark.parametrize(
     ("changes", "said"),
     [

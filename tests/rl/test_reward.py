@@ -1,6 +1,6 @@
 """Rewards: weighted sums and bounds on means over rounds, their multipliers, what is refused."""
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -27,10 +27,6 @@ def figures(**given):
 
 def constrained(minimise="leak", **at_most):
     return Constrained(minimise=minimise, at_most=at_most)
-
-
-def test_figures_are_those_that_can_be_asked_for():
-    assert tuple(f.name for f in fields(Figures)) == FIGURES
 
 
 def test_a_reward_without_a_kind_is_a_weighted_sum():
@@ -129,24 +125,6 @@ def test_rules_keep_bounds_first(known):
     assert rule_of(bounded(known, noise=-5.0)).cost > FEASIBLE_FIRST
 
 
-@pytest.mark.slow
-def test_the_oracle_bounds_all_who_keep_the_bounds(known):
-    from rl.oracle import best_multipliers, best_powers
-
-    noise = float(known.figures(rule_of(known).power_w(known.look)).noise.mean())
-    tight = bounded(known, noise=noise, lost=0.99)
-    rule = rule_of(tight, law=-1)
-    start = rule.dbw(known.look)
-    multipliers = best_multipliers(tight, start, Streams(1).at("o"))
-    found = best_powers(tight.at(multipliers), [start])
-    cost, power_w = found.cost, found.power_w
-    assert multipliers[0] > 0 and multipliers[1] == 0.0  # nobody loses so much: no price
-    assert cost.mean() <= rule.cost
-    np.testing.assert_allclose(cost, priced(tight.reward, tight.figures(power_w), multipliers))
-    for other in (np.zeros(2), 2 * multipliers):  # whatever the prices
-        assert best_powers(tight.at(other), [start]).cost.mean() <= rule.cost
-
-
 class TestTraining:
     AGENT = ScoreFunctionAgent(situations=6, actions=8)
 
@@ -167,23 +145,6 @@ class TestTraining:
             hard.step()
         assert hard.prices.multipliers[0] == pytest.approx(1.1 * hard.prices.step[0])
         assert training.evaluations == (50 + 1) * 6 * 8 + 6  # its steps, the first prices, one dual step
-
-    def test_it_goes_on_where_it_was_to_the_bit(self, known, tmp_path):
-        from netsim.checkpoint import load_tree, save_tree
-
-        tight = bounded(known, noise=1.0)
-        whole, first, second = (self.training(tight) for _ in range(3))
-        for _ in range(110):
-            whole.step()
-        for _ in range(60):
-            first.step()
-        save_tree(tmp_path / "c", first.memory())
-        second.resume(load_tree(tmp_path / "c"))
-        for _ in range(50):
-            second.step()
-        np.testing.assert_array_equal(second.prices.multipliers, whole.prices.multipliers)
-        for name, w in whole.policy().weights.items():
-            np.testing.assert_array_equal(second.policy().weights[name], w)
 
 
 def test_an_interrupted_training_has_the_curve_of_a_whole_one(known, tmp_path, monkeypatch):
