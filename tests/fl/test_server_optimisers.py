@@ -135,7 +135,7 @@ def test_a_run_with_the_default_is_the_run_without_a_word(tiny, tmp_path, table_
     assert table_bytes(tmp_path / "a") == table_bytes(tmp_path / "b") == table_bytes(tmp_path / "c")
 
 
-@pytest.mark.parametrize("kind", ["fedavgm", "fedadam", "fedyogi"])
+@pytest.mark.parametrize("kind", ["fedavgm", "fedadam"])
 def test_an_interrupted_run_goes_on_to_the_same_bytes(kind, tiny, tmp_path, table_bytes):
     from scenarios.app.run.runner import run
 
