@@ -6,7 +6,7 @@ from fuzz_cases import FAMILIES, case
 from fuzz_workers import findings, judged
 from valid_inputs import made
 
-SAMPLE = 200
+SAMPLE = 100
 
 
 @pytest.fixture(scope="module")
