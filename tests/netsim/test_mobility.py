@@ -208,6 +208,11 @@ class TestCommuter:
         home_m = part.places(part.start(np.arange(3), ground()), ground()).home_m
         assert home_m.tolist() == [[10, 10], [20, 20], [10, 10]]
 
+    def test_fixes_stay_inside(self):
+        part = Commuter(home_m=((0.0, 0.0),), work_m=((2000.0, 1500.0),))
+        (fixes,) = run(part, np.arange(3), [0.0, 3 * DAY_S], ground())[1]
+        assert AREA.contains(fixes.position_m).all()
+
     def test_a_way_too_long_to_walk_is_refused(self):
         far = Area(0.0, 0.0, 20_000.0, 20_000.0)
         with pytest.raises(BadInput, match=r"walk_speed_m_s.*too slow"):
