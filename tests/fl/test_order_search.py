@@ -18,14 +18,10 @@ def scan(z, q, count, delta):
 
 @settings(deadline=None, max_examples=40)
 @given(
-    seed=st.integers(0, 2**32 - 1),
-    low=st.floats(0.2, 50.0),
-    wide=st.floats(1.0, 5.0),
-    q=st.sampled_from([1e-4, 0.01, 0.1, 0.3, 0.5, 0.9]),
-    repeats=st.sampled_from([1.0, 20.0, 1000.0]),
-    delta=st.sampled_from([1e-9, 1e-5, 0.01, 0.3]),
-    whole=st.booleans(),
-)
+    seed=st.integers(0, 2**32 - 1), low=st.floats(0.2, 50.0), wide=st.floats(1.0, 5.0),
+    q=st.sampled_from([1e-4, 0.01, 0.1, 0.3, 0.5, 0.9]), repeats=st.sampled_from([1.0, 20.0, 1000.0]),
+    delta=st.sampled_from([1e-9, 1e-5, 0.01, 0.3]), whole=st.booleans(),
+)  # fmt: skip
 def test_it_is_that_of_all_orders(seed, low, wide, q, repeats, delta, whole):
     """Rates around q, some of them 1: low orders do not converge there, and others are found."""
     rng, n = np.random.default_rng(seed), 20

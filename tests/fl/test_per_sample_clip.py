@@ -158,12 +158,9 @@ def test_mape_is_relative_to_dbm():
     learner = RsrpNet(hidden=(4,), labels="standardised")
     model = learner.init(PUBLIC, RNG)
     held = HeldOut(
-        np.zeros(3, int),
-        np.array([0, 1, 0]),
-        np.array([[1.0, 2.0], [60.0, 7.0], [90.0, 3.0]]),
-        np.array([-80.0, -100.0, -120.0]),
-        np.zeros(3, int),
-    )
+        np.zeros(3, int), np.array([0, 1, 0]), np.array([[1.0, 2.0], [60.0, 7.0], [90.0, 3.0]]),
+        np.array([-80.0, -100.0, -120.0]), np.zeros(3, int),
+    )  # fmt: skip
     guess = learner.predict_dbm(model, held.model, held.x)
     expected = 100 * np.mean([abs((y - g) / y) for y, g in zip(held.y, guess, strict=True)])
     assert learner.evaluate(model, held)["mape_percent"] == pytest.approx(expected, rel=1e-12)

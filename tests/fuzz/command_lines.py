@@ -6,29 +6,19 @@ from valid_inputs import chosen
 
 _LINES = [
     "validate tiny.yaml --set world.duration_s=60",
-    "run tiny.yaml --out out --quiet --set learning.round_s=30 --seed 4",
-    "inspect t.csv --columns user=user",
-    "inspect tiny.yaml --mobility --cell-m 100 --fill-h 3",
-    "show done --verbose",
-    "report done --json",
-    "compare done half --out c.html --reach 3",
-    "export done --format geojson --out e.geojson --origin 48.1,11.5",
-    "list attack",
-    "list --matrix",
-    "new fresh --from city",
-    "epsilon --noise-multiplier 1.5 --rounds 10 --delta 1e-5 --sampling-rate 0.5",
-    "schema",
-    "epsilon --target-epsilon 3 --rounds 10 100 --delta 1e-5",
-    "claims --paper Signal --minutes 3",
-    "claims --run tiny=done --page p.html",
-    "run radio.yaml --out out --quiet --json",
-    "sweep rich.yaml --jobs 1 --out out --quiet --set world.duration_s=60",
-    "list --records --csv",
+    "run tiny.yaml --out out --quiet --set learning.round_s=30 --seed 4", "inspect t.csv --columns user=user",
+    "inspect tiny.yaml --mobility --cell-m 100 --fill-h 3", "show done --verbose", "report done --json",
+    "compare done half --out c.html --reach 3", "export done --format geojson --out e.geojson --origin 48.1,11.5",
+    "list attack", "list --matrix", "new fresh --from city",
+    "epsilon --noise-multiplier 1.5 --rounds 10 --delta 1e-5 --sampling-rate 0.5", "schema",
+    "epsilon --target-epsilon 3 --rounds 10 100 --delta 1e-5", "claims --paper Signal --minutes 3",
+    "claims --run tiny=done --page p.html", "run radio.yaml --out out --quiet --json",
+    "sweep rich.yaml --jobs 1 --out out --quiet --set world.duration_s=60", "list --records --csv",
     "train live.yaml --steps 40 --out out --quiet --seed 1 --set train.eval_every=20",
     "import-policy live.yaml model.zip --out p2",
     "replay t.csv --cell c0 --users id --round 2h --out out --quiet --set learning.attacks=[] --set learning.rounds=1",
     "run tiny.yaml --out done --replace",
-]
+]  # fmt: skip
 _FILES = ("tiny.yaml", "radio.yaml", "rich.yaml", "live.yaml", "t.csv", "model.zip", "done/", "half/", "policy/")
 _MORE = [
     "--help", "--version", "--json", "--open", "--quiet", "--replace", "--verbose", "--set", "--out", "--seed",

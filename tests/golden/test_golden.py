@@ -119,15 +119,12 @@ def test_rows_that_change_places_are_found_by_the_command():
 @pytest.mark.parametrize(
     ("was", "now", "said"),
     [
-        (["1", "2"], ["1", "3"], "mean was 1.5, is 2"),
-        (["1", "2"], ["2", "1"], "other values"),
-        (["a", "b"], ["a", "c"], "other values"),
-        (["1.5", ""], ["", "1.5"], "other values"),
-        (["1.5", "inf"], ["1.5", "-inf"], "other values"),
-        (["1.5", "2"], ["a", "2"], "other kinds of values"),
+        (["1", "2"], ["1", "3"], "mean was 1.5, is 2"), (["1", "2"], ["2", "1"], "other values"),
+        (["a", "b"], ["a", "c"], "other values"), (["1.5", ""], ["", "1.5"], "other values"),
+        (["1.5", "inf"], ["1.5", "-inf"], "other values"), (["1.5", "2"], ["a", "2"], "other kinds of values"),
         (["2.5"], ["2.50001"], "mean was 2.5, is 2.50001"),
     ],
-)
+)  # fmt: skip
 def test_the_command_compares_exactly(was, now, said):
     one, two = sketches(was, now, "k", "a.csv")
     assert differences("s", one, deepcopy(one)) == []

@@ -42,16 +42,13 @@ def cohort(gain, power=1.0, serving=None, fading=None, rows=None, compute=0.0, s
     gain = np.atleast_2d(np.asarray(gain, dtype=float))
     n = len(gain)
     return Cohort(
-        ue=first + np.arange(n),
-        serving=np.zeros(n, dtype=int) if serving is None else np.asarray(serving),
-        gain=gain,
-        fading=fading,
-        power_w=np.broadcast_to(np.asarray(power, dtype=float), n).copy(),
+        ue=first + np.arange(n), serving=np.zeros(n, dtype=int) if serving is None else np.asarray(serving), gain=gain,
+        fading=fading, power_w=np.broadcast_to(np.asarray(power, dtype=float), n).copy(),
         rows=np.ones(n, dtype=int) if rows is None else np.asarray(rows),
         downlink_sinr=np.broadcast_to(np.asarray(sinr, dtype=float), n).copy(),
         compute_s=np.broadcast_to(np.asarray(compute, dtype=float), n).copy(),
         compute_j=np.broadcast_to(np.asarray(compute, dtype=float), n).copy() * 2,
-    )
+    )  # fmt: skip
 
 
 def town(seed, n=12, n_bs=3, antennas=None, sinr=3.0, compute=0.5, first=0):

@@ -393,15 +393,11 @@ class TestFootprints:
         square = {"type": "Polygon", "coordinates": SQUARE}
         path = {"type": "LineString", "coordinates": [[0, 0], [1, 1]]}
         features = [
-            shape(square, building="yes", height="12"),
-            shape({"type": "Point", "coordinates": [1, 2]}, natural="tree"),
-            shape(path, highway="footway"),
-            shape(None, building="yes"),
-            shape(square, landuse="grass"),
-            shape(square, building="no"),
-            shape({"type": "MultiPolygon", "coordinates": []}, building="yes"),
+            shape(square, building="yes", height="12"), shape({"type": "Point", "coordinates": [1, 2]}, natural="tree"),
+            shape(path, highway="footway"), shape(None, building="yes"), shape(square, landuse="grass"),
+            shape(square, building="no"), shape({"type": "MultiPolygon", "coordinates": []}, building="yes"),
             shape(collection(square, path, collection(square)), building="yes", height=7),
-        ]
+        ]  # fmt: skip
         part = self.part(tmp_path, *features)
         assert part.buildings(part.area(None), Streams(0)).height_m.tolist() == [12, 7, 7]
         (note,) = part.notes()

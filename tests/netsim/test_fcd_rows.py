@@ -55,14 +55,11 @@ BAD = {
     "an open tag": [*PLAIN, step(90, '<vehicle id="v" x="1" y="1">')],
     "a wrong end": [*PLAIN, '<timestep time="90">\n', car("v", 1, 1), "</step>\n"],
     "no space": [*PLAIN, step(90, '<vehicle id="v" x="1"y="1"/>')],
-    "a control character": [*PLAIN, step(90, car("v\x01", 1, 1))],
-    "less than": [*PLAIN, step(90, car("v<", 1, 1))],
-    "an entity": [*PLAIN, step(90, car("&x;", 1, 1))],
-    "a time": [*PLAIN, step(-1, car("v", 1, 1))],
-    "no id": [*PLAIN, step(90, '<vehicle x="1" y="1"/>')],
-    "no end": [*PLAIN, "<timestep"],
+    "a control character": [*PLAIN, step(90, car("v\x01", 1, 1))], "less than": [*PLAIN, step(90, car("v<", 1, 1))],
+    "an entity": [*PLAIN, step(90, car("&x;", 1, 1))], "a time": [*PLAIN, step(-1, car("v", 1, 1))],
+    "no id": [*PLAIN, step(90, '<vehicle x="1" y="1"/>')], "no end": [*PLAIN, "<timestep"],
     "in an attribute": [*PLAIN, "<timestep time='5' a='>\n", *PLAIN, "'/>"],
-}
+}  # fmt: skip
 
 
 def read_both(path, monkeypatch, piece_bytes):

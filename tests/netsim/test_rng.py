@@ -46,13 +46,9 @@ class TestWords:
 
     @settings(max_examples=60, deadline=None)
     @given(
-        seed=st.integers(0, 2**63 - 1),
-        owner=st.integers(-(2**63), 2**63 - 1),
-        item=st.integers(-(2**63), 2**63 - 1),
-        round_=st.integers(0, 2**63 - 1),
-        count=st.integers(1, 2 * _LONG_ROW),
-        compiled=st.booleans(),
-    )
+        seed=st.integers(0, 2**63 - 1), owner=st.integers(-(2**63), 2**63 - 1), item=st.integers(-(2**63), 2**63 - 1),
+        round_=st.integers(0, 2**63 - 1), count=st.integers(1, 2 * _LONG_ROW), compiled=st.booleans(),
+    )  # fmt: skip
     def test_equal_numpys_philox_everywhere(self, seed, owner, item, round_, count, compiled):
         rng = Streams(seed).at("any", round_)
         with pytest.MonkeyPatch.context() as patch:

@@ -50,28 +50,20 @@ class TestTags:
     @pytest.mark.parametrize(
         ("highway", "street_class", "walk", "cycle", "drive_km_h"),
         [
-            ("motorway", "primary", False, False, 100),
-            ("motorway_link", "primary", False, False, 60),
-            ("trunk", "primary", True, True, 70),
-            ("primary", "primary", True, True, 50),
-            ("secondary_link", "secondary", True, True, 40),
-            ("tertiary", "tertiary", True, True, 40),
-            ("unclassified", "residential", True, True, 30),
-            ("living_street", "residential", True, True, 10),
-            ("service", "service", True, True, 15),
-            ("pedestrian", "pedestrian", True, False, 0),
-            ("footway", "path", True, False, 0),
-            ("cycleway", "path", True, True, 0),
-            ("Path", "path", True, True, 0),
+            ("motorway", "primary", False, False, 100), ("motorway_link", "primary", False, False, 60),
+            ("trunk", "primary", True, True, 70), ("primary", "primary", True, True, 50),
+            ("secondary_link", "secondary", True, True, 40), ("tertiary", "tertiary", True, True, 40),
+            ("unclassified", "residential", True, True, 30), ("living_street", "residential", True, True, 10),
+            ("service", "service", True, True, 15), ("pedestrian", "pedestrian", True, False, 0),
+            ("footway", "path", True, False, 0), ("cycleway", "path", True, True, 0), ("Path", "path", True, True, 0),
             (["corridor", "tertiary", "residential"], "tertiary", True, True, 40),
             ("residential;service", "residential", True, True, 30),
             ("['corridor', 'residential', 'service']", "residential", True, True, 30),
             ('["tertiary","service"]', "tertiary", True, True, 40),
-            ("(2:residential,service)", "residential", True, True, 30),
-            ("{'elevator', 'path'}", "path", True, True, 0),
+            ("(2:residential,service)", "residential", True, True, 30), ("{'elevator', 'path'}", "path", True, True, 0),
             ("[nan 'service']", "service", True, True, 15),
         ],
-    )
+    )  # fmt: skip
     def test_classes_and_speeds(self, highway, street_class, walk, cycle, drive_km_h):
         street = street_of({"highway": highway})
         assert CLASSES[street.street_class] == street_class
@@ -118,37 +110,28 @@ class TestTags:
     @pytest.mark.parametrize(
         ("tags", "open_to"),
         [
-            ({"access": "destination"}, (1, 1, 1)),
-            ({"access": "private", "foot": "yes"}, (1, 0, 0)),
-            ({"vehicle": "no"}, (1, 0, 0)),
-            ({"motor_vehicle": "no"}, (1, 1, 0)),
-            ({"foot": "use_sidepath"}, (0, 1, 1)),
+            ({"access": "destination"}, (1, 1, 1)), ({"access": "private", "foot": "yes"}, (1, 0, 0)),
+            ({"vehicle": "no"}, (1, 0, 0)), ({"motor_vehicle": "no"}, (1, 1, 0)), ({"foot": "use_sidepath"}, (0, 1, 1)),
             ({"vehicle": "no", "bicycle": "designated"}, (1, 1, 0)),
-            ({"highway": "footway", "bicycle": "yes"}, (1, 1, 0)),
-            ({"highway": "footway", "access": "yes"}, (1, 0, 0)),
+            ({"highway": "footway", "bicycle": "yes"}, (1, 1, 0)), ({"highway": "footway", "access": "yes"}, (1, 0, 0)),
             ({"highway": "pedestrian", "motor_vehicle": "destination"}, (1, 0, 1)),
-            ({"highway": "trunk", "motorroad": "yes"}, (0, 0, 1)),
-            ({"access": "nonsense"}, (1, 1, 1)),
+            ({"highway": "trunk", "motorroad": "yes"}, (0, 0, 1)), ({"access": "nonsense"}, (1, 1, 1)),
         ],
-    )
+    )  # fmt: skip
     def test_access(self, tags, open_to):
         assert tuple(int(v > 0) for v in speeds(**tags)[0]) == open_to
 
     @pytest.mark.parametrize(
         ("tags", "why"),
         [
-            ({"highway": None}, "without a tag highway"),
-            ({"highway": []}, "without a tag highway"),
-            ({"highway": "proposed"}, "highway=proposed"),
-            ({"highway": "x" * 99}, "highway=" + "x" * 20),
-            ({"highway": {"a": 1}}, "without a tag highway"),
-            ({"highway": float("nan")}, "without a tag highway"),
-            ({"highway": "[]"}, "without a tag highway"),
-            ({"highway": "['proposed', 'nan']"}, "highway=proposed"),
+            ({"highway": None}, "without a tag highway"), ({"highway": []}, "without a tag highway"),
+            ({"highway": "proposed"}, "highway=proposed"), ({"highway": "x" * 99}, "highway=" + "x" * 20),
+            ({"highway": {"a": 1}}, "without a tag highway"), ({"highway": float("nan")}, "without a tag highway"),
+            ({"highway": "[]"}, "without a tag highway"), ({"highway": "['proposed', 'nan']"}, "highway=proposed"),
             ({"highway": "pedestrian", "area": "yes"}, "areas"),
             ({"highway": "service", "access": "no"}, "closed to everybody"),
         ],
-    )
+    )  # fmt: skip
     def test_what_is_left_out(self, tags, why):
         assert street_of(tags) == why
 
@@ -171,14 +154,11 @@ class TestTags:
 class TestGeoJson:
     def test_lines_with_tags(self, tmp_path):
         file = write(
-            tmp_path,
-            line([[0, 0], [100, 0], [200, 0, 7.5]], oneway="yes"),
+            tmp_path, line([[0, 0], [100, 0], [200, 0, 7.5]], oneway="yes"),
             line([[[100, 0], [100, 50]], [[200, 0], [200, 50]]], "MultiLineString", highway="footway"),
-            line([[0, 9], [9, 9]], highway=None),
-            line([[0, 9], [9, 9]], highway="proposed"),
-            line([0, 0], "Point", highway="crossing"),
-            house(0, 10),
-        )
+            line([[0, 9], [9, 9]], highway=None), line([[0, 9], [9, 9]], highway="proposed"),
+            line([0, 0], "Point", highway="crossing"), house(0, 10),
+        )  # fmt: skip
         lines, notes = read_osm(file)
         assert len(lines) == 3
         assert lines.vertex_m.tolist() == [[0, 0], [100, 0], [200, 0], [100, 0], [100, 50], [200, 0], [200, 50]]
@@ -407,13 +387,9 @@ class TestFootprints:
     def town(self, folder):
         """Two streets that cross and a third beyond the margin, with two houses, in one file."""
         return write(
-            folder,
-            house(10, 10),
-            house(100, 40),
-            line([[-500, 0], [60, 0], [500, 0]]),
-            line([[60, 0], [60, 500]]),
+            folder, house(10, 10), house(100, 40), line([[-500, 0], [60, 0], [500, 0]]), line([[60, 0], [60, 500]]),
             line([[0, 900], [90, 900]]),
-        )
+        )  # fmt: skip
 
     def test_one_file_holds_buildings_and_streets(self, tmp_path):
         file = self.town(tmp_path)

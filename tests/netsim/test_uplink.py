@@ -24,16 +24,12 @@ def cohort(gain, power, serving=None, fading=None, rows=None, compute=0.0, sinr=
     gain = np.atleast_2d(np.asarray(gain, dtype=float))
     n, n_bs = gain.shape
     return Cohort(
-        ue=np.arange(n),
-        serving=np.zeros(n, dtype=int) if serving is None else np.asarray(serving),
-        gain=gain,
+        ue=np.arange(n), serving=np.zeros(n, dtype=int) if serving is None else np.asarray(serving), gain=gain,
         fading=np.ones((n, n_bs, 1), dtype=complex) if fading is None else fading,
         power_w=np.broadcast_to(np.asarray(power, dtype=float), n).copy(),
-        rows=np.ones(n, dtype=int) if rows is None else np.asarray(rows),
-        downlink_sinr=np.full(n, float(sinr)),
-        compute_s=np.full(n, float(compute)),
-        compute_j=np.full(n, 0.0),
-    )
+        rows=np.ones(n, dtype=int) if rows is None else np.asarray(rows), downlink_sinr=np.full(n, float(sinr)),
+        compute_s=np.full(n, float(compute)), compute_j=np.full(n, 0.0),
+    )  # fmt: skip
 
 
 def payload(bits=1e6, q=100, bound=1.0):
