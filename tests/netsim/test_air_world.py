@@ -2,11 +2,9 @@
 
 import json
 from dataclasses import fields
-from time import perf_counter
 
 import numpy as np
 import pytest
-import simpy
 
 from netsim.build import build_world
 from netsim.radio.air import Air
@@ -17,7 +15,7 @@ from netsim.radio.outlook import look_at
 from netsim.radio.power import Full
 from netsim.radio.power_rules import Average, Fractional, Listed
 from netsim.radio.rate import Shannon
-from netsim.radio.uplink import Cohort, Payload
+from netsim.radio.uplink import Payload
 from netsim.rng import Streams
 from netsim.setting import WorldSetting
 from netsim.tree import from_tree, to_tree
@@ -25,9 +23,6 @@ from netsim.tree import from_tree, to_tree
 UPLINK = Noma(norm_bound=1.0, bandwidth_hz=1e5, rate=Shannon())
 INTERFACE = AirInterface(block_s=2.0, retransmissions=1, dropout_per_s=0.005)
 PAYLOAD = Payload(2e6, 1000, 1.0)
-
-
-MOVES = {"kind": "random-waypoint", "speed_m_s": [5.0, 20.0]}
 
 
 def world(n_ue=12, **radio):
@@ -153,37 +148,6 @@ def test_energy_is_that_of_the_power_on_the_links_of_each_block(law):
     np.testing.assert_allclose(found.power_w * found.airtime_s, found.energy_j, rtol=1e-9)
     assert isinstance(law, Fractional) or np.array_equal(found.power_w, first_w)
     assert (found.power_w <= place.max_power_w).all()
-
-
-def everybody(n, n_bs=21):
-    rng = np.random.default_rng(n)
-    gain = 10 ** rng.uniform(-13, -7, (n, n_bs))
-    return Cohort(
-        np.arange(n), gain.argmax(axis=1), gain, None, np.full(n, 0.1), np.ones(n, dtype=int), rng.uniform(1, 9, n),
-        np.full(n, 0.5), np.full(n, 0.2),
-    )  # fmt: skip
-
-
-def least_s(play, times=5):
-    taken = []
-    for _ in range(times):
-        start = perf_counter()
-        play()
-        taken.append(perf_counter() - start)
-    return min(taken)
-
-
-def test_cost_grows_with_the_number_of_ues():
-    """Sixteen times the UEs, so many looks at the air: at most forty times the time; pairs would cost 256."""
-
-    def play(n):
-        env = simpy.Environment()
-        air = Air(env, Noma(norm_bound=1.0), n, Streams(1), AirInterface(step_s=0.5))
-        cohort = everybody(n)
-        env.run(air.submit(cohort, PAYLOAD, 10.0))
-
-    play(250)
-    assert least_s(lambda: play(4000), 3) < 40 * least_s(lambda: play(250))
 
 
 def test_what_was_measured_and_not_taken_yet_outlives_an_interruption():

@@ -278,12 +278,12 @@ class TestEveryModel:
         assert all(same(a, b.select(np.isin(b.ue, [2, 5]))) for a, b in zip(few_fixes, more_fixes, strict=True))
 
     def test_same_seed_same_bytes_other_seed_others_and_a_state_is_a_value(self, part, place, end_s):
-        ends = [run(part, [0, 1], [0.0, 12.5 * HOUR_S], place(seed)) for seed in (3, 3, 4)]
+        ends = [run(part, [0, 1], [0.0, end_s / 5], place(seed)) for seed in (3, 3, 4)]
         first, again, other = (state.position_m.tobytes() for state, _ in ends)
         assert first == again != other and same(ends[0][1][0], ends[1][1][0])
         start = part.start(np.arange(5), place())
         before = deepcopy(start)
-        part.advance(start, 0.0, 10 * HOUR_S, place())
+        part.advance(start, 0.0, end_s / 5, place())
         np.testing.assert_equal(to_tree(start), to_tree(before))
 
     def test_nobody_at_all(self, part, place, end_s):
