@@ -216,13 +216,12 @@ def mean_and_error(play, seeds):
     return means.mean(), means.std(ddof=1) / np.sqrt(len(means))
 
 
-@pytest.mark.parametrize("scheduler", [Groups(size=1), EnergyAware()])
-def test_one_at_a_time_waits_as_m_d_1(scheduler):
+def test_one_at_a_time_waits_as_m_d_1():
     """Poisson arrivals of equal updates, load 0.6: mean wait rho / (2 mu (1 - rho)) = 0.75 of a service (1 s)."""
     n, load = 600, 0.6
 
     def play(seed):
-        found = sent_by(Superposed(), cohort(np.ones(n), ready_s=arrivals_s(seed, n, load)), scheduler)
+        found = sent_by(Superposed(), cohort(np.ones(n), ready_s=arrivals_s(seed, n, load)), Groups(size=1))
         wait_s = found.granted_s - found.ready_s
         np.testing.assert_allclose(found.airtime_s, 1.0)
         return wait_s[50:].mean()
@@ -231,14 +230,13 @@ def test_one_at_a_time_waits_as_m_d_1(scheduler):
     assert error_s < 0.15 and abs(mean_s - load / (2 * (1 - load))) < 3.5 * error_s
 
 
-@pytest.mark.parametrize("service", ["equal", "exponential"])
-def test_equal_shares_take_as_long_as_m_g_1_ps(service):
+def test_equal_shares_take_as_long_as_m_g_1_ps():
     """Processor sharing: mean time in the system is service / (1 - rho), whatever the law of the service."""
     n, load = 600, 0.5
 
     def play(seed):
         rng = np.random.default_rng(1000 + seed)
-        rows = 1000 if service == "equal" else np.maximum(np.round(rng.exponential(1000.0, n)), 1)
+        rows = np.maximum(np.round(rng.exponential(1000.0, n)), 1)
         c = cohort(np.full(n, 50.0), ready_s=arrivals_s(seed, n, load), rows=rows)
         found = sent_by(Divided(interference="none"), c, AllAtOnce(), Payload(1e3, 10, 1.0))
         return (found.ended_s - found.ready_s)[50:].mean()
