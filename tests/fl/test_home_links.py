@@ -301,7 +301,6 @@ class TestFiles:
         [
             ("user,x_m\na,1\n", "give either columns x_m and y_m, or lat and lon, beside user"),
             ("x_m,y_m\n1,2\n", "no column user; a file of homes has user, and x_m and y_m, or lat and lon"),
-            ("user,x_m,y_m,lat,lon\na,1,2,3,4\n", "give either columns x_m and y_m, or lat and lon, beside user"),
             ("user,lat,lon\na,1,2\n", "lat and lon mean nothing in a world of local metres; give x_m and y_m"),
             ("user,x_m,y_m\n", "has a header but no rows"),
             ("user,x_m,y_m\na,1,two\n", "line 2, column y_m: must be a number from -1e+08 to 1e+08, got 'two'"),

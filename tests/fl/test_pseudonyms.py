@@ -256,11 +256,9 @@ def test_a_shuffler_hides_times_and_counts(tiny, tmp_path):
         ({"shuffle": True, "pseudonyms": {"kind": "per-round"}, "viewpoint": "eavesdropper", "at_m": [1, 1]},
          "before they are shuffled"),
         ({"shuffle": True, "pseudonyms": {"kind": "per-round"}, "sees": "sum"}, "with sees: rows, got 'sum'"),
-        ({"pseudonyms": {"kind": "every"}}, "period_s"),
         ({"pseudonyms": {"kind": "every", "period_s": 0}}, "period_s: must be > 0"),
         ({"pseudonyms": {"kind": "mix-zones", "radius_m": 5, "centres_m": [[1, 1], [1, 1]]}}, "stands twice"),
         ({"pseudonyms": {"kind": "mix-zones", "radius_m": 5, "centres_m": []}}, "centres_m"),
-        ({"pseudonyms": {"kind": "pre-round"}}, "per-round"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_refused_in_one_line(threat, said, tiny):

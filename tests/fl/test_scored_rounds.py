@@ -47,13 +47,10 @@ def warnings_of(folder):
         (5, {}, [1, 5, 10, 12]),
         (5, names_of(4), [1, 8, 12]),  # names end with rounds 4, 8 and 12
         (5, names_of(7), [1, 7, 12]),  # the world ends before the second end
-        (4, names_of(4), [1, 4, 8, 12]),
         (2, names_of(3), [1, 3, 4, 6, 9, 10, 12]),  # of 4 and 5 neither ends names
         (5, names_of(4, stagger=True), [1, 5, 10, 12]),  # there never are all names new
-        (5, names_of(0.5), [1, 5, 10, 12]),
         (5, {"learning.threat": {"pseudonyms": {"kind": "per-round"}}}, [1, 5, 10, 12]),
         (4, ONCE_A_DAY, [1, 5, 9, 12]),  # who has sent is silent for the rest of the day
-        (3, ONCE_A_DAY, [1, 5, 9, 12]),
         (1, ONCE_A_DAY | names_of(4), [*range(1, 13)]),
         (6, ONCE_A_DAY | names_of(8), [1, 8, 12]),  # names end with 8, when what was said before stands
     ],

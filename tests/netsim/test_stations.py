@@ -94,10 +94,8 @@ class TestCellFile:
         [
             ([], HEADER, "0 of its 0 cells"),
             ([["LTE", 1, 1, 1, 1, 0, "east", 48, 1, 1]], HEADER, "lon 'east'"),
-            ([["LTE", 1, 1, 1, 1, 0, 11, 95, 1, 1]], HEADER, "lat '95'"),
             ([["LTE", 1, 1, 1, 1, 0, 100, 10, 1, 1]], HEADER, "of the area"),
             ([], ["radio", "lon"], "no column 'mcc'"),
-            ([], [], "empty"),
         ],
     )
     def test_bad_files_get_one_line(self, rows, header, words, tmp_path):
@@ -123,20 +121,14 @@ class TestCellFile:
             ("header.csv", PLAIN.encode()),
             ("262.csv", PLAIN.partition("\n")[2].encode()),
             ("262.csv.gz", gzip.compress(PLAIN.partition("\n")[2].encode(), mtime=0)),
-            ("header.csv.gz", gzip.compress(PLAIN.encode(), mtime=0)),
             ("packed.csv", gzip.compress(PLAIN.encode(), mtime=0)),
-            ("upper.csv", PLAIN.partition("\n")[0].upper().encode() + PLAIN[PLAIN.index("\n") :].encode()),
             ("api.csv", API.encode()),
-            ("api.upper.csv", API.upper().encode()),
             ("semicolon.csv", PLAIN.replace(",", ";").encode()),
             ("german.csv", PLAIN.replace(",", ";").replace(".", ",").encode()),
-            ("tab.tsv", PLAIN.replace(",", "\t").encode()),
             ("quoted.csv", b'"' + PLAIN.strip().replace(",", '","').replace("\n", '"\n"').encode() + b'"'),
             ("bom.csv", b"\xef\xbb\xbf" + PLAIN.replace("\n", "\r\n").encode()),
-            ("blank.csv", PLAIN.replace("\n", "\n\n").encode()),
             ("spreadsheet.csv", b"\xef\xbb\xbfsep=;\r\n" + PLAIN.replace(",", ";").replace("\n", "\r\n").encode()),
             ("tabs.csv", b"SEP=\t\n# from, a, server\n" + PLAIN.replace(",", "\t").encode()),
-            ("pipes.csv", b"sep=|\n" + PLAIN.replace(",", "|").encode()),
             ("comments.csv", f"# cells of Berlin; 2024\n\n#{PLAIN.partition(chr(10))[0]}\n{PLAIN}".encode()),
             ("commented.csv", f"#{PLAIN}".encode()),
         ],
@@ -178,12 +170,9 @@ class TestCellFile:
             (b"\0" * 99, "NUL byte"), (gzip.compress(b"radio,mcc", mtime=0)[:-9], "cut short"),
             (b'{"count": 1, "cells": [{"lat": 1}]}', "no column 'radio'"),
             (b"LTE,262,1,77,1,0,11.58,48.14\nLTE,262,1,77,2,0,x,48.14\n", "lon 'x'"),
-            (b"LTE,262,1,77,1,0,inf,48.14\n", "lon 'inf'"),
             (b"sep=,\n# a\nLTE,262,1,77,1,0,999,48.14\n", "cells.csv:3: lon '999' must be a number from -180 to 180"),
             (b"sep=,\n#\n", "the file is empty"), (b'sep="\n' + PLAIN.encode(), "cells.csv:1: no column 'radio'"),
-            (b"LTE,262,1,77,1,0,1_1,48.14\n", "lon '1_1'"), (b"x" * 3 * 2**20, "longer than 1 MiB"),
             (b"radio,mcc,net,area,cell,unit,lon,lat\n" + b'LTE,1,1,1,"' + b"x\n" * 200_000, "not a CSV"),
-            (b"\n\n \n", "empty"),
         ],
     )  # fmt: skip
     def test_what_is_no_file_of_cells_gets_one_line(self, tmp_path, raw, words):
@@ -254,6 +243,12 @@ class TestHandover:
             serving.append(int(state.serving[0]))
             moves.append(bool(moved[0]))
         return serving, moves
+
+    def test_after_a_handover_all_times_begin_again(self):
+        """To cell 1 at 0.4 s; the time of cell 2, stronger since then, begins at 0.5 s and is up at 0.75 s."""
+        rsrp = [[-80, -90, -90], *[[-80, -70, -90]] * 3, *[[-80, -70, -60]] * 5]
+        serving, _ = self.run(rsrp, hysteresis_db=3, time_to_trigger_s=0.25)
+        assert serving == [0, 0, 0, 0, 1, 1, 1, 1, 2]
 
     def test_the_rule_is_that_of_a_slow_one(self):
         rng = np.random.default_rng(6)
