@@ -447,13 +447,10 @@ def test_still_ues_apart_are_followed_through_names_of_a_round(tiny, tmp_path):
 @pytest.mark.parametrize(
     ("attack", "said"),
     [
-        ({"use": []}, "use"),
         ({"use": ["place", "place"]}, "stands twice"),
         ({"use": ["fingerprint"], "sigma_m": 5}, "use has none"),
         ({"outlier": 0.1}, "give both, or none"),
         ({"of": {"kind": "closed-form", "name": "x"}}, "give that name to re-identify"),
-        ({"of": {"kind": "re-identify"}}, "unknown kind"),
-        ({"sigma_m": 0}, "sigma_m: must be >= 0.1"),
     ],
 )
 def test_what_does_not_fit_is_refused_in_one_line(attack, said, tiny):

@@ -174,9 +174,7 @@ SHARED = {"kind": "ddpg", "network": "shared", "worlds": 1, "situations": 8, "ba
             "task.reward.loss: asks for what recorded rounds do not tell .*ddpg with network: shared learns",
         ),
         ({"train.agent.hidden": [8]}, "hidden belongs to network: flat"),
-        ({"train.agent.discount": 0.5}, "discount belongs to network: flat"),
         ({"train.agent": {"kind": "ddpg", "situations": 8}}, "situations belongs to network: shared"),
-        ({"train.agent": {"kind": "td3", "network": "flat"}}, "shared"),
         ({"train.agent.situations": 30_000}, "situations 30000 is above buffer_size 20000"),
     ],
 )

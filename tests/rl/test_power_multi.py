@@ -87,9 +87,7 @@ def test_a_ue_that_is_away_stays_an_agent_whose_action_is_ignored(tiny):
         (None, "a mapping from agents"),
         ({"ue_0": [0.0], "ue_1": [0.0]}, "none for ue_2"),
         ({"ue_0": [0.0], "ue_1": [0.0], "ue_2": [0.0], "ue_3": [0.0]}, "no agent 'ue_3'"),
-        ({"ue_0": [0.0], "ue_1": [np.nan], "ue_2": [0.0]}, "action of ue_1"),
         ({"ue_0": [0.0], "ue_1": [0.0], "ue_2": [0.0, 0.0]}, "action of ue_2"),
-        ({"ue_0": 0.0, "ue_1": [0.0], "ue_2": [0.0]}, "action of ue_0"),
         ({"ue_0": ["a"], "ue_1": [0.0], "ue_2": [0.0]}, "action of ue_0: not a number"),
     ],
 )
