@@ -405,7 +405,7 @@ def test_a_checkpoint_with_a_member_that_is_no_array_is_refused(tmp_path):
 def test_samples_of_another_shape_are_not_gone_on_with():
     from dataclasses import replace
 
-    from scenarios.app.run.samples import Sampled, Samples
+    from scenarios.app.run.radio import Sampled, Samples
 
     samples, nothing = Samples(np.full(3, np.nan), Sampled.none(3)), Sampled.none(3)
     samples.check(replace(nothing, values=np.ones((2, 3)), inside=np.zeros(2, dtype=bool)))

@@ -20,12 +20,11 @@ from scenarios.app.cli.commands import main
 from scenarios.app.report.report import report
 from scenarios.app.results.folder import read_table
 from scenarios.app.results.tables import QUANTITIES
-from scenarios.app.run import radio, samples
+from scenarios.app.run import radio
 from scenarios.app.run.check import check
-from scenarios.app.run.coverage import coverage_grid
-from scenarios.app.run.radio_plan import radio_world
+from scenarios.app.run.radio import Sampled, Samples, radio_world
+from scenarios.app.run.records import coverage_grid
 from scenarios.app.run.runner import run
-from scenarios.app.run.samples import Sampled, Samples
 from scenarios.app.study.dump import study_yaml
 from scenarios.app.study.load import load
 
@@ -191,7 +190,7 @@ def test_an_interruption_within_a_window_goes_back_to_its_beginning(played, tmp_
 
 def test_samples_in_bins_are_resumed_as_well(played, tmp_path, monkeypatch, table_bytes):
     study, folder, _ = played
-    monkeypatch.setattr(samples, "MOST_EXACT", 100)
+    monkeypatch.setattr(radio, "MOST_EXACT", 100)
     run(study, tmp_path / "whole")
     assert "bins" in json.loads((tmp_path / "whole" / "manifest.json").read_text())["quantiles"]
 
@@ -245,14 +244,14 @@ def collected(values, inside, los, piece=37):
 
 @pytest.mark.parametrize("most", [10**9, 500])
 def test_quantiles_of_all_indoor_and_outdoor_samples(most, monkeypatch):
-    monkeypatch.setattr(samples, "MOST_EXACT", most)
+    monkeypatch.setattr(radio, "MOST_EXACT", most)
     values, inside, los = some_samples(20_000)
     made, share = collected(values, inside, los), np.linspace(0.01, 0.99, 99)
     for selection, mine in (("all", slice(None)), ("indoor", inside), ("outdoor", ~inside)):
         exact = most > 500
         expected = np.quantile(values[mine], share, axis=0, method="linear" if exact else "lower")
         got = made.quantiles(selection, share)
-        error = [1e-9, 1e-3] if exact else [0.025001, 1e6 / samples.BINS / 2 + 1e-6]  # half a bin
+        error = [1e-9, 1e-3] if exact else [0.025001, 1e6 / radio.BINS / 2 + 1e-6]  # half a bin
         assert (np.abs(got - expected).max(axis=0) < np.array(error)).all(), selection
     assert made.sampled.exact == (most > 500)
     assert made.sampled.count.tolist() == [(~inside).sum(), inside.sum()]
@@ -260,10 +259,10 @@ def test_quantiles_of_all_indoor_and_outdoor_samples(most, monkeypatch):
 
 
 def test_memory_of_many_samples_is_bounded(monkeypatch):
-    monkeypatch.setattr(samples, "MOST_EXACT", 1000)
+    monkeypatch.setattr(radio, "MOST_EXACT", 1000)
     made = collected(*some_samples(30_000))
     kept = made.memory()
-    assert len(kept.values) == 0 and kept.binned.shape == (2, 2, samples.BINS)
+    assert len(kept.values) == 0 and kept.binned.shape == (2, 2, radio.BINS)
     assert kept.binned.sum(axis=(0, 2)).tolist() == [30_000, 30_000]
 
 
@@ -273,7 +272,7 @@ def test_values_that_are_not_finite_are_left_out_and_those_beyond_the_bins_stay_
     made = collected(values, flags, flags)
     assert made.quantiles("all", np.array([0.0, 1.0]))[:, 0].tolist() == [-90.0, -80.0]
     assert np.isnan(made.quantiles("indoor", np.array([0.5]))).all()
-    monkeypatch.setattr(samples, "MOST_EXACT", 1)
+    monkeypatch.setattr(radio, "MOST_EXACT", 1)
     made = collected(values, flags, flags)
     assert made.quantiles("all", np.array([0.0, 1.0]))[:, 0] == pytest.approx([-90.0, -80.0], abs=0.05)
     assert made.sampled.binned[0, 1, -1] == 2 and made.sampled.binned[0, 1, 0] == 2
@@ -397,7 +396,7 @@ def test_the_page_of_a_study_has_map_coverage_and_distributions(played):
 
 def test_a_street_of_two_directions_is_drawn_once():
     from netsim.streets.graph import StreetGraph
-    from scenarios.app.run.world_map import _streets
+    from scenarios.app.run.records import _streets
 
     line = np.array([[0.0, 0], [100, 0]])
     graph = StreetGraph(

@@ -86,7 +86,7 @@ def test_two_nodes(tmp_path, cluster):
 
 
 @pytest.mark.slow
-def test_where_disks_are_others_folders_are_brought_back(tmp_path, cluster):
+def test_where_disks_are_others_one_line_says_so(tmp_path, cluster):
     class Apart(RayCluster):
         """Its workers do not see the token, as on machines with other disks."""
 
@@ -97,8 +97,7 @@ def test_where_disks_are_others_folders_are_brought_back(tmp_path, cluster):
             return self
 
     end = dict(played(Apart(several(tmp_path), cluster.address, 0, tmp_path), 1, 2))
-    assert end == {0: Answer({"square": 9})}
-    assert sorted(p.name for p in (tmp_path / "a").iterdir()) == [".netsim", "summary.json"]
+    assert end[0].kind == BAD_INPUT and "give --out a folder that all machines of the cluster share" in end[0].line
 
 
 WAITS = """

@@ -259,7 +259,7 @@ def test_the_map_leaves_courtyards_open(tmp_path, tiny):
     from netsim.build import build_world
     from netsim.city.buildings import Buildings
     from scenarios.app.results.read import _ground as loaded
-    from scenarios.app.run.world_map import write_map
+    from scenarios.app.run.records import write_map
 
     world = build_world(tiny().world, Streams(0), 60.0)
     house = shapely.Polygon(shapely.box(0, 0, 100, 100).exterior, [shapely.box(40, 40, 60, 60).exterior])
@@ -274,11 +274,6 @@ def test_the_map_leaves_courtyards_open(tmp_path, tiny):
     # a ring that runs the other way is a hole of what is filled; the tallest house comes first
     assert areas == pytest.approx([1e4, -400.0, 100.0]) and not few
     assert [set(found["kind"][found["shape"] == k]) for k in range(3)] == [{9.0}, {9.0}, {5.0}]
-    older = dict(np.load(tmp_path / "map.npz"))
-    del older["footprint_building"]
-    older |= {"footprint_m": older["footprint_m"][[0, 1, 2, 3, 4, 10, 11, 12, 13, 14]], "footprint_ptr": [0, 5, 10]}
-    np.savez(tmp_path / "map.npz", **older)
-    assert loaded(tmp_path / "map.npz")["footprint_building"].tolist() == [0, 1]
 
 
 def test_streets_water_and_sectors_are_drawn_where_there_are_some(commuters, tmp_path, monkeypatch):

@@ -333,7 +333,6 @@ DAMAGES = {
     "points": (lambda f: (f / "points.npz").write_bytes(b"PK\x03\x04 no"), "points.npz"),
     "points gone": (lambda f: (f / "points.npz").unlink(), "points.npz"),
     "ground": (lambda f: (f / "map.npz").write_bytes(b"PK\x03\x04 no"), "map.npz"),
-    "ground of parts": (lambda f: _ground(f, footprint_ptr=[0, 7]), "do not fit"),
     "ground flat": (lambda f: _ground(f, station_m=[1.0]), "wrong shape"),
     "study": (lambda f: (f / "study.yaml").write_text("a: [1"), "study.yaml"),
     "sweep open": (lambda f: [(f / "manifest.json").unlink(), (f / "sweep.json").write_text("{}")], "not finished"),
@@ -388,7 +387,7 @@ def test_map_draws_every_street_once():
     """A ring, which the graph has as two halves between the same nodes, and two equally long streets side by side."""
     from netsim.streets.assembly import assemble
     from netsim.streets.lines import StreetLines
-    from scenarios.app.run.world_map import _streets
+    from scenarios.app.run.records import _streets
 
     ring = [(0, 0), (40, 0), (40, 40), (0, 40), (0, 0)]
     stub, left, right = [(-60, 0), (0, 0)], [(-60, 0), (-90, 20), (-120, 0)], [(-60, 0), (-90, -20), (-120, 0)]

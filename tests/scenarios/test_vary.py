@@ -12,8 +12,7 @@ import pytest
 from netsim.errors import BadInput
 from netsim.rng import Streams
 from scenarios.app.cli.commands import main
-from scenarios.app.run.draws import at, drawn
-from scenarios.app.run.points import checked_points, points
+from scenarios.app.run.points import at, checked_points, drawn, points
 from scenarios.app.study.load import load
 from scenarios.app.study.vary import Distribution
 

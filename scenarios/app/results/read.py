@@ -40,11 +40,17 @@ from scenarios.app.study.yaml_document import one_line, read
 
 RUNS, SWEEP = "runs.csv", "sweep.json"
 
-_SCENE = {
-    "street_m": 2, "street_ptr": 1, "street_class": 1, "door_m": 2, "scenery_m": 2, "scenery_ptr": 1,
-    "scenery_kind": 1, "station_azimuth_deg": 1,
+_PTR = ("footprint_ptr", "footprint_building", "street_ptr", "scenery_ptr")
+_GROUND = {
+    "footprint_m": 2, "footprint_ptr": 1, "footprint_building": 1, "building_height_m": 1, "station_m": 2,
+    "station_azimuth_deg": 1,
 }  # fmt: skip
-"""what map.npz may hold besides, with dimensions"""
+"""what map.npz holds, with dimensions"""
+_MORE = {
+    "distance_m": 2, "rsrp_dbm": 2, "los": 2, "street_m": 2, "street_ptr": 1, "street_class": 1, "door_m": 2,
+    "scenery_m": 2, "scenery_ptr": 1, "scenery_kind": 1,
+}  # fmt: skip
+"""what it may hold besides"""
 
 
 def load(folder: Path, study: dict[str, Any] | None = None) -> Run:
@@ -98,55 +104,25 @@ def _points_m(path: Path) -> FloatArray:
 
 
 def _ground(path: Path) -> dict[str, NDArray[Any]]:
-    """What map.npz holds, each part of the shape that figures rely on; nothing where an older run wrote none."""
+    """What map.npz holds, indices as integers; nothing where there is none."""
     if not what_is(path):
         return {}
-    dimensions = {"footprint_m": 2, "footprint_ptr": 1, "building_height_m": 1, "station_m": 2}
-    links = {"distance_m": 2, "rsrp_dbm": 2, "los": 2}
-    ground = _arrays(path, dimensions, {**links, "footprint_building": 1, **_SCENE})
-    ptr = ground["footprint_ptr"] = ground["footprint_ptr"].astype(np.int64)
-    n, n_bs = len(ground["building_height_m"]), len(ground["station_m"])
-    # an older run drew one ring a building
-    owner = ground["footprint_building"] = ground.get("footprint_building", np.arange(n)).astype(np.int64)
-    good = len(ptr) == len(owner) + 1 and ptr[0] == 0 and ptr[-1] == len(ground["footprint_m"])
-    good &= bool((np.diff(ptr) >= 0).all() and ((owner >= 0) & (owner < n)).all())
-    good &= all(ground[name].shape[1] == 2 for name in ("footprint_m", "station_m"))
-    shapes = {ground[name].shape for name in links if name in ground}
-    good &= _scene_fits(ground, n_bs)
-    if not good or (shapes and (len(shapes) > 1 or shapes.pop()[1] != n_bs or not set(links) <= set(ground))):
-        raise BadInput(one_line(f"{path}: its parts do not fit together; run the study again"))
-    return ground
-
-
-def _scene_fits(ground: dict[str, NDArray[Any]], n_bs: int) -> bool:
-    """Whether streets, doors, areas and azimuths have the shapes that figures rely on; pointers become integers."""
-    if len(ground.get("station_azimuth_deg", np.zeros(n_bs))) != n_bs:
-        return False
-    for what, per_line in (("street", "street_class"), ("scenery", "scenery_kind")):
-        names = (f"{what}_m", f"{what}_ptr", per_line)
-        if not any(name in ground for name in names):
-            continue
-        if not all(name in ground for name in names):
-            return False
-        ptr = ground[f"{what}_ptr"] = ground[f"{what}_ptr"].astype(np.int64)
-        fits = len(ptr) == len(ground[per_line]) + 1 and ptr[0] == 0 and ptr[-1] == len(ground[f"{what}_m"])
-        if not fits or (np.diff(ptr) < 0).any():
-            return False
-    return all(ground[name].shape[1] == 2 for name in ("street_m", "door_m", "scenery_m") if name in ground)
+    ground: dict[str, NDArray[Any]] = {**_arrays(path, _GROUND, _MORE)}
+    return ground | {name: ground[name].astype(np.int64) for name in _PTR if name in ground}
 
 
 def _arrays(path: Path, needed: Mapping[str, int], more: Mapping[str, int] | None = None) -> dict[str, NDArray[Any]]:
     """Arrays of an npz file by name, with their number of dimensions; `more` may be missing."""
     try:
         arrays = read_arrays(path)
-        names = {**needed, **{k: n for k, n in (more or {}).items() if k in arrays}}
-        checked = {name: np.asarray(arrays[name], dtype=np.float64) for name in names}
-        wrong = [name for name, n in names.items() if checked[name].ndim != n]
-        if wrong:
-            raise ValueError(f"{wrong[0]} has the wrong shape")
+        found = {name: np.asarray(arrays[name], dtype=np.float64) for name in needed}
+        found |= {name: np.asarray(arrays[name], dtype=np.float64) for name in more or {} if name in arrays}
     except (ValueError, KeyError, TypeError) as error:
         raise BadInput(one_line(f"{path}: cannot be read ({error}); run the study again")) from None
-    return checked
+    for name, array in found.items():
+        if array.ndim != {**needed, **(more or {})}[name]:
+            raise BadInput(one_line(f"{path}: {name} has the wrong shape; run the study again"))
+    return found
 
 
 def listed(folder: Path) -> list[tuple[str, Path]]:

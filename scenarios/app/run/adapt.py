@@ -29,8 +29,7 @@ from scenarios.app.results.marker import held
 from scenarios.app.results.summary_values import number_text
 from scenarios.app.run.events import Watch
 from scenarios.app.run.points import SweepPoint, checked_points, named
-from scenarios.app.run.public_map import floor_area, streets
-from scenarios.app.run.setup import ready
+from scenarios.app.run.setup import floor_area, ready, streets
 from scenarios.app.run.sweep import admit_sweep, sweep
 from scenarios.app.study.describe import flow
 from scenarios.app.study.load import Scenario

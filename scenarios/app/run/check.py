@@ -25,7 +25,7 @@ def check(study: Study, thorough: bool = False, how: How = USUAL) -> tuple[str, 
     beforehand, and first models of anything but images.
     """
     if study.learning is None:
-        from scenarios.app.run.radio_plan import radio_world
+        from scenarios.app.run.radio import radio_world
 
         with how.within():
             return radio_world(study)[0].warnings

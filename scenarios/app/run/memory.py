@@ -6,6 +6,7 @@ The limit is what is asked for, else NETSIM_MEMORY_GB, else what this machine ha
 from __future__ import annotations
 
 import os
+import re
 import resource
 import signal
 import threading
@@ -21,8 +22,6 @@ from scenarios.app.study.yaml_document import one_line
 OPTION, VARIABLE = "--memory-gb", "NETSIM_MEMORY_GB"
 GB = 1e9
 _LOOK_EVERY_S = 0.1  # of CPU time
-_CGROUPS = (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes"))
-"""files of a control group with its limit and its use, of version 2 and of version 1"""
 _SELF = Path("/proc/self")
 _REMEDY = f"raise {OPTION} or {VARIABLE}, or take fewer UEs, base stations or attacks, or a smaller model or area"
 
@@ -96,61 +95,32 @@ def within(most: float, source: str) -> Generator[None, None, None]:
 
 
 def held_bytes() -> float:
-    """The resident set of this process; 0 where nobody tells."""
+    """The resident set of this process; 0 where the system does not say."""
     return _stated(_SELF / "status", "VmRSS", 0.0)
 
 
 def peak_gb() -> float | None:
-    """The largest resident set of this process since `within` began, in GB; None where nobody tells."""
+    """The largest resident set of this process since `within` began, in GB; None where the system does not say."""
     return round(_stated(_SELF / "status", "VmHWM", 0.0) / GB, 3) or None
 
 
 def free_bytes(root: Path = Path("/")) -> float:
-    """What a process can still take here: of Linux, and of its control groups; infinite where nobody tells."""
+    """What a process can still take here: of Linux, and of its control groups; infinite where neither says.
+
+    Pages of files, which the kernel gives back when they are needed, are free.
+    """
     free = _stated(root / "proc" / "meminfo", "MemAvailable", inf)
-    for folder in _groups(root):
-        for names in _CGROUPS:
-            most, used = (_number(folder / name) for name in names)
-            if most is not None and used is not None:
-                free = min(free, max(most - used + _cached(folder / "memory.stat"), 0.0))
+    group = root / "sys" / "fs" / "cgroup" / _text(root / "proc" / "self" / "cgroup").strip().rpartition("::/")[2]
+    for folder in (group, *group.parents):
+        used = _stated(folder / "memory.current", "", 0.0) - _stated(folder / "memory.stat", "inactive_file", 0.0)
+        free = min(free, max(_stated(folder / "memory.max", "", inf) - used, 0.0))
     return free
 
 
 def _stated(path: Path, name: str, otherwise: float) -> float:
-    """Bytes that a line `name:  N kB` of a file of Linux states."""
-    for line in _text(path).splitlines():
-        key, _, value = line.partition(":")
-        if key == name and value.split()[:1] and value.split()[0].isdigit():
-            return float(value.split()[0]) * 1024
-    return otherwise
-
-
-def _groups(root: Path) -> list[Path]:
-    """The control group of this process and those around it, wherever they may be mounted."""
-    mounted, found = root / "sys" / "fs" / "cgroup", []
-    for line in _text(root / "proc" / "self" / "cgroup").splitlines():
-        _, _, rest = line.partition(":")
-        kinds, _, place = rest.partition(":")
-        base = mounted / "memory" if kinds == "memory" else mounted if not kinds else None
-        if base is not None:
-            own = [part for part in Path(place).parts if part not in ("/", "..")]
-            found += [base.joinpath(*own[:k]) for k in range(len(own) + 1)]
-    return found
-
-
-def _cached(path: Path) -> float:
-    """Pages of files that the kernel gives back when they are needed, in bytes."""
-    for line in _text(path).splitlines():
-        name, _, value = line.partition(" ")
-        if name in ("inactive_file", "total_inactive_file") and value.isdigit():
-            return float(value)
-    return 0.0
-
-
-def _number(path: Path) -> float | None:
-    """The number in a file; None where there is none, as `max`."""
-    text = _text(path).strip()
-    return float(text) if text.isdigit() else None
+    """Bytes that a line `name N`, or `name:  N kB`, of a file of Linux states."""
+    found = re.search(rf"^{name}:?\s*(\d+)( kB)?$", _text(path), re.MULTILINE)
+    return otherwise if found is None else float(found[1]) * (1024 if found[2] else 1)
 
 
 def _text(path: Path) -> str:

@@ -23,8 +23,7 @@ from scenarios.app.run.events import Event, Watch
 from scenarios.app.run.job import UNFIT, Job, Unplayable
 from scenarios.app.run.manifest import manifest_of
 from scenarios.app.run.memory import peak_gb
-from scenarios.app.run.tracks import follow_ues, write_tracks
-from scenarios.app.run.world_map import write_map
+from scenarios.app.run.records import follow_ues, write_map, write_tracks
 from scenarios.app.study.study import Study
 from scenarios.app.study.yaml_document import one_line
 

@@ -22,6 +22,7 @@ from fl.server.synchronous import Synchronous
 from fl.types import Antennas, DatasetStatistics, Directory, Facts, Public
 from netsim.base_stations import sites
 from netsim.build import build_world
+from netsim.city.base import City
 from netsim.clock import DAY_S, WEEK_S
 from netsim.errors import BadInput
 from netsim.observations import Observations
@@ -32,20 +33,14 @@ from netsim.record import Recorder
 from netsim.rng import Streams
 from netsim.row_id import MAX_STATIONS
 from netsim.traces.home_work import FEWEST_NIGHTS
-from netsim.units import IntArray
+from netsim.units import FloatArray, IntArray
 from netsim.world import World
-from scenarios.app.run.public_map import floor_area, streets
 from scenarios.app.study.study import Study
 
 MOST_ROUNDS = 1_000_000
-
-
 MOST_TICKS = 1e8
-
-
+_FLOOR_M = 3.0  # height of a storey
 MOST_SAMPLES = 1e8  # measurements of a round, which are held until it ends: tens of GB
-
-
 WORLDS_KEPT = 4  # results of rehearsals
 
 
@@ -354,3 +349,22 @@ def _statistics(seen: Observations, model_of_cell: IntArray, n_model: int) -> Da
         if mine.any():
             mean[m], std[m] = seen.position_m[mine].mean(axis=0), seen.position_m[mine].std(axis=0)
     return DatasetStatistics(mean, np.maximum(std, 1e-3))
+
+
+def streets(city: City, world: World) -> FloatArray | None:
+    """Straight pieces of all streets (k, 2, 2), one of two directions once; None where the city has none."""
+    graph = world.ground.graph
+    graph = city.street_graph(world.area, world.ground.streams) if graph is None else graph
+    if graph is None:
+        return None
+    pieces = np.stack([graph.vertex_m[:-1], graph.vertex_m[1:]], axis=1)
+    edge = np.repeat(np.arange(len(graph)), np.diff(graph.first))
+    once = (graph.twin < 0) | (np.arange(len(graph)) < graph.twin)
+    return np.asarray(pieces[(edge[:-1] == edge[1:]) & once[edge[:-1]]])
+
+
+def floor_area(world: World) -> FloatArray:
+    """Middle (x, y) and floor area in m2 of every building (n, 3)."""
+    shapes, floors = world.buildings.footprint, np.maximum(world.buildings.height_m // _FLOOR_M, 1.0)
+    rows = [(shape.centroid.x, shape.centroid.y, shape.area * n) for shape, n in zip(shapes, floors, strict=True)]
+    return np.array(rows).reshape(-1, 3)

@@ -20,13 +20,11 @@ from netsim.tree import from_tree
 from netsim.world import World
 from scenarios.app.results.folder import PLAN
 from scenarios.app.results.summary import summarise
-from scenarios.app.run.artifacts import write_points, write_surfaces
 from scenarios.app.run.events import Event, Watch
 from scenarios.app.run.job import Job
 from scenarios.app.run.play import Play, within
-from scenarios.app.run.scored import delta_warnings, scoring_warnings
+from scenarios.app.run.records import delta_warnings, scoring_warnings, write_points, write_surfaces, write_whole_run
 from scenarios.app.run.setup import ready
-from scenarios.app.run.whole_run import write_whole_run
 from scenarios.app.study.study import Study
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from scenarios.app.run.draws import rounded
+from scenarios.app.run.points import rounded
 from scenarios.app.study.vary import Distribution
 
 if TYPE_CHECKING:

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from netsim import __version__
 from netsim.errors import BadInput
 from netsim.record import write_json, write_text
-from netsim.safe import what_is
-from scenarios.app.results.folder import PAGE, STUDY, is_text, no_links, ours, read_summary, remove_run
-from scenarios.app.results.marker import check_files, held
+from scenarios.app.results.folder import PAGE, STUDY, is_text, no_links, read_summary, remove_run
 from scenarios.app.results.read import RUNS
 from scenarios.app.results.statistics import half_width
 from scenarios.app.results.tuning_folder import BEST, TRIALS_CSV, TUNING, trials_csv
 from scenarios.app.run.check import check
+from scenarios.app.run.events import Event, Watch
 from scenarios.app.run.executors.executor import Attempts
 from scenarios.app.run.executors.processes import ON_PROCESSES
-from scenarios.app.run.executors.work import Answer, Failure, Work
+from scenarios.app.run.executors.work import Answer, Failure
 from scenarios.app.run.how import USUAL, How
-from scenarios.app.run.inputs import admit_text, read_lines
+from scenarios.app.run.inputs import input_digests
+from scenarios.app.run.job import Job, JobKind
 from scenarios.app.run.points import SweepPoint, check_space
 from scenarios.app.run.sweep import others, write_runs
 from scenarios.app.study.dump import as_yaml, study_yaml
@@ -81,35 +81,35 @@ class Tuning:
         """Of trials, which share the memory of this machine."""
         return self.how.among(min(self.jobs, self.trials))
 
-    @cached_property
-    def text(self) -> str:
-        """What every trial hangs on, files that may be drawn among it; another text is another tuning."""
+    def job(self, replace: bool) -> Job:
+        """The tuning as a job: what decides every trial, files that may be drawn among it."""
         choices = [(key, value) for key, one in self.space.items() for value in one.choices or ()]
         drawn = [
             load(self.source, {**self.overrides, key: value, "vary": None})
             for key, value in choices if isinstance(value, str | dict)
         ]  # fmt: skip
-        read = dict.fromkeys(line for study in (self.study, *drawn) for line in read_lines(study).splitlines(True))
-        said = [f"tuning, program {__version__}", *self.goals.text.splitlines()]
-        return "".join([*(f"# {line}\n" for line in said), *read, study_yaml(self.study)])
+        read = {file: digest for study in (self.study, *drawn) for file, digest in input_digests(study).items()}
+        notes = [f"tuning, program {__version__}", *self.goals.text.splitlines()]
+        return Job(
+            TUNED, study_yaml(self.study), self.study.seed, read, self.out, replace=replace, notes=notes,
+            options={"of": self},
+        )  # fmt: skip
 
 
 def tune(of: Tuning, tell: Tell, replace: bool = False) -> dict[str, Any]:
     """Go on until so many trials are finished, then verify the winners; returns what `tuning.json` holds."""
     required("netsim tune")
     _admissible(of)
-    admit = partial(_admit, of, replace)
-    admit()
+    job = of.job(replace)
+    job.admit()
+    _check_links(of)
     first = {**of.overrides, "vary": None, "seed": of.seeds[0]}
     with Scenario(of.source).placed(first):
         check(load(of.source, first), how=of.shared)
-    with held(of.out, "tuning", admit):
-        if not is_text(of.out / STUDY, of.text):
-            for file in _FILES:
-                (of.out / file).unlink(missing_ok=True)
-            for folder in others(of.out, of=_TRIALS):
-                remove_run(folder)
-            write_text(of.out / STUDY, of.text)
+    other = not is_text(of.out / STUDY, job.text)
+    with job.hold():
+        for folder in others(of.out, of=_TRIALS) if other else ():
+            remove_run(folder)
         tried = opened(of.out / JOURNAL, [o.direction for o in of.goals.objectives])
         _search(of, tried, tell)
         rows = _rows(tried)
@@ -132,21 +132,16 @@ def _admissible(of: Tuning) -> None:
     check_space(of.source, of.study, dict(of.overrides))
 
 
-def _admit(of: Tuning, replace: bool) -> None:
-    """Refuse a folder that this tuning may not have; nothing is written."""
-    if not ours(of.out, "tuning", lambda folder: False):
-        return
-    check_files(of.out, lambda name: name in _FILES)
+def _check_links(of: Tuning) -> None:
+    """Refuse a folder in which a trial is a link."""
     runs = [str(folder.relative_to(of.out)) for folder in others(of.out, of=_TRIALS)]
     no_links(of.out, [*(name_of(n + 1) for n in range(of.trials)), *runs])
-    if what_is(of.out / STUDY) and not replace:
-        admit_text(of.out / STUDY, of.text, "tuning", "study, goals or program version")
 
 
 def _search(of: Tuning, tried: optuna.Study, tell: Tell) -> None:
     """Play trials until there are enough; with one job each is suggested when the one before is finished."""
     under_way: dict[int, optuna.Trial] = {}
-    works: list[Work] = []  # grows with what is asked
+    works: list[Job] = []  # grows with what is asked
     with ON_PROCESSES.executor(works, of.jobs, of.out) as on:
         attempts = Attempts(on, ON_PROCESSES.retries)
         while True:
@@ -155,21 +150,26 @@ def _search(of: Tuning, tried: optuna.Study, tell: Tell) -> None:
                 number = min(set(range(1, of.trials + 1)) - ended - set(under_way))
                 trial, plan = _asked(of, tried, number)
                 under_way[number] = trial
-                works.append(Work(_play, (plan,), of.out / name_of(number), name_of(number), of.study.seed))
+                works.append(
+                    Job(TRIAL, "", of.study.seed, {}, of.out / name_of(number), name_of(number), options={"plan": plan})
+                )
                 on.begin(len(works) - 1)
             if not under_way:
                 return
             k, end = attempts.ended()
-            number, played = works[k].arguments[0].number, _outcome(end)
+            number, played = works[k].options["plan"].number, _outcome(end)
             if played.missing:
                 raise BadInput(*played.missing)
             _told(of, tried, under_way.pop(number), played)
             tell(len(ended) + 1, of.trials, name_of(number))
 
 
-def _play(folder: Path, plan: Plan) -> Played:
-    """A trial as a piece of work; its plan says which folders are its own."""
-    return play(plan)
+def _play(job: Job, watch: Watch) -> Played:
+    """A trial; its plan says which folders are its own."""
+    return play(job.options["plan"])
+
+
+TRIAL = JobKind("tuning", (), "", _play)
 
 
 def _outcome(end: Answer | Failure) -> Played:
@@ -291,3 +291,10 @@ def _write(of: Tuning, found: dict[str, Any]) -> None:
         winner = load(of.source, {**of.overrides, **best["settings"], "seed": of.study.seed, "vary": None})
         write_text(of.out / BEST, as_yaml(winner.model_dump(mode="json")))
     write_json(of.out / TUNING, found)
+
+
+def _tune(job: Job, watch: Watch) -> dict[str, Any]:
+    return tune(job.options["of"], lambda done, of, what: watch(Event("played", done, of, done == of, {"label": what})))
+
+
+TUNED = JobKind("tuning", _FILES, TUNING, _tune)

@@ -8,9 +8,8 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from secrets import token_hex
@@ -18,11 +17,9 @@ from typing import Any
 
 from netsim import __version__
 from scenarios.app.run import signals
-from scenarios.app.run.executors.parcels import Piece, packed, unpacked
-from scenarios.app.run.executors.work import BAD_INPUT, Answer, Failure, Work, attempt, failure_of, lost
-from scenarios.app.scratch import scratch
+from scenarios.app.run.executors.work import BAD_INPUT, Answer, Failure, attempt, failure_of, lost
 
-STORE_BYTES = 100 * 2**20  # of the object store, in which only answers and pieces of files lie
+STORE_BYTES = 100 * 2**20  # of the object store, in which only answers lie
 _LOOK_EVERY_S = 0.2  # for new work
 _CALM_S = 20.0  # that runs have to keep a checkpoint when they are cancelled
 _PARENT_GONE_S = 30.0  # that this process has to end once the one that it works for is gone
@@ -67,8 +64,8 @@ def drive(cluster: Cluster, token: Path, ours: Connection) -> None:
         ours.send(failure_of(error))
         return
     signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))  # that of Ray would end the runs with the cluster
-    task = ray.remote(num_cpus=1, max_retries=0, retry_exceptions=False, num_returns="streaming")(remote_attempt)
-    under_way: dict[Any, tuple[int, Work]] = {}
+    task = ray.remote(num_cpus=1, max_retries=0, retry_exceptions=False)(remote_attempt)
+    under_way: dict[Any, int] = {}
     try:
         with signals.hearing():
             ours.send(_room(cluster))
@@ -78,10 +75,9 @@ def drive(cluster: Cluster, token: Path, ours: Connection) -> None:
                     if message is None:
                         return
                     k, work = message
-                    under_way[task.remote(work, token, __version__)] = (k, work)
-                for stream in ray.wait(list(under_way), num_returns=1, timeout=_LOOK_EVERY_S)[0]:
-                    k, work = under_way.pop(stream)
-                    ours.send((k, received(stream, work)))
+                    under_way[task.remote(work, token, __version__)] = k
+                for task_end in ray.wait(list(under_way), num_returns=1, timeout=_LOOK_EVERY_S)[0]:
+                    ours.send((under_way.pop(task_end), received(task_end)))
     except (EOFError, OSError):  # nobody is there any more who would clear up
         token.unlink(missing_ok=True)
         cluster.log.unlink(missing_ok=True)
@@ -113,57 +109,37 @@ def _room(cluster: Cluster) -> int:
     return cluster.cpus if cluster.address and cluster.cpus else 2 * int(ray.cluster_resources().get("CPU", 1))
 
 
-def remote_attempt(work: Work, token: Path, version: str) -> Iterator[Answer | Failure | Piece]:
-    """Work on a machine of the cluster: what became of it, and, where the disks are others, its files in pieces."""
+def remote_attempt(work: Any, token: Path, version: str) -> Answer | Failure:
+    """A job on a machine of the cluster."""
+    here, line = os.uname().nodename, ""
     if version != __version__:
-        line = f"{os.uname().nodename} has netsim {__version__}, and this is {version}; install the same everywhere"
-        yield Failure(BAD_INPUT, line, f"{line}\n", again=False)
-    elif token.exists():
-        yield attempt(work)
-    else:
-        with scratch("netsim-run-") as place:
-            folder = place / "run"
-            end = attempt(replace(work, folder=folder))
-            yield end
-            if isinstance(end, Answer):
-                yield from packed(folder, work.kind.files)
+        line = f"{here} has netsim {__version__}, and this is {version}; install the same everywhere"
+    elif not token.exists():
+        line = f"{here} does not see {token.parent}; give --out a folder that all machines of the cluster share"
+    return Failure(BAD_INPUT, line, f"{line}\n", again=False) if line else attempt(work)
 
 
-def received(stream: Any, work: Work) -> Answer | Failure:
-    """What became of the work of a stream, its files brought into its folder."""
+def received(task_end: Any) -> Answer | Failure:
+    """What became of a task."""
     import ray
     from ray.exceptions import RayError, RayTaskError
 
     try:
-        end = ray.get(next(stream))
-        pieces = (ray.get(one) for one in stream)
-        first = next(pieces, None)
-        if first is not None:
-            unpacked(_chained(first, pieces), work.folder, work.kind)
-    except RayTaskError as error:  # not of the work: its machine cannot read it, or pack its files
+        end = ray.get(task_end)
+    except RayTaskError as error:  # not of the job: its machine cannot read it
         *_, line = str(error).strip().splitlines()
         return Failure("RayTaskError", line, str(error), again=False)
-    except (RayError, StopIteration) as error:
+    except RayError as error:
         return lost(f"its process or machine is gone ({type(error).__name__})")
-    except Exception as error:
-        return failure_of(error)
     return end if isinstance(end, Answer | Failure) else lost("its machine sent no answer")
 
 
-def _chained(first: Piece, pieces: Iterator[Piece]) -> Iterator[Piece]:
-    yield first
-    yield from pieces
-
-
-def _cancel(streams: list[Any]) -> None:
-    """Interrupt what is under way, and wait until it has ended, for a while.
-
-    The stream of a cancelled task is ready at once; its `completed` is when the task has ended.
-    """
+def _cancel(tasks: list[Any]) -> None:
+    """Interrupt what is under way, and wait until it has ended, for a while."""
     import ray
 
-    for stream in streams:
+    for task in tasks:
         with suppress(Exception):
-            ray.cancel(stream)
+            ray.cancel(task)
     with suppress(Exception):
-        ray.wait([stream.completed() for stream in streams], num_returns=len(streams), timeout=_CALM_S)
+        ray.wait(tasks, num_returns=len(tasks), timeout=_CALM_S)
