@@ -6,13 +6,20 @@ import time
 
 from netsim.errors import BadInput
 from netsim.record import write_json
-from scenarios.app.results.folder import SUMMARY
+from scenarios.app.results.folder import MANIFEST, RESULTS, SUMMARY
 from scenarios.app.results.marker import held
-from scenarios.app.run.executors.work import Work
+from scenarios.app.run.job import Job, JobKind
+
+
+def called(job, watch):
+    return job.options["call"](job.folder, *job.options["arguments"])
+
+
+KIND = JobKind("run", RESULTS, MANIFEST, called)
 
 
 def work(call, folder, *arguments, label="work", seed=1):
-    return Work(call, arguments, folder, label, seed)
+    return Job(KIND, "", seed, {}, folder, label, options={"call": call, "arguments": arguments})
 
 
 def squared(folder, number):

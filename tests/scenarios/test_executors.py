@@ -14,10 +14,8 @@ from scenarios.app.cli.commands import main
 from scenarios.app.results.failures import MOST_TOLD, Failed, failure_lines, read_failures, write_failures
 from scenarios.app.run import runner
 from scenarios.app.run.executors import ray_cluster, slurm_jobs
-from scenarios.app.run.executors.executor import played
+from scenarios.app.run.executors.executor import BAD_INPUT, LOST_WORKER, Answer, play_all, played
 from scenarios.app.run.executors.processes import OnProcesses
-from scenarios.app.run.executors.several import play_all
-from scenarios.app.run.executors.work import BAD_INPUT, LOST_WORKER, Answer
 
 
 def ends(tmp_path, jobs, several, retries=2):

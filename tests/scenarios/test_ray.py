@@ -21,9 +21,8 @@ from works import work
 from netsim.errors import BadInput, Interrupted
 from scenarios.app.cli.commands import main
 from scenarios.app.run.executors import ray_cluster
-from scenarios.app.run.executors.executor import played
+from scenarios.app.run.executors.executor import BAD_INPUT, LOST_WORKER, Answer, played
 from scenarios.app.run.executors.ray_cluster import OnRay, RayCluster
-from scenarios.app.run.executors.work import BAD_INPUT, LOST_WORKER, Answer
 
 
 def test_without_ray_one_line_says_how_to_have_it(monkeypatch):

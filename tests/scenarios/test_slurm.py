@@ -15,9 +15,8 @@ from netsim.errors import BadInput
 from scenarios.app.cli.commands import main
 from scenarios.app.cli.engine_options import _slurm
 from scenarios.app.run.executors import slurm_jobs
-from scenarios.app.run.executors.executor import played
+from scenarios.app.run.executors.executor import BAD_INPUT, LOST_WORKER, Answer, played
 from scenarios.app.run.executors.slurm_jobs import OnSlurm
-from scenarios.app.run.executors.work import BAD_INPUT, LOST_WORKER, Answer
 
 ROOT = Path(__file__).parents[2]
 

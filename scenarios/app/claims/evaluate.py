@@ -22,8 +22,7 @@ from scenarios.app.results.over_seeds import cell_text, over_seeds
 from scenarios.app.results.read import RUNS, listed
 from scenarios.app.results.statistics import counted
 from scenarios.app.results.summary_keys import USEFUL, declaration
-from scenarios.app.run.executors.executor import Engine
-from scenarios.app.run.executors.limits import HIDDEN, SHARED
+from scenarios.app.run.executors.executor import HIDDEN, SHARED, Engine
 from scenarios.app.run.executors.processes import ON_PROCESSES
 from scenarios.app.run.how import USUAL, How
 from scenarios.app.study.error_messages import nearest

@@ -13,8 +13,7 @@ from scenarios.app.results.folder import MANIFEST, read_json
 from scenarios.app.results.read import RUNS, SWEEP, listed
 from scenarios.app.run.check import check
 from scenarios.app.run.events import Event, Watch
-from scenarios.app.run.executors.executor import Engine
-from scenarios.app.run.executors.several import play_all
+from scenarios.app.run.executors.executor import Engine, play_all
 from scenarios.app.run.how import USUAL, How
 from scenarios.app.run.job import Job
 from scenarios.app.run.runner import run_job

@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from netsim.errors import BadInput
-from scenarios.app.run.executors.limits import RETRIES
+from scenarios.app.run.executors import RETRIES
 
 if TYPE_CHECKING:
     from scenarios.app.run.executors.executor import Engine

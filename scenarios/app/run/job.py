@@ -2,7 +2,7 @@
 
     job = Job(RUN, study_yaml(study), study.seed, input_digests(study), Path("runs/city/1"))
     summary = do(job)                   # read back where the folder has it, else played
-    found = do_all(jobs, engine, at_once, out, ended)    # of `executors.several`; engine: processes, Ray or Slurm
+    found = do_all(jobs, engine, at_once, out, ended)    # of `executors.executor`; engine: processes, Ray or Slurm
 
 A folder is *done* with the job whose text it holds as `study.yaml` once its record says `finished`; it is *occupied*
 by any other text, unless the job replaces it; it *failed* where it has an `error.txt`. A kind of work is played by a
@@ -62,13 +62,15 @@ class JobKind:
     name : in the marker of its folder. files : every name that it may write, but the marker.
 
     record : the JSON file of these with `finished`, `study` (digest of the text) and the version that made it.
-    play : `play(job, watch)` -> plain data; of a module's top level, so that other processes find it.
+    play : `play(job, watch)` -> plain data; of a module's top level, so that other processes find it. text : what its
+    text says, in words.
     """
 
     name: Mark
     files: tuple[str, ...]
     record: str
     play: Callable[[Job, Watch], Any]
+    text: str = "study, seed or program version"
 
 
 @dataclass(frozen=True)
@@ -101,10 +103,6 @@ class Job:
         """SHA-256 of the text."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
-    def __call__(self) -> Any:
-        """Do it, as an engine does."""
-        return do(self)
-
     def played(self, **options: Any) -> Job:
         """The same job with other options."""
         return replace(self, options={**self.options, **options})
@@ -133,9 +131,10 @@ class Job:
         if file and not digest:
             raise BadInput(one_line(f"{file}: cannot be read, and the {name} in {folder} read it; put it back"))
         if not self.replace:
-            state = "finished" if what_is(folder / SUMMARY) else "unfinished"
-            which = f"that read {file} with other content" if file else "of another study, seed or program version"
-            line = f"{folder}: holds the {state} {name} {which}; add --replace, or give --out another folder"
+            unfinished = "unfinished " if SUMMARY in self.kind.files else ""
+            state = "finished " if what_is(folder / SUMMARY) else unfinished
+            which = f"that read {file} with other content" if file else f"of another {self.kind.text}"
+            line = f"{folder}: holds the {state}{name} {which}; add --replace, or give --out another folder"
             raise Occupied(one_line(line))
 
     def done(self) -> dict[str, Any] | None:

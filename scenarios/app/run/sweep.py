@@ -19,9 +19,8 @@ from scenarios.app.results.read import RUNS, SWEEP
 from scenarios.app.results.statistics import counted
 from scenarios.app.run.check import check_prepared
 from scenarios.app.run.events import Watch
-from scenarios.app.run.executors.executor import Engine
+from scenarios.app.run.executors.executor import Engine, do_all
 from scenarios.app.run.executors.processes import ON_PROCESSES
-from scenarios.app.run.executors.several import do_all
 from scenarios.app.run.how import USUAL, How
 from scenarios.app.run.points import SweepPoint, checked_points, points
 from scenarios.app.run.runner import run_job

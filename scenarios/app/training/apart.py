@@ -8,15 +8,16 @@ from typing import Any
 
 from scenarios.app.results.failures import Failed
 from scenarios.app.results.folder import STUDY, no_links
-from scenarios.app.run.executors.executor import Engine
-from scenarios.app.run.executors.several import play_all
-from scenarios.app.run.executors.work import Work
+from scenarios.app.results.training_folder import TRAINING
+from scenarios.app.run.events import Watch
+from scenarios.app.run.executors.executor import Engine, play_all
 from scenarios.app.run.how import USUAL, How
+from scenarios.app.run.job import Job, JobKind
 from scenarios.app.study.dump import study_yaml
 from scenarios.app.study.error_messages import build
 from scenarios.app.study.study import Study
 from scenarios.app.study.yaml_document import read_text
-from scenarios.app.training.train import WORK, admitted, finished, train
+from scenarios.app.training.train import FILES, admitted, finished, train
 
 Tell = Callable[[int, int, int, Failed | None], None]
 """told of a training that ended: how many did, of how many, its seed, and why it failed, if it did"""
@@ -43,7 +44,9 @@ def train_apart(
     no_links(out, [folder.name for folder in folders])
     open_ = [k for k in range(len(seeds)) if not finished(folders[k], texts[k])]
     works = [
-        Work(_one, (study_yaml(plain), seeds[k], cache, replace, limits), folders[k], "training", seeds[k], WORK)
+        Job(
+            APART, study_yaml(plain), seeds[k], {}, folders[k], "training", replace, (), {"cache": cache, "how": limits}
+        )
         for k in open_
     ]
     ended = len(seeds) - len(open_)
@@ -58,7 +61,12 @@ def train_apart(
     play_all(works, engine, jobs, out, told)
 
 
-def _one(folder: Path, text: str, seed: int, cache: Path | None, replace: bool, limits: How) -> dict[str, Any]:
-    """One training, in whichever process."""
-    study = build(Study, read_text(text, str(folder / STUDY)))
-    return train(study, [seed], folder, lambda now: None, cache, replace=replace, limits=limits)[0]
+def _one(job: Job, watch: Watch) -> dict[str, Any]:
+    """One training, in any process."""
+    study, how = build(Study, read_text(job.spec, str(job.folder / STUDY))), job.options
+    return train(study, [job.seed], job.folder, lambda now: None, how["cache"], replace=job.replace, limits=how["how"])[
+        0
+    ]
+
+
+APART = JobKind("training", FILES, TRAINING, _one)

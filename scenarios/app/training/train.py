@@ -31,10 +31,9 @@ from scenarios.app.results.training_folder import (
     TRAINING,
     WORLDS,
 )
-from scenarios.app.run.executors.limits import RETRIES
+from scenarios.app.run.executors import RETRIES
+from scenarios.app.run.executors.executor import play_all
 from scenarios.app.run.executors.processes import OnProcesses
-from scenarios.app.run.executors.several import play_all
-from scenarios.app.run.executors.work import Kind, Work
 from scenarios.app.run.how import USUAL, How
 from scenarios.app.run.inputs import admit_text, input_digests, read_lines, text_digest
 from scenarios.app.run.job import Job, JobKind
@@ -62,7 +61,6 @@ FILES = (
     STUDY, SUMMARY, TRAINING, CURVE, EVALUATIONS, CHECKPOINT, PAGE, ERROR, "policy.json", "policy.safetensors", WORLDS,
     *_EPISODE,
 )  # fmt: skip
-WORK = Kind("training", FILES)
 _SEED_OF_TEXT = "# seed of the training: "
 
 
@@ -112,7 +110,11 @@ def train(
         with limits.within(), held(folder, "training", partial(_admit, folder, text, replace)):
             _one(plain, on, seed, folder, text, watch, cache, board)
 
-    works = [Work(made, (seeds[k], texts[k]), folders[k], "training", seeds[k], WORK) for k in open_]
+    def play_one(job: Job, watch: Any) -> None:
+        made(job.folder, job.seed, job.options["text"])
+
+    kind = JobKind("training", FILES, TRAINING, play_one)
+    works = [Job(kind, "", seeds[k], {}, folders[k], "training", options={"text": texts[k]}) for k in open_]
     failed = set[int]()
 
     def ended(i: int, end: Any) -> None:
@@ -125,7 +127,7 @@ def train(
             play_all(works, OnProcesses(retries), 1, out, ended)
         else:
             for work in works:
-                made(work.folder, *work.arguments)
+                made(work.folder, work.seed, work.options["text"])
     if on is not None and not failed:
         on.forget()
     return [read_json(folder / SUMMARY) for k, folder in enumerate(folders) if k not in failed]

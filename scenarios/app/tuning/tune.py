@@ -17,9 +17,8 @@ from scenarios.app.results.statistics import half_width
 from scenarios.app.results.tuning_folder import BEST, TRIALS_CSV, TUNING, trials_csv
 from scenarios.app.run.check import check
 from scenarios.app.run.events import Event, Watch
-from scenarios.app.run.executors.executor import Attempts
+from scenarios.app.run.executors.executor import Answer, Attempts, Failure
 from scenarios.app.run.executors.processes import ON_PROCESSES
-from scenarios.app.run.executors.work import Answer, Failure
 from scenarios.app.run.how import USUAL, How
 from scenarios.app.run.inputs import input_digests
 from scenarios.app.run.job import Job, JobKind
@@ -297,4 +296,4 @@ def _tune(job: Job, watch: Watch) -> dict[str, Any]:
     return tune(job.options["of"], lambda done, of, what: watch(Event("played", done, of, done == of, {"label": what})))
 
 
-TUNED = JobKind("tuning", _FILES, TUNING, _tune)
+TUNED = JobKind("tuning", _FILES, TUNING, _tune, "study, goals or program version")

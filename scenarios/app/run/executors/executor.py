@@ -1,25 +1,57 @@
-"""What every engine does for us: begin work, and say what became of it; and how often lost work is tried again."""
+"""The seam of all engines: begin jobs, and say what became of them; lost jobs are tried again, failures are kept."""
 
 from __future__ import annotations
 
+import traceback
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from scenarios.app.run.executors.work import Answer, Failure
+from netsim.errors import BadInput
+from scenarios.app.results.failures import Failed, write_failures
+from scenarios.app.run.events import Event, Watch, failed
+from scenarios.app.run.job import Job, do
+from scenarios.app.study.yaml_document import one_line
+
+HIDDEN, SHARED = ".slurm", ".shared-"
+"""how names begin that an engine gives to its own files, in the folder of all jobs while it works"""
+_LONGEST = 500  # characters of an error's line
+BAD_INPUT, LOST_WORKER = "bad input", "lost worker"
+"""kinds of failure that are no exception of the program; others have the name of the exception"""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the job found."""
+
+    value: Any
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why there is no answer: the kind of error, its line and traceback.
+
+    again : whether another attempt may end otherwise. attempts : how many there were.
+    """
+
+    kind: str
+    line: str
+    trace: str
+    again: bool
+    attempts: int = 1
 
 
 class Executor(Protocol):
-    """Plays work; left with an exception it ends what is under way, which keeps checkpoints."""
+    """Plays jobs; left with an exception it ends what is under way, which keeps checkpoints."""
 
     def begin(self, k: int) -> None:
-        """Take on the work of this number."""
+        """Take on the job of this number."""
 
     def ended(self) -> tuple[int, Answer | Failure]:
-        """Wait until a piece of work is done: its number, and what became of it."""
+        """Wait until a job is done: its number, and what became of it."""
 
     def __enter__(self) -> Self: ...
 
@@ -29,30 +61,30 @@ class Executor(Protocol):
 
 
 class Engine(Protocol):
-    """Where work is played, as a user asks for it."""
+    """Where jobs are played, as a user asks for it."""
 
     @property
     def retries(self) -> int:
-        """Attempts after the first one, of work that was lost or met an error of files or memory."""
+        """Attempts after the first one, of a job that was lost or met an error of files or memory."""
 
     def check(self) -> None:
-        """Refuse (BadInput) what this machine cannot do; nothing is written where work will be played."""
+        """Refuse (BadInput) what this machine cannot do; nothing is written where jobs will be played."""
 
     def here(self, jobs: int) -> int:
-        """Pieces that this machine plays at once, which share its memory; 1 where other machines play them."""
+        """Jobs that this machine plays at once, which share its memory; 1 where other machines play them."""
 
-    def executor(self, works: Sequence[Any], jobs: int, place: Path) -> Executor:
-        """The executor of this work. jobs : pieces at once; 0: as many as there is room for. place : folder of all."""
+    def executor(self, works: Sequence[Job], jobs: int, place: Path) -> Executor:
+        """The executor of these. jobs : at once; 0: as many as there is room for. place : folder of all."""
 
 
 class Attempts:
-    """What becomes of work in the end: that which may end otherwise is begun again, `retries` times."""
+    """What becomes of jobs in the end: those that may end otherwise are begun again, `retries` times."""
 
     def __init__(self, on: Executor, retries: int) -> None:
         self._on, self._retries, self._made = on, retries, Counter[int]()
 
     def ended(self) -> tuple[int, Answer | Failure]:
-        """Wait until a piece of work is done for good: its number, and what became of it."""
+        """Wait until a job is done for good: its number, and what became of it."""
         while True:
             k, end = self._on.ended()
             self._made[k] += 1
@@ -64,10 +96,90 @@ class Attempts:
 
 
 def played(on: Executor, works: int, retries: int) -> Iterator[tuple[int, Answer | Failure]]:
-    """The number of each of so many pieces of work with what became of it, as it is done."""
+    """The number of each of so many jobs with what became of it, as it is done."""
     attempts = Attempts(on, retries)
     with on:
         for k in range(works):
             on.begin(k)
         for _ in range(works):
             yield attempts.ended()
+
+
+def attempt(job: Job) -> Answer | Failure:
+    """Do the job, here and now. Only a signal that ends this process gets through."""
+    try:
+        return Answer(do(job))
+    except Exception as error:
+        return failure_of(error)
+
+
+def failure_of(error: Exception) -> Failure:
+    """An exception as plain data. Files and memory may be there again at the next attempt; all else stays as it is."""
+    trace = "".join(traceback.format_exception(error))
+    if isinstance(error, BadInput):
+        return Failure(BAD_INPUT, _short("; ".join(error.lines)), trace, again=False)
+    line = _short(str(error) or type(error).__name__)
+    return Failure(type(error).__name__, line, trace, again=isinstance(error, OSError | MemoryError))
+
+
+def lost(why: str) -> Failure:
+    """The failure of a job whose process or machine is gone, perhaps by the job's own fault."""
+    return Failure(LOST_WORKER, _short(why), f"{_short(why)}\n", again=True)
+
+
+def _short(text: str) -> str:
+    line = one_line(" ".join(text.split()))
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 3]}..."
+
+
+def do_all(jobs: Sequence[Job], engine: Engine, at_once: int, place: Path, watch: Watch) -> list[Any | Failed]:
+    """The result of each job, or why it failed; those that their folders have are not played again.
+
+    at_once : jobs at a time; 0: as many as the engine has room for. place : the folder in which all folders lie, which
+    the caller holds; it gets failures.csv. watch : of each job as it ends, a run as `run`, any other as `played`.
+    """
+    found: dict[int, Any | Failed] = {i: done for i, job in enumerate(jobs) if (done := job.done()) is not None}
+    for i in found:
+        jobs[i].settle()
+    left = [i for i in range(len(jobs)) if i not in found]
+
+    def ended(k: int, end: Any | Failed) -> None:
+        job, found[left[k]] = jobs[left[k]], end
+        done, of = len(found), len(jobs)
+        if isinstance(end, Failed):
+            watch(failed(done, of, end))
+        elif job.kind.name != "run":
+            watch(Event("played", done, of, done == of, {"label": f"seed {job.seed}"}))
+        else:
+            where = {"label": job.label, "seed": job.seed, "folder": str(job.folder.relative_to(place))}
+            watch(Event("run", done, of, done == of, {**where, "summary": end}))
+
+    play_all([jobs[i] for i in left], engine, at_once, place, ended)
+    return [found[i] for i in range(len(jobs))]
+
+
+def play_all(
+    jobs: Sequence[Job], engine: Engine, at_once: int, place: Path, ended: Callable[[int, Any | Failed], None]
+) -> None:
+    """Play all jobs; what fails is written down in failures.csv of `place`, and can be played again.
+
+    ended : called with each as it ends: its number, and its result, or why it has none.
+    """
+    write_failures(place, [])
+    failures: dict[int, Failed] = {}
+    if not jobs:
+        return
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput(one_line(f"{place}: cannot be written ({error.strerror}); give --out another place")) from None
+    for k, end in played(engine.executor(jobs, min(at_once, len(jobs)), place), len(jobs), engine.retries):
+        if not isinstance(end, Failure):
+            ended(k, end.value)
+            continue
+        job = jobs[k]
+        job.fail(end.trace)
+        folder = str(job.folder.relative_to(place))
+        failures[k] = Failed(folder, job.label, job.seed, end.attempts, end.kind, end.line)
+        write_failures(place, [failures[i] for i in sorted(failures)])
+        ended(k, failures[k])

@@ -1,4 +1,4 @@
-"""Work in processes of this machine, or in this very process."""
+"""Job in processes of this machine, or in this very process."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from multiprocessing import active_children, get_context
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
-from scenarios.app.run.executors.executor import Executor
-from scenarios.app.run.executors.limits import RETRIES
-from scenarios.app.run.executors.work import Answer, Failure, Work, attempt, lost
+from scenarios.app.run.executors import RETRIES
+from scenarios.app.run.executors.executor import Answer, Executor, Failure, attempt, lost
+from scenarios.app.run.job import Job
 from scenarios.app.run.signals import deaf_workers, hearing, work_for_parent
 
 
@@ -32,7 +32,7 @@ class OnProcesses:
     def here(self, jobs: int) -> int:
         return jobs or os.cpu_count() or 1
 
-    def executor(self, works: Sequence[Any], jobs: int, place: Path) -> Executor:
+    def executor(self, works: Sequence[Job], jobs: int, place: Path) -> Executor:
         return Processes(works, self.here(jobs)) if jobs != 1 else Here(works)
 
 
@@ -42,7 +42,7 @@ ON_PROCESSES = OnProcesses()
 class Here:
     """Does the work in this process, one piece after the other."""
 
-    def __init__(self, works: Sequence[Work]) -> None:
+    def __init__(self, works: Sequence[Job]) -> None:
         self._works, self._waiting = works, deque[int]()
 
     def __enter__(self) -> Self:
@@ -64,7 +64,7 @@ class Here:
 class Processes:
     """Up to `jobs` workers. Each is a pool of one: a worker that is killed takes no work with it but its own."""
 
-    def __init__(self, works: Sequence[Work], jobs: int) -> None:
+    def __init__(self, works: Sequence[Job], jobs: int) -> None:
         self._works, self._jobs = works, jobs
         self._waiting = deque[int]()
         self._idle: list[ProcessPoolExecutor] = []
@@ -113,7 +113,7 @@ class Processes:
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _worked(work: Work) -> Answer | Failure:
-    """Work in a worker, which hears signals only while it plays."""
+def _worked(work: Job) -> Answer | Failure:
+    """Job in a worker, which hears signals only while it plays."""
     with hearing():
         return attempt(work)

@@ -1,4 +1,4 @@
-"""Work on a Ray cluster, through a process of our own that talks to it."""
+"""Job on a Ray cluster, through a process of our own that talks to it."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from types import TracebackType
 from typing import Any, Self
 
 from netsim.errors import BadInput, Interrupted
-from scenarios.app.run.executors.executor import Executor
-from scenarios.app.run.executors.limits import RETRIES, SHARED
+from scenarios.app.run.executors import RETRIES
+from scenarios.app.run.executors.executor import SHARED, Answer, Executor, Failure
 from scenarios.app.run.executors.ray_driver import Cluster, drive
-from scenarios.app.run.executors.work import Answer, Failure, Work
+from scenarios.app.run.job import Job
 from scenarios.app.scratch import scratch
 
 _CALM_S = 30.0  # that the process has to end when it is asked to
@@ -43,7 +43,7 @@ class OnRay:
     def here(self, jobs: int) -> int:
         return 1 if self.address else jobs or os.cpu_count() or 1
 
-    def executor(self, works: Sequence[Any], jobs: int, place: Path) -> Executor:
+    def executor(self, works: Sequence[Job], jobs: int, place: Path) -> Executor:
         return RayCluster(works, self.address, jobs, place)
 
 
@@ -57,7 +57,7 @@ def _reached(address: str) -> None:
 class RayCluster:
     """Gives work to the process that talks to Ray, no more than there is room for."""
 
-    def __init__(self, works: Sequence[Work], address: str, jobs: int, place: Path) -> None:
+    def __init__(self, works: Sequence[Job], address: str, jobs: int, place: Path) -> None:
         self._works, self._place = works, place
         self._waiting, self._sent, self._room = deque[int](), 0, 0
         handle, name = mkstemp(prefix="netsim-ray-", suffix=".log")

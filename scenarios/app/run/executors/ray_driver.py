@@ -17,7 +17,8 @@ from typing import Any
 
 from netsim import __version__
 from scenarios.app.run import signals
-from scenarios.app.run.executors.work import BAD_INPUT, Answer, Failure, attempt, failure_of, lost
+from scenarios.app.run.executors.executor import BAD_INPUT, Answer, Failure, attempt, failure_of, lost
+from scenarios.app.run.job import Job
 
 STORE_BYTES = 100 * 2**20  # of the object store, in which only answers lie
 _LOOK_EVERY_S = 0.2  # for new work
@@ -109,14 +110,14 @@ def _room(cluster: Cluster) -> int:
     return cluster.cpus if cluster.address and cluster.cpus else 2 * int(ray.cluster_resources().get("CPU", 1))
 
 
-def remote_attempt(work: Any, token: Path, version: str) -> Answer | Failure:
+def remote_attempt(job: Job, token: Path, version: str) -> Answer | Failure:
     """A job on a machine of the cluster."""
     here, line = os.uname().nodename, ""
     if version != __version__:
         line = f"{here} has netsim {__version__}, and this is {version}; install the same everywhere"
     elif not token.exists():
         line = f"{here} does not see {token.parent}; give --out a folder that all machines of the cluster share"
-    return Failure(BAD_INPUT, line, f"{line}\n", again=False) if line else attempt(work)
+    return Failure(BAD_INPUT, line, f"{line}\n", again=False) if line else attempt(job)
 
 
 def received(task_end: Any) -> Answer | Failure:

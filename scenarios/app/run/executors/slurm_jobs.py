@@ -1,4 +1,4 @@
-"""Work as job arrays of Slurm, by submitit; all machines see the folder of the work."""
+"""Job as job arrays of Slurm, by submitit; all machines see the folder of the work."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from netsim.errors import BadInput
 from netsim.record import write_json
 from netsim.safe import what_is
 from scenarios.app.results.folder import read_json
-from scenarios.app.run.executors.executor import Executor
-from scenarios.app.run.executors.limits import HIDDEN, RETRIES
-from scenarios.app.run.executors.work import Answer, Failure, Work, attempt, failure_of, lost
+from scenarios.app.run.executors import RETRIES
+from scenarios.app.run.executors.executor import HIDDEN, Answer, Executor, Failure, attempt, failure_of, lost
+from scenarios.app.run.job import Job
 from scenarios.app.scratch import scratch
 from scenarios.app.study.yaml_document import one_line
 
@@ -54,14 +54,14 @@ class OnSlurm:
     def here(self, jobs: int) -> int:
         return 1
 
-    def executor(self, works: Sequence[Any], jobs: int, place: Path) -> Executor:
+    def executor(self, works: Sequence[Job], jobs: int, place: Path) -> Executor:
         return SlurmJobs(works, self, jobs, place)
 
 
 class SlurmJobs:
     """One array at a time; work that is begun while one is under way, because it was lost, is in the next one."""
 
-    def __init__(self, works: Sequence[Work], engine: OnSlurm, jobs: int, place: Path) -> None:
+    def __init__(self, works: Sequence[Job], engine: OnSlurm, jobs: int, place: Path) -> None:
         self._works, self._engine, self._jobs = works, engine, jobs
         self._folder = place.resolve() / HIDDEN / token_hex(8)
         self._begun: list[int] = []
@@ -139,11 +139,11 @@ class SlurmJobs:
 class Task:
     """What a job does. A job that is preempted, or out of time, is queued again and goes on from its checkpoint."""
 
-    def __call__(self, work: Work, answer: Path) -> None:
+    def __call__(self, work: Job, answer: Path) -> None:
         end = attempt(work)
         write_json(answer, {"answer": end.value} if isinstance(end, Answer) else asdict(end))
 
-    def checkpoint(self, work: Work, answer: Path) -> Any:
+    def checkpoint(self, work: Job, answer: Path) -> Any:
         """The same again, as submitit asks for it."""
         from submitit.helpers import DelayedSubmission
 
