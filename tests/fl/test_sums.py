@@ -171,13 +171,13 @@ def test_a_threat_that_makes_no_sense_is_refused(threat, says):
 
 
 @pytest.mark.parametrize(("server", "least", "remedy"), [
-    ("rounds", 10, "at most 9 .* take 9 or fewer"),
-    ("over-selection", 6, "at most 5 .* take 5 or fewer"),
-    ("fedbuff", 5, "at most 4 .* take 4 or fewer"),
-    ("fedasync", 2, "at most 1 .* leave it out, or take another server"),
+    ("rounds", 10, "of 9 UEs; take 9 or fewer"),
+    ("over-selection", 6, "of 5 UEs; take 5 or fewer"),
+    ("fedbuff", 5, "of 4 UEs; take 4 or fewer"),
+    ("fedasync", 2, "of 1 UEs; .* leave it out"),
 ])  # fmt: skip
 def test_a_sum_that_is_never_opened_is_refused_before_anything_is_written(tiny, server, least, remedy):
-    with pytest.raises(BadInput, match=rf"sum_at_least: {least} updates are never summed, {remedy}"):
+    with pytest.raises(BadInput, match=rf"sum_at_least: {least} updates are never there at a time, {remedy}"):
         ready(tiny(summed(server, sum_at_least=least)), Path())
 
 

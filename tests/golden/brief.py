@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from rl.settings import Train
-from scenarios.app.rerun.rerun import compared
 from scenarios.app.run.points import points
+from scenarios.app.run.rerun import compared
 from scenarios.app.run.runner import RUN, run
 from scenarios.app.study.load import bundled, load
 from scenarios.app.study.study import Study

@@ -161,7 +161,7 @@ CONTRADICTORY = [
     (summed(shuffle=True, pseudonyms=PER_ROUND), "threat.shuffle: single updates are shuffled with sees: rows"),
     ({"threat": {"sum_at_least": 2}}, "threat.sum_at_least: there are sums with sees: sum only, got 'rows'"),
     (summed(sum_of=3, sum_at_least=4), "threat.sum_at_least: 4 of groups of 3 never come; take 3 or fewer"),
-    (summed(sum_at_least=5), "threat.sum_at_least: 5 updates are never summed, at most 4 are merged at a time"),
+    (summed(sum_at_least=5), "threat.sum_at_least: 5 updates are never there at a time, of 4 UEs"),
     (summed(groups="fixed"), "threat.groups: fixed ones need a size; give sum_of, or leave it out"),
     (noisy(LIMIT, noise_multiplier=1, updates_a_day=2), "give epsilon in place of noise_multiplier"),
     (noisy(**DAY, updates_a_day=2), "put {kind: daily-limit, updates: 2} into withholding"),

@@ -45,8 +45,8 @@ def main(args: argparse.Namespace) -> None:
     """Play the trace with positions standardised by the data and by what is public; draw the pages."""
     from scenarios.app.cli.browser import open_page
     from scenarios.app.cli.outcome import SEVERAL, event_of, tell_outcome
-    from scenarios.app.cli.play import play
     from scenarios.app.cli.replay_scenario import some_targets, trace_lines
+    from scenarios.app.cli.run import play
     from scenarios.app.report.report import report
     from scenarios.app.results.folder import PAGE, admit_several
     from scenarios.app.run.runner import run_job

@@ -3,8 +3,33 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
+from typing import Any
 
-from scenarios.app.cli.options import Commands, add_run_options, add_scenario, name_of, out_of, overrides_of
+from scenarios.app.cli.options import (
+    Commands,
+    add_run_options,
+    add_scenario,
+    command_line,
+    how_of,
+    name_of,
+    out_of,
+    overrides_of,
+)
+
+
+def play(source: str, overrides: dict[str, Any], out: Path, args: argparse.Namespace, title: str) -> None:
+    """Run `source` in the folder `out`; what it found is in that folder then."""
+    from scenarios.app.cli.progress import teller
+    from scenarios.app.report.report import report
+    from scenarios.app.run.runner import run
+    from scenarios.app.study.load import Scenario
+
+    scenario = Scenario(source)
+    study = scenario.study(overrides)
+    with teller(args, title) as tell, scenario.placed(overrides):
+        run(study, out, lambda now: tell(now.line(title)), command_line(), args.replace, how_of(args))
+        report(out)
 
 
 def add(commands: Commands[argparse.ArgumentParser]) -> None:
@@ -18,7 +43,6 @@ def main(args: argparse.Namespace) -> None:
     """Run, write the page, print the result."""
     from scenarios.app.cli.browser import open_page
     from scenarios.app.cli.outcome import tell_outcome
-    from scenarios.app.cli.play import play
     from scenarios.app.cli.run_folder import run_folder
     from scenarios.app.study.load import load
 

@@ -49,11 +49,7 @@ def rounded(value: float, low: float, high: float) -> float:
 
 
 MOST_RUNS = 100_000
-
-
 _LONGEST_NAME = 200  # bytes; file systems take 255
-
-
 _AS_WRITTEN = Variant.model_construct(label="")
 
 

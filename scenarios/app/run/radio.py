@@ -30,8 +30,6 @@ from scenarios.app.run.setup import check_ticks
 from scenarios.app.study.study import Study
 
 MOST_EXACT = 500_000  # samples that are kept one by one: 20 MB
-
-
 BINS = 12_000
 
 
@@ -164,14 +162,8 @@ class Samples:
 
 
 MOST_WINDOWS = 200  # after each progress is shown, and a run can be interrupted without losing it
-
-
 LONGEST_WINDOW_S = 3600.0
-
-
 MOST_INSTANTS = 1e8  # at which UEs are sampled
-
-
 SLOW_LOOK_S = 10.0  # between two looks at handover, beyond which moving UEs keep cells that they have left behind
 
 

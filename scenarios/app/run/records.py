@@ -44,8 +44,6 @@ from scenarios.app.results.statistics import too_large
 from scenarios.app.run.setup import floor_area
 
 MOST_CELLS = 100  # of the grid along the longer side
-
-
 _MOST_LINKS = 200_000  # that are computed at once
 
 

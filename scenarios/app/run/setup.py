@@ -187,8 +187,7 @@ def _check_world(study: Study, world: World) -> None:
             f"{MOST_SAMPLES:g} are possible; measure less often, or take shorter rounds or fewer UEs"
         )
     check_ticks(world)
-    _enough_ues(learning.server, len(world.ues))
-    _enough_for_sums(learning, len(world.ues))
+    _check_numbers(learning, len(world.ues))
     _check_homes(study, world)
     try:
         study.power.check(len(world.ues))
@@ -198,28 +197,19 @@ def _check_world(study: Study, world: World) -> None:
         check_near(world.area, learning.threat.at_m, "learning.threat.at_m: the eavesdropper")
 
 
-def _enough_ues(server: Server, n_ue: int) -> None:
-    """Refuse a server that waits for more UEs than there are."""
-    if isinstance(server, Asynchronous) and server.merged_at_once > n_ue:
-        raise BadInput(
-            f"learning.server.buffer: {server.merged_at_once:,} updates are never there at a time, of {n_ue:,} UEs; "
-            f"take {n_ue:,} or fewer"
-        )
-    if isinstance(server, Synchronous) and server.first is not None and server.first > n_ue:
-        raise BadInput(
-            f"learning.server.first: {server.first:,} updates never come in a round, of {n_ue:,} UEs; take {n_ue:,} or "
-            "fewer, or leave it out"
-        )
-
-
-def _enough_for_sums(learning: Learning, n_ue: int) -> None:
-    """Refuse sums that are never opened, because fewer UEs are merged at a time."""
-    least, most = learning.threat.sum_at_least, _merged_at_once(learning.server, n_ue)
-    if least is not None and least > most:
-        raise BadInput(
-            f"learning.threat.sum_at_least: {least:,} updates are never summed, at most {most:,} are merged at a time; "
-            + (f"take {most:,} or fewer" if most > 1 else "leave it out, or take another server")
-        )
+def _check_numbers(learning: Learning, n_ue: int) -> None:
+    """Refuse a server, or sums, that wait for more updates than there are at a time."""
+    server, most = learning.server, _merged_at_once(learning.server, n_ue)
+    buffer = server.merged_at_once if isinstance(server, Asynchronous) else None
+    first = server.first if isinstance(server, Synchronous) else None
+    sums = learning.threat.sum_at_least
+    for key, wanted, there in (("server.buffer", buffer, n_ue), ("server.first", first, n_ue),
+                               ("threat.sum_at_least", sums, most)):  # fmt: skip
+        if wanted is not None and wanted > there:
+            raise BadInput(
+                f"learning.{key}: {wanted:,} updates are never there at a time, of {there:,} UEs; take {there:,} or "
+                "fewer, or leave it out"
+            )
 
 
 def _check_homes(study: Study, world: World) -> None:

@@ -1,29 +1,162 @@
-"""Job on a Ray cluster, through a process of our own that talks to it."""
+"""Jobs on a Ray cluster, through a process of our own that talks to it.
+
+It is a process of its own because Ray ends the process that talks to it where its cluster is lost.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from multiprocessing import Pipe, get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
 from secrets import token_hex
 from tempfile import mkstemp
 from types import TracebackType
 from typing import Any, Self
 
+from netsim import __version__
 from netsim.errors import BadInput, Interrupted
+from scenarios.app.run import signals
 from scenarios.app.run.executors import RETRIES
-from scenarios.app.run.executors.executor import SHARED, Answer, Executor, Failure
-from scenarios.app.run.executors.ray_driver import Cluster, drive
+from scenarios.app.run.executors.executor import BAD_INPUT, SHARED, Answer, Executor, Failure, attempt, failure_of, lost
 from scenarios.app.run.job import Job
 from scenarios.app.scratch import scratch
 
-_CALM_S = 30.0  # that the process has to end when it is asked to
+STORE_BYTES = 100 * 2**20  # of the object store, in which only answers lie
+_LOOK_EVERY_S = 0.2  # for new work
+_CALM_S = 20.0  # that runs have to keep a checkpoint when they are cancelled
+_PARENT_GONE_S = 30.0  # that this process has to end once the one that it works for is gone
+_ENVIRONMENT = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_DEDUP_LOGS": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_gcs_rpc_server_reconnect_timeout_s": "15",
+    "RAY_TASK_MAX_RETRIES": "0",
+}
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Which cluster: an address, `auto`, or empty for one of our own with so many CPUs."""
+
+    address: str
+    cpus: int
+    log: Path
+
+
+def drive(cluster: Cluster, token: Path, ours: Connection) -> None:
+    """Until the other end of the pipe sends None, or is gone with its process.
+
+    Takes (number, work); sends the pieces of work that the cluster has room for, as an int, and (number, end). A signal
+    interrupts the runs, and so does the loss of the process at the other end, whose files are then removed here.
+    """
+    with cluster.log.open("ab") as log:
+        os.dup2(log.fileno(), 1)  # Ray writes there at its will
+        os.dup2(log.fileno(), 2)
+    signals.work_for_parent(_PARENT_GONE_S)
+    os.environ.update(_ENVIRONMENT)
+    if not cluster.address:
+        os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)  # its workers find what we find
+        if "RAY_AUTH_MODE" not in os.environ:  # nobody else has business there
+            os.environ.update({"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token_hex(32)})
+    import ray
+
+    try:
+        _connect(cluster)
+    except Exception as error:
+        ours.send(failure_of(error))
+        return
+    signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGINT))  # that of Ray would end the runs with the cluster
+    task = ray.remote(num_cpus=1, max_retries=0, retry_exceptions=False)(remote_attempt)
+    under_way: dict[Any, int] = {}
+    try:
+        with signals.hearing():
+            ours.send(_room(cluster))
+            while True:
+                while ours.poll(None if not under_way else 0):
+                    message = ours.recv()
+                    if message is None:
+                        return
+                    k, work = message
+                    under_way[task.remote(work, token, __version__)] = k
+                for task_end in ray.wait(list(under_way), num_returns=1, timeout=_LOOK_EVERY_S)[0]:
+                    ours.send((under_way.pop(task_end), received(task_end)))
+    except (EOFError, OSError):  # nobody is there any more who would clear up
+        token.unlink(missing_ok=True)
+        cluster.log.unlink(missing_ok=True)
+        _cancel(list(under_way))
+    except KeyboardInterrupt:
+        _cancel(list(under_way))
+    finally:
+        ray.shutdown()
+
+
+def _connect(cluster: Cluster) -> None:
+    import logging
+
+    import ray
+
+    quiet = {"logging_level": logging.ERROR, "log_to_driver": False, "configure_logging": True}
+    if cluster.address:
+        ray.init(address=cluster.address, **quiet)
+    else:
+        ray.init(
+            address="local", num_cpus=cluster.cpus, object_store_memory=STORE_BYTES, include_dashboard=False, **quiet
+        )
+
+
+def _room(cluster: Cluster) -> int:
+    """Pieces of work to give to the cluster: for some of them nobody should have to wait."""
+    import ray
+
+    return cluster.cpus if cluster.address and cluster.cpus else 2 * int(ray.cluster_resources().get("CPU", 1))
+
+
+def remote_attempt(job: Job, token: Path, version: str) -> Answer | Failure:
+    """A job on a machine of the cluster."""
+    here, line = os.uname().nodename, ""
+    if version != __version__:
+        line = f"{here} has netsim {__version__}, and this is {version}; install the same everywhere"
+    elif not token.exists():
+        line = f"{here} does not see {token.parent}; give --out a folder that all machines of the cluster share"
+    return Failure(BAD_INPUT, line, f"{line}\n", again=False) if line else attempt(job)
+
+
+def received(task_end: Any) -> Answer | Failure:
+    """What became of a task."""
+    import ray
+    from ray.exceptions import RayError, RayTaskError
+
+    try:
+        end = ray.get(task_end)
+    except RayTaskError as error:  # not of the job: its machine cannot read it
+        *_, line = str(error).strip().splitlines()
+        return Failure("RayTaskError", line, str(error), again=False)
+    except RayError as error:
+        return lost(f"its process or machine is gone ({type(error).__name__})")
+    return end if isinstance(end, Answer | Failure) else lost("its machine sent no answer")
+
+
+def _cancel(tasks: list[Any]) -> None:
+    """Interrupt what is under way, and wait until it has ended, for a while."""
+    import ray
+
+    for task in tasks:
+        with suppress(Exception):
+            ray.cancel(task)
+    with suppress(Exception):
+        ray.wait(tasks, num_returns=len(tasks), timeout=_CALM_S)
+
+
+_END_S = 30.0  # that the process has to end when it is asked to
 
 
 @dataclass(frozen=True)
@@ -138,7 +271,7 @@ class RayCluster:
             os.kill(self._driver.pid, signal.SIGINT)
         elif self._driver.is_alive():
             self._send(None)
-        self._driver.join(_CALM_S)
+        self._driver.join(_END_S)
         if self._driver.is_alive():
             self._driver.kill()
             self._driver.join()

@@ -1,1 +1,0 @@
-"""Runs repeated from their folders, and compared number by number."""
