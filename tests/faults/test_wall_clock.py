@@ -7,8 +7,7 @@ import pytest
 from accidents import commands, content, interrupted
 
 from scenarios.app.cli.commands import main
-from scenarios.app.cli.progress import Meter
-from scenarios.app.cli.time_left import TimeLeft
+from scenarios.app.cli.progress import Block
 
 
 def backwards(start, step):
@@ -35,17 +34,10 @@ def test_a_clock_that_goes_backwards_changes_nothing(kind, tmp_path, monkeypatch
     assert len(tables) > 2 and [name for name in tables if found[name] != whole[name]] == []
 
 
-def test_no_time_that_is_left_is_negative():
-    left, now = TimeLeft(1000.0, prepares=False), backwards(1000.0, 50.0)
-    said = [left.after(done, 10, now()) for done in range(1, 11)]
-    assert said == [0.0] * 10
-    assert left.after(11, 20, now() + 10_000.0) > 0
-
-
 def test_progress_goes_on(tmp_path):
     told = io.StringIO()
-    with Meter("a study", stream=told, clock=backwards(0.0, 600.0)) as meter:
+    with Block("a study", stream=told, clock=backwards(0.0, 600.0)) as block:
         for done in range(1, 6):
-            meter({"event": "played", "title": "a study", "done": done, "of": 5, "label": "x", "last": done == 5})
+            block.tell({"event": "played", "title": "a study", "done": done, "of": 5, "label": "x", "last": done == 5})
     lines = told.getvalue().splitlines()
     assert "5/5" in lines[-1] and "-" not in told.getvalue()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from conftest import TINY
 
-from scenarios.app.cli import validate
+from scenarios.app.cli import ask
 from scenarios.app.cli.commands import main, parser
 from scenarios.app.results.marker import held
 
@@ -152,7 +152,7 @@ def test_interrupt_is_130(monkeypatch, capsys):
     def stop(args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(validate, "main", stop)
+    monkeypatch.setattr(ask, "validate", stop)
     assert main(["validate", "campus"]) == 130
     assert capsys.readouterr().err.count("\n") == 1
 
@@ -161,7 +161,7 @@ def test_an_unexpected_failure_is_1_with_a_log(monkeypatch, capsys):
     def fail(args):
         raise RuntimeError("the moon\nfell")
 
-    monkeypatch.setattr(validate, "main", fail)
+    monkeypatch.setattr(ask, "validate", fail)
     assert main(["validate", "campus"]) == 1
     line = capsys.readouterr().err
     assert line.count("\n") == 1 and "the moon fell" in line

@@ -28,7 +28,7 @@ def row(text, line=0):
 def test_published_figures(capsys, rounds, exact):
     out = ask(capsys, "--noise-multiplier", "1", "--rounds", rounds, "--delta", "1e-5")
     assert row(out)[-1] == exact
-    for word in ("naive", "zCDP", "RDP", "exact", "one user", "add-remove", "no meaningful guarantee", "everybody"):
+    for word in ("naive", "zCDP", "RDP", "exact", "one user", "add-remove", "no meaningful guarantee"):
         assert word in out
 
 
@@ -55,15 +55,15 @@ def test_sampled_says_which_accountant(capsys):
     assert rdp == pytest.approx(25.4, abs=0.3)
     assert pld == pytest.approx(23.61, abs=0.01)
     assert naive > zcdp > rdp
-    assert "State PLD" in out
+    assert "state PLD" in out
     assert "dp-accounting" in out
-    assert "takes no account of sampling" in out
+    assert "takes no account of sampling" in " ".join(out.split())
 
 
 def test_sampled_without_pld_says_why(capsys):
     out = ask(capsys, "--noise-multiplier", "90", "--rounds", "1000000", "--delta", "1e-7", "--sampling-rate", "0.5")
     assert row(out)[-1] == "-"
-    assert "State RDP" in out
+    assert "state RDP" in out
     assert "more sampled rounds" in out
 
 
@@ -88,7 +88,7 @@ def test_draws_on_one_coin_are_one_gaussian(capsys, draws, epsilon):
     words = "--rounds", "31", "--delta", "1e-5", "--sampling-rate", "0.1", "--draws", draws
     out = ask(capsys, "--noise-multiplier", "2", *words)
     assert float(row(out)[-1]) == pytest.approx(epsilon, abs=2e-3)
-    assert ("draws of noise in a round on one coin" in out) == (draws != "1")
+    assert ("draws of noise per round on one coin" in out) == (draws != "1")
     back = ask(capsys, "--target-epsilon", row(out)[-1], *words)
     assert float(row(back)[0]) == pytest.approx(2.0, rel=1e-3)
 
@@ -115,7 +115,7 @@ BAD = [
     ({**GOOD, "--delta": "1"}, "--delta"),
     ({**GOOD, "--delta": "-1"}, "--delta"),
     ({**GOOD, "--delta": "nan"}, "--delta"),
-    ({**GOOD, "--people": "0"}, "--people 0: must be 1 or more"),
+    ({**GOOD, "--people": "0"}, "--people 0: must be a whole number from 1"),
     ({**GOOD, "--draws": "0"}, "--draws"),
     ({**GOOD, "--draws": "9" * 30}, "--draws"),
     ({**GOOD, "--noise-multiplier": "0"}, "--noise-multiplier"),
@@ -128,8 +128,8 @@ BAD = [
     ({**GOOD, "--sampling-rate": "nan"}, "--sampling-rate"),
     ({**GOOD, **TARGET}, "either --noise-multiplier or --target-epsilon"),
     ({"--rounds": "100", "--delta": "1e-5"}, "either --noise-multiplier or --target-epsilon"),
-    ({**TARGET, "--target-epsilon": "0"}, "no noise reaches"),
-    ({**TARGET, "--target-epsilon": "-1"}, "no noise reaches"),
+    ({**TARGET, "--target-epsilon": "0"}, "must be a number"),
+    ({**TARGET, "--target-epsilon": "-1"}, "must be a number"),
     ({**TARGET, "--target-epsilon": "inf"}, "--target-epsilon"),
     ({**TARGET, "--target-epsilon": "1e250"}, "out of reach"),
     ({**TARGET, "--target-epsilon": "1e9", "--sampling-rate": "0.5"}, "no multiplier between"),
@@ -176,11 +176,6 @@ def test_time_with_sampling():
     took, imported = cpu_s("--target-epsilon", "8", "--rounds", "100", "--delta", "1e-7", "--sampling-rate", "0.26")
     assert took < 5.0
     assert all("import time" in line for line in imported.splitlines())  # and no library's warnings
-
-
-def test_the_old_name_of_the_sampling_rate_is_refused_with_the_new_one(capsys):
-    assert main(["epsilon", "--noise-multiplier", "1", "--rounds", "9", "--delta", "1e-5", "--q", "0.1"]) == 2
-    assert capsys.readouterr().err == "netsim: --q is renamed to --sampling-rate; write --sampling-rate 0.1\n"
 
 
 def test_lines_fit_a_terminal(capsys):

@@ -24,7 +24,7 @@ learning:
 def rows_of(text):
     """Title -> median."""
     lines = text.splitlines()[4:]
-    return {line[:32].strip(): line[32:].split()[0] for line in lines}
+    return {line[:30].strip(): line[30:].split()[0] for line in lines}
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def test_a_bundled_scenario(capsys):
     ("options", "words"),
     [
         (["town", "--mobility", "--cell-m", "0"], "commuter puts nobody into buildings"),
-        (["town", "--mobility", "--cell-m", "-3"], "--cell-m -3: must be from 0 to"),
+        (["town", "--mobility", "--cell-m", "-3"], "--cell-m -3: must be a number from 0 to"),
         (["town", "--mobility", "--cell-m", "nan"], "--cell-m nan: must be"),
         (["town", "--mobility", "--fill-h", "-1"], "--fill-h -1: must be"),
         (["town", "--mobility", "--set", "world.duration_s=3600"], "less than 24 h"),

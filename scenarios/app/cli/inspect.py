@@ -1,53 +1,97 @@
-"""The command `netsim inspect`: a look at a trace before anything runs, and statistics of mobility."""
+"""The command `netsim inspect`: summarise a trace before anything runs, or the mobility of a trace or a scenario."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
 
 from netsim.errors import BadInput
-from scenarios.app.cli.options import Commands, add_sets, add_trace, columns_of
-from scenarios.app.cli.output import say
+from netsim.mobility.statistics import FEWEST_HOURS, Series, measures
+from netsim.safe import what_is
+from scenarios.app.cli.options import columns_of, overrides_of
+from scenarios.app.cli.output import say, table
+from scenarios.app.study.load import Scenario, bundled
 
-
-def add(commands: Commands[argparse.ArgumentParser]) -> None:
-    """Its arguments."""
-    command = commands.add_parser("inspect", help="look at a trace, or at how people move in a trace or a scenario")
-    add_trace(command)
-    command.add_argument(
-        "--mobility", action="store_true",
-        help="statistics of mobility instead: places, regularity, predictability; also of a scenario, whose movement "
-        "is then played without radio and learning",
-    )  # fmt: skip
-    command.add_argument(
-        "--cell-m", type=float, metavar="M",
-        help="side of a place, m; 0: a place is a building, or a distinct position of a trace (default: 250)",
-    )  # fmt: skip
-    command.add_argument(
-        "--fill-h", type=float, metavar="H", help="hours for which a place is kept until the next row (default: 12)"
-    )
-    command.add_argument("--seed", type=int, metavar="N", help="of a scenario: replace its seed")
-    add_sets(command)
+CELL_M, FILL_H = 250.0, 12.0
+ROWS = (
+    ("hours with a known place", "hours", 1, "{:,.0f}"),
+    ("distinct places S", "places", 1, "{:,.0f}"),
+    ("growth of S, exponent of time", "growth", 1, "{:.2f}"),
+    ("time at the top place, %", "top_1", 100, "{:.0f}"),
+    ("time at the top two places, %", "top_2", 100, "{:.0f}"),
+    ("regularity, %", "regularity", 100, "{:.0f}"),
+    ("Zipf exponent of visits", "zipf", 1, "{:.2f}"),
+    ("entropy of the places, bit", "entropy", 1, "{:.2f}"),
+    ("entropy rate, bit/h", "entropy_rate", 1, "{:.2f}"),
+    ("predictability, %", "predictability", 100, "{:.0f}"),
+    ("radius of gyration, m", "gyration_m", 1, "{:,.0f}"),
+)
 
 
 def main(args: argparse.Namespace) -> None:
     """Print what the trace holds, or how people move."""
-    told = {k: v for k in ("format", "crs", "timezone") if (v := getattr(args, k))}
+    reading = {k: v for k in ("format", "crs", "timezone") if (v := getattr(args, k))}
+    is_scenario = args.trace.endswith((".yaml", ".yml")) or (not what_is(args.trace) and args.trace in bundled())
     if args.mobility:
-        from scenarios.app.cli.mobility_text import mobility_text
-
-        say(mobility_text(args, told))
+        _mobility(args, is_scenario, reading)
         return
-    _refuse_what_is_for_mobility(args)
-    from netsim.traces.inspect import inspect_trace
-
-    say(inspect_trace(args.trace, columns_of(args.columns), **told))
-
-
-def _refuse_what_is_for_mobility(args: argparse.Namespace) -> None:
-    from scenarios.app.cli.mobility_text import is_scenario
-
     given = {"--cell-m": args.cell_m, "--fill-h": args.fill_h, "--seed": args.seed, "--set": args.sets or None}
     if used := [name for name, value in given.items() if value is not None]:
         raise BadInput(f"{used[0]}: only with --mobility; add --mobility")
-    if is_scenario(args.trace):
+    if is_scenario:
         raise BadInput(f"{args.trace}: a scenario, and no trace; add --mobility to see how its people move")
+    from netsim.traces.inspect import inspect_trace
+
+    say(inspect_trace(args.trace, columns_of(args.columns), **reading))
+
+
+def _mobility(args: argparse.Namespace, is_scenario: bool, reading: dict[str, Any]) -> None:
+    """Print statistics of the people with enough known hours."""
+    cell_m, fill_h = (CELL_M if args.cell_m is None else args.cell_m), (FILL_H if args.fill_h is None else args.fill_h)
+    found = measures(_played(args, cell_m, fill_h) if is_scenario else _recorded(args, cell_m, fill_h, reading))
+    known = found.hours >= FEWEST_HOURS
+    if not known.any():
+        raise BadInput(
+            f"{args.trace}: nobody has {FEWEST_HOURS} hours with a known place; give a longer trace, or a larger "
+            "--fill-h"
+        )
+    rows = []
+    for title, name, factor, form in ROWS:
+        value = factor * getattr(found, name)[known]
+        value = value[np.isfinite(value)]
+        figures = [form.format(v) for v in np.quantile(value, (0.5, 0.25, 0.75))] if len(value) else ["-"] * 3
+        rows.append([title, *figures, f"{len(value):,}"])
+    places = f"squares of {cell_m:g} m" if cell_m > 0 else "buildings, or distinct positions of a trace"
+    say(f"{known.sum():,} with at least {FEWEST_HOURS} known hours, of {len(known):,}")
+    say(f"last position of each hour, kept for up to {fill_h:g} h; places are {places}\n")
+    say(table(["", "median", "25 %", "75 %", "people"], rows))
+
+
+def _recorded(args: argparse.Namespace, cell_m: float, fill_h: float, reading: dict[str, Any]) -> Iterable[Series]:
+    from netsim.mobility.series import trace_series
+
+    if args.sets or args.seed is not None:
+        raise BadInput("--set and --seed are for scenarios, and this is a trace; leave them out")
+    return trace_series(args.trace, cell_m, fill_h, columns_of(args.columns), **reading)
+
+
+def _played(args: argparse.Namespace, cell_m: float, fill_h: float) -> Iterable[Series]:
+    """The movement of a scenario, without its radio and its learning."""
+    from netsim.build import build_world
+    from netsim.mobility.series import played_series
+    from netsim.rng import Streams
+    from scenarios.app.run.how import USUAL
+
+    overrides, scenario = overrides_of(args), Scenario(args.trace)
+    study = scenario.study(overrides)
+    with scenario.placed(overrides), USUAL.within():
+        world = build_world(study.world, Streams(study.seed), study.round_s)
+    if world.duration_s < FEWEST_HOURS * 3600:
+        raise BadInput(
+            f"{args.trace}: world.duration_s: {world.duration_s:g} s are less than {FEWEST_HOURS} h; give "
+            "--set world.duration_s=2419200 for four weeks"
+        )
+    return played_series(world.mobility, world.state, world.ground, world.duration_s, cell_m, fill_h)

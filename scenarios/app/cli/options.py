@@ -1,4 +1,4 @@
-"""Options that several commands share, and what they mean."""
+"""A command and its options as data, and what the values of shared options mean."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import argparse
 import re
 import shlex
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -19,66 +20,49 @@ if TYPE_CHECKING:
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 
+class Option:
+    """An argument of a command, as argparse takes it."""
+
+    def __init__(self, *names: str, **settings: Any) -> None:
+        self.names, self.settings = names, settings
+
+
+class Command:
+    """A command: its name, its line of help, `module:function` in this folder that runs it, and its options."""
+
+    def __init__(self, name: str, help: str, main: str, *options: Option) -> None:
+        self.name, self.help, self.main, self.options = name, help, main, options
+
+
 class Parser(argparse.ArgumentParser):
-    """Errors are bad input like any other: one line, exit code 2. Options are written in full."""
+    """Raise errors as bad input, in one line; options are written in full."""
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **{"allow_abbrev": False, **more})
         self._negative_number_matcher = re.compile(r"-\.?\d")  # also of a list that begins with one: south, or west
 
     def error(self, message: str) -> NoReturn:
-        raise BadInput(f"{message} (see {self.prog} --help)")
+        what = re.sub(r"^(--\S+): (\S+: must be)", r"\1 \2", message.removeprefix("argument "))
+        raise BadInput(f"{what} (see {self.prog} --help)")
 
     def _print_message(self, message: str, file: Any = None) -> None:
         write(message, file or sys.stderr)
 
 
-Commands = argparse._SubParsersAction  # argparse has no public name for what add_subparsers returns
+def number(kind: Callable[[str], float], low: float, high: float) -> Callable[[str], float]:
+    """The type of an option that takes a number within bounds."""
 
+    def read(text: str) -> float:
+        try:
+            value = kind(text)
+        except ValueError:
+            value = float("nan")
+        if not low <= value <= high:
+            what, form = ("a whole number", ",") if kind is int else ("a number", "g")
+            raise argparse.ArgumentTypeError(f"{text[:20]}: must be {what} from {low:{form}} to {high:{form}}")
+        return value
 
-def add_scenario(command: argparse.ArgumentParser) -> None:
-    """The scenario that a command is about."""
-    command.add_argument("scenario", help="a scenario file, or the name of a bundled one (see netsim list)")
-
-
-def add_sets(command: argparse.ArgumentParser) -> None:
-    """--set."""
-    command.add_argument(
-        "--set", action="append", default=[], metavar="PATH=VALUE", dest="sets",
-        help="replace a value of the scenario, e.g. learning.learner.labels=centred (may be repeated)",
-    )  # fmt: skip
-
-
-def add_run_options(command: argparse.ArgumentParser, seed: bool = True) -> None:
-    """--out, --set, --replace, --quiet, --records, --memory-gb, --json, --open; of a single run --seed, --verbose."""
-    command.add_argument("--out", metavar="DIR", help="folder for the results (default: runs/...)")
-    if seed:
-        command.add_argument("--seed", type=int, metavar="N", help="replace the scenario's seed")
-        command.add_argument("--verbose", action="store_true", help="print the whole result, not only its main lines")
-    add_sets(command)
-    command.add_argument("--replace", action="store_true", help="replace runs of other studies or versions in DIR")
-    command.add_argument("--quiet", action="store_true", help="no progress")
-    add_how(command)
-    add_json(command)
-    add_open(command)
-
-
-def add_how(command: argparse.ArgumentParser) -> None:
-    """--records and --memory-gb."""
-    command.add_argument(
-        "--records", choices=["csv", "parquet"], default="csv",
-        help="format of the record tables of finished runs; parquet needs pyarrow (default: %(default)s)",
-    )  # fmt: skip
-    add_memory(command)
-
-
-def add_memory(command: argparse.ArgumentParser) -> None:
-    """--memory-gb."""
-    command.add_argument(
-        "--memory-gb", type=float, metavar="X",
-        help="stop a run whose process holds more memory; runs at once on this machine share it equally "
-        "(default: NETSIM_MEMORY_GB, else what is free here)",
-    )  # fmt: skip
+    return read
 
 
 def how_of(args: argparse.Namespace) -> How:
@@ -88,37 +72,6 @@ def how_of(args: argparse.Namespace) -> How:
     how = How(getattr(args, "records", "csv"), args.memory_gb)
     how.check()
     return how
-
-
-def add_json(command: argparse.ArgumentParser) -> None:
-    """--json."""
-    command.add_argument(
-        "--json", action="store_true", help="progress and result as JSON, one object a line on stdout, nothing else"
-    )
-
-
-def add_open(command: argparse.ArgumentParser) -> None:
-    """--open."""
-    command.add_argument("--open", action="store_true", help="show the page in a browser")
-
-
-def add_trace(command: argparse.ArgumentParser) -> None:
-    """The trace that a command reads, and how."""
-    command.add_argument(
-        "trace",
-        help="CSV with time_s,user,lat,lon and optional rsrp_dbm,cell; or PLT, GPX, SUMO FCD, ns-2, Cabspotting",
-    )
-    command.add_argument(
-        "--columns", default="", metavar="OURS=HEADER,...",
-        help="names of the columns of a CSV: time_s=timestamp,lat=Latitude",
-    )  # fmt: skip
-    command.add_argument(
-        "--timezone", metavar="ZONE",
-        help="IANA name for local midnight, and for times without a zone (default: by longitude)",
-    )  # fmt: skip
-    kinds = ["csv", "plt", "gpx", "sumo-fcd", "ns2", "cabspotting"]
-    command.add_argument("--format", choices=kinds, help="format of the trace (default: recognised)")
-    command.add_argument("--crs", metavar="CRS", help="coordinates: local, or EPSG:CODE (default: the format's)")
 
 
 def overrides_of(args: argparse.Namespace) -> dict[str, Any]:
@@ -138,11 +91,10 @@ def overrides_of(args: argparse.Namespace) -> dict[str, Any]:
 
 def columns_of(text: str) -> dict[str, str]:
     """Our name -> header, of --columns."""
-    pairs = [piece.partition("=") for piece in text.split(",") if piece.strip()]
-    for name, equals, header in pairs:
-        if not equals or not header.strip():
-            raise BadInput(f"--columns {name}: write OURS=HEADER, for example time_s=timestamp")
-    columns = {name.strip(): header.strip() for name, _, header in pairs}
+    pairs = [tuple(map(str.strip, piece.split("=", 1))) for piece in text.split(",") if piece.strip()]
+    columns = {pair[0]: pair[-1] for pair in pairs}
+    if any(len(pair) < 2 or not pair[1] for pair in pairs):
+        raise BadInput(f"--columns {text}: write OURS=HEADER, for example time_s=timestamp")
     if len(columns) < len(pairs) or len(set(columns.values())) < len(columns):
         raise BadInput(f"--columns {text}: each of our names and each header may stand only once")
     return columns
@@ -164,3 +116,7 @@ def name_of(scenario: str) -> str:
 def command_line() -> str:
     """The command as it was typed, for the manifest."""
     return shlex.join(["netsim", *sys.argv[1:]])
+
+
+Commands = argparse._SubParsersAction
+add_scenario = add_sets = add_run_options = add_how = add_memory = add_json = add_open = add_trace = None  # type: ignore

@@ -9,12 +9,31 @@ import json
 import math
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TextIO
 
 from netsim.errors import BadInput
 
+WIDTH = 100  # columns of tables
 MOST_LINES, LONGEST = 50, 2000  # of complaints; a longer one loses its middle
+
+
+class Lenient:
+    """A stream for libraries that write: no error where nobody reads, no character that its encoding lacks."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+    def write(self, text: str) -> int:
+        """Write text as `write` does."""
+        write(_encodable(text, self.stream), self.stream)
+        return len(text)
+
+    def flush(self) -> None:
+        """Do nothing: `write` flushes."""
 
 
 class Unwritable(BadInput):
@@ -29,8 +48,13 @@ def say(text: str, end: str = "\n", errors: bool = False) -> None:
     from scenarios.app.study.yaml_document import one_line
 
     lines, stream = "\n".join(one_line(line) for line in text.split("\n")), sys.stderr if errors else sys.stdout
+    write(_encodable(lines, stream) + end, stream)
+
+
+def _encodable(text: str, stream: TextIO) -> str:
+    """A text with escapes for the characters that a stream cannot write."""
     encoding = stream.encoding or "utf-8"
-    write(lines.encode(encoding, "backslashreplace").decode(encoding) + end, stream)
+    return text.encode(encoding, "backslashreplace").decode(encoding)
 
 
 def write(text: str, stream: TextIO, flush: bool = False) -> bool:
@@ -60,6 +84,23 @@ def silence(stream: TextIO) -> None:
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, stream.fileno())
     os.close(null)
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> str:
+    """Rows below their heads, as text of at most 100 columns; `left`: how many columns are words, and not numbers."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for at, name in enumerate(head):
+        made.add_column(Text(name), justify="left" if at < left else "right", overflow="fold")
+    for row in rows:
+        made.add_row(*map(Text, row))
+    console = Console(width=WIDTH, color_system=None, force_terminal=False)
+    with console.capture() as captured:
+        console.print(made)
+    return "\n".join(line.rstrip() for line in captured.get().splitlines())
 
 
 def say_fitted(lines: Sequence[str]) -> None:

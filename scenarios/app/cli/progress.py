@@ -1,4 +1,4 @@
-"""Progress of a command: a block on a terminal, plain lines in a log (not too many), or lines of JSON.
+"""Progress of a command: a block on a terminal, a few plain lines in a log, or lines of JSON.
 
 It goes to stderr, so that results can be piped; with `--json` progress and results are both lines on stdout.
 """
@@ -8,167 +8,118 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import textwrap
 import time
-from collections.abc import Callable, Iterator
-from itertools import zip_longest
-from types import TracebackType
-from typing import Protocol, Self, TextIO
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any, TextIO
 
-from scenarios.app.cli.events import Event
-from scenarios.app.cli.output import emit, write
-from scenarios.app.cli.screen import Line, Screen, bar, can_rewrite, cells
-from scenarios.app.cli.time_left import TimeLeft, rounded_text, span_text
-from scenarios.app.cli.views import ROWS, View, view_of
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from scenarios.app.cli.output import Lenient, emit, write
+from scenarios.app.cli.views import ROWS, view_of
 from scenarios.app.study.yaml_document import one_line
 
 DRAW_EVERY_S = 0.1
 LOG_EVERY_S = 2.0
 LOG_SHARE = 30.0  # a log of a long run has a line for every thirtieth of the time so far
-_NAMES, _BAR, _SHORTEST_BAR, _READABLE = 9, 30, 6, 24  # columns
+PACE_S = 86_400.0  # the pace is averaged over a day: a round may take an hour
+
+Event = Any
+Tell = Callable[[Event], None]
 
 
-class Teller(Protocol):
-    """Whoever is told of events while a command works."""
-
-    def __call__(self, event: Event) -> None: ...
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+@contextmanager
+def teller(args: argparse.Namespace, title: str, prepares: bool = True) -> Generator[Tell, None, None]:
+    """Yield the function that shows events, by the options --json and --quiet."""
+    with Block(title, args.quiet, args.json) as block:
+        yield block.tell
 
 
-def teller(args: argparse.Namespace, title: str, prepares: bool = True) -> Teller:
-    """Who tells of the progress of a command, by its options `--json` and `--quiet`.
-
-    prepares : whether time passes before the first event that says nothing of the pace of the others.
-    """
-    if args.json:
-        return JsonLines(args.quiet, prepares)
-    return Meter(title, args.quiet, prepares=prepares)
-
-
-class JsonLines:
-    """Each event as a line of JSON, with the seconds that are left by the pace so far."""
-
-    def __init__(self, quiet: bool, prepares: bool, clock: Callable[[], float] = time.monotonic) -> None:
-        self.quiet, self.clock = quiet, clock
-        self.left = TimeLeft(clock(), prepares)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __call__(self, event: Event) -> None:
-        left_s = self.left.after(event["done"], event["of"], self.clock(), _counted(event))
-        if not self.quiet and not emit({**event, "left_s": left_s}):
-            raise KeyboardInterrupt  # whoever listened has gone: to the work that is a signal to end
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        pass
-
-
-class Meter:
-    """Shows how far the work is, what it found so far, and the time left."""
+class Block(Progress):
+    """Counts steps, knows the time left, and shows both with what was found so far."""
 
     def __init__(
         self,
         title: str,
         quiet: bool = False,
+        as_json: bool = False,
         stream: TextIO | None = None,
-        prepares: bool = True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.title, self.quiet, self.stream, self.clock = one_line(title), quiet, stream or sys.stderr, clock
-        self.screen = Screen(self.stream, os.environ) if can_rewrite(self.stream, os.environ) else None
-        self.began_s = clock()
-        self.left = TimeLeft(self.began_s, prepares)
-        self.written_s: float | None = None
-        self.rows: dict[str, str] = {}
-        self.counted = ""
-        self.last: View | None = None
+        self.title, self.quiet, self.as_json, self.stream = title, quiet, as_json, stream or sys.stderr
+        self.on_screen = not (quiet or as_json) and can_rewrite(self.stream, os.environ)
+        self.counted, self.rows, self.began_s, self.shown_s = "", dict[str, str](), clock(), -float("inf")
+        super().__init__(
+            TextColumn("{task.description}", style="bold", markup=False),
+            BarColumn(bar_width=30),
+            TextColumn("{task.fields[far]}", markup=False),
+            TimeRemainingColumn(),
+            console=Console(file=Lenient(self.stream), force_terminal=self.on_screen, highlight=False),
+            auto_refresh=False, transient=True, speed_estimate_period=PACE_S, get_time=clock,
+            redirect_stdout=False, redirect_stderr=False, disable=not self.on_screen,
+        )  # fmt: skip
+        self.task = self.add_task(one_line(title), total=None, far="preparing")
 
-    def __enter__(self) -> Self:
-        if self.screen is not None and not self.quiet:
-            self.screen.draw([[(self.title, "bold"), ("  preparing", "dim")]])
-        return self
+    def start(self) -> None:
+        """Show the block; the cursor stays visible, so that nothing has to be restored however a command ends."""
+        super().start()
+        if self.on_screen:
+            self.console.show_cursor(True)
 
-    def __call__(self, event: Event) -> None:
-        now_s, view = self.clock(), view_of(event)
-        left_s = self.left.after(view.done, view.of, now_s, _counted(event))
-        if (counted := _counted(event)) != self.counted:  # rows of other steps say nothing any more
-            self.rows, self.counted = {}, counted
-        self.title, self.last = one_line(event["title"]), view
+    def get_renderables(self) -> Iterable[RenderableType]:
+        """The bar, and rows of a name and a text."""
+        yield self.make_tasks_table(self.tasks)
+        rows = Table.grid(padding=(0, 2))
+        for name in ROWS:
+            if name in self.rows:
+                rows.add_row(Text(f"  {name}", style="dim"), Text(self.rows[name]))
+        yield rows
+
+    def tell(self, event: Event) -> None:
+        """Show an event. Raises KeyboardInterrupt where the reader of JSON lines has gone."""
+        event = event if isinstance(event, Mapping) else event.line(self.title)
+        view, now_s = view_of(event), self.get_time()
+        if (counted := f"{event['event']} {event.get('label') if event['event'] == 'world' else ''}") != self.counted:
+            self.counted, self.rows = counted, {}
+            self.reset(self.task)
         self.rows |= {name: one_line(text) for name, text in view.rows.items()}  # what a round leaves out stays
-        if self.quiet or not (event["last"] or self._due(now_s)):
+        far = f"{view.unit} {view.done} of {view.of}, {100 * view.done // max(view.of, 1)} %"
+        self.update(self.task, completed=view.done, total=view.of, description=one_line(event["title"]), far=far)
+        left_s = self.tasks[0].time_remaining
+        left_s = None if left_s is None else max(left_s, 0.0)
+        if self.quiet:
             return
-        self.written_s = now_s
-        if self.screen is not None:
-            self.screen.draw(self._block(view, left_s, self.screen.size()[0]))
-        else:
-            left = f"; {_left_text(left_s)}" if left_s and not event["last"] else ""
-            texts = [f"{view.unit} {view.done}/{view.of}", *(one_line(text) for text in view.rows.values())]
-            write(f"{self.title}: {', '.join(texts)}{left}\n", self.stream)
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Work that is done leaves a line; of work that was ended the last state stays to be read."""
-        if self.screen is None or self.quiet or (kind is not None and self.last is not None):
-            return
-        self.screen.clear()
-        if kind is None and self.last is not None:
-            took = span_text(self.clock() - self.began_s)
-            self.screen.draw(
-                [[(f"{self.title}: {self.last.done} of {self.last.of} {self.last.unit}s in {took}", "dim")]]
-            )
+        if self.as_json:
+            if not emit({**event, "left_s": left_s}):
+                raise KeyboardInterrupt
+        elif event["last"] or self._due(now_s):
+            self.shown_s = now_s
+            if self.on_screen:
+                self.refresh()
+            else:
+                left = "" if left_s is None or event["last"] else f"; {timedelta(seconds=left_s)} left"
+                texts = [f"{view.unit} {view.done}/{view.of}", *map(one_line, view.rows.values())]
+                write(f"{self.tasks[0].description}: {', '.join(texts)}{left}\n", self.stream)
 
     def _due(self, now_s: float) -> bool:
         """Whether it is time to show something again."""
-        if self.written_s is None:
-            return True
-        every_s = DRAW_EVERY_S if self.screen else max(LOG_EVERY_S, (now_s - self.began_s) / LOG_SHARE)
-        return now_s - self.written_s >= every_s
+        every_s = DRAW_EVERY_S if self.on_screen else max(LOG_EVERY_S, (now_s - self.began_s) / LOG_SHARE)
+        return now_s - self.shown_s >= every_s
 
-    def _block(self, view: View, left_s: float | None, columns: int) -> list[Line]:
-        """Title, bar and time left on a line, or on two where they do not fit; then the rows."""
-        share = view.done / view.of if view.of else 1.0
-        left = (
-            ("done" if view.unit == "world" else "finishing")  # more follows after worlds
-            if view.done >= view.of
-            else _left_text(left_s)
-            if left_s is not None
-            else "how long is not known yet"
-        )
-        far = f"{view.unit} {view.done} of {view.of}, {int(100 * share)} %  {left}"
-        title: Line = [(self.title, "bold")]
-        room = columns - 1 - cells(self.title) - cells(far) - 4
-        if room >= _SHORTEST_BAR:
-            head: list[Line] = [[*title, ("  ", ""), *bar(share, min(room, _BAR), self.stream), (f"  {far}", "")]]
-        else:
-            head = [title, [(far, "")]]
-        return [*head, *(line for row in self._ordered() for line in _row(*row, columns - 1))]
-
-    def _ordered(self) -> list[tuple[str, str]]:
-        """The rows that are known, each where it always stands."""
-        return sorted(self.rows.items(), key=lambda row: ROWS.index(row[0]))
+    def __exit__(self, kind: type[BaseException] | None, *error: Any) -> None:
+        """Leave a line of work that is done, and the last state of work that was ended."""
+        self.live.transient = kind is None or not self.counted
+        super().__exit__(kind, *error)
+        if self.on_screen and kind is None and self.counted:
+            took = timedelta(seconds=round(self.get_time() - self.began_s))
+            text = f"{self.tasks[0].description}: {self.tasks[0].fields['far']} in {took}"
+            self.console.print(Text(text, style="dim", no_wrap=True, overflow="ellipsis"))
 
 
-def _counted(event: Event) -> str:
-    """What is counted: steps of one kind, or worlds for one purpose."""
-    return f"{event['event']} {event['label']}" if event["event"] == "world" else str(event["event"])
-
-
-def _row(name: str, text: str, columns: int) -> Iterator[Line]:
-    """A name and its text, on as many lines as it needs; where there is hardly room, on one that is cut."""
-    room = columns - _NAMES - 2
-    pieces = textwrap.wrap(text, room) if room >= _READABLE else [text]
-    for head, piece in zip_longest([name], pieces, fillvalue=""):
-        yield [(f"  {head:<{_NAMES}}", "dim"), (piece, "")]
-
-
-def _left_text(left_s: float) -> str:
-    return f"about {rounded_text(left_s)} left"
+def can_rewrite(stream: TextIO, environment: Mapping[str, str]) -> bool:
+    """Whether lines can be written over: on a terminal that says that it is more than dumb."""
+    return stream.isatty() and environment.get("TERM", "") not in ("", "dumb", "unknown")

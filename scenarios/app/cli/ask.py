@@ -1,0 +1,112 @@
+"""The commands `netsim new`, `validate`, `list` and `schema`: scenario files, and what may stand in them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from netsim.errors import BadInput
+from scenarios.app.cli.options import overrides_of
+from scenarios.app.cli.output import say
+from scenarios.app.study.load import Scenario, bundled, find, title_of
+from scenarios.app.study.yaml_document import file_text, one_line, read
+
+BEGINNING = Path(__file__).with_name("beginning.yaml")
+NEXT = """\
+{0}: written; edit it, then
+  netsim validate {0}  one line per mistake, with its place in the file
+  netsim run {0}       play it, and draw its page
+  netsim list learner  every key of a part with its unit and bounds"""
+
+
+def new(args: argparse.Namespace) -> None:
+    """Write a scenario file to begin with, and print what comes next."""
+    path = Path(args.name if args.name.endswith((".yaml", ".yml")) else f"{args.name}.yaml")
+    if path.name in (".yaml", ".yml") or not path.name.isprintable():
+        raise BadInput(f"new {args.name!r}: give the name of a file, such as mine")
+    text = _copy(args.source) if args.source else BEGINNING.read_text().replace("NAME -", f"{path.stem} -", 1)
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise BadInput(f"{path}: exists; give another name, or move it away") from None
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be written ({error.strerror}); give another name") from None
+    say(NEXT.format(path))
+
+
+def _copy(source: str) -> str:
+    """The text of a scenario; names of files in it lead to the same files from anywhere."""
+    from scenarios.app.study.file_fields import file_fields
+    from scenarios.app.study.study import Study
+
+    path = find(source)
+    document, lines = read(path), file_text(path).splitlines()
+    for place in file_fields(Study, document.data):
+        value: Any = document.data
+        for step in place:
+            value = value[step]
+        if not value.startswith(("$", "/")):
+            at = document.line(place) - 1
+            lines[at] = lines[at].replace(value, str((path.parent / value).resolve()))
+    return "\n".join(lines) + "\n"
+
+
+def validate(args: argparse.Namespace) -> None:
+    """Check the scenario, and every point of its sweep."""
+    from scenarios.app.run.check import check, check_prepared
+    from scenarios.app.run.points import checked_points
+
+    overrides, scenario = overrides_of(args), Scenario(args.scenario)
+    study = scenario.study(overrides)
+    points = [] if study.vary is None else checked_points(args.scenario, study, overrides)
+    with scenario.placed(overrides):
+        warnings = check(study, args.all)
+    warnings = (*warnings, *check_prepared(args.scenario, points, args.all))
+    more = f"; a sweep of it has {len(points):,} runs" if len(points) > 1 else ""
+    say(f"{args.scenario}: valid ({one_line(study.title)}){more}")
+    for text in dict.fromkeys(warnings):
+        say(f"warning: {text}")
+
+
+def schema(args: argparse.Namespace) -> None:
+    """Print the JSON schema of scenario files."""
+    from scenarios.app.study.describe import json_schema
+    from scenarios.app.study.study import Study
+
+    say(json.dumps(json_schema(Study), indent=1))
+
+
+def list_parts(args: argparse.Namespace) -> None:
+    """Print slots and bundled scenarios, a slot or a kind, the matrix, or columns and keys."""
+    from scenarios.app.study.describe import list_kind, list_slot, list_slots, list_titles
+    from scenarios.app.study.error_messages import nearest
+    from scenarios.app.study.slots import SLOTS
+
+    if args.slot is not None and (args.matrix or args.records):
+        raise BadInput(f"list: --matrix and --records show all slots; leave out {args.slot!r}, or the option")
+    for one_of in SLOTS.values():
+        one_of.check()
+    if args.matrix:
+        from scenarios.app.study.compatibility import matrix_csv, matrix_text
+
+        say(matrix_csv() if args.csv else matrix_text(shutil.get_terminal_size((100, 24)).columns))
+    elif args.records:
+        from scenarios.app.cli.records_page import records_page
+
+        say(records_page(), end="")
+    elif args.slot is None:
+        say(list_slots(SLOTS))
+        say(f"\nbundled scenarios:\n{list_titles({name: title_of(path) for name, path in bundled().items()})}")
+    elif args.slot in SLOTS:
+        say(list_slot(args.slot, SLOTS[args.slot]))
+    elif any(args.slot in one_of.parts for one_of in SLOTS.values()):
+        say(list_kind(args.slot, SLOTS))
+    else:
+        names = [*SLOTS, *dict.fromkeys(kind for one_of in SLOTS.values() for kind in one_of.parts)]
+        raise BadInput(
+            f"list: no slot and no kind {args.slot!r}{nearest(args.slot, names)}; slots are: {', '.join(SLOTS)}"
+        )
