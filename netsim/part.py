@@ -178,9 +178,9 @@ class OneOf:
 
     @property
     def _discriminator(self) -> Any:
-        return "kind" if self._default is None else self._kind_of
+        return "kind" if self._default is None else self.kind_of
 
-    def _kind_of(self, value: Any) -> Any:
+    def kind_of(self, value: Any) -> Any:
         """What a part says that it is, or the default; None of what is no part at all."""
         if isinstance(value, Mapping):
             return value.get("kind", self._default)

@@ -85,7 +85,7 @@ def test_a_stranger_adds_a_defense(tmp_path):
     listed = netsim(tmp_path, "list", "defense")
     assert "sign" in listed.stdout and "size of every number that is sent" in listed.stdout, listed.stderr
     wrong = netsim(tmp_path, "validate", "campus", "--set", "learning.defenses=[{kind: sign, step: -1}]")
-    assert wrong.returncode == 2 and "must be > 0" in wrong.stderr and len(wrong.stderr.splitlines()) == 1
+    assert wrong.returncode == 2 and "must be above 0" in wrong.stderr and len(wrong.stderr.splitlines()) == 1
 
 
 def test_the_manual_names_every_slot_and_its_base_class():

@@ -533,7 +533,7 @@ def test_a_folder_of_another_kind_is_refused_in_our_words_where_it_was_set(card,
     (tmp_path / "policy.json").write_text(card)
     with pytest.raises(BadInput) as refused:
         load("power/city", {"power": {"kind": "shared", "policy": str(tmp_path)}})
-    assert f"as set from outside: power.policy: {tmp_path / 'policy.json'}: " in str(refused.value)
+    assert f"--set power.policy: {tmp_path / 'policy.json'}: " in str(refused.value)
     assert said in str(refused.value)
 
 

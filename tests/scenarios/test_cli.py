@@ -213,7 +213,7 @@ BAD_SCENARIOS = {
     "unknown key": (CAMPUS.replace("tick_s:", "tic_s:"), ["tic_s", "tick_s"]),
     "unknown kind": (CAMPUS.replace("closed-form", "closed-from"), ["closed-from", "closed-form"]),
     "wrong type": (CAMPUS.replace("learning_rate: 1e-3", "learning_rate: fast"), ["learning_rate", "fast"]),
-    "out of range": (CAMPUS.replace("learning_rate: 1e-3", "learning_rate: -1"), ["learning_rate", "> 0", "-1"]),
+    "out of range": (CAMPUS.replace("learning_rate: 1e-3", "learning_rate: -1"), ["learning_rate", "above 0", "-1"]),
     "missing": (CAMPUS.replace("  round_s: 604800                    # a week\n", ""), ["round_s"]),
     "bomb": ("a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n", [""]),
     "python tag": ("title: !!python/object/apply:os.system [echo]\n", ["python"]),
@@ -312,8 +312,7 @@ def test_validate_counts_what_run_leaves_out(tmp_path, capsys):
 def test_a_value_from_outside_is_not_blamed_on_a_line_of_the_file(capsys):
     assert main(["validate", "campus", "--set", "learning.learner.learning_rate=-1"]) == 2
     err = capsys.readouterr().err
-    assert "as set from outside" in err and "learning.learner.learning_rate" in err and "yaml:" in err
-    assert not any(f"yaml:{n}" in err for n in range(1, 60))
+    assert err.startswith("netsim: --set learning.learner.learning_rate=-1: must be above 0 and at most 10")
 
 
 def test_overflow_is_said_aloud(tmp_path, capsys):
@@ -430,7 +429,7 @@ def test_an_empty_list_in_vary_is_refused_before_anything_is_written(vary, place
     scenario = campus_with(tmp_path / "s.yaml", f"vary: {vary}\n")
     assert main(["sweep", str(scenario), "--out", str(tmp_path / "w")]) == 2
     err = capsys.readouterr().err
-    assert f"{place}: must have >= 1 entries" in err and err.count("\n") == 1 and not (tmp_path / "w").exists()
+    assert f"{place}: must have at least 1 entries" in err and err.count("\n") == 1 and not (tmp_path / "w").exists()
 
 
 def test_a_mistake_in_a_variant_is_found_where_it_stands(tmp_path, capsys):
@@ -448,7 +447,7 @@ def test_a_mistake_in_a_variant_is_found_where_it_stands(tmp_path, capsys):
     lines = scenario.read_text().splitlines()
     assert main(["validate", str(scenario)]) == 2
     err = capsys.readouterr().err
-    assert f"vary, 'wrong one': {scenario}:{len(lines)}: learning.defenses[0].norm: must be >= 1e-12" in err
+    assert f"vary, 'wrong one': {scenario}:{len(lines)}: learning.defenses[0].norm: must be at least 1e-12" in err
     campus_with(scenario, "vary:\n  values:\n    learning.round_s:\n      - 86400\n      - -5\n")
     assert main(["validate", str(scenario)]) == 2
     assert f"{scenario}:{len(scenario.read_text().splitlines())}: learning.round_s" in capsys.readouterr().err
@@ -457,7 +456,7 @@ def test_a_mistake_in_a_variant_is_found_where_it_stands(tmp_path, capsys):
     assert f"{scenario}:{len(scenario.read_text().splitlines())}: vary.variants[0]" in capsys.readouterr().err
     # a list of variants from the command line stands in no file
     assert main(["validate", str(scenario), "--set", "vary.variants=[{label: x, set: {learning.round_s: -5}}]"]) == 2
-    assert "as set from outside: learning.round_s" in capsys.readouterr().err
+    assert "--set learning.round_s=-5: must be above 0" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("path", ["learning..rounds", ".seed", "seed.", "learning.attacks[x]", "a[0]b", "[0].seed"])

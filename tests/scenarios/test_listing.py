@@ -75,7 +75,7 @@ walk: Everybody walks: a claim that is long enough to be wrapped when it is prin
   speed_m_s    a list of 2 numbers (metres per second); required
                how fast; a description that is long enough to be wrapped when it is put beside the
                name of its key
-  pause_s      a number >= 0 and < 3600 (seconds); default 20
+  pause_s      a number at least 0 and below 3600 (seconds); default 20
                how long it rests
   turn         'sharp' or 'smooth'; default sharp
   legs         a whole number; default null
@@ -101,13 +101,13 @@ def test_no_line_is_wider_than_a_page():
     [
         (float, "a number"),
         (int | None, "a whole number"),
-        (Annotated[float | None, Field(gt=0, le=1.5)], "a number > 0 and <= 1.5"),
-        (Annotated[float, Field(gt=0)] | Literal["all"], "a number > 0 or 'all'"),
+        (Annotated[float | None, Field(gt=0, le=1.5)], "a number above 0 and at most 1.5"),
+        (Annotated[float, Field(gt=0)] | Literal["all"], "a number above 0 or 'all'"),
         (bool, "true or false"),
         (Path, "a file name"),
         (Literal["a", "b", 3], "'a', 'b' or 3"),
         (tuple[float, float], "a list of 2 numbers"),
-        (tuple[Annotated[int, Field(ge=1)], ...], "a list of whole numbers >= 1"),
+        (tuple[Annotated[int, Field(ge=1)], ...], "a list of whole numbers at least 1"),
         (tuple[int, str], "a list of 2: a whole number, text"),
         (tuple[tuple[float, float], ...], "a list of entries, each a list of 2 numbers"),
         (Annotated[tuple[str, ...], Field(min_length=2)], "a list of texts, at least 2"),

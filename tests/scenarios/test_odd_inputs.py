@@ -121,7 +121,7 @@ def test_an_area_without_room_is_told(tiny, tmp_path):
     ],
 )
 def test_values_beyond_all_sense_are_refused(slot, part, key, value, tiny):
-    with pytest.raises(BadInput, match=rf"{slot}\[0\]\.{key}: must be >= "):
+    with pytest.raises(BadInput, match=rf"{slot}\[0\]\.{key}=\S+: must be at least "):
         tiny({f"learning.{slot}": [{**part, key: value}]})
 
 

@@ -134,7 +134,7 @@ def test_two_accounts_of_one_noise_are_one_noise(tmp_path):
         ({"plan": {"criterion": "top-up", "power": "evolution"}}, "with top-up nothing switches"),
         ({"world.radio.uplink.interference": "all"}, "interference: none"),
         ({"world.radio.uplink": {"kind": "ideal"}}, "set kind: noma"),
-        ({"plan.switch_share": 1.5}, "must be > 0 and < 1"),
+        ({"plan.switch_share": 1.5}, "must be above 0 and below 1"),
     ],
 )
 def test_what_cannot_be_planned_is_refused_at_load(changes, says):

@@ -50,7 +50,10 @@ def grow(n_bytes):
     ("world", "words"),
     [
         (HUGE, ["world.radio.line_of_sight.decorrelation_m: 50 m needs too fine a grid for 1903 base"]),
-        ({"ues": {**TINY["world"]["ues"], "count": 10**9}}, ["world.ues.count: must be >= 1 and <= 1000000"]),
+        (
+            {"ues": {**TINY["world"]["ues"], "count": 10**9}},
+            ["world.ues.count: must be at least 1 and at most 1000000"],
+        ),
     ],
 )
 def test_a_world_that_no_memory_holds_is_refused_in_one_line(tmp_path, capsys, command, world, words):

@@ -246,7 +246,7 @@ def test_what_becomes_of_constraints_on_fresh_seeds_is_told(quick, monkeypatch, 
 
 def test_a_setting_that_the_scenario_refuses_fails_its_trial(tmp_path):
     played = play(Plan(1, "campus", {"learning.round_s": -1}, (1,), tmp_path, goals([RMSE], ["min"], [])))
-    assert "learning.round_s: must be > 0" in played.error and not list(tmp_path.iterdir())
+    assert "learning.round_s: must be above 0" in played.error and not list(tmp_path.iterdir())
 
 
 @pytest.fixture(scope="module")

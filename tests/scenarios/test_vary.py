@@ -57,9 +57,12 @@ def test_draws_are_those_of_the_named_stream_whatever_their_number_and_whoever_i
 @pytest.mark.parametrize(
     ("space", "said"),
     [
-        ({RATE: {"low": 1, "high": 20}}, rf"vary.random.space.'{RATE}'.high: must be > 0 and <= 10, got the number 20"),
-        ({RATE: {"low": -1, "high": 1}}, rf"vary.random.space.'{RATE}'.low: must be > 0 and <= 10, got the number -1"),
-        ({"learning.attacks.0.cluster_m": {"low": -1, "high": 9}}, r"'learning.attacks.0.cluster_m'.low: must be > 0"),
+        ({RATE: {"low": 1, "high": 20}}, rf"vary.random.space.'{RATE}'.high: must be above 0 and at most 10, got 20"),
+        ({RATE: {"low": -1, "high": 1}}, rf"vary.random.space.'{RATE}'.low: must be above 0 and at most 10, got -1"),
+        (
+            {"learning.attacks.0.cluster_m": {"low": -1, "high": 9}},
+            r"'learning.attacks.0.cluster_m'.low: must be above 0",
+        ),
         ({RATE: {"choices": [0.1, "fast"]}}, rf"vary.random.space.'{RATE}'.choices.1: expected a number"),
         (
             {"learning.rounds": {"low": 1, "high": 9}},
@@ -102,7 +105,7 @@ def test_logarithms_of_draws_are_uniform():
         ("  zip: {a.0.b: [1]}\n  values: {'a[0].b': [1]}\n", "vary.zip: a.0.b stands in values too"),
         ("  values: {seed: [1]}\n", "vary.values: seed cannot be varied here; seeds stand in vary.seed"),
         ("  random:\n    space: {a.b: {low: 2, high: 1}}\n", "vary.random.space.'a.b'.high: must be above low, 2"),
-        ("  random:\n    space: {a.b: {low: 0, high: 1, log: true}}\n", "low: must be > 0 with log: true, got 0"),
+        ("  random:\n    space: {a.b: {low: 0, high: 1, log: true}}\n", "low: must be above 0 with log: true, got 0"),
         ("  random:\n    space: {a.b: {low: 0.5, high: 1, integer: true}}\n", "both bounds are whole numbers"),
         ("  random:\n    space: {a.b: {low: 0.5}}\n", "a distribution has low and high, or choices"),
         ("  random:\n    space: {a.b: {choices: [1], high: 2}}\n", "they have no range; leave low"),
@@ -123,7 +126,7 @@ def test_a_draw_that_the_scenario_refuses_names_its_line(tmp_path, capsys):
     scenario.write_text(text)
     assert main(["validate", str(scenario)]) == 2
     error = capsys.readouterr().err
-    assert f"{scenario}:{len(text.splitlines())}: vary.random.space.'{ROUND}'.low: must be > 0" in error
+    assert f"{scenario}:{len(text.splitlines())}: vary.random.space.'{ROUND}'.low: must be above 0" in error
 
 
 def test_the_number_of_combinations_has_a_limit():

@@ -6,12 +6,11 @@ import argparse
 import json
 import shutil
 from pathlib import Path
-from typing import Any
 
 from netsim.errors import BadInput
 from scenarios.app.cli.options import overrides_of
 from scenarios.app.cli.output import say
-from scenarios.app.study.load import Scenario, bundled, find, title_of
+from scenarios.app.study.load import Scenario, bundled, file_fields, find, title_of
 from scenarios.app.study.yaml_document import file_text, one_line, read
 
 BEGINNING = Path(__file__).with_name("beginning.yaml")
@@ -40,15 +39,12 @@ def new(args: argparse.Namespace) -> None:
 
 def _copy(source: str) -> str:
     """The text of a scenario; names of files in it lead to the same files from anywhere."""
-    from scenarios.app.study.file_fields import file_fields
     from scenarios.app.study.study import Study
 
     path = find(source)
     document, lines = read(path), file_text(path).splitlines()
     for place in file_fields(Study, document.data):
-        value: Any = document.data
-        for step in place:
-            value = value[step]
+        value = document.value(place)
         if not value.startswith(("$", "/")):
             at = document.line(place) - 1
             lines[at] = lines[at].replace(value, str((path.parent / value).resolve()))

@@ -13,7 +13,7 @@ from netsim.errors import BadInput
 from netsim.safe import content, opened, what_is
 from netsim.traces.source import MOST_FILE_BYTES
 from scenarios.app.results.folder import is_text
-from scenarios.app.study.file_fields import file_fields
+from scenarios.app.study.load import file_fields
 from scenarios.app.study.study import Study
 from scenarios.app.study.yaml_document import one_line
 

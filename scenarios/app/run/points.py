@@ -172,8 +172,9 @@ def check_space(source: str | Path, study: Study, overrides: dict[str, Any]) -> 
             try:
                 scenario.study({**overrides, key: value, "vary": None}, {key: ("vary", "random", "space", key)})
             except BadInput as error:
-                before, own, what = error.lines[0].rpartition(f"{dotted(place_of(key))}: ")
-                if own:
+                where = re.escape(dotted(place_of(key)))
+                if match := re.fullmatch(rf"(.*?){where}(?:=.*?)?: (.*)", error.lines[0]):
+                    before, what = match.groups()
                     remedy = "; add integer: true" if "whole number" in what else ""
                     raise BadInput(f"{before}vary.random.space.'{key}'.{name}: {what}{remedy}") from None
 

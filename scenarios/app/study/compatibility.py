@@ -5,9 +5,13 @@ Asked of the very validator that refuses a scenario, so the answer cannot drift 
 
 from __future__ import annotations
 
+import csv
 import json
 import textwrap
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from functools import cache
+from io import StringIO
 from itertools import permutations, product
 from typing import Any, get_args
 
@@ -18,70 +22,56 @@ from fl.attacks.threat import Threat
 from fl.learning import Learning
 from scenarios.app.study.slots import SLOTS
 
-Combination = dict[str, Any]
+Combination = dict[str, str]
+Verdicts = Iterable[tuple[Combination, str]]
 LEGAL = "legal"
+SLOT_NAMES = ("data", "learner", "curation", "defenses", "aggregation", "attack", "threat")
 _NARROWEST = 60
 
 
-def combinations() -> Iterator[tuple[Combination, str]]:
-    """Every combination of one part a slot (defenses: none, one, or two in order), with LEGAL or the reason.
+def combinations(legal: bool = False) -> Iterator[tuple[Combination, str]]:
+    """Every combination of one part per slot (defenses: none, one, or two in order), with LEGAL or the reason.
 
     Of data, each learner has the first kind that it can learn from. Every part is built and checked once, by itself;
     a combination is then only asked whether its parts fit together.
+
+    legal : only those that are; about a tenth of the work, since no attack is tried where all are refused.
     """
-    attacks = _none_or_one("attack")
-    for combination, parts, before in _without_attack():
-        for attack, attempt in attacks.items():  # asked last: what is refused without one is refused with any
-            verdict = _verdict(parts | {"attacks": attempt}) if before == LEGAL and attempt else before
-            yield combination | {"attack": attack}, verdict
+    single, data = SLOTS["defense"].parts, {learner: _data_of(learner) for learner in SLOTS["learner"].parts}
+    chains = ["none", *single, *(f"{a} > {b}" for a, b in permutations(single, 2))]
+    viewpoints = get_args(Threat.model_fields["viewpoint"].annotation)
+    threats = [f"{viewpoint} sees {sees}" for sees, viewpoint in product(get_args(Vantage), viewpoints)]
+    curations, attacks = ("none", *SLOTS["curation"].parts), ("none", *SLOTS["attack"].parts)
+    for learner, *words in product(data, curations, chains, SLOTS["aggregation"].parts, ("none",), threats):
+        one = dict(zip(SLOT_NAMES, (data[learner], learner, *words), strict=True))
+        parts, verdict = _parts(one)
+        for attack in attacks:  # asked last: what is refused without one is refused with any
+            if verdict == LEGAL and attack != "none":
+                found = _verdict(parts | {"attacks": (_example("attack", attack),)})
+            else:
+                found = verdict
+            if found == LEGAL or not legal:
+                yield one | {"attack": attack}, found
 
 
 def legal_combinations() -> Iterator[Combination]:
-    """Those of `combinations` that are legal. About a tenth of the work: no attack is tried where all are refused."""
-    attacks = _none_or_one("attack")
-    for combination, parts, before in _without_attack():
-        for attack, attempt in attacks.items() if before == LEGAL else ():
-            if not attempt or _verdict(parts | {"attacks": attempt}) == LEGAL:
-                yield combination | {"attack": attack}
+    """Those of `combinations` that are legal."""
+    return (combination for combination, _ in combinations(legal=True))
 
 
-def _without_attack() -> Iterator[tuple[Combination, dict[str, Any], str]]:
-    """Every combination without its attack, its parts, and LEGAL or the reason."""
-    learners, aggregations = _examples("learner"), _examples("aggregation")
-    data = {kind: _data_of(kind) for kind in learners}
-    curations = _none_or_one("curation")
-    single = _examples("defense")
-    chains: dict[str, tuple[Any, ...]] = {"none": (), **{kind: (part,) for kind, part in single.items()}}
-    chains |= {f"{a} > {b}": (single[a], single[b]) for a, b in permutations(single, 2)}
-    threats = {f"{viewpoint} sees {sees}": _threat(sees, viewpoint) for sees, viewpoint in _vantages()}
-    plain = {name: field.get_default(call_default_factory=True) for name, field in Learning.model_fields.items()}
-    for learner, curation, chain, aggregation, seen in product(learners, curations, chains, aggregations, threats):
-        kind, part = data[learner]
-        parts = plain | {
-            "round_s": 60,
-            "data": part,
-            "learner": learners[learner],
-            "curation": curations[curation],
-            "defenses": chains[chain],
-            "aggregation": aggregations[aggregation],
-            "threat": threats[seen],
-        }
-        combination = {
-            "data": kind,
-            "learner": learner,
-            "curation": curation,
-            "defenses": chain,
-            "aggregation": aggregation,
-            "attack": "none",
-            "threat": seen,
-        }
-        granted = threats[seen]
-        yield combination, parts, granted if isinstance(granted, str) else _verdict(parts)
-
-
-def _none_or_one(slot: str) -> dict[str, tuple[Any, ...]]:
-    """An empty slot, or an example of one of its kinds."""
-    return {"none": (), **{kind: (part,) for kind, part in _examples(slot).items()}}
+def beside(slot: str, other: str, verdicts: Verdicts) -> Iterator[tuple[Combination, str]]:
+    """For each word of a slot and each part of another, server or withholding, whether a combination that is legal
+    without that part is so with it.
+    """
+    first: dict[str, Combination] = {}
+    for combination, verdict in verdicts:
+        if verdict == LEGAL:
+            first.setdefault(combination[slot], combination)
+    for word, combination in first.items():
+        for kind in SLOTS[other].parts:
+            part = _example(other, kind)
+            more = {other: part if other == "server" else (part,)}
+            yield {slot: word, other: kind}, _verdict(_parts(combination)[0] | more)
 
 
 def threat(sees: str, viewpoint: str) -> dict[str, Any]:
@@ -89,16 +79,59 @@ def threat(sees: str, viewpoint: str) -> dict[str, Any]:
     return {"sees": sees, "viewpoint": viewpoint} | ({"at_m": [0, 0]} if viewpoint == "eavesdropper" else {})
 
 
-def _vantages() -> Iterator[tuple[str, str]]:
-    return product(get_args(Vantage), get_args(Threat.model_fields["viewpoint"].annotation))
+def matrix_csv() -> str:
+    """Every combination as CSV."""
+    out = StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([*SLOT_NAMES, "verdict"])
+    writer.writerows([*combination.values(), reason] for combination, reason in combinations())
+    return out.getvalue()
 
 
-def _threat(sees: str, viewpoint: str) -> Threat | str:
-    """That threat, or why there is none such."""
-    try:
-        return Threat.model_validate_json(json.dumps(threat(sees, viewpoint)), strict=True)
-    except ValidationError as error:
-        return error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
+def matrix_text(width: int = 110) -> str:
+    """How many combinations are legal, what ever meets in a legal one, and every reason with its cases."""
+    width, verdicts = max(width, _NARROWEST), list(combinations())
+    reasons = defaultdict[str, list[Combination]](list)
+    for combination, reason in verdicts:
+        reasons[reason].append(combination)
+    head = f"{len(reasons.pop(LEGAL))} of {len(verdicts)} combinations are legal (one part per slot, up to 2 defenses)"
+    lines = textwrap.wrap(head, width)
+    for slot, other in (("attack", "threat"), ("defenses", "learner")):
+        lines += _crossing(slot, other, verdicts, width)
+    for slot, other in product(("learner", "defenses"), ("server", "withholding")):
+        lines += _crossing(slot, other, beside(slot, other, verdicts), width)
+    lines += ["", "refused, because:"]
+    for reason, them in sorted(reasons.items(), key=lambda item: -len(item[1])):
+        common = [f"{k} {v}" for k, v in them[0].items() if all(c[k] == v for c in them)]
+        text = f"{len(them):7d}  {reason} ({', '.join(common) or 'several'})"
+        lines += textwrap.wrap(text, width, subsequent_indent=" " * 9)
+    return "\n".join(lines)
+
+
+def _crossing(slot: str, other: str, verdicts: Verdicts, width: int) -> list[str]:
+    """The words of another slot that each word of a slot meets in a legal combination."""
+    meet = defaultdict[str, dict[str, None]](dict)
+    for combination, reason in verdicts:
+        if reason == LEGAL:
+            meet[combination[slot]][combination[other]] = None
+    rows = (f"  {word}: {', '.join(words)}" for word, words in meet.items())
+    wrapped = (line for row in rows for line in textwrap.wrap(row, width, subsequent_indent=" " * 6))
+    return ["", f"{slot}: {other} that it goes with", *wrapped]
+
+
+def _parts(combination: Combination) -> tuple[dict[str, Any], str]:
+    """The parts of a combination without its attack, and LEGAL or why they do not fit together."""
+    chain, (viewpoint, sees) = combination["defenses"].split(" > "), combination["threat"].split(" sees ")
+    curation, seen = combination["curation"], _threat(sees, viewpoint)
+    parts = _plain() | {
+        "data": _example("data", combination["data"]),
+        "learner": _example("learner", combination["learner"]),
+        "curation": () if curation == "none" else (_example("curation", curation),),
+        "defenses": tuple(_example("defense", kind) for kind in chain if kind != "none"),
+        "aggregation": _example("aggregation", combination["aggregation"]),
+        "threat": seen,
+    }
+    return parts, seen if isinstance(seen, str) else _verdict(parts)
 
 
 def _verdict(parts: dict[str, Any]) -> str:
@@ -110,101 +143,30 @@ def _verdict(parts: dict[str, Any]) -> str:
     return LEGAL
 
 
-def matrix_text(width: int = 110) -> str:
-    """The matrix for people, at most `width` wide: how many combinations are legal, and every reason with its cases."""
-    width = max(width, _NARROWEST)
-    verdicts = list(combinations())
-    reasons: dict[str, list[Combination]] = {}
-    for combination, reason in verdicts:
-        reasons.setdefault(reason, []).append(combination)
-    legal = reasons.pop(LEGAL, [])
-    head = f"{len(legal)} of {len(verdicts)} combinations are legal (one part a slot, up to two defenses in order)"
-    lines = textwrap.wrap(head, width)
-    lines += ["", *_crossing("attack", "threat", verdicts, width), ""]
-    lines += [*_crossing("defenses", "learner", verdicts, width), ""]
-    for slot in ("learner", "defenses"):
-        lines += [*_crossing(slot, "server", list(beside(slot, "server", verdicts)), width), ""]
-    for slot in ("learner", "curation"):
-        lines += [*_crossing(slot, "withholding", list(beside(slot, "withholding", verdicts)), width), ""]
-    lines += ["Refused, because:"]
-    for reason, them in sorted(reasons.items(), key=lambda item: -len(item[1])):
-        common = {k: v for k, v in them[0].items() if all(c[k] == v for c in them)}
-        where = ", ".join(f"{k} {v}" for k, v in common.items()) or "several"
-        first = textwrap.wrap(f"  {len(them):5d}  {reason}", width, subsequent_indent=" " * 9)
-        lines += [*first, *textwrap.wrap(f"({where})", width, initial_indent=" " * 9, subsequent_indent=" " * 10)]
-    return "\n".join(lines)
+@cache
+def _threat(sees: str, viewpoint: str) -> Threat | str:
+    """That threat, or why there is none such."""
+    try:
+        return Threat.model_validate_json(json.dumps(threat(sees, viewpoint)), strict=True)
+    except ValidationError as error:
+        return error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
 
 
-def matrix_csv() -> str:
-    """Every combination as CSV."""
-    import csv
-    from io import StringIO
-
-    out = StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    for i, (combination, reason) in enumerate(combinations()):
-        if i == 0:
-            writer.writerow([*combination, "verdict"])
-        writer.writerow([*combination.values(), reason])
-    return out.getvalue()
+@cache
+def _plain() -> dict[str, Any]:
+    """Every field of learning with its default."""
+    fields = Learning.model_fields.items()
+    return {name: field.get_default(call_default_factory=True) for name, field in fields} | {"round_s": 60}
 
 
-def beside(slot: str, other: str, verdicts: list[tuple[Combination, str]]) -> Iterator[tuple[Combination, str]]:
-    """For each word of a slot and each part of another, server or withholding, whether a combination that is legal
-    without that part is so with it.
-    """
-    first: dict[str, Combination] = {}
-    for combination, verdict in verdicts:
-        if verdict == LEGAL:
-            first.setdefault(combination[slot], combination)
-    for word, combination in first.items():
-        parts = _parts(combination)
-        for kind, part in _examples(other).items():
-            yield {slot: word, other: kind}, _verdict(parts | {other: part if other == "server" else (part,)})
+def _data_of(learner: str) -> str:
+    """The first kind of data from which a learner can learn."""
+    needs = set(_example("learner", learner).needs)
+    return next(kind for kind in SLOTS["data"].parts if needs <= _example("data", kind).offers)
 
 
-def _parts(combination: Combination) -> dict[str, Any]:
-    """The parts of a combination, without its attack."""
-    chain = [] if combination["defenses"] == "none" else combination["defenses"].split(" > ")
-    curation, (viewpoint, sees) = combination["curation"], combination["threat"].split(" sees ")
-    return {name: field.get_default(call_default_factory=True) for name, field in Learning.model_fields.items()} | {
-        "round_s": 60,
-        "data": _examples("data")[combination["data"]],
-        "learner": _examples("learner")[combination["learner"]],
-        "curation": () if curation == "none" else (_examples("curation")[curation],),
-        "defenses": tuple(_examples("defense")[kind] for kind in chain),
-        "aggregation": _examples("aggregation")[combination["aggregation"]],
-        "threat": _threat(sees, viewpoint),
-    }
-
-
-def _crossing(down: str, across: str, verdicts: list[tuple[Combination, str]], width: int) -> list[str]:
-    """Which of two slots' words ever meet in a legal combination; columns that do not fit follow below."""
-    rows, columns = dict.fromkeys(c[down] for c, _ in verdicts), list(dict.fromkeys(c[across] for c, _ in verdicts))
-    meet = {(c[down], c[across]) for c, reason in verdicts if reason == LEGAL}
-    left = max(len(r) for r in (*rows, down))
-    lines = [f"{down} x {across}"]
-    while columns:
-        room, some = width - left - 2, list[str]()
-        while columns and (not some or room >= len(columns[0]) + 2):
-            room -= len(columns[0]) + 2
-            some.append(columns.pop(0))
-        lines.append("  " + " " * left + "".join(f"  {c}" for c in some))
-        for r in rows:
-            marks = "".join(f"  {'yes' if (r, c) in meet else '-':^{len(c)}}" for c in some)
-            lines.append(f"  {r:<{left}}{marks}".rstrip())
-    return lines
-
-
-def _data_of(learner: str) -> tuple[str, Any]:
-    """The first kind of data from which a learner can learn, and an example of it."""
-    needs = set(_examples("learner")[learner].needs)
-    return next((kind, part) for kind, part in _examples("data").items() if needs <= part.offers)
-
-
-def _examples(slot: str) -> dict[str, Any]:
-    """An example of every kind of a slot, built."""
-    return {
-        kind: part.model_validate_json(json.dumps(part.example), strict=True)
-        for kind, part in SLOTS[slot].parts.items()
-    }
+@cache
+def _example(slot: str, kind: str) -> Any:
+    """An example of a kind of a slot, built."""
+    part = SLOTS[slot].parts[kind]
+    return part.model_validate_json(json.dumps(part.example), strict=True)

@@ -6,7 +6,7 @@ import json
 import re
 import textwrap
 import types
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
 
@@ -45,7 +45,9 @@ _SIMPLE = {
     Path: ("a file name", "file names"),
     dict: ("a mapping", "mappings"),
 }
-_BOUNDS = {"gt": "> {}", "ge": ">= {}", "lt": "< {}", "le": "<= {}", "multiple_of": "a multiple of {}"}
+_BOUNDS = {
+    "gt": "above {}", "ge": "at least {}", "lt": "below {}", "le": "at most {}", "multiple_of": "a multiple of {}",
+}  # fmt: skip
 
 
 def unit(name: str) -> str:
@@ -82,6 +84,40 @@ def members(annotation: Any) -> tuple[Any, ...]:
 def slot_of(metadata: list[Any]) -> OneOf | None:
     """The slot, when the annotation is one."""
     return next((m for m in metadata if isinstance(m, OneOf)), None)
+
+
+def inside(annotation: Any, data: Any) -> Any:
+    """The type that a value was meant as: of a slot the part of its kind, of a union the member of its form."""
+    base, metadata = unwrap(annotation)
+    slot = slot_of(metadata)
+    if slot is not None:
+        kind = slot.kind_of(data)
+        return slot.parts.get(kind) if isinstance(kind, str) else None
+    if len(members(base)) < 2:
+        return base
+    found = [inside(member, data) for member in members(base)]
+    forms = (tuple, list) if isinstance(data, list) else (dict,)
+    fits = (t for t in found if get_origin(t) in forms or (isinstance(data, dict) and hasattr(t, "model_fields")))
+    return next(fits, None)
+
+
+def field_at(annotation: Any, data: Any, place: Sequence[str | int]) -> Any:
+    """The annotation at a place below one, in a value that was meant as that; None where there is none."""
+    for step in place:
+        base = inside(annotation, data)
+        fields, args = getattr(base, "model_fields", {}), get_args(base)
+        if fields:
+            annotation = field_type(fields[step]) if step in fields else None
+        elif get_origin(base) is dict:
+            annotation = args[1]
+        elif get_origin(base) is tuple and isinstance(step, int):
+            item = 0 if args[-1] is Ellipsis else step
+            annotation = args[item] if item < len(args) else None
+        else:
+            return None
+        held = (isinstance(data, dict) and step in data) or (isinstance(data, list) and step in range(len(data)))
+        data = data[step] if held else None
+    return annotation
 
 
 def choice(options: list[str]) -> str:

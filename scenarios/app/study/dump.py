@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from functools import lru_cache
-from io import StringIO
-from typing import Any
 
 from scenarios.app.study.schema import SCHEMA_VERSION
 from scenarios.app.study.study import Study
+from scenarios.app.study.yaml_document import as_yaml
+
+__all__ = ["as_yaml", "study_yaml"]
 
 
 def study_yaml(study: Study) -> str:
@@ -23,16 +23,3 @@ def study_yaml(study: Study) -> str:
 def _of_any_seed(values: str) -> str:
     """YAML of values that are given as JSON: a sweep asks for it with every seed of a setting, several times."""
     return as_yaml(json.loads(values))
-
-
-def as_yaml(values: Mapping[str, Any]) -> str:
-    """Plain values as YAML, in their order."""
-    from ruamel.yaml import YAML
-
-    yaml = YAML(typ="safe", pure=True)
-    yaml.default_flow_style = False
-    yaml.width = 110
-    yaml.sort_base_mapping_type_on_output = False
-    out = StringIO()
-    yaml.dump(dict(values), out)
-    return out.getvalue()

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 from netsim.errors import BadInput
+from netsim.part import FILE_NAME
 from netsim.safe import what_is
+from scenarios.app.study.describe import field_at, members, unwrap
 from scenarios.app.study.error_messages import build, default_of, nearest
-from scenarios.app.study.file_fields import file_fields
 from scenarios.app.study.study import Study
 from scenarios.app.study.yaml_document import Document, Place, one_line, place_of, read, read_text
 
@@ -88,19 +89,20 @@ def title_of(path: Path) -> str:
 
 def find(source: str | Path) -> Path:
     """The file of a scenario given by path or bundled name."""
-    path = Path(source)
+    path, names = Path(source), bundled()
     if path.suffix in (".yaml", ".yml") or what_is(path) == "file":
         return path
-    names = bundled()
     if str(source) in names:
         return names[str(source)]
-    if what_is(path) in ("folder", "other"):
-        what = "a folder" if what_is(path) == "folder" else "no regular file but a device, a pipe or a socket"
-        raise BadInput(one_line(f"{source}: is {what}; give the path of a scenario file, or a bundled name"))
-    raise BadInput(
-        f"{source}: no such file and no bundled scenario{nearest(str(source), list(names))}; "
-        "give the path of a YAML file, or a name that `netsim list` shows"
+    what = {
+        "folder": "is a folder; give the path of a scenario file, or a bundled name",
+        "other": "is no regular file but a device, a pipe or a socket; give the path of a scenario file",
+    }.get(
+        what_is(path) or "",
+        f"no such file and no bundled scenario{nearest(str(source), list(names))}; give the path of a YAML file, or a "
+        "name that `netsim list` shows",
     )
+    raise BadInput(one_line(f"{source}: {what}"))
 
 
 def parse_value(text: str) -> Any:
@@ -117,48 +119,46 @@ def set_value(document: Document, path: str, value: Any, origin: Place | None = 
     where = f"--set {path}" if origin is None else document.at(origin)
     if not _PATH.fullmatch(path):
         raise BadInput(one_line(f"{where}: {path!r} is no path; write names with one dot between them, as a.b[0].c"))
-    place = place_of(path)
-    data = document.data
-    for i, step in enumerate(place[:-1]):
-        missing = isinstance(data, dict) and isinstance(step, str) and step not in data
-        if missing and not isinstance(place[i + 1], int):
+    *above, last = place = place_of(path)
+    for i, step in enumerate(above):
+        data = document.value(tuple(above[:i]))
+        if isinstance(data, dict) and isinstance(step, str) and step not in data and not isinstance(place[i + 1], int):
             data[step] = default_of(Study, document.data, place[: i + 1])
-        data = _inside(data, step, where)
-    last = place[-1]
-    key = isinstance(data, dict) and isinstance(last, str)
-    index = isinstance(data, list) and isinstance(last, int) and last < len(data)
-    if key or index:
-        data[last] = value
-        document.override(place, origin)
-    else:
-        raise BadInput(f"{where}: there is nothing at {path!r} to replace")
+    data = document.value(tuple(above))
+    is_index = isinstance(data, list) and isinstance(last, int) and last < len(data)
+    if not is_index and not (isinstance(data, dict) and isinstance(last, str)):
+        raise BadInput(one_line(f"{where}: there is nothing at {path!r} to replace; check the path"))
+    data[last] = value
+    document.override(place, origin)
 
 
 _PATH = re.compile(r"[^.\[\]]+(\[\d+\])*(\.[^.\[\]]+(\[\d+\])*)*")
 
 
-def _inside(data: Any, step: str | int, where: str) -> Any:
-    try:
-        return data[step]
-    except (KeyError, IndexError, TypeError):
-        raise BadInput(f"{where}: there is nothing at {step!r}; check the path") from None
+def file_fields(expected: Any, data: Any, place: Place = ()) -> Iterator[Place]:
+    """Places in the data of a scenario, read as `expected`, at which the name of a file stands as text."""
+    base, metadata = unwrap(expected)
+    if isinstance(data, str):
+        words = [word for member in members(base) if get_origin(member) is Literal for word in get_args(member)]
+        files = [metadata, *(unwrap(member)[1] for member in members(base))]
+        if data not in words and any(FILE_NAME in one for one in files):
+            yield place
+    steps = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    for step, value in steps:
+        yield from file_fields(field_at(expected, data, (step,)), value, (*place, step))
 
 
 def _absolute(document: Document, folder: Path) -> None:
     """Paths of files: environment variables filled in, relative to the scenario file, or where the command runs."""
-    for *place, key in list(file_fields(Study, document.data)):
-        data = document.data
-        for step in place:
-            data = data[step]
-        text = data[key]
+    for place in list(file_fields(Study, document.data)):
+        text, where = document.value(place), document.at(place)
         if not text.strip():
-            raise BadInput(f"{document.at((*place, key))}: the name is empty; give that of a file or a folder")
+            raise BadInput(f"{where}: the name is empty; give that of a file or a folder")
         for name in re.findall(r"\$\{(\w+)\}", text):
             if name not in os.environ:
                 raise BadInput(
-                    f"{document.at((*place, key))}: the environment variable {name} is not set; set it to the "
-                    "folder that holds the file"
+                    f"{where}: the environment variable {name} is not set; set it to the folder that holds the file"
                 )
             text = text.replace(f"${{{name}}}", os.environ[name])
-        outside = not document.line((*place, key))  # a path on the command line
-        data[key] = str(((Path.cwd() if outside else folder) / text).resolve())
+        beside = folder if document.line(place) else Path.cwd()  # a path on the command line
+        document.value(place[:-1])[place[-1]] = str((beside / text).resolve())

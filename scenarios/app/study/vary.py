@@ -65,7 +65,7 @@ class Distribution(Part):
         if not (isfinite(self.low) and isfinite(self.high) and self.low < self.high):
             raise ValueError(f"high: must be above low, {self.low:g}, and finite, got {self.high:g}")
         if self.log and self.low <= 0:
-            raise ValueError(f"low: must be > 0 with log: true, got {self.low:g}")
+            raise ValueError(f"low: must be above 0 with log: true, got {self.low:g}")
         if self.integer and not (self.low.is_integer() and self.high.is_integer()):
             raise ValueError(f"low: with integer: true both bounds are whole numbers, got {self.low:g}, {self.high:g}")
         if self.integer and max(-self.low, self.high) > _LARGEST:

@@ -1,4 +1,4 @@
-"""YAML text -> plain data, and the line of every node.
+"""YAML text -> plain data and the line of every node; plain values -> YAML.
 
 Numbers and words are those of YAML 1.2's core schema: `1e-5` is a number; `off`, `yes` and a date are words.
 Only the parser of ruamel.yaml is used: its events become dicts, lists and scalars here, so no tag can make an
@@ -10,9 +10,10 @@ from __future__ import annotations
 import errno
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -32,17 +33,13 @@ MAX_DIGITS = 100
 
 _EMPTY = "top level: the file is empty; write a mapping of `key: value` lines"
 _TOO_LONG = f"top level: more than {MAX_BYTES} bytes; keep data in files of their own"
-_CORE = "tag:yaml.org,2002:"
-_WORDS = {w: v for v in (True, False) for w in (str(v).lower(), str(v), str(v).upper())} | dict.fromkeys(
-    ("", "~", "null", "Null", "NULL")
-)
+_WORDS = dict.fromkeys(("", "~", "null", "Null", "NULL")) | {
+    w: w[0] in "tT" for w in ["true", "True", "TRUE", "false", "False", "FALSE"]
+}
 _INT = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _NAME = re.compile(r"[\w-]{1,60}")
 _NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
-# Tags that say what a value is anyway; "" is no tag, "!" is "as written".
-_TAGS: dict[str, Any] = {"": object, "!": object, "map": dict, "seq": list, "str": str}
-_TAGS |= {"int": int, "float": (int, float), "bool": bool, "null": type(None)}
 
 
 @dataclass(frozen=True)
@@ -69,13 +66,16 @@ class Document:
 
     def holds(self, place: Place) -> bool:
         """Whether something stands at a place, in the file or set from outside."""
+        return self.value(place, self) is not self
+
+    def value(self, place: Place, default: Any = None) -> Any:
+        """What stands at a place, or the default."""
         data: Any = self.data
         for step in place:
-            inside = isinstance(step, int) and isinstance(data, list) and step < len(data)
-            if not inside and not (isinstance(data, dict) and step in data):
-                return False
+            if not ((isinstance(data, dict) and step in data) or (isinstance(data, list) and step in range(len(data)))):
+                return default
             data = data[step]
-        return True
+        return data
 
     def line(self, place: Place) -> int:
         """The line of a place, or of its nearest ancestor that stands in the file."""
@@ -84,10 +84,9 @@ class Document:
         return self.lines.get(place, 1)
 
     def at(self, place: Place) -> str:
-        """How a complaint starts: `FILE:LINE: world.ues[2].height_m`."""
+        """How a complaint starts: `FILE:LINE: world.ues[2].height_m`, or `--set world.ues[2].height_m`."""
         line = self.line(place)
-        where = f"{self.path}:{line}" if line else f"{self.path}: as set from outside"
-        return one_line(f"{where}: {dotted(place)}")
+        return one_line(f"{self.path}:{line}: {dotted(place)}" if line else f"--set {dotted(place)}")
 
 
 def one_line(text: str) -> str:
@@ -123,14 +122,14 @@ def file_text(path: str | Path) -> str:
     try:
         raw = content(path, MAX_BYTES)
     except OSError as error:
+        what = f"{name}: cannot be read ({error.strerror or error}); check the file"
         if error.errno == errno.EFBIG:
-            raise BadInput(f"{name}:1: {_TOO_LONG}") from None
-        what = f"cannot be read ({error.strerror or error}); check the file"
-        if isinstance(error, FileNotFoundError):
-            what = "no such file; check the path"
-        if what_is(path) == "folder":
-            what = "this is a directory; name a YAML file in it"
-        raise BadInput(one_line(f"{name}: {what}")) from None
+            what = f"{name}:1: {_TOO_LONG}"
+        elif what_is(path) == "folder":
+            what = f"{name}: this is a directory; name a YAML file in it"
+        elif isinstance(error, FileNotFoundError):
+            what = f"{name}: no such file; check the path"
+        raise BadInput(one_line(what)) from None
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -141,163 +140,141 @@ def file_text(path: str | Path) -> str:
 
 def read_text(text: str, name: str = "<text>") -> Document:
     """The document in a string; `name` stands for the file in messages."""
-    name = one_line(name)
+    document = Document(one_line(name), {}, {})
     if len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
-        raise BadInput(f"{name}:1: {_TOO_LONG}")
-    builder = _Builder(name, YAML(typ="safe", pure=True).parse(text))
+        raise BadInput(f"{document.path}:1: {_TOO_LONG}")
     try:
-        data = builder.document()
+        return _Reader(document, YAML(typ="safe", pure=True).parse(text)).document()
+    except BadInput:
+        raise
     except ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        what = f"character {chr(error.character)!r} is not allowed in YAML; remove it"
-        raise BadInput(f"{name}:{line}: text: {what}") from None
-    except YAMLError as error:
-        raise BadInput(_syntax(error, name)) from None
-    except (ValueError, OverflowError) as error:
-        if isinstance(error, BadInput):
-            raise
-        # The parser turns escapes (\UFFFFFFFF) and directives (%YAML 999...) into numbers without looking.
-        line = max(builder.lines.values(), default=1)
-        what = f"from here on the parser cannot read an escape or a number ({str(error)[:60]}); correct it"
-        raise BadInput(one_line(f"{name}:{line}: syntax: {what}")) from None
-    return Document(name, data, builder.lines)
+        what = f"text: character {chr(error.character)!r} is not allowed in YAML; remove it"
+    except MarkedYAMLError as error:
+        line, what = _syntax(error)
+    except (YAMLError, ValueError, OverflowError) as error:
+        # The parser turns escapes (\\UFFFFFFFF) and directives (%YAML 999...) into numbers without looking.
+        line = max(document.lines.values(), default=1)
+        said = " ".join(str(error).split())[:60]
+        what = f"syntax: from here on the parser cannot read an escape or a number ({said}); correct it"
+    raise BadInput(one_line(f"{document.path}:{line}: {what}"))
 
 
-def _syntax(error: YAMLError, name: str) -> str:
-    """The parser's complaint in one line."""
-    if not isinstance(error, MarkedYAMLError) or error.problem_mark is None:
-        return one_line(f"{name}:1: syntax: {' '.join(str(error).split())}; correct the YAML")
-    mark, opened = error.problem_mark, error.context_mark
-    problem = error.problem or "not YAML"
+def _syntax(error: MarkedYAMLError) -> tuple[int, str]:
+    """The line of what the parser complains of, and its words."""
+    mark, opened, problem = error.problem_mark, error.context_mark, error.problem or "not YAML"
+    if mark is None:
+        return 1, f"syntax: {problem}; correct the YAML"
     if "'\\t'" in problem:
-        return f"{name}:{mark.line + 1}: column {mark.column + 1}: a tab in the indentation; use spaces"
-    if error.context:
-        problem += f", {error.context}"
+        return mark.line + 1, f"column {mark.column + 1}: a tab in the indentation; use spaces"
+    problem += f", {error.context}" if error.context else ""
     if opened is not None and "stream" in problem:  # what is never closed is found at the end of the file
         mark = opened
     elif opened is not None and opened.line != mark.line:
         problem += f" that starts on line {opened.line + 1}"
-    return one_line(f"{name}:{mark.line + 1}: column {mark.column + 1}: {problem}; correct the YAML")
+    return mark.line + 1, f"column {mark.column + 1}: {problem}; correct the YAML"
 
 
-def _tag(event: Any) -> str:
-    """An explicit tag without the core schema's prefix, or empty."""
-    return (event.tag or "").removeprefix(_CORE)
+@dataclass
+class _Reader:
+    """Turns the parser's events into plain data, and notes lines in the document."""
 
+    of: Document
+    stream: Iterator[Any]
 
-class _Builder:
-    """Turns the parser's events into plain data; every method takes the event that opens its node."""
-
-    def __init__(self, name: str, stream: Iterator[Any]) -> None:
-        self.name = name
-        self.stream = stream
-        self.lines: dict[Place, int] = {}
-
-    def document(self) -> dict[str, Any]:
+    def document(self) -> Document:
+        """Read the only document of the stream."""
         next(self.stream)  # the start of the stream
         start = next(self.stream)
-        if isinstance(start, events.StreamEndEvent):
-            raise BadInput(f"{self.name}:1: {_EMPTY}")
+        top = start if isinstance(start, events.StreamEndEvent) else next(self.stream)
+        if top is start or (isinstance(top, events.ScalarEvent) and not top.value):
+            raise BadInput(f"{self.of.path}:1: {_EMPTY}")
         if start.version is not None or start.tags:
-            raise self._bad(start, (), "%YAML and %TAG lines are not used; remove the line")
-        top = next(self.stream)
-        data = self._value(top, ())
-        if data is None:
-            raise BadInput(f"{self.name}:1: {_EMPTY}")
+            raise self.bad(start, (), "%YAML and %TAG lines are not used; remove the line")
+        data = self.node(top, ())
         if not isinstance(data, dict):
             what = "a list" if isinstance(data, list) else "a single value"
-            raise self._bad(top, (), f"this is {what}; write a mapping of `key: value` lines")
+            raise self.bad(top, (), f"this is {what}; write a mapping of `key: value` lines")
         next(self.stream)  # the end of the document
-        after = next(self.stream)
-        if isinstance(after, events.DocumentStartEvent):
-            raise self._bad(after, (), "a second document starts here; keep one document in a file")
-        return data
+        if isinstance(after := next(self.stream), events.DocumentStartEvent):
+            raise self.bad(after, (), "a second document starts here; keep one document in a file")
+        return Document(self.of.path, data, self.of.lines)
 
-    def _bad(self, event: Any, place: Place, what: str) -> BadInput:
-        return BadInput(one_line(f"{self.name}:{event.start_mark.line + 1}: {dotted(place)}: {what}"))
+    def bad(self, event: Any, place: Place, what: str) -> BadInput:
+        """A complaint about an event."""
+        return BadInput(one_line(f"{self.of.path}:{event.start_mark.line + 1}: {dotted(place)}: {what}"))
 
-    def _admit(self, event: Any, place: Place) -> None:
-        """Refuse what could stand for something else, or never end."""
+    def node(self, event: Any, place: Place) -> Any:
+        """The value that an event opens; what could stand for something else, or never end, is refused."""
         if isinstance(event, events.AliasEvent):
-            raise self._bad(event, place, f"alias *{event.anchor[:60]} is not used here; write it out")
+            raise self.bad(event, place, f"alias *{event.anchor[:60]} is not used here; write it out")
         if event.anchor is not None:
-            what = f"anchor &{event.anchor[:60]} is not used here; write it out where it is needed"
-            raise self._bad(event, place, what)
-        if len(place) >= MAX_DEPTH and not isinstance(event, events.ScalarEvent):
-            raise self._bad(event, place[:3], f"nested deeper than {MAX_DEPTH}; write it flatter")
-        if _tag(event) not in _TAGS:
-            raise self._bad_tag(event, place)
+            raise self.bad(event, place, f"anchor &{event.anchor[:60]} is not used here; write it out where needed")
+        if event.tag is not None:
+            tag = event.tag.replace("tag:yaml.org,2002:", "!!")[:60]
+            raise self.bad(event, place, f"tag {tag} does not belong here; write a plain value")
+        if isinstance(event, events.ScalarEvent):
+            return self.scalar(event, place)
+        if len(place) >= MAX_DEPTH:
+            raise self.bad(event, place[:3], f"nested deeper than {MAX_DEPTH}; write it flatter")
+        self.of.lines.setdefault(place, event.start_mark.line + 1)
+        return self.mapping(place) if isinstance(event, events.MappingStartEvent) else self.sequence(place)
 
-    def _bad_tag(self, event: Any, place: Place) -> BadInput:
-        tag = event.tag.replace(_CORE, "!!")[:60]
-        return self._bad(event, place, f"tag {tag} does not belong here; write a plain value")
-
-    def _value(self, event: Any, place: Place) -> Any:
-        self._admit(event, place)
-        value: Any
-        if isinstance(event, events.MappingStartEvent):
-            value = self._mapping(event, place)
-        elif isinstance(event, events.SequenceStartEvent):
-            value = self._sequence(place)
-        else:
-            value = self._scalar(event, place)
-        if not isinstance(value, _TAGS[_tag(event)]):
-            raise self._bad_tag(event, place)
-        return value
-
-    def _mapping(self, start: Any, place: Place) -> dict[str, Any]:
-        self.lines.setdefault(place, start.start_mark.line + 1)
-        data: dict[str, Any] = {}
-        while not isinstance(event := next(self.stream), events.MappingEndEvent):
-            key = self._key(event, place)
-            here = (*place, key)
-            if key in data:
-                what = f"key stands twice, first on line {self.lines[here]}; keep one"
-                raise self._bad(event, here, what)
-            self.lines[here] = event.start_mark.line + 1
-            data[key] = self._value(next(self.stream), here)
-        return data
-
-    def _key(self, event: Any, place: Place) -> str:
-        if not isinstance(event, events.ScalarEvent):
-            self._admit(event, place)
-            raise self._bad(event, place, "a key is a list or mapping; a key must be a word")
-        key = self._value(event, place)
-        if not isinstance(key, str):
-            shown = event.value[:60] or "(empty)"
-            raise self._bad(event, place, f"key {shown} is not a word; write a word, or put it in quotes")
-        if key == "<<":
-            raise self._bad(event, place, "merge key << is not used here; write the keys out")
-        return key
-
-    def _sequence(self, place: Place) -> list[Any]:
+    def sequence(self, place: Place) -> list[Any]:
+        """The items up to the end of a list."""
         data: list[Any] = []
         while not isinstance(event := next(self.stream), events.SequenceEndEvent):
             here = (*place, len(data))
-            self.lines[here] = event.start_mark.line + 1
-            data.append(self._value(event, here))
+            self.of.lines[here] = event.start_mark.line + 1
+            data.append(self.node(event, here))
         return data
 
-    def _scalar(self, event: Any, place: Place) -> Any:
-        tag = _tag(event)
-        quoted = not (tag or event.implicit[0])
-        value = event.value if quoted or tag in ("str", "!") else self._plain(event, place)
-        if isinstance(value, str) and "\0" in value:
-            raise self._bad(event, place, "text holds a NUL (\\0), which no name of a file can; remove it")
-        if isinstance(value, str) and any("\ud800" <= c <= "\udfff" for c in value):
-            raise self._bad(event, place, "text holds half a character (\\ud800 to \\udfff); remove it")
-        return value
+    def mapping(self, place: Place) -> dict[str, Any]:
+        """The keys and values up to the end of a mapping."""
+        data: dict[str, Any] = {}
+        while not isinstance(event := next(self.stream), events.MappingEndEvent):
+            if isinstance(event, events.CollectionStartEvent):
+                raise self.bad(event, place, "a key is a list or mapping; a key must be a word")
+            key = self.node(event, place)
+            if not isinstance(key, str):
+                word = event.value[:60] or "(empty)"
+                raise self.bad(event, place, f"key {word} is not a word; write a word, or put it in quotes")
+            if key == "<<":
+                raise self.bad(event, place, "merge key << is not used here; write the keys out")
+            here = (*place, key)
+            if key in data:
+                raise self.bad(event, here, f"key stands twice, first on line {self.of.lines[here]}; keep one")
+            self.of.lines[here] = event.start_mark.line + 1
+            data[key] = self.node(next(self.stream), here)
+        return data
 
-    def _plain(self, event: Any, place: Place) -> Any:
-        """What an unquoted scalar means in YAML 1.2."""
+    def scalar(self, event: Any, place: Place) -> Any:
+        """What a scalar means in YAML 1.2; one in quotes is text."""
         text: str = event.value
+        if "\0" in text:
+            raise self.bad(event, place, "text holds a NUL (\\0), which no name of a file can; remove it")
+        if any("\ud800" <= c <= "\udfff" for c in text):
+            raise self.bad(event, place, "text holds half a character (\\ud800 to \\udfff); remove it")
+        if not event.implicit[0]:
+            return text
         if text in _WORDS:
             return _WORDS[text]
         whole, number = _INT.fullmatch(text), _FLOAT.fullmatch(text)
         if (whole or number) and len(text) > MAX_DIGITS:
-            raise self._bad(event, place, f"number of {len(text)} characters; use at most {MAX_DIGITS}")
+            raise self.bad(event, place, f"number of {len(text)} characters; use at most {MAX_DIGITS}")
         if whole:
             return int(text, {"0o": 8, "0x": 16}.get(text[:2], 10))
         if _NOT_FINITE.fullmatch(text) or (number and math.isinf(float(text))):
-            raise self._bad(event, place, f"number {text} must be finite; write a finite number")
+            raise self.bad(event, place, f"number {text} must be finite; write a finite number")
         return float(text) if number else text
+
+
+def as_yaml(values: Mapping[str, Any]) -> str:
+    """Plain values as YAML, in their order."""
+    yaml = YAML(typ="safe", pure=True)
+    yaml.default_flow_style = False
+    yaml.width = 110
+    yaml.sort_base_mapping_type_on_output = False
+    out = StringIO()
+    yaml.dump(dict(values), out)
+    return out.getvalue()
