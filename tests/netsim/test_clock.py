@@ -16,7 +16,7 @@ from netsim.traces.inspect import inspect_trace
 from netsim.traces.read import read_trace
 from netsim.traces.trace import first_midnight, wall_clock
 from scenarios.app.cli.commands import main
-from scenarios.app.cli.replay_scenario import seconds
+from scenarios.app.cli.replay import seconds
 from scenarios.app.results.run import clock_of
 from scenarios.app.run.runner import run
 from scenarios.app.study.load import load

@@ -2,7 +2,8 @@
 
 import pytest
 
-from scenarios.app.cli.replay_scenario import MOST_TARGETS, replay_overrides, some_targets, trace_lines
+from scenarios.app.cli.commands import parser
+from scenarios.app.cli.replay import MOST_TARGETS, some_targets, trace_lines, trace_overrides
 from scenarios.app.study.load import load
 
 TARGETS = "learning.threat.targets"
@@ -14,7 +15,8 @@ def of_users(tmp_path):
         rows = [f"{1_699_920_000 + 60 * t},u{u},{10 * u + t},{5 * u}" for u in range(n) for t in range(3)]
         path = tmp_path / f"{n}.csv"
         path.write_text("\n".join(["time_s,user,x_m,y_m", *rows]))
-        return replay_overrides(str(path), None, "id", "1min", None, {}) | dict(more)
+        args = parser().parse_args(["replay", str(path), "--users", "id", "--round", "1min"])
+        return trace_overrides(args) | dict(more)
 
     return written
 

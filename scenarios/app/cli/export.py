@@ -6,33 +6,16 @@ import argparse
 from pathlib import Path
 
 from netsim.errors import BadInput
-from scenarios.app.cli.options import Commands
+from netsim.safe import OURS_MOST_BYTES, opened, replacing, what_is
 from scenarios.app.cli.output import say
-
-
-def add(commands: Commands[argparse.ArgumentParser]) -> None:
-    """Its arguments."""
-    command = commands.add_parser("export", help="write the tracks of a run for maps elsewhere")
-    command.add_argument("folder", metavar="DIR", help="the folder of a run")
-    command.add_argument(
-        "--format", choices=["geojson", "kepler", "csv"], default="geojson",
-        help="geojson: tracks, homes, base stations and named places; kepler: trips of kepler.gl; csv: a flat table of "
-        "tracks (default: %(default)s)",
-    )  # fmt: skip
-    command.add_argument("--out", metavar="FILE", help="the file to write (default: DIR/tracks.geojson, ...)")
-    command.add_argument(
-        "--origin", metavar="LAT,LON",
-        help="where the south-west corner of a generated town lies, written --origin=LAT,LON (default: 0,0)",
-    )  # fmt: skip
+from scenarios.app.results.export import BEGINNINGS, FORMATS, Globe
+from scenarios.app.results.folder import EXPORTS, MANIFEST, PAGE, RECORDS, STUDY
+from scenarios.app.results.marker import MARKER
+from scenarios.app.results.read import load
 
 
 def main(args: argparse.Namespace) -> None:
     """Write the file."""
-    from netsim.safe import replacing
-    from scenarios.app.results.export import FORMATS, Globe
-    from scenarios.app.results.folder import EXPORTS
-    from scenarios.app.results.read import load
-
     folder = Path(args.folder)
     out = _out(folder, folder / EXPORTS[args.format] if args.out is None else Path(args.out))
     run = load(folder)
@@ -46,16 +29,13 @@ def main(args: argparse.Namespace) -> None:
     say(f"tracks in {out}")
     if not globe.known:
         lat, lon = globe.origin_deg
-        say(f"  this run is nowhere on the globe; its south-west corner was put at {lat:g}, {lon:g} (--origin=LAT,LON)")
+        say(
+            f"  this run has no geographic origin; its south-west corner was put at {lat:g}, {lon:g} (--origin=LAT,LON)"
+        )
 
 
 def _out(folder: Path, out: Path) -> Path:
     """The file to write: new, or an earlier export; no record of this run or another."""
-    from netsim.safe import OURS_MOST_BYTES, opened, what_is
-    from scenarios.app.results.export import BEGINNINGS
-    from scenarios.app.results.folder import MANIFEST, PAGE, RECORDS, STUDY
-    from scenarios.app.results.marker import MARKER
-
     of_run = out.parent.resolve() == folder.resolve() or what_is(out.parent / MANIFEST)
     if of_run and out.name in (STUDY, PAGE, MARKER, *RECORDS):
         raise BadInput(f"--out {out}: is a record of the run; give another name")

@@ -1,63 +1,49 @@
-"""The command `netsim replay`: a trace of one's own, and how it leaks over time."""
+"""The command `netsim replay`: train on a recorded trace and measure leakage."""
 
 from __future__ import annotations
 
 import argparse
+import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+
+from netsim.base_stations import default_layout
 from netsim.errors import BadInput
-from scenarios.app.cli.options import Commands, add_run_options, add_trace, columns_of, how_of, out_of, overrides_of
+from netsim.mobility.replay import Replay
+from netsim.safe import what_is
+from scenarios.app.cli.browser import open_page
+from scenarios.app.cli.options import columns_of, how_of, out_of, overrides_of
+from scenarios.app.cli.outcome import SEVERAL, event_of, tell_outcome
 from scenarios.app.cli.output import emit, say, say_fitted
+from scenarios.app.cli.run import play
+from scenarios.app.cli.run_folder import replay_folder
+from scenarios.app.report.report import report
+from scenarios.app.results.folder import PAGE, admit_several
+from scenarios.app.results.notes import hold_out_notes
+from scenarios.app.results.statistics import counted
+from scenarios.app.run.runner import run_job
+from scenarios.app.study.load import Scenario, load
+from scenarios.app.study.study import Study
 
-if TYPE_CHECKING:
-    from scenarios.app.study.study import Study
-
-
-def add(commands: Commands[argparse.ArgumentParser]) -> None:
-    """Its arguments."""
-    command = commands.add_parser("replay", help="replay a mobility or measurement trace and see it leak over time")
-    add_trace(command)
-    command.add_argument(
-        "--scenario", default="replay", help="scenario that says what is learnt and attacked (default: %(default)s)"
-    )
-    command.add_argument("--cell", help="cell to learn, or all (default: the busiest)")
-    command.add_argument("--users", choices=["auto", "all", "id", "day", "chain"], help="what a target is")
-    command.add_argument(
-        "--round", default=None, metavar="LENGTH",
-        help="round length with its unit, s, m or min, h, d or w: 24h, 7d, 90min (default: the scenario's)",
-    )  # fmt: skip
-    command.add_argument("--area-deg", metavar="S,W,N,E", help="only rows in this box, in degrees")
-    command.add_argument("--area-m", metavar="X0,Y0,X1,Y1", help="the same, in metres of the file")
-    command.add_argument("--since", metavar="TIME", help="only rows from this time on: 2021-04-21, with --timezone")
-    command.add_argument(
-        "--until", metavar="TIME",
-        help="only rows before this time; with a box and --since these also are the area and the days that everybody "
-        "knows, whatever the rows are",
-    )  # fmt: skip
-    command.add_argument(
-        "--base-stations", metavar="FILE", help="CSV with OpenCelliD's columns, for a trace without RSRP"
-    )
-    add_run_options(command)
+MOST_TARGETS = 100  # that a replay attacks where nobody says how many
+_TARGETS = "learning.threat.targets"
+_SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_READING = ("cell", "users", "timezone", "format", "crs", "since", "until")
+"""options that are keys of the replay"""
+_NAMED = ("users", "timezone", "columns", "base_stations", "format", "crs", "area_deg", "area_m", "since", "until")
+"""options that are named in the name of the folder"""
 
 
 def main(args: argparse.Namespace) -> None:
     """Play the trace with positions standardised by the data and by what is public; draw the pages."""
-    from scenarios.app.cli.browser import open_page
-    from scenarios.app.cli.outcome import SEVERAL, event_of, tell_outcome
-    from scenarios.app.cli.replay_scenario import some_targets, trace_lines
-    from scenarios.app.cli.run import play
-    from scenarios.app.report.report import report
-    from scenarios.app.results.folder import PAGE, admit_several
-    from scenarios.app.run.runner import run_job
-    from scenarios.app.study.load import Scenario, load
-
     if not Scenario(args.scenario).document().data.get("learning"):
         raise BadInput(
             f"{args.scenario}: has no `learning:` section, so a replay has nothing to attack; play it by netsim run"
         )
     how_of(args)
-    overrides = _overrides(args)
+    overrides = trace_overrides(args) | overrides_of(args)
     overrides |= some_targets(load(args.scenario, overrides), overrides)
     study = load(args.scenario, overrides)
     if args.json:
@@ -82,29 +68,96 @@ def main(args: argparse.Namespace) -> None:
     open_page(out, args)
 
 
-def _overrides(args: argparse.Namespace) -> dict[str, Any]:
-    """What the options say about the scenario, by dotted path."""
-    from scenarios.app.cli.replay_scenario import replay_overrides, scope_overrides
+def trace_overrides(args: argparse.Namespace) -> dict[str, Any]:
+    """What the options set in the scenario, by dotted path."""
+    if not what_is(args.trace):
+        raise BadInput(f"{args.trace}: no such file; give the path of a trace")
+    keys = {"kind": "replay", "trace": str(Path(args.trace).resolve()), "columns": columns_of(args.columns) or None}
+    keys |= {name: getattr(args, name) for name in _READING}
+    keys |= {"area_deg": _box("--area-deg", args.area_deg), "area_m": _box("--area-m", args.area_m)}
+    if (args.area_deg or args.area_m) and args.since and args.until:
+        keys["extent"] = "stated"
+    overrides = {f"world.ues.mobility.{key}": value for key, value in keys.items() if value is not None}
+    if args.base_stations is not None:
+        overrides["world.base_stations"] = {"kind": "cell-file", "file": str(Path(args.base_stations).resolve())}
+    if args.round is not None:
+        overrides["learning.round_s"] = seconds(args.round)
+    return overrides
 
-    columns = columns_of(args.columns)
-    return (
-        replay_overrides(
-            args.trace, args.cell, args.users, args.round, args.timezone, columns, args.base_stations, args.format,
-            args.crs,
+
+def _box(option: str, text: str | None) -> list[float] | None:
+    """The four numbers of a box."""
+    if text is None:
+        return None
+    try:
+        box = [float(part) for part in text.split(",")]
+    except ValueError:
+        box = []
+    if len(box) != 4 or not np.isfinite(box).all():
+        raise BadInput(f"{option} {text[:40]}: give four numbers, low, low, high, high: 39.95,116.28,40.03,116.37")
+    return box
+
+
+def seconds(text: str) -> float:
+    """`24h`, `7d`, `2w`, `90min`, `90m` or `3600s`."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(s|m|min|h|d|w)", text.strip())
+    if match is None or float(match[1]) <= 0:
+        units = "s, m or min (minutes), h, d, w"
+        raise BadInput(f"--round {text[:40]}: write a length with its unit ({units}), such as 24h, 7d, 90min or 3600s")
+    return float(match[1]) * _SECONDS[match[2]]
+
+
+def some_targets(study: Study, overrides: dict[str, Any]) -> dict[str, Any]:
+    """A bound on the attacked targets of a trace with more, as an override; nothing where somebody has set one.
+
+    Attacks take far longer than training, and their figures are medians over targets.
+    """
+    mobility = study.world.ues.mobility
+    if _TARGETS in overrides or study.learned.threat.targets is not None or not isinstance(mobility, Replay):
+        return {}
+    few = len(mobility.load(study.round_s).users) <= MOST_TARGETS
+    return {} if few else {_TARGETS: MOST_TARGETS}
+
+
+def trace_lines(study: Study) -> list[str]:
+    """What was read from the trace, what was left out, and what was chosen."""
+    mobility = study.world.ues.mobility
+    if not isinstance(mobility, Replay):
+        raise BadInput("this scenario does not replay a trace: world.ues.mobility.kind must be replay")
+    trace = mobility.load(study.round_s)
+    counts, users, (width, height) = dict(trace.counts), len(trace.users), trace.area.side_m
+    used, read = counts.pop("rows_used", len(trace.user)), counts.pop("rows_read", 0)
+    left_out = ", ".join(f"{k} {v:,}" for k, v in counts.items() if v)
+    lines = [
+        f"{used:,} of {read:,} rows used" + (f" (left out: {left_out})" if left_out else ""),
+        f"{counted(users, 'target')}, area {width:.0f} m x {height:.0f} m, first day {trace.first_day} "
+        f"({trace.timezone})",
+    ]
+    if trace.rsrp_dbm is None and study.world.base_stations == ():
+        area = study.world.city.area(trace.area)
+        layout = default_layout(area)
+        lines.append(
+            f"base stations: the trace has no RSRP; {counted(len(layout.stations(area, None)), 'site')} placed on a "
+            f"hexagonal layout, inter-site distance {layout.inter_site_m:g} m (--base-stations FILE overrides)"
         )
-        | scope_overrides(args.area_deg, args.area_m, args.since, args.until)
-        | overrides_of(args)
-    )  # fmt: skip
+    targets = None if study.learning is None else study.learning.threat.targets
+    if targets is not None and targets < users:
+        lines.append(
+            f"attacks: {counted(targets, 'target')} of {users:,}, evenly taken, are attacked and their leakage "
+            f"measured; all of them train (--set {_TARGETS}=null attacks all)"
+        )
+    span_s = float(np.ptp(trace.time_s))
+    if span_s < 2 * study.round_s:
+        lines.append(
+            f"warning: the trace lasts {span_s:,.0f} s, less than two rounds of {study.round_s:,.0f} s: leakage over "
+            "time needs more rounds; give --round LENGTH (netsim inspect suggests one)"
+        )
+    return [*lines, *trace.notes, *hold_out_notes(study)]
 
 
 def _folder(args: argparse.Namespace, study: Study) -> Path:
     """The folder of a replay for which none is named."""
-    from scenarios.app.cli.run_folder import replay_folder
-
     shown = {name: value for name in ("cell", "round") if (value := getattr(args, name))}
-    names = (
-        "users", "timezone", "columns", "base_stations", "format", "crs", "area_deg", "area_m", "since", "until",
-    )  # fmt: skip
-    options = {name: value for name in names if (value := getattr(args, name))}
+    options = {name: value for name in _NAMED if (value := getattr(args, name))}
     options |= {} if args.scenario == "replay" else {"scenario": args.scenario}
     return replay_folder(args.trace, study, shown, options, overrides_of(args))
