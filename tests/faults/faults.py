@@ -131,9 +131,9 @@ def _differences(folder, expected):
 def examined(words, root, kills, draw, number):
     """A command that is killed so many times: how many kills did no harm, what is wrong, and how long it takes."""
     from rl import train as loop
-    from scenarios.app.run import play
+    from scenarios.app.run import play as playing
 
-    play.CHECKPOINT_EVERY_S = loop.SAVE_EVERY_S = 0.0
+    playing.CHECKPOINT_EVERY_S = loop.SAVE_EVERY_S = 0.0
     code = _here([*words, "--out", str(root / "here"), "--quiet"])
     began = time.monotonic()
     code = code or play(words, root / "whole", root / "said")

@@ -241,7 +241,7 @@ def test_homes_named_now_are_those_of_the_table(tiny, tmp_path):
         "world.duration_s": 259_200, "world.tick_s": 3600, "learning.round_s": 86_400,
         "world.ues": {"count": 3, "mobility": {"kind": "commuter"}}, "learning.leakage": {"near_m": 150.0},
     }  # fmt: skip
-    run(tiny(changes), tmp_path / "r", lambda now: shown.append(now.values.get("homes_named_percent")))
+    run(tiny(changes), tmp_path / "r", lambda now: shown.append(now.values["attacks"]))
     with (tmp_path / "r" / "leakage.csv").open() as f:
         rows = list(csv.DictReader(f))
     for number, told in enumerate(shown, start=1):
@@ -250,7 +250,7 @@ def test_homes_named_now_are_those_of_the_table(tiny, tmp_path):
             for r in rows
             if r["round"] == str(number)
         }
-        assert told["closed-form"] == pytest.approx(100 * sum(near.values()) / len(near))
+        assert told["closed-form"]["homes_named_percent"] == pytest.approx(100 * sum(near.values()) / len(near))
     assert len(shown) == 3
 
 

@@ -120,14 +120,14 @@ def test_a_run_that_grows_is_stopped_in_one_line_and_goes_on_to_the_same_bytes(t
 
 def test_a_stopped_run_goes_on_after_its_last_round(tiny, tmp_path):
     def watch(seen):
-        if seen.round == 2:
+        if seen.done == 2:
             grow(GB)
 
     study = tiny({"world.duration_s": 300})
     with pytest.raises(BadInput, match="goes on from its checkpoint"):
         run(study, tmp_path, watch, how=How(memory_gb=held_bytes() / GB + 0.4))
     rounds = []
-    run(study, tmp_path, lambda seen: rounds.append(seen.round))
+    run(study, tmp_path, lambda seen: rounds.append(seen.done))
     assert rounds == [3, 4, 5]
 
 
