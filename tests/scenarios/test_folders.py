@@ -403,19 +403,13 @@ def test_a_checkpoint_with_a_member_that_is_no_array_is_refused(tmp_path):
 
 
 def test_samples_of_another_shape_are_not_gone_on_with():
-    from dataclasses import replace
+    from scenarios.app.run.radio import Samples
 
-    from scenarios.app.run.radio import Sampled, Samples
-
-    samples, nothing = Samples(np.full(3, np.nan), Sampled.none(3)), Sampled.none(3)
-    samples.check(replace(nothing, values=np.ones((2, 3)), inside=np.zeros(2, dtype=bool)))
-    for changes in (
-        {"values": np.ones((2, 4))},
-        {"inside": np.zeros(1, dtype=bool)},
-        {"binned": np.ones((2, 3, 5), int)},
-    ):
+    samples = Samples(np.full(3, np.nan))
+    samples.restored(samples.memory() | {"kept": np.ones((2, 4))})
+    for changes in ({"kept": np.ones((2, 5))}, {"counted": np.zeros(2)}, {"binned": np.ones((2, 3, 5), int)}):
         with pytest.raises(ValueError, match="samples: "):
-            samples.check(replace(nothing, **changes))
+            samples.restored(samples.memory() | changes)
 
 
 @pytest.mark.parametrize("size", [float("inf"), float("nan"), "all", None])

@@ -22,7 +22,7 @@ from scenarios.app.results.folder import read_table
 from scenarios.app.results.tables import QUANTITIES
 from scenarios.app.run import radio
 from scenarios.app.run.check import check
-from scenarios.app.run.radio import Sampled, Samples, radio_world
+from scenarios.app.run.radio import Samples, radio_world
 from scenarios.app.run.records import coverage_grid
 from scenarios.app.run.runner import run
 from scenarios.app.study.dump import study_yaml
@@ -235,7 +235,7 @@ def some_samples(n, seed=1):
 
 
 def collected(values, inside, los, piece=37):
-    made = Samples(np.array([np.nan, 1e6]), Sampled.none(2))
+    made = Samples(np.array([np.nan, 1e6]))
     for first in range(0, len(values), piece):
         part = slice(first, first + piece)
         made.add(values[part], inside[part], los[part])
@@ -253,17 +253,17 @@ def test_quantiles_of_all_indoor_and_outdoor_samples(most, monkeypatch):
         got = made.quantiles(selection, share)
         error = [1e-9, 1e-3] if exact else [0.025001, 1e6 / radio.BINS / 2 + 1e-6]  # half a bin
         assert (np.abs(got - expected).max(axis=0) < np.array(error)).all(), selection
-    assert made.sampled.exact == (most > 500)
-    assert made.sampled.count.tolist() == [(~inside).sum(), inside.sum()]
-    assert made.sampled.los.tolist() == [(los & ~inside).sum(), (los & inside).sum()]
+    assert (made.binned is None) == (most > 500)
+    assert made.counted[0].tolist() == [(~inside).sum(), inside.sum()]
+    assert made.counted[1].tolist() == [(los & ~inside).sum(), (los & inside).sum()]
 
 
 def test_memory_of_many_samples_is_bounded(monkeypatch):
     monkeypatch.setattr(radio, "MOST_EXACT", 1000)
     made = collected(*some_samples(30_000))
     kept = made.memory()
-    assert len(kept.values) == 0 and kept.binned.shape == (2, 2, radio.BINS)
-    assert kept.binned.sum(axis=(0, 2)).tolist() == [30_000, 30_000]
+    assert len(kept["kept"]) == 0 and kept["binned"].shape == (2, 2, radio.BINS)
+    assert kept["binned"].sum(axis=(0, 2)).tolist() == [30_000, 30_000]
 
 
 def test_values_that_are_not_finite_are_left_out_and_those_beyond_the_bins_stay_in_the_last(monkeypatch):
@@ -275,7 +275,7 @@ def test_values_that_are_not_finite_are_left_out_and_those_beyond_the_bins_stay_
     monkeypatch.setattr(radio, "MOST_EXACT", 1)
     made = collected(values, flags, flags)
     assert made.quantiles("all", np.array([0.0, 1.0]))[:, 0] == pytest.approx([-90.0, -80.0], abs=0.05)
-    assert made.sampled.binned[0, 1, -1] == 2 and made.sampled.binned[0, 1, 0] == 2
+    assert made.binned[0, 1, -1] == 2 and made.binned[0, 1, 0] == 2
 
 
 def test_indoor_samples_have_distributions_of_their_own(tiny, tmp_path, monkeypatch):

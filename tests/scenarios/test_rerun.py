@@ -82,20 +82,21 @@ def test_every_record_is_compared(one, tmp_path):
 
 def test_of_a_sweep_the_runs_of_a_label_are_repeated(one, tmp_path, capsys):
     sweep = tmp_path / "sweep"
-    for k in range(3):
-        shutil.copytree(one, sweep / f"r{k}")
+    for inner in ("x=1-y/r0", "other/r1", "x=1-y/r2"):
+        shutil.copytree(one, sweep / inner)
     cell = cell_text(read_summary(one)["rounds.played"])
-    table = f"folder,label,seed,rounds.played\nr0,x,1,{cell}\nr1,y,1,7777\nr2,x,1,{cell}\n"
+    table = f"folder,label,seed,rounds.played\nx=1-y/r0,x,1,{cell}\nother/r1,y,1,7777\nx=1-y/r2,x,1,{cell}\n"
     (sweep / "runs.csv").write_text(table)
-    write_json(sweep / "sweep.json", {"kind": "sweep", "title": "t"})
-    assert main(["rerun", str(sweep), "--only", "x", "--json"]) == 0
+    assert main(["rerun", str(sweep), "--only", "x=1, y", "--json"]) == 0
     event = json.loads(capsys.readouterr().out)
-    assert [run["folder"] for run in event["runs"]] == [str(sweep / "r0"), str(sweep / "r2"), str(sweep)]
+    assert [run["folder"] for run in event["runs"]] == [str(sweep / "x=1-y/r0"), str(sweep / "x=1-y/r2"), str(sweep)]
     (sweep / "runs.csv").write_text(table.replace(f"r2,x,1,{cell}", "r2,x,1,8888"))
-    assert main(["rerun", str(sweep), "--only", "x", "--quiet"]) == 1
+    assert main(["rerun", str(sweep), "--only", "x=1-y", "--quiet"]) == 1
     said = capsys.readouterr().out
-    assert f"runs.csv, column rounds.played: row 3: '8888', and '{cell}' in {sweep / 'r2' / 'summary.json'}" in said
-    with pytest.raises(BadInput, match="has no run of this label; it has: x, y"):
+    assert (
+        f"runs.csv, column rounds.played: row 3: '8888', and '{cell}' in {sweep / 'x=1-y/r2' / 'summary.json'}" in said
+    )
+    with pytest.raises(BadInput, match="no finished run, sweep, tuning or training of the label z in it"):
         rerun(sweep, tmp_path / "again", "z", lambda *_: None)
 
 
@@ -167,40 +168,20 @@ def test_a_study_that_was_edited_is_told_from_that_of_the_run(one, capsys):
     assert main(["rerun", str(one), "--quiet"]) == 0
 
 
-def test_of_a_folder_of_runs_sweeps_and_tunings_are_repeated_and_others_named(one, tmp_path, capsys):
+def test_of_a_folder_all_finished_runs_below_are_repeated_and_others_named(one, tmp_path, capsys):
     place = tmp_path / "all"
-    for inner in ("a", "swept/r0", "tuned/trial-1/seed-1", "tuned/verify/trial-1/seed-4", "open", "begun/r0"):
+    for inner in ("a", "swept/r0", "tuned/verify/trial-1/seed-4", "open"):
         shutil.copytree(one, place / inner)
     (place / "open" / "summary.json").unlink()
     (place / "notes").mkdir()
     cell = cell_text(read_summary(one)["rounds.played"])
-    for name, inner, label in (("swept", "r0", "x"), ("tuned", "trial-1/seed-1", "trial-1")):
-        (place / name / "runs.csv").write_text(f"folder,label,seed,rounds.played\n{inner},{label},1,{cell}\n")
-    write_json(place / "swept" / "sweep.json", {"kind": "sweep", "title": "t"})
-    write_json(place / "begun" / "sweep.json", {"kind": "sweep", "title": "t"})
-    row = {
-        "number": 1,
-        "name": "trial-1",
-        "state": "finished",
-        "settings": {},
-        "values": {"k": 1},
-        "kept": 1,
-        "why": "",
-    }
-    texts = dict.fromkeys(("title", "scenario", "command", "ended_by"), "")
-    lists = {key: [] for key in ("best", "front", "constraints", "seeds", "fresh_seeds")}
-    more = {"objectives": [{"key": "k", "direction": "min"}], "space": {}, "verified": {}, "overrides": {}}
-    write_json(place / "tuned" / "tuning.json", {"importance": {}, "trials": [row]} | texts | lists | more)
-    assert main(["rerun", str(place), "--json"]) == 0
-    event = json.loads(capsys.readouterr().out)
-    labels = ["a", "swept: x", "tuned: trial-1", "tuned: verify/trial-1", "runs.csv", "runs.csv"]
-    assert [run["label"] for run in event["runs"]] == labels and all(run["same"] for run in event["runs"])
-    assert len(event["skipped"]) == 2 and f"{place / 'open'}: is not finished" in event["skipped"]
-    assert any("this sweep is not finished" in text for text in event["skipped"])
     (place / "swept" / "runs.csv").write_text(f"folder,label,seed,rounds.played\nr0,x,1,7{cell}\n")
-    assert main(["rerun", str(place), "--quiet", "--only", "swept: x"]) == 1
-    said = capsys.readouterr().out
-    assert "runs.csv, column rounds.played" in said and "not repeated" not in said
+    assert main(["rerun", str(place), "--json"]) == 1
+    event = json.loads(capsys.readouterr().out)
+    labels = ["a", "swept/r0", "tuned/verify/trial-1/seed-4", "runs.csv"]
+    assert [run["label"] for run in event["runs"]] == labels
+    assert [run["same"] for run in event["runs"]] == [True, True, True, False]
+    assert event["skipped"] == [f"{place / 'open'}: is not finished"]
     with pytest.raises(BadInput, match="no finished run, sweep, tuning or training in it"):
         rerun(place / "notes", tmp_path / "again", None, lambda *_: None)
 

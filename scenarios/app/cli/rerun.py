@@ -28,7 +28,7 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
         "folder", metavar="DIR", help="the folder of a run, a sweep, a tuning or a training, or one that holds them"
     )
     command.add_argument("--out", metavar="DIR", help="keep the repetition in this folder (default: it is not kept)")
-    command.add_argument("--only", metavar="LABEL", help="of a sweep: only the runs of this label")
+    command.add_argument("--only", metavar="LABEL", help="only the runs of this label, or in a folder of this name")
     command.add_argument(
         "--replace", action="store_true", help="replace finished runs, and runs of other studies, in --out"
     )

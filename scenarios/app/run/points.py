@@ -94,7 +94,7 @@ def points(study: Study, overrides: dict[str, Any]) -> list[SweepPoint]:
     for (i, variant), chosen, seed in product(variants, list(product(*axes)), seeds):
         parts = [part for choice in chosen for part in choice.parts]
         name = ", ".join([variant.label, *parts] if variant.label else parts) or "as written"
-        folder = f"{_slug(name)}/seed-{seed}"
+        folder = f"{folder_name(name)}/seed-{seed}"
         changed = {**overrides, **variant.set}
         origins: dict[str, Place] = {key: ("vary", "variants", i, "set", key) for key in variant.set}
         for choice in chosen:
@@ -199,7 +199,7 @@ def named(point: SweepPoint) -> Generator[None, None, None]:
         raise BadInput(*(f"vary, {point.label!r}: {line}" for line in error.lines)) from None
 
 
-def _slug(text: str) -> str:
+def folder_name(text: str) -> str:
     """A folder name: letters and digits of any script, and a few signs; of a long text the beginning and a digest."""
     name = re.sub(r"(?:[^\w.=+-]|_)+", "-", text).strip("-.").lstrip("-.=+") or "run"
     if len(name.encode()) <= _LONGEST_NAME:

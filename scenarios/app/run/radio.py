@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
@@ -17,7 +17,6 @@ from netsim.multiples import first_multiple
 from netsim.radio.downlink import Downlink, Reception, reception
 from netsim.record import Recorder
 from netsim.rng import Streams
-from netsim.tree import from_tree
 from netsim.units import BoolArray, FloatArray, IntArray
 from netsim.world import World
 from scenarios.app.results.summary_radio import radio_summary
@@ -31,134 +30,83 @@ from scenarios.app.study.study import Study
 
 MOST_EXACT = 500_000  # samples that are kept one by one: 20 MB
 BINS = 12_000
-
-
 _LOWEST_DB, _STEP_DB = -300.0, 0.05  # of bins of decibels
 
 
-@dataclass(frozen=True, eq=False)
-class Sampled:
-    """What has been sampled so far, of q quantities.
-
-    count, los (2,) : samples outdoors and indoors, and those of them in line of sight.
-    values (n, q), inside (n,) : samples one by one; none once they are in bins.
-    binned (2, q, BINS) : number of samples in each bin, outdoors and indoors; (2, q, 0) while samples are kept.
-    """
-
-    count: IntArray
-    los: IntArray
-    values: FloatArray
-    inside: BoolArray
-    binned: IntArray
-
-    @classmethod
-    def none(cls, quantities: int) -> Sampled:
-        """Nothing yet."""
-        zero = np.zeros(2, dtype=np.int64)
-        return cls(
-            zero, zero, np.zeros((0, quantities)), np.zeros(0, dtype=np.bool_),
-            np.zeros((2, quantities, 0), dtype=np.int64),
-        )  # fmt: skip
-
-    @property
-    def exact(self) -> bool:
-        """Whether all samples are kept."""
-        return not self.binned.size
-
-
-@dataclass(eq=False)
 class Samples:
-    """Collects samples (m, q) of q quantities in bounded memory.
+    """Samples of q quantities in bounded memory: exact up to a number, counted in narrow bins beyond it.
 
     highest (q,) : NaN for decibels, whose bins are 0.05 dB wide from -300 to 300 dB; else values lie between 0 and
     `highest`, which 12,000 bins divide. A quantile from bins is off by half a bin at most.
+    counted (2, 2) : samples, and those of them in line of sight; outdoors and indoors. kept : pieces (m, q + 1) of
+    values and whether they are indoors. binned (2, q, BINS) : number in each bin, outdoors and indoors; None while all
+    samples are kept.
     """
 
-    highest: FloatArray
-    sampled: Sampled
-    _pieces: list[tuple[FloatArray, BoolArray]] = field(default_factory=list)
+    def __init__(self, highest: FloatArray) -> None:
+        self.low = np.where(np.isnan(highest), _LOWEST_DB, 0.0)
+        self.step = np.where(np.isnan(highest), _STEP_DB, highest / BINS)
+        self.counted = np.zeros((2, 2), dtype=np.int64)
+        self.kept = [np.zeros((0, len(highest) + 1))]
+        self.binned: IntArray | None = None
 
-    def check(self, sampled: Sampled) -> None:
-        """Raise ValueError where what was sampled before has arrays of other shapes."""
-        nothing, n = Sampled.none(len(self.highest)), len(sampled.values)
-        shapes = {"count": (2,), "los": (2,), "values": (n, *nothing.values.shape[1:]), "inside": (n,)}
-        for name, shape in shapes.items():
-            if (has := getattr(sampled, name).shape) != shape:
-                raise ValueError(f"samples: {name} of shape {has}, expected {shape}")
-        if sampled.binned.size and sampled.binned.shape != (2, len(self.highest), BINS):
-            raise ValueError(f"samples: binned of shape {sampled.binned.shape}")
+    def memory(self) -> dict[str, Any]:
+        """All samples so far, as values."""
+        self.kept = [np.concatenate(self.kept)]
+        return {"kept": self.kept[0], "counted": self.counted, "binned": self.binned}
+
+    def restored(self, memory: Any) -> dict[str, Any]:
+        """The same of the tree of a checkpoint. Raises ValueError for arrays of other shapes."""
+        none = (0, *self.kept[0].shape[1:]), self.counted.shape, (2, len(self.low), BINS)
+        found = dict.fromkeys(("kept", "counted", "binned"))
+        for name, shape, kind in zip(found, none, (np.float64, np.int64, np.int64), strict=True):
+            if memory[name] is not None or name != "binned":
+                found[name] = array = np.asarray(memory[name], dtype=kind)
+                if array.shape[1:] != shape[1:] or (name != "kept" and len(array) != shape[0]):
+                    raise ValueError(f"samples: {name} of shape {array.shape}")
+        return found
+
+    def resume(self, memory: dict[str, Any]) -> None:
+        """Go on from these."""
+        self.kept, self.counted, self.binned = [memory["kept"]], memory["counted"], memory["binned"]
 
     def add(self, values: FloatArray, inside: BoolArray, los: BoolArray) -> None:
         """Add samples (m, q), with whether each was indoors and whether its cell was in line of sight (m,)."""
-        now = self.sampled
-        kinds = inside.astype(np.int64)
-        count, seen = np.bincount(kinds, minlength=2), np.bincount(kinds[los], minlength=2)
-        binned = now.binned
-        if now.exact:
-            self._pieces.append((values, inside))
-        else:
-            binned = binned + self._binned(values, inside)
-        self.sampled = Sampled(now.count + count, now.los + seen, now.values, now.inside, binned)
-        if now.exact and self.sampled.count.sum() > MOST_EXACT:
-            whole = self.memory()
-            nothing = Sampled.none(len(self.highest))
-            self.sampled = Sampled(
-                whole.count, whole.los, nothing.values, nothing.inside, self._binned(whole.values, whole.inside)
-            )
+        kind = inside.astype(np.int64)
+        self.counted = self.counted + [np.bincount(of, minlength=2) for of in (kind, kind[los])]
+        self.kept.append(np.column_stack([values, inside]))
+        if self.counted[0].sum() > MOST_EXACT:
+            rows = np.concatenate(self.kept)
+            self.binned = (0 if self.binned is None else self.binned) + self._bins(rows)
+            self.kept = [rows[:0]]
 
-    def memory(self) -> Sampled:
-        """All samples so far, as a value."""
-        now = self.sampled
-        if self._pieces:
-            values = np.concatenate([now.values, *(v for v, _ in self._pieces)])
-            inside = np.concatenate([now.inside, *(i for _, i in self._pieces)])
-            self.sampled = now = Sampled(now.count, now.los, values, inside, now.binned)
-            self._pieces.clear()
-        return now
+    def _bins(self, rows: FloatArray) -> IntArray:
+        """Number of values in each bin (2, q, BINS)."""
+        counts = np.zeros((2, len(self.low), BINS), dtype=np.int64)
+        at = np.clip(np.floor((rows[:, :-1] - self.low) / self.step), 0, BINS - 1)
+        for kind, k in np.ndindex(counts.shape[:2]):
+            good = np.isfinite(rows[:, k]) & (rows[:, -1] == kind)
+            counts[kind, k] = np.bincount(at[good, k].astype(np.int64), minlength=BINS)
+        return counts
 
     def quantiles(self, selection: str, share: FloatArray) -> FloatArray:
         """Quantiles (p, q) at shares (p,) in [0, 1] of all, indoor or outdoor samples; NaN where there are none.
 
-        Values that are not finite are left out.
+        Values that are not finite are left out. Of bins the middle of the one that holds the quantile.
         """
-        now, n = self.memory(), len(self.highest)
-        result = np.full((len(share), n), np.nan)
         mine = {"all": [0, 1], "outdoor": [0], "indoor": [1]}[selection]
-        for k in range(n):
-            if now.exact:
-                of = now.values[np.isin(now.inside.astype(np.int64), mine), k]
-                of = of[np.isfinite(of)]
-                if len(of):
-                    result[:, k] = np.quantile(of, share)
-            else:
-                result[:, k] = self._from_bins(now.binned[mine, k].sum(axis=0), k, share)
-        return result
-
-    def _low_step(self) -> tuple[FloatArray, FloatArray]:
-        """Lower end and width of the bins of each quantity (q,)."""
-        decibels = np.isnan(self.highest)
-        return np.where(decibels, _LOWEST_DB, 0.0), np.where(decibels, _STEP_DB, self.highest / BINS)
-
-    def _binned(self, values: FloatArray, inside: BoolArray) -> IntArray:
-        """Samples in each bin (2, q, BINS)."""
-        low, step = self._low_step()
-        n = len(self.highest)
-        counts = np.zeros((2, n, BINS), dtype=np.int64)
-        for k in range(n):
-            good = np.isfinite(values[:, k])
-            at = np.clip(np.floor((values[good, k] - low[k]) / step[k]), 0, BINS - 1).astype(np.int64)
-            for kind in range(2):
-                counts[kind, k] = np.bincount(at[inside[good] == bool(kind)], minlength=BINS)
-        return counts
-
-    def _from_bins(self, counts: IntArray, k: int, share: FloatArray) -> FloatArray:
-        """Quantiles (p,) of quantity k: middles of the bins that hold them."""
-        total = int(counts.sum())
-        if not total:
-            return np.full(len(share), np.nan)
-        low, step = self._low_step()
-        at = np.searchsorted(np.cumsum(counts), share * (total - 1), side="right")
-        return np.asarray(low[k] + (at + 0.5) * step[k])
+        rows = np.concatenate(self.kept)
+        rows = rows[np.isin(rows[:, -1], mine)]
+        found = np.full((len(share), len(self.low)), np.nan)
+        for k in range(len(self.low)):
+            of = rows[np.isfinite(rows[:, k]), k]
+            if self.binned is not None:
+                counts = np.cumsum(self.binned[mine, k].sum(axis=0))
+                at = np.searchsorted(counts, share * (counts[-1] - 1), side="right")
+                found[:, k] = self.low[k] + (at + 0.5) * self.step[k] if counts[-1] else np.nan
+            elif len(of):
+                found[:, k] = np.quantile(of, share)
+        return found
 
 
 MOST_WINDOWS = 200  # after each progress is shown, and a run can be interrupted without losing it
@@ -230,7 +178,7 @@ class RadioPlay(Play):
         world, self.plan = radio_world(study)
         super().__init__(job, study, world, Recorder(job.folder, RADIO), watch, began_s)
         self.downlink = study.world.radio.downlink
-        self.samples = Samples(highest_of(self.downlink), Sampled.none(len(QUANTITIES)))
+        self.samples = Samples(highest_of(self.downlink))
         self.window = 0
         self.sinr_db = np.zeros(0)
 
@@ -238,13 +186,12 @@ class RadioPlay(Play):
         return {"window": self.window, "samples": self.samples.memory(), "moves": self.moves}
 
     def restored(self, tree: Any) -> dict[str, Any]:
-        sampled = from_tree(tree["samples"], self.samples.sampled)
-        self.samples.check(sampled)
         window, moves = within("window", int(tree["window"]), self.plan.windows), within("moves", tree["moves"], np.inf)
-        return {"samples": sampled, "window": int(window), "moves": int(moves)}
+        return {"samples": self.samples.restored(tree["samples"]), "window": int(window), "moves": int(moves)}
 
     def resume(self, state: dict[str, Any]) -> int:
-        self.samples.sampled, self.moves, self.window = state["samples"], state["moves"], state["window"]
+        self.samples.resume(state["samples"])
+        self.moves, self.window = state["moves"], state["window"]
         return self.window
 
     def manifest(self) -> dict[str, Any]:
@@ -296,15 +243,15 @@ class RadioPlay(Play):
     def finish(self, manifest: dict[str, Any]) -> dict[str, Any]:
         for rows in self._distributions():
             self.recorder.write("radio_cdf", rows)
-        sampled = self.samples.memory()
+        counted = self.samples.counted
         for selection, kinds in (("all", [0, 1]), ("indoor", [1]), ("outdoor", [0])):
-            count, los = int(sampled.count[kinds].sum()), int(sampled.los[kinds].sum())
+            count, los = counted[:, kinds].sum(axis=1).tolist()
             share = 100.0 * los / count if count else float("nan")
             hours = count * self.plan.every_s / 3600.0
             self.recorder.row("radio_samples", selection=selection, count=count, ue_hours=hours, los_percent=share)
         self.recorder.write("coverage", coverage(self.world, self.downlink, coverage_grid(self.world), None))
         bins = f"bins of 0.05 dB, of rates {self.downlink.max_rate_bps / 12_000:.4g} bit/s"
-        return {"quantiles": "exact" if sampled.exact else bins}
+        return {"quantiles": "exact" if self.samples.binned is None else bins}
 
     def summary(self) -> dict[str, Any]:
         return radio_summary(self.job.folder, self.study.world.radio.handover is not None)
@@ -312,7 +259,7 @@ class RadioPlay(Play):
     def _distributions(self) -> Sequence[dict[str, Any]]:
         """Rows of radio_cdf; of indoor and outdoor samples where there are both."""
         percent = np.arange(101.0)
-        some = SELECTIONS if self.samples.sampled.count.min() > 0 else ("all",)
+        some = SELECTIONS if self.samples.counted[0].min() > 0 else ("all",)
         at = {selection: self.samples.quantiles(selection, percent / 100.0) for selection in some}
         return [
             {"quantity": [name] * 101, "selection": [selection] * 101, "percent": percent, "value": values[:, k]}

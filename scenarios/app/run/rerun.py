@@ -27,15 +27,14 @@ from scenarios.app.results.folder import (
     read_json,
     version_of,
 )
-from scenarios.app.results.marker import marked
-from scenarios.app.results.read import RUNS, SWEEP, listed
+from scenarios.app.results.read import RUNS
 from scenarios.app.results.same import Difference, check_whole, differences_in, values_in
 from scenarios.app.results.training_folder import TRAINING, WORLDS
-from scenarios.app.results.tuning_folder import is_tuning, read_tuning
 from scenarios.app.run.events import Event, Watch
 from scenarios.app.run.how import How
 from scenarios.app.run.inputs import text_digest
 from scenarios.app.run.job import Job, JobKind, changed_input, do
+from scenarios.app.run.points import folder_name
 from scenarios.app.run.runner import run_job
 from scenarios.app.study.load import load
 from scenarios.app.study.yaml_document import one_line
@@ -48,7 +47,7 @@ _OTHER = (MANIFEST, TRAINING, STUDY, CHECKPOINT, PAGE, ERROR, WORLDS, *EXPORTS.v
 class Repeated:
     """A repeated run or training: its label and folder, the folder of the repetition, what differs, and a note.
 
-    The table of a sweep, which is compared with the summaries of the runs that were repeated, has its name as label.
+    label : its path below the folder that was asked for; empty for that itself. The table of a sweep, which is compared with the summaries of the runs that were repeated, has its name as label.
     """
 
     label: str
@@ -61,7 +60,7 @@ class Repeated:
 def rerun(
     folder: Path, out: Path, only: str | None, watch: Watch, replace: bool = False
 ) -> tuple[list[Repeated], list[str]]:
-    """Repeat all runs and trainings of a folder below `out`, or those of the label `only`; and what was left out.
+    """Repeat all runs and trainings in a folder below `out`, or those of the label `only`; and what was left out.
 
     Everything is checked before the first is repeated. replace : whether finished runs in `out`, and runs of other
     studies, may be replaced.
@@ -75,29 +74,25 @@ def rerun(
         raise BadInput(one_line(f"{folder}: no such folder; give the folder of a run, a sweep or a training"))
     if out.resolve().is_relative_to(folder.resolve()):
         raise BadInput(one_line(f"--out {out}: lies in {folder}, which stays as it is; give another folder"))
-    runs, tables, skipped = _listed(folder)
-    if only is not None:
-        known = ", ".join(dict.fromkeys(label for label, _ in runs if label)) or "none"
-        runs, skipped = [(label, path) for label, path in runs if label == only], []
-        tables = [table for table in tables if any(path.is_relative_to(table) for _, path in runs)]
-        if not runs:
-            raise BadInput(one_line(f"--only {only}: {folder} has no run of this label; it has: {known[:400]}"))
-    jobs = [(_repetition(path, out / path.relative_to(folder), replace), path) for _, path in runs]
-    rows = [Repeated(RUNS, table, out, rows_that_differ(table, [path for _, path in runs])) for table in tables]
-    no_links(out, [str(job.folder.relative_to(out)) for job, _ in jobs])
-    for job, _ in jobs:
+    paths, skipped = _finished_in(folder, only)
+    jobs = [_repetition(path, out / path.relative_to(folder), replace) for path in paths]
+    tables = [path.parent for path in sorted(folder.rglob(RUNS))]
+    rows = [(table, found) for table in tables if (found := rows_that_differ(table, paths)) is not None]
+    no_links(out, [str(job.folder.relative_to(out)) for job in jobs])
+    for job in jobs:
         job.admit()
         if what_is(job.folder / SUMMARY) and not replace:
             line = f"{job.folder}: holds a finished {job.kind.name}; add --replace, or give --out another folder"
             raise BadInput(one_line(line))
     repeated = []
-    for k, ((label, path), (job, _)) in enumerate(zip(runs, jobs, strict=True), 1):
+    for k, (path, job) in enumerate(zip(paths, jobs, strict=True), 1):
+        label = str(path.relative_to(folder)) if path != folder else ""
         watch(Event("played", k, len(jobs), False, {"label": label}))
         (job.folder / SUMMARY).unlink(missing_ok=True)  # else it would be taken for repeated
         do(job)
         found = differences_in(path, job.folder, compared(job.kind))
         repeated.append(Repeated(label, path, job.folder, found, _note(path / job.kind.record)))
-    return repeated + rows, skipped
+    return repeated + [Repeated(RUNS, table, out, found) for table, found in rows], skipped
 
 
 def _note(record: Path) -> str:
@@ -145,60 +140,31 @@ def compared(kind: JobKind) -> list[str]:
     return [name for name in kind.files if name not in _OTHER]
 
 
-Found = tuple[list[tuple[str, Path]], list[Path], list[str]]
-"""runs and trainings by label, folders whose runs.csv is compared with them, and what is left out, with the reason"""
+def _finished_in(folder: Path, only: str | None) -> tuple[list[Path], list[str]]:
+    """The folders of finished runs and trainings, itself or below, and what is left out, with the reason."""
+    if any(what_is(folder / record) for record in (TRAINING, MANIFEST)):
+        return [folder], []
+    below = {path.parent for record in (TRAINING, MANIFEST) for path in folder.rglob(record)}
+    wanted = {only, folder_name(only)} if only is not None else set[str | None]()
+    found = sorted(path for path in below if only is None or wanted & set(path.relative_to(folder).parts))
+    done = [path for path in found if what_is(path / SUMMARY)]
+    if not done:
+        which = "" if only is None else f" of the label {only}"
+        what = f"no finished run, sweep, tuning or training{which} in it"
+        raise BadInput(one_line(f"{folder}: {what}; give a folder that netsim wrote"))
+    return done, [one_line(f"{path}: is not finished") for path in found if path not in done]
 
 
-def _listed(folder: Path) -> Found:
-    """What lies in a folder, or else in those that lie side by side in it."""
-    if (found := _of_folder(folder)) is not None:
-        return found
-    runs, tables, skipped = list[tuple[str, Path]](), list[Path](), list[str]()
-    for path in sorted(p for p in folder.iterdir() if what_is(p) == "folder" and not p.is_symlink()):
-        try:
-            inner, inner_tables, _ = _of_folder(path) or ([], [], [])
-        except BadInput as error:
-            skipped += error.lines
-            continue
-        for label, run in inner:
-            if what_is(run / SUMMARY):
-                runs.append((f"{path.name}: {label}" if label else path.name, run))
-            else:
-                skipped.append(f"{run}: is not finished")
-        tables += inner_tables
-    if not runs:
-        why = f" ({skipped[0]})" if skipped else ""
-        what = "no finished run, sweep, tuning or training in it"
-        raise BadInput(one_line(f"{folder}: {what}{why}; give a folder that netsim wrote"))
-    return runs, tables, [one_line(line) for line in skipped]
-
-
-def _of_folder(folder: Path) -> Found | None:
-    """Of a run, a training, trainings of several seeds, a tuning with its fresh seeds, or a sweep; None: of none."""
-    if what_is(folder / TRAINING) or (what_is(folder / MANIFEST) and not what_is(folder / RUNS)):
-        return [("", folder)], [], []
-    if seeds := [path.parent for path in sorted(folder.glob(f"seed-*/{TRAINING}"))]:
-        return [(path.name, path) for path in seeds], [], []
-    if is_tuning(folder):
-        read_tuning(folder)  # says of an unfinished one that it is
-        fresh = [path.parent for path in sorted(folder.glob(f"verify/trial-*/seed-*/{SUMMARY}"))]
-        trials = [(label, path) for label, path in listed(folder) if what_is(path / SUMMARY)]
-        return [*trials, *((f"verify/{path.parent.name}", path) for path in fresh)], [folder], []
-    if what_is(folder / RUNS) or what_is(folder / SWEEP) or marked(folder) == "sweep":
-        return listed(folder), [folder], []
-    return None
-
-
-def rows_that_differ(folder: Path, runs: Collection[Path]) -> list[Difference]:
-    """Where the table of a sweep says something else of these runs than their summaries do."""
+def rows_that_differ(folder: Path, runs: Collection[Path]) -> list[Difference] | None:
+    """Where the table of a sweep says something else of these runs than their summaries do; None: it has none."""
     columns = values_in(folder / RUNS)
-    row_of = {folder / name: i for i, name in enumerate(columns.get("folder", []))}
+    rows = [(i, folder / name) for i, name in enumerate(columns.get("folder", [])) if folder / name in runs]
     found = []
-    for path in (path for path in runs if path in row_of):
+    for i, path in rows:
         summary = read_json(path / SUMMARY)
         for key in [key for key in summary if key in columns]:
-            wanted, cell = cell_text(summary[key]), columns[key][row_of[path]]
+            wanted, cell = cell_text(summary[key]), columns[key][i]
             if cell != wanted:
-                how = f"row {row_of[path] + 1}: {cell[:40]!r}, and {wanted!r} in {path / SUMMARY}"
+                how = f"row {i + 1}: {cell[:40]!r}, and {wanted!r} in {path / SUMMARY}"
                 found.append(Difference(RUNS, f"column {key}", how, np.inf))
-    return found
+    return found if rows else None
