@@ -57,14 +57,12 @@ class Samples:
 
     def restored(self, memory: Any) -> dict[str, Any]:
         """The same of the tree of a checkpoint. Raises ValueError for arrays of other shapes."""
-        none = (0, *self.kept[0].shape[1:]), self.counted.shape, (2, len(self.low), BINS)
-        found = dict.fromkeys(("kept", "counted", "binned"))
-        for name, shape, kind in zip(found, none, (np.float64, np.int64, np.int64), strict=True):
-            if memory[name] is not None or name != "binned":
-                found[name] = array = np.asarray(memory[name], dtype=kind)
-                if array.shape[1:] != shape[1:] or (name != "kept" and len(array) != shape[0]):
-                    raise ValueError(f"samples: {name} of shape {array.shape}")
-        return found
+        kept, counted = np.asarray(memory["kept"], dtype=float), np.asarray(memory["counted"], dtype=np.int64)
+        binned = None if memory["binned"] is None else np.asarray(memory["binned"], dtype=np.int64)
+        good = kept.shape[1:] == (len(self.low) + 1,) and counted.shape == (2, 2)
+        if not good or (binned is not None and binned.shape != (2, len(self.low), BINS)):
+            raise ValueError("samples: arrays of other shapes")
+        return {"kept": kept, "counted": counted, "binned": binned}
 
     def resume(self, memory: dict[str, Any]) -> None:
         """Go on from these."""

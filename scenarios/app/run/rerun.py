@@ -47,7 +47,8 @@ _OTHER = (MANIFEST, TRAINING, STUDY, CHECKPOINT, PAGE, ERROR, WORLDS, *EXPORTS.v
 class Repeated:
     """A repeated run or training: its label and folder, the folder of the repetition, what differs, and a note.
 
-    label : its path below the folder that was asked for; empty for that itself. The table of a sweep, which is compared with the summaries of the runs that were repeated, has its name as label.
+    label : its path below the folder that was asked for; empty for that itself. The table of a sweep, which is compared
+    with the summaries of the runs that were repeated, has its name as label.
     """
 
     label: str
