@@ -225,7 +225,6 @@ class TestContract:
             Resident().advance(state, 9 * HOUR_S, 2 * DAY_S, place)
         np.testing.assert_equal(to_tree(state), before)
 
-
     def test_nobody_moves_before_wake(self):
         place, part, now_s, jumps = ground(), Resident(), 0.0, 0
         state = part.start(np.arange(3), place)

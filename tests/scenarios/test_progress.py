@@ -330,9 +330,10 @@ def test_a_pipe_gets_results_alone(tmp_path, capsys):
 
 def test_the_last_round_tells_the_error_that_the_summary_and_the_replay_have(tiny, tmp_path, monkeypatch):
     """Rounds are scored on some of the held-out samples, the end of a run on all: one figure, one definition."""
-    from fl.learners.base import Learner
     from scenarios.app.report.replay.curves import _model
     from scenarios.app.report.replay.rounds import Rounds
+
+    from fl.learners.base import Learner
     from scenarios.app.results.read import load
 
     monkeypatch.setattr(Learner, "most_held_out", 3)
