@@ -12,7 +12,6 @@ from scenarios.app.results.failures import Failed
 
 if TYPE_CHECKING:
     from scenarios.app.training.on_radio import Recorded
-    from scenarios.app.training.search import Tried
     from scenarios.app.training.train import TrainingFailed, TrainingProgress
 
 Event = dict[str, Any]
@@ -22,15 +21,6 @@ Event = dict[str, Any]
 def of_failed(title: str, done: int, of: int, failed: Failed) -> Event:
     """A run that failed."""
     return {"event": "failed", "title": title, "done": done, "of": of, **asdict(failed), "last": done == of}
-
-
-def of_search(title: str, now: Tried | Recorded) -> Event:
-    """A trial that is finished, or a world that was recorded for all of them."""
-    from scenarios.app.training.on_radio import Recorded
-
-    label = "worlds recorded" if isinstance(now, Recorded) else "trials"
-    steps = {"done": now.done, "of": now.of, "last": now.done == now.of}
-    return {"event": "played", "title": title, **steps, "label": label}
 
 
 def of_training(title: str, now: TrainingProgress | Recorded | TrainingFailed) -> Event:

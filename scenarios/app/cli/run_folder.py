@@ -55,11 +55,6 @@ def training_folder(name: str, study: Study, seeds: Sequence[int], changes: Mapp
     return Path("runs") / "train" / f"{name}{suffix(study, {**changes, **seed}, seed=True)}"
 
 
-def search_folder(name: str, study: Study, seeds: Sequence[int], changes: Mapping[str, Any]) -> Path:
-    """Of a search of hyper-parameters on the scenario `name`."""
-    return Path("runs") / "search" / training_folder(name, study, seeds, changes).relative_to(Path("runs") / "train")
-
-
 def suffix(study: Study, changes: Mapping[str, Any], seed: bool = False) -> str:
     """What is changed, as `-uplink-ideal-rounds-3`, in the order of names; a digest where that does not say all.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import importlib.util
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from netsim.errors import BadInput
 from scenarios.app.cli.engine_options import add_engine, engine_of, jobs_of
@@ -21,9 +20,6 @@ from scenarios.app.cli.options import (
     out_of,
     overrides_of,
 )
-
-if TYPE_CHECKING:
-    from scenarios.app.study.study import Study
 
 
 def add(commands: Commands[argparse.ArgumentParser]) -> None:
@@ -42,15 +38,6 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
         help="where reference runs of the task allocation are kept (default: the user's cache)",
     )
     command.add_argument("--tensorboard", metavar="DIR", help="also write events for TensorBoard")
-    command.add_argument(
-        "--hyperparameters",
-        metavar="FILE",
-        help="take the agent from a YAML file: {SCENARIO: {kind: ...}, default: ...}",
-    )
-    command.add_argument(
-        "--search", type=int, metavar="TRIALS",
-        help="search the agent's hyper-parameters instead, in so many trainings, and write them to a file",
-    )  # fmt: skip
     add_engine(command, jobs="1: one seed after another, which share the rounds that they record")
     add_memory(command)
     add_sets(command)
@@ -74,22 +61,19 @@ def main(args: argparse.Namespace) -> None:
     from scenarios.app.training.train import train
 
     asked, seeds, engine, jobs = overrides_of(args), args.seeds, engine_of(args), jobs_of(args, usual=1)
-    if args.on != "processes" and (len(seeds) == 1 or args.search is not None):
-        raise BadInput(f"--on {args.on}: plays trainings of several seeds; give them by --seed, without --search")
+    if args.on != "processes" and len(seeds) == 1:
+        raise BadInput(f"--on {args.on}: plays trainings of several seeds; give them by --seed")
     if any(not 0 <= seed < 2**31 for seed in seeds) or len(set(seeds)) < len(seeds):
         raise BadInput(f"--seed {' '.join(map(str, seeds))}: give different whole numbers from 0 to {2**31 - 1}")
     written = {key: value for key, value in asked.items() if not key.startswith("train.")}
     if load(args.scenario, written).train is None:
         raise BadInput(f"{args.scenario}: has no `train:` section, so there is nothing to learn; see power/paper")
-    overrides = _agent_of(args) | asked | ({} if args.steps is None else {"train.steps": args.steps})
+    overrides = asked | ({} if args.steps is None else {"train.steps": args.steps})
     study = load(args.scenario, overrides)
     how = how_of(args)
     if args.tensorboard is not None and importlib.util.find_spec("tensorboard") is None:
         raise BadInput("--tensorboard: tensorboard is not installed; pip install tensorboard, or leave it out")
     name = name_of(args.scenario)
-    if args.search is not None:
-        _search(args, name, study, overrides)
-        return
     out = out_of(args, training_folder(name, study, seeds, overrides))
     cache = None if args.cache is None else Path(args.cache)
     if len(seeds) > 1 and (jobs != 1 or args.on != "processes"):
@@ -114,37 +98,3 @@ def main(args: argparse.Namespace) -> None:
     if trainings(out):
         open_page(out, args)
     tell_failures(out)
-
-
-def _search(args: argparse.Namespace, name: str, study: Study, overrides: dict[str, Any]) -> None:
-    """Look for better hyper-parameters, and say where they are."""
-    from scenarios.app.cli.events import of_search
-    from scenarios.app.cli.output import emit, say
-    from scenarios.app.cli.progress import teller
-    from scenarios.app.cli.run_folder import search_folder
-    from scenarios.app.training.search import FOUND, search
-
-    if args.search < 1:
-        raise BadInput(f"--search {args.search}: give the number of trials, 1 or more")
-    if len(args.seeds) > 1 or args.tensorboard is not None:
-        raise BadInput("--search: takes one --seed and no --tensorboard; leave the others out")
-    out = out_of(args, search_folder(name, study, args.seeds, overrides))
-    with teller(args, name) as tell, how_of(args).within():
-        found = search(
-            study, name, args.search, args.seeds[0], out, lambda now: tell(of_search(name, now)), args.replace
-        )
-    if args.json:
-        figures = {"cost": found.cost, "trials": found.trials, "pruned": found.pruned}
-        emit({"event": "result", "kind": "search", "folder": str(out), **figures, "agent": found.agent.model_dump()})
-        return
-    say(f"{name}: {found.trials} trials, {found.pruned} ended early; the best costs {found.cost:.4g} a world")
-    say(f"  netsim train {args.scenario} --hyperparameters {out / FOUND}")
-
-
-def _agent_of(args: argparse.Namespace) -> dict[str, Any]:
-    """What --hyperparameters says of the scenario, to be overridden by --set."""
-    from scenarios.app.training.hyperparameters import read_hyperparameters
-
-    if args.hyperparameters is None:
-        return {}
-    return {"train.agent": read_hyperparameters(Path(args.hyperparameters), name_of(args.scenario))}
