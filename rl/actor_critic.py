@@ -20,12 +20,12 @@ from stable_baselines3.td3.policies import TD3Policy
 from netsim.rng import Streams
 from rl.agents import CriticAgent, DdpgAgent, SacAgent, Td3Agent
 from rl.env_recorded import RecordedRounds
-from rl.lagrangian import Prices
 from rl.off_policy import Buffer, Tree, buffer_of, memory_of, optimiser_memory, resume, resume_optimiser
 from rl.rules import Known, Tuned
 from rl.shared_networks import GaussianActor, SharedActor, SharedCritic, Situations
-from rl.shared_policy import UNIT_DB, SharedPolicy
+from rl.shared_policy import UNIT_DB
 from rl.slopes import gradient_cosine
+from rl.train import Weights
 
 _ENTROPY_WEIGHT = "auto_0.01"  # of SAC at the beginning: rewards are differences of costs, tenths in size
 _SAC_CRITICS = 2
@@ -83,7 +83,9 @@ class _SacPolicy(SACPolicy):
 class ActorCriticTraining:
     """A training that has begun."""
 
-    prices = Prices.none()
+    rewards = None
+    rests = True
+    multipliers = ()
 
     def __init__(
         self, known: Known, rule: Tuned, agent: CriticAgent, steps: int, seed: int, told: Logger | None = None
@@ -103,10 +105,10 @@ class ActorCriticTraining:
         """Power vectors that were judged so far."""
         return self.done * self.agent.situations
 
-    def policy(self) -> SharedPolicy:
+    def weights(self) -> Weights:
         """The policy now, without exploration."""
-        actor: Any = self.model.policy.actor
-        return SharedPolicy(actor.weights(), self.rule)
+        actor: SharedActor = self.model.policy.actor
+        return actor.weights()
 
     def figures(self) -> dict[str, float]:
         """How it stands: the last rewards, the spread of actions around them, and how right the critic's slopes are."""

@@ -7,8 +7,6 @@ exactly where it was, and two trainings in a process do not disturb each other.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, cast
 
 import gymnasium
@@ -23,8 +21,10 @@ from stable_baselines3.common.vec_env import DummyVecEnv
 from netsim.rng import Streams
 from netsim.units import FloatArray
 from rl.agents import DdpgAgent
-from rl.off_policy import Buffer, Tree, buffer_of, memory_of, resume
-from rl.policy import Layers
+from rl.env_online import OnlinePower
+from rl.live_bounds import LiveBounds
+from rl.off_policy import Buffer, Tree, arrays_of, buffer_of, memory_of, resume
+from rl.train import Weights
 
 
 class _Noise(ActionNoise):
@@ -47,9 +47,10 @@ class DdpgTraining:
     """A training that has begun: takes steps, and can be written down between episodes."""
 
     def __init__(
-        self, env: gymnasium.Env[Any, Any], agent: DdpgAgent, steps: int, seed: int, board: str | None
+        self, env: gymnasium.Env[Any, Any], agent: DdpgAgent, steps: int, seed: int, board: Logger | None = None
     ) -> None:
-        self.env, self.seed, self.steps, self.board = env, seed, steps, board
+        self.env, self.steps = env, steps
+        self.rewards: list[float] = []
         vec = DummyVecEnv([lambda: env])
         vec.seed(seed)
         space = env.action_space
@@ -62,15 +63,18 @@ class DdpgTraining:
                 "MlpPolicy", vec, learning_rate=agent.learning_rate, buffer_size=agent.buffer_size,
                 learning_starts=agent.learning_starts, batch_size=agent.batch_size, tau=agent.tau, gamma=agent.discount,
                 train_freq=1, gradient_steps=agent.gradient_steps, action_noise=self.noise, replay_buffer_class=Buffer,
-                policy_kwargs={"net_arch": list(agent.hidden)}, tensorboard_log=board, device="cpu",
+                policy_kwargs={"net_arch": list(agent.hidden)}, device="cpu",
             )  # fmt: skip
         self.model.target_policy_noise = 0.0
-        if board is None:  # the library's own logger would leave a folder among the temporary files
-            self.model.set_logger(Logger(None, []))
+        # the library's own logger would leave a folder among the temporary files
+        self.model.set_logger(Logger(None, []) if board is None else board)
+        self._log_every = 1 if board is not None and board.output_formats else None  # episodes
         if getattr(env, "residual", False):
             self._begin_with_the_rule()
         self.model.action_space.seed(seed)
-        buffer_of(self.model, Streams(seed).at("ddpg"))
+        buffer = buffer_of(self.model, Streams(seed).at("ddpg"))
+        self.bounds = LiveBounds(env, buffer) if isinstance(env, OnlinePower) and env.task.reward.bounds() else None
+        self._steps = _Steps(self)
 
     def _begin_with_the_rule(self) -> None:
         """Actions are 0 before any training: those of an environment whose actions are added to a rule."""
@@ -84,39 +88,45 @@ class DdpgTraining:
         """Steps so far."""
         return int(self.model.num_timesteps)
 
-    def layers(self) -> Layers:
-        """The actor now: weights and biases of its layers."""
-        linear = [m for m in self.model.actor.mu if isinstance(m, torch.nn.Linear)]
-        return tuple((m.weight.detach().numpy().copy(), m.bias.detach().numpy().copy()) for m in linear)
+    @property
+    def evaluations(self) -> int:
+        """Power vectors that were judged so far."""
+        return self.done
 
-    def run(self, between: Callable[[bool], None], stepped: Callable[[Tree, float], None]) -> None:
-        """Take all remaining steps.
+    @property
+    def rests(self) -> bool:
+        """Whether an episode is over, and another step follows."""
+        return self._steps.episode_over and self.done < self.steps
 
-        `between` is called between two steps, with whether a new episode begins; `stepped` with each step's info and
-        reward.
-        """
-        self.model.learn(
-            self.steps - self.done,
-            callback=_Watch(between, stepped),
-            log_interval=self.steps + 1 if self.board is None else 1,  # episodes; it prints nothing of its own
-            reset_num_timesteps=self.done == 0,
-            tb_log_name=f"seed-{self.seed}",
-        )
+    @property
+    def multipliers(self) -> tuple[float, ...]:
+        """Of the reward's bounds."""
+        return () if self.bounds is None else self.bounds.multipliers
 
-    def note(self, name: str, value: float) -> None:
-        """One number of the training as it stands now, for whoever reads the board; nothing without one."""
-        if self.board is not None and hasattr(self.model, "_logger"):  # there is none before the first step
-            self.model.logger.record(name, value)
-            self.model.logger.dump(self.done)
+    def weights(self) -> Weights:
+        """The actor now."""
+        return arrays_of(self.model.actor.mu.state_dict())
+
+    def figures(self) -> dict[str, float]:
+        """For the board, to which the library writes losses by itself."""
+        return {}
+
+    def step(self) -> None:
+        """One step, and its gradient steps."""
+        self.model.learn(1, callback=self._steps, log_interval=self._log_every, reset_num_timesteps=False)  # type: ignore[arg-type]
+        if self.rests and self.bounds is not None:
+            self.bounds.episode_over()
 
     def memory(self) -> Tree:
         """Everything that the rest of the training depends on; between two episodes only."""
         env: Any = self.env
-        return {
+        kept = {} if self.bounds is None else {"bounds": self.bounds.memory()}
+        return kept | {
             "model": memory_of(self.model, _NETWORKS),
             "environment": env.memory(),
             "noise": {"generator": self.noise.generator.bit_generator.state, "done": self.noise.done},
             "first actions": self.model.action_space.np_random.bit_generator.state,
+            "rewards": self.rewards,
         }
 
     def resume(self, memory: Tree) -> None:
@@ -128,36 +138,28 @@ class DdpgTraining:
         self.noise.generator.bit_generator.state = memory["noise"]["generator"]
         self.noise.done = int(memory["noise"]["done"])
         model.action_space.np_random.bit_generator.state = memory["first actions"]
+        self.rewards = list(memory["rewards"])
+        if self.bounds is not None:
+            self.bounds.resume(memory["bounds"])
 
 
 _NETWORKS = ("actor", "actor_target", "critic", "critic_target")
 
 
-class _Watch(BaseCallback):
-    """Calls back between steps, when everything is in its place."""
+class _Steps(BaseCallback):
+    """Notes the reward and the figures of every step, before its transition is stored."""
 
-    def __init__(self, between: Callable[[bool], None], stepped: Callable[[Tree, float], None]) -> None:
+    def __init__(self, training: DdpgTraining) -> None:
         super().__init__()
-        self.between, self.stepped, self.ended = between, stepped, True
-        self.rewards: list[float] = []
-
-    def _on_rollout_start(self) -> None:
-        self.between(self.ended)
+        self.training, self.episode_over, self.episode = training, True, list[float]()
 
     def _on_step(self) -> bool:
-        self.ended, reward = bool(self.locals["dones"][0]), float(self.locals["rewards"][0])
-        self.stepped(self.locals["infos"][0], reward)
-        self.rewards.append(reward)
-        if self.ended:
-            self.logger.record("episode/reward_mean", float(np.mean(self.rewards)))
-            self.rewards.clear()
+        self.episode_over, reward = bool(self.locals["dones"][0]), float(self.locals["rewards"][0])
+        if self.training.bounds is not None:
+            self.training.bounds.stepped(self.locals["infos"][0])
+        self.training.rewards.append(reward)
+        self.episode.append(reward)
+        if self.episode_over:
+            self.logger.record("episode/reward_mean", float(np.mean(self.episode)))
+            self.episode.clear()
         return True
-
-
-@dataclass(frozen=True)
-class Best:
-    """The best policy so far: its layers, the figure that decides (small is good), and after how many steps."""
-
-    layers: Layers
-    score: float
-    steps: int

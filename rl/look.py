@@ -24,19 +24,17 @@ What would come of planned powers is known as well, by the laws of the uplink:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 
 from fl.power.search import Limits
 from netsim.radio.power import PowerContext
+from netsim.tree import REBUILT
 from netsim.units import BoolArray, FloatArray, db_from_ratio
-from rl.radio_records import Links, air_of
-
-if TYPE_CHECKING:
-    from rl.radio_loops import Air
+from rl.radio_records import Air, Links, air_of
 
 FEATURES = ("snr", "required", "other", "heard", "rank", "count", "mean", "most", "least", "late")
 OUTLOOK = ("power", "decoded", "margin", "exposed")
@@ -58,9 +56,9 @@ class Look:
     rho: FloatArray
     n_bits: FloatArray
     progress: FloatArray
-    air: Air
-    limits: Limits
-    max_power_w: float = np.inf
+    air: Air = field(metadata=REBUILT)
+    limits: Limits = field(metadata=REBUILT)
+    max_power_w: float = field(default=np.inf, metadata=REBUILT)
 
     @classmethod
     def of(cls, now: PowerContext, limits: Limits) -> Self:

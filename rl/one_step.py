@@ -14,8 +14,7 @@ from netsim.radio.uplink import ComplexArray
 from netsim.units import FloatArray
 from rl.look import Look
 from rl.oracle import best_powers
-from rl.radio_loops import Air
-from rl.radio_records import Links, Rounds
+from rl.radio_records import Air, Links, Rounds
 from rl.reward import Reward
 from rl.rules import Known, within
 

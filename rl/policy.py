@@ -23,6 +23,7 @@ from netsim.units import FloatArray
 from rl.observation import seen_online_size
 from rl.policy_files import CARD, WEIGHTS, checked, read_card, read_tensors
 from rl.problem import Acts, Observe, Problem, Seen, seen_size
+from rl.train import Weights
 
 FORMAT = 1
 Single = npt.NDArray[np.float32]
@@ -106,6 +107,12 @@ class Policy:
         return Problem(
             Objective(self.reference, self.card.bound, self.card.criterion), self.card.limits, observe, self.card.acts
         )
+
+
+def layers_of(weights: Weights) -> Layers:
+    """The layers of a network whose weights and biases stand in turn."""
+    arrays = list(weights.values())
+    return tuple(zip(arrays[::2], arrays[1::2], strict=True))
 
 
 def forward(layers: Layers, seen: Seen) -> FloatArray:

@@ -159,6 +159,10 @@ class Problem:
         value, switch = kernel.judge(power_w, *self.laws)
         return Outcome(power_w, value, switch)
 
+    def ratio(self, outcome: Outcome | PowerPlan) -> float:
+        """L over that of average power."""
+        return outcome.value / self.start.value
+
     def reward(self, outcome: Outcome) -> float:
         """-5 ln(L / L at average power): falls with L, and does not depend on its unit."""
         return float(-5.0 * np.log(outcome.value / self.start.value))

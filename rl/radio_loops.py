@@ -5,8 +5,6 @@ The laws are those of `netsim.radio.noma` and `netsim.radio.airtime`, called wit
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from netsim.compiled import compiled
@@ -15,26 +13,7 @@ from netsim.radio.airtime import rates, transmissions, waits
 from netsim.radio.rate import Adaptation
 from netsim.radio.uplink import ComplexArray
 from netsim.units import BoolArray, FloatArray, IntArray
-
-NONE, INTRA, ALL = 0, 1, 2
-"""whose signals interfere"""
-
-
-class Air(NamedTuple):
-    """How a band is shared: noise_w, the residual of cancellation, whose signals interfere, UEs of a group at most,
-    hertz, the rate law (see `Adaptation`), the SINR below which nobody is decoded, and the deadline.
-    """
-
-    noise_w: float
-    residual: float
-    interference: int
-    group_size: int
-    bandwidth_hz: float
-    attenuation: float
-    most_bps_per_hz: float
-    floor_sinr: float
-    least_sinr: float
-    deadline_s: float
+from rl.radio_records import ALL, NONE, Air
 
 
 @compiled

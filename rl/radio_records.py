@@ -21,7 +21,7 @@ what a closed-form attack gives away as noise grows, and no variance: it is what
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -33,11 +33,27 @@ from netsim.radio.uplink import Cohort, ComplexArray, Uplink
 from netsim.units import BoolArray, FloatArray, IntArray
 from rl.reward import Figures
 
-if TYPE_CHECKING:
-    from rl.radio_loops import Air
-
 _NO_GROUPS = int(np.iinfo(np.int64).max)  # all UEs of a cell at once
 _MOST_LOST = 1e6  # kappa at most, of rows so short that hardly any noise would make them late
+NONE, INTRA, ALL = 0, 1, 2
+"""whose signals interfere"""
+
+
+class Air(NamedTuple):
+    """How a band is shared: noise_w, the residual of cancellation, whose signals interfere, UEs of a group at most,
+    hertz, the rate law (see `Adaptation`), the SINR below which nobody is decoded, and the deadline.
+    """
+
+    noise_w: float
+    residual: float
+    interference: int
+    group_size: int
+    bandwidth_hz: float
+    attenuation: float
+    most_bps_per_hz: float
+    floor_sinr: float
+    least_sinr: float
+    deadline_s: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,8 +167,6 @@ def band(uplink: Uplink) -> SharedBand:
 
 def air_of(uplink: Uplink, round_s: float = np.inf) -> Air:
     """How a band is shared, as compiled laws take it: those of `noma`, and of other bands without interference."""
-    from rl.radio_loops import ALL, INTRA, NONE, Air
-
     own = band(uplink)
     noise_w, limit_s = own.band_noise_w(), min(own.limit_s(), round_s)
     rates = own.bandwidth_hz, *own.rate.law

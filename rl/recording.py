@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from fl.power.search import Limits
 from fl.round.state import RoundOutcome
-from netsim.tree import from_tree_as, to_tree
 from netsim.units import BoolArray, FloatArray, IntArray
 from rl.cost import rows_sent
 from rl.env_online import OnlinePower
@@ -107,27 +104,6 @@ def _silent(look: Look) -> Rounds:
         n_bits=look.n_bits, compute_s=nothing, compute_j=nothing, rho=look.rho, factor=np.zeros(1),
         lost_noise=np.zeros(1), of=nobody[:, :1], weight=nothing[:, :1], required_std=nothing[:, :1],
     )  # fmt: skip
-
-
-def recording_tree(rounds: Rounds, look: Look) -> dict[str, Any]:
-    """A recording as a tree that a file can hold; limits are those of the task, and of a UE."""
-    looked = {name: to_tree(getattr(look, name)) for name in _LOOKED}
-    return {"rounds": to_tree(rounds), "look": looked, "air": list(look.air)}
-
-
-def recording_of(tree: Any, limits: Limits, max_power_w: float) -> tuple[Rounds, Look]:
-    """The recording of a tree. Raises KeyError, TypeError or ValueError where something else stands there."""
-    from rl.radio_loops import Air
-
-    look, air = tree["look"], Air(*tree["air"])
-    links, required_std, rho, n_bits, progress = (look[name] for name in _LOOKED)
-    if not all(isinstance(x, np.ndarray) for x in (required_std, rho, n_bits, progress)):
-        raise ValueError("what was known of rounds is not of arrays")
-    rounds = from_tree_as(tree["rounds"], Rounds)
-    return rounds, Look(from_tree_as(links, Links), required_std, rho, n_bits, progress, air, limits, max_power_w)
-
-
-_LOOKED = ("links", "required_std", "rho", "n_bits", "progress")
 
 
 def _of_round(env: OnlinePower, outcome: RoundOutcome, look: Look) -> Rounds:

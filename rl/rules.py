@@ -29,8 +29,7 @@ from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 from rl.lagrangian import penalty, priced
 from rl.look import Look
-from rl.radio_loops import Air
-from rl.radio_records import Rounds, judged
+from rl.radio_records import Air, Rounds, judged
 from rl.reward import Figures, Reward
 
 _TRIED, _BEST, _LEAST = 48, 8, 0.05  # of a generation; no spread shrinks below a share of its first one
@@ -126,6 +125,13 @@ class Known:
     def at(self, multipliers: FloatArray) -> Known:
         """The same rounds with prices on the reward's bounds."""
         return replace(self, multipliers=multipliers)
+
+    def score(self, power_w: Callable[[Look], FloatArray]) -> float:
+        """By which the best policy of a training is kept: the mean over worlds of the cost of an episode, after how
+        well bounds on means are kept.
+        """
+        figures = self.figures(power_w(self.look))
+        return float(self.reward.cost(figures).sum() / self.look.worlds) + penalty(self.reward, figures)
 
     def merit(self, power_w: FloatArray) -> float:
         """By which policies are compared: the mean cost over all rounds, after how well bounds on means are kept."""

@@ -24,8 +24,10 @@ from netsim.tree import from_tree_as, to_tree
 from netsim.units import FloatArray, IntArray
 from rl.agents import ScoreFunctionAgent
 from rl.lagrangian import Prices, first_prices, over, priced
+from rl.off_policy import optimiser_memory, resume_optimiser
 from rl.rules import Known, Tuned, within
-from rl.shared_policy import UNIT_DB, SharedPolicy, Weights, first_weights, forward, others, seen
+from rl.shared_policy import UNIT_DB, SharedPolicy, first_weights, forward, others, seen
+from rl.train import Weights
 
 _FALLS = 0.99  # by how much of itself the learning rate falls over a training
 _EVEN = 1e-12  # spread of costs in a round in which all actions cost the same
@@ -34,6 +36,9 @@ _DUAL_EVERY = 50  # steps
 
 class ScoreFunctionTraining:
     """A training that has begun."""
+
+    rewards = None
+    rests = True
 
     def __init__(self, known: Known, rule: Tuned, agent: ScoreFunctionAgent, steps: int, seed: int) -> None:
         self.known, self.rule, self.agent, self.steps, self.done = known, rule, agent, steps, 0
@@ -59,9 +64,14 @@ class ScoreFunctionTraining:
     def _rounds(self) -> int:
         return min(self.agent.situations, len(self.known))
 
-    def policy(self) -> SharedPolicy:
+    @property
+    def multipliers(self) -> tuple[float, ...]:
+        """Of the reward's bounds."""
+        return tuple(self.prices.multipliers.tolist())
+
+    def weights(self) -> Weights:
         """The policy now."""
-        return SharedPolicy({name: w.detach().numpy().copy() for name, w in self._weights.items()}, self.rule)
+        return {name: w.detach().numpy().copy() for name, w in self._weights.items()}
 
     def figures(self) -> dict[str, float]:
         """How it stands: what the last actions saved beside the rule, and their spread."""
@@ -97,7 +107,7 @@ class ScoreFunctionTraining:
         self._adam.step()
         self.done += 1
         if self.prices.bounded and self.done % _DUAL_EVERY == 0:
-            found = self.known.figures(self.policy().power_w(self.known.look))
+            found = self.known.figures(SharedPolicy(self.weights(), self.rule).power_w(self.known.look))
             self.prices = self.prices.raised(over(reward, found), reward.dual_rate())
 
     def _first_prices(self, generator: np.random.Generator) -> Prices:
@@ -117,13 +127,12 @@ class ScoreFunctionTraining:
 
     def memory(self) -> dict[str, Any]:
         """Everything that the rest of the training depends on."""
-        states = {str(i): dict(s) for i, s in self._adam.state_dict()["state"].items()}
         return {
             "done": self.done,
             "generator": self.generator.bit_generator.state,
-            "weights": self.policy().weights,
+            "weights": self.weights(),
             "prices": to_tree(self.prices),
-            "adam": {i: {k: v.numpy().copy() for k, v in s.items()} for i, s in states.items()},
+            "adam": optimiser_memory(self._adam),
         }
 
     def resume(self, memory: dict[str, Any]) -> None:
@@ -135,11 +144,7 @@ class ScoreFunctionTraining:
         with torch.no_grad():
             for name, w in self._weights.items():
                 w.copy_(torch.from_numpy(np.array(weights[name])))
-        whole = self._adam.state_dict()
-        whole["state"] = {
-            int(i): {k: torch.from_numpy(np.array(v)) for k, v in s.items()} for i, s in memory["adam"].items()
-        }
-        self._adam.load_state_dict(whole)
+        resume_optimiser(self._adam, memory["adam"])
 
 
 def _mirrored(generator: np.random.Generator, shape: tuple[int, int, int]) -> FloatArray:

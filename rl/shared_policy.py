@@ -19,16 +19,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from netsim.units import FloatArray
 from rl.look import FEATURES, OUTLOOK, PAIR_FEATURES, Look
 from rl.rules import Tuned, within
+from rl.train import Weights
 
 ENCODED, HIDDEN = 32, 64
 UNIT_DB = 10.0
 SEEN = len(FEATURES) + len(OUTLOOK)
-Weights = dict[str, npt.NDArray[np.float32]]
 Shapes = dict[str, tuple[int, ...]]
 
 

@@ -1,33 +1,65 @@
-"""A training from its first step to its last: judged now and then, the best policy kept, written down in between."""
+"""A training from its first step to its last: evaluated now and then, the best policy kept, checkpoints in between."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
-from netsim.checkpoint import save_tree
 from netsim.tree import from_tree_as, to_tree
-from rl.ddpg import Best, DdpgTraining
-from rl.env_online import OnlinePower
-from rl.live_bounds import LiveBounds
-from rl.off_policy import Tree, buffer_of
-from rl.policy import Layers
-from rl.resumed import SAVE_EVERY_S, resumed
 
-Judge = Callable[[Layers], float]
-"""The figure of a policy that decides which one is best: small is good."""
+if TYPE_CHECKING:
+    from stable_baselines3.common.logger import Logger
+
+SAVE_EVERY_S = 10.0
+"""wall time between two checkpoints; when one is written changes no result"""
+Weights = dict[str, npt.NDArray[np.float32]]
+
+
+class Training(Protocol):
+    """A training that has begun.
+
+    rests : whether a checkpoint can be written now. rewards : of the steps since the last evaluation; None where steps
+    have no rewards that can be compared. evaluations : power vectors that were judged so far. multipliers : of the
+    reward's bounds.
+    """
+
+    rewards: list[float] | None
+
+    @property
+    def steps(self) -> int: ...
+
+    @property
+    def done(self) -> int: ...
+
+    @property
+    def rests(self) -> bool: ...
+
+    @property
+    def evaluations(self) -> int: ...
+
+    @property
+    def multipliers(self) -> tuple[float, ...]: ...
+
+    def weights(self) -> Weights: ...
+
+    def figures(self) -> dict[str, float]: ...
+
+    def step(self) -> None: ...
+
+    def memory(self) -> dict[str, Any]: ...
+
+    def resume(self, memory: dict[str, Any]) -> None: ...
 
 
 @dataclass(frozen=True)
 class CurvePoint:
-    """The training after some steps: the figure of the policy, the mean reward since the last point, the best reward
-    of any step so far, and the multipliers of the reward's bounds.
+    """The training after some steps: the figure of the policy (small is good), the mean reward since the last point,
+    the best reward of any step so far, and the multipliers of the reward's bounds.
     """
 
     step: int
@@ -39,85 +71,80 @@ class CurvePoint:
 
 @dataclass
 class Course:
-    """How a training goes: what the rest of it depends on besides the agent."""
+    """The curve of a training, and its best policy: weights, figure, after how many steps."""
 
     curve: list[CurvePoint] = field(default_factory=list)
-    best: Best | None = None
-    best_reward: float = -np.inf
-    recent: list[float] = field(default_factory=list)
+    weights: Weights = field(default_factory=dict)
+    score: float = np.inf
+    steps: int = 0
+
+    @property
+    def best_reward(self) -> float:
+        """Of any step."""
+        return self.curve[-1].best_reward if self.curve else -np.inf
 
 
 def take_steps(
-    training: DdpgTraining,
-    judge: Judge,
-    every: int,
-    checkpoint: Path,
-    text: str,
-    tell: Callable[[CurvePoint, bool], None],
-) -> Course:
-    """Take all steps. text says what is trained: a checkpoint of another text is not gone on with.
+    training: Training, score: Callable[[Weights], float], every: int, course: Course,
+    tell: Callable[[CurvePoint, bool], None], save: Callable[[dict[str, Any]], None], board: Logger | None = None,
+) -> Course:  # fmt: skip
+    """Take all steps, or those that are left of a course that `restored` made.
 
-    `tell` gets every new point of the curve, and whether it is the last one.
+    tell : gets every new point of the curve, and whether it is the last one. save : writes the tree of a checkpoint.
+    board : gets figures at every evaluation.
     """
-    bounds = _bounds(training)
-    course = resumed(checkpoint, text, partial(_restored, training, bounds)) or Course()
     saved = time.perf_counter()
 
-    def look(last: bool) -> None:
-        if course.curve and course.curve[-1].step == training.done:
-            return
-        layers = training.layers()
-        score = judge(layers)
-        if course.best is None or score < course.best.score:
-            course.best = Best(layers, score, training.done)
-        mean = float(np.mean(course.recent)) if course.recent else float("nan")
-        multipliers = () if bounds is None else bounds.multipliers
-        course.curve.append(CurvePoint(training.done, score, mean, course.best_reward, multipliers))
-        course.recent = []
-        training.note("judged/cost", score)
-        tell(course.curve[-1], last)
+    def evaluate() -> None:
+        weights = training.weights()
+        cost = score(weights)
+        if cost < course.score:
+            course.weights, course.score, course.steps = weights, cost, training.done
+        mean, best = np.nan, -course.score
+        if training.rewards is not None:
+            mean = float(np.mean(training.rewards)) if training.rewards else np.nan
+            best = max([course.best_reward, *training.rewards])
+            training.rewards = []
+        course.curve.append(CurvePoint(training.done, cost, mean, best, training.multipliers))
+        if board is not None and board.output_formats:
+            for name, value in {"judged/cost": cost, **training.figures()}.items():
+                board.record(name, value)
+            board.dump(training.done)
+        tell(course.curve[-1], training.done == training.steps)
 
-    def between(fresh: bool) -> None:
-        nonlocal saved
-        if fresh and bounds is not None:
-            bounds.episode_over()
-        if training.done % every == 0:
-            look(last=False)
-        if fresh and time.perf_counter() - saved >= SAVE_EVERY_S:
-            save_tree(checkpoint, _tree(training, bounds, course, text))
+    if not course.curve:
+        evaluate()
+    while training.done < training.steps:
+        training.step()
+        if training.done % every == 0 or training.done == training.steps:
+            evaluate()
+        if training.rests and time.perf_counter() - saved >= SAVE_EVERY_S:
+            save({"training": training.memory(), "course": to_tree(course)})
             saved = time.perf_counter()
-
-    def stepped(info: Tree, reward: float) -> None:
-        if bounds is not None:
-            bounds.stepped(info)
-        course.recent.append(reward)
-        course.best_reward = max(course.best_reward, reward)
-
-    if training.done < training.steps:
-        training.run(between, stepped)
-    look(last=True)
     return course
 
 
-def _bounds(training: DdpgTraining) -> LiveBounds | None:
-    """Bounds of the reward that its environment pays, if there are any."""
-    env: Any = training.env
-    return (
-        LiveBounds(env, buffer_of(training.model))
-        if isinstance(env, OnlinePower) and env.task.reward.bounds()
-        else None
-    )
-
-
-def _tree(training: DdpgTraining, bounds: LiveBounds | None, course: Course, text: str) -> Tree:
-    kept = {} if bounds is None else {"bounds": bounds.memory()}
-    return {"text": text, "training": training.memory(), "course": to_tree(course)} | kept
-
-
-def _restored(training: DdpgTraining, bounds: LiveBounds | None, tree: Any) -> Course:
-    """The course so far, and the training set to where it was."""
-    course = from_tree_as(tree["course"], Course)
+def restored(training: Training, tree: Any) -> Course:
+    """The course of a checkpoint, and the training set to where it was. Raises ValueError for what does not fit."""
+    check_finite(tree)
     training.resume(tree["training"])
-    if bounds is not None:
-        bounds.resume(tree["bounds"])
-    return course
+    return from_tree_as(tree["course"], Course)
+
+
+def check_finite(tree: Any) -> None:
+    """Raise ValueError unless all arrays of a tree hold finite numbers."""
+    if isinstance(tree, dict | list):
+        for one in tree.values() if isinstance(tree, dict) else tree:
+            check_finite(one)
+    elif isinstance(tree, np.ndarray) and tree.dtype.kind == "f" and not np.isfinite(tree).all():
+        raise ValueError("holds numbers that are not finite")
+
+
+def board_of(folder: str | None, seed: int, fresh: bool) -> Logger:
+    """A logger that writes events for TensorBoard: a new run `seed-N_1`, ... in a folder, or its last one where a
+    training goes on; without a folder it writes nothing.
+    """
+    from stable_baselines3.common.logger import Logger
+    from stable_baselines3.common.utils import configure_logger
+
+    return Logger(None, []) if folder is None else configure_logger(0, folder, f"seed-{seed}", fresh)

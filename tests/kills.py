@@ -24,7 +24,7 @@ from conftest import TINY
 import rl.train as loop
 import scenarios.app.run.play as playing
 import scenarios.app.run.runner as runner
-import scenarios.app.training.in_environment as in_environment
+import scenarios.app.training.ground as ground
 import scenarios.app.training.train as training
 from scenarios.app.run.sweep import sweep
 from scenarios.app.study.error_messages import build
@@ -51,26 +51,42 @@ def play(kind, folder, replace=False):
         training.train(study, [0], folder, lambda seen: None, replace=replace)
 
 
-def small_game(study, task, on):
+class Small:
     """A training that takes a second: two problems of a bound, evaluated by a roll-out."""
-    from power_problems import policy, problem
 
-    from rl.agents import AGENT
-    from rl.env_allocation import PowerAllocation
-    from rl.policy import forward
+    def __init__(self, study, on, cache):
+        from power_problems import problem
 
-    p = problem()
+        self.how, self.problem = study.train, problem()
 
-    def score(layers):
-        return float(p.rollout(lambda seen: forward(layers, seen))[-1].value / p.start.value)
+    def begin(self, seed, board):
+        from rl.ddpg import DdpgTraining
+        from rl.env_allocation import PowerAllocation
 
-    def evaluate(course, steps, seed):
-        cost = {AGENT: course.best.score, "average": 1.0}
-        return [training.Evaluation(name, case, c + case, 3) for case in (0, 1) for name, c in cost.items()]
+        return DdpgTraining(PowerAllocation([self.problem]), self.how.agent, self.how.steps, seed, board)
 
-    return in_environment.Setup(
-        PowerAllocation([p]), score, lambda *about: policy("online"), evaluate, lambda course, rows: None
-    )
+    def score(self, weights):
+        from rl.policy import forward, layers_of
+
+        layers = layers_of(weights)
+        return self.problem.ratio(self.problem.rollout(lambda seen: forward(layers, seen))[-1])
+
+    def save(self, course, seed, folder):
+        from power_problems import policy
+
+        from rl.policy import save_policy
+
+        save_policy(policy("online"), folder)
+
+    def evaluated(self, course, evaluations, seed):
+        from rl.agents import AGENT
+        from scenarios.app.training.evaluate import Evaluation
+
+        cost = {AGENT: course.score, "average": 1.0}
+        return [Evaluation(name, case, c + case, 3) for case in (0, 1) for name, c in cost.items()]
+
+    def shown(self, course, rows):
+        return None
 
 
 def tables(folder):
@@ -138,8 +154,8 @@ def main():
     kind, root, steps_of = sys.argv[1], Path(sys.argv[2]), [int(x) for x in sys.argv[3:]]
     torch.set_num_threads(1)
     np.seterr(all="ignore")
-    playing.CHECKPOINT_EVERY_S = loop.SAVE_EVERY_S = 0.0
-    training.online_setup = small_game
+    playing.CHECKPOINT_EVERY_S = loop.SAVE_EVERY_S = ground.SAVE_EVERY_S = 0.0
+    training.trainer_of = Small
     (root / "sweep.yaml").write_text(json.dumps(SHORT | {"vary": {"seed": [1, 2]}}))
     play(kind, root / "whole")  # here, so that every fork finds the libraries loaded
     status, steps = forked(kind, root / "again")

@@ -4,8 +4,7 @@ import numpy as np
 
 from fl.power.search import Limits
 from rl.look import Look
-from rl.radio_loops import ALL, Air
-from rl.radio_records import Links, Rounds
+from rl.radio_records import ALL, Air, Links, Rounds
 from rl.reward import Weighted
 from rl.rules import LAWS, Known, Tuned
 

@@ -4,8 +4,9 @@ import numpy as np
 
 from fl.power.bound import Convergence, Objective, Trajectory
 from fl.power.search import Limits
+from netsim.checkpoint import load_tree, save_tree
 from rl.agents import DdpgAgent
-from rl.policy import Card, Policy, forward
+from rl.policy import Card, Policy, forward, layers_of
 from rl.problem import Problem
 
 LIMITS = Limits()
@@ -54,18 +55,27 @@ def course(folder, steps=120, stop_at=None, seed=0, board=None):
 
     p = problem()
 
-    def judge(layers):
+    def judge(weights):
+        layers = layers_of(weights)
         return p.rollout(lambda o: forward(layers, o))[-1].value / p.start.value
 
     def tell(point, last):
         if stop_at is not None and point.step == stop_at:
             raise KeyboardInterrupt
 
+    file = folder / "c.npz"
+    out = loop.board_of(board, seed, fresh=not file.exists())
+    return kept_course(DdpgTraining(allocation([p]), QUICK, steps, seed, out), judge, 30, file, tell, out)
+
+
+def kept_course(training, score, every, file, tell, board=None):
+    """The course of a training that goes on from a file, and writes it whenever it can."""
+    from rl import train as loop
+
+    course = loop.restored(training, load_tree(file)) if file.exists() else loop.Course()
     old, loop.SAVE_EVERY_S = loop.SAVE_EVERY_S, 0.0
     try:
-        return loop.take_steps(
-            DdpgTraining(allocation([p]), QUICK, steps, seed, board), judge, 30, folder / "c.npz", "t", tell
-        )
+        return loop.take_steps(training, score, every, course, tell, lambda tree: save_tree(file, tree), board)
     finally:
         loop.SAVE_EVERY_S = old
 

@@ -5,10 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from made_up_rounds import RULE, K, S, known
+from power_problems import kept_course
 
 from netsim.errors import BadInput
 from rl.agents import DdpgAgent, SacAgent, Td3Agent
 from rl.radio_records import Links
+from rl.shared_policy import SharedPolicy
 from scenarios.app.study.load import load
 
 torch = pytest.importorskip("torch")
@@ -18,6 +20,10 @@ AGENTS = {
     "td3": Td3Agent(exploration_noise_final_std=0.1, **QUICK),
     "sac": SacAgent(**QUICK),
 }
+
+
+def policy_of(training):
+    return SharedPolicy(training.weights(), RULE)
 
 
 def permuted(own, order):
@@ -98,7 +104,7 @@ def test_the_rule_is_worth_nothing_and_what_training_begins_with(kind):
     np.testing.assert_allclose(training.env.rewards(np.zeros((S, K)), np.arange(S)), 0, atol=1e-12)
     fresh = networks(known(), kind, shake=0.0)
     look = fresh.known.look
-    np.testing.assert_array_equal(fresh.policy().dbw(look), RULE.dbw(look))
+    np.testing.assert_array_equal(policy_of(fresh).dbw(look), RULE.dbw(look))
 
 
 def test_a_reward_is_what_the_powers_save():
@@ -112,7 +118,7 @@ def test_a_reward_is_what_the_powers_save():
 def test_the_policy_of_the_files_is_the_actor():
     training = networks(known(), "ddpg", shake=0.05)
     look = training.known.look
-    residual_db = np.clip(training.policy().residual_db(look), -10, 10)
+    residual_db = np.clip(policy_of(training).residual_db(look), -10, 10)
     np.testing.assert_allclose(residual_db, 10 * means(training, SEEN), atol=1e-4)
 
 
@@ -126,7 +132,7 @@ def test_it_learns_these_rounds(kind):
     training = ActorCriticTraining(own, RULE, long, 400, 0)
     for _ in range(400):
         training.step()
-    before, after = (own.cost(p.power_w(own.look)).mean() for p in (RULE, training.policy()))
+    before, after = (own.cost(p.power_w(own.look)).mean() for p in (RULE, policy_of(training)))
     assert after < before - 0.05
     assert training.evaluations == 400 * 16
 
@@ -152,10 +158,10 @@ def test_it_goes_on_where_it_was_to_the_bit(kind, tmp_path):
         second.resume(load_tree(tmp_path / "c"))
         for _ in range(14 - stop):
             second.step()
-        for name, w in whole.policy().weights.items():
-            np.testing.assert_array_equal(second.policy().weights[name], w)
+        for name, w in whole.weights().items():
+            np.testing.assert_array_equal(second.weights()[name], w)
         assert repr(second.memory()) == repr(whole.memory())
-    assert np.abs(whole.policy().weights["out.weight"]).max() > 0
+    assert np.abs(whole.weights()["out.weight"]).max() > 0
 
 
 SMALL = {
@@ -196,19 +202,19 @@ def test_rounds_that_cannot_be_recorded_are_refused(tmp_path):
 @pytest.mark.parametrize("kind", ["ddpg", pytest.param("sac", marks=pytest.mark.slow)])
 def test_an_interrupted_training_ends_with_the_same_files(kind, tmp_path, monkeypatch):
     """From the scenario to a policy that other UEs play."""
+    from rl import train as loop
     from scenarios.app.report.report import report
     from scenarios.app.run.runner import run
-    from scenarios.app.training import on_radio, recorded_training
     from scenarios.app.training.train import train
 
     agent = {key: value for key, value in SHARED.items() if kind == "ddpg" or key != "network"} | {"kind": kind}
     of = load("power/city", SMALL | {"train.agent": agent})
     (summary,) = train(of, [0], tmp_path / "whole", lambda now: None)
     assert summary[f"policy.{kind}.evaluations.mean"] == 8 * 8
-    monkeypatch.setattr(recorded_training, "SAVE_EVERY_S", 0.0)
+    monkeypatch.setattr(loop, "SAVE_EVERY_S", 0.0)
 
     def stop(now):
-        if not isinstance(now, on_radio.Recorded) and now.point.step == 4:
+        if now.name == "step" and now.done == 4:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -250,9 +256,8 @@ def test_a_board_is_told_of_every_evaluation_and_changes_nothing(kind, tmp_path,
 
     from rl.actor_critic import ActorCriticTraining
     from rl.agents import ScoreFunctionAgent
-    from rl.board import board
     from rl.score_function import ScoreFunctionTraining
-    from scenarios.app.training.recorded_training import learn
+    from rl.train import board_of
 
     told = []
 
@@ -275,10 +280,14 @@ def test_a_board_is_told_of_every_evaluation_and_changes_nothing(kind, tmp_path,
             training = ScoreFunctionTraining(known(), RULE, agent, 12, 3)
         else:
             training = ActorCriticTraining(known(), RULE, AGENTS[kind], 12, 3, out)
-        return learn(training, known(1), 6, tmp_path / where, "t", lambda point, last: None, out)
 
-    with_board = board(str(tmp_path / "board"), 3, fresh=True)
-    found, alone = course("a", with_board), course("b", board(None, 3, fresh=True))
+        def score(weights):
+            return known(1).score(SharedPolicy(weights, RULE).power_w)
+
+        return kept_course(training, score, 6, tmp_path / where, lambda point, last: None, out)
+
+    with_board = board_of(str(tmp_path / "board"), 3, fresh=True)
+    found, alone = course("a", with_board), course("b", board_of(None, 3, fresh=True))
     with_board.close()
     assert told.pop() is None and [step for step, _ in told] == [0, 6, 12] == [p.step for p in found.curve]
     assert [figures["judged/cost"] for _, figures in told] == [p.score for p in found.curve]

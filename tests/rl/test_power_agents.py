@@ -24,7 +24,7 @@ from fl.round.state import PartStates
 from netsim.cache import cache_folder
 from netsim.errors import BadInput
 from netsim.rng import Streams
-from rl.policy import forward, load_policy, save_policy
+from rl.policy import forward, layers_of, load_policy, save_policy
 from rl.problem import STEPS, Problem, as_action, log_power
 
 gymnasium = pytest.importorskip("gymnasium")
@@ -82,8 +82,9 @@ def test_a_training_on_residuals_begins_with_the_rule():
     p = replace(problem(), acts="residual")
     training = DdpgTraining(allocation([p]), QUICK, 10, 0, None)
     seen = p.seen(p.start)
-    np.testing.assert_array_equal(forward(training.layers(), seen), np.zeros(6))
-    assert p.rollout(lambda o: forward(training.layers(), o))[-1].value == pytest.approx(p.rule.value, rel=1e-12)
+    np.testing.assert_array_equal(forward(layers_of(training.weights()), seen), np.zeros(6))
+    settled = p.rollout(lambda o: forward(layers_of(training.weights()), o))[-1]
+    assert settled.value == pytest.approx(p.rule.value, rel=1e-12)
 
 
 def test_actions_and_powers_are_each_other_backwards():
@@ -278,7 +279,7 @@ def test_a_board_is_told_of_every_episode_and_judgement(tmp_path, monkeypatch):
     means = {p.step: p.reward for p in found.curve}  # of the steps since the last judgement
     assert np.mean([v for v, step in rewards if step <= 60]) == pytest.approx(np.mean([means[30], means[60]]), rel=1e-9)
     alone = course(tmp_path / "b", seed=3)
-    np.testing.assert_array_equal(flat(alone.best.layers), flat(found.best.layers))  # looking changes nothing
+    np.testing.assert_array_equal(flat(alone.weights), flat(found.weights))  # looking changes nothing
 
 
 def test_a_training_leaves_no_log_among_the_temporary_files(tmp_path, monkeypatch):
@@ -298,8 +299,8 @@ def test_no_window_is_promised(tiny, mode):
             make()
 
 
-def flat(layers):
-    return np.concatenate([x.ravel() for pair in layers for x in pair])
+def flat(weights):
+    return np.concatenate([x.ravel() for x in weights.values()])
 
 
 def test_an_interrupted_training_ends_in_the_same_bits(tmp_path):
@@ -309,9 +310,9 @@ def test_an_interrupted_training_ends_in_the_same_bits(tmp_path):
         course(tmp_path / "b", stop_at=90)
     assert (tmp_path / "b" / "c.npz").exists()
     again = course(tmp_path / "b")
-    assert repr(again.curve) == repr(whole.curve) and again.best.steps == whole.best.steps
+    assert repr(again.curve) == repr(whole.curve) and again.steps == whole.steps
     assert again.best_reward == whole.best_reward
-    np.testing.assert_array_equal(flat(again.best.layers), flat(whole.best.layers))
+    np.testing.assert_array_equal(flat(again.weights), flat(whole.weights))
 
 
 def test_another_seed_is_another_training_and_globals_are_left_alone(tmp_path):
@@ -346,7 +347,7 @@ def test_the_network_of_a_file_is_the_one_of_the_library(tmp_path):
     from rl.ddpg import DdpgTraining
 
     training = DdpgTraining(allocation(), QUICK, 10, 0, None)
-    layers = training.layers()
+    layers = layers_of(training.weights())
     seen = np.random.default_rng(0).uniform(-1, 1, (20, 8)).astype(np.float32)
     with torch.no_grad():
         theirs = training.model.actor(torch.from_numpy(seen)).numpy()

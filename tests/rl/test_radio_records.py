@@ -440,7 +440,7 @@ LAPA = {"kind": "lapa", "epsilon_system_total": 17280, "epsilon_cap": 300, "roun
 )
 def test_other_laws_than_those_of_the_records_are_refused_and_compared_live_only(changes, said, tmp_path):
     """Noise that is drawn by another rule costs otherwise than recorded rounds say: no rule is tuned on them."""
-    from scenarios.app.training.recordable import unrecorded
+    from scenarios.app.training.ground import unrecorded
     from scenarios.app.training.train import train
 
     assert unrecorded(study()) is None
@@ -539,7 +539,7 @@ def test_a_folder_of_another_kind_is_refused_in_our_words_where_it_was_set(card,
 
 def test_powers_of_rounds_are_played_in_their_rounds():
     """Also where some round is not among them: then with the least power."""
-    from scenarios.app.training.acts import planned
+    from scenarios.app.training.evaluate import planned
 
     env = live(study())
     env.reset(options={"world": 7})

@@ -1,44 +1,25 @@
-"""Checkpoints of trainings: what is gone on with, what is begun anew, what is refused."""
+"""Checkpoints of trainings: numbers that are not finite are refused, and so is what does not fit."""
 
 import numpy as np
 import pytest
 
-from netsim.checkpoint import save_tree
 from netsim.errors import BadInput
-from rl.resumed import resumed
+from scenarios.app.study.load import load
+from scenarios.app.training import train as module
+from scenarios.app.training.train import jobs_of, train
 
 
-def whole(path, **changes):
-    save_tree(path, {"text": "this", "training": {"w": np.arange(3.0)}, "steps": 7} | changes)
-    return path
+@pytest.mark.parametrize("damage", [{"w": np.array([0.0, np.nan])}, [{"w": np.array([[np.inf]])}], {"nothing": 1}])
+def test_damage_is_one_line(damage, tmp_path):
+    from netsim.checkpoint import save_tree
 
-
-def steps_of(tree):
-    return tree["steps"]
-
-
-def test_it_goes_on_with_its_own_checkpoint_alone(tmp_path):
-    assert resumed(tmp_path / "none.npz", "this", steps_of) is None
-    assert resumed(whole(tmp_path / "c.npz"), "this", steps_of) == 7
-    assert resumed(tmp_path / "c.npz", "another", steps_of) is None
-
-
-@pytest.mark.parametrize(
-    ("changes", "said"),
-    [
-        ({"training": {"w": np.array([0.0, np.nan])}}, "not finite"),
-        ({"training": [{"w": np.array([[np.inf]])}]}, "not finite"),
-    ],
-)
-def test_numbers_that_are_not_finite_are_refused(changes, said, tmp_path):
-    with pytest.raises(BadInput, match=rf"c\.npz: cannot be gone on with .*{said}.*; delete it to start again"):
-        resumed(whole(tmp_path / "c.npz", **changes), "this", steps_of)
-
-
-def test_damage_is_one_line(tmp_path):
-    path = whole(tmp_path / "c.npz")
-    with pytest.raises(BadInput, match=r"cannot be gone on with \('nothing'\); delete it"):
-        resumed(path, "this", lambda tree: tree["nothing"])
-    path.write_bytes(path.read_bytes()[:-40])
-    with pytest.raises(BadInput, match="cannot be gone on with"):
-        resumed(path, "this", steps_of)
+    study = load("power/paper", {"train.steps": 20, "train.eval_every": 20})
+    (job,) = jobs_of(study, [0], tmp_path / "t")
+    with job.hold():
+        save_tree(tmp_path / "t" / "checkpoint.npz", job.checkpoint(training=damage, course={}))
+    with pytest.raises(BadInput, match=r"checkpoint\.npz: the checkpoint does not fit .*; delete it, or add --replace"):
+        train(study, [0], tmp_path / "t", cache=tmp_path / "cache")
+    (tmp_path / "t" / "checkpoint.npz").write_bytes(b"no")
+    with pytest.raises(BadInput, match="it cannot go on: add --replace to start again"):
+        train(study, [0], tmp_path / "t", cache=tmp_path / "cache")
+    assert module.TRAINED.name == "training"

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from power_problems import kept_course
 
 from netsim.errors import BadInput
 from netsim.rng import Streams
@@ -149,9 +150,8 @@ class TestTraining:
 
 def test_an_interrupted_training_has_the_curve_of_a_whole_one(known, tmp_path, monkeypatch):
     """Multipliers, steps and costs, to the bit."""
-    from scenarios.app.training import recorded_training
+    from rl.shared_policy import SharedPolicy
 
-    monkeypatch.setattr(recorded_training, "SAVE_EVERY_S", 0.0)
     tight = bounded(known, noise=1.0)
 
     def learnt(name, stop_at=None):
@@ -160,7 +160,11 @@ def test_an_interrupted_training_has_the_curve_of_a_whole_one(known, tmp_path, m
                 raise KeyboardInterrupt
 
         training = TestTraining().training(tight, 120)
-        return recorded_training.learn(training, tight, 20, tmp_path / name, "text", tell)
+
+        def score(weights):
+            return tight.score(SharedPolicy(weights, training.rule).power_w)
+
+        return kept_course(training, score, 20, tmp_path / name, tell)
 
     whole = learnt("whole")
     with pytest.raises(KeyboardInterrupt):
@@ -229,10 +233,10 @@ def test_a_reward_of_ones_own_is_tuned_and_learnt_like_others(known, monkeypatch
 
     own = replace(known, reward=Ratio())
     training = TestTraining().training(own)
-    before = training.policy().weights["out.bias"].copy()
+    before = training.weights()["out.bias"].copy()
     for _ in range(60):
         training.step()
-    assert len(training.prices.multipliers) == 1 and (training.policy().weights["out.bias"] != before).any()
+    assert len(training.prices.multipliers) == 1 and (training.weights()["out.bias"] != before).any()
     entry = SimpleNamespace(value="mine:Ratio", dist=None, load=lambda: Ratio)
     part.plugins.cache_clear()
     monkeypatch.setattr(part, "declared", lambda: {"netsim.reward": [entry]})

@@ -13,8 +13,7 @@ from netsim.rng import Streams
 from rl.cost import _leakage, rows_sent
 from rl.look import Look
 from rl.oracle import _moves, best_powers
-from rl.radio_loops import ALL, Air
-from rl.radio_records import Links
+from rl.radio_records import ALL, Air, Links
 from rl.rule_names import PARAMETERS
 from rl.rules import LAWS, Law, tuned, within
 

@@ -7,9 +7,7 @@ import pytest
 
 from scenarios.app.cli.commands import main
 from scenarios.app.run.executors import processes
-from scenarios.app.run.executors.processes import OnProcesses
 from scenarios.app.study.load import load
-from scenarios.app.training import apart
 from scenarios.app.training import train as module
 from scenarios.app.training.train import train
 
@@ -25,25 +23,26 @@ def paths(folder, seeds=(0, 1)):
 def test_the_same_bytes_one_after_another_and_side_by_side(tmp_path, monkeypatch):
     study, told = load("power/paper", SHORT), []
     cache = tmp_path / "cache"
-    train(study, [0, 1], tmp_path / "a", lambda now: None, cache)
-    apart.train_apart(study, [0, 1], tmp_path / "b", lambda *now: told.append(now), OnProcesses(), 2, cache)
+    train(study, [0, 1], tmp_path / "a", cache=cache)
+    train(study, [0, 1], tmp_path / "b", told.append, cache, at_once=2)
     assert paths(tmp_path / "a") == paths(tmp_path / "b")
-    assert sorted(now[:2] for now in told) == [(1, 2), (2, 2)] and sorted(now[2] for now in told) == [0, 1]
-    apart.train_apart(study, [0, 1], tmp_path / "b", lambda *now: told.append(now), OnProcesses(), 2, cache)
+    assert sorted((now.done, now.of) for now in told) == [(1, 2), (2, 2)]
+    assert sorted(now.values["label"] for now in told) == ["seed 0", "seed 1"]
+    train(study, [0, 1], tmp_path / "b", told.append, cache, at_once=2)
     assert len(told) == 2  # nothing is made again
 
 
 @pytest.fixture
 def faulty(tmp_path, monkeypatch):
     """The command of a training of two seeds, of which 1 fails while the list says so."""
-    failing, real = [1], train
+    failing, real = [1], module._play
 
-    def fails(study, seeds, *arguments, **more):
-        if seeds[0] in failing:
+    def fails(job, *arguments):
+        if job.seed in failing:
             raise RuntimeError("it broke")
-        return real(study, seeds, *arguments, **more)
+        return real(job, *arguments)
 
-    monkeypatch.setattr(apart, "train", fails)
+    monkeypatch.setattr(module, "_play", fails)
     monkeypatch.setattr(processes, "Processes", lambda works, jobs: processes.Here(works))
     sets = [f"--set={key}={value}" for key, value in SHORT.items()]
     command = ["train", "power/paper", "--seed", "0", "1", "--jobs", "2", "--out", str(tmp_path / "t"), *sets]
@@ -66,14 +65,14 @@ def test_a_seed_that_fails_stops_no_other(faulty, capsys):
 
 @pytest.mark.slow
 def test_one_after_another_a_seed_that_fails_stops_no_other(tmp_path, monkeypatch, capsys):
-    real, failing = module._one, [0]
+    real, failing = module._play, [0]
 
-    def fails(study, on, seed, *arguments):
-        if seed in failing:
+    def fails(job, *arguments):
+        if job.seed in failing:
             raise RuntimeError("it broke")
-        return real(study, on, seed, *arguments)
+        return real(job, *arguments)
 
-    monkeypatch.setattr(module, "_one", fails)
+    monkeypatch.setattr(module, "_play", fails)
     sets = [f"--set={key}={value}" for key, value in SHORT.items()]
     out = tmp_path / "t"
     command = ["train", "power/paper", "--seed", "0", "1", "--out", str(out), "--cache", str(tmp_path / "c"), *sets]
@@ -92,7 +91,7 @@ def test_one_after_another_a_seed_that_fails_stops_no_other(tmp_path, monkeypatc
     assert not (out / "failures.csv").exists() and not (out / "seed-0" / "error.txt").exists()
     with pytest.raises(RuntimeError, match="it broke"):  # of a single seed the error is raised
         failing.append(3)
-        train(load("power/paper", SHORT), [3], tmp_path / "u", lambda now: None)
+        train(load("power/paper", SHORT), [3], tmp_path / "u")
 
 
 @pytest.mark.parametrize("more", [["--on", "ray"], ["--on", "slurm", "--seed", "1"]])

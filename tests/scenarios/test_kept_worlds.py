@@ -7,13 +7,22 @@ import numpy as np
 import pytest
 
 from netsim.errors import BadInput
-from scenarios.app.training import kept_worlds
-from scenarios.app.training.kept_worlds import KeptWorlds
+from scenarios.app.training import ground
+from scenarios.app.training.ground import Ground
+
+
+class Findings(Ground):
+    """What is found, without a study."""
+
+    text = "this"
+
+    def __init__(self, file, text="this"):
+        self.file, self.text, self._saved_s, self._every_s = file, text, 0.0, 0.0
 
 
 def test_findings_are_found_once_and_kept_for_the_same_text_alone(tmp_path, monkeypatch):
-    monkeypatch.setattr(kept_worlds, "SAVE_EVERY_S", 0.0)
-    monkeypatch.setattr(kept_worlds, "_SHARE", 0.0)
+    monkeypatch.setattr(ground, "SAVE_EVERY_S", 0.0)
+    monkeypatch.setattr(ground, "_SHARE", 0.0)
     file, asked = tmp_path / "worlds.npz", []
 
     def find(value):
@@ -21,18 +30,16 @@ def test_findings_are_found_once_and_kept_for_the_same_text_alone(tmp_path, monk
         return {"x": np.arange(value), "cost": 0.1 + 0.2, "none": float("nan")}
 
     for text in ("this", "this", "other"):
-        kept = KeptWorlds(file, text)
+        kept = Findings(file, text)
         for value in (3, 4, 3):
-            found = kept.once(str(value), lambda value=value: find(value), dict)
+            found = kept.once(str(value), lambda value=value: find(value))
             assert found["cost"] == 0.1 + 0.2 and found["none"] != found["none"]
             np.testing.assert_array_equal(found["x"], np.arange(value))
     assert asked == [3, 4, 3, 4]
     file.write_bytes(b"no")
     with pytest.raises(BadInput, match="delete it to start again"):
-        KeptWorlds(file, "other")
-    assert KeptWorlds(None, "this").once("a", lambda: 1, str) == "1"
-    with pytest.raises(BadInput, match=r"3: cannot be read \('cost'\); delete it"):
-        KeptWorlds(None, "this").once("3", lambda: {}, lambda tree: tree["cost"])
+        Findings(file, "other").once("5", dict)
+    assert Findings(None).once("a", lambda: 1) == 1
 
 
 @pytest.mark.slow
@@ -41,11 +48,10 @@ def test_an_interrupted_training_finds_nothing_out_again(tmp_path, monkeypatch):
     pytest.importorskip("gymnasium")
     from rl import recording, rules
     from scenarios.app.study.load import load
-    from scenarios.app.training.on_radio import Recorded
     from scenarios.app.training.train import train
 
-    monkeypatch.setattr(kept_worlds, "SAVE_EVERY_S", 0.0)
-    monkeypatch.setattr(kept_worlds, "_SHARE", 0.0)
+    monkeypatch.setattr(ground, "SAVE_EVERY_S", 0.0)
+    monkeypatch.setattr(ground, "_SHARE", 0.0)
     study = load("power/city", {
         "world.duration_s": 180, "train.agent": {"kind": "score-function", "worlds": 1}, "train.task.tune_worlds": 1,
         "train.task.tune_evaluations": 200, "train.task.held_out": 2, "train.task.eval_worlds": 1, "train.steps": 4,
@@ -53,14 +59,14 @@ def test_an_interrupted_training_finds_nothing_out_again(tmp_path, monkeypatch):
     })  # fmt: skip
     whole, cut, told, made = tmp_path / "whole", tmp_path / "cut", [], []
     train(study, [0], whole, told.append)
-    worlds = [(event.what, event.done, event.of) for event in told if isinstance(event, Recorded)]
+    worlds = [(event.values["label"], event.done, event.of) for event in told if event.name == "world"]
     assert worlds[:3] == [
         ("recorded to tune rules", 1, 1), ("recorded to train on", 1, 1), ("recorded to choose the policy by", 1, 1),
     ]  # fmt: skip
     assert worlds[-2:] == [("judged live under the agent", 1, 2), ("judged live under the agent", 2, 2)]
 
     def interrupt(event):
-        if isinstance(event, Recorded) and event.what.startswith("judged live under all"):
+        if event.name == "world" and event.values["label"].startswith("judged live under all"):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

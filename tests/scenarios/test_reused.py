@@ -186,17 +186,16 @@ def test_a_tuning_that_is_replaced_leaves_no_run_behind(tmp_path):
 
 def test_seeds_of_a_training_are_of_one_study_and_version(tmp_path, capsys):
     study, kept = load("power/paper"), tmp_path / "seed-7"
-    _, (text,) = train.admitted(study, [7], [kept], False)
+    (job,) = train.jobs_of(study, [7], kept)
     kept.mkdir()
-    (kept / "study.yaml").write_text(text)
+    (kept / "study.yaml").write_text(job.text)
     write_json(kept / "training.json", {"program": __version__})
-    beside = [tmp_path / f"seed-{seed}" for seed in (0, 1)]
-    train.admitted(study, [0, 1], beside, False)
+    train.jobs_of(study, [0, 1], tmp_path)
     with pytest.raises(BadInput, match=r"seed-7: holds the training of another study or program version"):
-        train.admitted(load("power/paper", {"train.steps": 99}), [0, 1], beside, True)
+        train.jobs_of(load("power/paper", {"train.steps": 99}), [0, 1], tmp_path, True)
     write_json(kept / "training.json", {"program": OLD})
     with pytest.raises(BadInput, match=r"seed-7: holds the training of another study or program version"):
-        train.admitted(study, [0, 1], beside, False)
+        train.jobs_of(study, [0, 1], tmp_path)
 
 
 def test_no_mean_is_over_trainings_of_two_versions(tmp_path, monkeypatch):

@@ -50,14 +50,12 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
 def main(args: argparse.Namespace) -> None:
     """Train, compare with the baselines, draw the page."""
     from scenarios.app.cli.browser import open_page
-    from scenarios.app.cli.events import of_seed, of_training
     from scenarios.app.cli.outcome import tell_failures, tell_outcome
     from scenarios.app.cli.progress import teller
     from scenarios.app.cli.run_folder import training_folder
     from scenarios.app.report.report import report
     from scenarios.app.results.trainings import trainings
     from scenarios.app.study.load import load
-    from scenarios.app.training.apart import train_apart
     from scenarios.app.training.train import train
 
     asked, seeds, engine, jobs = overrides_of(args), args.seeds, engine_of(args), jobs_of(args, usual=1)
@@ -70,30 +68,21 @@ def main(args: argparse.Namespace) -> None:
         raise BadInput(f"{args.scenario}: has no `train:` section, so there is nothing to learn; see power/paper")
     overrides = asked | ({} if args.steps is None else {"train.steps": args.steps})
     study = load(args.scenario, overrides)
-    how = how_of(args)
     if args.tensorboard is not None and importlib.util.find_spec("tensorboard") is None:
         raise BadInput("--tensorboard: tensorboard is not installed; pip install tensorboard, or leave it out")
     name = name_of(args.scenario)
     out = out_of(args, training_folder(name, study, seeds, overrides))
+    if args.tensorboard is not None and len(seeds) > 1 and (jobs != 1 or args.on != "processes"):
+        raise BadInput("--tensorboard: shows one training after another; leave out --jobs and --on")
     cache = None if args.cache is None else Path(args.cache)
-    if len(seeds) > 1 and (jobs != 1 or args.on != "processes"):
-        if args.tensorboard is not None:
-            raise BadInput("--tensorboard: shows one training after another; leave out --jobs and --on")
-        with teller(args, name, prepares=False) as tell:
-            train_apart(
-                study, seeds, out, lambda *now: tell(of_seed(name, *now)), engine, jobs, cache, args.replace,
-                how.among(min(engine.here(jobs), len(seeds))),
-            )  # fmt: skip
-            if trainings(out):
-                report(out)
-    else:
-        with teller(args, name) as tell:
-            train(
-                study, seeds, out, lambda now: tell(of_training(name, now)), cache, args.tensorboard,
-                args.replace, engine.retries, how,
-            )  # fmt: skip
-            if trainings(out):
-                report(out)
+    shared = how_of(args).among(min(engine.here(jobs), len(seeds)))
+    with teller(args, name, prepares=len(seeds) == 1 or jobs == 1) as tell:
+        train(
+            study, seeds, out, lambda event: tell(event.line(name)), cache, args.tensorboard, args.replace, engine,
+            jobs, shared,
+        )  # fmt: skip
+        if trainings(out):
+            report(out)
     tell_outcome(out, args, name)
     if trainings(out):
         open_page(out, args)

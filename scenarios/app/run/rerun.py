@@ -122,9 +122,9 @@ def _repetition(folder: Path, place: Path, replace: bool) -> Job:
         )  # fmt: skip
     study = load(path)
     if training:
-        from scenarios.app.training.train import training_job
+        from scenarios.app.training.train import jobs_of
 
-        job = training_job(study, int(manifest["seed"]), place, replace=replace)
+        (job,) = jobs_of(study, [int(manifest["seed"])], place, replace)
     else:
         how = How(records="parquet" if is_parquet(folder) else "csv")
         job = run_job(study, place, command=f"netsim rerun {folder}", replace=replace, how=how)

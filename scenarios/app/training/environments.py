@@ -10,8 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+
 from netsim.errors import BadInput
+from netsim.radio.shared_band import SharedBand
 from netsim.rng import Streams
+from netsim.units import FloatArray
 from rl import ALLOCATION, ONLINE
 from rl.settings import Allocation, Online, Task, Train
 from scenarios.app.study.error_messages import build
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
 Source = str | Path | Study | Mapping[str, Any]
 """A bundled name, a file, a study, or a study's values as `EnvSpec` writes them."""
 Wanted = TypeVar("Wanted", bound=Task)
+_FAR = 2**40  # seeds of drawn channels begin there, above those of scenarios
 DEFAULTS = {ALLOCATION: "power/paper", ONLINE: "power/pedestrians"}
 
 
@@ -132,23 +137,24 @@ def task_of(study: Study, kind: type[Wanted]) -> Wanted:
 
 @dataclass(frozen=True)
 class Problems:
-    """The problems of a study: those to train on, those by which the best policy is chosen on the way, and those that
-    are reported. Drawn channels are in one of the three only; with one draw all three are the study's own.
+    """The problems of a study: that of its own channel; those to train on, those by which the best policy is chosen on
+    the way, and those that are reported. Drawn channels are in one of the three only; with one draw all three are the
+    study's own.
     """
 
+    own: Problem
     trained_on: Sequence[Problem]
     chosen_on: Sequence[Problem]
     held_out: Sequence[Problem]
 
 
-def problems(study: Study, cache: str | Path | None = None, say: Callable[[str], None] | None = None) -> Problems:
-    """The problems of a study. say : gets a line before a reference run is made."""
+def own_problem(study: Study, cache: str | Path | None = None, say: Callable[[str], None] | None = None) -> Problem:
+    """The problem of a study's own channel. say : gets a line before a reference run is made."""
     from fl.power.bound import Objective
     from netsim.cache import cache_folder
     from rl.problem import Problem
     from scenarios.app.run.planning import reachable, reference_study
     from scenarios.app.run.reference_run import reference
-    from scenarios.app.training.channels import CHOSEN, HELD_OUT, TRAINED, channel_draws
 
     task = task_of(study, Allocation)
     trajectory = reference(reference_study(study), cache_folder() if cache is None else Path(cache), say)
@@ -158,16 +164,37 @@ def problems(study: Study, cache: str | Path | None = None, say: Callable[[str],
         task.bound.factor(trajectory.weight)
     except ValueError as error:
         raise BadInput(f"train.task: {error}") from None
-    own = Problem(Objective(trajectory, task.bound, task.criterion), limits, task.observe, task.acts)
+    return Problem(Objective(trajectory, task.bound, task.criterion), limits, task.observe, task.acts)
+
+
+def problems(study: Study, cache: str | Path | None = None, say: Callable[[str], None] | None = None) -> Problems:
+    """The problems of a study. say : gets a line before a reference run is made."""
+    task, own = task_of(study, Allocation), own_problem(study, cache, say)
     if task.draws == 1:
-        return Problems([own], [own], [own])
-    if not trajectory.still:
+        return Problems(own, [own], [own], [own])
+    if not own.objective.trajectory.still:
         raise BadInput(
             "train.task.draws: other channels can be drawn where the channel is the same in all rounds only; set "
             "draws: 1, or let UEs stand still with fading block: run"
         )
-    sets = ((task.draws, TRAINED), (task.eval_worlds, CHOSEN), (task.held_out, HELD_OUT))
-    return Problems(*([own.with_gain(g) for g in channel_draws(study, n, purpose)] for n, purpose in sets))
+    sets = ((task.draws, "train"), (task.eval_worlds, "judged"), (task.held_out, "held-out"))
+    return Problems(own, *([own.with_gain(g) for g in channel_draws(study, n, purpose)] for n, purpose in sets))
+
+
+def channel_draws(study: Study, n: int, purpose: str) -> FloatArray:
+    """SNR at 1 W (n, K) of every UE in so many worlds of the study's, at its first deadline.
+
+    The draws of two purposes share no world, and none is that of the study's seed.
+    """
+    from scenarios.app.run.channel import snr_of_round
+
+    if not isinstance(study.world.radio.uplink, SharedBand):
+        raise BadInput("world.radio.uplink: ideal uplinks have no channel to draw; set kind: noma")
+    seeds = Streams(study.seed).at(f"channels.{purpose}").uniform("seed", np.arange(n))
+    gain = np.array([snr_of_round(study, int(seed)) for seed in (seeds * _FAR).astype(np.int64) + _FAR])
+    if not (gain > 0).all():
+        raise BadInput("train.draws: a UE has no base station in some draw; draw channels for UEs that never leave")
+    return gain
 
 
 def say(line: str) -> None:

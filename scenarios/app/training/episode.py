@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
@@ -86,14 +86,11 @@ def write_episode(folder: Path, episode: Episode) -> None:
     ues, rounds = every[0][0].sent.size, max(map(len, every))
     shown, kept = spaced(ues, MOST_UES), spaced(rounds, MOST_ROUNDS)
     names = [b["name"] for b in episode.scene["stations"]]
-    own, whole = list[list[Any]](), list[list[Any]]()
-    for name, steps in episode.steps.items():
-        for at in kept[kept < len(steps)]:
-            own += [_of_ue(name, steps[at], int(k), names) for k in shown]
-            whole.append(_of_round(name, steps[at]))
+    steps = [(name, own[at]) for name, own in episode.steps.items() for at in kept[kept < len(own)]]
+    own = [_of_ue(name, step, int(k), names) for name, step in steps for k in shown]
+    write_rows(folder / EPISODE, [dict(zip(EPISODE_UE_COLUMNS, row, strict=True)) for row in own])
+    write_rows(folder / EPISODE_ROUNDS, [_of_round(name, step) for name, step in steps])
     counts = {"world": episode.world, "policies": list(episode.steps), "ues": ues, "rounds": rounds}
-    _write(folder / EPISODE, EPISODE_UE_COLUMNS, own)
-    _write(folder / EPISODE_ROUNDS, EPISODE_ROUND_COLUMNS, whole)
     write_json(folder / EPISODE_SCENE, counts | episode.scene)
 
 
@@ -109,17 +106,16 @@ def _of_ue(policy: str, step: Step, k: int, names: list[str]) -> list[Any]:
     return [policy, step.round, k, x_m, y_m, station, float(step.power_w[k]), arrived, float(step.cost.own[k])]
 
 
-def _of_round(policy: str, step: Step) -> list[Any]:
-    c = step.cost
-    return [
-        policy, step.round, c.total, c.noise, c.loss, c.leakage, c.lost, c.leak, c.energy_j, c.artificial,
-        int(step.sent.sum()), int(step.arrived.sum()),
-    ]  # fmt: skip
+def _of_round(policy: str, step: Step) -> dict[str, Any]:
+    of = {"policy": policy, "round": step.round, "cost": step.cost.total}
+    of |= {"sent": int(step.sent.sum()), "arrived": int(step.arrived.sum())}
+    return {name: of[name] if name in of else getattr(step.cost, name) for name in EPISODE_ROUND_COLUMNS}
 
 
-def _write(path: Path, columns: tuple[str, ...], rows: list[list[Any]]) -> None:
+def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Rows of the same columns as a CSV file."""
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows([cell_text(v) for v in row] for row in rows)
+    writer.writerow(list(rows[0]))
+    writer.writerows([cell_text(v) for v in row.values()] for row in rows)
     write_text(path, text.getvalue())

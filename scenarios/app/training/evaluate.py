@@ -1,28 +1,35 @@
-"""Evaluations of a trained policy and of baseline policies: on the problem of the study, or in unseen worlds."""
+"""Evaluations of policies in worlds: what an episode costs, and what a comparison of policies says."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from netsim.radio.power import Full, Power
 from netsim.radio.power_rules import Average, Fractional
-from netsim.rng import Rng, Streams
+from netsim.rng import Streams
 from netsim.units import FloatArray
-from rl.agents import AGENT
-from rl.settings import VISITED, Online
+from rl.lagrangian import penalty
+from rl.reward import FIGURES, Figures, Reward
+from rl.settings import OPTIMUM, VISITED, Online
+from scenarios.app.results.improvement import probability_of_improvement
+from scenarios.app.results.statistics import half_width, interquartile_mean
 from scenarios.app.study.study import Study
 
 if TYPE_CHECKING:
     from rl.env_online import OnlinePower
-    from rl.policy import Layers
-    from rl.problem import Problem
+    from rl.look import Look
+    from rl.radio_records import Air
+    from rl.rules import Tuned
 
 Act = Callable[["OnlinePower", Any], FloatArray]
 """An action in the live environment, of what it shows"""
+TUNED, TRAINED, CHOSEN, HELD_OUT = "tuned", "trained", "judged", "held-out"
+"""Purposes of worlds: to tune rules, to train on, to choose the best policy by, to report."""
 
 
 @dataclass(frozen=True)
@@ -55,57 +62,95 @@ class Evaluation:
         return of_all / self.rounds if figure in ("noise", "energy_j") else of_all
 
 
-def allocation_score(problems: Sequence[Problem], layers: Layers) -> float:
-    """Mean over problems of L, over that of average power, where the policy settles."""
-    from rl.policy import forward
-
-    return float(np.mean([p.rollout(lambda o: forward(layers, o))[-1].value / p.start.value for p in problems]))
-
-
-def evaluate_allocation(
-    problems: Sequence[Problem], layers: Layers, visited: float, evaluations: int, rng: Rng
-) -> list[Evaluation]:
-    """All rows of the study's problem; visited: the least cost of any step of the training (on one problem only)."""
-    from rl.baselines import references
-    from rl.policy import forward
-
-    rows = []
-    for i, problem in enumerate(problems):
-        optima = references(problem, evaluations, rng, thorough=len(problems) == 1)
-        start = problem.start.value
-        rows += [Evaluation(n, i, p.value / start, p.switch, evaluations=p.evaluations) for n, p in optima.items()]
-        last = problem.rollout(lambda o: forward(layers, o))[-1]
-        rows.append(Evaluation(AGENT, i, last.value / start, last.switch, evaluations=evaluations))
-    if len(problems) == 1:
-        rows.append(Evaluation(VISITED, 0, visited, -1, evaluations=evaluations))
-    return rows
-
-
-def baselines(task: Online) -> dict[str, Power]:
-    """Baseline power policies under the same limits."""
-    limits = task.limits
-    return {
-        "average": Average(total_min_w=limits.total_min_w, total_max_w=limits.total_max_w),
-        "full": Full(),
-        "fractional 0.8": Fractional(alpha=0.8),
-        "fractional 1": Fractional(alpha=1.0),
-    }
-
-
 def worlds(study: Study, purpose: str, n: int) -> list[int]:
     """Seeds of worlds; those of two purposes differ."""
     return [int(x * 2**40) + 2**41 for x in Streams(study.seed).at(f"worlds.{purpose}").uniform("seed", np.arange(n))]
 
 
-def trained(layers: Layers) -> Act:
-    """The action of a trained network."""
-    from rl.policy import forward
+def episode(env: OnlinePower, policy: str, act: Act, world: int, evaluations: int = 1) -> Evaluation:
+    """A whole training in one world under one policy, which took so many judged power vectors to find."""
+    seen, _ = env.reset(options={"world": world})
+    rounds = []
+    while not env.over:
+        seen, *_ = env.step(act(env, seen).astype(np.float32))
+        rounds.append([env.cost.total, *(getattr(env.cost, name) for name in FIGURES)])
+    n, sums = len(rounds), np.array(rounds).sum(axis=0).tolist()
+    cost, of = sums[0], dict(zip(FIGURES, sums[1:], strict=True))
+    shares = {name: of[name] / n for name in ("leakage", "lost", "leak")}
+    return Evaluation(
+        policy, world, cost, env.t_th, of["noise"], env.cost.loss, energy_j=of["energy_j"], **shares,
+        evaluations=evaluations, rounds=n, loss_mean=of["loss"] / n,
+    )  # fmt: skip
 
-    return lambda env, seen: forward(layers, seen.astype(np.float32))
+
+def live_score(reward: Reward, rows: Sequence[Evaluation]) -> float:
+    """Mean cost of episodes, after how well bounds on means are kept: small is good."""
+    means = Figures(*(np.array([row.mean(name) for row in rows]) for name in FIGURES))
+    return float(np.mean([row.cost for row in rows])) + penalty(reward, means)
 
 
-def fixed_rule(power: Power) -> Act:
-    """The action of a power policy of the slot."""
+def played(power_w: Callable[[Look], FloatArray]) -> Act:
+    """A rule as actions of the live environment."""
+    from rl.problem import as_action
+    from rl.recording import look_now
+
+    return lambda env, seen: as_action(power_w(look_now(env))[0], env.task.limits)
+
+
+def planned(power_w: FloatArray, progress: FloatArray) -> Act:
+    """Powers (S, K) of rounds at these shares (S,) of an episode, as actions; the least power in any other round."""
+    from rl.problem import as_action
+
+    of = dict(zip(progress.tolist(), power_w, strict=True))
+
+    def act(env: OnlinePower, seen: Any) -> FloatArray:
+        least = np.full(env.n_ue, env.task.limits.each_min_w)
+        return as_action(of.get(env.now.progress, least), env.task.limits)
+
+    return act
+
+
+@dataclass(eq=False)
+class OneStep:
+    """The optimiser that plans one round ahead, from the powers of a rule. It counts rounds, judged power vectors, and
+    seconds of wall time.
+    """
+
+    air: Air
+    rule: Tuned
+    multipliers: FloatArray
+    rounds: int = 0
+    judged: int = 0
+    spent_s: float = 0.0
+
+    def __call__(self, env: OnlinePower, seen: Any) -> FloatArray:
+        """The action of a round."""
+        from rl.one_step import planned_w
+        from rl.problem import as_action
+        from rl.radio_records import lost_noise
+        from rl.recording import look_now
+
+        began, look, task = time.perf_counter(), look_now(env), env.task
+        contraction = task.bound.factor(np.full((1, env.n_ue), 1.0 / env.n_ue))
+        factor = contraction ** (env.rounds - env.state.played - 1)
+        kappa = lost_noise(env.setup.uplink, env.setup.learning.round_s, look.n_bits)
+        power_w, judged = planned_w(
+            look, factor, kappa, self.air, task.reward, self.multipliers, self.rule.dbw(look)
+        )  # fmt: skip
+        self.rounds, self.judged = self.rounds + 1, self.judged + judged
+        self.spent_s += time.perf_counter() - began
+        return as_action(power_w[0], task.limits)
+
+
+def baselines(task: Online) -> dict[str, Act]:
+    """Power policies of the slot under the limits of a task."""
+    average = Average(total_min_w=task.limits.total_min_w, total_max_w=task.limits.total_max_w)
+    policies: dict[str, Power] = {"average": average, "full": Full()}
+    policies |= {f"fractional {alpha:g}": Fractional(alpha=alpha) for alpha in (0.8, 1.0)}
+    return {name: _of_slot(power) for name, power in policies.items()}
+
+
+def _of_slot(power: Power) -> Act:
     from rl.problem import as_action
 
     def act(env: OnlinePower, seen: FloatArray) -> FloatArray:
@@ -122,19 +167,37 @@ def fixed_rule(power: Power) -> Act:
     return act
 
 
-def episode(env: OnlinePower, policy: str, act: Act, world: int, evaluations: int = 1) -> Evaluation:
-    """A whole training in one world under one policy, which took so many judged power vectors to find."""
-    seen, _ = env.reset(options={"world": world})
-    cost, sums, last = 0.0, np.zeros(6), float("nan")
-    while True:
-        seen, reward, terminated, truncated, info = env.step(act(env, seen).astype(np.float32))
-        cost -= reward
-        sums += [info[name] for name in ("noise", "leakage", "energy_j", "lost", "leak", "loss")]
-        last = info["loss"]
-        if terminated or truncated:
-            noise, leakage, energy_j, lost, leak, losses = (float(x) for x in sums)
-            n = env.steps
-            return Evaluation(
-                policy, world, cost, info["t_th"], noise, last, leakage / n, energy_j, lost / n, leak / n, evaluations,
-                n, losses / n,
-            )  # fmt: skip
+def summary_of(agent_name: str, rows: Sequence[Evaluation], bounds: Mapping[str, float]) -> dict[str, Any]:
+    """Flat: the mean over cases of every figure of every policy; the paired difference of the agent's cost to that of
+    each of the others; and of each policy and bound the mean over rounds, the half width of its 95 % interval over
+    worlds, and the bound.
+    """
+    of: dict[str, list[Evaluation]] = {}
+    for row in rows:
+        of.setdefault(row.policy, []).append(row)
+    summary: dict[str, Any] = {"cases": len({row.case for row in rows})}
+    figures = [f.name for f in fields(Evaluation) if f.name not in ("policy", "case")]
+    for name, own in of.items():
+        for figure in figures:
+            summary[f"policy.{name}.{figure}.mean"] = float(np.mean([getattr(row, figure) for row in own]))
+    agent = {row.case: row.cost for row in of[agent_name]}
+    for name in (n for n in of if n not in (agent_name, VISITED)):
+        pairs = np.array([[agent[row.case], row.cost] for row in of[name]]).T
+        gaps, ratios = pairs[0] - pairs[1], pairs[0] / pairs[1] - 1.0
+        chance = probability_of_improvement(pairs[:1], pairs[1:])
+        found = {
+            "cost.mean": float(gaps.mean()), "percent.mean": float(100 * ratios.mean()),
+            "percent.max": float(100 * ratios.max()),
+            "cost.half_width": half_width(gaps), "wins": int((gaps < 0).sum()),
+            "cost.interquartile_mean": interquartile_mean(gaps),
+            **{f"improvement.{word}": x for word, x in zip(("mean", "low", "high"), chance, strict=True)},
+        }  # fmt: skip
+        summary |= {f"against.{name}.{key}": value for key, value in found.items()}
+    if VISITED in of:
+        summary["visited.percent"] = 100 * (of[VISITED][-1].cost / of[OPTIMUM][-1].cost - 1.0)
+    for name, own in of.items():
+        for figure, at_most in bounds.items():
+            means = np.array([row.mean(figure) for row in own])
+            found = {"mean": float(means.mean()), "half_width": half_width(means), "at_most": at_most}
+            summary |= {f"bound.{name}.{figure}.{key}": value for key, value in found.items()}
+    return summary

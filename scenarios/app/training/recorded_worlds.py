@@ -56,7 +56,7 @@ def onlines(
     """
     from gymnasium.vector import SyncVectorEnv
 
-    from scenarios.app.training.recordable import unrecorded
+    from scenarios.app.training.ground import unrecorded
 
     if rounds not in (None, "recorded", "live"):
         raise BadInput(f"rounds: {rounds!r} is not known; take 'recorded' or 'live'")
@@ -117,7 +117,7 @@ class Recordings:
         from rl.recording import episode_of
         from rl.rules import untuned
         from scenarios.app.run.threads import one_thread
-        from scenarios.app.training.on_radio import FIRST
+        from scenarios.app.training.ground import FIRST
 
         with one_thread():
             env = OnlinePower(self.stages, self.n_ue, self.task)
