@@ -7,23 +7,8 @@ from pathlib import Path
 
 from netsim.errors import BadInput
 from netsim.safe import what_is
-from scenarios.app.cli.options import Commands, add_scenario, add_sets, overrides_of
+from scenarios.app.cli.options import overrides_of
 from scenarios.app.cli.output import say
-
-
-def add(commands: Commands[argparse.ArgumentParser]) -> None:
-    """Its arguments."""
-    command = commands.add_parser("import-policy", help="make a policy from a model of stable-baselines3 (DDPG, TD3)")
-    add_scenario(command)
-    command.add_argument("file", metavar="FILE", help="ZIP file of model.save(); only its weights are read")
-    command.add_argument(
-        "--normalize",
-        metavar="FILE",
-        help="statistics of the model's VecNormalize, the file that its save() wrote",
-    )
-    command.add_argument("--out", metavar="DIR", required=True, help="new folder for the policy")
-    command.add_argument("--cache", metavar="DIR", help="where reference runs are kept (default: the user's cache)")
-    add_sets(command)
 
 
 def main(args: argparse.Namespace) -> None:

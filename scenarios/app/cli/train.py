@@ -7,44 +7,13 @@ import importlib.util
 from pathlib import Path
 
 from netsim.errors import BadInput
-from scenarios.app.cli.engine_options import add_engine, engine_of, jobs_of
+from scenarios.app.cli.engine_options import engine_of, jobs_of
 from scenarios.app.cli.options import (
-    Commands,
-    add_json,
-    add_memory,
-    add_open,
-    add_scenario,
-    add_sets,
     how_of,
     name_of,
     out_of,
     overrides_of,
 )
-
-
-def add(commands: Commands[argparse.ArgumentParser]) -> None:
-    """Its arguments."""
-    command = commands.add_parser("train", help="train an agent on the `train:` section of a scenario")
-    add_scenario(command)
-    command.add_argument("--steps", type=int, metavar="N", help="replace the scenario's number of steps")
-    command.add_argument(
-        "--seed", type=int, nargs="+", default=[0], metavar="N", dest="seeds",
-        help="of the training, not of the world; several: one training each (default: 0)",
-    )  # fmt: skip
-    command.add_argument("--out", metavar="DIR", help="folder for policy and figures (default: runs/train/...)")
-    command.add_argument(
-        "--cache",
-        metavar="DIR",
-        help="where reference runs of the task allocation are kept (default: the user's cache)",
-    )
-    command.add_argument("--tensorboard", metavar="DIR", help="also write events for TensorBoard")
-    add_engine(command, jobs="1: one seed after another, which share the rounds that they record")
-    add_memory(command)
-    add_sets(command)
-    command.add_argument("--replace", action="store_true", help="replace trainings of other studies or versions in DIR")
-    command.add_argument("--quiet", action="store_true", help="no progress")
-    add_json(command)
-    add_open(command)
 
 
 def main(args: argparse.Namespace) -> None:

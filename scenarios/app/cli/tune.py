@@ -5,47 +5,14 @@ from __future__ import annotations
 import argparse
 
 from netsim.errors import BadInput
-from scenarios.app.cli.engine_options import add_jobs, jobs_of
+from scenarios.app.cli.engine_options import jobs_of
 from scenarios.app.cli.options import (
-    Commands,
-    add_run_options,
-    add_scenario,
     command_line,
     how_of,
     name_of,
     out_of,
     overrides_of,
 )
-
-
-def add(commands: Commands[argparse.ArgumentParser]) -> None:
-    """Its arguments."""
-    command = commands.add_parser("tune", help="search the space of `vary.random` for a figure of the summary")
-    add_scenario(command)
-    command.add_argument(
-        "--objective", action="append", required=True, metavar="KEY", dest="objectives",
-        help="key of summary.json; several: trials that no other one beats",
-    )  # fmt: skip
-    command.add_argument(
-        "--direction", action="append", choices=["min", "max"], required=True, dest="directions",
-        help="whether it should be small or large: once, or for each objective in order",
-    )  # fmt: skip
-    command.add_argument(
-        "--constraint", action="append", default=[], metavar="'KEY<=X'", dest="constraints",
-        help="bound that the winner keeps, also KEY>=X (may be repeated)",
-    )  # fmt: skip
-    command.add_argument(
-        "--end-early", choices=["auto", "on", "off"], default="auto",
-        help="whether trials that are worse than others after a round end there; auto: where rounds have the objective "
-        "(default: %(default)s)",
-    )  # fmt: skip
-    command.add_argument("--trials", type=int, default=50, metavar="N", help="trials in all (default: %(default)s)")
-    command.add_argument(
-        "--verify", type=int, default=3, metavar="N",
-        help="fresh seeds on which winners are played again (default: %(default)s)",
-    )  # fmt: skip
-    add_jobs(command, "one for each core")
-    add_run_options(command, seed=False)
 
 
 def main(args: argparse.Namespace) -> None:
