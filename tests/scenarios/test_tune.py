@@ -18,10 +18,9 @@ from scenarios.app.report.report import report
 from scenarios.app.results.folder import STUDY
 from scenarios.app.results.tuning_folder import failed_lines, read_tuning, tuning_lines
 from scenarios.app.study.load import load
-from scenarios.app.tuning import journal, trial, tune
-from scenarios.app.tuning.goals import goals
-from scenarios.app.tuning.standing import best_of, front
-from scenarios.app.tuning.trial import Plan, Played, is_worse, play
+from scenarios.app.tuning import trials, tune
+from scenarios.app.tuning.goals import best_of, front, goals
+from scenarios.app.tuning.trials import Plan, Played, is_worse, play
 from scenarios.app.tuning.tune import Tuning
 
 pytest.importorskip("optuna")
@@ -110,7 +109,7 @@ def test_a_killed_tuning_ends_as_a_whole_one(quick, tmp_path):
     killed = replace(whole, out=tmp_path / "b")
     with pytest.raises(KeyboardInterrupt):
         tune.tune(killed, stop)
-    tried = journal.opened(tmp_path / "b" / tune.JOURNAL)
+    tried = trials.opened(tmp_path / "b" / tune.JOURNAL)
     tune._asked(killed, tried, 7)  # begun when the program ended, with a lock and half a line left behind
     with (tmp_path / "b" / tune.JOURNAL).open("ab") as file:
         file.write(b'{"op_code":4,"wor')
@@ -360,4 +359,4 @@ def test_a_missing_library_is_one_line(tmp_path, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "optuna" else find(name))
     with pytest.raises(BadInput, match=r"netsim tune: optuna is not installed; pip install 'netsim-fl\[tune\]'"):
         tune.tune(asked(tmp_path / "s"), quiet)
-    assert not (tmp_path / "s").exists() and trial.name_of(3) == "trial-3"
+    assert not (tmp_path / "s").exists() and trials.name_of(3) == "trial-3"

@@ -90,7 +90,7 @@ def set_line(found: Mapping[str, Any], name: str) -> str:
         f"--set {shlex.quote(f'{key}={flow(value)}')}"
         for key, value in {**found["overrides"], **row["settings"]}.items()
     ]
-    return " ".join(["netsim run", shlex.quote(found["scenario"]), *sets])
+    return " ".join([f"netsim {found.get('plays', 'run')}", shlex.quote(found["scenario"]), *sets])
 
 
 def _fresh(found: Mapping[str, Any], fresh: Mapping[str, Any], key: str) -> str:

@@ -17,7 +17,15 @@ _IN_ROUNDS = (
     keys.RMSE, keys.MAPE, keys.RANK_CORRELATION, keys.TRUTH_RANK_CORRELATION, keys.KDE_RMSE, keys.ACCURACY,
     keys.CROSS_ENTROPY, keys.NEW_LINKS_MAE, keys.NEW_STATIONS_MAE, keys.NEW_POSITIONS_MAE, keys.UTILITY,
 )  # fmt: skip
-"""keys of what learners report after every round; all others are told of a whole run"""
+"""keys of what learners report after every round; all others are of a whole run"""
+COST = "cost.best"
+"""cost of the policy that a training keeps, in its evaluation worlds"""
+_OF_TRAININGS = re.compile(r"cases|steps\.best|cost\.best|visited\.percent|(policy|against|bound)\..+")
+
+
+def of_training(key: str) -> bool:
+    """Whether a key is of the summary of a training."""
+    return _OF_TRAININGS.fullmatch(key) is not None
 
 
 @dataclass(frozen=True)
@@ -33,7 +41,11 @@ class Objective:
 
     @property
     def scored(self) -> str:
-        """What rounds call the figure, where they have it: of `utility.NAME` its NAME; empty where they have none."""
+        """What rounds, or evaluations of a training, call the figure: of `utility.NAME` its NAME; empty where they have
+        none.
+        """
+        if self.key == COST:
+            return "cost"
         return self.key.partition(".")[2] if keys.declaration(self.key) in _IN_ROUNDS else ""
 
     def loss(self, value: float) -> float:
@@ -103,7 +115,7 @@ def goals(
     if len({o.key for o in of.objectives}) < len(of.objectives):
         raise BadInput("--objective: a key stands twice; leave one of them out")
     for option, key in of.named:
-        if keys.declaration(key) is None:
+        if keys.declaration(key) is None and not of_training(key):
             raise unknown(option, key, [one.key for one in keys.KEYS])
     if end_early == "on" and of.by is None:
         why = "needs one objective" if len(objectives) > 1 else f"{objectives[0]} is not recorded after every round"
@@ -135,3 +147,24 @@ def check_found(of: Goals, summary: Mapping[str, Any]) -> None:
     for option, key in of.named:
         if key not in summary:
             raise unknown(option, key, list(summary))
+
+
+def front(rows: Sequence[Mapping[str, Any]], goals: Goals) -> list[int]:
+    """Numbers of the trials that keep all bounds and that no other one beats: as good everywhere, better somewhere."""
+    losses = {row["number"]: _losses(row, goals) for row in rows if row["kept"]}
+    beaten = {
+        n for n, one in losses.items() for other in losses.values()
+        if other != one and all(a <= b for a, b in zip(other, one, strict=True))
+    }  # fmt: skip
+    return [n for n in losses if n not in beaten]
+
+
+def best_of(rows: Sequence[Mapping[str, Any]], goals: Goals) -> list[int]:
+    """The winner, the first of equal ones; of several objectives the front, best of the first objective first."""
+    losses = {row["number"]: _losses(row, goals) for row in rows}
+    order = sorted(front(rows, goals), key=lambda n: (losses[n], n))
+    return order[:1] if len(goals.objectives) == 1 else order
+
+
+def _losses(row: Mapping[str, Any], goals: Goals) -> tuple[float, ...]:
+    return tuple(o.loss(row["values"][o.key]) for o in goals.objectives) if row["values"] else ()

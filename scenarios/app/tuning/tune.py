@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 from netsim import __version__
 from netsim.errors import BadInput
 from netsim.record import write_json, write_text
+from netsim.safe import what_is
 from scenarios.app.results.folder import PAGE, STUDY, is_text, no_links, read_summary, remove_run
 from scenarios.app.results.read import RUNS
 from scenarios.app.results.statistics import half_width
+from scenarios.app.results.training_folder import TRAINING
 from scenarios.app.results.tuning_folder import BEST, TRIALS_CSV, TUNING, trials_csv
 from scenarios.app.run.check import check
 from scenarios.app.run.events import Event, Watch
@@ -28,12 +30,20 @@ from scenarios.app.study.dump import as_yaml, study_yaml
 from scenarios.app.study.load import Scenario, load
 from scenarios.app.study.study import Study
 from scenarios.app.study.vary import Distribution
-from scenarios.app.tuning.goals import Goals
-from scenarios.app.tuning.importance import importances
-from scenarios.app.tuning.journal import opened, required, suggested_by
-from scenarios.app.tuning.space import suggested
-from scenarios.app.tuning.standing import best_of, front
-from scenarios.app.tuning.trial import Plan, Played, name_of, play
+from scenarios.app.tuning.goals import COST, Goals, best_of, front, of_training
+from scenarios.app.tuning.trials import (
+    Curves,
+    Plan,
+    Played,
+    importances,
+    job_of,
+    name_of,
+    opened,
+    play,
+    required,
+    suggested,
+    suggested_by,
+)
 
 if TYPE_CHECKING:
     import optuna
@@ -70,6 +80,21 @@ class Tuning:
         return (self.study.vary.seed if self.study.vary else None) or (self.study.seed,)
 
     @property
+    def trains(self) -> bool:
+        """Whether trials are trainings: the space, or a goal, is of the training."""
+        return bool(_trained(self.space)) or any(map(of_training, self.goals.keys))
+
+    def plan(
+        self, number: int, settings: Mapping[str, Any], seeds: tuple[int, ...], out: Path,
+        others: Sequence[Curves] = (), how: How | None = None,
+    ) -> Plan:  # fmt: skip
+        """What a trial with these settings plays."""
+        changes = {**self.overrides, **settings}
+        return Plan(
+            number, self.source, changes, seeds, out, self.goals, others, self.command, how or self.shared, self.trains
+        )
+
+    @property
     def fresh(self) -> tuple[int, ...]:
         """Seeds that no trial uses, for the figures of the winners."""
         first = max(self.seeds) + 1
@@ -104,11 +129,14 @@ def tune(of: Tuning, tell: Tell, replace: bool = False) -> dict[str, Any]:
     _check_links(of)
     first = {**of.overrides, "vary": None, "seed": of.seeds[0]}
     with Scenario(of.source).placed(first):
-        check(load(of.source, first), how=of.shared)
+        if of.trains:
+            job_of(of.plan(1, {}, of.seeds, of.out), of.seeds[0])
+        else:
+            check(load(of.source, first), how=of.shared)
     other = not is_text(of.out / STUDY, job.text)
     with job.hold():
         for folder in others(of.out, of=_TRIALS) if other else ():
-            remove_run(folder)
+            _remove(folder)
         tried = opened(of.out / JOURNAL, [o.direction for o in of.goals.objectives])
         _search(of, tried, tell)
         rows = _rows(tried)
@@ -117,6 +145,16 @@ def tune(of: Tuning, tell: Tell, replace: bool = False) -> dict[str, Any]:
         found = _found(of, tried, rows, winners, verified)
         _write(of, found)
     return found
+
+
+def _remove(folder: Path) -> None:
+    """Remove a run or a training of a trial."""
+    if what_is(folder / TRAINING):
+        from scenarios.app.training.train import FILES
+
+        for name in FILES:
+            (folder / name).unlink(missing_ok=True)
+    remove_run(folder)
 
 
 def _admissible(of: Tuning) -> None:
@@ -128,7 +166,27 @@ def _admissible(of: Tuning) -> None:
         )
     if vary.values or vary.zip or vary.variants:
         raise BadInput("vary: netsim tune searches vary.random; leave values, zip and variants out")
+    if of.trains:
+        _check_trainings(of)
     check_space(of.source, of.study, dict(of.overrides))
+
+
+def _trained(keys: Iterable[str]) -> list[str]:
+    """Those keys of a space on which trainings alone depend."""
+    return [key for key in keys if key.partition(".")[0] == "train"]
+
+
+def _check_trainings(of: Tuning) -> None:
+    """Refuse a tuning of trainings without a training, or with goals of runs."""
+    goals, searched = of.goals.keys, [f"vary.random.space.{key!r}" for key in _trained(of.space)]
+    runs, (asks, *_) = [key for key in goals if not of_training(key)], [*searched, *filter(of_training, goals)]
+    if of.study.train is None:
+        raise BadInput(f"{asks}: is of a training, and {of.source} has no `train:` section; add one, or leave it out")
+    if runs:
+        raise BadInput(
+            f"{asks}: changes a training and no run, and {runs[0]} is a figure of runs; take a key of trainings, such "
+            f"as --objective {COST}, or leave it out"
+        )
 
 
 def _check_links(of: Tuning) -> None:
@@ -189,9 +247,7 @@ def _asked(of: Tuning, tried: optuna.Study, number: int) -> tuple[optuna.Trial, 
     for name, value in (("number", number), ("settings", settings), ("excess", [])):
         trial.set_user_attr(name, value)
     others = [_curves(t.user_attrs["curves"]) for t in tried.trials if t.state.name == "COMPLETE"]
-    changes = {**of.overrides, **settings}
-    plan = Plan(number, of.source, changes, of.seeds, of.out, of.goals, others, of.command, of.shared)
-    return trial, plan
+    return trial, of.plan(number, settings, of.seeds, of.out, others)
 
 
 def _curves(kept: Mapping[str, Mapping[str, float]]) -> dict[int, dict[int, float]]:
@@ -239,8 +295,7 @@ def _verified(of: Tuning, number: int, settings: Mapping[str, Any], tell: Tell) 
     """The figures of a winner on fresh seeds: mean and half of its 95 % interval by key; nothing without seeds."""
     if not of.fresh:
         return {}
-    changes = {**of.overrides, **settings}
-    plan = Plan(number, of.source, changes, of.fresh, of.out / "verify", of.goals, (), of.command, of.how)
+    plan = of.plan(number, settings, of.fresh, of.out / "verify", how=of.how)
     played = play(plan)
     if not played.values:
         return {"error": played.error}
@@ -261,7 +316,7 @@ def _found(
         raise BadInput(f"{of.out}: no trial finished; the last one: {rows[-1]['why']}")
     return {
         "kind": "tuning", "title": of.study.title, "scenario": of.source, "command": of.command,
-        "overrides": dict(of.overrides),
+        "overrides": dict(of.overrides), "plays": "train" if of.trains else "run",
         "objectives": [{"key": o.key, "direction": "max" if o.largest else "min"} for o in of.goals.objectives],
         "constraints": [c.text for c in of.goals.constraints],
         "space": {key: one.model_dump(mode="json") for key, one in of.space.items()},
