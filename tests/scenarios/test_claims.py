@@ -350,7 +350,7 @@ def test_a_folder_without_a_name_is_known_by_its_title(folder, tmp_path):
     from scenarios.app.study.yaml_document import read
 
     claims = read_claims(claim_file(tmp_path, entry(GOOD), entry(GOOD, id="two", scenario="town")))
-    with pytest.raises(BadInput, match=r"holds runs of 'A fake', and no claim is about.* about: campus, town"):
+    with pytest.raises(BadInput, match=r"holds runs of 'A fake', and no claim is about"):
         scenario_of(str(folder), claims)
     title = read(bundled()["town"]).data["title"]
     write_json(folder / "a0" / "manifest.json", {"title": title, "seed": 0})
@@ -358,7 +358,7 @@ def test_a_folder_without_a_name_is_known_by_its_title(folder, tmp_path):
     assert scenario_of(f"town={folder}", claims) == ("town", folder)
     with pytest.raises(BadInput, match=r"holds runs of .*, but campus is "):
         scenario_of(f"campus={folder}", claims)
-    with pytest.raises(BadInput, match=r"no claim is about 'twon'; did you mean 'town'.*campus, town"):
+    with pytest.raises(BadInput, match=r"no claim is about 'twon'; did you mean 'town'"):
         scenario_of(f"twon={folder}", claims)
     with pytest.raises(BadInput, match="town already has the folder"):
         folders_of([f"town={folder}", str(folder)], claims)

@@ -98,26 +98,24 @@ def scenario_of(run: str, claims: Sequence[Claim]) -> tuple[str, Path]:
     Raises BadInput where the folder holds no runs, or those of another scenario.
     """
     titles = {name: read(find(name)).data.get("title") for name in dict.fromkeys(c.scenario for c in claims)}
-    text = ", ".join(titles)
-    about = f"; they are about: {text}" if len(text) <= 400 else "; netsim claims lists them"
     name, equals, rest = run.partition("=")
-    known = bool(equals) and name in titles
-    if equals and not known and not what_is(run):
-        raise BadInput(one_line(f"--run {run}: no claim is about {name!r}{nearest(name, list(titles))}{about}"))
-    folder = Path(rest if known else run)
+    if equals and name not in titles and not what_is(run):
+        near = nearest(name, list(titles))
+        raise BadInput(one_line(f"--run {run}: no claim is about {name!r}{near}; netsim claims lists them"))
+    folder, asked = (Path(rest), {name: titles[name]}) if name in titles else (Path(run), titles)
     if what_is(folder) != "folder":
         raise BadInput(one_line(f"--run {run}: no such folder; give the folder of a run or of a sweep"))
-    title = read_json(folder / SWEEP).get("title") if what_is(folder / SWEEP) else None
-    if not title:
-        title = read_json((folder if what_is(folder / MANIFEST) else listed(folder)[0][1]) / MANIFEST).get("title")
-    if known and title != titles[name]:
-        line = f"--run {run}: {folder} holds runs of {title!r}, but {name} is {titles[name]!r}; give its own folder"
-        raise BadInput(one_line(line))
-    named = [scenario for scenario, own in titles.items() if own == title]
-    if not known and not named:
-        line = f"--run {run}: holds runs of {title!r}, and no claim is about a scenario of that title{about}"
-        raise BadInput(one_line(line))
-    return name if known else named[0], folder
+    swept, single = folder / SWEEP, folder / MANIFEST
+    title = read_json(swept if what_is(swept) else single if what_is(single) else listed(folder)[0][1] / MANIFEST).get(
+        "title"
+    )
+    found = [scenario for scenario, own in asked.items() if own == title]
+    if not found:
+        about = (
+            f"but {name} is {titles[name]!r}" if name in titles else "and no claim is about a scenario of that title"
+        )
+        raise BadInput(one_line(f"--run {run}: holds runs of {title!r}, {about}; netsim claims lists them"))
+    return found[0], folder
 
 
 def place_of(scenario: str) -> str:

@@ -37,13 +37,14 @@ def claims_page(verdicts: Sequence[Verdict], folders: Mapping[str, Path], place:
     papers = list(dict.fromkeys(v.claim.paper for v in verdicts))
     rows = list[list[Cell]]()
     for one in sorted(verdicts, key=lambda v: papers.index(v.claim.paper)):
-        claim, folder = one.claim, folders.get(one.claim.scenario)
+        folder = folders.get(one.claim.scenario)
         drawn = folder is not None and what_is(folder / PAGE) == "file"
-        runs = Link(claim.scenario, os.path.relpath(folder / PAGE, place)) if folder and drawn else claim.scenario
-        verdict = Mark(one.verdict, kind=_LOOKS[one.verdict])
-        rows.append(
-            [claim.paper, claim.where, claim.says, claim.printed, one.ours, verdict, one.reason, runs, claim.id]
+        runs = (
+            Link(one.claim.scenario, os.path.relpath(folder / PAGE, place)) if folder and drawn else one.claim.scenario
         )
+        verdict = Mark(one.verdict, kind=_LOOKS[one.verdict])
+        *stated, ours = (one.row[name] for name in ("paper", "where", "says", "value", "ours"))
+        rows.append([*stated, ours, verdict, one.reason, runs, one.claim.id])
     there = ", ".join(name for name, folder in folders.items() if what_is(folder) == "folder") or "none"
     chapters = [
         Chapter("claims-all", "All claims", [table(TITLE, HEADS, rows, "claims", range(len(HEADS)))]),

@@ -9,13 +9,13 @@ import numpy as np
 
 from scenarios.app.report.html import Chapter, Mark, asset, folded_parts, table
 from scenarios.app.report.packed import packed
-from scenarios.app.report.plot import PALETTE, Cell, Look, Panel, line, mosaic, numbers
+from scenarios.app.report.plot import PALETTE, Cell, Look, Panel, line, mosaic
 from scenarios.app.results.episode import TERMS, EpisodeRead
 from scenarios.app.results.statistics import counted, figure_text
 
 SCRIPTS, STYLES, DATA = ("episode.js",), ("episode.css",), "episode-data"
-_COLUMNS = ("ue", "x_m", "y_m", "power_w", "arrived", "cost")
-_TOTALS = ("cost", "arrived", "sent")
+_OF_UES = ("policy", "round", "ue", "x_m", "y_m", "base_station", "power_w", "arrived", "cost")
+_OF_ROUNDS = ("policy", "round", "cost", "arrived", "sent")
 
 
 def episode_chapter(episode: EpisodeRead | None, seed: Any) -> tuple[Chapter, dict[str, str]]:
@@ -23,8 +23,7 @@ def episode_chapter(episode: EpisodeRead | None, seed: Any) -> tuple[Chapter, di
     if episode is None or not episode.numbers:
         return Chapter("episode", "Episode", []), {}
     agent, rule = episode.policies
-    rows = [row for _, of in sorted(episode.ues.items()) for row in of]
-    shown = len({row["ue"] for row in rows})
+    shown = len({row["ue"] for of in episode.ues.values() for row in of})
     said = (
         f"One held-out world, as it was played with {agent} (seed {seed}) and, from the same beginning, with {rule}, "
         "the rule of least mean cost in these worlds. A UE is a circle, the larger and brighter the more power it "
@@ -37,25 +36,22 @@ def episode_chapter(episode: EpisodeRead | None, seed: Any) -> tuple[Chapter, di
     ):
         if drawn < all_of:
             said += f" Of {counted(int(all_of), what)} {drawn} are shown, evenly spaced."
-    names = [str(station["name"]) for station in episode.scene["stations"]]
-    arrays = {name: np.array([row[name] for row in rows], dtype=np.float32) for name in _COLUMNS}
-    arrays |= {
-        "policy": np.array([episode.policies.index(row["policy"]) for row in rows], dtype=np.int32),
-        "round": np.array([row["round"] for row in rows], dtype=np.int32),
-        "station": np.array(
-            [(names.index(s) if (s := row["base_station"]) in names else -1) for row in rows], dtype=np.int32
-        ),
-    }
-    scene = {k: episode.scene[k] for k in ("area_m", "buildings_m", "stations", "eavesdropper_m", "limits_w")}
-    totals = {
-        name: [[numbers([episode.rounds[p, n][name]])[0] for n in episode.numbers] for p in episode.policies]
-        for name in _TOTALS
-    }
-    terms = [
-        [{TERMS[k]: numbers([v])[0] for k, v in episode.terms(p, n).items()} for n in episode.numbers]
-        for p in episode.policies
-    ]
-    meta = {"scene": scene, "policies": episode.policies, "rounds": episode.numbers, "terms": terms, **totals}
+    stations = [str(station["name"]) for station in episode.scene["stations"]]
+    ues = [row | {"policy": p, "round": n} for (p, n), of in sorted(episode.ues.items()) for row in of]
+    rounds = [episode.rounds[p, n] | {"policy": p, "round": n} for p in episode.policies for n in episode.numbers]
+    names = {"policy": episode.policies, "base_station": stations}
+
+    def columns(table: str, rows: list[dict[str, Any]], of: tuple[str, ...]) -> dict[str, Any]:
+        read = {
+            c: [names[c].index(v) if (v := row[c]) in names[c] else -1 for row in rows]
+            if c in names
+            else [row[c] for row in rows]
+            for c in of
+        }
+        return {f"{table}.{c}": np.array(values, dtype=np.float32) for c, values in read.items()}
+
+    arrays = columns("ues", ues, _OF_UES) | columns("rounds", rounds, (*_OF_ROUNDS, *episode.scene["weights"]))
+    meta = {"scene": episode.scene, "policies": episode.policies, "rounds": episode.numbers, "terms": TERMS}
     parts = [f'<p class="caption">{html.escape(said)}</p>', asset("episode.html"), _costs(episode), _rounds(episode)]
     return Chapter("episode", "Episode", parts), {DATA: packed(meta, arrays)}
 

@@ -24,7 +24,6 @@ from scenarios.app.report.html import Chapter, answers, facts, headings, page, p
 from scenarios.app.report.plot import looks
 from scenarios.app.report.replay import SCRIPTS, STYLES, replay_chapter
 from scenarios.app.report.settings import configuration, period, run_warnings, trace_facts
-from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.comparison_text import radio_answer
 from scenarios.app.results.gathered import Gathered
 from scenarios.app.results.glance import sentence
@@ -36,7 +35,7 @@ from scenarios.app.results.radio_text import (
     samples_text,
     values_of,
 )
-from scenarios.app.results.run import Run, part
+from scenarios.app.results.run import Run
 from scenarios.app.results.statistics import figure_text
 from scenarios.app.results.tables import RADIO_STUDY, SELECTIONS
 
@@ -57,7 +56,7 @@ def radio_single(run: Run) -> str:
         + paragraphs([*radio_warnings(run.summary), *run_warnings(run.manifest)], "warns")
     )
     replay, data = replay_chapter(run)
-    chapters = [replay, *radio_chapters(run), summary_chapter(run), configuration(run, _facts(run))]
+    chapters = [replay, *radio_chapters(run), summary_chapter(run), configuration(run, _facts(run.manifest))]
     return page(title, top, chapters, data, *((SCRIPTS, STYLES) if data else ()))
 
 
@@ -80,19 +79,10 @@ def _findings(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-def _facts(run: Run) -> dict[str, str]:
+def _facts(manifest: Mapping[str, Any]) -> dict[str, str]:
     """The settings of the run, without those on the channel card."""
-    manifest, world = run.manifest, part(run.study, "world")
-    return {
-        "seed": str(manifest.get("seed")),
-        "command": str(manifest.get("command") or "not recorded"),
-        "simulated span": period(manifest),
-        "city": str(part(world, "city").get("kind")),
-        "UEs": f"{run.summary.get(keys.UES_COUNT.of())}, mobility {part(world, 'ues', 'mobility').get('kind')}",
-        "quantiles": str(manifest.get("quantiles")),
-        **trace_facts(manifest.get("trace")),
-        "versions": ", ".join(f"{k} {v}" for k, v in part(manifest, "versions").items()),
-    }
+    texts = {name: str(manifest.get(name) or "not recorded") for name in ("seed", "command", "quantiles")}
+    return {**texts, "simulated span": period(manifest), **trace_facts(manifest.get("trace"))}
 
 
 def _quantiles(summary: Mapping[str, Any]) -> list[str]:

@@ -17,7 +17,6 @@ from scenarios.app.report.html import Chapter, Mark, answers, facts, headings, p
 from scenarios.app.report.plot import DARK, GREY, PALETTE, Cell, Look, Panel, line, looks, mosaic
 from scenarios.app.report.series import median_line
 from scenarios.app.results.failures import Failed, failure_lines, read_failures
-from scenarios.app.results.folder import ERROR
 from scenarios.app.results.improvement import probability_of_improvement
 from scenarios.app.results.statistics import counted, figure_text, half_width
 from scenarios.app.results.trainings import METRICS, Training, means_of, paired, percent_gaps, summaries_of, trainings
@@ -79,7 +78,7 @@ def train_page(trained: list[Training], failed: Sequence[Failed] = ()) -> str:
     policies = table(f"Comparison with baseline policies{over}{interval}", heads, rows, "policies")
     episode, data = episode_chapter(trained[0].episode, first.get("seed"))
     chapters = [
-        Chapter("training", "Training", [_curves(trained), _seeds(trained, failed)]),
+        Chapter("training", "Training", [_curves(trained)]),
         episode,
         Chapter("policies-all", "Policies", [policies]),
         Chapter("configuration", "Configuration", [facts(pairs)]),
@@ -214,22 +213,6 @@ def _beside(trained: list[Training], name: str) -> list[TableCell]:
     ]
 
 
-def _seeds(trained: Sequence[Training], failed: Sequence[Failed]) -> str:
-    """A row a seed: the cost of its policy, or why there is none; empty for a single seed."""
-    if len(trained) + len(failed) < 2:
-        return ""
-    none, rows = Mark("–", np.nan), dict[int, list[TableCell]]()
-    for one, cost in zip(trained, means_of(list(trained))[trained[0].agent]["cost"], strict=True):
-        seed, best = int(one.manifest.get("seed", 0)), one.summary.get("steps.best")
-        steps = none if best is None else Mark(f"{best:,}", float(best))
-        rows[seed] = [Mark(str(seed), seed), "finished", Mark(figure_text(float(cost)), float(cost)), steps, ""]
-    for bad in failed:
-        why = f"{bad.kind}: {bad.error} ({bad.folder}/{ERROR})"
-        rows[bad.seed] = [Mark(str(bad.seed), bad.seed), "failed", none, none, why]
-    heads = ["seed", "state", "cost", "steps to the best policy", "why"]
-    return table("Seeds", heads, [rows[seed] for seed in sorted(rows)], "seeds", texts=(1, 4))
-
-
 def _curves(trained: list[Training]) -> Panel:
     """Cost of the policy over the steps of its training: a line per seed, and of several their median and quartiles."""
     alone, online = len(trained) == 1, trained[0].online
@@ -243,10 +226,9 @@ def _curves(trained: list[Training]) -> Panel:
         for k, t in enumerate(trained):
             grid[np.searchsorted(at, t.curve["step"]), k] = t.curve["score"]
         drawn += median_line(Look("median over seeds", PALETTE[0]), at.tolist(), grid, "")
-    for name, dash in () if online else (("average", "dot"), ("random", "longdash"), (OPTIMUM, "dashdot")):
-        level = np.full(2, float(means_of(trained)[name]["cost"].mean()))
-        ends = [float(at[0]), float(at[-1])]
-        drawn.append(line(Look(f"baseline: {name}", DARK, dash=dash), ends, level, mode="lines"))
+    if not online:
+        level, ends = np.full(2, float(means_of(trained)[OPTIMUM]["cost"].mean())), [float(at[0]), float(at[-1])]
+        drawn.append(line(Look(f"baseline: {OPTIMUM}", DARK, dash="dot"), ends, level, mode="lines"))
     caption = (
         "Lower is better: cost of an episode (minus the sum of its rewards) of the policy without exploration, in the "
         "evaluation worlds."

@@ -41,7 +41,6 @@ def tuning_page(found: Found) -> str:
         + answers(said if found["best"] else [("search", lines[0]), ("no winner", lines[-1])])
         + paragraphs([_HONEST] if found["best"] and found["fresh_seeds"] else [], "says")
         + paragraphs([" ".join(failed)] if (failed := failed_lines(found)) else [], "warns")
-        + paragraphs(_ended(found), "says")
         + "".join(folded(f"play {name}", set_line(found, name)) for name in found["best"])
     )
     chapters = [
@@ -51,17 +50,6 @@ def tuning_page(found: Found) -> str:
         Chapter("configuration", "Configuration", [facts(_facts(found))]),
     ]
     return page(found["title"], top, chapters)
-
-
-def _ended(found: Found) -> list[str]:
-    """By what trials were ended early."""
-    if found["ended_by"]:
-        worse = "above" if found["objectives"][0]["direction"] == "min" else "below"
-        return [
-            f"A trial ends early when its {found['ended_by']} after a round lies {worse} the median of the finished "
-            "trials at the same round of the same seed."
-        ]
-    return ["No trial ends early: there are several objectives, rounds do not have this one, or it was not wanted."]
 
 
 def _importance(found: Found) -> str:
@@ -98,6 +86,7 @@ def _facts(found: Found) -> dict[str, str]:
     return {
         "objectives": ", ".join(goals),
         "constraints": ", ".join(map(str, found["constraints"])) or "none",
+        "ended early by": found["ended_by"] or "nothing",
         "seeds of every trial": ", ".join(map(str, found["seeds"])),
         "fresh seeds": ", ".join(map(str, found["fresh_seeds"])) or "none",
         "command": found["command"],

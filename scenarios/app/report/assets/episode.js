@@ -21,7 +21,7 @@
 
   const dbm = (power_w) => 10 * Math.log10(Math.max(power_w, 1e-30)) + 30;
   const level = (power_w) => `${Math.round(dbm(power_w))} dBm`.replace("-", "\u2212");
-  const figure = (value) => (value === null ? "\u2013" : String(Number(value.toPrecision(3))));
+  const figure = (value) => (Number.isNaN(value) ? "\u2013" : String(Number(value.toPrecision(3))));
 
   /** Buildings, base stations and the eavesdropper. Coordinates are metres east and south. */
   function world(model, policy) {
@@ -50,10 +50,10 @@
 
   /** The marks of a row: a line to its base station, a circle, a cross if its update was lost. */
   function marks(model, i, unit) {
-    const { meta, arrays } = model, [x, y] = [arrays.x_m[i], -arrays.y_m[i]], power = arrays.power_w[i];
+    const { meta, ues: arrays } = model, [x, y] = [arrays.x_m[i], -arrays.y_m[i]], power = arrays.power_w[i];
     if (Number.isNaN(x + y)) return [];
     const [low, high] = meta.scene.limits_w.map(dbm), sent = !Number.isNaN(power), lost = sent && arrays.arrived[i] !== 1;
-    const part = sent ? share(dbm(power), [low, high]) : 0, station = meta.scene.stations[arrays.station[i]];
+    const part = sent ? share(dbm(power), [low, high]) : 0, station = meta.scene.stations[arrays.base_station[i]];
     const r = unit * (0.9 + 1.5 * part), made = [];
     if (sent && station) made.push(element("line", "link", { x1: x, y1: y, x2: station.at_m[0], y2: -station.at_m[1] }));
     const circle = element("circle", sent ? "ue" : "ue silent", { cx: x, cy: y, r });
@@ -72,15 +72,17 @@
   }
 
   function draw(model, round) {
-    const { meta, arrays } = model;
+    const { meta, ues, rounds } = model, costs = [], weights = Object.entries(meta.scene.weights).filter(([, w]) => w);
     meta.policies.forEach((name, policy) => {
-      const rows = [...arrays.ue.keys()].filter((i) => arrays.policy[i] === policy && arrays.round[i] === meta.rounds[round]);
-      byId(`ues-${policy}`).replaceChildren(...rows.flatMap((i) => marks(model, i, model.units[policy])));
-      const terms = Object.entries(meta.terms[policy][round]).map(([key, value]) => `${key} ${figure(value)}`);
-      byId(`terms-${policy}`).textContent = `cost ${figure(meta.cost[policy][round])} = ${terms.join(" + ")}; `
-        + `${meta.arrived[policy][round]} of ${meta.sent[policy][round]} arrived`;
+      const of = (table) => [...table.round.keys()]
+        .filter((i) => table.policy[i] === policy && table.round[i] === meta.rounds[round]);
+      byId(`ues-${policy}`).replaceChildren(...of(ues).flatMap((i) => marks(model, i, model.units[policy])));
+      const [k] = of(rounds), cost = figure(rounds.cost[k]);
+      const terms = weights.map(([key, weight]) => `${meta.terms[key]} ${figure(weight * rounds[key][k])}`);
+      byId(`terms-${policy}`).textContent =
+        `cost ${cost} = ${terms.join(" + ")}; ${rounds.arrived[k]} of ${rounds.sent[k]} arrived`;
+      costs.push(`${name} ${cost}`);
     });
-    const costs = meta.policies.map((name, policy) => `${name} ${figure(meta.cost[policy][round])}`);
     byId("now").textContent = `Round ${meta.rounds[round]}: cost ${costs.join(", ")}`;
   }
 
@@ -122,7 +124,9 @@
     show(0);
   }
 
-  netsim.unpacked("episode-data").then((model) => {
+  netsim.unpacked("episode-data").then(({ meta, arrays }) => {
+    const model = { meta, ues: {}, rounds: {} };
+    for (const [name, values] of Object.entries(arrays)) model[name.split(".")[0]][name.split(".")[1]] = values;
     byId("scale").style.background = `linear-gradient(90deg, ${STOPS.map((c) => `rgb(${c.join(" ")})`).join(", ")})`;
     byId("stage").hidden = false;
     byId("round").max = model.meta.rounds.length - 1;
