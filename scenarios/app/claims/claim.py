@@ -20,7 +20,6 @@ from netsim.part import Part
 from netsim.safe import what_is
 from netsim.units import FloatArray
 from scenarios.app.results.over_seeds import over_seeds
-from scenarios.app.results.statistics import counted, figure_text
 from scenarios.app.results.summary_keys import KEYS, UTILITY, declaration
 from scenarios.app.study.error_messages import build, nearest
 from scenarios.app.study.load import bundled
@@ -47,15 +46,8 @@ class Statement:
     def holds(self) -> bool | None:
         """Whether it is true: the interval of the median lies inside (True) or outside (False); None where neither."""
         low, high, _ = median_interval(self.values)
-        if self.low <= low and high <= self.high:
-            return True
-        return False if high < self.low or low > self.high else None
-
-    def text(self) -> str:
-        """What the seeds say, in words."""
-        low, high, coverage = median_interval(self.values)
-        seeds = counted(int((~np.isnan(self.values)).sum()), "seed")
-        return f"median between {figure_text(low)} and {figure_text(high)} ({100 * coverage:.0f} % interval, {seeds})"
+        outside = high < self.low or low > self.high
+        return True if self.low <= low and high <= self.high else False if outside else None
 
 
 def median_interval(values: FloatArray) -> tuple[float, float, float]:

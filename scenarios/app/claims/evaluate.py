@@ -15,7 +15,7 @@ import numpy as np
 from netsim.errors import BadInput
 from netsim.record import guarded, write_text
 from netsim.safe import what_is
-from scenarios.app.claims.claim import Claim, Rule
+from scenarios.app.claims.claim import Claim, Rule, median_interval
 from scenarios.app.results.failures import FAILURES, Failed, failure_lines, read_failures
 from scenarios.app.results.folder import MANIFEST, SUMMARY, admit_several, inside, read_json, read_summary
 from scenarios.app.results.gathered import one_kind
@@ -289,7 +289,8 @@ def _decided(claim: Claim, labels: Sequence[str], runs: Labelled) -> tuple[bool 
             alone = {True: HOLDS, False: FAILS, None: "stays undecided"}[holds]
             return holds, f"the model is not useful in {_of(useless, label, runs)}; with all models it {alone}"
     if holds is None:
-        return None, f"too few seeds: {statements[each.index(None)].text()}"
+        low, high, coverage = median_interval(statements[each.index(None)].values)
+        return None, f"too few seeds: median between {low:.4g} and {high:.4g} ({100 * coverage:.0f} % interval)"
     return holds, ""
 
 

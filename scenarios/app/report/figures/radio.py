@@ -10,7 +10,7 @@ from netsim.units import FloatArray
 from scenarios.app.report.plot import DARK, PALETTE, Cell, Figure, Look, Panel, line, mosaic, numbers
 from scenarios.app.report.series import DATES, Series, wide
 from scenarios.app.results.radio_text import SHOWN
-from scenarios.app.results.run import Run, Table, part
+from scenarios.app.results.run import Run, Table
 from scenarios.app.results.statistics import counted, mean_of, quantile
 
 # Tol's colours, distinguishable with colour blindness; no attack has one of them
@@ -29,13 +29,14 @@ def radio(run: Run) -> Panel:
     """RSRP by distance, in line of sight and without."""
     key, title = "radio", "Radio links at sampled outdoor places, by distance"
     ground = run.ground
-    if run.replayed:
-        return Panel(key, title, "The RSRP was read from a trace; no radio was modelled.")
-    if "rsrp_dbm" not in ground:
-        return Panel(key, title, "This run recorded no radio map.")
+    if run.replayed or "rsrp_dbm" not in ground:
+        why = (
+            "The RSRP was read from a trace; no radio was modelled."
+            if run.replayed
+            else "This run recorded no radio map."
+        )
+        return Panel(key, title, why)
     good = np.isfinite(ground["rsrp_dbm"]) & (ground["distance_m"] > 0)
-    if not good.any():
-        return Panel(key, title, "There is no outdoor place, so no link was sampled.")
     # whole places are left out, so that each base station keeps its share of the dots
     good &= (np.arange(len(good)) % (-(-good.size // MOST_LINKS)) == 0)[:, None]
     traces = [
@@ -43,6 +44,8 @@ def radio(run: Run) -> Panel:
              marker={"size": 4, "color": look.color, "opacity": 0.4, "symbol": look.symbol})
         for look, state in ((SEEN, 1.0), (HIDDEN, 0.0)) if (dots := good & (ground["los"] == state)).any()
     ]  # fmt: skip
+    if not traces:
+        return Panel(key, title, "There is no outdoor place, so no link was sampled.")
     caption = (
         f"Mean received power without small-scale fading, from {counted(good.shape[1], 'base station')} at "
         f"{counted(len(good), 'place')}. A dot is a link."
@@ -78,26 +81,27 @@ def uplink_series(run: Run, merged: bool) -> dict[str, Series]:
     }
 
 
+_LATE = Look("late", HIDDEN.color, "diamond", "dot")
+_UPLINK: tuple[tuple[str, str, str, tuple[tuple[Look, str, float | None], ...]], ...] = (
+    ("share of UEs", "Updates", "links", ((Look("decoded in time", DARK), "decoded", None), (_LATE, "late", None))),
+    ("latency (s)", "Latency", "links", ((Look("latency: median", DARK), "latency_s", 0.5),
+                                         (Look("latency: 90 % quantile", DARK, "diamond", "dash"), "latency_s", 0.9))),
+    ("energy (J)", "Energy of the round", "rounds", ((Look("energy", DARK), "energy_j", None),)),
+    ("SINR (dB)", "SINR, median", "links", ((Look("SINR", DARK), "sinr_db", 0.5),)),
+)  # fmt: skip
+"""axis, title, table, and look, column and quantile (None: the mean) of each curve"""
+
+
 def service(run: Run) -> Panel:
     """Decoded and late updates, latency, energy and SINR of each round."""
     key, title = "service", "Uplink over rounds: decoded updates, latency, energy, SINR"
-    series = uplink_series(run, merged=False)
-    if not series or part(run.study, "world", "radio", "uplink").get("kind") == "ideal":
+    if not np.isfinite(run.rows("links")["sinr_db"]).any():
         return Panel(key, title, "The uplink is ideal, or no SINR was recorded.")
-    links = run.rows("links")
-    time_s, decoded = series["decoded_percent"]
-    x, late, slow = run.dates(time_s), 100.0 * by_round(links, "late")[1], by_round(links, "latency_s", 0.9)[1]
-    latency, (spent_s, energy) = series["latency_s"][1], series["energy_j"]
-    cells = [
-        Cell("UEs (%)", [line(Look("decoded in time", DARK), x, decoded),
-                         line(Look("late", HIDDEN.color, "diamond", "dot"), x, late)], "Updates", percent=True),
-        Cell("latency (s)", [line(Look("latency: median", DARK), x, latency),
-                             line(Look("latency: 90 % quantile", DARK, "diamond", "dash"), x, slow)],
-             "Latency", log=wide(np.concatenate([latency, slow]))),
-        Cell("energy (J)", [line(Look("energy", DARK), run.dates(spent_s), energy, showlegend=False)],
-             "Energy of the round", log=wide(energy)),
-        Cell("SINR (dB)", [line(Look("SINR", DARK), x, series["sinr_db"][1], showlegend=False)], "SINR, median"),
-    ]  # fmt: skip
+    cells = list[Cell]()
+    for axis, name, table, curves_of in _UPLINK:
+        drawn = [(look, *by_round(run.rows(table), column, q)) for look, column, q in curves_of]
+        traces = [line(look, run.dates(run.moment_s(number, False)), values) for look, number, values in drawn]
+        cells.append(Cell(axis, traces, name, log=axis[-3:] in ("(s)", "(J)") and wide(drawn[0][2])))
     caption = (
         "The more updates arrive in time, the more the model learns and the attacker sees. Latency is from the request "
         "to the last bit. Energy is that of all uplinks and all training of the round."
