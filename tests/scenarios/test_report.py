@@ -214,11 +214,8 @@ def test_uplink_is_drawn_round_by_round(streets, campus, tmp_path):
         for row in {row["round"]: row for row in rows}.values():
             writer.writerows(row | {"ue": ue, "late": int(ue == 0), "decoded": int(ue != 0)} for ue in range(4))
     drawn = figures(text_of(folder))["service"]
-    found = {trace["name"]: trace["y"] for trace in drawn["data"]}
-    assert set(found) == {
-        "decoded in time", "late", "latency: median", "latency: 90 % quantile", "energy", "SINR"
-    }  # fmt: skip
-    assert found["late"] == [25.0] * len(found["late"]) and found["decoded in time"][0] == 75.0
+    decoded, *others = [trace["y"] for trace in drawn["data"] if "fill" not in trace]
+    assert decoded[0] == 75.0 and len(others) == 3
     page = text_of(campus)
     assert "service" not in figures(page)
     assert "The uplink is ideal" in body(page)

@@ -7,11 +7,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from netsim.units import FloatArray
+from scenarios.app.report.charts import UPLINK, Chart
 from scenarios.app.report.plot import DARK, PALETTE, Cell, Figure, Look, Panel, line, mosaic, numbers
-from scenarios.app.report.series import DATES, Series, wide
+from scenarios.app.report.series import Laid
 from scenarios.app.results.radio_text import SHOWN
-from scenarios.app.results.run import Run, Table
-from scenarios.app.results.statistics import counted, mean_of, quantile
+from scenarios.app.results.run import Run
+from scenarios.app.results.statistics import counted, quantile
 
 # Tol's colours, distinguishable with colour blindness; no attack has one of them
 SEEN, HIDDEN = Look("line of sight", "#44AA99"), Look("no line of sight", "#882255", "diamond")
@@ -55,58 +56,19 @@ def radio(run: Run) -> Panel:
     return Panel(key, title, caption, figure)
 
 
-def by_round(rows: Table, column: str, q: float | None = None) -> tuple[FloatArray, FloatArray]:
-    """Numbers of rounds, and the mean, or the quantile q, of a column over the rows of each."""
-    order = np.argsort(rows["round"], kind="stable")
-    number, first = np.unique(rows["round"][order], return_index=True)
-    each = np.split(rows[column][order], first[1:]) if len(number) else []
-    return number, np.array([mean_of(one) if q is None else quantile(one[None], q)[0] for one in each])
-
-
-def uplink_series(run: Run, merged: bool) -> dict[str, Series]:
-    """Per round: percent decoded in time, median latency, median SINR, energy; empty for an ideal uplink.
-
-    merged : at the times of merges, not of requests.
-    """
-    links, rounds = run.rows("links"), run.rows("rounds")
-    if not np.isfinite(links["sinr_db"]).any():
-        return {}
-    number, decoded = by_round(links, "decoded")
-    time_s = run.moment_s(number, merged)
-    return {
-        "decoded_percent": (time_s, 100.0 * decoded),
-        "sinr_db": (time_s, by_round(links, "sinr_db", 0.5)[1]),
-        "latency_s": (time_s, by_round(links, "latency_s", 0.5)[1]),
-        "energy_j": (run.moment_s(rounds["round"], merged), rounds["energy_j"]),
-    }
-
-
-_LATE = Look("late", HIDDEN.color, "diamond", "dot")
-_UPLINK: tuple[tuple[str, str, str, tuple[tuple[Look, str, float | None], ...]], ...] = (
-    ("share of UEs", "Updates", "links", ((Look("decoded in time", DARK), "decoded", None), (_LATE, "late", None))),
-    ("latency (s)", "Latency", "links", ((Look("latency: median", DARK), "latency_s", 0.5),
-                                         (Look("latency: 90 % quantile", DARK, "diamond", "dash"), "latency_s", 0.9))),
-    ("energy (J)", "Energy of the round", "rounds", ((Look("energy", DARK), "energy_j", None),)),
-    ("SINR (dB)", "SINR, median", "links", ((Look("SINR", DARK), "sinr_db", 0.5),)),
+SERVICE = Chart(
+    "service", "Uplink over rounds: decoded updates, latency, energy, SINR", UPLINK,
+    "The more updates arrive in time, the more the model learns and the attacker sees. Latency is from the request to "
+    "the last bit. Energy is that of all uplinks and all training of the round.",
+    "The uplink is ideal, or no SINR was recorded.", by=lambda _: [Look("all UEs", DARK)],
 )  # fmt: skip
-"""axis, title, table, and look, column and quantile (None: the mean) of each curve"""
 
 
 def service(run: Run) -> Panel:
-    """Decoded and late updates, latency, energy and SINR of each round."""
-    key, title = "service", "Uplink over rounds: decoded updates, latency, energy, SINR"
+    """Decoded updates, latency, energy and SINR of each round."""
     if not np.isfinite(run.rows("links")["sinr_db"]).any():
-        return Panel(key, title, "The uplink is ideal, or no SINR was recorded.")
-    cells = list[Cell]()
-    for axis, name, table, curves_of in _UPLINK:
-        drawn = [(look, *by_round(run.rows(table), column, q)) for look, column, q in curves_of]
-        traces = [line(look, run.dates(run.moment_s(number, False)), values) for look, number, values in drawn]
-        cells.append(Cell(axis, traces, name, log=axis[-3:] in ("(s)", "(J)") and wide(drawn[0][2])))
-    caption = (
-        "The more updates arrive in time, the more the model learns and the attacker sees. Latency is from the request "
-        "to the last bit. Energy is that of all uplinks and all training of the round."
-    )
-    return Panel(key, title, caption, mosaic(cells, DATES, 250))
+        return Panel(SERVICE.key, SERVICE.title, SERVICE.missing)
+    return SERVICE.panels(Laid(run))[0]
 
 
 # -- a radio study
