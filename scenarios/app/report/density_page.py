@@ -101,19 +101,18 @@ def _tradeoff(trials: Sequence[Trial]) -> Panel:
         traces = [
             line(look, numbers([found[n]["rank_correlation"][1] for n in names]),
                  np.array([found[n][column][1] for n in names]), mode="lines+markers", text=[plain(n) for n in names],
-                 hovertemplate="%{text}: %{x:.3f}, %{y:,.3~r} m", showlegend=not cells)
+                 hovertemplate="%{text}: %{x:.3f}, %{y:,.3~r} m")
             for look, names in zip(looks(by_curve), by_curve.values(), strict=True)
         ]  # fmt: skip
         if any(y is not None for trace in traces for y in trace["y"]):
             ends = [x for trace in traces for x in trace["x"] if x is not None]
             level = quartiles_of(of["anywhere_error_m"][1] for of in found.values())[1]
             look = Look("baseline: constant answer", DARK, dash="dot")
-            flat = line(look, [min(ends), max(ends)], np.full(2, level), mode="lines", showlegend=not cells)
+            flat = line(look, [min(ends), max(ends)], np.full(2, level), mode="lines")
             cells.append(Cell("metres", [*traces, flat], COLUMNS[column][0]))
     if not cells:
         return Panel(key, title, "No label has both a map and an attack that names places.")
-    figure = mosaic(cells, {"title": {"text": "rank correlation"}, "hoverformat": ".3f"}, 430)
-    figure["layout"]["hovermode"] = "closest"
+    figure = mosaic(cells, {"title": "rank correlation", "hoverformat": ".3f"}, 430, closest=True)
     caption = (
         "Points further right have a better map, points further up more privacy; a point is the median over seeds. "
         "With few waves Z overstates privacy: the single best estimate is accurate long before Z is small."

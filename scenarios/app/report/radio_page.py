@@ -26,11 +26,9 @@ from scenarios.app.report.replay import SCRIPTS, STYLES, replay_chapter
 from scenarios.app.report.settings import configuration, period, run_warnings, trace_facts
 from scenarios.app.results.comparison_text import radio_answer
 from scenarios.app.results.gathered import Gathered
-from scenarios.app.results.glance import sentence
 from scenarios.app.results.radio_text import (
     SHOWN,
     handover_text,
-    quantile_text,
     radio_warnings,
     samples_text,
     values_of,
@@ -52,7 +50,8 @@ def radio_single(run: Run) -> str:
     title = run.manifest["title"]
     top = (
         headings(title, str(run.study.get("paper") or ""))
-        + answers(_findings(run.summary))
+        + answers([("Samples", samples_text(run.summary)), ("Handovers", handover_text(run.summary))])
+        + "".join(_quantiles(run.summary))
         + paragraphs([*radio_warnings(run.summary), *run_warnings(run.manifest)], "warns")
     )
     replay, data = replay_chapter(run)
@@ -63,19 +62,8 @@ def radio_single(run: Run) -> str:
 def radio_chapters(run: Run) -> list[Chapter]:
     """All figures and tables of a radio study by what they are about."""
     return [
-        Chapter("samples", "What UEs receive", [distributions(run), *_quantiles(run.summary), radio(run)]),
+        Chapter("samples", "What UEs receive", [distributions(run), radio(run)]),
         Chapter("handover", "Handover", _pairs(run)),
-    ]
-
-
-def _findings(summary: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """What is asked, and the result in sentences."""
-    received = [(SHOWN[name][0], quantile_text(summary, name)) for name in ("rsrp_dbm", "sinr_db", "rate_bps")]
-    texts = [sentence(f"{word}: {text}") for word, text in received if text]
-    return [
-        ("What UEs receive", " ".join(texts) or "Nothing: no UE was ever present."),
-        ("Handovers", sentence(handover_text(summary))),
-        ("Samples", sentence(samples_text(summary))),
     ]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.units import FloatArray
-from scenarios.app.report.plot import Cell, Figure, Panel, axis, base_layout, line, looks, mosaic, numbers, plain
+from scenarios.app.report.plot import Cell, Figure, Look, Panel, line, looks, marks, mosaic, numbers, plain
 from scenarios.app.results.statistics import counted, figure_text
 
 Arrays = Mapping[str, NDArray[np.float64]]
@@ -22,7 +22,7 @@ DENSITIES = {
     "estimate": "the server's map",
     "answer": "answer of one UE",
 }
-_SIDE = 460  # pixels
+_SIDE = 340  # pixels
 
 
 @dataclass(frozen=True)
@@ -42,33 +42,32 @@ def heatmaps(maps: Sequence[Heat]) -> Figure:
     if all(len(heat.y_m) == 1 for heat in maps):
         own = zip(looks([heat.title for heat in maps]), maps, strict=True)
         traces = [line(look, numbers(heat.x_m), heat.value[0], mode="lines") for look, heat in own]
-        return mosaic([Cell(maps[0].unit, traces)], {"title": {"text": "metres east"}}, _SIDE)
-    columns = 2 if len(maps) in (1, 2, 4) else 3
-    rows = -(-len(maps) // columns)
-    grid = {"rows": rows, "columns": columns, "pattern": "independent", "xgap": 0.1, "ygap": 0.25}
-    layout = base_layout() | {"showlegend": False, "hovermode": "closest", "height": rows * _SIDE, "grid": grid}
-    layout["margin"] = {"l": 60, "r": 20, "t": 20, "b": 70}
-    data = list[Figure]()
-    for k, heat in enumerate(maps):
+        return mosaic([Cell(maps[0].unit, traces)], {"title": "metres east"}, _SIDE)
+    cells = [Cell("", _traces(heat), _title(heat), near=True) for heat in maps]
+    figure = mosaic(cells, {"constrain": "domain"}, _SIDE, closest=True)
+    for k in range(len(maps)):
         tail = str(k + 1) if k else ""
-        i, j = (np.arange(0, n, -(-n // _MOST_POINTS)) for n in heat.value.shape)
-        ends = " to ".join(figure_text(float(end(heat.value))) for end in (np.min, np.max))
-        layout[f"xaxis{tail}"] = axis(f"{plain(heat.title)}<br>{ends} {heat.unit}") | {"constrain": "domain"}
-        layout[f"yaxis{tail}"] = axis() | {"scaleanchor": f"x{tail}", "constrain": "domain"}
-        hover = f"%{{x:,.0f}} m east, %{{y:,.0f}} m north: %{{z:.3~r}} {heat.unit}<extra></extra>"
-        data.append({
-            "type": "heatmap", "x": numbers(heat.x_m[j]), "y": numbers(heat.y_m[i]), "xaxis": f"x{tail}",
-            "z": [[float(f"{v:.3g}") for v in row] for row in heat.value[np.ix_(i, j)]], "yaxis": f"y{tail}",
-            "colorscale": "Viridis", "showscale": False, "hovertemplate": hover,
-        })  # fmt: skip
-        if len(heat.mark_m):
-            x, y = numbers(heat.mark_m)
-            marker = {"symbol": "x", "size": 10, "color": "#ffffff", "line": {"color": "#000000", "width": 1}}
-            data.append({
-                "type": "scatter", "mode": "markers", "x": [x], "y": [y], "name": "UE", "hoverinfo": "name",
-                "marker": marker, "xaxis": f"x{tail}", "yaxis": f"y{tail}",
-            })  # fmt: skip
-    return {"data": data, "layout": layout}
+        figure["layout"][f"yaxis{tail}"] |= {"scaleanchor": f"x{tail}", "constrain": "domain"}
+    return figure
+
+
+def _title(heat: Heat) -> str:
+    low, high = (figure_text(float(end(heat.value))) for end in (np.min, np.max))
+    return f"{heat.title}, {low} to {high} {heat.unit}"
+
+
+def _traces(heat: Heat) -> list[Figure]:
+    """The map, and the cross where the UE is."""
+    i, j = (np.arange(0, n, -(-n // _MOST_POINTS)) for n in heat.value.shape)
+    drawn: Figure = {
+        "type": "heatmap", "x": numbers(heat.x_m[j]), "y": numbers(heat.y_m[i]), "name": plain(heat.title),
+        "z": [[float(f"{v:.3g}") for v in row] for row in heat.value[np.ix_(i, j)]], "showlegend": False,
+        "colorscale": "Viridis", "showscale": False,
+        "hovertemplate": f"%{{x:,.0f}} m east, %{{y:,.0f}} m north: %{{z:.3~r}} {heat.unit}<extra></extra>",
+    }  # fmt: skip
+    if not len(heat.mark_m):
+        return [drawn]
+    return [drawn, marks(Look("UE", "#ffffff", "x"), *([v] for v in numbers(heat.mark_m)), ["UE"], showlegend=False)]
 
 
 def density(title: str, surfaces: Arrays, name: str) -> Heat:

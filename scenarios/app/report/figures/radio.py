@@ -51,9 +51,8 @@ def radio(run: Run) -> Panel:
         f"Mean received power without small-scale fading, from {counted(good.shape[1], 'base station')} at "
         f"{counted(len(good), 'place')}. A dot is a link."
     )
-    figure = mosaic([Cell("RSRP (dBm)", traces, near=True)], {"type": "log", "title": {"text": "distance (m)"}}, 380)
-    figure["layout"]["hovermode"] = "closest"
-    return Panel(key, title, caption, figure)
+    x_axis: Figure = {"type": "log", "title": "distance (m)"}
+    return Panel(key, title, caption, mosaic([Cell("RSRP (dBm)", traces, near=True)], x_axis, 380, closest=True))
 
 
 SERVICE = Chart(
@@ -110,13 +109,11 @@ def _cdf(title: str, caption: str, shown: Sequence[tuple[Look, Curves]]) -> Pane
     for name, (word, unit, factor) in SHOWN.items():
         traces: list[Figure] = [
             line(look, numbers(factor * of[name]), np.linspace(0.0, 100.0, len(of[name])), mode="lines",
-                 showlegend=not cells, hovertemplate="%{y:.0f} % up to %{x:.3~r} " + unit)
+                 hovertemplate="%{y:.0f} % up to %{x:.3~r} " + unit)
             for look, of in shown if np.isfinite(of[name]).any()
         ]  # fmt: skip
         if traces:
             cells.append(Cell("samples (%)", traces, f"{word} ({unit})", percent=True))
     if not cells:
         return Panel("distributions", title, "There were no samples.")
-    figure = mosaic(cells, {}, 300)
-    figure["layout"]["hovermode"] = "closest"
-    return Panel("distributions", title, caption, figure)
+    return Panel("distributions", title, caption, mosaic(cells, {}, 300, closest=True))
