@@ -54,6 +54,11 @@ class Verdict:
     ours: str = "-"
 
     @property
+    def text(self) -> str:
+        """The verdict, and why it is undecided."""
+        return f"{self.verdict} ({self.reason})" if self.reason else self.verdict
+
+    @property
     def row(self) -> dict[str, str]:
         """The verdict and its claim as a row of the table."""
         stated = self.claim.model_dump(include={"id", "paper", "where", "says", "scenario"}) | {

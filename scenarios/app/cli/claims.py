@@ -60,8 +60,8 @@ def main(args: argparse.Namespace) -> None:
         if args.json:
             emit({"event": "result", "kind": "claims", "claims": stated})
         else:
-            heads = ("id", "where", "says", "published", "scenario")
-            say(printed(heads, ([c.id, c.where, c.says, c.printed, c.scenario] for c in claims)))
+            rows = [[c.id, c.where, c.says, c.printed, c.scenario] for c in claims]
+            say(printed(("id", "where", "says", "published", "scenario"), rows))
         return
     from scenarios.app.report.claims_page import claims_report
     from scenarios.app.report.report import check_ours
@@ -80,14 +80,14 @@ def main(args: argparse.Namespace) -> None:
     played = {} if out is None else {c.scenario: out / place_of(c.scenario) for c in claims}
     if page is not None:
         claims_report(verdicts, played | folders, page, command_line(), args.pages)
+    where = {} if page is None else {"page": str(page)}
     if args.json:
-        where = {} if page is None else {"page": str(page)}
         emit({"event": "result", "kind": "verdicts", "verdicts": [one.row for one in verdicts], **where})
     else:
-        heads = ("id", "where", "says", "published", "ours, median [quartiles]", "verdict")
-        rows = [[c.id, c.where, c.says, c.printed, v.ours, v.verdict + f" ({v.reason})" * bool(v.reason)]
-                for v in verdicts for c in [v.claim]]  # fmt: skip
-        say(printed(heads, rows) + (f"\npage in {page}" if page is not None else ""))
+        rows = [[*(v.row[k] for k in ("id", "where", "says")), v.claim.printed, v.ours, v.text] for v in verdicts]
+        say(printed(("id", "where", "says", "published", "ours, median [quartiles]", "verdict"), rows))
+        if page is not None:
+            say(f"page in {page}")
     own = [place for name, place in played.items() if name not in folders]
     tell_failures(*([] if out is None else [out]), *dict.fromkeys(own))
 

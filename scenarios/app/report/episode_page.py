@@ -52,7 +52,12 @@ def episode_chapter(episode: EpisodeRead | None, seed: Any) -> tuple[Chapter, di
 
     arrays = columns("ues", ues, _OF_UES) | columns("rounds", rounds, (*_OF_ROUNDS, *episode.scene["weights"]))
     meta = {"scene": episode.scene, "policies": episode.policies, "rounds": episode.numbers, "terms": TERMS}
-    parts = [f'<p class="caption">{html.escape(said)}</p>', asset("episode.html"), _costs(episode), _rounds(episode)]
+    parts: list[str | Panel] = [
+        f'<p class="caption">{html.escape(said)}</p>',
+        asset("episode.html"),
+        _costs(episode),
+        _rounds(episode),
+    ]
     return Chapter("episode", "Episode", parts), {DATA: packed(meta, arrays)}
 
 

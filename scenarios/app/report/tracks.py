@@ -48,9 +48,9 @@ def needed(tracks: Table, within_m: float) -> BoolArray:
 
 def _fixed(tracks: Table, at_m: FloatArray) -> BoolArray:
     """Rows that are always kept: those about a change of state, and the ends of each track."""
-    gone = np.isnan(at_m).any(axis=1)
+    gone = np.asarray(np.isnan(at_m).any(axis=1))
     state = np.column_stack([tracks["ue"], gone, tracks["indoor"], tracks["cell"]])
-    changed = (state[1:] != state[:-1]).any(axis=1)
+    changed = np.asarray((state[1:] != state[:-1]).any(axis=1))
     own = tracks["ue"][1:] != tracks["ue"][:-1]
     return np.asarray(np.append(True, changed) | np.append(changed & (own | gone[1:]), True))
 

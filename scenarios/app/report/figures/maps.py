@@ -34,7 +34,7 @@ class Heat:
     y_m: FloatArray
     value: FloatArray
     unit: str
-    mark_m: Sequence[float] = ()
+    mark_m: FloatArray | Sequence[float] = ()
 
 
 def heatmaps(maps: Sequence[Heat]) -> Figure:
@@ -67,7 +67,8 @@ def _traces(heat: Heat) -> list[Figure]:
     }  # fmt: skip
     if not len(heat.mark_m):
         return [drawn]
-    return [drawn, marks(Look("UE", "#ffffff", "x"), *([v] for v in numbers(heat.mark_m)), ["UE"], showlegend=False)]
+    x, y = numbers(heat.mark_m)
+    return [drawn, marks(Look("UE", "#ffffff", "x"), [x], [y], ["UE"], showlegend=False)]
 
 
 def density(title: str, surfaces: Arrays, name: str) -> Heat:
