@@ -233,6 +233,8 @@ def test_curves_tell_their_attacks_and_are_chosen(opened, folder):
 
 
 def test_the_map_zooms_and_moves(opened):
+    opened.evaluate("document.documentElement.style.scrollBehavior = 'auto'")
+    opened.evaluate("document.getElementById('replay-stage').scrollIntoView({block: 'center'})")
     opened.focus("#replay-stage")
     box = opened.locator("#replay-stage").bounding_box()
     x, y = box["x"] + box["width"] / 3, box["y"] + box["height"] / 3
