@@ -89,36 +89,33 @@ def _address(text: str | None) -> str:
     return text or ""
 
 
+_MUST = {
+    bool: "true or false", str: "text that can be printed", int: "a whole number above 0 and below 1,000,000",
+    float: "a number above 0 and below 1,000,000",
+}  # fmt: skip
+
+
 def _slurm(texts: list[str]) -> dict[str, Any]:
     """Parameters of submitit by name, checked."""
     from scenarios.app.run.executors.slurm_jobs import OPTIONS
     from scenarios.app.study.error_messages import nearest
+    from scenarios.app.study.load import parse_value
 
     options: dict[str, Any] = {}
     for text in texts:
-        key, equals, value = text.partition("=")
-        if not equals or not value:
+        key, _, word = text.partition("=")
+        if not word:
             raise BadInput(f"--slurm {text}: write KEY=VALUE, for example timeout_min=60")
         if key not in OPTIONS:
             raise BadInput(f"--slurm {text}: no such key{nearest(key, list(OPTIONS))}; there are {', '.join(OPTIONS)}")
-        options[key] = _of_type(text, value, OPTIONS[key])
+        kind = OPTIONS[key]
+        value: Any = word if kind is str else parse_value(word)
+        if kind is str:
+            good = word.isprintable()
+        else:
+            good = isinstance(value, bool) == (kind is bool) and isinstance(value, int | kind)
+            good = good and (kind is bool or 0 < value < 1e6)
+        if not good:
+            raise BadInput(f"--slurm {key}={word!a}: must be {_MUST[kind]}")
+        options[key] = kind(value)
     return options
-
-
-def _of_type(text: str, value: str, kind: type) -> Any:
-    """A value of --slurm as a number, a truth value or a word; every number is above 0."""
-    if kind is bool:
-        if value not in ("true", "false"):
-            raise BadInput(f"--slurm {text}: must be true or false")
-        return value == "true"
-    if kind is str:
-        if not value.isprintable():
-            raise BadInput(f"--slurm {text.partition('=')[0]}: the value has characters that cannot be printed")
-        return value
-    try:
-        number = kind(value)
-    except ValueError:
-        number = 0
-    if not 0 < number < 1e6:
-        raise BadInput(f"--slurm {text}: must be a {'whole ' if kind is int else ''}number above 0 and below 1,000,000")
-    return number

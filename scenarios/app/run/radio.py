@@ -46,7 +46,7 @@ class Samples:
     def __init__(self, highest: FloatArray) -> None:
         self.low = np.where(np.isnan(highest), _LOWEST_DB, 0.0)
         self.step = np.where(np.isnan(highest), _STEP_DB, highest / BINS)
-        self.counted = np.zeros((2, 2), dtype=np.int64)
+        self.counted: IntArray = np.zeros((2, 2), dtype=np.int64)
         self.kept = [np.zeros((0, len(highest) + 1))]
         self.binned: IntArray | None = None
 
@@ -71,7 +71,7 @@ class Samples:
     def add(self, values: FloatArray, inside: BoolArray, los: BoolArray) -> None:
         """Add samples (m, q), with whether each was indoors and whether its cell was in line of sight (m,)."""
         kind = inside.astype(np.int64)
-        self.counted = self.counted + [np.bincount(of, minlength=2) for of in (kind, kind[los])]
+        self.counted = self.counted + np.array([np.bincount(of, minlength=2) for of in (kind, kind[los])])
         self.kept.append(np.column_stack([values, inside]))
         if self.counted[0].sum() > MOST_EXACT:
             rows = np.concatenate(self.kept)
