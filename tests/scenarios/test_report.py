@@ -330,6 +330,7 @@ DAMAGES = {
     "points": (lambda f: (f / "points.npz").write_bytes(b"PK\x03\x04 no"), "points.npz"),
     "points gone": (lambda f: (f / "points.npz").unlink(), "points.npz"),
     "ground": (lambda f: (f / "map.npz").write_bytes(b"PK\x03\x04 no"), "map.npz"),
+    "ground of parts": (lambda f: _ground(f, footprint_ptr=[0, 7]), "do not fit"),
     "ground flat": (lambda f: _ground(f, station_m=[1.0]), "wrong shape"),
     "study": (lambda f: (f / "study.yaml").write_text("a: [1"), "study.yaml"),
     "sweep open": (lambda f: [(f / "manifest.json").unlink(), (f / "sweep.json").write_text("{}")], "not finished"),

@@ -108,7 +108,12 @@ def _ground(path: Path) -> dict[str, NDArray[Any]]:
     if not what_is(path):
         return {}
     ground: dict[str, NDArray[Any]] = {**_arrays(path, _GROUND, _MORE)}
-    return ground | {name: ground[name].astype(np.int64) for name in _PTR if name in ground}
+    ground |= {name: ground[name].astype(np.int64) for name in _PTR if name in ground}
+    for of in ("footprint", "street", "scenery"):
+        ptr, points_m = ground.get(f"{of}_ptr", np.zeros(1)), ground.get(f"{of}_m", ())
+        if len(ptr) == 0 or ptr[0] or ptr[-1] != len(points_m) or (np.diff(ptr) < 0).any():
+            raise BadInput(one_line(f"{path}: its parts do not fit together; run the study again"))
+    return ground
 
 
 def _arrays(path: Path, needed: Mapping[str, int], more: Mapping[str, int] | None = None) -> dict[str, NDArray[Any]]:
