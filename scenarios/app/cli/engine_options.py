@@ -12,41 +12,11 @@ from scenarios.app.run.executors import RETRIES
 if TYPE_CHECKING:
     from scenarios.app.run.executors.executor import Engine
 
-_ENGINES = ("processes", "ray", "slurm")
-
-
-def add_engine(command: argparse.ArgumentParser, jobs: str = "one for each core; of a cluster all it has") -> None:
-    """--on, its options, --jobs and --retries. jobs : in words, how many there are where nobody says."""
-    command.add_argument(
-        "--on", choices=_ENGINES, default="processes",
-        help="where runs are played: processes of this machine, a Ray cluster, jobs of Slurm (default: %(default)s)",
-    )  # fmt: skip
-    add_jobs(command, jobs)
-    command.add_argument(
-        "--retries", type=int, default=RETRIES, metavar="N",
-        help="attempts after the first one, of a run whose process is lost or that meets an error of files "
-        "(default: %(default)s)",
-    )  # fmt: skip
-    command.add_argument(
-        "--address", metavar="auto|HOST:PORT",
-        help="with --on ray: a cluster that runs already (default: one on this machine while the command works)",
-    )  # fmt: skip
-    command.add_argument(
-        "--slurm", action="append", default=[], metavar="KEY=VALUE",
-        help="with --on slurm: a parameter of submitit, as timeout_min=60, mem_gb=4, slurm_partition=short (may be "
-        "repeated)",
-    )  # fmt: skip
-
-
-def add_jobs(command: argparse.ArgumentParser, usual: str) -> None:
-    """--jobs. usual : in words, how many there are where nobody says."""
-    command.add_argument("--jobs", type=int, metavar="N", help=f"runs at a time (default: {usual})")
+add_engine = add_jobs = None  # type: ignore
 
 
 def engine_of(args: argparse.Namespace) -> Engine:
     """The engine, of --on and its options."""
-    if args.retries < 0:
-        raise BadInput(f"--retries {args.retries}: must be 0 or more")
     for option, given, on in (("--address", args.address is not None, "ray"), ("--slurm", args.slurm, "slurm")):
         if given and args.on != on:
             raise BadInput(f"{option}: needs --on {on}")
@@ -75,8 +45,6 @@ def check_engine_needed(args: argparse.Namespace, played: bool, needs: str) -> N
 
 def jobs_of(args: argparse.Namespace, usual: int | None = None) -> int:
     """Runs at a time, of --jobs; 0: as many as the engine of --on has room for."""
-    if args.jobs is not None and args.jobs < 1:
-        raise BadInput(f"--jobs {args.jobs}: must be 1 or more")
     if args.jobs is not None or getattr(args, "on", "processes") != "processes":
         return int(args.jobs or 0)
     return usual or os.cpu_count() or 1

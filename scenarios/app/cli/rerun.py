@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from netsim.errors import BadInput
-from scenarios.app.cli.options import DONE, FAILED, Commands, add_json
+from scenarios.app.cli.options import DONE, FAILED
 from scenarios.app.cli.output import emit, say
 
 if TYPE_CHECKING:
@@ -16,24 +16,6 @@ if TYPE_CHECKING:
     from scenarios.app.run.rerun import Repeated
 
 MOST_LINES = 10  # of differences of a run that are printed
-
-
-def add(commands: Commands[argparse.ArgumentParser]) -> None:
-    """Its arguments."""
-    command = commands.add_parser(
-        "rerun",
-        help="repeat a finished run, sweep, tuning or training and compare every number (exit code 1: one differs)",
-    )
-    command.add_argument(
-        "folder", metavar="DIR", help="the folder of a run, a sweep, a tuning or a training, or one that holds them"
-    )
-    command.add_argument("--out", metavar="DIR", help="keep the repetition in this folder (default: it is not kept)")
-    command.add_argument("--only", metavar="LABEL", help="only the runs of this label, or in a folder of this name")
-    command.add_argument(
-        "--replace", action="store_true", help="replace finished runs, and runs of other studies, in --out"
-    )
-    command.add_argument("--quiet", action="store_true", help="no progress")
-    add_json(command)
 
 
 def main(args: argparse.Namespace) -> int:

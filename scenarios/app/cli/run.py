@@ -7,9 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from scenarios.app.cli.options import (
-    Commands,
-    add_run_options,
-    add_scenario,
     command_line,
     how_of,
     name_of,
@@ -30,13 +27,6 @@ def play(source: str, overrides: dict[str, Any], out: Path, args: argparse.Names
     with teller(args, title) as tell, scenario.placed(overrides):
         run(study, out, lambda now: tell(now.line(title)), command_line(), args.replace, how_of(args))
         report(out)
-
-
-def add(commands: Commands[argparse.ArgumentParser]) -> None:
-    """Its arguments."""
-    command = commands.add_parser("run", help="run a scenario (netsim run campus)")
-    add_scenario(command)
-    add_run_options(command)
 
 
 def main(args: argparse.Namespace) -> None:

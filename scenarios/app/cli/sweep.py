@@ -6,29 +6,14 @@ import argparse
 from functools import partial
 
 from netsim.errors import BadInput
-from scenarios.app.cli.engine_options import add_engine, engine_of, jobs_of
+from scenarios.app.cli.engine_options import engine_of, jobs_of
 from scenarios.app.cli.options import (
-    Commands,
-    add_run_options,
-    add_scenario,
     command_line,
     how_of,
     name_of,
     out_of,
     overrides_of,
 )
-
-
-def add(commands: Commands[argparse.ArgumentParser]) -> None:
-    """Its arguments."""
-    command = commands.add_parser("sweep", help="run every point of a scenario's `vary:` section")
-    add_scenario(command)
-    command.add_argument(
-        "--adapt", type=int, metavar="N",
-        help="tune the attacker of each variant first: the best of N attacks on a seed that the sweep does not print",
-    )  # fmt: skip
-    add_engine(command)
-    add_run_options(command, seed=False)
 
 
 def main(args: argparse.Namespace) -> None:
