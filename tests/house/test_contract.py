@@ -17,8 +17,7 @@ import netsim
 import rl
 import scenarios
 from netsim.part import Named, OneOf, Part, descriptions
-from scenarios.app.study.compatibility import LEGAL, combinations, legal_combinations, threat
-from scenarios.app.study.slots import SLOTS
+from scenarios.app.study.slots import LEGAL, SLOTS, combinations, legal_combinations, threat
 
 MEMBERS = [(slot, kind, part) for slot, union in SLOTS.items() for kind, part in union.parts.items()]
 IDS = [f"{slot}:{kind}" for slot, kind, _ in MEMBERS]

@@ -118,7 +118,7 @@ def test_places_are_written_as_a_path():
         ("a: 1\n---\nb: 2\n", 2, "second document"),
         ("a: 1\n...\nb: 2\n", 3, "second document"),
         ("%YAML 1.1\n---\na: 1\n", 2, "%YAML"),
-        ("a:\n\t- b\n", 2, "tab"),
+        ("a:\n\t- b\n", 2, "cannot start any token"),
         ("a: 1\nb: [1,\nc\n", 2, "while parsing a flow sequence"),
         ("a: [1,\n  2}\n", 2, "starts on line 1"),
         ("a: b: c\n", 1, "not allowed here"),
@@ -183,7 +183,7 @@ def test_files_that_are_no_text_or_too_long_are_refused(tmp_path, content, words
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("none.yaml", "no such file"), (".", "directory"), ("a\0b", "null"), ("a\nb", "a\\nb")],
+    [("none.yaml", "No such file"), (".", "is a folder"), ("a\0b", "null"), ("a\nb", "a\\nb")],
 )
 def test_what_cannot_be_opened_is_named(tmp_path, name, words):
     with pytest.raises(BadInput) as caught:

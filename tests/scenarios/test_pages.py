@@ -121,17 +121,18 @@ def test_the_matrix_fits_the_terminal(capsys, monkeypatch, columns):
     threats = [f"{who} sees {what}" for who in ("server", "analyst", "eavesdropper") for what in ("rows", "sum")]
     found = [(combination | {"threat": t, "defenses": f"a > {i}"}, "legal") for t in threats for i in range(30)]
     found += [(combination | {"defenses": "b"}, "a reason " * 40)]
-    monkeypatch.setattr("scenarios.app.study.compatibility.combinations", lambda: iter(found))
+    monkeypatch.setattr("scenarios.app.study.slots.combinations", lambda: iter(found))
     monkeypatch.setattr(
-        "scenarios.app.study.compatibility.beside",  # whose parts are none of ours
+        "scenarios.app.study.slots.beside",  # whose parts are none of ours
         lambda slot, other, verdicts: ((combination | {other: "synchronous"}, why) for combination, why in verdicts),
     )
     monkeypatch.setenv("COLUMNS", str(columns))
     assert main(["list", "--matrix"]) == 0
     said = capsys.readouterr().out
     assert max(map(len, said.splitlines())) <= columns
+    said = " ".join(said.split())
     assert all(t in said for t in threats) and "a > 29" in said
-    assert " ".join(("a reason " * 40).split()) in " ".join(said.split())
+    assert " ".join(("a reason " * 40).split()) in said
 
 
 def test_a_page_of_somebody_else_is_not_replaced(tiny, tmp_path):

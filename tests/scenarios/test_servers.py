@@ -8,7 +8,7 @@ from fl.server.fedasync import FedAsync
 from fl.server.fedbuff import FedBuff
 from netsim.errors import BadInput
 from scenarios.app.run.runner import run
-from scenarios.app.study.compatibility import LEGAL, beside
+from scenarios.app.study.slots import LEGAL, beside
 
 AT_ONCE = {"world.duration_s": 360, "world.ues.count": 6, "world.radio.air": {}}
 

@@ -87,7 +87,7 @@ def list_parts(args: argparse.Namespace) -> None:
     for one_of in SLOTS.values():
         one_of.check()
     if args.matrix:
-        from scenarios.app.study.compatibility import matrix_csv, matrix_text
+        from scenarios.app.study.slots import matrix_csv, matrix_text
 
         say(matrix_csv() if args.csv else matrix_text(shutil.get_terminal_size((100, 24)).columns))
     elif args.records:

@@ -30,8 +30,8 @@ def main(args: argparse.Namespace) -> None:
     last = "exact" if rate == 1 else "PLD"
     rows = []
     for (z, n), c in zip(asked, found, strict=True):
-        best = [_shown(c.best.epsilon) if c.best.accountant == last else "-"]
-        rows.append([f"{z:.7g}", str(n), *(_shown(f.epsilon) for f in (c.naive, c.zcdp, c.rdp)), *best])
+        exact = _shown(c.best.epsilon) if c.best.accountant == last else "-"
+        rows.append([f"{z:.7g}", str(n), *(_shown(f.epsilon) for f in (c.naive, c.zcdp, c.rdp)), exact])
     coin = f", {draws} draws of noise per round on one coin" if draws > 1 else ""
     say(f"epsilon of one user at delta {args.delta:g}, sampling rate {rate:g}{coin}")
     say(table(["noise multiplier", "rounds", "naive", "zCDP", "RDP", last], rows, left=0))

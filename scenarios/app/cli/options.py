@@ -119,4 +119,5 @@ def command_line() -> str:
 
 
 Commands = argparse._SubParsersAction
-add_scenario = add_sets = add_run_options = add_how = add_memory = add_json = add_open = add_trace = None  # type: ignore
+add_scenario: Any = None
+add_sets = add_run_options = add_how = add_memory = add_json = add_open = add_trace = add_scenario

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
-from typing import Any, TextIO
+from typing import Any, TextIO, cast
 
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
@@ -58,7 +58,7 @@ class Block(Progress):
             BarColumn(bar_width=30),
             TextColumn("{task.fields[far]}", markup=False),
             TimeRemainingColumn(),
-            console=Console(file=Lenient(self.stream), force_terminal=self.on_screen, highlight=False),
+            console=Console(file=cast(TextIO, Lenient(self.stream)), force_terminal=self.on_screen, highlight=False),
             auto_refresh=False, transient=True, speed_estimate_period=PACE_S, get_time=clock,
             redirect_stdout=False, redirect_stderr=False, disable=not self.on_screen,
         )  # fmt: skip

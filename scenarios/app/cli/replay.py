@@ -72,12 +72,16 @@ def trace_overrides(args: argparse.Namespace) -> dict[str, Any]:
     """What the options set in the scenario, by dotted path."""
     if not what_is(args.trace):
         raise BadInput(f"{args.trace}: no such file; give the path of a trace")
-    keys = {"kind": "replay", "trace": str(Path(args.trace).resolve()), "columns": columns_of(args.columns) or None}
+    keys: dict[str, Any] = {
+        "kind": "replay",
+        "trace": str(Path(args.trace).resolve()),
+        "columns": columns_of(args.columns) or None,
+    }
     keys |= {name: getattr(args, name) for name in _READING}
     keys |= {"area_deg": _box("--area-deg", args.area_deg), "area_m": _box("--area-m", args.area_m)}
     if (args.area_deg or args.area_m) and args.since and args.until:
         keys["extent"] = "stated"
-    overrides = {f"world.ues.mobility.{key}": value for key, value in keys.items() if value is not None}
+    overrides: dict[str, Any] = {f"world.ues.mobility.{key}": value for key, value in keys.items() if value is not None}
     if args.base_stations is not None:
         overrides["world.base_stations"] = {"kind": "cell-file", "file": str(Path(args.base_stations).resolve())}
     if args.round is not None:

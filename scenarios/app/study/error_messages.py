@@ -16,7 +16,7 @@ from pydantic_core import ErrorDetails
 from netsim.errors import BadInput
 from netsim.part import Part, UnusablePlugin, descriptions
 from scenarios.app.study.describe import bounds, field_at, flow, in_words, inside, members, slot_of, unit, unwrap
-from scenarios.app.study.yaml_document import Document, Place, one_line
+from scenarios.app.study.yaml_document import Document, Place, one_line, plain
 
 Model = TypeVar("Model", bound=BaseModel)
 LONGEST = 60
@@ -41,7 +41,6 @@ SAYS = {
 _BOUNDS = ("greater_than", "greater_than_equal", "less_than", "less_than_equal", "multiple_of")
 _LIKE_TYPES = ("literal_error", "int_from_float", "none_required")
 _SWITCH = {"yes": True, "on": True, "true": True, "no": False, "off": False, "false": False}
-_NUMBER = re.compile(r"([-+]?\d[\d_.,]*(?:[eE][-+]?\d+)?)\s*[A-Za-z%]*[\w/%]*")
 
 
 class Mistake:
@@ -253,8 +252,7 @@ def _meant(annotation: Any, value: Any) -> Iterator[Any]:
     """What a writer of this value may have meant."""
     yield from ([value], {"kind": value})
     if isinstance(value, str):
-        if number := _NUMBER.fullmatch(value):
-            yield from _numbers(re.sub("[_,]", "", number[1]))
+        yield plain(value.split()[0] if value.split() else "")
         yield _SWITCH.get(value.lower())
         words = [w for t in members(unwrap(annotation)[0]) if get_origin(t) is Literal for w in get_args(t)]
         yield from _close(value, [word for word in words if isinstance(word, str)])
@@ -262,14 +260,6 @@ def _meant(annotation: Any, value: Any) -> Iterator[Any]:
         yield int(value)
     elif type(value) in (int, float):
         yield flow(value)
-
-
-def _numbers(text: str) -> Iterator[Any]:
-    for kind in (int, float):
-        try:
-            yield kind(text)
-        except ValueError:
-            continue
 
 
 def shown(value: Any) -> str:

@@ -1,7 +1,26 @@
-"""All slots of a scenario, joined here because their parts live on several floors."""
+"""All slots of a scenario, joined here because their parts live on several floors; and which parts fit together.
+
+What fits is asked of the very validator that refuses a scenario, so the answer cannot drift from it.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import textwrap
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from functools import cache
+from io import StringIO
+from itertools import permutations, product
+from typing import Any, get_args
+
+from pydantic import ValidationError
 
 from fl.aggregation import AGGREGATIONS
 from fl.attacks import ATTACKS
+from fl.attacks.base import Vantage
+from fl.attacks.threat import Threat
 from fl.availability import AVAILABILITIES
 from fl.curation import CURATIONS
 from fl.data import DATA
@@ -9,6 +28,7 @@ from fl.data.partition import PARTITIONS
 from fl.defenses import DEFENSES
 from fl.encodings import ENCODINGS
 from fl.learners import LEARNERS
+from fl.learning import Learning
 from fl.membership import INFERENCES
 from fl.networks import NETWORKS
 from fl.optimisers import OPTIMISERS
@@ -30,7 +50,7 @@ from netsim.radio.schedulers import SCHEDULERS
 from rl.agents import AGENTS
 from rl.reward import REWARDS
 from rl.settings import TASKS
-from scenarios.app.study.powers import POWERS
+from scenarios.app.study.study import POWERS
 
 SLOTS: dict[str, OneOf] = {
     union.slot: union
@@ -73,3 +93,152 @@ SLOTS: dict[str, OneOf] = {
         REWARDS,
     )
 }
+
+Combination = dict[str, str]
+Verdicts = Iterable[tuple[Combination, str]]
+LEGAL = "legal"
+SLOT_NAMES = ("data", "learner", "curation", "defenses", "aggregation", "attack", "threat")
+_NARROWEST = 60
+
+
+def combinations(legal: bool = False) -> Iterator[tuple[Combination, str]]:
+    """Every combination of one part per slot (defenses: none, one, or two in order), with LEGAL or the reason.
+
+    Of data, each learner has the first kind that it can learn from. Every part is built and checked once, by itself;
+    a combination is then only asked whether its parts fit together.
+
+    legal : only those that are; about a tenth of the work, since no attack is tried where all are refused.
+    """
+    single, data = SLOTS["defense"].parts, {learner: _data_of(learner) for learner in SLOTS["learner"].parts}
+    chains = ["none", *single, *(f"{a} > {b}" for a, b in permutations(single, 2))]
+    viewpoints = get_args(Threat.model_fields["viewpoint"].annotation)
+    threats = [f"{viewpoint} sees {sees}" for sees, viewpoint in product(get_args(Vantage), viewpoints)]
+    curations, attacks = ("none", *SLOTS["curation"].parts), ("none", *SLOTS["attack"].parts)
+    for learner, *words in product(data, curations, chains, SLOTS["aggregation"].parts, ("none",), threats):
+        one = dict(zip(SLOT_NAMES, (data[learner], learner, *words), strict=True))
+        parts, verdict = _parts(one)
+        for attack in attacks:  # asked last: what is refused without one is refused with any
+            if verdict == LEGAL and attack != "none":
+                found = _verdict(parts | {"attacks": (_example("attack", attack),)})
+            else:
+                found = verdict
+            if found == LEGAL or not legal:
+                yield one | {"attack": attack}, found
+
+
+def legal_combinations() -> Iterator[Combination]:
+    """Those of `combinations` that are legal."""
+    return (combination for combination, _ in combinations(legal=True))
+
+
+def beside(slot: str, other: str, verdicts: Verdicts) -> Iterator[tuple[Combination, str]]:
+    """For each word of a slot and each part of another, server or withholding, whether a combination that is legal
+    without that part is so with it.
+    """
+    first: dict[str, Combination] = {}
+    for combination, verdict in verdicts:
+        if verdict == LEGAL:
+            first.setdefault(combination[slot], combination)
+    for word, combination in first.items():
+        for kind in SLOTS[other].parts:
+            part = _example(other, kind)
+            more = {other: part if other == "server" else (part,)}
+            yield {slot: word, other: kind}, _verdict(_parts(combination)[0] | more)
+
+
+def threat(sees: str, viewpoint: str) -> dict[str, Any]:
+    """An example of a threat; an eavesdropper has a place."""
+    return {"sees": sees, "viewpoint": viewpoint} | ({"at_m": [0, 0]} if viewpoint == "eavesdropper" else {})
+
+
+def matrix_csv() -> str:
+    """Every combination as CSV."""
+    out = StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([*SLOT_NAMES, "verdict"])
+    writer.writerows([*combination.values(), reason] for combination, reason in combinations())
+    return out.getvalue()
+
+
+def matrix_text(width: int = 110) -> str:
+    """How many combinations are legal, what ever meets in a legal one, and every reason with its cases."""
+    width, verdicts = max(width, _NARROWEST), list(combinations())
+    reasons = defaultdict[str, list[Combination]](list)
+    for combination, reason in verdicts:
+        reasons[reason].append(combination)
+    head = f"{len(reasons.pop(LEGAL))} of {len(verdicts)} combinations are legal (one part per slot, up to 2 defenses)"
+    lines = textwrap.wrap(head, width)
+    for slot, other in (("attack", "threat"), ("defenses", "learner")):
+        lines += _crossing(slot, other, verdicts, width)
+    for slot, other in product(("learner", "defenses"), ("server", "withholding")):
+        lines += _crossing(slot, other, beside(slot, other, verdicts), width)
+    lines += ["", "refused, because:"]
+    for reason, them in sorted(reasons.items(), key=lambda item: -len(item[1])):
+        common = [f"{k} {v}" for k, v in them[0].items() if all(c[k] == v for c in them)]
+        text = f"{len(them):7d}  {reason} ({', '.join(common) or 'several'})"
+        lines += textwrap.wrap(text, width, subsequent_indent=" " * 9)
+    return "\n".join(lines)
+
+
+def _crossing(slot: str, other: str, verdicts: Verdicts, width: int) -> list[str]:
+    """The words of another slot that each word of a slot meets in a legal combination."""
+    meet = defaultdict[str, dict[str, None]](dict)
+    for combination, reason in verdicts:
+        if reason == LEGAL:
+            meet[combination[slot]][combination[other]] = None
+    rows = (f"  {word}: {', '.join(words)}" for word, words in meet.items())
+    wrapped = (line for row in rows for line in textwrap.wrap(row, width, subsequent_indent=" " * 6))
+    return ["", f"{slot}: {other} that it goes with", *wrapped]
+
+
+def _parts(combination: Combination) -> tuple[dict[str, Any], str]:
+    """The parts of a combination without its attack, and LEGAL or why they do not fit together."""
+    chain, (viewpoint, sees) = combination["defenses"].split(" > "), combination["threat"].split(" sees ")
+    curation, seen = combination["curation"], _threat(sees, viewpoint)
+    parts = _plain() | {
+        "data": _example("data", combination["data"]),
+        "learner": _example("learner", combination["learner"]),
+        "curation": () if curation == "none" else (_example("curation", curation),),
+        "defenses": tuple(_example("defense", kind) for kind in chain if kind != "none"),
+        "aggregation": _example("aggregation", combination["aggregation"]),
+        "threat": seen,
+    }
+    return parts, seen if isinstance(seen, str) else _verdict(parts)
+
+
+def _verdict(parts: dict[str, Any]) -> str:
+    """LEGAL, or the first reason why parts that are each well do not fit together."""
+    try:
+        Learning.model_construct(**parts).check()
+    except ValueError as error:
+        return str(error)
+    return LEGAL
+
+
+@cache
+def _threat(sees: str, viewpoint: str) -> Threat | str:
+    """That threat, or why there is none such."""
+    try:
+        return Threat.model_validate_json(json.dumps(threat(sees, viewpoint)), strict=True)
+    except ValidationError as error:
+        return error.errors(include_url=False)[0]["msg"].removeprefix("Value error, ")
+
+
+@cache
+def _plain() -> dict[str, Any]:
+    """Every field of learning with its default."""
+    fields = Learning.model_fields.items()
+    return {name: field.get_default(call_default_factory=True) for name, field in fields} | {"round_s": 60}
+
+
+def _data_of(learner: str) -> str:
+    """The first kind of data from which a learner can learn."""
+    needs = set(_example("learner", learner).needs)
+    return next(kind for kind in SLOTS["data"].parts if needs <= _example("data", kind).offers)
+
+
+@cache
+def _example(slot: str, kind: str) -> Any:
+    """An example of a kind of a slot, built."""
+    part = SLOTS[slot].parts[kind]
+    return part.model_validate_json(json.dumps(part.example), strict=True)

@@ -7,15 +7,15 @@ from pydantic import Field, model_validator
 from fl.data.measured import Measured
 from fl.learning import Learning
 from netsim.errors import BadInput
-from netsim.part import Part, Section
+from netsim.part import OneOf, Part, Section
+from netsim.radio import POWERS as WITHOUT_LEARNING
 from netsim.radio.downlink import Downlink
 from netsim.radio.fading import NoFading
 from netsim.radio.power import Full, Power
 from netsim.radio.uplink import Ideal
 from netsim.setting import WorldSetting
 from scenarios.app.study.error_messages import nearest
-from scenarios.app.study.powers import POWERS
-from scenarios.app.study.seed import Seed
+from scenarios.app.study.vary import Seed
 
 if TYPE_CHECKING:
     from rl.settings import Train
@@ -23,6 +23,18 @@ if TYPE_CHECKING:
     from scenarios.app.study.vary import Vary
 else:
     Train = Plan = Vary = Any
+
+
+POWERS = OneOf(
+    "power",
+    places={
+        **WITHOUT_LEARNING,
+        "ddpg": "rl.ddpg_power:Ddpg",
+        "shared": "rl.shared_power:Shared",
+        "rule": "rl.rule_power:Rule",
+    },
+)
+"""parts of power control, which live on two floors"""
 
 
 class Study(Part):

@@ -7,9 +7,9 @@ from typing import Annotated, Any, Self
 from pydantic import Field, model_validator
 
 from netsim.part import Part
-from scenarios.app.study.seed import Seed
 from scenarios.app.study.yaml_document import Place, place_of
 
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
 Values = Annotated[tuple[Any, ...], Field(min_length=1)]
 _LARGEST = 2.0**53  # whole numbers above it have gaps as floats
 

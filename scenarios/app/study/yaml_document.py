@@ -22,7 +22,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.reader import ReaderError
 
 from netsim.errors import BadInput
-from netsim.safe import content, what_is
+from netsim.safe import content
 
 Place = tuple[str | int, ...]
 """Where a value stands: the keys and indices that lead to it from the top."""
@@ -37,9 +37,8 @@ _WORDS = dict.fromkeys(("", "~", "null", "Null", "NULL")) | {
     w: w[0] in "tT" for w in ["true", "True", "TRUE", "false", "False", "FALSE"]
 }
 _INT = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
-_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_FLOAT = re.compile(r"[-+]?((\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|\.inf|\.nan)")
 _NAME = re.compile(r"[\w-]{1,60}")
-_NOT_FINITE = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,7 @@ class Document:
         for step in place:
             if not ((isinstance(data, dict) and step in data) or (isinstance(data, list) and step in range(len(data)))):
                 return default
-            data = data[step]
+            data = data[step]  # type: ignore[index]
         return data
 
     def line(self, place: Place) -> int:
@@ -122,14 +121,9 @@ def file_text(path: str | Path) -> str:
     try:
         raw = content(path, MAX_BYTES)
     except OSError as error:
-        what = f"{name}: cannot be read ({error.strerror or error}); check the file"
-        if error.errno == errno.EFBIG:
-            what = f"{name}:1: {_TOO_LONG}"
-        elif what_is(path) == "folder":
-            what = f"{name}: this is a directory; name a YAML file in it"
-        elif isinstance(error, FileNotFoundError):
-            what = f"{name}: no such file; check the path"
-        raise BadInput(one_line(what)) from None
+        at = ":1" if error.errno == errno.EFBIG else ""
+        what = _TOO_LONG if at else f"cannot be read ({error.strerror or error}); check the path"
+        raise BadInput(one_line(f"{name}{at}: {what}")) from None
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -165,8 +159,6 @@ def _syntax(error: MarkedYAMLError) -> tuple[int, str]:
     mark, opened, problem = error.problem_mark, error.context_mark, error.problem or "not YAML"
     if mark is None:
         return 1, f"syntax: {problem}; correct the YAML"
-    if "'\\t'" in problem:
-        return mark.line + 1, f"column {mark.column + 1}: a tab in the indentation; use spaces"
     problem += f", {error.context}" if error.context else ""
     if opened is not None and "stream" in problem:  # what is never closed is found at the end of the file
         mark = opened
@@ -255,18 +247,21 @@ class _Reader:
             raise self.bad(event, place, "text holds a NUL (\\0), which no name of a file can; remove it")
         if any("\ud800" <= c <= "\udfff" for c in text):
             raise self.bad(event, place, "text holds half a character (\\ud800 to \\udfff); remove it")
-        if not event.implicit[0]:
-            return text
-        if text in _WORDS:
-            return _WORDS[text]
-        whole, number = _INT.fullmatch(text), _FLOAT.fullmatch(text)
-        if (whole or number) and len(text) > MAX_DIGITS:
+        value = plain(text) if event.implicit[0] else text
+        if isinstance(value, int | float) and len(text) > MAX_DIGITS:
             raise self.bad(event, place, f"number of {len(text)} characters; use at most {MAX_DIGITS}")
-        if whole:
-            return int(text, {"0o": 8, "0x": 16}.get(text[:2], 10))
-        if _NOT_FINITE.fullmatch(text) or (number and math.isinf(float(text))):
+        if isinstance(value, float) and not math.isfinite(value):
             raise self.bad(event, place, f"number {text} must be finite; write a finite number")
-        return float(text) if number else text
+        return value
+
+
+def plain(text: str) -> Any:
+    """What a scalar without quotes means in YAML 1.2."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if _INT.fullmatch(text) and len(text) <= MAX_DIGITS:
+        return int(text, {"0o": 8, "0x": 16}.get(text[:2], 10))
+    return float(text.replace(".inf", "inf").replace(".nan", "nan")) if _FLOAT.fullmatch(text) else text
 
 
 def as_yaml(values: Mapping[str, Any]) -> str:
