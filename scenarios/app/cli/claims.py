@@ -8,35 +8,9 @@ from math import inf
 from pathlib import Path
 
 from netsim.errors import BadInput
-from scenarios.app.cli.compare import add_pages
-from scenarios.app.cli.engine_options import add_engine, check_engine_needed, engine_of, jobs_of
-from scenarios.app.cli.options import Commands, add_how, add_json, command_line, how_of, out_of
+from scenarios.app.cli.engine_options import check_engine_needed, engine_of, jobs_of
+from scenarios.app.cli.options import command_line, how_of, out_of
 from scenarios.app.cli.output import emit, say
-
-
-def add(commands: Commands[argparse.ArgumentParser]) -> None:
-    """Its arguments."""
-    command = commands.add_parser("claims", help="test published claims against runs")
-    command.add_argument(
-        "--run", action="append", default=[], metavar="[SCENARIO=]DIR",
-        help="decide by this folder of a run or a sweep (may be repeated)",
-    )  # fmt: skip
-    command.add_argument("--paper", default="", metavar="WORD", help="only publications with this word in their name")
-    command.add_argument(
-        "--out", metavar="DIR", help="play the scenarios that are missing in DIR, decide, keep a table"
-    )
-    add_engine(command)
-    command.add_argument(
-        "--minutes", type=float, metavar="M",
-        help="play only scenarios that together take one core M minutes, the cheapest first (with --out)",
-    )  # fmt: skip
-    command.add_argument("--file", metavar="FILE", help="a file of claims of your own")
-    command.add_argument("--quiet", action="store_true", help="no progress")
-    command.add_argument("--page", metavar="FILE", help="a page of the verdicts (default: claims.html in --out)")
-    command.add_argument("--replace", action="store_true", help="replace runs of other studies or versions in --out")
-    add_how(command)
-    add_pages(command)
-    add_json(command)
 
 
 def main(args: argparse.Namespace) -> None:

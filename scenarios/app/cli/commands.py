@@ -145,7 +145,7 @@ COMMANDS: dict[str, Command] = {
         Command(
             "rerun", "repeat finished runs and compare every number (exit code 1: one differs)", "rerun:main", FOLDER,
             Option("--out", metavar="DIR", help="keep the repetition in this folder (default: it is not kept)"),
-            Option("--only", metavar="LABEL", help="of a sweep: only the runs of this label"),
+            Option("--only", metavar="LABEL", help="only the runs of this label, or in a folder of this name"),
             REPLACE, QUIET, JSON,
         ),
         Command(

@@ -7,30 +7,8 @@ from math import inf
 from pathlib import Path
 
 from netsim.errors import BadInput
-from scenarios.app.cli.options import Commands, add_json, add_open, command_line
+from scenarios.app.cli.options import command_line
 from scenarios.app.cli.output import emit, say, say_fitted
-
-
-def add(commands: Commands[argparse.ArgumentParser]) -> None:
-    """Its arguments."""
-    command = commands.add_parser("compare", help="draw a page that compares runs and sweeps")
-    command.add_argument(
-        "folders", nargs="+", metavar="DIR", help="folders of runs and of sweeps, or folders that hold runs"
-    )
-    command.add_argument("--out", metavar="FILE", default="compare.html", help="the page (default: %(default)s)")
-    command.add_argument(
-        "--reach", metavar="VALUE", type=float,
-        help="say when models reach this RMSE (dB) or accuracy (%%); default: what the worst run ends with, where "
-        "uploads take their time",
-    )  # fmt: skip
-    add_pages(command)
-    add_json(command)
-    add_open(command)
-
-
-def add_pages(command: argparse.ArgumentParser) -> None:
-    """--pages."""
-    command.add_argument("--pages", action="store_true", help="draw the page of every run too, and lead to it")
 
 
 def main(args: argparse.Namespace) -> None:

@@ -12,8 +12,6 @@ from scenarios.app.run.executors import RETRIES
 if TYPE_CHECKING:
     from scenarios.app.run.executors.executor import Engine
 
-add_engine = add_jobs = None  # type: ignore
-
 
 def engine_of(args: argparse.Namespace) -> Engine:
     """The engine, of --on and its options."""
