@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,27 +62,22 @@ def suffix(study: Study, changes: Mapping[str, Any], seed: bool = False) -> str:
     It does not where a value is no plain word or number, where another key of the study has the same last name, and
     where the text is too long. Empty where nothing is changed; the seed counts only if asked.
     """
-    told = {path: value for path, value in sorted(changes.items()) if seed or path != "seed"}
-    if not told:
+    texts = {path: _text(value) for path, value in sorted(changes.items()) if seed or path != "seed"}
+    if not texts:
         return ""
     values = study.model_dump(mode="json", exclude={"vary"})
-    names = [_short(path) for path in _paths(values) if not path.endswith(".kind")]  # which has the name of its slot
-    texts = {path: _text(value) for path, value in told.items()}
-    whole = all(names.count(_short(path)) <= 1 and _one_value(text, names) for path, text in texts.items())
+    names = Counter(_short(path) for path in _paths(values) if not path.endswith(".kind"))  # it has its slot's name
     text = "-".join(f"{_short(path)}-{value}" for path, value in texts.items())
-    if whole and len(text) <= _LONGEST:
-        return f"-{text}"
-    return f"-{_slug(text, _LONGEST - 20)}-{_digest(texts)}"
+    clear = len(text) <= _LONGEST and all(
+        names[_short(path)] <= 1 and _SAFE.fullmatch(value) and names.keys().isdisjoint(value.split("-")[1:])
+        for path, value in texts.items()
+    )
+    return f"-{text}" if clear else f"-{_slug(text, _LONGEST - 20)}-{_digest(texts)}"
 
 
 def _text(value: Any) -> str:
     """A value as the command line has it; `none` for an empty list."""
     return value if isinstance(value, str) else "none" if value in ([], {}) else flow(value)
-
-
-def _one_value(text: str, names: Collection[str]) -> bool:
-    """Whether a value can be read as one word or number, in which no other change seems to begin."""
-    return bool(_SAFE.fullmatch(text)) and not set(text.split("-")[1:]) & set(names)
 
 
 def _short(path: str) -> str:

@@ -7,6 +7,7 @@ import re
 import textwrap
 import types
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
 
@@ -16,6 +17,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
 from netsim.part import OneOf, Part, Section, descriptions
+from scenarios.app.study.yaml_document import value_at
 
 WIDTH = 100
 UNITS = {  # suffix -> words; the longer suffix first, so that `speed_m_s` is not taken for seconds
@@ -115,8 +117,7 @@ def field_at(annotation: Any, data: Any, place: Sequence[str | int]) -> Any:
             annotation = args[item] if item < len(args) else None
         else:
             return None
-        held = (isinstance(data, dict) and step in data) or (isinstance(data, list) and step in range(len(data)))
-        data = data[step] if held else None
+        data = value_at(data, (step,))
     return annotation
 
 
@@ -132,42 +133,36 @@ def bounds(metadata: list[Any]) -> str:
 
 
 def in_words(annotation: Any, of: str = "") -> str:
-    """What a value must be: `a number > 0`, `a list of 2 numbers`, `a mapping with kind a or b`.
+    """What a value must be: `a number above 0`, `a list of 2 numbers`, `a mapping with kind a or b`.
 
-    `of` is the unit of its numbers: `a number > 0 (metres)`.
+    `of` is the unit of its numbers: `a number above 0 (metres)`.
     """
-    return f"{_in_words(annotation)} ({of.strip()})" if of else _in_words(annotation)
-
-
-def _in_words(annotation: Any) -> str:
     base, metadata = unwrap(annotation)
-    slot, some = slot_of(metadata), [a for a in members(base) if a is not type(None)]
+    slot, some, origin = slot_of(metadata), [a for a in members(base) if a is not type(None)], get_origin(base)
     if slot is not None:
-        return f"a mapping with kind {choice(list(slot.parts))}"
-    if len(some) > 1:
-        return " or ".join(in_words(a) for a in some)
-    if get_origin(base) is Literal:
-        return choice([repr(v) if isinstance(v, str) else flow(v) for v in get_args(base)])
-    if get_origin(base) in (tuple, list, set, frozenset):
-        return _list_in_words(get_args(base), metadata)
-    if isinstance(base, type) and issubclass(base, BaseModel):
-        return f"a mapping of {', '.join(base.model_fields)}"
-    words = _SIMPLE.get(get_origin(base) or base, ("a value", ""))[0]
-    return f"{words} {bounds(metadata)}".rstrip()
+        words = f"a mapping with kind {choice(list(slot.parts))}"
+    elif len(some) > 1:
+        words = " or ".join(map(in_words, some))
+    elif origin is Literal:
+        words = choice([repr(v) if isinstance(v, str) else flow(v) for v in get_args(base)])
+    elif origin in (tuple, list, set, frozenset):
+        words = _list_in_words(get_args(base), metadata)
+    elif hasattr(base, "model_fields"):
+        words = f"a mapping of {', '.join(base.model_fields)}"
+    else:
+        words = f"{_SIMPLE.get(origin or base, ('a value',))[0]} {bounds(metadata)}".rstrip()
+    return f"{words} ({of.strip()})" if of else words
 
 
 def _list_in_words(args: tuple[Any, ...], metadata: list[Any]) -> str:
-    fixed = bool(args) and args[-1] is not Ellipsis and len(args) > 1
-    items = list(args) if fixed else [args[0] if args else Any]
-    count = f"{len(items)} " if fixed else ""
-    least = max((getattr(m, "min_length", None) or 0 for m in metadata), default=0)
-    tail = f", at least {least}" if least else ""
-    if len({in_words(item) for item in items}) > 1:
-        return f"a list of {count.strip()}: {', '.join(in_words(item) for item in items)}"
+    items = args[:1] if args[-1] is Ellipsis else args
+    count = f"{len(items)} " if len(items) > 1 else ""
+    if len(set(map(in_words, items))) > 1:
+        return f"a list of {count.strip()}: {', '.join(map(in_words, items))}"
     base, inner = unwrap(items[0])
-    if base in _SIMPLE:
-        return f"a list of {count}{_SIMPLE[base][1]} {bounds(inner)}".rstrip() + tail
-    return f"a list of {count}entries, each {in_words(items[0])}{tail}"
+    each = f"{_SIMPLE[base][1]} {bounds(inner)}" if base in _SIMPLE else f"entries, each {in_words(items[0])}"
+    least = max((getattr(m, "min_length", None) or 0 for m in metadata), default=0)
+    return f"a list of {count}{each}".rstrip() + (f", at least {least}" if least else "")
 
 
 def flow(value: Any) -> str:
@@ -188,16 +183,14 @@ def flow(value: Any) -> str:
     return json.dumps(value, default=str)
 
 
-def list_slots(slots: dict[str, OneOf]) -> str:
+def list_slots(slots: Mapping[str, OneOf]) -> str:
     """One line for each slot: its name and its kinds."""
-    left = max(map(len, slots), default=0) + 2
-    return "\n".join(_columns(name, ", ".join(slot.parts), left) for name, slot in slots.items())
+    return _table({name: ", ".join(slot.parts) for name, slot in slots.items()}, 2)
 
 
 def list_titles(titles: Mapping[str, str]) -> str:
     """One entry for each scenario: its name and what it shows."""
-    left = max(map(len, titles), default=0) + 4
-    return "\n".join(_columns(f"  {name}", title, left) for name, title in titles.items())
+    return _table({f"  {name}": title for name, title in titles.items()}, 2)
 
 
 def list_slot(slot: str, one_of: OneOf) -> str:
@@ -215,38 +208,30 @@ def list_kind(kind: str, slots: Mapping[str, OneOf]) -> str:
 def summary_of(part: type[Part]) -> str:
     """The first paragraph of what a part is."""
     doc = (part.__doc__ or "").strip().split("\n\n")[0]  # not inspect.getdoc, which inherits the base's words
-    doc = " ".join(doc.split())
-    return f"{doc[:-2]}." if doc.endswith("::") else doc  # the formula that follows is for readers of the code
+    return re.sub("::$", ".", " ".join(doc.split()))  # the formula that follows is for readers of the code
 
 
 def _part(kind: str, part: type[Part]) -> str:
-    doc = summary_of(part)
-    fields = {name: field for name, field in part.model_fields.items() if name != "kind"}
-    rows = [(name, _parameter(name, field, descriptions(part).get(name, ""))) for name, field in fields.items()]
-    extra = {"(example)": flow(part.example) if part.example else "", "(reference)": part.reference}
-    rows += [(name, text) for name, text in extra.items() if text]
-    left = max((len(name) for name, _ in rows), default=0) + 4
-    title = textwrap.fill(f"{kind}: {doc}" if doc else kind, WIDTH, subsequent_indent="  ")
-    return "\n".join([title, *(_columns(f"  {name}", text, left) for name, text in rows)])
+    """A title, then for each parameter its type with bounds, unit and default, and what it is on a line of its own."""
+    rows, about = {}, descriptions(part)
+    for name, field in part.model_fields.items():
+        value = field.get_default(call_default_factory=True, validated_data={})
+        default = "required" if field.is_required() else f"default {flow(value)}"
+        rows[f"  {name}"] = f"{in_words(field_type(field), unit(name))}; {default}\n{about.get(name, '')}"
+    rows |= {"  (example)": flow(part.example) if part.example else "", "  (reference)": part.reference}
+    rows.pop("  kind", None)
+    title = textwrap.fill(": ".join(filter(None, (kind, summary_of(part)))), WIDTH, subsequent_indent="  ")
+    return "\n".join(filter(None, (title, _table({name: text for name, text in rows.items() if text}, 2))))
 
 
-def _parameter(name: str, field: FieldInfo, said: str) -> str:
-    """Type with bounds, unit, default; then what it is, on a line of its own."""
-    what = in_words(field_type(field), unit(name))
-    default = "required" if field.is_required() else f"default {flow(_default(field))}"
-    return f"{what}; {default}" + (f"\n{said}" if said else "")
-
-
-def _default(field: FieldInfo) -> Any:
-    return field.get_default(call_default_factory=True, validated_data={})
-
-
-def _columns(name: str, text: str, left: int) -> str:
-    """`name  text`, each line of the text wrapped beside the name."""
-    room = max(WIDTH - left, 20)
-    lines = [row for line in text.splitlines() for row in textwrap.wrap(line, room)] or [""]
-    heads = [name] + [""] * (len(lines) - 1)
-    return "\n".join(f"{head:<{left}}{row}".rstrip() for head, row in zip(heads, lines, strict=True))
+def _table(rows: Mapping[str, str], apart: int) -> str:
+    """Names and texts in two columns, each line of a text wrapped beside its name."""
+    left = max(map(len, rows), default=0) + apart
+    lines = []
+    for name, text in rows.items():
+        wrapped = [row for line in text.splitlines() for row in textwrap.wrap(line, max(WIDTH - left, 20))] or [""]
+        lines += [f"{head:<{left}}{row}".rstrip() for head, row in zip_longest([name], wrapped, fillvalue="")]
+    return "\n".join(lines)
 
 
 class _Schema(GenerateJsonSchema):

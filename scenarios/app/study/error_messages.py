@@ -16,7 +16,7 @@ from pydantic_core import ErrorDetails
 from netsim.errors import BadInput
 from netsim.part import Part, UnusablePlugin, descriptions
 from scenarios.app.study.describe import bounds, field_at, flow, in_words, inside, members, slot_of, unit, unwrap
-from scenarios.app.study.yaml_document import Document, Place, one_line, plain
+from scenarios.app.study.yaml_document import Document, Place, one_line, plain, value_at
 
 Model = TypeVar("Model", bound=BaseModel)
 LONGEST = 60
@@ -227,10 +227,7 @@ def explain(error: ValidationError, document: Document, model: type[BaseModel]) 
 
 def default_of(model: type[BaseModel], data: Any, place: Place) -> dict[str, Any]:
     """What a mapping that is left out at a place starts from: the part that stands there by default, else nothing."""
-    above: Any = data
-    for step in place[:-1]:
-        held = (isinstance(above, dict) and step in above) or (isinstance(above, list) and isinstance(step, int))
-        above = above[step] if held else None
+    above = value_at(data, place[:-1])
     owner = inside(field_at(model, data, place[:-1]), above)
     field = getattr(owner, "model_fields", {}).get(str(place[-1]))
     if field is None:

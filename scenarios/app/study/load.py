@@ -67,10 +67,7 @@ class Scenario:
 
 def _placed(line: str, document: Document) -> str:
     """A complaint that starts with the path of a key, with where that stands before it; others stay."""
-    path, colon, rest = line.partition(": ")
-    if not colon or not _PATH.fullmatch(path) or path.split(".")[0] not in ("world", "learning", "power", "plan"):
-        return line
-    return f"{document.at(place_of(path))}: {rest}"
+    return _OF_KEY.sub(lambda found: f"{document.at(place_of(found[1]))}: ", line, count=1)
 
 
 def bundled() -> dict[str, Path]:
@@ -133,6 +130,7 @@ def set_value(document: Document, path: str, value: Any, origin: Place | None = 
 
 
 _PATH = re.compile(r"[^.\[\]]+(\[\d+\])*(\.[^.\[\]]+(\[\d+\])*)*")
+_OF_KEY = re.compile(r"^((?:world|learning|power|plan)(?:\[\d+\]|\.[^.:\[\]]+)*): ")
 
 
 def file_fields(expected: Any, data: Any, place: Place = ()) -> Iterator[Place]:

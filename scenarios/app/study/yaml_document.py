@@ -69,12 +69,7 @@ class Document:
 
     def value(self, place: Place, default: Any = None) -> Any:
         """What stands at a place, or the default."""
-        data: Any = self.data
-        for step in place:
-            if not ((isinstance(data, dict) and step in data) or (isinstance(data, list) and step in range(len(data)))):
-                return default
-            data = data[step]  # type: ignore[index]
-        return data
+        return value_at(self.data, place, default)
 
     def line(self, place: Place) -> int:
         """The line of a place, or of its nearest ancestor that stands in the file."""
@@ -86,6 +81,15 @@ class Document:
         """How a complaint starts: `FILE:LINE: world.ues[2].height_m`, or `--set world.ues[2].height_m`."""
         line = self.line(place)
         return one_line(f"{self.path}:{line}: {dotted(place)}" if line else f"--set {dotted(place)}")
+
+
+def value_at(data: Any, place: Place, default: Any = None) -> Any:
+    """What stands at a place of plain data, or the default."""
+    for step in place:
+        if not ((isinstance(data, dict) and step in data) or (isinstance(data, list) and step in range(len(data)))):
+            return default
+        data = data[step]  # type: ignore[index]
+    return data
 
 
 def one_line(text: str) -> str:
