@@ -24,6 +24,7 @@ from scenarios.app.results.summary import summarise
 from scenarios.app.results.summary_keys import measured
 from scenarios.app.results.summary_named import Truth, chance_rows, named_rows
 from scenarios.app.results.summary_text import full_text, short_text
+from scenarios.app.results.table import lines
 from scenarios.app.run.runner import run
 
 HOMES = [[100, 100], [1000, 700], [300, 800], [1100, 100]]
@@ -254,7 +255,9 @@ def test_shares_over_time_end_where_the_summary_does(drawn, summary):
 
 def test_pages_of_a_run_and_of_several_show_shares(folder, summary):
     page = single(load(folder))
-    assert 'homes within 100 m</td><td data-value="50">2/4' in page
+    assert all(
+        f"{line.title}</td><td" in page and f">{line.hits}/{line.n} " in page for line in lines([summary]) if line.n
+    )
     assert "two highest density peaks of the true positions" in page.replace("\n", " ")
     several = member("x", load(folder))
     times, share = several.trends["informed", "both"]

@@ -77,10 +77,6 @@ def test_a_sweep_over_the_radio_draws_the_radio(tmp_path):
         for table in (tmp_path / "radio").rglob("links.csv")
     ]
     np.testing.assert_allclose(np.sort(sinr, axis=0), np.sort(links, axis=0), rtol=1e-4)
-    document["vary"] = {"values": {"learning.learner.learning_rate": [0.1, 0.2]}}
-    path.write_text(json.dumps(document))
-    sweep(path, load(path), tmp_path / "other", 1, {}, lambda *_: None)
-    assert "uplink" not in figures(tmp_path / "other")
 
 
 def _column(folder, name, round_):

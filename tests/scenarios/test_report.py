@@ -173,7 +173,9 @@ def test_several_ues_have_bands_crosses_and_a_ledger(many):
     assert len(drawn["epsilon"]["data"][0]["x"]) == 2
     assert "named" not in drawn
     assert "No UE has a known home" in body(page)
-    assert re.search(r"Epsilon of the UE that spent most.*<td class=\"text\">gaussian</td>", body(page), flags=re.S)
+    assert re.search(
+        r"Privacy account of the UE that spent most.*<td class=\"text\">gaussian</td>", body(page), flags=re.S
+    )
 
 
 def test_one_colour_for_an_attack_on_every_figure(campus):

@@ -264,7 +264,7 @@ SW1 = Quantity(
      Beside("the true centroids as estimates", _attacked("true_centroids_sw1_m"), "dash", DARK)),
 )  # fmt: skip
 NEARER = Quantity(
-    "home_named_m", "Home to the nearer named place", "m", _nearer, log=True, level=True,
+    "home_named_m", "Home to the nearer named place", "m", _nearer, level=True,
 )  # fmt: skip
 RMSE = Quantity(
     "rmse_db", "RMSE of the map", "dB", _rounds("rmse_db"),

@@ -44,7 +44,7 @@ from scenarios.app.report.plot import (
     plain,
 )
 from scenarios.app.report.series import Laid, Series, median_line, wide
-from scenarios.app.results.run import Run, part
+from scenarios.app.results.run import Run
 from scenarios.app.results.statistics import carried, quantile
 from scenarios.app.results.table import Line, Runs, lines, mean
 from scenarios.app.results.tradeoff import Trial, curves
@@ -175,7 +175,7 @@ class Drawing:
 
 
 def over_time(members: Sequence[Member], attacks: Mapping[str, str]) -> list[Panel]:
-    """What is known, what the model is worth and what was spent; the uplink, where radios differ; maps.
+    """What is known, what the model is worth and what was spent; the uplink; maps.
 
     attacks : the strongest of each label.
     """
@@ -188,7 +188,7 @@ def over_time(members: Sequence[Member], attacks: Mapping[str, str]) -> list[Pan
     maps = {m.label: m.grid for m in reversed(members)}  # the first run of each label
     return [
         *drawing.panel("progress", title, PROGRESS, attacks, says),
-        *(drawing.panel("uplink", "Uplink of every label", RADIO, attacks, uplink) if _radios_differ(members) else []),
+        *drawing.panel("uplink", "Uplink of every label", RADIO, attacks, uplink),
         *gradient_panels({label: maps[label] for label in attacks}),
     ]
 
@@ -205,14 +205,6 @@ def attack_panels(members: Sequence[Member]) -> list[Panel]:
             "Each run counts with its median over UEs.",
         )
     ]  # fmt: skip
-
-
-def _radios_differ(members: Sequence[Member]) -> bool:
-    """Whether runs differ in powers, base stations or radio."""
-    radios = []
-    for world, power in ((part(m.study, "world"), m.study.get("power")) for m in members):
-        radios.append([power, world.get("radio"), world.get("base_stations"), part(world, "ues").get("max_power_dbm")])
-    return any(r != radios[0] for r in radios)
 
 
 # -- leakage against utility

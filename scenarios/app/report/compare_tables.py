@@ -15,7 +15,8 @@ from scenarios.app.results.adapted import HEAD, read_adapted
 from scenarios.app.results.differences import differences
 from scenarios.app.results.folder import MANIFEST, PAGE, read_json
 from scenarios.app.results.over_seeds import blocks, cell_text, over_seeds
-from scenarios.app.results.run import Run
+from scenarios.app.results.run import Run, Table
+from scenarios.app.results.statistics import figure_text
 from scenarios.app.results.table import Line, Runs, lines, model_verdict
 from scenarios.app.results.verdicts import AT_CHANCE, FOUND, INCONCLUSIVE, PREVENTED, USELESS, is_useful, prevents
 
@@ -90,6 +91,16 @@ def variants_table(labels: Mapping[str, Runs], runs: Listed, place: Path) -> str
     return table("Main figures of every variant", heads, rows, "variants", words) + paragraphs(
         [*base, VERDICTS], "says"
     )
+
+
+def records_table(title: str, rows: Table) -> str:
+    """Rows of a record table as they are; empty without any."""
+    cells = [
+        [v if isinstance(v, str) else Mark(figure_text(v), float(v)) for v in row]
+        for row in zip(*rows.values(), strict=True)
+    ]
+    words = [k for k, column in enumerate(rows.values()) if column.dtype == object]
+    return table(title, [name.replace("_", " ") for name in rows], cells, "", words) if cells else ""
 
 
 def adapted_table(folder: Path) -> str:

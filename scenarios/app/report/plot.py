@@ -171,7 +171,8 @@ def mosaic(cells: Sequence[Cell], x_axis: Figure, height: int = 330, closest: bo
             layout["shapes"].append(_level(cell.line_at, tail))
     head = 34 + above + 26 * (sum(7 * len(name) + 50 for name in listed) // 900)
     layout["grid"] = {
-        "rows": rows, "columns": columns, "pattern": "independent", "xgap": 0.18, "ygap": round(gap / (height + gap), 4),
+        "rows": rows, "columns": columns, "pattern": "independent", "xgap": 0.18,
+        "ygap": round(gap / (height + gap), 4),
     }  # fmt: skip
     inner = height * rows + gap * (rows - 1)
     layout |= {"height": inner + head + 60, "margin": {"l": 70, "r": 25, "t": head, "b": 60}}

@@ -23,9 +23,10 @@ from scenarios.app.report.charts import (
     of_table,
     spent,
 )
+from scenarios.app.report.compare_tables import records_table
 from scenarios.app.report.figures.maps import density_panels, obstacle_panels
 from scenarios.app.report.figures.radio import radio, service
-from scenarios.app.report.html import Chapter, table
+from scenarios.app.report.html import Chapter
 from scenarios.app.report.plot import (
     DARK,
     GREY,
@@ -122,28 +123,12 @@ def run_chapters(run: Run) -> list[Chapter]:
     ]
 
 
-ACCOUNT = (
-    "mechanism",
-    "epsilon",
-    "delta",
-    "unit",
-    "relation",
-    "accountant",
-    "draws",
-    "naive",
-    "zcdp",
-    "rdp",
-    "with_channel",
-)
-
-
 def account(run: Run) -> str:
     """The account of the UE that spent most, of each mechanism."""
     rows = run.tables["privacy"]
     order = np.argsort(np.nan_to_num(rows["epsilon"], nan=np.inf), kind="stable")
-    worst = {rows["mechanism"][k]: [rows[name][k] for name in ACCOUNT] for k in order}
-    cells = [[v if isinstance(v, str) else figure_text(v) for v in row] for _, row in sorted(worst.items())]
-    return table("Epsilon of the UE that spent most", ACCOUNT, cells, texts=(0, 3, 4, 5)) if cells else ""
+    worst = sorted({rows["mechanism"][k]: k for k in order}.values())
+    return records_table("Privacy account of the UE that spent most", where(rows, worst))
 
 
 # -- what parts report
@@ -216,8 +201,8 @@ def tracking_chart(run: Run, attack: str, k: int = 0) -> Chart:
                   by=(FILTER, SMOOTHER, PRIOR)),
          Quantity("inside", "Truth in the area of 90 %, so far", "%", inside, by=(FILTER, SMOOTHER)),
          Quantity("area", "Size of the area of 90 %", "km²", laid("area90_m2", 1e-6), log=True, by=(FILTER, SMOOTHER))),
-        "Plain: the tracked attack alone; filter: what is known in the round; smoother: what is known of it at the end; "
-        "prior: what is known without any update. Error: from the answer to the true mean position of the round; "
+        "Plain: the tracked attack alone; filter: what is known in the round; smoother: what is known of it at the "
+        "end; prior: what is known without any update. Error: from the answer to the true mean position of the round; "
         "expected distance: mean distance of the whole belief to it (the privacy of Shokri et al. 2011). A belief that "
         "can be trusted has the truth in its area of 90 % as often.", by=lambda _: [*LOOKS.values()], height=240,
     )  # fmt: skip
@@ -258,19 +243,9 @@ LINKING = Chart(
 
 
 def unicity(run: Run) -> str:
-    """How few points of its track single a UE out, at several resolutions; empty without any."""
-    rows = run.tables["unicity"]
-    sides_m, numbers_of = (np.unique(rows[c][np.isfinite(rows[c])]) for c in ("resolution_m", "points"))
-    found = zip(rows["resolution_m"], rows["points"], rows["unique_percent"], strict=True)
-    shares = {(side, n): share for side, n, share in found}
-
-    cells = [[f"{n:g}", *(figure_text(shares.get((side, n), np.nan)) for side in sides_m)] for n in numbers_of]
-    title = "Share (%) of draws of so many points of a track that no other UE has (de Montjoye et al. 2013)"
-    return (
-        table(title, ["known points", *(f"squares of {side:g} m" for side in sides_m)], cells, "", (0,))
-        if cells
-        else ""
-    )
+    """How few points of its track single a UE out, at several resolutions."""
+    title = "Unicity: draws of so many points of a track that no other UE has (de Montjoye et al. 2013)"
+    return records_table(title, run.tables["unicity"])
 
 
 def stating(run: Run) -> list[str]:

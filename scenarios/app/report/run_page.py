@@ -15,7 +15,6 @@ from scenarios.app.results.run import Run, part
 from scenarios.app.results.statistics import counted
 from scenarios.app.results.summary_warnings import warnings
 from scenarios.app.results.table import GROUPS, Line, lines, row
-from scenarios.app.results.verdicts import FOUND
 
 
 def single(run: Run) -> str:
@@ -40,22 +39,17 @@ def single(run: Run) -> str:
 def answer(of: Sequence[Line], study: dict[str, Any]) -> list[tuple[str, str]]:
     """What is asked, and the answer: model, leakage, protection."""
     model = next((line for line in of if line.key.startswith("utility.")), None)
-    attacked, leak = [line for line in of if line.attack], leading(of)
+    leak = leading(of)
     epsilon = next((line for line in of if line.key.startswith("privacy.")), None)
     learning = part(study, "learning")
     threat, defenses = part(learning, "threat"), [str(part(one).get("kind")) for one in learning.get("defenses") or []]
     protects = ", ".join(defenses) or "none: the server receives unmodified updates"
     spent = "no differential privacy" if epsilon is None else f"epsilon {epsilon.result} {epsilon.verdict}".strip()
-    leaks = in_words(leak) if leak else "not measured"
-    if len(attacked) > 1:
-        found = sum(line.verdict == FOUND for line in attacked)
-        leaks += f"; {found} of {counted(len(attacked), 'measure')} of leakage found"
     return [
         ("Model", in_words(model) if model else "nothing was held out, so its error is not known"),
-        (f"Leakage; attacker: {threat.get('viewpoint')}, sees {SEEN.get(str(threat.get('sees')))}", leaks),
+        (
+            f"Leakage; attacker: {threat.get('viewpoint')}, sees {threat.get('sees')}",
+            in_words(leak) if leak else "not measured",
+        ),
         ("Protection", f"{protects}; {spent}"),
     ]
-
-
-SEEN = {"rows": "every update that arrives", "sum": "sums of updates", "model": "published models"}
-"""what an attacker observes"""

@@ -89,7 +89,7 @@ def _at(value: Any) -> Any:
 
 
 def draws_panels(folder: Path, runs: Sequence[tuple[str, Found, Found]]) -> list[Panel]:
-    """Of a sweep of random points: the model's figure against each drawn key, a mark per run (name, study, summary)."""
+    """Of a sweep of random points: the model's figure against each drawn key; runs: name, study, summary."""
     drawn = read_json(folder / SWEEP).get("drawn") if what_is(folder / SWEEP) else None
     caption, panels = "One mark per run: the figure of its model against each key that was drawn at random.", []
     for key in (keys.RMSE.of(), keys.ACCURACY.of(), keys.RANK_CORRELATION.of()):
