@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 from conftest import TINY
-from scenarios.app.report.figures.radio_map import run_panel
+from scenarios.app.report.figures.maps import obstacle_panels
 
 from netsim.errors import BadInput
 from netsim.part import OneOf
@@ -41,7 +41,7 @@ def test_a_single_moment_has_one_tick_within_hours():
 def test_maps_of_a_grid_have_scales_with_numbers():
     plane = np.arange(12.0).reshape(3, 4)
     grid = {"roof_m": plane, "height_m": plane, "made": plane, "sent": plane, "place_m": np.ones(2)}
-    (panel,) = run_panel(grid | {"area_m": np.array([0.0, 0.0, 40.0, 30.0])})
+    (panel,) = obstacle_panels(grid | {"area_m": np.array([0.0, 0.0, 40.0, 30.0])})
     bars = [t["colorbar"] for t in panel.figure["data"] if t["type"] == "heatmap"]
     assert len(bars) == 4 and not any(t.get("showscale") is False for t in panel.figure["data"])
     assert len({(bar["x"], bar["y"]) for bar in bars}) == 4 and [bar["title"]["text"] for bar in bars][:2] == ["m", "m"]

@@ -21,10 +21,10 @@ from scenarios.app.report.series import (
     wide,
 )
 from scenarios.app.results import summary_keys as keys
+from scenarios.app.results.measures import Measure
 from scenarios.app.results.run import Run, Table, where
 from scenarios.app.results.statistics import counted, quantile
 from scenarios.app.results.summary import with_home
-from scenarios.app.results.summary_keys import Measure
 
 MOST_POINTS = 400  # of a curve; of more rounds several make one
 SMALLEST_M = 0.1  # nearer than this is drawn at this: a logarithmic axis has no zero

@@ -259,8 +259,8 @@ def _tradeoff_cell(
             )  # fmt: skip
     for name, of in joined.items():
         along = [pairs[label] for label in of if label in pairs]
-        x, y = numbers([x.value for x, _ in along]), np.array([y.value for _, y in along])
-        traces.append(line(Look(name, GREY), x, y, mode="lines", hoverinfo="name"))
+        places = np.array([(x.value, y.value) for x, y in along]).reshape(-1, 2).T
+        traces.append(line(Look(name, GREY), numbers(places[0]), places[1], mode="lines", hoverinfo="name"))
     levels = [dict(pair for pairs_of in pairs.values() for pair in pairs_of[k].beside) for k in (0, 1)]
     ends = [[v for t in traces for v in t[axis]] + [*levels[k].values()] for k, axis in enumerate("xy")]
     span = [[min(of), max(of)] for of in ends]

@@ -230,9 +230,9 @@ def command_of(folder: Path) -> str:
 
 # -- how soon models are good
 
-_GOALS: tuple[tuple[Quantity, str, bool, keys.Measure], ...] = (
-    (RMSE, "an RMSE of at most", True, keys.CONSTANT_RMSE),
-    (ACCURACY, "an accuracy of at least", False, keys.CONSTANT_ACCURACY),
+_GOALS: tuple[tuple[Quantity, str, bool, str], ...] = (
+    (RMSE, "an RMSE of at most", True, keys.CONSTANT_RMSE.of()),
+    (ACCURACY, "an accuracy of at least", False, keys.CONSTANT_ACCURACY.of()),
 )
 """quantity, the goal in words, whether smaller is better, and the measure of a constant"""
 
@@ -250,7 +250,7 @@ def time_table(members: Sequence[Member], attack: Mapping[str, str], reach: floa
     unit, second = time_unit(members)
     for quantity, word, smaller, constant in _GOALS:
         ends = [_latest(m, "", quantity.key, np.inf) for m in members]
-        goal = goal_of(ends, [mean([m.summary], constant.of()) for m in members], smaller)
+        goal = goal_of(ends, [mean([m.summary], constant) for m in members], smaller)
         if goal is None:
             continue
         goal = goal if reach is None else Goal(reach, smaller)

@@ -14,9 +14,9 @@ import numpy as np
 from netsim.row_id import row_id, ue_and_model
 from netsim.units import BoolArray, FloatArray, IntArray
 from scenarios.app.report.plot import Figure, Look, spread
+from scenarios.app.results.measures import Measure
 from scenarios.app.results.run import Run, Table, where
 from scenarios.app.results.statistics import carried, count, quartiles
-from scenarios.app.results.summary_keys import Measure
 
 Series = tuple[FloatArray, FloatArray]
 """Times or numbers of rounds (n_time,), and values (n_time,) or (n_time, n_track)."""

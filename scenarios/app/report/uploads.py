@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from netsim.units import FloatArray
 from scenarios.app.report.charts import Beside, Chart, Law, Quantity
@@ -69,7 +70,7 @@ def timeline(run: Run, uploads: Table) -> Panel:
     shown["ended_s"] = np.where(np.isfinite(shown["ended_s"]), shown["ended_s"], until_s)
     unit, second = ("minutes", 60.0) if end_s - begin_s >= 180.0 else ("seconds", 1.0)
     bounds = (np.minimum(bounds_s(shown), end_s) - begin_s) / second
-    who = [plain(run.tables["ues"]["name"][int(ue)]) for ue in shown["ue"]]
+    who = np.array([plain(run.tables["ues"]["name"][int(ue)]) for ue in shown["ue"]], dtype=object)
     traces = [_bars(part, who, bounds[:, k], bounds[:, k + 1], shown) for k, part in enumerate(PARTS)]
     gone = np.flatnonzero(lost(shown) & (shown["ended_s"] <= end_s))
     texts = [plain(f"{who[i]}: {shown['fate'][i]}") for i in gone]
@@ -92,13 +93,13 @@ def timeline(run: Run, uploads: Table) -> Panel:
     return Panel("uploads-timeline", "Uploads of each UE over time", caption, figure)
 
 
-def _bars(part: str, who: Sequence[str], begins: FloatArray, ends: FloatArray, shown: Table) -> Figure:
+def _bars(part: str, who: NDArray[Any], begins: FloatArray, ends: FloatArray, shown: Table) -> Figure:
     """One part of all uploads."""
     (look, width), length_s = _LOOKS[part], durations_s(shown)[part]
     there = np.flatnonzero(ends > begins)
     return {
         "type": "bar", "orientation": "h", "name": look.name, "legendgroup": look.name, "width": width,
-        "base": numbers(begins[there]), "x": numbers((ends - begins)[there]), "y": [who[i] for i in there],
+        "base": numbers(begins[there]), "x": numbers((ends - begins)[there]), "y": who[there].tolist(),
         "text": [f"{who[i]}: {part} {figure_text(float(length_s[i]))} s" for i in there], "textposition": "none",
         "hovertemplate": "%{text}<extra></extra>", "marker": {"color": look.color},
     }  # fmt: skip

@@ -94,7 +94,8 @@ def draws_panels(folder: Path, runs: Sequence[tuple[str, Found, Found]]) -> list
     caption, panels = "One mark per run: the figure of its model against each key that was drawn at random.", []
     for key in (keys.RMSE.of(), keys.ACCURACY.of(), keys.RANK_CORRELATION.of()):
         rows = [
-            {"name": name, "values": summary, "settings": {path: _within(study, path) for path in map(str, drawn or [])}}
+            {"name": name, "values": summary,
+             "settings": {str(path): _within(study, str(path)) for path in drawn or []}}
             for name, study, summary in runs if summary.get(key) is not None
         ]  # fmt: skip
         if drawn and rows:
