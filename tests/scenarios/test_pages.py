@@ -6,11 +6,11 @@ import re
 import numpy as np
 import pytest
 from conftest import TINY
-from scenarios.app.report.figures.maps import obstacle_panels
 
 from netsim.errors import BadInput
 from netsim.part import OneOf
 from scenarios.app.cli.commands import main
+from scenarios.app.report.figures.maps import obstacle_panels
 from scenarios.app.report.plot import Cell, Look, line, mosaic
 from scenarios.app.report.report import report
 from scenarios.app.report.series import DATES
@@ -38,15 +38,13 @@ def test_a_single_moment_has_one_tick_within_hours():
     assert "range" not in two["layout"]["xaxis"] and "tickvals" not in two["layout"]["xaxis"]
 
 
-def test_maps_of_a_grid_have_scales_with_numbers():
+def test_maps_of_a_grid_say_what_their_colours_span():
     plane = np.arange(12.0).reshape(3, 4)
     grid = {"roof_m": plane, "height_m": plane, "made": plane, "sent": plane, "place_m": np.ones(2)}
     (panel,) = obstacle_panels(grid | {"area_m": np.array([0.0, 0.0, 40.0, 30.0])})
-    bars = [t["colorbar"] for t in panel.figure["data"] if t["type"] == "heatmap"]
-    assert len(bars) == 4 and not any(t.get("showscale") is False for t in panel.figure["data"])
-    assert len({(bar["x"], bar["y"]) for bar in bars}) == 4 and [bar["title"]["text"] for bar in bars][:2] == ["m", "m"]
-    axes = [panel.figure["layout"][f"xaxis{k or ''}"]["domain"] for k in ("", 2)]
-    assert axes[0][1] < bars[0]["x"] < axes[1][0]
+    titles = [a["text"] for a in panel.figure["layout"]["annotations"]]
+    assert len(titles) == 4 and titles[0] == "<b>true obstacles, 0 to 11 m</b>" and titles[3].endswith(" decades</b>")
+    assert panel.figure["layout"]["grid"]["rows"] == panel.figure["layout"]["grid"]["columns"] == 2
 
 
 def test_what_was_not_measured_has_no_figure():

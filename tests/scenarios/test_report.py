@@ -372,7 +372,6 @@ def test_what_lasts_is_carried_forward_and_tracks_keep_their_column():
     tracks = TimeGrid.of(rows)
     np.testing.assert_array_equal(tracks.ue, [0, 4])
     np.testing.assert_array_equal(tracks.round, [1, 2])
-    np.testing.assert_array_equal(tracks.time_s, [1.2, 2.0])
     np.testing.assert_array_equal(tracks.so_far("v"), [[2.0, 1.0], [2.0, 3.0]])
 
 
