@@ -7,6 +7,7 @@ import itertools
 import json
 import math
 import pkgutil
+from random import Random
 from typing import Annotated
 
 import pytest
@@ -17,6 +18,7 @@ import netsim
 import rl
 import scenarios
 from netsim.part import Named, OneOf, Part, descriptions
+from scenarios.app.study import slots
 from scenarios.app.study.slots import LEGAL, SLOTS, combinations, legal_combinations, threat
 
 MEMBERS = [(slot, kind, part) for slot, union in SLOTS.items() for kind, part in union.parts.items()]
@@ -42,7 +44,7 @@ def test_a_union_knows_each_part_by_its_kind():
         assert "no such kind" not in union.parts
 
 
-FAST = 150
+FAST = 100
 
 
 def covering(legal):
@@ -63,15 +65,22 @@ def covering(legal):
 
 
 def pytest_generate_tests(metafunc):
-    """Combinations are only looked for where a test plays them; slow tests play all that cover every pair."""
-    if "combination" not in metafunc.fixturenames:
-        return
-    slow = metafunc.definition.get_closest_marker("slow") is not None
-    wanted = not slow or "not slow" not in metafunc.config.option.markexpr
-    some = covering(list(legal_combinations())) if wanted else [{}]
-    if not slow:  # those that show most of the pairs
-        some = [c if i < FAST else pytest.param(c, marks=pytest.mark.slow) for i, c in enumerate(some)]
-    metafunc.parametrize("combination", some, ids=name_of)
+    """Slow tests play combinations that cover every pair: they are only looked for where slow tests are asked for."""
+    if "few" in metafunc.fixturenames:
+        metafunc.parametrize("few", covering(some_legal())[:FAST], ids=name_of)
+    if "combination" in metafunc.fixturenames:
+        wanted = "not slow" not in metafunc.config.option.markexpr
+        metafunc.parametrize("combination", covering(list(legal_combinations())) if wanted else [{}], ids=name_of)
+
+
+def some_legal():
+    """One in fifty of the legal combinations but for their attacks; all of them take twenty seconds to find."""
+    draw = Random(1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(slots, "product", lambda *of: (
+            row for row in itertools.product(*of) if len(of) < 5 or draw.random() < 0.02
+        ))  # fmt: skip
+        return list(legal_combinations())
 
 
 @pytest.mark.parametrize(("slot", "kind", "part"), MEMBERS, ids=IDS)
@@ -153,6 +162,18 @@ def name_of(combination):
     return "+".join(combination.values()).replace(" ", "_")
 
 
+def test_every_part_runs_two_rounds_beside_many_others(few, tiny, tmp_path):
+    plays(few, tiny, tmp_path)
+
+
+def test_the_few_combinations_have_every_part():
+    few = covering(some_legal())[:FAST]
+    for slot in ("attack", "learner", "curation", "aggregation", "defenses"):
+        kinds = SLOTS[slot.removesuffix("s")].parts
+        assert {kind for one in few for kind in one[slot].split(" > ")} >= set(kinds), slot
+
+
+@pytest.mark.slow
 def test_every_two_parts_that_may_meet_run_two_rounds(combination, tiny, tmp_path):
     plays(combination, tiny, tmp_path)
 
