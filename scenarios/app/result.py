@@ -98,7 +98,7 @@ class Result(Mapping[str, Any]):
 
     def _repr_html_(self) -> str:
         """Title and main lines, for a notebook."""
-        from scenarios.app.results.run_lines import run_lines
+        from scenarios.app.results.shown import run_lines
 
         heading, *lines = run_lines(self.folder, str(self.folder / PAGE))
         text = html.escape("\n".join(lines))

@@ -20,7 +20,7 @@ from netsim.geometry import Area
 from netsim.rng import Streams
 from netsim.tree import from_tree, to_tree
 from scenarios.app.results import summary_keys as keys
-from scenarios.app.results.summary_claims import claim_rows
+from scenarios.app.results.attacks import claim_rows
 from scenarios.app.results.summary_keys import measured
 
 AREA = Area(0.0, 0.0, 2000.0, 1000.0)

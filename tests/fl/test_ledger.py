@@ -20,9 +20,9 @@ from netsim.record import cell_text
 from netsim.rng import Streams
 from scenarios.app.report.report import report
 from scenarios.app.results.folder import read_table
-from scenarios.app.results.run_lines import run_lines
-from scenarios.app.results.summary import _privacy
-from scenarios.app.results.summary_warnings import warnings
+from scenarios.app.results.shown import run_lines, warnings
+from scenarios.app.results.summary import account_rows
+from scenarios.app.results.summary_keys import measured
 from scenarios.app.run.runner import run
 from scenarios.app.study.load import load
 
@@ -293,7 +293,8 @@ class TestFinalAccount:
             (tmp_path / "privacy.csv").write_text(
                 "\n".join([",".join(names), *(",".join(cell_text(r[k]) for k in names) for r in rows)]) + "\n"
             )
-            return _privacy(read_table(tmp_path, "privacy"))["privacy.noise.with_channel.max"]
+            rows = account_rows(read_table(tmp_path, "privacy"))
+            return measured({"account": rows}, "noise")["privacy.noise.with_channel.max"]
 
         never, some = spend(ue=(0,), z=0.5), spend(ue=(1,), z=1.0, channel=7.0)
         assert largest(never, some) == pytest.approx(epsilon_of(1e-5, 2.0), rel=1e-6)

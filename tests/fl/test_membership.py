@@ -28,7 +28,7 @@ from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.observations import Observations
 from netsim.rng import Streams
-from scenarios.app.results.standing import membership
+from scenarios.app.results.table import lines
 from scenarios.app.run.runner import run
 from scenarios.app.study.load import load
 
@@ -497,16 +497,21 @@ def test_a_study_that_learns_nothing_says_so(tiny, tmp_path):
         found[f"membership.loss-threshold.{k}.last"] for k in ("auc", "auc_before", "auc_difference")
     )
     assert auc_ == before != 0.5 and change == 0.0
+    assert {one.key: one.verdict for one in lines([found])}["membership.loss-threshold.auc.last"] == "at chance"
 
 
-@pytest.mark.parametrize("before, low, prevented", [(0.62, -0.01, True), (0.35, 0.2, False), (None, None, False)])
-def test_the_verdict_goes_by_what_training_adds(before, low, prevented):
+@pytest.mark.parametrize(
+    "before, low, verdict", [(0.62, -0.01, "at chance"), (0.35, 0.2, "found"), (None, None, "found")]
+)
+def test_the_verdict_goes_by_what_training_adds(before, low, verdict):
     """An AUC of 0.62 is chance where the untrained model has it too; without such a model the AUC itself counts."""
-    at = "membership.loss-threshold"
-    summary = {f"{at}.auc.last": 0.62, f"{at}.auc.low": 0.58, f"{at}.auc_before.last": before,
-               f"{at}.auc_difference.low": low}  # fmt: skip
-    found = membership([summary])
-    assert found.prevented == prevented and found.chance == f"AUC {0.5 if before is None else before}"
+    at, high = "membership.loss-threshold", None if low is None else low + 0.02
+    summary = {
+        f"{at}.auc.last": 0.62, f"{at}.auc.low": 0.58, f"{at}.auc.high": 0.66, f"{at}.auc_before.last": before,
+        f"{at}.auc_difference.last": low, f"{at}.auc_difference.low": low, f"{at}.auc_difference.high": high,
+    }  # fmt: skip
+    (line,) = lines([summary])
+    assert line.verdict == verdict
 
 
 @pytest.mark.slow

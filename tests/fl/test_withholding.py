@@ -27,7 +27,7 @@ from netsim.rng import Streams
 from netsim.traces.trace import first_midnight, wall_clock
 from scenarios.app.cli.commands import main
 from scenarios.app.results.summary_keys import measured
-from scenarios.app.results.summary_withheld import sums_rows, withheld_rows
+from scenarios.app.results.uploads import sums_rows, withheld_rows
 from scenarios.app.run.runner import run
 from scenarios.app.run.setup import ready
 

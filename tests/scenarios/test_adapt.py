@@ -13,7 +13,7 @@ from fl.attacks import ATTACKS
 from scenarios.app.cli.commands import main
 from scenarios.app.results.attacks import named_share
 from scenarios.app.results.folder import STUDY, read_summary
-from scenarios.app.results.summary_values import number_text
+from scenarios.app.results.statistics import figure_text
 from scenarios.app.run import adapt
 from scenarios.app.run.adapt import changed, drawn_settings
 from scenarios.app.run.points import SweepPoint
@@ -124,7 +124,7 @@ def test_the_two_best_kinds_of_a_row_are_played_beside_its_own(played):
         assert tuning["leakage.strongest_named_within_near.percent"] == pytest.approx(max(shares))
         kinds = [attack.kind for attack in load(played / "adapt" / folder / "seed-102" / STUDY).learning.attacks]
         second = max((k for k in range(N) if kinds[k] != tuned.kind), key=lambda k: (shares[k], -k))
-        assert row["second"].endswith(f" {number_text(float(shares[second]))}") and kinds[second] in row["second"]
+        assert row["second"].endswith(f" {figure_text(float(shares[second]))}") and kinds[second] in row["second"]
         expected = [k for k in (best, second) if k]  # of these, the row has the first itself
         for seed in (7, 101):
             own, *more = load(played / folder / f"seed-{seed}" / STUDY).learning.attacks

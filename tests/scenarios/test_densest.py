@@ -9,9 +9,6 @@ from fl.leakage.chance import uniform_shares
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from scenarios.app.results.folder import read_table
-from scenarios.app.results.glance import leak_text
-from scenarios.app.results.named_text import best_densest_text, best_named_text, without_home_text
-from scenarios.app.results.summary_text import full_text, short_text
 from scenarios.app.run.runner import run
 
 HOME, DEPOT = (0.0, 0.0), (900.0, 600.0)
@@ -85,27 +82,6 @@ def test_shares_and_chance_are_over_those_that_have_the_place(folder, summary):
     mine = np.isin(leakage["ue"], np.flatnonzero(np.isfinite(ues["densest_x_m"])))
     assert np.isnan(leakage["home_named_m"][mine]).all() and np.isfinite(leakage["densest_named_m"][mine]).any()
     assert np.isnan(leakage["densest_named_m"][~mine]).all()
-
-
-def test_terminal_and_page_say_who_has_no_home_and_why(folder, summary):
-    why = (
-        "no home: 1 UE with a fix between 0 and 6 o'clock on fewer than 3 nights, 1 UE without one place for most "
-        "nights"
-    )
-    assert without_home_text(summary) == why and best_named_text(summary).endswith(f"; {why}")
-    terminal = " ".join(" ".join(short_text(summary, {"epsilon": np.zeros(0)}, "page")).split())
-    assert why in terminal and "densest closed-form: place of most time of " in terminal
-    whole = "\n".join(full_text(summary))
-    assert why in whole and "; place of most time of " in whole
-    assert " of 2 UEs without a home " in best_densest_text(summary)
-
-
-def test_where_nobody_has_a_home_no_home_is_named(summary):
-    """As of taxis alone: the share of homes is not there, and the answer says that nobody has one."""
-    alone = {k: v for k, v in summary.items() if "home_named" not in k and ".homes." not in k and ".work" not in k}
-    alone |= {"homes.none": 3, "homes.few_nights": 0}
-    assert best_named_text(alone) == "no home: 3 UEs without one place for most nights"
-    assert "No home: 3 UEs" in leak_text(alone, {"learning": {}})
 
 
 def test_parts_that_ask_for_homes_are_refused_where_nobody_of_a_trace_has_one(tiny, tmp_path):

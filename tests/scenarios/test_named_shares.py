@@ -16,14 +16,10 @@ from scenarios.app.report.run_charts import LEAKAGE
 from scenarios.app.report.run_page import single
 from scenarios.app.report.series import Laid
 from scenarios.app.results import summary_keys as keys
-from scenarios.app.results.model_text import model_text
-from scenarios.app.results.named_text import named_text
+from scenarios.app.results.attacks import Truth, chance_rows, named_rows
 from scenarios.app.results.read import load
-from scenarios.app.results.statistics import share_of
 from scenarios.app.results.summary import summarise
 from scenarios.app.results.summary_keys import measured
-from scenarios.app.results.summary_named import Truth, chance_rows, named_rows
-from scenarios.app.results.summary_text import full_text, short_text
 from scenarios.app.results.table import lines
 from scenarios.app.run.runner import run
 
@@ -85,21 +81,10 @@ def summary(folder):
 
 
 def test_shares_at_the_end_by_hand(summary):
-    found = {
-        key: summary[f"attack.informed.{key}_named_within_near.percent"] for key in ("home", "work", "both", "first")
-    }
-    assert found == {"home": 50, "work": 50, "both": 25, "first": 75}
+    found = {key: summary[f"attack.informed.{key}_named_within_near.percent"] for key in ("home", "work", "both")}
+    assert found == {"home": 50, "work": 50, "both": 25}
     assert summary["attack.informed.home_named_within_near.ever.percent"] == 75  # UE 3 was named, and no more
     assert [summary[f"attack.informed.{who}.count"] for who in ("homes", "workplaces", "commuters")] == [4, 4, 4]
-
-
-def test_interval_is_wilsons(summary):
-    """For 2 of 4: centre 1/2, half width z sqrt(1/16 + z^2/64) / (1 + z^2/4)."""
-    z = 1.959963984540054
-    half = 100 * z * np.sqrt(1 / 16 + z**2 / 64) / (1 + z**2 / 4)
-    low, high = (summary[f"attack.informed.home_named_within_near.{end}"] for end in ("low", "high"))
-    assert (low, high) == pytest.approx((50 - half, 50 + half))
-    assert share_of(np.zeros(4, dtype=bool))[:2] == (0.0, 0.0) and share_of(np.ones(4, dtype=bool))[2] == 100.0
 
 
 def test_since_which_round_home_stays_named(summary):
@@ -160,7 +145,7 @@ def test_others_density_finds_a_shared_workplace():
     ue, points = np.repeat(np.arange(4.0), 3), np.concatenate([[h, w, w] for h, w in zip(home, work, strict=True)])
     truth = Truth(np.arange(4.0), home, work, 100.0)
     found = measured(chance_rows(truth, Area(0, 0, 2000, 1500), ue, points, 75.0))
-    assert [found[key.of()] for key in keys.OTHERS] == [0, 100, 0, 100]
+    assert [found[key.of()] for key in keys.OTHERS] == [0, 100, 0]
     alone = measured(chance_rows(truth, Area(0, 0, 2000, 1500), np.zeros(3), points[:3], 75.0))
     assert np.isnan([alone[key.of()] for key in keys.OTHERS]).all() and 0 < alone[keys.UNIFORM[0].of()] < 3
 
@@ -174,55 +159,16 @@ def test_runs_without_homes_name_nothing(tiny, tmp_path):
     found = run(tiny(), tmp_path / "r")
     assert not [key for key in found if "_named_within_near.percent" in key or key.startswith("baseline.uniform")]
     assert read(tmp_path / "r", "named") == []
-    assert not any(line.startswith("named") for line in short_text(found, {"epsilon": np.zeros(0)}, "page"))
-
-
-def test_the_terminal_says_it_with_chance(summary):
-    informed_alone = {k: v for k, v in summary.items() if not k.startswith("attack.closed-form")}
-    lines = short_text(informed_alone, {"epsilon": np.zeros(0)}, "page")
-    assert len([line for line in lines if not line.startswith(" ")]) <= 9
-    said = " ".join(" ".join(lines).split())
-    assert "named informed: home of 2 of 4 UEs named within 100 m, work of 2, both of 1; chance, home: " in said
-    assert "% at random, 0 % by others' density, 0 % with another UE's places" in said
-    assert "informed: home of 2 of 4 UEs" in " ".join(full_text(summary))
+    assert not any("within" in line.what for line in lines([found]))
 
 
 def test_an_attack_that_only_answers_has_no_other_figures(folder, summary):
     """No centroid error, no distance of estimates; and the baselines are those of the first attack that has some."""
     assert summary["attack.informed.centroid_error_m.median"] is None
     assert summary["baseline.random_guess.sw1_m.mean"] > 0 and summary["baseline.true_centroids.sw1_m.mean"] > 0
-    said = {line.split(":")[0]: line for line in full_text(summary)}
-    assert "nearest estimate" not in said["informed"] and "named at the end: home of" in said["closed-form"]
-    assert "(best of" not in " ".join(short_text(summary, {"epsilon": np.zeros(0)}, "page"))
-    page = single(load(folder))
-    assert "2/4" in page
-    only = {k: v for k, v in summary.items() if not k.startswith("attack.closed-form")}
-    assert not any(line.startswith("location") for line in short_text(only, {"epsilon": np.zeros(0)}, "page"))
-
-
-def test_since_is_told_as_a_day_or_as_a_round(summary):
-    known = {**summary, "attack.informed.home_named_within_near.round.median": 4.0}
-    assert "(half of the UEs since day 2)" in named_text(
-        {**known, "attack.informed.home_named_within_near.day.median": 1.5}, "informed"
-    )
-    assert "(half of the UEs since round 4)" in named_text(
-        {**known, "attack.informed.home_named_within_near.day.median": 1.0}, "informed"
-    )
-    assert "since" not in named_text(summary, "informed")
-
-
-@pytest.mark.parametrize(
-    ("rmse", "central", "says"),
-    [
-        (4.0, 3.2, "useful: RMSE 4 dB, 60 % better than a constant, 25 % above the same net trained centrally"),
-        (7.0, None, "useful: RMSE 7 dB, 30 % better than a constant; baselines: constant 10 dB"),
-        (8.0, 8.4, "useful: RMSE 8 dB, 20 % better than a constant, 5 % below the same net trained centrally"),
-        (10.5, None, "hardly useful, no better than a constant: RMSE 10.5 dB; baselines: constant 10 dB"),
-    ],
-)
-def test_what_a_map_is_worth(rmse, central, says):
-    summary = {"utility.rmse_db": rmse, "utility.constant_rmse_db": 10.0, "utility.useful": True}
-    assert model_text(summary | ({} if central is None else {"utility.central_rmse_db": central})).startswith(says)
+    of = {line.what: line for line in lines([summary])}
+    assert of["centroid error"].attack == "closed-form"
+    assert (of["homes within 100 m"].result, of["homes within 100 m"].attack) == ("3/4 [30.1, 95.4 %]", "closed-form")
 
 
 # -- pages
@@ -271,16 +217,3 @@ def test_pages_of_a_run_and_of_several_show_shares(folder, summary):
 def test_without_homes_nothing_is_drawn(tiny, tmp_path):
     run(tiny(), tmp_path / "r")
     assert [p.figure for p in LEAKAGE[0].panels(Laid(load(tmp_path / "r")))] == [None]
-
-
-def test_one_ue_is_told_in_words():
-    one = {f"attack.span.{who}.count": 1 for who in ("homes", "workplaces", "commuters")} | {"leakage.near_m": 100}
-    shares = {
-        f"attack.span.{what}_named_within_near.percent": v for what, v in (("home", 100), ("work", 0), ("both", 0))
-    }
-    since = {f"attack.span.home_named_within_near.{k}.median": 6 for k in ("round", "day")}
-    said = named_text({**one, **shares, **since, "baseline.uniform.home_named_within_near.percent": 2.08}, "span")
-    assert said == "home named within 100 m (since day 6), work not named; chance, home: 2.1 % at random"
-    assert named_text({**one, **shares, "attack.span.home_named_within_near.percent": 0}, "span").startswith(
-        "home not named"
-    )

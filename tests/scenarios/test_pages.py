@@ -14,8 +14,6 @@ from scenarios.app.report.figures.maps import obstacle_panels
 from scenarios.app.report.plot import Cell, Look, line, mosaic
 from scenarios.app.report.report import report
 from scenarios.app.report.series import DATES
-from scenarios.app.results.model_text import model_text
-from scenarios.app.results.summary_text import full_text
 from scenarios.app.run.runner import run
 from scenarios.app.run.sweep import sweep
 from scenarios.app.study.describe import list_slot
@@ -45,17 +43,6 @@ def test_maps_of_a_grid_say_what_their_colours_span():
     titles = [a["text"] for a in panel.figure["layout"]["annotations"]]
     assert len(titles) == 4 and titles[0] == "<b>true obstacles, 0 to 11 m</b>" and titles[3].endswith(" decades</b>")
     assert panel.figure["layout"]["grid"]["rows"] == panel.figure["layout"]["grid"]["columns"] == 2
-
-
-def test_what_was_not_measured_has_no_figure():
-    nothing = {"utility.rmse_db": None, "utility.constant_rmse_db": None, "utility.raw_upload_rmse_db": None}
-    summary = nothing | {"ues.count": 1, "rounds.played": 2, "rounds.empty": 0, "samples.count": 5}
-    held_out = "not trained: every measurement was held out, and no update was sent"
-    assert f"model: {held_out}" in full_text(summary | {"rounds.held_out": 2})
-    assert "model: not trained: no update was sent" in full_text(summary | {"rounds.held_out": 1})
-    some = summary | {"samples.selected": 4}
-    assert "model: not measured: nothing was held out in the rounds that were played" in full_text(some)
-    assert model_text(nothing) == "not measured: nothing was held out in the rounds that were played"
 
 
 def test_a_sweep_over_the_radio_draws_the_radio(tmp_path):

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from scenarios.app.results.reached import reached_s
-from scenarios.app.results.summary_uploads import reached_values
+from scenarios.app.results.summary_keys import measured
+from scenarios.app.results.uploads import reached_rows, reached_s
 
 
 def array(*values):
@@ -52,10 +52,11 @@ def test_levels_of_a_run_with_the_uploads_until_then():
         "time_s": np.repeat(np.arange(15.0, 315.0, 10.0), 2),
         "value": np.column_stack([np.linspace(20, 84, 30), np.full(30, 99.0)]).ravel(),
     }
-    found = reached_values(uploads(40), metrics)
+    rows = reached_rows(uploads(40), metrics)
+    found = {key: value for level, of in rows.items() for key, value in measured({"reached": of}, level).items()}
     times = [found[f"reached.{level}.time_s"] for level in (50, 70, 80)]
     assert times == sorted(times) and 100 < times[0] < 250
     assert found["reached.50.uploads"] == np.floor(times[0] / 10) + 1  # one every 10 s from the first on
     assert np.isnan(found["reached.90.time_s"]) and found["reached.90.uploads"] is None
-    assert reached_values(uploads(0), metrics) == {}
-    assert reached_values(uploads(3), {k: v[1::2] for k, v in metrics.items()}) == {}
+    assert reached_rows(uploads(0), metrics) == {}
+    assert reached_rows(uploads(3), {k: v[1::2] for k, v in metrics.items()}) == {}

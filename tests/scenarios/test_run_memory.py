@@ -17,7 +17,7 @@ import scenarios
 from netsim.errors import BadInput
 from netsim.traces.inspect import inspect_trace
 from scenarios.app.cli.commands import main
-from scenarios.app.results.run_lines import run_lines
+from scenarios.app.results.shown import run_lines
 from scenarios.app.run import memory, runner
 from scenarios.app.run.executors.processes import OnProcesses
 from scenarios.app.run.executors.ray_cluster import OnRay
@@ -138,7 +138,9 @@ def test_the_peak_is_that_of_the_run_in_manifest_and_terminal(tiny, tmp_path, ch
     run(tiny(changes), tmp_path, lambda seen: np.ones(int(0.5 * GB), dtype=np.uint8))
     found_gb = json.loads((tmp_path / "manifest.json").read_text())["timing"]["peak_memory_gb"]
     assert began_gb + 0.49 < found_gb < began_gb + 1.2
-    assert f"memory     peak {found_gb} GB" in run_lines(tmp_path, "the page")[-2] and peak_gb() >= found_gb
+    assert (
+        run_lines(tmp_path, "the page")[-2].split() == ["memory", "peak", str(found_gb), "GB"] and peak_gb() >= found_gb
+    )
 
 
 def state():

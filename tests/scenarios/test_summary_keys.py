@@ -78,12 +78,12 @@ def test_a_statistic_is_the_last_word_of_a_key():
 def test_statistics_by_hand(pattern, statistic, value):
     """Of -1, 0, 3, 6, NaN and infinity: a quantile lies between values that it counts; what is not finite is null."""
     x = np.array([-1.0, 0.0, 3.0, 6.0, np.inf, np.nan])
-    found = Measure(pattern, "", "", False, "x", "rows", statistic).value({"x": x})
+    found = Measure(pattern, "", "", "rows", "x", statistic).value({"x": x})
     assert found == pytest.approx(value if value is not None else np.nan, nan_ok=True)
 
 
 def test_a_measure_is_weighted_and_what_has_no_rows_has_no_key():
-    half = Measure("y.percent", "%", "", False, "x", "rows", "share", "n")
+    half = Measure("y.percent", "%", "", "rows", "x", "share", "n")
     assert half.value({"x": np.array([0.5, 1.0, np.nan, 0.0]), "n": np.array([3.0, 1.0, 9.0, 0.0])}) == 62.5
     assert np.isnan(half.value({"x": np.ones(2), "n": np.zeros(2)}))
     said = measured({"walks": {"walk_error_m": np.array([1.0, 3.0]), "walk_no_motion_m": np.array([4.0, np.nan])}}, "a")

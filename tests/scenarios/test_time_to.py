@@ -17,7 +17,6 @@ from scenarios.app.report.compare_charts import MOST_TIMES, Drawing, Member, mem
 from scenarios.app.report.compare_page import time_table
 from scenarios.app.report.report import compare, report
 from scenarios.app.results.read import load
-from scenarios.app.results.sweep_table import sweep_lines
 from scenarios.app.results.time_to import Goal, goal_of
 from scenarios.app.run.runner import run
 
@@ -187,10 +186,3 @@ def test_runs_whose_uploads_take_no_time_are_compared_as_ever(one, tmp_path):
     folders = [Path(shutil.copytree(one, tmp_path / name)) for name in ("a", "b")]
     text = compare(folders, tmp_path / "compare.html").read_text()
     assert "Time to an" not in text
-
-
-def test_the_table_of_a_sweep_has_the_time_of_uploads(swept):
-    summary = json.loads((swept / "slow-3" / "summary.json").read_text())
-    first, second, row, *_ = sweep_lines([("slow", summary)])
-    assert "upload" in first and "time, s" in second and " 4 " in f"{row} "
-    assert "upload" not in sweep_lines([("slow", {k: v for k, v in summary.items() if "uploads" not in k})])[0]

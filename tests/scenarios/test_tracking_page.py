@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from tracking_rows import ATTACK, CELL_M, believed, square, tracked, write_rows
 
 from netsim.errors import BadInput
-from netsim.record import write_json
 from scenarios.app.report import charts
 from scenarios.app.report.charts import grouped
 from scenarios.app.report.replay import drawn_tables
@@ -26,12 +25,9 @@ from scenarios.app.report.run_charts import (
     unicity,
 )
 from scenarios.app.report.series import Laid
-from scenarios.app.results.folder import read_table
-from scenarios.app.results.linking_text import best_linking_text, linking_text
 from scenarios.app.results.read import load
 from scenarios.app.results.summary import summarise
-from scenarios.app.results.summary_text import full_text, short_text
-from scenarios.app.results.tracking_text import best_tracking_text, trackers, tracking_text
+from scenarios.app.results.table import lines
 from scenarios.app.run.runner import run
 from scenarios.app.study.load import load as load_study
 
@@ -114,38 +110,6 @@ def test_medians_hours_and_areas_are_those_of_the_rows(folder):
     np.testing.assert_allclose(drawn(panel, "filter", "5")["y"], [0.04, 0.04])
 
 
-def test_the_sentence_says_what_the_rows_say(folder):
-    """In the short and in the full text of the terminal."""
-    made = folder(rows_of_two_rounds())
-    summary = summarise(made, load_study(str(made / "study.yaml")))
-    write_json(made / "summary.json", summary)
-    text = (
-        f"{ATTACK}: median error 300 m (the tracked attack alone, where it has an estimate), 52.5 m (filter), 0.000 m "
-        "(smoother), 150 m (prior only); filter less attack alone, in the same rounds, -229 m (-317 to -140) on "
-        "average; within 100 m in 0, 87.5, 100, 0 % of all rounds of UEs; the filter states 25 %, 62.5 points off, "
-        "mean over bins"
-    )
-    assert tracking_text(summary, ATTACK) == best_tracking_text(summary) == text
-    account = read_table(made, "privacy")
-    assert f"tracking {text}" in " ".join(" ".join(short_text(summary, account, "page")).split())
-    assert f"tracking: {text}" in full_text(summary, account)
-
-
-def test_of_several_attacks_the_best_is_shown_and_of_how_many():
-    summary = {"leakage.near_m": 100.0}
-    for name, near in (("a", 10.0), ("b", 30.0)):
-        summary |= {f"tracking.{name}.filter_error_m.median": 50.0, f"tracking.{name}.filter_near.percent": near}
-        summary |= {f"linking.{name}.right.percent": near}
-    for text in (best_tracking_text(summary), best_linking_text(summary)):
-        assert text.startswith("b: ") and text.endswith(" (best of 2)")
-
-
-def test_a_run_that_tracks_nothing_says_nothing_of_it(one):
-    summary = load(one).summary
-    assert trackers(summary) == [] and best_tracking_text(summary) == ""
-    assert "tracking" not in " ".join(short_text(summary, read_table(one, "privacy"), "page"))
-
-
 def test_reliability_shows_stated_against_hit_with_numbers(folder):
     loaded = load(folder(rows_of_two_rounds()))
     (panel,) = reliability_panel(loaded)
@@ -192,23 +156,6 @@ def test_shares_of_links_are_so_far_and_by_updates(folder):
     ]  # fmt: skip
     (panel,) = LINKING.panels(Laid(load(folder(linking=rows))))
     assert drawn(panel, ATTACK)["y"] == [None, 75, 37.5]
-
-
-def test_words_on_links_stand_beside_chance(folder):
-    row = {
-        "attack": ATTACK, "round": 1, "time_s": 60, "seen": 4, "linked": 4, "right_share": 0.75, "chance_share": 0.25,
-        "anonymity_set": 2.5, "time_to_confusion_s": 600, "chance_time_to_confusion_s": 120,
-    }  # fmt: skip
-    made = folder(linking=[row])
-    summary = summarise(made, load_study(str(made / "study.yaml")))
-    text = (
-        f"{ATTACK}: 75 % of new names linked right (chance 25 %), anonymity set 2.5, time to confusion 10 min (chance "
-        "2 min)"
-    )
-    assert linking_text(summary, ATTACK) == best_linking_text(summary) == text
-    account = read_table(made, "privacy")
-    assert f"linking {text}" in " ".join(" ".join(short_text(summary, account, "page")).split())
-    assert f"linking: {text}" in full_text(summary, account)
 
 
 def test_unicity_is_a_table_of_its_rows(folder):
@@ -281,3 +228,17 @@ def test_figures_have_no_number_that_json_does_not_know(folder):
     text = report(folder(rows)).read_text()
     found = json.loads(re.search(r'id="drawn">(.*?)</script>', text, flags=re.DOTALL)[1])
     assert {"tracking-0", "tracking-reliability"} <= set(found)
+
+
+def test_lines_of_a_tracker_and_of_links_stand_beside_one_round_and_chance(folder):
+    row = {
+        "attack": ATTACK, "round": 1, "time_s": 60, "seen": 4, "linked": 4, "right_share": 0.75, "chance_share": 0.25,
+        "anonymity_set": 2.5, "time_to_confusion_s": 600, "chance_time_to_confusion_s": 120,
+    }  # fmt: skip
+    made = folder(rows_of_two_rounds(), linking=[row])
+    found = {one.title: one for one in lines([summarise(made, load_study(str(made / "study.yaml")))])}
+    assert {title: (of.result, of.baseline) for title, of in found.items() if of.key.startswith(("track", "link"))} == {
+        "tracking error, m": ("52.5", "one round 300, prior 150"),
+        "tracked within 100 m, %": ("87.5", "one round 0 %, prior 0 %"),
+        "names linked, %": ("75", "chance 25 %"), "time to confusion, s": ("600", "chance 120"),
+    }  # fmt: skip

@@ -19,9 +19,8 @@ from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.folder import read_table
 from scenarios.app.results.read import load as load_run
 from scenarios.app.results.summary import summarise
-from scenarios.app.results.summary_text import full_text, short_text
+from scenarios.app.results.table import row
 from scenarios.app.results.uploads import bounds_s, durations_s, vain_share
-from scenarios.app.results.uploads_text import merges_text, sending_text, uploads_text
 from scenarios.app.run.runner import run
 from scenarios.app.study.load import load
 
@@ -59,7 +58,7 @@ def summary_of(folder):
 def test_a_run_whose_uploads_take_no_time_says_nothing_of_them(one):
     summary = summary_of(one)
     assert not [key for key in summary if key.startswith(("uploads.", "merges."))]
-    assert uploads_text(summary) == merges_text(summary) == ""
+    assert row([summary], "uploads") == ""
     assert uploads_panels(Laid(load_run(one))) == []
     assert "Uploads" not in report(one).read_text().split("<script")[0]
 
@@ -71,7 +70,7 @@ def test_fates_times_and_bits_of_the_summary(folder):
     assert {k: summary[f"uploads.{k}"] for k in fates} == fates
     assert summary["uploads.under_way"] == 1
     assert summary["uploads.count"] == len(MIXED) == sum(fates.values()) + 1
-    means = [summary[keys.UPLOADS_TIME[part][0].of()] for part in ("preparing", "waiting", "sending")]
+    means = [summary[keys.UPLOADS_TIME[part].of()] for part in ("preparing", "waiting", "sending")]
     np.testing.assert_allclose(means, [(4 + 2 + 2) / 3, 6 / 3, (10 + 28 + 10) / 3])
     assert summary["uploads.time_s.mean"] == pytest.approx(sum(means)) == pytest.approx(62 / 3)
     assert summary["uploads.time_s.q95"] == pytest.approx(29.0)  # 20 + 0.9 (30 - 20)
@@ -86,7 +85,7 @@ def test_of_uploads_that_all_failed_no_time_is_known(folder):
     summary = summary_of(folder([upload(1, 0, (60, None, None, 61), fate="dropped")]))
     assert summary["uploads.time_s.mean"] is summary["uploads.staleness.max"] is None
     assert summary["uploads.sent_in_vain.percent"] is None
-    assert uploads_text(summary) == "0 of 1 arrived (1 dropped)"
+    assert row([summary], "uploads") == "requested 1"
 
 
 def test_parts_follow_each_other_and_a_cut_one_ends_with_the_upload(folder):
@@ -103,20 +102,6 @@ def test_parts_follow_each_other_and_a_cut_one_ends_with_the_upload(folder):
 def test_nothing_sent_is_not_sent_in_vain(folder):
     rows = [upload(1, 0, (60, 60, 60, 60), bits=0)]
     assert np.isnan(vain_share(read_table(folder(rows), "transmissions")))
-
-
-def test_words_of_the_terminal(folder):
-    copy = folder()
-    summary, account = summary_of(copy), read_table(copy, "privacy")
-    text = " ".join(" ".join(short_text(summary, account, "page")).split())
-    assert "uploads 3 of 8 arrived (1 late, 1 dropped, 1 no-cell, 1 stopped, 1 under way at the end); 20.7 s" in text
-    assert "(mean; 95 %: 29 s): preparing 2.67 s, waiting 2 s, on the air 16 s; 25 % of the bits in vain" in text
-    assert "merges 60 an hour, of updates 0.333 versions old (mean; at most 1)" in text
-    whole = full_text(summary)
-    assert [line for line in whole if line.startswith("uploads: 3 of 8")]
-    assert [line for line in whole if line.startswith("merges: 60 an hour")]
-    assert len(sending_text(summary)) == 2
-    assert len(sending_text(summary | {"uploads.staleness.max": 0})) == 1
 
 
 # -- bad files

@@ -15,9 +15,8 @@ def main(args: argparse.Namespace) -> None:
     """Draw the page; print the answer and the table of main figures."""
     from scenarios.app.browser import show_page
     from scenarios.app.report.report import compare
-    from scenarios.app.results.comparison_text import answer_of
     from scenarios.app.results.gathered import gathered
-    from scenarios.app.results.sweep_table import sweep_lines
+    from scenarios.app.results.shown import answers, by_label, sweep_lines
 
     if not args.out:
         raise BadInput("--out: give the name of a file")
@@ -26,14 +25,12 @@ def main(args: argparse.Namespace) -> None:
         raise BadInput(f"--reach {args.reach:g}: give an RMSE in dB or an accuracy in %, above 0")
     page = compare(folders, Path(args.out), command_line(), args.pages, args.reach)
     of = gathered(folders)
-    said = answer_of(of)
     if args.json:
         runs = [{"label": label, "folder": str(folder)} for label, folder in of.runs]
-        answer = [{"asked": asked, "text": text} for asked, text in said]
+        answer = [{"asked": asked, "text": text} for asked, text in answers(by_label(of.summaries))]
         told = {"answer": answer, "runs": runs, "left_out": of.missing, "notes": of.said}
         emit({"event": "result", "kind": "comparison", "page": str(page), **told})
     else:
-        say_fitted([f"{asked}: {text}" for asked, text in said])
         say_fitted(of.said)
         for line in sweep_lines(of.summaries):
             say(f"  {line}")

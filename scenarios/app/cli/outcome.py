@@ -16,7 +16,7 @@ from scenarios.app.results.failures import FAILURES, failure_lines, read_failure
 from scenarios.app.results.folder import MANIFEST, PAGE, finished_manifest, read_json, read_summary
 from scenarios.app.results.marker import marked
 from scenarios.app.results.read import RUNS, SWEEP, finished, listed
-from scenarios.app.results.run_lines import checked_manifest, run_lines
+from scenarios.app.results.shown import checked_manifest, fitted, run_lines, sweep_lines
 from scenarios.app.results.statistics import counted
 from scenarios.app.results.tables import RADIO_STUDY
 from scenarios.app.results.training_folder import TRAINING
@@ -93,10 +93,6 @@ def _page(folder: Path) -> str:
     return str(folder / PAGE) if what_is(folder / PAGE) else f"not drawn yet: netsim report {folder}"
 
 
-def _run_lines(folder: Path, verbose: bool) -> list[str]:
-    return run_lines(folder, _page(folder), verbose)
-
-
 def _run_values(folder: Path) -> Event:
     manifest = checked_manifest(folder)
     said = {name: manifest[name] for name in ("title", "seed", "warnings")}
@@ -105,7 +101,6 @@ def _run_values(folder: Path) -> Event:
 
 def _sweep_lines(folder: Path, verbose: bool) -> list[str]:
     from scenarios.app.results.gathered import one_kind
-    from scenarios.app.results.sweep_table import sweep_lines
 
     one_kind(finished(folder))
     done = [(label, read_summary(run)) for label, run in finished(folder)]
@@ -146,7 +141,6 @@ def _several_values(folder: Path) -> Event:
 
 def _training_lines(folder: Path, verbose: bool) -> list[str]:
     from scenarios.app.report.training_page import train_lines
-    from scenarios.app.results.columns import COLUMNS, fitted
     from scenarios.app.results.trainings import trainings
 
     done, failed = trainings(folder), failure_lines(read_failures(folder))
@@ -154,7 +148,7 @@ def _training_lines(folder: Path, verbose: bool) -> list[str]:
         return ["", *failed]
     where = f"policy and figures in {folder}, page in {_page(folder)}"
     title = one_line(str(done[0].manifest.get("title")))
-    return [f": {title}", *failed, *fitted([*train_lines(folder), where], COLUMNS - 2)]
+    return [f": {title}", *failed, *fitted([*train_lines(folder), where])]
 
 
 def _training_values(folder: Path) -> Event:
@@ -170,6 +164,10 @@ def _tuning_lines(folder: Path, verbose: bool) -> list[str]:
     found = read_tuning(folder)
     where = f"all trials in {folder / TRIALS_CSV}, page in {_page(folder)}"
     return [f": {one_line(found['title'])}", *tuning_lines(found), *failed_lines(found), where]
+
+
+def _run_lines(folder: Path, verbose: bool) -> list[str]:
+    return run_lines(folder, _page(folder), verbose)
 
 
 RUN = Kind("run", _run_lines, _run_values)

@@ -105,9 +105,9 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> 
 
 def say_fitted(lines: Sequence[str]) -> None:
     """Print result lines, indented and wrapped at 100 columns."""
-    from scenarios.app.results.columns import COLUMNS, fitted
+    from scenarios.app.results.shown import fitted
 
-    for line in fitted(lines, COLUMNS - 2):
+    for line in fitted(lines):
         say(f"  {line}")
 
 

@@ -91,19 +91,10 @@ def _run(event: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _found(summary: Mapping[str, Any]) -> list[str]:
-    """Errors of a summary's attacks and its model, in a few words."""
-    from scenarios.app.results import summary_keys as keys
-    from scenarios.app.results.attacks import attacks
+    """The first lines of a summary, in a few words."""
+    from scenarios.app.results.table import lines
 
-    texts = []
-    for name in attacks(summary):
-        error_m, homes = (summary.get(key.of(name)) for key in (keys.ERROR_MEDIAN, keys.HOME_NAMED_PERCENT))
-        said = [] if error_m is None else [f"{figure_text(error_m, 'm')} m"]
-        said += [] if homes is None else [f"{homes:.0f} % of homes"]
-        texts += [f"{name} {', '.join(said)}"] if said else []
-    for key, words in ((keys.ACCURACY.of(), "accuracy {:.1f} %"), ("radio.sinr_db.median", "median SINR {:.1f} dB")):
-        texts += [] if summary.get(key) is None else [words.format(summary[key])]
-    return texts
+    return [f"{line.title} {line.result}" for line in lines([summary])[:_FOUND]]
 
 
 def _step(event: Mapping[str, Any]) -> dict[str, str]:
@@ -123,6 +114,7 @@ def _known(of: Mapping[str, Any], name: str) -> bool:
     return value is not None and isfinite(value)
 
 
+_FOUND = 3  # lines of a run that is finished
 _UNITS = {"played": "run", "failed": "run"}
 """what is counted, where it has another name than the event"""
 _HOMES = "homes_named_percent"

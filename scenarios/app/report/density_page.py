@@ -18,7 +18,6 @@ from scenarios.app.report.plot import DARK, Cell, Look, Panel, line, looks, mosa
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.attacks import attacks
 from scenarios.app.results.folder import read_summary
-from scenarios.app.results.model_text import is_density
 from scenarios.app.results.statistics import Quartiles, counted, figure_text, interval_text, quartiles_of
 from scenarios.app.results.surfaces import read_surfaces
 from scenarios.app.results.tradeoff import Trial, by_label
@@ -38,7 +37,7 @@ COLUMNS = {
 
 def of_densities(done: Done) -> bool:
     """Whether all runs learned densities."""
-    return all(is_density(read_summary(path)) for _, path in done)
+    return all(keys.RANK_CORRELATION.key in read_summary(path) for _, path in done)
 
 
 def without_curves(done: Done) -> list[Trial]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from scenarios.app.report.compare_charts import Member, labels_of
+from scenarios.app.report.compare_charts import Member
 from scenarios.app.report.compare_page import (
     COMPARED,
     all_variants,
@@ -18,24 +18,19 @@ from scenarios.app.report.compare_page import (
     title_of,
     top,
 )
-from scenarios.app.report.compare_tables import differences_table, summary_chapter
+from scenarios.app.report.compare_tables import differences_table, lines_table, summary_chapter
 from scenarios.app.report.figures.radio import compared, curves, distributions, radio
-from scenarios.app.report.html import Chapter, answers, facts, headings, page, paragraphs, table
+from scenarios.app.report.html import Chapter, facts, headings, page, paragraphs, table
 from scenarios.app.report.plot import looks
 from scenarios.app.report.replay import SCRIPTS, STYLES, replay_chapter
 from scenarios.app.report.settings import configuration, period, run_warnings, trace_facts
-from scenarios.app.results.comparison_text import radio_answer
+from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.gathered import Gathered
-from scenarios.app.results.radio_text import (
-    SHOWN,
-    handover_text,
-    radio_warnings,
-    samples_text,
-    values_of,
-)
-from scenarios.app.results.run import Run
+from scenarios.app.results.run import Run, part
+from scenarios.app.results.shown import warnings
 from scenarios.app.results.statistics import figure_text
-from scenarios.app.results.tables import RADIO_STUDY, SELECTIONS
+from scenarios.app.results.table import lines
+from scenarios.app.results.tables import RADIO_STUDY, SELECTIONS, SHOWN
 
 MOST_PAIRS = 10  # of cells, in the table of handovers
 
@@ -50,9 +45,8 @@ def radio_single(run: Run) -> str:
     title = run.manifest["title"]
     top = (
         headings(title, str(run.study.get("paper") or ""))
-        + answers([("Samples", samples_text(run.summary)), ("Handovers", handover_text(run.summary))])
-        + "".join(_quantiles(run.summary))
-        + paragraphs([*radio_warnings(run.summary), *run_warnings(run.manifest)], "warns")
+        + paragraphs([*warnings(run.summary), *run_warnings(run.manifest)], "warns")
+        + lines_table(lines([run.summary]))
     )
     replay, data = replay_chapter(run)
     chapters = [replay, *radio_chapters(run), summary_chapter(run), configuration(run, _facts(run.manifest))]
@@ -76,11 +70,13 @@ def _facts(manifest: Mapping[str, Any]) -> dict[str, str]:
 def _quantiles(summary: Mapping[str, Any]) -> list[str]:
     """A table of quantiles, a row for each quantity and selection."""
     rows = []
-    for name, (word, unit, _) in SHOWN.items():
+    for name, (word, unit, factor) in SHOWN.items():
         for selection in SELECTIONS:
-            values = values_of(summary, name, selection)
-            if values is not None:
-                rows.append([f"{word} ({unit})", *map(figure_text, values), f"{selection} samples"])
+            of = "" if selection == "all" else f"{selection}."
+            values = [summary.get(f"radio.{name}.{of}{end}") for end in ("q05", "median", "q95")]
+            if None not in values:
+                shown = [figure_text(factor * value) for value in values if value is not None]
+                rows.append([f"{word} ({unit})", *shown, f"{selection} samples"])
     return [table("Quantiles", ["quantity", "5 %", "median", "95 %", "of"], rows)] if rows else []
 
 
@@ -107,6 +103,4 @@ def radio_comparison(of: Gathered, place: Path, command: str = "") -> str:
         Chapter("differences-all", "What differs", [differences_table(studies_of(shown))]),
         Chapter("configuration", "Configuration", [facts(common_facts(members, command))]),
     ]
-    return page(
-        title_of(of, members), top(of, members, shown, radio_answer(labels_of(members))), chapters, styles=COMPARED
-    )
+    return page(title_of(of, members), top(of, members, shown, []), chapters, styles=COMPARED)

@@ -43,11 +43,9 @@ from scenarios.app.report.plot import (
 from scenarios.app.report.series import Laid, Series, TimeGrid
 from scenarios.app.report.uploads import uploads_panels
 from scenarios.app.results import summary_keys as keys
-from scenarios.app.results.model_text import is_density
+from scenarios.app.results.attacks import Truth, stated_reliability
 from scenarios.app.results.run import Run, Table, where
 from scenarios.app.results.statistics import counted, figure_text
-from scenarios.app.results.summary_named import Truth
-from scenarios.app.results.summary_stated import stated_reliability
 from scenarios.app.results.tracking import (
     FILTER,
     PLAIN,
@@ -111,7 +109,10 @@ def run_chapters(run: Run) -> list[Chapter]:
     """All figures of a run by what they are about."""
     of = Laid(run)
     leaks = [] if run.summary.get(keys.ACCURACY.of()) is not None else [p for c in LEAKAGE for p in c.panels(of)]
-    maps = [*obstacle_panels(run.grid), *(density_panels(run.surfaces) if is_density(run.summary) else [])]
+    maps = [
+        *obstacle_panels(run.grid),
+        *(density_panels(run.surfaces) if keys.RANK_CORRELATION.key in run.summary else []),
+    ]
     return [
         Chapter("leakage", "Leakage", leaks),
         Chapter("tracking", "Tracking", tracking_panels(of)),

@@ -12,8 +12,8 @@ from scenarios.app.report.run_charts import run_chapters
 from scenarios.app.report.settings import configuration, run_warnings
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.run import Run, part
+from scenarios.app.results.shown import warnings
 from scenarios.app.results.statistics import counted
-from scenarios.app.results.summary_warnings import warnings
 from scenarios.app.results.table import GROUPS, Line, lines, row
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from netsim.errors import BadInput
 from netsim.safe import what_is
-from scenarios.app.results.columns import COLUMNS
 from scenarios.app.results.folder import read_json
 from scenarios.app.results.read import SWEEP
+from scenarios.app.results.shown import COLUMNS
 from scenarios.app.study.yaml_document import one_line
 
 HEAD = ("variant", "attack", "settings", "goal", "adapted", "second", "as written", "refused")

@@ -1,14 +1,38 @@
-"""Which attacks a summary speaks of, and of what kind."""
+"""What attacks reach, from their rows in the records: errors, named places, what they state, claims, and tracking.
+
+Of a UE without a home one thing may be found, its place of most time, as a home is. Of any other three may be found
+within leakage.near_m of a named place: home, work, and both of them. All arrays of hits have one column for each, in
+this order.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from math import isnan
 from typing import Any
 
+import numpy as np
+
+from fl.leakage.chance import others_peaks, uniform_shares
+from fl.leakage.claims import moved_auc, near_auc
+from fl.leakage.named import MOST_NAMED
+from fl.leakage.reliability import DRAWS, Reliability, reliability, reliability_error
+from fl.learners.density import Density
+from fl.types import rank_of_place
+from netsim.columns import no_ints
+from netsim.geometry import Area
+from netsim.rng import Streams
+from netsim.row_id import row_id
+from netsim.units import BoolArray, FloatArray
 from scenarios.app.results import summary_keys as keys
-from scenarios.app.results.summary_values import by_name, value_of
+from scenarios.app.results.run import Table, where
+from scenarios.app.results.statistics import half_width, mean_of, row_numbers
+
+DAY_S = 86_400.0
+_TOGETHER = 2_000_000  # distances held at once
+_FEW_UES = 5
 
 
 def attacks(summary: Mapping[str, Any]) -> list[str]:
@@ -19,7 +43,7 @@ def attacks(summary: Mapping[str, Any]) -> list[str]:
 @lru_cache(maxsize=1024)
 def _in(names: tuple[str, ...]) -> tuple[str, ...]:
     """The attacks among the keys of a summary; the runs of a sweep have the same keys, and are asked often."""
-    return tuple(name for name, _ in by_name(dict.fromkeys(names), keys.ERROR_MEDIAN))
+    return tuple(name for key in names if (name := keys.ERROR_MEDIAN.name_in(key)) is not None)
 
 
 def named_share(summary: Mapping[str, Any], name: str) -> float | None:
@@ -27,20 +51,409 @@ def named_share(summary: Mapping[str, Any], name: str) -> float | None:
     that an attack names at the end; None where there is no place to name.
     """
     shares = (keys.HOME_NAMED_PERCENT, keys.WORK_NAMED_PERCENT, keys.DENSEST_NAMED_PERCENT)
-    known = [value for key in shares if (value := value_of(summary, key, name)) is not None and not isnan(value)]
+    known = [value for key in shares if (value := summary.get(key.of(name))) is not None and not isnan(value)]
     return sum(known) / len(known) if known else None
 
 
-def estimates_centroids(summary: Mapping[str, Any], name: str) -> bool:
-    """Whether an attack estimated the centroid of a batch, right or wrong."""
-    return any(value_of(summary, key, name) is not None for key in (keys.ERROR_MEDIAN, keys.DIVERGED))
+def last_of(table: Table, model: np.ndarray | None = None) -> Table:
+    """The last row of each track (UE, model); or, with one number for all models, of each UE."""
+    if not len(table["ue"]):
+        return table
+    track = row_id(table["ue"], table["model"] if model is None else model)
+    _, reverse = np.unique(track[::-1], return_index=True)
+    rows = np.sort(len(track) - 1 - reverse)
+    return where(table, rows)
 
 
-def made_estimates(summary: Mapping[str, Any], name: str) -> bool:
-    """Whether an attack estimated centroids or places, besides its answers."""
-    return estimates_centroids(summary, name) or value_of(summary, keys.PLACES, name) is not None
+def anywhere_m(updates: Table, leakage: Table, learner: object, area_m: tuple[float, float, float, float]) -> float:
+    """Mean distance from true centroids (2,000 of them, evenly taken) to places spread evenly over the area.
+
+    Of an attacked density: from those that were estimated, to the points of its grid that lie in the area: its places
+    are what a constant answer names.
+    """
+    if not isinstance(learner, Density) or not len(leakage["ue"]):
+        unit = (np.arange(40) + 0.5) / 40
+        x, y = (low + unit * (high - low) for low, high in zip(area_m[:2], area_m[2:], strict=True))
+        return _mean_away_m(updates, x, y)
+    heard = row_numbers(where(leakage, leakage["heard"] == 1))
+    low, high = np.array(learner.area_m or area_m).reshape(2, 2)
+    x, y = (np.linspace(low[k], high[k], n) for k, n in enumerate((*learner.grid, 0)[:2]))
+    y = y if len(y) else (low[1:] + high[1:]) / 2
+    x, y = (v[(v >= area_m[k]) & (v <= area_m[k + 2])] for k, v in enumerate((x, y)))
+    x, y = (v[_evenly(len(v), 100)] for v in (x, y))
+    return _mean_away_m(where(updates, np.isin(row_numbers(updates), heard)), x, y)
 
 
-def audits(summary: Mapping[str, Any]) -> list[str]:
-    """Names of the membership attacks in a summary, in order."""
-    return [name for name, _ in by_name(summary, keys.AUC_LAST)]
+def _mean_away_m(updates: Table, x: np.ndarray, y: np.ndarray) -> float:
+    """Mean distance from true centroids (2,000 of them, evenly taken) to all points of x (p,) and y (q,)."""
+    known = np.flatnonzero(np.isfinite(updates["x_m"]))
+    known = known[_evenly(len(known), 2000)]
+    blocks = np.array_split(known, max(1, len(known) * len(x) * len(y) // _TOGETHER))
+    away = [
+        np.hypot(updates["x_m"][some, None, None] - x[:, None], updates["y_m"][some, None, None] - y).mean(axis=(1, 2))
+        for some in blocks
+        if len(some) and len(x) and len(y)
+    ]
+    return mean_of(np.concatenate(away)) if away else float("nan")
+
+
+def _evenly(n: int, most: int) -> np.ndarray:
+    """At most so many of n indices, evenly taken."""
+    return np.linspace(0, n - 1, min(n, most)).astype(int) if n else no_ints()
+
+
+def guess_rows(leakage: Table, labels: Sequence[str]) -> Table:
+    """What random guesses and the true centroids reach, after the last round of the first attack with estimates."""
+    guessed = set(leakage["attack"][np.isfinite(leakage["guess_sw1_m"])])
+    label = next((label for label in labels if label in guessed), labels[0])
+    return last_of(where(leakage, leakage["attack"] == label))
+
+
+def attack_rows(rows: Table, centre: Mapping[str, np.ndarray]) -> dict[str, Table]:
+    """What measures of one attack are taken from, by name, of its rows of `leakage`.
+
+    centre : `row`, the numbers of updates, and `centre_m`, the distance of their true centroids from the map's centre.
+    """
+    heard, last = where(rows, rows["heard"] == 1), last_of(rows)
+    for error in ("error_m", "selected_error_m"):
+        heard[error] = np.where(heard["diverged"] == 1, np.inf, heard[error])
+    of = {"compared": rows, "heard": heard, "last": last, "less centre": _less_centre(heard, centre)}
+    steps = where(heard, np.isfinite(heard["step_error_m"]))
+    if (heard["places"] > 0).any():
+        of["places"] = heard
+    return of | ({"steps": steps, "walks": last_of(steps)} if len(steps["ue"]) else {})
+
+
+def _less_centre(heard: Table, centre: Mapping[str, np.ndarray]) -> Table:
+    """Error less that of the map's centre; an estimate that diverged counts as this baseline."""
+    order = np.argsort(centre["row"])
+    at = order[np.searchsorted(centre["row"][order], row_numbers(heard))] if len(order) else no_ints()
+    less = np.where(np.isinf(heard["error_m"]), 0.0, heard["error_m"] - centre["centre_m"][at])
+    return paired(heard, less)
+
+
+def paired(rows: Table, less: FloatArray) -> Table:
+    """Mean over UEs of differences (n,), NaN for none, with its 95 % interval; of fewer than five UEs over days.
+
+    Each as a column of one row.
+    """
+    both, ends = np.isfinite(less), np.full(3, np.nan)
+    if both.any():
+        unit = rows["ue"][both].astype(np.int64)
+        if len(np.unique(unit)) < _FEW_UES:
+            unit = unit * 2**31 + (rows["time_s"][both] // DAY_S).astype(np.int64)
+        _, of = np.unique(unit, return_inverse=True)
+        each = np.bincount(of, weights=less[both]) / np.bincount(of)
+        ends = each.mean() + half_width(each) * np.array([0, -1, 1])
+        ends[0] = each.mean()
+    return dict(zip(("mean", "low", "high"), ends[:, None], strict=True))
+
+
+def home_rows(rows: Table, homes: np.ndarray, near_m: float) -> dict[str, Table]:
+    """The last row of each attacked UE that has a home, and whether an attack was ever near it.
+
+    All rows of a UE in a round have the same values: they are of all its models together.
+    """
+    rows = where(rows, np.isin(rows["ue"], homes))
+    _, ue = np.unique(rows["ue"], return_inverse=True)
+    near = {name: rows[column] <= near_m for name, column in (("estimated", "home_m"), ("named", "home_named_m"))}
+    ever = {name: np.bincount(ue, weights=hit) > 0 for name, hit in near.items()}
+    return {"homes": last_of(rows, np.zeros(len(rows["ue"]))), "home ever": ever}
+
+
+def effort_rows(estimates: Table) -> Table:
+    """What each estimate of a centroid or answer cost."""
+    return where(estimates, np.isin(estimates["quantity"], ("centroid", "answer")))
+
+
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """True places (n, 2) of UEs (n,), NaN where one has none, and the distance within which a place is named."""
+
+    ue: FloatArray
+    home_m: FloatArray
+    work_m: FloatArray
+    near_m: float
+
+    @classmethod
+    def of(cls, ues: Table, attacked: FloatArray, near_m: float) -> Truth:
+        """Of the attacked UEs that have a home or a workplace."""
+        home_m, work_m = (np.column_stack([ues[f"{place}_{axis}_m"] for axis in "xy"]) for place in ("home", "work"))
+        known = np.isfinite(home_m).all(axis=1) | np.isfinite(work_m).all(axis=1)
+        mine = known & np.isin(ues["ue"], attacked)
+        return cls(ues["ue"][mine], home_m[mine], work_m[mine], near_m)
+
+    @classmethod
+    def densest(cls, ues: Table, attacked: FloatArray, near_m: float) -> Truth:
+        """Of the attacked UEs without a home: the place of most time stands for it."""
+        place_m = np.column_stack([ues[f"densest_{axis}_m"] for axis in "xy"])
+        mine = np.isfinite(place_m).all(axis=1) & np.isin(ues["ue"], attacked)
+        return cls(ues["ue"][mine], place_m[mine], np.full((int(mine.sum()), 2), np.nan), near_m)
+
+    def known(self) -> BoolArray:
+        """Whether each UE has a home, a workplace, and both (n, 3)."""
+        home, work = (np.isfinite(place).all(axis=1) for place in (self.home_m, self.work_m))
+        return np.column_stack([home, work, home & work])
+
+    def hits(self, named_m: FloatArray) -> BoolArray:
+        """What named places (..., 2, 2), best first and NaN where there is none, find of each UE: (..., n, 3)."""
+        home, work = (
+            np.linalg.norm(named_m[..., None, :, :] - place[:, None], axis=-1) <= self.near_m
+            for place in (self.home_m, self.work_m)
+        )  # (..., n, 2)
+        at_home, at_work = home.any(axis=-1), work.any(axis=-1)
+        return np.stack([at_home, at_work, at_home & at_work], axis=-1)
+
+
+PLACES = ("home", "work", "both")
+
+
+def named_rows(
+    rows: Table, named: Table, truth: Truth, attacked: FloatArray, requested_s: dict[int, float]
+) -> dict[str, Table]:
+    """What one attack names at the end, by PLACES: its rows of `leakage` and `named`; nothing where no UE has a place.
+
+    attacked : all UEs that it attacked, also those without a place: what was named of them is scored on the others.
+    requested_s : end of the window of each round.
+    """
+    if not len(truth.ue):
+        return {}
+    of = _rows(truth, ("hit", "shuffled"), _scored(truth, named, attacked))
+    of["home"] |= _since(rows, "home_named_m", truth.ue[truth.known()[:, 0]], truth.near_m, requested_s)
+    return of
+
+
+def densest_rows(named: Table, truth: Truth, attacked: FloatArray) -> dict[str, Table]:
+    """What one attack names of UEs without a home, as `named_rows`."""
+    if not len(truth.ue):
+        return {}
+    own, of_others = _scored(truth, named, attacked)
+    return {"densest": {"hit": own[:, 0], "shuffled": of_others[:, 0]}}
+
+
+def chance_rows(truth: Truth, area: Area, ue: FloatArray, points_m: FloatArray, width_m: float) -> dict[str, Table]:
+    """What places named by chance find: uniformly random ones, and the peaks of others' density.
+
+    ue (k,), points_m (k, 2) : true positions of all UEs, and whose they are.
+    """
+    if not len(truth.ue):
+        return {}
+    uniform = uniform_shares(truth.home_m, truth.work_m, truth.near_m, area, MOST_NAMED)
+    others = np.full((len(truth.ue), 3), np.nan)
+    if len(np.unique(ue)) > 1:
+        peaks = others_peaks(ue, points_m, truth.ue, area, width_m, MOST_NAMED)
+        others = np.array([truth.hits(_padded(at))[i] for i, at in enumerate(peaks)], dtype=float)
+    return {f"{place} by chance": of for place, of in _rows(truth, ("uniform", "others"), (uniform, others)).items()}
+
+
+def _rows(truth: Truth, columns: Sequence[str], hits: Sequence[np.ndarray]) -> dict[str, Table]:
+    """Columns of hits (n, 3), by PLACES: of the UEs that have what it is about."""
+    known = truth.known().T
+    return {
+        place: {column: hit[known[k], k] for column, hit in zip(columns, hits, strict=True)}
+        for k, place in enumerate(PLACES)
+    }
+
+
+def _places(named: Table, ue: FloatArray) -> FloatArray:
+    """What is named of each UE (n, 2, 2), best first, NaN where there is nothing."""
+    at = np.full((len(ue), MOST_NAMED, 2), np.nan)
+    row = {one: i for i, one in enumerate(ue.tolist())}
+    for one, rank, x, y in zip(*(named[k].tolist() for k in ("ue", "rank", "x_m", "y_m")), strict=True):
+        if one in row and 1 <= rank <= MOST_NAMED:
+            at[row[one], int(rank) - 1] = x, y
+    return at
+
+
+def _padded(places_m: FloatArray) -> FloatArray:
+    """Places (<= 2, 2) with NaN for those that are missing."""
+    return np.concatenate([places_m, np.full((MOST_NAMED - len(places_m), 2), np.nan)])
+
+
+def _scored(truth: Truth, named: Table, attacked: FloatArray) -> tuple[BoolArray, FloatArray]:
+    """What the places named of each UE find of it (n, 3), and the share (n, 3) of all others' places that find it.
+
+    The share is NaN where no other UE was attacked.
+    """
+    places_m = _places(named, np.concatenate([truth.ue, np.setdiff1d(attacked, truth.ue)]))
+    n, m = len(truth.ue), len(places_m)
+    own, found = np.zeros((n, 3), dtype=bool), np.zeros((n, 3))
+    for block in np.array_split(np.arange(m), max(1, m * n // _TOGETHER)):
+        hits = truth.hits(places_m[block])
+        mine = np.flatnonzero(block < n)
+        own[block[mine]] = hits[mine, block[mine]]
+        hits[mine, block[mine]] = False
+        found += hits.sum(axis=0)
+    return own, found / (m - 1) if m > 1 else np.full((n, 3), np.nan)
+
+
+def _since(
+    rows: Table, column: str, ues: FloatArray, near_m: float, requested_s: dict[int, float]
+) -> dict[str, FloatArray]:
+    """First round from which on a place stays named until the end (n,), and the day, from 1, in which its window ends.
+
+    Infinite where it is not named at the end. column : how far the nearer named place is from it.
+    """
+    mine = np.isin(rows["ue"], ues)
+    number, of_row = rows["round"][mine], np.searchsorted(ues, rows["ue"][mine])
+    hit = rows[column][mine] <= near_m
+    missed, since = np.zeros(len(ues)), np.full(len(ues), np.inf)
+    np.maximum.at(missed, of_row[~hit], number[~hit])
+    stays = hit & (number > missed[of_row])
+    np.minimum.at(since, of_row[stays], number[stays])
+    day = [np.ceil(requested_s[int(one)] / DAY_S) if np.isfinite(one) else np.inf for one in since]
+    return {"since": since, "day": np.array(day)}
+
+
+def stated_rows(named: Table, truth: Truth, area: Area) -> dict[str, Table]:
+    """What one attack says at the end, from its rows of `named`; nothing where no UE has a place."""
+    if not len(truth.ue):
+        return {}
+    known, spoken = truth.known(), _spoken(named, truth)
+    as_often = np.zeros((len(truth.ue), 4))
+    for count in range(1, MOST_NAMED + 1):
+        mine = _number(named, truth) == count
+        as_often[mine] = uniform_shares(truth.home_m[mine], truth.work_m[mine], truth.near_m, area, count)
+    found, probability, right = _judged(named, truth)
+    of = {
+        f"{place} said": {"spoken": spoken[known[:, k], k], "as_often": as_often[known[:, k], k]}
+        for k, place in enumerate(PLACES[:2])
+    }
+    whole = {name: np.array([value]) for name, value in vars(found).items() if np.isscalar(value)}
+    return of | {"stated": {"probability": probability, "right": right}, "reliability": whole}
+
+
+def stated_reliability(named: Table, truth: Truth) -> Reliability:
+    """Of the places that an attack says are home or work, from its rows of `named`."""
+    return _judged(named, truth)[0]
+
+
+def _judged(named: Table, truth: Truth) -> tuple[Reliability, FloatArray, FloatArray]:
+    """Reliability, and probability and hit (n,) of what is said to be home or work of UEs that have any of both.
+
+    A home or workplace of somebody who has none is wrong.
+    """
+    at = np.stack([truth.home_m, truth.work_m])
+    rank = np.array([rank_of_place(str(place)) for place in named["place"]], dtype=np.int64)
+    mine = np.isin(named["ue"], truth.ue) & (rank >= 1) & (rank <= MOST_NAMED) & np.isfinite(named["probability"])
+    row, said_m = np.searchsorted(truth.ue, named["ue"][mine]), np.column_stack([named["x_m"], named["y_m"]])[mine]
+    right = np.linalg.norm(at[rank[mine] - 1, row] - said_m, axis=1) <= truth.near_m  # not where there is none: NaN
+    ue, probability = named["ue"][mine].astype(np.int64), np.clip(named["probability"][mine], 0.0, 1.0)
+    draws = Streams(0).at("reliability").uniform("ue", np.arange(DRAWS), (len(np.unique(ue)),))
+    return reliability(ue, probability, right, draws), probability, right.astype(np.float64)
+
+
+def _spoken(named: Table, truth: Truth) -> BoolArray:
+    """Of which UEs home and work are named (n, 2): any place, where the attack does not say which is which."""
+    rank = np.array([rank_of_place(str(place)) for place in named["place"]], dtype=np.int64)
+    return np.column_stack(
+        [np.isin(truth.ue, named["ue"][(rank == which) | (named["place"] == "")]) for which in (1, 2)]
+    )
+
+
+def _number(named: Table, truth: Truth) -> FloatArray:
+    """Number of places (n,) in which home and work of each UE are looked for."""
+    mine = np.isin(named["ue"], truth.ue) & (named["rank"] >= 1) & (named["rank"] <= MOST_NAMED)
+    return np.bincount(np.searchsorted(truth.ue, named["ue"][mine]), minlength=len(truth.ue)).astype(np.float64)
+
+
+def claim_rows(estimates: Table, links: Table, near_m: float) -> dict[str, Table]:
+    """Areas under the ROC curves of one attack's claims over the run; nothing for an attack that makes none.
+
+    A UE is where it was when it was asked for its update.
+    """
+    of: dict[str, Table] = {}
+    near, moved = (estimates["quantity"] == what for what in ("near", "moved"))
+    if near.any():
+        place_m, said_m = _places_m(links, estimates, near), _columns(estimates, near)
+        of["near"] = {"auc": np.array([near_auc(estimates["weight"][near], np.hypot(*(place_m - said_m).T))])}
+    if moved.any():
+        now_m, before_m = _places_m(links, estimates, moved), _places_m(links, _before(estimates), moved)
+        weight = estimates["weight"][moved]
+        of["moved"] = {"auc": np.array([moved_auc(weight, np.hypot(*(now_m - before_m).T), near_m)])}
+    return of
+
+
+def _visit(table: Table) -> np.ndarray:
+    """Round and UE of each row as one number, which orders rows by UE, then by round."""
+    return table["ue"].astype(np.int64) * 2**31 + table["round"].astype(np.int64)
+
+
+def _before(estimates: Table) -> Table:
+    """The rows with the round in which the attack spoke of the same UE before, 0 for none."""
+    visit, of_row = np.unique(_visit(estimates), return_inverse=True)
+    ue, round_ = visit // 2**31, visit % 2**31
+    again = np.concatenate([[False], ue[1:] == ue[:-1]])
+    before = np.where(again, np.concatenate([[0], round_[:-1]]), 0)
+    return {"ue": estimates["ue"], "round": before[of_row]}
+
+
+def _places_m(links: Table, wanted: Table, rows: np.ndarray) -> np.ndarray:
+    """True place (n, 2) of the round and UE of some rows of a table; NaN where it is not known."""
+    visit, first = np.unique(_visit(links), return_index=True)
+    place_m = np.concatenate([_columns(links, first), np.full((1, 2), np.nan)])  # the last: unknown
+    want = _visit(wanted)[rows]
+    at = np.searchsorted(visit, want)
+    at[(at < len(visit)) & (visit[np.minimum(at, len(visit) - 1)] != want)] = len(visit)
+    return np.asarray(place_m[at])
+
+
+def _columns(table: Table, rows: Any) -> np.ndarray:
+    """Places (n, 2) of some rows."""
+    return np.stack([table["x_m"][rows], table["y_m"][rows]], axis=1)
+
+
+def tracking_rows(rows: Table) -> dict[str, Table]:
+    """What measures of one tracker are taken from, by belief, of its rows of `tracking`; nothing without rows.
+
+    A round without an answer is no success.
+    """
+    now, then = (where(rows, rows["hindsight"] == late) for late in (0, 1))
+    of: dict[str, Table] = {}
+    for who, mine in (("filter", now), ("smoother", then), ("plain", now), ("prior", now)):
+        if not len(mine["ue"]):
+            continue
+        of[who] = mine | {k.removeprefix(f"{who}_"): v for k, v in mine.items() if k.startswith(f"{who}_")}
+        of[who]["near"] = of[who]["near"] == 1
+        if who in ("filter", "smoother"):
+            less = paired(mine, mine["error_m"] - _plain_error(mine, now))
+            gap = reliability_error(mine["disc_probability"], of[who]["near"])
+            of[who] |= {"less_m": less["mean"], "less_low_m": less["low"], "less_high_m": less["high"]}
+            of[who]["reliability_error"] = np.array([gap])
+    return of
+
+
+def _plain_error(rows: Table, now: Table) -> FloatArray:
+    """Error of the tracked attack alone in the same rounds; NaN where it has none."""
+    visit, mine = _visit(now), _visit(rows)
+    order = np.argsort(visit)
+    at = order[np.minimum(np.searchsorted(visit[order], mine), len(visit) - 1)]
+    return np.where(visit[at] == mine, now["plain_error_m"][at], np.nan)
+
+
+def kaplan_meier(time_s: FloatArray, happened: BoolArray) -> tuple[FloatArray, FloatArray]:
+    """Times (n,), and the share (n,) of subjects to whom it has happened by then [Kaplan, Meier 1958].
+
+    1 - prod over times t_i <= t of (1 - d_i / n_i), where d_i subjects have it at t_i and n_i are watched until t_i or
+    longer. time_s (k,): when it happened to each subject, or until when it was watched.
+    """
+    times = np.unique(time_s[happened])
+    at_risk = (time_s[None, :] >= times[:, None]).sum(axis=1)
+    events = ((time_s[None, :] == times[:, None]) & happened).sum(axis=1)
+    return times, 1.0 - np.cumprod(1.0 - events / at_risk)
+
+
+def first_home(rows: Table, homes: FloatArray, near_m: float, round_s: float) -> tuple[FloatArray, BoolArray]:
+    """For each attacked UE that has a home: how long until an attack first named it, or until its last row; and which.
+
+    rows : of one attack in `leakage`. homes : UEs that have one. Time begins with the window of a UE's first row.
+    """
+    rows = {k: v[np.isin(rows["ue"], homes)] for k, v in rows.items() if k in ("ue", "time_s", "home_named_m")}
+    ues, at = np.unique(rows["ue"], return_inverse=True)
+    begin_s, end_s, first_s = np.full(len(ues), np.inf), np.full(len(ues), -np.inf), np.full(len(ues), np.inf)
+    np.minimum.at(begin_s, at, rows["time_s"])
+    np.maximum.at(end_s, at, rows["time_s"])
+    hit = rows["home_named_m"] <= near_m
+    np.minimum.at(first_s, at[hit], rows["time_s"][hit])
+    happened = np.isfinite(first_s)
+    return np.where(happened, first_s, end_s) - begin_s + round_s, happened

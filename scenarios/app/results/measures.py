@@ -36,7 +36,8 @@ STATISTICS: dict[str, Callable[[np.ndarray], Any]] = {
     "count": len,
     "distinct": lambda values: len(np.unique(values)),
     "sum": lambda values: int(values.sum()),
-    "last": lambda values: values[-1].item() if len(values) else None,
+    "total": lambda values: float(values.sum()),
+    "last": lambda values: values.tolist()[-1] if len(values) else None,
 }
 """Of numbers (n,). Quantiles count NaN as infinite, but q95; all others leave out what is not finite.
 
@@ -49,27 +50,25 @@ percentage of the mean. low, high : ends of the share's 95 % interval (Wilson).
 class Measure:
     """A figure, or a pattern of figures in which NAME stands for a part of the study.
 
-    key, unit, says : its name in the summary, its unit and its meaning. places : whether it needs places of samples.
-    column, rows : the column of the rows, or a law on them, that it is a statistic of; a run without these rows does
-    not have the key. statistic : one of STATISTICS; empty: the last word of the key if it is one, else `last`.
-    weight : column by which values are averaged before.
+    key, unit, says : its name in the summary, its unit and its meaning. column, rows : the column of the rows, or a law
+    on them, that it is a statistic of; a run without them does not have the key. statistic : one of STATISTICS; empty:
+    the last word of the key if it is one, else `last`. weight : column by which values are averaged before.
 
-    headline : its name in tables of results; empty for a figure that stands in none; {near} is leakage.near_m.
-    verdict : the rule of `verdicts` that judges it. better : whether low or high values are those of a better model,
-    or of a stronger attack. beside : names and keys of its baselines. count : key of the number that a share is of.
-    chart : the figure of the page that draws it.
+    headline : its name in tables of results; empty for a figure that stands in none; {near} is leakage.near_m; before
+    a colon stands the row that it shares with others. rule : how `table` judges it. better : whether low or high values
+    are those of a better model, or of a stronger attack. beside : names and keys of its baselines. count : key of the
+    number that a share is of. chart : the figure of the page that draws it.
     """
 
     key: str
     unit: str
     says: str
-    places: bool = False
-    column: str | Callable[[Rows], np.ndarray] = ""
     rows: str = ""
+    column: str | Callable[[Rows], np.ndarray] = ""
     statistic: str = ""
     weight: str = ""
     headline: str = ""
-    verdict: str = ""
+    rule: str = ""
     better: Literal["low", "high"] = "low"
     beside: tuple[tuple[str, str], ...] = ()
     count: str = ""

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from scenarios.app.results.shown import value_text
 from scenarios.app.results.statistics import Quartiles, figure_text, quartiles_of
 from scenarios.app.results.summary_keys import AUC_LAST, DIVERGED, EPSILON_MAX, ERROR_MEDIAN, KEYS, METRIC_LAST, Measure
 
@@ -56,17 +57,6 @@ def _declared(key: str) -> tuple[int, Measure | None, str]:
 def meaning(key: Measure) -> str:
     """What a key says, with its unit."""
     return f"{key.says} ({key.unit})" if key.unit else key.says
-
-
-def value_text(value: Any, unit: str = "") -> str:
-    """A value of a summary for people; unit: as in figure_text."""
-    if value is None:
-        return "–"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int | float):
-        return f"{value:,}" if isinstance(value, int) else figure_text(value, unit)
-    return str(value)
 
 
 def over_seeds(runs: Sequence[Mapping[str, Any]], key: str) -> Quartiles:

@@ -1,182 +1,231 @@
-"""The summary of a run: one flat object of the keys of `summary_keys`, computed from the run folder's tables alone."""
+"""The summary of a run: one flat object of the keys of `summary_keys`, computed from the run folder's tables alone.
+
+Tables become rows by name; every measure is taken from the rows that it names, of the whole run or of a part by name.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fl.attacks.closed_form import ClosedForm
 from netsim.checkpoint import read_arrays
 from netsim.geometry import Area
 from netsim.safe import what_is
 from netsim.traces.home_work import FEWEST_NIGHTS
 from scenarios.app.results import summary_keys as keys
-from scenarios.app.results.attacks import named_share
-from scenarios.app.results.folder import MANIFEST, PLAN, POINTS, read_json, read_table
-from scenarios.app.results.lists import list_values
-from scenarios.app.results.model_text import good_map
-from scenarios.app.results.run import Table, where
-from scenarios.app.results.statistics import median_of
-from scenarios.app.results.summary_claims import claim_rows
-from scenarios.app.results.summary_keys import Measure, check_declared, declaration, measured
-from scenarios.app.results.summary_leakage import (
+from scenarios.app.results.attacks import (
+    Truth,
     anywhere_m,
     attack_rows,
+    chance_rows,
+    claim_rows,
+    densest_rows,
     effort_rows,
     guess_rows,
     home_rows,
+    named_rows,
+    named_share,
+    stated_rows,
+    tracking_rows,
 )
-from scenarios.app.results.summary_named import Truth, chance_rows, densest_rows, named_rows
-from scenarios.app.results.summary_stated import stated_rows
-from scenarios.app.results.summary_tracking import tracking_rows
-from scenarios.app.results.summary_uploads import reached_values, upload_rows
-from scenarios.app.results.summary_withheld import accepted, sums_rows, withheld_rows
+from scenarios.app.results.folder import MANIFEST, PLAN, POINTS, read_json, read_table
+from scenarios.app.results.run import Table, where
+from scenarios.app.results.statistics import half_width, row_numbers
+from scenarios.app.results.summary_keys import check_declared, measured
+from scenarios.app.results.uploads import accepted, one, reached_rows, sums_rows, upload_rows, withheld_rows
+from scenarios.app.results.verdicts import USEFUL_RANKS
 from scenarios.app.study.study import Study
 
-USELESS_ABOVE_DB = 2.0  # a map this much worse than a constant says nothing about privacy either
-USEFUL_RANKS = 0.2  # nor does a density whose rank correlation is hardly better than chance
+NO_WORSE_DB = 0.2
+"""by which a good map may exceed the law of three numbers by place"""
+Rows = dict[str, Table]
+"""columns by the name of the rows"""
+Part = tuple[str, Rows]
+"""NAME in keys, empty for the whole run, and rows"""
 
 
 def summarise(folder: Path, study: Study) -> dict[str, Any]:
     """All values of a run by key. Raises KeyError for one whose key is not declared."""
-    rounds, curation = read_table(folder, "rounds"), read_table(folder, "curation")
-    metrics, links, updates = (read_table(folder, name) for name in ("metrics", "links", "updates"))
-    manifest, ues, uploads = (
-        read_json(folder / MANIFEST),
-        read_table(folder, "ues"),
-        read_table(folder, "transmissions"),
-    )
-    handover = study.world.radio.handover is not None
-    values: dict[str, Any] = _plain(
-        {
-            keys.ROUNDS_EMPTY: manifest["empty_rounds"],
-            keys.ROUNDS_HELD_OUT: _held_out(rounds),
-            keys.ROUNDS_STOPPED: manifest["stopped_by_budget"],
-            keys.SAMPLES_COUNT: int(rounds["samples"][: 1 if study.learned.data.surveys_once else None].sum()),
-            keys.UPLINK_HANDOVERS: len(read_table(folder, "handovers")["ue"]) if handover else None,
-            keys.UPDATES_LATE: _share(rounds["late"].sum(), len(updates["ue"])),
-            keys.UPLINK_ENERGY: float(rounds["energy_j"].sum()),
-            **_in_vain(links),
-            **({} if study.learned.server.in_rounds else _in_no_round(links)),
-        }
-    )
-    withholding = read_table(folder, "withholding")
-    values |= measured(
-        {
-            **{"ues": ues, "rounds": rounds, "updates": updates, "links": links, "batches": curation},
-            "pairs": read_table(folder, "user_distances"),
-            "eavesdropper": read_table(folder, "eavesdropper"),
-            **upload_rows(uploads, rounds),
-            **sums_rows(read_table(folder, "sums")),
-            **_refusals(rounds, accepted(rounds, withholding)),
-        }
-    )
-    values |= _each("requests", withheld_rows(withholding)) | _refused(metrics) | _planned(folder / PLAN)
-    values |= _each("batches of a step", _groups(curation, "step"))
-    values |= _utility(read_table(folder, "final"), rounds) | _metrics(metrics) | reached_values(uploads, metrics)
-    values |= _leakage(folder, study, (ues, links), manifest["area_m"], values[keys.USEFUL.of()])
-    values |= _membership(read_table(folder, "membership")) | _privacy(read_table(folder, "privacy"))
-    values |= _moved(read_table(folder, "spends")) | _unicity(read_table(folder, "unicity"))
-    check_declared(values)
-    if "positions" in study.learned.data.offers:
-        return values
-    return {key: value for key, value in values.items() if not (known := declaration(key)) or not known.places}
-
-
-def _plain(values: dict[Measure, Any]) -> dict[str, Any]:
-    """Values of single keys."""
-    return {key.of(): value for key, value in values.items()}
-
-
-def _named(name: str, values: dict[Measure, Any]) -> dict[str, Any]:
-    """Values of keys of the part `name`."""
-    return {key.of(name): value for key, value in values.items()}
-
-
-def _leakage(
-    folder: Path, study: Study, tables: tuple[Table, Table], area_m: Any, useful: bool | None
-) -> dict[str, Any]:
-    """What every attack reaches for the UEs that the study looks at, and the baselines; tables: `ues`, `links`."""
-    ues, links = tables
-    targets = _targets(study, ues, read_table(folder, "updates"))
-    every = read_table(folder, "leakage")
-    leakage = _of(every, targets)
-    estimates, updates, wasserstein = (
-        _of(read_table(folder, name), targets) for name in ("estimates", "updates", "wasserstein")
-    )
-    x0, y0, x1, y1 = area_m
-    centre = np.hypot(updates["x_m"] - (x0 + x1) / 2, updates["y_m"] - (y0 + y1) / 2)
-    settings, area = study.learned.leakage, Area(x0, y0, x1, y1)
-    anywhere = anywhere_m(updates, leakage, study.learned.learner, (x0, y0, x1, y1))
-    values = list_values(read_table(folder, "list_scores"), settings.list_near_m) | _plain(
-        {keys.NEAR: settings.near_m, keys.AREA_CENTRE_ERROR: median_of(centre), keys.ANYWHERE_ERROR: anywhere}
-    )
-    homes, watched = with_home(ues), np.unique(leakage["ue"])
-    truth, densest = (of(ues, watched, settings.near_m) for of in (Truth.of, Truth.densest))
-    if study.learned.attacks:
-        points = read_arrays(folder / POINTS)
-        whose, width_m = (points["ue"], points["position_m"]), settings.peak_width_m
-        chance = chance_rows(densest, area, *whose, width_m)
-        values |= measured(
-            {
-                "guesses": guess_rows(leakage, [attack.label for attack in study.learned.attacks]),
-                **({"densest by chance": chance["home by chance"]} if chance else {}),
-                **chance_rows(truth, area, *whose, width_m),
-            }
-        )
-    values |= _plain(_without_home(ues))
-    named, requested_s = read_table(folder, "named"), _requested_s(folder)
-    tracking, linking = _of(read_table(folder, "tracking"), targets), read_table(folder, "linking")
-    people = read_table(folder, "identities")
-    for attack in study.learned.attacks:
-        mine, effort, exact, said, tracked, linked, known = (
-            _by_attack(table, attack.label)
-            for table in (leakage, estimates, wasserstein, named, tracking, linking, people)
-        )
-        attacked = np.unique(_by_attack(every, attack.label)["ue"])
-        values |= measured(
-            {
-                **attack_rows(mine, useful),
-                **home_rows(mine, homes, settings.near_m),
-                **claim_rows(effort, links, settings.near_m),
-                **named_rows(mine, said, truth, attacked, requested_s),
-                **densest_rows(mine, said, densest, attacked, requested_s),
-                **stated_rows(said, truth, area),
-                **tracking_rows(tracked, study.learned.round_s, useful),
-                **({"linking": linked} if len(linked["round"]) else {}),
-                **({"identities": _at_end(known)} if len(known["round"]) else {}),
-                **({"bounds": updates} if isinstance(attack, ClosedForm) else {}),
-                **{"efforts": effort_rows(effort), "exact": exact},
-            },
-            attack.label,
-        )
+    values: dict[str, Any] = {}
+    for name, rows in (*_of_rounds(folder, study), *_of_model(folder, study), *_of_attacks(folder, study)):
+        values |= measured(rows, name)
     shares = [share for of in study.learned.attacks if (share := named_share(values, of.label)) is not None]
-    return values | ({keys.STRONGEST_NAMED.of(): max(shares)} if shares else {})
+    values |= measured({"strongest": {"share": np.array(shares)}} if shares else {})
+    check_declared(values)
+    return values
 
 
-def _without_home(ues: Table) -> dict[Measure, Any]:
-    """How many replayed UEs have no home, and how many of these too few nights."""
-    replayed, none = np.isfinite(ues["nights"]), ~np.isfinite(ues["home_x_m"])
-    if not replayed.any():
-        return {}
-    few = none & (ues["nights"] < FEWEST_NIGHTS)
-    return {keys.HOMES_NONE: int(none.sum()), keys.HOMES_FEW_NIGHTS: int(few.sum())}
+def radio_summary(folder: Path, handover: bool) -> dict[str, Any]:
+    """All values of a radio study by key; handover: whether it is modelled."""
+    samples, cdf = read_table(folder, "radio_samples"), read_table(folder, "radio_cdf")
+    of = _groups(samples, "selection")
+    n, hours = float(of["all"]["count"][0]), of["all"]["ue_hours"]
+    moves = len(read_table(folder, "handovers")["ue"]) if handover else None
+    rate = None if moves is None or not n else moves / float(hours[0])
+    rows: Rows = {
+        "ues": read_table(folder, "ues"), "moves": one(count=moves, rate=rate),
+        "samples": of["all"] | one(count=int(n), indoor=_percent(of["indoor"]["count"][0], n)),
+    }  # fmt: skip
+    for quantity, mine in _groups(cdf, "quantity").items():
+        for selection, quantiles in _groups(mine, "selection").items():
+            at = dict(zip(quantiles["percent"].tolist(), quantiles["value"].tolist(), strict=True))
+            rows[f"{quantity} {selection}."] = one(q05=at[5.0], median=at[50.0], q95=at[95.0])
+    return measured(rows)
+
+
+def _of_rounds(folder: Path, study: Study) -> Iterator[Part]:
+    """What was played, sent, refused, held back and lost."""
+    rounds, ues, links = (read_table(folder, name) for name in ("rounds", "ues", "links"))
+    updates, uploads, metrics = (read_table(folder, name) for name in ("updates", "transmissions", "metrics"))
+    withholding, curation = read_table(folder, "withholding"), read_table(folder, "curation")
+    surveyed = slice(1 if study.learned.data.surveys_once else None)
+    bits = links["rate_bps"] * links["airtime_s"]
+    moved = len(read_table(folder, "handovers")["ue"]) if study.world.radio.handover is not None else None
+    late = rounds["late"].sum() / len(updates["ue"]) if len(updates["ue"]) else np.nan
+    in_rounds, replayed = study.learned.server.in_rounds, np.isfinite(ues["nights"])
+    none = replayed & ~np.isfinite(ues["home_x_m"])
+    plan = read_json(folder / PLAN) if what_is(folder / PLAN) else {}
+    yield "", {
+        "manifest": one(**{k: read_json(folder / MANIFEST)[k] for k in ("empty_rounds", "stopped_by_budget")}),
+        "ues": ues, "rounds": rounds, "updates": updates, "measured": where(rounds, surveyed),
+        "links": links | {"lost": links["decoded"] == 0, "bits": np.where(np.isfinite(bits), bits, 0.0)},
+        # a server without rounds has updates that no merge had, which are in no row of rounds
+        "air": one(late=late, energy_j=rounds["energy_j"].sum()) if in_rounds else links,
+        "cells": one(handovers=moved), "eavesdropper": read_table(folder, "eavesdropper"),
+        "refusals": rounds | {"requested": rounds["refused"] + accepted(rounds, withholding)},
+        **({"nights": {"none": none, "few": none & (ues["nights"] < FEWEST_NIGHTS)}} if replayed.any() else {}),
+        **({"plan": one(**plan)} if plan else {}), **upload_rows(uploads, rounds),
+        **sums_rows(read_table(folder, "sums")),
+    }  # fmt: skip
+    for name, rows in _groups(where(metrics, metrics["part"] == "query"), "name").items():
+        if name.startswith("refused_") and rows["value"].sum() > 0:
+            yield name.removeprefix("refused_"), {"reason": rows}
+    yield from _each("requests", withheld_rows(withholding))
+    yield from _each("batches of a step", _groups(curation, "step"))
+    yield from _each("reached", reached_rows(uploads, metrics))
+    unicity = read_table(folder, "unicity")
+    for k, (points, side_m) in enumerate(zip(unicity["points"], unicity["resolution_m"], strict=True)):
+        yield f"{points:g}-{side_m:g}", {"unicity": where(unicity, [k])}
+
+
+def _of_model(folder: Path, study: Study) -> Iterator[Part]:
+    """The final model, its metrics by round, membership audits, and what noise spent."""
+    table, rounds, metrics = (read_table(folder, name) for name in ("final", "rounds", "metrics"))
+    final = dict(zip(table["name"].tolist(), table["value"].tolist(), strict=True))
+    rows = {"final": one(**final), "worth": one(useful=is_useful(final))}
+    if "place.blocks" in final:
+        rows["scored by place"] = one(good=good_map([{f"utility.{k}": v for k, v in final.items()}]))
+    if "positions" in study.learned.data.offers:
+        first = rounds["round"][rounds["rmse_db"] < rounds["constant_rmse_db"]]
+        rows["useful rounds"] = one(first=int(first[0]) if len(first) else None)
+    yield "", rows
+    known = measured(rows)
+    for name, value in final.items():
+        if f"utility.{name}" not in known and "." not in name:
+            yield name, {"another": one(value=value)}
+    for (part, name), mine in _groups(metrics, "part", "name").items():
+        late = mine["value"][-20:]
+        with np.errstate(over="ignore"):  # a model that has diverged
+            yield f"{part}.{name}", {"metric": mine | one(late_mean=np.mean(late), late_std=np.std(late))}
+    yield from _each("audits", _groups(read_table(folder, "membership"), "attack"))
+    yield from _each(
+        "account", {k: account_rows(v) for k, v in _groups(read_table(folder, "privacy"), "mechanism").items()}
+    )
+    spends = read_table(folder, "spends")
+    yield from _each("locations", _groups(where(spends, spends["unit"] == "location"), "mechanism"))
+
+
+def is_useful(final: Mapping[str, float]) -> bool | None:
+    """Whether the final model is useful, by its metrics; None where nothing was held out."""
+    nan = float("nan")
+    if "accuracy_percent" in final:
+        return bool(final["accuracy_percent"] > final["constant_accuracy_percent"])
+    if "rank_correlation" in final:
+        return bool(final["rank_correlation"] >= USEFUL_RANKS)
+    constant = final.get("constant_rmse_db", nan)
+    return bool(final.get("rmse_db", nan) < constant) if np.isfinite(constant) else None
+
+
+def good_map(runs: Sequence[Mapping[str, Any]]) -> bool | None:
+    """Whether the maps of a label are good: better than the law of three numbers, and by place no worse.
+
+    Of several runs that have all four figures, both 95 % intervals of the mean paired difference must lie below 0 and
+    NO_WORSE_DB; not good where one lies above. None: neither, or a figure is missing.
+    """
+    every = (keys.RMSE, keys.BY_PLACE[keys.RMSE], keys.PATH_LOSS_RMSE, keys.BY_PLACE[keys.PATH_LOSS_RMSE])
+    figures = np.array([[run.get(key.of()) for key in every] for run in runs], dtype=np.float64)
+    margin_db = (figures[:, :2] - figures[:, 2:] - [0.0, NO_WORSE_DB])[np.isfinite(figures).all(axis=1)]
+    if not len(margin_db):
+        return None
+    wide = np.array([half_width(column) for column in margin_db.T]) if len(margin_db) > 1 else np.zeros(2)
+    mean = margin_db.mean(axis=0)
+    if (mean - wide > 0).any():
+        return False
+    return True if (mean + wide <= 0).all() else None
+
+
+def _of_attacks(folder: Path, study: Study) -> Iterator[Part]:
+    """What every attack reaches for the UEs that the study looks at, and the baselines."""
+    settings, labels = study.learned.leakage, [attack.label for attack in study.learned.attacks]
+    ues, links, every = (read_table(folder, name) for name in ("ues", "links", "leakage"))
+    targets = _targets(study, ues, read_table(folder, "updates"))
+    leakage, tracking = _of(every, targets), _of(read_table(folder, "tracking"), targets)
+    estimates, updates = (_of(read_table(folder, name), targets) for name in ("estimates", "updates"))
+    named, linking, people = (read_table(folder, name) for name in ("named", "linking", "identities"))
+    west, south, east, north = area_m = tuple(read_json(folder / MANIFEST)["area_m"])
+    area, off_m = Area(*area_m), (updates["x_m"] - (west + east) / 2, updates["y_m"] - (south + north) / 2)
+    centre = {"row": row_numbers(updates), "centre_m": np.hypot(*off_m)}
+    watched = np.unique(leakage["ue"])
+    truth, densest = (of(ues, watched, settings.near_m) for of in (Truth.of, Truth.densest))
+    lists = _lists(read_table(folder, "list_scores"), settings.list_near_m)
+    if "positions" in study.learned.data.offers:
+        away_m = anywhere_m(updates, leakage, study.learned.learner, area_m)
+        yield "", {"centre": centre, "area": one(near_m=settings.near_m, anywhere_m=away_m), **lists.pop("", {})}
+        if labels:
+            points = read_arrays(folder / POINTS)
+            whose = points["ue"], points["position_m"], settings.peak_width_m
+            chance = chance_rows(densest, area, *whose)
+            yield "", {
+                "guesses": guess_rows(leakage, labels), **chance_rows(truth, area, *whose),
+                **({"densest by chance": chance["home by chance"]} if chance else {}),
+            }  # fmt: skip
+    rounds = read_table(folder, "rounds")
+    requested_s = dict(zip(rounds["round"].astype(int).tolist(), rounds["requested_s"].tolist(), strict=True))
+    for label in labels:
+        mine, effort, said, tracked, linked, known = (
+            _by_attack(table, label) for table in (leakage, estimates, named, tracking, linking, people)
+        )
+        attacked = np.unique(_by_attack(every, label)["ue"])
+        yield label, {
+            **attack_rows(mine, centre), **home_rows(mine, with_home(ues), settings.near_m),
+            **claim_rows(effort, links, settings.near_m), **named_rows(mine, said, truth, attacked, requested_s),
+            **densest_rows(said, densest, attacked), **stated_rows(said, truth, area), **tracking_rows(tracked),
+            **({"linking": linked} if len(linked["round"]) else {}),
+            **({"identities": _at_end(known)} if len(known["round"]) else {}),
+            **lists.get(label, {}), "efforts": effort_rows(effort),
+        }  # fmt: skip
+
+
+def _lists(scores: Table, near_m: float) -> dict[str, Rows]:
+    """Scores of the lists of places that each attack makes, and under an empty name those of chance."""
+    names = {"participants": ("participants", "covered"), "aside": ("aside", "aside covered")}
+    found: dict[str, Table] = {}
+    for source, name, residents, *score in zip(*scores.values(), strict=True):
+        if name or residents == "participants":
+            columns = names[residents] if name else (source, f"{source} covered")
+            found.setdefault(name, {}).update(one(**dict(zip(columns, score, strict=True))))
+    near = {"lists": one(near_m=near_m)}
+    return {name: {"list": row} | ({} if name else near) for name, row in found.items()}
 
 
 def _at_end(people: Table) -> Table:
     """Names whose people an attack looked for in each round; at the end: in the last round with any."""
     names = people["names"]
-    return people | {
-        "names at the end": np.where(np.isin(np.arange(len(names)), np.flatnonzero(names > 0)[-1:]), names, 0)
-    }
-
-
-def _requested_s(folder: Path) -> dict[int, float]:
-    """End of the window of each round."""
-    rounds = read_table(folder, "rounds")
-    return dict(zip(rounds["round"].astype(int).tolist(), rounds["requested_s"].tolist(), strict=True))
+    last = np.isin(np.arange(len(names)), np.flatnonzero(names > 0)[-1:])
+    return people | {"names at the end": np.where(last, names, 0)}
 
 
 def _targets(study: Study, ues: Table, updates: Table) -> np.ndarray | None:
@@ -190,6 +239,11 @@ def _targets(study: Study, ues: Table, updates: Table) -> np.ndarray | None:
     return np.asarray(ues["ue"][ues["name"] == target])
 
 
+def with_home(ues: Table) -> np.ndarray:
+    """Indices of the UEs that have a home."""
+    return ues["ue"][np.isfinite(ues["home_x_m"])]
+
+
 def _of(table: Table, ues: np.ndarray | None) -> Table:
     """Rows of some UEs."""
     return table if ues is None else where(table, np.isin(table["ue"], ues))
@@ -200,156 +254,32 @@ def _by_attack(table: Table, label: str) -> Table:
     return where(table, table["attack"] == label)
 
 
-def _refusals(rounds: Table, accepting: np.ndarray) -> dict[str, Table]:
-    """What the UEs' own policies refused in each round; accepting (n,): UEs that did not."""
-    refused, requested = rounds["refused"], rounds["refused"] + accepting
-    everybody, most = (refused > 0) & (refused == requested), np.array([int(refused.max(initial=0))])
-    return {"refusals": {"requested": requested, "some": refused > 0, "everybody": everybody, "most": most}}
+def _groups(table: Table, *columns: str) -> dict[Any, Table]:
+    """Rows of a table by the value of a column, or the values of several, in order."""
+    values = [table[column].tolist() for column in columns]
+    found = list(zip(*values, strict=True)) if len(columns) > 1 else values[0]
+    return {one: where(table, [k for k, value in enumerate(found) if value == one]) for one in dict.fromkeys(found)}
 
 
-def _refused(metrics: Table) -> dict[str, Any]:
-    """For which reasons UEs refused."""
-    values = {}
-    for name in dict.fromkeys(metrics["name"][metrics["part"] == "query"].tolist()):
-        count = metrics["value"][(metrics["part"] == "query") & (metrics["name"] == name)].sum()
-        if name.startswith("refused_") and count > 0:
-            values[keys.REFUSED_REASON.of(name.removeprefix("refused_"))] = int(count)
-    return values
+def _each(rows: str, of: Mapping[str, Table]) -> Iterator[Part]:
+    """A part for each name, with one kind of rows."""
+    return ((name, {rows: table}) for name, table in of.items())
 
 
-def _groups(table: Table, column: str) -> dict[str, Table]:
-    """Rows of a table by the value of a column, in order."""
-    return {name: where(table, table[column] == name) for name in dict.fromkeys(table[column].tolist())}
-
-
-def _each(rows: str, of: dict[str, Table]) -> dict[str, Any]:
-    """Values of the measures of `rows`, of each part by its name."""
-    return {key: value for name, table in of.items() for key, value in measured({rows: table}, name).items()}
-
-
-def _unicity(rows: Table) -> dict[str, Any]:
-    """How many draws of points no other UE has, by number of points and side of the squares."""
-    each = zip(rows["points"].tolist(), rows["resolution_m"].tolist(), rows["unique_percent"].tolist(), strict=True)
-    return {keys.UNICITY.of(f"{points:g}-{side_m:g}"): percent for points, side_m, percent in each}
-
-
-def _planned(path: Path) -> dict[str, Any]:
-    """The numbers of the study's plan, if it has one."""
-    plan = read_json(path) if what_is(path) else {}
-    return {f"plan.{key}": value for key, value in plan.items() if not isinstance(value, str | list)}
-
-
-def _in_vain(links: Table) -> dict[Measure, Any]:
-    """What became of uploads that the server did not decode in time."""
-    lost, bits = links["decoded"] == 0, links["rate_bps"] * links["airtime_s"]
-    bits = np.where(np.isfinite(bits), bits, 0.0)
-    return {
-        keys.UPDATES_NO_RATE: _share((~np.isfinite(links["airtime_s"])).sum(), len(lost)),
-        keys.UPLINK_VAIN_ENERGY: _share(links["energy_j"][lost].sum(), links["energy_j"].sum()),
-        keys.UPLINK_VAIN_BITS: _share(bits[lost].sum(), bits.sum()),
-    }
-
-
-def _in_no_round(links: Table) -> dict[Measure, Any]:
-    """What counts uploads that no merge had, where a server has no rounds: they are in none of their rows."""
-    return {
-        keys.UPLINK_ENERGY: float(links["energy_j"].sum()),
-        keys.UPDATES_LATE: _share(links["late"].sum(), len(links["ue"])),
-    }
-
-
-def _held_out(rounds: Table) -> int:
-    """Rounds in which UEs measured, and all of it is held out, so that nobody took part."""
-    whole = (rounds["samples"] > 0) & (rounds["held_out"] == rounds["samples"])
-    return int((whole & (rounds["ues"] == 0)).sum())
-
-
-def _share(part: float, whole: float) -> float:
-    """Percent; NaN of nothing."""
+def _percent(part: float, whole: float) -> float:
     return 100.0 * float(part) / whole if whole else float("nan")
 
 
-def _utility(final: Table, rounds: Table) -> dict[str, Any]:
-    """The metrics of the final model, and whether it is useful."""
-    values: dict[str, Any] = {
-        keys.UTILITY.of(name): value
-        for name, value in zip(final["name"].tolist(), final["value"].tolist(), strict=True)
-    }
-    for key in (keys.PLACE_SAMPLES.of(), keys.PLACE_BLOCKS.of()):
-        values |= {key: int(values[key])} if key in values else {}
-    nan, useful = float("nan"), None
-    constant = values.get(keys.CONSTANT_RMSE.of(), nan)
-    if np.isfinite(constant):
-        useful = values.get(keys.RMSE.of(), nan) <= constant + USELESS_ABOVE_DB
-    if keys.RANK_CORRELATION.of() in values:
-        useful = bool(values[keys.RANK_CORRELATION.of()] >= USEFUL_RANKS)
-    if keys.ACCURACY.of() in values:
-        useful = bool(values[keys.ACCURACY.of()] > values[keys.CONSTANT_ACCURACY.of()])
-    first = np.flatnonzero(rounds["rmse_db"] <= rounds["constant_rmse_db"] + USELESS_ABOVE_DB)
-    return values | {
-        keys.USEFUL.of(): useful,
-        **({keys.GOOD.of(): good_map([values])} if keys.PLACE_BLOCKS.of() in values else {}),
-        keys.USEFUL_ROUND.of(): int(rounds["round"][first[0]]) if len(first) else None,
-        keys.LAST_ROUND_RMSE.of(): float(rounds["rmse_round_db"][-1]) if len(rounds["round"]) else nan,
-    }
+def account_rows(rows: Table) -> Table:
+    """Of one mechanism: an empty cell is no finite epsilon; `with_channel` is of the UEs whose account knows it.
 
-
-def _metrics(metrics: Table) -> dict[str, Any]:
-    """Last value of every metric, and its mean and deviation over the last 20 rounds that have it."""
-    values: dict[str, Any] = {}
-    for part, name in dict.fromkeys(zip(metrics["part"].tolist(), metrics["name"].tolist(), strict=True)):
-        value = metrics["value"][(metrics["part"] == part) & (metrics["name"] == name)]
-        late = value[-20:]
-        with np.errstate(over="ignore"):  # a model that has diverged
-            mean, std = float(np.mean(late)), float(np.std(late))
-        values |= _named(
-            f"{part}.{name}", {keys.METRIC_LAST: float(value[-1]), keys.METRIC_MEAN: mean, keys.METRIC_STD: std}
-        )
-    return values
-
-
-def with_home(ues: Table) -> np.ndarray:
-    """Indices of the UEs that have a home."""
-    return ues["ue"][np.isfinite(ues["home_x_m"])]
-
-
-def _membership(table: Table) -> dict[str, Any]:
-    """The last audit of each attack, and the largest area of all audits."""
-    values: dict[str, Any] = {}
-    for name, audits in _groups(table, "attack").items():
-        scored = {"auc": audits["auc"][np.isfinite(audits["auc"])]}
-        values |= measured({"audits": audits, "scored audits": scored}, name)
-    return values
-
-
-def _privacy(account: Table) -> dict[str, Any]:
-    """The UE that spent most of each account; of accounts with one name the one that spent most."""
-    values: dict[str, Any] = {}
-    for name, mine in _groups(account, "mechanism").items():
-        for column in ("epsilon", "naive", "zcdp", "rdp"):  # an empty cell is no finite epsilon
-            mine[column] = np.nan_to_num(mine[column], nan=np.inf)
-        mine["with_channel"] = _with_channel(mine)
-        mine["delta"] = mine["delta"][[np.argmax(mine["epsilon"])]]
-        values |= measured({"account": {k: v[~np.isnan(v)] for k, v in mine.items() if v.dtype == float}}, name)
-    return values
-
-
-def _with_channel(rows: Table) -> np.ndarray:
-    """Epsilon with the channel of each row (n,) of one mechanism; NaN in all where no channel adds any noise.
-
-    In an account that has the value an empty cell is an infinite one; in one that has none the channel changes
-    nothing, and it is the epsilon.
+    Where no channel adds noise `with_channel` is empty. In an account that has the value an empty cell is an infinite
+    one; in one that has none the channel changes nothing, and it is the epsilon.
     """
-    given = rows["with_channel"]
-    if not np.isfinite(given).any():
-        return given
-    who = list(zip(*(rows[k].tolist() for k in ("unit", "relation", "delta")), strict=True))
-    counted = {w for w, value in zip(who, given, strict=True) if np.isfinite(value)}
-    own = np.where([w in counted for w in who], np.inf, rows["epsilon"])
-    return np.where(np.isfinite(given), given, own)
-
-
-def _moved(spends: Table) -> dict[str, Any]:
-    """Largest epsilon per metre of each mechanism that moved locations."""
-    moved = where(spends, spends["unit"] == "location")
-    return _each("locations", _groups(moved, "mechanism"))
+    epsilon, given = np.nan_to_num(rows["epsilon"], nan=np.inf), rows["with_channel"]
+    if np.isfinite(given).any():
+        who = list(zip(*(rows[k].tolist() for k in ("unit", "relation", "delta")), strict=True))
+        counted = {w for w, value in zip(who, given, strict=True) if np.isfinite(value)}
+        own = np.where([w in counted for w in who], np.inf, epsilon)
+        given = np.where(np.isfinite(given), given, own)
+    return {"epsilon": epsilon, "with_channel": given[~np.isnan(given)]}

@@ -5,7 +5,7 @@ Terminal, page, sweep and comparison draw the same lines, of one run or of the s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,8 +13,8 @@ import numpy as np
 
 from scenarios.app.results import verdicts
 from scenarios.app.results.measures import NAME, Measure
-from scenarios.app.results.statistics import figure_text, wilson
-from scenarios.app.results.summary_keys import KEYS
+from scenarios.app.results.statistics import figure_text, half_width, wilson
+from scenarios.app.results.summary_keys import CONSTANT_RMSE, KEYS, RMSE
 
 Summary = Mapping[str, Any]
 Runs = Sequence[Summary]
@@ -65,22 +65,26 @@ class Line:
 
 def lines(summaries: Runs) -> list[Line]:
     """A line for each headline that a run has a value of, from the attack that finds most."""
-    found = (
-        _best([_line(measure, name, summaries) for name in names], measure.better)
-        for measure, names in _headlines(summaries)
-    )
+    shown = [measure for measure in KEYS if measure.headline and ": " not in measure.headline]
+    shown.sort(key=lambda measure: measure.rule not in _FIRST)
+    found = (_best([_line(m, name, summaries) for name in _names(summaries, m)], m.better) for m in shown)
     return [line for line in found if line is not None]
+
+
+_FIRST = ("error", "accuracy", "ranks", "share")
+"""rules of models, and of the shares of UEs that are found: their lines come first"""
 
 
 def row(summaries: Runs, group: str) -> str:
     """Figures that share a row below the table, such as those of the uplink: `SINR -9.78 dB, latency 3.13 s`."""
-    mine = [(m, mean(summaries, m.key)) for m in KEYS if m.headline.startswith(f"{group}: ")]
-    words = [(m.headline.partition(": ")[2], figure_text(v), m.unit) for m, v in mine if not np.isnan(v)]
-    return ", ".join(" ".join(of).rstrip() for of in words)
+    mine = [m for m in KEYS if m.headline.startswith(f"{group}: ")]
+    each = [(m, name, mean(summaries, m.of(name))) for m in mine for name in _names(summaries, m)]
+    words = [(name, m.headline.partition(": ")[2], figure_text(value), m.unit) for m, name, value in each if value]
+    return ", ".join(" ".join(filter(None, of)) for of in words)
 
 
-GROUPS = ("uplink", "uploads", "eavesdropper")
-"""rows below the table"""
+GROUPS = tuple(dict.fromkeys(m.headline.partition(": ")[0] for m in KEYS if ": " in m.headline))
+"""names of the rows below the table"""
 
 
 def model_verdict(of: Sequence[Line]) -> str:
@@ -94,13 +98,10 @@ def mean(runs: Runs, key: str) -> float:
     return float(np.mean(known)) if known else np.nan
 
 
-def _headlines(runs: Runs) -> Iterator[tuple[Measure, list[str]]]:
-    """Measures of the table, and the names that each has a value of."""
-    every = list(dict.fromkeys(key for run in runs for key in run))
-    for measure in KEYS:
-        if measure.headline and ": " not in measure.headline:
-            names = [measure.name_in(key) for key in every]
-            yield measure, [n for n in names if n is not None and any(_known(r, measure.of(n)) for r in runs)]
+def _names(runs: Runs, measure: Measure) -> list[str]:
+    """NAME of a measure, empty for a single key, of which some run has a value."""
+    every = dict.fromkeys(measure.name_in(key) for run in runs for key in run)
+    return [n for n in every if n is not None and any(_known(run, measure.of(n)) for run in runs)]
 
 
 def _known(run: Summary, key: str) -> bool:
@@ -108,11 +109,13 @@ def _known(run: Summary, key: str) -> bool:
 
 
 def _diverged(run: Summary, key: str) -> bool:
-    """Whether a value is missing since the model, or an attack's estimates, diverged."""
-    if key == "utility.rmse_db":
-        return run.get(key) is None and run.get("utility.constant_rmse_db") is not None
+    """Whether a value is null since it is infinite: of a model or estimates that diverged, or an epsilon."""
+    if run.get(key, 0.0) is not None:
+        return False
     head, error, _ = key.partition(".centroid_error_m.")
-    return bool(error) and run.get(key) is None and (run.get(f"{head}.diverged.percent") or 0) > 0
+    if error:
+        return (run.get(f"{head}.diverged.percent") or 0) > 0
+    return key.endswith(".epsilon.max") or (key == RMSE.key and run.get(CONSTANT_RMSE.key) is not None)
 
 
 def _line(measure: Measure, name: str, runs: Runs) -> Line:
@@ -126,11 +129,14 @@ def _line(measure: Measure, name: str, runs: Runs) -> Line:
         what if attacks or not name else f"{what} ({name})", measure.unit, float(np.mean(values)), *_range(values),
         tuple(pair for pair in beside if not np.isnan(pair[1])), attack=name if attacks else "", key=key,
     )  # fmt: skip
-    if measure.verdict == "share":
+    if measure.rule == "share":
         line = _share(line, runs, measure.count.replace(NAME, name))
-    elif measure.verdict == "area":
+    elif measure.rule == "area":
         line = _area(line, runs)
-    return replace(line, verdict=line.verdict or _verdict(measure.verdict, line, runs, name))
+    elif measure.rule == "quantiles":
+        low, high = (mean(runs, key.replace(".median", end)) for end in (".q05", ".q95"))
+        line = replace(line, low=low, high=high)
+    return replace(line, verdict=line.verdict or _verdict(measure.rule, line, runs))
 
 
 ATTACKED = ("attack", "tracking", "linking", "identities", "membership")
@@ -158,7 +164,7 @@ def _area(line: Line, runs: Runs) -> Line:
     return replace(line, low=low, high=high, verdict=verdicts.of_interval(*(own if np.isnan(more[0]) else more), 0.0))
 
 
-def _verdict(rule: str, line: Line, runs: Runs, name: str) -> str:
+def _verdict(rule: str, line: Line, runs: Runs) -> str:
     """By the rule of a measure; empty without a rule, or where a baseline is missing."""
     baseline = [value for _, value in line.beside]
     if rule == "error" and baseline:
@@ -170,13 +176,26 @@ def _verdict(rule: str, line: Line, runs: Runs, name: str) -> str:
         return verdicts.of_distance(*_pooled(runs, f"{line.key.rpartition('.')[0]}.less_baseline"), baseline[0])
     if rule == "sw1" and len(baseline) == 3:
         return verdicts.of_sw1(line.value, *baseline)
-    return (
-        verdicts.of_ranks(line.value)
-        if rule == "ranks"
-        else verdicts.of_epsilon(line.value)
-        if rule == "epsilon"
-        else ""
-    )
+    if rule == "list" and baseline:
+        return _list_verdict(line, runs, dict(line.beside).get("random", 0.0))
+    judges = {"ranks": verdicts.of_ranks, "epsilon": verdicts.of_epsilon}
+    return judges[rule](line.value) if rule in judges else ""
+
+
+def _list_verdict(line: Line, runs: Runs, uniform: float) -> str:
+    """Paired by seed: precision for those who take part less that for others, with Student's 95 % interval.
+
+    Inconclusive where more than half of uniformly random places are right.
+    """
+    aside = line.key.replace(".listed.", ".listed.aside.")
+    less = np.array([run[line.key] - run[aside] for run in runs if run.get(aside) is not None])
+    if not len(less) or uniform > _MOST_UNIFORM:
+        return verdicts.INCONCLUSIVE
+    return verdicts.of_interval(*(less.mean() + half_width(less) * np.array([-1, 1])), 0.0)
+
+
+_MOST_UNIFORM = 50.0
+"""percent of random places that are right, above which a list cannot show anything"""
 
 
 def _pooled(runs: Runs, stem: str, middle: str = "mean") -> tuple[float, float]:

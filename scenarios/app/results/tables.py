@@ -12,6 +12,14 @@ QUANTITIES = {
     "rate_bps": "downlink rate of a UE that is given the whole band",
 }
 """quantities of a radio study and their meaning"""
+SHOWN = {
+    "rsrp_dbm": ("RSRP", "dBm", 1.0),
+    "gain_db": ("gain", "dB", 1.0),
+    "geometry_db": ("geometry", "dB", 1.0),
+    "sinr_db": ("SINR", "dB", 1.0),
+    "rate_bps": ("rate", "Mbit/s", 1e-6),
+}
+"""quantity -> its name and unit in figures, and the factor to that unit"""
 RADIO_STUDY = "radio"
 """the `kind` in the manifest of a run without learning"""
 SELECTIONS = ("all", "indoor", "outdoor")

@@ -1,11 +1,17 @@
-"""The table `transmissions`: how long each upload took, part by part, and what became of it."""
+"""What became of requests, updates and uploads: held back, summed, lost, sent, merged, and how soon a model was good.
+
+A server that merges often is scored often, and one lucky score is no good model. How soon a model was good is therefore
+asked of the mean of the score over time, from 80 % of the time that has passed since the first request up to now.
+"""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 
 from netsim.units import BoolArray, FloatArray
-from scenarios.app.results.run import Table
+from scenarios.app.results.run import Table, where
 
 ARRIVED = "arrived"
 LOST = ("late", "dropped", "undecoded", "exhausted", "no-cell", "stopped")
@@ -50,3 +56,100 @@ def vain_share(uploads: Table) -> float:
     got = arrived(uploads)
     worth = float(np.nansum(uploads["sent_bits"][got]) - np.nansum(uploads["lost_bits"][got]))
     return (sent - worth) / sent if sent > 0 else float("nan")
+
+
+def upload_rows(uploads: Table, rounds: Table) -> dict[str, Table]:
+    """What measures of `transmissions` and of the merges are taken from, by name; nothing without such rows."""
+    if not len(uploads["ue"]):
+        return {}
+    got, stale = arrived(uploads), uploads["staleness"][np.isfinite(uploads["staleness"])]
+    times = {k: v[np.isfinite(v)] for k, v in durations_s(where(uploads, got)).items()}
+    fates = {fate: uploads["fate"] == fate for fate in LOST} | {"arrived": got, "under-way": ~got & ~lost(uploads)}
+    whole = {"in_vain": np.array([vain_share(uploads)]), "merges_per_hour": np.array([_an_hour(rounds["time_s"])])}
+    return {"uploads": uploads | times | fates | whole | {"oldest": np.sort(stale).astype(int)}}
+
+
+def _an_hour(merged_s: FloatArray) -> float:
+    """Merges an hour up to the last one, at which learning may have ended; NaN without any."""
+    return len(merged_s) * 3600.0 / float(merged_s.max()) if len(merged_s) else float("nan")
+
+
+_LEVELS_PERCENT = (50, 70, 80, 85, 90)
+
+
+def reached_rows(uploads: Table, metrics: Table) -> dict[str, Table]:
+    """How soon a classifier had some levels of accuracy, by level; nothing where uploads take no time."""
+    scored = metrics["name"] == "accuracy_percent"
+    if not len(uploads["ue"]) or not scored.any():
+        return {}
+    start_s, of = float(uploads["requested_s"].min()), dict[str, Table]()
+    for level in _LEVELS_PERCENT:
+        took_s = reached_s(metrics["time_s"][scored], metrics["value"][scored], start_s, level)
+        asked = int((uploads["requested_s"] <= start_s + took_s).sum()) if np.isfinite(took_s) else None
+        of[str(level)] = one(time_s=took_s, uploads=asked)
+    return of
+
+
+def one(**values: Any) -> Table:
+    """A row of single values."""
+    return {name: np.array([value]) for name, value in values.items()}
+
+
+_SHARE = 0.2  # of the time that has passed: over so much of it the score is averaged
+
+
+def reached_s(time_s: FloatArray, score: FloatArray, start_s: float, level: float) -> float:
+    """Time after start_s at which the mean score has reached a level; NaN if it never does.
+
+    A score holds from its time (n,), which increases, to the next one; before the first, and where it is not finite, it
+    is 0. The mean is looked at where the score changes, or leaves the mean.
+    """
+    if not len(time_s):
+        return float("nan")
+    since_s = time_s - start_s
+    value = np.where(np.isfinite(score), score, 0.0)
+    at_s = np.unique(np.concatenate([since_s, since_s / (1 - _SHARE)]))
+    at_s = at_s[(at_s > 0) & (at_s <= since_s[-1])]
+    mean = (_area(since_s, value, at_s) - _area(since_s, value, (1 - _SHARE) * at_s)) / (_SHARE * at_s)
+    hit = np.flatnonzero(mean >= level)
+    return float(at_s[hit[0]]) if len(hit) else float("nan")
+
+
+def _area(since_s: FloatArray, value: FloatArray, at_s: FloatArray) -> FloatArray:
+    """Integral (m,) of the steps (n,) from 0 to times (m,)."""
+    steps_s, held = np.append(0.0, since_s), np.append(0.0, value)
+    before = np.append(0.0, np.cumsum(held[:-1] * np.diff(steps_s)))
+    k = np.searchsorted(steps_s, at_s, side="right") - 1
+    return np.asarray(before[k] + held[k] * (at_s - steps_s[k]))
+
+
+def withheld_rows(withholding: Table) -> dict[str, Table]:
+    """What each rule by itself holds back, by rule, of the rows of `withholding`."""
+    of: dict[str, Table] = {}
+    for rule in dict.fromkeys(withholding["rule"].tolist()):
+        mine = where(withholding, withholding["rule"] == rule)
+        _, request = np.unique(np.stack([mine["time_s"], mine["ue"]]), axis=1, return_inverse=True)
+        silent = np.bincount(request.reshape(-1), weights=mine["after"]) == 0
+        of[rule] = {"silent": silent, "held_back": np.array([1 - mine["after"].sum() / mine["before"].sum()])}
+    return of
+
+
+def sums_rows(sums: Table) -> dict[str, Table]:
+    """Sums that were not opened, and those of one UE, of the rows of `sums`; nothing where nothing is summed."""
+    if not len(sums["group"]):
+        return {}
+    unopened, decoded = sums["opened"] == 0, sums["decoded"]
+    lost = decoded[unopened].sum() / decoded.sum() if decoded.sum() else np.nan
+    return {
+        "sums": {"unopened": unopened, "lost": np.array([lost])},
+        "opened sums": {"single": decoded[~unopened] == 1},
+    }
+
+
+def accepted(rounds: Table, withholding: Table) -> np.ndarray:
+    """UEs that were asked and accepted in each round (n,), whatever they held back then."""
+    if not len(withholding["ue"]):
+        return rounds["ues"]
+    first = withholding["rule"] == withholding["rule"][0]
+    asked = np.unique(np.stack([withholding["round"][first], withholding["ue"][first]]), axis=1)[0]
+    return np.array([np.sum(asked == number) for number in rounds["round"]])

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, count, groupby, islice, product, zip_longest
-from math import inf
+from math import inf, nan
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ from scenarios.app.results.attacks import named_share
 from scenarios.app.results.failures import FAILURES, read_failures
 from scenarios.app.results.folder import read_summary
 from scenarios.app.results.marker import held
-from scenarios.app.results.summary_values import number_text
+from scenarios.app.results.statistics import figure_text
 from scenarios.app.run.events import Watch
 from scenarios.app.run.points import SweepPoint, checked_points, named
 from scenarios.app.run.setup import floor_area, ready, streets
@@ -121,12 +121,12 @@ def _met(
         settings = {key: value for key, value in candidates[k].items() if key != "name"}
         attack = written[k] if k < n else {**settings, "name": f"{settings['kind'][:30]}-adapted"}
         attacks += [] if k < n else [attack]
-        said.append((attack.get("name") or settings["kind"], flow(settings), number_text(abs(gain[k]))))
+        said.append((attack.get("name") or settings["kind"], flow(settings), figure_text(abs(gain[k]))))
     (name, settings_text, reached), *second = said
     return attacks, {
         "attack": name, "settings": settings_text, "goal": goal, "adapted": reached,
         "second": " ".join(second[0]) if second else "none",
-        "as written": number_text(abs(max(gain[:n])) if n else None),
+        "as written": figure_text(abs(max(gain[:n])) if n else nan),
     }  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from netsim.record import Recorder
 from netsim.rng import Streams
 from netsim.units import BoolArray, FloatArray, IntArray
 from netsim.world import World
-from scenarios.app.results.summary_radio import radio_summary
+from scenarios.app.results.summary import radio_summary
 from scenarios.app.results.tables import QUANTITIES, RADIO, RADIO_STUDY, SELECTIONS
 from scenarios.app.run.events import Watch
 from scenarios.app.run.job import Job

@@ -10,9 +10,9 @@ from netsim.units import FloatArray
 from scenarios.app.report.charts import UPLINK, Chart
 from scenarios.app.report.plot import DARK, PALETTE, Cell, Figure, Look, Panel, line, mosaic, numbers
 from scenarios.app.report.series import Laid
-from scenarios.app.results.radio_text import SHOWN
 from scenarios.app.results.run import Run
 from scenarios.app.results.statistics import counted, quantile
+from scenarios.app.results.tables import SHOWN
 
 # Tol's colours, distinguishable with colour blindness; no attack has one of them
 SEEN, HIDDEN = Look("line of sight", "#44AA99"), Look("no line of sight", "#882255", "diamond")

@@ -1,0 +1,278 @@
+"""Results for a terminal: the answer in one sentence, warnings, a table of lines, and where the page is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from io import StringIO
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from netsim.channel_card import card_lines
+from netsim.errors import BadInput
+from scenarios.app.results import summary_keys as keys
+from scenarios.app.results import verdicts
+from scenarios.app.results.folder import MANIFEST, read_json, read_summary
+from scenarios.app.results.read import checked_table
+from scenarios.app.results.statistics import counted, figure_text
+from scenarios.app.results.summary_keys import declaration
+from scenarios.app.results.table import GROUPS, Line, Runs, Summary, lines, model_verdict, row
+from scenarios.app.study.yaml_document import one_line
+
+COLUMNS = 99
+"""of a line of a terminal"""
+MOST_ROWS = 40
+"""of the table of a sweep; of more labels its page tells"""
+_NEEDED: dict[str, type] = {"title": str, "seed": int, "warnings": list, "channel_card": dict, "timing": dict}
+
+
+def drawn(
+    heads: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = (), whole: Sequence[int] = (0,)
+) -> list[str]:
+    """A table as plain lines; right: columns of figures; whole: those that never wrap. Empty ones are left out."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    kept = [k for k in range(len(heads)) if any(of[k] for of in rows)]
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    for k in kept:
+        align: Literal["right", "left"] = "right" if k in right else "left"
+        table.add_column(Text(heads[k]), justify=align, no_wrap=k in whole)
+    for of in rows:
+        table.add_row(*(Text(one_line(of[k])) for k in kept))
+    text = StringIO()
+    Console(file=text, width=COLUMNS - 2, color_system=None, legacy_windows=False).print(table)
+    return [line.rstrip() for line in text.getvalue().splitlines()]
+
+
+def fitted(texts: Sequence[str], columns: int = COLUMNS - 2) -> list[str]:
+    """Lines broken at blanks to a number of columns; what goes on is indented."""
+    from textwrap import wrap
+
+    broken = (wrap(t, columns, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False) for t in texts)
+    return [piece for pieces in broken for piece in pieces or [""]]
+
+
+def table_rows(of: Sequence[Line]) -> tuple[list[str], list[list[str]]]:
+    """Heads and rows of a table of lines."""
+    heads = ["", "result", "baseline", "verdict", "attack"]
+    return heads, [[one.title, one.result, one.baseline, one.verdict, one.attack] for one in of]
+
+
+def answer(of: Sequence[Line], privacy: bool = True) -> str:
+    """What a run found, in one sentence; privacy: whether anything was learned that noise could protect."""
+    model = model_verdict(of)
+    parts = [f"model {model}"] if model else []
+    for verdict in (verdicts.FOUND, verdicts.INCONCLUSIVE, verdicts.AT_CHANCE):
+        named = [one.what.partition(" within")[0] for one in of if one.attack and one.verdict == verdict]
+        parts += [f"{verdict}: {', '.join(named)}"] if named else []
+    spent = [f"{one.what} {one.result}{f' ({one.verdict})' if one.verdict else ''}" for one in of if _spends(one)]
+    return "; ".join([*parts, *(spent or ["no differential privacy"] if privacy else [])])
+
+
+def _spends(line: Line) -> bool:
+    return line.key.startswith("privacy.")
+
+
+def run_lines(folder: Path, page: str, verbose: bool = False) -> list[str]:
+    """Seed and answer, which go on a heading; then warnings and the result. `page`: where all details are."""
+    manifest, summary = checked_manifest(folder), read_summary(folder)
+    of, learns = lines([summary]), keys.ROUNDS_PLAYED.key in summary
+    told = answer(of, learns) or f"{counted(summary.get(keys.RADIO_SAMPLES.key) or 0, 'sample')} of the radio"
+    warned = [*(f"warning: {text}" for text in manifest["warnings"]), *warnings(summary)]
+    rows = [(name, text) for name in GROUPS if (text := row([summary], name))]
+    rows += [("privacy", text) for text in spent(checked_table(folder, "privacy"))] if learns else []
+    rows += [("memory", f"peak {peak} GB")] if (peak := manifest["timing"].get("peak_memory_gb")) else []
+    result = every_figure(summary) if verbose else drawn(*table_rows(of), right=(1,), whole=(0, 1, 3, 4))
+    return [
+        f", seed {manifest['seed']}: {told}",
+        *fitted([*([played(summary)] if learns else []), *warned]),
+        *(fitted(card_lines(manifest["channel_card"]), COLUMNS - 2) if verbose else []),
+        *result,
+        *drawn(["", ""], [*rows, ("page", page)])[1:],
+    ]
+
+
+def spent(account: Mapping[str, np.ndarray]) -> list[str]:
+    """For each account of the table `privacy` what was spent on it, by the UE that spent most."""
+    columns = [account[name].tolist() for name in ("mechanism", "unit", "relation", "delta")]
+    who, epsilon = list(zip(*columns, strict=True)), np.nan_to_num(account["epsilon"], nan=np.inf)
+    lines = []
+    for each in dict.fromkeys(who):
+        worst = max((k for k, one in enumerate(who) if one == each), key=lambda k: float(epsilon[k]))
+        mechanism, unit, relation, delta = each
+        lines.append(
+            f"{mechanism}: epsilon {figure_text(float(epsilon[worst]))} at delta {delta:g}, unit {unit}, {relation}; "
+            f"{account['accountant'][worst]} over {counted(int(account['draws'][worst]), 'draw')} of noise"
+        )
+    return lines
+
+
+def every_figure(summary: Summary) -> list[str]:
+    """A row for each key of a summary: value and unit; docs/records.md has their meanings."""
+    units = {key: of.unit if (of := declaration(key)) else "" for key in summary}
+    rows = [[key, value_text(value, units[key]), units[key]] for key, value in summary.items()]
+    return drawn(["key", "value", "unit"], rows, right=(1,), whole=(0, 1, 2))
+
+
+def value_text(value: Any, unit: str = "") -> str:
+    """A value of a summary for people; unit: as in figure_text."""
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return (
+        figure_text(value, unit) if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
+    )
+
+
+def played(summary: Summary) -> str:
+    """How much was played."""
+    rounds, ues, samples = (
+        summary.get(key.key) or 0 for key in (keys.ROUNDS_PLAYED, keys.UES_COUNT, keys.SAMPLES_COUNT)
+    )
+    decoded = summary.get(keys.UPDATES_DECODED.key)
+    without = (("without data", keys.ROUNDS_EMPTY), ("with all data held out", keys.ROUNDS_HELD_OUT))
+    aside = [f"{n} {what}" for what, key in without if (n := summary.get(key.key))]
+    aside += ["the next would have exceeded learning.privacy_budget"] if summary.get(keys.ROUNDS_STOPPED.key) else []
+    within = f" ({', '.join(aside)})" if aside else ""
+    return (
+        f"{counted(rounds, 'round')}{within}, {counted(ues, 'UE')}, "
+        f"{counted(samples, 'sample' if keys.ACCURACY.key in summary else 'measurement')}"
+        f"{'' if decoded is None else f'; {figure_text(decoded)} % of updates decoded'}"
+    )
+
+
+def checked_manifest(folder: Path) -> dict[str, Any]:
+    """The manifest of a run, with what its lines are made of."""
+    manifest = read_json(folder / MANIFEST)
+    wrong = [name for name, kind in _NEEDED.items() if not isinstance(manifest.get(name), kind)]
+    if wrong:
+        raise BadInput(one_line(f"{folder / MANIFEST}: {wrong[0]} is missing or damaged; run the study again"))
+    return manifest
+
+
+# -- warnings of results that mean little
+
+
+def warnings(summary: Summary) -> list[str]:
+    """Why results of a run mean little, a line each."""
+    value = {key: summary.get(key.key) for key in _WARNED}
+    ever, most = value[keys.UPDATES_SENT], value[keys.ROUNDS_PLAYED]
+    found = [_nothing_learned(value)]
+    found += [
+        f"curation {step} never found a cluster and kept one random sample instead; raise eps_m, lower min_samples, or "
+        "give rounds more samples"
+        for key, share in summary.items()
+        if (step := keys.FALLBACK.name_in(key)) and share == 100
+    ]
+    if value[keys.UPDATES_NON_FINITE]:
+        found.append(
+            f"{value[keys.UPDATES_NON_FINITE]} of {counted(ever, 'update')} overflowed while UEs trained, and count "
+            "for nothing; take a smaller learning_rate of learning.learner, or fewer local steps"
+        )
+    if value[keys.REFUSED_BY_ALL]:
+        reasons = ", ".join(filter(None, map(keys.REFUSED_REASON.name_in, summary)))
+        why = f" ({reasons})" if reasons else ""
+        found.append(f"all UEs refused in {value[keys.REFUSED_BY_ALL]} of {counted(most, 'round')}{why}")
+    if ever and value[keys.UPDATES_DECODED] == 0:
+        found.append("no update was decoded: the model was not trained, and no attack received anything")
+    if value[keys.USEFUL] is False:
+        found.append(f"the model is not useful. {verdicts.USELESS}")
+    if summary.get(keys.RADIO_SAMPLES.key, 1) == 0:
+        found.append("no UE was ever present, so nothing was received; let the world last longer")
+    return [f"WARNING: {text}" for text in found if text]
+
+
+_WARNED = (
+    keys.ROUNDS_PLAYED, keys.ROUNDS_HELD_OUT, keys.ROUNDS_STOPPED, keys.SAMPLES_COUNT, keys.SAMPLES_SELECTED,
+    keys.REFUSED_BY_ALL, keys.UPDATES_NON_FINITE, keys.UPDATES_SENT, keys.UPDATES_DECODED, keys.USEFUL,
+)  # fmt: skip
+
+
+def _nothing_learned(value: Mapping[Any, Any]) -> str:
+    """Why nothing was learned, where there is nothing to learn from, no round, or no update."""
+    rounds, held_out = value[keys.ROUNDS_PLAYED], value[keys.ROUNDS_HELD_OUT]
+    if value[keys.ROUNDS_STOPPED] and rounds == 0:
+        return (
+            "learning.privacy_budget admits no round: the first would have exceeded it, so nothing was learned and "
+            "nothing can leak; take a larger epsilon, or more noise"
+        )
+    if value[keys.SAMPLES_COUNT] == 0:
+        return (
+            "no UE measured anything that a model learns from, so nothing was learned and nothing can leak; let the "
+            "world last longer, measure more often, or learn other cells"
+        )
+    if value[keys.SAMPLES_SELECTED] == 0 and value[keys.REFUSED_BY_ALL] != rounds:
+        held = f": in {held_out} of them all data were held out" if held_out else ""
+        return (
+            f"no UE sent an update in {counted(rounds, 'round')}{held}, so nothing was learned; hold out or withhold "
+            "less, or let more UEs be available"
+        )
+    return ""
+
+
+# -- several labels
+
+
+def by_label(runs: Sequence[tuple[str, Summary]]) -> dict[str, list[Line]]:
+    """The lines of each label; what is at chance with a useful model is prevented."""
+    labels: dict[str, list[Summary]] = {}
+    for label, summary in runs:
+        labels.setdefault(label, []).append(summary)
+    return {label: label_lines(of) for label, of in labels.items()}
+
+
+def label_lines(of: Runs) -> list[Line]:
+    """The lines of a label's runs among others."""
+    from dataclasses import replace
+
+    found = lines(of)
+    model = model_verdict(found)
+    return [replace(one, verdict=verdicts.prevents(one.verdict, model)) for one in found]
+
+
+def sweep_lines(runs: Sequence[tuple[str, Summary]]) -> list[str]:
+    """The answer of several labels, and a table with a row for each; nothing for more than 40."""
+    every = by_label(runs)
+    titles = list(dict.fromkeys(one.title for of in every.values() for one in of if one.verdict or not one.attack))
+    if len(every) > MOST_ROWS or not titles:
+        return []
+    cells = {label: {one.title: one for one in of} for label, of in every.items()}
+    rows = [[label, *(_cell(of.get(title)) for title in titles)] for label, of in cells.items()]
+    chance = next(iter(cells.values()))
+    rows.append(["baseline", *(chance[title].baseline if title in chance else "" for title in titles)])
+    seeds = sorted({sum(name == label for name, _ in runs) for label in every})
+    text = counted(seeds[0], "seed") if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]} seeds"
+    return [
+        *fitted([f"{what}: {told}" for what, told in answers(every)[:1]]),
+        *drawn(["variant", *titles], rows, range(1, len(titles) + 1)),
+        f"({text} per variant)",
+    ]
+
+
+def _cell(line: Line | None) -> str:
+    if line is None:
+        return "-"
+    value = f"{line.hits}/{line.n}" if line.n else figure_text(line.value, line.unit)
+    return f"{value} {line.verdict}".rstrip()
+
+
+def answers(every: Mapping[str, Sequence[Line]]) -> list[tuple[str, str]]:
+    """For each line with verdicts what it is, and the labels by verdict: `found with A (39/40); prevented with B`."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for label, of in every.items():
+        for one in of:
+            if one.verdict and one.attack:
+                figure = f"{one.hits}/{one.n}" if one.n else f"{figure_text(one.value, one.unit)} {one.unit}".rstrip()
+                found.setdefault(one.what, {}).setdefault(one.verdict, []).append(f"“{label}” ({figure})")
+    first = sorted(found, key=lambda what: not what.startswith("homes"))
+    return [(what, "; ".join(f"{verdict} with {_listed(of)}" for verdict, of in found[what].items())) for what in first]
+
+
+def _listed(texts: Sequence[str], most: int = 3) -> str:
+    """The first of several, and how many more there are."""
+    more = len(texts) - most
+    return ", ".join(texts[:most]) + (f" and {more} more" if more > 0 else "")
