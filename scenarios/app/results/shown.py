@@ -41,7 +41,7 @@ def drawn(
         align: Literal["right", "left"] = "right" if k in right else "left"
         table.add_column(Text(heads[k]), justify=align, no_wrap=k in whole)
     for of in rows:
-        table.add_row(*(Text(one_line(of[k])) for k in kept))
+        table.add_row(*(Text("\n".join(map(one_line, of[k].split("\n"))), overflow="fold") for k in kept))
     text = StringIO()
     Console(file=text, width=COLUMNS - 2, color_system=None, legacy_windows=False).print(table)
     return [line.rstrip() for line in text.getvalue().splitlines()]
@@ -243,13 +243,13 @@ def sweep_lines(runs: Sequence[tuple[str, Summary]]) -> list[str]:
     cells = {label: {one.title: one for one in of} for label, of in every.items()}
     rows = [[label, *(_cell(of.get(title)) for title in titles)] for label, of in cells.items()]
     chance = next(iter(cells.values()))
-    rows.append(["baseline", *(chance[title].baseline if title in chance else "" for title in titles)])
+    rows.append(["baseline", *("\n".join(_first_baseline(chance.get(title))) for title in titles)])
     seeds = sorted({sum(name == label for name, _ in runs) for label in every})
     text = counted(seeds[0], "seed") if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]} seeds"
     return [
         *fitted([f"{what}: {told}" for what, told in answers(every)[:1]]),
         *drawn(["variant", *titles], rows, range(1, len(titles) + 1)),
-        f"({text} per variant)",
+        f"({text} per variant; ?: inconclusive)",
     ]
 
 
@@ -257,7 +257,13 @@ def _cell(line: Line | None) -> str:
     if line is None:
         return "-"
     value = f"{line.hits}/{line.n}" if line.n else figure_text(line.value, line.unit)
-    return f"{value} {line.verdict}".rstrip()
+    return f"{value}\n{'?' if line.verdict == verdicts.INCONCLUSIVE else line.verdict}".rstrip()
+
+
+def _first_baseline(line: Line | None) -> list[str]:
+    """Name and value of the first baseline."""
+    name, _, value = line.baseline.split(", ")[0].rpartition(" ") if line and line.beside else ("", "", "")
+    return [name, value] if value != "%" else [*name.rsplit(" ", 1)]
 
 
 def answers(every: Mapping[str, Sequence[Line]]) -> list[tuple[str, str]]:
