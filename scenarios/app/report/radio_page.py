@@ -24,9 +24,8 @@ from scenarios.app.report.html import Chapter, facts, headings, page, paragraphs
 from scenarios.app.report.plot import looks
 from scenarios.app.report.replay import SCRIPTS, STYLES, replay_chapter
 from scenarios.app.report.settings import configuration, period, run_warnings, trace_facts
-from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.gathered import Gathered
-from scenarios.app.results.run import Run, part
+from scenarios.app.results.run import Run
 from scenarios.app.results.shown import warnings
 from scenarios.app.results.statistics import figure_text
 from scenarios.app.results.table import lines
@@ -47,6 +46,7 @@ def radio_single(run: Run) -> str:
         headings(title, str(run.study.get("paper") or ""))
         + paragraphs([*warnings(run.summary), *run_warnings(run.manifest)], "warns")
         + lines_table(lines([run.summary]))
+        + "".join(_quantiles(run.summary))
     )
     replay, data = replay_chapter(run)
     chapters = [replay, *radio_chapters(run), summary_chapter(run), configuration(run, _facts(run.manifest))]
