@@ -22,7 +22,7 @@ from scenarios.app.results.folder import read_table
 from scenarios.app.results.tables import QUANTITIES
 from scenarios.app.run import radio
 from scenarios.app.run.check import check
-from scenarios.app.run.radio import Samples, radio_world
+from scenarios.app.run.radio import RadioSamples, radio_world
 from scenarios.app.run.records import coverage_grid
 from scenarios.app.run.runner import run
 from scenarios.app.study.dump import study_yaml
@@ -235,7 +235,7 @@ def some_samples(n, seed=1):
 
 
 def collected(values, inside, los, piece=37):
-    made = Samples(np.array([np.nan, 1e6]))
+    made = RadioSamples(np.array([np.nan, 1e6]))
     for first in range(0, len(values), piece):
         part = slice(first, first + piece)
         made.add(values[part], inside[part], los[part])

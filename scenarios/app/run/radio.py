@@ -33,7 +33,7 @@ BINS = 12_000
 _LOWEST_DB, _STEP_DB = -300.0, 0.05  # of bins of decibels
 
 
-class Samples:
+class RadioSamples:
     """Samples of q quantities in bounded memory: exact up to a number, counted in narrow bins beyond it.
 
     highest (q,) : NaN for decibels, whose bins are 0.05 dB wide from -300 to 300 dB; else values lie between 0 and
@@ -114,7 +114,7 @@ SLOW_LOOK_S = 10.0  # between two looks at handover, beyond which moving UEs kee
 
 
 @dataclass(frozen=True)
-class Plan:
+class Windows:
     """When UEs are sampled: `instants` times, every_s apart from 0 on, in windows of `window` instants."""
 
     every_s: float
@@ -122,7 +122,7 @@ class Plan:
     window: int
 
     @classmethod
-    def of(cls, study: Study, world: World) -> Plan:
+    def of(cls, study: Study, world: World) -> Windows:
         """Every measure_every_s; once a tick where the mobility model says itself when UEs measure."""
         every_s = study.world.ues.measure_every_s or study.world.tick_s
         if world.duration_s / every_s > MOST_INSTANTS:
@@ -140,7 +140,7 @@ class Plan:
         return ceil(self.instants / self.window)
 
 
-def radio_world(study: Study) -> tuple[World, Plan]:
+def radio_world(study: Study) -> tuple[World, Windows]:
     """The world of a study and when it is sampled: all files are read, and what cannot be played is refused."""
     world = build_world(study.world, Streams(study.seed), study.round_s)
     if not world.stations:
@@ -150,7 +150,7 @@ def radio_world(study: Study) -> tuple[World, Plan]:
         )
     check_ticks(world)
     world.measure_every_s = None  # the samples are taken here
-    plan = Plan.of(study, world)
+    plan = Windows.of(study, world)
     look_s = min(world.tick_s, plan.every_s)
     if world.handover is not None and look_s > SLOW_LOOK_S:
         world.warnings += (
@@ -176,7 +176,7 @@ class RadioPlay(Play):
         world, self.plan = radio_world(study)
         super().__init__(job, study, world, Recorder(job.folder, RADIO), watch, began_s)
         self.downlink = study.world.radio.downlink
-        self.samples = Samples(highest_of(self.downlink))
+        self.samples = RadioSamples(highest_of(self.downlink))
         self.window = 0
         self.sinr_db = np.zeros(0)
 

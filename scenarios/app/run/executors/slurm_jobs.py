@@ -104,7 +104,7 @@ class SlurmJobs:
         answers = [self._folder / f"answer-{self._tasks + i}.json" for i in range(len(some))]
         self._tasks += len(some)
         try:
-            jobs = self._executor.map_array(Task(), [self._works[k] for k in some], answers)
+            jobs = self._executor.map_array(SlurmTask(), [self._works[k] for k in some], answers)
         except Exception as error:  # of submitit and sbatch, which have no common type
             self._lost = True
             raise BadInput(f"--on slurm: the jobs were not taken ({failure_of(error).line})") from None
@@ -136,7 +136,7 @@ class SlurmJobs:
             self._forget()
 
 
-class Task:
+class SlurmTask:
     """What a job does. A job that is preempted, or out of time, is queued again and goes on from its checkpoint."""
 
     def __call__(self, work: Job, answer: Path) -> None:
