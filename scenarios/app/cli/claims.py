@@ -17,9 +17,9 @@ def main(args: argparse.Namespace) -> None:
     """List the claims, or decide them."""
     from scenarios.app.claims.claim import bundled_claims, read_claims
     from scenarios.app.claims.evaluate import CLAIMS_PAGE, admit_out, evaluate_all, folders_of, place_of
-    from scenarios.app.cli.events import of_claims
     from scenarios.app.cli.outcome import tell_failures
     from scenarios.app.cli.progress import teller
+    from scenarios.app.run.events import Event
 
     engine, jobs, how = engine_of(args), jobs_of(args), how_of(args)
     if args.page is not None and not (args.page and (args.run or args.out)):
@@ -47,9 +47,16 @@ def main(args: argparse.Namespace) -> None:
     page = Path(args.page) if args.page else None if out is None else out / CLAIMS_PAGE
     if page is not None:
         check_ours(page)  # before hours are played for it
-    with teller(args, "claims", prepares=False) as tell:
+    with teller(args, "claims") as tell:
         verdicts = evaluate_all(
-            claims, folders, out, jobs, lambda *now: tell(of_claims(*now)), engine, how, args.replace
+            claims,
+            folders,
+            out,
+            jobs,
+            lambda name, done, of, label: tell(Event("played", done, of, done == of, {"label": label}, name)),
+            engine,
+            how,
+            args.replace,
         )
     played = {} if out is None else {c.scenario: out / place_of(c.scenario) for c in claims}
     if page is not None:

@@ -116,8 +116,3 @@ def name_of(scenario: str) -> str:
 def command_line() -> str:
     """The command as it was typed, for the manifest."""
     return shlex.join(["netsim", *sys.argv[1:]])
-
-
-Commands = argparse._SubParsersAction
-add_scenario: Any = None
-add_sets = add_run_options = add_how = add_memory = add_json = add_open = add_trace = add_scenario

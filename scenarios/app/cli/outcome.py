@@ -6,10 +6,10 @@ import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from netsim.errors import BadInput, RunsFailed
 from netsim.safe import what_is
-from scenarios.app.cli.events import Event
 from scenarios.app.cli.output import emit, say
 from scenarios.app.results.adapted import adapted_lines, read_adapted
 from scenarios.app.results.failures import FAILURES, failure_lines, read_failures
@@ -22,6 +22,9 @@ from scenarios.app.results.tables import RADIO_STUDY
 from scenarios.app.results.training_folder import TRAINING
 from scenarios.app.results.tuning_folder import TRIALS_CSV, failed_lines, is_tuning, read_tuning, tuning_lines
 from scenarios.app.study.yaml_document import one_line
+
+Event = dict[str, Any]
+"""a line of JSON"""
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ Tell = Callable[[Event], None]
 
 
 @contextmanager
-def teller(args: argparse.Namespace, title: str, prepares: bool = True) -> Generator[Tell, None, None]:
+def teller(args: argparse.Namespace, title: str) -> Generator[Tell, None, None]:
     """Yield the function that shows events, by the options --json and --quiet."""
     with Block(title, args.quiet, args.json) as block:
         yield block.tell

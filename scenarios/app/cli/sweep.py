@@ -36,7 +36,7 @@ def main(args: argparse.Namespace) -> None:
     out = out_of(args, sweep_folder(f"{name}{apart}", study, overrides))
     if "seed" in overrides and study.vary is not None and study.vary.seed:
         raise BadInput("--set seed: the scenario's vary.seed decides; set vary.seed=[...] instead")
-    with teller(args, name, prepares=False) as tell:
+    with teller(args, name) as tell:
         command = command_line()
         play = partial(adapted_sweep, args.adapt) if args.adapt else sweep
         play(

@@ -45,7 +45,7 @@ def main(args: argparse.Namespace) -> None:
         raise BadInput("--tensorboard: shows one training after another; leave out --jobs and --on")
     cache = None if args.cache is None else Path(args.cache)
     shared = how_of(args).among(min(engine.here(jobs), len(seeds)))
-    with teller(args, name, prepares=len(seeds) == 1 or jobs == 1) as tell:
+    with teller(args, name) as tell:
         train(
             study, seeds, out, lambda event: tell(event.line(name)), cache, args.tensorboard, args.replace, engine,
             jobs, shared,

@@ -36,7 +36,7 @@ def main(args: argparse.Namespace) -> None:
     tuning = Tuning(
         args.scenario, study, overrides, of, out, args.trials, jobs, args.verify, command_line(), how_of(args)
     )
-    with teller(args, name, prepares=False) as tell:
+    with teller(args, name) as tell:
 
         def told(done: int, total: int, label: str) -> None:
             tell({"event": "played", "title": name, "done": done, "of": total, "label": label, "last": done == total})
