@@ -72,7 +72,7 @@ def _columns() -> Iterator[str]:
 def _keys() -> Iterator[str]:
     from scenarios.app.results.summary_keys import KEYS
 
-    yield from (f"summary {key.pattern}" for key in KEYS)
+    yield from (f"summary {measure.key}" for measure in KEYS)
 
 
 def main() -> None:
