@@ -13,10 +13,10 @@ from netsim.base_stations import default_layout
 from netsim.errors import BadInput
 from netsim.mobility.replay import Replay
 from netsim.safe import what_is
-from scenarios.app.cli.browser import open_page
 from scenarios.app.cli.options import columns_of, how_of, out_of, overrides_of
 from scenarios.app.cli.outcome import SEVERAL, event_of, tell_outcome
 from scenarios.app.cli.output import emit, say, say_fitted
+from scenarios.app.cli.report import open_page
 from scenarios.app.cli.run import play
 from scenarios.app.cli.run_folder import replay_folder
 from scenarios.app.report.report import report

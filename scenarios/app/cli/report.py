@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from scenarios.app.cli.browser import open_page
+from netsim.safe import what_is
+from scenarios.app.browser import show_page
 from scenarios.app.cli.output import emit, say, say_fitted
 from scenarios.app.report.report import report
+from scenarios.app.results.folder import PAGE
 from scenarios.app.results.tradeoff import tradeoff_lines
 
 
@@ -20,3 +22,12 @@ def main(args: argparse.Namespace) -> None:
         say(f"page in {page}")
         say_fitted(tradeoff_lines(Path(args.folder)))
     open_page(Path(args.folder), args)
+
+
+def open_page(folder: Path, args: argparse.Namespace) -> None:
+    """With --open: show the page of a folder, drawn first if need be; without a browser a line tells its path."""
+    if not args.open:
+        return
+    page = folder / PAGE if what_is(folder / PAGE) else report(folder)
+    if not show_page(page) and not args.json:
+        say(f"  no browser here; open {page}")

@@ -31,8 +31,8 @@ def play(source: str, overrides: dict[str, Any], out: Path, args: argparse.Names
 
 def main(args: argparse.Namespace) -> None:
     """Run, write the page, print the result."""
-    from scenarios.app.cli.browser import open_page
     from scenarios.app.cli.outcome import tell_outcome
+    from scenarios.app.cli.report import open_page
     from scenarios.app.cli.run_folder import run_folder
     from scenarios.app.study.load import load
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 def main(args: argparse.Namespace) -> None:
     """Print it; where it is not finished, how to go on."""
-    from scenarios.app.cli.browser import open_page
     from scenarios.app.cli.outcome import tell_outcome
+    from scenarios.app.cli.report import open_page
 
     tell_outcome(Path(args.folder), args)
     open_page(Path(args.folder), args)

@@ -18,9 +18,9 @@ from scenarios.app.cli.options import (
 
 def main(args: argparse.Namespace) -> None:
     """Play all points, draw the page that compares them, print their main figures."""
-    from scenarios.app.cli.browser import open_page
     from scenarios.app.cli.outcome import tell_failures, tell_outcome
     from scenarios.app.cli.progress import teller
+    from scenarios.app.cli.report import open_page
     from scenarios.app.cli.run_folder import sweep_folder
     from scenarios.app.report.report import report
     from scenarios.app.results.read import finished

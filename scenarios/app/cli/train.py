@@ -18,9 +18,9 @@ from scenarios.app.cli.options import (
 
 def main(args: argparse.Namespace) -> None:
     """Train, compare with the baselines, draw the page."""
-    from scenarios.app.cli.browser import open_page
     from scenarios.app.cli.outcome import tell_failures, tell_outcome
     from scenarios.app.cli.progress import teller
+    from scenarios.app.cli.report import open_page
     from scenarios.app.cli.run_folder import training_folder
     from scenarios.app.report.report import report
     from scenarios.app.results.trainings import trainings

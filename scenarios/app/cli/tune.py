@@ -17,9 +17,9 @@ from scenarios.app.cli.options import (
 
 def main(args: argparse.Namespace) -> None:
     """Search, verify, draw the page, print the winner."""
-    from scenarios.app.cli.browser import open_page
     from scenarios.app.cli.outcome import tell_failed_trials, tell_outcome
     from scenarios.app.cli.progress import teller
+    from scenarios.app.cli.report import open_page
     from scenarios.app.cli.run_folder import tuning_folder
     from scenarios.app.report.report import report
     from scenarios.app.study.load import load
