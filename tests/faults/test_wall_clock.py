@@ -7,7 +7,7 @@ import pytest
 from accidents import commands, content, interrupted
 
 from scenarios.app.cli.commands import main
-from scenarios.app.cli.progress import Block
+from scenarios.app.cli.progress import Meter
 
 
 def backwards(start, step):
@@ -36,7 +36,7 @@ def test_a_clock_that_goes_backwards_changes_nothing(kind, tmp_path, monkeypatch
 
 def test_progress_goes_on(tmp_path):
     told = io.StringIO()
-    with Block("a study", stream=told, clock=backwards(0.0, 600.0)) as block:
+    with Meter("a study", stream=told, clock=backwards(0.0, 600.0)) as block:
         for done in range(1, 6):
             block.tell({"event": "played", "title": "a study", "done": done, "of": 5, "label": "x", "last": done == 5})
     lines = told.getvalue().splitlines()

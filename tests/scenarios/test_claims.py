@@ -226,7 +226,7 @@ def test_mistakes_are_refused_in_one_line(what, tmp_path):
 def test_ids_are_unique_and_there_is_one_claim_at_least(tmp_path):
     with pytest.raises(BadInput, match="the id 'one' stands 2 times"):
         read_claims(claim_file(tmp_path, entry(GOOD), entry(GOOD)))
-    with pytest.raises(BadInput, match=">= 1 entries"):
+    with pytest.raises(BadInput, match="at least 1 entries"):
         read_claims(claim_file(tmp_path))
 
 

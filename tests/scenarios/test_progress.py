@@ -21,7 +21,7 @@ import pytest
 
 from fl.round.records import homes_named_percent
 from scenarios.app.cli.commands import main
-from scenarios.app.cli.progress import Block
+from scenarios.app.cli.progress import Meter
 from scenarios.app.cli.views import view_of
 from scenarios.app.run.events import Event
 from scenarios.app.run.runner import run
@@ -88,7 +88,7 @@ def terminal(monkeypatch):
             monkeypatch.setenv(name, value)
         stream, now = Terminal(), [0.0]
         stream.encoding = encoding
-        return Block("city", quiet, stream=stream, clock=lambda: now[0]), stream, now
+        return Meter("city", quiet, stream=stream, clock=lambda: now[0]), stream, now
 
     return make
 
@@ -153,7 +153,7 @@ def test_a_dumb_terminal_gets_plain_lines(terminal, term):
 
 def test_a_log_has_few_whole_lines():
     now, stream = [0.0], io.StringIO()
-    with Block("city", stream=stream, clock=lambda: now[0]) as block:
+    with Meter("city", stream=stream, clock=lambda: now[0]) as block:
         for number in range(1, 10_001):
             now[0] += 2.9
             block.tell(of_run("city", a_round(1) if number < 10_000 else a_round(4)))
@@ -181,7 +181,7 @@ def test_control_characters_and_markup_of_names_steer_no_terminal(terminal):
 def left_after(steps, **more):
     """Seconds left after each (time, done, of), as JSON lines tell them."""
     now, told = [0.0], []
-    block = Block("x", as_json=True, clock=lambda: now[0])
+    block = Meter("x", as_json=True, clock=lambda: now[0])
     for now[0], done, of in steps:
         block.tell({"event": "world", "title": "x", "done": done, "of": of, "label": "a", "last": done == of, **more})
         told.append(block.tasks[0].time_remaining)
@@ -266,7 +266,7 @@ def test_homes_are_counted_once_and_only_where_there_is_one():
 
 def test_json_lines_have_the_time_left_and_no_number_that_json_lacks(capsys):
     now = [0.0]
-    with Block("city", as_json=True, clock=lambda: now[0]) as block:
+    with Meter("city", as_json=True, clock=lambda: now[0]) as block:
         for number in (1, 2):
             now[0] += 3.0
             block.tell(of_run("city", a_round(number, epsilon_max=float("inf"))))

@@ -35,11 +35,11 @@ Tell = Callable[[Event], None]
 @contextmanager
 def teller(args: argparse.Namespace, title: str) -> Generator[Tell, None, None]:
     """Yield the function that shows events, by the options --json and --quiet."""
-    with Block(title, args.quiet, args.json) as block:
+    with Meter(title, args.quiet, args.json) as block:
         yield block.tell
 
 
-class Block(Progress):
+class Meter(Progress):
     """Counts steps, knows the time left, and shows both with what was found so far."""
 
     def __init__(
