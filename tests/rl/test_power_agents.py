@@ -902,6 +902,14 @@ def test_a_learned_policy_is_played_with_the_switch_that_it_planned(tmp_path, mo
     np.testing.assert_array_equal(share, np.where(np.arange(8) < planned, 100.0, 0.0))
 
 
+def test_a_channel_over_which_no_update_arrives_is_refused(tmp_path):
+    from scenarios import load
+    from scenarios.app.training.environments import own_problem
+
+    with pytest.raises(BadInput, match=r"no update arrives in the reference run.*lower noise_w"):
+        own_problem(load("power/paper", SHORT | {"world.radio.uplink.noise_w": 8e-8}), tmp_path)
+
+
 def test_limits_of_a_training_are_those_that_ues_can_keep(tmp_path):
     from scenarios import load
     from scenarios.app.training.environments import problems

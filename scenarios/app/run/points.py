@@ -84,6 +84,12 @@ def points(study: Study, overrides: dict[str, Any]) -> list[SweepPoint]:
     vary = study.vary
     if vary is None:
         raise BadInput("this scenario has nothing to vary; give it a `vary:` section, or use netsim run")
+    varied = [*vary.values, *vary.zip, *vary.drawn, *(key for variant in vary.variants or () for key in variant.set)]
+    if of_training := [key for key in varied if key.startswith("train.")]:
+        raise BadInput(
+            f"vary: {of_training[0]}: changes a training and no run; leave it out, or search it by netsim tune with "
+            "--objective cost.best"
+        )
     variants, seeds = list(enumerate(vary.variants or (_AS_WRITTEN,))), vary.seed or (study.seed,)
     draws = 0 if vary.random is None else vary.random.draws
     runs = prod([len(variants), vary.together, *map(len, vary.values.values()), max(draws, 1), len(seeds)])

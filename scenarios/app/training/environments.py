@@ -164,7 +164,13 @@ def own_problem(study: Study, cache: str | Path | None = None, say: Callable[[st
         task.bound.factor(trajectory.weight)
     except ValueError as error:
         raise BadInput(f"train.task: {error}") from None
-    return Problem(Objective(trajectory, task.bound, task.criterion), limits, task.observe, task.acts)
+    own = Problem(Objective(trajectory, task.bound, task.criterion), limits, task.observe, task.acts)
+    if own.start.value <= 0:
+        raise BadInput(
+            "world.radio.uplink: no update arrives in the reference run, so powers change nothing; lower noise_w, or "
+            "let UEs send with more power"
+        )
+    return own
 
 
 def problems(study: Study, cache: str | Path | None = None, say: Callable[[str], None] | None = None) -> Problems:

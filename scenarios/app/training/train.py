@@ -107,7 +107,7 @@ def _play(job: Job, study: Study, on: Ground | None, watch: Watch) -> dict[str, 
     if on is not None and on.planned_s:
         timing["planned_round_s"] = float(np.mean(on.planned_s))
     write_json(folder / TRAINING, {**manifest, "finished": True, "timing": timing})
-    return found
+    return read_json(folder / SUMMARY)
 
 
 _EPISODE = (EPISODE, EPISODE_ROUNDS, EPISODE_SCENE)

@@ -12,7 +12,7 @@ from netsim import __version__
 from netsim.errors import BadInput
 from netsim.record import write_json, write_text
 from netsim.safe import what_is
-from scenarios.app.results.folder import PAGE, STUDY, is_text, no_links, read_summary, remove_run
+from scenarios.app.results.folder import PAGE, STUDY, SUMMARY, is_text, no_links, read_json, read_summary, remove_run
 from scenarios.app.results.read import RUNS
 from scenarios.app.results.statistics import half_width
 from scenarios.app.results.training_folder import TRAINING
@@ -291,6 +291,10 @@ def _row(rows: list[dict[str, Any]], number: int) -> dict[str, Any]:
     return next(row for row in rows if row["number"] == number)
 
 
+def _summary(of: Tuning, folder: Path) -> dict[str, Any]:
+    return read_json(folder / SUMMARY) if of.trains else read_summary(folder)
+
+
 def _verified(of: Tuning, number: int, settings: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
     """The figures of a winner on fresh seeds: mean and half of its 95 % interval by key; nothing without seeds."""
     if not of.fresh:
@@ -299,7 +303,7 @@ def _verified(of: Tuning, number: int, settings: Mapping[str, Any], tell: Tell) 
     played = play(plan)
     if not played.values:
         return {"error": played.error}
-    summaries = [read_summary(plan.folder(seed)) for seed in of.fresh]
+    summaries = [_summary(of, plan.folder(seed)) for seed in of.fresh]
     each = {key: [float(s[key]) for s in summaries] for key in of.goals.keys}
     return {
         "values": played.values,
@@ -337,7 +341,7 @@ def _write(of: Tuning, found: dict[str, Any]) -> None:
         )
         for row in done for seed in of.seeds
     ]  # fmt: skip
-    write_runs(of.out, points, {i: read_summary(of.out / p.folder) for i, p in enumerate(points)})
+    write_runs(of.out, points, {i: _summary(of, of.out / p.folder) for i, p in enumerate(points)})
     write_text(of.out / TRIALS_CSV, trials_csv(found))
     (of.out / BEST).unlink(missing_ok=True)
     if found["best"]:
