@@ -10,7 +10,7 @@ import pytest
 
 from netsim.errors import BadInput
 from netsim.record import write_json
-from scenarios.app.claims.claim import Rule
+from scenarios.app.claims.claim import ClaimRule
 from scenarios.app.cli.commands import main
 from scenarios.app.cli.records_page import records_page
 from scenarios.app.results.folder import read_table
@@ -162,7 +162,7 @@ def test_the_command_prints_it(capsys):
 @pytest.mark.parametrize("key", ["attack.dlg.emd_sqrt_m", "figure.learner.mape_percent.last20_mean"])
 def test_a_claim_about_a_key_of_an_earlier_version_is_refused_like_any_unknown_one(key):
     with pytest.raises(ValueError, match=f"no summary has a key '{key}'"):
-        Rule(kind="at-most", key=key, bound=1.0)
+        ClaimRule(kind="at-most", key=key, bound=1.0)
 
 
 @pytest.mark.parametrize("schema", [1, SCHEMA_VERSION - 1, SCHEMA_VERSION + 1])

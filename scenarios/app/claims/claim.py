@@ -36,7 +36,7 @@ KINDS: dict[str, tuple[set[str], int, int]] = {
 
 
 @dataclass(frozen=True, eq=False)
-class Statement:
+class MedianBounds:
     """The median over seeds of `values` (n,) lies in [low, high]; NaN where a seed cannot say."""
 
     values: FloatArray
@@ -67,7 +67,7 @@ def median_interval(values: FloatArray) -> tuple[float, float, float]:
     return float(ordered[k - 1]), float(ordered[n - k]), max(float(1 - 2 * binom.cdf(k - 1, n, 0.5)), 0.0)
 
 
-class Rule(Part):
+class ClaimRule(Part):
     """How a key of the summary, over seeds, decides a claim.
 
     at-most, at-least : no label's median is above, or below, the bound. within : every label's median is the printed
@@ -127,22 +127,22 @@ class Rule(Part):
         value, *other = (over_seeds([run], key)[1] for key in self.keys)
         return _less(value, other[0]) if other else value
 
-    def statements(self, values: FloatArray, printed: float) -> list[Statement]:
+    def statements(self, values: FloatArray, printed: float) -> list[MedianBounds]:
         """What must be true of the values (label, seed), seeds paired; `printed` is the publication's value."""
         low, high = {
             "at-most": (-np.inf, self.bound), "at-least": (self.bound, np.inf), "exceeds": (self.margin, np.inf),
             "no-more-than": (-np.inf, self.margin), "within": (printed - self.tolerance, printed + self.tolerance),
         }.get(self.kind, (0.0, np.inf))  # fmt: skip
         if self.kind == "order":
-            return [Statement(_less(b, a), _ABOVE_ZERO) for a, b in pairwise(values)]
+            return [MedianBounds(_less(b, a), _ABOVE_ZERO) for a, b in pairwise(values)]
         if self.kind == "diminishing":
             first, later = _less(values[1], values[0]), _less(values[2], values[1])
-            return [Statement(first, _ABOVE_ZERO), Statement(_less(self.share * first, later), 0.0)]
+            return [MedianBounds(first, _ABOVE_ZERO), MedianBounds(_less(self.share * first, later), 0.0)]
         if self.kind == "ratio":
             values = _less(values[0], self.bound * values[1])[None]
         elif self.kind == "alike":
             values = np.stack([_less(self.bound * values[0], values[1]), _less(self.bound * values[1], values[0])])
-        return [Statement(row, low, high) for row in values]
+        return [MedianBounds(row, low, high) for row in values]
 
 
 def _declared(key: str) -> str:
@@ -181,7 +181,7 @@ class Claim(Part):
     """the printed value; a list has one per label of the rule"""
     scenario: str = Field(min_length=1, max_length=100)
     """name of the bundled scenario, or sweep, that tests it; or a scenario file, relative to the file of claims"""
-    rule: Rule
+    rule: ClaimRule
     """condition under which the claim holds"""
 
     @model_validator(mode="after")

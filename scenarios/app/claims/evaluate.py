@@ -15,7 +15,7 @@ import numpy as np
 from netsim.errors import BadInput
 from netsim.record import guarded, write_text
 from netsim.safe import what_is
-from scenarios.app.claims.claim import Claim, Rule, median_interval
+from scenarios.app.claims.claim import Claim, ClaimRule, median_interval
 from scenarios.app.results.failures import FAILURES, Failed, failure_lines, read_failures
 from scenarios.app.results.folder import MANIFEST, SUMMARY, admit_several, inside, read_json, read_summary
 from scenarios.app.results.gathered import one_kind
@@ -299,7 +299,7 @@ def _decided(claim: Claim, labels: Sequence[str], runs: Labelled) -> tuple[bool 
     return holds, ""
 
 
-def _hides(rule: Rule) -> bool:
+def _hides(rule: ClaimRule) -> bool:
     """Whether the rule takes low leakage for privacy.
 
     That an error is at most some metres, or that at least some share of homes is found, is real with any model.
