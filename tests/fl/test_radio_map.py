@@ -378,7 +378,7 @@ class TestDecay:
 def test_maps_are_drawn_of_a_run_and_of_a_comparison(tiny, tmp_path):
     import csv
 
-    from scenarios.app.report.figures.radio_map import comparison_panel
+    from scenarios.app.report.figures.maps import gradient_panels
 
     from scenarios.app.report.run_charts import run_chapters
     from scenarios.app.results.read import load
@@ -388,7 +388,7 @@ def test_maps_are_drawn_of_a_run_and_of_a_comparison(tiny, tmp_path):
     assert loaded.grid["roof_m"].shape == (12, 16) and not loaded.grid["roof_m"].any()
     (panel,) = [p for chapter in run_chapters(loaded) for p in chapter.panels if p.key == "grid"]
     assert [t["type"] for t in panel.figure["data"]].count("heatmap") == 4
-    (other,) = comparison_panel({"noisy": loaded.grid, "older": {}})
+    (other,) = gradient_panels({"noisy": loaded.grid, "older": {}})
     assert [t["name"] for t in other.figure["data"]] == ["noisy", "UE"]
     with (tmp_path / "a" / "updates.csv").open() as f:
         row = next(r for r in csv.DictReader(f) if r["round"] == "2" and r["phase"] == "heights")
