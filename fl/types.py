@@ -147,6 +147,10 @@ class HeldOut(Columns):
         nobody = no_ints()
         return cls(nobody, nobody, no_places(), np.zeros(0), nobody)
 
+    def plus(self, more: Self) -> Self:
+        """Return these, then those."""
+        return self.join([each for each in (self, more) if len(each)] or [more])
+
     def __len__(self) -> int:
         return len(self.ue)
 

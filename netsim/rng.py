@@ -24,8 +24,6 @@ import numpy.typing as npt
 from netsim.units import FloatArray, IntArray
 
 _U64 = np.uint64
-_M0, _M1 = 0xD2E7470EE14C6C93, 0xCA5A826395121157  # [Salmon 2011, Table 2] Philox4x64 multipliers
-_W0, _W1 = 0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B  # Weyl constants of the key schedule
 _MASK64 = (1 << 64) - 1
 _BELOW_ONE = 1.0 - 2.0**-53  # the largest word plus one half rounds to 1
 _LONG_ROW = 1024  # words per owner from which one numpy generator per owner is faster than the compiled form
@@ -107,42 +105,19 @@ class Rng:
         owners, items = np.atleast_1d(np.asarray(owner, dtype=np.int64)), np.asarray(item, dtype=np.int64)
         if owners.shape != items.shape:
             owners, items = np.broadcast_arrays(owners, items)
-        if count >= _LONG_ROW:
+        blocks = -(-count // 4)
+        few = owners.size * blocks <= _FEW and "numba" not in sys.modules  # loading compiled code takes longer
+        if count >= _LONG_ROW or few:
             rows = np.empty((owners.size, count), dtype=_U64)
             for row, o, i in zip(rows, owners, items, strict=True):
                 row[:] = self.generator(what, int(o), int(i)).bit_generator.random_raw(count)
             return rows
-        blocks = -(-count // 4)
-        if owners.size * blocks <= _FEW and "numba" not in sys.modules:
-            return self._few_words(what, owners.tolist(), items.tolist(), count, blocks)
         from netsim.philox_loops import philox  # here, so that checking a scenario does not pay for it
 
         out = np.empty((owners.size, blocks, 4), dtype=_U64)
         key = _key(self.seed, self.purpose, what)
         philox(out, items.astype(_U64), _U64(self.round), owners.astype(_U64), _U64(key[0]), _U64(key[1]))
         return out.reshape(owners.size, 4 * blocks)[:, :count]
-
-    def _few_words(
-        self, what: str, owners: list[int], items: list[int], count: int, blocks: int
-    ) -> npt.NDArray[np.uint64]:
-        """`_words` for a handful: loading compiled code, where none is loaded, takes longer than Python's numbers."""
-        key = _key(self.seed, self.purpose, what)
-        words = [
-            _philox_block(index, item & _MASK64, self.round, owner & _MASK64, key)
-            for owner, item in zip(owners, items, strict=True)
-            for index in range(1, blocks + 1)
-        ]
-        return np.array(words, dtype=_U64).reshape(len(owners), 4 * blocks)[:, :count]
-
-
-def _philox_block(c0: int, c1: int, c2: int, c3: int, key: tuple[int, int]) -> tuple[int, int, int, int]:
-    """Philox4x64-10 of one counter."""
-    k0, k1 = key
-    for _ in range(10):
-        a, b = _M0 * c0, _M1 * c2
-        c0, c1, c2, c3 = (b >> 64) ^ c1 ^ k0, b & _MASK64, (a >> 64) ^ c3 ^ k1, a & _MASK64
-        k0, k1 = (k0 + _W0) & _MASK64, (k1 + _W1) & _MASK64
-    return c0, c1, c2, c3
 
 
 def _key(seed: int, purpose: str, what: str) -> tuple[int, int]:

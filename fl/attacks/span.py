@@ -19,7 +19,6 @@ from fl.attacks.subspace import (
     unit_rows,
 )
 from fl.evenly import evenly
-from fl.last import Last
 from fl.learners.base import LayeredLearner
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Model, Public
@@ -36,7 +35,6 @@ _NUMBERS = 2_000_000  # of one block of scores
 _LAYER, _RANK, _RANK_OF_UE = 2, 8, 4  # a UE's home and work, and where it was beside
 _LEFT_OUTSIDE, _MOST_LOOKED_AT = 0.03, 4096  # of activations: with all of them inside no place stands out; and places
 _PLACES = 3  # inputs of a first layer that reads positions alone, and its bias: they tell no places apart
-_LAST = Last()
 
 
 class Span(AddsMaps):
@@ -216,11 +214,8 @@ def _deflated(strong: FloatArray, rank: int, out: FloatArray, single: AnyFloats)
 
 
 def _activations(learner: LayeredLearner, model: Model, of: int, grid: PlaceGrid, layer: int) -> FloatArray:
-    """a(x) (G, inputs + 1) of all places; those of the model that was asked for last, as a self-test does, are kept."""
-    return _LAST.of(
-        lambda: unit_rows(learner.layer_input(model, of, grid.place_m, layer)),
-        learner, model.parameters[of], list(model.constants), *model.constants.values(), of, grid.place_m, layer,
-    )  # fmt: skip
+    """Return a(x) (G, inputs + 1) of all places."""
+    return unit_rows(learner.layer_input(model, of, grid.place_m, layer))
 
 
 def _dimensions(a: FloatArray) -> int:

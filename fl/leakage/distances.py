@@ -23,10 +23,9 @@ from netsim.units import FloatArray, IntArray
 
 def projections(points_m: FloatArray, directions: int) -> FloatArray:
     """Projections of points (..., n, 2) on equally spaced directions: (directions, ..., n)."""
-    from fl.leakage.sliced import projected
-
-    points_m = np.asarray(points_m, dtype=np.float64)
-    return projected(points_m.reshape(-1, 2), _unit_vectors(directions)).reshape(directions, *points_m.shape[:-1])
+    points_m, unit = np.asarray(points_m, dtype=np.float64), _unit_vectors(directions)
+    x, y = (unit[:, axis].reshape(-1, *[1] * (points_m.ndim - 1)) for axis in range(2))
+    return points_m[..., 0] * x + points_m[..., 1] * y  # no matrix product: it promises no equal bits
 
 
 def sorted_projections(points_m: FloatArray, directions: int) -> FloatArray:
@@ -38,9 +37,7 @@ def sorted_projections(points_m: FloatArray, directions: int) -> FloatArray:
 
 def sums_so_far(along: FloatArray) -> FloatArray:
     """Of sorted projections (directions, n) the sum of the first 0 to n: (directions, n + 1)."""
-    from fl.leakage.sliced import so_far
-
-    return so_far(np.ascontiguousarray(along))
+    return np.cumsum(np.pad(along, ((0, 0), (1, 0))), axis=1)
 
 
 @cache
@@ -59,20 +56,10 @@ def sliced_w1(a: FloatArray, b: FloatArray, sums: FloatArray | None = None) -> F
 
     if a.shape[-1] == 0 or b.shape[-1] == 0:
         return np.full(b.shape[:-2], np.nan)
-    sets = np.swapaxes(b.reshape(-1, *b.shape[-2:]), 0, 1)
-    sums = sums_so_far(a) if sums is None else sums
-    return mean_gaps(np.ascontiguousarray(a), sums, np.ascontiguousarray(sets)).reshape(b.shape[:-2])
-
-
-def sliced_w1_of_sets(a: FloatArray, sets_m: FloatArray, sums: FloatArray | None = None) -> FloatArray:
-    """SW1 in metres of sorted projections a (directions, n) and sets of points (n_set, m, 2), n and m not 0: (n_set,).
-
-    As `sliced_w1` of their sorted projections, which are sorted sooner here.
-    """
-    from fl.leakage.sliced import mean_gaps, ordered
-
-    sets, sums = ordered(np.ascontiguousarray(sets_m), _unit_vectors(len(a))), sums_so_far(a) if sums is None else sums
-    return mean_gaps(np.ascontiguousarray(a), sums, sets)
+    if a.shape[-1] == b.shape[-1]:
+        return np.asarray(np.abs(a - b).mean(axis=(-2, -1)))
+    sets = np.ascontiguousarray(np.swapaxes(b.reshape(-1, *b.shape[-2:]), 0, 1))
+    return mean_gaps(np.ascontiguousarray(a), sums_so_far(a) if sums is None else sums, sets).reshape(b.shape[:-2])
 
 
 _MOST_STEPS = 100_000_000  # of the solver; a thousand points take fewer than a million
@@ -183,9 +170,17 @@ def gaussian_density(
 
 
 def highest_peaks(x: FloatArray, y: FloatArray, values: FloatArray, count: int, least: float = 0.0) -> FloatArray:
-    """Places (<= count, 2) of the highest local maxima above `least` of values (p, q) on a grid, highest first."""
-    from fl.leakage.peaks import local_maxima
+    """Places (<= count, 2) of the highest local maxima above `least` of values (p, q) on a grid, highest first.
 
-    i, j = np.nonzero(local_maxima(np.ascontiguousarray(values), least))
+    A maximum is strictly above those of its eight neighbours that come first, so that equal ones make one peak.
+    """
+    p, q = values.shape
+    around, peak = np.pad(values, 1, constant_values=-np.inf), values > least
+    for i in range(3):
+        for j in range(3):
+            beside = around[i : i + p, j : j + q]
+            if (i, j) != (1, 1):
+                peak &= values > beside if (i, j) < (1, 1) else values >= beside
+    i, j = np.nonzero(peak)
     order = np.argsort(-values[i, j], kind="stable")[:count]
     return np.stack([x[i[order]], y[j[order]]], axis=1)

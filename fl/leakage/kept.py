@@ -43,6 +43,8 @@ class KeptShadows:
 
 def _with(along: FloatArray, more_m: FloatArray) -> FloatArray:
     """Sorted projections (directions, n) with those of more points (k, 2): (directions, n + k)."""
-    from fl.leakage.sliced import merged
-
-    return merged(along, sorted_projections(more_m, len(along))) if len(more_m) else along
+    if not len(more_m):
+        return along
+    both = np.concatenate([along, sorted_projections(more_m, len(along))], axis=1)
+    both.sort(axis=1)
+    return both

@@ -14,7 +14,6 @@ from fl.encodings.base import Encoding, encoded
 from fl.encodings.fourier import Fourier
 from fl.encodings.position import Position
 from fl.evenly import evenly
-from fl.last import Last
 from fl.learners.base import LayeredLearner
 from fl.optimisers import OPTIMISERS
 from fl.optimisers.base import Optimiser
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
 
 _MOST_DIAGNOSED = 20_000  # samples
 MOST_CELLS = 512  # inputs of cells
-_LAST_PLACES = Last()  # as encoded: attackers look at the same ones in every round
 
 _PUBLISHED: dict[str, Any] = {
     "activation": "elu",
@@ -467,11 +465,8 @@ class RsrpNet(LayeredLearner):
             raise ValueError(
                 f"cell_input: {self.cell_input}: a place alone does not determine what layer {layer} reads"
             )
-        c, net = model.constants, self.net_of(model.parameters)
-        z = _LAST_PLACES.of(
-            lambda: self._encode(model, np.full(len(place_m), of), place_m, None)[0],
-            place_m, c["centre_m"][of], c["scale_m"][of], c["wave_vectors"], net.sizes[0],
-        )  # fmt: skip
+        net = self.net_of(model.parameters)
+        z = self._encode(model, np.full(len(place_m), of), place_m, None)[0]
         h, known = layer_inputs(net, model.parameters[of], z, layer), self.net.sizes[layer - 1]
         return h if known == h.shape[1] - 1 else np.concatenate([h[:, :known], h[:, -1:]], axis=1)
 

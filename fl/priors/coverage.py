@@ -1,10 +1,10 @@
 """What the radio's own laws say of a place, before anything is measured."""
 
-from typing import Any, ClassVar, Literal
+from functools import lru_cache
+from typing import ClassVar, Literal
 
 import numpy as np
 
-from fl.last import Last
 from fl.priors.base import Prior
 from fl.types import Public
 from netsim.city.buildings import Buildings
@@ -15,7 +15,6 @@ from netsim.units import FloatArray, IntArray
 _STEP_M = 20.0  # of the grid on which the law is computed, wider where it would have more numbers than
 _NUMBERS = 4_000_000
 _DEPTH = 6.0  # a place in a square of side s is s / 6 from its nearest side, on average
-_LAST = Last()
 
 
 class Coverage(Prior):
@@ -78,8 +77,9 @@ class Coverage(Prior):
         from scipy.ndimage import map_coordinates
 
         table, (low_x, low_y, step_m) = constants["prior_map_dbm"], constants["prior_frame_m"]
-        shapes, floors = constants["prior_shapes"], constants["prior_floors"]
-        buildings = _LAST.of(lambda: Buildings(_parts(shapes), floors), shapes, floors)
+        buildings = _buildings(
+            constants["prior_shapes"].astype(np.uint8).tobytes(), tuple(constants["prior_floors"].tolist())
+        )
         column, row = ((place_m - [low_x, low_y]) / step_m).T
         at = np.stack([buildings.height_at(place_m), row, column])  # floors, which are as high as 1 here
         expected = np.zeros(len(place_m))
@@ -97,8 +97,9 @@ def _mean_depth_m(buildings: Buildings) -> float:
     return float((square_m2**1.5).sum() / square_m2.sum() / _DEPTH) if len(buildings) else 0.0
 
 
-def _parts(shapes: FloatArray) -> Any:
-    """The footprints (n,) of what is kept of them."""
+@lru_cache(maxsize=1)  # one town, whose footprints are looked at in every round
+def _buildings(footprints_wkb: bytes, floors: tuple[float, ...]) -> Buildings:
+    """Return the buildings, as high as they have floors, of what is kept of them."""
     import shapely
 
-    return shapely.get_parts(shapely.from_wkb(shapes.astype(np.uint8).tobytes()))
+    return Buildings(shapely.get_parts(shapely.from_wkb(footprints_wkb)), np.array(floors))

@@ -12,6 +12,7 @@ import simpy
 from fl.data.base import Taken
 from fl.round import records
 from fl.round.attack import Attacks, attack
+from fl.round.baselines import Reference
 from fl.round.collect import Collected, Free, collect, looked
 from fl.round.flight import Come, Flight, Wave
 from fl.round.gather import Gathered, dense, gather
@@ -19,7 +20,6 @@ from fl.round.leaked import Leaked, leaked
 from fl.round.merge import Merge, Merging, merge, observe
 from fl.round.round import Watcher
 from fl.round.setup import Setup
-from fl.round.so_far import HeldOutSoFar, ReferenceSoFar
 from fl.round.state import PhaseOutcome, RoundOutcome, RoundState
 from fl.round.streams import RoundStreams
 from fl.round.sums import in_groups
@@ -82,7 +82,7 @@ class AsynchronousServer:
             world.observations(), setup.model_of_cell, state.parts.data, streams.at("data")
         )
         parts = looked(world, setup, taken, replace(state.parts, data=data))
-        held_out = (HeldOutSoFar() if learning.data.scores_round_alone else state.held_out).plus(taken.held_out)
+        held_out = taken.held_out if learning.data.scores_round_alone else state.held_out.plus(taken.held_out)
         state = replace(state, parts=parts, held_out=held_out, reference=_reference(setup, state.reference, taken))
         self.state = state
         room = (self.server.concurrency or len(world.ues)) - self.flight.under_way
@@ -261,7 +261,8 @@ class AsynchronousServer:
             self._write_lost(gather(self.setup, self.flight, come, self.state.played))
 
 
-def _reference(setup: Setup, before: ReferenceSoFar, taken: Taken) -> ReferenceSoFar:
+def _reference(setup: Setup, before: Reference, taken: Taken) -> Reference:
     """The samples that maps without learning are drawn from, with those of the window."""
     fresh = taken.train if taken.fresh is None else taken.fresh
-    return before.plus(fresh) if "signals" in setup.learning.data.offers and len(fresh.x) else before
+    signals = "signals" in setup.learning.data.offers and len(fresh.x)
+    return Reference.join([before, Reference.of(fresh)]) if signals else before

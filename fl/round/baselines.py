@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -22,6 +22,8 @@ from netsim.units import BoolArray, FloatArray, IntArray
 
 NEIGHBOURS = 5
 KRIGED = 20_000  # samples of all models together, and places, that kriging looks at
+FEW = 5_000  # samples up to which baselines are measured in every round,
+GROWN = 50  # and beyond which they are measured when samples have grown by one such part
 LEAST_BLOCKS = 20  # without a training sample, of which a map is scored by place: of fewer a room or two decide
 CENTRAL_MODELS = 3  # central training of all models together uses so many times the samples of one
 
@@ -74,6 +76,31 @@ class Reference(Columns):
             "constant_mape_percent": _mape(constant, held_out.y),
             "raw_upload_rmse_db": _rmse(raw, held_out.y),
         }
+
+
+@dataclass(frozen=True)
+class Baselines:
+    """Figures of maps without learning (see `Reference.evaluate`), and of how many samples they are.
+
+    They are measured anew in every round while there are few samples; then whenever those that were trained on, or
+    those held out, have grown by a fiftieth. All measurements of a run together then take O(n log n).
+    """
+
+    trained: int = 0
+    held: int = 0
+    figures: dict[str, float] = field(default_factory=dict)
+
+    def after(self, reference: Reference, held_out: HeldOut, most: int) -> Baselines:
+        """Of the samples so far, scored on at most so many held-out ones; as they stand where little has come."""
+        trained, held = len(reference), len(held_out)
+        few = trained <= FEW and held <= FEW
+        if self.figures and not (few or _grown(self.trained, trained) or _grown(self.held, held)):
+            return self
+        return Baselines(trained, held, reference.evaluate(held_out.thinned(most).usual))
+
+
+def _grown(before: int, now: int) -> bool:
+    return now > before and GROWN * (now - before) >= before
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,9 +9,8 @@ import numpy as np
 
 from fl.learning import Learning
 from fl.privacy.ledger import Ledger
-from fl.round.baselines import Final, final_references
+from fl.round.baselines import Baselines, Final, Reference, final_references
 from fl.round.setup import Setup
-from fl.round.so_far import Baselines, HeldOutSoFar, ReferenceSoFar
 from fl.round.state import CurationStep, Eavesdropped, PhaseOutcome, RoundOutcome, RoundState, Sums, Withheld
 from fl.round.tables import TABLES
 from fl.round.transmit import Uploads
@@ -191,14 +190,14 @@ def _energy_j(phase: PhaseOutcome) -> float:
     return float(phase.channel.energy_j[first].sum())
 
 
-def scored(learning: Learning, held_out: HeldOutSoFar) -> HeldOut:
+def scored(learning: Learning, held_out: HeldOut) -> HeldOut:
     """The held-out samples on which a round is scored: all of its own, or a bounded number of those so far."""
-    some = held_out.whole if learning.data.scores_round_alone else held_out.thinned(learning.learner.most_held_out)
+    some = held_out if learning.data.scores_round_alone else held_out.thinned(learning.learner.most_held_out)
     return some.usual
 
 
 def baselines(
-    learning: Learning, before: Baselines, reference: ReferenceSoFar, held_out: HeldOutSoFar
+    learning: Learning, before: Baselines, reference: Reference, held_out: HeldOut
 ) -> Baselines:  # fmt: skip
     """Figures of maps without learning after a round, where signals are learnt."""
     if "signals" not in learning.data.offers:
@@ -215,8 +214,8 @@ def utility(learning: Learning, state: RoundState, held_out: HeldOut, world: Wor
 
 def last_utility(learning: Learning, state: RoundState, world: World) -> dict[str, float]:
     """Figures of the last model and of maps without learning, on all held-out samples."""
-    held_out, signals = state.held_out.whole.usual, "signals" in learning.data.offers
-    return utility(learning, state, held_out, world) | (state.reference.whole.evaluate(held_out) if signals else {})
+    held_out, signals = state.held_out.usual, "signals" in learning.data.offers
+    return utility(learning, state, held_out, world) | (state.reference.evaluate(held_out) if signals else {})
 
 
 def references(setup: Setup, state: RoundState) -> dict[str, float]:
@@ -226,7 +225,7 @@ def references(setup: Setup, state: RoundState) -> dict[str, float]:
         return {}
     cells = [np.flatnonzero(setup.model_of_cell == m) for m in range(setup.public.n_model)]
     final = Final(learning.references, setup.public, cells, learning.learner, state.model, learning.data.new_block_m)
-    return final_references(state.reference.whole, final, state.held_out.whole, setup.streams.at("references"))
+    return final_references(state.reference, final, state.held_out, setup.streams.at("references"))
 
 
 def _figures(when: dict[str, Any], learning: Learning, state: RoundState, scores: dict[str, float]) -> dict[str, Any]:

@@ -13,11 +13,11 @@ from fl.data.base import Taken
 from fl.learning import Learning
 from fl.membership.audit import audit, due
 from fl.round import records
+from fl.round.baselines import Reference
 from fl.round.collect import collect, looked
 from fl.round.leaked import leaked
 from fl.round.phase import play_phase
 from fl.round.setup import Setup
-from fl.round.so_far import HeldOutSoFar, ReferenceSoFar
 from fl.round.state import PartStates, PhaseOutcome, RoundOutcome, RoundState
 from fl.round.streams import RoundStreams
 from fl.round.transmit import Transmitter
@@ -104,7 +104,7 @@ def play(
     ):
         return replace(before, round=number, stopped=True), None
     # truth meets estimates only here
-    held_out = (HeldOutSoFar() if learning.data.scores_round_alone else before.held_out).plus(taken.held_out)
+    held_out = taken.held_out if learning.data.scores_round_alone else before.held_out.plus(taken.held_out)
     reference = _reference(learning, before, taken)
     after = replace(before, round=number, ended_s=phases[-1].merged_s)
     last = before.played + 1 == learning.rounds or next_round(world, learning, after) is None
@@ -179,11 +179,12 @@ def _play_phases(
     return phases, states
 
 
-def _reference(learning: Learning, before: RoundState, taken: Taken) -> ReferenceSoFar:
+def _reference(learning: Learning, before: RoundState, taken: Taken) -> Reference:
     """The samples that maps without learning are drawn from, with those of the round."""
     if "signals" not in learning.data.offers:
         return before.reference
-    return before.reference.plus(taken.train if taken.fresh is None else taken.fresh)
+    fresh = Reference.of(taken.train if taken.fresh is None else taken.fresh)
+    return Reference.join([before.reference, fresh])
 
 
 def _audits(
@@ -191,7 +192,7 @@ def _audits(
     before: RoundState,
     states: PartStates,
     taken: Taken,
-    held_out: HeldOutSoFar,
+    held_out: HeldOut,
     local: Local,
     phases: list[PhaseOutcome],
     streams: RoundStreams,
@@ -200,7 +201,7 @@ def _audits(
     learning, view = setup.learning, phases[-1].view
     if learning.membership is None or view is None or not due(learning.membership, before.played + 1):
         return [], states.membership
-    others: HeldOut = (taken.held_out if len(taken.held_out) else held_out.whole).usual
+    others: HeldOut = (taken.held_out if len(taken.held_out) else held_out).usual
     initial = learning.learner.init(setup.public, setup.streams.at("learner.init"))
     wholes = learning.data.wholes if learning.data.holds_out_wholes else None
     rng = (setup.streams if learning.membership.remembers else streams).at("membership")

@@ -18,9 +18,9 @@ from fl.learning import Learning
 from fl.privacy.ledger import Ledger
 from fl.pseudonyms.names import Names
 from fl.pseudonyms.permanent import Permanent
+from fl.round.baselines import Baselines, Reference
 from fl.round.flight import Flight
 from fl.round.setup import Setup
-from fl.round.so_far import Baselines, HeldOutSoFar, ReferenceSoFar
 from fl.round.transmit import Uploads
 from fl.round.whence import Whence
 from fl.tracking.belief import Belief
@@ -29,6 +29,7 @@ from fl.types import (
     Curated,
     Estimates,
     Facts,
+    HeldOut,
     Local,
     Model,
     Received,
@@ -105,8 +106,8 @@ class RoundState:
     round: int
     played: int
     model: Model
-    held_out: HeldOutSoFar
-    reference: ReferenceSoFar
+    held_out: HeldOut
+    reference: Reference
     parts: PartStates
     ledger: Ledger
     leakage: Tracks
@@ -236,8 +237,8 @@ def begin(setup: Setup, n_ue: int) -> RoundState:
         round=0,
         played=0,
         model=setup.learning.learner.init(setup.public, setup.streams.at("learner.init")),
-        held_out=HeldOutSoFar(),
-        reference=ReferenceSoFar(),
+        held_out=HeldOut.none(),
+        reference=Reference.empty(),
         parts=PartStates.start(setup, n_ue),
         ledger=Ledger.empty(n_ue),
         leakage={},

@@ -1,56 +1,14 @@
-"""Look-ups in fields on a grid, compiled: a field has a row of numbers a node, one a site.
-
-No cache holds such a table, and where UEs are follows no order, so the rows of UEs that come soon are asked for while
-those of others are worked on.
-"""
+"""Look-ups in fields on a grid, compiled: a field has a row of numbers per node, one per site."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
-from llvmlite import ir
-from numba.core import cgutils, types
-from numba.extending import intrinsic
 
 from netsim.compiled import compiled
 from netsim.units import BoolArray, FloatArray, IntArray
 
 Table = npt.NDArray[np.float32]
-
-_AHEAD = 8  # UEs between the one whose rows are asked for and the one that is worked on
-_LINE = 16  # numbers of a cache line
-
-
-def _asking(typing: Any, table: Any, row: Any, column: Any) -> Any:
-    """Asks the memory for table[row, column], which must exist, and goes on."""
-    pointer: Any = cgutils.get_item_pointer
-
-    def made(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        kind = signature.args[0]
-        array = context.make_array(kind)(context, builder, values[0])
-        at = pointer(context, builder, kind, array, values[1:], wraparound=False)
-        byte, whole = ir.IntType(8).as_pointer(), ir.IntType(32)
-        law = ir.FunctionType(ir.VoidType(), [byte, whole, whole, whole])
-        read, kept, data = (ir.Constant(whole, n) for n in (0, 3, 1))
-        asked = builder.module.declare_intrinsic("llvm.prefetch", (byte,), law)
-        builder.call(asked, [builder.bitcast(at, byte), read, kept, data])
-        return context.get_dummy_value()
-
-    return types.void(table, row, column), made
-
-
-_ask: Any = intrinsic(_asking)
-
-
-@compiled
-def _ask_rows(table: Table, row: int, many: int) -> None:
-    """Asks for so many rows that follow one another."""
-    for k in range(row, row + many):
-        for j in range(0, table.shape[1], _LINE):
-            _ask(table, k, j)
-    _ask(table, row + many - 1, table.shape[1] - 1)
 
 
 @compiled
@@ -103,9 +61,6 @@ def interpolated(
         weight[i, 0], weight[i, 1], weight[i, 2], weight[i, 3] = weights(in_x, in_y, side, diagonal)
     out, row = np.empty((n, len(column) or n_site)), np.empty(n_site, np.float32)
     for i in range(n):
-        if i + _AHEAD < n:
-            _ask_rows(table, node[i + _AHEAD], 2)
-            _ask_rows(table, node[i + _AHEAD] + nx, 2)
         a, b, c, d = weight[i, 0], weight[i, 1], weight[i, 2], weight[i, 3]
         p, q, r, s = table[node[i]], table[node[i] + 1], table[node[i] + nx], table[node[i] + nx + 1]
         for j in range(n_site):
@@ -140,8 +95,6 @@ def below(
         y = y if y < top_y else top_y
         node[i] = int(0.0 if y < 0.0 else y) * nx + int(0.0 if x < 0.0 else x)
     for i in range(n):
-        if i + _AHEAD < n:
-            _ask_rows(table, node[i + _AHEAD], 1)
         row = table[node[i]]
         if len(column):
             for b in range(n_bs):

@@ -1,7 +1,6 @@
 """What is kept to save time gives the same bits as without, and takes bounded memory."""
 
 import json
-import weakref
 from dataclasses import replace
 
 import numpy as np
@@ -11,13 +10,11 @@ from interrupted import run_in_two
 from numpy.testing import assert_array_equal, assert_equal
 
 from benchmarks.growth import Work, document
-from fl.last import Last
 from fl.leakage import kept as kept_module
 from fl.leakage import leakage
 from fl.leakage.distances import projections, sorted_projections
 from fl.leakage.kept import KeptShadows
 from fl.leakage.leakage import Leakage, Now
-from fl.leakage.sliced import merged
 from fl.leakage.tracks import Said, Track
 from fl.types import Local
 from netsim.geometry import Area
@@ -98,45 +95,6 @@ class TestKeptShadows:
         whole = projections(points, 90)
         for first, end in ((0, 1), (3, 4), (10, 21), (100, 257)):
             assert whole[:, first:end].tobytes() == projections(points[first:end], 90).tobytes()
-
-    @pytest.mark.parametrize("n, k", [(0, 3), (5, 0), (1, 1), (40, 3), (3, 40)])
-    def test_merged_rows_are_sorted_rows_of_both(self, n, k):
-        a, b = (np.sort(np.random.default_rng(n + s).integers(0, 9, (6, m)) * 1.0, axis=1) for s, m in ((0, n), (1, k)))
-        assert_array_equal(merged(a, b), np.sort(np.concatenate([a, b], axis=1), axis=1))
-
-
-class TestLast:
-    def test_computes_again_when_a_value_is_another(self):
-        last, calls = Last(), []
-
-        def of(*depends):
-            return last.of(lambda: calls.append(depends) or np.array([float(len(calls))]), *depends)[0]
-
-        a = np.arange(3.0)
-        assert [of(a, 1), of(a.copy(), 1), of(a, 2), of(a[:2], 2), of(a[:2]), of(a[:2], 2)] == [1, 1, 2, 3, 4, 5]
-        assert [of(a * np.nan), of(a * np.nan)] == [6, 7]
-        assert [of([1.0]), of(np.array([1.0])), of(np.array([1.0]))] == [8, 9, 9]
-
-    def test_keeps_nothing_large(self):
-        last, calls = Last(100), []
-        for size in (8, 8, 9, 9):
-            last.of(lambda n=size: calls.append(n) or np.zeros(n), np.zeros(4))  # 32 bytes, and 64 or 72
-        assert calls == [8]
-        last = Last(100)
-        for _ in range(2):
-            last.of(lambda: calls.append(9) or np.zeros(9), np.zeros(4))
-        assert calls == [8, 9, 9]
-
-    def test_a_row_keeps_no_more_than_itself(self):
-        """The models of all cells would stay in memory for the sake of one."""
-        last, models, calls = Last(), np.arange(30.0).reshape(10, 3).copy(), []
-        alive = weakref.ref(models)
-        for _ in range(2):
-            last.of(lambda: calls.append(1) or np.zeros(2), models[4])
-        del models
-        assert alive() is None
-        last.of(lambda: calls.append(2) or np.zeros(2), np.array([12.0, 13.0, 14.0]))
-        assert calls == [1]
 
 
 def observed(kept, rounds=12):

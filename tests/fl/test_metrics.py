@@ -18,14 +18,11 @@ from fl.leakage.distances import (
     highest_peaks,
     nearest_m,
     sliced_w1,
-    sliced_w1_of_sets,
     sorted_projections,
-    sums_so_far,
     within,
 )
 from fl.leakage.kept import KeptShadows
 from fl.leakage.leakage import Leakage, Now
-from fl.leakage.sliced import _by_stretches, _exchanges, _point_by_point
 from fl.leakage.tracks import Said, Track
 from fl.types import Local
 from netsim.geometry import Area
@@ -88,32 +85,12 @@ class TestSlicedWasserstein:
             u = (np.arange(n * m) + 0.5) / (n * m)
             naive = np.mean(np.abs(a[(u * n).astype(int)] - b[(u * m).astype(int)]))
             assert sliced_w1(a[None], b[None]) == pytest.approx(naive, rel=1e-9, abs=1e-9)
-            stretches = _by_stretches(a[None], sums_so_far(a[None]), b[None, None])
-            assert stretches == pytest.approx(_point_by_point(a[None], b[None, None]))
 
     @pytest.mark.parametrize("n", [1, 2, 40])
     def test_sets_of_as_many_points_are_compared_point_by_point(self, n):
         a, b = (np.sort(np.random.default_rng(n + s).normal(size=(6, n)), axis=1) for s in range(2))
         assert sliced_w1(a, b) == pytest.approx(np.abs(a - b).mean(), rel=1e-12)
         assert sliced_w1(a, a) == 0
-
-    @pytest.mark.parametrize("n", [1, 5, 60, 700])
-    @pytest.mark.parametrize("m", [1, 2, 3, 8, 13, 31, 100, 127, 128, 129])
-    def test_sets_of_points_as_they_come(self, n, m):
-        """To the bit as after sorting, by a network or not, with places that repeat."""
-        rng = np.random.default_rng(n * m)
-        a = sorted_projections(np.round(rng.normal(0, 300, (n, 2)), -2), 12)
-        sets = np.round(rng.normal(0, 300, (9, m, 2)), -2)
-        assert (sliced_w1_of_sets(a, sets) == sliced_w1(a, sorted_projections(sets, 12))).all()
-
-    @pytest.mark.parametrize("n", [*range(1, 33), 64, 100, 128])
-    def test_exchanges_sort_every_sequence_of_two_values(self, n):
-        """Which proves that they sort any values: the 0-1 principle; beyond 2^10 sequences some of them."""
-        rng = np.random.default_rng(n)
-        every = (np.arange(2**n)[:, None] >> np.arange(n)) & 1 if n <= 10 else rng.integers(0, 2, (1000, n))
-        for i, j in _exchanges(n):
-            every[:, i], every[:, j] = every[:, [i, j]].min(axis=1), every[:, [i, j]].max(axis=1)
-        assert (np.diff(every, axis=1) >= 0).all()
 
     @pytest.mark.parametrize("a", [[3.0, 3.0, 3.0], [0.0, 1e-12, 2e-12], [-1e304, 0.0, 1e304], [0.0, 0.0, 1e6]])
     def test_points_that_are_all_but_equal_or_far_apart(self, a):

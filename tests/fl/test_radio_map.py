@@ -379,7 +379,6 @@ def test_maps_are_drawn_of_a_run_and_of_a_comparison(tiny, tmp_path):
     import csv
 
     from scenarios.app.report.figures.maps import gradient_panels
-
     from scenarios.app.report.run_charts import run_chapters
     from scenarios.app.results.read import load
 

@@ -1,4 +1,4 @@
-"""Samples of many rounds: the same as if they were one array, at a cost that does not grow with the rounds before."""
+"""Baselines of samples of many rounds are measured again where samples have grown."""
 
 from __future__ import annotations
 
@@ -7,11 +7,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from fl.round import so_far
-from fl.round.baselines import Reference
-from fl.round.so_far import Baselines, HeldOutSoFar, ReferenceSoFar
+from fl.round.baselines import Baselines, Reference
 from fl.types import HeldOut, Local
-from netsim.tree import from_tree, to_tree
 
 
 def held(n, first=0):
@@ -24,46 +21,6 @@ def trained(n, first=0):
     return Local(np.array([1]), np.array([0]), np.array([0, n]), x, x[:, 0] / 7, np.zeros(n), np.zeros(n, int))
 
 
-def gathered(sizes):
-    """Held-out samples of rounds of these sizes, in pieces, and as one array."""
-    first, pieces = np.cumsum([0, *sizes]), HeldOutSoFar()
-    for at, n in zip(first, sizes, strict=False):
-        pieces = pieces.plus(held(n, at))
-    return pieces, held(sum(sizes))
-
-
-@pytest.mark.parametrize(
-    "sizes", [[], [0, 0], [5], [7] * 40, [100, 0, 1, 1, 1, 60, 2], list(range(30)), [1, 2, 4, 8, 16]]
-)
-def test_pieces_are_one_array_in_order(sizes):
-    pieces, whole = gathered(sizes)
-    assert len(pieces) == len(whole) == sum(sizes)
-    for most in (1, 2, 9, 10_000):
-        thin, same = pieces.thinned(most), whole.thinned(most)
-        for name in ("ue", "model", "x", "y", "cell", "group"):
-            np.testing.assert_array_equal(getattr(pieces.whole, name), getattr(whole, name))
-            np.testing.assert_array_equal(getattr(thin, name), getattr(same, name))
-
-
-def test_a_sample_is_copied_a_few_times_whatever_the_number_of_rounds(monkeypatch):
-    copied, joined = [], so_far._joined
-    monkeypatch.setattr(
-        so_far, "_joined", lambda p: (copied.append(sum(map(len, p)) if len(p) > 1 else 0), joined(p))[1]
-    )
-    pieces, _ = gathered([10] * 2000)
-    assert len(pieces.pieces) <= np.log2(20_000) + 1
-    assert sum(copied) <= 20_000 * np.log2(20_000)  # appending to one array would copy 20 million
-    lengths = [len(piece) for piece in pieces.pieces]
-    assert all(2 * b <= a for a, b in pairwise(lengths))
-
-
-def test_a_checkpoint_keeps_the_pieces():
-    pieces, _ = gathered([7] * 13)
-    back = from_tree(to_tree(pieces), HeldOutSoFar())
-    assert [len(p) for p in back.pieces] == [len(p) for p in pieces.pieces]
-    np.testing.assert_array_equal(back.whole.x, pieces.whole.x)
-
-
 def play(monkeypatch, rounds, n, every_held=True):
     """Rounds of so many samples each: after which of them baselines were measured, and the last figures."""
     measured, evaluate = [], Reference.evaluate
@@ -73,10 +30,10 @@ def play(monkeypatch, rounds, n, every_held=True):
         return evaluate(self, held_out)
 
     monkeypatch.setattr(Reference, "evaluate", count)
-    reference, held_out, found = ReferenceSoFar(), HeldOutSoFar().plus(held(50)), Baselines()
+    reference, held_out, found = Reference.empty(), held(50), Baselines()
     for k in range(rounds):
-        reference = reference.plus(trained(n, k * n))
-        held_out = held_out.plus(held(5, 5 * k)) if every_held else held_out
+        reference = Reference.join([reference, Reference.of(trained(n, k * n))])
+        held_out = HeldOut.join([held_out, held(5, 5 * k)]) if every_held else held_out
         found = found.after(reference, held_out, 2000)
     return [m // n for m in measured], found
 
@@ -96,22 +53,17 @@ def test_baselines_stand_within_a_fiftieth_of_the_samples(monkeypatch):
     at, found = play(monkeypatch, 300, 400)
     assert all(b - a <= max(1, a / 50 + 1) for a, b in pairwise(at))
     assert 51 * found.trained >= 50 * 300 * 400 - 51 * 400
-    now = ReferenceSoFar().plus(trained(found.trained)).whole.evaluate(held(50))
+    now = Reference.of(trained(found.trained)).evaluate(held(50))
     assert found.figures.keys() == now.keys()
 
 
 def test_what_is_held_out_first_in_a_late_round_is_scored_at_once():
-    reference = ReferenceSoFar().plus(trained(9000))
-    none = Baselines().after(reference, HeldOutSoFar(), 2000)
-    assert np.isnan(none.figures["raw_upload_rmse_db"]) and none.after(reference, HeldOutSoFar(), 2000) is none
+    reference = Reference.of(trained(9000))
+    none = Baselines().after(reference, HeldOut.none(), 2000)
+    assert np.isnan(none.figures["raw_upload_rmse_db"]) and none.after(reference, HeldOut.none(), 2000) is none
     some = none.after(
         reference,
-        HeldOutSoFar().plus(HeldOut(*[np.zeros(1, int)] * 2, np.ones((1, 2)), np.ones(1), np.zeros(1, int))),
+        HeldOut(*[np.zeros(1, int)] * 2, np.ones((1, 2)), np.ones(1), np.zeros(1, int)),
         2000,
     )
     assert np.isfinite(some.figures["raw_upload_rmse_db"])
-
-
-def test_of_the_thinned_samples_alone_are_copied():
-    pieces, _ = gathered([100] * 50)
-    assert sum(p.x.size for p in (pieces.thinned(10),)) == 20

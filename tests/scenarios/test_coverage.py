@@ -44,7 +44,7 @@ def test_the_radio_is_that_of_the_world(played, tiny):
 def test_what_was_learnt_is_the_largest_prediction_of_models_that_somebody_trained(played):
     table, place_m, kept = played()
     learner, state = kept["setup"].learning.learner, kept["state"]
-    trained = np.unique(state.reference.whole.model)
+    trained = np.unique(state.reference.model)
     assert len(trained) == 2
     each = [learner.predict_dbm(state.model, np.full(len(place_m), m), place_m) for m in trained]
     np.testing.assert_allclose(table["learnt_dbm"], np.max(each, axis=0), rtol=1e-6)
@@ -54,7 +54,7 @@ def test_a_model_without_samples_says_nothing(played):
     far = [{"name": "a", "at_m": [100, 100], "power_dbm": 40}, {"name": "b", "at_m": [300, 200], "power_dbm": -30}]
     table, place_m, kept = played({"world.base_stations": far})
     learner, state = kept["setup"].learning.learner, kept["state"]
-    assert np.unique(state.reference.whole.model).tolist() == [0]
+    assert np.unique(state.reference.model).tolist() == [0]
     np.testing.assert_allclose(
         table["learnt_dbm"], learner.predict_dbm(state.model, np.zeros(len(place_m), int), place_m), rtol=1e-6
     )
@@ -65,7 +65,7 @@ def test_inputs_of_cells_are_those_of_cells_that_somebody_measured(played):
     table, place_m, kept = played(shared)
     learner, state = kept["setup"].learning.learner, kept["state"]
     zero = np.zeros(len(place_m), dtype=int)
-    each = [learner.predict_dbm(state.model, zero, place_m, zero + c) for c in np.unique(state.reference.whole.cell)]
+    each = [learner.predict_dbm(state.model, zero, place_m, zero + c) for c in np.unique(state.reference.cell)]
     assert len(each) == 2
     np.testing.assert_allclose(table["learnt_dbm"], np.max(each, axis=0), rtol=1e-6)
 

@@ -55,9 +55,9 @@ def test_rounds_before_anything_is_scored_have_not_exploded():
     y, ids = np.array([-80.0, -90.0]), np.zeros(2, dtype=np.int64)
     blocks = HeldOut(x=np.zeros((2, 2)), y=y, model=ids, ue=ids, cell=ids, group=np.full(2, NEW_PLACE))
     whole = SimpleNamespace(parameters=np.zeros((1, 3)))
-    state: Any = SimpleNamespace(model=whole, held_out=SimpleNamespace(pieces=[blocks]))
+    state: Any = SimpleNamespace(model=whole, held_out=blocks)
     assert not exploded(state, {"scores": {"rmse_db": np.nan}})
-    state.held_out.pieces = [blocks, replace(blocks, group=ids)]
+    state.held_out = blocks.plus(replace(blocks, group=ids))
     assert exploded(state, {"scores": {"rmse_db": np.nan}})  # of predictions that overflow
     assert not exploded(state, {"scores": {"rmse_db": 12.0}})
 

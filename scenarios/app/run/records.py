@@ -195,7 +195,7 @@ def write_surfaces(folder: Path, setup: Setup, state: RoundState, world: World) 
         "x_m": model.constants["x_m"],
         "y_m": model.constants["y_m"],
         "estimate": learner.surfaces(model, model.parameters[:1])[0, 0],
-        "exact": learner.reference_map(model, state.held_out.whole.usual),
+        "exact": learner.reference_map(model, state.held_out.usual),
     }
     law = world.mobility.density(grid.reshape(-1, 2))
     if law is not None:
@@ -208,7 +208,7 @@ def write_surfaces(folder: Path, setup: Setup, state: RoundState, world: World) 
 
 def _answer(setup: Setup, state: RoundState, learner: SurfaceLearner) -> dict[str, FloatArray]:
     """What the UE nearest to the middle of the area answered in the last round, before any defense, made again."""
-    held_out = state.held_out.whole
+    held_out = state.held_out
     away = np.linalg.norm(held_out.x - setup.public.area.centre_m, axis=1)
     i = int(np.argmin(away))
     ue, zero, phase = held_out.ue[i : i + 1], np.zeros(1, dtype=np.int64), learner.phases[0]
