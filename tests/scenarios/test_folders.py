@@ -403,6 +403,7 @@ def test_a_checkpoint_with_a_member_that_is_no_array_is_refused(tmp_path):
 
 
 def test_samples_of_another_shape_are_not_gone_on_with():
+    from scenarios.app.run.radio import RadioSamples
 
     samples = RadioSamples(np.full(3, np.nan))
     samples.restored(samples.memory() | {"kept": np.ones((2, 4))})
