@@ -378,7 +378,7 @@ def test_bad_commands_are_one_line_and_2(file, tmp_path, capsys):
         assert main(["claims", "--file", str(file), *more]) == 2
         assert capsys.readouterr().err.count("\n") == 1
     assert main(["claims", "--file", str(tmp_path / "none.yaml")]) == 2
-    assert "no such file" in capsys.readouterr().err
+    assert "No such file" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
