@@ -260,7 +260,7 @@ def test_a_reward_of_ones_own_is_tuned_and_learnt_like_others(known, monkeypatch
         ),
         ({"kind": "constrained", "minimise": "loss", "at_most": {"noise": 2}}, r"reward\.minimise: asks for"),
         ({"kind": "constrained", "minimise": "leak", "at_most": {"lost": 1.0}}, "below 1"),
-        ({"kind": "constrained", "minimise": "leak", "at_most": {"energy_j": 0}}, "above 0"),
+        ({"kind": "constrained", "minimise": "leak", "at_most": {"energy_j": 0}}, "above 0 and"),
     ],
 )
 def test_contradictions_are_refused_in_one_line(reward, said):
