@@ -83,9 +83,9 @@ class _SacPolicy(SACPolicy):
 class ActorCriticTraining:
     """A training that has begun."""
 
-    rewards = None
+    rewards: list[float] | None = None
     rests = True
-    multipliers = ()
+    multipliers: tuple[float, ...] = ()
 
     def __init__(
         self, known: Known, rule: Tuned, agent: CriticAgent, steps: int, seed: int, told: Logger | None = None

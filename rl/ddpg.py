@@ -50,7 +50,7 @@ class DdpgTraining:
         self, env: gymnasium.Env[Any, Any], agent: DdpgAgent, steps: int, seed: int, board: Logger | None = None
     ) -> None:
         self.env, self.steps = env, steps
-        self.rewards: list[float] = []
+        self.rewards: list[float] | None = []
         vec = DummyVecEnv([lambda: env])
         vec.seed(seed)
         space = env.action_space
@@ -157,7 +157,8 @@ class _Steps(BaseCallback):
         self.episode_over, reward = bool(self.locals["dones"][0]), float(self.locals["rewards"][0])
         if self.training.bounds is not None:
             self.training.bounds.stepped(self.locals["infos"][0])
-        self.training.rewards.append(reward)
+        if self.training.rewards is not None:
+            self.training.rewards.append(reward)
         self.episode.append(reward)
         if self.episode_over:
             self.logger.record("episode/reward_mean", float(np.mean(self.episode)))

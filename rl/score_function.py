@@ -37,7 +37,7 @@ _DUAL_EVERY = 50  # steps
 class ScoreFunctionTraining:
     """A training that has begun."""
 
-    rewards = None
+    rewards: list[float] | None = None
     rests = True
 
     def __init__(self, known: Known, rule: Tuned, agent: ScoreFunctionAgent, steps: int, seed: int) -> None:

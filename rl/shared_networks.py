@@ -29,7 +29,8 @@ from torch import Tensor, nn
 
 from rl.look import PAIR_FEATURES, Look
 from rl.rules import Tuned
-from rl.shared_policy import HIDDEN, SEEN, UNIT_DB, Weights, first_weights, forward, hidden, others, seen, shapes_of
+from rl.shared_policy import HIDDEN, SEEN, UNIT_DB, first_weights, forward, hidden, others, seen, shapes_of
+from rl.train import Weights
 
 _ACTED, _PAIRED = 4, 2  # features that actions add, of a UE and of a pair
 CRITIC_SHAPES = shapes_of(SEEN + _ACTED, len(PAIR_FEATURES) + _PAIRED)

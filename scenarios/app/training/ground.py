@@ -210,18 +210,22 @@ class Ground:
         """Worlds played with a rule."""
         from rl.look import Look
         from rl.radio_records import Rounds
-        from rl.recording import recorded
         from rl.rules import Known
 
         rounds, looks = list[Rounds](), list[Look]()
         most_w = float(w_from_dbm(self.study.world.ues.max_power_dbm))
         for world in self._each(purpose, _RECORDED[purpose]):
-            find = partial(recorded, self.env, rule.power_w, world)
-            of_radio, seen = self.once(f"{purpose}/{world}", lambda find=find: to_tree(find()))
+            find = partial(self._recorded, rule, world)
+            of_radio, seen = self.once(f"{purpose}/{world}", find)
             look = from_tree_as(seen, Look)
             rounds.append(from_tree_as(of_radio, Rounds))
             looks.append(replace(look, air=self.air, limits=self.task.limits, max_power_w=most_w))
         return Known(Rounds.stack(rounds), Look.stack(looks), self.air, self.task.reward)
+
+    def _recorded(self, rule: Tuned, world: int) -> Any:
+        from rl.recording import recorded
+
+        return to_tree(recorded(self.env, rule.power_w, world))
 
     @cached_property
     def held_out(self) -> list[Evaluation]:

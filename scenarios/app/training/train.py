@@ -151,7 +151,8 @@ def jobs_of(study: Study, seeds: Sequence[int], out: Path, replace: bool = False
     """The trainings of a study: one seed into `out`, several into `out/seed-N`. Refuses what cannot be trained, or not
     there; nothing is written. options : of `play`.
     """
-    plain = study.model_copy(update={"vary": None, "train": study.train or Train()})
+    how = study.train or Train()
+    plain = study.model_copy(update={"vary": None, "train": how})
     spec, inputs = study_yaml(plain), input_digests(plain)
 
     def job(seed: str, folder: Path) -> Job:
@@ -173,8 +174,8 @@ def jobs_of(study: Study, seeds: Sequence[int], out: Path, replace: bool = False
                     f"{folder}: holds the training of another study or program version, and seeds of one folder are "
                     "one result; give --out another folder, or move it away"
                 )
-    if isinstance(plain.train.task, Online):
-        fitting(plain, plain.train.task)
+    if isinstance(how.task, Online):
+        fitting(plain, how.task)
     if on_recorded(plain):
         Ground(plain, ignore)
     return jobs

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -224,7 +224,7 @@ def policy_of(study: Study, layers: Layers, own: Problem | None, seed: int = 0, 
     from rl.policy import Card, Policy
 
     task = (study.train or Train()).task
-    common = {
+    common: dict[str, Any] = {
         "program": __version__, "task": task.kind_name(), "ues": n_ues(study), "bound": task.bound, "seed": seed,
         "hidden": tuple(len(bias) for _, bias in layers[:-1]), "scenario": study.title, "steps": steps,
     }  # fmt: skip
