@@ -263,7 +263,7 @@ def test_figures_of_the_main_table_are_those_of_the_terminal(one, tmp_path, caps
     assert '<td data-value="5">5 <span class="range">[4, 6]</span></td>' in table
     assert 'class="text held">' in table and 'class="text not-held">diverged' in table
     assert main(["compare", str(out), "--out", str(tmp_path / "c.html")]) == 0
-    assert ["A", "5"] == next(line.split()[:2] for line in capsys.readouterr().out.splitlines() if "A  " in line)
+    assert next(line.split()[:2] for line in capsys.readouterr().out.splitlines() if "A  " in line) == ["A", "5"]
 
 
 def test_every_figure_is_listed_once_with_its_meaning(one, tmp_path):

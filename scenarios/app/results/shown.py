@@ -159,7 +159,7 @@ def checked_manifest(folder: Path) -> dict[str, Any]:
 
 def warnings(summary: Summary) -> list[str]:
     """Why results of a run mean little, a line each."""
-    value = {key: summary.get(key.key) for key in _WARNED}
+    value: dict[Any, Any] = {key: summary.get(key.key) for key in _WARNED}
     ever, most = value[keys.UPDATES_SENT], value[keys.ROUNDS_PLAYED]
     found = [_nothing_learned(value)]
     found += [

@@ -225,7 +225,8 @@ FEDERATED_OVER_CENTRAL = _final(
 )
 _BLOCKS = "on held-out samples in blocks without a training sample"
 BY_PLACE = {
-    key: _final(f"{key.rest.removeprefix('utility.')}.place", "dB", f"by place: {what}, {_BLOCKS}", **shown)
+    key: _final(f"{key.rest.removeprefix('utility.')}.place", "dB", f"by place: {what}, {_BLOCKS}",
+                **dict[str, Any](shown))
     for key, what, shown in (
         (RMSE, "RMSE of the final model", {
             "headline": "map RMSE by place", "rule": "error", "beside": (
@@ -518,7 +519,7 @@ LIST_NEAR = Measure(
 )
 _LIST_RIGHT = "listed.precision.percent"
 LISTED, COVERED, ASIDE, LIST_UNIFORM, LIST_BUILDINGS = (
-    Measure(key, "%", says, "list", column, "last", **shown)
+    Measure(key, "%", says, "list", column, "last", **dict[str, Any](shown))
     for key, column, says, shown in (
         (f"attack.NAME.{_LIST_RIGHT}", "participants", "share of the places that the attack lists at the end, of sums, "
          "published models, or updates under names that change, within leakage.list_near_m of any home or workplace", {
@@ -548,7 +549,7 @@ _LESS = "mean error less that of the plain attack, over the same rounds"
 TRACKING = {
     (who, column): Measure(
         f"tracking.{NAME}.{who}_{rest}", unit, f"{says}; {_BELIEFS[who]}", who, column, statistic,
-        **(shown if who == "filter" else {}),
+        **dict[str, Any](shown if who == "filter" else {}),
     )
     for whose, column, rest, unit, says, statistic, shown in (
         (_BELIEFS, "error_m", "error_m.median", "m", "distance of the answer from the truth, median", "known", {
@@ -702,7 +703,9 @@ RADIO_QUANTITIES = tuple(
     Measure(
         f"radio.{name}.{selection}{statistic}", unit, f"{says}, {which} of {samples}",
         f"{name} {selection or 'all.'}", statistic, "last",
-        **({"headline": headline, "rule": "quantiles", "better": "high"} if selection + statistic == "median" else {}),
+        **dict[str, Any](
+            {"headline": headline, "rule": "quantiles", "better": "high"} if selection + statistic == "median" else {}
+        ),
     )
     for name, unit, headline, says in (
         ("rsrp_dbm", "dBm", "RSRP", "RSRP of the serving cell"),

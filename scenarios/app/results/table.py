@@ -159,9 +159,9 @@ def _area(line: Line, runs: Runs) -> Line:
     """With the interval of an AUC; its chance is 0.5, or the AUC before training where that is known."""
     stem = line.key.removesuffix(".last")
     low, high = _pooled(runs, stem, "last")
-    own = [100.0 * (end - 0.5) for end in (low, high)]
-    more = [100.0 * end for end in _pooled(runs, f"{stem}_difference", "last")]
-    return replace(line, low=low, high=high, verdict=verdicts.of_interval(*(own if np.isnan(more[0]) else more), 0.0))
+    more = _pooled(runs, f"{stem}_difference", "last")
+    ends = (low - 0.5, high - 0.5) if np.isnan(more[0]) else more
+    return replace(line, low=low, high=high, verdict=verdicts.of_interval(100 * ends[0], 100 * ends[1], 0.0))
 
 
 def _verdict(rule: str, line: Line, runs: Runs) -> str:
@@ -191,7 +191,8 @@ def _list_verdict(line: Line, runs: Runs, uniform: float) -> str:
     less = np.array([run[line.key] - run[aside] for run in runs if run.get(aside) is not None])
     if not len(less) or uniform > _MOST_UNIFORM:
         return verdicts.INCONCLUSIVE
-    return verdicts.of_interval(*(less.mean() + half_width(less) * np.array([-1, 1])), 0.0)
+    mean_less, half = float(less.mean()), half_width(less)
+    return verdicts.of_interval(mean_less - half, mean_less + half, 0.0)
 
 
 _MOST_UNIFORM = 50.0

@@ -21,9 +21,9 @@ from netsim.safe import what_is
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.attacks import attacks
 from scenarios.app.results.folder import SUMMARY, read_summary, text_of
+from scenarios.app.results.measures import Measure
 from scenarios.app.results.read import RUNS, listed
 from scenarios.app.results.statistics import Quartiles, figure_text, quartiles_of
-from scenarios.app.results.summary_keys import Measure
 from scenarios.app.study.yaml_document import one_line
 
 MATCHED_CSV = "matched_privacy.csv"
