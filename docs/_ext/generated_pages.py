@@ -1,4 +1,4 @@
-"""Pages that are written from the program when the documentation is built: scenario keys and command line.
+"""Pages written from the program when the documentation is built: scenario keys, records and command line.
 
 They go to ``docs/reference/generated``, which is not committed, so they cannot differ from the program.
 """
@@ -18,6 +18,7 @@ from pydantic.fields import FieldInfo
 
 from netsim.part import OneOf, Part, descriptions
 from scenarios.app.cli.commands import parser
+from scenarios.app.cli.records_page import keys_page, tables_page
 from scenarios.app.study.describe import field_type, flow, in_words, members, slot_of, unit, unwrap
 from scenarios.app.study.slots import SLOTS
 from scenarios.app.study.study import Study
@@ -28,6 +29,7 @@ FOLDER = Path(__file__).parents[1] / "reference" / "generated"
 def pages() -> dict[str, str]:
     """File name -> Markdown of every generated page."""
     found = {"sections.md": sections_page(), "cli.md": cli_page(parser())}
+    found |= {"tables.md": tables_page(), "summary.md": keys_page()}
     return found | {f"slot-{name}.md": slot_page(name, slot) for name, slot in SLOTS.items()}
 
 

@@ -109,7 +109,7 @@ class Now:
 def observe(
     how: Leakage, tracks: Tracks, now: Now, rng: Rng, kept: KeptShadows | None = None
 ) -> tuple[Tracks, list[dict[str, Any]]]:
-    """The next tracks, and one row per (UE, model) of the round and attack (see docs/records.md: leakage).
+    """The next tracks, and one row per (UE, model) of the round and attack (columns: `fl/round/tables.py`).
 
     kept : of the rounds before; it saves time, and changes nothing.
     """
@@ -352,7 +352,7 @@ def _guesses(how: Leakage, said: list[Said], area: Area) -> NamedPlaces:
 
 
 def named_at_end(how: Leakage, tracks: Tracks, area: Area, places: Places) -> list[dict[str, Any]]:
-    """Rows of the table `named`: what each attack names of each UE after the last round (see docs/records.md).
+    """Rows of the table `named`: what each attack names of each UE after the last round.
 
     None where no UE has a home, a workplace or a densest place.
     """

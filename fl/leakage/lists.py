@@ -72,7 +72,7 @@ def buildings_score(true_m: FloatArray, floor_area: FloatArray, radius_m: float,
 def scores(
     listed_m: dict[str, FloatArray], town: dict[str, Places], area: Area, floor_area: FloatArray, how: Leakage
 ) -> Iterator[dict[str, Any]]:
-    """Rows of the table `list_scores` (see docs/records.md): of the list (n, 2) of each attack, and of chance.
+    """Rows of the table `list_scores`: of the list (n, 2) of each attack, and of chance.
 
     town : true places of the UEs, `participants`, and of as many residents who do not take part, `aside`. The place of
     most time of a UE without a home stands for it. floor_area (n, 3) : of all buildings, as in `Public`.

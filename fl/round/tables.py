@@ -1,4 +1,4 @@
-"""Every record table of a run, column by column: meaning, unit and type. `docs/records.md` is generated from this.
+"""Every record table of a run, column by column: meaning, unit and type. The reference is generated from this.
 
 A column's name ends with its unit (`_m`, `_s`, `_db`, `_percent`, ...), followed by the statistic where a cell is one
 (`_max`, `_q05`, `_low`). A cell is empty where a value does not exist or is not finite.

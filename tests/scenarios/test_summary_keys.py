@@ -1,9 +1,8 @@
-"""Keys of summaries and columns of tables: declared once, written by a run, explained in docs/records.md."""
+"""Keys of summaries and columns of tables: declared once, written by a run, explained in the reference."""
 
 import json
 import re
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -148,10 +147,6 @@ def test_every_declared_key_is_written(tmp_path):
         written |= {declaration(key).key for key in summary}
     inside = {one.key for one in RADIO_QUANTITIES if {"indoor", "outdoor"} & set(one.key.split("."))}
     assert {one.key for one in KEYS} - OF_PLANS - inside - {UTILITY.key} == written - {UTILITY.key}
-
-
-def test_the_page_of_records_is_generated():
-    assert records_page() == (Path(__file__).parents[2] / "docs" / "records.md").read_text()
 
 
 def test_the_command_prints_it(capsys):

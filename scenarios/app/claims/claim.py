@@ -150,7 +150,7 @@ def _declared(key: str) -> str:
     known = declaration(key)
     if known is None or known is UTILITY or (known.named and key == known.key):
         near = nearest(key, [one.key for one in KEYS])
-        raise ValueError(f"no summary has a key {key[:60]!r}{near or '; see docs/records.md'}")
+        raise ValueError(f"no summary has a key {key[:60]!r}{near or '; netsim list --records prints all'}")
     return known.unit
 
 

@@ -129,7 +129,7 @@ def unknown(option: str, key: str, known: Sequence[str]) -> BadInput:
     near = [repr(one) for one in _near(key, known)]
     usual = [repr(one) for one in known if one.startswith("utility.")][:3]
     told = f"; did you mean {' or '.join(near)}?" if near else f"; some are {', '.join(usual)};" if usual else ";"
-    return BadInput(f"{option} {key}: no such key of summary.json{told} docs/records.md has all of them")
+    return BadInput(f"{option} {key}: no such key of summary.json{told} netsim list --records prints all of them")
 
 
 def _near(key: str, known: Sequence[str]) -> list[str]:
