@@ -5,9 +5,10 @@ import json
 import numpy as np
 from conftest import TINY
 
-import rl.train as training
+import rl.train as loop
 from scenarios.app.cli.commands import main
 from scenarios.app.run import play
+from scenarios.app.training import train
 
 RADIO = {**TINY, "learning": None, "world": {**TINY["world"], "radio": {"handover": {}}}}
 TRACE = "time_s,user,x_m,y_m,rsrp_dbm,cell\n" + "".join(
@@ -40,11 +41,9 @@ def commands(root):
 def interrupted(words, monkeypatch):
     """Play a command until it has written its first checkpoint, and a signal comes."""
     with monkeypatch.context() as now:
-        for module, name in (
-            (play, "CHECKPOINT_EVERY_S"), (training, "SAVE_EVERY_S"),
-        ):  # fmt: skip
+        for module, name, saver in ((play, "CHECKPOINT_EVERY_S", play), (loop, "SAVE_EVERY_S", train)):
             now.setattr(module, name, 0.0)
-            now.setattr(module, "save_tree", _then_stop(module.save_tree))
+            now.setattr(saver, "save_tree", _then_stop(saver.save_tree))
         assert main(words) == 130
 
 

@@ -7,7 +7,7 @@ from accidents import RADIO, TRACE, content, interrupted, refused
 from conftest import TINY
 
 from scenarios.app.cli.commands import main
-from scenarios.app.run.inputs import admit_text, read_lines
+from scenarios.app.run.runner import run_job
 
 
 @pytest.fixture
@@ -62,24 +62,6 @@ def study(replayed, tmp_path):
     return load(str(tmp_path / "run.yaml"))
 
 
-def test_the_text_of_a_training_or_tuning_tells_of_its_files(study, tmp_path):
-    """What trainings, searches and tunings keep: each file by its digest, and which one changed."""
-    from netsim.errors import BadInput
-
-    text = f"# seed 1\n{read_lines(study)}title: x\n"
-    assert f'# reads "{tmp_path / "trace.csv"}" ' in text
-    (tmp_path / "study.yaml").write_text(text)
-    admit_text(tmp_path / "study.yaml", text, "tuning", "goals")
-    (tmp_path / "trace.csv").write_text(TRACE + "\n")
-    other = f"# seed 1\n{read_lines(study)}title: x\n"
-    assert other != text
-    with pytest.raises(BadInput, match=r"holds the tuning that read .*trace\.csv with other content; add --replace"):
-        admit_text(tmp_path / "study.yaml", other, "tuning", "goals")
-    with pytest.raises(BadInput, match="holds the tuning of another goals"):
-        admit_text(tmp_path / "study.yaml", other + "# more\n", "tuning", "goals")
-    with pytest.raises(BadInput, match="holds the tuning of another goals"):
-        admit_text(tmp_path / "none.yaml", text, "tuning", "goals")
-
-
-def test_a_study_without_files_has_no_lines(tiny):
-    assert read_lines(tiny()) == ""
+def test_the_text_of_a_job_names_the_files_that_it_reads(study, tiny, tmp_path):
+    assert f'# reads "{tmp_path / "trace.csv"}" ' in run_job(study, tmp_path / "out").text
+    assert "# reads" not in run_job(tiny(), tmp_path / "out").text

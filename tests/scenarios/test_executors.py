@@ -14,7 +14,7 @@ from scenarios.app.cli.commands import main
 from scenarios.app.results.failures import MOST_TOLD, Failed, failure_lines, read_failures, write_failures
 from scenarios.app.run import runner
 from scenarios.app.run.executors import ray_cluster, slurm_jobs
-from scenarios.app.run.executors.executor import BAD_INPUT, LOST_WORKER, Answer, play_all, played
+from scenarios.app.run.executors.executor import BAD_INPUT, LOST_WORKER, Answer, do_all, played
 from scenarios.app.run.executors.processes import OnProcesses
 
 
@@ -72,28 +72,27 @@ def test_no_attempts_but_the_first(tmp_path):
 
 
 def test_failures_are_kept_where_they_happened_and_in_a_table(tmp_path):
-    told = {}
     several = [work(works.squared, tmp_path / "a", 3), work(works.broken, tmp_path / "in" / "b", label="=x", seed=7)]
     (tmp_path / "in" / "b").mkdir(parents=True)
-    play_all(several, OnProcesses(), 1, tmp_path, told.__setitem__)
+    found = do_all(several, OnProcesses(), 1, tmp_path)
     failed = Failed("in/b", "=x", 7, 1, "RuntimeError", "it broke in two lines")
-    assert told == {0: {"square": 9}, 1: failed} and read_failures(tmp_path) == [failed]
+    assert found == [{"square": 9}, failed] and read_failures(tmp_path) == [failed]
     assert "Traceback" in (tmp_path / "in" / "b" / "error.txt").read_text()
     assert "'=x" in (tmp_path / "failures.csv").read_text()  # no formula
-    play_all([], OnProcesses(), 1, tmp_path, told.__setitem__)
+    do_all([], OnProcesses(), 1, tmp_path)
     assert not (tmp_path / "failures.csv").exists()
 
 
 def test_what_an_earlier_study_left_is_no_result_of_one_that_failed(tmp_path):
     works.squared(tmp_path / "a", 3)
-    play_all([work(works.broken, tmp_path / "a")], OnProcesses(), 1, tmp_path, lambda *end: None)
+    do_all([work(works.broken, tmp_path / "a")], OnProcesses(), 1, tmp_path)
     assert not (tmp_path / "a" / "summary.json").exists()
 
 
 def test_a_folder_of_something_else_stays_as_it_is(tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "mine.txt").write_text("mine")
-    play_all([work(works.broken, tmp_path / "a")], OnProcesses(), 1, tmp_path, lambda *end: None)
+    do_all([work(works.broken, tmp_path / "a")], OnProcesses(), 1, tmp_path)
     assert [p.name for p in (tmp_path / "a").iterdir()] == ["mine.txt"] and len(read_failures(tmp_path)) == 1
 
 

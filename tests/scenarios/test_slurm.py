@@ -84,7 +84,7 @@ def test_the_local_executor_of_submitit(environment, tmp_path):
 
 
 def test_an_array_of_which_a_task_is_lost(slurm, tmp_path, monkeypatch):
-    monkeypatch.setattr(slurm_jobs, "_SETTLE_S", 0.1)
+    monkeypatch.setattr("submitit.core.core.Job._results_timeout_s", 0.1)
     state = slurm(loses=2)
     some = [work(works.squared, tmp_path / str(k), k) for k in range(4)] + [work(works.refused, tmp_path / "c")]
     some += [work(works.unwritable, tmp_path / "d", 1, 7)]
@@ -98,7 +98,7 @@ def test_an_array_of_which_a_task_is_lost(slurm, tmp_path, monkeypatch):
 
 
 def test_a_task_that_is_always_lost(slurm, tmp_path, monkeypatch):
-    monkeypatch.setattr(slurm_jobs, "_SETTLE_S", 0.1)
+    monkeypatch.setattr("submitit.core.core.Job._results_timeout_s", 0.1)
     slurm()
     end = dict(played(OnSlurm().executor([work(works.killed, tmp_path / "a", 9, 1)], 0, tmp_path), 1, 1))
     assert (end[0].kind, end[0].attempts) == (LOST_WORKER, 2) and ".slurm" in end[0].line

@@ -44,7 +44,7 @@ Restored = TypeVar("Restored")
 UNFIT = (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)
 """what a checkpoint of other types, shapes and sizes raises where it is read"""
 _READ = "# reads "
-_MOST_TEXT_BYTES = 2**26
+MOST_TEXT_BYTES = 2**26
 
 
 class Occupied(BadInput):
@@ -258,7 +258,7 @@ def changed_input(path: Path, text: str) -> tuple[str, str]:
     Empty where the two differ in more than digests, or not at all; an empty digest: the file cannot be read.
     """
     try:
-        old = content(path, _MOST_TEXT_BYTES, own=True).decode("utf-8", "replace").splitlines()
+        old = content(path, MOST_TEXT_BYTES, own=True).decode("utf-8", "replace").splitlines()
     except OSError:
         return "", ""
     new = text.splitlines()

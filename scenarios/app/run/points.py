@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Collection, Generator, Iterator
+from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import product
@@ -20,7 +20,7 @@ from netsim.rng import Rng, Streams
 from scenarios.app.study.describe import flow
 from scenarios.app.study.load import Scenario
 from scenarios.app.study.study import Study
-from scenarios.app.study.vary import Distribution, Variant, Vary
+from scenarios.app.study.vary import Distribution, Variant
 from scenarios.app.study.yaml_document import Place, dotted, place_of
 
 
@@ -95,7 +95,12 @@ def points(study: Study, overrides: dict[str, Any]) -> list[SweepPoint]:
     runs = prod([len(variants), vary.together, *map(len, vary.values.values()), max(draws, 1), len(seeds)])
     if runs > MOST_RUNS:
         raise BadInput(f"vary: {runs:,} combinations, at most {MOST_RUNS:,} are possible; take fewer values or seeds")
-    axes = [list(_rows(vary)), *(list(_column(k, vs)) for k, vs in vary.values.items()), list(_random(study, draws))]
+    random = {key: drawn(Streams(study.seed).at("vary"), key, one, draws) for key, one in vary.drawn.items()}
+    axes = [
+        _choices(("zip",), vary.zip, vary.together),
+        *(_choices(("values",), {key: values}, len(values)) for key, values in vary.values.items()),
+        _choices(("random", "space"), random, draws) if draws else [_Choice()],
+    ]
     planned = []
     for (i, variant), chosen, seed in product(variants, list(product(*axes)), seeds):
         parts = [part for choice in chosen for part in choice.parts]
@@ -118,29 +123,17 @@ def points(study: Study, overrides: dict[str, Any]) -> list[SweepPoint]:
     return planned
 
 
-def _rows(vary: Vary) -> Iterator[_Choice]:
-    """The rows of `zip`; one that changes nothing where there is none."""
-    for n in range(vary.together):
-        changed = {key: values[n] for key, values in vary.zip.items()}
-        parts = tuple(_part(key, value) for key, value in changed.items())
-        yield _Choice(parts, changed, {key: ("vary", "zip", key, n) for key in changed})
-
-
-def _column(key: str, values: tuple[Any, ...]) -> Iterator[_Choice]:
-    """The values of a key of the grid."""
-    for n, value in enumerate(values):
-        yield _Choice((_part(key, value),), {key: value}, {key: ("vary", "values", key, n)})
-
-
-def _random(study: Study, draws: int) -> Iterator[_Choice]:
-    """The points drawn from the study's seed; one that changes nothing where there are none."""
-    space = {} if study.vary is None else study.vary.drawn
-    if not draws:
-        yield _Choice()
-    values = {key: drawn(Streams(study.seed).at("vary"), key, one, draws) for key, one in space.items()}
-    for n in range(draws):
-        changed = {key: column[n] for key, column in values.items()}
-        yield _Choice((f"draw {n + 1}",), changed, {key: ("vary", "random", "space", key) for key in changed})
+def _choices(section: tuple[str, ...], columns: Mapping[str, Sequence[Any]], n: int) -> list[_Choice]:
+    """The `n` rows of columns of a section of `vary`; drawn values have a number in place of their texts."""
+    is_drawn = section[0] == "random"
+    return [
+        _Choice(
+            (f"draw {i + 1}",) if is_drawn else tuple(_part(key, column[i]) for key, column in columns.items()),
+            {key: column[i] for key, column in columns.items()},
+            {key: ("vary", *section, key, *(() if is_drawn else (i,))) for key in columns},
+        )
+        for i in range(n)
+    ]
 
 
 def _part(key: str, value: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 from netsim import __version__
 from netsim.errors import BadInput
 from netsim.record import cell_text
-from netsim.safe import what_is
+from netsim.safe import content, what_is
 from scenarios.app.results.folder import (
     CHECKPOINT,
     ERROR,
@@ -32,8 +33,7 @@ from scenarios.app.results.same import Difference, check_whole, differences_in, 
 from scenarios.app.results.training_folder import TRAINING, WORLDS
 from scenarios.app.run.events import Event, Watch
 from scenarios.app.run.how import How
-from scenarios.app.run.inputs import text_digest
-from scenarios.app.run.job import Job, JobKind, changed_input, do
+from scenarios.app.run.job import MOST_TEXT_BYTES, Job, JobKind, changed_input, do
 from scenarios.app.run.points import folder_name
 from scenarios.app.run.runner import run_job
 from scenarios.app.study.load import load
@@ -112,7 +112,7 @@ def _repetition(folder: Path, place: Path, replace: bool) -> Job:
     check_version(folder, manifest)
     path = folder / STUDY
     try:
-        digest = text_digest(path)
+        digest = hashlib.sha256(content(path, MOST_TEXT_BYTES, own=True)).hexdigest()
     except OSError as error:
         raise BadInput(one_line(f"{path}: cannot be read ({error.strerror}); put back the file of this run")) from None
     if manifest.get("study", digest) != digest:

@@ -27,7 +27,8 @@ from rl.agents import RecordedAgent
 from rl.settings import ONE_STEP, ORACLE, RANDOM, Online, Train
 from rl.train import SAVE_EVERY_S, check_finite
 from scenarios.app.run.events import Event, Watch
-from scenarios.app.run.inputs import read_lines
+from scenarios.app.run.inputs import input_digests
+from scenarios.app.run.job import read_lines
 from scenarios.app.study.dump import study_yaml
 from scenarios.app.study.study import Study
 from scenarios.app.training.environments import Stages, n_ues
@@ -118,7 +119,7 @@ class Ground:
     @property
     def text(self) -> str:
         """What findings depend on; those of another text are forgotten."""
-        return f"{__version__}\n{read_lines(self.study)}{study_yaml(self.study)}"
+        return f"{__version__}\n{read_lines(input_digests(self.study))}{study_yaml(self.study)}"
 
     @cached_property
     def _found(self) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
@@ -12,7 +12,7 @@ from typing import Any, Protocol, Self
 
 from netsim.errors import BadInput
 from scenarios.app.results.failures import Failed, write_failures
-from scenarios.app.run.events import Event, Watch, failed
+from scenarios.app.run.events import Event, Watch, failed, ignore
 from scenarios.app.run.job import Job, do
 from scenarios.app.study.yaml_document import one_line
 
@@ -132,7 +132,7 @@ def _short(text: str) -> str:
     return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 3]}..."
 
 
-def do_all(jobs: Sequence[Job], engine: Engine, at_once: int, place: Path, watch: Watch) -> list[Any | Failed]:
+def do_all(jobs: Sequence[Job], engine: Engine, at_once: int, place: Path, watch: Watch = ignore) -> list[Any | Failed]:
     """The result of each job, or why it failed; those that their folders have are not played again.
 
     at_once : jobs at a time; 0: as many as the engine has room for. place : the folder in which all folders lie, which
@@ -142,44 +142,35 @@ def do_all(jobs: Sequence[Job], engine: Engine, at_once: int, place: Path, watch
     for i in found:
         jobs[i].settle()
     left = [i for i in range(len(jobs)) if i not in found]
-
-    def ended(k: int, end: Any | Failed) -> None:
-        job, found[left[k]] = jobs[left[k]], end
+    write_failures(place, [])
+    for k, end in _played(engine, [jobs[i] for i in left], at_once, place):
+        job, i = jobs[left[k]], left[k]
+        folder = str(job.folder.relative_to(place))
+        found[i] = _kept(job, folder, end) if isinstance(end, Failure) else end.value
         done, of = len(found), len(jobs)
-        if isinstance(end, Failed):
-            watch(failed(done, of, end))
+        if isinstance(end, Failure):
+            write_failures(place, [found[n] for n in left if isinstance(found.get(n), Failed)])
+            watch(failed(done, of, found[i]))
         elif job.kind.name != "run":
             watch(Event("played", done, of, done == of, {"label": f"seed {job.seed}"}))
         else:
-            where = {"label": job.label, "seed": job.seed, "folder": str(job.folder.relative_to(place))}
-            watch(Event("run", done, of, done == of, {**where, "summary": end}))
-
-    play_all([jobs[i] for i in left], engine, at_once, place, ended)
+            said = {"label": job.label, "seed": job.seed, "folder": folder, "summary": end.value}
+            watch(Event("run", done, of, done == of, said))
     return [found[i] for i in range(len(jobs))]
 
 
-def play_all(
-    jobs: Sequence[Job], engine: Engine, at_once: int, place: Path, ended: Callable[[int, Any | Failed], None]
-) -> None:
-    """Play all jobs; what fails is written down in failures.csv of `place`, and can be played again.
-
-    ended : called with each as it ends: its number, and its result, or why it has none.
-    """
-    write_failures(place, [])
-    failures: dict[int, Failed] = {}
+def _played(engine: Engine, jobs: Sequence[Job], at_once: int, place: Path) -> Iterator[tuple[int, Answer | Failure]]:
+    """The number of each job with what became of it; nothing is begun where there is none."""
     if not jobs:
-        return
+        return iter(())
     try:
         place.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise BadInput(one_line(f"{place}: cannot be written ({error.strerror}); give --out another place")) from None
-    for k, end in played(engine.executor(jobs, min(at_once, len(jobs)), place), len(jobs), engine.retries):
-        if not isinstance(end, Failure):
-            ended(k, end.value)
-            continue
-        job = jobs[k]
-        job.fail(end.trace)
-        folder = str(job.folder.relative_to(place))
-        failures[k] = Failed(folder, job.label, job.seed, end.attempts, end.kind, end.line)
-        write_failures(place, [failures[i] for i in sorted(failures)])
-        ended(k, failures[k])
+    return played(engine.executor(jobs, min(at_once, len(jobs)), place), len(jobs), engine.retries)
+
+
+def _kept(job: Job, folder: str, why: Failure) -> Failed:
+    """The row of a job that failed, whose traceback is written into its folder."""
+    job.fail(why.trace)
+    return Failed(folder, job.label, job.seed, why.attempts, why.kind, why.line)

@@ -5,6 +5,7 @@ It is a process of its own because Ray ends the process that talks to it where i
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
@@ -12,7 +13,6 @@ from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
 from importlib.util import find_spec
 from multiprocessing import Pipe, get_context
 from multiprocessing.connection import Connection
@@ -43,34 +43,27 @@ _ENVIRONMENT = {
 }
 
 
-@dataclass(frozen=True)
-class Cluster:
-    """Which cluster: an address, `auto`, or empty for one of our own with so many CPUs."""
+def drive(address: str, cpus: int, log: Path, token: Path, ours: Connection) -> None:
+    """Give jobs to Ray until the other end of the pipe sends None, or is gone with its process.
 
-    address: str
-    cpus: int
-    log: Path
-
-
-def drive(cluster: Cluster, token: Path, ours: Connection) -> None:
-    """Until the other end of the pipe sends None, or is gone with its process.
-
-    Takes (number, work); sends the pieces of work that the cluster has room for, as an int, and (number, end). A signal
-    interrupts the runs, and so does the loss of the process at the other end, whose files are then removed here.
+    address : `auto` or HOST:PORT; empty: a cluster of its own with so many CPUs. Sends a Failure where Ray cannot be
+    reached, else None; takes (number, job), sends (number, end). A signal interrupts the runs, and so does the loss of
+    the process at the other end, whose files are then removed here.
     """
-    with cluster.log.open("ab") as log:
-        os.dup2(log.fileno(), 1)  # Ray writes there at its will
-        os.dup2(log.fileno(), 2)
+    with log.open("ab") as file:
+        os.dup2(file.fileno(), 1)  # Ray writes there at its will
+        os.dup2(file.fileno(), 2)
     signals.work_for_parent(_PARENT_GONE_S)
+    own = {} if address else {"num_cpus": cpus, "object_store_memory": STORE_BYTES, "include_dashboard": False}
     os.environ.update(_ENVIRONMENT)
-    if not cluster.address:
+    if own:
         os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)  # its workers find what we find
         if "RAY_AUTH_MODE" not in os.environ:  # nobody else has business there
             os.environ.update({"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": token_hex(32)})
     import ray
 
     try:
-        _connect(cluster)
+        ray.init(address=address or "local", logging_level=logging.ERROR, log_to_driver=False, **own)
     except Exception as error:
         ours.send(failure_of(error))
         return
@@ -79,7 +72,7 @@ def drive(cluster: Cluster, token: Path, ours: Connection) -> None:
     under_way: dict[Any, int] = {}
     try:
         with signals.hearing():
-            ours.send(_room(cluster))
+            ours.send(None)
             while True:
                 while ours.poll(None if not under_way else 0):
                     message = ours.recv()
@@ -91,33 +84,12 @@ def drive(cluster: Cluster, token: Path, ours: Connection) -> None:
                     ours.send((under_way.pop(task_end), received(task_end)))
     except (EOFError, OSError):  # nobody is there any more who would clear up
         token.unlink(missing_ok=True)
-        cluster.log.unlink(missing_ok=True)
+        log.unlink(missing_ok=True)
         _cancel(list(under_way))
     except KeyboardInterrupt:
         _cancel(list(under_way))
     finally:
         ray.shutdown()
-
-
-def _connect(cluster: Cluster) -> None:
-    import logging
-
-    import ray
-
-    quiet = {"logging_level": logging.ERROR, "log_to_driver": False, "configure_logging": True}
-    if cluster.address:
-        ray.init(address=cluster.address, **quiet)
-    else:
-        ray.init(
-            address="local", num_cpus=cluster.cpus, object_store_memory=STORE_BYTES, include_dashboard=False, **quiet
-        )
-
-
-def _room(cluster: Cluster) -> int:
-    """Pieces of work to give to the cluster: for some of them nobody should have to wait."""
-    import ray
-
-    return cluster.cpus if cluster.address and cluster.cpus else 2 * int(ray.cluster_resources().get("CPU", 1))
 
 
 def remote_attempt(job: Job, token: Path, version: str) -> Answer | Failure:
@@ -136,13 +108,12 @@ def received(task_end: Any) -> Answer | Failure:
     from ray.exceptions import RayError, RayTaskError
 
     try:
-        end = ray.get(task_end)
+        end: Answer | Failure = ray.get(task_end)
     except RayTaskError as error:  # not of the job: its machine cannot read it
-        *_, line = str(error).strip().splitlines()
-        return Failure("RayTaskError", line, str(error), again=False)
+        return Failure("RayTaskError", str(error).strip().splitlines()[-1], str(error), again=False)
     except RayError as error:
         return lost(f"its process or machine is gone ({type(error).__name__})")
-    return end if isinstance(end, Answer | Failure) else lost("its machine sent no answer")
+    return end
 
 
 def _cancel(tasks: list[Any]) -> None:
@@ -171,7 +142,8 @@ class OnRay:
         if find_spec("ray") is None:
             raise BadInput("--on ray: Ray is not installed; pip install 'netsim-fl[ray]', or use --on processes")
         if self.address:
-            _reached(self.address)
+            with scratch("netsim-ray-") as place, self.executor([], 1, place):
+                pass
 
     def here(self, jobs: int) -> int:
         return 1 if self.address else jobs or os.cpu_count() or 1
@@ -180,53 +152,42 @@ class OnRay:
         return RayCluster(works, self.address, jobs, place)
 
 
-@cache
-def _reached(address: str) -> None:
-    """Connect to a cluster once, and leave it again."""
-    with scratch("netsim-ray-") as place, RayCluster([], address, 1, place):
-        pass
-
-
 class RayCluster:
     """Gives work to the process that talks to Ray, no more than there is room for."""
 
     def __init__(self, works: Sequence[Job], address: str, jobs: int, place: Path) -> None:
-        self._works, self._place = works, place
-        self._waiting, self._sent, self._room = deque[int](), 0, 0
+        self._works, self._place, self._address = works, place, address
+        self._waiting, self._sent, self._room = deque[int](), 0, jobs or len(works)
         handle, name = mkstemp(prefix="netsim-ray-", suffix=".log")
         os.close(handle)
-        self._log = Path(name)
-        self._token = place / f"{SHARED}{token_hex(16)}"
-        cpus = jobs or (0 if address else os.cpu_count() or 1)
-        self._cluster = Cluster(address, cpus, self._log)
+        self._log, self._token = Path(name), place / f"{SHARED}{token_hex(16)}"
+        self._pipe, self._theirs = Pipe()
+        how = (address, jobs or os.cpu_count() or 1, self._log, self._token.resolve(), self._theirs)
+        self._driver = get_context("spawn").Process(target=drive, args=how)
 
     def __enter__(self) -> Self:
         for stale in self._place.glob(f"{SHARED}*"):
             stale.unlink()
         self._token.touch()
-        self._pipe, theirs = Pipe()
-        spawn = get_context("spawn")
-        self._driver = spawn.Process(target=drive, args=(self._cluster, self._token.resolve(), theirs))
         self._driver.start()
-        theirs.close()
+        self._theirs.close()
         try:
-            self._room = self._connected()
+            self._connect()
         except BaseException:
             self._end(interrupted=True)
             raise
         return self
 
-    def _connected(self) -> int:
-        """Pieces of work that there is room for."""
+    def _connect(self) -> None:
+        """Wait until Ray is there. Raises BadInput where it cannot be reached."""
         try:
-            first = self._received()
-            why = first.line if isinstance(first, Failure) else ""
+            failure = self._received()
+            why = failure and failure.line
         except Interrupted:  # Ray ended the process: it could not wait any longer
-            first, why = 0, f"see {self._log}"
-        if first and not why:
-            return int(first)
-        where = self._cluster.address or "a cluster of its own"
-        raise BadInput(f"--on ray: no connection to {where} ({why}); is `ray start --head` running there?")
+            why = f"see {self._log}"
+        if why:
+            where = self._address or "a cluster of its own"
+            raise BadInput(f"--on ray: no connection to {where} ({why}); is `ray start --head` running there?")
 
     def begin(self, k: int) -> None:
         self._waiting.append(k)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from secrets import token_hex
@@ -13,9 +13,6 @@ from types import TracebackType
 from typing import Any, Self
 
 from netsim.errors import BadInput
-from netsim.record import write_json
-from netsim.safe import what_is
-from scenarios.app.results.folder import read_json
 from scenarios.app.run.executors import RETRIES
 from scenarios.app.run.executors.executor import HIDDEN, Answer, Executor, Failure, attempt, failure_of, lost
 from scenarios.app.run.job import Job
@@ -33,7 +30,7 @@ _USUAL = {"name": "netsim", "timeout_min": 240, "cpus_per_task": 1}
 _OF_EXECUTOR = "slurm_max_num_timeout"  # which submitit takes earlier than the others
 _MOST_TIMEOUTS = 20  # after which a run is not queued again, where nobody says
 _MOST = 1000  # tasks of an array: the usual limit of Slurm
-_LOOK_EVERY_S, _SETTLE_S = 0.5, 5.0  # between looks; until a file of another machine is seen here
+_LOOK_EVERY_S = 0.5  # between looks
 
 
 @dataclass(frozen=True)
@@ -65,8 +62,8 @@ class SlurmJobs:
         self._works, self._engine, self._jobs = works, engine, jobs
         self._folder = place.resolve() / HIDDEN / token_hex(8)
         self._begun: list[int] = []
-        self._under_way: dict[int, tuple[Any, Path]] = {}
-        self._tasks, self._lost = 0, False
+        self._under_way: dict[int, Any] = {}
+        self._lost = False
 
     def __enter__(self) -> Self:
         import submitit
@@ -92,34 +89,30 @@ class SlurmJobs:
         while True:
             if not self._under_way:
                 self._submit()
-            for k, (job, answer) in self._under_way.items():
+            for k, job in self._under_way.items():
                 if job.done():
                     del self._under_way[k]
-                    return k, self._end(job, answer)
+                    return k, self._end(job)
             time.sleep(_LOOK_EVERY_S)
 
     def _submit(self) -> None:
         """Begin an array of what waits."""
         some, self._begun = self._begun[:_MOST], self._begun[_MOST:]
-        answers = [self._folder / f"answer-{self._tasks + i}.json" for i in range(len(some))]
-        self._tasks += len(some)
         try:
-            jobs = self._executor.map_array(SlurmTask(), [self._works[k] for k in some], answers)
+            jobs = self._executor.map_array(SlurmTask(), [self._works[k] for k in some])
         except Exception as error:  # of submitit and sbatch, which have no common type
             self._lost = True
             raise BadInput(f"--on slurm: the jobs were not taken ({failure_of(error).line})") from None
-        self._under_way = {k: (job, answer) for k, job, answer in zip(some, jobs, answers, strict=True)}
+        self._under_way = dict(zip(some, jobs, strict=True))
 
-    def _end(self, job: Any, answer: Path) -> Answer | Failure:
-        """What the job wrote down; where it wrote nothing it is lost."""
-        until = time.monotonic() + _SETTLE_S
-        while not what_is(answer) and time.monotonic() < until:
-            time.sleep(_LOOK_EVERY_S)
-        if not what_is(answer):
+    def _end(self, job: Any) -> Answer | Failure:
+        """The result of a job; one that ended without is lost."""
+        try:
+            end: Answer | Failure = job.result()
+        except Exception:  # of submitit, or of a result that cannot be read
             self._lost = True
             return lost(f"job {job.job_id} ended without an answer; its output is in {job.paths.stderr}")
-        told = read_json(answer)
-        return Answer(told["answer"]) if "answer" in told else Failure(**told)
+        return end
 
     def _forget(self) -> None:
         """Remove the files of submitit."""
@@ -130,7 +123,7 @@ class SlurmJobs:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for job, _ in self._under_way.values():
+        for job in self._under_way.values():
             job.cancel(check=False)
         if not self._lost:
             self._forget()
@@ -139,12 +132,11 @@ class SlurmJobs:
 class SlurmTask:
     """What a job does. A job that is preempted, or out of time, is queued again and goes on from its checkpoint."""
 
-    def __call__(self, work: Job, answer: Path) -> None:
-        end = attempt(work)
-        write_json(answer, {"answer": end.value} if isinstance(end, Answer) else asdict(end))
+    def __call__(self, work: Job) -> Answer | Failure:
+        return attempt(work)
 
-    def checkpoint(self, work: Job, answer: Path) -> Any:
+    def checkpoint(self, work: Job) -> Any:
         """The same again, as submitit asks for it."""
         from submitit.helpers import DelayedSubmission
 
-        return DelayedSubmission(self, work, answer)
+        return DelayedSubmission(self, work)
