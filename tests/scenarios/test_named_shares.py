@@ -10,6 +10,7 @@ from fl.attacks.closed_form import ClosedForm
 from fl.types import Estimates
 from netsim.geometry import Area
 from netsim.record import write_json
+from scenarios.app.report.charts import BOTH
 from scenarios.app.report.compare_charts import attack_panels, labels_of, member
 from scenarios.app.report.compare_tables import figures_table
 from scenarios.app.report.run_charts import LEAKAGE
@@ -206,7 +207,7 @@ def test_pages_of_a_run_and_of_several_show_shares(folder, summary):
     )
     assert "two highest density peaks of the true positions" in page.replace("\n", " ")
     several = member("x", load(folder))
-    times, share = several.trends["informed", "both"]
+    times, share = several.trends["informed", BOTH.law]
     assert share[-1] == summary["attack.informed.both_named_within_near.percent"] and len(times) == 10
     titles = [a["text"] for p in attack_panels([several]) for a in p.figure["layout"]["annotations"]]
     assert "<b>Homes</b>" in titles and "<b>Both home and workplace</b>" in titles

@@ -12,8 +12,8 @@ from uploads import change_rows, upload, write_uploads
 from netsim.errors import BadInput
 from netsim.record import write_json
 from scenarios.app.cli.commands import main
-from scenarios.app.report.charts import RMSE
-from scenarios.app.report.compare_charts import MOST_TIMES, Drawing, Member, member
+from scenarios.app.report.charts import HOME, RMSE, SW1
+from scenarios.app.report.compare_charts import MOST_TIMES, Member, laid, member
 from scenarios.app.report.compare_page import time_table
 from scenarios.app.report.report import compare, report
 from scenarios.app.results.read import load
@@ -92,13 +92,13 @@ def test_the_first_time_counts_also_where_the_value_is_lost_again():
 def test_members_have_the_times_of_merges_where_uploads_take_time(swept):
     loaded = load(swept / "fast-4")
     assert loaded.takes_time
-    np.testing.assert_array_equal(member("x", loaded).trends["", "rmse_db"], [(65, 122), (5.5, 4.5)])
-    assert (member("x", loaded).trends["closed-form", "sw1_m"][0] == (65, 122)).all()
+    np.testing.assert_array_equal(member("x", loaded).trends["", RMSE.law], [(65, 122), (5.5, 4.5)])
+    assert (member("x", loaded).trends["closed-form", SW1.law][0] == (65, 122)).all()
 
 
 def test_at_common_times_each_run_counts_with_its_latest_value(swept):
     runs = [member("slow", load(swept / f"slow-{seed}")) for seed in (3, 4)]
-    time_s, grid = Drawing(runs).grid(runs, "", RMSE)
+    time_s, grid = laid([m.trends["", RMSE.law] for m in runs])
     assert time_s.tolist() == [70, 80, 170, 190]
     np.testing.assert_array_equal(grid, [[9, np.nan], [9, 8], [6, 8], [6, 5]])
 
@@ -106,8 +106,8 @@ def test_at_common_times_each_run_counts_with_its_latest_value(swept):
 def test_of_very_many_merges_evenly_spaced_times_are_drawn(swept):
     runs = [member("slow", load(swept / "slow-3"))]
     times_s = np.arange(5000.0)
-    runs[0].trends["", "rmse_db"] = times_s, times_s
-    drawn_s, grid = Drawing(runs).grid(runs, "", RMSE)
+    runs[0].trends["", RMSE.law] = times_s, times_s
+    drawn_s, grid = laid([m.trends["", RMSE.law] for m in runs])
     assert len(drawn_s) == MOST_TIMES and (drawn_s[0], drawn_s[-1]) == (0, 4999)
     np.testing.assert_array_equal(grid[:, 0], np.floor(np.linspace(0, 4999, MOST_TIMES)))
 
@@ -116,8 +116,8 @@ def made(label, errors_db, homes, ends_s=(3600.0, 7200.0)):
     """A run of two merges."""
     summary = {"utility.constant_rmse_db": 20.0, "attack.span.home_named_within_near.percent": homes[-1]}
     summary["attack.span.centroid_error_m.median"] = None
-    trends = {("", "rmse_db"): (np.array(ends_s), np.array(errors_db)),
-              ("span", "home"): (np.array(ends_s), np.array(homes))}  # fmt: skip
+    trends = {("", RMSE.law): (np.array(ends_s), np.array(errors_db)),
+              ("span", HOME.law): (np.array(ends_s), np.array(homes))}  # fmt: skip
     return Member(label, {}, summary, {}, ["span"], 100.0, trends)
 
 

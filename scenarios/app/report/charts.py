@@ -1,9 +1,10 @@
-"""What pages draw over rounds: each quantity once, with a curve for each attack of a run or each label of several."""
+"""What pages draw over time: each quantity once, with a curve per attack of a run or per label of a comparison."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -30,17 +31,16 @@ MOST_POINTS = 400  # of a curve; of more rounds several make one
 SMALLEST_M = 0.1  # nearer than this is drawn at this: a logarithmic axis has no zero
 Law = Callable[[Laid, str], Series]
 """Rounds (n_time,) and values (n_time, n_track) of a run, for an attack or what else a curve is of."""
+Draws = Callable[[Law, Look | None], tuple[Sequence[Any], FloatArray]]
+"""Places on the axis of time (n,) and values (n, n_track) of a law: for one look, or for all of them together."""
 
 
 @dataclass(frozen=True)
 class Beside:
-    """A baseline of a quantity: a law over rounds, or a key of the summary, whose value lasts.
-
-    each : whether each attack has its own, in its colour; else the first attack's is drawn.
-    """
+    """A baseline of a quantity; each: whether each attack has its own, in its colour."""
 
     name: str
-    of: Law | Measure
+    of: Law
     dash: str = "dot"
     color: str = GREY
     each: bool = False
@@ -48,48 +48,47 @@ class Beside:
 
 @dataclass(frozen=True)
 class Quantity:
-    """What a pair of axes shows; {near} in a title is leakage.near_m.
+    """What a pair of axes shows; {near} in a title is leakage.near_m; log: where values are wide."""
 
-    log : None: where values are wide. level : whether leakage.near_m is
-    drawn. some : whether it is drawn only where a value is above 0. top : of the first baseline, where the axis of a
-    comparison ends. by : the curves that it has; empty: all.
-    """
-
-    key: str
     title: str
     unit: str
     law: Law
     beside: tuple[Beside, ...] = ()
-    log: bool | None = False
-    level: bool = False
-    some: bool = False
-    top: float = np.inf
-    near: bool = False
-    by: tuple[str, ...] = ()
+    log: bool = False
 
-    def shown(self, values: FloatArray) -> FloatArray:
-        """Values as the axis can show them."""
-        if self.log is False:
-            return values
-        return np.maximum(values, SMALLEST_M) if self.unit == "m" else np.where(values > 0, values, np.nan)
-
-    def cell(self, curves: Sequence[Figure], baselines: Sequence[Figure], near_m: float, several: bool = False) -> Cell:
-        """The axes with these curves; several: of several labels."""
+    def cell(self, own: Sequence[Look], draws: Draws) -> Cell | None:
+        """The axes with a curve per look and the baselines; None where nothing is known."""
+        curves = list[Figure]()
+        for look in own:
+            x, grid = draws(self.law, look)
+            shown = np.maximum(grid, SMALLEST_M) if self.log and self.unit == "m" else grid
+            curves += median_line(look, x, shown, self.unit)
+        if not curves:
+            return None
         values = np.array([y for t in curves for y in t["y"] if y is not None], dtype=float)
-        first = [y for t in baselines[:1] for y in t["y"] if y is not None]
-        top = self.top * max(first, default=np.inf) if several else np.inf
+        baselines = [trace for beside in self.beside for trace in self._baselines(beside, own, draws)]
         return Cell(
-            self.unit, [*curves, *baselines], self.title.replace("{near}", f"{near_m:g}"),
-            log=wide(values) if self.log is None else self.log, line_at=near_m if self.level else None,
-            percent=self.unit == "%", near=self.near, top=top if values.max(initial=0.0) > top else None,
-        )  # fmt: skip
+            self.unit, [*curves, *baselines], self.title, log=self.log and wide(values), percent=self.unit == "%"
+        )
+
+    def _baselines(self, beside: Beside, own: Sequence[Look], draws: Draws) -> list[Figure]:
+        """The lines of a baseline that is known."""
+        found = list[Figure]()
+        for look in own if beside.each else [None]:
+            x, grid = draws(beside.of, look)
+            middle = quantile(grid, 0.5)
+            if np.isfinite(middle).any():
+                name, color = (f"{look.name}: {beside.name}", look.color) if look else (beside.name, beside.color)
+                hover = f"%{{y:,.3~r}} {self.unit}"
+                found.append(line(Look(name, color, dash=beside.dash), x, middle, mode="lines", hovertemplate=hover))
+        return found
 
 
 @dataclass(frozen=True)
 class Chart:
-    """A figure over rounds: pairs of axes side by side, a curve for each of `by`.
+    """A figure over time: pairs of axes side by side, a curve for each of `by`.
 
-    missing : why there is no figure, where a run has none of the quantities; empty: nothing is said.
+    missing : why there is no figure, where none of the quantities is known; empty: nothing is written.
     """
 
     key: str
@@ -102,50 +101,32 @@ class Chart:
 
     def panels(self, of: Laid) -> list[Panel]:
         """The figure of a run, or why there is none."""
-        run, cells, points = of.run, list[Cell](), 1
-        for quantity in self.quantities:
-            curves, dates = list[Figure](), set[str]()
-            own = [look for look in self.by(run) if look.name in (quantity.by or (look.name,))]
-            for look in own:
-                number, values = quantity.law(of, look.name)
-                if quantity.some and not (values > 0).any():
-                    continue
-                together = -(-len(number) // MOST_POINTS) or 1
-                points = max(points, together)
-                x = run.dates(run.moment_s(number[::together], merged=True))
-                dates |= set(x)
-                shown = quantity.shown(grouped(values, together))
-                curves += median_line(look, x, shown, quantity.unit)
-            if curves:
-                baselines = _baselines(quantity, of, own, sorted(dates))
-                cells.append(quantity.cell(curves, baselines, run.near_m))
-        title = self.title.replace("{near}", f"{run.near_m:g}")
-        if not cells:
-            return [Panel(self.key, title, self.missing)] if self.missing else []
-        caption = self.caption.replace("{near}", f"{run.near_m:g}")
+        run, own = of.run, self.by(of.run)
+
+        def draws(law: Law, look: Look | None) -> tuple[list[str], FloatArray]:
+            number, values = law(of, (look or own[0]).name)
+            together = _together(len(number))
+            return run.dates(run.moment_s(number[::together], merged=True)), grouped(values, together)
+
+        note, points = "", _together(len(run.rows("rounds")["round"]))
         if len(run.tables["ues"]["ue"]) > 1:
-            caption += " Lines are medians over UEs, bands their quartiles."
-        caption += f" A point stands for {counted(points, 'round')}." if points > 1 else ""
-        return [Panel(self.key, title, caption, mosaic(cells, DATES, self.height))]
+            note += " Lines are medians over UEs, bands their quartiles."
+        note += f" A point stands for {counted(points, 'round')}." if points > 1 else ""
+        return self.drawn(own, draws, DATES, run.near_m, note)
+
+    def drawn(self, own: Sequence[Look], draws: Draws, x_axis: Figure, near_m: float, note: str) -> list[Panel]:
+        """The figure of these curves, or why there is none."""
+        cells = [cell for quantity in self.quantities if (cell := quantity.cell(own, draws)) is not None]
+        cells = [replace(cell, title=cell.title.replace("{near}", f"{near_m:g}")) for cell in cells]
+        title, caption = (text.replace("{near}", f"{near_m:g}") for text in (self.title, self.caption))
+        if cells:
+            return [Panel(self.key, title, caption + note, mosaic(cells, x_axis, self.height))]
+        return [Panel(self.key, title, self.missing)] if self.missing else []
 
 
-def _baselines(of: Quantity, laid: Laid, own: Sequence[Look], dates: Sequence[str]) -> list[Figure]:
-    """What stands beside a quantity on the page of a run."""
-    run, drawn = laid.run, list[Figure]()
-    for beside in of.beside:
-        for look in own if beside.each else own[:1]:
-            name = f"{look.name}: {beside.name}" if beside.each else beside.name
-            mine = Look(name, look.color if beside.each else beside.color, dash=beside.dash)
-            if callable(beside.of):
-                number, values = beside.of(laid, look.name)
-                x, y = run.dates(run.moment_s(number, merged=True)), quantile(values, 0.5)
-            else:
-                value = run.summary.get(beside.of.of(look.name if beside.of.named else ""))
-                x, y = [dates[0], dates[-1]], np.full(2, np.nan if value is None else float(value))
-            if np.isfinite(y).any():
-                how = f"%{{y:,.3~r}} {of.unit}"
-                drawn.append(line(mine, x, of.shown(y), mode="lines", hovertemplate=how))
-    return drawn
+def _together(n: int) -> int:
+    """How many of n rounds make a point."""
+    return -(-n // MOST_POINTS) or 1
 
 
 def grouped(grid: FloatArray, together: int) -> FloatArray:
@@ -187,7 +168,29 @@ def _lost(grid: TimeGrid) -> BoolArray:
 
 def _diverged(of: Laid, attack: str) -> Series:
     grid = of.attack(attack)
-    return grid.round, 100.0 * mean_track(grid.lay(_lost(grid).astype(float)))
+    return grid.round, above_zero(100.0 * mean_track(grid.lay(_lost(grid).astype(float))))
+
+
+def above_zero(values: FloatArray) -> FloatArray:
+    """Values, unknown where none is above zero: then there is nothing to draw."""
+    return values if (values > 0).any() else np.full_like(values, np.nan)
+
+
+def lasting(key: Measure) -> Law:
+    """A value of the summary, at the first and the last round."""
+
+    def law(of: Laid, attack: str) -> Series:
+        number, value = of.run.rows("rounds")["round"], of.run.summary.get(key.of(attack if key.named else ""))
+        ends = number[:: max(len(number) - 1, 1)]
+        return ends, np.full((len(ends), 1), np.nan if value is None else float(value))
+
+    return law
+
+
+def _near(of: Laid, attack: str) -> Series:
+    """leakage.near_m in all rounds of an attack."""
+    number = of.attack(attack).round
+    return number, np.full((len(number), 1), of.run.near_m)
 
 
 def mean_track(grid: FloatArray) -> FloatArray:
@@ -245,47 +248,44 @@ def spent(of: Laid, mechanism: str) -> Series:
 
 HOME, WORK, BOTH = (
     Quantity(
-        key, title, "%", _named(key),
-        (Beside("chance: two random places", keys.UNIFORM[k]),
-         Beside("chance: others' density", keys.OTHERS[k], "dash", DARK),
-         Beside("with another UE's places", keys.SHUFFLED[k], each=True)),
+        title, "%", _named(key),
+        (Beside("chance: two random places", lasting(keys.UNIFORM[k])),
+         Beside("chance: others' density", lasting(keys.OTHERS[k]), "dash", DARK),
+         Beside("with another UE's places", lasting(keys.SHUFFLED[k]), each=True)),
     )
     for k, (key, title) in enumerate((("home", "Homes"), ("work", "Workplaces"), ("both", "Both home and workplace")))
 )  # fmt: skip
 ERROR = Quantity(
-    "error_m", "Centroid error of the round", "m", _error,
-    (Beside("always guess the map centre", keys.AREA_CENTRE_ERROR, "dash", DARK),), log=True,
+    "Centroid error of the round", "m", _error,
+    (Beside("always guess the map centre", lasting(keys.AREA_CENTRE_ERROR), "dash", DARK),), log=True,
 )  # fmt: skip
-DIVERGED = Quantity("diverged", "Estimates that diverged", "%", _diverged, some=True)
+DIVERGED = Quantity("Estimates that diverged", "%", _diverged)
 SW1 = Quantity(
-    "sw1_m", "SW1 of all estimates so far", "m", _attacked("sw1_m"),
+    "SW1 of all estimates so far", "m", _attacked("sw1_m"),
     (Beside("random guesses", _attacked("guess_sw1_m")),
      Beside("random guesses, 5 % quantile", _attacked("guess_sw1_m_q05"), "longdash"),
      Beside("the true centroids as estimates", _attacked("true_centroids_sw1_m"), "dash", DARK)),
 )  # fmt: skip
-NEARER = Quantity(
-    "home_named_m", "Home to the nearer named place", "m", _nearer, level=True,
-)  # fmt: skip
+NEARER = Quantity("Home to the nearer named place", "m", _nearer, (Beside("distance of a hit", _near, color=DARK),))
 RMSE = Quantity(
-    "rmse_db", "RMSE of the map", "dB", _rounds("rmse_db"),
+    "RMSE of the map", "dB", _rounds("rmse_db"),
     (Beside("a constant map", _rounds("constant_rmse_db")),
-     Beside("trained centrally", keys.CENTRAL_RMSE, "longdash"),
+     Beside("trained centrally", lasting(keys.CENTRAL_RMSE), "longdash"),
      Beside("raw upload (nearest neighbour)", _rounds("raw_upload_rmse_db"), "dash")),
-    top=1.8,
+    log=True,
 )  # fmt: skip
 ACCURACY = Quantity(
-    "accuracy_percent", "Accuracy on held-out images", "%",
-    lambda of, _: of_table(learner_metric(of.run, keys.ACCURACY)),
-    (Beside("the most frequent class", keys.CONSTANT_ACCURACY),),
+    "Accuracy on held-out images", "%", lambda of, _: of_table(learner_metric(of.run, keys.ACCURACY)),
+    (Beside("the most frequent class", lasting(keys.CONSTANT_ACCURACY)),),
 )  # fmt: skip
 RANK = Quantity(
-    "rank_correlation", "Rank correlation with the exact kernel density", "", metric("rank_correlation"),
+    "Rank correlation with the exact kernel density", "", metric("rank_correlation"),
     (Beside("with the true distribution of UEs", metric("truth_rank_correlation"), "dash"),),
 )  # fmt: skip
-EPSILON = Quantity("epsilon_max", "Largest epsilon of any UE so far", "", _rounds("epsilon_max"), log=None)
-DECODED = Quantity("decoded_percent", "Updates decoded in time", "%", _links("decoded", 100.0))
-SINR = Quantity("sinr_db", "Uplink SINR", "dB", _links("sinr_db"), near=True)
-LATENCY = Quantity("latency_s", "Latency from request to last bit", "s", _links("latency_s"), log=None)
-ENERGY = Quantity("energy_j", "Energy of the round", "J", _rounds("energy_j"), log=None)
+EPSILON = Quantity("Largest epsilon of any UE so far", "", _rounds("epsilon_max"), log=True)
+DECODED = Quantity("Updates decoded in time", "%", _links("decoded", 100.0))
+SINR = Quantity("Uplink SINR", "dB", _links("sinr_db"))
+LATENCY = Quantity("Latency from request to last bit", "s", _links("latency_s"), log=True)
+ENERGY = Quantity("Energy of the round", "J", _rounds("energy_j"), log=True)
 UPLINK = (DECODED, SINR, LATENCY, ENERGY)
 MODEL = (RMSE, ACCURACY, RANK)

@@ -13,19 +13,17 @@ from netsim.units import FloatArray
 from scenarios.app.report.charts import (
     ACCURACY,
     BOTH,
-    DECODED,
-    ENERGY,
     EPSILON,
     ERROR,
     HOME,
-    LATENCY,
     NEARER,
     RANK,
     RMSE,
-    SINR,
     SW1,
+    UPLINK,
     WORK,
-    Quantity,
+    Chart,
+    Law,
 )
 from scenarios.app.report.figures.maps import gradient_panels
 from scenarios.app.report.plot import (
@@ -43,25 +41,36 @@ from scenarios.app.report.plot import (
     numbers,
     plain,
 )
-from scenarios.app.report.series import Laid, Series, median_line, wide
+from scenarios.app.report.series import Laid, Series, wide
 from scenarios.app.results.run import Run
 from scenarios.app.results.statistics import carried, quantile
-from scenarios.app.results.table import Line, Runs, lines, mean
+from scenarios.app.results.table import Line, Runs, lines
 from scenarios.app.results.tradeoff import Trial, curves
 from scenarios.app.results.verdicts import is_useful
 
 MOST_TIMES = 400  # of merges that are drawn
-PROGRESS = (HOME, RMSE, ACCURACY, RANK, EPSILON, ERROR)
-RADIO = (DECODED, SINR, LATENCY, ENERGY)
-OF_ATTACK = (HOME, WORK, BOTH, ERROR, SW1, NEARER)
 _NONE: Series = (np.zeros(0), np.zeros(0))
+_SEEDS = (
+    " A line per label: the median over seeds, the band their quartiles, at the times of merges; until the next merge "
+    "of a run its last value counts."
+)
+PROGRESS = Chart(
+    "progress", "What is known, what the model is worth, and what was spent",
+    (HOME, RMSE, ACCURACY, RANK, EPSILON, ERROR),
+    "Of the attack that finds most with each label; epsilon where noise was drawn.", height=280,
+)  # fmt: skip
+UPLINKS = Chart(
+    "uplink", "Uplink of every label", UPLINK,
+    "Latency is from the server's request to the last bit; energy is that of all uplinks and all training.", height=280,
+)  # fmt: skip
+OF_ATTACK = (HOME, WORK, BOTH, ERROR, SW1, NEARER)
 
 
 @dataclass(frozen=True, eq=False)
 class Member:
-    """A run of a comparison; trends: (attack, quantity) -> times (n,) and medians over tracks (n,); no attack: utility.
+    """A run of a comparison; trends: (attack, law) -> times (n,) of merges and medians over tracks (n,).
 
-    Times are those of the server's merges.
+    Laws of the model and of the uplink have no attack.
     """
 
     label: str
@@ -70,20 +79,18 @@ class Member:
     study: dict[str, Any]
     attacks: list[str]
     near_m: float
-    trends: dict[tuple[str, str], Series]
+    trends: dict[tuple[str, Law], Series]
     grid: dict[str, NDArray[Any]] = field(default_factory=dict)
 
 
 def member(label: str, run: Run) -> Member:
     """The run's trends, without its tables."""
-    of, trends = Laid(run), dict[tuple[str, str], Series]()
-    wanted = [(q, name) for q in OF_ATTACK for name in run.attacks] + [(q, "") for q in (*PROGRESS, *RADIO)]
-    for quantity, name in wanted:
-        if bool(name) == (quantity in OF_ATTACK):
-            laws = [(quantity.key, quantity.law), *((b.name, b.of) for b in quantity.beside if callable(b.of))]
-            for key, law in laws:
+    of, trends = Laid(run), dict[tuple[str, Law], Series]()
+    for quantity in dict.fromkeys((*OF_ATTACK, *PROGRESS.quantities, *UPLINKS.quantities)):
+        for name in run.attacks if quantity in OF_ATTACK else [""]:
+            for law in (quantity.law, *(beside.of for beside in quantity.beside)):
                 number, values = law(of, name)
-                trends[name, key] = run.moment_s(number, merged=True), quantile(values, 0.5)
+                trends[name, law] = run.moment_s(number, merged=True), quantile(values, 0.5)
     return Member(label, run.manifest, run.summary, run.study, run.attacks, run.near_m, trends, run.grid)
 
 
@@ -102,76 +109,29 @@ def time_unit(members: Sequence[Member]) -> tuple[str, float]:
     return next(((u, s) for u, s in units.items() if longest >= 3 * s), ("seconds", 1.0))
 
 
-@dataclass(frozen=True)
-class Drawing:
-    """Draws quantities of all runs over time."""
+def laid(series: Sequence[Series]) -> Series:
+    """Times of any of the series, and the latest value of each then (n_time, n_series); at most MOST_TIMES times."""
+    time_s = np.unique(np.concatenate([t for t, _ in series]))
+    if len(time_s) > MOST_TIMES:
+        time_s = np.linspace(time_s[0], time_s[-1], MOST_TIMES)
+    grid = np.full((len(time_s), len(series)), np.nan)
+    for j, (t, values) in enumerate(series):
+        at = np.searchsorted(t, time_s, side="right") - 1
+        grid[at >= 0, j] = carried(values[:, None])[at[at >= 0], 0]
+    return time_s, grid
 
-    members: Sequence[Member]
 
-    def panel(
-        self,
-        key: str,
-        title: str,
-        quantities: Sequence[Quantity],
-        attack: Mapping[str, str],
-        caption: str,
-        height: int = 280,
-    ) -> list[Panel]:
-        """Axes with a line per label; attack: of each label. Nothing where no run has any of the quantities."""
-        cells, (unit, second) = list[Cell](), time_unit(self.members)
-        for quantity in quantities:
-            drawn = list[Figure]()
-            for look in looks(attack):
-                of = attack[look.name] if quantity in OF_ATTACK else ""
-                own = [m for m in self.members if m.label == look.name]
-                time_s, grid = self.grid(own, of, quantity)
-                drawn += median_line(look, numbers(time_s / second), quantity.shown(grid), quantity.unit)
-            if drawn:
-                baselines = self._baselines(quantity, attack, second)
-                cells.append(quantity.cell(drawn, baselines, self.members[0].near_m, several=True))
-        if not cells:
-            return []
-        caption += " A line per label: the median over seeds, the band their quartiles, "
-        caption += "at the times of merges; until the next merge of a run its last value counts."
-        axis = {"title": f"simulated time ({unit})", "rangemode": "tozero"}
-        return [Panel(key, title, caption, mosaic(cells, axis, height))]
+def drawn_over_time(members: Sequence[Member], chart: Chart, attacks: Mapping[str, str]) -> list[Panel]:
+    """A chart with a line per label; attacks: the attack of each label."""
+    unit, second = time_unit(members)
 
-    def _baselines(self, of: Quantity, attack: Mapping[str, str], second: float) -> list[Figure]:
-        """Over all runs: the median of those that change, the mean of those that do not."""
-        names = {m.label: attack[m.label] if of in OF_ATTACK else "" for m in self.members}
-        times = [t for m in self.members for t, _ in m.trends.values() if len(t)]
-        drawn = list[Figure]()
-        for beside in of.beside:
-            if callable(beside.of):
-                series = [m.trends.get((names[m.label], beside.name), _NONE) for m in self.members]
-                time_s, grid = self._laid(series)
-                x, y = time_s, quantile(grid, 0.5)
-            else:
-                key, named = beside.of, beside.of.named
-                known = [m for m in self.members if names[m.label] or not named]
-                values = [m.summary.get(key.of(names[m.label] if named else "")) for m in known]
-                value = mean([{"": v} for v in values], "")
-                x = np.array([min(t.min() for t in times), max(t.max() for t in times)])
-                y = np.full(2, value)
-            if np.isfinite(y).any():
-                look = Look(beside.name, beside.color, dash=beside.dash)
-                drawn.append(line(look, numbers(x / second), of.shown(y), mode="lines"))
-        return drawn
+    def draws(law: Law, look: Look | None) -> tuple[list[float | None], FloatArray]:
+        of = [m for m in members if look is None or m.label == look.name]
+        time_s, grid = laid([m.trends.get((attacks[m.label], law), m.trends.get(("", law), _NONE)) for m in of])
+        return numbers(time_s / second), grid
 
-    def grid(self, members: Sequence[Member], attack: str, of: Quantity) -> tuple[FloatArray, FloatArray]:
-        """Times of any of the runs, and the quantity (n_time, n_run)."""
-        return self._laid([m.trends.get((attack, of.key), _NONE) for m in members])
-
-    def _laid(self, series: Sequence[Series]) -> tuple[FloatArray, FloatArray]:
-        """Times, and the latest value of each series then; of very many times some evenly spaced ones are taken."""
-        time_s = np.unique(np.concatenate([t for t, _ in series]))
-        if len(time_s) > MOST_TIMES:
-            time_s = np.linspace(time_s[0], time_s[-1], MOST_TIMES)
-        grid = np.full((len(time_s), len(series)), np.nan)
-        for j, (t, values) in enumerate(series):
-            at = np.searchsorted(t, time_s, side="right") - 1
-            grid[at >= 0, j] = carried(values[:, None])[at[at >= 0], 0]
-        return time_s, grid
+    axis = {"title": f"simulated time ({unit})", "rangemode": "tozero"}
+    return chart.drawn(looks(attacks), draws, axis, members[0].near_m, _SEEDS)
 
 
 def over_time(members: Sequence[Member], attacks: Mapping[str, str]) -> list[Panel]:
@@ -179,32 +139,21 @@ def over_time(members: Sequence[Member], attacks: Mapping[str, str]) -> list[Pan
 
     attacks : the strongest of each label.
     """
-    drawing = Drawing(members)
-    title = "What is known, what the model is worth, and what was spent"
-    says = "Of the attack that finds most with each label."
-    if not any(np.isfinite(m.trends["", EPSILON.key][1]).any() for m in members):
-        says += " No run drew noise, so no epsilon was spent."
-    uplink = "Latency is from the server's request to the last bit; energy is that of all uplinks and all training."
     maps = {m.label: m.grid for m in reversed(members)}  # the first run of each label
-    return [
-        *drawing.panel("progress", title, PROGRESS, attacks, says),
-        *drawing.panel("uplink", "Uplink of every label", RADIO, attacks, uplink),
-        *gradient_panels({label: maps[label] for label in attacks}),
-    ]
+    charts = [panel for chart in (PROGRESS, UPLINKS) for panel in drawn_over_time(members, chart, attacks)]
+    return [*charts, *gradient_panels({label: maps[label] for label in attacks})]
 
 
 def attack_panels(members: Sequence[Member]) -> list[Panel]:
     """Each attack by itself."""
-    labels = labels_of(members)
-    names = dict.fromkeys(name for m in members for name in m.attacks)
-    return [
-        panel
-        for k, name in enumerate(names)
-        for panel in Drawing(members).panel(
-            f"leakage-{k}", f"The attack {name} over time", OF_ATTACK, dict.fromkeys(labels, name),
-            "Each run counts with its median over UEs.",
+    names, labels = dict.fromkeys(name for m in members for name in m.attacks), labels_of(members)
+    charts = {
+        name: Chart(
+            f"leakage-{k}", f"The attack {name} over time", OF_ATTACK, "Each run counts with its median over UEs."
         )
-    ]  # fmt: skip
+        for k, name in enumerate(names)
+    }
+    return [p for name, chart in charts.items() for p in drawn_over_time(members, chart, dict.fromkeys(labels, name))]
 
 
 # -- leakage against utility

@@ -12,7 +12,7 @@ import numpy as np
 from netsim.errors import BadInput
 from netsim.record import write_text
 from netsim.safe import what_is
-from scenarios.app.report.charts import ACCURACY, HOME, RMSE, Quantity
+from scenarios.app.report.charts import ACCURACY, HOME, RMSE, Law, Quantity
 from scenarios.app.report.compare_charts import (
     Member,
     attack_panels,
@@ -249,7 +249,7 @@ def time_table(members: Sequence[Member], attack: Mapping[str, str], reach: floa
     """
     unit, second = time_unit(members)
     for quantity, word, smaller, constant in _GOALS:
-        ends = [_latest(m, "", quantity.key, np.inf) for m in members]
+        ends = [_latest(m, "", quantity.law, np.inf) for m in members]
         goal = goal_of(ends, [mean([m.summary], constant) for m in members], smaller)
         if goal is None:
             continue
@@ -257,9 +257,9 @@ def time_table(members: Sequence[Member], attack: Mapping[str, str], reach: floa
         rows: list[list[Cell]] = []
         for label in labels_of(members):
             own = [m for m in members if m.label == label]
-            first_s = [goal.first_s(*m.trends["", quantity.key]) for m in own]
+            first_s = [goal.first_s(*m.trends["", quantity.law]) for m in own]
             known = [(m, t) for m, t in zip(own, first_s, strict=True) if np.isfinite(t)]
-            named = [share for m, t in known if np.isfinite(share := _latest(m, attack[label], HOME.key, t))]
+            named = [share for m, t in known if np.isfinite(share := _latest(m, attack[label], HOME.law, t))]
             times = _between([t / second for _, t in known])
             rows.append([label, times, f"{len(known)} of {len(own)}", _between(named)])
         says = "Simulated time until the server first has such a model: mean over the seeds that reach it, with a 95 % "
@@ -268,14 +268,14 @@ def time_table(members: Sequence[Member], attack: Mapping[str, str], reach: floa
             says += " The goal is what the worst run ends with, of those that are better than a constant if any are."
         title = f"Time to {word} {figure_text(goal.value)} {quantity.unit}"
         heads = ["variant", f"time to it ({unit})", "seeds that reach it", "homes named by then (%)"]
-        n = 4 if any(len(m.trends.get((attack[m.label], HOME.key), ((), ()))[0]) for m in members) else 3
+        n = 4 if any(len(m.trends.get((attack[m.label], HOME.law), ((), ()))[0]) for m in members) else 3
         return table(title, heads[:n], [row[:n] for row in rows], "times", (0,)) + paragraphs([says], "says")
     if reach is not None:
         raise no_goal(reach)
     return ""
 
 
-def _latest(member: Member, attack: str, column: str, time_s: float) -> float:
+def _latest(member: Member, attack: str, column: Law, time_s: float) -> float:
     """The value of a trend at a time; NaN where there is none yet."""
     times_s, values = member.trends.get((attack, column), (np.zeros(0), np.zeros(0)))
     at = int(np.searchsorted(times_s, time_s, side="right")) - 1

@@ -19,6 +19,7 @@ from jinja2 import Environment, PackageLoader
 from markupsafe import Markup, escape
 
 from scenarios.app.report.plot import Panel
+from scenarios.app.results.statistics import figure_text
 
 PLOTLY = "plotly-cartesian-4.1.1.min.js.gz"
 """the part of plotly.js (MIT) for figures with two axes, as its makers publish it, compressed"""
@@ -71,11 +72,13 @@ class Mark:
         return "" if isnan(self.value) else f"{self.value:.9g}".replace("inf", "Infinity")
 
 
-Cell = str | Link | Mark | Sequence[Link]
-"""what stands in a cell of a table: a figure or words, or one or several links"""
+Cell = str | float | Link | Mark | Sequence[Link]
+"""what stands in a cell of a table: words, a number, or one or several links"""
 
 
 def _mark(of: Cell) -> Mark:
+    if isinstance(of, float | int):
+        return Mark(figure_text(of), of)
     if isinstance(of, Mark | str):
         return of if isinstance(of, Mark) else Mark(of)
     return Mark("", links=[of] if isinstance(of, Link) else of)
@@ -111,15 +114,14 @@ def folded_parts(title: str, parts: str) -> str:
     return _block("folded_parts", title, parts)
 
 
-def table(
-    title: str, head: Sequence[str], rows: Iterable[Sequence[Cell]], key: str = "", texts: Sequence[int] = (0, -1)
-) -> str:
-    """A table that sorts by a click on its heads; with a key it also has a filter.
+def table(title: str, head: Sequence[str], rows: Iterable[Sequence[Cell]], key: str = "") -> str:
+    """A table that sorts by a click on its heads, empty without rows; with a key it also has a filter.
 
-    texts : columns of words; the others hold figures.
+    Columns without a number are words.
     """
     marks = [[_mark(cell) for cell in row] for row in rows]
-    return _block("table", title, head, marks, key, {i % len(head) for i in texts})
+    words = [k for k, column in enumerate(zip(*marks, strict=True)) if all(mark.sorts is None for mark in column)]
+    return _block("table", title, head, marks, key, words) if marks else ""
 
 
 def page(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from fl.leakage.reliability import DRAWS, Reliability, reliability
@@ -98,7 +100,7 @@ UTILITY = Chart(
 )  # fmt: skip
 PRIVACY = Chart(
     "epsilon", "Privacy spent: epsilon of every mechanism so far",
-    (Quantity("epsilon", "Largest epsilon of any UE", "", spent, log=None),),
+    (Quantity("Largest epsilon of any UE", "", spent, log=True),),
     "All rounds composed, by RDP where UEs are sampled and exactly otherwise; smaller is more private.",
     "No mechanism spent a finite epsilon, so there is no differential privacy.",
     by=lambda run: looks(dict.fromkeys(map(str, run.tables["spends"]["mechanism"]))),
@@ -143,7 +145,7 @@ def _metrics(of: Laid) -> list[Panel]:
         mine = where(rows, (rows["part"] == part) & (rows["name"] == name))
         if len(set(mine["value"][np.isfinite(mine["value"])])) > 1:
             law = lambda _of, _name, own=mine: of_table(own)  # noqa: E731
-            quantities.append(Quantity(name, f"{part}: {name}", "", law, near=False))
+            quantities.append(Quantity(f"{part}: {name}", "", law))
     more = len(quantities) - MOST_METRICS
     caption = "Every metric in its own unit, as the page of its part defines it (netsim list SLOT)."
     caption += f" Not drawn: {counted(more, 'more metric')}." if more > 0 else ""
@@ -178,8 +180,10 @@ def tracking_chart(run: Run, attack: str, k: int = 0) -> Chart:
     """Error over time, hours known and credible areas of an attack."""
     rows = tracked(run, attack)
 
-    def laid(column: str, factor: float = 1.0) -> Law:
+    def laid(column: str, factor: float = 1.0, kinds: Sequence[str] = (*LOOKS,)) -> Law:
         def law(_: Laid, kind: str) -> Series:
+            if kind not in kinds:
+                return np.zeros(0), np.zeros((0, 1))
             some, values = of_kind(rows, kind, column)
             grid = TimeGrid.of(some, "ue")
             return grid.round, factor * grid.lay(values)
@@ -191,17 +195,16 @@ def tracking_chart(run: Run, attack: str, k: int = 0) -> Chart:
         return number, value[:, None]
 
     def inside(of: Laid, kind: str) -> Series:
-        number, values = laid("in90", 100.0)(of, kind)
+        number, values = laid("in90", 100.0, (FILTER, SMOOTHER))(of, kind)
         return number, _so_far(values)
 
     return Chart(
         f"tracking-{k}", f"What {attack} knows over time, with memory and without",
-        (Quantity("error", "Error of the answer", "m", laid("error_m"), log=True),
-         Quantity("hours", "Hours known within {near} m so far, mean over UEs", "h", hours),
-         Quantity("distance", "Expected distance", "m", laid("expected_distance_m"), log=True,
-                  by=(FILTER, SMOOTHER, PRIOR)),
-         Quantity("inside", "Truth in the area of 90 %, so far", "%", inside, by=(FILTER, SMOOTHER)),
-         Quantity("area", "Size of the area of 90 %", "km²", laid("area90_m2", 1e-6), log=True, by=(FILTER, SMOOTHER))),
+        (Quantity("Error of the answer", "m", laid("error_m"), log=True),
+         Quantity("Hours known within {near} m so far, mean over UEs", "h", hours),
+         Quantity("Expected distance", "m", laid("expected_distance_m", 1.0, (FILTER, SMOOTHER, PRIOR)), log=True),
+         Quantity("Truth in the area of 90 %, so far", "%", inside),
+         Quantity("Size of the area of 90 %", "km²", laid("area90_m2", 1e-6, (FILTER, SMOOTHER)), log=True)),
         "Plain: the tracked attack alone; filter: what is known in the round; smoother: what is known of it at the "
         "end; prior: what is known without any update. Error: from the answer to the true mean position of the round; "
         "expected distance: mean distance of the whole belief to it (the privacy of Shokri et al. 2011). A belief that "
@@ -231,10 +234,10 @@ def _linked(column: str, weight: str = "", factor: float = 1.0) -> Law:
 
 LINKING = Chart(
     "linking", "Pseudonyms that are linked again",
-    (Quantity("right", "Links that are right, so far", "%", _linked("right_share", "seen", 100.0),
+    (Quantity("Links that are right, so far", "%", _linked("right_share", "seen", 100.0),
               (Beside("by chance", _linked("chance_share", "seen", 100.0), each=True),)),
-     Quantity("set", "Anonymity set", "UEs", _linked("anonymity_set", "linked")),
-     Quantity("confusion", "Time to confusion", "min", _linked("time_to_confusion_s", factor=1 / 60),
+     Quantity("Anonymity set", "UEs", _linked("anonymity_set", "linked")),
+     Quantity("Time to confusion", "min", _linked("time_to_confusion_s", factor=1 / 60),
               (Beside("by chance", _linked("chance_time_to_confusion_s", factor=1 / 60), each=True),))),
     "Share of updates under a new name that the attack gave to the track which last held their UE: the higher, the "
     "less a change of names hides. Between how many UEs it wavers (2 to the power of the entropy of its choice). How "

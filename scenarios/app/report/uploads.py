@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.units import FloatArray
-from scenarios.app.report.charts import Beside, Chart, Law, Quantity
+from scenarios.app.report.charts import Beside, Chart, Law, Quantity, above_zero
 from scenarios.app.report.plot import (
     DARK,
     GREY,
@@ -133,15 +133,15 @@ def _stale(mean: bool) -> Law:
         np.maximum.at(most, at, merged["staleness"])
         n = np.bincount(at) if len(at) else np.ones(0)
         value = np.bincount(at, merged["staleness"]) / n if mean and len(at) else most
-        return number, value[:, None]
+        return number, above_zero(value[:, None])
 
     return law
 
 
 STALENESS = Chart(
     "uploads-staleness", "Staleness of merged updates",
-    (Quantity("staleness", "Mean over the updates of the merge", "versions", _stale(mean=True),
-              (Beside("oldest update of the merge", _stale(mean=False)),), some=True),),
+    (Quantity("Mean over the updates of the merge", "versions", _stale(mean=True),
+              (Beside("oldest update of the merge", _stale(mean=False)),)),),
     "How many times the model had changed since the updates of a merge began from it.",
     by=lambda _: [Look("mean over the updates of the merge", DARK)], height=260,
 )  # fmt: skip
