@@ -176,11 +176,10 @@ def highest_peaks(x: FloatArray, y: FloatArray, values: FloatArray, count: int, 
     """
     p, q = values.shape
     around, peak = np.pad(values, 1, constant_values=-np.inf), values > least
-    for i in range(3):
-        for j in range(3):
-            beside = around[i : i + p, j : j + q]
-            if (i, j) != (1, 1):
-                peak &= values > beside if (i, j) < (1, 1) else values >= beside
+    for at in np.ndindex(3, 3):
+        beside = around[at[0] : at[0] + p, at[1] : at[1] + q]
+        if at != (1, 1):
+            peak &= values > beside if at < (1, 1) else values >= beside
     i, j = np.nonzero(peak)
     order = np.argsort(-values[i, j], kind="stable")[:count]
     return np.stack([x[i[order]], y[j[order]]], axis=1)
