@@ -15,7 +15,7 @@ import torch
 
 from benchmarks.world import Row, row
 from fl.learners.image_net import ImageNet
-from fl.power.bound import Convergence, Objective, Trajectory
+from fl.power.bound import Convergence, PowerLoss, Trajectory
 from fl.power.search import Limits, plateaus
 from fl.types import ImageFormat, Local, Public
 from netsim.geometry import Area
@@ -84,11 +84,11 @@ def rows(bench: Bench, seconds: float) -> Iterator[Row]:
     unit = np.random.default_rng(1).uniform(size=(bench.vectors, bench.devices))
     power_w = limits.project(limits.each_min_w + unit * (limits.each_max_w - limits.each_min_w))
     for criterion in ("aggregate", "per-device", "top-up"):
-        objective = Objective(trajectory(bench), Convergence(), criterion)
+        objective = PowerLoss(trajectory(bench), Convergence(), criterion)
         took = seconds_of(lambda one=objective: one(power_w), seconds)
         work = f"bound over {bench.rounds} rounds and {bench.devices} UEs, {criterion}"
         yield _row(f"{work}: {bench.vectors:,} power vectors", took, bench.vectors_s)
-    objective = Objective(trajectory(bench), Convergence())
+    objective = PowerLoss(trajectory(bench), Convergence())
     took = seconds_of(lambda: plateaus(objective, limits), seconds)
     yield _row(f"plan by SLSQP on every plateau, {bench.rounds} rounds and {bench.devices} UEs", took, bench.plan_s)
 

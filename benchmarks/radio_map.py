@@ -17,7 +17,7 @@ import numpy as np
 from benchmarks.paired import beside, timed
 from benchmarks.world import Row, exponent, peak_gb, row
 from fl.defenses.alignment import aligned, objective_m2
-from fl.radio_map.grid import Grid
+from fl.radio_map.grid import HeightGrid
 from fl.radio_map.obstacles import GridLinks, height_gradient, standardised, theta_of
 from fl.radio_map.traversal import incidence
 from netsim.geometry import Area
@@ -56,7 +56,7 @@ def ends_m(bench: Bench) -> tuple[FloatArray, FloatArray]:
     return a, np.tile(np.column_stack([bs, np.full(len(bs), 50.0)]), (len(ue), 1))
 
 
-def links(bench: Bench, grid: Grid) -> GridLinks:
+def links(bench: Bench, grid: HeightGrid) -> GridLinks:
     """Measurements that miss the law by a few dB."""
     a, b = ends_m(bench)
     x = standardised(np.linalg.norm(a - b, axis=1))
@@ -106,7 +106,7 @@ def nested(g: FloatArray, centre_m: FloatArray, place_m: FloatArray) -> FloatArr
 
 def rows(bench: Bench, seconds: float) -> Iterator[Row]:
     """Each when it is measured."""
-    grid = Grid.over(AREA, 300.0 / bench.cells)
+    grid = HeightGrid.over(AREA, 300.0 / bench.cells)
     a, b = ends_m(bench)
     what = f"{bench.ues} UEs x {bench.stations} base stations x {len(grid):,} cells"
     yield _row(f"{what}: cells under all links", seconds_of(lambda: incidence(grid, a, b), seconds), "s")

@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks.peers import start
 from benchmarks.world import Ours, Row, digits, tick_ms
-from fl.power.bound import Convergence, Objective, Trajectory
+from fl.power.bound import Convergence, PowerLoss, Trajectory
 from fl.power.search import Limits
 from rl.agents import DdpgAgent
 from rl.ddpg import DdpgTraining
@@ -59,7 +59,7 @@ def problem(rounds: int) -> Problem:
     weight = np.tile(np.where(np.arange(UES) < 3, 0.26, 0.22 / 12), (rounds, 1))
     std = np.linspace(1.0, 0.25, rounds)[:, None] ** 2 * np.exp(g.normal(0, 0.1, (rounds, UES))) * 0.05
     gain = np.tile(np.exp(g.normal(0.5, 0.7, UES)), (rounds, 1))
-    return Problem(Objective(Trajectory(std, weight, gain, 0.01), Convergence(), "aggregate"), Limits())
+    return Problem(PowerLoss(Trajectory(std, weight, gain, 0.01), Convergence(), "aggregate"), Limits())
 
 
 def stepper(env: PowerAllocation) -> Callable[[], Any]:

@@ -14,7 +14,7 @@ from benchmarks.world import Row, peak_gb, row
 from fl.tracking.answers import answers
 from fl.tracking.emission import Emission
 from fl.tracking.error_model import ErrorModel
-from fl.tracking.filter import Leg, step
+from fl.tracking.filter import RoundOfMotion, step
 from fl.tracking.habits import Habits, weights_without_knowledge
 from fl.tracking.history import History
 from fl.tracking.motion import Motion
@@ -69,7 +69,7 @@ def times(ues: int, rounds: int, cells: int) -> Times:
         z = np.where(draw.uniform(size=(ues, 1)) < 0.2, draw.uniform(0, _SIDE_M, (ues, 2)), z)[:, None]
         history = history.plus(t + 1, t * _ROUND_S, t * _ROUND_S, _ROUND_S, _ERRORS, every, z)
         classes = history.classes(t, _ROUND_S)
-        done = step(motion, p, [Leg(habits.weight(c), prior) for c in classes], Emission.of(_ERRORS, z, grid))
+        done = step(motion, p, [RoundOfMotion(habits.weight(c), prior) for c in classes], Emission.of(_ERRORS, z, grid))
         habits, p = habits.plus(0, done.share), done.p
         answers(p.reshape(ues, -1), grid, _NEAR_M)
     filtered = process_time()

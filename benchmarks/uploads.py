@@ -1,4 +1,4 @@
-"""What uploads that take their time cost: rounds of `Air` beside `Uplink.plan`, which take turns, and whole runs.
+"""What uploads that take their time cost: rounds of `EventUplink` beside `Uplink.plan`, in turns, and whole runs.
 
 Everybody is asked at once. At held rates everybody is ready at once as well, as in a plan; where rates follow who comes
 and goes, UEs become ready one after the other, over a second.
@@ -18,7 +18,7 @@ import numpy as np
 import simpy
 
 from benchmarks.world import GROWTH_BAR, Row, digits, exponent, row
-from netsim.radio.air import Air
+from netsim.radio.air import EventUplink
 from netsim.radio.air_interface import AirInterface
 from netsim.radio.noma import Noma
 from netsim.radio.uplink import Cohort, Payload
@@ -69,7 +69,7 @@ class Rounds:
 
     def __init__(self, cohort: Cohort, interface: AirInterface) -> None:
         self.cohort, self.events = cohort, 0
-        self.air = Air(simpy.Environment(), UPLINK, len(cohort.ue), Streams(1), interface)
+        self.air = EventUplink(simpy.Environment(), UPLINK, len(cohort.ue), Streams(1), interface)
 
     def play(self) -> None:
         """One round, and the number of its events."""

@@ -33,7 +33,7 @@ from fl.server.base import Server
 from fl.server.synchronous import Synchronous
 from fl.server_optimiser import SERVER_OPTIMISERS
 from fl.server_optimiser.base import LINEAR_STEP, ServerOptimiser
-from fl.server_optimiser.fedavg import FedAvg as FullStep
+from fl.server_optimiser.fedavg import FedAvgStep as FullStep
 from fl.withholding import WITHHOLDINGS
 from fl.withholding.base import Withholding
 from fl.withholding.daily_limit import DailyLimit

@@ -184,7 +184,7 @@ class Hexagonal(Layout):
 LAYOUTS = OneOf(
     "layout",
     Hexagonal,
-    places={"cell-file": "netsim.cell_file:CellFile", "uniform": "netsim.uniform_layout:Uniform"},
+    places={"cell-file": "netsim.cell_file:CellFile", "uniform": "netsim.uniform_layout:Scattered"},
 )
 
 

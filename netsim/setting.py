@@ -21,7 +21,7 @@ from netsim.radio.base import PathLoss, Shadowing
 from netsim.radio.downlink import Downlink
 from netsim.radio.fading import Fading, NoFading
 from netsim.radio.handover import Handover
-from netsim.radio.line_of_sight import Always, Sight
+from netsim.radio.line_of_sight import AlwaysInSight, Sight
 from netsim.radio.log_distance import LogDistance
 from netsim.radio.penetration import NoPenetration, Penetration, Tr38901Penetration
 from netsim.radio.shadowing import Correlated, NoShadowing
@@ -78,7 +78,7 @@ def _usual_sight(given: dict[str, Any]) -> Sight:
         from netsim.radio.sight_laws import ByProbability  # here, so that most scenarios do not import it
 
         return ByProbability(decorrelation_m=law.sight_decorrelation_m)
-    return Always()
+    return AlwaysInSight()
 
 
 def _usual_shadowing(given: dict[str, Any]) -> Shadowing:

@@ -69,7 +69,7 @@ class Seen:
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class TrackRows:
     """Rows of tracks: the UEs (k,), the number of the look, and what it saw."""
 
     ue: IntArray
@@ -91,12 +91,12 @@ class Trail:
         nobody = np.full(looks.ues, -1)
         return cls(-1, Seen(np.full((looks.ues, 2), np.nan), np.zeros(looks.ues, dtype=np.bool_), nobody), nobody)
 
-    def look(self, number: int, now: Seen) -> tuple[Trail, list[Rows]]:
+    def look(self, number: int, now: Seen) -> tuple[Trail, list[TrackRows]]:
         """The next state, and the rows that look `number` gives; nothing has changed between the last look and it."""
         now = now.rows(np.arange(len(self.row)))
         changed = np.flatnonzero(self.seen.changed(now))
         rested = changed[(self.row[changed] < number - 1) & ~self.seen.absent[changed]]
-        rows = [Rows(rested, number - 1, self.seen.rows(rested)), Rows(changed, number, now.rows(changed))]
+        rows = [TrackRows(rested, number - 1, self.seen.rows(rested)), TrackRows(changed, number, now.rows(changed))]
         row = self.row.copy()
         row[changed] = number
         return Trail(number, now, row), [each for each in rows if len(each.ue)]
@@ -112,7 +112,7 @@ class Tracks:
 
     looks: Looks
     trail: Trail
-    rows: list[Rows] = field(default_factory=list)
+    rows: list[TrackRows] = field(default_factory=list)
     """those that nobody has drained yet"""
 
     def moved(self, time_s: float, before: Callable[[], Seen], now: Callable[[], Seen]) -> None:
@@ -128,7 +128,7 @@ class Tracks:
         self.trail, rows = self.trail.look(number, seen)
         self.rows += rows
 
-    def drain(self) -> list[Rows]:
+    def drain(self) -> list[TrackRows]:
         """The rows since the last call."""
         rows, self.rows = self.rows, []
         return rows

@@ -15,7 +15,7 @@ from netsim.row_id import MAX_STATIONS
 _DRAWS = 1000  # of a place above the roofs
 
 
-class Uniform(Layout):
+class Scattered(Layout):
     """Base stations at independent uniform places of the area, all at one height, as aerial base stations are.
 
     A place with a roof at or above the antenna is drawn again. Station k depends on (seed, k) and the city only.

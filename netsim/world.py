@@ -24,7 +24,7 @@ from netsim.radio.blocks import blocks
 from netsim.radio.fading import Fading, NoFading
 from netsim.radio.handover import Attachment, Handover
 from netsim.radio.link_budget import Budget
-from netsim.radio.links import Links
+from netsim.radio.links import RadioLinks
 from netsim.radio.uplink import Cohort
 from netsim.rng import Rng
 from netsim.row_id import row_id
@@ -124,9 +124,9 @@ class World:
     _buffer: list[Observations] = field(default_factory=list)
     _waiting: list[tuple[Fixes, Indoors | None]] = field(default_factory=list)
     """fixes whose signals are still to be measured, and who of them is inside"""
-    _elsewhere: tuple[State, tuple[tuple[float, float], float, float], Links] | None = None
+    _elsewhere: tuple[State, tuple[tuple[float, float], float, float], RadioLinks] | None = None
     """the links last asked for of an antenna that is no base station's, and where, when and in which state"""
-    _links: tuple[State, Links] | None = None
+    _links: tuple[State, RadioLinks] | None = None
     """the links last asked for, and the state that they are of"""
     _due_s: float = -inf
     """up to when there is no sample to take"""
@@ -217,7 +217,7 @@ class World:
             self.tracks.trail = memory.trail
         self.env.process(self.live())
 
-    def links(self) -> Links:
+    def links(self) -> RadioLinks:
         """The radio now."""
         self.catch_up()
         if self._links is None or self._links[0] is not self.state:
@@ -324,11 +324,11 @@ class World:
         inside = np.zeros(n, dtype=np.bool_) if indoors is None else indoors.inside
         return Seen(np.asarray(state.position_m), inside, np.full(n, -1) if served is None else served.serving)
 
-    def serving(self, links: Links) -> IntArray:
+    def serving(self, links: RadioLinks) -> IntArray:
         """The base station of every UE now (n_ue,), -1 for none."""
         return links.serving if self.attached is None else self.attached.serving
 
-    def cohort(self, ue: IntArray, links: Links, round_: int, rows: IntArray, samples: FloatArray) -> Cohort:
+    def cohort(self, ue: IntArray, links: RadioLinks, round_: int, rows: IntArray, samples: FloatArray) -> Cohort:
         """What the uplink needs to know of the UEs (n,) that transmit: their links, fading, and work before it.
 
         rows (n,) of the round that each sends, samples (n,) that it trained on, every pass counted.
@@ -347,7 +347,7 @@ class World:
             sinr if n_bs else np.full(n, np.inf), compute_s, compute_j,
         )  # fmt: skip
 
-    def _links_at(self, at_m: tuple[float, float], height_m: float, time_s: float) -> Links:
+    def _links_at(self, at_m: tuple[float, float], height_m: float, time_s: float) -> RadioLinks:
         """The radio of somebody else's antenna; whoever asks again at the same time gets the same."""
         self.catch_up()
         asked = (at_m, height_m, time_s)
@@ -364,7 +364,7 @@ class World:
         time_s: float,
         round_: int,
         antennas: int | None = None,
-    ) -> tuple[Cohort, Links]:
+    ) -> tuple[Cohort, RadioLinks]:
         """The same UEs as an antenna of somebody else's hears them, and its links: one place with laws of its own.
 
         Path loss, sight and shadowing are those of the city, drawn for that place; antennas : None: as many as a base

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, model_validator
 
-from fl.power.bound import Convergence, Criterion, Objective, Trajectory
+from fl.power.bound import Convergence, Criterion, PowerLoss, Trajectory
 from fl.power.search import Limits
 from netsim.errors import BadInput
 from netsim.part import Part
@@ -105,7 +105,7 @@ class Policy:
             raise ValueError("this policy has no reference trajectory")
         observe: Observe = "paper" if self.card.observe == "paper" else "channel"
         return Problem(
-            Objective(self.reference, self.card.bound, self.card.criterion), self.card.limits, observe, self.card.acts
+            PowerLoss(self.reference, self.card.bound, self.card.criterion), self.card.limits, observe, self.card.acts
         )
 
 

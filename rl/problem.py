@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from fl.power.bound import Objective, Trajectory
+from fl.power.bound import PowerLoss, Trajectory
 from fl.power.search import Limits, PowerPlan, amplitude_rule, average
 from netsim.units import FloatArray
 from rl import kernel
@@ -110,7 +110,7 @@ class Problem:
     the rules x_k = clip(s G_k / ||h_k||), exp(0.25) at most.
     """
 
-    objective: Objective
+    objective: PowerLoss
     limits: Limits
     observe: Observe = "paper"
     acts: Acts = "power"
@@ -194,7 +194,7 @@ class Problem:
         """The same requirements and weights over another channel, gain (K,) in every round."""
         t, o = self.objective.trajectory, self.objective
         moved = Trajectory(t.std, t.weight, np.tile(gain, (len(t.std), 1)), t.scale)
-        return Problem(Objective(moved, o.law, o.criterion), self.limits, self.observe, self.acts)
+        return Problem(PowerLoss(moved, o.law, o.criterion), self.limits, self.observe, self.acts)
 
     @cached_property
     def laws(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray, FloatArray, int]:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fl.power.bound import Convergence, Objective, Trajectory
+from fl.power.bound import Convergence, PowerLoss, Trajectory
 from fl.power.search import Limits
 from netsim.checkpoint import load_tree, save_tree
 from rl.agents import DdpgAgent
@@ -36,7 +36,7 @@ def trajectory(seed=0, rounds=30, ues=6, moving=False):
 
 
 def problem(criterion="aggregate", observe="paper", moving=False, limits=LIMITS, **kw):
-    return Problem(Objective(trajectory(moving=moving, **kw), Convergence(), criterion), limits, observe)
+    return Problem(PowerLoss(trajectory(moving=moving, **kw), Convergence(), criterion), limits, observe)
 
 
 def allocation(problems=None, **kw):

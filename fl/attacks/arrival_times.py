@@ -7,7 +7,7 @@ import numpy as np
 from pydantic import Field
 
 from fl.attacks.base import Attack, View, latest, recall
-from fl.attacks.rank_match import RankMatch, Whereabouts
+from fl.attacks.rank_match import RankedPlaces, RankMatch
 from fl.attacks.rings import Rings
 from fl.attacks.threat import ARRIVAL_TIMES, CELLS
 from fl.types import Estimates, Facts, Public, Timing
@@ -22,7 +22,7 @@ _NOTHING: IntArray = no_ints()
 
 
 @dataclass(frozen=True, eq=False)
-class Heard:
+class UploadDelays:
     """Uploads so far.
 
     link (k,) ascending: the pairs of UE and cell that were heard (see `row_id`); mean, mass (k,): their running means,
@@ -85,10 +85,10 @@ class ArrivalTimes(OfUploads):
         "positions": "says where UEs are, and these data have no places to compare that with",
     }
 
-    def start(self) -> Heard:
-        return Heard(_NOTHING, np.zeros(0), np.zeros(0), _NOTHING, _NOTHING, np.zeros(0))
+    def start(self) -> UploadDelays:
+        return UploadDelays(_NOTHING, np.zeros(0), np.zeros(0), _NOTHING, _NOTHING, np.zeros(0))
 
-    def run(self, view: View, facts: Facts, state: Heard, rng: Rng) -> tuple[Estimates, Heard]:
+    def run(self, view: View, facts: Facts, state: UploadDelays, rng: Rng) -> tuple[Estimates, UploadDelays]:
         timing, antennas = view.timing, facts.public.antennas
         if timing is None or antennas is None or view.phase != view.learner.phases[0]:
             return _estimates(view, _NOTHING, "centroid", no_places(), np.zeros(0)), state
@@ -122,7 +122,7 @@ class ArrivalTimes(OfUploads):
             return np.zeros(len(timing.arrived_s))
         return np.log(np.maximum(timing.arrived_s - timing.requested_s, _LEAST_S) / timing.n_bits)
 
-    def _plus(self, past: Heard, ue: IntArray, cell: IntArray, value: FloatArray) -> Heard:
+    def _plus(self, past: UploadDelays, ue: IntArray, cell: IntArray, value: FloatArray) -> UploadDelays:
         """With the uploads of UEs (n,), ascending."""
         link = row_id(ue, cell)
         old, weight = recall(past.link, past.mean, link), recall(past.link, past.mass, link)
@@ -130,13 +130,13 @@ class ArrivalTimes(OfUploads):
         mean = np.where(np.isfinite(old), old + (value - old) / mass, value)
         links, newest = latest(link, past.link)
         ues, last = latest(ue, past.ue)
-        return Heard(
+        return UploadDelays(
             links, np.concatenate([mean, past.mean])[newest], np.concatenate([mass, past.mass])[newest],
             ues, np.concatenate([cell, past.cell])[last], np.concatenate([value, past.value])[last],
         )  # fmt: skip
 
 
-def _moved_m(before: Whereabouts, now: Whereabouts, same_cell: BoolArray) -> FloatArray:
+def _moved_m(before: RankedPlaces, now: RankedPlaces, same_cell: BoolArray) -> FloatArray:
     """By how much UEs (n,) have moved, m."""
     nearer_m = np.abs(now.distance_m - before.distance_m)
     return np.where(same_cell, nearer_m, np.linalg.norm(now.place_m - before.place_m, axis=1))

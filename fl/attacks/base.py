@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self
 import numpy as np
 
 from fl.learners.base import Learner
-from fl.tracking.linking import Links
+from fl.tracking.linking import Linked
 from fl.types import Directory, Estimates, Facts, Local, Model, Public, State, Timing
 from netsim.geometry import Area
 from netsim.part import Named
@@ -136,7 +136,7 @@ class Retold:
     name: IntArray
     track: IntArray
     estimates: Estimates
-    links: "list[tuple[float, Links]]"
+    links: "list[tuple[float, Linked]]"
 
 
 def recall(known: IntArray, value: FloatArray, wanted: IntArray) -> FloatArray:
@@ -225,7 +225,7 @@ class Attack(Named):
         """
         return None
 
-    def links(self, state: State) -> "Links | None":
+    def links(self, state: State) -> "Linked | None":
         """Which track it gives each name of the last round to; None: it links no names."""
         return None
 

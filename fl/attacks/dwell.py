@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from fl.attacks import ATTACKS
 from fl.attacks.base import Attack, View
 from fl.attacks.closed_form import ClosedForm
-from fl.attacks.dwell_state import MOST_THIRDS, DwellState, Heard, Hours, Named
+from fl.attacks.dwell_state import MOST_THIRDS, DwellPlaces, DwellState, Hours, NamedSoFar
 from fl.attacks.learnt_errors import LearntErrors
 from fl.attacks.over_rounds import OverRounds
 from fl.attacks.simulated_ues import Population
@@ -134,7 +134,7 @@ class Dwell(OverRounds):
         )
 
     def start(self) -> DwellState:
-        return DwellState(self.of.start(), LearntErrors(), Residences(), Heard(), Named.nobody())
+        return DwellState(self.of.start(), LearntErrors(), Residences(), NamedSoFar(), DwellPlaces.nobody())
 
     def figures(self, state: DwellState) -> dict[str, float]:
         return self.error_figures(state.errors)
@@ -174,24 +174,28 @@ class Dwell(OverRounds):
         return replace(state, past=past, heard=heard, named=named)
 
     def _of_days(
-        self, heard: Heard, names: IntArray, errors: ErrorModel, grid: PlaceGrid
+        self, heard: NamedSoFar, names: IntArray, errors: ErrorModel, grid: PlaceGrid
     ) -> tuple[FloatArray, FloatArray]:
         """Home and work (k, 2, 2) with probabilities (k, 2), of rounds as long as days."""
         area_m2 = float(np.prod(grid.area.side_m))
         found = [home_and_work(heard.of(ue), _WHOLE_DAYS, area_m2, errors.bias_m, self.near_m) for ue in names.tolist()]
         return np.stack([one.place_m for one in found]), np.stack([one.probability for one in found])
 
-    def _thirds(self, heard: Heard, named: Named, names: IntArray, errors: ErrorModel, grid: PlaceGrid) -> Named:
+    def _thirds(
+        self, heard: NamedSoFar, named: DwellPlaces, names: IntArray, errors: ErrorModel, grid: PlaceGrid
+    ) -> DwellPlaces:
         """Other places of those UEs of whom a tenth more has been heard since the last time."""
         area_m2, count = float(np.prod(grid.area.side_m)), heard.count(names)
         due = named.grown(names, count)
         for ue, n in zip(names[due].tolist(), count[due].tolist(), strict=True):
             known_m = named.sure(ue, self.least_probability)
-            found = habits(heard.of(ue), known_m, Heard.CLASSES, area_m2, errors.bias_m, self.near_m, self.third_places)
+            found = habits(
+                heard.of(ue), known_m, NamedSoFar.CLASSES, area_m2, errors.bias_m, self.near_m, self.third_places
+            )
             named = named.thirds(ue, found.place_m, found.probability, n)
         return named
 
-    def _answers(self, view: View, named: Named) -> Estimates:
+    def _answers(self, view: View, named: DwellPlaces) -> Estimates:
         """What is named of each UE of the view, at all of its models; one answer without a place for nothing."""
         place_m, probability = named.recalled(view.ue)
         spoken: BoolArray = (probability >= self.least_probability) & (probability > 0)
@@ -208,5 +212,5 @@ class Dwell(OverRounds):
             loss=np.full(len(row), np.nan),
             iterations=none,
             evaluations=none,
-            status=["unsure" if silent[i] else Named.PLACES[k] for i, k in zip(row, rank, strict=True)],
+            status=["unsure" if silent[i] else DwellPlaces.PLACES[k] for i, k in zip(row, rank, strict=True)],
         )

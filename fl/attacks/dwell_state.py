@@ -11,7 +11,7 @@ from fl.attacks.learnt_errors import LearntErrors
 from fl.tracking.error_model import ErrorModel
 from fl.tracking.lifetimes import Lifetimes
 from fl.tracking.residence import Period, Residences
-from fl.tracking.visited import Said
+from fl.tracking.visited import OfOneUe
 from fl.types import Facts, State
 from netsim.clock import DAY_S, WEEK_S
 from netsim.columns import Columns, no_floats, no_ints, no_places
@@ -60,7 +60,7 @@ class Hours:
 
 
 @dataclass(frozen=True, eq=False)
-class Heard(Columns):
+class NamedSoFar(Columns):
     """Places named so far (m,), each of a rank of an estimate: owner, z_m (m, 2), spread_m, right, of_class, day."""
 
     CLASSES: ClassVar[int] = 48
@@ -72,7 +72,7 @@ class Heard(Columns):
     of_class: IntArray = field(default_factory=no_ints)
     day: IntArray = field(default_factory=no_ints)
 
-    def plus(self, names: IntArray, z_m: FloatArray, errors: ErrorModel, hours: Hours) -> Heard:
+    def plus(self, names: IntArray, z_m: FloatArray, errors: ErrorModel, hours: Hours) -> NamedSoFar:
         """With estimates (k, R, 2) of UEs names (k,): class of time is the hour, of days off 24 more; of whole days,
         whether it is off, and 2 more where several places were named.
 
@@ -91,16 +91,16 @@ class Heard(Columns):
         row, rank = np.nonzero(there)
         offset = np.broadcast_to(own.offset_m, (ranks, 2))
         place_m = (z_m[row, rank] - offset[rank]) / gain[rank, None]
-        new = Heard(
+        new = NamedSoFar(
             names[row], place_m, sigma[rank] / gain[rank], (1.0 - own.outlier) * part[row, rank], of_class[row, rank],
             np.full(len(row), hours.day),
         )  # fmt: skip
         return self.join([self, new])
 
-    def of(self, ue: int) -> Said:
+    def of(self, ue: int) -> OfOneUe:
         """What was said of one UE."""
         mine = self.owner == ue
-        return Said(self.z_m[mine], self.spread_m[mine], self.right[mine], self.of_class[mine], self.day[mine])
+        return OfOneUe(self.z_m[mine], self.spread_m[mine], self.right[mine], self.of_class[mine], self.day[mine])
 
     def count(self, names: IntArray) -> IntArray:
         """How much of each UE (k,), names ascending."""
@@ -119,7 +119,7 @@ def _has_better(z_m: FloatArray, share: FloatArray) -> BoolArray:
 
 
 @dataclass(frozen=True, eq=False)
-class Named(Columns):
+class DwellPlaces(Columns):
     """What would be named: owner (k,) ascending, place_m (k, P, 2) and probability (k, P) of home, work and third
     places; looked (k,) : how much had been heard when third places were looked for.
     """
@@ -132,16 +132,16 @@ class Named(Columns):
     PLACES: ClassVar[tuple[str, ...]] = ("home", "work", *(f"third {k + 1}" for k in range(MOST_THIRDS)))
 
     @classmethod
-    def nobody(cls) -> Named:
+    def nobody(cls) -> DwellPlaces:
         """Before anything is heard."""
         places = len(cls.PLACES)
         none = no_ints()
         return cls(none, np.zeros((0, places, 2)), np.zeros((0, places)), none)
 
-    def with_rows(self, names: IntArray) -> Named:
+    def with_rows(self, names: IntArray) -> DwellPlaces:
         """A copy with rows for these UEs too."""
         every = np.union1d(self.owner, names)
-        new = Named(
+        new = DwellPlaces(
             every, np.full((len(every), len(self.PLACES), 2), np.nan), np.zeros((len(every), len(self.PLACES))),
             np.zeros(len(every), dtype=np.int64),
         )  # fmt: skip
@@ -149,14 +149,14 @@ class Named(Columns):
         new.place_m[at], new.probability[at], new.looked[at] = self.place_m, self.probability, self.looked
         return new
 
-    def home_and_work(self, names: IntArray, place_m: FloatArray, probability: FloatArray) -> Named:
+    def home_and_work(self, names: IntArray, place_m: FloatArray, probability: FloatArray) -> DwellPlaces:
         """With home and work (k, 2, 2) of UEs that have rows."""
         at = np.searchsorted(self.owner, names)
         places, p = self.place_m.copy(), self.probability.copy()
         places[at, :2], p[at, :2] = place_m, probability
         return replace(self, place_m=places, probability=p)
 
-    def thirds(self, ue: int, place_m: FloatArray, probability: FloatArray, looked: int) -> Named:
+    def thirds(self, ue: int, place_m: FloatArray, probability: FloatArray, looked: int) -> DwellPlaces:
         """With the third places (j, 2) of one UE, and no others."""
         at, until = int(np.searchsorted(self.owner, ue)), 2 + len(place_m)
         places, p, seen = self.place_m.copy(), self.probability.copy(), self.looked.copy()
@@ -190,8 +190,8 @@ class DwellState:
     of: State
     errors: LearntErrors
     past: Residences
-    heard: Heard
-    named: Named
+    heard: NamedSoFar
+    named: DwellPlaces
     precision: float = 0.0
     bias: float = 0.0
     lifetimes: Lifetimes = field(default_factory=Lifetimes)

@@ -13,7 +13,7 @@ from fl.attacks.base import recall
 from fl.attacks.tracker_state import TrackerState
 from fl.tracking.belief import Belief
 from fl.tracking.emission import Emission
-from fl.tracking.filter import Leg, step
+from fl.tracking.filter import RoundOfMotion, step
 from fl.tracking.habits import Habits, hour_class, weights_of
 from fl.tracking.history import History
 from fl.tracking.place_grid import PlaceGrid
@@ -53,7 +53,7 @@ class Follower:
         classes = state.history.classes(look, self.chain.round_s)
         emission = Emission.of(now, seen_m, self.grid)
         motion, prior, habits = self.chain.motion, self.chain.prior, self._habits(known)
-        legs = [Leg(habits.weight(c), known.own.target(c, prior)) for c in classes]
+        legs = [RoundOfMotion(habits.weight(c), known.own.target(c, prior)) for c in classes]
         p = known.p.reshape(-1, self.grid.ny, self.grid.nx)
         share, log_ratio, new = np.zeros((len(old), self._components)), np.zeros(len(old)), np.empty_like(p)
         for some, way in ((old, legs), (~old, [])):

@@ -88,7 +88,7 @@ def cosine_objective(
 
 
 @dataclass(frozen=True)
-class _Layer:
+class _Layers:
     """One layer of several networks: weights (in, out) each, their transposes, and biases (n, out)."""
 
     weight: tuple[Tensor, ...]
@@ -104,8 +104,8 @@ class _Runs:
     length: list[int]
 
 
-def _layers(net: Mlp, flat: Tensor) -> list[_Layer]:
-    return [_Layer(w.unbind(0), w.transpose(1, 2).unbind(0), b.squeeze(1)) for w, b in net.unpack(flat)]
+def _layers(net: Mlp, flat: Tensor) -> list[_Layers]:
+    return [_Layers(w.unbind(0), w.transpose(1, 2).unbind(0), b.squeeze(1)) for w, b in net.unpack(flat)]
 
 
 def _runs(index: Tensor) -> _Runs:
@@ -126,7 +126,7 @@ def _product(x: Tensor, matrices: tuple[Tensor, ...], runs: _Runs, bias: Tensor 
     return out
 
 
-def _forward(net: Mlp, layers: list[_Layer], runs: _Runs, z: Tensor) -> tuple[Tensor, list[Tensor], list[Tensor]]:
+def _forward(net: Mlp, layers: list[_Layers], runs: _Runs, z: Tensor) -> tuple[Tensor, list[Tensor], list[Tensor]]:
     """F (m,), activations [z, a_1, ...] and slopes of the hidden layers."""
     activations, slopes = [z], []
     for layer in layers[:-1]:
@@ -137,7 +137,7 @@ def _forward(net: Mlp, layers: list[_Layer], runs: _Runs, z: Tensor) -> tuple[Te
     return out.squeeze(1), activations, slopes
 
 
-def _deltas(layers: list[_Layer], runs: _Runs, slopes: list[Tensor], out: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+def _deltas(layers: list[_Layers], runs: _Runs, slopes: list[Tensor], out: Tensor) -> tuple[list[Tensor], list[Tensor]]:
     """D_1 ... D_L, and what reached each hidden layer before its slope: D_l = carried_l * slope_l."""
     deltas, carried = [torch.ones_like(out).unsqueeze(1)], []
     for layer, slope in zip(reversed(layers[1:]), reversed(slopes), strict=True):
@@ -165,7 +165,7 @@ def _cosine(
 
 def _through_deltas(
     net: Mlp,
-    layers: list[_Layer],
+    layers: list[_Layers],
     runs: _Runs,
     activations: list[Tensor],
     slopes: list[Tensor],
@@ -186,7 +186,7 @@ def _through_deltas(
 
 
 def _through_layers(
-    layers: list[_Layer], runs: _Runs, slopes: list[Tensor], bent: list[Tensor | None], by_activation: list[Tensor]
+    layers: list[_Layers], runs: _Runs, slopes: list[Tensor], bent: list[Tensor | None], by_activation: list[Tensor]
 ) -> Tensor:
     """The derivative in the inputs (m, p)."""
     at = by_activation[-1]

@@ -32,7 +32,7 @@ class Residents:
 
 
 @dataclass(frozen=True, eq=False)
-class Heard:
+class OfTracks:
     """Names (k,) of a part of a round, the track of each, and what was estimated of it: z_m (k, R, 2)."""
 
     name: IntArray
@@ -49,7 +49,7 @@ class HomeLinker:
     outside: float
 
     def linked(
-        self, known: Residents, heard: Heard, alive: IntArray | None, errors: ErrorModel, facts: Facts, rng: Rng
+        self, known: Residents, heard: OfTracks, alive: IntArray | None, errors: ErrorModel, facts: Facts, rng: Rng
     ) -> Residents:
         """After a part of a round. alive: tracks that are followed, where names change; None: all, and each is one UE.
 
@@ -69,7 +69,7 @@ class HomeLinker:
         return Residents(past, known.identities.plus(self._told(past, mine, heard, errors, shares, grid, facts, rng)))
 
     def _told(
-        self, past: Residences, rivals: IntArray, heard: Heard, errors: ErrorModel, shares: Shares, grid: PlaceGrid,
+        self, past: Residences, rivals: IntArray, heard: OfTracks, errors: ErrorModel, shares: Shares, grid: PlaceGrid,
         facts: Facts, rng: Rng,
     ) -> Identities:  # fmt: skip
         """What is said of the names, when rivals (m,) are given to different people."""

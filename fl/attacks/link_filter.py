@@ -7,7 +7,7 @@ from pydantic import Field
 
 from fl.attacks.base import Attack, View
 from fl.learners.base import GridLearner
-from fl.radio_map.grid import CELLS, Grid
+from fl.radio_map.grid import CELLS, HeightGrid
 from fl.types import Estimates, Facts, Model, State
 from netsim.geometry import Area
 from netsim.rng import Rng
@@ -84,7 +84,7 @@ class LinkFilter(Attack):
         shape: FloatArray,
         scale: FloatArray,
         variance: FloatArray,
-        grid: Grid,
+        grid: HeightGrid,
         learner: GridLearner,
         model: Model,
     ) -> FloatArray:
@@ -123,7 +123,7 @@ def _around(place_m: FloatArray, step_m: float, area: Area) -> FloatArray:
     return every[np.unique(np.round(every / step_m, 3), axis=0, return_index=True)[1]]
 
 
-def noise_variance(square: FloatArray, grid: Grid) -> FloatArray:
+def noise_variance(square: FloatArray, grid: HeightGrid) -> FloatArray:
     """Variance of the noise on each cell (n, M) of squared updates (n, M), the largest of each being 1."""
     at = np.column_stack([np.ones(len(grid)), (grid.centre_m - grid.area.low_m) / grid.area.side_m.max()])
     variance = np.zeros_like(square)
@@ -133,7 +133,7 @@ def noise_variance(square: FloatArray, grid: Grid) -> FloatArray:
     return variance
 
 
-def _covered(square: FloatArray, grid: Grid) -> BoolArray:
+def _covered(square: FloatArray, grid: HeightGrid) -> BoolArray:
     """Which cells got noise (n, M): the half-plane with the largest surplus of loud cells over quiet ones."""
     surplus = np.where(square > _QUIET, 1, -1)
     best, covered = np.full(len(square), max(grid.nx, grid.ny) // 3), np.zeros(square.shape, dtype=np.bool_)

@@ -8,7 +8,7 @@ import numpy as np
 
 from fl.attacks.place_maps import PlaceMaps
 from fl.attacks.subspace import AnyFloats
-from fl.tracking.linking import Links
+from fl.tracking.linking import Linked
 from fl.types import Facts
 from netsim.columns import no_ints
 from netsim.rng import Rng
@@ -84,13 +84,13 @@ class MapTracks:
                 best, found = value, (track, total)
         return found
 
-    def links_of(self, track: IntArray) -> list[tuple[float, Links]]:
+    def links_of(self, track: IntArray) -> list[tuple[float, Linked]]:
         """When each round was heard, and the links of the names that came in it, if they have tracks (N,)."""
-        born, told = np.zeros(len(track), dtype=np.bool_), list[tuple[float, Links]]()
+        born, told = np.zeros(len(track), dtype=np.bool_), list[tuple[float, Linked]]()
         born[np.unique(track, return_index=True)[1]] = True
         for number in np.unique(self.since).tolist():
             mine = np.flatnonzero(self.since == number)
-            links = Links(number, self.name[mine], track[mine], born[mine], np.full(len(mine), np.nan))
+            links = Linked(number, self.name[mine], track[mine], born[mine], np.full(len(mine), np.nan))
             told.append((float(self.time_s[mine[0]]), links))
         return told
 

@@ -37,7 +37,7 @@ class Minimum:
     evaluations: Tensor
 
 
-class _Asked:
+class _CountedObjective:
     """An objective that counts; what is not finite becomes a wall (inf) without slope."""
 
     def __init__(self, objective: Objective, p: int, q: int) -> None:
@@ -57,7 +57,7 @@ class _Asked:
 def adam(objective: Objective, start: Tensor, iterations: int, rate: float, halve_every: int) -> Minimum:
     """Adam (Kingma and Ba 2015) from every start; the rate halves every `halve_every` iterations."""
     p, q, dim = start.shape
-    ask = _Asked(objective, p, q)
+    ask = _CountedObjective(objective, p, q)
     x = start.reshape(p * q, dim).clone()
     best, value = x.clone(), torch.full((p * q,), torch.inf, dtype=x.dtype)
     first, second = torch.zeros_like(x), torch.zeros_like(x)
@@ -83,7 +83,7 @@ def adam(objective: Objective, start: Tensor, iterations: int, rate: float, halv
 def lbfgs(objective: Objective, start: Tensor, iterations: int) -> Minimum:
     """L-BFGS (Nocedal 1980) from every start, each with its own memory and weak-Wolfe line search."""
     p, q, dim = start.shape
-    ask = _Asked(objective, p, q)
+    ask = _CountedObjective(objective, p, q)
     group = ask.group.numpy()
     x = start.reshape(p * q, dim).numpy().copy()
     f, g = _asked(ask, np.arange(p * q), x)
@@ -101,13 +101,13 @@ def lbfgs(objective: Objective, start: Tensor, iterations: int) -> Minimum:
     return Minimum(torch.from_numpy(x).view(p, q, dim), value.view(p, q), iterations_used, ask.calls)
 
 
-def _asked(ask: _Asked, rows: IntArray, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _asked(ask: _CountedObjective, rows: IntArray, x: FloatArray) -> tuple[FloatArray, FloatArray]:
     value, gradient = ask(torch.from_numpy(rows), torch.from_numpy(x))
     return value.numpy(), gradient.contiguous().numpy()
 
 
 def _line_search(
-    ask: _Asked, rows: IntArray, x: FloatArray, f: FloatArray, g: FloatArray,
+    ask: _CountedObjective, rows: IntArray, x: FloatArray, f: FloatArray, g: FloatArray,
     direction: FloatArray, slope: FloatArray, reach: FloatArray,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:  # fmt: skip
     """Weak-Wolfe bracket (Lewis and Overton 2013), each start with its own step; the best point is kept."""

@@ -23,7 +23,7 @@ _ADD_UP = (Span, UnitVotes)  # whose answers are of all rounds so far: they begi
 
 
 @dataclass(frozen=True, eq=False)
-class Look:
+class RoundEstimates:
     """What the wrapped attack said in a round.
 
     said : all of it; of : its state; errors : what has been learnt of its errors; names (k,) ascending, z_m (k, R, 2) :
@@ -91,7 +91,7 @@ class OverRounds(Attack):
 
     def looked(
         self, view: View, facts: Facts, of: State, errors: LearntErrors, population: Population, rng: Rng
-    ) -> Look:
+    ) -> RoundEstimates:
         """What the wrapped attack, in its state `of`, says of this round; its errors are learnt before."""
         fresh = isinstance(self.of, _ADD_UP)
         if self.sigma_m is None:
@@ -103,7 +103,7 @@ class OverRounds(Attack):
         names, z_m = names[some], z_m[some]
         if self.sigma_m is None:
             errors = replace(errors, pace=errors.pace.seen(facts.round, names, z_m[:, 0]))
-        return Look(said, inner, errors, names, z_m)
+        return RoundEstimates(said, inner, errors, names, z_m)
 
     def errors_now(self, learnt: LearntErrors) -> ErrorModel | None:
         """Given, or learnt; None before anything was learnt."""

@@ -24,7 +24,7 @@ _ALIKE = 1e-4  # squared sine between gradients that are not told apart
 
 
 @dataclass(frozen=True, eq=False)
-class Heard:
+class PastUpdates:
     """Rounds so far: networks weights (k, d) of models of (k,); of each update (n,) its owner, its network, and its
     share along the gradient of each place, part (n, G).
     """
@@ -35,17 +35,19 @@ class Heard:
     network: IntArray
     part: AnyFloats
 
-    def plus(self, weights: FloatArray, of: IntArray, owner: IntArray, network: IntArray, part: AnyFloats) -> "Heard":
+    def plus(
+        self, weights: FloatArray, of: IntArray, owner: IntArray, network: IntArray, part: AnyFloats
+    ) -> "PastUpdates":
         """With a round whose networks count from 0."""
         if not len(self.owner):
-            return Heard(weights, of, owner, network, part)
-        return Heard(
+            return PastUpdates(weights, of, owner, network, part)
+        return PastUpdates(
             np.concatenate([self.weights, weights]), np.concatenate([self.of, of]),
             np.concatenate([self.owner, owner]), np.concatenate([self.network, len(self.of) + network]),
             np.concatenate([self.part, part]),
         )  # fmt: skip
 
-    def latest(self, memory: int) -> "Heard":
+    def latest(self, memory: int) -> "PastUpdates":
         """The last `memory` updates of each owner."""
         order = np.lexsort((-np.arange(len(self.owner)), self.owner))
         ordered = self.owner[order]
@@ -54,7 +56,7 @@ class Heard:
         if len(kept) == len(order):
             return self
         used, network = np.unique(self.network[kept], return_inverse=True)
-        return Heard(self.weights[used], self.of[used], self.owner[kept], network, self.part[kept])
+        return PastUpdates(self.weights[used], self.of[used], self.owner[kept], network, self.part[kept])
 
 
 class PlaceFilter(Attack):
@@ -97,11 +99,11 @@ class PlaceFilter(Attack):
         "starting weights": "it takes gradients there; add weights to threat.knows",
     }
 
-    def start(self) -> Heard:
+    def start(self) -> PastUpdates:
         none = np.zeros(0, dtype=np.int64)
-        return Heard(np.zeros((0, 0)), none, none, none, np.zeros((0, 0), dtype=np.float32))
+        return PastUpdates(np.zeros((0, 0)), none, none, none, np.zeros((0, 0), dtype=np.float32))
 
-    def run(self, view: View, facts: Facts, state: Heard, rng: Rng) -> tuple[Estimates, Heard]:
+    def run(self, view: View, facts: Facts, state: PastUpdates, rng: Rng) -> tuple[Estimates, PastUpdates]:
         owner, source = told(view)
         maps = len(np.union1d(owner, state.owner)) * self.memory
         grid = PlaceGrid.over(facts.public.area, self.cell_m, maps, self.label)
@@ -109,7 +111,7 @@ class PlaceFilter(Attack):
         known = np.unique(owners(view))
         return named(view, known, self._named(view, grid, state, known)), state
 
-    def _heard(self, view: View, grid: PlaceGrid, owner: IntArray, source: IntArray, state: Heard) -> Heard:
+    def _heard(self, view: View, grid: PlaceGrid, owner: IntArray, source: IntArray, state: PastUpdates) -> PastUpdates:
         """With the updates of a round."""
         good = usable(view.update)
         owner, source = owner[good[source]], source[good[source]]
@@ -124,7 +126,7 @@ class PlaceFilter(Attack):
             return state
         return state.plus(view.model_before.parameters[of], of, owner, network, part)
 
-    def _named(self, view: View, grid: PlaceGrid, state: Heard, known: IntArray) -> FloatArray:
+    def _named(self, view: View, grid: PlaceGrid, state: PastUpdates, known: IntArray) -> FloatArray:
         """The places (n, `places`, 2) of owners known (n,): NaN of whom no update came."""
         found = np.full((len(known), self.places, 2), np.nan)
         alone = np.zeros((len(known), len(grid)), dtype=np.float32)
@@ -153,7 +155,7 @@ class PlaceFilter(Attack):
         return found
 
     def _partners(
-        self, view: View, grid: PlaceGrid, state: Heard, known: IntArray, of: IntArray, p: IntArray
+        self, view: View, grid: PlaceGrid, state: PastUpdates, known: IntArray, of: IntArray, p: IntArray
     ) -> tuple[IntArray, FloatArray]:
         """The best second place (s,) beside places p (s,) of owners known[of] (s,), and what the pair explains."""
         score = np.zeros((len(p), len(grid)), dtype=np.float32)

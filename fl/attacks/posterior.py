@@ -95,7 +95,7 @@ class Posterior(Attack):
 
     def run(self, view: View, facts: Facts, state: Told, rng: Rng) -> tuple[Estimates, Told]:
         learner, model = cast(SurfaceLearner, view.learner), view.model_before
-        surface, at = learner.surfaces(model, view.update), _Asked.of(view, self.places)
+        surface, at = learner.surfaces(model, view.update), _AskedGrid.of(view, self.places)
         maps = learner.surfaces(view.model_after, view.model_after.parameters)[:, 0]
         prior = {m: self._weight(at, maps[m]) for m in np.unique(view.source_model).tolist()}
         track = row_id(view.ue, view.model)[np.argsort(view.source)]  # one target a row
@@ -131,7 +131,7 @@ class Posterior(Attack):
         np.maximum.at(last, of_row, state.round)
         return state.where((state.round > round_ - self.memory_rounds) | (state.round == last[of_row]))
 
-    def _weight(self, at: "_Asked", published: FloatArray) -> FloatArray:
+    def _weight(self, at: "_AskedGrid", published: FloatArray) -> FloatArray:
         """Prior of each tried place (n,), up to a factor."""
         if self.prior == "uniform":
             return np.ones(len(at.at_m))
@@ -141,7 +141,7 @@ class Posterior(Attack):
 
 
 @dataclass(frozen=True, eq=False)
-class _Law:
+class _PlaceLaw:
     """Weights (n,) of places at_m (n, 2), up to a factor, and the most likely place of all (2,)."""
 
     at_m: FloatArray
@@ -163,7 +163,7 @@ class _Law:
 
 
 @dataclass(frozen=True, eq=False)
-class _Asked:
+class _AskedGrid:
     """What the server asked for, and places at_m (n, 2) tried on a grid of shape (p, q), step_m apart.
 
     grid : points of the surface, about centre_m (2,); features : inf for the exact kernel; epsilon : of the noise on
@@ -180,7 +180,7 @@ class _Asked:
     epsilon: float | None
 
     @classmethod
-    def of(cls, view: View, longer: int) -> "_Asked":
+    def of(cls, view: View, longer: int) -> "_AskedGrid":
         """From a view, with so many places along the longer side."""
         constants = view.model_before.constants
         axes = constants["x_m"], constants["y_m"]
@@ -205,12 +205,12 @@ class _Asked:
         along = surface[low[0], low[1]] * (1 - u) + surface[high[0], low[1]] * u
         return np.asarray(along * (1 - v) + (surface[low[0], high[1]] * (1 - u) + surface[high[0], high[1]] * u) * v)
 
-    def posterior(self, prior: FloatArray, told: Told, height: FloatArray) -> _Law:
+    def posterior(self, prior: FloatArray, told: Told, height: FloatArray) -> _PlaceLaw:
         """From the prior (n,), what a UE told, and surfaces (H, P, Q) that count by their height, or none."""
         waves = told.where(np.isfinite(told.wave[:, 0]))
         points = told.place_m[np.isfinite(told.place_m[:, 0])]
         if self.epsilon is None and len(points):
-            return _Law(points[-1:], np.ones(1), points[-1])
+            return _PlaceLaw(points[-1:], np.ones(1), points[-1])
         with np.errstate(divide="ignore"):
             log = np.log(prior)
         each = np.unique(waves.round) if self.epsilon else [None]  # a place is moved anew in each round
@@ -223,7 +223,7 @@ class _Asked:
         best_m = self.at_m[np.argmax(log)]
         if len(waves.wave) and self.epsilon is None:
             best_m = self._onto_bands(log, waves.wave)
-        return _Law(self.at_m, np.exp(log - log.max()), best_m)
+        return _PlaceLaw(self.at_m, np.exp(log - log.max()), best_m)
 
     def _onto_bands(self, log: FloatArray, wave: FloatArray) -> FloatArray:
         """The most likely place (2,), which may lie beside the tried ones by up to half a step."""
@@ -277,7 +277,7 @@ def _step(now: Told, last: Told, grid: Lattice) -> FloatArray | None:
     return np.asarray(np.linalg.lstsq(now.wave[:, :2], turn, rcond=1e-9)[0])
 
 
-def _read(surface: FloatArray, at: _Asked, known: FloatArray) -> tuple[Told, str]:
+def _read(surface: FloatArray, at: _AskedGrid, known: FloatArray) -> tuple[Told, str]:
     """What surfaces (H, P, Q) of one UE tell, and a word on it; known : its waves before (k, 3)."""
     nothing, found, word = Told.join([]), list[FloatArray](), "ok"
     if np.ptp(surface) == 0:

@@ -15,7 +15,7 @@ _ROWS = 20_000  # of one block
 
 
 @dataclass(frozen=True, eq=False)
-class Whereabouts:
+class RankedPlaces:
     """Posterior means (n,): distance_m from the base station of the cell, and place_m (n, 2)."""
 
     distance_m: FloatArray
@@ -45,7 +45,7 @@ class RankMatch:
         self._std = max(float(np.sqrt(noise)), _SHARPEST)
         self._rho = float(np.sqrt(1.0 - self._std**2)) if self._std < 1.0 else 0.0
 
-    def locate(self, cell: IntArray, value: FloatArray) -> Whereabouts:
+    def locate(self, cell: IntArray, value: FloatArray) -> RankedPlaces:
         """Where UEs (n,) are that were heard through a cell each, with these values."""
         distance_m, place_m = np.zeros(len(cell)), np.zeros((len(cell), 2))
         for rows in np.array_split(np.arange(len(cell)), len(cell) // _ROWS + 1):
@@ -53,7 +53,7 @@ class RankMatch:
             weight = self._posterior(own, value[rows])
             distance_m[rows] = (weight * self._rings.distance_m[own]).sum(axis=1)
             place_m[rows] = np.einsum("nk,nkd->nd", weight, self._rings.place_m[own])
-        return Whereabouts(distance_m, place_m)
+        return RankedPlaces(distance_m, place_m)
 
     def _posterior(self, cell: IntArray, value: FloatArray) -> FloatArray:
         """Probability (n, K) of every ring of the cells."""

@@ -15,7 +15,7 @@ from fl.attacks.density_peak import DensityPeak
 from fl.attacks.dlg import Dlg
 from fl.attacks.dwell import HourOfDay
 from fl.attacks.home_directory import KNOWN, directory_of, read_directory
-from fl.attacks.home_links import Heard, HomeLinker, Residents, check, outside_notes
+from fl.attacks.home_links import HomeLinker, OfTracks, Residents, check, outside_notes
 from fl.attacks.learnt_errors import LearntErrors
 from fl.attacks.round_places import RoundPlaces
 from fl.attacks.simulated_inversion import SimulatedInversion
@@ -25,7 +25,7 @@ from fl.tracking.book import Book
 from fl.tracking.error_model import ErrorModel
 from fl.tracking.identity import Identities
 from fl.tracking.linker import Linker, Rates
-from fl.tracking.linking import Links
+from fl.tracking.linking import Linked
 from fl.types import Directory, Estimates, Facts, Public, State
 from netsim.part import FILE_NAME
 from netsim.rng import Rng
@@ -52,7 +52,7 @@ PLACES = ATTACKS.only("closed-form", "dlg", "simulated-inversion", "density-peak
 
 
 @dataclass(frozen=True)
-class Memory:
+class ReIdentifyState:
     """of : state of the attack on tracks; errors : of the one that names places; links : of the last round; residents :
     what is known of homes.
     """
@@ -61,7 +61,7 @@ class Memory:
     book: Book
     rates: Rates
     errors: LearntErrors = field(default_factory=LearntErrors)
-    links: Links = field(default_factory=Links.none)
+    links: Linked = field(default_factory=Linked.none)
     residents: Residents = field(default_factory=Residents)
 
 
@@ -194,10 +194,10 @@ class ReIdentify(Attack):
     def directory(self, public: Public) -> Directory | None:
         return None if self.homes is None else directory_of(self.homes, public, self.label)
 
-    def start(self) -> Memory:
-        return Memory(self.of.start(), Book.empty(NUMBERS), Rates.start())
+    def start(self) -> ReIdentifyState:
+        return ReIdentifyState(self.of.start(), Book.empty(NUMBERS), Rates.start())
 
-    def run(self, view: View, facts: Facts, state: Memory, rng: Rng) -> tuple[Estimates, Memory]:
+    def run(self, view: View, facts: Facts, state: ReIdentifyState, rng: Rng) -> tuple[Estimates, ReIdentifyState]:
         name, of_target = np.unique(view.ue, return_inverse=True)
         places = self._places
         learnt = places.learnt(state.errors, view, facts, rng)
@@ -209,27 +209,27 @@ class ReIdentify(Attack):
         said, inner = self.of.run(view.renamed(track[of_target]), facts, state.of, rng)
         order = np.argsort(track)
         names = name[order][np.searchsorted(track[order], said.ue)]
-        links, heard = state.links.plus(links), Heard(name, track, places_m)
+        links, heard = state.links.plus(links), OfTracks(name, track, places_m)
         residents = self._residents(state.residents, heard, book.track if view.renames else None, errors, facts, rng)
         return replace(said, ue=names), replace(
             state, of=inner, book=book, rates=rates, errors=learnt, links=links, residents=residents
         )
 
-    def figures(self, state: Memory) -> dict[str, float]:
+    def figures(self, state: ReIdentifyState) -> dict[str, float]:
         return self.of.figures(state.of)
 
-    def links(self, state: Memory) -> Links:
+    def links(self, state: ReIdentifyState) -> Linked:
         return state.links
 
-    def identities(self, state: Memory) -> Identities | None:
+    def identities(self, state: ReIdentifyState) -> Identities | None:
         return None if self.homes is None else state.residents.identities
 
-    def belief(self, state: Memory, facts: Facts) -> Belief | None:
+    def belief(self, state: ReIdentifyState, facts: Facts) -> Belief | None:
         """That of the attack on tracks, each by its last name."""
         believed = self.of.belief(state.of, facts)
         return None if believed is None else state.book.by_names(believed)
 
-    def hindsight(self, state: Memory, facts: Facts) -> Any:
+    def hindsight(self, state: ReIdentifyState, facts: Facts) -> Any:
         """That of the attack on tracks, each by the name that it had last in the round."""
         return (state.book.by_names(believed) for believed in self.of.hindsight(state.of, facts))
 
@@ -240,7 +240,7 @@ class ReIdentify(Attack):
         return RoundPlaces(by, self.sigma_m, self.outlier, self.simulated_ues)
 
     def _residents(
-        self, known: Residents, heard: Heard, alive: IntArray | None, errors: ErrorModel, facts: Facts, rng: Rng
+        self, known: Residents, heard: OfTracks, alive: IntArray | None, errors: ErrorModel, facts: Facts, rng: Rng
     ) -> Residents:
         """With what a part of a round says of homes."""
         directory = self.directory(facts.public)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from fl.attacks.minimise import Minimum
-    from fl.attacks.simulation import Devices, Training
+    from fl.attacks.simulation import Devices, KnownTraining
 
 MOST_STEPS = 200  # of one device
 MOST_STEPS_OF_ALL = 10_000  # of all devices of a round together
@@ -156,7 +156,7 @@ class SimulatedInversion(Attack):
         ]
         return _Fits(z, share, loss, iterations, evaluations, status)
 
-    def _search(self, devices: "Devices", how: "Training", among: "Tensor", apart: "Tensor") -> "Minimum":
+    def _search(self, devices: "Devices", how: "KnownTraining", among: "Tensor", apart: "Tensor") -> "Minimum":
         """The best guess (n, 1, 4 p) of n devices, from places (n, G, 2), those of a start at least `apart` (n,)."""
         import torch
 
@@ -231,9 +231,9 @@ class SimulatedInversion(Attack):
         return steps
 
 
-def _training(learner: RsrpNet) -> "Training":
+def _training(learner: RsrpNet) -> "KnownTraining":
     """What the attacker knows of local training; raises BadInput for an optimiser that it cannot repeat."""
-    from fl.attacks.simulation import Training
+    from fl.attacks.simulation import KnownTraining
 
     optimiser = learner.optimiser
     if not isinstance(optimiser, Sgd | Momentum):
@@ -243,7 +243,7 @@ def _training(learner: RsrpNet) -> "Training":
         )
     momentum = optimiser.momentum if isinstance(optimiser, Momentum) else 0.0
     scale = 1.0 if learner.labels == "standardised" else learner.public_rsrp_std_db
-    return Training(learner.learning_rate, momentum, learner.proximal, scale, learner.step_limit == "polyak")
+    return KnownTraining(learner.learning_rate, momentum, learner.proximal, scale, learner.step_limit == "polyak")
 
 
 def _devices(view: View, learner: RsrpNet, rows: IntArray, steps: IntArray) -> "Devices":

@@ -34,7 +34,7 @@ _MOST_RESIDUAL = 50.0  # of a start, in scales of labels
 
 
 @dataclass(frozen=True)
-class Training:
+class KnownTraining:
     """What is known of local training: learning rate, momentum, weight of the proximal term, scale of labels, and
     whether Polyak's limit shortens steps.
     """
@@ -85,7 +85,7 @@ class Devices:
 
 
 def simulated(
-    net: Mlp, before: Tensor, x: Tensor, share: Tensor, label: Tensor, steps: Tensor, how: Training
+    net: Mlp, before: Tensor, x: Tensor, share: Tensor, label: Tensor, steps: Tensor, how: KnownTraining
 ) -> Tensor:
     """Updates (m, d) of devices that train from before (m, d) for steps (m,) on inputs x (m, p, inputs).
 
@@ -114,7 +114,7 @@ def unpacked(guess: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return guess[:, : 2 * p].reshape(-1, p, 2), torch.softmax(guess[:, 2 * p : 3 * p], dim=1), guess[:, 3 * p :]
 
 
-def simulation_objective(devices: Devices, how: Training, distance: Distance) -> Objective:
+def simulation_objective(devices: Devices, how: KnownTraining, distance: Distance) -> Objective:
     """|u' - u|^2 / |u|^2, or 1 - cos(u', u), between simulated u' and observed u, of guesses (m, 4 p)."""
     largest = devices.update.abs().amax(dim=1, keepdim=True)  # so that squares neither overflow nor vanish
     scaled = devices.update / largest
@@ -144,7 +144,7 @@ def simulation_objective(devices: Devices, how: Training, distance: Distance) ->
     return objective
 
 
-def guesses_at(z: Tensor, devices: Devices, weights: Tensor, how: Training) -> Tensor:
+def guesses_at(z: Tensor, devices: Devices, weights: Tensor, how: KnownTraining) -> Tensor:
     """Guesses (n, q, 4 p) at places z (n, q, p, 2): shares and residuals as if all gradients were those at weights
     (n, d).
 

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from fl.attacks.base import Attack, View, latest, recall
 from fl.learners.base import GridLearner
-from fl.radio_map.grid import CELLS, Grid
+from fl.radio_map.grid import CELLS, HeightGrid
 from fl.types import Estimates, Facts
 from netsim.columns import no_ints, no_places
 from netsim.rng import Rng
@@ -83,11 +83,11 @@ class GridAttack(Attack):
         status = ["ok" if np.isfinite(p).all() else "no gradient" for p in where]
         return view.spread("centroid", sources, where, status=status), state
 
-    def places(self, seen: FloatArray, grid: Grid, view: View) -> FloatArray:
+    def places(self, seen: FloatArray, grid: HeightGrid, view: View) -> FloatArray:
         """Where each update (n, M) says that its device is (n, 2); NaN for an update of zeros."""
         return weighted_centroid(self.size(seen, grid), grid.centre_m, float(self.nu))
 
-    def size(self, seen: FloatArray, grid: Grid) -> FloatArray:
+    def size(self, seen: FloatArray, grid: HeightGrid) -> FloatArray:
         """How strong each cell is (n, M)."""
         return np.abs(seen)
 

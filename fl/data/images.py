@@ -22,7 +22,7 @@ Count = Annotated[int, Field(ge=1, le=100_000_000)]
 
 
 @dataclass(frozen=True, eq=False)
-class Owned:
+class ImageOwners:
     """Which images each UE holds: index (N,) into the collection, UE k those from ptr[k] to ptr[k + 1].
 
     scored: whether the held-out images have been returned, which happens once.
@@ -60,7 +60,7 @@ class Images(Data):
     def image_format(self) -> ImageFormat:
         return collection(self.folder).format
 
-    def start(self, n_ue: int, rng: Rng) -> Owned:
+    def start(self, n_ue: int, rng: Rng) -> ImageOwners:
         whole = collection(self.folder)
         shared = (max(len(whole.label) // n_ue, 1),) if self.samples is None else np.atleast_1d(self.samples)
         size = np.resize(np.asarray(shared, dtype=np.int64), n_ue)
@@ -76,9 +76,11 @@ class Images(Data):
                 f"{kind} gives it {counts[ue].sum():,} are left that no other UE holds; take fewer {remedy}"
             )
         index, ptr = deal(counts, whole.label, rng)
-        return Owned(index, ptr)
+        return ImageOwners(index, ptr)
 
-    def take(self, observed: Observations, model_of_cell: IntArray, state: Owned, rng: Rng) -> tuple[Taken, Owned]:
+    def take(
+        self, observed: Observations, model_of_cell: IntArray, state: ImageOwners, rng: Rng
+    ) -> tuple[Taken, ImageOwners]:
         whole = collection(self.folder)
         here = np.unique(observed.ue)
         begin, count = state.ptr[here], np.diff(state.ptr)[here]

@@ -7,7 +7,7 @@ import numpy as np
 from pydantic import Field
 
 from fl.data.base import EARLIER_RECORDS, HELD_OUT_PLACES, Data, Taken
-from fl.data.samples import Samples, with_past
+from fl.data.samples import Signals, with_past
 from fl.types import HeldOut
 from netsim.errors import BadInput
 from netsim.observations import Observations
@@ -27,7 +27,7 @@ class Survey:
     """
 
     surveyed: Observations | None
-    past: Samples
+    past: Signals
 
 
 class LinkMeasurements(Data):
@@ -87,7 +87,7 @@ class LinkMeasurements(Data):
         return np.zeros(len(cells), dtype=np.int64)
 
     def start(self, n_ue: int, rng: Rng) -> Survey:
-        return Survey(None, Samples.none())
+        return Survey(None, Signals.none())
 
     def take(self, observed: Observations, model_of_cell: IntArray, state: Survey, rng: Rng) -> tuple[Taken, Survey]:
         again = state.surveyed is not None
@@ -103,7 +103,7 @@ class LinkMeasurements(Data):
         group = np.where(new_ue, POSITIONS, np.where(new_station, STATIONS, LINKS))
         out = new_station | new_ue | other
         mine = observed.select(~new_ue)
-        measured = Samples.observed(mine, np.zeros(len(mine), dtype=np.int64)).local()
+        measured = Signals.observed(mine, np.zeros(len(mine), dtype=np.int64)).local()
         # a new UE measures old base stations only: its figure is about places
         held = out & ~(new_ue & new_station)
         some = observed.select(held & (not again))

@@ -20,7 +20,7 @@ from fl.data.hold_out import (
     held_out_samples,
     held_out_sessions,
 )
-from fl.data.samples import Samples, recalled, with_past
+from fl.data.samples import Signals, recalled, with_past
 from fl.types import NEW_PLACE, HeldOut, Local
 from netsim.columns import no_ints
 from netsim.errors import BadInput
@@ -43,7 +43,7 @@ class Kept:
     days (n,) : on which UEs may measure, ascending.
     """
 
-    samples: Samples
+    samples: Signals
     sessions: Sessions
     days: IntArray = field(default_factory=no_ints, metadata=REBUILT)
 
@@ -146,7 +146,7 @@ class Measured(Data):
         return np.zeros(len(cells), dtype=np.int64) if own else super().model_of_cell(cells, models)
 
     def start(self, n_ue: int, rng: Rng) -> Kept:
-        return Kept(Samples.none(), Sessions.none(n_ue))
+        return Kept(Signals.none(), Sessions.none(n_ue))
 
     def with_days(self, state: Kept, days: IntArray) -> Kept:
         return replace(state, days=days)
@@ -161,9 +161,9 @@ class Measured(Data):
         order = np.lexsort((observed.time_s, model, observed.ue))
         observed, model, session = observed.select(order), model[order], session[order]
         if self.cell == STRONGEST:
-            best = Samples.observed(observed, model).strongest()
+            best = Signals.observed(observed, model).strongest()
             observed, model, session = observed.select(best), model[best], session[best]
-        measured = Samples.observed(observed, model).local()
+        measured = Signals.observed(observed, model).local()
         out, group = self._held_out(observed, model, session, state.days, rng)
         held = observed.select(out)
         fresh = measured.keep(~out)
@@ -231,13 +231,13 @@ class Measured(Data):
             out, group = out | new, np.where(new, NEW_PLACE, 0)
         return out, group
 
-    def _train(self, fresh: Local, past: Samples, rng: Rng) -> tuple[Local, Samples]:
+    def _train(self, fresh: Local, past: Signals, rng: Rng) -> tuple[Local, Signals]:
         """What UEs learn from in the round, and what they remember of it and of earlier ones."""
         if self.memory == "round":
             return fresh, past
         if self.memory == "all" and self.participants == "measuring":
             return with_past(fresh, past)
-        new = Samples.of(fresh)
+        new = Signals.of(fresh)
         every = past.plus(new)
         rows = np.unique(every.row if self.participants == "holding" else row_id(fresh.ue, fresh.model))
         return recalled(new, past, rows, self.memory if isinstance(self.memory, int) else None, rng), every

@@ -16,7 +16,7 @@ from netsim.units import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
-class Samples(Columns):
+class Signals(Columns):
     """Measurements of signals, in order of row and time: row id (N,), x (N, 2), y (N,), time_s (N,), cell (N,)."""
 
     bounds: ClassVar[dict[str, tuple[float, float]]] = dict.fromkeys(("x", "y"), (-1e9, 1e9))
@@ -46,7 +46,7 @@ class Samples(Columns):
         row = row_id(local.ue, local.model)[local.row_of_sample]
         return cls(row, local.x, local.y, local.time_s, local.cell)
 
-    def plus(self, more: Samples) -> Samples:
+    def plus(self, more: Signals) -> Signals:
         """With more of them, in order of row and time; of equal rows and times these come first."""
         if not len(more.row):
             return self
@@ -54,9 +54,9 @@ class Samples(Columns):
             both = self.join([self, more])
             return both.select(np.lexsort((both.time_s, both.row)))
         place = np.searchsorted(self.row, more.row, side="right")  # behind what each row has
-        return Samples(*(np.insert(getattr(self, f.name), place, getattr(more, f.name), axis=0) for f in fields(self)))
+        return Signals(*(np.insert(getattr(self, f.name), place, getattr(more, f.name), axis=0) for f in fields(self)))
 
-    def _follows(self, more: Samples) -> bool:
+    def _follows(self, more: Signals) -> bool:
         """Whether `more` is in order of row and time, and no earlier than what each of its rows has here."""
         same = more.row[1:] == more.row[:-1]
         ordered = (more.row[1:] > more.row[:-1]) | (same & (more.time_s[1:] >= more.time_s[:-1]))
@@ -79,20 +79,20 @@ class Samples(Columns):
         return Local(*ue_and_model(keys), ptr, self.x, self.y, self.time_s, self.cell)
 
 
-def with_past(train: Local, past: Samples) -> tuple[Local, Samples]:
+def with_past(train: Local, past: Signals) -> tuple[Local, Signals]:
     """The rows with all that they had before, and what to remember: every sample so far, in order of row and time."""
-    every = past.plus(Samples.of(train))
+    every = past.plus(Signals.of(train))
     rows = row_id(train.ue, train.model)
     return _ragged(every.select(np.isin(every.row, rows)), rows), every
 
 
-def _ragged(samples: Samples, rows: IntArray) -> Local:
+def _ragged(samples: Signals, rows: IntArray) -> Local:
     """These samples as local data of `rows` (n,), sorted, some of which may have none."""
     ptr = np.searchsorted(samples.row, np.append(rows, np.iinfo(np.int64).max)).astype(np.int64)
     return Local(*ue_and_model(rows), ptr, samples.x, samples.y, samples.time_s, samples.cell)
 
 
-def recalled(fresh: Samples, past: Samples, rows: IntArray, most: int | None, rng: Rng) -> Local:
+def recalled(fresh: Signals, past: Signals, rows: IntArray, most: int | None, rng: Rng) -> Local:
     """What each of `rows` (n,), sorted, learns from: what it measured now, and `most` of what it had before.
 
     Of more earlier samples than that, one is drawn at random from each of `most` equal stretches of them, anew in every

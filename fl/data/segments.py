@@ -8,7 +8,7 @@ from pydantic import Field
 
 from fl.data.base import HELD_OUT_PLACES, RECORDS_ALONE, SHARED_MODEL, Data, Taken
 from fl.data.measured import STRONGEST, Measured
-from fl.data.samples import Samples
+from fl.data.samples import Signals
 from fl.types import HeldOut, Local
 from netsim.observations import Observations
 from netsim.rng import Rng
@@ -20,7 +20,7 @@ class Campaign:
     """rounds: of the campaign so far; samples: measured in them; out (N,): which are held out, once it has ended."""
 
     rounds: int = 0
-    samples: Samples = field(default_factory=Samples.none)
+    samples: Signals = field(default_factory=Signals.none)
     out: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
 
 
@@ -82,9 +82,9 @@ class Segments(Data):
             nothing = np.zeros_like(out)
             return Taken(whole, whole.keep(~out), _held(whole, nothing), whole.keep(nothing)), state
         model = model_of_cell[observed.cell]
-        samples = state.samples.plus(Samples.observed(observed.select(model >= 0), model[model >= 0]))
+        samples = state.samples.plus(Signals.observed(observed.select(model >= 0), model[model >= 0]))
         if state.rounds + 1 < self.campaign_rounds:
-            none = Samples.none().local()
+            none = Signals.none().local()
             held_out = _held(none, np.zeros(0, dtype=np.bool_))
             return Taken(none, none, held_out, due=False), Campaign(state.rounds + 1, samples)
         if self.cell == STRONGEST:

@@ -24,7 +24,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from fl.radio_map.grid import Grid
+from fl.radio_map.grid import HeightGrid
 from netsim.geometry import Area
 from netsim.units import FloatArray, IntArray
 
@@ -99,7 +99,7 @@ class _Ramps:
 @lru_cache(maxsize=4)
 def _ramps(area: Area, n_cells: int) -> _Ramps:
     """Ramps that rise with 1 a metre over the last `depth` metres in a direction."""
-    centre_m = Grid.of(area, n_cells).centre_m
+    centre_m = HeightGrid.of(area, n_cells).centre_m
     diagonal_m = float(np.linalg.norm(area.side_m))
     depth_m = np.geomspace(min(_NEAREST_M, diagonal_m / 2), _FARTHEST * diagonal_m, _DEPTHS)
     angle = np.repeat(2 * np.pi * np.arange(_ANGLES) / _ANGLES, _DEPTHS)
@@ -126,7 +126,7 @@ def aligned(g: FloatArray, area: Area, place_m: FloatArray, mu: float, rho: floa
     g, place_m = g[some], place_m[some]
     largest = g.max(axis=1, keepdims=True)
     g = g / largest
-    centre_m = Grid.of(area, g.shape[1]).centre_m
+    centre_m = HeightGrid.of(area, g.shape[1]).centre_m
     budget = mu * g.sum(axis=1)
     ramps = _ramps(area, g.shape[1])
     best = _best(g, ramps, centre_m, place_m, mu, rho)
@@ -179,7 +179,7 @@ def _tried(
 
 def at_edge(g: FloatArray, area: Area, place_m: FloatArray, mu: float) -> FloatArray:
     """sigma^2 (n, M): the whole budget, in equal parts, on that side of the edge which is farthest from place_m."""
-    grid = Grid.of(area, g.shape[1])
+    grid = HeightGrid.of(area, g.shape[1])
     index = np.arange(len(grid))
     column, row = index % grid.nx, index // grid.nx
     edges = np.stack([column == 0, column == grid.nx - 1, row == 0, row == grid.ny - 1])

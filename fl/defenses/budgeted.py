@@ -41,7 +41,7 @@ PRINTED = "record-as-printed"
 
 
 @dataclass(frozen=True, eq=False)
-class Noise:
+class BudgetedNoise:
     """What the rows of a round get: std (n,), claimed (n,) the sensitivity behind it, epsilon (n,) what it was set for.
 
     silent (n,) are rows whose budget is gone: they send zeros.
@@ -172,7 +172,7 @@ class Budgeted(Defense):
             return 2 * self.paper_learning_rate * bound.norm / np.maximum(samples, 1.0)
         return np.full(len(samples), bound.sensitivity)
 
-    def noise(self, updates: Updates, facts: Facts, state: BudgetState, rng: Rng) -> tuple[Noise, BudgetState]:
+    def noise(self, updates: Updates, facts: Facts, state: BudgetState, rng: Rng) -> tuple[BudgetedNoise, BudgetState]:
         """The noise of this round's rows, and the memory with their epsilon spent."""
         if updates.bound is None:
             raise ValueError(f"{self.kind_name()}: the update has no bound")
@@ -203,7 +203,7 @@ class Budgeted(Defense):
             row_ue=updates.ue, row_model=updates.model, row_required_std=std, row_drawn_std=std, figures=said,
             rule=rule,
         )  # fmt: skip
-        return Noise(std, claimed, epsilon, silent), state
+        return BudgetedNoise(std, claimed, epsilon, silent), state
 
     def _max_epsilon(self, mu2: FloatArray, rounds_left: int) -> FloatArray:
         """Most that each device (n_ue,) may spend in this round."""
@@ -229,7 +229,7 @@ class Budgeted(Defense):
         return protected, replace(state, drawn_var=drawn_var), spends
 
     def add(
-        self, updates: Updates, noise: Noise, std: FloatArray, radio: FloatArray, rng: Rng, label: str
+        self, updates: Updates, noise: BudgetedNoise, std: FloatArray, radio: FloatArray, rng: Rng, label: str
     ) -> tuple[Updates, list[Spend]]:
         """Draw noise of std (n,) and book it: truly, and as printed where the source claims a smaller sensitivity.
 

@@ -15,7 +15,7 @@ from netsim.units import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
-class Day:
+class DailySpend:
     """What a local day has cost so far: its number, and the sum of (sensitivity / std)^2 of each UE (n_ue,); costliest:
     the largest such sum of any UE and day.
     """
@@ -138,10 +138,10 @@ class Gaussian(Defense):
             delta=self.delta,
             channel_std=None if facts.channel is None else facts.channel.thermal_std,
         )
-        if isinstance(state, Day):
+        if isinstance(state, DailySpend):
             spent = state.mu2 if facts.day == state.day else np.zeros_like(state.mu2)
             spent = spent + np.bincount(updates.ue, spend.cost(False), len(spent))
-            state = Day(facts.day, spent, max(state.costliest, float(spent.max(initial=0.0))))
+            state = DailySpend(facts.day, spent, max(state.costliest, float(spent.max(initial=0.0))))
         return updates.plus(std[:, None] * noise), state, [spend]
 
     def _shares(self, ue: IntArray) -> FloatArray:
@@ -151,10 +151,10 @@ class Gaussian(Defense):
         _, of_row, rows = np.unique(ue, return_inverse=True, return_counts=True)
         return np.sqrt(self.updates_a_day * rows[of_row.reshape(-1)])
 
-    def start(self, n_ue: int) -> Day | None:
-        return None if self.updates_a_day is None else Day(0, np.zeros(n_ue))
+    def start(self, n_ue: int) -> DailySpend | None:
+        return None if self.updates_a_day is None else DailySpend(0, np.zeros(n_ue))
 
     def figures(self, state: State) -> dict[str, float]:
-        if not isinstance(state, Day):
+        if not isinstance(state, DailySpend):
             return {}
         return {"epsilon_a_day": epsilon_of(self.delta, float(np.sqrt(state.costliest)))}

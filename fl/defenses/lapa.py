@@ -23,7 +23,7 @@ class Published:
 
 
 @dataclass(frozen=True, eq=False)
-class History:
+class SumHistory:
     """The last sums, oldest first; theta (n_ue,): mean angle of each device in radians, over its `rounds` (n_ue,)."""
 
     theta: FloatArray
@@ -81,13 +81,13 @@ class Lapa(Budgeted):
     def first_share(self) -> float:
         return math.exp(-self.error_max)
 
-    def start_rule(self, n_ue: int) -> History:
-        return History(np.zeros(n_ue), np.zeros(n_ue))
+    def start_rule(self, n_ue: int) -> SumHistory:
+        return SumHistory(np.zeros(n_ue), np.zeros(n_ue))
 
     def share(
         self, state: BudgetState, total: float, left: float, rounds_left: int, rng: Rng
-    ) -> tuple[FloatArray, History]:
-        rule: History = state.rule
+    ) -> tuple[FloatArray, SumHistory]:
+        rule: SumHistory = state.rule
         history = rule.sums
         e = self.error_max if len(history) < 2 else min(self._error(history, rng), self.error_max)
         whole = math.exp(-e) * left / rounds_left
@@ -127,9 +127,9 @@ class Lapa(Budgeted):
                 return abs(float(np.linalg.norm(a)) - float(np.linalg.norm(b)))
             return away
 
-    def remember(self, received: Received, weights: FloatArray, facts: Facts, state: BudgetState) -> History:
+    def remember(self, received: Received, weights: FloatArray, facts: Facts, state: BudgetState) -> SumHistory:
         updates, n, models = received.updates, state.n_ue, facts.public.n_model
-        rule: History = state.rule
+        rule: SumHistory = state.rule
         total = merged(received, weights, models, state.scale)
         noise_var = state.drawn_var / state.scale**2
         floor = float(updates.n_parameters * np.sum(weights**2 * noise_var))

@@ -7,7 +7,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from fl.defenses.base import Defense, Standing
-from fl.defenses.budgeted import Budgeted, BudgetState, Noise, newest, radio_std
+from fl.defenses.budgeted import Budgeted, BudgetedNoise, BudgetState, newest, radio_std
 from fl.types import Facts, Local, Received, Spend, Updates
 from netsim.part import OneOf
 from netsim.rng import Rng
@@ -163,7 +163,7 @@ class NoiseSwitch(Defense):
         return bool(np.all(channel >= required))
 
 
-def _summary(noise: Noise, drawn: FloatArray, channel: FloatArray) -> dict[str, float]:
+def _summary(noise: BudgetedNoise, drawn: FloatArray, channel: FloatArray) -> dict[str, float]:
     """Figures of a round: how often noise was drawn, how often the channel's was enough, and the sums of both."""
     return {
         "artificial_percent": float(100 * np.mean(drawn > 0)) if len(drawn) else 0.0,

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from fl.defenses.alignment import aligned, at_edge
 from fl.defenses.base import Defense
-from fl.radio_map.grid import CELLS, HEIGHTS, Grid
+from fl.radio_map.grid import CELLS, HEIGHTS, HeightGrid
 from fl.types import Facts, LastFigures, Local, Spend, Updates
 from netsim.rng import Rng
 from netsim.row_id import row_id
@@ -119,7 +119,7 @@ class EdgeNoise(ShapedNoise):
     def variance(self, g: FloatArray, local: Local, facts: Facts) -> FloatArray:
         area = facts.public.area
         energy = np.maximum(g.sum(axis=1, keepdims=True), 1e-300)
-        return at_edge(g, area, g @ Grid.of(area, g.shape[1]).centre_m / energy, self.mu)
+        return at_edge(g, area, g @ HeightGrid.of(area, g.shape[1]).centre_m / energy, self.mu)
 
 
 def _mean(values: FloatArray) -> float:

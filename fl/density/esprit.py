@@ -24,7 +24,7 @@ _WIDEST, _WINDOWS = 8, 40  # points of a window, and windows, a side at most
 
 
 @dataclass(frozen=True, eq=False)
-class Waves:
+class EstimatedWaves:
     """omega (B, 2) per metre, phase (B,) = omega . (d - c) modulo 2 pi; misfit, the share of energy not explained."""
 
     omega: FloatArray
@@ -54,7 +54,7 @@ class Lattice:
         return np.asarray((x[:, :, None] * y[:, None]).reshape(len(omega), -1))
 
 
-def read_waves(surface: FloatArray, grid: Lattice, count: int, bandwidth_m: float) -> Waves:
+def read_waves(surface: FloatArray, grid: Lattice, count: int, bandwidth_m: float) -> EstimatedWaves:
     """`count` waves of a surface (P, Q), whose omega is of the size of 1 / bandwidth."""
     strides = [_stride(axis, bandwidth_m) for axis in (grid.x, grid.y)]
     thin = surface[:: strides[0], :: strides[1]]
@@ -68,11 +68,11 @@ def read_waves(surface: FloatArray, grid: Lattice, count: int, bandwidth_m: floa
     return best
 
 
-def fitted(surface: FloatArray, grid: Lattice, omega: FloatArray) -> Waves:
+def fitted(surface: FloatArray, grid: Lattice, omega: FloatArray) -> EstimatedWaves:
     """Phases of waves of known omega (B, 2), by least squares."""
     part, rest = _least_squares(surface, grid, omega)
     energy = float((surface**2).sum())
-    return Waves(omega, np.angle(part), float((rest**2).sum()) / energy if energy > 0 else 1.0)
+    return EstimatedWaves(omega, np.angle(part), float((rest**2).sum()) / energy if energy > 0 else 1.0)
 
 
 def _least_squares(surface: FloatArray, grid: Lattice, omega: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -83,7 +83,7 @@ def _least_squares(surface: FloatArray, grid: Lattice, omega: FloatArray) -> tup
     return part[: len(omega)] + 1j * part[len(omega) :], flat - part @ basis
 
 
-def _moved(surface: FloatArray, grid: Lattice, waves: Waves) -> FloatArray:
+def _moved(surface: FloatArray, grid: Lattice, waves: EstimatedWaves) -> FloatArray:
     """omega (B, 2) after one step of Gauss and Newton on amplitudes and omega."""
     part, rest = _least_squares(surface, grid, waves.omega)
     wave, scale = grid.waves(waves.omega), 1.0 / grid.extent_m

@@ -17,7 +17,7 @@ from fl.attacks.base import Retold
 from fl.leakage.distances import density_peaks
 from fl.leakage.named import MOST_NAMED, NamedPlaces
 from fl.pseudonyms.names import Names
-from fl.tracking.linking import Links
+from fl.tracking.linking import Linked
 from fl.types import Estimates
 from netsim.columns import no_floats, no_ints, no_places
 from netsim.geometry import Area
@@ -25,7 +25,7 @@ from netsim.units import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
-class Owned:
+class OwnedPlaces:
     """Centroids and places inside the area of one attack so far: owner (n,), a name or a track; place_m (n, 2), weight
     (n,), of centroids 1.
     """
@@ -34,12 +34,12 @@ class Owned:
     place_m: FloatArray = field(default_factory=no_places)
     weight: FloatArray = field(default_factory=no_floats)
 
-    def plus(self, owner: IntArray, estimates: Estimates, area: Area) -> Owned:
+    def plus(self, owner: IntArray, estimates: Estimates, area: Area) -> OwnedPlaces:
         """With estimates (k,) of a round, of owners (k,)."""
         what = np.array(estimates.what, dtype=object)
         use = np.flatnonzero(((what == "centroid") | (what == "place")) & area.contains(estimates.position_m))
         weight = np.where(what[use] == "centroid", 1.0, estimates.weight[use])
-        return Owned(
+        return OwnedPlaces(
             np.concatenate([self.owner, owner[use]]),
             np.concatenate([self.place_m, estimates.position_m[use]]),
             np.concatenate([self.weight, weight]),
@@ -60,7 +60,7 @@ def of_ues(retold: Retold, names: Names) -> Estimates:
     return replace(retold.estimates.select(said), ue=ue[row])
 
 
-def owners(ue: IntArray, names: Names, links: Links | None) -> IntArray:
+def owners(ue: IntArray, names: Names, links: Linked | None) -> IntArray:
     """Whose estimates about UEs (k,) are, as the attacker sees it: the name of each UE now or, by links, its track."""
     name = names.now[ue]
     if links is None or not len(links.name):

@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from fl.leakage.attributed import Owned
+from fl.leakage.attributed import OwnedPlaces
 from fl.pseudonyms.names import Names
-from fl.tracking.linking import Links
+from fl.tracking.linking import Linked
 from netsim.units import BoolArray, FloatArray, IntArray
 
 CONFUSED_BITS = 0.4
@@ -30,7 +30,7 @@ CONFUSED_BITS = 0.4
 
 
 @dataclass(frozen=True, eq=False)
-class Held:
+class LinkedUpdates:
     """What an attack has made of the updates so far.
 
     track, name (n_ue,) : those of each UE's last update, -1 before any; seen_s (n_ue,) : its time. exposure_s, wrong,
@@ -48,7 +48,7 @@ class Held:
     silent: bool = False
 
     @classmethod
-    def nothing(cls, n_ue: int) -> Held:
+    def nothing(cls, n_ue: int) -> LinkedUpdates:
         """Before the first round."""
         nobody = np.full(n_ue, -1)
         return cls(nobody, nobody, np.full(n_ue, np.nan))
@@ -58,21 +58,21 @@ class Held:
 class Linking:
     """By attack: held, of attacks that link; owned, of all, nothing where names do not change."""
 
-    held: dict[str, Held] = field(default_factory=dict)
-    owned: dict[str, Owned] = field(default_factory=dict)
+    held: dict[str, LinkedUpdates] = field(default_factory=dict)
+    owned: dict[str, OwnedPlaces] = field(default_factory=dict)
 
 
-def observe(before: Linking, links: dict[str, Links], names: Names, time_s: float) -> tuple[Linking, dict[str, Any]]:
+def observe(before: Linking, links: dict[str, Linked], names: Names, time_s: float) -> tuple[Linking, dict[str, Any]]:
     """After a round in which attacks linked names: the state, and columns of the table `linking` without round."""
     held, rows = dict(before.held), list[dict[str, Any]]()
     for label, mine in links.items():
-        last = held.get(label) or Held.nothing(len(names.now))
+        last = held.get(label) or LinkedUpdates.nothing(len(names.now))
         held[label], row = _after(last, mine, names, time_s)
         rows.append({"attack": label, "time_s": time_s, **row})
     return replace(before, held=held), {key: [row[key] for row in rows] for key in (rows[0] if rows else ())}
 
 
-def _after(last: Held, links: Links, names: Names, time_s: float) -> tuple[Held, dict[str, Any]]:
+def _after(last: LinkedUpdates, links: Linked, names: Names, time_s: float) -> tuple[LinkedUpdates, dict[str, Any]]:
     """One attack and round."""
     ue = names.of[links.name]
     before, same = last.track[ue] >= 0, last.name[ue] == links.name

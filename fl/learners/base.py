@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from fl.radio_map.grid import Grid
+from fl.radio_map.grid import HeightGrid
 from fl.types import HeldOut, Local, Model, Public, Request, Updates
 from netsim.part import Part
 from netsim.rng import Rng
@@ -100,7 +100,7 @@ class Learner(Part):
         """Utility figures against the law of where UEs are: density(places (k, 2)) is per square metre, or None."""
         return {}
 
-    def update_grid(self, model: Model) -> Grid | None:
+    def update_grid(self, model: Model) -> HeightGrid | None:
         """The cells of updates in `grid_phase`; None for a learner without them."""
         return None
 
@@ -129,10 +129,10 @@ class GridLearner(Learner):
     """
 
     @abstractmethod
-    def grid(self, model: Model) -> Grid:
+    def grid(self, model: Model) -> HeightGrid:
         """The cells."""
 
-    def update_grid(self, model: Model) -> Grid:
+    def update_grid(self, model: Model) -> HeightGrid:
         return self.grid(model)
 
     @abstractmethod

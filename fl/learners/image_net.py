@@ -94,9 +94,9 @@ class ImageNet(Learner):
         return Model(self.network.start(public.n_model, image, rng), constants)
 
     def local(self, model: Model, phase: str, data: Local, rng: Rng) -> Updates:
-        from fl.networks.sgd_classification import Steps, train_classification
+        from fl.networks.sgd_classification import DeviceSteps, train_classification
 
-        how = Steps(self.learning_rate, self.batch_share, self.local_epochs, self.sample_clip, self.precision)
+        how = DeviceSteps(self.learning_rate, self.batch_share, self.local_epochs, self.sample_clip, self.precision)
         made = train_classification(self.network, _format(model), model.parameters, data, how, self.device, rng)
         if self.sample_clip is None or not self._bounds_records:
             return made

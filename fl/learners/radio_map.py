@@ -8,7 +8,7 @@ from pydantic import Field, Strict, model_validator
 
 from fl.data.links import LINKS, POSITIONS, STATIONS
 from fl.learners.base import GridLearner
-from fl.radio_map.grid import CELLS, HEIGHTS, Grid
+from fl.radio_map.grid import CELLS, HEIGHTS, HeightGrid
 from fl.types import DenseUpdates, HeldOut, Local, Model, Public, Updates
 from netsim.errors import BadInput
 from netsim.geometry import Area
@@ -102,7 +102,7 @@ class RadioMap(GridLearner):
             )
         from fl.radio_map.obstacles import theta_of
 
-        grid = Grid.over(public.area, self.cell_m)
+        grid = HeightGrid.over(public.area, self.cell_m)
         heights = np.full(len(grid), self.initial_height_m)
         theta = theta_of(self.initial_slope_db, self.initial_gain_db)
         area = public.area
@@ -114,8 +114,8 @@ class RadioMap(GridLearner):
         }
         return Model(np.concatenate([heights, theta])[None], constants)
 
-    def grid(self, model: Model) -> Grid:
-        return Grid.over(Area(*model.constants["area_m"].tolist()), self.cell_m)
+    def grid(self, model: Model) -> HeightGrid:
+        return HeightGrid.over(Area(*model.constants["area_m"].tolist()), self.cell_m)
 
     def heights_m(self, model: Model) -> FloatArray:
         """Learnt heights (n_cell,)."""

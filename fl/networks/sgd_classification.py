@@ -28,7 +28,7 @@ Device = Literal["auto", "cpu", "cuda"]
 
 
 @dataclass(frozen=True)
-class Steps:
+class DeviceSteps:
     """How a device trains: step size, share of its images in a mini-batch, passes over them.
 
     sample_clip is the largest L2 norm of one image's gradient in the mean of a batch; None leaves them as they are.
@@ -52,7 +52,7 @@ class Steps:
 
 
 def train_classification(
-    net: Network, image: ImageFormat, start: FloatArray, data: Local, how: Steps, where: Device, rng: Rng
+    net: Network, image: ImageFormat, start: FloatArray, data: Local, how: DeviceSteps, where: Device, rng: Rng
 ) -> DenseUpdates:
     """Updates u = w_after - w_before, rows (n, d), of local SGD from start[data.model] (n_model, d).
 
@@ -89,7 +89,7 @@ def _trained(
     y: Tensor,
     data: Local,
     rows: IntArray,
-    how: Steps,
+    how: DeviceSteps,
     rng: Rng,
 ) -> Tensor:
     """Weights (k, d) of the rows after all their steps."""

@@ -74,7 +74,7 @@ def train_regression(net: Mlp, start: FloatArray, data: Local, how: SgdSettings,
     z, y, before = (np.ascontiguousarray(a, dtype=how.number) for a in (data.x, data.y, start))
     scratch = mlp_loops.scratch(net.sizes, int(how.batch(data.count).max(initial=1)), how.number)
     for rows in _blocks(net, data, how):
-        block = _Block(net, before[data.model[rows]], data, rows, how, rng)
+        block = _DevicesInStep(net, before[data.model[rows]], data, rows, how, rng)
         values[rows] = block.train(z, y, scratch)
     return DenseUpdates(data.ue, data.model, data.count.astype(np.float64), values)
 
@@ -88,7 +88,7 @@ def _blocks(net: Mlp, data: Local, how: SgdSettings) -> list[IntArray]:
     return [rows[i : i + size] for i in range(0, len(rows), size)]
 
 
-class _Block:
+class _DevicesInStep:
     """Networks of some devices in step with each other: before (k, d), those with the most steps first."""
 
     def __init__(self, net: Mlp, before: FloatArray, data: Local, rows: IntArray, how: SgdSettings, rng: Rng) -> None:

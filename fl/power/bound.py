@@ -136,7 +136,7 @@ class Convergence(Part):
 
 
 @dataclass(frozen=True)
-class Objective:
+class PowerLoss:
     """L as a function of power vectors, for one trajectory.
 
     criterion : when the channel's noise is enough in a round: `aggregate`, sum_k channel >= sum_k sigma (Eq. 23, which

@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from fl.power.bound import Objective
+from fl.power.bound import PowerLoss
 from netsim.part import Part
 from netsim.rng import Rng
 from netsim.units import FloatArray
@@ -95,7 +95,7 @@ class PowerPlan:
     evaluations: int
 
 
-def judged(objective: Objective, limits: Limits, power_w: FloatArray, evaluations: int) -> PowerPlan:
+def judged(objective: PowerLoss, limits: Limits, power_w: FloatArray, evaluations: int) -> PowerPlan:
     """The best of power vectors (n, K), once they keep the limits."""
     kept = limits.project(power_w)
     values = objective(kept)
@@ -103,7 +103,7 @@ def judged(objective: Objective, limits: Limits, power_w: FloatArray, evaluation
     return PowerPlan(kept[best], float(values[best]), int(objective.switch(kept[best : best + 1])[0]), evaluations)
 
 
-def amplitude_rule(objective: Objective, limits: Limits) -> PowerPlan:
+def amplitude_rule(objective: PowerLoss, limits: Limits) -> PowerPlan:
     """x_k = s G_k / ||h_k|| within the limits, with the best s; G_k the mean weight, ||h_k|| from the mean gain.
 
     The noise of a UE counts with G_k^2 / (x_k ||h_k||^2), and so for powers of a given total the sum is least there.
@@ -122,18 +122,18 @@ def amplitude_rule(objective: Objective, limits: Limits) -> PowerPlan:
     return judged(objective, limits, tried[best][None], _FINER * _SCALES)
 
 
-def average(objective: Objective, limits: Limits) -> PowerPlan:
+def average(objective: PowerLoss, limits: Limits) -> PowerPlan:
     """Equal split of the middle of the allowed total."""
     k = objective.trajectory.std.shape[1]
     return judged(objective, limits, limits.equal((limits.total_min_w + limits.total_max_w) / 2, k), 1)
 
 
-def full(objective: Objective, limits: Limits) -> PowerPlan:
+def full(objective: PowerLoss, limits: Limits) -> PowerPlan:
     """Equal split of the largest total."""
     return judged(objective, limits, limits.equal(limits.total_max_w, objective.trajectory.std.shape[1]), 1)
 
 
-def evolution(objective: Objective, limits: Limits, rng: Rng, generations: int = 150) -> PowerPlan:
+def evolution(objective: PowerLoss, limits: Limits, rng: Rng, generations: int = 150) -> PowerPlan:
     """Differential evolution over log power, every candidate projected onto the limits; 8 vectors a UE."""
     from scipy.optimize import differential_evolution
 
@@ -154,7 +154,7 @@ def evolution(objective: Objective, limits: Limits, rng: Rng, generations: int =
     return judged(objective, limits, np.exp(optimum.x)[None], sum(looked))
 
 
-def plateaus(objective: Objective, limits: Limits) -> PowerPlan:
+def plateaus(objective: PowerLoss, limits: Limits) -> PowerPlan:
     """Each plateau's own problem by SLSQP from a few starts, and the best of all; those that cannot win are skipped."""
     if objective.criterion == "top-up":
         raise ValueError("plateaus: with top-up there is no switch and no plateau; take evolution")
@@ -177,7 +177,7 @@ def plateaus(objective: Objective, limits: Limits) -> PowerPlan:
 
 
 @dataclass(frozen=True, eq=False)
-class _Edge:
+class _Halfspace:
     """T_th <= j: ceiling_w (K,) on each UE's power, or demand (m,) <= root @ noise (m, K) on all, root = x^(-1/2)."""
 
     ceiling_w: FloatArray
@@ -185,7 +185,7 @@ class _Edge:
     demand: FloatArray
 
 
-def _edge(objective: Objective, j: int) -> _Edge | None:
+def _edge(objective: PowerLoss, j: int) -> _Halfspace | None:
     """What T_th <= j asks for; None where no power can meet it."""
     t = objective.trajectory
     std, noise = t.std[j:], t.channel_std[j:]
@@ -193,14 +193,14 @@ def _edge(objective: Objective, j: int) -> _Edge | None:
     if objective.criterion == "per-device":
         with np.errstate(divide="ignore", invalid="ignore"):
             ceiling = np.where(std > 0, (noise / std) ** 2, np.inf).min(axis=0)
-        return _Edge(ceiling * (1.0 - _MARGIN), np.zeros((0, k)), np.zeros(0)) if (ceiling > 0).all() else None
+        return _Halfspace(ceiling * (1.0 - _MARGIN), np.zeros((0, k)), np.zeros(0)) if (ceiling > 0).all() else None
     channel, which = np.unique(noise, axis=0, return_inverse=True)
     demand = np.zeros(len(channel))
     np.maximum.at(demand, which.ravel(), std.sum(axis=1))  # rounds of the same channel ask for the strictest of them
-    return _Edge(np.full(k, np.inf), channel, demand * (1.0 + _MARGIN))
+    return _Halfspace(np.full(k, np.inf), channel, demand * (1.0 + _MARGIN))
 
 
-def _shrunk(power_w: FloatArray, edge: _Edge, limits: Limits) -> FloatArray:
+def _shrunk(power_w: FloatArray, edge: _Halfspace, limits: Limits) -> FloatArray:
     """A vector scaled down until it meets the edge."""
     if not len(edge.demand):
         return np.clip(np.minimum(power_w, edge.ceiling_w), limits.each_min_w, limits.each_max_w)
@@ -211,7 +211,7 @@ def _shrunk(power_w: FloatArray, edge: _Edge, limits: Limits) -> FloatArray:
 
 
 def _solved(
-    objective: Objective, limits: Limits, edge: _Edge | None, starts: list[FloatArray]
+    objective: PowerLoss, limits: Limits, edge: _Halfspace | None, starts: list[FloatArray]
 ) -> tuple[FloatArray, int]:
     """The best power (K,) that SLSQP finds from the starts, in log power, and how many evaluations it took."""
     from scipy.optimize import minimize

@@ -7,7 +7,7 @@ PRIORS = OneOf(
     places={
         "none": "fl.priors.none:NoPrior",
         "coverage": "fl.priors.coverage:Coverage",
-        "log-distance": "fl.priors.log_distance:LogDistance",
+        "log-distance": "fl.priors.log_distance:LogDistancePrior",
     },
 )
 """The slot of a public law of RSRP, to which a network learns the difference."""

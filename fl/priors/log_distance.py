@@ -12,7 +12,7 @@ from netsim.part import Coordinates
 from netsim.units import FloatArray, IntArray
 
 
-class LogDistance(Prior):
+class LogDistancePrior(Prior):
     """rsrp_dbm - 10 exponent log10(max(d, reference_m) / reference_m) at horizontal distance d.
 
     d is the distance to the base station of the model's cell, and to the nearest of them where a model learns several.

@@ -32,7 +32,7 @@ NO_DIGITS = 1000.0  # an epsilon above is no guarantee at all, and worth no conv
 
 
 @dataclass(frozen=True, eq=False)
-class Draws:
+class RoundKinds:
     """Kinds of rounds, each once: noise multiplier z (n,), sampling rate q (n,), how often played: count (n,)."""
 
     z: FloatArray
@@ -40,7 +40,7 @@ class Draws:
     count: FloatArray
 
     @classmethod
-    def of(cls, rounds: Iterable[tuple[float, float, float]]) -> Draws:
+    def of(cls, rounds: Iterable[tuple[float, float, float]]) -> RoundKinds:
         """From (z, q, count) in any order, the same kind any number of times.
 
         Raises ValueError for z < 0, q outside [0, 1] or a negative count; q = 0 or count = 0 spends nothing.
@@ -66,9 +66,9 @@ class Draws:
         with np.errstate(divide="ignore", over="ignore"):
             return float(np.sum(self.count / self.z**2))
 
-    def without_sampling(self) -> Draws:
+    def without_sampling(self) -> RoundKinds:
         """The same rounds, everybody in all of them."""
-        return Draws.of((z, 1.0, n) for z, n in zip(self.z, self.count, strict=True))
+        return RoundKinds.of((z, 1.0, n) for z, n in zip(self.z, self.count, strict=True))
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class Composition:
         return [*first, self.best] if self.best.accountant == self.rdp.accountant else [*first, self.rdp, self.best]
 
 
-def compose(draws: Draws, delta: float, relation: str = ADD_REMOVE) -> Composition:
+def compose(draws: RoundKinds, delta: float, relation: str = ADD_REMOVE) -> Composition:
     """All four figures. Raises ValueError for a delta outside (0, 1)."""
     dropped = draws.sampled and relation != ADD_REMOVE
     if dropped:
@@ -142,7 +142,7 @@ def least_multiplier(epsilon: float, delta: float, rounds: int, q: float = 1.0) 
         return rdp.epsilon_of_rounds(np.array([z]), np.array([q]), np.array([float(rounds)]), delta)
 
     def by_best(z: float) -> float:
-        return compose(Draws.of([(z, q, rounds)]), delta).best.epsilon
+        return compose(RoundKinds.of([(z, q, rounds)]), delta).best.epsilon
 
     low, high = 1e-3, 1e9
     if by_rdp(high) > epsilon or by_rdp(low) <= epsilon:
@@ -184,7 +184,7 @@ def _miss(reached: float, epsilon: float) -> float:
     return math.log(max(reached, 1e-300) / epsilon)
 
 
-def _best(draws: Draws, delta: float, renyi: Figure, note: str) -> Figure:
+def _best(draws: RoundKinds, delta: float, renyi: Figure, note: str) -> Figure:
     """The figure to state."""
     if not draws.sampled:
         words = "one Gaussian with mu^2 = sum 1 / z^2, everybody in every round" + note

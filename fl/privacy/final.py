@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fl.privacy.compose import ADD_REMOVE, Composition, Draws, compose
+from fl.privacy.compose import ADD_REMOVE, Composition, RoundKinds, compose
 from fl.privacy.ledger import ALL
 from fl.types import LOCATION
 from netsim.columns import no_ints
@@ -76,7 +76,7 @@ def _rows(
     return stated
 
 
-def _composed(draws: Draws, delta: float, relation: str, known: dict[bytes, Composition]) -> Composition:
+def _composed(draws: RoundKinds, delta: float, relation: str, known: dict[bytes, Composition]) -> Composition:
     """All figures of some draws, found once for all UEs that paid alike."""
     key = b"".join((draws.z.tobytes(), draws.q.tobytes(), draws.count.tobytes(), repr((relation, delta)).encode()))
     if key not in known:
@@ -84,7 +84,9 @@ def _composed(draws: Draws, delta: float, relation: str, known: dict[bytes, Comp
     return known[key]
 
 
-def _draws(column: Mapping[str, np.ndarray], mine: np.ndarray, relation: str, more: np.ndarray | None = None) -> Draws:
+def _draws(
+    column: Mapping[str, np.ndarray], mine: np.ndarray, relation: str, more: np.ndarray | None = None
+) -> RoundKinds:
     """What one UE's rows compose to; `more` is noise beside the drawn one.
 
     Those of a round that hang on the same coin are one Gaussian before the coin amplifies it: their 1 / z^2 add up.
@@ -99,7 +101,7 @@ def _draws(column: Mapping[str, np.ndarray], mine: np.ndarray, relation: str, mo
     with np.errstate(divide="ignore", over="ignore"):
         together = 1 / np.sqrt(np.bincount(which.reshape(-1), weights=z[coin] ** -2.0, minlength=rounds.shape[1]))
     pairs = [*zip(z[~coin], q[~coin], strict=True), *zip(_down(together), rounds[1], strict=True)]
-    return Draws.of((z_, q_, 1.0) for z_, q_ in pairs)
+    return RoundKinds.of((z_, q_, 1.0) for z_, q_ in pairs)
 
 
 def _down(z: FloatArray) -> FloatArray:

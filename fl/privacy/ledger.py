@@ -22,7 +22,7 @@ Key = TypeVar("Key")
 
 
 @dataclass(frozen=True, eq=False)
-class Statement:
+class PrivacyStatement:
     """What a mechanism has cost each UE (n_ue,) up to now: (epsilon, delta) for one unit and relation.
 
     `with_channel` is the epsilon if the noise of the radio channel counts too: true only against somebody who hears
@@ -44,7 +44,7 @@ class Statement:
 
 
 @dataclass(frozen=True, eq=False)
-class Sums:
+class DrawSums:
     """What the draws of an account add up to, for each UE.
 
     total (n_ue,): (sensitivity / std)^2 of all Gaussian draws, or epsilon per metre of all moved locations;
@@ -54,7 +54,7 @@ class Sums:
     total: FloatArray
     with_channel: FloatArray
 
-    def plus(self, spend: AnySpend) -> Sums:
+    def plus(self, spend: AnySpend) -> DrawSums:
         """With the draws of one more spend."""
         everybody = spend.ue < 0
 
@@ -65,7 +65,7 @@ class Sums:
             return grown
 
         with_channel = grown(self.with_channel, spend.cost(with_channel=True))
-        return Sums(grown(self.total, spend.cost(with_channel=False)), with_channel)
+        return DrawSums(grown(self.total, spend.cost(with_channel=False)), with_channel)
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +79,7 @@ class Ledger:
     """
 
     n_ue: int
-    sums: dict[Account, Sums] = field(default_factory=dict)
+    sums: dict[Account, DrawSums] = field(default_factory=dict)
     sampled: dict[Account, FloatArray] = field(default_factory=dict)
     together: dict[Group, FloatArray] = field(default_factory=dict)
 
@@ -96,7 +96,7 @@ class Ledger:
         sums, on_coin, by_group = dict(self.sums), dict[Account, list[AnySpend]](), dict[Group, list[AnySpend]]()
         for spend in spends:
             account = spend.account
-            before = sums.get(account) or Sums(np.zeros(self.n_ue), np.zeros(self.n_ue))
+            before = sums.get(account) or DrawSums(np.zeros(self.n_ue), np.zeros(self.n_ue))
             sums[account] = before
             if spend.counts_on_sampling:
                 on_coin.setdefault(account, []).append(spend)
@@ -107,7 +107,7 @@ class Ledger:
         sampled, together = _amplified(self.sampled, on_coin), _amplified(self.together, by_group)
         return replace(self, sums=sums, sampled=sampled, together=together)
 
-    def statements(self) -> list[Statement]:
+    def statements(self) -> list[PrivacyStatement]:
         """The epsilon of every UE and account, and of all accounts of one unit and relation where there are several.
 
         Exact for Gaussian draws that everybody takes part in; by RDP where users are sampled; for moved locations the
@@ -148,13 +148,13 @@ class Ledger:
             groups.setdefault(account.group, []).append(account)
         return groups
 
-    def _statement(self, of: Account, accounts: list[Account], sampled: FloatArray | None) -> Statement:
+    def _statement(self, of: Account, accounts: list[Account], sampled: FloatArray | None) -> PrivacyStatement:
         """What these accounts cost together, said of account `of`."""
         total = reduce(np.add, (self.sums[account].total for account in accounts))
         channel = reduce(np.add, (self.sums[account].with_channel for account in accounts))
         if of.unit != LOCATION:
             total, channel = (_epsilons(mu2, of.delta, sampled) for mu2 in (total, channel))
-        return Statement(of.mechanism, of.unit, of.relation, of.delta, total, channel)
+        return PrivacyStatement(of.mechanism, of.unit, of.relation, of.delta, total, channel)
 
 
 def _amplified(costs: Mapping[Key, FloatArray], on_coin: Mapping[Key, list[AnySpend]]) -> dict[Key, FloatArray]:

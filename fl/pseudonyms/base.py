@@ -14,7 +14,7 @@ from netsim.units import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
+class SeenSamples:
     """Where UEs were in a window: sample i is of ue (N,) at place_m (N, 2) and time_s (N,)."""
 
     ue: IntArray
@@ -39,7 +39,7 @@ class Pseudonyms(Part):
         """The first state; None for a rule without memory."""
         return None
 
-    def looked(self, seen: Seen, public: Public, state: State) -> State:
+    def looked(self, seen: SeenSamples, public: Public, state: State) -> State:
         """The next state, once positions of a window are known; a rule that looks at places overrides this."""
         return state
 

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from fl.pseudonyms.base import Pseudonyms, Seen
+from fl.pseudonyms.base import Pseudonyms, SeenSamples
 from fl.types import Public, State
 from netsim.errors import BadInput
 from netsim.part import Coordinates
@@ -63,7 +63,7 @@ class MixZones(Pseudonyms):
             inside |= ((position_m - centre_m) ** 2).sum(axis=1) <= self.radius_m**2
         return inside
 
-    def looked(self, seen: Seen, public: Public, state: Passed) -> Passed:
+    def looked(self, seen: SeenSamples, public: Public, state: Passed) -> Passed:
         inside = self.silent(seen.place_m, public)
         ue = seen.ue[inside]
         last_s, times = state.last_s.copy(), state.times.copy()

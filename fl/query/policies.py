@@ -18,7 +18,7 @@ _REFUSED = ("features", "bandwidth", "family", "area")
 
 
 @dataclass(frozen=True, eq=False)
-class Answers:
+class AnswersOfUes:
     """last_s (n_ue,): when each UE answered last, -inf for never; base_m: the base bandwidth, 0 until it is known."""
 
     last_s: FloatArray
@@ -80,13 +80,13 @@ class Custom(Query):
             raise ValueError(f"multiples: {list(self.multiples)} must be whole numbers from 1 on; or say 4n+1, or any")
         return self
 
-    def start(self, n_ue: int) -> Answers:
-        return Answers(np.full(n_ue, -np.inf), self.base_bandwidth_m or 0.0)
+    def start(self, n_ue: int) -> AnswersOfUes:
+        return AnswersOfUes(np.full(n_ue, -np.inf), self.base_bandwidth_m or 0.0)
 
-    def figures(self, state: Answers) -> dict[str, float]:
+    def figures(self, state: AnswersOfUes) -> dict[str, float]:
         return state.figures
 
-    def accept(self, ue: IntArray, facts: Facts, state: Answers) -> tuple[BoolArray, Answers]:
+    def accept(self, ue: IntArray, facts: Facts, state: AnswersOfUes) -> tuple[BoolArray, AnswersOfUes]:
         request = facts.request
         if request is None:
             raise ValueError(f"{self.kind}: nothing is asked")
@@ -100,7 +100,7 @@ class Custom(Query):
             "refused_rate": float(early.sum())
         }
         known = base_m if accepted.any() else state.base_m
-        return accepted, Answers(last_s, known, bands_said(request, self.bands) | counts)
+        return accepted, AnswersOfUes(last_s, known, bands_said(request, self.bands) | counts)
 
     def _wrong(self, request: Request, base_m: float, service: Area) -> dict[str, bool]:
         """Which rules the request breaks for every UE."""
@@ -146,11 +146,11 @@ class Strict(Query):
     def _rules(self) -> Custom:
         return Custom(base_bandwidth_m=self.base_bandwidth_m)
 
-    def start(self, n_ue: int) -> Answers:
+    def start(self, n_ue: int) -> AnswersOfUes:
         return self._rules.start(n_ue)
 
-    def figures(self, state: Answers) -> dict[str, float]:
+    def figures(self, state: AnswersOfUes) -> dict[str, float]:
         return state.figures
 
-    def accept(self, ue: IntArray, facts: Facts, state: Answers) -> tuple[BoolArray, Answers]:
+    def accept(self, ue: IntArray, facts: Facts, state: AnswersOfUes) -> tuple[BoolArray, AnswersOfUes]:
         return self._rules.accept(ue, facts, state)

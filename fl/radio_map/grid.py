@@ -19,7 +19,7 @@ _MOST = 4_000_000
 
 
 @dataclass(frozen=True)
-class Grid:
+class HeightGrid:
     """Cell m = row * nx + column has its middle at low_m + (column + 1/2, row + 1/2) * cell_m."""
 
     area: Area
@@ -28,7 +28,7 @@ class Grid:
     ny: int
 
     @classmethod
-    def over(cls, area: Area, cell_m: float) -> Grid:
+    def over(cls, area: Area, cell_m: float) -> HeightGrid:
         """The grid of cells of that side; raises BadInput unless they fill the area."""
         across = area.side_m / cell_m
         nx, ny = (max(round(float(a)), 1) for a in across)
@@ -45,7 +45,7 @@ class Grid:
         return cls(area, cell_m, nx, ny)
 
     @classmethod
-    def of(cls, area: Area, n_cells: int) -> Grid:
+    def of(cls, area: Area, n_cells: int) -> HeightGrid:
         """The grid that has so many cells: anybody can tell it from the length of an update."""
         return cls.over(area, sqrt(float(np.prod(area.side_m)) / n_cells))
 

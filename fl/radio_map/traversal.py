@@ -20,7 +20,7 @@ from hashlib import blake2b
 
 import numpy as np
 
-from fl.radio_map.grid import Grid
+from fl.radio_map.grid import HeightGrid
 from netsim.units import BoolArray, FloatArray, IntArray
 
 _TOUCH = 1e-9  # share of a link
@@ -59,7 +59,7 @@ class Incidence:
         return total
 
 
-def incidence(grid: Grid, a_m: FloatArray, b_m: FloatArray) -> Incidence:
+def incidence(grid: HeightGrid, a_m: FloatArray, b_m: FloatArray) -> Incidence:
     """The crossings of links from a_m (n, 3) to b_m (n, 3)."""
     n, low = len(a_m), grid.area.low_m
     t, link = [np.zeros(n), np.ones(n)], [np.arange(n), np.arange(n)]
@@ -97,7 +97,7 @@ def _in_order(link: IntArray, t: FloatArray) -> tuple[IntArray, FloatArray]:
 _known: OrderedDict[bytes, Incidence] = OrderedDict()
 
 
-def known_incidence(grid: Grid, a_m: FloatArray, b_m: FloatArray) -> Incidence:
+def known_incidence(grid: HeightGrid, a_m: FloatArray, b_m: FloatArray) -> Incidence:
     """`incidence`, remembered by content: the links of UEs at rest are cut once for all rounds and phases."""
     digest = blake2b(repr((grid.area, grid.cell_m)).encode(), digest_size=16)
     for array in (a_m, b_m):

@@ -15,7 +15,7 @@ from fl.round.attack import Attacks, attack
 from fl.round.baselines import Reference
 from fl.round.collect import Collected, Free, collect, looked
 from fl.round.flight import Come, Flight, Wave
-from fl.round.gather import Gathered, dense, gather
+from fl.round.gather import GatheredUploads, dense, gather
 from fl.round.leaked import Leaked, leaked
 from fl.round.merge import Merge, Merging, merge, observe
 from fl.round.round import Watcher
@@ -23,7 +23,7 @@ from fl.round.setup import Setup
 from fl.round.state import PhaseOutcome, RoundOutcome, RoundState
 from fl.round.streams import RoundStreams
 from fl.round.sums import in_groups
-from fl.round.transmit import Request, Transmitter
+from fl.round.transmit import Transmitter, UploadRequest
 from fl.round.upload import PhaseStart, Upload, prepare
 from fl.server.asynchronous import Asynchronous
 from fl.types import AnySpend, Facts, HeldOut
@@ -104,7 +104,7 @@ class AsynchronousServer:
         if budget is not None and paid.exceeds(budget.epsilon, budget.delta):
             self.state = replace(state, stopped=True)
             return
-        asked = records.Asked(state.played + 1, facts.time_s, facts.time_s)
+        asked = records.Booked(state.played + 1, facts.time_s, facts.time_s)
         records.write_asked(setup.recorder, asked, paid, collected.withheld, collected.curation, spends)
         self.state = replace(state, parts=parts, ledger=paid)
         self._send(phase, collected, upload)
@@ -124,7 +124,7 @@ class AsynchronousServer:
         )  # fmt: skip
         self.flight = replace(self.flight, waves=(*self.flight.waves, wave.unlinked()))
         self.transmitter.ask(
-            Request(upload.cohort, upload.payload, phase.facts.round, phase.left_s, upload.energy_j)
+            UploadRequest(upload.cohort, upload.payload, phase.facts.round, phase.left_s, upload.energy_j)
         )  # fmt: skip
 
     def _ended(self, ended: Ended) -> None:
@@ -185,7 +185,7 @@ class AsynchronousServer:
         figures = records.write(setup.recorder, self.world, learning, outcome)
         self.watcher.played(self.state, figures)
 
-    def _phase(self, at: Merging, got: Gathered, merged: Merge, attacks: Attacks | None) -> PhaseOutcome:
+    def _phase(self, at: Merging, got: GatheredUploads, merged: Merge, attacks: Attacks | None) -> PhaseOutcome:
         """A merge, as the one phase of a round; attacks: None where nobody looked."""
         return PhaseOutcome(
             name=at.phase, requested_s=float(got.uploads.requested_s.min()), asked_s=got.uploads.requested_s,
@@ -200,7 +200,7 @@ class AsynchronousServer:
         )  # fmt: skip
 
     def _outcome(
-        self, facts: Facts, phase: PhaseOutcome, got: Gathered, leaks: Leaked | None, before: RoundState
+        self, facts: Facts, phase: PhaseOutcome, got: GatheredUploads, leaks: Leaked | None, before: RoundState
     ) -> RoundOutcome:
         """A merge, as a round that was played."""
         return RoundOutcome(
@@ -221,7 +221,7 @@ class AsynchronousServer:
         self.flight = self.flight.without(lost, rest)
         self._write_lost(got)
 
-    def _write_lost(self, got: Gathered) -> None:
+    def _write_lost(self, got: GatheredUploads) -> None:
         """Rows of uploads that no merge will have, those that arrived too late for one included."""
         setup, now_s, state = self.setup, float(self.world.env.now), self.state
         got = replace(got, uploads=replace(got.uploads, staleness=np.full(len(got.uploads.ue), -1)))

@@ -8,7 +8,7 @@ import numpy as np
 
 from fl.data.base import Taken
 from fl.learning import Learning
-from fl.pseudonyms.base import Seen
+from fl.pseudonyms.base import SeenSamples
 from fl.round.setup import Setup
 from fl.round.state import CurationStep, PartStates, Withheld
 from fl.round.streams import RoundStreams
@@ -131,7 +131,7 @@ def looked(world: World, setup: Setup, taken: Taken, states: PartStates) -> Part
         ue = np.concatenate([measured.ue[measured.row_of_sample], ue])
         place_m, time_s = np.concatenate([measured.x, place_m]), np.concatenate([measured.time_s, time_s])
     names = states.names
-    rule = threat.pseudonyms.looked(Seen(ue, place_m, time_s), setup.public, names.rule)
+    rule = threat.pseudonyms.looked(SeenSamples(ue, place_m, time_s), setup.public, names.rule)
     return replace(states, names=replace(names, rule=rule))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from fl.round.whence import Overheard, Whence
 from fl.types import DenseUpdates, Local, Model
 from netsim.columns import Columns
-from netsim.radio.sent import Sent
+from netsim.radio.sent import SentUploads
 from netsim.radio.uplink import Cohort, Payload
 from netsim.units import BoolArray, IntArray
 
@@ -55,7 +55,7 @@ class Come(Columns):
 
     wave: IntArray
     place: IntArray
-    sent: Sent
+    sent: SentUploads
 
 
 @dataclass(frozen=True)

@@ -15,14 +15,14 @@ from fl.round.streams import RoundStreams
 from fl.round.transmit import Uploads, received
 from fl.round.whence import Whence
 from fl.types import DenseUpdates, Local, Received, Timing, Updates
-from netsim.radio.sent import Sent
+from netsim.radio.sent import SentUploads
 from netsim.radio.uplink import Channel
 from netsim.row_id import row_id
 from netsim.units import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
-class Gathered:
+class GatheredUploads:
     """Uploads (k,) and their rows (n,), both by increasing UE.
 
     batch: the rows as server and attacker have them; measured, local: data of the UEs; channel, arrived_s: one entry a
@@ -46,7 +46,7 @@ class _Piece:
 
     wave: Wave
     place: IntArray
-    sent: Sent
+    sent: SentUploads
     channel: Channel
     made: DenseUpdates
     got: Received
@@ -57,7 +57,7 @@ class _Piece:
     overheard: Channel | None
 
 
-def gather(setup: Setup, flight: Flight, done: Come, version: int) -> Gathered:
+def gather(setup: Setup, flight: Flight, done: Come, version: int) -> GatheredUploads:
     """The uploads `done`, as the rows of a merge into the model of this version."""
     numbers = np.unique(done.wave).tolist()
     pieces = [_piece(setup, flight.wave(number), done.select(done.wave == number)) for number in numbers]
@@ -79,7 +79,7 @@ def gather(setup: Setup, flight: Flight, done: Come, version: int) -> Gathered:
         tuple(bases[v] for v in versions), base, np.isfinite(made.norm())[order],
     )  # fmt: skip
     local, measured = Local.join([p.local for p in pieces]), Local.join([p.measured for p in pieces])
-    return Gathered(
+    return GatheredUploads(
         batch=batch, measured=measured.take(np.argsort(row_id(measured.ue, measured.model), kind="stable")),
         local=local.take(order), made=_rows(made, order), channel=channel,
         arrived_s=np.where(channel.decoded, arrived_s, np.nan), uploads=uploads, whence=whence,
@@ -111,7 +111,7 @@ def _uploads(pieces: list[_Piece], version: int) -> tuple[Uploads, Whence, IntAr
     """The uploads of all pieces and where their UEs were, by increasing UE, and the order (k,) that makes it so."""
     ue = np.concatenate([p.wave.cohort.ue[p.place] for p in pieces])
     order = np.argsort(ue, kind="stable")
-    sent = Sent.join([p.sent for p in pieces]).select(order)
+    sent = SentUploads.join([p.sent for p in pieces]).select(order)
     began = np.concatenate([np.full(len(p.place), p.wave.version) for p in pieces])[order]
     requested_s = np.concatenate([np.full(len(p.place), p.wave.requested_s) for p in pieces])[order]
     bits = np.concatenate([p.wave.payload.bits(p.wave.cohort.rows[p.place]) for p in pieces])[order]

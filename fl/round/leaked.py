@@ -10,7 +10,7 @@ import numpy as np
 
 from fl.attacks.base import Retold
 from fl.leakage import identities, leakage
-from fl.leakage.attributed import Owned, of_ues, owners
+from fl.leakage.attributed import OwnedPlaces, of_ues, owners
 from fl.leakage.linking import Linking, observe
 from fl.leakage.named import NamedPlaces
 from fl.leakage.tracking import Whereabouts, belief_rows, compared
@@ -134,7 +134,7 @@ def _linked(
     linking, linked = observe(before, links, names, facts.time_s)
     owned, named = dict(linking.owned), dict[str, dict[int, NamedPlaces]]()
     for label, some in estimates.items():
-        owned[label] = (owned.get(label) or Owned()).plus(owners(some.ue, names, links.get(label)), some, area)
+        owned[label] = (owned.get(label) or OwnedPlaces()).plus(owners(some.ue, names, links.get(label)), some, area)
         ue = np.unique(some.ue)
         of = zip(ue.tolist(), owners(ue, names, links.get(label)).tolist(), strict=True)
         named[label] = {one: owned[label].named(owner, area, learning.leakage.peak_width_m) for one, owner in of}

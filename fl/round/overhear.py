@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fl.round.setup import Setup
-from netsim.radio.sent import Sent
+from netsim.radio.sent import SentUploads
 from netsim.radio.shared_band import own_signal_w
 from netsim.radio.uplink import Channel, Cohort, Payload
 
@@ -18,7 +18,7 @@ def overhear(setup: Setup, antenna: Cohort, payload: Payload, sent: Channel) -> 
     Planned ones disturb one another there as they do at base stations. Where they took their time it is left out who
     sent at the same time: she hears each alone, at its mean power, which is the most that she can hear.
     """
-    if not isinstance(sent, Sent):
+    if not isinstance(sent, SentUploads):
         return setup.uplink.eavesdropped(antenna, payload, sent)
     from netsim.radio.airtime import noise_stds
 

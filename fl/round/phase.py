@@ -13,11 +13,11 @@ from fl.round.merge import Batch, Merging, merge, observe
 from fl.round.overhear import overhear
 from fl.round.state import Eavesdropped, PartStates, PhaseOutcome
 from fl.round.sums import in_groups
-from fl.round.transmit import Request, Transmitter, Uploads, planned_within, received
+from fl.round.transmit import Transmitter, UploadRequest, Uploads, planned_within, received
 from fl.round.upload import PhaseStart, Upload, prepare
 from fl.server.synchronous import Synchronous
 from fl.types import Timing
-from netsim.radio.sent import Sent
+from netsim.radio.sent import SentUploads
 from netsim.radio.uplink import Channel
 from netsim.units import BoolArray, FloatArray
 
@@ -34,7 +34,7 @@ def play_phase(
     if upload.planned is not None:
         sent = planned_within(upload.planned, enough)
     else:
-        asked = Request(upload.cohort, upload.payload, phase.facts.round, phase.left_s, upload.energy_j, enough)
+        asked = UploadRequest(upload.cohort, upload.payload, phase.facts.round, phase.left_s, upload.energy_j, enough)
         sent = yield from transmitter.send(asked)
     availability = phase.setup.learning.availability.spent(upload.cohort.ue, sent.energy_j, states.availability)
     return _finish(phase, upload, sent, replace(states, availability=availability), enough)
@@ -69,7 +69,7 @@ def _finish(
     server = phase.setup.learning.server
     if isinstance(server, Synchronous) and server.deadline_s is not None and sent.decoded.sum() < min(enough or n, n):
         merged_s = phase.requested_s + phase.left_s  # nobody knows that the missing ones will not come
-    if isinstance(sent, Sent):
+    if isinstance(sent, SentUploads):
         arrived_s = np.where(channel.decoded, arrived_s, np.nan)
         merged_s, asked_s = float(phase.world.env.now), phase.requested_s  # the server waited for those lost as well
         attacked_s, uploads = max(attacked_s, merged_s), _uploads(phase, upload, sent, batch.got.decoded)
@@ -89,7 +89,7 @@ def timing_of(upload: Upload, sent: Channel, requested_s: FloatArray) -> Timing:
     return Timing(requested_s, requested_s + sent.delay_s, cohort.serving, bits, np.zeros(len(bits), dtype=np.int64))
 
 
-def _uploads(phase: PhaseStart, upload: Upload, sent: Sent, merged: BoolArray) -> Uploads:
+def _uploads(phase: PhaseStart, upload: Upload, sent: SentUploads, merged: BoolArray) -> Uploads:
     """The uploads of all UEs; those whose rows (n,) were merged were so into the version they began from."""
     n = len(upload.cohort.ue)
     counts = np.isin(np.arange(n), upload.of_row[merged])

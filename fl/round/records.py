@@ -43,7 +43,7 @@ def write(recorder: Recorder, world: World, learning: Learning, outcome: RoundOu
     recorder.row("rounds", **figures)
     recorder.write("metrics", _figures(when, learning, state, scores | diagnosis))
     write_asked(
-        recorder, Asked(facts.round, facts.time_s, when["time_s"]), state.ledger, outcome.withheld, outcome.curation,
+        recorder, Booked(facts.round, facts.time_s, when["time_s"]), state.ledger, outcome.withheld, outcome.curation,
         outcome.spends,
     )  # fmt: skip
     for phase in phases:
@@ -104,7 +104,7 @@ def write_lost(recorder: Recorder, world: World, learning: Learning, outcome: Ro
             recorder.write("transmissions", transmission_rows(outcome.facts.round, phase.uploads))
 
 
-class Asked(NamedTuple):
+class Booked(NamedTuple):
     """A request: the round that it belongs to, when it was made, and when its spends count as booked."""
 
     round: int
@@ -114,7 +114,7 @@ class Asked(NamedTuple):
 
 def write_asked(
     recorder: Recorder,
-    asked: Asked,
+    asked: Booked,
     ledger: Ledger,
     withheld: list[Withheld],
     curation: list[CurationStep],

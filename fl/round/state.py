@@ -38,7 +38,7 @@ from fl.types import (
     Updates,
 )
 from netsim.radio.air import AirMemory
-from netsim.radio.lives import Lives
+from netsim.radio.lives import Transmissions
 from netsim.radio.uplink import Channel
 from netsim.row_id import row_id
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -244,6 +244,6 @@ def begin(setup: Setup, n_ue: int) -> RoundState:
         leakage={},
         whereabouts=Whereabouts.nowhere(),
         linking=Linking(),
-        air=None if setup.air is None else AirMemory(Lives.none(), 0, inf, setup.air.scheduler.start(n_ue)),
+        air=None if setup.air is None else AirMemory(Transmissions.none(), 0, inf, setup.air.scheduler.start(n_ue)),
         flight=None if setup.learning.server.in_rounds else Flight(),
     )

@@ -13,9 +13,9 @@ import simpy
 from fl.round.setup import Setup
 from fl.server.synchronous import Synchronous
 from fl.types import Received, Updates
-from netsim.radio.air import Air, AirMemory, Ended
+from netsim.radio.air import AirMemory, Ended, EventUplink
 from netsim.radio.outlook import look_at
-from netsim.radio.sent import Sent
+from netsim.radio.sent import SentUploads
 from netsim.radio.uplink import Channel, Cohort, Payload
 from netsim.rng import Rng
 from netsim.row_id import row_id
@@ -40,7 +40,7 @@ def received(updates: Updates, channel: Channel, rng: Rng) -> Received:
 
 
 @dataclass(frozen=True, eq=False)
-class Request:
+class UploadRequest:
     """UEs that send updates of a payload after a request now, and how long that may take at most.
 
     energy_j (n,): what each of them may spend; enough: number of UEs after whose arrival the others stop, None for all.
@@ -63,7 +63,7 @@ class Uploads:
     ue: IntArray
     requested_s: FloatArray
     bits: FloatArray
-    sent: Sent
+    sent: SentUploads
     version: IntArray
     staleness: IntArray
 
@@ -75,7 +75,7 @@ class Transmitter:
         self, world: World, setup: Setup, memory: AirMemory | None, each: Callable[[Ended], None] | None = None
     ) -> None:
         self.env: simpy.Environment = world.env
-        self.air: Air | None = None
+        self.air: EventUplink | None = None
         self._awaited: tuple[int, int, simpy.Event] | None = None
         if setup.air is None:
             return
@@ -83,7 +83,7 @@ class Transmitter:
         server = setup.learning.server
         counts = isinstance(server, Synchronous) and server.first is not None
         told = each if each is not None else self._count if counts else None
-        self.air = Air(world.env, setup.uplink, len(world.ues), setup.streams, setup.air, look, told)
+        self.air = EventUplink(world.env, setup.uplink, len(world.ues), setup.streams, setup.air, look, told)
         if memory is not None:
             self.air.resume(memory)
 
@@ -91,7 +91,7 @@ class Transmitter:
         """What goes on with another `Transmitter` later; None without events."""
         return None if self.air is None else self.air.memory()
 
-    def ask(self, request: Request) -> simpy.Event:
+    def ask(self, request: UploadRequest) -> simpy.Event:
         """Request updates through the air; the event occurs when all have ended."""
         if self.air is None:
             raise TypeError("there is no air: transmissions are planned")
@@ -99,7 +99,7 @@ class Transmitter:
             request.cohort, request.payload, request.limit_s, request.round, request.energy_j
         )  # fmt: skip
 
-    def send(self, request: Request) -> Generator[simpy.Event, None, Sent]:
+    def send(self, request: UploadRequest) -> Generator[simpy.Event, None, SentUploads]:
         """Request updates through the air, and wait until all have ended."""
         done = self.ask(request)
         if self.air is not None and request.enough is not None and not done.triggered:
@@ -110,7 +110,7 @@ class Transmitter:
             if not done.triggered:
                 self.air.stop(number)
         yield done
-        return cast(Sent, done.value)
+        return cast(SentUploads, done.value)
 
     def _count(self, ended: Ended) -> None:
         """Count arrivals of the submission that is awaited."""

@@ -14,7 +14,7 @@ from fl.round.streams import RoundStreams
 from fl.round.transmit import payload_of
 from fl.round.whence import Overheard, Whence
 from fl.types import Facts, Local, Model, Spend, State, Updates
-from netsim.radio.links import Links
+from netsim.radio.links import RadioLinks
 from netsim.radio.uplink import Channel, Cohort, Payload
 from netsim.units import BoolArray, FloatArray, IntArray
 from netsim.world import World
@@ -100,7 +100,7 @@ def _learn(phase: PhaseStart) -> tuple[Updates, Updates, BoolArray]:
     return made, made if finite.all() else made.scaled(np.where(finite, 1.0, 0.0), made.bound), finite
 
 
-def _powered(phase: PhaseStart, made: Updates, states: PartStates) -> tuple[Cohort, IntArray, Links, State]:
+def _powered(phase: PhaseStart, made: Updates, states: PartStates) -> tuple[Cohort, IntArray, RadioLinks, State]:
     """Who sends with which power, whose row each one is, the links now, and the next state of the power policy."""
     world, setup = phase.world, phase.setup
     ues, of_row = np.unique(made.ue, return_inverse=True)
@@ -129,7 +129,7 @@ def _protect(phase: PhaseStart, updates: Updates, states: PartStates) -> tuple[U
     return updates, replace(states, defenses=defenses), spends
 
 
-def _whence(phase: PhaseStart, ue: IntArray, links: Links) -> Whence:
+def _whence(phase: PhaseStart, ue: IntArray, links: RadioLinks) -> Whence:
     """Where the UEs (n,) are now, and their links to their base stations."""
     world = phase.world
     serving = world.serving(links)[ue]

@@ -5,7 +5,7 @@ from netsim.part import OneOf
 SERVER_OPTIMISERS = OneOf(
     "server-optimiser",
     places={
-        "fedavg": "fl.server_optimiser.fedavg:FedAvg",
+        "fedavg": "fl.server_optimiser.fedavg:FedAvgStep",
         "fedavgm": "fl.server_optimiser.fedavgm:FedAvgM",
         "fedadam": "fl.server_optimiser.fedadam:FedAdam",
         "fedyogi": "fl.server_optimiser.fedyogi:FedYogi",

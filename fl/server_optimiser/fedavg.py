@@ -10,7 +10,7 @@ from fl.types import State
 from netsim.units import BoolArray, FloatArray
 
 
-class FedAvg(ServerOptimiser):
+class FedAvgStep(ServerOptimiser):
     """w <- w + learning_rate D: with learning rate 1, federated averaging as published."""
 
     kind: Literal["fedavg"] = "fedavg"

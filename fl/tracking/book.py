@@ -8,8 +8,8 @@ import numpy as np
 
 from fl.tracking.belief import Belief
 from fl.tracking.fingerprint import Numbers
-from fl.tracking.likeness import Cells, Directions
-from fl.tracking.linking import Whereabouts
+from fl.tracking.likeness import CellRarity, Directions
+from fl.tracking.linking import LastSeen
 from netsim.columns import Columns, no_ints, no_places
 from netsim.multiples import slack_s
 from netsim.units import FloatArray, IntArray
@@ -35,13 +35,13 @@ class Prints:
     """Fingerprints of the tracks (m,)."""
 
     numbers: Numbers
-    cells: Cells
+    cells: CellRarity
     directions: Directions
 
     @classmethod
     def none(cls, numbers: int) -> Prints:
         """Before the first update."""
-        return cls(Numbers.none(numbers), Cells.none(), Directions.none())
+        return cls(Numbers.none(numbers), CellRarity.none(), Directions.none())
 
     def heard(self, clues: Clues) -> Prints:
         """After updates of whomever."""
@@ -84,7 +84,7 @@ class Book:
     """
 
     track: IntArray
-    at: Whereabouts
+    at: LastSeen
     seen_s: FloatArray
     round: IntArray
     prints: Prints
@@ -97,7 +97,7 @@ class Book:
     def empty(cls, numbers: int) -> Book:
         """Before the first round."""
         no = no_ints()
-        return cls(no, Whereabouts(no_places(), np.zeros(0)), np.zeros(0), no, Prints.none(numbers), no, no, no)
+        return cls(no, LastSeen(no_places(), np.zeros(0)), np.zeros(0), no, Prints.none(numbers), no, no, no)
 
     def track_of(self, name: IntArray) -> IntArray:
         """The track (k,) of names (k,), -1 for one that it does not know."""
@@ -146,17 +146,17 @@ class Book:
         order = np.argsort(names)
         return replace(some.only(order), ue=names[order])
 
-    def seen(self, rows: IntArray, at: Whereabouts, clues: Clues, now_s: float, round_: int) -> Book:
+    def seen(self, rows: IntArray, at: LastSeen, clues: Clues, now_s: float, round_: int) -> Book:
         """After updates of tracks at rows (n,), each once."""
         mean, var, seen_s, number = self.at.mean_m.copy(), self.at.var_m2.copy(), self.seen_s.copy(), self.round.copy()
         mean[rows], var[rows], seen_s[rows], number[rows] = at.mean_m, at.var_m2, now_s, round_
         prints = self.prints.plus(rows, clues)
-        return replace(self, at=Whereabouts(mean, var), seen_s=seen_s, round=number, prints=prints)
+        return replace(self, at=LastSeen(mean, var), seen_s=seen_s, round=number, prints=prints)
 
     def _resized(self, kept: IntArray, new: IntArray) -> Book:
         """Tracks `kept` (an index each), and new ones (n,)."""
         n = len(new)
-        at = Whereabouts(
+        at = LastSeen(
             np.concatenate([self.at.mean_m[kept], np.zeros((n, 2))]),
             np.concatenate([self.at.var_m2[kept], np.zeros(n)]),
         )

@@ -24,19 +24,19 @@ _NUMBERS = 80_000  # of a block of maps: temporary ones stay in the cache
 
 
 @dataclass(frozen=True, eq=False)
-class Leg:
+class RoundOfMotion:
     """One round of motion: weight (n_ue, K + 2) of the components, and target (n_ue or 1, ny, nx) of jumps."""
 
     weight: FloatArray
     target: Maps
 
-    def take(self, rows: slice | IntArray) -> Leg:
+    def take(self, rows: slice | IntArray) -> RoundOfMotion:
         """Of some UEs."""
-        return Leg(self.weight[rows], self.target if len(self.target) == 1 else self.target[rows])
+        return RoundOfMotion(self.weight[rows], self.target if len(self.target) == 1 else self.target[rows])
 
 
 @dataclass(frozen=True, eq=False)
-class Step:
+class FilterStep:
     """What a step makes of UEs: p (n_ue, ny, nx); log_ratio (n_ue,), the logarithm of s_t;
     share (n_ue, K + 2) : uses of each component, 0 unless one round has passed.
     """
@@ -52,7 +52,7 @@ def blocks(n: int, places: int, numbers: int = 16_000) -> list[slice]:
     return [slice(i, min(i + size, n)) for i in range(0, n, size)]
 
 
-def step(motion: Motion, p: Maps, legs: list[Leg], emission: Emission) -> Step:
+def step(motion: Motion, p: Maps, legs: list[RoundOfMotion], emission: Emission) -> FilterStep:
     """Rounds of motion, then estimates, for all UEs; one without estimates moves only."""
     new, log_ratio = np.empty_like(p), np.zeros(len(p))
     bad, share = np.zeros(len(p), dtype=np.bool_), np.zeros((len(p), len(motion.sigma_m) + 2))
@@ -67,11 +67,11 @@ def step(motion: Motion, p: Maps, legs: list[Leg], emission: Emission) -> Step:
             some = motion.step(some, parts, leg.weight, leg.target)
         log_ratio[rows], bad[rows] = updated(some, mine, new[rows])
     share[bad] = 0.0
-    return Step(new, log_ratio, share)
+    return FilterStep(new, log_ratio, share)
 
 
 def _shares(
-    motion: Motion, p: Maps, parts: list[Maps], leg: Leg, emission: Emission, read: list[tuple[Maps, Maps]]
+    motion: Motion, p: Maps, parts: list[Maps], leg: RoundOfMotion, emission: Emission, read: list[tuple[Maps, Maps]]
 ) -> FloatArray:
     """r_k (n_ue, K + 2) of a step from p, with `parts` of p, to estimates, of which Gaussians read `read`."""
     total = totals(p)

@@ -24,7 +24,7 @@ NUMBERS = 256
 
 
 @dataclass(frozen=True, eq=False)
-class Cells:
+class CellRarity:
     """last (m,) : cell of each track's last update, -1 unknown; every (C,) : updates through each cell; same, pairs :
     how many of the pairs that belong together had the same cell by more than chance.
     """
@@ -35,11 +35,11 @@ class Cells:
     pairs: float
 
     @classmethod
-    def none(cls) -> Cells:
+    def none(cls) -> CellRarity:
         """Before the first update."""
         return cls(no_ints(), np.zeros(0), _PRIOR / 2, _PRIOR)
 
-    def heard(self, cell: IntArray) -> Cells:
+    def heard(self, cell: IntArray) -> CellRarity:
         """After updates through cells (k,), -1 for unknown ones."""
         known = cell[cell >= 0]
         every = np.zeros(max(len(self.every), int(known.max(initial=-1)) + 1))
@@ -58,7 +58,7 @@ class Cells:
         ratio = rho * (self.last[:, None] == cell) / self._shares(cell) + 1.0 - rho
         return np.where((self.last[:, None] >= 0) & (cell >= 0), np.log(np.maximum(ratio, 1e-3)), 0.0)
 
-    def learnt(self, cell: IntArray, together: FloatArray) -> Cells:
+    def learnt(self, cell: IntArray, together: FloatArray) -> CellRarity:
         """After updates (k,) that belong to tracks with probabilities (m, k): one step of EM for rho."""
         known = (self.last[:, None] >= 0) & (cell >= 0)
         rho, equal = self.same / self.pairs, self.last[:, None] == cell
@@ -67,13 +67,13 @@ class Cells:
         stuck = np.divide(chance, chance + 1.0 - rho, out=np.zeros_like(chance), where=chance > 0)
         return replace(self, same=self.same + float((weight * stuck).sum()), pairs=self.pairs + float(weight.sum()))
 
-    def plus(self, track: IntArray, cell: IntArray) -> Cells:
+    def plus(self, track: IntArray, cell: IntArray) -> CellRarity:
         """With updates of tracks (n,), each once."""
         last = self.last.copy()
         last[track] = np.where(cell >= 0, cell, last[track])
         return replace(self, last=last)
 
-    def resized(self, kept: IntArray, new: int) -> Cells:
+    def resized(self, kept: IntArray, new: int) -> CellRarity:
         """Of tracks `kept` (an index each), and of new ones behind them."""
         return replace(self, last=np.concatenate([self.last[kept], np.full(new, -1)]))
 

@@ -9,7 +9,7 @@ import numpy as np
 from fl.tracking import linking
 from fl.tracking.book import Book, Clues
 from fl.tracking.error_model import ErrorModel
-from fl.tracking.linking import Links, Motion, Whereabouts
+from fl.tracking.linking import Displacement, LastSeen, Linked
 from fl.types import Facts
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -49,7 +49,7 @@ class Linker:
         widest_m = speed_mps * self.round_s / 2 if self.round_s else np.inf
         self.var_m2 = np.minimum(_STD_M, widest_m) ** 2
 
-    def linked(self, name: IntArray, clues: Clues, book: Book, rates: Rates) -> tuple[Book, Rates, Links]:
+    def linked(self, name: IntArray, clues: Clues, book: Book, rates: Rates) -> tuple[Book, Rates, Linked]:
         """Names (k,), ascending, of senders with these clues: the book, rates and links afterwards."""
         facts, first = self.facts, not book.born
         book = book.kept(facts.time_s, self.round_s)
@@ -73,7 +73,7 @@ class Linker:
         book, rates = self._learnt(book, rates, clues, together, row, ~heard, 0 if first else len(born))
         book = self._moved(book.with_tracks(born), row, clues, ~heard, rates)
         book = book.with_names(name[new], book.track[row[new]], facts.round)
-        links = Links(facts.round, name, book.track[row], np.isin(book.track[row], born), entropy)
+        links = Linked(facts.round, name, book.track[row], np.isin(book.track[row], born), entropy)
         return book, rates, links
 
     def _gaps(self, book: Book, rows: IntArray) -> FloatArray:
@@ -82,8 +82,8 @@ class Linker:
             return np.maximum((self.facts.time_s - book.seen_s[rows]) / self.round_s, 0.0)
         return np.maximum(self.facts.round - book.round[rows], 0).astype(np.float64)
 
-    def _motion(self, rates: Rates) -> Motion:
-        return Motion(rates.motion / rates.motion.sum(), self.var_m2)
+    def _motion(self, rates: Rates) -> Displacement:
+        return Displacement(rates.motion / rates.motion.sum(), self.var_m2)
 
     def _costs(
         self, book: Book, taken: IntArray, clues: Clues, rates: Rates
@@ -91,7 +91,7 @@ class Linker:
         """C (m, k) of tracks that may go on as new names (k,), their rows (m,), and what a birth and a miss cost."""
         seen = float(np.clip(rates.seen / rates.tracks, _LEAST, _MOST))
         rows = np.setdiff1d(np.flatnonzero((book.round != self.facts.round) & self.renames), taken)
-        at = Whereabouts(book.at.mean_m[rows], book.at.var_m2[rows])
+        at = LastSeen(book.at.mean_m[rows], book.at.var_m2[rows])
         density = linking.densities(
             at, self._gaps(book, rows), clues.z_m, self.error, self._motion(rates), self.area_m2
         )
@@ -121,9 +121,9 @@ class Linker:
         rounds = np.append(book.round, -1)
         return np.flatnonzero(unheard & (rounds[np.minimum(row, len(book.round))] >= 0))
 
-    def _steps(self, book: Book, rows: IntArray, clues: Clues, rates: Rates) -> tuple[Whereabouts, FloatArray]:
+    def _steps(self, book: Book, rows: IntArray, clues: Clues, rates: Rates) -> tuple[LastSeen, FloatArray]:
         """Tracks at rows (n,) after estimates of theirs, and the share (n, K) of each component of the motion."""
-        at = Whereabouts(book.at.mean_m[rows], book.at.var_m2[rows])
+        at = LastSeen(book.at.mean_m[rows], book.at.var_m2[rows])
         motion, gap = self._motion(rates), self._gaps(book, rows)
         return linking.moved(at, gap, clues.z_m, self.error, motion, self.area_m2)
 

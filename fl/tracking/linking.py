@@ -26,7 +26,7 @@ _NUMBERS = 5_000_000  # of one block of densities
 
 
 @dataclass(frozen=True, eq=False)
-class Links:
+class Linked:
     """What an attack says of the names (k,) of one round: the track that each belongs to.
 
     born (k,) : whether the track is new; entropy_bits (k,) : of p_i ~ exp(-C_ji) over the new names i that track j
@@ -40,17 +40,17 @@ class Links:
     entropy_bits: FloatArray
 
     @classmethod
-    def none(cls) -> Links:
+    def none(cls) -> Linked:
         """Before the first round."""
         no = no_ints()
         return cls(0, no, no, np.zeros(0, dtype=np.bool_), np.zeros(0))
 
-    def plus(self, more: Links) -> Links:
+    def plus(self, more: Linked) -> Linked:
         """With those of another part of the round; of a round before nothing is left."""
         if self.round != more.round:
             return more
         new = ~np.isin(more.name, self.name)
-        return Links(
+        return Linked(
             more.round, *(np.concatenate([a, b[new]]) for a, b in (
                 (self.name, more.name), (self.track, more.track), (self.born, more.born),
                 (self.entropy_bits, more.entropy_bits),
@@ -59,7 +59,7 @@ class Links:
 
 
 @dataclass(frozen=True, eq=False)
-class Motion:
+class Displacement:
     """Displacement in one round: weight (K,), sums to 1, var_m2 (K,) a axis."""
 
     weight: FloatArray
@@ -67,7 +67,7 @@ class Motion:
 
 
 @dataclass(frozen=True, eq=False)
-class Whereabouts:
+class LastSeen:
     """Where tracks (m,) were seen last: mean_m (m, 2), var_m2 (m,) a axis."""
 
     mean_m: FloatArray
@@ -75,7 +75,7 @@ class Whereabouts:
 
 
 def _components(
-    at: Whereabouts, gap: FloatArray, z_m: FloatArray, error: ErrorModel, motion: Motion
+    at: LastSeen, gap: FloatArray, z_m: FloatArray, error: ErrorModel, motion: Displacement
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Of pairs (...,) the places y (..., R, 2) that the estimates mean, variances (..., K) before and (R,) of the
     estimate, and weighted densities (..., R, K).
@@ -98,7 +98,7 @@ def _components(
 
 
 def densities(
-    at: Whereabouts, gap: FloatArray, z_m: FloatArray, error: ErrorModel, motion: Motion, area_m2: float
+    at: LastSeen, gap: FloatArray, z_m: FloatArray, error: ErrorModel, motion: Displacement, area_m2: float
 ) -> FloatArray:
     """p(z_i | track j) in 1 / m^2 of tracks (m,), seen gap (m,) rounds ago, and estimates z_m (k, R, 2): (m, k).
 
@@ -108,7 +108,7 @@ def densities(
     summed = np.zeros((len(gap), len(z_m)))
     for i in range(0, len(gap), size):
         some = slice(i, i + size)
-        pair = Whereabouts(at.mean_m[some, None], at.var_m2[some, None])
+        pair = LastSeen(at.mean_m[some, None], at.var_m2[some, None])
         *_, density = _components(pair, gap[some, None], z_m[None], error, motion)
         summed[some] = density.sum(axis=(2, 3))
     ranks = min(z_m.shape[1], len(error.share))
@@ -121,8 +121,8 @@ def densities(
 
 
 def moved(
-    at: Whereabouts, gap: FloatArray, z_m: FloatArray, error: ErrorModel, motion: Motion, area_m2: float
-) -> tuple[Whereabouts, FloatArray]:
+    at: LastSeen, gap: FloatArray, z_m: FloatArray, error: ErrorModel, motion: Displacement, area_m2: float
+) -> tuple[LastSeen, FloatArray]:
     """Tracks (n,) after estimates z_m (n, R, 2) of theirs, and the share (n, K) of each component of the motion.
 
     The posterior is a mixture; a Gaussian of its mean and variance stands for it.
@@ -142,13 +142,13 @@ def moved(
     var = (weight * (left + ((shift - mean[:, None]) ** 2).sum(axis=2) / 2)).sum(axis=1)
     k = len(motion.weight)
     share = weight.reshape(n, density.shape[1] // k + 1, k).sum(axis=1)
-    return Whereabouts(at.mean_m + mean, var), share
+    return LastSeen(at.mean_m + mean, var), share
 
 
-def placed(z_m: FloatArray, error: ErrorModel, centre_m: FloatArray, area_m2: float) -> Whereabouts:
+def placed(z_m: FloatArray, error: ErrorModel, centre_m: FloatArray, area_m2: float) -> LastSeen:
     """Where new tracks (n,) are by their first estimates z_m (n, R, 2) alone."""
-    nowhere = Whereabouts(np.tile(centre_m, (len(z_m), 1)), np.full(len(z_m), area_m2 / 12.0))
-    still = Motion(np.ones(1), np.zeros(1))
+    nowhere = LastSeen(np.tile(centre_m, (len(z_m), 1)), np.full(len(z_m), area_m2 / 12.0))
+    still = Displacement(np.ones(1), np.zeros(1))
     return moved(nowhere, np.zeros(len(z_m)), z_m, error, still, area_m2)[0]
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from fl.tracking.belief import Belief
 from fl.tracking.emission import Emission, log_ratio
 from fl.tracking.error_model import ErrorModels
-from fl.tracking.filter import Leg, blocks
+from fl.tracking.filter import RoundOfMotion, blocks
 from fl.tracking.habits import Habits
 from fl.tracking.history import History
 from fl.tracking.motion import Motion, resampled
@@ -137,7 +137,7 @@ def _passed(
     classes = history.all_classes(chain.round_s)
     for rows in _learners(history, n, len(grid)) if learn else blocks(n, len(grid), _TELLS):
         some = every[rows]
-        looks = _Looks.of(history.models, classes, grid, *history.of(ue[rows]))
+        looks = _LooksAtUes.of(history.models, classes, grid, *history.of(ue[rows]))
         maps = _maps(room, len(history), len(some), grid) if learn else p[:, rows]
         found = _pass(chain, looks, habits.of(some), own.of(some), maps, learn)
         log_likelihood[rows] = found.log_likelihood
@@ -160,21 +160,21 @@ def _maps(room: Maps, looks: int, n: int, grid: PlaceGrid) -> Maps:
 
 
 @dataclass(frozen=True, eq=False)
-class _Looks:
+class _LooksAtUes:
     """A few UEs at all looks: emissions look by look; first (n_ue,) look at each; classes of the rounds before each."""
 
     emission: Emission
     first: IntArray
     classes: list[list[int]]
 
-    def ignored(self, bad: BoolArray) -> _Looks:
+    def ignored(self, bad: BoolArray) -> _LooksAtUes:
         """Without some of the estimates (S, n_ue)."""
         return replace(self, emission=self.emission.ignored(bad.reshape(-1)))
 
     @classmethod
     def of(
         cls, errors: ErrorModels, classes: list[list[int]], grid: PlaceGrid, z_m: FloatArray, first: IntArray
-    ) -> _Looks:
+    ) -> _LooksAtUes:
         """Of estimates (S, n_ue, R, 2), those of each look by an error model of its own."""
         which = np.repeat(np.arange(len(z_m)), z_m.shape[1])
         return cls(Emission.of_models(errors, which, z_m.reshape(-1, *z_m.shape[2:]), grid), first, classes)
@@ -188,10 +188,10 @@ class _Looks:
         return weighed(out, p, e.fy[rows], e.fx[rows], e.floor[rows])
 
 
-def _pass(chain: Chain, looks: _Looks, habits: Habits, own: OwnPlaces, p: Maps, learn: bool) -> Passes:
+def _pass(chain: Chain, looks: _LooksAtUes, habits: Habits, own: OwnPlaces, p: Maps, learn: bool) -> Passes:
     """One forward and backward pass, which leaves beliefs in p (S, n_ue, ny, nx), unless it learns motion alone."""
     classes = sorted({c for some in looks.classes for c in some})
-    legs = {c: Leg(habits.weight(c), own.target(c, chain.prior)) for c in classes}
+    legs = {c: RoundOfMotion(habits.weight(c), own.target(c, chain.prior)) for c in classes}
     log_likelihood, bad = _forward(chain, looks, legs, p)
     told = not learn or bool(own.occupancy)
     back = _backward(chain, looks.ignored(bad), legs, p, learn, told)
@@ -211,7 +211,7 @@ def _pass(chain: Chain, looks: _Looks, habits: Habits, own: OwnPlaces, p: Maps, 
     return Passes(p, log_likelihood, new, places)
 
 
-def _forward(chain: Chain, looks: _Looks, legs: dict[int, Leg], p: Maps) -> tuple[FloatArray, BoolArray]:
+def _forward(chain: Chain, looks: _LooksAtUes, legs: dict[int, RoundOfMotion], p: Maps) -> tuple[FloatArray, BoolArray]:
     """Writes a_t to p (S, n_ue, ny, nx); the log-likelihood (n_ue,), and which estimates (S, n_ue) are impossible."""
     n_ue = len(looks.first)
     total, log_likelihood = np.empty((len(p), n_ue), dtype=np.float32), np.zeros(n_ue)
@@ -230,7 +230,7 @@ def _forward(chain: Chain, looks: _Looks, legs: dict[int, Leg], p: Maps) -> tupl
 
 
 def _backward(
-    chain: Chain, looks: _Looks, legs: dict[int, Leg], p: Maps, learn: bool, told: bool
+    chain: Chain, looks: _LooksAtUes, legs: dict[int, RoundOfMotion], p: Maps, learn: bool, told: bool
 ) -> Iterator[tuple[int, FloatArray]]:
     """Makes a_t in p (S, n_ue, ny, nx) the smoother's belief, where it is told, from the last look to the first.
 

@@ -36,7 +36,7 @@ _MOST_SEEDS = 400  # estimates at which a new place is looked for
 
 
 @dataclass(frozen=True, eq=False)
-class Said:
+class OfOneUe:
     """Estimates of one UE: z_m (n, 2), spread_m and right (n,), class of time (n,) and number of the day (n,)."""
 
     z_m: FloatArray
@@ -53,7 +53,7 @@ class Said:
 
 
 @dataclass(frozen=True, eq=False)
-class Mixture:
+class FittedPlaces:
     """Places (k, 2), responsibilities (n, k) of them, and the log-likelihood."""
 
     place_m: FloatArray
@@ -70,7 +70,7 @@ class Visited:
 
 
 def habits(
-    said: Said, known_m: FloatArray, classes: int, area_m2: float, bias_m: float, near_m: float, most: int
+    said: OfOneUe, known_m: FloatArray, classes: int, area_m2: float, bias_m: float, near_m: float, most: int
 ) -> Visited:
     """Places besides those known (j, 2), at most so many, as long as each makes all estimates more likely; the most
     visited first.
@@ -91,15 +91,15 @@ def habits(
     return Visited(found.place_m[len(known_m) + order], within[order])
 
 
-def _apart(found: Mixture, near_m: float) -> BoolArray:
+def _apart(found: FittedPlaces, near_m: float) -> BoolArray:
     """Which places (k,) are further than near_m from all places before them."""
     away_m = np.linalg.norm(found.place_m[:, None] - found.place_m, axis=2)
     return np.asarray(~np.tril(away_m <= near_m, -1).any(axis=1))
 
 
-def home_and_work(said: Said, share: FloatArray, area_m2: float, bias_m: float, near_m: float) -> Visited:
+def home_and_work(said: OfOneUe, share: FloatArray, area_m2: float, bias_m: float, near_m: float) -> Visited:
     """Home and workplace (2, 2), NaN where there is none, of shares (C, 2) that are known."""
-    none = Mixture(no_places(), np.zeros((len(said.z_m), 0)), 0.0)
+    none = FittedPlaces(no_places(), np.zeros((len(said.z_m), 0)), 0.0)
     place_m, probability = np.full((2, 2), np.nan), np.zeros(2)
     seed = said.z_m[_densest(said, none, share.max(axis=1)[said.of_class] * said.right)]
     one = [_with_shares(said, seed[None], share[:, [k]], area_m2) for k in (0, 1)]
@@ -121,50 +121,50 @@ def home_and_work(said: Said, share: FloatArray, area_m2: float, bias_m: float, 
     return Visited(place_m, probability)
 
 
-def _within(said: Said, found: Mixture, bias_m: float, near_m: float) -> FloatArray:
+def _within(said: OfOneUe, found: FittedPlaces, bias_m: float, near_m: float) -> FloatArray:
     """P(a place is within near_m of what EM says) (k,), if it is there."""
     return -np.expm1(-(near_m**2) / (2 * (_variance_m2(said, found) + bias_m**2)))
 
 
-def _variance_m2(said: Said, found: Mixture) -> FloatArray:
+def _variance_m2(said: OfOneUe, found: FittedPlaces) -> FloatArray:
     """Variance a axis (k,) of each place, as far as estimates differ from round to round."""
     return np.asarray(1.0 / np.maximum((found.mine / said.spread_m[:, None] ** 2).sum(axis=0), 1e-30))
 
 
-def _costs(said: Said, found: Mixture, area_m2: float, shares: bool = True) -> FloatArray:
+def _costs(said: OfOneUe, found: FittedPlaces, area_m2: float, shares: bool = True) -> FloatArray:
     """What each place (k,) costs of log-likelihood, with its share where that is not known."""
     position = np.maximum(np.log(area_m2 / (2 * np.pi * _variance_m2(said, found))), 0.0)
     return np.asarray(position + shares * np.log(max(len(said.z_m), 1)))
 
 
-def _days(said: Said, mine: FloatArray) -> int:
+def _days(said: OfOneUe, mine: FloatArray) -> int:
     """Number of days with an estimate that is probably of a place, given responsibilities (n,)."""
     return len(np.unique(said.day[mine > 0.5]))
 
 
-def _with_one_more(said: Said, found: Mixture, known: int, classes: int, area_m2: float) -> Mixture:
+def _with_one_more(said: OfOneUe, found: FittedPlaces, known: int, classes: int, area_m2: float) -> FittedPlaces:
     """With a place more, first where most of what is not explained yet lies."""
     seed = said.z_m[_densest(said, found, said.right)]
     return _fitted(said, np.concatenate([found.place_m, seed[None]]), known, classes, area_m2)
 
 
-def _densest(said: Said, found: Mixture, right: FloatArray) -> int:
+def _densest(said: OfOneUe, found: FittedPlaces, right: FloatArray) -> int:
     """The estimate around which most of the others (n,) lie, weighed by what places found leave unexplained."""
     left = right * np.maximum(1.0 - found.mine.sum(axis=1), 0.0)
     some = evenly(len(left), _MOST_SEEDS)
     return int(some[np.argmax(left @ said.density(said.z_m[some]))])
 
 
-def _expected(said: Said, place_m: FloatArray, share: FloatArray, area_m2: float) -> Mixture:
+def _expected(said: OfOneUe, place_m: FloatArray, share: FloatArray, area_m2: float) -> FittedPlaces:
     """Responsibilities and log-likelihood of places and shares (C, k)."""
     prior = said.right[:, None] * share[said.of_class]
     prior *= _SUREST / np.maximum(prior.sum(axis=1, keepdims=True), _SUREST)  # where more lie there than errors say
     each = prior * said.density(place_m)
     whole = each.sum(axis=1) + (1.0 - prior.sum(axis=1)) / area_m2
-    return Mixture(place_m, each / whole[:, None], float(np.log(whole).sum()))
+    return FittedPlaces(place_m, each / whole[:, None], float(np.log(whole).sum()))
 
 
-def _moved(said: Said, found: Mixture, known: int) -> FloatArray:
+def _moved(said: OfOneUe, found: FittedPlaces, known: int) -> FloatArray:
     """Means (k, 2) of the estimates by responsibility; the first `known` places stay."""
     weight = found.mine / said.spread_m[:, None] ** 2
     total = weight.sum(axis=0)
@@ -173,7 +173,7 @@ def _moved(said: Said, found: Mixture, known: int) -> FloatArray:
     return np.asarray(mean)
 
 
-def _fitted(said: Said, place_m: FloatArray, known: int, classes: int, area_m2: float) -> Mixture:
+def _fitted(said: OfOneUe, place_m: FloatArray, known: int, classes: int, area_m2: float) -> FittedPlaces:
     """EM over places, but the first `known`, and shares by class."""
     k = len(place_m)
     found = _expected(said, place_m, np.full((classes, k), 0.8 / max(k, 1)), area_m2)
@@ -187,7 +187,7 @@ def _fitted(said: Said, place_m: FloatArray, known: int, classes: int, area_m2: 
     return found
 
 
-def _with_shares(said: Said, place_m: FloatArray, share: FloatArray, area_m2: float) -> Mixture:
+def _with_shares(said: OfOneUe, place_m: FloatArray, share: FloatArray, area_m2: float) -> FittedPlaces:
     """EM over places whose shares are known."""
     found = _expected(said, place_m, share, area_m2)
     for _ in range(_STEPS):

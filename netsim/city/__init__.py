@@ -7,7 +7,7 @@ CITIES = OneOf(
     places={
         "town": "netsim.city.town:Town",
         "open-field": "netsim.city.open_field:OpenField",
-        "grid": "netsim.city.grid:Grid",
+        "grid": "netsim.city.grid:GridCity",
         "footprints": "netsim.city.footprints:Footprints",
         "generated": "netsim.city.generated:Generated",
     },

@@ -18,7 +18,7 @@ from netsim.units import FloatArray
 _MOST_BLOCKS = 100_000
 
 
-class Grid(City):
+class GridCity(City):
     """Square blocks with streets between them; each block is one building.
 
     Columns i and rows j are counted from the south-west corner (0, 0)::

@@ -56,7 +56,7 @@ class Outlines:
 
 
 @dataclass(frozen=True)
-class _Flat:
+class _FlatPolygons:
     """Polygons as flat lists."""
 
     corner: list[tuple[float, float]] = field(default_factory=list)
@@ -101,7 +101,7 @@ def read_outlines(
     """
     features, stated = features_of(file)
     skipped: Counter[str] = Counter()
-    flat = _Flat()
+    flat = _FlatPolygons()
     tagged = any(_tagged(tags_of(each)) for each in features)
     for i, each in enumerate(features):
         refuse = Refusal(file, f"features[{i}]")
@@ -150,7 +150,7 @@ def _height(tags: dict[str, Any], key: str, refuse: Refusal) -> Height:
         refuse(f"properties.{name}: {short(tags[name])} is not a height", f"give metres up to {HIGHEST_M:g}")
 
 
-def _heights_m(file: str, flat: _Flat, key: str, default_m: float | None) -> FloatArray:
+def _heights_m(file: str, flat: _FlatPolygons, key: str, default_m: float | None) -> FloatArray:
     """Height of each polygon (n,); the default for those that have none."""
     height_m = np.array([h.value_m for h in flat.height])
     none = np.flatnonzero(np.isnan(height_m))
@@ -163,7 +163,7 @@ def _heights_m(file: str, flat: _Flat, key: str, default_m: float | None) -> Flo
     return np.where(np.isnan(height_m), np.nan if default_m is None else default_m, height_m)
 
 
-def _shapes(file: str, corner_m: FloatArray, flat: _Flat, repair: bool) -> tuple[npt.NDArray[Any], IntArray]:
+def _shapes(file: str, corner_m: FloatArray, flat: _FlatPolygons, repair: bool) -> tuple[npt.NDArray[Any], IntArray]:
     """Valid or repaired polygons (m,), and the index of the polygon of the file that each belongs to (m,)."""
     import shapely
 

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from netsim.city.base import City
 from netsim.city.buildings import Buildings
-from netsim.city.town_plan import WIDTH_M, Plan, Shapes, lots, planned
+from netsim.city.town_plan import WIDTH_M, Shapes, TownPlan, lots, planned
 from netsim.geometry import Area
 from netsim.indoors import STOREY_M
 from netsim.rng import Rng, Streams
@@ -88,7 +88,7 @@ class Town(City):
 
 
 @dataclass(frozen=True, eq=False)
-class Drawn:
+class DrawnTown:
     """A drawn town."""
 
     buildings: Buildings
@@ -97,15 +97,15 @@ class Drawn:
 
 
 @lru_cache(maxsize=4)  # buildings, streets and scenery of one town are asked for one after another
-def drawn(town: Town, seed: int) -> Drawn:
+def drawn(town: Town, seed: int) -> DrawnTown:
     """The town of a seed, drawn once."""
     rng = Streams(seed).at("city.town")
     area = town.area(None)
     plan = planned(area, town.barrier, town.crossings, town.park, rng)
-    return Drawn(_buildings(plan, area, rng), _graph(plan), _scenery(plan, town.barrier))
+    return DrawnTown(_buildings(plan, area, rng), _graph(plan), _scenery(plan, town.barrier))
 
 
-def _buildings(plan: Plan, area: Area, rng: Rng) -> Buildings:
+def _buildings(plan: TownPlan, area: Area, rng: Rng) -> Buildings:
     import shapely
 
     def target_m2(number: IntArray) -> FloatArray:
@@ -124,7 +124,7 @@ def _buildings(plan: Plan, area: Area, rng: Rng) -> Buildings:
     return Buildings(shape, STOREY_M * floors)
 
 
-def _open_ground(plan: Plan) -> Shapes:
+def _open_ground(plan: TownPlan) -> Shapes:
     """The blocks without the streets, whose widths go by class."""
     import shapely
 
@@ -151,7 +151,7 @@ def _largest(shape: Shapes) -> Shapes:
     return largest
 
 
-def _scenery(plan: Plan, barrier: str) -> tuple[tuple[str, FloatArray], ...]:
+def _scenery(plan: TownPlan, barrier: str) -> tuple[tuple[str, FloatArray], ...]:
     kinds = {"river": "water", "railway": "railway"}
     shapes = [(kinds.get(barrier, ""), plan.barrier), ("green", plan.park)]
     return tuple((kind, np.asarray(each.exterior.coords)) for kind, each in shapes if each is not None)
@@ -161,7 +161,7 @@ def _between(span: tuple[float, float], unit: FloatArray) -> FloatArray:
     return span[0] + (span[1] - span[0]) * unit
 
 
-def _graph(plan: Plan) -> StreetGraph:
+def _graph(plan: TownPlan) -> StreetGraph:
     import shapely
 
     vertex_m, owner = shapely.get_coordinates(plan.lines, return_index=True)

@@ -40,7 +40,7 @@ _LEVELS = 40
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class TownPlan:
     """lines (k,) are centre lines between junctions, with street_class (k,); blocks (b,) are the areas between them.
 
     barrier : polygon of the river or railway, None without one; park : polygon, None where there is no room for one.
@@ -53,7 +53,7 @@ class Plan:
     park: Any
 
 
-def planned(area: Area, barrier: str, crossings: int, park: bool, rng: Rng) -> Plan:
+def planned(area: Area, barrier: str, crossings: int, park: bool, rng: Rng) -> TownPlan:
     """The plan of a town in `area` with a `barrier` of river, railway or none, crossed by `crossings` bridges."""
     import shapely
 
@@ -76,7 +76,7 @@ def planned(area: Area, barrier: str, crossings: int, park: bool, rng: Rng) -> P
         street_class = np.concatenate([street_class, np.full(len(banks), RESIDENTIAL)])
     closed = [each for each in (corridor, green) if each is not None]
     line, street_class, blocks = _with_side_streets(line, street_class, closed, area, rng)
-    return Plan(line, street_class, blocks, corridor, green)
+    return TownPlan(line, street_class, blocks, corridor, green)
 
 
 def lots(blocks: Shapes, target_m2: Callable[[IntArray], FloatArray], rng: Rng) -> Shapes:

@@ -31,7 +31,7 @@ _BLOCK = 512  # UEs whose fixes are drawn at once, to bound memory
 
 
 @dataclass(frozen=True)
-class Lived:
+class CommuterDay:
     """A simulated day: its number, the schedule of every UE, and the fixes, in s from midnight of the first day."""
 
     day: int
@@ -40,12 +40,12 @@ class Lived:
 
 
 @dataclass(frozen=True, eq=False)
-class Habits(State):
+class CommuterState(State):
     """ue (n_ue,); place_m (n_ue, 2 + third places, 2): home, work and others; today: None before the first day."""
 
     ue: IntArray
     place_m: FloatArray
-    today: Lived | None = None
+    today: CommuterDay | None = None
 
 
 class Commuter(Mobility):
@@ -110,13 +110,13 @@ class Commuter(Mobility):
     evening_probability: float = Field(default=0.3, ge=0, le=1)
     """probability of a stop after work, on a workday"""
 
-    def start(self, ue: IntArray, ground: Ground) -> Habits:
+    def start(self, ue: IntArray, ground: Ground) -> CommuterState:
         """All UEs at home."""
         place_m = self._all_places(ue, ground)
         self._refuse_long_walks(place_m)
-        return Habits(place_m[:, _HOME].copy(), ue, place_m)
+        return CommuterState(place_m[:, _HOME].copy(), ue, place_m)
 
-    def advance(self, state: Habits, t0_s: float, t1_s: float, ground: Ground) -> tuple[Habits, Fixes]:
+    def advance(self, state: CommuterState, t0_s: float, t1_s: float, ground: Ground) -> tuple[CommuterState, Fixes]:
         """Simulates every day that overlaps the window; returns the fixes inside the window."""
         taken, today = [Fixes.none()], state.today
         days = range(ground.clock.day(t0_s), ceil(t1_s / DAY_S))
@@ -131,7 +131,7 @@ class Commuter(Mobility):
             state = replace(state, position_m=today.plan.at(row, time_s), today=today)
         return state, _in_order(Fixes.join(taken))
 
-    def wake_s(self, state: Habits, now_s: float, ground: Ground) -> float:
+    def wake_s(self, state: CommuterState, now_s: float, ground: Ground) -> float:
         """The morning if it is night for all UEs, else now."""
         day, today = ground.clock.day(now_s), state.today
         morning_s = day * DAY_S + _MORNING_H * _HOUR_S
@@ -139,11 +139,11 @@ class Commuter(Mobility):
             return morning_s + DAY_S
         return max(now_s, morning_s)
 
-    def places(self, state: Habits, ground: Ground) -> Places:
+    def places(self, state: CommuterState, ground: Ground) -> Places:
         """Homes and workplaces."""
         return Places(state.place_m[:, _HOME], state.place_m[:, _WORK])
 
-    def _live(self, day: int, ue: IntArray, place_m: FloatArray, ground: Ground) -> Lived:
+    def _live(self, day: int, ue: IntArray, place_m: FloatArray, ground: Ground) -> CommuterDay:
         """Schedule, route and fixes of one day."""
         rng = ground.streams.at("mobility.commuter", day)
         low_m, high_m = ground.area.low_m, ground.area.high_m
@@ -157,7 +157,7 @@ class Commuter(Mobility):
         plan = walked(at_m, corner_m, self.walk_speed_m_s * pace, from_s, until_s, stay_s)
         fixes = self._fixes(plan, np.minimum(stop, _THIRD), ue, rng)
         kept_m = np.clip(fixes.position_m, low_m, high_m)
-        return Lived(day, plan, Fixes(fixes.ue, fixes.time_s + day * DAY_S, kept_m))
+        return CommuterDay(day, plan, Fixes(fixes.ue, fixes.time_s + day * DAY_S, kept_m))
 
     def _plan(
         self, rng: Rng, ue: IntArray, n_third: int, weekday: bool

@@ -20,7 +20,7 @@ _CLEARANCE_M = 0.01  # from a wall at which a UE turns
 
 
 @dataclass(frozen=True, eq=False)
-class Step(State):
+class MarkovStep(State):
     """The current step of every UE.
 
     ue (n_ue,): index of the UE; step: number of the step; knot_m (n_ue, 9, 2): corners of its path; speed_m_s,
@@ -70,7 +70,7 @@ class GaussMarkov(Mobility):
     step_s: float = Field(default=10.0, ge=1e-3, le=86_400)
     """time between changes of speed and direction, s"""
 
-    def start(self, ue: IntArray, ground: Ground) -> Step:
+    def start(self, ue: IntArray, ground: Ground) -> MarkovStep:
         """All UEs outdoors, at the beginning of step 0."""
         if not (ground.area.side_m > 0).all():
             width, height = ground.area.side_m
@@ -83,7 +83,7 @@ class GaussMarkov(Mobility):
         direction_rad = mean_rad + self.direction_std_rad * direction
         return self._step(ue, 0, position_m, speed_m_s, direction_rad, mean_rad, ground)
 
-    def advance(self, state: Step, t0_s: float, t1_s: float, ground: Ground) -> tuple[Step, Fixes]:
+    def advance(self, state: MarkovStep, t0_s: float, t1_s: float, ground: Ground) -> tuple[MarkovStep, Fixes]:
         """Takes every step that begins by t1_s; the position is interpolated on the last one."""
         step, last = state.step, last_multiple(t1_s, self.step_s)
         rng, a = _stream(ground), self.memory
@@ -107,12 +107,12 @@ class GaussMarkov(Mobility):
         direction_rad: FloatArray,
         mean_rad: FloatArray,
         ground: Ground,
-    ) -> Step:
+    ) -> MarkovStep:
         """Step number `step` of UEs `ue` (n,), starting at from_m (n, 2)."""
         length_m = np.maximum(speed_m_s, 0.0) * self.step_s
         knot_m, mirrored, turn_rad = _walk(from_m, length_m, direction_rad, ground)
         turned_rad, turned_mean_rad = (mirrored * rad + turn_rad for rad in (direction_rad, mean_rad))
-        return Step(from_m, ue, step, knot_m, speed_m_s, turned_rad, turned_mean_rad)
+        return MarkovStep(from_m, ue, step, knot_m, speed_m_s, turned_rad, turned_mean_rad)
 
 
 def _stream(ground: Ground) -> Rng:

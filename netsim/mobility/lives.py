@@ -27,7 +27,7 @@ else:
 
 
 @dataclass(frozen=True, eq=False)
-class Town:
+class PeopledTown:
     """What residents know of a town and of themselves: the same for a whole run."""
 
     people: People
@@ -66,7 +66,7 @@ class Lives(State):
     inside: IntArray
     in_vehicle: BoolArray
     journeys: Journeys
-    town: Town = field(metadata=REBUILT)
+    town: PeopledTown = field(metadata=REBUILT)
 
     def indoors(self) -> Indoors:
         """Building, floor and depth of every UE that is indoors; between room and door a UE is indoors."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from netsim.mobility.journeys import between_rooms, indoor_s
-from netsim.mobility.lives import Lives, Town
+from netsim.mobility.lives import Lives, PeopledTown
 from netsim.mobility.venues import Rooms, rooms
 from netsim.rng import Rng
 from netsim.streets.graph import CYCLE, DRIVE, WALK
@@ -16,7 +16,7 @@ from netsim.units import BoolArray, FloatArray, IntArray
 _DRIVE_FROM_M, _CYCLE_FROM_M = 1000.0, 500.0  # straight-line distances below which everybody walks
 
 
-def room_in(town: Town, row: IntArray, place: IntArray, ue: IntArray, number: IntArray, rng: Rng) -> Rooms:
+def room_in(town: PeopledTown, row: IntArray, place: IntArray, ue: IntArray, number: IntArray, rng: Rng) -> Rooms:
     """The rooms (m,) in which people stay: their own at home and at work, elsewhere drawn for the stay."""
     people = town.people
     some = rooms(town.venues, place, rng, "room", ue, number)
@@ -45,7 +45,7 @@ def outings(state: Lives, row: IntArray, place: IntArray, room: Rooms) -> tuple[
     return since_s, whole, mode == DRIVE
 
 
-def _mode(town: Town, row: IntArray, here: IntArray, there: IntArray) -> IntArray:
+def _mode(town: PeopledTown, row: IntArray, here: IntArray, there: IntArray) -> IntArray:
     """How people in `row` (m,) travel from one place to another (m,)."""
     premises = town.venues.premises
     mode = town.people.mode[row]

@@ -17,7 +17,7 @@ _SHIFT_H, _LUNCH_STD_H, _TAIL = 1.0, 0.5, 2.0  # deviations of a person's hours,
 
 
 @dataclass(frozen=True, eq=False)
-class Shares:
+class PopulationShares:
     """Shares of the population: without work, working at home (of those who work), driving, cycling."""
 
     no_work: float
@@ -46,7 +46,7 @@ class People:
     mode: IntArray
 
     @classmethod
-    def drawn(cls, ue: IntArray, venues: Venues, shares: Shares, rng: Rng) -> People:
+    def drawn(cls, ue: IntArray, venues: Venues, shares: PopulationShares, rng: Rng) -> People:
         """Homes in proportion to floor area, workplaces in proportion to attractiveness, never at home."""
         unit, hour = rng.uniform("person", ue, (6,)), rng.normal("hours", ue, (3,))
         hour = np.clip(hour, -_TAIL, _TAIL)

@@ -26,7 +26,7 @@ from netsim.units import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class TraceRows:
     """Rows of a trace sorted by time; ue (N,) is an index into `Replayed.ue`."""
 
     ue: IntArray
@@ -47,7 +47,7 @@ class Replayed(State):
     last_row: IntArray
     ue: IntArray = field(metadata=REBUILT)
     absent_after_s: float = field(metadata=REBUILT)
-    rows: Rows = field(metadata=REBUILT)
+    rows: TraceRows = field(metadata=REBUILT)
 
     def last_rows(self, end: int) -> IntArray:
         """The last of the first `end` rows for each UE (n_ue,), -1 if it has none yet."""
@@ -172,7 +172,7 @@ class Replay(Mobility):
             raise BadInput(f"ues: {len(ue)} are more than the {len(trace.users)} users of the trace; ask for fewer")
         order = np.flatnonzero(trace.user < len(ue))
         order = order[np.argsort(trace.time_s[order], kind="stable")]
-        rows = Rows(
+        rows = TraceRows(
             ue=trace.user[order],
             time_s=trace.time_s[order],
             position_m=trace.position_m[order],

@@ -14,9 +14,9 @@ from netsim.mobility.base import Ground, Mobility, Places
 from netsim.mobility.decisions import Decisions
 from netsim.mobility.exploration import NOWHERE
 from netsim.mobility.journeys import Journeys
-from netsim.mobility.lives import Lives, Town, after, placed
+from netsim.mobility.lives import Lives, PeopledTown, after, placed
 from netsim.mobility.outings import outings, room_in
-from netsim.mobility.people import People, Shares
+from netsim.mobility.people import People, PopulationShares
 from netsim.mobility.timetable import FREE, NIGHT, WORK
 from netsim.mobility.venues import WORK_CLOSES_H, WORK_OPENS_H, Venues
 from netsim.observations import Fixes
@@ -35,7 +35,7 @@ _FIRST_PLACES = 8  # columns of the table of visited places, which doubles when 
 
 
 @dataclass(frozen=True, eq=False)
-class _Plan:
+class _Intents:
     """Decisions of m people: where to, who breaks the timetable, and the period of the timetable they are in."""
 
     target: IntArray
@@ -143,7 +143,7 @@ class Resident(Mobility):
         )
         return after(state, self._decisions(state, np.arange(n), ground), 0.0)
 
-    def _town(self, ue: IntArray, ground: Ground) -> Town:
+    def _town(self, ue: IntArray, ground: Ground) -> PeopledTown:
         """The town of the ground; raises BadInput if nobody can live and go anywhere in it."""
         if ground.graph is None or len(ground.premises) < 2:
             raise BadInput(
@@ -152,8 +152,8 @@ class Resident(Mobility):
             )
         rng = _stream(ground)
         venues = Venues.drawn(ground.premises, ground.buildings.footprint, rng)
-        shares = Shares(self.no_work_share, self.work_at_home_share, self.drive_share, self.cycle_share)
-        return Town(People.drawn(ue, venues, shares, rng), venues, Routes(ground.graph))
+        shares = PopulationShares(self.no_work_share, self.work_at_home_share, self.drive_share, self.cycle_share)
+        return PeopledTown(People.drawn(ue, venues, shares, rng), venues, Routes(ground.graph))
 
     def advance(self, state: Lives, t0_s: float, t1_s: float, ground: Ground) -> tuple[Lives, Fixes]:
         """Makes every decision that is due by t1_s; positions are those on the trip or in the room at t1_s."""
@@ -201,7 +201,7 @@ class Resident(Mobility):
             breaks=breaks,
         )
 
-    def _plan(self, state: Lives, row: IntArray, now_s: FloatArray, unit: FloatArray, ground: Ground) -> _Plan:
+    def _plan(self, state: Lives, row: IntArray, now_s: FloatArray, unit: FloatArray, ground: Ground) -> _Intents:
         """Where people in `row` (m,) go at now_s (m,)."""
         people = state.town.people
         late_h, workday = self._day(state.ue[row], now_s, ground)
@@ -210,7 +210,7 @@ class Resident(Mobility):
         target = np.where(period == WORK, people.work[row], people.home[row])
         some = np.flatnonzero(free)
         target[some] = self._chosen(state, row[some], _hour(now_s[some], ground), workday[some], unit[some])
-        return _Plan(target, free, period, end_s)
+        return _Intents(target, free, period, end_s)
 
     def _day(self, ue: IntArray, now_s: FloatArray, ground: Ground) -> tuple[FloatArray, BoolArray]:
         """How much later than usual work and evening are on the day of now_s (m,), and the next morning (m, 3), h.
@@ -242,8 +242,8 @@ class Resident(Mobility):
 
     def _stay(
         self,
-        plan: _Plan,
-        town: Town,
+        plan: _Intents,
+        town: PeopledTown,
         row: IntArray,
         now_s: FloatArray,
         arrive_s: FloatArray,
@@ -297,7 +297,7 @@ def _at_hour(time_s: FloatArray, hour: FloatArray | float, ground: Ground) -> Fl
     return ground.clock.first_s(midnight_s + hour * _HOUR_S)
 
 
-def _closing_s(town: Town, row: IntArray, place: IntArray, now_s: FloatArray, ground: Ground) -> FloatArray:
+def _closing_s(town: PeopledTown, row: IntArray, place: IntArray, now_s: FloatArray, ground: Ground) -> FloatArray:
     """When the places (m,) close on the day of now_s (m,); never for a home."""
     people = town.people
     closes_h = np.where(place == people.work[row], WORK_CLOSES_H, town.venues.closes_h[place])

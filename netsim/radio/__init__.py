@@ -26,7 +26,7 @@ SHADOWINGS = OneOf(
 SIGHTS = OneOf(
     "line-of-sight",
     places={
-        "always": "netsim.radio.line_of_sight:Always",
+        "always": "netsim.radio.line_of_sight:AlwaysInSight",
         "never": "netsim.radio.sight_laws:Never",
         "geometry": "netsim.radio.sight_laws:ByGeometry",
         "probability": "netsim.radio.sight_laws:ByProbability",

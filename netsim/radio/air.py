@@ -14,11 +14,11 @@ from netsim.multiples import first_multiple, last_multiple
 from netsim.radio.air_interface import AirInterface
 from netsim.radio.fates import ENDED, SENDING, WAITING, Fate
 from netsim.radio.happenings import become_ready, end_due, look_again, looks_in, stuck
-from netsim.radio.lives import Lives
+from netsim.radio.lives import Transmissions
 from netsim.radio.outlook import Look
 from netsim.radio.request import begun, may_drop_out, may_exhaust, on_air
 from netsim.radio.schedulers.base import NOBODY, Queue, Senders
-from netsim.radio.sent import Sent, outcome, sent
+from netsim.radio.sent import SentUploads, outcome, sent
 from netsim.radio.turns import Turn
 from netsim.radio.uplink import Cohort, Payload, Uplink
 from netsim.rng import Streams
@@ -35,25 +35,25 @@ class Ended:
     submission: IntArray
     place: IntArray
     ue: IntArray
-    sent: Sent
+    sent: SentUploads
 
 
 @dataclass(frozen=True)
 class AirMemory:
     """What transmissions under way need to go on: their rows, the number of submissions, and the scheduler's state."""
 
-    lives: Lives
+    lives: Transmissions
     submissions: int
     until_s: float
     scheduled: Any
 
 
 @dataclass
-class Air:
+class EventUplink:
     """Transmissions of UEs over one uplink, from the server's request to the last bit or a loss.
 
-    `submit` returns an event whose value is the `Sent` of the cohort. `each` is called with those that end at a time;
-    it may submit others. Between two events all rates are constant. The order of submissions at one time
+    `submit` returns an event whose value is the `SentUploads` of the cohort. `each` is called with those that end at
+    a time; it may submit others. Between two events all rates are constant. The order of submissions at one time
     changes nothing. Other than in `Uplink.plan`, a UE whose SINR is too low is lost even if nobody's is higher.
 
     n_ue : number of UEs of the world; look : links of UEs that move (see `look_at`), asked at ends of blocks.
@@ -66,7 +66,7 @@ class Air:
     interface: AirInterface = field(default_factory=AirInterface)
     look: Look | None = None
     each: Callable[[Ended], None] | None = None
-    lives: Lives = field(init=False, default_factory=Lives.none)
+    lives: Transmissions = field(init=False, default_factory=Transmissions.none)
     _waiting_for: dict[int, simpy.Event] = field(init=False, default_factory=dict)
     _submissions: int = field(init=False, default=0)
     _until_s: float = field(init=False, default=inf)
@@ -258,26 +258,26 @@ class Air:
             results.append((self._waiting_for.pop(number), outcome))
         if len(complete):
             others = np.flatnonzero(~np.isin(lives.submission, complete))
-            self.lives = lives.take(others) if len(others) else Lives.none()
+            self.lives = lives.take(others) if len(others) else Transmissions.none()
         if self.each is not None and news is not None:
             self.each(news)
         for done, outcome in results:
             done.succeed(outcome)
 
 
-def _ended(lives: Lives, rows: IntArray) -> Ended:
+def _ended(lives: Transmissions, rows: IntArray) -> Ended:
     """Rows (k,) that have ended."""
     rows = rows[np.lexsort((lives.ue[rows], lives.ended_s[rows]))]
     return Ended(lives.submission[rows], lives.place[rows], lives.ue[rows], outcome(lives, rows))
 
 
-def _complete(lives: Lives, ended: IntArray) -> IntArray:
+def _complete(lives: Transmissions, ended: IntArray) -> IntArray:
     """The submissions, in order, whose last rows are among the rows (k,) that have ended now."""
     numbers, under_way = np.unique(lives.submission[ended]), lives.stage != ENDED
     return np.setdiff1d(numbers, lives.submission[under_way], True) if under_way.any() else numbers
 
 
-def _queue(lives: Lives, rows: IntArray, senders: Senders) -> Queue:
+def _queue(lives: Transmissions, rows: IntArray, senders: Senders) -> Queue:
     """What a scheduler sees of rows (k,), and of those who sent."""
     return Queue(
         lives.ue[rows], lives.serving[rows], lives.power_w[rows], lives.received_w[rows], lives.alone_bps[rows],
@@ -285,7 +285,7 @@ def _queue(lives: Lives, rows: IntArray, senders: Senders) -> Queue:
     )  # fmt: skip
 
 
-def _last_of_each(lives: Lives, own_s: FloatArray) -> FloatArray:
+def _last_of_each(lives: Transmissions, own_s: FloatArray) -> FloatArray:
     """When rows become ready (n,), and the last end of each submission in place of the ends of its rows."""
     sends = np.flatnonzero((lives.stage == SENDING) & (lives.rate_bps > 0))
     if not len(sends):

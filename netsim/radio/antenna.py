@@ -64,7 +64,7 @@ class Sector(Antenna):
         return sector_gain_db(offset_m, drop_m, azimuth_deg)
 
 
-class Column(Antenna):
+class ColumnAntenna(Antenna):
     r"""A vertical column of M elements that look at the horizon, with electrical tilt by array weights::
 
         gain = A(theta, phi) + 20 log10 |M^-1/2 sum_{m<M} exp(j 2 pi m s (cos theta - cos theta_t))|
@@ -99,4 +99,4 @@ class Column(Antenna):
         return np.asarray(np.where(peak, self.elements, np.abs(ratio)) / np.sqrt(self.elements))
 
 
-ANTENNAS = OneOf("antenna", Sector, Column)
+ANTENNAS = OneOf("antenna", Sector, ColumnAntenna)

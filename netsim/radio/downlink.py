@@ -7,7 +7,7 @@ import numpy as np
 from pydantic import Field
 
 from netsim.later import Later
-from netsim.radio.links import Links
+from netsim.radio.links import RadioLinks
 from netsim.radio.rate import DOWNLINK, AdaptedRate
 from netsim.units import BoolArray, FloatArray, IntArray, db_from_ratio, ratio_from_db, w_from_dbm
 
@@ -74,7 +74,7 @@ class Reception:
     los: BoolArray
 
 
-def reception(links: Links, serving: IntArray, downlink: Downlink) -> Reception:
+def reception(links: RadioLinks, serving: IntArray, downlink: Downlink) -> Reception:
     r"""Reception of every UE from the cell serving (n,), -1 for none, while all cells send at full power::
 
         gain = G_s,   geometry = P_s / sum_{j != s} P_j,   SINR = P_s / (sum_{j != s} P_j + N)

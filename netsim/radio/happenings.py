@@ -6,14 +6,14 @@ import numpy as np
 
 from netsim.multiples import last_multiple, last_multiples
 from netsim.radio.fates import ENDED, PREPARING, SENDING, WAITING, Fate
-from netsim.radio.lives import Lives
+from netsim.radio.lives import Transmissions
 from netsim.radio.outlook import Look
 from netsim.radio.request import see
 from netsim.radio.uplink import Uplink
 from netsim.units import BoolArray, FloatArray, IntArray
 
 
-def become_ready(lives: Lives, now_s: float) -> bool:
+def become_ready(lives: Transmissions, now_s: float) -> bool:
     """UEs that have received the model and trained begin to wait; whether there were any.
 
     One that can never receive the model, or that has no cell then, is lost.
@@ -32,7 +32,7 @@ def become_ready(lives: Lives, now_s: float) -> bool:
     return len(ready) > len(homeless)
 
 
-def end_due(lives: Lives, now_s: float, most_tries: int) -> bool:
+def end_due(lives: Transmissions, now_s: float, most_tries: int) -> bool:
     """End what ends up to now: sent, out of time or energy, or left; whether a place on the air became free."""
     freed = False
     while len(due := np.flatnonzero(lives.next_s() <= now_s)):
@@ -49,7 +49,7 @@ def end_due(lives: Lives, now_s: float, most_tries: int) -> bool:
     return freed
 
 
-def _end_sending(lives: Lives, rows: IntArray, most_tries: int) -> None:
+def _end_sending(lives: Transmissions, rows: IntArray, most_tries: int) -> None:
     """Rows (k,) that send up to their last bit, or to the end of their energy."""
     span_s = lives.sends_for_s(rows)
     enough = lives.needs_s(rows) <= span_s
@@ -67,7 +67,7 @@ def _end_sending(lives: Lives, rows: IntArray, most_tries: int) -> None:
     lives.failed[again] = ~lives.decoded[again]
 
 
-def looks_in(lives: Lives, block_s: float) -> FloatArray:
+def looks_in(lives: Transmissions, block_s: float) -> FloatArray:
     """The block (n,) at whose start the links of each row are looked at next: the next one of a UE on the air, the one
     in which a UE becomes ready before; infinite for an ended row, and where that has been done.
     """
@@ -76,7 +76,7 @@ def looks_in(lives: Lives, block_s: float) -> FloatArray:
     return np.where((lives.stage == WAITING) | (lives.stage == SENDING), lives.look + 1.0, before)
 
 
-def stuck(lives: Lives, uplink: Uplink) -> BoolArray:
+def stuck(lives: Transmissions, uplink: Uplink) -> BoolArray:
     """Which rows (n,) have a place on the air and no rate, and would get none if another ended: too weak alone, or
     among UEs none of which has a rate.
     """
@@ -87,7 +87,7 @@ def stuck(lives: Lives, uplink: Uplink) -> BoolArray:
     return np.asarray(silent)
 
 
-def look_again(lives: Lives, look: Look, uplink: Uplink, now_s: float, block_s: float, most_tries: int) -> bool:
+def look_again(lives: Transmissions, look: Look, uplink: Uplink, now_s: float, block_s: float, most_tries: int) -> bool:
     """Where a new block has begun: judge the blocks that have ended, and give UEs their links now; whether anything on
     the air may have changed.
 

@@ -29,7 +29,7 @@ class Sight(Part):
         """The line-of-sight function of one city, drawn once; site (n_bs,) is the site index of each base station."""
 
 
-class Always(Sight):
+class AlwaysInSight(Sight):
     """Every link is in line of sight."""
 
     kind: Literal["always"] = "always"

@@ -13,7 +13,7 @@ from netsim.radio.base import IndoorField, Pairs, PathLoss, ShadowField
 from netsim.radio.blocks import blocks
 from netsim.radio.indoor_links import Environment
 from netsim.radio.line_of_sight import SightLaw
-from netsim.radio.links import Links
+from netsim.radio.links import RadioLinks
 from netsim.radio.penetration import PenetrationLaw
 from netsim.units import FloatArray, IntArray, w_from_dbm
 
@@ -165,24 +165,24 @@ class Budget:
             np.add(self.power_dbm, self.gain_db(at_m, pairs), out=rsrp_dbm[rows])
         return rsrp_dbm
 
-    def links(self, time_s: float, position_m: FloatArray, indoors: Indoors | None = None) -> Links:
-        """The `Links` of all pairs at a time; indoors: one row a position, None where nobody is inside."""
+    def links(self, time_s: float, position_m: FloatArray, indoors: Indoors | None = None) -> RadioLinks:
+        """The `RadioLinks` of all pairs at a time; indoors: one row a position, None where nobody is inside."""
         of = blocks(len(position_m), len(self.at_m))
         if len(of) == 1:
             return self._links(time_s, position_m, indoors)
-        links = Links.empty(time_s, len(position_m), len(self.at_m))
+        links = RadioLinks.empty(time_s, len(position_m), len(self.at_m))
         for rows in of:
             links.fill(rows, self._links(time_s, position_m[rows], None if indoors is None else indoors.select(rows)))
         return links
 
-    def _links(self, time_s: float, position_m: FloatArray, indoors: Indoors | None) -> Links:
+    def _links(self, time_s: float, position_m: FloatArray, indoors: Indoors | None) -> RadioLinks:
         from netsim.radio.link_loops import powers
 
         pairs = self.pairs(position_m, indoors)
         gain_db = self.gain_db(position_m, pairs)
         los = pairs.los if pairs.los is not None else np.ones(gain_db.shape, dtype=bool)
         gain, received_dbm, received_w = powers(gain_db, self.power_dbm, w_from_dbm(self.power_dbm))
-        return Links(time_s, pairs.distance_3d_m, gain, received_dbm, los, received_w)
+        return RadioLinks(time_s, pairs.distance_3d_m, gain, received_dbm, los, received_w)
 
 
 def _rows(pairs: Pairs, index: IntArray) -> Pairs:

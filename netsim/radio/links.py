@@ -14,7 +14,7 @@ _COLUMNS = ("distance_m", "gain", "rsrp_dbm", "los", "received_w")
 
 
 @dataclass(frozen=True, eq=False)
-class Links:
+class RadioLinks:
     """The radio links between all UEs and all base stations at one time.
 
     time_s; distance_m (n_ue, n_bs), 3D; gain (n_ue, n_bs), linear, of path loss, shadowing and
@@ -36,7 +36,7 @@ class Links:
         distance, gain, rsrp, received = (np.empty((n_ue, n_bs)) for _ in range(4))
         return cls(time_s, distance, gain, rsrp, np.empty((n_ue, n_bs), dtype=np.bool_), received)
 
-    def fill(self, rows: slice, some: Links) -> None:
+    def fill(self, rows: slice, some: RadioLinks) -> None:
         """Write rows, before anybody reads them."""
         for name in _COLUMNS:
             getattr(self, name)[rows] = getattr(some, name)

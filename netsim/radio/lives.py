@@ -13,12 +13,12 @@ import numpy as np
 
 from netsim.columns import Columns
 from netsim.radio.fates import ENDED, SENDING, WAITING
-from netsim.radio.uplink import ComplexArray, Heard
+from netsim.radio.uplink import ComplexArray, Decoded
 from netsim.units import BoolArray, FloatArray, IntArray
 
 
 @dataclass(eq=False)
-class Lives(Columns):
+class Transmissions(Columns):
     """Transmissions (n,), by increasing ue.
 
     submission, place: the cohort and the entry in it; ue; round: of the fading; look: block in which its links were
@@ -179,7 +179,7 @@ class Lives(Columns):
         )  # fmt: skip
         return rows[hopeless]
 
-    def hear(self, rows: IntArray, heard: Heard, decoded: BoolArray, time_s: float) -> None:
+    def hear(self, rows: IntArray, heard: Decoded, decoded: BoolArray, time_s: float) -> None:
         """New SINR, SNR and rates of rows (k,) that send, from time_s on; those that keep theirs are left alone."""
         changed = (heard.rate_bps != self.rate_bps[rows]) | (heard.sinr != self.sinr[rows])
         changed |= heard.snr != self.snr[rows]

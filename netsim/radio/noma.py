@@ -8,7 +8,7 @@ from pydantic import Field
 from netsim.columns import no_ints
 from netsim.later import Later
 from netsim.radio.shared_band import SharedBand, own_signal_w, strength_of_own
-from netsim.radio.uplink import Channel, Cohort, Heard, Payload
+from netsim.radio.uplink import Channel, Cohort, Decoded, Payload
 from netsim.units import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -50,8 +50,8 @@ class Noma(SharedBand):
     def plan(self, cohort: Cohort, payload: Payload) -> Channel:
         noise = self.band_noise_w()
         sinr, group_of = self.sinr(cohort, noise)
-        first, deaf = Heard(sinr, sinr, sinr), self.deaf(cohort)
-        sinr = self.granted(cohort, first, lambda some: Heard(*[self.sinr(some, noise, group_of)[0]] * 3), deaf).sinr
+        first, deaf = Decoded(sinr, sinr, sinr), self.deaf(cohort)
+        sinr = self.granted(cohort, first, lambda some: Decoded(*[self.sinr(some, noise, group_of)[0]] * 3), deaf).sinr
         numbers, ends = np.empty((6, len(sinr))), np.empty((2, len(sinr)), dtype=np.bool_)
         airtime.superposed(
             sinr, strength_of_own(cohort), cohort.serving, group_of, cohort.downlink_sinr, cohort.rows,
@@ -61,11 +61,11 @@ class Noma(SharedBand):
         )  # fmt: skip
         return Channel(cohort.power_w, sinr, *numbers, *ends)
 
-    def heard(self, cohort: Cohort, resource: IntArray, resource_blocks: int = 1) -> Heard:
+    def heard(self, cohort: Cohort, resource: IntArray, resource_blocks: int = 1) -> Decoded:
         noise = self.band_noise_w() / resource_blocks
         sinr, _ = self.sinr(cohort, noise, resource)
         rate = self.rate_bps(sinr, self.bandwidth_hz / resource_blocks)
-        return Heard(sinr, own_signal_w(cohort, noise), rate)
+        return Decoded(sinr, own_signal_w(cohort, noise), rate)
 
     def sinr(self, cohort: Cohort, noise_w: float, group_of: IntArray | None = None) -> tuple[FloatArray, IntArray]:
         """SINR (n,) of every UE, 0 without a cell, and the index (n,) of its group, within which UEs send together.

@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from netsim.radio.shared_band import SharedBand, own_signal_w
-from netsim.radio.uplink import Channel, Cohort, Heard, Payload
+from netsim.radio.uplink import Channel, Cohort, Decoded, Payload
 from netsim.units import IntArray
 
 
@@ -30,7 +30,7 @@ class Oma(SharedBand):
         heard = self.granted(cohort, heard, lambda some: self.heard(some, resource), deaf)
         return self.outcome(cohort, payload, *heard)
 
-    def heard(self, cohort: Cohort, resource: IntArray, resource_blocks: int = 1) -> Heard:
+    def heard(self, cohort: Cohort, resource: IntArray, resource_blocks: int = 1) -> Decoded:
         n, own = len(cohort.ue), np.maximum(cohort.serving, 0)
         has = cohort.serving >= 0
         n_bs = cohort.gain.shape[1]
@@ -50,4 +50,4 @@ class Oma(SharedBand):
         sinr = signal / noise
         sinr = np.where(np.isfinite(sinr), sinr, 0.0)
         rate = self.rate_bps(sinr, 1.0) * (self.bandwidth_hz / resource_blocks / sharing)
-        return Heard(sinr, signal / thermal, rate)
+        return Decoded(sinr, signal / thermal, rate)

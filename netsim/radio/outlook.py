@@ -13,7 +13,7 @@ from netsim.units import FloatArray, IntArray
 from netsim.world import World
 
 
-class Seen(NamedTuple):
+class SeenLinks(NamedTuple):
     """Links of UEs (n,) now: serving (n,), gain (n, n_bs) and fading (n, n_bs, antennas) as in `Cohort`; power_w (n,):
     what UEs send with on these links, None where they keep the power that they have.
     """
@@ -24,7 +24,7 @@ class Seen(NamedTuple):
     power_w: FloatArray | None = None
 
 
-Look = Callable[[IntArray, IntArray], Seen]
+Look = Callable[[IntArray, IntArray], SeenLinks]
 """From ue (n,) and the round (n,) that each sends in to their links now."""
 
 
@@ -35,7 +35,7 @@ def look_at(world: World, power: Power | None = None) -> Look:
     evaluate the conditions of handovers there.
     """
 
-    def look(ue: IntArray, round_: IntArray) -> Seen:
+    def look(ue: IntArray, round_: IntArray) -> SeenLinks:
         links = world.links()
         n_bs = links.gain.shape[1]
         streams = world.ground.streams.at("radio.fading")
@@ -52,6 +52,6 @@ def look_at(world: World, power: Power | None = None) -> Look:
         if power is not None and power.follows_links:
             own = power.of(ue)
             power_w, _ = own.power_w(gain, serving, world.max_power_w, None, world.ground.streams.at("power"))
-        return Seen(serving, gain, fading, power_w)
+        return SeenLinks(serving, gain, fading, power_w)
 
     return look

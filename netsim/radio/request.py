@@ -9,8 +9,8 @@ from typing import TypeVar
 import numpy as np
 
 from netsim.radio.fates import PREPARING, Fate
-from netsim.radio.lives import Lives
-from netsim.radio.outlook import Seen
+from netsim.radio.lives import Transmissions
+from netsim.radio.outlook import SeenLinks
 from netsim.radio.shared_band import own_signal_w
 from netsim.radio.uplink import Cohort, ComplexArray, Payload, Uplink
 from netsim.rng import Streams
@@ -28,7 +28,7 @@ def begun(
     look: int,
     limit_s: float,
     round_: int,
-) -> Lives:
+) -> Transmissions:
     """Rows (n,), by increasing ue, of transmissions that are requested now: they receive the model and train."""
     cohort, place = _by_ue(cohort)
     n = len(place)
@@ -36,7 +36,7 @@ def begun(
     with np.errstate(divide="ignore"):
         prepared_s = n_bits / uplink.downlink_bps(cohort) + cohort.compute_s
     zero, number_of, moment, flag = np.zeros, partial(np.full, n, dtype=np.int64), partial(np.full, n), np.bool_
-    rows = Lives(
+    rows = Transmissions(
         submission=number_of(number), place=place, ue=np.array(cohort.ue, dtype=np.int64), round=number_of(round_),
         look=number_of(look), requested_s=moment(now_s), prepared_s=prepared_s, ready_s=now_s + prepared_s,
         deadline_s=moment(now_s + min(limit_s, uplink.limit_s())), stops_s=moment(inf), stops_by=number_of(0),
@@ -67,7 +67,7 @@ def _by_ue(cohort: Cohort) -> tuple[Cohort, IntArray]:
     return ordered, place
 
 
-def see(lives: Lives, rows: IntArray, seen: Seen, uplink: Uplink) -> None:
+def see(lives: Transmissions, rows: IntArray, seen: SeenLinks, uplink: Uplink) -> None:
     """Give rows (k,) their links."""
     lives.serving[rows] = _cells(seen.serving, uplink)
     lives.gain = _replaced(lives.gain, rows, seen.gain)
@@ -90,13 +90,13 @@ def _cells(serving: IntArray, uplink: Uplink) -> IntArray:
     return np.array(serving, dtype=np.int64) if uplink.shares_band else np.zeros(len(serving), dtype=np.int64)
 
 
-def _measure(lives: Lives, rows: IntArray, uplink: Uplink) -> None:
+def _measure(lives: Transmissions, rows: IntArray, uplink: Uplink) -> None:
     """What base stations know of rows (k,) before these send."""
     lives.received_w[rows] = own_signal_w(on_air(lives, rows))
     lives.alone_bps[rows] = uplink.alone_bps(lives.received_w[rows])
 
 
-def on_air(lives: Lives, rows: IntArray) -> Cohort:
+def on_air(lives: Transmissions, rows: IntArray) -> Cohort:
     """The cohort of some rows (k,), in increasing order, as an uplink hears it."""
     zero, everybody = np.zeros(len(rows)), len(rows) == len(lives)  # then nothing is copied
     gain, fading = lives.gain, lives.fading
@@ -108,7 +108,7 @@ def on_air(lives: Lives, rows: IntArray) -> Cohort:
     )  # fmt: skip
 
 
-def may_drop_out(lives: Lives, per_s: float, streams: Streams) -> None:
+def may_drop_out(lives: Transmissions, per_s: float, streams: Streams) -> None:
     """Draw when each UE (n,) leaves, at a rate of per_s from the request on."""
     if per_s == 0 or not len(lives):
         return
@@ -117,7 +117,7 @@ def may_drop_out(lives: Lives, per_s: float, streams: Streams) -> None:
     lives.stops_s, lives.stops_by[:] = lives.requested_s + stays, Fate.DROPPED
 
 
-def may_exhaust(lives: Lives, battery_j: FloatArray) -> None:
+def may_exhaust(lives: Transmissions, battery_j: FloatArray) -> None:
     """Limit what each UE (n,) spends to battery_j: first on training, then on the air."""
     short = battery_j < lives.compute_j
     with np.errstate(divide="ignore", invalid="ignore"):

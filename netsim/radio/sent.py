@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from netsim.radio.fates import ENDED, Fate
-from netsim.radio.lives import Lives
+from netsim.radio.lives import Transmissions
 from netsim.radio.uplink import Channel
 from netsim.units import FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
-class Sent(Channel):
+class SentUploads(Channel):
     """The channel of transmissions that took their time (n,).
 
     power_w: mean over airtime_s; sinr: mean over the bits sent, harmonic, so that noise_std is its noise; rate_bps:
@@ -31,18 +31,18 @@ class Sent(Channel):
     lost_bits: FloatArray
 
 
-def sent(lives: Lives, rows: IntArray) -> Sent:
+def sent(lives: Transmissions, rows: IntArray) -> SentUploads:
     """The outcome of a submission, whose rows (k,) have ended, in the order of its cohort."""
     in_order = len(rows) == len(lives) and bool((lives.place[1:] > lives.place[:-1]).all())
     return _outcome(lives) if in_order else outcome(lives, rows[np.argsort(lives.place[rows])])
 
 
-def outcome(lives: Lives, rows: IntArray) -> Sent:
+def outcome(lives: Transmissions, rows: IntArray) -> SentUploads:
     """The outcome of rows (k,), in this order; so far, of those that have not ended."""
     return _outcome(lives.take(rows, links=False))
 
 
-def _outcome(lives: Lives) -> Sent:
+def _outcome(lives: Transmissions) -> SentUploads:
     from netsim.radio.airtime import noise_stds
 
     sent_bits, sent_j, airtime_s = lives.sent_bits(), lives.sent_j(), lives.airtime_s
@@ -59,7 +59,7 @@ def _outcome(lives: Lives) -> Sent:
     arrived = lives.fate == Fate.ARRIVED
     never = np.isin(lives.fate, (Fate.UNDECODED, Fate.NO_CELL)) & (sent_bits == 0)
     std, thermal = noise_stds(lives.rho, sinr), np.where(snr > 0, noise_stds(lives.rho, snr), 0.0)
-    return Sent(
+    return SentUploads(
         power_w=power_w, sinr=sinr, rate_bps=rate_bps, noise_std=std, thermal_std=thermal,
         airtime_s=np.where(never, np.inf, airtime_s), delay_s=np.where(never, np.inf, delay_s), energy_j=energy_j,
         decoded=arrived, late=(lives.fate == Fate.LATE) & ~lives.failed, fate=lives.fate,
@@ -68,7 +68,7 @@ def _outcome(lives: Lives) -> Sent:
     )  # fmt: skip
 
 
-def _trained(lives: Lives, until_s: FloatArray) -> FloatArray:
+def _trained(lives: Transmissions, until_s: FloatArray) -> FloatArray:
     """The share (n,) of its training that each UE did until until_s (n,)."""
     missing_s = np.maximum(lives.ready_s - until_s, 0.0)
     share = np.divide(missing_s, lives.compute_s, out=np.zeros(len(lives)), where=lives.compute_s > 0)

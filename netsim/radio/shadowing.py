@@ -43,7 +43,7 @@ class NoShadowing(Shadowing):
         return _NoField(len(site))
 
 
-class Gaussian(Shadowing):
+class GaussianShadowing(Shadowing):
     """Gaussian shadowing of mean 0 dB; deviations that are not set are those published with the path loss law."""
 
     std_db: float | None = Field(default=None, ge=0, le=100)
@@ -137,7 +137,7 @@ class _Memoryless:
         return np.where(known[:, None], self.std_db * value, np.nan)
 
 
-class Independent(Gaussian):
+class Independent(GaussianShadowing):
     """Spatially white shadowing: an independent value N(0, std^2) for every place and site.
 
     Positions are rounded to millimetres: positions with the same rounded coordinates have the same value.
@@ -152,7 +152,7 @@ class Independent(Gaussian):
         return _Memoryless(self.deviation_db, site, rng)
 
 
-class Correlated(Gaussian):
+class Correlated(GaussianShadowing):
     r"""A Gaussian random field for each site, independent of other sites, with exponential correlation::
 
         E[s(x) s(y)] = std^2 exp(-|x - y| / decorrelation)

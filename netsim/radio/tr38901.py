@@ -21,7 +21,7 @@ FLAT_M = 1.0  # [TR 38.901, Table 7.4.1-1, Note 1] the usual effective environme
 MIN_2D_M = 10.0  # [TR 38.901, Table 7.4.1-1] where the formulas begin
 
 
-class _Scenario(PathLoss):
+class _Tr38901Scenario(PathLoss):
     """Common base of the three scenarios: line-of-sight states, smallest distance, ranges of validity."""
 
     needs_sight: ClassVar[bool] = True
@@ -64,7 +64,7 @@ class _Scenario(PathLoss):
         return np.clip(height_m, *self.ue_heights_m) if isinstance(height_m, np.ndarray) else height_m
 
 
-class _Urban(_Scenario):
+class _Urban(_Tr38901Scenario):
     """Common base of the scenarios in cities, whose formulas differ in numbers only."""
 
     slopes_db: ClassVar[tuple[float, float, float]]
@@ -191,7 +191,7 @@ class UrbanMicro(_Urban):
         return _urban_sight(pairs.outdoor_m, 36.0)
 
 
-class RuralMacro(_Scenario):
+class RuralMacro(_Tr38901Scenario):
     """3GPP TR 38.901 RMa: high masts over villages and fields."""
 
     kind: Literal["rma"] = "rma"

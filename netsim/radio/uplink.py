@@ -156,7 +156,7 @@ class Channel(Columns):
         )  # fmt: skip
 
 
-class Heard(NamedTuple):
+class Decoded(NamedTuple):
     """UEs that send at the same time, one entry each (n,): sinr, snr (without interference), rate_bps."""
 
     sinr: FloatArray
@@ -198,7 +198,7 @@ class Uplink(Part):
     def plan(self, cohort: "Cohort", payload: Payload) -> Channel:
         """The channel of every UE of the cohort."""
 
-    def heard(self, cohort: "Cohort", resource: IntArray, resource_blocks: int = 1) -> Heard:
+    def heard(self, cohort: "Cohort", resource: IntArray, resource_blocks: int = 1) -> Decoded:
         """What the base stations hear while all UEs of the cohort send at once, whatever `plan` groups.
 
         resource (n,): the resource block of each UE; the band is cut into so many equal ones, the noise with it, and
@@ -217,11 +217,11 @@ class Uplink(Part):
     def granted(
         self,
         cohort: "Cohort",
-        heard: Heard,
-        hear: Callable[["Cohort"], Heard],
+        heard: Decoded,
+        hear: Callable[["Cohort"], Decoded],
         deaf: BoolArray | None = None,
         sends: BoolArray | None = None,
-    ) -> Heard:
+    ) -> Decoded:
         """What is heard once those without a rate are silent (n,), from what is heard of all.
 
         Base stations grant nothing below `floor_sinr`, and UEs deaf (n,) to the model have nothing to send. Both
@@ -233,7 +233,7 @@ class Uplink(Part):
             new = refused if sends is None else refused & ~sends
             on &= ~(new if new.any() else refused)
             again = hear(altered(cohort, serving=np.where(on, cohort.serving, -1)))
-            heard = Heard(*(np.where(on, now, old) for now, old in zip(again, heard, strict=True)))
+            heard = Decoded(*(np.where(on, now, old) for now, old in zip(again, heard, strict=True)))
         return heard
 
     def floor_sinr(self) -> float:
@@ -297,6 +297,6 @@ class Ideal(Uplink):
             cohort.power_w, endless, endless, zero, zero, zero, delay_s, cohort.compute_j * trained, ~late, late
         )
 
-    def heard(self, cohort: "Cohort", resource: IntArray, resource_blocks: int = 1) -> Heard:
+    def heard(self, cohort: "Cohort", resource: IntArray, resource_blocks: int = 1) -> Decoded:
         endless = np.full(len(cohort.ue), np.inf)
-        return Heard(endless, endless, endless)
+        return Decoded(endless, endless, endless)

@@ -30,7 +30,7 @@ def assemble(lines: StreetLines, snap_m: float = SNAP_M) -> Assembled:
     the streets on which it reaches every other and returns: the largest strongly connected component.
     """
     vertex, position_m = _joined(lines, snap_m)
-    segments = _Segments.of(lines, vertex)
+    segments = _StraightSegments.of(lines, vertex)
     chains = _chains(segments, len(position_m))
     return connected(*_edges(segments, chains, position_m))
 
@@ -73,7 +73,7 @@ def _near(
 
 
 @dataclass(frozen=True, eq=False)
-class _Segments:
+class _StraightSegments:
     """Straight segments between points `low` < `high` (s,), every pair of points once.
 
     speed_m_s (s, 2, 3) : from low to high, and from high to low. street_class (s,). kind (s, 2) : number of the
@@ -87,7 +87,7 @@ class _Segments:
     kind: IntArray
 
     @classmethod
-    def of(cls, lines: StreetLines, vertex: IntArray) -> _Segments:
+    def of(cls, lines: StreetLines, vertex: IntArray) -> _StraightSegments:
         """The segments of lines whose vertices stand for the points `vertex` (v,)."""
         step = lines.steps
         a, b = vertex[step], vertex[step + 1]
@@ -123,7 +123,7 @@ def _numbered(*columns: FloatArray | IntArray) -> IntArray:
     return number
 
 
-def _incident(segments: _Segments, n_points: int) -> tuple[list[bool], list[list[int]]]:
+def _incident(segments: _StraightSegments, n_points: int) -> tuple[list[bool], list[list[int]]]:
     """Whether a point is inside a street (p,), and the two segments at each such point (p, 2).
 
     At a point inside a street two segments meet that have the same class and speeds in both directions.
@@ -142,7 +142,7 @@ def _incident(segments: _Segments, n_points: int) -> tuple[list[bool], list[list
     return (two & (kind[:, 0] == other)).tolist(), segment.tolist()
 
 
-def _chains(segments: _Segments, n_points: int) -> list[tuple[list[int], int]]:
+def _chains(segments: _StraightSegments, n_points: int) -> list[tuple[list[int], int]]:
     """Runs of segments from node to node: the points that each passes, and its first segment.
 
     A loop is cut in its middle.
@@ -180,7 +180,7 @@ def _chains(segments: _Segments, n_points: int) -> list[tuple[list[int], int]]:
 
 
 def _edges(
-    segments: _Segments, chains: list[tuple[list[int], int]], position_m: FloatArray
+    segments: _StraightSegments, chains: list[tuple[list[int], int]], position_m: FloatArray
 ) -> tuple[StreetGraph, IntArray]:
     """Both directions of every chain, and the chain (e,) of every edge; directions closed to all modes are left out."""
     there = np.array([segment for _, segment in chains], dtype=np.int64)

@@ -18,7 +18,7 @@ _MOST_KINDS = 6  # named in a note
 
 
 @dataclass(frozen=True)
-class _Flat:
+class _FlatStreets:
     """Streets as flat lists."""
 
     vertex: list[tuple[float, float]] = field(default_factory=list)
@@ -41,7 +41,7 @@ def read_osm(
     origin_deg : latitude and longitude of (0, 0), None for local metres. A file in degrees needs it.
     """
     features, stated = features_of(file)
-    flat, skipped = _Flat(), Counter[str]()
+    flat, skipped = _FlatStreets(), Counter[str]()
     for i, each in enumerate(features):
         refuse = Refusal(file, f"features[{i}]")
         if not isinstance(each, dict) or each.get("type") != "Feature":
@@ -68,7 +68,7 @@ def read_osm(
     return _lines(flat, _plane_m(file, flat, crs, stated, origin_deg)), _notes(file, skipped)
 
 
-def _lines(flat: _Flat, vertex_m: FloatArray) -> StreetLines:
+def _lines(flat: _FlatStreets, vertex_m: FloatArray) -> StreetLines:
     return StreetLines(
         vertex_m=vertex_m,
         first=np.array(flat.first),
@@ -80,7 +80,7 @@ def _lines(flat: _Flat, vertex_m: FloatArray) -> StreetLines:
 
 
 def _plane_m(
-    file: str, flat: _Flat, crs: str, stated: str | None, origin_deg: tuple[float, float] | None
+    file: str, flat: _FlatStreets, crs: str, stated: str | None, origin_deg: tuple[float, float] | None
 ) -> FloatArray:
     """Vertices (v, 2) on the plane of the buildings."""
     vertex = np.array(flat.vertex)

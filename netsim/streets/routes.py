@@ -89,7 +89,9 @@ class Routes:
         order = np.argsort(trip, kind="stable")
         return _trips(trip[order], vertex_m[order], time_s[order], to_m)
 
-    def _plan(self, origin: Access, destination: Access, mode: IntArray, from_m: FloatArray, to_m: FloatArray) -> _Plan:
+    def _plan(
+        self, origin: Access, destination: Access, mode: IntArray, from_m: FloatArray, to_m: FloatArray
+    ) -> _Streetwise:
         """The trips by the modes that they can use."""
         street_s, slices = fastest(self.graph, self._trees, origin, destination, mode)
         leave_m, arrive_m = origin.at_m.copy(), destination.at_m.copy()
@@ -104,11 +106,11 @@ class Routes:
         straight = np.isinf(street_s) | (from_m == to_m).all(axis=1)
         street_s[straight], leave_m[straight], arrive_m[straight] = 0.0, to_m[straight], to_m[straight]
         slices = slices.select(~straight[slices.trip])
-        return _Plan(mode, leave_m, arrive_m, slices)
+        return _Streetwise(mode, leave_m, arrive_m, slices)
 
 
 @dataclass(frozen=True, eq=False)
-class _Plan:
+class _Streetwise:
     """k trips: mode (k,), the points at which they reach and leave streets (k, 2), and slices between these."""
 
     mode: IntArray

@@ -32,7 +32,7 @@ Place = tuple[float, float]
 
 
 @dataclass
-class _Edge:
+class _SumoEdge:
     """An edge as the file has it; `speed_m_s` (3,) is the highest of the lanes that are open to a mode, 0 for none."""
 
     tail: str
@@ -55,7 +55,7 @@ def read_sumo(file: str, origin_deg: tuple[float, float] | None = None) -> tuple
     origin_deg : latitude and longitude of (0, 0), None for local metres: the coordinates that the network was made
         from, without its `netOffset`. A network with a projection needs an origin, one without needs none.
     """
-    net = _Net(file)
+    net = _SumoNet(file)
     stream(Source(file, "SUMO network"), net)
     if not net.edges:
         raise BadInput(
@@ -64,17 +64,17 @@ def read_sumo(file: str, origin_deg: tuple[float, float] | None = None) -> tuple
     return _lines(file, net, origin_deg), net.notes()
 
 
-class _Net(Elements):
+class _SumoNet(Elements):
     """Collects edges, junctions and the location."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
-        self.edges: list[_Edge] = []
+        self.edges: list[_SumoEdge] = []
         self.junction: dict[str, Place] = {}
         self.offset_m: Place = (0.0, 0.0)
         self.projection = "!"
         self.closed = 0
-        self._edge: _Edge | None = None
+        self._edge: _SumoEdge | None = None
         self._vertices = 0
         self._root = ""
 
@@ -120,7 +120,7 @@ class _Net(Elements):
         except KeyError:
             self.refuse(f"edge {shown(attributes.get('id', ''))} without from or to; give both junctions")
         shape = attributes.get("shape", "")
-        self._edge = _Edge(tail, head, attributes.get("type", ""), self._places(shape) if shape.strip() else [])
+        self._edge = _SumoEdge(tail, head, attributes.get("type", ""), self._places(shape) if shape.strip() else [])
 
     def _lane(self, attributes: Any) -> None:
         edge = self._edge
@@ -162,7 +162,7 @@ def _permitted(allow: str | None, disallow: str | None) -> list[bool]:
     return [vehicle not in words and "all" not in words for vehicle in _VEHICLES]
 
 
-def _lines(file: str, net: _Net, origin_deg: tuple[float, float] | None) -> StreetLines:
+def _lines(file: str, net: _SumoNet, origin_deg: tuple[float, float] | None) -> StreetLines:
     """All edges as lines; those between the same two junctions share a layer, because others never meet them."""
     vertices = [_line(file, net, edge) for edge in net.edges]
     forward = np.array([edge.speed_m_s for edge in net.edges])
@@ -180,7 +180,7 @@ def _lines(file: str, net: _Net, origin_deg: tuple[float, float] | None) -> Stre
     )
 
 
-def _line(file: str, net: _Net, edge: _Edge) -> list[Place]:
+def _line(file: str, net: _SumoNet, edge: _SumoEdge) -> list[Place]:
     """The centre line of an edge, from junction to junction."""
     for junction in (edge.tail, edge.head):
         if junction not in net.junction:
@@ -197,7 +197,7 @@ def _mean(lanes: list[list[Place]]) -> list[Place]:
     return [(float(x), float(y)) for x, y in np.mean(alike, axis=0)[1:-1]] if alike else []
 
 
-def _class(edge: _Edge) -> str:
+def _class(edge: _SumoEdge) -> str:
     """The class of the edge's type, or of its speed."""
     for word in edge.kind.split("|"):
         kind = KINDS.get(word.removeprefix("highway."))
@@ -208,7 +208,7 @@ def _class(edge: _Edge) -> str:
     return next(name for least_m_s, name in _CLASS_FROM_M_S if edge.speed_m_s[DRIVE] >= least_m_s)
 
 
-def _plane_m(file: str, net: _Net, vertex_m: FloatArray, origin_deg: tuple[float, float] | None) -> FloatArray:
+def _plane_m(file: str, net: _SumoNet, vertex_m: FloatArray, origin_deg: tuple[float, float] | None) -> FloatArray:
     """Positions (v, 2) on the plane of the buildings."""
     original_m: FloatArray = vertex_m - np.array(net.offset_m)
     local = net.projection in ("", "!")

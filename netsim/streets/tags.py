@@ -22,7 +22,7 @@ _LONGEST = 10_000  # characters of a text of tags
 
 
 @dataclass(frozen=True)
-class Kind:
+class StreetKind:
     """What a value of `highway` stands for: class, speed of cars without a limit, and who may use it."""
 
     street_class: str
@@ -32,28 +32,28 @@ class Kind:
 
 
 KINDS = {
-    "motorway": Kind("primary", 100, walk=False, cycle=False),
-    "motorway_link": Kind("primary", 60, walk=False, cycle=False),
-    "trunk": Kind("primary", 70),
-    "trunk_link": Kind("primary", 50),
-    "primary": Kind("primary", 50),
-    "primary_link": Kind("primary", 40),
-    "secondary": Kind("secondary", 50),
-    "secondary_link": Kind("secondary", 40),
-    "tertiary": Kind("tertiary", 40),
-    "tertiary_link": Kind("tertiary", 30),
-    "unclassified": Kind("residential", 30),
-    "residential": Kind("residential", 30),
-    "road": Kind("residential", 30),
-    "living_street": Kind("residential", 10),
-    "service": Kind("service", 15),
-    "track": Kind("path", 0),
-    "pedestrian": Kind("pedestrian", 0, cycle=False),
-    "footway": Kind("path", 0, cycle=False),
-    "steps": Kind("path", 0, cycle=False),
-    "path": Kind("path", 0),
-    "bridleway": Kind("path", 0, cycle=False),
-    "cycleway": Kind("path", 0),
+    "motorway": StreetKind("primary", 100, walk=False, cycle=False),
+    "motorway_link": StreetKind("primary", 60, walk=False, cycle=False),
+    "trunk": StreetKind("primary", 70),
+    "trunk_link": StreetKind("primary", 50),
+    "primary": StreetKind("primary", 50),
+    "primary_link": StreetKind("primary", 40),
+    "secondary": StreetKind("secondary", 50),
+    "secondary_link": StreetKind("secondary", 40),
+    "tertiary": StreetKind("tertiary", 40),
+    "tertiary_link": StreetKind("tertiary", 30),
+    "unclassified": StreetKind("residential", 30),
+    "residential": StreetKind("residential", 30),
+    "road": StreetKind("residential", 30),
+    "living_street": StreetKind("residential", 10),
+    "service": StreetKind("service", 15),
+    "track": StreetKind("path", 0),
+    "pedestrian": StreetKind("pedestrian", 0, cycle=False),
+    "footway": StreetKind("path", 0, cycle=False),
+    "steps": StreetKind("path", 0, cycle=False),
+    "path": StreetKind("path", 0),
+    "bridleway": StreetKind("path", 0, cycle=False),
+    "cycleway": StreetKind("path", 0),
 }
 """Values of `highway` that are read as streets; others are left out and counted."""
 
@@ -133,7 +133,7 @@ def with_other_tags(tags: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**dict(_PAIR.findall(packed)), **tags}
 
 
-def _usual(tags: Tags, kind: Kind) -> tuple[bool, bool, bool]:
+def _usual(tags: Tags, kind: StreetKind) -> tuple[bool, bool, bool]:
     """Which modes may use a street where no tag says otherwise."""
     motorroad = "yes" in tags["motorroad"]
     return kind.walk and not motorroad, kind.cycle and not motorroad, kind.drive_km_h > 0

@@ -21,7 +21,7 @@ _MARGIN_DEG = 1e-4  # 11 m around the rows that a box is to keep
 
 
 @dataclass(frozen=True)
-class Steps:
+class TraceSteps:
     """Steps between the rows of one user in order of time: their number, those too fast, those without time, and how
     far the longest of these leads.
 
@@ -49,7 +49,7 @@ class Steps:
         return f"{rows}, up to {far} away: if one name stands for several devices, --columns user=HEADER parts them"
 
 
-def steps_of(moves: Moves) -> Steps:
+def steps_of(moves: Moves) -> TraceSteps:
     """The steps of rows (n,) in any order."""
     user, time_s, xy_m, order = moves.user, moves.time_s, moves.xy_m, moves.order
     user, time_s = user if order is None else user[order], arranged(time_s, order)
@@ -61,10 +61,10 @@ def steps_of(moves: Moves) -> Steps:
     at_once = (gap_s == 0) & (step_m > 0)
     fast = step_m > TOO_FAST_M_S * np.where(gap_s == 0, _CLOCK_S, gap_s)
     n = int((moved & np.isfinite(step_m)).sum())
-    return Steps(n, int(fast.sum()), int(at_once.sum()), float(step_m[at_once].max(initial=0.0)))
+    return TraceSteps(n, int(fast.sum()), int(at_once.sum()), float(step_m[at_once].max(initial=0.0)))
 
 
-def doubts(points: Points, moves: Moves, steps: Steps) -> tuple[str, ...]:
+def doubts(points: Points, moves: Moves, steps: TraceSteps) -> tuple[str, ...]:
     """What a person should look at before believing a run, each with its remedy."""
     found = [*_as_many_users(moves.user), *_at_once(moves.time_s), *_no_fixes(points), *_degrees_as_metres(points)]
     found += [steps.at_once] if steps.apart_m > TOO_FAST_M_S * _CLOCK_S else []

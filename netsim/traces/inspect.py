@@ -13,7 +13,7 @@ import numpy as np
 
 from netsim.clock import DAY_S, Clock
 from netsim.traces.crs import AUTO
-from netsim.traces.doubts import Steps, doubts, steps_of
+from netsim.traces.doubts import TraceSteps, doubts, steps_of
 from netsim.traces.files import Format, read_table
 from netsim.traces.formats.detect import TITLES
 from netsim.traces.resample import Moves
@@ -71,7 +71,7 @@ _Facts = Iterator[tuple[str, str]]
 
 
 @dataclass(frozen=True, eq=False)
-class View:
+class TraceView:
     """The table with what several facts share.
 
     local_s (n,) from the first local midnight by the wall clock; fixes : rows sorted by (user, time), one per user and
@@ -88,11 +88,11 @@ class View:
     fixes: IntArray
     gap_s: FloatArray
     walker: IntArray
-    steps: Steps
+    steps: TraceSteps
     doubts: tuple[str, ...]
 
 
-def view_of(table: Table, timezone: str) -> View:
+def view_of(table: Table, timezone: str) -> TraceView:
     """What several facts share, of all rows of a table."""
     plane = table.points.plane()
     zone, zone_name, notes = local_zone("auto" if table.relative else timezone, plane.lon_deg)
@@ -108,7 +108,7 @@ def view_of(table: Table, timezone: str) -> View:
     same = user[1:] == user[:-1]
     moves = Moves(table.user, table.time_s, plane.xy_m)
     steps = steps_of(moves)
-    return View(
+    return TraceView(
         table=table,
         zone=zone,
         zone_name=zone_name,
@@ -139,7 +139,7 @@ def _file(table: Table, n_usable: int) -> _Facts:
         yield "note", note
 
 
-def _span(view: View) -> _Facts:
+def _span(view: TraceView) -> _Facts:
     first, last = float(view.table.time_s.min()), float(view.table.time_s.max())
     if view.table.relative:
         yield "time", f"{first:g} s to {last:g} s, counted from midnight of a day of their own"
@@ -158,13 +158,13 @@ def _span(view: View) -> _Facts:
     yield "", f"{width_m:,.0f} m east-west, {height_m:,.0f} m north-south"
 
 
-def _users(view: View) -> _Facts:
+def _users(view: TraceView) -> _Facts:
     n_rows = np.bincount(view.table.user)
     n_rows = n_rows[n_rows > 0]
     yield "users", f"{len(n_rows):,}; rows per user: {_spread(n_rows)}"
 
 
-def _steps(view: View) -> _Facts:
+def _steps(view: TraceView) -> _Facts:
     for doubt in view.doubts:
         yield "doubtful", doubt
     if not len(view.gap_s):
@@ -188,7 +188,7 @@ def _signal(table: Table) -> _Facts:
         yield "RSRP dBm", f"from {low:.1f} to {high:.1f}, median {middle:.1f}"
 
 
-def _cells(view: View) -> _Facts:
+def _cells(view: TraceView) -> _Facts:
     table = view.table
     if table.cell is None:
         yield "cells", "no column cell"
@@ -202,7 +202,7 @@ def _cells(view: View) -> _Facts:
         yield "", f"{name:<24} {n:>9,} rows {users:>6,} users {days:>4,} days"
 
 
-def _outliers(view: View) -> _Facts:
+def _outliers(view: TraceView) -> _Facts:
     """What leaving out far rows would change: of the busiest cell, which is what a replay takes unless told."""
     table, rows = view.table, np.flatnonzero(view.table.usable)
     if not rows.size:
@@ -222,7 +222,7 @@ def _outliers(view: View) -> _Facts:
     yield "", f"all are kept; --set {OUTLIERS_KEY}={FAR_SIGMAS:g} drops them: {before} m becomes {after} m"
 
 
-def _command(view: View, columns: Mapping[str, str], timezone: str) -> str:
+def _command(view: TraceView, columns: Mapping[str, str], timezone: str) -> str:
     """A first run: the busiest cell, and rounds that suit the length of the trace."""
     table = view.table
     words = ["netsim", "replay", table.path]
@@ -236,7 +236,7 @@ def _command(view: View, columns: Mapping[str, str], timezone: str) -> str:
     return shlex.join([*words, "--round", _round(view)])
 
 
-def _round(view: View) -> str:
+def _round(view: TraceView) -> str:
     """A day for a trace of more than two; else the longest usual round of which it has six, and in which most users
     have two fixes.
     """

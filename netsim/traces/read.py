@@ -119,7 +119,7 @@ def read_trace(
     moves = Moves(taken(table.user, rows), taken(table.time_s, rows) - local.midnight_s, plane.xy_m)
     doubtful = doubts(table.points.at(rows), moves, steps_of(moves))
     moves, resample_notes = _resampled(table, moves, resample_s, gap_s)
-    naming, notes = _Naming(users, segments, round_s), [*cell_notes, *zone_notes, *resample_notes]
+    naming, notes = _UserNaming(users, segments, round_s), [*cell_notes, *zone_notes, *resample_notes]
     trace = _trace(table, rows, moves, plane, local, naming, counts, notes, doubtful)
     return trace if stated is None else stated.of(trace)
 
@@ -147,7 +147,7 @@ def _placed(
     return rows, plane if inside.all() else replace(plane, xy_m=plane.xy_m[inside])
 
 
-class _Local(NamedTuple):
+class _LocalTime(NamedTuple):
     """The first local day, the epoch time of its midnight, and the time zone."""
 
     first_day: date
@@ -176,7 +176,7 @@ def _stated(table: Table, box: Box | None, window: Window, zone: tzinfo | None) 
     return _Stated(table.points.outline(box).plane(), epoch_s(str(since), zone), epoch_s(str(until), zone))
 
 
-class _Naming(NamedTuple):
+class _UserNaming(NamedTuple):
     """How users of the trace are defined: the settings `users`, `segments` and `round_s`."""
 
     users: Users
@@ -189,8 +189,8 @@ def _trace(
     rows: IntArray,
     moves: Moves,
     plane: Plane,
-    local: _Local,
-    naming: _Naming,
+    local: _LocalTime,
+    naming: _UserNaming,
     counts: dict[str, int],
     notes: list[str],
     doubtful: tuple[str, ...],
@@ -235,14 +235,14 @@ def _trace(
 
 def _calendar(
     table: Table, rows: IntArray, timezone: str, lon_deg: float, stated: _Stated | None
-) -> tuple[_Local, list[str]]:
+) -> tuple[_LocalTime, list[str]]:
     """Where local time begins, and notes: on the day of the first row, or of the time that is stated."""
     first_s = float(taken(table.time_s, rows).min()) if stated is None else stated.begins_s
     zone, zone_name, notes = local_zone(timezone, lon_deg)
     if table.relative:
         zone, zone_name = UTC, "UTC" if timezone == "auto" else zone_name
         notes = ["times below 1e8 s count from midnight of a day of their own, called 1970-01-01"]
-    return _Local(*first_midnight(first_s, zone), zone, zone_name), notes
+    return _LocalTime(*first_midnight(first_s, zone), zone, zone_name), notes
 
 
 def _resampled(table: Table, moves: Moves, every_s: float | None, gap_s: float) -> tuple[Moves, list[str]]:

@@ -16,12 +16,12 @@ from netsim.safe import what_is
 from netsim.traces.crs import in_degrees
 from netsim.traces.source import Source
 from netsim.traces.table import Table, moves
-from netsim.traces.values import Names, Refused, bounded, bounded_or_missing, listed
+from netsim.traces.values import ColumnNames, Refused, bounded, bounded_or_missing, listed
 from netsim.units import FloatArray
 
 
 @dataclass(frozen=True, eq=False)
-class Track:
+class UserTrack:
     """Where and when one user was: (n,) each.
 
     user : its name, which tracks of other owners may bear as well; owner : the folder or file, below what was named,
@@ -36,7 +36,7 @@ class Track:
     """rows of its file that have no position"""
     owner: str = ""
 
-    def of(self, user: str, owner: str) -> Track:
+    def of(self, user: str, owner: str) -> UserTrack:
         """The track as another user's."""
         return replace(self, user=user, owner=owner)
 
@@ -97,13 +97,13 @@ def read_fields(source: Source, delimiter: str | None, skip: int, fields: Sequen
     return [np.concatenate(column) for column in pieces]
 
 
-def placed(user: str, time_s: FloatArray, lat_deg: FloatArray, lon_deg: FloatArray, owner: str = "") -> Track:
+def placed(user: str, time_s: FloatArray, lat_deg: FloatArray, lon_deg: FloatArray, owner: str = "") -> UserTrack:
     """The rows of a track that have a position, and how many have none."""
     there = np.isfinite(lat_deg) & np.isfinite(lon_deg)
-    return Track(user, time_s[there], lat_deg[there], lon_deg[there], int((~there).sum()), owner)
+    return UserTrack(user, time_s[there], lat_deg[there], lon_deg[there], int((~there).sum()), owner)
 
 
-def in_order(track: Track, file: str) -> Track:
+def in_order(track: UserTrack, file: str) -> UserTrack:
     """The track, if its times never run backwards. Raises `BadInput` with one line."""
     back = np.flatnonzero(np.diff(track.time_s) < 0)
     if back.size:
@@ -114,7 +114,7 @@ def in_order(track: Track, file: str) -> Track:
 
 
 def joined(
-    path: str, files: Sequence[str], format: str, crs: str, tracks: Sequence[Track], notes: Sequence[str] = ()
+    path: str, files: Sequence[str], format: str, crs: str, tracks: Sequence[UserTrack], notes: Sequence[str] = ()
 ) -> Table:
     """One table of all tracks of the files; tracks of one name and owner are one user's."""
     n_placeless = sum(track.n_placeless for track in tracks)
@@ -128,7 +128,7 @@ def joined(
     if shared:
         n = sum(len(owners[user]) for user in shared)
         notes = [*notes, f"{n:,} users of equal names ({listed(shared[:3])}) are told apart by folder and file"]
-    names = Names()
+    names = ColumnNames()
     code = names.read([one_line(t.owner if t.user in shared else t.user) for t in tracks])
     lat_deg, lon_deg = (np.concatenate([getattr(t, name) for t in tracks]) for name in ("lat_deg", "lon_deg"))
     return moves(

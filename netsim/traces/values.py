@@ -87,7 +87,7 @@ def _out_of_bounds(text: Sequence[str], row: int, low: float, high: float) -> Re
     return Refused(row, f"{problem}; correct or remove the line")
 
 
-class Names:
+class ColumnNames:
     """Names of a column that comes in pieces, without blanks around them and 7 for 7.0, numbered in order of first
     appearance.
     """

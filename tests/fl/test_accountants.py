@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fl.privacy import pld, rdp, zcdp
-from fl.privacy.compose import Draws, compose, least_multiplier
+from fl.privacy.compose import RoundKinds, compose, least_multiplier
 from fl.privacy.filter import GaussianFilter
 from fl.privacy.gaussian import epsilon_of
 
@@ -61,7 +61,7 @@ def digit(text):
 
 
 def both(z, rounds, delta, q=1.0):
-    return compose(Draws.of([(z, q, rounds)]), delta)
+    return compose(RoundKinds.of([(z, q, rounds)]), delta)
 
 
 def renyi_figure(z, rounds, delta, q):
@@ -161,30 +161,30 @@ class TestOrder:
 
 class TestCompose:
     def test_naive_adds_single_rounds_at_a_share_of_delta(self):
-        found = compose(Draws.of([(1.0, 1, 2), (2.0, 1, 1)]), 3e-6)
+        found = compose(RoundKinds.of([(1.0, 1, 2), (2.0, 1, 1)]), 3e-6)
         assert found.naive.epsilon == pytest.approx(2 * epsilon_of(1e-6, 1.0) + epsilon_of(1e-6, 0.5), rel=1e-12)
 
     def test_kinds_are_merged(self):
-        draws = Draws.of([(1.0, 0.5, 2), (2.0, 1, 1), (1.0, 0.5, 3), (1.0, 0.0, 9), (3.0, 1, 0)])
+        draws = RoundKinds.of([(1.0, 0.5, 2), (2.0, 1, 1), (1.0, 0.5, 3), (1.0, 0.0, 9), (3.0, 1, 0)])
         assert list(zip(draws.z, draws.q, draws.count, strict=True)) == [(1.0, 0.5, 5.0), (2.0, 1.0, 1.0)]
 
     def test_nothing_spent(self):
-        found = compose(Draws.of([]), 1e-5)
+        found = compose(RoundKinds.of([]), 1e-5)
         assert [f.epsilon for f in found.figures] == [0, 0, 0, 0]
 
     @pytest.mark.parametrize("q", [1.0, 0.5])
     def test_no_noise(self, q):
-        found = compose(Draws.of([(0.0, q, 1), (1.0, q, 1)]), 1e-5)
+        found = compose(RoundKinds.of([(0.0, q, 1), (1.0, q, 1)]), 1e-5)
         assert all(f.epsilon == math.inf for f in found.figures)
 
     @pytest.mark.parametrize("bad", [(-1, 1, 1), (1, 1.5, 1), (1, 1, -1), (math.nan, 1, 1)])
     def test_refuses(self, bad):
         with pytest.raises(ValueError):
-            Draws.of([bad])
+            RoundKinds.of([bad])
 
     def test_many_kinds_fall_back_on_rdp_and_say_so(self):
-        few = compose(Draws.of((z, 0.1, 1) for z in np.linspace(1, 3, pld.MOST_KINDS)), 1e-5)
-        many = compose(Draws.of((z, 0.1, 1) for z in np.linspace(1, 3, pld.MOST_KINDS + 1)), 1e-5)
+        few = compose(RoundKinds.of((z, 0.1, 1) for z in np.linspace(1, 3, pld.MOST_KINDS)), 1e-5)
+        many = compose(RoundKinds.of((z, 0.1, 1) for z in np.linspace(1, 3, pld.MOST_KINDS + 1)), 1e-5)
         assert few.best.accountant == "PLD"
         assert many.best.accountant == "RDP"
         assert "17 kinds" in many.best.words
@@ -192,8 +192,8 @@ class TestCompose:
 
     def test_rounds_with_everybody_are_one_kind(self):
         rounds = [(z, 1, 1) for z in np.linspace(5, 9, 40)]
-        found = compose(Draws.of([*rounds, (2.0, 0.1, 5)]), 1e-5)
-        alone = compose(Draws.of(rounds), 1e-5)
+        found = compose(RoundKinds.of([*rounds, (2.0, 0.1, 5)]), 1e-5)
+        alone = compose(RoundKinds.of(rounds), 1e-5)
         assert found.best.accountant == "PLD"
         assert alone.best.epsilon < found.best.epsilon < found.rdp.epsilon
 
@@ -204,8 +204,8 @@ class TestCompose:
         assert "PLD" in best.words
 
     def test_sampling_counts_nothing_under_replacement(self):
-        sampled = compose(Draws.of([(1.0, 0.1, 10)]), 1e-5, "replace")
-        assert sampled.best.epsilon == compose(Draws.of([(1.0, 1.0, 10)]), 1e-5).best.epsilon
+        sampled = compose(RoundKinds.of([(1.0, 0.1, 10)]), 1e-5, "replace")
+        assert sampled.best.epsilon == compose(RoundKinds.of([(1.0, 1.0, 10)]), 1e-5).best.epsilon
         assert all("sampling counts nothing under replace" in f.words for f in sampled.figures)
 
 

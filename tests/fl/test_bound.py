@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fl.power.bound import Convergence, Objective, Trajectory
+from fl.power.bound import Convergence, PowerLoss, Trajectory
 from fl.power.search import Limits, average, evolution, full, judged, plateaus
 from netsim.errors import BadInput
 from netsim.rng import Streams
@@ -50,7 +50,7 @@ def by_hand(objective, x):
 @pytest.mark.parametrize("criterion", ["aggregate", "per-device"])
 @pytest.mark.parametrize("moving", [False, True])
 def test_the_law_is_its_formula(order, criterion, moving):
-    objective = Objective(trajectory(moving=moving), Convergence(order=order), criterion)
+    objective = PowerLoss(trajectory(moving=moving), Convergence(order=order), criterion)
     x = powers(5)
     np.testing.assert_allclose(objective(x), [by_hand(objective, v) for v in x], rtol=1e-12)
 
@@ -76,7 +76,7 @@ def test_a_bound_that_does_not_contract_is_refused_with_the_largest_step():
 
 @pytest.mark.parametrize("criterion", CRITERIA)
 def test_the_switch_comes_later_with_more_power(criterion):
-    objective = Objective(trajectory(moving=True), Convergence(), criterion)
+    objective = PowerLoss(trajectory(moving=True), Convergence(), criterion)
     x = powers(50)
     before = objective.switch(x * 1e-3)
     for factor in np.geomspace(2e-3, 1e3, 30):
@@ -88,7 +88,7 @@ def test_the_switch_comes_later_with_more_power(criterion):
 
 def test_the_switch_is_the_last_exceedance_not_the_first_crossing():
     std = np.array([[4.0], [1.0], [3.0], [1.0]])
-    objective = Objective(Trajectory(std, np.ones((4, 1)), np.ones((4, 1)), 1.0), Convergence())
+    objective = PowerLoss(Trajectory(std, np.ones((4, 1)), np.ones((4, 1)), 1.0), Convergence())
     noise_std = np.array([0.5, 1.0, 2.0, 3.0, 5.0])
     assert objective.switch(1 / noise_std[:, None] ** 2).tolist() == [4, 3, 3, 1, 0]
 
@@ -97,13 +97,13 @@ def test_one_starved_ue_meets_the_aggregate_and_nobody_else_s_need():
     std = np.full((1, 3), 1.0)
     t = Trajectory(std, np.full((1, 3), 1 / 3), np.ones((1, 3)), 1.0)
     x = np.array([[1e-2, 9.0, 9.0]])  # channel noise 10, 1/3, 1/3
-    assert Objective(t, Convergence(), "aggregate").switch(x)[0] == 0
-    assert Objective(t, Convergence(), "per-device").switch(x)[0] == 1
+    assert PowerLoss(t, Convergence(), "aggregate").switch(x)[0] == 0
+    assert PowerLoss(t, Convergence(), "per-device").switch(x)[0] == 1
 
 
 @pytest.mark.parametrize("criterion", ["aggregate", "per-device"])
 def test_the_bound_jumps_only_where_the_switch_changes(criterion):
-    objective = Objective(trajectory(), Convergence(), criterion)
+    objective = PowerLoss(trajectory(), Convergence(), criterion)
     scale = np.linspace(0.2, 3.0, 4001)[:, None]
     x = powers(1) * scale
     value, switch = objective(x), objective.switch(x)
@@ -119,8 +119,8 @@ def test_the_bound_jumps_only_where_the_switch_changes(criterion):
 def test_top_up_never_costs_more_than_switching_late_nor_less_than_the_channel():
     t = trajectory()
     x = powers(20)
-    top, device = (Objective(t, Convergence(), c)(x) for c in ("top-up", "per-device"))
-    assert (top <= device + 1e-15).all() and (top >= (1 / x) @ Objective(t, Convergence()).cost_w - 1e-15).all()
+    top, device = (PowerLoss(t, Convergence(), c)(x) for c in ("top-up", "per-device"))
+    assert (top <= device + 1e-15).all() and (top >= (1 / x) @ PowerLoss(t, Convergence()).cost_w - 1e-15).all()
 
 
 def test_who_is_away_counts_for_nothing():
@@ -129,8 +129,8 @@ def test_who_is_away_counts_for_nothing():
     for a in away:
         a[5:15, 1] = 0.0
     for criterion in CRITERIA:
-        found = Objective(Trajectory(*away, t.scale), Convergence(), criterion)(powers(3, 4))
-        assert np.isfinite(found).all() and (found < Objective(t, Convergence(), criterion)(powers(3, 4))).all()
+        found = PowerLoss(Trajectory(*away, t.scale), Convergence(), criterion)(powers(3, 4))
+        assert np.isfinite(found).all() and (found < PowerLoss(t, Convergence(), criterion)(powers(3, 4))).all()
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_limits_that_nobody_can_keep_are_refused():
 
 
 def test_equal_splits():
-    objective = Objective(trajectory(), Convergence())
+    objective = PowerLoss(trajectory(), Convergence())
     assert average(objective, LIMITS).power_w.sum() == pytest.approx(0.825)
     assert full(objective, LIMITS).power_w.sum() == pytest.approx(1.5)
 
@@ -191,7 +191,7 @@ def test_without_artificial_noise_power_goes_as_weight_over_amplitude():
     """min sum a_k / x_k at a given total: x_k proportional to sqrt(a_k) = G_k / ||h_k||."""
     t = trajectory(ues=4)
     weight = np.tile([0.2, 0.25, 0.25, 0.3], (40, 1))
-    quiet = Objective(Trajectory(np.zeros_like(t.std), weight, t.gain, t.scale), Convergence())
+    quiet = PowerLoss(Trajectory(np.zeros_like(t.std), weight, t.gain, t.scale), Convergence())
     limits = Limits(each_min_w=1e-3, each_max_w=1.4)
     ideal = weight[0] / np.sqrt(t.gain[0])
     ideal *= 1.5 / ideal.sum()
@@ -202,7 +202,7 @@ def test_without_artificial_noise_power_goes_as_weight_over_amplitude():
 
 @pytest.mark.parametrize(("order", "criterion"), [("paper", "aggregate"), ("reordered", "per-device")])
 def test_plateaus_and_evolution_agree_and_beat_equal_splits(order, criterion):
-    objective = Objective(trajectory(rounds=60), Convergence(order=order), criterion)
+    objective = PowerLoss(trajectory(rounds=60), Convergence(order=order), criterion)
     best, found = plateaus(objective, LIMITS), evolution(objective, LIMITS, RNG)
     assert best.value <= 1.003 * found.value and found.value <= 1.03 * best.value
     assert best.value < min(average(objective, LIMITS).value, full(objective, LIMITS).value)
@@ -220,9 +220,9 @@ def test_moving_ues_are_planned_too_and_top_up_has_no_plateau():
     moving = trajectory(rounds=20, ues=5, moving=True)
     limits = Limits(total_max_w=0.6)
     for criterion in ("aggregate", "per-device"):
-        objective = Objective(moving, Convergence(), criterion)
+        objective = PowerLoss(moving, Convergence(), criterion)
         assert plateaus(objective, limits).value <= 1.01 * evolution(objective, limits, RNG, 60).value
-    top = Objective(moving, Convergence(), "top-up")
+    top = PowerLoss(moving, Convergence(), "top-up")
     assert evolution(top, limits, RNG, 60).value <= full(top, limits).value * 1.001
     with pytest.raises(ValueError, match="take evolution"):
         plateaus(top, limits)

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from fl.attacks.base import View
 from fl.attacks.closed_form import ClosedForm
 from fl.attacks.dwell import Dwell
-from fl.attacks.dwell_state import DwellState, Heard, Hours, Named
+from fl.attacks.dwell_state import DwellPlaces, DwellState, Hours, NamedSoFar
 from fl.attacks.learnt_errors import LearntErrors
 from fl.tracking.error_model import ErrorModel
 from fl.tracking.residence import Residences
@@ -276,19 +276,19 @@ def test_one_place_at_two_ranks_counts_once():
     """At the rank of the larger share; of equal shares at the first."""
     errors = ErrorModel(np.array([0.25, 0.75]), np.array([90.0, 30.0]), 0.2, 0.0, np.ones(2), np.zeros((2, 2)))
     z = np.array([[[10.0, 20.0], [10.0, 20.0]], [[10.0, 20.0], [500.0, 600.0]]])
-    kept = Heard().plus(np.array([1, 2]), z, errors, Hours(3, 12.5, False))
+    kept = NamedSoFar().plus(np.array([1, 2]), z, errors, Hours(3, 12.5, False))
     assert kept.owner.tolist() == [1, 2, 2] and kept.z_m.tolist() == [[10, 20], [10, 20], [500, 600]]
     assert_allclose(kept.right, [0.6, 0.2, 0.6])
     assert_allclose(kept.spread_m, [30, 90, 30])
     alike = replace(errors, share=np.full(2, 0.5))
-    assert_allclose(Heard().plus(np.array([1]), z[:1], alike, Hours(3, 12.5, False)).spread_m, [90])
+    assert_allclose(NamedSoFar().plus(np.array([1]), z[:1], alike, Hours(3, 12.5, False)).spread_m, [90])
 
 
 def test_a_learnt_gain_and_offset_are_undone():
     errors = ErrorModel(np.ones(1), np.array([30.0]), 0.1, 20.0, np.array([0.5]), np.array([[100.0, -50.0]]))
     z = np.full((1, 4, 2), np.nan)
     z[0, 0] = [600.0, 450.0]
-    kept = Heard().plus(np.array([7]), z, errors, Hours(0, 3.5, False))
+    kept = NamedSoFar().plus(np.array([7]), z, errors, Hours(0, 3.5, False))
     assert_allclose(kept.z_m, [[1000.0, 1000.0]])
     assert kept.spread_m[0] == pytest.approx(np.sqrt(30**2 - 10**2) / 0.5) and kept.right[0] == pytest.approx(0.9)
     assert kept.of_class[0] == 3 and kept.count(np.array([3, 7])).tolist() == [0, 1]
@@ -326,7 +326,7 @@ def test_rounds_that_tell_little_do_not_widen_what_others_told():
     """Nights with small errors, then one of which nearly nothing is known: the bias stays near that of the good."""
     good = ErrorModel.plain(50.0, 0.1, 20.0)
     poor = ErrorModel(np.ones(1), np.array([70.0]), 0.1, 400.0, np.array([0.02]))
-    state = DwellState(None, LearntErrors(), Residences(), Heard(), Named.nobody())
+    state = DwellState(None, LearntErrors(), Residences(), NamedSoFar(), DwellPlaces.nobody())
     for _ in range(5):
         state = state.with_errors(good)
     assert state.lasting_m == pytest.approx(20)

@@ -13,7 +13,7 @@ from conftest import TINY
 from interrupted import run_in_two
 
 from fl.attacks.home_directory import read_directory
-from fl.attacks.home_links import Heard, HomeLinker, Residents, grid_of_homes
+from fl.attacks.home_links import HomeLinker, OfTracks, Residents, grid_of_homes
 from fl.leakage.identities import compared
 from fl.pseudonyms.names import Names
 from fl.pseudonyms.per_round import PerRound
@@ -105,7 +105,7 @@ class Town:
             if useless:
                 z_m = np.full_like(z_m, 5000.0)
             facts = facts_at(3 + 24 * night, night + 1)
-            known = linker.linked(known, Heard(name, name, z_m[:, None]), alive, errors, facts, rng_of(night + 1))
+            known = linker.linked(known, OfTracks(name, name, z_m[:, None]), alive, errors, facts, rng_of(night + 1))
         return known.identities
 
 
@@ -120,7 +120,7 @@ class TestLinker:
         town, right = Town(20), []
         for _ in range(60):
             linker, errors = HomeLinker(town.directory, (0.0, 6.0), 0.0), ErrorModel.plain(1e5, 0.5)
-            heard = Heard(np.arange(20), np.arange(20), np.full((20, 1, 2), 5000.0))
+            heard = OfTracks(np.arange(20), np.arange(20), np.full((20, 1, 2), 5000.0))
             said = linker.linked(Residents(), heard, None, errors, facts_at(3), rng_of(len(right) + 1)).identities
             assert sorted(said.person.tolist()) == list(range(20))
             right.append(float(np.mean(said.person == np.arange(20))))
@@ -137,7 +137,7 @@ class TestLinker:
         town, errors = Town(10), ErrorModel.plain(5.0, 0.01)
         linker, heard = (
             HomeLinker(town.directory, (0.0, 6.0), 0.0),
-            Heard(np.arange(10), np.arange(10), town.home_m[:, None]),
+            OfTracks(np.arange(10), np.arange(10), town.home_m[:, None]),
         )
         noon = linker.linked(Residents(), heard, None, errors, facts_at(12), rng_of(1)).identities
         assert (noon.person == UNTOLD).all() and np.isnan(noon.probability).all()
@@ -147,7 +147,7 @@ class TestLinker:
     def test_tracks_that_are_given_up_are_forgotten(self):
         town, errors = Town(10), ErrorModel.plain(5.0, 0.01)
         linker, name = HomeLinker(town.directory, (0.0, 6.0), 0.0), np.arange(10)
-        heard = Heard(name, name, town.home_m[:, None])
+        heard = OfTracks(name, name, town.home_m[:, None])
         known = linker.linked(Residents(), heard, name, errors, facts_at(3), rng_of(1))
         silent = replace(heard, name=name[:4], track=name[:4], z_m=np.full((4, 1, 2), np.nan))
         later = linker.linked(known, silent, np.arange(4), errors, facts_at(4, 2), rng_of(2))

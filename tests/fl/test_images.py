@@ -20,7 +20,7 @@ from fl.learners.image_net import ImageNet
 from fl.networks.cnn import Cnn
 from fl.networks.convolution import pooled_convolution
 from fl.networks.perceptron import Perceptron
-from fl.networks.sgd_classification import Steps, scored, train_classification
+from fl.networks.sgd_classification import DeviceSteps, scored, train_classification
 from fl.types import HeldOut, ImageFormat, Local, Public
 from netsim.errors import BadInput
 from netsim.geometry import Area
@@ -310,7 +310,7 @@ NETS = [(Perceptron(hidden=(6,)), DIGITS), (Cnn(channels=(2, 3), hidden=4), Imag
 @pytest.mark.parametrize(("net", "image"), NETS, ids=["mlp", "cnn"])
 def test_a_full_batch_step_is_autograd_s(net, image):
     data, start = local_of([9, 4], image), net.start(1, image, RNG)
-    made = train_classification(net, image, start, data, Steps(0.1, 1.0, 1), "cpu", RNG)
+    made = train_classification(net, image, start, data, DeviceSteps(0.1, 1.0, 1), "cpu", RNG)
     for k in range(2):
         mine = slice(*data.ptr[k : k + 2])
         after = plain(net, start[0], data.x[mine], data.y[mine], [np.arange(data.count[k])], 0.1, image)
@@ -324,7 +324,7 @@ FREE = [NETS[0], (Cnn(channels=(2, 3), hidden=4, batch_norm=False), ImageFormat(
 def test_gradients_are_clipped_image_by_image(net, image):
     """The mean of the images' own steps, each cut to the norm: by hand, image by image."""
     data, start, clip = local_of([9, 4], image), net.start(1, image, RNG), 0.7
-    made = train_classification(net, image, start, data, Steps(0.1, 1.0, 1, clip), "cpu", RNG)
+    made = train_classification(net, image, start, data, DeviceSteps(0.1, 1.0, 1, clip), "cpu", RNG)
     for k in range(2):
         rows = range(*data.ptr[k : k + 2])
         begin = start[0].astype(np.float32)
@@ -361,7 +361,7 @@ def test_no_bound_on_records_where_none_is_proven():
 @pytest.mark.parametrize(("net", "image"), NETS, ids=["mlp", "cnn"])
 def test_cohorts_train_as_solo_devices_do(net, image):
     """Devices of different size together, and each alone: the same steps, padding touches nobody."""
-    counts, start, how = [13, 1, 40, 7], net.start(1, image, RNG), Steps(0.1, 0.3, 2)
+    counts, start, how = [13, 1, 40, 7], net.start(1, image, RNG), DeviceSteps(0.1, 0.3, 2)
     together = train_classification(net, image, start, local_of(counts, image), how, "cpu", RNG)
     assert how.batch(np.array(counts)).tolist() == [4, 1, 12, 3]
     for k, n in enumerate(counts):

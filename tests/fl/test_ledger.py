@@ -10,7 +10,7 @@ from fl.aggregation.uniform import Uniform
 from fl.defenses.central_gaussian import CentralGaussian
 from fl.learning import Learning, PrivacyBudget
 from fl.privacy import rdp
-from fl.privacy.compose import Draws, compose
+from fl.privacy.compose import RoundKinds, compose
 from fl.privacy.final import EVERYBODY, final_account
 from fl.privacy.gaussian import epsilon_of
 from fl.privacy.ledger import ALL, Ledger
@@ -246,13 +246,13 @@ class TestOneCoin:
         z = [float(f"{2.0 * c:.9g}") / float(f"{c:.9g}") for c in np.geomspace(0.1, 7.0, 60)]
         (row,) = final_account(columns([spend(z=v, q=0.1) for v in z]))
         assert len(set(z)) > 16 and row["accountant"] == "PLD"
-        assert row["epsilon"] == pytest.approx(compose(Draws.of([(2.0, 0.1, 60)]), 1e-5).best.epsilon, rel=1e-3)
+        assert row["epsilon"] == pytest.approx(compose(RoundKinds.of([(2.0, 0.1, 60)]), 1e-5).best.epsilon, rel=1e-3)
 
 
 class TestFinalAccount:
     def test_every_accountant_beside_the_best(self):
         row = final_account(columns([spend(delta=1e-7)] * 100))[0]
-        expected = compose(Draws.of([(1.0, 1.0, 100)]), 1e-7)
+        expected = compose(RoundKinds.of([(1.0, 1.0, 100)]), 1e-7)
         assert row["ue"] == EVERYBODY and row["draws"] == 100 and row["accountant"] == "exact"
         assert row["epsilon"] == pytest.approx(101.2, abs=0.1) and row["rdp"] == pytest.approx(105.1, abs=0.5)
         assert (row["naive"], row["zcdp"]) == (expected.naive.epsilon, expected.zcdp.epsilon)

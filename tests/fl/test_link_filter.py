@@ -8,7 +8,7 @@ from fl.attacks.base import View
 from fl.attacks.link_filter import LinkFilter, noise_variance
 from fl.defenses.shaped_noise import EdgeNoise, GeometryAligned, UniformNoise
 from fl.learners.radio_map import RadioMap
-from fl.radio_map.grid import Grid
+from fl.radio_map.grid import HeightGrid
 from fl.types import Antennas, DenseUpdates, Facts, Local, Public
 from netsim.geometry import Area
 from netsim.rng import Streams
@@ -91,7 +91,7 @@ class TestLikelihood:
 
 
 class TestNoise:
-    grid = Grid.over(AREA, 3.0)
+    grid = HeightGrid.over(AREA, 3.0)
 
     def test_a_ramp_a_flat_floor_and_an_edge_are_told(self):
         g, at = np.random.default_rng(3), self.grid.centre_m

@@ -11,7 +11,7 @@ from interrupted import run_in_two
 from linked import AREA, RNG, play
 
 from fl.attacks.re_identify import ReIdentify
-from fl.leakage.attributed import Owned, owners
+from fl.leakage.attributed import OwnedPlaces, owners
 from fl.leakage.linking import Linking, chance_share, observe
 from fl.leakage.tracking import Whereabouts as Truth
 from fl.leakage.unicity import unicity
@@ -21,16 +21,16 @@ from fl.tracking import linking
 from fl.tracking.book import Book, Clues
 from fl.tracking.error_model import ErrorModel
 from fl.tracking.fingerprint import Numbers
-from fl.tracking.likeness import NUMBERS, Cells, Directions, projected
+from fl.tracking.likeness import NUMBERS, CellRarity, Directions, projected
 from fl.tracking.linker import Linker, Rates
-from fl.tracking.linking import Links, Motion, Whereabouts
+from fl.tracking.linking import Displacement, LastSeen, Linked
 from fl.types import Estimates, Facts, Public
 from netsim.errors import BadInput
 from scenarios.app.run.runner import run
 
 A = 1e8
-STILL = Motion(np.ones(1), np.zeros(1))
-MOVING = Motion(np.array([0.6, 0.3, 0.1]), np.array([0.0, 300.0, 2000.0]) ** 2)
+STILL = Displacement(np.ones(1), np.zeros(1))
+MOVING = Displacement(np.array([0.6, 0.3, 0.1]), np.array([0.0, 300.0, 2000.0]) ** 2)
 
 
 def gaussian(away_m, var_m2):
@@ -40,7 +40,7 @@ def gaussian(away_m, var_m2):
 
 class TestLaw:
     def test_density_is_a_mixture_over_motions_and_outliers(self):
-        at = Whereabouts(np.array([[1000.0, 2000.0]]), np.array([50.0**2]))
+        at = LastSeen(np.array([[1000.0, 2000.0]]), np.array([50.0**2]))
         z = np.array([[[1400.0, 2300.0]]])
         found = linking.densities(at, np.array([2.0]), z, ErrorModel.plain(100.0, 0.1), MOVING, A)
         parts = sum(
@@ -51,7 +51,7 @@ class TestLaw:
 
     def test_density_of_two_ranks_of_which_one_may_be_missing(self):
         error = ErrorModel(np.array([0.7, 0.3]), np.array([100.0, 400.0]), 0.2, 0.0, np.ones(2), np.zeros((2, 2)))
-        at, gap = Whereabouts(np.zeros((1, 2)), np.zeros(1)), np.zeros(1)
+        at, gap = LastSeen(np.zeros((1, 2)), np.zeros(1)), np.zeros(1)
         z = np.array([[[50.0, 0.0], [300.0, 0.0]], [[np.nan] * 2, [300.0, 0.0]], [[np.nan] * 2] * 2])
         both, second, none = linking.densities(at, gap, z, error, STILL, A)[0]
         near, far = gaussian([50, 0], 100.0**2), gaussian([300, 0], 400.0**2)
@@ -61,7 +61,7 @@ class TestLaw:
 
     def test_an_estimate_whose_gain_is_small_tells_little(self):
         """Estimates near the middle, whatever the truth is: the ratio of two tracks comes near 1."""
-        at = Whereabouts(np.array([[1000.0, 5000.0], [9000.0, 5000.0]]), np.zeros(2))
+        at = LastSeen(np.array([[1000.0, 5000.0], [9000.0, 5000.0]]), np.zeros(2))
 
         def odds(gain):
             offset = (1 - gain) * np.array([[5000.0, 5000.0]])
@@ -74,7 +74,7 @@ class TestLaw:
 
     def test_the_posterior_has_the_moments_of_the_mixture(self):
         """Against integration over a grid."""
-        at, error = Whereabouts(np.array([[0.0, 0.0]]), np.array([200.0**2])), ErrorModel.plain(150.0, 0.05)
+        at, error = LastSeen(np.array([[0.0, 0.0]]), np.array([200.0**2])), ErrorModel.plain(150.0, 0.05)
         z = np.array([[[500.0, -200.0]]])
         after, share = linking.moved(at, np.ones(1), z, error, MOVING, A)
         step = 25.0
@@ -150,14 +150,14 @@ class TestFingerprint:
         assert share == pytest.approx(sd**2 / (sd**2 + mean.var()), rel=0.1)
 
     def test_the_same_cell_tells_more_the_rarer_it_is(self):
-        cells = Cells(np.array([0, 1]), np.array([90.0, 10.0]), 5.0, 10.0)
+        cells = CellRarity(np.array([0, 1]), np.array([90.0, 10.0]), 5.0, 10.0)
         ratio = np.exp(cells.log_ratios(np.array([0, 1, -1])))
         np.testing.assert_allclose(ratio, [[0.5 / 0.9 + 0.5, 0.5, 1], [0.5, 0.5 / 0.1 + 0.5, 1]])
 
     def test_the_share_that_keeps_its_cell_is_learnt(self):
         """Of 50 UEs and 10 cells of equal shares, a UE stays with 0.8 and else goes anywhere."""
         rng, n = np.random.default_rng(3), 50
-        cell, cells = rng.integers(0, 10, n), Cells.none()
+        cell, cells = rng.integers(0, 10, n), CellRarity.none()
         cells = cells.heard(cell).resized(np.zeros(0, int), n).plus(np.arange(n), cell)
         for _ in range(80):
             cell = np.where(rng.random(n) < 0.8, cell, rng.integers(0, 10, n))
@@ -281,7 +281,7 @@ class TestMeasures:
         bits = {1: [np.nan] * 3, 2: [0.0, 1.0, 0.3], 3: [2.0, np.nan]}
         for number, names, name in self.names([0, 1, 2], [0, 1, 2], [0, 3]):
             born = np.array([b != b for b in bits[number]])
-            links = Links(number, name, np.array(tracks[number]), born, np.array(bits[number]))
+            links = Linked(number, name, np.array(tracks[number]), born, np.array(bits[number]))
             state, row = observe(state, {"a": links}, names, 100.0 * number)
             rows.append({key: value[0] for key, value in row.items()})
         assert [r["seen"] for r in rows] == [0, 3, 1] and [r["linked"] for r in rows] == [0, 3, 1]
@@ -300,7 +300,7 @@ class TestMeasures:
         state = Linking()
         for number, names, name in self.names([0, 1], [0, 1]):
             born, bits = ([True, True], [np.nan] * 2) if number == 1 else ([False, True], [1.0, np.nan])
-            links = Links(number, name, np.array([0, 2 * number]), np.array(born), np.array(bits))
+            links = Linked(number, name, np.array([0, 2 * number]), np.array(born), np.array(bits))
             state, row = observe(state, {"a": links}, names, 100.0 * number)
         assert row["seen"] == [2] and row["linked"] == [1] and row["right_share"] == [0.5]
         assert row["anonymity_set"] == row["anonymity_set_median"] == [2.0]
@@ -310,7 +310,7 @@ class TestMeasures:
         state = Linking()
         names = asked(Names.start(PerRound(), 2), PerRound(), np.array([0, 1]), np.zeros(2), 1, RNG)
         for number in (1, 2):
-            links = Links(number, names.now, np.array([0, 1]), np.zeros(2, bool), np.zeros(2))
+            links = Linked(number, names.now, np.array([0, 1]), np.zeros(2, bool), np.zeros(2))
             state, row = observe(state, {"a": links}, names, 50.0 * number)
         assert row["seen"] == [0] and state.held["a"].exposure_s == 100.0
 
@@ -325,7 +325,7 @@ class TestMeasures:
 
     def test_estimates_belong_to_names_or_to_tracks(self):
         *_, (_, names, name) = self.names([0, 1], [0, 1])
-        links = Links(2, name[:1], np.array([9]), np.zeros(1, bool), np.zeros(1))
+        links = Linked(2, name[:1], np.array([9]), np.zeros(1, bool), np.zeros(1))
         np.testing.assert_array_equal(owners(np.array([1, 0]), names, None), names.now[[1, 0]])
         np.testing.assert_array_equal(owners(np.array([0]), names, links), [9])
         n = 3
@@ -334,7 +334,7 @@ class TestMeasures:
         said = Estimates(
             np.zeros(n, int), np.zeros(n, int), ["centroid"] * n, place, zero, zero, zero, zero, ["ok"] * n
         )
-        owned = Owned().plus(np.array([9, 9, 9]), said, AREA)
+        owned = OwnedPlaces().plus(np.array([9, 9, 9]), said, AREA)
         assert np.hypot(*(owned.named(9, AREA, 100.0).place_m[0] - [5005, 5000])) < 60
         assert len(owned.named(8, AREA, 100.0).place_m) == 0 and len(owned.owner) == 2
 

@@ -7,7 +7,7 @@ import pytest
 
 from fl.data.hold_out import Sessions, held_out_days
 from fl.data.measured import Measured
-from fl.data.samples import Samples
+from fl.data.samples import Signals
 from fl.types import NEW_PLACE
 from netsim.checkpoint import load_tree, save_tree
 from netsim.errors import BadInput
@@ -218,9 +218,9 @@ class TestMemory:
         rounds, _ = taken_by(Measured(memory="all", participants=participants), every, 3 * 3600.0)
         for taken in rounds[:60]:
             fresh.append(taken.fresh)
-            before = Samples.none()
+            before = Signals.none()
             for local in fresh:
-                before = before.plus(Samples.of(local))
+                before = before.plus(Signals.of(local))
             rows = row_id(taken.train.ue, taken.train.model)
             mine = before.select(np.isin(before.row, rows))
             np.testing.assert_array_equal(taken.train.x, mine.x)
@@ -267,10 +267,10 @@ class TestMemory:
     def test_samples_are_inserted_where_a_sort_would_put_them(self):
         draw = np.random.default_rng(0)
         one, two = (
-            Samples(row, draw.random((50, 2)), np.arange(50.0), time, np.zeros(50, dtype=np.int64))
+            Signals(row, draw.random((50, 2)), np.arange(50.0), time, np.zeros(50, dtype=np.int64))
             for row, time in ((draw.integers(0, 9, 50), draw.integers(0, 5, 50) / 1.0) for _ in range(2))
         )
-        none = Samples.none()
+        none = Signals.none()
         sorted_one, sorted_two = none.plus(one), none.plus(two)
         later = replace(sorted_two, time_s=sorted_two.time_s + 4.0)  # ties at the border
         for more in (two, sorted_two, later):

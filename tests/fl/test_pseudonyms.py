@@ -9,7 +9,7 @@ import pytest
 from interrupted import run_in_two
 from thinned import one_in
 
-from fl.pseudonyms.base import Seen
+from fl.pseudonyms.base import SeenSamples
 from fl.pseudonyms.every import Every
 from fl.pseudonyms.mix_zones import MixZones
 from fl.pseudonyms.names import Names, asked
@@ -88,7 +88,7 @@ class TestNames:
         names = seen(rule, Names.start(rule, 2), [0, 1], 10, 1)
 
         def at(time_s, *places):
-            here = Seen(np.array([0, 1]), np.array(places, dtype=float), np.full(2, float(time_s)))
+            here = SeenSamples(np.array([0, 1]), np.array(places, dtype=float), np.full(2, float(time_s)))
             return rule.looked(here, public, names.rule)
 
         inside = replace(names, rule=at(20, (50, 59.9), (50, 60.1)))

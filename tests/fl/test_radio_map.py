@@ -6,7 +6,7 @@ import pytest
 from fl.data.links import LINKS, POSITIONS, STATIONS, LinkMeasurements
 from fl.learners.radio_map import RadioMap
 from fl.radio_map import obstacles
-from fl.radio_map.grid import Grid
+from fl.radio_map.grid import HeightGrid
 from fl.radio_map.obstacles import gain_db, height_gradient, link_gradients, standardised, theta_gradient, theta_of
 from fl.radio_map.traversal import incidence, known_incidence
 from fl.types import Antennas, HeldOut, Local, Public
@@ -17,7 +17,7 @@ from netsim.rng import Streams
 from scenarios.app.run.runner import run
 
 AREA = Area(0.0, 0.0, 30.0, 24.0)
-GRID = Grid.over(AREA, 3.0)
+GRID = HeightGrid.over(AREA, 3.0)
 
 
 def links_of(n, rng, area=AREA):
@@ -49,14 +49,14 @@ def slow_incidence(grid, a, b):
 class TestGrid:
     def test_cells_and_their_middles_agree(self):
         assert (GRID.cell(GRID.centre_m) == np.arange(80)).all()
-        assert Grid.of(AREA, 80) == GRID
+        assert HeightGrid.of(AREA, 80) == GRID
         assert (GRID.cell(np.array([[-0.1, 5.0], [30.1, 5.0], [5.0, 24.5]])) == -1).all()
 
     def test_a_side_that_does_not_divide_the_area_is_refused(self):
         with pytest.raises(BadInput, match="cell_m: 7 m does not divide the area of 30 x 24 m"):
-            Grid.over(AREA, 7.0)
+            HeightGrid.over(AREA, 7.0)
         with pytest.raises(BadInput, match="at most"):
-            Grid.over(AREA, 1e-3)
+            HeightGrid.over(AREA, 1e-3)
 
 
 class TestTraversal:
@@ -358,7 +358,7 @@ class TestDecay:
     def test_what_falls_off_is_monotone_and_what_rises_is_not(self):
         from fl.radio_map import gradient_decay
 
-        grid = Grid.over(Area(0.0, 0.0, 300.0, 300.0), 3.0)
+        grid = HeightGrid.over(Area(0.0, 0.0, 300.0, 300.0), 3.0)
         place = np.array([[150.0, 150.0], [31.0, 200.0]])
         away = np.linalg.norm(grid.centre_m[None] - place[:, None], axis=2)
         falls = gradient_decay.figures(np.exp(-away / 20), grid.centre_m, place)
@@ -369,7 +369,7 @@ class TestDecay:
     def test_rings_average_their_cells(self):
         from fl.radio_map import gradient_decay
 
-        grid = Grid.over(Area(0.0, 0.0, 30.0, 30.0), 1.0)
+        grid = HeightGrid.over(Area(0.0, 0.0, 30.0, 30.0), 1.0)
         place = np.array([[15.0, 15.0]])
         mean = gradient_decay.rings(np.ones((1, 900)), grid.centre_m, place)
         assert np.nanmax(np.abs(mean - 1.0)) < 1e-12 and np.isnan(mean[0, 5]).all()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fl.data.measured import Measured
-from fl.data.samples import Samples, recalled
+from fl.data.samples import Signals, recalled
 from fl.data.segments import Segments
 from fl.defenses.gaussian import Gaussian
 from fl.learners.rsrp_net import RsrpNet
@@ -64,8 +64,8 @@ class TestFrozenLayers:
 def test_each_row_recalls_by_itself():
     row = np.repeat(row_id(np.array([1, 2]), np.array([0, 0])), 100)
     time_s = np.tile(np.arange(100.0), 2)
-    past = Samples(row, np.stack([time_s, time_s], axis=1), time_s, time_s, np.zeros(200, np.int64))
-    found = recalled(Samples.none(), past, np.unique(row), 10, RNG)
+    past = Signals(row, np.stack([time_s, time_s], axis=1), time_s, time_s, np.zeros(200, np.int64))
+    found = recalled(Signals.none(), past, np.unique(row), 10, RNG)
     assert found.count.tolist() == [10, 10]
     assert not np.array_equal(found.x[:10], found.x[10:])
 

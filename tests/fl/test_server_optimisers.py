@@ -17,11 +17,11 @@ from fl.learners.rsrp_net import RsrpNet
 from fl.learning import Learning
 from fl.round.merge import _change
 from fl.server_optimiser.fedadam import FedAdam
-from fl.server_optimiser.fedavg import FedAvg
+from fl.server_optimiser.fedavg import FedAvgStep
 from fl.server_optimiser.fedavgm import FedAvgM
 from fl.server_optimiser.fedyogi import FedYogi
 
-EVERY = [FedAvg(learning_rate=0.3), FedAvgM(learning_rate=0.3), FedAdam(), FedAdam(bias_correction=True), FedYogi()]
+EVERY = [FedAvgStep(learning_rate=0.3), FedAvgM(learning_rate=0.3), FedAdam(), FedAdam(bias_correction=True), FedYogi()]
 ALL = np.ones(2, dtype=bool)
 
 
@@ -52,8 +52,8 @@ def torch_played(updates, make):
 
 def test_fedavg_adds_the_merged_update_to_the_bit():
     updates = merged(1)
-    np.testing.assert_array_equal(FedAvg().change(updates[0], ALL, None)[0], updates[0])
-    np.testing.assert_array_equal(FedAvg(learning_rate=0.25).change(updates[0], ALL, None)[0], 0.25 * updates[0])
+    np.testing.assert_array_equal(FedAvgStep().change(updates[0], ALL, None)[0], updates[0])
+    np.testing.assert_array_equal(FedAvgStep(learning_rate=0.25).change(updates[0], ALL, None)[0], 0.25 * updates[0])
 
 
 @pytest.mark.parametrize("momentum", [0.0, 0.6, 0.9])
@@ -174,6 +174,6 @@ class TestWhoMaySee:
     @pytest.mark.parametrize("learner", [RadioMap(cell_m=50), Density(bandwidth_m=20.0)], ids=lambda p: p.kind)
     def test_learners_whose_updates_are_no_changes_step_by_themselves(self, part, learner):
         data = LinkMeasurements() if learner.kind == "radio-map" else Positions()
-        self.learning(FedAvg(), learner=learner, attacks=(), data=data).check()
+        self.learning(FedAvgStep(), learner=learner, attacks=(), data=data).check()
         with pytest.raises(ValueError, match=r"server_optimiser: fed\w+ needs model changes"):
             self.learning(part, learner=learner, attacks=(), data=data).check()

@@ -10,14 +10,14 @@ from fl.defenses.clip import Clip
 from fl.defenses.shaped_noise import EdgeNoise, GeometryAligned, UniformNoise
 from fl.learners.radio_map import RadioMap
 from fl.learning import Learning
-from fl.radio_map.grid import Grid
+from fl.radio_map.grid import HeightGrid
 from fl.types import DenseUpdates, Facts, Local, Model, Public
 from netsim.geometry import Area
 from netsim.rng import Streams
 
 AREA = Area(0.0, 0.0, 300.0, 300.0)
 N = 30
-GRID = Grid.of(AREA, N * N)
+GRID = HeightGrid.of(AREA, N * N)
 
 
 def peaked(n=4, seed=0):

@@ -13,7 +13,7 @@ from fl.attacks.candidates import Candidates, inputs, solved
 from fl.attacks.dlg import Dlg
 from fl.attacks.gradient_matching import Waves
 from fl.attacks.simulated_inversion import SimulatedInversion
-from fl.attacks.simulation import Devices, Training, guesses_at, simulated, simulation_objective, unpacked
+from fl.attacks.simulation import Devices, KnownTraining, guesses_at, simulated, simulation_objective, unpacked
 from fl.attacks.threat import Threat
 from fl.learners.rsrp_net import RsrpNet
 from fl.learning import Learning
@@ -156,7 +156,7 @@ class TestSimulation:
         label = np.array([data.y[np.all(data.x == p, axis=1)].mean() for p in PLACES])
         if learner.labels == "standardised":
             label = (label + 95.0) / 9.0
-        training = Training(learner.learning_rate, momentum, proximal, scale, learner.step_limit == "polyak")
+        training = KnownTraining(learner.learning_rate, momentum, proximal, scale, learner.step_limit == "polyak")
         z = _standardised(learner, view, PLACES).expand(2, -1, -1)
         share = torch.tensor([9, 5, 2], dtype=torch.float64).expand(2, -1) / 16
         devices = _devices(learner, view, [learner.local_epochs])
@@ -172,7 +172,7 @@ class TestSimulation:
     def test_distances_are_what_they_are_called(self):
         learner = learner_of(**ELU, local_epochs=2)
         view = view_of(learner, local_of([9, 5], [2, 7]))
-        devices, how = _devices(learner, view, [2, 2]), Training(0.1, 0.0, 0.0, 1.0)
+        devices, how = _devices(learner, view, [2, 2]), KnownTraining(0.1, 0.0, 0.0, 1.0)
         guess = torch.from_numpy(np.random.default_rng(0).normal(size=(2, 8)))
         z, share, residual = unpacked(guess)
         x = inputs(z, devices.waves[devices.network])
@@ -191,14 +191,14 @@ class TestSimulation:
 
     def test_reach_counts_gradients(self):
         steps = torch.tensor([1, 2, 5])
-        assert_allclose(Training(0.1, 0.0, 0.0, 1.0).reach(steps).numpy(), [1, 2, 5])
-        assert_allclose(Training(0.1, 0.5, 0.0, 1.0).reach(steps)[:2].numpy(), [1, 1 + 1.5])
+        assert_allclose(KnownTraining(0.1, 0.0, 0.0, 1.0).reach(steps).numpy(), [1, 2, 5])
+        assert_allclose(KnownTraining(0.1, 0.5, 0.0, 1.0).reach(steps)[:2].numpy(), [1, 1 + 1.5])
 
     def test_a_guess_at_the_places_of_one_step_is_the_fit(self):
         """The products of shares and residuals follow from least squares, so one step leaves nothing to search."""
         learner = learner_of(**FOURIER)
         view = view_of(learner, local_of([14, 6]))
-        devices, how = _devices(learner, view, [1]), Training(0.03, 0.0, 0.0, 1.0)
+        devices, how = _devices(learner, view, [1]), KnownTraining(0.03, 0.0, 0.0, 1.0)
         guess = guesses_at(_standardised(learner, view, PLACES[:2])[None, None], devices, devices.before, how)
         value, _ = simulation_objective(devices, how, "squared")(torch.tensor([0]), guess[0])
         assert float(value[0]) < 1e-14

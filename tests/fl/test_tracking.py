@@ -9,7 +9,7 @@ from scipy.special import erf
 
 from fl.tracking.emission import Emission, updated
 from fl.tracking.error_model import ErrorModel
-from fl.tracking.filter import Leg, step
+from fl.tracking.filter import RoundOfMotion, step
 from fl.tracking.habits import Habits, hour_class, weights_of, weights_without_knowledge
 from fl.tracking.history import MOST_STEPS, History
 from fl.tracking.motion import SIGMA_M, Motion, totals
@@ -69,7 +69,7 @@ def run(chain: Chain, habits: Habits, looks: History, n_ue: int) -> tuple[list[n
     z, first = looks.of(np.arange(n_ue))
     p, total, beliefs = np.repeat(chain.prior, n_ue, axis=0), np.zeros(n_ue), []
     for t in range(len(looks)):
-        legs = [Leg(habits.weight(c), chain.prior) for c in looks.classes(t, chain.round_s)]
+        legs = [RoundOfMotion(habits.weight(c), chain.prior) for c in looks.classes(t, chain.round_s)]
         done = step(chain.motion, p, legs, Emission.of(ERRORS, z[t], chain.motion.grid))
         assert (first == 0).all()
         p, total = done.p, total + done.log_ratio
@@ -120,7 +120,7 @@ def test_expected_uses_of_components_agree_with_the_enumeration() -> None:
     done = step(
         chain.motion,
         chain.prior,
-        [Leg(habits.weight(0), chain.prior)],
+        [RoundOfMotion(habits.weight(0), chain.prior)],
         Emission.of(ERRORS, z[1][:, None], chain.motion.grid),
     )
     online = np.array([chain.prior.reshape(-1) @ k @ e[1] for k in each])
@@ -168,7 +168,7 @@ def test_without_estimates_the_prior_moves_on() -> None:
     chain, habits, _ = chain_of(2)
     p = np.repeat(chain.prior, 2, axis=0)
     nothing = Emission.of(ERRORS, np.full((2, 1, 2), np.nan), chain.motion.grid)
-    done = step(chain.motion, p, [Leg(habits.weight(0), chain.prior)] * 3, nothing)
+    done = step(chain.motion, p, [RoundOfMotion(habits.weight(0), chain.prior)] * 3, nothing)
     for u in range(2):
         k = dense(chain.motion, habits.weight(0)[u], chain.prior)
         expected = chain.prior.reshape(-1) @ np.linalg.matrix_power(k, 3)

@@ -98,13 +98,13 @@ class TestDropout:
     def test_masks_are_inverted(self):
         net, zero = Mlp((2, 30, 20, 1), "relu"), np.zeros(500, dtype=np.int64)
         data, start = data_of([4] * 500), np.zeros((500, net.n_parameters))
-        block = sgd_regression._Block(net, start, data, np.arange(500), SgdSettings(1e-2, "all", 1, 0.25), RNG)
+        block = sgd_regression._DevicesInStep(net, start, data, np.arange(500), SgdSettings(1e-2, "all", 1, 0.25), RNG)
         masks = block._masks(zero, zero)
         assert masks.shape == (500, 4, 50)
         for mask in (masks[:, :, :30], masks[:, :, 30:]):
             assert np.unique(mask).tolist() == [0.0, pytest.approx(4 / 3)]
             assert mask.mean() == pytest.approx(1, abs=5 * np.sqrt(1 / 3 / mask.size))
-        assert sgd_regression._Block(net, start, data, np.arange(500), FEDSGD, RNG)._masks(zero, zero).size == 0
+        assert sgd_regression._DevicesInStep(net, start, data, np.arange(500), FEDSGD, RNG)._masks(zero, zero).size == 0
 
     def test_prediction_uses_every_unit(self):
         learner = RsrpNet(hidden=(5,), dropout=0.9)

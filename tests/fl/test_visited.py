@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from fl.tracking.visited import Said, habits, home_and_work
+from fl.tracking.visited import OfOneUe, habits, home_and_work
 
 AREA_M2 = 1e8
 SHARE = np.array([[0.45, 0.40], [0.50, 0.05]])  # of home and work, on workdays and days off
@@ -22,7 +22,7 @@ def person(seed, sigma_m=100.0, count=300, thirds=2):
     at = np.where((of < len(place))[:, None], known, draw.uniform(0, 1e4, (count, 2)))
     z = at + sigma_m * draw.normal(size=at.shape)
     z = np.where(draw.random((count, 1)) < 0.2, draw.uniform(0, 1e4, (count, 2)), z)
-    return Said(z, np.full(count, sigma_m), np.full(count, 0.8), of_class, np.arange(count) // 10), place
+    return OfOneUe(z, np.full(count, sigma_m), np.full(count, 0.8), of_class, np.arange(count) // 10), place
 
 
 def commuter(seed, days, sigma_m=60.0):
@@ -38,7 +38,11 @@ def commuter(seed, days, sigma_m=60.0):
             z.append(place + sigma_m * draw.normal(size=2) if right else draw.uniform(0, 1e4, 2))
             off.append(int(number % 7 >= 5))
             day.append(number)
-    return Said(np.array(z), np.full(len(z), sigma_m), np.full(len(z), 0.9), np.array(off), np.array(day)), home, work
+    return (
+        OfOneUe(np.array(z), np.full(len(z), sigma_m), np.full(len(z), 0.9), np.array(off), np.array(day)),
+        home,
+        work,
+    )
 
 
 class TestHabits:
@@ -60,7 +64,7 @@ class TestHabits:
         stated = []
         for seed in range(40):
             draw = np.random.default_rng(seed)
-            said = Said(
+            said = OfOneUe(
                 draw.uniform(0, 1e4, (200, 2)), np.full(200, 50.0), np.full(200, 0.8), draw.integers(0, 48, 200),
                 np.arange(200) // 8,
             )  # fmt: skip
@@ -70,7 +74,7 @@ class TestHabits:
     def test_one_day_is_no_habit(self):
         said, place = person(1, 50.0, thirds=1)
         again = habits(said, place[:2], 48, AREA_M2, 0.0, 100.0, 5)
-        once = Said(said.z_m, said.spread_m, said.right, said.of_class, np.zeros_like(said.day))
+        once = OfOneUe(said.z_m, said.spread_m, said.right, said.of_class, np.zeros_like(said.day))
         assert len(again.place_m) == 1
         assert len(habits(once, place[:2], 48, AREA_M2, 0.0, 100.0, 5).place_m) == 0
 
@@ -79,7 +83,7 @@ class TestHabits:
         draw = np.random.default_rng(0)
         z = draw.normal(0, 50.0, (60, 2)) + 5000.0
         z[::12] += 3000.0
-        said = Said(z, np.full(60, 50.0), np.where(np.arange(60) % 4, 0.1, 0.95), np.zeros(60, int), np.arange(60))
+        said = OfOneUe(z, np.full(60, 50.0), np.where(np.arange(60) % 4, 0.1, 0.95), np.zeros(60, int), np.arange(60))
         found = habits(said, np.zeros((0, 2)), 1, AREA_M2, 0.0, 100.0, 3)
         assert found.place_m[0] == pytest.approx([5000.0, 5000.0], abs=30)
         assert np.isfinite(found.probability).all() and found.probability[0] > 0.9
@@ -90,7 +94,7 @@ class TestHabits:
         draw = np.random.default_rng(2)
         of = np.arange(180) % 3  # home, and two corners of one shop
         at = np.array([[5000.0, 5000.0], [8000.0, 2000.0], [8000.0, 2025.0]])[of]
-        said = Said(at + 7 * draw.normal(size=at.shape), np.full(180, 7.0), np.full(180, 0.9), np.zeros(180, int),
+        said = OfOneUe(at + 7 * draw.normal(size=at.shape), np.full(180, 7.0), np.full(180, 0.9), np.zeros(180, int),
                     np.arange(180))  # fmt: skip
         found = habits(said, np.array([[5028.0, 5028.0]]), 1, AREA_M2, 7.0, 100.0, 3)
         assert len(found.place_m) == 1 and found.place_m[0] == pytest.approx([8000.0, 2012.0], abs=30)
@@ -99,7 +103,7 @@ class TestHabits:
         said, place = person(3, 50.0, count=900, thirds=2)
         third = np.flatnonzero(np.linalg.norm(said.z_m - place[3], axis=1) < 200)
         rarer = np.setdiff1d(np.arange(900), third[::2])
-        said = Said(said.z_m[rarer], said.spread_m[rarer], said.right[rarer], said.of_class[rarer], said.day[rarer])
+        said = OfOneUe(said.z_m[rarer], said.spread_m[rarer], said.right[rarer], said.of_class[rarer], said.day[rarer])
         both = habits(said, place[:2], 48, AREA_M2, 0.0, 100.0, 5)
         assert np.linalg.norm(both.place_m - place[2:], axis=1).max() < 30
         first = habits(said, place[:2], 48, AREA_M2, 0.0, 100.0, 1)

@@ -9,12 +9,12 @@ import simpy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from netsim.radio.air import Air
+from netsim.radio.air import EventUplink
 from netsim.radio.air_interface import AirInterface
 from netsim.radio.fates import Fate
 from netsim.radio.noma import Noma
 from netsim.radio.oma import Oma
-from netsim.radio.outlook import Seen
+from netsim.radio.outlook import SeenLinks
 from netsim.radio.power_rules import Fractional
 from netsim.radio.rate import LinkAdaptation, RateLaw, Shannon
 from netsim.radio.schedulers import SCHEDULERS
@@ -63,7 +63,7 @@ def town(seed, n=12, n_bs=3, antennas=None, sinr=3.0, compute=0.5, first=0):
 
 
 def air_of(uplink, n_ue=100, env=None, seed=1, look=None, each=None, **interface):
-    return Air(
+    return EventUplink(
         env or simpy.Environment(), uplink, n_ue, Streams(seed), AirInterface(**interface), look=look, each=each
     )  # fmt: skip
 
@@ -193,7 +193,7 @@ def wandering(seed, n, n_bs=3, leaves=0.1):
 
     def look(ue, round_):
         k = next(calls)
-        return Seen(serving[k, ue], gain[k, ue], None)
+        return SeenLinks(serving[k, ue], gain[k, ue], None)
 
     return look
 
@@ -276,14 +276,14 @@ def test_an_interrupted_air_goes_on_to_the_same_bytes(kind, at_s, tmp_path):
     from netsim.tree import from_tree, to_tree
 
     def look(ue, round_):
-        return Seen((ue + 1) % 3, 10.0 ** (-12 + (ue[:, None] + np.arange(3)) % 4), None)
+        return SeenLinks((ue + 1) % 3, 10.0 ** (-12 + (ue[:, None] + np.arange(3)) % 4), None)
 
     def build(env):
         scheduler = {"kind": kind}
         interface = AirInterface.model_validate(
             {"scheduler": scheduler, "block_s": 0.5, "retransmissions": 2, "dropout_per_s": 0.05}
         )  # fmt: skip
-        return Air(env, Noma(max_ser=0.2, **BOUND), 40, Streams(3), interface, look=look)
+        return EventUplink(env, Noma(max_ser=0.2, **BOUND), 40, Streams(3), interface, look=look)
 
     def begin():
         air = build(simpy.Environment())
@@ -325,7 +325,7 @@ def one_cell(*gains, serving=None):
         k = min(look.block, len(gains) - 1)
         look.block += 1
         cell = 0 if serving is None else serving[k]
-        return Seen(np.full(len(ue), cell), np.full((len(ue), 2), float(gains[k])), None)
+        return SeenLinks(np.full(len(ue), cell), np.full((len(ue), 2), float(gains[k])), None)
 
     look.block = 1
     return look
@@ -417,7 +417,7 @@ def test_links_are_looked_at_at_starts_of_blocks_from_the_one_in_which_a_ue_is_r
 
     def look(ue, round_):
         times.append((air.env.now, ue.tolist()))
-        return Seen(np.zeros(len(ue), dtype=int), np.full((len(ue), 1), 7.0), None)
+        return SeenLinks(np.zeros(len(ue), dtype=int), np.full((len(ue), 1), 7.0), None)
 
     air = air_of(Textbook(interference="none"), look=look, block_s=1.0)
     found = air.env.run(air.submit(cohort([[7.0], [7.0]], compute=[2.5, 0.25]), Payload(3.6e6, 1000, 1.0)))
@@ -440,7 +440,7 @@ def drives_away(law, most_w):
         look.second += 1
         gain = np.full((len(ue), 2), 7.0 / 2**look.second)
         serving = np.zeros(len(ue), dtype=int)
-        return Seen(
+        return SeenLinks(
             serving, gain, None, None if law is None else law.power_w(gain, serving, most_w, None, Streams(1))[0]
         )
 
@@ -481,7 +481,7 @@ def test_blocks_of_links_that_stay_change_nothing():
     c = cohort(town(6).gain, town(6).power_w, np.arange(12) % 3)
     still = sent_by(Noma(**BOUND), c)
     looked = sent_by(
-        Noma(**BOUND), c, look=lambda ue, round_: Seen(c.serving[ue], c.gain[ue], None), block_s=0.01
+        Noma(**BOUND), c, look=lambda ue, round_: SeenLinks(c.serving[ue], c.gain[ue], None), block_s=0.01
     )  # fmt: skip
     same(looked, still, rtol=1e-9)
 
@@ -639,7 +639,9 @@ def test_who_is_refused_waits_without_sending_until_others_end():
     np.testing.assert_allclose(found.delay_s, [first_s, first_s + 1 / log2(9)])
     np.testing.assert_allclose(found.energy_j, found.airtime_s)  # at 1 W, and nothing while it is silent
     np.testing.assert_allclose(found.sinr, [100.0, 8.0])  # nobody disturbs the first
-    blocks = sent_by(uplink, pair, look=lambda ue, round_: Seen(pair.serving[ue], pair.gain[ue], None), block_s=0.01)
+    blocks = sent_by(
+        uplink, pair, look=lambda ue, round_: SeenLinks(pair.serving[ue], pair.gain[ue], None), block_s=0.01
+    )
     np.testing.assert_allclose(blocks.ended_s, found.ended_s)
     held = sent_by(uplink, pair, adapt="grant")  # as planned: it gets no other chance
     np.testing.assert_array_equal(held.decoded, [True, False])
@@ -660,7 +662,7 @@ def test_who_sends_already_is_refused_last():
 @pytest.mark.parametrize("block_s", [None, 0.5])
 def test_a_ue_too_weak_alone_is_lost_and_waits_for_nobody(adapt, block_s):
     pair = cohort([[9.0], [0.05]], compute=0.0)
-    look = None if block_s is None else (lambda ue, round_: Seen(pair.serving[ue], pair.gain[ue], None))
+    look = None if block_s is None else (lambda ue, round_: SeenLinks(pair.serving[ue], pair.gain[ue], None))
     found = sent_by(Textbook(rate=LinkAdaptation()), pair, adapt=adapt, look=look, block_s=block_s)
     assert found.fate.tolist() == [Fate.ARRIVED, Fate.UNDECODED] and found.ended_s[1] == (block_s or 0.0)
     assert np.isinf(found.airtime_s[1]) and found.energy_j[1] == 0 and found.sent_bits[1] == 0

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from netsim.build import build_world
-from netsim.radio.air import Air
+from netsim.radio.air import EventUplink
 from netsim.radio.air_interface import AirInterface
 from netsim.radio.fates import Fate
 from netsim.radio.noma import Noma
@@ -42,7 +42,7 @@ def world(n_ue=12, **radio):
 
 
 def air_over(place):
-    return Air(place.env, UPLINK, len(place.ues), Streams(3), INTERFACE, look=look_at(place))
+    return EventUplink(place.env, UPLINK, len(place.ues), Streams(3), INTERFACE, look=look_at(place))
 
 
 def requested(place, air):
@@ -125,7 +125,7 @@ def test_energy_is_that_of_the_power_on_the_links_of_each_block(law):
     keep the power of the request.
     """
     place, twin = world(), world()
-    air = Air(place.env, UPLINK, 12, Streams(3), AirInterface(block_s=2.0), look=look_at(place, law))
+    air = EventUplink(place.env, UPLINK, 12, Streams(3), AirInterface(block_s=2.0), look=look_at(place, law))
     ue = np.arange(12)
 
     def power_w(of):

@@ -10,7 +10,7 @@ from netsim.base_stations import BaseStation, Hexagonal, sites
 from netsim.build import build_world
 from netsim.errors import BadInput
 from netsim.geometry import Area
-from netsim.radio.antenna import Column, Sector, sector_gain_db
+from netsim.radio.antenna import ColumnAntenna, Sector, sector_gain_db
 from netsim.radio.downlink import Downlink, reception
 from netsim.rng import Streams
 from netsim.setting import WorldSetting
@@ -31,7 +31,7 @@ class TestColumn:
 
     def test_the_peak_is_that_of_the_calibration(self):
         zenith = np.linspace(60, 130, 7001)
-        gains = [self.gain(Column(), z) for z in zenith]
+        gains = [self.gain(ColumnAntenna(), z) for z in zenith]
         assert max(gains) == pytest.approx(17.6, abs=0.05)
         assert zenith[np.argmax(gains)] == pytest.approx(102.0, abs=0.5)  # the element pulls it up
 
@@ -39,7 +39,7 @@ class TestColumn:
         ("elements", "spacing", "tilt"), [(10, 0.5, 12.0), (4, 0.8, 0.0), (1, 0.5, 30.0), (8, 1.0, -6.0)]
     )
     def test_it_is_the_sum_over_its_elements(self, elements, spacing, tilt):
-        column = Column(elements=elements, spacing=spacing, tilt_deg=tilt)
+        column = ColumnAntenna(elements=elements, spacing=spacing, tilt_deg=tilt)
         for zenith in (31.0, 75.0, 90.0, 96.0, 102.0, 140.0):
             for azimuth in (0.0, 40.0, 170.0):
                 a = min(12 * ((zenith - 90) / 65) ** 2, 30)
@@ -51,20 +51,20 @@ class TestColumn:
 
     def test_one_element_is_the_pattern_without_tilt(self):
         offset, drop = self.towards(100.0, 25.0)
-        single = Column(elements=1).gain_db(offset, drop, np.array([0.0]))
+        single = ColumnAntenna(elements=1).gain_db(offset, drop, np.array([0.0]))
         np.testing.assert_allclose(single, sector_gain_db(offset, drop, np.array([0.0]), 0.0), atol=1e-9)
         np.testing.assert_array_equal(
             Sector().gain_db(offset, drop, np.array([0.0])), sector_gain_db(offset, drop, np.array([0.0]))
         )
-        assert Column().gain_db(offset, drop, np.array([np.nan]))[0, 0] == 0.0
-        below = Column().gain_db(np.zeros((1, 1, 2)), np.array([0.0]), np.array([0.0]))
+        assert ColumnAntenna().gain_db(offset, drop, np.array([np.nan]))[0, 0] == 0.0
+        below = ColumnAntenna().gain_db(np.zeros((1, 1, 2)), np.array([0.0]), np.array([0.0]))
         assert np.isfinite(below).all()  # at the antenna itself
 
     def test_an_antenna_without_direction_has_no_pattern(self):
         with pytest.raises(ValueError, match="column needs azimuth_deg"):
-            BaseStation(name="a", at_m=(0.0, 0.0), antenna=Column())
+            BaseStation(name="a", at_m=(0.0, 0.0), antenna=ColumnAntenna())
         with pytest.raises(ValueError, match="column needs sectors: 3"):
-            Hexagonal(antenna=Column())
+            Hexagonal(antenna=ColumnAntenna())
 
     def test_every_station_has_its_own(self):
         stations = [
@@ -77,7 +77,7 @@ class TestColumn:
         at = np.array([[80.0, 300.0], [10.0, 10.0]])
         gain = world.budget.gain_db(at, world.budget.pairs(at))
         offset, drop = at[:, None] - 50.0, np.array([23.5])
-        for k, part in ((0, Column()), (1, Sector()), (3, Column(elements=4))):
+        for k, part in ((0, ColumnAntenna()), (1, Sector()), (3, ColumnAntenna(elements=4))):
             expected = part.gain_db(offset, drop, np.array([0.0]))[:, 0]
             np.testing.assert_allclose(gain[:, k] - gain[:, 2], expected, atol=1e-9)
 

@@ -19,7 +19,7 @@ from netsim.city.buildings import Buildings
 from netsim.city.crossings import TOUCH_M, Lines
 from netsim.city.footprints import Footprints
 from netsim.city.generated import Generated
-from netsim.city.grid import Grid
+from netsim.city.grid import GridCity
 from netsim.city.heights import metres
 from netsim.city.open_field import OpenField
 from netsim.errors import BadInput
@@ -217,7 +217,7 @@ class TestGround:
 
 class TestMadeUpCities:
     def test_grid_blocks_and_streets(self):
-        part = Grid(width_m=520, height_m=340)
+        part = GridCity(width_m=520, height_m=340)
         buildings = part.buildings(part.area(None), Streams(0))
         assert len(buildings) == 5 * 3
         assert shapely.total_bounds(buildings.footprint).tolist() == [20, 20, 500, 300]
@@ -230,7 +230,7 @@ class TestMadeUpCities:
         assert buildings.clear(a_m, b_m).all()
 
     def test_a_growing_grid_keeps_its_blocks(self):
-        small, large = Grid(width_m=220, height_m=220), Grid(width_m=320, height_m=420)
+        small, large = GridCity(width_m=220, height_m=220), GridCity(width_m=320, height_m=420)
         heights = {}
         for part in (small, large):
             buildings = part.buildings(part.area(None), Streams(4))
@@ -252,7 +252,7 @@ class TestMadeUpCities:
     )
     def test_bad_grids_are_refused(self, change, words):
         with pytest.raises(ValidationError, match=words):
-            Grid.model_validate({**Grid.example, **change})
+            GridCity.model_validate({**GridCity.example, **change})
 
     def test_generated_shapes(self):
         part = Generated(width_m=300, height_m=300, count=600)
@@ -277,12 +277,14 @@ class TestMadeUpCities:
         with pytest.raises(ValidationError, match=r"45\.25 m across and does not fit in 300 x 45 m"):
             Generated(width_m=300, height_m=45)
 
-    @pytest.mark.parametrize("part", [OpenField, Grid, Generated, Footprints])
+    @pytest.mark.parametrize("part", [OpenField, GridCity, Generated, Footprints])
     def test_examples_are_valid_as_yaml_gives_them(self, part):
         built: City = part.model_validate_json(json.dumps(part.example), strict=True)
         assert built.has_size
         if part is not Footprints:
-            assert len(built.buildings(built.area(None), Streams(0))) == {OpenField: 0, Grid: 15, Generated: 20}[part]
+            assert (
+                len(built.buildings(built.area(None), Streams(0))) == {OpenField: 0, GridCity: 15, Generated: 20}[part]
+            )
 
 
 SQUARE = [[[0, 0], [40, 0], [40, 30], [0, 30], [0, 0]]]
@@ -641,7 +643,7 @@ class TestStudy:
                 OpenField.example,
                 "manhattan needs street grid, which city open-field has not.*take city grid",
             ),
-            ("commuter", Grid.example, "commuter needs open-ground, which city grid has not.*walls of buildings"),
+            ("commuter", GridCity.example, "commuter needs open-ground, which city grid has not.*walls of buildings"),
         ],
     )
     def test_who_cannot_walk_there_is_refused_at_load(self, tiny, mobility, town, words):
@@ -656,7 +658,7 @@ class TestStudy:
         from netsim.build import build_world
 
         ues = {"count": 6, "mobility": {"kind": mobility}, "measure_every_s": 5}
-        setting = tiny({"world.ues": ues, "world.city": Grid.example}).world
+        setting = tiny({"world.ues": ues, "world.city": GridCity.example}).world
         world = build_world(setting, Streams(1), 60.0)
         assert len(world.buildings) == 15
         assert world.ground.buildings is world.buildings

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from netsim.radio.downlink import Downlink, reception
-from netsim.radio.links import Links
+from netsim.radio.links import RadioLinks
 from netsim.radio.noise import noise_w
 from netsim.units import db_from_ratio, ratio_from_db, w_from_dbm
 
@@ -13,7 +13,7 @@ def links(rsrp_dbm, power_dbm=15.0, los=None):
     """Links with these RSRP (n, n_bs)."""
     rsrp = np.asarray(rsrp_dbm, dtype=float)
     los = np.ones(rsrp.shape, dtype=bool) if los is None else np.asarray(los)
-    return Links(0.0, np.full(rsrp.shape, 100.0), ratio_from_db(rsrp - power_dbm), rsrp, los, w_from_dbm(rsrp))
+    return RadioLinks(0.0, np.full(rsrp.shape, 100.0), ratio_from_db(rsrp - power_dbm), rsrp, los, w_from_dbm(rsrp))
 
 
 def test_two_equal_cells_have_a_geometry_of_0_db():

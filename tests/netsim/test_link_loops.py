@@ -6,7 +6,7 @@ import pytest
 from netsim.compiled import compiled
 from netsim.elementary import exp, log
 from netsim.radio import field_loops, link_loops
-from netsim.radio.links import _COLUMNS, Links
+from netsim.radio.links import _COLUMNS, RadioLinks
 
 
 @compiled
@@ -172,13 +172,13 @@ def test_rows_of_links_derive_what_the_whole_derives():
     received_w = _received(5)
     n = len(received_w)
     columns = (received_w + k for k in range(1, 4))
-    whole = Links(0.0, *columns, received_w > received_w.mean(), received_w)
+    whole = RadioLinks(0.0, *columns, received_w > received_w.mean(), received_w)
     assert whole.interference_w.shape == whole.sinr(-100.0).shape == (n, 5)
     part = whole.part(5, 4, 7.0)
     assert part.time_s == 7.0
     for name in _COLUMNS:
         assert np.array_equal(getattr(part, name), getattr(whole, name)[5:9])
-    alone = Links(7.0, *(getattr(part, name).copy() for name in _COLUMNS))
+    alone = RadioLinks(7.0, *(getattr(part, name).copy() for name in _COLUMNS))
     assert np.array_equal(part.serving, alone.serving)
     assert np.array_equal(part.interference_w, alone.interference_w)
     assert np.array_equal(part.sinr(-100.0), alone.sinr(-100.0))

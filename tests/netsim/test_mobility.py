@@ -12,7 +12,7 @@ from scipy.stats import ks_2samp
 from netsim.checkpoint import load_tree, save_tree
 from netsim.city.buildings import Buildings
 from netsim.city.generated import Generated
-from netsim.city.grid import Grid
+from netsim.city.grid import GridCity
 from netsim.clock import DAY_S, Clock
 from netsim.errors import BadInput
 from netsim.geometry import Area
@@ -225,7 +225,7 @@ class Slalom:
 
     @staticmethod
     def grid(seed=0):
-        return ground_of(Grid(width_m=360, height_m=260, block_m=60, street_m=12), seed)
+        return ground_of(GridCity(width_m=360, height_m=260, block_m=60, street_m=12), seed)
 
     @staticmethod
     def generated(seed=0):
@@ -385,7 +385,7 @@ class TestGaussMarkov:
 
 class TestManhattan:
     def test_turns_have_the_stated_chances(self):
-        place, part = ground_of(Grid(width_m=1220, height_m=1220)), Manhattan(pause_probability=0.0)
+        place, part = ground_of(GridCity(width_m=1220, height_m=1220)), Manhattan(pause_probability=0.0)
         state = part.start(np.arange(3000), place)
         turns = []
         for t_s in np.arange(0.0, 600.0, 20.0):

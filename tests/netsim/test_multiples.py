@@ -20,7 +20,7 @@ from netsim.clock import Clock
 from netsim.geometry import Area
 from netsim.mobility.base import Ground
 from netsim.mobility.gauss_markov import GaussMarkov
-from netsim.mobility.replay import Replay, Replayed, Rows
+from netsim.mobility.replay import Replay, Replayed, TraceRows
 from netsim.multiples import first_multiple, last_multiple
 from netsim.radio.block_fading import Rayleigh
 from netsim.radio.handover import Handover
@@ -134,7 +134,7 @@ def another_stay(t0_s, t1_s, span_s):
 
 def gone(t0_s, t1_s, span_s):
     part = Replay(trace="t.csv", absent_after_s=span_s)
-    rows = Rows(np.zeros(1, dtype=np.int64), np.array([t0_s]), np.zeros((1, 2)), None, None)
+    rows = TraceRows(np.zeros(1, dtype=np.int64), np.array([t0_s]), np.zeros((1, 2)), None, None)
     seen = Replayed(np.zeros((1, 2)), 1, np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64), span_s, rows)
     after, _ = part.advance(seen, t1_s, t1_s, None)
     wakes = part.wake_s(after, t1_s, None) < np.inf  # whoever is still there is looked at again

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from netsim.errors import BadInput
 from netsim.geometry import Area
-from netsim.radio.antenna import Column, Sector, sector_gain_db
+from netsim.radio.antenna import ColumnAntenna, Sector, sector_gain_db
 from netsim.radio.base import Pairs
 from netsim.radio.block_fading import Rayleigh, Rician
 from netsim.radio.fading import NoFading
-from netsim.radio.line_of_sight import Always
+from netsim.radio.line_of_sight import AlwaysInSight
 from netsim.radio.link_budget import Budget
 from netsim.radio.log_distance import LogDistance
 from netsim.radio.noise import noise_w, threshold
@@ -180,7 +180,7 @@ class TestSight:
         assert np.mean(shares) == pytest.approx(expected, rel=0.05)
 
     def test_always_and_never(self):
-        for sight, value in ((Always(), True), (Never(), False)):
+        for sight, value in ((AlwaysInSight(), True), (Never(), False)):
             law = sight.law(AREA, np.arange(2), UrbanMicro(), None, Streams(0).at("sight"))
             assert (law(pairs([10.0, 20.0]), np.zeros((1, 2))) == value).all()
             assert not law(pairs([np.nan, np.nan]), np.full((1, 2), np.nan)).any()
@@ -273,7 +273,7 @@ def test_sector_antenna():
     assert sector_gain_db(east, tilt, np.array([np.nan]))[0, 0] == 0.0
 
 
-@pytest.mark.parametrize("part", [Sector(), Column(), Column(elements=4, tilt_deg=3.0)])
+@pytest.mark.parametrize("part", [Sector(), ColumnAntenna(), ColumnAntenna(elements=4, tilt_deg=3.0)])
 @pytest.mark.parametrize("azimuth_deg", [[30.0, 150.0, 270.0], [0.0, 90.0, 180.0, 270.0], [359.0, 1.0]])
 @pytest.mark.parametrize("drop_m", [23.5, 0.0, -3.0])
 def test_directly_below_or_above_a_mast_all_sectors_are_equal(part, azimuth_deg, drop_m):

@@ -14,7 +14,7 @@ from scipy.integrate import quad
 
 from netsim.checkpoint import load_tree, save_tree
 from netsim.city.buildings import Buildings
-from netsim.city.grid import Grid
+from netsim.city.grid import GridCity
 from netsim.clock import DAY_S, Clock
 from netsim.errors import BadInput
 from netsim.geometry import Area
@@ -441,7 +441,7 @@ class TestRefused:
 
 
 def test_a_grid_is_a_town_too():
-    city, streams = Grid(width_m=620, height_m=520), Streams(1)
+    city, streams = GridCity(width_m=620, height_m=520), Streams(1)
     area = city.area(None)
     buildings, graph = city.buildings(area, streams), city.street_graph(area, streams)
     place = Ground(area, Clock(date(2026, 1, 5)), streams, buildings, graph=graph, premises=doors(buildings, graph))

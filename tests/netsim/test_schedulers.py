@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter
 
 from netsim.part import Part, descriptions
-from netsim.radio.air import Air
+from netsim.radio.air import EventUplink
 from netsim.radio.air_interface import AirInterface
 from netsim.radio.noma import Noma
 from netsim.radio.oma import Oma
-from netsim.radio.outlook import Seen
+from netsim.radio.outlook import SeenLinks
 from netsim.radio.rate import RateLaw, Shannon
 from netsim.radio.schedulers import SCHEDULERS
 from netsim.radio.schedulers.all_at_once import AllAtOnce
@@ -72,7 +72,7 @@ def cohort(gain, power=1.0, ready_s=0.0, rows=1):
 
 
 def sent_by(uplink, c, scheduler, payload=MBIT, look=None, seed=1, **interface):
-    air = Air(
+    air = EventUplink(
         simpy.Environment(), uplink, len(c.ue), Streams(seed), AirInterface(scheduler=scheduler, **interface), look
     )  # fmt: skip
     return air.env.run(air.submit(c, payload))
@@ -272,10 +272,10 @@ def played(seed):
     """(ue, upload) -> when it was granted first, and ended."""
     pause_s, rows, serving, gain = drawn(seed)
     block = lambda: int(air.env.now // BLOCK_S)  # noqa: E731
-    air = Air(
+    air = EventUplink(
         simpy.Environment(), Superposed(interference="none"), len(rows), Streams(1),
         AirInterface(scheduler=ProportionalFair(slot_s=SLOT_S, time_constant_s=T_S), block_s=BLOCK_S),
-        look=lambda ue, round_: Seen(serving[block(), ue], gain[block(), ue], None),
+        look=lambda ue, round_: SeenLinks(serving[block(), ue], gain[block(), ue], None),
     )  # fmt: skip
     found = {}
 
@@ -365,7 +365,7 @@ def test_proportional_fair_is_that_of_a_slow_one(seeds):
 @pytest.mark.parametrize("step_s", [None, 0.3])
 def test_the_average_of_an_upload_that_has_ended_fades(step_s):
     """(1 - exp(-a / T)) exp(-(t - a) / T) of the rate, a its end, also where that is between two steps."""
-    air = Air(simpy.Environment(), Superposed(), 2, Streams(1), AirInterface(
+    air = EventUplink(simpy.Environment(), Superposed(), 2, Streams(1), AirInterface(
         scheduler=ProportionalFair(time_constant_s=2.0), step_s=step_s))  # fmt: skip
     air.submit(cohort([1.0]), MBIT)  # 1 Mbit/s, up to 1 s
     air.env.run()

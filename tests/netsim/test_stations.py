@@ -19,7 +19,7 @@ from netsim.radio.handover import Handover
 from netsim.rng import Streams
 from netsim.row_id import MAX_STATIONS, row_id, ue_and_model
 from netsim.traces.files import read_table
-from netsim.uniform_layout import Uniform
+from netsim.uniform_layout import Scattered
 from scenarios.app.run.runner import run
 
 AREA = Area(0.0, 0.0, 2000.0, 1500.0)
@@ -427,18 +427,20 @@ class TestUniform:
 
     def test_nobody_hovers_inside_a_building(self):
         middle = float(AREA.centre_m[0])
-        low = np.array([b.at_m for b in Uniform(count=50, height_m=20).stations(AREA, None, self.site(middle, 20.0))])
-        high = np.array([b.at_m for b in Uniform(count=50, height_m=21).stations(AREA, None, self.site(middle, 20.0))])
+        low = np.array([b.at_m for b in Scattered(count=50, height_m=20).stations(AREA, None, self.site(middle, 20.0))])
+        high = np.array(
+            [b.at_m for b in Scattered(count=50, height_m=21).stations(AREA, None, self.site(middle, 20.0))]
+        )
         assert (low[:, 0] >= middle).all() and AREA.contains(low).all()
         assert (high[:, 0] < middle).any()
 
     def test_one_station_more_moves_no_other(self):
-        few, many = (Uniform(count=n).stations(AREA, None) for n in (3, 5))
+        few, many = (Scattered(count=n).stations(AREA, None) for n in (3, 5))
         assert many[:3] == few
 
     def test_no_place_above_the_roofs_is_one_line(self):
         with pytest.raises(BadInput, match="height_m: 10 m is below the roof at 1000 random places"):
-            Uniform(count=2, height_m=10).stations(AREA, None, self.site(AREA.x_max_m + 1, 20.0))
+            Scattered(count=2, height_m=10).stations(AREA, None, self.site(AREA.x_max_m + 1, 20.0))
 
 
 def test_a_trace_around_the_globe_gets_no_layout():

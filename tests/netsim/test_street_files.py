@@ -9,7 +9,7 @@ from pyproj import Transformer
 
 from netsim.build import build_world
 from netsim.city.footprints import Footprints
-from netsim.city.grid import Grid
+from netsim.city.grid import GridCity
 from netsim.errors import BadInput
 from netsim.rng import Streams
 from netsim.streets.assembly import assemble
@@ -285,7 +285,7 @@ class TestSumo:
         assert ca == [[200, 0], [0, 0]]
 
     def test_opposite_edges_are_one_street(self, tmp_path):
-        graph = read_streets(network(tmp_path), "auto", None, Grid(width_m=300, height_m=200).area(None)).graph
+        graph = read_streets(network(tmp_path), "auto", None, GridCity(width_m=300, height_m=200).area(None)).graph
         assert len(graph.node_m) == 3
         one_way = graph.speed_m_s[:, DRIVE] > 0
         assert one_way.sum() == 4 and (graph.speed_m_s[:, WALK] > 0).sum() == 6
@@ -304,7 +304,7 @@ class TestSumo:
         text = NET.replace('<junction id="a"', """
           <edge id="x" from="d" to="e"><lane id="x_0" speed="9"/></edge>
           <junction id="d" x="200.3" y="200"/><junction id="e" x="200.3" y="260"/><junction id="a" """)  # fmt: skip
-        streets = read_streets(network(tmp_path, text), "auto", None, Grid(width_m=300, height_m=200).area(None))
+        streets = read_streets(network(tmp_path, text), "auto", None, GridCity(width_m=300, height_m=200).area(None))
         assert "unconnected parts of the street network are left out: 1, 0.06 km" in streets.notes[1]
 
     def test_a_projected_network_lies_on_the_plane_of_the_buildings(self, tmp_path):
@@ -352,7 +352,7 @@ class TestSumo:
         assert len(refused.value.lines) == 1
 
     def test_what_cannot_be_read(self, tmp_path):
-        area = Grid.model_validate(Grid.example).area(None)
+        area = GridCity.model_validate(GridCity.example).area(None)
         for name, words in (("gone.net.xml", "cannot be read"), ("gone.geojson", "no such file")):
             with pytest.raises(BadInput, match=words):
                 read_streets(str(tmp_path / name), "auto", None, area)
@@ -443,7 +443,7 @@ class TestWorld:
         from netsim.mobility.static import Static
 
         ues = {"count": 3, "mobility": {"kind": "static"}, "measure_every_s": 5}
-        setting = tiny({"world.ues": ues, "world.city": Grid.example}).world
+        setting = tiny({"world.ues": ues, "world.city": GridCity.example}).world
         assert build_world(setting, Streams(1), 60.0).ground.graph is None
         monkeypatch.setattr(Static, "needs", {"streets": "a test"})
         ground = build_world(setting, Streams(1), 60.0).ground

@@ -9,7 +9,7 @@ import shapely
 from shapely import box
 
 from netsim.city.buildings import Buildings
-from netsim.city.grid import Grid
+from netsim.city.grid import GridCity
 from netsim.geometry import Area
 from netsim.rng import Streams
 from netsim.streets.assembly import assemble
@@ -341,7 +341,7 @@ class TestRoutes:
         assert mode.tolist() == [DRIVE]  # what was given is not changed
 
     def test_a_trip_to_where_one_stands_takes_no_time(self):
-        routes = Routes(Grid(width_m=520, height_m=320).street_graph(Area(0, 0, 520, 320), Streams(0)))
+        routes = Routes(GridCity(width_m=520, height_m=320).street_graph(Area(0, 0, 520, 320), Streams(0)))
         door_m = np.array([[30.0, 20.0], [30.0, 20.0]])
         access = routes.access(door_m, WALK)
         trips = routes.trips(access, access, np.array([WALK, WALK]), door_m, np.array([[30.0, 20.0], [30.5, 20.0]]))
@@ -370,7 +370,7 @@ def opened(graph):
 
 class TestGrid:
     def test_streets_run_between_the_blocks(self):
-        city = Grid(width_m=520, height_m=320)
+        city = GridCity(width_m=520, height_m=320)
         graph = city.street_graph(Area(0, 0, 520, 320), Streams(0))
         check(graph)
         assert {"streets", "street grid"} <= city.offers

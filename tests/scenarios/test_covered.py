@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fl.privacy import rdp
-from fl.privacy.compose import Draws, compose
+from fl.privacy.compose import RoundKinds, compose
 from fl.privacy.gaussian import epsilon_of
 from scenarios.app.results.folder import MANIFEST, read_json, read_table
 from scenarios.app.results.shown import spent
@@ -55,13 +55,13 @@ class TestOneCoin:
         assert np.bincount(spends["round"].astype(int))[1:].tolist() == [draws] * 6
         assert (spends["sampling_rate"] == 0.25).all() and (spends["noise_multiplier"] == 4.0).all()
         row = {k: v[-1] for k, v in account.items()}  # of all mechanisms, where there are several
-        expected = compose(Draws.of([(4 / np.sqrt(draws), 0.25, 6)]), 1e-5)
+        expected = compose(RoundKinds.of([(4 / np.sqrt(draws), 0.25, 6)]), 1e-5)
         assert row["accountant"] == "PLD" and row["draws"] == 6 * draws
         assert row["epsilon"] == pytest.approx(expected.best.epsilon, rel=1e-6)
         rounds = seen(tmp_path / "r", "rounds")["epsilon_max"]
         by_hand = [rdp.epsilon_of(n * rdp.renyi(4 / np.sqrt(draws), 0.25), 1e-5) for n in range(1, 7)]
         np.testing.assert_allclose(rounds, by_hand, rtol=1e-6)
-        as_many = compose(Draws.of([(4.0, 0.25, 6 * draws)]), 1e-5).best.epsilon
+        as_many = compose(RoundKinds.of([(4.0, 0.25, 6 * draws)]), 1e-5).best.epsilon
         assert row["epsilon"] > 1.05 * as_many  # a sampled round for each draw promised more than holds
 
     def test_a_budget_ends_learning_by_it(self, tiny, tmp_path):

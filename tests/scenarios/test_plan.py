@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from fl.power.bound import Convergence, Objective, Trajectory
+from fl.power.bound import Convergence, PowerLoss, Trajectory
 from netsim.errors import BadInput
 from netsim.radio.power_rules import Listed
 from netsim.rng import Streams
@@ -35,9 +35,9 @@ def test_noise_is_calibrated_to_the_switch(criterion):
     found = Trajectory(std, np.full((20, 5), 0.2), np.tile(g.uniform(1, 3, 5), (20, 1)), 0.01)
     power_w = g.uniform(0.05, 0.2, 5)
     for switch in (1, 10, 19):
-        factor = Objective(found, Convergence(), criterion).noise_factor(power_w, switch)
+        factor = PowerLoss(found, Convergence(), criterion).noise_factor(power_w, switch)
         at = [
-            Objective(found.louder(f), Convergence(), criterion).switch(power_w[None])[0]
+            PowerLoss(found.louder(f), Convergence(), criterion).switch(power_w[None])[0]
             for f in (factor, 0.99 * factor)
         ]
         assert at[0] == switch < at[1]
@@ -47,7 +47,7 @@ def test_a_moving_channel_is_calibrated_round_by_round():
     g = np.random.default_rng(1)
     std, gain = np.linspace(1, 0.1, 12)[:, None] * np.ones(3), g.uniform(0.5, 2, (12, 3))
     found = Trajectory(std, np.full((12, 3), 1 / 3), gain, 0.01)
-    objective = Objective(found, Convergence(), "per-device")
+    objective = PowerLoss(found, Convergence(), "per-device")
     factor = objective.noise_factor(np.full(3, 0.1), 6)
     brought = found.louder(factor).channel_std / np.sqrt(0.1)
     assert (brought[6:] >= std[6:]).all() and (brought[6:] / std[6:]).min() == pytest.approx(1.0)
@@ -57,18 +57,18 @@ def test_a_switch_that_no_noise_has_gives_way_to_the_nearest():
     """Rounds 4 to 8 need the same: T_th jumps from 4 to 9."""
     std = np.array([9, 8, 7, 6, 3, 3, 3, 3, 3, 1.0])[:, None]
     found = Trajectory(std, np.ones((10, 1)), np.ones((10, 1)), 0.1)
-    objective = Objective(found, Convergence(contraction="jensen", smoothness=1.0))
+    objective = PowerLoss(found, Convergence(contraction="jensen", smoothness=1.0))
     for wanted, had in ((4, 4), (6, 4), (7, 9), (9, 9), (0, 0)):
-        louder = Objective(found.louder(objective.noise_factor(np.ones(1), wanted)), objective.law)
+        louder = PowerLoss(found.louder(objective.noise_factor(np.ones(1), wanted)), objective.law)
         assert louder.switch(np.ones((1, 1)))[0] == had
 
 
 def test_what_cannot_be_calibrated_is_refused():
     silent = Trajectory(np.zeros((4, 2)), np.full((4, 2), 0.5), np.ones((4, 2)), 0.1)
     with pytest.raises(ValueError, match="nothing to switch"):
-        Objective(silent, Convergence()).noise_factor(np.ones(2), 2)
+        PowerLoss(silent, Convergence()).noise_factor(np.ones(2), 2)
     with pytest.raises(ValueError, match="no switch"):
-        Objective(silent, Convergence(), "top-up").noise_factor(np.ones(2), 2)
+        PowerLoss(silent, Convergence(), "top-up").noise_factor(np.ones(2), 2)
 
 
 # -- powers by UE

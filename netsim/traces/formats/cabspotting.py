@@ -7,7 +7,19 @@ import numpy as np
 from netsim.traces.source import Source
 from netsim.traces.table import Table
 from netsim.traces.times import LATEST_EPOCH_S
-from netsim.traces.tracks import LAT, LON, Field, Track, files_in, in_order, joined, placed, read_fields, relative, stem
+from netsim.traces.tracks import (
+    LAT,
+    LON,
+    Field,
+    UserTrack,
+    files_in,
+    in_order,
+    joined,
+    placed,
+    read_fields,
+    relative,
+    stem,
+)
 
 _EPOCH = Field(3, "epoch seconds", 0.0, LATEST_EPOCH_S)
 
@@ -18,7 +30,7 @@ def read_cabspotting(path: str, crs: str) -> Table:
     return joined(path, files, "cabspotting", crs, [_track(path, file) for file in files])
 
 
-def _track(path: str, file: str) -> Track:
+def _track(path: str, file: str) -> UserTrack:
     columns = read_fields(Source(file, "Cabspotting"), None, 0, (LAT, LON, _EPOCH))
     if (np.diff(columns[2]) < 0).any():
         columns = [column[::-1] for column in columns]

@@ -25,7 +25,7 @@ from netsim.traces.table import PLACELESS, USERLESS, Table
 from netsim.traces.times import Times
 from netsim.traces.values import (
     Codes,
-    Names,
+    ColumnNames,
     Refused,
     bounded_or_missing,
     numbers,
@@ -47,7 +47,7 @@ def read_csv(path: str, columns: Mapping[str, str], crs: str, zone: tzinfo | Non
     sheets = read_sheets(path)
     first = next(sheets)
     header_of = headers.match(path, first.header, columns, crs)
-    grown = _Columns(header_of, zone)
+    grown = _CsvColumns(header_of, zone)
     grown.add(first)
     for sheet in sheets:
         grown.add(sheet)
@@ -90,12 +90,12 @@ def read_csv(path: str, columns: Mapping[str, str], crs: str, zone: tzinfo | Non
     )
 
 
-class _Columns:
+class _CsvColumns:
     """The columns that the file has, growing sheet by sheet."""
 
     def __init__(self, header_of: Mapping[str, str], zone: tzinfo | None) -> None:
         self.header_of = header_of
-        self.names = {"user": Names(), "cell": Names()}
+        self.names = {"user": ColumnNames(), "cell": ColumnNames()}
         self._times = Times(zone, header_of["time_s"])
         codes = ("line", "user", "cell")
         self._grown = {ours: array("i" if ours in codes else "d") for ours in ("line", *headers.OURS)}
@@ -163,7 +163,7 @@ class _Columns:
         return bounded_or_missing(text, *_BOUNDS[ours]) if ours in _BOUNDS else numbers(text)
 
 
-def _points(path: str, grown: _Columns, crs: str) -> Points:
+def _points(path: str, grown: _CsvColumns, crs: str) -> Points:
     if "x_m" in grown.header_of:
         return in_metres(path, crs, grown.column("x_m"), grown.column("y_m"))
     return in_degrees(path, crs, grown.column("lat"), grown.column("lon"))

@@ -30,7 +30,7 @@ _WORDS = tuple(np.frombuffer(word, dtype=np.uint8) for word in (
 _VEHICLE, _PERSON, _CONTAINER, _ID, _X, _Y, _END, _STEP = _WORDS
 
 
-class Rows(NamedTuple):
+class FcdRows(NamedTuple):
     """What was read: time_s, x, y, user (n,), where each user's kind and name, ``person id="7``, begin and end
     (n_user, 2), the time of the timestep that is open, and the byte after all of this.
     """
@@ -44,14 +44,14 @@ class Rows(NamedTuple):
     end: int
 
 
-def read(data: Bytes, begin: int, now_s: float) -> Rows:
+def read(data: Bytes, begin: int, now_s: float) -> FcdRows:
     """The rows from a byte on, in a timestep of that time. `end` lies before the first tag that is not such a row."""
     most = len(data) // SHORTEST + 1
     time_s, x, y = np.empty(most), np.empty(most), np.empty(most)
     user, name = np.empty(most, dtype=np.int64), np.empty((most, 2), dtype=np.int64)
     table = np.full(1 << (2 * most - 1).bit_length(), -1, dtype=np.int64)
     n, n_user, now_s, end = _read(data, begin, now_s, time_s, x, y, user, name, table)
-    return Rows(time_s[:n], x[:n], y[:n], user[:n], name[:n_user], now_s, end)
+    return FcdRows(time_s[:n], x[:n], y[:n], user[:n], name[:n_user], now_s, end)
 
 
 @compiled

@@ -17,7 +17,7 @@ from netsim.traces.order import first_backwards
 from netsim.traces.source import Source
 from netsim.traces.table import Table
 from netsim.traces.times import Times
-from netsim.traces.tracks import LAT, LON, Track, files_in, joined, one_line, placed, relative, stem
+from netsim.traces.tracks import LAT, LON, UserTrack, files_in, joined, one_line, placed, relative, stem
 from netsim.traces.values import Codes, Refused, missing, number, shown
 from netsim.traces.xml import Elements, stream
 from netsim.units import FloatArray
@@ -34,9 +34,9 @@ def read_gpx(path: str, crs: str, zone: tzinfo | None = None) -> Table:
     """
     files = files_in(path, "*.gpx*")
     read = [(file, _read(file, zone)) for file in files]
-    tracks, told = list[Track](), list[str]()
+    tracks, told = list[UserTrack](), list[str]()
     for folder in dict.fromkeys(Path(file).parent for file in files):
-        many = list[Track]()  # of a folder below, whose files are one user's unless they overlap
+        many = list[UserTrack]()  # of a folder below, whose files are one user's unless they overlap
         for file, found in read:
             if Path(file).parent != folder:
                 continue
@@ -67,7 +67,7 @@ class _File:
     n_timeless: int
     times: Times
 
-    def tracks(self) -> list[Track]:
+    def tracks(self) -> list[UserTrack]:
         """Each track, also without points."""
         rows = [self.track == k for k in range(len(self.names))]
         return [
@@ -76,7 +76,7 @@ class _File:
         ]
 
 
-class _Points(Elements):
+class _TrackPoints(Elements):
     """Collects track points, and the texts of their times."""
 
     def __init__(self, path: str) -> None:
@@ -124,7 +124,7 @@ class _Points(Elements):
 
 
 def _read(file: str, zone: tzinfo | None) -> _File:
-    found, times = _Points(file), Times(zone, "")
+    found, times = _TrackPoints(file), Times(zone, "")
     stream(Source(file, "GPX"), found)
     timed = np.array([bool(text) for text in found.time], dtype=np.bool_)
     line, segment, track = (np.array(c, dtype=np.int32)[timed] for c in (found.line, found.segment, found.track))
@@ -140,12 +140,14 @@ def _read(file: str, zone: tzinfo | None) -> _File:
     return _File(time_s, lat_deg, lon_deg, track, found.names, int((~timed).sum()), times)
 
 
-def _one(name: str, found: _File) -> Track:
+def _one(name: str, found: _File) -> UserTrack:
     """All points of a file, whatever their track."""
     return placed(name, found.time_s, found.lat_deg, found.lon_deg)
 
 
-def _users(path: str, owner: str, name: str, tracks: Sequence[Track], what: str, told: list[str]) -> list[Track]:
+def _users(
+    path: str, owner: str, name: str, tracks: Sequence[UserTrack], what: str, told: list[str]
+) -> list[UserTrack]:
     """What lies together as one user's, or where it overlaps in time as that of each name, and where that does, of
     each; what was decided is told. Copies count once.
     """
@@ -159,7 +161,7 @@ def _users(path: str, owner: str, name: str, tracks: Sequence[Track], what: str,
         return [track.of(name, at) for track in tracks]
     first = {_content(track): track.user for track in reversed(tracks)}
     tracks = [replace(track, user=first[_content(track)]) for track in tracks]
-    found = list[Track]()
+    found = list[UserTrack]()
     for user in dict.fromkeys(track.user for track in tracks):
         alike = [track for track in tracks if track.user == user]
         each = _overlap(alike)
@@ -167,12 +169,12 @@ def _users(path: str, owner: str, name: str, tracks: Sequence[Track], what: str,
     return found
 
 
-def _content(track: Track) -> tuple[bytes, ...]:
+def _content(track: UserTrack) -> tuple[bytes, ...]:
     """What copies have in common."""
     return track.time_s.tobytes(), track.lat_deg.tobytes(), track.lon_deg.tobytes()
 
 
-def _overlap(tracks: Sequence[Track]) -> bool:
+def _overlap(tracks: Sequence[UserTrack]) -> bool:
     """Whether one begins before another ends, by more than a tenth of the shorter, and is no copy of it."""
     once = {_content(track): track for track in tracks if len(track.time_s)}
     ends_s = sorted((track.time_s.min(), track.time_s.max()) for track in once.values())

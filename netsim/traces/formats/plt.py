@@ -13,7 +13,7 @@ from netsim.traces.tracks import (
     LAT,
     LON,
     Field,
-    Track,
+    UserTrack,
     files_in,
     in_order,
     joined,
@@ -39,7 +39,7 @@ def read_plt(path: str, crs: str) -> Table:
     return joined(path, files, "plt", crs, [_track(path, file) for file in files])
 
 
-def _track(path: str, file: str) -> Track:
+def _track(path: str, file: str) -> UserTrack:
     lat_deg, lon_deg, days = read_fields(Source(file, "PLT"), ",", HEADER_LINES, (LAT, LON, _DAYS))
     time_s = np.round((days - DAY_OF_1970) * 86_400.0, 3)
     user, owner = _user(path, file)

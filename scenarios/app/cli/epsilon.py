@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 
-from fl.privacy.compose import NO_DIGITS, Draws, compose, least_multiplier
+from fl.privacy.compose import NO_DIGITS, RoundKinds, compose, least_multiplier
 from netsim.errors import BadInput
 from scenarios.app.cli.output import say, table
 from scenarios.app.results.statistics import MEANINGFUL, too_large
@@ -26,7 +26,7 @@ def main(args: argparse.Namespace) -> None:
         asked = [(_least(args, n), n) for n in args.rounds]
     rate, draws = args.sampling_rate, args.draws
     # draws of a round that hang on one coin are one Gaussian of 1 / z^2 times their number
-    found = [compose(Draws.of([(z / math.sqrt(draws), rate, n)]), args.delta) for z, n in asked]
+    found = [compose(RoundKinds.of([(z / math.sqrt(draws), rate, n)]), args.delta) for z, n in asked]
     last = "exact" if rate == 1 else "PLD"
     rows = []
     for (z, n), c in zip(asked, found, strict=True):

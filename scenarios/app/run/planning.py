@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fl.power.bound import Objective, Trajectory
+from fl.power.bound import PowerLoss, Trajectory
 from fl.power.search import Limits, average, evolution, full, plateaus
 from netsim.errors import BadInput
 from netsim.radio.power_rules import Listed
@@ -75,10 +75,10 @@ def _planned(study: Study, plan: Plan, cache: Path) -> Planned:
     trajectory, written = reference(reference_study(study), cache), study
     own = _own(trajectory)[None]
     if plan.switch_share is not None:
-        calm = Objective(trajectory, plan.bound, plan.criterion)
+        calm = PowerLoss(trajectory, plan.bound, plan.criterion)
         factor = calm.noise_factor(own[0], max(1, round(plan.switch_share * len(trajectory.std))))
         trajectory, written = trajectory.louder(factor), _with_noise(study, _noise_w(study) * factor)
-    objective, limits = Objective(trajectory, plan.bound, plan.criterion), reachable(plan.limits, study)
+    objective, limits = PowerLoss(trajectory, plan.bound, plan.criterion), reachable(plan.limits, study)
     if plan.power == "evolution":
         best = evolution(objective, limits, Streams(study.seed).at("plan"))
     else:

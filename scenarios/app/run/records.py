@@ -30,7 +30,7 @@ from netsim.radio.downlink import Downlink, reception
 from netsim.record import Recorder
 from netsim.safe import replacing
 from netsim.streets.graph import StreetGraph
-from netsim.trail import Looks, Rows
+from netsim.trail import Looks, TrackRows
 from netsim.units import FloatArray
 from netsim.world import World
 from scenarios.app.results.folder import (
@@ -106,7 +106,7 @@ def write_tracks(recorder: Recorder, world: World) -> None:
         recorder.write("tracks", {name: np.concatenate([piece[name] for piece in pieces]) for name in pieces[0]})
 
 
-def _columns(rows: Rows, every_s: float, names: np.ndarray) -> dict[str, np.ndarray]:
+def _columns(rows: TrackRows, every_s: float, names: np.ndarray) -> dict[str, np.ndarray]:
     """Rows of one look as columns; of an absent UE only index and time."""
     seen, absent = rows.seen, rows.seen.absent
     return {

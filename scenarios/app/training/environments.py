@@ -150,7 +150,7 @@ class Problems:
 
 def own_problem(study: Study, cache: str | Path | None = None, say: Callable[[str], None] | None = None) -> Problem:
     """The problem of a study's own channel. say : gets a line before a reference run is made."""
-    from fl.power.bound import Objective
+    from fl.power.bound import PowerLoss
     from netsim.cache import cache_folder
     from rl.problem import Problem
     from scenarios.app.run.planning import reachable, reference_study
@@ -164,7 +164,7 @@ def own_problem(study: Study, cache: str | Path | None = None, say: Callable[[st
         task.bound.factor(trajectory.weight)
     except ValueError as error:
         raise BadInput(f"train.task: {error}") from None
-    own = Problem(Objective(trajectory, task.bound, task.criterion), limits, task.observe, task.acts)
+    own = Problem(PowerLoss(trajectory, task.bound, task.criterion), limits, task.observe, task.acts)
     if own.start.value <= 0:
         raise BadInput(
             "world.radio.uplink: no update arrives in the reference run, so powers change nothing; lower noise_w, or "
