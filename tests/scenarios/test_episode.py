@@ -1,7 +1,6 @@
 """The episode of a training: what is written is what was judged, and its page plays it round by round."""
 
 import json
-import re
 
 import numpy as np
 import pytest
@@ -104,12 +103,10 @@ def test_many_ues_and_rounds_are_thinned_evenly():
     assert len(some) == 200 and some[0] == 0 and some[-1] == 9_999 and set(np.diff(some)) <= {50, 51}
 
 
-def test_the_page_has_maps_tables_and_escaped_names(tmp_path):
+def test_the_page_has_maps_and_escaped_names(tmp_path):
     text = report(made(tmp_path / "t", ues=900)).read_text()
     assert EVIL not in text and "&lt;img src=x" in text
     assert "Of 900 UEs 2 are shown" in text
-    cells = re.findall(r"<td[^>]*>([^<]*)</td>", text[text.index("Weighted terms of the cost of each round") :])
-    assert cells[:9] == ["1", "0.5", "0.25", "0.25", "2 of 2", "0.75", "0.25", "0.5", "2 of 2"]
 
 
 def test_a_training_without_an_episode_has_a_page_without_it(tmp_path):

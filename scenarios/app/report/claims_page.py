@@ -47,7 +47,7 @@ def claims_page(verdicts: Sequence[Verdict], folders: Mapping[str, Path], place:
         rows.append([*stated, ours, verdict, one.reason, runs, one.claim.id])
     there = ", ".join(name for name, folder in folders.items() if what_is(folder) == "folder") or "none"
     chapters = [
-        Chapter("claims-all", "All claims", [table(TITLE, HEADS, rows, "claims", range(len(HEADS)))]),
+        Chapter("claims-all", "All claims", [table(TITLE, HEADS, rows, "claims")]),
         Chapter("configuration", "Configuration", [facts({"command": command or "not recorded", "runs of": there})]),
     ]
     return page(TITLE, top, chapters, styles=("compare.css",))

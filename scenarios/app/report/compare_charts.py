@@ -158,7 +158,7 @@ def attack_panels(members: Sequence[Member]) -> list[Panel]:
 
 # -- leakage against utility
 
-LEAKS = ("both_named_within_near", "home_named_within_near", "centroid_error_m", "sw1_m", "auc")
+LEAKS = ("both_named_within_near", "home_named_within_near", "centroid_error_m", "sw1_m", "auc", "place_error_m")
 """measures of leakage that stand against the model, where runs have them"""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 from netsim.errors import BadInput
 from netsim.record import write_text
 from netsim.safe import what_is
+from netsim.units import FloatArray
 from scenarios.app.report.charts import ACCURACY, HOME, RMSE, Law, Quantity
 from scenarios.app.report.compare_charts import (
     Member,
@@ -31,17 +33,10 @@ from scenarios.app.report.compare_tables import (
     leading,
     variants_table,
 )
-from scenarios.app.report.density_page import (
-    TRADEOFF_CSV,
-    band_sentences,
-    density_panels,
-    of_densities,
-    tradeoff_csv,
-    tradeoff_table,
-    without_curves,
-)
+from scenarios.app.report.density_page import density_chapter
 from scenarios.app.report.figures.scatter import draws_panels
 from scenarios.app.report.html import Cell, Chapter, Mark, answers, facts, headings, page, paragraphs, table
+from scenarios.app.report.plot import Panel
 from scenarios.app.report.settings import period
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.drawn import drawn_sentence
@@ -66,48 +61,29 @@ def comparison(of: Gathered, place: Path, command: str = "", reach: float | None
 
     place : the folder in which the page will lie. reach : RMSE (dB) or accuracy (%) whose first time is shown.
     """
-    members = outlines(of)
-    if of_densities(of.runs):
-        if reach is not None:
-            raise no_goal(reach)
-        studies: dict[str, dict[str, Any]] = {}
-        for label, path in (of.runs[k] for k in of.drawn):  # they are many: their tables are left unread
-            if label not in studies:
-                studies[label] = read(path / STUDY).data
-        shown = [replace(members[k], study=studies[members[k].label]) for k in of.drawn]
-        trials = of.trials or without_curves(of.runs)
-        says = band_sentences([m.summary for m in members])
-        first = [
-            Chapter("tradeoffs", "Privacy and utility", [*density_panels(trials, of.runs), tradeoff_table(trials)])
-        ]
-        last = list[Chapter]()
-    else:
-        lasting = reach is not None or any(keys.UPLOADS_COUNT.of() in summary for _, summary in of.summaries)
-        shown = [member(label, run) for label, run in loaded(of)]
-        strongest = {
-            label: one.attack if (one := leading(lines(runs))) else "" for label, runs in labels_of(shown).items()
-        }
-        times = [time_table(shown, strongest, reach)] if lasting else []
-        says = sentences(of.trials)
-        panels = [tradeoff_panel(labels_of(members), of.trials)] if any(m.attacks for m in shown) else []
-        first = [
-            Chapter(
-                "tradeoffs",
-                "Privacy and utility",
-                [*panels, *draws_panels(place, [(m.label, m.study, m.summary) for m in shown])],
-            ),
-            Chapter("time", "Over time", [*times, *over_time(shown, strongest)]),
-        ]
-        last = [Chapter("attacks", "Attack by attack", attack_panels(shown))]
+    members, densities = outlines(of), keys.RANK_CORRELATION.key in of.summaries[0][1]
+    # runs of densities are many: their tables are left unread
+    shown = outlines(of, studies=True) if densities else [member(label, run) for label, run in loaded(of)]
+    labels = labels_of(shown)
+    strongest = {label: one.attack if (one := leading(lines(runs))) else "" for label, runs in labels.items()}
+    lasting = reach is not None or any(keys.UPLOADS_COUNT.of() in summary for _, summary in of.summaries)
+    settings = [(m.label, m.study, m.summary) for m in shown]
+    over: list[str | Panel] = [time_table(shown, strongest, reach) if lasting else ""]
+    over += [] if densities else over_time(shown, strongest)
     chapters = [
-        *first,
+        Chapter("tradeoffs", "Privacy and utility",
+                [tradeoff_panel(labels_of(members), of.trials), *draws_panels(place, settings)]),
+        density_chapter(of.runs, [m.summary for m in members]),
+        Chapter("time", "Over time", over),
         all_variants(of, members, shown, place),
         Chapter("differences-all", "What differs", [differences_table(studies_of(shown))]),
-        *last,
+        Chapter("attacks", "Attack by attack", attack_panels(shown)),
         Chapter("configuration", "Configuration", [facts(common_facts(members, command))]),
-    ]
-    header = top(of, members, shown, answer(labels_of(members)), says)
-    return page(title_of(of, members), header, chapters, styles=COMPARED)
+    ]  # fmt: skip
+    says = [] if densities else sentences(of.trials)
+    return page(
+        title_of(of, members), top(of, members, shown, answer(labels_of(members)), says), chapters, styles=COMPARED
+    )
 
 
 def loaded(of: Gathered) -> Iterator[tuple[str, Run]]:
@@ -119,12 +95,14 @@ def loaded(of: Gathered) -> Iterator[tuple[str, Run]]:
         yield label, run
 
 
-def outlines(of: Gathered) -> list[Member]:
-    """All runs, by their manifests and summaries alone."""
-    return [
+def outlines(of: Gathered, studies: bool = False) -> list[Member]:
+    """All runs, by their manifests and summaries alone; studies: those that are drawn, with their studies."""
+    every = [
         Member(label, read_json(path / MANIFEST), summary, {}, [], 0.0, {})
         for (label, path), (_, summary) in zip(of.runs, of.summaries, strict=True)
     ]
+    read_once = cache(lambda label: read(dict(reversed(of.runs))[label] / STUDY).data)
+    return [replace(every[k], study=read_once(every[k].label)) for k in of.drawn] if studies else every
 
 
 def all_variants(of: Gathered, members: Sequence[Member], shown: Sequence[Member], place: Path) -> Chapter:
@@ -136,18 +114,13 @@ def all_variants(of: Gathered, members: Sequence[Member], shown: Sequence[Member
 
 
 def keep_tables(folder: Path, of: Gathered) -> None:
-    """The tables of the trade-off, beside the page of a sweep."""
-    if of.runs and not of.radio and of_densities(of.runs):
-        _keep(folder / TRADEOFF_CSV, tradeoff_csv(of.trials or without_curves(of.runs)))
-    elif of.trials:
-        _keep(folder / MATCHED_CSV, matched_csv(matched_rows(of.trials)))
-
-
-def _keep(path: Path, text: str) -> None:
-    try:
-        write_text(path, text)
-    except OSError as error:
-        raise BadInput(one_line(f"{path}: cannot be written ({error.strerror})")) from None
+    """The table of matched privacy, beside the page of a sweep."""
+    path = folder / MATCHED_CSV
+    if of.trials and keys.RANK_CORRELATION.key not in of.summaries[0][1]:
+        try:
+            write_text(path, matched_csv(matched_rows(of.trials)))
+        except OSError as error:
+            raise BadInput(one_line(f"{path}: cannot be written ({error.strerror})")) from None
 
 
 def answer(labels: Mapping[str, Runs]) -> list[tuple[str, str]]:
@@ -254,38 +227,40 @@ def time_table(members: Sequence[Member], attack: Mapping[str, str], reach: floa
         if goal is None:
             continue
         goal = goal if reach is None else Goal(reach, smaller)
+        named = any(len(m.trends.get((attack[m.label], HOME.law), _NEVER)[0]) for m in members)
         rows: list[list[Cell]] = []
         for label in labels_of(members):
             own = [m for m in members if m.label == label]
-            first_s = [goal.first_s(*m.trends["", quantity.law]) for m in own]
-            known = [(m, t) for m, t in zip(own, first_s, strict=True) if np.isfinite(t)]
-            named = [share for m, t in known if np.isfinite(share := _latest(m, attack[label], HOME.law, t))]
-            times = _between([t / second for _, t in known])
-            rows.append([label, times, f"{len(known)} of {len(own)}", _between(named)])
+            times_s = [goal.first_s(*m.trends["", quantity.law]) for m in own]
+            homes = [_latest(m, attack[label], HOME.law, t) for m, t in zip(own, times_s, strict=True)]
+            known = np.isfinite(times_s)
+            cells = [_between(np.array(times_s)[known] / second), f"{known.sum()} of {len(own)}"]
+            rows.append([label, *cells, *([_between(np.array(homes)[known])] if named else [])])
         says = "Simulated time until the server first has such a model: mean over the seeds that reach it, with a 95 % "
         says += "interval (Student's t)."
         if reach is None:
             says += " The goal is what the worst run ends with, of those that are better than a constant if any are."
+        heads = ["variant", f"time to it ({unit})", "seeds that reach it", *["homes named by then (%)"] * named]
         title = f"Time to {word} {figure_text(goal.value)} {quantity.unit}"
-        heads = ["variant", f"time to it ({unit})", "seeds that reach it", "homes named by then (%)"]
-        n = 4 if any(len(m.trends.get((attack[m.label], HOME.law), ((), ()))[0]) for m in members) else 3
-        return table(title, heads[:n], [row[:n] for row in rows], "times", (0,)) + paragraphs([says], "says")
+        return table(title, heads, rows, "times") + paragraphs([says], "says")
     if reach is not None:
         raise no_goal(reach)
     return ""
 
 
-def _latest(member: Member, attack: str, column: Law, time_s: float) -> float:
-    """The value of a trend at a time; NaN where there is none yet."""
-    times_s, values = member.trends.get((attack, column), (np.zeros(0), np.zeros(0)))
+_NEVER = np.zeros(0), np.zeros(0)
+
+
+def _latest(member: Member, attack: str, law: Law, time_s: float) -> float:
+    """The value of a trend at a time; NaN where there is none yet, and at no time."""
+    times_s, values = member.trends.get((attack, law), _NEVER)
     at = int(np.searchsorted(times_s, time_s, side="right")) - 1
-    return float(carried(values[:, None])[at, 0]) if at >= 0 else float("nan")
+    return float(carried(values[:, None])[at, 0]) if at >= 0 and not np.isnan(time_s) else np.nan
 
 
-def _between(values: Sequence[float]) -> Mark:
-    """A mean, with its 95 % interval where there are several values."""
-    if not values:
-        return Mark("–", float("nan"))
-    mean = float(np.mean(values))
-    text = figure_text(mean) if len(values) < 2 else f"{figure_text(mean)} ± {figure_text(half_width(values))}"
-    return Mark(text, mean)
+def _between(values: FloatArray) -> Cell:
+    """A mean of the known values, with its 95 % interval where there are several."""
+    known = values[np.isfinite(values)]
+    if len(known) < 2:
+        return float(known[0]) if len(known) else np.nan
+    return Mark(f"{figure_text(known.mean())} ± {figure_text(half_width(known))}", known.mean())

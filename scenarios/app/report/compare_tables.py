@@ -16,7 +16,6 @@ from scenarios.app.results.differences import differences
 from scenarios.app.results.folder import MANIFEST, PAGE, read_json
 from scenarios.app.results.over_seeds import blocks, cell_text, over_seeds
 from scenarios.app.results.run import Run, Table
-from scenarios.app.results.statistics import figure_text
 from scenarios.app.results.table import Line, Runs, lines, model_verdict
 from scenarios.app.results.verdicts import AT_CHANCE, FOUND, INCONCLUSIVE, PREVENTED, USELESS, is_useful, prevents
 
@@ -42,20 +41,11 @@ def lines_table(of: Sequence[Line]) -> str:
     """The table of results: what, value, baseline, verdict, attack."""
     model = model_verdict(of)
     rows: list[list[Cell]] = [
-        [
-            line.title,
-            Mark(line.result, line.value),
-            line.baseline,
-            verdict_mark(prevents(line.verdict, model)),
-            line.attack,
-        ]
-        for line in of
+        [x.title, Mark(x.result, x.value), x.baseline, verdict_mark(prevents(x.verdict, model)), x.attack] for x in of
     ]
-    says = [VERDICTS] if any(line.verdict for line in of) else []
-    if model and not is_useful(model):
-        says.insert(0, USELESS)
-    heads = ["measure", "result", "baseline", "verdict", "attack"]
-    return (table("Results", heads, rows, "", (0, 2, 3, 4)) + paragraphs(says, "says")) if rows else ""
+    says = [USELESS] if model and not is_useful(model) else []
+    says += [VERDICTS] if any(line.verdict for line in of) else []
+    return table("Results", ["measure", "result", "baseline", "verdict", "attack"], rows) + paragraphs(says, "says")
 
 
 def leading(of: Sequence[Line]) -> Line | None:
@@ -82,32 +72,24 @@ def variants_table(labels: Mapping[str, Runs], runs: Listed, place: Path) -> str
         leaks = [prevents(line.verdict, model) for line in own.values() if line.attack and line.verdict]
         worst = next((v for v in (FOUND, INCONCLUSIVE, AT_CHANCE, PREVENTED) if v in leaks), "")
         attacks = ", ".join(dict.fromkeys(line.attack for line in own.values() if line.attack))
+        figures = [Mark(own[what].result, own[what].value) if what in own else np.nan for what in every]
         pages = _pages([path for name, path in runs if name == label], place)
-        figures = [Mark(own[what].result, own[what].value) if what in own else Mark("–", np.nan) for what in every]
         rows.append([label, *figures, verdict_mark(worst), verdict_mark(model), attacks, pages])
     heads = ["variant", *(line.title for line in every.values()), "leakage", "model", "attack", "seeds"]
     base = [f"Baselines, {line.title}: {line.baseline}." for line in every.values() if line.baseline]
-    words = (0, *range(len(every) + 1, len(heads)))
-    return table("Main figures of every variant", heads, rows, "variants", words) + paragraphs(
-        [*base, VERDICTS], "says"
-    )
+    return table("Main figures of every variant", heads, rows, "variants") + paragraphs([*base, VERDICTS], "says")
 
 
 def records_table(title: str, rows: Table) -> str:
-    """Rows of a record table as they are; empty without any."""
-    cells = [
-        [v if isinstance(v, str) else Mark(figure_text(v), float(v)) for v in row]
-        for row in zip(*rows.values(), strict=True)
-    ]
-    words = [k for k, column in enumerate(rows.values()) if column.dtype == object]
-    return table(title, [name.replace("_", " ") for name in rows], cells, "", words) if cells else ""
+    """Rows of a record table as they are."""
+    return table(title, [name.replace("_", " ") for name in rows], zip(*rows.values(), strict=True))
 
 
 def adapted_table(folder: Path) -> str:
     """The attackers that a sweep tuned for its rows; empty where it tuned none, or the folder is not a sweep's."""
     rows, note = read_adapted(folder)
     cells = [list(row.values()) for row in rows]
-    return table("Adapted attackers", HEAD, cells, texts=(*range(4), -1)) + paragraphs([note], "says") if rows else ""
+    return table("Adapted attackers", HEAD, cells) + paragraphs([note] if rows else [], "says")
 
 
 def _pages(folders: Sequence[Path], place: Path) -> Cell:
@@ -148,4 +130,4 @@ def differences_table(studies: Mapping[str, Mapping[str, Any]]) -> str:
     head = ["key", *labels]
     if len(labels) > MOST_COLUMNS:
         head, *rows = map(list, zip(["variant", *labels], *rows, strict=True))
-    return table(f"What differs from “{labels[0]}”", head, rows, "differences", range(len(head)))
+    return table(f"What differs from “{labels[0]}”", head, rows, "differences")

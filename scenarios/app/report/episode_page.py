@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from scenarios.app.report.html import Chapter, Mark, asset, folded_parts, table
+from scenarios.app.report.html import Chapter, asset
 from scenarios.app.report.packed import packed
 from scenarios.app.report.plot import PALETTE, Cell, Look, Panel, line, mosaic
 from scenarios.app.results.episode import TERMS, EpisodeRead
-from scenarios.app.results.statistics import counted, figure_text
+from scenarios.app.results.statistics import counted
 
 SCRIPTS, STYLES, DATA = ("episode.js",), ("episode.css",), "episode-data"
 _OF_UES = ("policy", "round", "ue", "x_m", "y_m", "base_station", "power_w", "arrived", "cost")
@@ -41,22 +42,16 @@ def episode_chapter(episode: EpisodeRead | None, seed: Any) -> tuple[Chapter, di
     rounds = [episode.rounds[p, n] | {"policy": p, "round": n} for p in episode.policies for n in episode.numbers]
     names = {"policy": episode.policies, "base_station": stations}
 
-    def columns(table: str, rows: list[dict[str, Any]], of: tuple[str, ...]) -> dict[str, Any]:
-        read = {
-            c: [names[c].index(v) if (v := row[c]) in names[c] else -1 for row in rows]
-            if c in names
-            else [row[c] for row in rows]
-            for c in of
-        }
-        return {f"{table}.{c}": np.array(values, dtype=np.float32) for c, values in read.items()}
-
-    arrays = columns("ues", ues, _OF_UES) | columns("rounds", rounds, (*_OF_ROUNDS, *episode.scene["weights"]))
+    frames = {"ues": (ues, _OF_UES), "rounds": (rounds, (*_OF_ROUNDS, *episode.scene["weights"]))}
+    arrays = {
+        f"{name}.{column}": np.array([_number(row[column], names.get(column)) for row in rows], dtype=np.float32)
+        for name, (rows, of) in frames.items() for column in of
+    }  # fmt: skip
     meta = {"scene": episode.scene, "policies": episode.policies, "rounds": episode.numbers, "terms": TERMS}
     parts: list[str | Panel] = [
         f'<p class="caption">{html.escape(said)}</p>',
         asset("episode.html"),
         _costs(episode),
-        _rounds(episode),
     ]
     return Chapter("episode", "Episode", parts), {DATA: packed(meta, arrays)}
 
@@ -71,13 +66,8 @@ def _costs(episode: EpisodeRead) -> Panel:
     return Panel("episode-costs", "Cost of the rounds", "Lower is better: weighted cost of each round.", figure)
 
 
-def _rounds(episode: EpisodeRead) -> str:
-    """The rounds as a table: cost and its terms under both."""
-    head, rows = ["round"], [[Mark(str(n), float(n))] for n in episode.numbers]
-    for name in episode.policies:
-        for n, cells in zip(episode.numbers, rows, strict=True):
-            whole, terms = episode.rounds[name, n], episode.terms(name, n)
-            cells += [Mark(figure_text(v), v) for v in (whole["cost"], *terms.values())]
-            cells.append(Mark(f"{whole['arrived']:.0f} of {whole['sent']:.0f}", whole["arrived"]))
-        head += [f"{name}: cost", *(TERMS[key] for key in terms), "arrived"]
-    return folded_parts("Rounds as a table", table("Weighted terms of the cost of each round", head, rows, texts=(0,)))
+def _number(value: Any, names: Sequence[str] | None) -> float:
+    """A number as it is, a text as its index in `names`, -1 for others."""
+    if names is None:
+        return float(value)
+    return names.index(value) if value in names else -1

@@ -20,14 +20,13 @@ from scenarios.app.report.compare_page import (
 )
 from scenarios.app.report.compare_tables import differences_table, lines_table, summary_chapter
 from scenarios.app.report.figures.radio import compared, curves, distributions, radio
-from scenarios.app.report.html import Chapter, facts, headings, page, paragraphs, table
+from scenarios.app.report.html import Cell, Chapter, facts, headings, page, paragraphs, table
 from scenarios.app.report.plot import looks
 from scenarios.app.report.replay import SCRIPTS, STYLES, replay_chapter
 from scenarios.app.report.settings import configuration, period, run_warnings, trace_facts
 from scenarios.app.results.gathered import Gathered
 from scenarios.app.results.run import Run
 from scenarios.app.results.shown import warnings
-from scenarios.app.results.statistics import figure_text
 from scenarios.app.results.table import lines
 from scenarios.app.results.tables import RADIO_STUDY, SELECTIONS, SHOWN
 
@@ -46,7 +45,7 @@ def radio_single(run: Run) -> str:
         headings(title, str(run.study.get("paper") or ""))
         + paragraphs([*warnings(run.summary), *run_warnings(run.manifest)], "warns")
         + lines_table(lines([run.summary]))
-        + "".join(_quantiles(run.summary))
+        + _quantiles(run.summary)
     )
     replay, data = replay_chapter(run)
     chapters = [replay, *radio_chapters(run), summary_chapter(run), configuration(run, _facts(run.manifest))]
@@ -57,7 +56,7 @@ def radio_chapters(run: Run) -> list[Chapter]:
     """All figures and tables of a radio study by what they are about."""
     return [
         Chapter("samples", "What UEs receive", [distributions(run), radio(run)]),
-        Chapter("handover", "Handover", _pairs(run)),
+        Chapter("handover", "Handover", [_pairs(run)]),
     ]
 
 
@@ -67,28 +66,25 @@ def _facts(manifest: Mapping[str, Any]) -> dict[str, str]:
     return {**texts, "simulated span": period(manifest), **trace_facts(manifest.get("trace"))}
 
 
-def _quantiles(summary: Mapping[str, Any]) -> list[str]:
+def _quantiles(summary: Mapping[str, Any]) -> str:
     """A table of quantiles, a row for each quantity and selection."""
-    rows = []
+    rows = list[list[Cell]]()
     for name, (word, unit, factor) in SHOWN.items():
         for selection in SELECTIONS:
             of = "" if selection == "all" else f"{selection}."
             values = [summary.get(f"radio.{name}.{of}{end}") for end in ("q05", "median", "q95")]
             if None not in values:
-                shown = [figure_text(factor * value) for value in values if value is not None]
-                rows.append([f"{word} ({unit})", *shown, f"{selection} samples"])
-    return [table("Quantiles", ["quantity", "5 %", "median", "95 %", "of"], rows)] if rows else []
+                rows.append([f"{word} ({unit})", *(factor * value for value in values if value is not None), selection])
+    return table("Quantiles", ["quantity", "5 %", "median", "95 %", "samples"], rows)
 
 
-def _pairs(run: Run) -> list[str]:
+def _pairs(run: Run) -> str:
     """A table of the pairs of cells with the most handovers."""
     rows = run.rows("handovers")
     number = Counter(zip(map(str, rows["source"]), map(str, rows["target"]), strict=True))
     ordered = sorted(number.items(), key=lambda item: (-item[1], item[0]))[:MOST_PAIRS]
-    cells = [[source, f"{n:,}", target] for (source, target), n in ordered]
-    return (
-        [table("Handovers between cells, the most frequent first", ["from", "handovers", "to"], cells)] if cells else []
-    )
+    cells: list[list[Cell]] = [[source, n, target] for (source, target), n in ordered]
+    return table("Handovers between cells, the most frequent first", ["from", "handovers", "to"], cells)
 
 
 def radio_comparison(of: Gathered, place: Path, command: str = "") -> str:

@@ -14,7 +14,7 @@ from rl.settings import ONE_STEP, OPTIMUM, ORACLE, RANDOM, VISITED
 from scenarios.app.report.episode_page import SCRIPTS, STYLES, episode_chapter
 from scenarios.app.report.html import Cell as TableCell
 from scenarios.app.report.html import Chapter, Mark, answers, facts, headings, page, paragraphs, table
-from scenarios.app.report.plot import DARK, GREY, PALETTE, Cell, Look, Panel, line, looks, mosaic
+from scenarios.app.report.plot import DARK, PALETTE, Cell, Look, Panel, line, mosaic
 from scenarios.app.report.series import median_line
 from scenarios.app.results.failures import Failed, failure_lines, read_failures
 from scenarios.app.results.improvement import probability_of_improvement
@@ -49,40 +49,41 @@ def train_lines(folder: Path) -> list[str]:
     """The result of a training for the terminal: warnings, sentences, and a row for each policy."""
     trained, failed = trainings(folder), len(read_failures(folder))
     heads, rows = policy_rows(trained)
-    cells = [heads[:4], *([c.text if isinstance(c, Mark) else str(c) for c in row[:4]] for row in rows)]
-    wide = [max(len(row[k]) for row in cells) for k in range(len(cells[0]))]
-    printed = ["  ".join(f"{cell:<{w}}" for cell, w in zip(row, wide, strict=True)).rstrip() for row in cells]
+    cells = [heads[:4], *([cell.text if isinstance(cell, Mark) else str(cell) for cell in row[:4]] for row in rows)]
+    wide = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    printed = ["  ".join(map(str.ljust, row, wide)).rstrip() for row in cells]
     return [*untrained(trained), *(text for _, text in answer(trained, failed)), *printed]
 
 
 def train_page(trained: list[Training], failed: Sequence[Failed] = ()) -> str:
     """The page of one training, or of several that differ in their seed. failed : seeds that have none."""
-    first, timings = trained[0].manifest, [t.manifest.get("timing", {}) for t in trained]
+    first = trained[0].manifest
+    timing = {
+        key: [float(s) for t in trained if (s := t.manifest.get("timing", {}).get(key)) is not None]
+        for key in ("trained_s", "planned_round_s")
+    }
     pairs = {
         "task": str(first.get("task")), "steps": f"{first.get('steps'):,}",
         "seeds": ", ".join(str(t.manifest.get("seed")) for t in trained),
-        "training, mean": f"{np.mean([float(t.get('trained_s', 0.0)) for t in timings]):.0f} s",
+        "training, mean": f"{np.mean(timing['trained_s'] or [0.0]):.0f} s",
     }  # fmt: skip
-    planned_s = [float(s) for t in timings if (s := t.get("planned_round_s")) is not None]
-    if planned_s:
-        pairs[f"{ONE_STEP}, time a round"] = f"{1000 * np.mean(planned_s):.0f} ms"
-    title = str(first.get("title"))
+    if timing["planned_round_s"]:
+        pairs[f"{ONE_STEP}, time per round"] = f"{1000 * np.mean(timing['planned_round_s']):.0f} ms"
+    title, warns = str(first.get("title")), [*untrained(trained), " ".join(failure_lines(failed))]
     top = (
         headings(title, str(first.get("paper") or ""))
         + answers(answer(trained, len(failed)))
-        + paragraphs([*untrained(trained), *([" ".join(failure_lines(failed))] if failed else [])], "warns")
+        + paragraphs(filter(None, warns), "warns")
     )
     over = f", mean over {over_seeds(len(trained), len(failed))}" if len(trained) + len(failed) > 1 else ""
     interval = " with its 95 % interval" if len(trained) > 1 else ""
-    heads, rows = policy_rows(trained)
-    policies = table(f"Comparison with baseline policies{over}{interval}", heads, rows, "policies")
+    policies = table(f"Comparison with baseline policies{over}{interval}", *policy_rows(trained), "policies")
     episode, data = episode_chapter(trained[0].episode, first.get("seed"))
     chapters = [
-        Chapter("training", "Training", [_curves(trained)]),
-        episode,
+        Chapter("training", "Training", [_curves(trained)]), episode,
         Chapter("policies-all", "Policies", [policies]),
         Chapter("configuration", "Configuration", [facts(pairs)]),
-    ]
+    ]  # fmt: skip
     return page(title, top, chapters, data, *((SCRIPTS, STYLES) if data else ()))
 
 
@@ -188,11 +189,11 @@ def policy_rows(trained: list[Training]) -> tuple[list[str], list[list[TableCell
     heads += [*(f"{f}, bound {figure_text(of[2])}" for f, of in bounds.items()), "description"]
     rows = list[list[TableCell]]()
     for name, of in sorted(means.items(), key=lambda m: float(m[1]["cost"].mean())):
-        cells: list[TableCell] = [name, _mark(of["cost"]), *_beside(trained, name)]
-        cells += [Mark("–", np.nan) if f == "t_th" and (of[f] < 0).any() else _mark(of[f]) for f in columns]
         kept = bounds_of(summaries_of(trained), name)
-        cells += [Mark(_bound_text(*kept[f]), kept[f][0]) if f in kept else Mark("–", np.nan) for f in bounds]
-        rows.append([*cells, DESCRIPTIONS.get(name, "compensates a share of the path loss")])
+        of["t_th"] = np.where(of["t_th"] < 0, np.nan, of["t_th"])  # below zero: has none
+        cells: list[TableCell] = [_mark(of["cost"]), *_beside(trained, name), *(_mark(of[f]) for f in columns)]
+        cells += [Mark(_bound_text(*kept[f]), kept[f][0]) if f in kept else np.nan for f in bounds]
+        rows.append([name, *cells, DESCRIPTIONS.get(name, "compensates a share of the path loss")])
     return heads, rows
 
 
@@ -214,27 +215,22 @@ def _beside(trained: list[Training], name: str) -> list[TableCell]:
 
 
 def _curves(trained: list[Training]) -> Panel:
-    """Cost of the policy over the steps of its training: a line per seed, and of several their median and quartiles."""
-    alone, online = len(trained) == 1, trained[0].online
-    drawn = [
-        line(Look(look.name, look.color if alone else GREY, dash=look.dash), t.curve["step"].tolist(), t.curve["score"])
-        for look, t in zip(looks([f"seed {t.manifest.get('seed')}" for t in trained]), trained, strict=True)
-    ]
-    at = np.unique(np.concatenate([t.curve["step"] for t in trained]))
-    if not alone:
-        grid = np.full((len(at), len(trained)), np.nan)
-        for k, t in enumerate(trained):
-            grid[np.searchsorted(at, t.curve["step"]), k] = t.curve["score"]
-        drawn += median_line(Look("median over seeds", PALETTE[0]), at.tolist(), grid, "")
+    """Cost of the policy over the steps of its training: the median over seeds and their quartiles."""
+    online, at = trained[0].online, np.unique(np.concatenate([t.curve["step"] for t in trained]))
+    grid = np.full((len(at), len(trained)), np.nan)
+    for k, t in enumerate(trained):
+        grid[np.searchsorted(at, t.curve["step"]), k] = t.curve["score"]
+    name = f"seed {trained[0].manifest.get('seed')}" if len(trained) == 1 else "median over seeds"
+    drawn = median_line(Look(name, PALETTE[0]), at.tolist(), grid, "")
     if not online:
-        level, ends = np.full(2, float(means_of(trained)[OPTIMUM]["cost"].mean())), [float(at[0]), float(at[-1])]
-        drawn.append(line(Look(f"baseline: {OPTIMUM}", DARK, dash="dot"), ends, level, mode="lines"))
+        level = np.full(2, means_of(trained)[OPTIMUM]["cost"].mean())
+        drawn.append(line(Look(f"baseline: {OPTIMUM}", DARK, dash="dot"), [at[0], at[-1]], level, mode="lines"))
     caption = (
         "Lower is better: cost of an episode (minus the sum of its rewards) of the policy without exploration, in the "
         "evaluation worlds."
         if online
         else "Lower is better: bound L at the power of the policy without exploration over that at average power."
-    ) + ("" if alone else " A line per seed; the coloured one is their median, the band their quartiles.")
-    return Panel(
-        "curve", "Learning curve", caption, mosaic([Cell("cost", drawn, near=True)], {"title": {"text": "steps"}})
     )
+    caption += "" if len(trained) == 1 else " The line is the median over seeds, the band their quartiles."
+    figure = mosaic([Cell("cost", drawn, near=True)], {"title": {"text": "steps"}})
+    return Panel("curve", "Learning curve", caption, figure)

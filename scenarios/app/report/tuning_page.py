@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from scenarios.app.report.figures.scatter import history_panel, settings_panel, tradeoff_panel
 from scenarios.app.report.html import (
     Cell,
@@ -19,7 +21,6 @@ from scenarios.app.report.html import (
     paragraphs,
     table,
 )
-from scenarios.app.results.statistics import figure_text
 from scenarios.app.results.tuning_folder import failed_lines, set_line, tuning_lines
 from scenarios.app.study.describe import flow
 
@@ -54,31 +55,26 @@ def tuning_page(found: Found) -> str:
 
 def _importance(found: Found) -> str:
     """Shares of the variance by setting, a column for each objective."""
-    told = found["importance"]
-    rows = [
-        [name, *(Mark(figure_text(of.get(name, 0.0)), of.get(name, 0.0)) for of in told.values())]
-        for name in found["space"]
-    ]
+    shares = found["importance"]
+    rows = [[name, *(float(of.get(name, 0.0)) for of in shares.values())] for name in found["space"]]
     title = "Importance: share of the variance over trials that a setting explains"
-    return table(title, ["setting", *told], rows, texts=(0,)) if told else ""
+    return table(title, ["setting", *shares], rows) if shares else ""
 
 
 def _table(found: Found) -> str:
-    """A row a trial, with links to its runs' pages."""
+    """A row per trial, with a link to its runs."""
     figures = list(dict.fromkeys(key for row in found["trials"] for key in row["values"]))
-    rows: list[list[Cell]] = []
-    for row in found["trials"]:
-        values = [row["values"].get(key) for key in figures]
-        cells = [Mark("–", float("nan")) if v is None else Mark(figure_text(v), float(v)) for v in values]
-        state = row["state"] if row["state"] != "finished" or row["kept"] else "breaks a constraint"
-        mark = " (best)" if row["name"] in found["best"] else ""
-        why = Mark(row["why"]) if row["why"] else Link("records", row["name"])
-        rows.append(
-            [Mark(row["name"] + mark, row["number"]), *cells, *(flow(v) for v in row["settings"].values()), state, why]
-        )
-    heads = ["trial", *figures, *found["space"], "state", "why"]
-    texts = (0, *range(1 + len(figures), len(heads)))
-    return table("All trials", heads, rows, "trials", texts)
+    rows: list[list[Cell]] = [
+        [
+            Mark(row["name"] + " (best)" * (row["name"] in found["best"]), row["number"]),
+            *(float(row["values"].get(key, np.nan)) for key in figures),
+            *map(flow, row["settings"].values()),
+            row["state"] if row["state"] != "finished" or row["kept"] else "breaks a constraint",
+            row["why"] or Link("records", row["name"]),
+        ]
+        for row in found["trials"]
+    ]
+    return table("All trials", ["trial", *figures, *found["space"], "state", "why"], rows, "trials")
 
 
 def _facts(found: Found) -> dict[str, str]:
