@@ -377,6 +377,10 @@ def test_readme_is_short():
     assert len((ROOT / "README.md").read_text().split("\n")) <= 151
 
 
+def test_no_page_is_longer_than_half_an_hour_of_reading():
+    assert [name for name in NAMES if len((ROOT / name).read_text().split()) > 4000] == []
+
+
 def test_links_of_the_readme_lead_somewhere():
     text = (ROOT / "README.md").read_text()
     targets = re.findall(r"\]\(([^)#]+)[^)]*\)", text)
