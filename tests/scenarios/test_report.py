@@ -255,7 +255,7 @@ def test_the_page_says_who_may_be_asked_where_that_is_not_everybody(copied):
     study = (copied / "study.yaml").read_text()
     assert study.count("    kind: always\n  query") == 1
     (copied / "study.yaml").write_text(study.replace("    kind: always\n  query", "    kind: at-home\n  query"))
-    assert "<dt>availability</dt><dd>at-home</dd>" in body(text_of(copied))
+    assert "<dt>availability</dt><dd>{kind: at-home}</dd>" in body(text_of(copied))
 
 
 def test_older_folders_without_a_radio_map_are_drawn(streets, tmp_path):

@@ -238,6 +238,16 @@ def _links(column: str, factor: float = 0.0) -> Law:
     return law
 
 
+def _timed(of: Law) -> Law:
+    """A law whose values are drawn where some are above zero: an ideal uplink takes no time and no energy."""
+
+    def law(laid: Laid, name: str) -> Series:
+        number, values = of(laid, name)
+        return number, above_zero(values)
+
+    return law
+
+
 def spent(of: Laid, mechanism: str) -> Series:
     """The largest epsilon of any UE so far."""
     grid = of.grid("spends", "mechanism", mechanism, "model")
@@ -285,7 +295,7 @@ RANK = Quantity(
 EPSILON = Quantity("Largest epsilon of any UE so far", "", _rounds("epsilon_max"), log=True)
 DECODED = Quantity("Updates decoded in time", "%", _links("decoded", 100.0))
 SINR = Quantity("Uplink SINR", "dB", _links("sinr_db"))
-LATENCY = Quantity("Latency from request to last bit", "s", _links("latency_s"), log=True)
-ENERGY = Quantity("Energy of the round", "J", _rounds("energy_j"), log=True)
+LATENCY = Quantity("Latency from request to last bit", "s", _timed(_links("latency_s")), log=True)
+ENERGY = Quantity("Energy of the round", "J", _timed(_rounds("energy_j")), log=True)
 UPLINK = (DECODED, SINR, LATENCY, ENERGY)
 MODEL = (RMSE, ACCURACY, RANK)

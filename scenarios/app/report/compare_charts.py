@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -124,6 +124,7 @@ def laid(series: Sequence[Series]) -> Series:
 def drawn_over_time(members: Sequence[Member], chart: Chart, attacks: Mapping[str, str]) -> list[Panel]:
     """A chart with a line per label; attacks: the attack of each label."""
     unit, second = time_unit(members)
+    shared = [replace(q, beside=tuple(b for b in q.beside if not b.each)) for q in chart.quantities]
 
     def draws(law: Law, look: Look | None) -> tuple[list[float | None], FloatArray]:
         of = [m for m in members if look is None or m.label == look.name]
@@ -131,7 +132,7 @@ def drawn_over_time(members: Sequence[Member], chart: Chart, attacks: Mapping[st
         return numbers(time_s / second), grid
 
     axis = {"title": f"simulated time ({unit})", "rangemode": "tozero"}
-    return chart.drawn(looks(attacks), draws, axis, members[0].near_m, _SEEDS)
+    return replace(chart, quantities=shared).drawn(looks(attacks), draws, axis, members[0].near_m, _SEEDS)
 
 
 def over_time(members: Sequence[Member], attacks: Mapping[str, str]) -> list[Panel]:

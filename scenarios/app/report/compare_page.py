@@ -44,11 +44,11 @@ from scenarios.app.results.folder import MANIFEST, STUDY, read_json
 from scenarios.app.results.gathered import Gathered
 from scenarios.app.results.read import SWEEP, load
 from scenarios.app.results.run import Run
-from scenarios.app.results.statistics import carried, figure_text, half_width
+from scenarios.app.results.statistics import carried, counted, figure_text, half_width
 from scenarios.app.results.table import Runs, lines, mean, model_verdict
 from scenarios.app.results.time_to import Goal, goal_of
 from scenarios.app.results.tradeoff import MATCHED_CSV, matched_csv, matched_rows, sentences
-from scenarios.app.results.verdicts import AT_CHANCE, PREVENTED, USELESS, is_useful
+from scenarios.app.results.verdicts import AT_CHANCE, FOUND, PREVENTED, USELESS, is_useful
 from scenarios.app.study.yaml_document import one_line, read
 
 COMPARED = ("compare.css",)
@@ -75,15 +75,13 @@ def comparison(of: Gathered, place: Path, command: str = "", reach: float | None
                 [tradeoff_panel(labels_of(members), of.trials), *draws_panels(place, settings)]),
         density_chapter(of.runs, [m.summary for m in members]),
         Chapter("time", "Over time", over),
-        all_variants(of, members, shown, place),
+        all_variants(members, shown, place),
         Chapter("differences-all", "What differs", [differences_table(studies_of(shown))]),
         Chapter("attacks", "Attack by attack", attack_panels(shown)),
         Chapter("configuration", "Configuration", [facts(common_facts(members, command))]),
     ]  # fmt: skip
     says = [] if densities else sentences(of.trials)
-    return page(
-        title_of(of, members), top(of, members, shown, answer(labels_of(members)), says), chapters, styles=COMPARED
-    )
+    return page(title_of(of, members), top(of, members, shown, place, says), chapters, styles=COMPARED)
 
 
 def loaded(of: Gathered) -> Iterator[tuple[str, Run]]:
@@ -105,12 +103,11 @@ def outlines(of: Gathered, studies: bool = False) -> list[Member]:
     return [replace(every[k], study=read_once(every[k].label)) for k in of.drawn] if studies else every
 
 
-def all_variants(of: Gathered, members: Sequence[Member], shown: Sequence[Member], place: Path) -> Chapter:
-    """The tables of all labels, and of every figure of those that are drawn."""
+def all_variants(members: Sequence[Member], shown: Sequence[Member], place: Path) -> Chapter:
+    """Every figure of the labels that are drawn, and the attackers that were tuned for them."""
     labels = labels_of(members)
     columns = {label: labels[label] for label in labels_of(shown)}
-    tables = [variants_table(labels, of.runs, place), adapted_table(place), figures_table(columns)]
-    return Chapter("variants-all", "All variants", tables)
+    return Chapter("variants-all", "All numbers", [adapted_table(place), figures_table(columns)])
 
 
 def keep_tables(folder: Path, of: Gathered) -> None:
@@ -124,37 +121,38 @@ def keep_tables(folder: Path, of: Gathered) -> None:
 
 
 def answer(labels: Mapping[str, Runs]) -> list[tuple[str, str]]:
-    """What leaks with the first label, which labels prevent it, and what that costs."""
+    """What leaks, which labels prevent it, and how good the models are."""
     found = {label: lines(runs) for label, runs in labels.items()}
-    first = next(iter(labels))
-    models = {
-        label: next((line for line in of if line.key.startswith("utility.")), None) for label, of in found.items()
-    }
-    leak = leading(found[first])
-    good = [label for label, of in found.items() if (one := leading(of)) and one.verdict in (AT_CHANCE, PREVENTED)]
-    costs = [f"“{label}”: {in_words(of)}" for label in dict.fromkeys([first, *good]) if (of := models[label])]
-    return [
-        (f"Leakage with “{first}”", in_words(leak) if leak else "nothing was attacked"),
-        ("What prevents it", ", ".join(f"“{label}”" for label in good[:MOST_NAMED]) or "none of these labels"),
-        ("What it costs", "; ".join(costs[:MOST_NAMED]) or "no model was measured"),
-    ]
+    leaks = {label: one for label, of in found.items() if (one := leading(of)) is not None}
+    models = {label: x for label, of in found.items() for x in of[:1] if x.key.startswith("utility.")}
+    most = [label for label, one in leaks.items() if one.verdict == FOUND]
+    good = [label for label, one in leaks.items() if one.verdict in (AT_CHANCE, PREVENTED)]
+    useful = [label for label, model in models.items() if is_useful(model.verdict)]
+    rows = []
+    for label, leak in [*leaks.items()][:1]:
+        rows.append(
+            (f"Leakage: found with {len(most)} of {counted(len(leaks), 'variant')}", f"“{label}”: {in_words(leak)}")
+        )
+        rows.append(("At chance with", ", ".join(f"“{label}”" for label in good[:MOST_NAMED]) or "none of them"))
+    for label in [*models][:1]:
+        shown = "; ".join(f"“{one}”: {in_words(models[one])}" for one in [label, *(x for x in good if x in models)][:3])
+        rows.append((f"Model: useful with {len(useful)} of {counted(len(models), 'variant')}", shown))
+    return rows
 
 
-def top(
-    of: Gathered,
-    members: Sequence[Member],
-    shown: Sequence[Member],
-    said: Sequence[tuple[str, str]],
-    says: Sequence[str] = (),
-) -> str:
-    """The first section: title, answer, what is missing or means little; shown: the runs that are drawn."""
+def top(of: Gathered, members: Sequence[Member], shown: Sequence[Member], place: Path, says: Sequence[str] = ()) -> str:
+    """The first section: title, answer, what is missing or means little, the main figures of all labels.
+
+    shown : the runs that are drawn. place : the folder of the page.
+    """
     labels = labels_of(members)
     papers = dict.fromkeys(str(m.study.get("paper")) for m in shown if m.study.get("paper"))
     warnings = [*of.said, *drawn_sentence([m.label for m in members], of.drawn), *useless(labels)]
     return (
-        headings(title_of(of, members), "; ".join(papers))
-        + answers(said)
+        headings(title_of(of, members), "; ".join([*papers, counted(len(members), "run")]))
+        + answers(answer(labels))
         + paragraphs(warnings, "warns")
+        + variants_table(labels, of.runs, place)
         + paragraphs(says, "says")
     )
 

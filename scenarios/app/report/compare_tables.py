@@ -17,7 +17,7 @@ from scenarios.app.results.folder import MANIFEST, PAGE, read_json
 from scenarios.app.results.over_seeds import blocks, cell_text, over_seeds
 from scenarios.app.results.run import Run, Table
 from scenarios.app.results.table import Line, Runs, lines, model_verdict
-from scenarios.app.results.verdicts import AT_CHANCE, FOUND, INCONCLUSIVE, PREVENTED, USELESS, is_useful, prevents
+from scenarios.app.results.verdicts import AT_CHANCE, FOUND, INCONCLUSIVE, PREVENTED, is_useful, prevents
 
 MOST_COLUMNS = 16  # labels that are columns of a table of settings; more are its rows
 VERDICTS = (
@@ -38,14 +38,18 @@ def verdict_mark(verdict: str) -> Mark:
 
 
 def lines_table(of: Sequence[Line]) -> str:
-    """The table of results: what, value, baseline, verdict, attack."""
+    """The table of results: what, value, and what is known of baseline, verdict and attack."""
     model = model_verdict(of)
-    rows: list[list[Cell]] = [
-        [x.title, Mark(x.result, x.value), x.baseline, verdict_mark(prevents(x.verdict, model)), x.attack] for x in of
-    ]
-    says = [USELESS] if model and not is_useful(model) else []
-    says += [VERDICTS] if any(line.verdict for line in of) else []
-    return table("Results", ["measure", "result", "baseline", "verdict", "attack"], rows) + paragraphs(says, "says")
+    columns: dict[str, list[Cell]] = {
+        "measure": [x.title for x in of],
+        "result": [Mark(x.result, x.value) for x in of],
+        "baseline": [x.baseline for x in of],
+        "verdict": [verdict_mark(prevents(x.verdict, model)) if x.verdict else "" for x in of],
+        "attack": [x.attack for x in of],
+    }
+    columns = {name: cells for name, cells in columns.items() if any(cells)}
+    says = [VERDICTS] if "verdict" in columns else []
+    return table("Results", [*columns], zip(*columns.values(), strict=True)) + paragraphs(says, "says")
 
 
 def leading(of: Sequence[Line]) -> Line | None:

@@ -18,16 +18,15 @@ from scenarios.app.report.compare_page import (
     title_of,
     top,
 )
-from scenarios.app.report.compare_tables import differences_table, lines_table, summary_chapter
+from scenarios.app.report.compare_tables import differences_table, summary_chapter
 from scenarios.app.report.figures.radio import compared, curves, distributions, radio
-from scenarios.app.report.html import Cell, Chapter, facts, headings, page, paragraphs, table
+from scenarios.app.report.html import Cell, Chapter, facts, page, table
 from scenarios.app.report.plot import looks
 from scenarios.app.report.replay import SCRIPTS, STYLES, replay_chapter
-from scenarios.app.report.settings import configuration, period, run_warnings, trace_facts
+from scenarios.app.report.run_page import run_top
+from scenarios.app.report.settings import configuration, period, trace_facts
 from scenarios.app.results.gathered import Gathered
 from scenarios.app.results.run import Run
-from scenarios.app.results.shown import warnings
-from scenarios.app.results.table import lines
 from scenarios.app.results.tables import RADIO_STUDY, SELECTIONS, SHOWN
 
 MOST_PAIRS = 10  # of cells, in the table of handovers
@@ -40,22 +39,15 @@ def is_radio(manifest: Mapping[str, Any]) -> bool:
 
 def radio_single(run: Run) -> str:
     """The page of one radio study."""
-    title = run.manifest["title"]
-    top = (
-        headings(title, str(run.study.get("paper") or ""))
-        + paragraphs([*warnings(run.summary), *run_warnings(run.manifest)], "warns")
-        + lines_table(lines([run.summary]))
-        + _quantiles(run.summary)
-    )
     replay, data = replay_chapter(run)
     chapters = [replay, *radio_chapters(run), summary_chapter(run), configuration(run, _facts(run.manifest))]
-    return page(title, top, chapters, data, *((SCRIPTS, STYLES) if data else ()))
+    return page(run.manifest["title"], run_top(run), chapters, data, *((SCRIPTS, STYLES) if data else ()))
 
 
 def radio_chapters(run: Run) -> list[Chapter]:
     """All figures and tables of a radio study by what they are about."""
     return [
-        Chapter("samples", "What UEs receive", [distributions(run), radio(run)]),
+        Chapter("samples", "What UEs receive", [distributions(run), _quantiles(run.summary), radio(run)]),
         Chapter("handover", "Handover", [_pairs(run)]),
     ]
 
@@ -67,12 +59,11 @@ def _facts(manifest: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _quantiles(summary: Mapping[str, Any]) -> str:
-    """A table of quantiles, a row for each quantity and selection."""
+    """A table of quantiles indoors and outdoors, where there are both; those of all samples head the page."""
     rows = list[list[Cell]]()
     for name, (word, unit, factor) in SHOWN.items():
-        for selection in SELECTIONS:
-            of = "" if selection == "all" else f"{selection}."
-            values = [summary.get(f"radio.{name}.{of}{end}") for end in ("q05", "median", "q95")]
+        for selection in SELECTIONS[1:]:
+            values = [summary.get(f"radio.{name}.{selection}.{end}") for end in ("q05", "median", "q95")]
             if None not in values:
                 rows.append([f"{word} ({unit})", *(factor * value for value in values if value is not None), selection])
     return table("Quantiles", ["quantity", "5 %", "median", "95 %", "samples"], rows)
@@ -95,8 +86,8 @@ def radio_comparison(of: Gathered, place: Path, command: str = "") -> str:
         of_labels.setdefault(label, []).append(dict(curves(run)))
     chapters = [
         Chapter("figures", "Distributions", [compared(of_labels, looks(of_labels))]),
-        all_variants(of, members, shown, place),
+        all_variants(members, shown, place),
         Chapter("differences-all", "What differs", [differences_table(studies_of(shown))]),
         Chapter("configuration", "Configuration", [facts(common_facts(members, command))]),
     ]
-    return page(title_of(of, members), top(of, members, shown, []), chapters, styles=COMPARED)
+    return page(title_of(of, members), top(of, members, shown, place), chapters, styles=COMPARED)

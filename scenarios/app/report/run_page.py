@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from scenarios.app.report.compare_tables import in_words, leading, lines_table, summary_chapter
 from scenarios.app.report.html import answers, facts, headings, page, paragraphs
 from scenarios.app.report.replay import SCRIPTS, STYLES, replay_chapter
@@ -13,27 +15,41 @@ from scenarios.app.report.settings import configuration, run_warnings
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.run import Run, part
 from scenarios.app.results.shown import warnings
-from scenarios.app.results.statistics import counted
+from scenarios.app.results.statistics import counted, figure_text
 from scenarios.app.results.table import GROUPS, Line, lines, row
 
 
 def single(run: Run) -> str:
-    """The page of one run."""
-    title, of, summary = run.manifest["title"], lines([run.summary]), run.summary
-    ues, rounds = (summary.get(key.of()) or 0 for key in (keys.UES_COUNT, keys.ROUNDS_PLAYED))
+    """The page of one run that learns."""
+    replay, data = replay_chapter(run)
+    chapters = [replay, *run_chapters(run), summary_chapter(run), configuration(run)]
+    return page(run.manifest["title"], run_top(run), chapters, data, *((SCRIPTS, STYLES) if data else ()))
+
+
+def run_top(run: Run) -> str:
+    """The first section of the page of a run: title, answer, warnings, main figures."""
+    summary, of = run.summary, lines([run.summary])
+    counts = {
+        "UE": summary.get(keys.UES_COUNT.of()) or len(run.tables["ues"]["ue"]),
+        "round": summary.get(keys.ROUNDS_PLAYED.of()),
+    }
     below = [str(run.study["paper"])] if run.study.get("paper") else []
-    below += [f"seed {run.manifest.get('seed')}", counted(ues, "UE"), counted(rounds, "round")]
-    rows = {name: text for name in GROUPS if (text := row([run.summary], name))}
-    top = (
-        headings(title, "; ".join(below))
-        + answers(answer(of, run.study))
-        + paragraphs([*warnings(run.summary), *run_warnings(run.manifest)], "warns")
+    below += [f"seed {run.manifest.get('seed')}", *(counted(n, what) for what, n in counts.items() if n)]
+    rows = {name: text for name in GROUPS if (text := row([summary], name))}
+    learns = isinstance(run.study.get("learning"), dict)
+    return (
+        headings(run.manifest["title"], "; ".join(below))
+        + answers(answer(of, run.study) if learns else [("What UEs receive", received(of))])
+        + paragraphs([*warnings(summary), *run_warnings(run.manifest)], "warns")
         + lines_table(of)
         + facts(rows)
     )
-    replay, data = replay_chapter(run)
-    chapters = [replay, *run_chapters(run), summary_chapter(run), configuration(run)]
-    return page(title, top, chapters, data, *((SCRIPTS, STYLES) if data else ()))
+
+
+def received(of: Sequence[Line]) -> str:
+    """The figures of a radio study in a sentence: `RSRP -88.3 dBm, SINR 11.2 dB`."""
+    shown = ", ".join(f"{x.what} {figure_text(x.value)} {x.unit}".rstrip() for x in of if not np.isnan(x.low))
+    return f"Medians: {shown}" if shown else "no sample"
 
 
 def answer(of: Sequence[Line], study: dict[str, Any]) -> list[tuple[str, str]]:

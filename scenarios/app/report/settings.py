@@ -9,6 +9,7 @@ from scenarios.app.report.html import Chapter, facts, folded
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.run import Run, clock_of, part
 from scenarios.app.results.statistics import counted, span_text
+from scenarios.app.study.describe import flow
 from scenarios.app.study.dump import as_yaml
 
 MOST_WARNINGS = 6
@@ -34,17 +35,17 @@ def configuration(run: Run, more: Mapping[str, str] | None = None) -> Chapter:
 def parts_of(run: Run) -> dict[str, str]:
     """Rounds, UEs, and the parts of the method that are set."""
     world, learning, summary = part(run.study, "world"), part(run.study, "learning"), run.summary
-    played, empty, held, ues = (
-        summary.get(k.of()) for k in (keys.ROUNDS_PLAYED, keys.ROUNDS_EMPTY, keys.ROUNDS_HELD_OUT, keys.UES_COUNT)
+    played, empty, held = (
+        summary.get(k.of()) or 0 for k in (keys.ROUNDS_PLAYED, keys.ROUNDS_EMPTY, keys.ROUNDS_HELD_OUT)
     )
     radio = {} if part(run.manifest, "channel_card") else part(world, "radio")
     slots = {**radio, **learning, "power": run.study.get("power")}
-    texts = {name.replace("_", " "): _part_text(of) for name, of in slots.items() if isinstance(of, dict | list)}
+    parts = {name.replace("_", " "): of for name, of in slots.items() if isinstance(of, dict | list) and of}
     return {
-        "rounds": f"{played} played, {empty} without data, {held or 0} with all data held out",
+        "rounds": f"{played} played, {empty} without data, {held} with all data held out",
         "length of a round": span_text(run.manifest.get("round_s")),
-        "UEs": f"{ues}, mobility {part(world, 'ues', 'mobility').get('kind')}",
-        **{name: text for name, text in texts.items() if text and text not in _DULL},
+        "mobility": flow(part(world, "ues", "mobility")),
+        **{name: flow(of) for name, of in parts.items() if part(slots, name).get("kind") not in _DULL},
     }
 
 
@@ -79,14 +80,3 @@ def period(manifest: Mapping[str, Any]) -> str:
     """First and last moment of a run."""
     clock = clock_of(manifest)
     return f"{clock.text(0.0)} to {clock.text(manifest['duration_s'])}"
-
-
-def _part_text(of: Any) -> str:
-    """A part, or a list of parts, with its parameters in a line."""
-    if isinstance(of, list):
-        return "; ".join(map(_part_text, of))
-    if not isinstance(of, dict):
-        return "" if of is None else str(of)
-    rest = ", ".join(f"{k} {v}" for k, v in of.items() if k != "kind" and v is not None)
-    kind = str(of.get("kind", ""))
-    return f"{kind} ({rest})" if kind and rest else kind or rest
