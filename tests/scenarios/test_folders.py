@@ -320,7 +320,7 @@ def test_any_damaged_byte_of_a_checkpoint_is_a_value_error(seed, tmp_path):
 def test_a_checkpoint_without_its_parts_is_one_line(tiny, tmp_path):
     folder = interrupted(tiny(), tmp_path / "r")
     tree = load_tree(folder / "checkpoint.npz")
-    del tree["state"]["model"]
+    del tree["now"]["state"]["model"]
     save_tree(folder / "checkpoint.npz", tree)
     refused(tiny(), folder, "does not fit this study.*delete it, or add --replace")
 
@@ -403,13 +403,14 @@ def test_a_checkpoint_with_a_member_that_is_no_array_is_refused(tmp_path):
 
 
 def test_samples_of_another_shape_are_not_gone_on_with():
+    from netsim.tree import from_tree, to_tree
     from scenarios.app.run.radio import RadioSamples
 
-    samples = RadioSamples(np.full(3, np.nan))
-    samples.restored(samples.memory() | {"kept": np.ones((2, 4))})
-    for changes in ({"kept": np.ones((2, 5))}, {"counted": np.zeros(2)}, {"binned": np.ones((2, 3, 5), int)}):
-        with pytest.raises(ValueError, match="samples: "):
-            samples.restored(samples.memory() | changes)
+    samples = RadioSamples.start(np.full(3, np.nan))
+    assert from_tree(to_tree(samples) | {"kept": np.ones((2, 4))}, samples).kept.shape == (2, 4)
+    for changes in ({"kept": np.ones(2)}, {"counted": np.zeros(2, int)}, {"binned": np.ones((2, 3, 5), int)}):
+        with pytest.raises(ValueError, match="is not an array of"):
+            from_tree(to_tree(samples) | changes, samples)
 
 
 @pytest.mark.parametrize("size", [float("inf"), float("nan"), "all", None])

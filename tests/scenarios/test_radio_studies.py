@@ -219,7 +219,7 @@ def test_a_damaged_checkpoint_of_a_study_is_one_line(played, tmp_path):
     with pytest.raises(KeyboardInterrupt):
         run(study, tmp_path / "cut", stop)
     tree = load_tree(tmp_path / "cut" / "checkpoint.npz")
-    save_tree(tmp_path / "cut" / "checkpoint.npz", {**tree, "samples": {}})
+    save_tree(tmp_path / "cut" / "checkpoint.npz", {**tree, "now": {}})
     with pytest.raises(BadInput, match=r"does not fit this study.*--replace") as error:
         run(study, tmp_path / "cut")
     assert len(error.value.lines) == 1
@@ -235,10 +235,10 @@ def some_samples(n, seed=1):
 
 
 def collected(values, inside, los, piece=37):
-    made = RadioSamples(np.array([np.nan, 1e6]))
+    made = RadioSamples.start(np.array([np.nan, 1e6]))
     for first in range(0, len(values), piece):
         part = slice(first, first + piece)
-        made.add(values[part], inside[part], los[part])
+        made = made.more(values[part], inside[part], los[part])
     return made
 
 
@@ -253,7 +253,7 @@ def test_quantiles_of_all_indoor_and_outdoor_samples(most, monkeypatch):
         got = made.quantiles(selection, share)
         error = [1e-9, 1e-3] if exact else [0.025001, 1e6 / radio.BINS / 2 + 1e-6]  # half a bin
         assert (np.abs(got - expected).max(axis=0) < np.array(error)).all(), selection
-    assert (made.binned is None) == (most > 500)
+    assert made.binned.any() == (most <= 500)
     assert made.counted[0].tolist() == [(~inside).sum(), inside.sum()]
     assert made.counted[1].tolist() == [(los & ~inside).sum(), (los & inside).sum()]
 
@@ -261,9 +261,8 @@ def test_quantiles_of_all_indoor_and_outdoor_samples(most, monkeypatch):
 def test_memory_of_many_samples_is_bounded(monkeypatch):
     monkeypatch.setattr(radio, "MOST_EXACT", 1000)
     made = collected(*some_samples(30_000))
-    kept = made.memory()
-    assert len(kept["kept"]) == 0 and kept["binned"].shape == (2, 2, radio.BINS)
-    assert kept["binned"].sum(axis=(0, 2)).tolist() == [30_000, 30_000]
+    assert len(made.kept) == 0 and made.binned.shape == (2, 2, radio.BINS)
+    assert made.binned.sum(axis=(0, 2)).tolist() == [30_000, 30_000]
 
 
 def test_values_that_are_not_finite_are_left_out_and_those_beyond_the_bins_stay_in_the_last(monkeypatch):

@@ -51,10 +51,6 @@ class Occupied(BadInput):
     """The folder of a job holds something else."""
 
 
-class Unplayable(BadInput):
-    """A checkpoint that fits its job, and from which the work cannot go on."""
-
-
 @dataclass(frozen=True)
 class JobKind:
     """A kind of work.

@@ -29,7 +29,7 @@ from netsim.world import World
 from scenarios.app.results.folder import CHECKPOINT, MANIFEST, SUMMARY, read_json
 from scenarios.app.results.notes import hold_out_notes
 from scenarios.app.run.events import Event, Watch
-from scenarios.app.run.job import UNFIT, Job, Unplayable
+from scenarios.app.run.job import UNFIT, Job
 from scenarios.app.run.memory import peak_gb
 from scenarios.app.run.records import follow_ues, write_map, write_tracks
 from scenarios.app.run.setup import origin_deg
@@ -40,33 +40,28 @@ from scenarios.app.study.yaml_document import one_line
 
 def manifest_of(job: Job, study: Study, world: World) -> dict[str, Any]:
     """The manifest of a run, but for what only its end, or its kind, knows."""
-    trace = world.trace
-    area, at_deg = world.area, origin_deg(study, world)
+    trace, area, at_deg = world.trace, world.area, origin_deg(study, world)
+    of_trace = trace and {
+        "counts": trace.counts, "notes": [*trace.notes, *hold_out_notes(study), *_without_home(world)],
+        "timezone": trace.timezone, "origin_lat": trace.origin_lat, "origin_lon": trace.origin_lon,
+    }  # fmt: skip
     return {
         "title": study.title,
         "schema": SCHEMA_VERSION,
         "seed": study.seed,
         "command": job.options["command"],
-        "cells": list(world.cells),
+        "cells": world.cells,
         "models": [],
         "channel_card": _card(study, world),
         "first_day": str(world.clock.first_day),
-        "clock_changes": [list(change) for change in world.clock.changes],
+        "clock_changes": world.clock.changes,
         "round_s": study.round_s,
         "duration_s": world.duration_s,
         "area_m": [area.x_min_m, area.y_min_m, area.x_max_m, area.y_max_m],
-        "origin_deg": None if at_deg is None else list(at_deg),
-        "start_unix_s": None if trace is None else trace.midnight_s,
-        "trace": None
-        if trace is None
-        else {
-            "counts": trace.counts,
-            "notes": [*trace.notes, *hold_out_notes(study), *_without_home(world)],
-            "timezone": trace.timezone,
-            "origin_lat": trace.origin_lat,
-            "origin_lon": trace.origin_lon,
-        },
-        "files": dict(job.inputs),
+        "origin_deg": at_deg,
+        "start_unix_s": trace and trace.midnight_s,
+        "trace": of_trace,
+        "files": job.inputs,
         "study": job.key,
         "warnings": [*world.warnings, *_disclosed(study, world)],
         "versions": {"python": platform.python_version(), "netsim": __version__} | _versions(),
@@ -147,38 +142,30 @@ def _versions() -> dict[str, str]:
 
 
 CHECKPOINT_EVERY_S = 10.0  # of wall time, or twenty times as long as the last one took to write
-
-
 _MOST_LONGER = 100.0  # times its duration that a world may go on for, until its last round is off the air
 
 
 class Play(ABC):
     """A run that is played into the folder of a job. began_s : by the clock of `time.perf_counter`.
 
-    When checkpoints are written changes no result.
+    now : what must be remembered to go on, besides the world and the tables; a dataclass that changes no more. When
+    checkpoints are written changes no result.
     """
 
     unit: Literal["round", "window"]
+    now: Any
 
     def __init__(self, job: Job, study: Study, world: World, recorder: Recorder, watch: Watch, began_s: float) -> None:
         self.job, self.study, self.world, self.recorder, self.watch = job, study, world, recorder, watch
         self.began_s = self.saved_s = began_s
-        self.every_s = CHECKPOINT_EVERY_S
-        self.first, self.moves, self.wrote = 0, 0, False
-        self.kept: dict[str, Any] | None = None
+        self.every_s, self.moves = CHECKPOINT_EVERY_S, 0
+        self.kept: dict[str, Any] = {}
         self.tracks = follow_ues(world)
 
+    @property
     @abstractmethod
-    def state(self) -> dict[str, Any]:
-        """What must be remembered to go on, besides the world and the tables: values that change no more."""
-
-    @abstractmethod
-    def restored(self, tree: Any) -> dict[str, Any]:
-        """The same of the tree of a checkpoint. Raises one of UNFIT where it does not fit this study."""
-
-    @abstractmethod
-    def resume(self, state: dict[str, Any]) -> int:
-        """Go on from that; the number of steps that are done."""
+    def done(self) -> int:
+        """Steps that are played."""
 
     @abstractmethod
     def steps(self) -> None:
@@ -198,7 +185,7 @@ class Play(ABC):
 
     def play(self) -> dict[str, Any]:
         """Everything that writes into the folder; returns the summary."""
-        job, folder = self.job, self.job.folder
+        job, folder, first = self.job, self.job.folder, None
         with job.hold():
             going = job.resume(self._restored)
             if going is None:
@@ -206,36 +193,36 @@ class Play(ABC):
                 self.recorder.open()
                 self._write_ues()
             else:
-                self.world.resume(going["world"], going["time_s"])
-                self._cut()
-                self.first = self.resume(going)
+                self._go_on(*going)
+                first = self.done
             manifest = manifest_of(job, self.study, self.world) | {"tracks": self.tracks, **self.manifest()}
             if going is None:
                 write_json(folder / MANIFEST, {**manifest, "finished": False})
             try:
                 self.steps()
-                said = self._finish(manifest)
+                summary = self._finish(manifest, first)
             except (KeyboardInterrupt, SystemExit):  # the latter where a batch system takes the machine away
                 self.save()
                 raise
             except UNFIT as error:
                 if going is None or isinstance(error, BadInput):
                     raise
-                raise self._unplayable(going, error) from error
+                said = one_line(" ".join(str(error).split()))[:120]
+                path, kind = folder / CHECKPOINT, type(error).__name__
+                raise BadInput(
+                    f"{path}: the run cannot go on from it ({kind}: {said}); delete it to start again"
+                ) from error
             job.settle()
-        return said
+        return summary
 
-    def _finish(self, manifest: dict[str, Any]) -> dict[str, Any]:
+    def _finish(self, manifest: dict[str, Any], first: int | None) -> dict[str, Any]:
         folder = self.job.folder
         write_tracks(self.recorder, self.world)
         said = self.finish(manifest)
         write_map(folder, self.world, self.study.world.city)
         self.job.options["how"].keep(folder, self.recorder.schemas)
-        timing = {
-            "wall_s": time.perf_counter() - self.began_s,
-            "peak_memory_gb": peak_gb(),
-            f"resumed_from_{self.unit}": self.first or None,
-        }
+        wall_s = time.perf_counter() - self.began_s
+        timing = {"wall_s": wall_s, "peak_memory_gb": peak_gb(), f"resumed_from_{self.unit}": first}
         write_json(folder / MANIFEST, {**manifest, **said, "finished": True, "timing": timing})
         write_json(folder / SUMMARY, self.summary())
         return read_json(folder / SUMMARY)
@@ -243,11 +230,8 @@ class Play(ABC):
     def rest(self) -> None:
         """A run can go on from here: write where UEs were, remember it, and write that down now and then."""
         self.write_moves()
-        self.kept = {
-            "time_s": float(self.world.env.now), "world": self.world.memory(), "tables": self.recorder.marks(),
-            **self.state(),
-        }  # fmt: skip
-        self.tell()
+        kept = {"time_s": float(self.world.env.now), "world": self.world.memory(), "now": self.now}
+        self.kept = {**kept, "tables": self.recorder.marks()}
         if time.perf_counter() - self.saved_s >= self.every_s:
             self.save()
 
@@ -258,51 +242,38 @@ class Play(ABC):
         self.recorder.write("handovers", handovers)
         write_tracks(self.recorder, self.world)
 
-    @abstractmethod
-    def tell(self) -> None:
-        """Emit the events of what was played."""
-
     def save(self) -> None:
         """Write what is remembered, if anything is."""
         began_s = time.perf_counter()
-        if self.kept is not None:
-            tree = {name: to_tree(value) for name, value in self.kept.items()}
-            save_tree(self.job.folder / CHECKPOINT, self.job.checkpoint(**tree))
-            self.wrote = True
+        if self.kept:
+            save_tree(self.job.folder / CHECKPOINT, self.job.checkpoint(**to_tree(self.kept)))
         self.saved_s = time.perf_counter()
         self.every_s = max(CHECKPOINT_EVERY_S, 20.0 * (self.saved_s - began_s))
 
-    def event(self, done: int, of: int, now_s: float, last: bool, values: Mapping[str, Any]) -> Event:
+    def event(self, of: int, now_s: float, last: bool, values: Mapping[str, Any]) -> Event:
         """A step that ended at a time of the world."""
         clock = {"time_s": now_s, "clock": self.world.clock.text(now_s)}
-        return Event(self.unit, done, of, last, {**clock, **values})
+        return Event(self.unit, self.done, of, last, {**clock, **values})
 
-    def _restored(self, tree: Any) -> dict[str, Any]:
+    def _restored(self, tree: Any) -> tuple[Any, float, Any]:
+        """World, time and `now` of the tree of a checkpoint."""
         try:
             self.recorder.resume(tree.get("tables"))
         except ValueError as error:
             raise BadInput(f"{error}; it cannot go on: add --replace to start again") from None
-        world, most_s = from_tree(tree["world"], self.world.memory()), _MOST_LONGER * self.world.duration_s
-        time_s = within("time_s", float(tree["time_s"]), most_s)
-        return {"world": world, "time_s": time_s, "tables": tree["tables"], **self.restored(tree)}
+        time_s, most_s = float(tree["time_s"]), _MOST_LONGER * self.world.duration_s
+        if not 0 <= time_s <= most_s:
+            raise ValueError(f"time_s is {time_s:g}, and this study holds 0 to {most_s:g}")
+        return from_tree(tree["world"], self.world.memory()), time_s, from_tree(tree["now"], self.now)
 
-    def _cut(self) -> None:
-        """Cut all tables back to the checkpoint."""
+    def _go_on(self, world: Any, time_s: float, now: Any) -> None:
+        """Go on from there; all tables are cut back to the checkpoint."""
+        self.world.resume(world, time_s)
+        self.now = now
         try:
             self.recorder.cut()
         except OSError as error:
             raise BadInput(f"{error.filename}: {error.strerror}, and the run goes on") from None
-
-    def _unplayable(self, going: dict[str, Any], error: Exception) -> Unplayable:
-        """The complaint about a checkpoint from which the run went on, and failed; tables are as it left them."""
-        if not self.wrote:
-            self.recorder.resume(going["tables"])
-            self._cut()
-        said = one_line(" ".join(str(error).split()))[:120]
-        return Unplayable(
-            f"{self.job.folder / CHECKPOINT}: the run cannot go on from it ({type(error).__name__}: {said}); delete "
-            "it, or add --replace, to start again"
-        )
 
     def _write_ues(self) -> None:
         places, n = self.world.places, len(self.world.ues)
@@ -310,10 +281,3 @@ class Play(ABC):
         columns = {f"{of}_{axis}_m": xy[:, k] for of, xy in at_m.items() for k, axis in enumerate("xy")}
         nights = np.full(n, np.nan) if places.nights is None else places.nights.astype(float)
         self.recorder.write("ues", {"ue": np.arange(n), "name": self.world.ues, **columns, "nights": nights})
-
-
-def within(name: str, number: float, most: float) -> float:
-    """A counter or time of a checkpoint. Raises ValueError where it is not from 0 to `most`."""
-    if not 0 <= number <= most:
-        raise ValueError(f"{name} is {number:g}, and this study holds 0 to {most:g}")
-    return number

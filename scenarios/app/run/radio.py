@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from math import ceil
 from typing import Any
 
@@ -17,13 +17,14 @@ from netsim.multiples import first_multiple
 from netsim.radio.downlink import Downlink, Reception, reception
 from netsim.record import Recorder
 from netsim.rng import Streams
+from netsim.tree import REBUILT
 from netsim.units import BoolArray, FloatArray, IntArray
 from netsim.world import World
 from scenarios.app.results.summary import radio_summary
 from scenarios.app.results.tables import QUANTITIES, RADIO, RADIO_STUDY, SELECTIONS
 from scenarios.app.run.events import Watch
 from scenarios.app.run.job import Job
-from scenarios.app.run.play import Play, within
+from scenarios.app.run.play import Play
 from scenarios.app.run.records import coverage, coverage_grid
 from scenarios.app.run.setup import check_ticks
 from scenarios.app.study.study import Study
@@ -33,54 +34,42 @@ BINS = 12_000
 _LOWEST_DB, _STEP_DB = -300.0, 0.05  # of bins of decibels
 
 
+@dataclass(frozen=True, eq=False)
 class RadioSamples:
     """Samples of q quantities in bounded memory: exact up to a number, counted in narrow bins beyond it.
 
-    highest (q,) : NaN for decibels, whose bins are 0.05 dB wide from -300 to 300 dB; else values lie between 0 and
-    `highest`, which 12,000 bins divide. A quantile from bins is off by half a bin at most.
-    counted (2, 2) : samples, and those of them in line of sight; outdoors and indoors. kept : pieces (m, q + 1) of
-    values and whether they are indoors. binned (2, q, BINS) : number in each bin, outdoors and indoors; None while all
-    samples are kept.
+    A quantile from bins is off by half a bin at most. low, step (q,) : of the bins. counted (2, 2) : samples, and those
+    of them in line of sight; outdoors and indoors. kept (m, q + 1) : values, and whether they are indoors. binned
+    (2, q, BINS) : number in each bin, outdoors and indoors.
     """
 
-    def __init__(self, highest: FloatArray) -> None:
-        self.low = np.where(np.isnan(highest), _LOWEST_DB, 0.0)
-        self.step = np.where(np.isnan(highest), _STEP_DB, highest / BINS)
-        self.counted: IntArray = np.zeros((2, 2), dtype=np.int64)
-        self.kept = [np.zeros((0, len(highest) + 1))]
-        self.binned: IntArray | None = None
+    low: FloatArray = field(metadata=REBUILT)
+    step: FloatArray = field(metadata=REBUILT)
+    counted: IntArray
+    kept: FloatArray
+    binned: IntArray
 
-    def memory(self) -> dict[str, Any]:
-        """All samples so far, as values."""
-        self.kept = [np.concatenate(self.kept)]
-        return {"kept": self.kept[0], "counted": self.counted, "binned": self.binned}
+    @classmethod
+    def start(cls, highest: FloatArray) -> RadioSamples:
+        """No samples. highest (q,) : NaN for decibels, whose bins are 0.05 dB wide from -300 to 300 dB; else values lie
+        between 0 and `highest`, which 12,000 bins divide.
+        """
+        decibels, q = np.isnan(highest), len(highest)
+        low, step = np.where(decibels, _LOWEST_DB, 0.0), np.where(decibels, _STEP_DB, highest / BINS)
+        return cls(low, step, np.zeros((2, 2), np.int64), np.zeros((0, q + 1)), np.zeros((2, q, BINS), np.int64))
 
-    def restored(self, memory: Any) -> dict[str, Any]:
-        """The same of the tree of a checkpoint. Raises ValueError for arrays of other shapes."""
-        kept, counted = np.asarray(memory["kept"], dtype=float), np.asarray(memory["counted"], dtype=np.int64)
-        binned = None if memory["binned"] is None else np.asarray(memory["binned"], dtype=np.int64)
-        good = kept.shape[1:] == (len(self.low) + 1,) and counted.shape == (2, 2)
-        if not good or (binned is not None and binned.shape != (2, len(self.low), BINS)):
-            raise ValueError("samples: arrays of other shapes")
-        return {"kept": kept, "counted": counted, "binned": binned}
-
-    def resume(self, memory: dict[str, Any]) -> None:
-        """Go on from these."""
-        self.kept, self.counted, self.binned = [memory["kept"]], memory["counted"], memory["binned"]
-
-    def add(self, values: FloatArray, inside: BoolArray, los: BoolArray) -> None:
-        """Add samples (m, q), with whether each was indoors and whether its cell was in line of sight (m,)."""
+    def more(self, values: FloatArray, inside: BoolArray, los: BoolArray) -> RadioSamples:
+        """These and others (m, q), with whether each was indoors and whether its cell was in line of sight (m,)."""
         kind = inside.astype(np.int64)
-        self.counted = self.counted + np.array([np.bincount(of, minlength=2) for of in (kind, kind[los])])
-        self.kept.append(np.column_stack([values, inside]))
-        if self.counted[0].sum() > MOST_EXACT:
-            rows = np.concatenate(self.kept)
-            self.binned = (0 if self.binned is None else self.binned) + self._bins(rows)
-            self.kept = [rows[:0]]
+        counted = self.counted + np.array([np.bincount(of, minlength=2) for of in (kind, kind[los])])
+        kept, binned = np.concatenate([self.kept, np.column_stack([values, inside])]), self.binned
+        if counted[0].sum() > MOST_EXACT:
+            kept, binned = kept[:0], binned + self._bins(kept)
+        return replace(self, counted=counted, kept=kept, binned=binned)
 
     def _bins(self, rows: FloatArray) -> IntArray:
         """Number of values in each bin (2, q, BINS)."""
-        counts = np.zeros((2, len(self.low), BINS), dtype=np.int64)
+        counts = np.zeros_like(self.binned)
         at = np.clip(np.floor((rows[:, :-1] - self.low) / self.step), 0, BINS - 1)
         for kind, k in np.ndindex(counts.shape[:2]):
             good = np.isfinite(rows[:, k]) & (rows[:, -1] == kind)
@@ -93,18 +82,15 @@ class RadioSamples:
         Values that are not finite are left out. Of bins the middle of the one that holds the quantile.
         """
         mine = {"all": [0, 1], "outdoor": [0], "indoor": [1]}[selection]
-        rows = np.concatenate(self.kept)
-        rows = rows[np.isin(rows[:, -1], mine)]
-        found = np.full((len(share), len(self.low)), np.nan)
-        for k in range(len(self.low)):
-            of = rows[np.isfinite(rows[:, k]), k]
-            if self.binned is not None:
-                counts = np.cumsum(self.binned[mine, k].sum(axis=0))
-                at = np.searchsorted(counts, share * (counts[-1] - 1), side="right")
-                found[:, k] = self.low[k] + (at + 0.5) * self.step[k] if counts[-1] else np.nan
-            elif len(of):
-                found[:, k] = np.quantile(of, share)
-        return found
+        if self.binned.any():
+            counts = self.binned[mine].sum(axis=0).cumsum(axis=1)
+            at = [
+                np.searchsorted(of, share * (of[-1] - 1), side="right") if of[-1] else np.nan * share for of in counts
+            ]
+            return self.low + (np.stack(at, axis=1) + 0.5) * self.step
+        rows = self.kept[np.isin(self.kept[:, -1], mine), :-1]
+        finite = [column[np.isfinite(column)] for column in rows.T]
+        return np.stack([np.quantile(of, share) if len(of) else np.nan * share for of in finite], axis=1)
 
 
 MOST_WINDOWS = 200  # after each progress is shown, and a run can be interrupted without losing it
@@ -166,82 +152,72 @@ def play_radio(job: Job, study: Study, watch: Watch) -> dict[str, Any]:
         return RadioPlay(job, study, watch).play()
 
 
+@dataclass(frozen=True)
+class RadioMemory:
+    """Windows that were played, handovers in them, and their samples."""
+
+    samples: RadioSamples
+    window: int = 0
+    moves: int = 0
+
+
 class RadioPlay(Play):
     """Windows of time in which all UEs are sampled."""
 
     unit = "window"
+    now: RadioMemory
 
     def __init__(self, job: Job, study: Study, watch: Watch) -> None:
         began_s = time.perf_counter()
         world, self.plan = radio_world(study)
         super().__init__(job, study, world, Recorder(job.folder, RADIO), watch, began_s)
         self.downlink = study.world.radio.downlink
-        self.samples = RadioSamples(highest_of(self.downlink))
-        self.window = 0
-        self.sinr_db = np.zeros(0)
+        self.now = RadioMemory(RadioSamples.start(highest_of(self.downlink)))
 
-    def state(self) -> dict[str, Any]:
-        return {"window": self.window, "samples": self.samples.memory(), "moves": self.moves}
-
-    def restored(self, tree: Any) -> dict[str, Any]:
-        window, moves = within("window", int(tree["window"]), self.plan.windows), within("moves", tree["moves"], np.inf)
-        return {"samples": self.samples.restored(tree["samples"]), "window": int(window), "moves": int(moves)}
-
-    def resume(self, state: dict[str, Any]) -> int:
-        self.samples.resume(state["samples"])
-        self.moves, self.window = state["moves"], state["window"]
-        return self.window
+    @property
+    def done(self) -> int:
+        return self.now.window
 
     def manifest(self) -> dict[str, Any]:
         return {"kind": RADIO_STUDY, "cells": [b.name for b in self.world.stations]}
 
     def steps(self) -> None:
-        for window in range(self.window, self.plan.windows):
-            self.sinr_db = self._window(window)
-            self.window = window + 1
+        self.moves, of = self.now.moves, self.plan.windows
+        for window in range(self.now.window, of):
+            values, inside, los = map(np.concatenate, zip(*self._samples(window), strict=True))
+            self.world.observations()  # of models that measure at times of their own: not needed here
+            self.write_moves()
+            self.now = RadioMemory(self.now.samples.more(values, inside, los), window + 1, self.moves)
             self.rest()
+            sinr_db = values[:, list(QUANTITIES).index("sinr_db")]
+            figures = {
+                "sinr_db": float(np.median(sinr_db)) if len(sinr_db) else float("nan"),
+                "handovers": None if self.study.world.radio.handover is None else self.moves,
+            }
+            self.watch(self.event(of, float(self.world.env.now), window + 1 == of, figures))
         if self.world.duration_s > self.world.env.now:
             self.world.env.run(until=self.world.duration_s)
             self.world.catch_up()
         self.write_moves()
 
-    def tell(self) -> None:
-        figures = {
-            "sinr_db": float(np.median(self.sinr_db)) if len(self.sinr_db) else float("nan"),
-            "handovers": None if self.study.world.radio.handover is None else self.moves,
-        }
-        done, of = self.window, self.plan.windows
-        self.watch(self.event(done, of, float(self.world.env.now), done == of, figures))
-
-    def _window(self, window: int) -> FloatArray:
-        """Play one window; the SINR of its samples in dB (m,)."""
-        plan, sinr = self.plan, []
+    def _samples(self, window: int) -> Iterator[tuple[FloatArray, BoolArray, BoolArray]]:
+        """Play a window: per instant what UEs receive (m, q), and whether indoors, and in line of sight."""
+        plan, world = self.plan, self.world
         for k in range(window * plan.window, min((window + 1) * plan.window, plan.instants)):
-            now_s = k * plan.every_s
-            if now_s > self.world.env.now:
-                self.world.env.run(until=now_s)
-            sinr.append(self._sample())
-        self.world.observations()  # of models that measure at times of their own: not needed here
-        return np.concatenate(sinr)
-
-    def _sample(self) -> FloatArray:
-        """Add the present moment to the samples; the SINR of everybody who is present in dB (m,)."""
-        world = self.world
-        links = world.links()
-        if world.handover is not None and world.attached is not None:  # a UE attaches at its first sample
-            there = np.flatnonzero(links.serving >= 0)
-            world.attached = world.handover.attach(world.attached, there, links.rsrp_dbm[there])
-        serving = world.serving(links)
-        got, inside = reception(links, serving, self.downlink), _inside(world)
-        present = np.flatnonzero(np.isfinite(got.rsrp_dbm))
-        values = stacked(got)[present]
-        self.samples.add(values, inside[present], got.los[present])
-        return values[:, list(QUANTITIES).index("sinr_db")]
+            if k * plan.every_s > world.env.now:
+                world.env.run(until=k * plan.every_s)
+            links = world.links()
+            if world.handover is not None and world.attached is not None:  # a UE attaches at its first sample
+                there = np.flatnonzero(links.serving >= 0)
+                world.attached = world.handover.attach(world.attached, there, links.rsrp_dbm[there])
+            got, inside = reception(links, world.serving(links), self.downlink), _inside(world)
+            present = np.flatnonzero(np.isfinite(got.rsrp_dbm))
+            yield stacked(got)[present], inside[present], got.los[present]
 
     def finish(self, manifest: dict[str, Any]) -> dict[str, Any]:
         for rows in self._distributions():
             self.recorder.write("radio_cdf", rows)
-        counted = self.samples.counted
+        counted = self.now.samples.counted
         for selection, kinds in (("all", [0, 1]), ("indoor", [1]), ("outdoor", [0])):
             count, los = counted[:, kinds].sum(axis=1).tolist()
             share = 100.0 * los / count if count else float("nan")
@@ -249,7 +225,7 @@ class RadioPlay(Play):
             self.recorder.row("radio_samples", selection=selection, count=count, ue_hours=hours, los_percent=share)
         self.recorder.write("coverage", coverage(self.world, self.downlink, coverage_grid(self.world), None))
         bins = f"bins of 0.05 dB, of rates {self.downlink.max_rate_bps / 12_000:.4g} bit/s"
-        return {"quantiles": "exact" if self.samples.binned is None else bins}
+        return {"quantiles": bins if self.now.samples.binned.any() else "exact"}
 
     def summary(self) -> dict[str, Any]:
         return radio_summary(self.job.folder, self.study.world.radio.handover is not None)
@@ -257,8 +233,8 @@ class RadioPlay(Play):
     def _distributions(self) -> Sequence[dict[str, Any]]:
         """Rows of radio_cdf; of indoor and outdoor samples where there are both."""
         percent = np.arange(101.0)
-        some = SELECTIONS if self.samples.counted[0].min() > 0 else ("all",)
-        at = {selection: self.samples.quantiles(selection, percent / 100.0) for selection in some}
+        some = SELECTIONS if self.now.samples.counted[0].min() > 0 else ("all",)
+        at = {selection: self.now.samples.quantiles(selection, percent / 100.0) for selection in some}
         return [
             {"quantity": [name] * 101, "selection": [selection] * 101, "percent": percent, "value": values[:, k]}
             for k, name in enumerate(QUANTITIES)

@@ -7,12 +7,12 @@ from typing import Any
 
 from netsim.cache import cache_folder
 from scenarios.app.result import Result
-from scenarios.app.results.folder import CHECKPOINT, MANIFEST, RESULTS, STUDY
+from scenarios.app.results.folder import MANIFEST, RESULTS, STUDY
 from scenarios.app.run.events import Watch, ignore
 from scenarios.app.run.garbage import seldom_collected
 from scenarios.app.run.how import USUAL, How
 from scenarios.app.run.inputs import input_digests
-from scenarios.app.run.job import Job, JobKind, Unplayable
+from scenarios.app.run.job import Job, JobKind
 from scenarios.app.run.planning import planned
 from scenarios.app.run.radio import play_radio
 from scenarios.app.run.simulate import simulate
@@ -56,17 +56,7 @@ def _play(job: Job, watch: Watch) -> dict[str, Any]:
 
 
 def _run(job: Job, study: Study, watch: Watch) -> dict[str, Any]:
-    """A run; where it is to be replaced it is played once more without a checkpoint from which it cannot go on."""
-    try:
-        return _once(job, study, watch)
-    except Unplayable:
-        if not job.replace:
-            raise
-    (job.folder / CHECKPOINT).unlink(missing_ok=True)
-    return _once(job, study, watch)
-
-
-def _once(job: Job, study: Study, watch: Watch) -> dict[str, Any]:
+    """One run of a study."""
     how = job.options["how"]
     how.check()
     with how.within(), seldom_collected():
