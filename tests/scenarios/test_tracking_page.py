@@ -19,7 +19,6 @@ from scenarios.app.report.report import report
 from scenarios.app.report.run_charts import (
     LINKING,
     reliability_panel,
-    stating,
     tracking_chart,
     tracking_panels,
     unicity,
@@ -114,7 +113,7 @@ def test_reliability_shows_stated_against_hit_with_numbers(folder):
     loaded = load(folder(rows_of_two_rounds()))
     (panel,) = reliability_panel(loaded)
     own = drawn(panel, "filter")
-    assert (own["x"], own["y"]) == ([25.0], [87.5]) and own["hovertemplate"][0].endswith("8 answers")
+    assert (own["x"], own["y"]) == ([25.0], [87.5]) and own["text"][0].endswith("8 answers")
 
 
 def test_an_attack_that_only_names_places_has_its_reliability(folder):
@@ -129,10 +128,9 @@ def test_an_attack_that_only_names_places_has_its_reliability(folder):
     write_rows(made, "ues", ues)
     write_rows(made, "named", rows)
     loaded = load(made)
-    assert stating(loaded) == [ATTACK]
     (panel,) = reliability_panel(loaded)
     own = drawn(panel, "places named at the end")
-    assert (own["x"], own["y"]) == ([90.0], [50.0]) and own["hovertemplate"][0].endswith("2 answers")
+    assert (own["x"], own["y"]) == ([90.0], [50.0]) and own["text"][0].endswith("2 answers")
     assert f"{ATTACK}, places named at the end: 40 points [" in panel.caption
     assert panel in tracking_panels(Laid(loaded))
 

@@ -57,19 +57,14 @@ class Panel:
 
 @dataclass(frozen=True)
 class Cell:
-    """One pair of axes; `line_at` is a horizontal line, in metres; `percent`: from 0 to 100;
-    `near`: the axis need not show 0; x_axis: its own horizontal axis; top: where the vertical axis ends.
-    """
+    """One pair of axes; `percent`: from 0 to 100; `near`: the axis need not show 0."""
 
     y_title: str
     traces: Sequence[Figure]
     title: str = ""
     log: bool = False
-    line_at: float | None = None
     percent: bool = False
     near: bool = False
-    x_axis: Figure | None = None
-    top: float | None = None
 
 
 def plain(text: Any) -> str:
@@ -85,11 +80,10 @@ def numbers(values: Any) -> list[float | None]:
     return [float(f"{v:.6g}") if np.isfinite(v) else None for v in np.asarray(values, dtype=float)]
 
 
-def line(look: Look, x: Sequence[Any], y: FloatArray, name: str = "", **more: Any) -> Figure:
+def line(look: Look, x: Sequence[Any], y: FloatArray, **more: Any) -> Figure:
     """A curve; NaN interrupts it."""
-    label = plain(name or look.name)
     return {
-        "type": "scatter", "x": list(x), "y": numbers(y), "name": label, "legendgroup": label,
+        "type": "scatter", "x": list(x), "y": numbers(y), "name": plain(look.name), "legendgroup": plain(look.name),
         "mode": "lines+markers" if len(x) <= FEW else "lines",
         "line": {"color": look.color, "width": 2, "dash": look.dash},
         "marker": {"symbol": look.symbol, "size": 7},
@@ -97,21 +91,17 @@ def line(look: Look, x: Sequence[Any], y: FloatArray, name: str = "", **more: An
     }  # fmt: skip
 
 
-def band(look: Look, x: Sequence[Any], low: FloatArray, high: FloatArray, name: str = "", **more: Any) -> Figure:
+def band(look: Look, x: Sequence[Any], low: FloatArray, high: FloatArray) -> Figure:
     """The area between two curves; where a bound is missing it is interrupted."""
-    xs: list[Any] = []
-    ys: list[float | None] = []
+    xs, ys = list[Any](), list[float | None]()
     known = np.flatnonzero(np.isfinite(low) & np.isfinite(high))
-    for piece in np.split(known, np.flatnonzero(np.diff(known) > 1) + 1):
-        there = [int(i) for i in piece]
-        back = there[::-1]
-        xs += [x[i] for i in there + back] + [None]
-        ys += numbers(low[there]) + numbers(high[back]) + [None]
-    red, green, blue = (int(look.color[i : i + 2], 16) for i in (1, 3, 5))
+    for there in np.split(known, np.flatnonzero(np.diff(known) > 1) + 1):
+        around = [*there, *there[::-1]]
+        xs += [*(x[i] for i in around), None]
+        ys += [*numbers([*low[there], *high[there[::-1]]]), None]
     return {
-        "type": "scatter", "x": xs, "y": ys, "fill": "toself", "mode": "lines", "line": {"width": 0},
-        "fillcolor": f"rgba({red},{green},{blue},0.16)", "name": plain(name or look.name),
-        "legendgroup": plain(name or look.name), "hoverinfo": "skip", "showlegend": False, **more,
+        **line(look, xs, np.zeros(0)), "y": ys, "fill": "toself", "mode": "lines", "line": {"width": 0},
+        "fillcolor": f"{look.color}29", "hoverinfo": "skip", "showlegend": False,
     }  # fmt: skip
 
 
@@ -158,7 +148,7 @@ def mosaic(cells: Sequence[Cell], x_axis: Figure, height: int = 330, closest: bo
     above, gap = (28 if cells[0].title else 6), 100  # pixels: cell titles stand between legend and axes
     for k, cell in enumerate(cells):
         tail = str(k + 1) if k else ""
-        x_own = _titled(x_axis | (cell.x_axis or {}))
+        x_own = _titled(x_axis)
         layout[f"xaxis{tail}"] = axis() | x_own | _one_moment(cell.traces, x_own)
         layout[f"yaxis{tail}"] = axis(cell.y_title) | _scale(cell)
         for trace in cell.traces:  # the legend has each name once
@@ -167,8 +157,6 @@ def mosaic(cells: Sequence[Cell], x_axis: Figure, height: int = 330, closest: bo
             data.append({**trace, "xaxis": f"x{tail}", "yaxis": f"y{tail}", "showlegend": shown})
         if cell.title:
             layout["annotations"].append(_heading(cell.title, tail))
-        if cell.line_at is not None:
-            layout["shapes"].append(_level(cell.line_at, tail))
     head = 34 + above + 26 * (sum(7 * len(name) + 50 for name in listed) // 900)
     layout["grid"] = {
         "rows": rows, "columns": columns, "pattern": "independent", "xgap": 0.18,
@@ -203,7 +191,7 @@ def base_layout() -> Figure:
         "paper_bgcolor": "#ffffff", "plot_bgcolor": "#ffffff", "hovermode": "x unified", "showlegend": True,
         "hoverlabel": {"namelength": -1, "bgcolor": "rgba(255,255,255,0.93)"},
         "legend": {"orientation": "h", "x": 0, "xanchor": "left", "yanchor": "bottom"},
-        "annotations": [], "shapes": [],
+        "annotations": [],
     }  # fmt: skip
 
 
@@ -219,32 +207,19 @@ def _scale(cell: Cell) -> Figure:
     """How a vertical axis counts, and whether it shows 0."""
     if cell.log:
         return _log_axis([y for t in cell.traces for y in t["y"] if y is not None and y > 0])
-    if cell.percent or cell.top:
-        return {"range": [0, 103 if cell.percent else cell.top]}
+    if cell.percent:
+        return {"range": [0, 103]}
     return {} if cell.near else {"rangemode": "tozero"}
 
 
 def _log_axis(values: Sequence[float]) -> Figure:
-    """A logarithmic axis that begins and ends at a tick, so that even a narrow range has labels."""
-    low, high = min(values), max(values)
-    first, last = int(np.floor(np.log10(low))), int(np.ceil(np.log10(high)))
-    steps = (1, 2, 5) if last - first <= 4 else (1,)
-    ticks = [float(f"{m}e{e}") for e in range(first, last + 1) for m in steps]
-    ends = np.log10([max(t for t in ticks if t <= low), min(t for t in ticks if t >= high)])
-    texts = [f"{t:g}" if t < 1e6 else f"{t:.0e}" for t in ticks]
-    return {"type": "log", "tickvals": ticks, "ticktext": texts, "range": numbers(ends + np.array([-0.03, 0.08]))}
+    """A logarithmic axis over whole decades; of few decades also 2 and 5 have ticks."""
+    first, last = int(np.floor(np.log10(min(values)))), int(np.ceil(np.log10(max(values))))
+    return {"type": "log", "dtick": "D2" if last - first <= 3 else 1, "range": [first - 0.03, last + 0.03]}
 
 
 def _heading(title: str, tail: str) -> Figure:
     return {
         "text": f"<b>{plain(title)}</b>", "x": 0, "y": 1, "xref": f"x{tail} domain", "yref": f"y{tail} domain",
         "yshift": 3, "xanchor": "left", "yanchor": "bottom", "showarrow": False,
-    }  # fmt: skip
-
-
-def _level(at_m: float, tail: str) -> Figure:
-    label = {"text": f"{at_m:g} m", "textposition": "start", "font": {"size": 11}}
-    return {
-        "type": "line", "xref": f"x{tail} domain", "yref": f"y{tail}", "x0": 0, "x1": 1, "y0": at_m, "y1": at_m,
-        "line": {"color": DARK, "width": 1, "dash": "dot"}, "label": label,
     }  # fmt: skip

@@ -39,6 +39,7 @@ from scenarios.app.report.plot import (
     Panel,
     line,
     looks,
+    marks,
     mosaic,
     numbers,
 )
@@ -252,23 +253,19 @@ def unicity(run: Run) -> str:
     return records_table(title, run.tables["unicity"])
 
 
-def stating(run: Run) -> list[str]:
-    """Attacks that state probabilities: of rounds, or of places that they name."""
+def reliability_panel(run: Run) -> list[Panel]:
+    """Share of hits in bins of the stated probability, a pair of axes per attack that states probabilities."""
     named = run.tables["named"]
     names = [*tracking_attacks(run), *map(str, named["attack"][np.isfinite(named["probability"])])]
-    return list(dict.fromkeys(names))
-
-
-def reliability_panel(run: Run) -> list[Panel]:
-    """Share of hits in bins of the stated probability, a pair of axes per attack."""
     cells, gaps = list[Cell](), list[str]()
-    for name in stating(run):
-        drawn = [(look, of) for look, of in _reliabilities(run, name) if of.count.any()]
+    for name in dict.fromkeys(names):
+        drawn = {look: of for look, of in _reliabilities(run, name).items() if of.count.any()}
         ideal = line(Look("as stated", DARK, dash="dash"), [0.0, 100.0], np.array([0.0, 100.0]), mode="lines")
-        if drawn:
-            hits = [_hits(look, of) for look, of in drawn]
-            cells.append(Cell("hits (%)", [ideal, *hits], name, percent=True))
-        gaps += [f"{name}, {look.name}: {_gap(of)}" for look, of in drawn]
+        hits = [_hits(look, of) for look, of in drawn.items()]
+        cells += [Cell("hits (%)", [ideal, *hits], name, percent=True)] if hits else []
+        for look, of in drawn.items():
+            ends = [figure_text(100 * v) for v in (of.error, of.error_low, of.error_high, of.by_chance_error)]
+            gaps.append("{}, {}: {} points [{}, {}] (right probabilities: {})".format(name, look.name, *ends))
     if not cells:
         return []
     caption = (
@@ -281,13 +278,13 @@ def reliability_panel(run: Run) -> list[Panel]:
     return [Panel("tracking-reliability", "Reliability: stated probability against hits", caption, figure)]
 
 
-def _reliabilities(run: Run, name: str) -> list[tuple[Look, Reliability]]:
+def _reliabilities(run: Run, name: str) -> dict[Look, Reliability]:
     """Of the answers of filter and smoother, and of the places named at the end."""
     rows, named = tracked(run, name), run.tables["named"]
     mine = (named["attack"] == name) & np.isfinite(named["ue"])
     truth = Truth.of(run.tables["ues"], np.unique(run.rows("leakage", "attack", name)["ue"]), run.near_m)
-    places = stated_reliability(where(named, mine), truth)
-    return [*((LOOKS[kind], _of_answers(rows[kind])) for kind in (FILTER, SMOOTHER)), (_PLACES, places)]
+    answers = {LOOKS[kind]: _of_answers(rows[kind]) for kind in (FILTER, SMOOTHER)}
+    return {**answers, _PLACES: stated_reliability(where(named, mine), truth)}
 
 
 def _of_answers(rows: Table) -> Reliability:
@@ -296,17 +293,9 @@ def _of_answers(rows: Table) -> Reliability:
     return reliability(ue, stated, rows["near"] == 1, draws)
 
 
-def _gap(of: Reliability) -> str:
-    """Mean gap in percentage points, with its interval, and what chance alone would make of a right attack."""
-    error, low, high, chance = (
-        figure_text(100 * v) for v in (of.error, of.error_low, of.error_high, of.by_chance_error)
-    )
-    return f"{error} points [{low}, {high}] (an attack that is right about itself: {chance})"
-
-
 def _hits(look: Look, of: Reliability) -> Figure:
-    n = of.count[of.count > 0]
-    texts = [f"stated %{{x:.3~r}} %, hit %{{y:.3~r}} %, {counted(int(k), 'answer')}" for k in n]
-    x, y = numbers(100 * of.stated[of.count > 0]), 100 * of.hit[of.count > 0]
-    drawn = line(look, x, y, mode="lines+markers", hovertemplate=texts)
-    return drawn | {"marker": drawn["marker"] | {"size": numbers(6 + 10 * n / n.max())}}
+    known = of.count > 0
+    n, x, y = of.count[known], 100 * of.stated[known], 100 * of.hit[known]
+    texts = [f"stated {a:.3g} %, hit {b:.3g} %, {counted(int(k), 'answer')}" for a, b, k in zip(x, y, n, strict=True)]
+    size = {"symbol": look.symbol, "color": look.color, "size": numbers(6 + 10 * n / n.max())}
+    return marks(look, numbers(x), y, texts, mode="lines+markers", marker=size)

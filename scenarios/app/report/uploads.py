@@ -54,41 +54,35 @@ def uploads_panels(of: Laid) -> list[Panel]:
 
 
 def timeline(run: Run, uploads: Table) -> Panel:
-    """What each UE did when: a row of bars per UE."""
-    whole_s, first = durations_s(uploads)["whole"], np.unique(uploads["ue"])[:MOST_UES]
-    known_s = whole_s[np.isfinite(whole_s)]
-    begin_s = float(uploads["requested_s"].min())
-    last_s = float(np.nanmax(uploads["ended_s"], initial=begin_s))
-    end_s = min(begin_s + PATIENCE * float(np.median(known_s) if len(known_s) else 0.0), last_s)
-    end_s = max(end_s, begin_s + 1e-3)
-    rows = np.flatnonzero(np.isin(uploads["ue"], first) & (uploads["requested_s"] < end_s))
-    rows = rows[np.argsort(uploads["requested_s"][rows], kind="stable")][:MOST_UPLOADS]
-    shown = where(uploads, rows)
+    """Bars of the parts of each upload, a row per UE; the axis shows the first few uploads of each."""
+    order = np.argsort(uploads["requested_s"], kind="stable")
+    own = np.unique(uploads["ue"])
+    shown = where(uploads, order[np.isin(uploads["ue"][order], own[:MOST_UES])][:MOST_UPLOADS])
+    begin_s = shown["requested_s"][0]
+    # an upload that could not send ends at the last that is known of it; one under way, with the last of all
     marks_s = np.column_stack([shown[k] for k in ("requested_s", "ready_s", "granted_s")])
-    # an upload that could not send ends at the last that is known of it; one under way, at the right
-    until_s = np.maximum(np.nanmax(marks_s, axis=1), np.where(lost(shown), -np.inf, end_s))
+    until_s = np.where(lost(shown), np.nanmax(marks_s, axis=1), np.nanmax([*shown["ended_s"], *marks_s.ravel()]))
     shown["ended_s"] = np.where(np.isfinite(shown["ended_s"]), shown["ended_s"], until_s)
-    unit, second = ("minutes", 60.0) if end_s - begin_s >= 180.0 else ("seconds", 1.0)
-    bounds = (np.minimum(bounds_s(shown), end_s) - begin_s) / second
-    who = np.array([plain(run.tables["ues"]["name"][int(ue)]) for ue in shown["ue"]], dtype=object)
-    traces = [_bars(part, who, bounds[:, k], bounds[:, k + 1], shown) for k, part in enumerate(PARTS)]
-    gone = np.flatnonzero(lost(shown) & (shown["ended_s"] <= end_s))
-    texts = [plain(f"{who[i]}: {shown['fate'][i]}") for i in gone]
-    crosses = numbers((shown["ended_s"][gone] - begin_s) / second)
-    traces.append(
-        marks(Look("lost", PALETTE[1], "x"), crosses, np.zeros(len(gone)), texts) | {"y": [who[i] for i in gone]}
-    )
-    x_axis = {"title": f"{unit} since {run.dates(np.array([begin_s]))[0]}", "range": [0, (end_s - begin_s) / second]}
-    n_ue = len(set(who))
-    figure = mosaic([Cell("", [t for t in traces if t["x"]])], x_axis, max(14 * n_ue, 90), closest=True)
+    lasting_s, whole_s = np.median(shown["ended_s"] - shown["requested_s"]), shown["ended_s"].max() - begin_s
+    window_s = max(min(PATIENCE * lasting_s, whole_s), 1e-3)
+    unit, second = ("minutes", 60.0) if window_s >= 180.0 else ("seconds", 1.0)
+    bounds = (bounds_s(shown) - begin_s) / second
+    names = np.array([plain(run.tables["ues"]["name"][int(ue)]) for ue in shown["ue"]], dtype=object)
+    traces = [_bars(part, names, bounds[:, k], bounds[:, k + 1], shown) for k, part in enumerate(PARTS)]
+    gone = np.flatnonzero(lost(shown))
+    texts = [plain(f"{names[i]}: {shown['fate'][i]}") for i in gone]
+    at = numbers((shown["ended_s"][gone] - begin_s) / second)
+    crosses = marks(Look("lost", PALETTE[1], "x"), at, np.zeros(len(gone)), texts)
+    traces.append(crosses | {"y": names[gone].tolist()})
+    x_axis = {"title": f"{unit} since {run.dates(np.array([begin_s]))[0]}", "range": [0, window_s / second]}
+    height = max(14 * len(set(names)), 90)
+    figure = mosaic([Cell("", [trace for trace in traces if trace["x"]])], x_axis, height, closest=True)
     figure["layout"]["yaxis"] |= {"type": "category", "autorange": "reversed"}
     figure["layout"]["barmode"] = "overlay"
-    total = len(np.unique(uploads["ue"]))
     caption = (
         "A row per UE: thin and grey while it receives the model and trains, orange while it waits for its first "
         "grant, thick and blue while it sends; a cross is an upload that was lost. "
-        + (f"Drawn are the first {n_ue} of {counted(total, 'UE')}. " if total > n_ue else "")
-        + f"The axis begins with the first request and shows {counted(len(rows), 'upload')} of {len(uploads['ue']):,}."
+        f"Drawn: {len(names):,} of {counted(len(order), 'upload')}, of {len(set(names))} of {counted(len(own), 'UE')}."
     )
     return Panel("uploads-timeline", "Uploads of each UE over time", caption, figure)
 

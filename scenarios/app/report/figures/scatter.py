@@ -26,7 +26,7 @@ Groups = Sequence[tuple[Look, Sequence[Found]]]
 def of_settings(key: str, title: str, caption: str, groups: Groups) -> Panel:
     """A pair of axes for each setting: its value, and the figure `key` of each row."""
     names = dict.fromkeys(name for _, rows in groups for row in rows for name in row["settings"])
-    axes = [(key, plain(name), lambda row, name=name: _at(row["settings"][name]), key) for name in names]
+    axes = [(key, plain(name), lambda row, name=name: _at(row["settings"][name])) for name in names]
     return _panel(f"settings-{key}", title, caption, groups, axes, "value")
 
 
@@ -40,14 +40,13 @@ def history_panel(found: Found) -> Panel:
     """The objective trial by trial, and the best so far among those that keep every bound."""
     key, small = found["objectives"][0]["key"], found["objectives"][0]["direction"] == "min"
     caption = "Each finished trial in the order of suggestion, and the best so far that breaks no bound."
-    axes = [(key, "", lambda row: row["number"], key)]
-    panel = _panel("history", "History", caption, groups(found)[:2], axes, "trial")
-    kept = [row for row in found["trials"] if row["state"] == "finished" and row["kept"]]
-    if kept and panel.figure:
+    every = groups(found)[:2]
+    panel = _panel("history", "History", caption, every, [(key, "", lambda row: row["number"])], "trial")
+    if kept := every[0][1]:
         best = (np.minimum if small else np.maximum).accumulate([float(row["values"][key]) for row in kept])
         steps = {"shape": "hv", "color": BEST.color, "width": 2}
         so_far = line(Look("best so far", BEST.color), [row["number"] for row in kept], best, mode="lines", line=steps)
-        panel.figure["data"].append(so_far)
+        (panel.figure or {"data": []})["data"].append(so_far)
     return panel
 
 
@@ -55,20 +54,20 @@ def tradeoff_panel(found: Found) -> Panel:
     """The first objective against each other one; trials of the front are marked."""
     first, *others = [o["key"] for o in found["objectives"]]
     caption = "Marked as best is the front: no other trial is as good in every objective and better in one."
-    axes = [(key, "", lambda row: row["values"][first], key) for key in others]
+    axes = [(key, "", lambda row: row["values"][first]) for key in others]
     return _panel("front", "Trade-off", caption, groups(found), axes, plain(first))
 
 
 def _panel(key: str, title: str, caption: str, groups: Groups, axes: Sequence[Any], x_title: str) -> Panel:
-    """Marks of all rows; axes: vertical title, heading, x of a row, and the value that is drawn."""
+    """Marks of all rows; axes: key of the value that is drawn, heading, x of a row."""
     cells = []
-    for y_title, heading, x, value in axes:
+    for value, heading, x in axes:
         traces = [
             marks(look, [x(row) for row in rows], np.array([row["values"][value] for row in rows], dtype=float),
                   [f"{plain(row['name'])}<br>{x(row)}<br>{figure_text(row['values'][value])}" for row in rows])
             for look, rows in groups if rows
         ]  # fmt: skip
-        cells.append(Cell(y_title, traces, heading, near=True))
+        cells.append(Cell(value, traces, heading, near=True))
     if not any(cell.traces for cell in cells):
         return Panel(key, title, "No trial finished.")
     return Panel(key, title, caption, mosaic(cells, {"title": x_title}, closest=True))
