@@ -110,5 +110,5 @@ def _panels(run: Run) -> list[Panel]:
     if run.manifest.get("kind") == RADIO_STUDY:
         from scenarios.app.report.radio_page import radio_chapters as chapters_of
     else:
-        from scenarios.app.report.run_charts import run_chapters as chapters_of
+        from scenarios.app.report.run_page import run_chapters as chapters_of
     return [panel for chapter in chapters_of(run) for panel in chapter.panels]

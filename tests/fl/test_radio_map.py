@@ -378,8 +378,8 @@ class TestDecay:
 def test_maps_are_drawn_of_a_run_and_of_a_comparison(tiny, tmp_path):
     import csv
 
-    from scenarios.app.report.figures.maps import gradient_panels
-    from scenarios.app.report.run_charts import run_chapters
+    from scenarios.app.report.maps import gradient_panels
+    from scenarios.app.report.run_page import run_chapters
     from scenarios.app.results.read import load
 
     run(tiny({**MAP, "learning.defenses": [{"kind": "uniform-noise", "mu": 9.0}]}), tmp_path / "a")

@@ -10,12 +10,10 @@ from fl.attacks.closed_form import ClosedForm
 from fl.types import Estimates
 from netsim.geometry import Area
 from netsim.record import write_json
-from scenarios.app.report.charts import BOTH
+from scenarios.app.report.charts import BOTH, Laid
 from scenarios.app.report.compare_charts import attack_panels, labels_of, member
 from scenarios.app.report.compare_tables import figures_table
-from scenarios.app.report.run_charts import LEAKAGE
-from scenarios.app.report.run_page import single
-from scenarios.app.report.series import Laid
+from scenarios.app.report.run_page import LEAKAGE, single
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.attacks import Truth, chance_rows, named_rows
 from scenarios.app.results.read import load

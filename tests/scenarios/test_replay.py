@@ -17,11 +17,18 @@ from netsim.checkpoint import read_arrays
 from netsim.errors import BadInput
 from netsim.rng import Streams
 from scenarios.app.report import replay
-from scenarios.app.report.charts import HOME, Chart
+from scenarios.app.report.charts import HOME, Chart, Laid
 from scenarios.app.report.html import Chapter
-from scenarios.app.report.replay import DATA, MISSING, drawn_tables, packed_column, replay_chapter, step_of
-from scenarios.app.report.series import Laid
-from scenarios.app.report.tracks import needed, simplified
+from scenarios.app.report.replay import (
+    DATA,
+    MISSING,
+    drawn_tables,
+    needed,
+    packed_column,
+    replay_chapter,
+    simplified,
+    step_of,
+)
 from scenarios.app.results.read import load
 from scenarios.app.run.runner import run
 

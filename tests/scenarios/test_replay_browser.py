@@ -11,9 +11,9 @@ import pytest
 from browser import ink, state, with_replay
 from uploads import upload, write_uploads
 
+from scenarios.app.report.charts import named_over_time
+from scenarios.app.report.replay import FINEST_M
 from scenarios.app.report.report import report
-from scenarios.app.report.series import named_over_time
-from scenarios.app.report.tracks import FINEST_M
 from scenarios.app.results.read import load
 from scenarios.app.run.runner import run
 

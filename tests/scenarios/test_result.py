@@ -94,7 +94,7 @@ def test_a_cell_without_a_time_has_no_date(result, tmp_path):
 
 
 def test_figures_are_those_of_the_page(result):
-    from scenarios.app.report.run_charts import run_chapters
+    from scenarios.app.report.run_page import run_chapters
 
     panels = {p.key: p.figure for chapter in run_chapters(read_run(result.folder)) for p in chapter.panels}
     assert list(result.figures) == list(panels) and len(panels) > 2

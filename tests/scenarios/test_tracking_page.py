@@ -13,17 +13,16 @@ from tracking_rows import ATTACK, CELL_M, believed, square, tracked, write_rows
 
 from netsim.errors import BadInput
 from scenarios.app.report import charts
-from scenarios.app.report.charts import grouped
+from scenarios.app.report.charts import Laid, grouped
 from scenarios.app.report.replay import drawn_tables
 from scenarios.app.report.report import report
-from scenarios.app.report.run_charts import (
+from scenarios.app.report.run_page import (
     LINKING,
     reliability_panel,
     tracking_chart,
     tracking_panels,
     unicity,
 )
-from scenarios.app.report.series import Laid
 from scenarios.app.results.read import load
 from scenarios.app.results.summary import summarise
 from scenarios.app.results.table import lines

@@ -12,8 +12,8 @@ from uploads import MIXED, change_rows, upload, write_uploads
 from netsim.errors import BadInput
 from netsim.record import write_json
 from scenarios.app.report import uploads as figures
+from scenarios.app.report.charts import Laid
 from scenarios.app.report.report import report
-from scenarios.app.report.series import Laid
 from scenarios.app.report.uploads import MOST_UES, PATIENCE, STALENESS, latency, timeline, uploads_panels
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.folder import read_table

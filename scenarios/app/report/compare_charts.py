@@ -23,14 +23,17 @@ from scenarios.app.report.charts import (
     UPLINK,
     WORK,
     Chart,
+    Laid,
     Law,
+    Series,
+    wide,
 )
-from scenarios.app.report.figures.maps import gradient_panels
+from scenarios.app.report.maps import gradient_panels
 from scenarios.app.report.plot import (
     DARK,
     DASHES,
     GREY,
-    Cell,
+    Axes,
     Figure,
     Look,
     Panel,
@@ -41,7 +44,6 @@ from scenarios.app.report.plot import (
     numbers,
     plain,
 )
-from scenarios.app.report.series import Laid, Series, wide
 from scenarios.app.results.run import Run
 from scenarios.app.results.statistics import carried, quantile
 from scenarios.app.results.table import Line, Runs, lines
@@ -165,7 +167,7 @@ LEAKS = ("both_named_within_near", "home_named_within_near", "centroid_error_m",
 
 def tradeoff_panel(labels: Mapping[str, Runs], trials: Sequence[Trial] = ()) -> Panel:
     """A mark per label: what the strongest attack finds against how good the model is; lines join labels of a curve."""
-    title, cells, model = "Privacy against utility", list[Cell](), None
+    title, cells, model = "Privacy against utility", list[Axes](), None
     found = {label: {line.key.split(".")[-2]: line for line in lines(runs)} for label, runs in labels.items()}
     models = {
         label: next((x for x in of.values() if x.key.startswith("utility.")), None) for label, of in found.items()
@@ -194,7 +196,7 @@ def tradeoff_panel(labels: Mapping[str, Runs], trials: Sequence[Trial] = ()) -> 
 
 def _tradeoff_cell(
     pairs: Mapping[str, tuple[Line, Line]], joined: Mapping[str, Iterable[str]], labels: Sequence[str]
-) -> Cell:
+) -> Axes:
     """A measure of leakage against that of the model."""
     traces, (_, leak) = list[Figure](), next(iter(pairs.values()))
     for look in looks(labels):
@@ -220,7 +222,7 @@ def _tradeoff_cell(
             look = Look(f"baseline: {name}", color, dash=dash)
             traces.append(line(look, xy[0], np.array(xy[1]), mode="lines", hoverinfo="name"))
     title = f"{leak.what} ({leak.unit})<br><i>{'up' if leak.unit == 'm' else 'down'}: less is known</i>"
-    return Cell(title, traces, log=not leak.n and wide(np.array(ends[1])), percent=leak.n > 0)
+    return Axes(title, traces, log=not leak.n and wide(np.array(ends[1])), percent=leak.n > 0)
 
 
 def _bar(look: Look, of: Line) -> Figure:

@@ -33,11 +33,11 @@ from scenarios.app.report.compare_tables import (
     leading,
     variants_table,
 )
-from scenarios.app.report.density_page import density_chapter
-from scenarios.app.report.figures.scatter import draws_panels
 from scenarios.app.report.html import Cell, Chapter, Mark, answers, facts, headings, page, paragraphs, table
+from scenarios.app.report.maps import density_chapter
 from scenarios.app.report.plot import Panel
 from scenarios.app.report.settings import period
+from scenarios.app.report.tuning_page import draws_panels
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.drawn import drawn_sentence
 from scenarios.app.results.folder import MANIFEST, STUDY, read_json

@@ -56,7 +56,7 @@ class Panel:
 
 
 @dataclass(frozen=True)
-class Cell:
+class Axes:
     """One pair of axes; `percent`: from 0 to 100; `near`: the axis need not show 0."""
 
     y_title: str
@@ -138,7 +138,7 @@ def distribution(look: Look, values: FloatArray, least: float = -np.inf, **more:
     return line(look, numbers(x), y, mode="lines", hovertemplate="%{y:.0f} % at most %{x:,.3~r}", **more)
 
 
-def mosaic(cells: Sequence[Cell], x_axis: Figure, height: int = 330, closest: bool = False) -> Figure:
+def mosaic(cells: Sequence[Axes], x_axis: Figure, height: int = 330, closest: bool = False) -> Figure:
     """Cells side by side, two a row or three in one, under one legend.
 
     height : of one cell, pixels. closest : whether the hover text is that of the nearest point, not of all curves.
@@ -203,7 +203,7 @@ def axis(title: str = "") -> Figure:
     }  # fmt: skip
 
 
-def _scale(cell: Cell) -> Figure:
+def _scale(cell: Axes) -> Figure:
     """How a vertical axis counts, and whether it shows 0."""
     if cell.log:
         return _log_axis([y for t in cell.traces for y in t["y"] if y is not None and y > 0])

@@ -1,14 +1,19 @@
-"""What a run holds for: its settings, and what its radio models."""
+"""The head of a page of a run, what a run holds for: its settings, and what its radio models."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from scenarios.app.report.html import Chapter, facts, folded
+import numpy as np
+
+from scenarios.app.report.compare_tables import in_words, leading, lines_table
+from scenarios.app.report.html import Chapter, answers, facts, folded, headings, paragraphs
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.run import Run, clock_of, part
-from scenarios.app.results.statistics import counted, span_text
+from scenarios.app.results.shown import warnings
+from scenarios.app.results.statistics import counted, figure_text, span_text
+from scenarios.app.results.table import GROUPS, Line, lines, row
 from scenarios.app.study.describe import flow
 from scenarios.app.study.dump import as_yaml
 
@@ -80,3 +85,48 @@ def period(manifest: Mapping[str, Any]) -> str:
     """First and last moment of a run."""
     clock = clock_of(manifest)
     return f"{clock.text(0.0)} to {clock.text(manifest['duration_s'])}"
+
+
+def run_top(run: Run) -> str:
+    """The first section of the page of a run: title, answer, warnings, main figures."""
+    summary, of = run.summary, lines([run.summary])
+    counts = {
+        "UE": summary.get(keys.UES_COUNT.of()) or len(run.tables["ues"]["ue"]),
+        "round": summary.get(keys.ROUNDS_PLAYED.of()),
+    }
+    below = [str(run.study["paper"])] if run.study.get("paper") else []
+    below += [f"seed {run.manifest.get('seed')}", *(counted(n, what) for what, n in counts.items() if n)]
+    rows = {name: text for name in GROUPS if (text := row([summary], name))}
+    learns = isinstance(run.study.get("learning"), dict)
+    return (
+        headings(run.manifest["title"], "; ".join(below))
+        + answers(answer(of, run.study) if learns else [("What UEs receive", received(of))])
+        + paragraphs([*warnings(summary), *run_warnings(run.manifest)], "warns")
+        + lines_table(of)
+        + facts(rows)
+    )
+
+
+def received(of: Sequence[Line]) -> str:
+    """The figures of a radio study in a sentence: `RSRP -88.3 dBm, SINR 11.2 dB`."""
+    shown = ", ".join(f"{x.what} {figure_text(x.value)} {x.unit}".rstrip() for x in of if not np.isnan(x.low))
+    return f"Medians: {shown}" if shown else "no sample"
+
+
+def answer(of: Sequence[Line], study: dict[str, Any]) -> list[tuple[str, str]]:
+    """What is asked, and the answer: model, leakage, protection."""
+    model = next((line for line in of if line.key.startswith("utility.")), None)
+    leak = leading(of)
+    epsilon = next((line for line in of if line.key.startswith("privacy.")), None)
+    learning = part(study, "learning")
+    threat, defenses = part(learning, "threat"), [str(part(one).get("kind")) for one in learning.get("defenses") or []]
+    protects = ", ".join(defenses) or "none: the server receives unmodified updates"
+    spent = "no differential privacy" if epsilon is None else f"epsilon {epsilon.result} {epsilon.verdict}".strip()
+    return [
+        ("Model", in_words(model) if model else "nothing was held out, so its error is not known"),
+        (
+            f"Leakage; attacker: {threat.get('viewpoint')}, sees {threat.get('sees')}",
+            in_words(leak) if leak else "not measured",
+        ),
+        ("Protection", f"{protects}; {spent}"),
+    ]

@@ -1,7 +1,8 @@
-"""The page of a training, and its lines on a terminal: the agent beside baseline policies, and its learning curve."""
+"""The page of a training, and its lines on a terminal: the agent beside baseline policies, its curve, an episode."""
 
 from __future__ import annotations
 
+import html
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,15 +12,85 @@ import numpy as np
 from netsim.units import FloatArray
 from rl.agents import AGENT
 from rl.settings import ONE_STEP, OPTIMUM, ORACLE, RANDOM, VISITED
-from scenarios.app.report.episode_page import SCRIPTS, STYLES, episode_chapter
-from scenarios.app.report.html import Cell as TableCell
-from scenarios.app.report.html import Chapter, Mark, answers, facts, headings, page, paragraphs, table
-from scenarios.app.report.plot import DARK, PALETTE, Cell, Look, Panel, line, mosaic
-from scenarios.app.report.series import median_line
+from scenarios.app.report.charts import median_line
+from scenarios.app.report.html import (
+    Cell,
+    Chapter,
+    Mark,
+    answers,
+    asset,
+    facts,
+    headings,
+    packed,
+    page,
+    paragraphs,
+    table,
+)
+from scenarios.app.report.plot import DARK, PALETTE, Axes, Look, Panel, line, mosaic
+from scenarios.app.results.episode import TERMS, EpisodeRead
 from scenarios.app.results.failures import Failed, failure_lines, read_failures
 from scenarios.app.results.improvement import probability_of_improvement
 from scenarios.app.results.statistics import counted, figure_text, half_width
 from scenarios.app.results.trainings import METRICS, Training, means_of, paired, percent_gaps, summaries_of, trainings
+
+SCRIPTS, STYLES, DATA = ("episode.js",), ("episode.css",), "episode-data"
+_OF_UES = ("policy", "round", "ue", "x_m", "y_m", "base_station", "power_w", "arrived", "cost")
+_OF_ROUNDS = ("policy", "round", "cost", "arrived", "sent")
+
+
+def episode_chapter(episode: EpisodeRead | None, seed: Any) -> tuple[Chapter, dict[str, str]]:
+    """The chapter, empty without an episode, and its data by id."""
+    if episode is None or not episode.numbers:
+        return Chapter("episode", "Episode", []), {}
+    agent, rule = episode.policies
+    shown = len({row["ue"] for of in episode.ues.values() for row in of})
+    said = (
+        f"One held-out world, as it was played with {agent} (seed {seed}) and, from the same beginning, with {rule}, "
+        "the rule of least mean cost in these worlds. A UE is a circle, the larger and brighter the more power it "
+        "sends with; a cross is an update that was lost, an empty circle a UE that sent nothing. Triangles are base "
+        "stations, a diamond is the eavesdropper."
+    )
+    for drawn, all_of, what in (
+        (shown, episode.scene["ues"], "UE"),
+        (len(episode.numbers), episode.scene["rounds"], "round"),
+    ):
+        if drawn < all_of:
+            said += f" Of {counted(int(all_of), what)} {drawn} are shown, evenly spaced."
+    stations = [str(station["name"]) for station in episode.scene["stations"]]
+    ues = [row | {"policy": p, "round": n} for (p, n), of in sorted(episode.ues.items()) for row in of]
+    rounds = [episode.rounds[p, n] | {"policy": p, "round": n} for p in episode.policies for n in episode.numbers]
+    names = {"policy": episode.policies, "base_station": stations}
+
+    frames = {"ues": (ues, _OF_UES), "rounds": (rounds, (*_OF_ROUNDS, *episode.scene["weights"]))}
+    arrays = {
+        f"{name}.{column}": np.array([_number(row[column], names.get(column)) for row in rows], dtype=np.float32)
+        for name, (rows, of) in frames.items() for column in of
+    }  # fmt: skip
+    meta = {"scene": episode.scene, "policies": episode.policies, "rounds": episode.numbers, "terms": TERMS}
+    parts: list[str | Panel] = [
+        f'<p class="caption">{html.escape(said)}</p>',
+        asset("episode.html"),
+        _costs(episode),
+    ]
+    return Chapter("episode", "Episode", parts), {DATA: packed(meta, arrays)}
+
+
+def _costs(episode: EpisodeRead) -> Panel:
+    """Cost of every round under both."""
+    drawn = [
+        line(Look(name, color), episode.numbers, np.array([episode.rounds[name, n]["cost"] for n in episode.numbers]))
+        for name, color in zip(episode.policies, PALETTE, strict=False)
+    ]
+    figure = mosaic([Axes("cost", drawn)], {"title": {"text": "round"}})
+    return Panel("episode-costs", "Cost of the rounds", "Lower is better: weighted cost of each round.", figure)
+
+
+def _number(value: Any, names: Sequence[str] | None) -> float:
+    """A number as it is, a text as its index in `names`, -1 for others."""
+    if names is None:
+        return float(value)
+    return names.index(value) if value in names else -1
+
 
 _TINY = 0.01  # of the cost of the best rule: a share of a smaller gap says nothing
 _HEADS = {
@@ -181,17 +252,17 @@ def _bound_text(mean: float, half: float, at_most: float) -> str:
 # -- tables and the curve
 
 
-def policy_rows(trained: list[Training]) -> tuple[list[str], list[list[TableCell]]]:
+def policy_rows(trained: list[Training]) -> tuple[list[str], list[list[Cell]]]:
     """Heads and rows of all policies, the cheapest first: mean cost, the agent beside it, other figures, bounds."""
     means, bounds = means_of(trained), bounds_of(summaries_of(trained), trained[0].agent)
     columns = [f for f in METRICS if f != "cost" and any(np.isfinite(m[f]).any() for m in means.values())]
     heads = ["policy", "cost", "agent less this", "lower in (probability)", *(_HEADS.get(f, f) for f in columns)]
     heads += [*(f"{f}, bound {figure_text(of[2])}" for f, of in bounds.items()), "description"]
-    rows = list[list[TableCell]]()
+    rows = list[list[Cell]]()
     for name, of in sorted(means.items(), key=lambda m: float(m[1]["cost"].mean())):
         kept = bounds_of(summaries_of(trained), name)
         of["t_th"] = np.where(of["t_th"] < 0, np.nan, of["t_th"])  # below zero: has none
-        cells: list[TableCell] = [_mark(of["cost"]), *_beside(trained, name), *(_mark(of[f]) for f in columns)]
+        cells: list[Cell] = [_mark(of["cost"]), *_beside(trained, name), *(_mark(of[f]) for f in columns)]
         cells += [Mark(_bound_text(*kept[f]), kept[f][0]) if f in kept else np.nan for f in bounds]
         rows.append([name, *cells, DESCRIPTIONS.get(name, "compensates a share of the path loss")])
     return heads, rows
@@ -201,7 +272,7 @@ def _mark(values: FloatArray) -> Mark:
     return Mark(between(values), float(values.mean()))
 
 
-def _beside(trained: list[Training], name: str) -> list[TableCell]:
+def _beside(trained: list[Training], name: str) -> list[Cell]:
     """Cost of the agent less that of a policy, with its interval over worlds, and in how many pairs it is lower."""
     if not trained[0].online or name == trained[0].agent:
         return ["", ""]
@@ -232,5 +303,5 @@ def _curves(trained: list[Training]) -> Panel:
         else "Lower is better: bound L at the power of the policy without exploration over that at average power."
     )
     caption += "" if len(trained) == 1 else " The line is the median over seeds, the band their quartiles."
-    figure = mosaic([Cell("cost", drawn, near=True)], {"title": {"text": "steps"}})
+    figure = mosaic([Axes("cost", drawn, near=True)], {"title": {"text": "steps"}})
     return Panel("curve", "Learning curve", caption, figure)

@@ -1,13 +1,14 @@
-"""The page of a tuning: the winner and its figure on fresh seeds, the search over time, what each setting does."""
+"""The page of a tuning, and points of a space of settings: a figure against each setting."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from scenarios.app.report.figures.scatter import history_panel, settings_panel, tradeoff_panel
+from netsim.safe import what_is
 from scenarios.app.report.html import (
     Cell,
     Chapter,
@@ -21,10 +22,107 @@ from scenarios.app.report.html import (
     paragraphs,
     table,
 )
+from scenarios.app.report.plot import GREY, PALETTE, Axes, Look, Panel, line, marks, mosaic, plain
+from scenarios.app.results import summary_keys as keys
+from scenarios.app.results.folder import read_json
+from scenarios.app.results.read import SWEEP
+from scenarios.app.results.statistics import figure_text
 from scenarios.app.results.tuning_folder import failed_lines, set_line, tuning_lines
 from scenarios.app.study.describe import flow
 
+_KEPT, _BROKEN = Look("trials", PALETTE[0]), Look("break a constraint", GREY, "cross")
+BEST = Look("best", PALETTE[1], "diamond")
 Found = Mapping[str, Any]
+Groups = Sequence[tuple[Look, Sequence[Found]]]
+"""looks, and the rows (`settings`, `values`, `name`) drawn so"""
+
+
+def of_settings(key: str, title: str, caption: str, groups: Groups) -> Panel:
+    """A pair of axes for each setting: its value, and the figure `key` of each row."""
+    names = dict.fromkeys(name for _, rows in groups for row in rows for name in row["settings"])
+    axes = [(key, plain(name), lambda row, name=name: _at(row["settings"][name])) for name in names]
+    return _panel(f"settings-{key}", title, caption, groups, axes, "value")
+
+
+def settings_panel(found: Found, key: str) -> Panel:
+    """What each setting does to an objective, over the finished trials."""
+    caption = "One mark per finished trial: its mean over seeds, against each setting that was searched."
+    return of_settings(key, f"{key} by setting", caption, groups(found))
+
+
+def history_panel(found: Found) -> Panel:
+    """The objective trial by trial, and the best so far among those that keep every bound."""
+    key, small = found["objectives"][0]["key"], found["objectives"][0]["direction"] == "min"
+    caption = "Each finished trial in the order of suggestion, and the best so far that breaks no bound."
+    every = groups(found)[:2]
+    panel = _panel("history", "History", caption, every, [(key, "", lambda row: row["number"])], "trial")
+    if kept := every[0][1]:
+        best = (np.minimum if small else np.maximum).accumulate([float(row["values"][key]) for row in kept])
+        steps = {"shape": "hv", "color": BEST.color, "width": 2}
+        so_far = line(Look("best so far", BEST.color), [row["number"] for row in kept], best, mode="lines", line=steps)
+        (panel.figure or {"data": []})["data"].append(so_far)
+    return panel
+
+
+def tradeoff_panel(found: Found) -> Panel:
+    """The first objective against each other one; trials of the front are marked."""
+    first, *others = [o["key"] for o in found["objectives"]]
+    caption = "Marked as best is the front: no other trial is as good in every objective and better in one."
+    axes = [(key, "", lambda row: row["values"][first]) for key in others]
+    return _panel("front", "Trade-off", caption, groups(found), axes, plain(first))
+
+
+def _panel(key: str, title: str, caption: str, groups: Groups, axes: Sequence[Any], x_title: str) -> Panel:
+    """Marks of all rows; axes: key of the value that is drawn, heading, x of a row."""
+    cells = []
+    for value, heading, x in axes:
+        traces = [
+            marks(look, [x(row) for row in rows], np.array([row["values"][value] for row in rows], dtype=float),
+                  [f"{plain(row['name'])}<br>{x(row)}<br>{figure_text(row['values'][value])}" for row in rows])
+            for look, rows in groups if rows
+        ]  # fmt: skip
+        cells.append(Axes(value, traces, heading, near=True))
+    if not any(cell.traces for cell in cells):
+        return Panel(key, title, "No trial finished.")
+    return Panel(key, title, caption, mosaic(cells, {"title": x_title}, closest=True))
+
+
+def groups(found: Found) -> list[tuple[Look, list[Found]]]:
+    """Finished trials: those that keep all bounds, those that do not, and once more the best."""
+    done = [row for row in found["trials"] if row["state"] == "finished"]
+    return [
+        (_KEPT, [row for row in done if row["kept"]]), (_BROKEN, [row for row in done if not row["kept"]]),
+        (BEST, [row for row in done if row["name"] in found["best"]]),
+    ]  # fmt: skip
+
+
+def _at(value: Any) -> Any:
+    """Where a value stands on its axis: a number, or its text."""
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else plain(flow(value))
+
+
+def draws_panels(folder: Path, runs: Sequence[tuple[str, Found, Found]]) -> list[Panel]:
+    """Of a sweep of random points: the model's figure against each drawn key; runs: name, study, summary."""
+    drawn = read_json(folder / SWEEP).get("drawn") if what_is(folder / SWEEP) else None
+    caption, panels = "One mark per run: the figure of its model against each key that was drawn at random.", []
+    for key in (keys.RMSE.of(), keys.ACCURACY.of(), keys.RANK_CORRELATION.of()):
+        rows = [
+            {"name": name, "values": summary,
+             "settings": {str(path): _within(study, str(path)) for path in drawn or []}}
+            for name, study, summary in runs if summary.get(key) is not None
+        ]  # fmt: skip
+        if drawn and rows:
+            panels.append(of_settings(key, f"{key} by drawn value", caption, [(Look("runs", PALETTE[0]), rows)]))
+    return panels
+
+
+def _within(study: Any, path: str) -> Any:
+    """The value at a dotted path."""
+    for name in path.split("."):
+        study = study[int(name)] if isinstance(study, list) else study.get(name)
+    return study
+
+
 _HONEST = (
     "The figure of the search is optimistic: the winner is the luckiest of many on the same seeds. The figure on fresh "
     "seeds, which no trial used, is the one to quote."

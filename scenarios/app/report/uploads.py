@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from netsim.units import FloatArray
-from scenarios.app.report.charts import Beside, Chart, Law, Quantity, above_zero
+from scenarios.app.report.charts import Beside, Chart, Laid, Law, Quantity, Series, above_zero
 from scenarios.app.report.plot import (
     DARK,
     GREY,
     PALETTE,
-    Cell,
+    Axes,
     Figure,
     Look,
     Panel,
@@ -23,7 +23,6 @@ from scenarios.app.report.plot import (
     numbers,
     plain,
 )
-from scenarios.app.report.series import Laid, Series
 from scenarios.app.results.run import Run, Table, where
 from scenarios.app.results.statistics import counted, figure_text
 from scenarios.app.results.uploads import PARTS, arrived, bounds_s, durations_s, lost
@@ -76,7 +75,7 @@ def timeline(run: Run, uploads: Table) -> Panel:
     traces.append(crosses | {"y": names[gone].tolist()})
     x_axis = {"title": f"{unit} since {run.dates(np.array([begin_s]))[0]}", "range": [0, window_s / second]}
     height = max(14 * len(set(names)), 90)
-    figure = mosaic([Cell("", [trace for trace in traces if trace["x"]])], x_axis, height, closest=True)
+    figure = mosaic([Axes("", [trace for trace in traces if trace["x"]])], x_axis, height, closest=True)
     figure["layout"]["yaxis"] |= {"type": "category", "autorange": "reversed"}
     figure["layout"]["barmode"] = "overlay"
     caption = (
@@ -112,7 +111,7 @@ def latency(uploads: Table) -> Panel:
         "the first grant; sending includes pauses between grants. A part of length zero lies to the left of the axis."
     )
     x_axis = {"title": "time (s)", "type": "log", "tickvals": _TICKS, "ticktext": [f"{t:g}" for t in _TICKS]}
-    cells = [Cell("uploads that arrived (%)", traces, percent=True)]
+    cells = [Axes("uploads that arrived (%)", traces, percent=True)]
     return Panel(key, title, caption, mosaic(cells, x_axis, 320, closest=True))
 
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from netsim.units import FloatArray
-from scenarios.app.report.plot import Cell, Figure, Look, Panel, line, looks, marks, mosaic, numbers, plain
+from scenarios.app.report.html import Chapter, paragraphs
+from scenarios.app.report.plot import Axes, Figure, Look, Panel, line, looks, marks, mosaic, numbers, plain
+from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.statistics import counted, figure_text
+from scenarios.app.results.surfaces import read_surfaces
 
 Arrays = Mapping[str, NDArray[np.float64]]
 _DECADES = 4.0  # of a gradient that have different colours
@@ -42,8 +47,8 @@ def heatmaps(maps: Sequence[Heat]) -> Figure:
     if all(len(heat.y_m) == 1 for heat in maps):
         own = zip(looks([heat.title for heat in maps]), maps, strict=True)
         traces = [line(look, numbers(heat.x_m), heat.value[0], mode="lines") for look, heat in own]
-        return mosaic([Cell(maps[0].unit, traces)], {"title": "metres east"}, _SIDE)
-    cells = [Cell("", _traces(heat), _title(heat), near=True) for heat in maps]
+        return mosaic([Axes(maps[0].unit, traces)], {"title": "metres east"}, _SIDE)
+    cells = [Axes("", _traces(heat), _title(heat), near=True) for heat in maps]
     figure = mosaic(cells, {"constrain": "domain"}, _SIDE, closest=True)
     for k in range(len(maps)):
         tail = str(k + 1) if k else ""
@@ -135,3 +140,34 @@ def _gradient(title: str, grid: Arrays, name: str) -> Heat:
     size = np.abs(grid[name])
     share = size / (float(size.max(initial=0.0)) or 1.0)
     return Heat(title, *_centres(grid), np.log10(np.maximum(share, 10.0**-_DECADES)), "decades", grid["place_m"])
+
+
+_MOST_SHOWN = 4  # labels whose maps are drawn
+
+
+def density_chapter(runs: Sequence[tuple[str, Path]], summaries: Sequence[Mapping[str, Any]]) -> Chapter:
+    """Answers and maps of the first run of each label; runs: labels and folders."""
+    return Chapter("densities", "Densities", [*_panels(runs), paragraphs(band_sentences(summaries), "says")])
+
+
+def band_sentences(summaries: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Lemma 3 at the bandwidths in use."""
+    keyed = [keys.METRIC_LAST.of(f"query.{name}") for name in ("bands", "bands_probability")]
+    pairs = sorted({(s[keyed[0]], s[keyed[1]]) for s in summaries if s.get(keyed[1]) is not None})
+    texts = [f"{counted(int(bands), 'band')} with probability {figure_text(p)}" for bands, p in pairs]
+    return [f"At the largest requested bandwidth, Lemma 3 gives across the area: {'; '.join(texts)}."] if texts else []
+
+
+def _panels(runs: Sequence[tuple[str, Path]]) -> Iterator[Panel]:
+    """Answers and maps, where runs have them."""
+    first = {label: path for label, path in reversed(runs)}
+    shown = {label: s for label in dict(runs) if (s := read_surfaces(first[label]))}
+    some = dict(list(shown.items())[:_MOST_SHOWN])
+    answers = [density(label, s, "answer") for label, s in some.items() if "answer" in s]
+    if answers:
+        caption = "The cross is the UE. With few waves many places are equally likely; with many one stands out."
+        yield Panel("density-answers", "Answer of one UE", caption, heatmaps(answers))
+    for surfaces in list(some.values())[:1]:
+        maps = [density(DENSITIES[name], surfaces, name) for name in ("law", "exact") if name in surfaces]
+        maps += [density(label, s, "estimate") for label, s in some.items()]
+        yield Panel("density-maps", "Density maps", "Each map has its own scale.", heatmaps(maps))
