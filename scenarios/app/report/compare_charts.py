@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -28,6 +28,7 @@ from scenarios.app.report.charts import (
     Series,
     wide,
 )
+from scenarios.app.report.compare_tables import model_line
 from scenarios.app.report.maps import gradient_panels
 from scenarios.app.report.plot import (
     DARK,
@@ -167,22 +168,17 @@ LEAKS = ("both_named_within_near", "home_named_within_near", "centroid_error_m",
 
 def tradeoff_panel(labels: Mapping[str, Runs], trials: Sequence[Trial] = ()) -> Panel:
     """A mark per label: what the strongest attack finds against how good the model is; lines join labels of a curve."""
-    title, cells, model = "Privacy against utility", list[Axes](), None
-    found = {label: {line.key.split(".")[-2]: line for line in lines(runs)} for label, runs in labels.items()}
-    models = {
-        label: next((x for x in of.values() if x.key.startswith("utility.")), None) for label, of in found.items()
-    }
-    joined = {name: dict.fromkeys(trial.label for trial in of) for name, of in curves(trials).items()}
+    title, cells = "Privacy against utility", list[Axes]()
+    every = {label: lines(runs) for label, runs in labels.items()}
+    models = {label: x for label, of in every.items() if (x := model_line(of)) is not None}
     for stem in LEAKS:
-        pairs = {
-            label: (x, of[stem]) for label, of in found.items()
-            if stem in of and (x := models[label]) is not None and np.isfinite([x.value, of[stem].value]).all()
-        }  # fmt: skip
-        if pairs:
-            cells.append(_tradeoff_cell(pairs, joined, [*labels]))
-            model = next(iter(pairs.values()))[0]
-    if model is None:
+        leaks = {label: x for label, of in every.items() for x in of if x.key.split(".")[-2] == stem}
+        known = [x for x in labels if x in models and x in leaks and np.isfinite(models[x].value + leaks[x].value)]
+        if known:
+            cells.append(_tradeoff_cell({x: (models[x], leaks[x]) for x in known}, trials, [*labels]))
+    if not cells:
         return Panel("tradeoff", title, "No label has both an attack's result and a finite measure of its model.")
+    model = next(iter(models.values()))
     better = "left" if model.unit == "dB" else "right"
     x_axis: Figure = {"title": f"{model.title}<br><i>{better}: a better model</i>", "hoverformat": ",.3~r"}
     if wide(np.array([x for cell in cells for trace in cell.traces for x in trace["x"]], dtype=float)):
@@ -194,41 +190,39 @@ def tradeoff_panel(labels: Mapping[str, Runs], trials: Sequence[Trial] = ()) -> 
     return Panel("tradeoff", title, caption, mosaic(cells, x_axis, 400, closest=True))
 
 
-def _tradeoff_cell(
-    pairs: Mapping[str, tuple[Line, Line]], joined: Mapping[str, Iterable[str]], labels: Sequence[str]
-) -> Axes:
+def _tradeoff_cell(pairs: Mapping[str, tuple[Line, Line]], trials: Sequence[Trial], labels: Sequence[str]) -> Axes:
     """A measure of leakage against that of the model."""
-    traces, (_, leak) = list[Figure](), next(iter(pairs.values()))
-    for look in looks(labels):
-        if look.name in pairs:
-            x, y = pairs[look.name]
-            text = "<br>".join(f"{one.title}: {one.result} {one.verdict} {plain(one.attack)}" for one in (x, y))
-            symbol = look.symbol if is_useful(x.verdict) else f"{look.symbol}-open"
-            traces.append(
-                marks(look, numbers([x.value]), np.array([y.value]), [f"<b>{plain(look.name)}</b><br>{text}"],
-                      error_x=_bar(look, x), error_y=_bar(look, y),
-                      marker={"symbol": symbol, "size": 12, "color": look.color})
-            )  # fmt: skip
-    for name, of in joined.items():
-        along = [pairs[label] for label in of if label in pairs]
-        places = np.array([(x.value, y.value) for x, y in along]).reshape(-1, 2).T
+    leak = next(y for _, y in pairs.values())
+    traces = [_point(look, *pairs[look.name]) for look in looks(labels) if look.name in pairs]
+    for name, of in curves(trials).items():
+        along = [pairs[label] for label in dict.fromkeys(trial.label for trial in of) if label in pairs]
+        places = [np.array([pair[k].value for pair in along]) for k in (0, 1)]
         traces.append(line(Look(name, GREY), numbers(places[0]), places[1], mode="lines", hoverinfo="name"))
-    levels = [dict(pair for pairs_of in pairs.values() for pair in pairs_of[k].beside) for k in (0, 1)]
-    ends = [[v for t in traces for v in t[axis]] + [*levels[k].values()] for k, axis in enumerate("xy")]
-    span = [[min(of), max(of)] for of in ends]
+    levels = [dict(pair for both in pairs.values() for pair in both[k].beside) for k in (0, 1)]
+    spans = [
+        [float(np.min(ends)), float(np.max(ends))]
+        for k, axis in enumerate("xy") if (ends := [*levels[k].values(), *(v for t in traces for v in t[axis])])
+    ]  # fmt: skip
     for k, color in enumerate((GREY, DARK)):
         for (name, value), dash in zip(levels[k].items(), DASHES[1:] * 2, strict=False):
-            xy = [span[0], [value, value]] if k else [[value, value], span[1]]
+            x, y = ([value, value], spans[1]) if k == 0 else (spans[0], [value, value])
             look = Look(f"baseline: {name}", color, dash=dash)
-            traces.append(line(look, xy[0], np.array(xy[1]), mode="lines", hoverinfo="name"))
+            traces.append(line(look, numbers(x), np.array(y), mode="lines", hoverinfo="name"))
     title = f"{leak.what} ({leak.unit})<br><i>{'up' if leak.unit == 'm' else 'down'}: less is known</i>"
-    return Axes(title, traces, log=not leak.n and wide(np.array(ends[1])), percent=leak.n > 0)
+    return Axes(title, traces, log=not leak.n and wide(np.array(spans[1])), percent=leak.n > 0)
 
 
-def _bar(look: Look, of: Line) -> Figure:
-    """From the low to the high end; nothing where there is no interval."""
-    ends = np.nan_to_num([of.high - of.value, of.value - of.low])
-    return {
-        "type": "data", "symmetric": False, "color": look.color, "thickness": 1.4, "width": 4,
-        "array": numbers(ends[:1]), "arrayminus": numbers(ends[1:]),
+def _point(look: Look, x: Line, y: Line) -> Figure:
+    """A label: values of both lines with bars to the ends of their intervals."""
+    bars = {
+        f"error_{axis}": {
+            "type": "data", "symmetric": False, "color": look.color, "thickness": 1.4, "width": 4,
+            "array": numbers(np.nan_to_num([of.high - of.value])),
+            "arrayminus": numbers(np.nan_to_num([of.value - of.low])),
+        } for axis, of in (("x", x), ("y", y))
     }  # fmt: skip
+    text = "<br>".join(
+        [f"<b>{plain(look.name)}</b>", *(f"{of.title}: {of.result} {of.verdict}" for of in (x, y)), plain(y.attack)]
+    )
+    marker = {"symbol": look.symbol if is_useful(x.verdict) else f"{look.symbol}-open", "size": 12, "color": look.color}
+    return marks(look, numbers([x.value]), np.array([y.value]), [text], marker=marker, **bars)

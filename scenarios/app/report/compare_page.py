@@ -31,6 +31,7 @@ from scenarios.app.report.compare_tables import (
     figures_table,
     in_words,
     leading,
+    model_line,
     variants_table,
 )
 from scenarios.app.report.html import Cell, Chapter, Mark, answers, facts, headings, page, paragraphs, table
@@ -45,7 +46,7 @@ from scenarios.app.results.gathered import Gathered
 from scenarios.app.results.read import SWEEP, load
 from scenarios.app.results.run import Run
 from scenarios.app.results.statistics import carried, counted, figure_text, half_width
-from scenarios.app.results.table import Runs, lines, mean, model_verdict
+from scenarios.app.results.table import Line, Runs, lines, mean, model_verdict
 from scenarios.app.results.time_to import Goal, goal_of
 from scenarios.app.results.tradeoff import MATCHED_CSV, matched_csv, matched_rows, sentences
 from scenarios.app.results.verdicts import AT_CHANCE, FOUND, PREVENTED, USELESS, is_useful
@@ -124,20 +125,22 @@ def answer(labels: Mapping[str, Runs]) -> list[tuple[str, str]]:
     """What leaks, which labels prevent it, and how good the models are."""
     found = {label: lines(runs) for label, runs in labels.items()}
     leaks = {label: one for label, of in found.items() if (one := leading(of)) is not None}
-    models = {label: x for label, of in found.items() for x in of[:1] if x.key.startswith("utility.")}
+    models = {label: one for label, of in found.items() if (one := model_line(of)) is not None}
     most = [label for label, one in leaks.items() if one.verdict == FOUND]
     good = [label for label, one in leaks.items() if one.verdict in (AT_CHANCE, PREVENTED)]
-    useful = [label for label, model in models.items() if is_useful(model.verdict)]
-    rows = []
-    for label, leak in [*leaks.items()][:1]:
-        rows.append(
-            (f"Leakage: found with {len(most)} of {counted(len(leaks), 'variant')}", f"“{label}”: {in_words(leak)}")
-        )
-        rows.append(("At chance with", ", ".join(f"“{label}”" for label in good[:MOST_NAMED]) or "none of them"))
-    for label in [*models][:1]:
-        shown = "; ".join(f"“{one}”: {in_words(models[one])}" for one in [label, *(x for x in good if x in models)][:3])
-        rows.append((f"Model: useful with {len(useful)} of {counted(len(models), 'variant')}", shown))
-    return rows
+    useful = [label for label, one in models.items() if is_useful(one.verdict)]
+    costs = dict.fromkeys([*list(models)[:1], *(label for label in good[:MOST_NAMED] if label in models)])
+    rows = [
+        (f"Leakage: found with {len(most)} of {counted(len(leaks), 'variant')}", in_each(leaks, list(leaks)[:1])),
+        ("At chance with", ", ".join(f"“{label}”" for label in good[:MOST_NAMED]) or "none of them"),
+        (f"Model: useful with {len(useful)} of {counted(len(models), 'variant')}", in_each(models, list(costs))),
+    ]
+    return [*rows[: 2 * bool(leaks)], *rows[2 : 2 + bool(models)]]
+
+
+def in_each(of: Mapping[str, Line], labels: Sequence[str]) -> str:
+    """The lines of some labels in a sentence."""
+    return "; ".join(f"“{label}”: {in_words(of[label])}" for label in labels)
 
 
 def top(of: Gathered, members: Sequence[Member], shown: Sequence[Member], place: Path, says: Sequence[str] = ()) -> str:

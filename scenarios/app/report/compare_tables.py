@@ -58,6 +58,11 @@ def leading(of: Sequence[Line]) -> Line | None:
     return min(attacked, key=lambda line: (line.verdict != FOUND, line.n == 0, not line.verdict), default=None)
 
 
+def model_line(of: Sequence[Line]) -> Line | None:
+    """The line of the model; None where nothing was held out."""
+    return next((line for line in of if line.key.startswith("utility.")), None)
+
+
 def in_words(line: Line) -> str:
     """`Found: homes within 100 m 39/40 (chance 1.7 %), by span`."""
     head = f"{line.verdict}: ".capitalize() if line.verdict else ""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from scenarios.app.report.compare_tables import in_words, leading, lines_table
+from scenarios.app.report.compare_tables import in_words, leading, lines_table, model_line
 from scenarios.app.report.html import Chapter, answers, facts, folded, headings, paragraphs
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.run import Run, clock_of, part
@@ -18,7 +18,7 @@ from scenarios.app.study.describe import flow
 from scenarios.app.study.dump import as_yaml
 
 MOST_WARNINGS = 6
-_DULL = ("always", "none", "all")
+_DULL = ("{kind: always}", "{kind: none}", "{kind: all}")
 """kinds of parts that change nothing"""
 
 
@@ -39,18 +39,17 @@ def configuration(run: Run, more: Mapping[str, str] | None = None) -> Chapter:
 
 def parts_of(run: Run) -> dict[str, str]:
     """Rounds, UEs, and the parts of the method that are set."""
-    world, learning, summary = part(run.study, "world"), part(run.study, "learning"), run.summary
-    played, empty, held = (
-        summary.get(k.of()) or 0 for k in (keys.ROUNDS_PLAYED, keys.ROUNDS_EMPTY, keys.ROUNDS_HELD_OUT)
-    )
+    world, learning = part(run.study, "world"), part(run.study, "learning")
     radio = {} if part(run.manifest, "channel_card") else part(world, "radio")
-    slots = {**radio, **learning, "power": run.study.get("power")}
-    parts = {name.replace("_", " "): of for name, of in slots.items() if isinstance(of, dict | list) and of}
+    slots = {**radio, **learning, "power": run.study.get("power"), "mobility": part(world, "ues", "mobility")}
+    named = {name.replace("_", " "): flow(of) for name, of in slots.items() if isinstance(of, dict | list) and of}
+    played, empty, held = (
+        run.summary.get(k.of()) or 0 for k in (keys.ROUNDS_PLAYED, keys.ROUNDS_EMPTY, keys.ROUNDS_HELD_OUT)
+    )
     return {
         "rounds": f"{played} played, {empty} without data, {held} with all data held out",
         "length of a round": span_text(run.manifest.get("round_s")),
-        "mobility": flow(part(world, "ues", "mobility")),
-        **{name: flow(of) for name, of in parts.items() if part(slots, name).get("kind") not in _DULL},
+        **{name: text for name, text in named.items() if text not in _DULL},
     }
 
 
@@ -115,7 +114,7 @@ def received(of: Sequence[Line]) -> str:
 
 def answer(of: Sequence[Line], study: dict[str, Any]) -> list[tuple[str, str]]:
     """What is asked, and the answer: model, leakage, protection."""
-    model = next((line for line in of if line.key.startswith("utility.")), None)
+    model = model_line(of)
     leak = leading(of)
     epsilon = next((line for line in of if line.key.startswith("privacy.")), None)
     learning = part(study, "learning")

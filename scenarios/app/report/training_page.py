@@ -56,15 +56,21 @@ def episode_chapter(episode: EpisodeRead | None, seed: Any) -> tuple[Chapter, di
     ):
         if drawn < all_of:
             said += f" Of {counted(int(all_of), what)} {drawn} are shown, evenly spaced."
+    frames = {
+        "ues": (
+            _OF_UES,
+            [{**row, "policy": p, "round": n} for (p, n), of in sorted(episode.ues.items()) for row in of],
+        ),
+        "rounds": (
+            (*_OF_ROUNDS, *episode.scene["weights"]),
+            [{**episode.rounds[p, n], "policy": p, "round": n} for p in episode.policies for n in episode.numbers],
+        ),
+    }
     stations = [str(station["name"]) for station in episode.scene["stations"]]
-    ues = [row | {"policy": p, "round": n} for (p, n), of in sorted(episode.ues.items()) for row in of]
-    rounds = [episode.rounds[p, n] | {"policy": p, "round": n} for p in episode.policies for n in episode.numbers]
     names = {"policy": episode.policies, "base_station": stations}
-
-    frames = {"ues": (ues, _OF_UES), "rounds": (rounds, (*_OF_ROUNDS, *episode.scene["weights"]))}
     arrays = {
         f"{name}.{column}": np.array([_number(row[column], names.get(column)) for row in rows], dtype=np.float32)
-        for name, (rows, of) in frames.items() for column in of
+        for name, (columns, rows) in frames.items() for column in columns
     }  # fmt: skip
     meta = {"scene": episode.scene, "policies": episode.policies, "rounds": episode.numbers, "terms": TERMS}
     parts: list[str | Panel] = [
