@@ -6,6 +6,7 @@ Shapes: n rows of a round, one per (UE, model); N samples; d parameters; n_model
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self
 
@@ -13,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fl.evenly import evenly
+from netsim.base_stations import BaseStation
 from netsim.city.buildings import Buildings
 from netsim.columns import Columns, no_floats, no_ints, no_places
 from netsim.geometry import Area
@@ -284,6 +286,14 @@ class DatasetStatistics:
     mean_m: FloatArray
     std_m: FloatArray
 
+    @classmethod
+    def of(cls, position_m: FloatArray, model: IntArray, n_model: int) -> DatasetStatistics:
+        """Those of positions (n, 2) by the model (n,) that learns from each; 0 and 1 for one without positions."""
+        mean, std = np.zeros((n_model, 2)), np.ones((n_model, 2))
+        for m in np.unique(model[model >= 0]):
+            mean[m], std[m] = position_m[model == m].mean(axis=0), position_m[model == m].std(axis=0)
+        return cls(mean, np.maximum(std, 1e-3))
+
 
 @dataclass(frozen=True, eq=False)
 class Antennas:
@@ -295,6 +305,13 @@ class Antennas:
     at_m: FloatArray
     power_dbm: FloatArray
     azimuth_deg: FloatArray | None = None
+
+    @classmethod
+    def of(cls, stations: Sequence[BaseStation]) -> Antennas:
+        """Those of base stations, one a cell."""
+        at_m = np.array([(*b.at_m, b.height_m) for b in stations])
+        azimuth_deg = np.array([np.nan if b.azimuth_deg is None else b.azimuth_deg for b in stations])
+        return cls(at_m, np.array([b.power_dbm for b in stations]), azimuth_deg)
 
 
 @dataclass(frozen=True)

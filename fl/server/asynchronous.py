@@ -39,6 +39,10 @@ class Asynchronous(Server):
         """Number of UEs whose updates are merged at a time."""
 
     @property
+    def waits_for(self) -> int:
+        return self.merged_at_once
+
+    @property
     def patience_s(self) -> float:
         """Time after the first arrival at which fewer are merged; infinite for never."""
         return inf

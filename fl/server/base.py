@@ -15,3 +15,8 @@ class Server(Part):
     kind: str
     in_rounds: ClassVar[bool] = True
     """whether everybody is asked at once, and all updates of a round are merged together"""
+
+    @property
+    def waits_for(self) -> int | None:
+        """Number of UEs whose updates are merged at a time; None for all that come."""
+        return None

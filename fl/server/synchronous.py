@@ -27,6 +27,10 @@ class Synchronous(Server):
     )
     example: ClassVar = {"kind": "synchronous"}
 
+    @property
+    def waits_for(self) -> int | None:
+        return self.first
+
     def limit_s(self, round_s: float) -> float:
         """How long an update may take, from the request of a round."""
         return round_s if self.deadline_s is None else self.deadline_s

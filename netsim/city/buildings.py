@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 _DRAWS = 1000  # of a place out of doors, before a city counts as full
 
 
+_FLOOR_M = 3.0  # height of a storey
+
+
 @dataclass(frozen=True, eq=False)
 class Buildings:
     """Buildings as prisms: `footprint` (n,) valid shapely polygons, holes are courtyards; `height_m` (n,) above ground.
@@ -51,6 +54,15 @@ class Buildings:
             tuple(np.asarray(ring.coords) for ring in (shape.exterior, *shape.interiors))
             for shape in map(orient, self.footprint)
         )
+
+    def floor_area(self) -> FloatArray:
+        """Middle (x, y) and floor area in m2 of every building (n, 3)."""
+        floors = np.maximum(self.height_m // _FLOOR_M, 1.0)
+        rows = [
+            (shape.centroid.x, shape.centroid.y, shape.area * n)
+            for shape, n in zip(self.footprint, floors, strict=True)
+        ]
+        return np.array(rows).reshape(-1, 3)
 
     def inside(self, position_m: FloatArray) -> BoolArray:
         """Which points (n, 2) are indoors; (n,)."""

@@ -8,7 +8,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from netsim.units import FloatArray, IntArray
+from netsim.columns import no_places
+from netsim.units import BoolArray, FloatArray, IntArray
 
 MODES = ("walk", "cycle", "drive")
 """Modes of travel, in the order of the columns of `speed_m_s`."""
@@ -59,6 +60,23 @@ class StreetGraph:
         back = self.vertex_m[::-1]
         n = len(back)
         return np.array([edge_of.get(back[n - b : n - a].tobytes(), -1) for a, b in pairwise(ends)], dtype=np.int64)
+
+    @property
+    def once(self) -> BoolArray:
+        """Which edges stand for their street (e,): of its two directions the first."""
+        return np.asarray((self.twin < 0) | (self.twin > np.arange(len(self))))
+
+    def centre_lines(self) -> tuple[FloatArray, IntArray, IntArray]:
+        """Lines of all streets, each once: vertices (v, 2), where each line begins (s + 1,), and its edge (s,)."""
+        edge = np.flatnonzero(self.once)
+        lines = [self.line_m(int(k)) for k in edge]
+        return np.concatenate([no_places(), *lines]), np.cumsum([0, *map(len, lines)]), edge
+
+    def pieces(self) -> FloatArray:
+        """Straight pieces of all streets (k, 2, 2), each once."""
+        pieces = np.stack([self.vertex_m[:-1], self.vertex_m[1:]], axis=1)
+        edge = np.repeat(np.arange(len(self)), np.diff(self.first))
+        return np.asarray(pieces[(edge[:-1] == edge[1:]) & self.once[edge[:-1]]])
 
     def line_m(self, edge: int) -> FloatArray:
         """Centre line of one edge (k, 2) from tail to head."""

@@ -7,7 +7,7 @@ from fl.round import learnt_map as learnt
 from netsim.build import build_world
 from netsim.rng import Streams
 from scenarios.app.results.folder import read_table
-from scenarios.app.run import records
+from scenarios.app.run import simulate
 from scenarios.app.run.records import coverage_grid
 from scenarios.app.run.runner import run
 
@@ -21,7 +21,7 @@ def played(tiny, tmp_path, monkeypatch):
         kept.update(setup=setup, state=state)
         return learnt.learnt_map(setup, state, place_m)
 
-    monkeypatch.setattr(records, "learnt_map", keep)
+    monkeypatch.setattr(simulate, "learnt_map", keep)
 
     def play(changes=None):
         run(tiny(changes), tmp_path / "r")

@@ -386,7 +386,6 @@ def test_map_draws_every_street_once():
     """A ring, which the graph has as two halves between the same nodes, and two equally long streets side by side."""
     from netsim.streets.assembly import assemble
     from netsim.streets.lines import StreetLines
-    from scenarios.app.run.records import _streets
 
     ring = [(0, 0), (40, 0), (40, 40), (0, 40), (0, 0)]
     stub, left, right = [(-60, 0), (0, 0)], [(-60, 0), (-90, 20), (-120, 0)], [(-60, 0), (-90, -20), (-120, 0)]
@@ -394,7 +393,7 @@ def test_map_draws_every_street_once():
     vertex_m = np.array([p for line in lines for p in line], dtype=float)
     first = np.cumsum([0, *map(len, lines)])
     graph = assemble(StreetLines.two_way(vertex_m, first, np.full(4, 3))).graph
-    drawn = _streets(graph)
-    step_m = np.linalg.norm(np.diff(drawn["street_m"], axis=0), axis=1)
-    step_m[drawn["street_ptr"][1:-1] - 1] = 0.0
+    street_m, street_ptr, _ = graph.centre_lines()
+    step_m = np.linalg.norm(np.diff(street_m, axis=0), axis=1)
+    step_m[street_ptr[1:-1] - 1] = 0.0
     assert step_m.sum() == pytest.approx(160 + 60 + 4 * np.hypot(30, 20))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain, count, groupby, islice, product, zip_longest
 from math import inf, nan
 from pathlib import Path
@@ -29,7 +28,7 @@ from scenarios.app.results.marker import held
 from scenarios.app.results.statistics import figure_text
 from scenarios.app.run.events import Watch
 from scenarios.app.run.points import SweepPoint, checked_points, named
-from scenarios.app.run.setup import floor_area, ready, streets
+from scenarios.app.run.setup import ready, with_map
 from scenarios.app.run.sweep import admit_sweep, sweep
 from scenarios.app.study.describe import flow
 from scenarios.app.study.load import Scenario
@@ -156,7 +155,7 @@ def _candidates(
     """
     parts: list[Attack] = [part.model_copy(update={"name": None}) for part in study.learned.attacks]
     world, setup = ready(study, Path(), rehearsed=False)
-    public = replace(setup.public, street_m=streets(study.world.city, world), floor_area=floor_area(world))
+    public = with_map(setup.public, world, study.world.city)
     written = scenario.document(point.overrides, point.origins).data["learning"].get("attacks") or []
     candidates, refused = list(written), Counter[str]()
     for settings in drawn_settings(seed):

@@ -16,30 +16,26 @@ from fl.learning import Learning
 from fl.radio_map.grid import CELLS
 from fl.round.setup import Setup
 from fl.round.tables import TABLES
-from fl.server.asynchronous import Asynchronous
-from fl.server.base import Server
-from fl.server.synchronous import Synchronous
 from fl.types import Antennas, DatasetStatistics, Directory, Facts, Public
 from netsim.base_stations import sites
 from netsim.build import build_world
 from netsim.city.base import City
 from netsim.clock import DAY_S, WEEK_S
 from netsim.errors import BadInput
-from netsim.observations import Observations
 from netsim.part import Part
 from netsim.plausible import check_near
 from netsim.radio.coverage_law import CoverageLaw
 from netsim.record import Recorder
 from netsim.rng import Streams
 from netsim.row_id import MAX_STATIONS
+from netsim.streets.graph import StreetGraph
 from netsim.traces.home_work import FEWEST_NIGHTS
-from netsim.units import FloatArray, IntArray
+from netsim.units import IntArray
 from netsim.world import World
 from scenarios.app.study.study import Study
 
 MOST_ROUNDS = 1_000_000
 MOST_TICKS = 1e8
-_FLOOR_M = 3.0  # height of a storey
 MOST_SAMPLES = 1e8  # measurements of a round, which are held until it ends: tens of GB
 WORLDS_KEPT = 4  # results of rehearsals
 
@@ -64,20 +60,12 @@ def ready(study: Study, folder: Path, rehearsed: bool = True) -> tuple[World, Se
 def _fixed_weights(learning: Learning, n_ue: int) -> Iterator[str]:
     """That weights are for another number of UEs than there are, and what they add up to."""
     if isinstance(learning.aggregation, Uniform):
-        clients, most = learning.aggregation.clients, _merged_at_once(learning.server, n_ue)
+        clients, most = learning.aggregation.clients, min(n_ue, learning.server.waits_for or n_ue)
         if not most <= clients <= 2 * n_ue:  # somewhat more is a public bound on their number
             yield (
                 f"learning.aggregation.clients: {clients:,}, and up to {most:,} of {n_ue:,} UEs are merged at a time: "
                 f"weights then add up to {most / clients:.3g}, and steps are as many means long; give clients: {most}"
             )
-
-
-def _merged_at_once(server: Server, n_ue: int) -> int:
-    """The largest number of UEs whose updates are merged at a time."""
-    if isinstance(server, Asynchronous):
-        return server.merged_at_once
-    first = server.first if isinstance(server, Synchronous) else None
-    return n_ue if first is None else min(n_ue, first)
 
 
 def _rounds(world: World, setup: Setup) -> Iterator[Facts]:
@@ -120,7 +108,8 @@ def set_up(study: Study, world: World, streams: Streams, folder: Path, rehearsed
 
         again = build_world(study.world, streams, learning.round_s)
         sampled_m = first_sampled(again, learning, model_of_cell, days, streams)
-    antennas = _antennas(world)
+    cells = world.stations if len(world.stations) == len(world.cells) else ()  # not where a trace brings them
+    antennas = Antennas.of(cells) if cells else None
     public = Public(
         world.area, len(models), dataset, antennas,
         world.budget.ue_height_m, learning.data.image_format(),
@@ -131,7 +120,7 @@ def set_up(study: Study, world: World, streams: Streams, folder: Path, rehearsed
         server_momentum=getattr(learning.server_optimiser, "momentum", 0.0),
     )  # fmt: skip
     if any(attack.reads_the_city for attack in learning.attacks):
-        public = replace(public, street_m=streets(study.world.city, world), floor_area=floor_area(world))
+        public = with_map(public, world, study.world.city)
     for rule in learning.withholding:
         rule.check(public)
     for attack in learning.attacks:
@@ -199,15 +188,13 @@ def _check_world(study: Study, world: World) -> None:
 
 def _check_numbers(learning: Learning, n_ue: int) -> None:
     """Refuse a server, or sums, that wait for more updates than there are at a time."""
-    server, most = learning.server, _merged_at_once(learning.server, n_ue)
-    buffer = server.merged_at_once if isinstance(server, Asynchronous) else None
-    first = server.first if isinstance(server, Synchronous) else None
-    sums = learning.threat.sum_at_least
-    for key, wanted, there in (("server.buffer", buffer, n_ue), ("server.first", first, n_ue),
-                               ("threat.sum_at_least", sums, most)):  # fmt: skip
+    server, sums = learning.server, learning.threat.sum_at_least
+    key = "first" if server.in_rounds else "buffer"
+    most = min(n_ue, server.waits_for or n_ue)
+    for place, wanted, there in ((f"server.{key}", server.waits_for, n_ue), ("threat.sum_at_least", sums, most)):
         if wanted is not None and wanted > there:
             raise BadInput(
-                f"learning.{key}: {wanted:,} updates are never there at a time, of {there:,} UEs; take {there:,} or "
+                f"learning.{place}: {wanted:,} updates are never there at a time, of {there:,} UEs; take {there:,} or "
                 "fewer, or leave it out"
             )
 
@@ -269,15 +256,6 @@ def _above_roofs(world: World) -> None:
         )
 
 
-def _antennas(world: World) -> Antennas | None:
-    """The base stations of all cells; None where a trace brings what was measured."""
-    if not world.stations or len(world.stations) != len(world.cells):
-        return None
-    at_m = np.array([(*b.at_m, b.height_m) for b in world.stations])
-    azimuth_deg = np.array([np.nan if b.azimuth_deg is None else b.azimuth_deg for b in world.stations])
-    return Antennas(at_m, np.array([b.power_dbm for b in world.stations]), azimuth_deg)
-
-
 def check_ticks(world: World) -> None:
     """Refuse a world that would never end."""
     ticks = world.duration_s / world.tick_s
@@ -327,34 +305,18 @@ def _play_rehearsal(study: Study) -> _Rehearsal:
     seen, data = world.observations(), study.learned.data
     counts = np.bincount(seen.cell, minlength=len(world.cells))
     models = data.models(world.cells, counts)
-    return _Rehearsal(counts, _statistics(seen, data.model_of_cell(world.cells, models), len(models)))
+    model = data.model_of_cell(world.cells, models)[seen.cell]
+    return _Rehearsal(counts, DatasetStatistics.of(seen.position_m, model, len(models)))
 
 
-def _statistics(seen: Observations, model_of_cell: IntArray, n_model: int) -> DatasetStatistics:
-    """Mean and deviation of the positions measured in each cell."""
-    model = model_of_cell[seen.cell]
-    mean, std = np.zeros((n_model, 2)), np.ones((n_model, 2))
-    for m in range(n_model):
-        mine = model == m
-        if mine.any():
-            mean[m], std[m] = seen.position_m[mine].mean(axis=0), seen.position_m[mine].std(axis=0)
-    return DatasetStatistics(mean, np.maximum(std, 1e-3))
-
-
-def streets(city: City, world: World) -> FloatArray | None:
-    """Straight pieces of all streets (k, 2, 2), one of two directions once; None where the city has none."""
+def street_graph(world: World, city: City) -> StreetGraph | None:
+    """The streets that UEs use, or else those of a city in which no UE needs them; None where it has none."""
     graph = world.ground.graph
-    graph = city.street_graph(world.area, world.ground.streams) if graph is None else graph
-    if graph is None:
-        return None
-    pieces = np.stack([graph.vertex_m[:-1], graph.vertex_m[1:]], axis=1)
-    edge = np.repeat(np.arange(len(graph)), np.diff(graph.first))
-    once = (graph.twin < 0) | (np.arange(len(graph)) < graph.twin)
-    return np.asarray(pieces[(edge[:-1] == edge[1:]) & once[edge[:-1]]])
+    return city.street_graph(world.area, world.ground.streams) if graph is None else graph
 
 
-def floor_area(world: World) -> FloatArray:
-    """Middle (x, y) and floor area in m2 of every building (n, 3)."""
-    shapes, floors = world.buildings.footprint, np.maximum(world.buildings.height_m // _FLOOR_M, 1.0)
-    rows = [(shape.centroid.x, shape.centroid.y, shape.area * n) for shape, n in zip(shapes, floors, strict=True)]
-    return np.array(rows).reshape(-1, 3)
+def with_map(public: Public, world: World, city: City) -> Public:
+    """What is public where an attacker reads a map: streets and floor areas too."""
+    graph = street_graph(world, city)
+    street_m = None if graph is None else graph.pieces()
+    return replace(public, street_m=street_m, floor_area=world.buildings.floor_area())

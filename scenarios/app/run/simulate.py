@@ -8,17 +8,22 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any
 
+import numpy as np
+
 from fl.round.asynchronous import AsynchronousServer
 from fl.round.explosion import exploded, explosion_warning
+from fl.round.final_tables import scoring_warnings, surfaces, write_final
+from fl.round.learnt_map import learnt_map
 from fl.round.round import rounds
 from fl.round.state import RoundState, begin
 from netsim.record import write_json
-from scenarios.app.results.folder import PLAN
+from netsim.safe import replacing
+from scenarios.app.results.folder import PLAN, SURFACES, read_table
 from scenarios.app.results.summary import summarise
 from scenarios.app.run.events import Event, Watch
 from scenarios.app.run.job import Job
 from scenarios.app.run.play import Play
-from scenarios.app.run.records import delta_warnings, scoring_warnings, write_points, write_surfaces, write_whole_run
+from scenarios.app.run.records import coverage, coverage_grid, delta_warnings, write_points
 from scenarios.app.run.setup import ready
 from scenarios.app.study.study import Study
 
@@ -125,11 +130,18 @@ class LearningPlay(Play):
             self.now = replace(self.now, state=replace(last, round=self.rounds))
             self._tell(self.rounds, {}, True, max(self.world.duration_s, self.last.values["time_s"]))
         self._show()
-        write_whole_run(setup, last, self.world, self.study.world.radio.downlink)
+        spends, scored = (read_table(folder, table) for table in ("spends", "leakage"))
+        uplink = read_table(folder, "updates" if setup.learning.threat.at_m is None else "eavesdropper")
+        write_final(setup, last, self.world, spends)
+        place_m = coverage_grid(self.world)
+        learnt_dbm = learnt_map(setup, last, place_m)
+        setup.recorder.write("coverage", coverage(self.world, self.study.world.radio.downlink, place_m, learnt_dbm))
         write_points(folder, last)
-        write_surfaces(folder, setup, last, self.world)
+        if maps := surfaces(setup, last, self.world):
+            with replacing(folder / SURFACES) as file:
+                np.savez_compressed(file, **maps)  # type: ignore[arg-type]
         bursts = [explosion_warning(setup.learning, self.now.exploded)] if self.now.exploded else []
-        warnings = [*delta_warnings(setup, last), *manifest["warnings"], *scoring_warnings(setup, last)]
+        warnings = [*delta_warnings(setup, last), *manifest["warnings"], *scoring_warnings(setup, last, scored, uplink)]
         counted = {"empty_rounds": self.now.empty, "stopped_by_budget": last.stopped}
         return {**counted, "warnings": [*bursts, *warnings]}
 

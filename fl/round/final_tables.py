@@ -1,0 +1,151 @@
+"""What is known at the end of a run only: its last tables, the maps of its model, and warnings about its scores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fl.leakage import leakage
+from fl.leakage.linking import Linking, observe
+from fl.leakage.lists import most_named, scores
+from fl.leakage.tracking import belief_rows, compared
+from fl.leakage.unicity import unicity
+from fl.learners.base import SurfaceLearner
+from fl.privacy.final import final_account
+from fl.round import records
+from fl.round.leaked import retold_of
+from fl.round.setup import Setup
+from fl.round.state import RoundState
+from fl.round.streams import RoundStreams
+from fl.tracking.belief import Belief
+from fl.types import Facts, Local
+from netsim.units import FloatArray
+from netsim.world import World
+
+Table = Mapping[str, NDArray[Any]]
+
+
+def write_final(setup: Setup, state: RoundState, world: World, spends: Table) -> None:
+    """Write the tables that are known at the end: final scores, privacy, exact distances, names, hindsight.
+
+    spends : the table of that name, as columns.
+    """
+    final = records.last_utility(setup.learning, state, world) | records.references(setup, state)
+    setup.recorder.write("final", {"name": list(final), "value": list(final.values())})
+    for row in final_account(spends):
+        setup.recorder.row("privacy", **row)
+    for (ue, model, attack), distances in leakage.exact(state.leakage).items():
+        setup.recorder.row("wasserstein", ue=ue, model=model, attack=attack, **distances)
+    how = setup.learning.leakage
+    named = leakage.named_at_end(how, state.leakage, world.area, world.places)
+    for row in named:
+        setup.recorder.row("named", **row)
+    _write_lists(setup, state, world, named)
+    now_s = float(world.env.now)
+    facts = Facts(state.round, now_s, setup.public, round_s=setup.learning.round_s, week_s=world.clock.week_s(now_s))
+    for label, belief in _in_hindsight(setup, state, facts):
+        tracked = compared(belief, state.whereabouts.at(belief.round), None, how.near_m, hindsight=True)
+        cells = belief_rows(belief, how.belief_ues, hindsight=True)
+        records.write_tracked(setup.recorder, {label: tracked}, {label: cells})
+    for rows in _linked_again(setup, state, facts) if setup.learning.threat.renames else ():
+        setup.recorder.write("linking", rows)
+    for row in unicity(state.whereabouts, setup.streams.at("unicity")) if setup.learning.threat.renames else ():
+        setup.recorder.row("unicity", **row)
+    for ue, other, sw1_m in leakage.pairs(state.leakage, how.directions):
+        setup.recorder.row("user_distances", ue=ue, other=other, sw1_m=sw1_m, sqrt_sw1=float(np.sqrt(sw1_m)))
+
+
+def _write_lists(setup: Setup, state: RoundState, world: World, named: list[dict[str, Any]]) -> None:
+    """Lists of places that attacks make of what is not one UE's, and how good they are; no score without a place.
+
+    named : what attacks name of each UE, of which a list is made where they make none.
+    """
+    learning, n = setup.learning, len(world.ues)
+    if learning.threat.sees == "rows" and not learning.threat.renames:
+        return
+    listed_m = dict[str, FloatArray]()
+    for one in learning.attacks:
+        at = one.listed(state.parts.attacks[one.label], setup.public, learning.leakage.list_places)
+        listed_m[one.label] = most_named(named, one.label, world.area, learning.leakage) if at is None else at
+        for rank, (x, y) in enumerate(listed_m[one.label].tolist(), start=1):
+            setup.recorder.row("listed", attack=one.label, rank=rank, x_m=x, y_m=y)
+    aside = world.mobility.residents(np.arange(n, 2 * n), world.ground)
+    town = {"participants": world.places, "aside": aside}
+    found = any(map(len, listed_m.values()))
+    for row in scores(listed_m, town, world.area, world.buildings.floor_area(), learning.leakage) if found else ():
+        setup.recorder.row("list_scores", **row)
+
+
+def _in_hindsight(setup: Setup, state: RoundState, facts: Facts) -> Iterator[tuple[str, Belief]]:
+    """What attacks believe of each round, now that they know all of them; by attack."""
+    for attack in setup.learning.attacks:
+        for belief in attack.hindsight(state.parts.attacks[attack.label], facts):
+            yield attack.label, state.parts.names.of_ues(belief)
+
+
+def _linked_again(setup: Setup, state: RoundState, facts: Facts) -> Iterator[dict[str, Any]]:
+    """Columns of the table `linking` of attacks that link names anew, now that they know all rounds."""
+    for label, retold in retold_of(setup, state.parts, facts).items():
+        linking = Linking()
+        for time_s, links in retold.links:
+            linking, rows = observe(linking, {label: links}, state.parts.names, time_s)
+            yield rows | {"round": [links.round]}
+
+
+def surfaces(setup: Setup, state: RoundState, world: World) -> dict[str, FloatArray]:
+    """Maps of the first model at the first bandwidth; none for a learner without surfaces, or without an answer."""
+    model = state.model
+    if "surfaces" not in setup.learning.learner.offers or not len(state.held_out) or not model.parameters[0].any():
+        return {}
+    learner = cast(SurfaceLearner, setup.learning.learner)
+    grid = learner.grid_m(model)
+    arrays: dict[str, FloatArray] = {
+        "x_m": model.constants["x_m"],
+        "y_m": model.constants["y_m"],
+        "estimate": learner.surfaces(model, model.parameters[:1])[0, 0],
+        "exact": learner.reference_map(model, state.held_out.usual),
+    }
+    law = world.mobility.density(grid.reshape(-1, 2))
+    if law is not None:
+        arrays["law"] = law.reshape(grid.shape[:2])
+    if not setup.learning.curation:  # which would have changed what the UE answered about
+        arrays |= _answer(setup, state, learner)
+    return arrays
+
+
+def _answer(setup: Setup, state: RoundState, learner: SurfaceLearner) -> dict[str, FloatArray]:
+    """What the UE nearest to the middle of the area answered in the last round, before any defense, made again."""
+    held_out = state.held_out
+    away = np.linalg.norm(held_out.x - setup.public.area.centre_m, axis=1)
+    i = int(np.argmin(away))
+    ue, zero, phase = held_out.ue[i : i + 1], np.zeros(1, dtype=np.int64), learner.phases[0]
+    place = held_out.x[i : i + 1]
+    data = Local(ue, zero, np.array([0, 1]), place, None, np.zeros(1))
+    made = learner.local(state.model, phase, data, RoundStreams(setup.streams, state.round).learner(phase))
+    return {"answer": learner.surfaces(state.model, made.rows(slice(None)))[0, 0], "answer_at_m": place[0]}
+
+
+def scoring_warnings(setup: Setup, state: RoundState, scored: Table, uplink: Table) -> list[str]:
+    """Compared rounds in which no UE was heard, where not all are compared, and names that were young at the end.
+
+    scored, uplink : the table `leakage`, and that of updates as the attacker hears them, as columns.
+    """
+    learning, found, compared = setup.learning, list[str](), np.unique(scored["round"])
+    silent = np.setdiff1d(compared, uplink["round"][uplink["decoded"] == 1])
+    if len(silent) and learning.leakage.every_rounds > 1:
+        found.append(
+            f"leakage: no UE was heard in {len(silent)} of the {len(compared)} compared rounds (the last: "
+            f"{silent[-1]:g}); what is named of UEs there was named before. learning.leakage.every_rounds: 1 compares "
+            f"all rounds (here {learning.leakage.every_rounds})"
+        )
+    young = state.parts.names.young() if learning.threat.renames else None
+    if len(compared) and young is not None:
+        found.append(
+            f"leakage: at the end names had been heard in {young[0]:g} rounds, earlier ones in {young[1]:g} (medians), "
+            "and what is named of UEs at the end is named under them; end the run shortly before names change "
+            "(world.duration_s, learning.rounds)"
+        )
+    return found
