@@ -340,7 +340,7 @@ def test_a_training_does_not_go_on_from_what_is_not_finite(tmp_path):
 
 @pytest.mark.parametrize("scale", [0.0, np.nan, np.inf, -1.0])
 def test_a_kept_trajectory_without_a_scale_is_refused(scale, tmp_path):
-    from scenarios.app.run.reference_run import _read
+    from scenarios.app.run.planning import _read
 
     ones = np.ones((3, 2))
     tree = {"std": ones, "weight": ones, "gain": ones, "scale": 0.5, "power_w": np.ones(2)}

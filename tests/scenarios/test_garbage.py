@@ -6,7 +6,7 @@ import pytest
 
 from netsim.errors import BadInput
 from scenarios import run
-from scenarios.app.run.garbage import seldom_collected
+from scenarios.app.run.how import seldom_collected
 
 
 @pytest.fixture

@@ -10,8 +10,7 @@ from netsim.errors import BadInput
 from netsim.radio.power_rules import Listed
 from netsim.rng import Streams
 from scenarios.app.results.folder import read_table
-from scenarios.app.run.planning import planned
-from scenarios.app.run.reference_run import reference
+from scenarios.app.run.planning import planned, reference
 from scenarios.app.run.runner import run
 from scenarios.app.study.load import load
 

@@ -7,9 +7,8 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scenarios.app.run.how import USUAL, How
+from scenarios.app.run.how import USUAL, How, one_thread
 from scenarios.app.run.setup import ready
-from scenarios.app.run.threads import one_thread
 from scenarios.app.study.load import Scenario
 from scenarios.app.study.study import Study
 

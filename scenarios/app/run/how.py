@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+import gc
+from collections.abc import Generator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from math import isinf
 from pathlib import Path
@@ -55,3 +56,34 @@ class How:
 
 
 USUAL = How()
+_ALIVE = 50_000  # objects more than before: a world has more of them than Python expects of a program
+
+
+@contextmanager
+def seldom_collected() -> Generator[None, None, None]:
+    """Look for cycles of dead objects whenever 50,000 objects more are alive than before, in place of 700.
+
+    What was set before is set again afterwards, after errors too. Arrays are no objects that are counted.
+    """
+    before = gc.get_threshold()
+    gc.set_threshold(_ALIVE)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+
+
+@contextmanager
+def one_thread() -> Generator[None, None, None]:
+    """Linear algebra on one thread: sums keep their order, results their bits."""
+    import scipy.linalg  # noqa: F401 - compiled loops call its BLAS, which is limited only if it is there by now
+    import torch
+    from threadpoolctl import threadpool_limits
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        with threadpool_limits(limits=1):
+            yield
+    finally:
+        torch.set_num_threads(before)

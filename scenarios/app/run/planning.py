@@ -1,23 +1,39 @@
-"""A study with its plan written in: powers, the round of the switch, the noise of the receiver."""
+"""A study with its plan written in, by the trajectory of a reference run and the channel of a first round."""
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from fl.defenses.budgeted import PRINTED
 from fl.power.bound import PowerLoss, Trajectory
 from fl.power.search import Limits, average, evolution, full, plateaus
+from netsim import __version__
+from netsim.build import build_world
+from netsim.cache import code_digest
+from netsim.checkpoint import load_tree, save_tree
 from netsim.errors import BadInput
 from netsim.radio.power_rules import Listed
 from netsim.rng import Streams
-from netsim.units import FloatArray, w_from_dbm
+from netsim.safe import what_is
+from netsim.tree import from_tree_as, to_tree
+from netsim.units import FloatArray, ratio_from_db, w_from_dbm
 from rl.ddpg_power import Ddpg, settled
-from scenarios.app.run.channel import snr_of_round
-from scenarios.app.run.reference_run import reference
-from scenarios.app.run.simulate import Planned
+from scenarios.app.results.folder import read_table
+from scenarios.app.run.events import ignore
+from scenarios.app.run.how import one_thread
+from scenarios.app.run.inputs import input_digests
+from scenarios.app.run.simulate import Planned, simulate
+from scenarios.app.scratch import scratch
+from scenarios.app.study.dump import study_yaml
 from scenarios.app.study.plan import Plan
 from scenarios.app.study.study import Study
+
+_FILE, _FORMAT = "trajectory.npz", 2
 
 
 def learned_plan(study: Study) -> Planned:
@@ -44,13 +60,23 @@ def learned_plan(study: Study) -> Planned:
     problem, wanted_w = settled(policy, snr_per_w)
     power_w = np.minimum(wanted_w, float(w_from_dbm(study.world.ues.max_power_dbm)))
     outcome = problem.tried(power_w)
-    defenses = tuple(d.switched(outcome.switch) for d in study.learned.defenses)
-    written = study.model_copy(update={"learning": study.learned.model_copy(update={"defenses": defenses})})
-    said = {
-        "reference": problem.objective.trajectory.content, "switch_round": outcome.switch, "objective": outcome.value,
-        "total_w": float(power_w.sum()), "power_w": [float(w) for w in power_w],
+    said = _said(problem.objective.trajectory, outcome.switch, outcome.value, power_w)
+    return Planned(_with_switch(study, outcome.switch), said)
+
+
+def _with_switch(study: Study, switch: int, **changes: Any) -> Study:
+    """The study with the round of the switch in its defenses, and other changes."""
+    defenses = tuple(d.switched(switch) for d in study.learned.defenses)
+    return study.model_copy(update={**changes, "learning": study.learned.model_copy(update={"defenses": defenses})})
+
+
+def _said(trajectory: Trajectory, switch: int, value: float, power_w: FloatArray) -> dict[str, Any]:
+    """What plan.json has of powers."""
+    listed = [float(w) for w in power_w]
+    return {
+        "reference": trajectory.content, "switch_round": switch, "objective": value, "total_w": float(power_w.sum()),
+        "power_w": listed,
     }  # fmt: skip
-    return Planned(written, said)
 
 
 def planned(study: Study, cache: Path) -> Planned:
@@ -83,22 +109,12 @@ def _planned(study: Study, plan: Plan, cache: Path) -> Planned:
         best = evolution(objective, limits, Streams(study.seed).at("plan"))
     else:
         best = {"average": average, "full": full, "plateaus": plateaus}[plan.power](objective, limits)
-    written = written.model_copy(
-        update={
-            "plan": None, "power": Listed(each_w=tuple(float(w) for w in best.power_w)),
-            "learning": study.learned.model_copy(
-                update={"defenses": tuple(d.switched(best.switch) for d in study.learned.defenses)}
-            ),
-        }
-    )  # fmt: skip
     said = {
-        "reference": trajectory.content, "noise_w": _noise_w(written),
+        **_said(trajectory, best.switch, best.value, best.power_w), "noise_w": _noise_w(written),
         "own_switch_round": int(objective.switch(own)[0]), "own_objective": float(objective(own)[0]),
-        "own_total_w": float(own.sum()), "switch_round": best.switch, "objective": best.value,
-        "total_w": float(best.power_w.sum()), "evaluations": best.evaluations,
-        "power_w": [float(w) for w in best.power_w],
+        "own_total_w": float(own.sum()), "evaluations": best.evaluations,
     }  # fmt: skip
-    return Planned(written, said)
+    return Planned(_with_switch(written, best.switch, plan=None, power=Listed(each_w=tuple(said["power_w"]))), said)
 
 
 def reachable(limits: Limits, study: Study) -> Limits:
@@ -138,3 +154,104 @@ def _with_noise(study: Study, noise_w: float) -> Study:
     uplink = world.radio.uplink.model_copy(update={"noise_w": noise_w})
     radio = world.radio.model_copy(update={"uplink": uplink})
     return study.model_copy(update={"world": world.model_copy(update={"radio": radio})})
+
+
+def reference(study: Study, cache: Path, say: Callable[[str], None] | None = None) -> Trajectory:
+    """The trajectory of a study, from a run that is made once.
+
+    `cache` keeps it under a hash of the study's text, of the code that plays it, and of the content of files it reads.
+
+    say : gets a line before that run, which takes as long as any.
+
+    Raises
+    ------
+    BadInput : one line: the uplink's noise does not fall with a UE's own power alone.
+    """
+    from scenarios.app.run.runner import run_job  # not at the top: it imports this module
+
+    alone = study.model_copy(update={"vary": None, "train": None})
+    _checked(alone)
+    made_of = (
+        f"{__version__} {_FORMAT} {code_digest('netsim', 'fl', 'scenarios')} {sorted(input_digests(alone).items())}"
+    )
+    name = hashlib.sha256(f"{made_of}\n{study_yaml(alone)}".encode()).hexdigest()[:16]
+    path = Path(cache) / name / _FILE
+    if not what_is(path):
+        if say is not None:
+            say(f"netsim: playing all rounds of the reference run, this once; it is kept in {path.parent}")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with scratch("run-", path.parent) as folder:  # of each process that asks
+                with one_thread():
+                    simulate(run_job(alone, folder / "run", command="reference"), alone, Planned(alone, {}), ignore)
+                trajectory = trajectory_of(alone, folder / "run")
+                save_tree(folder / _FILE, to_tree(trajectory))
+                (folder / _FILE).replace(path)
+        except OSError as error:
+            raise BadInput(
+                f"{path.parent}: reference runs cannot be kept there ({error.strerror}); "
+                "set XDG_CACHE_HOME to a folder that can be written"
+            ) from None
+    return _read(path)
+
+
+def trajectory_of(study: Study, folder: Path) -> Trajectory:
+    """The trajectory of a finished run of a study: std from its spends, weights from its updates, gain from its links.
+
+    Noise that several mechanisms draw on a row adds in variance; noise at the server is nobody's. gain is SINR over
+    power, which a UE alone decides where nobody disturbs anybody; a UE has one row a round.
+    """
+    _checked(study)
+    updates, links, spends = (read_table(folder, name) for name in ("updates", "links", "spends"))
+    rounds, n_ue = np.unique(updates["round"]), len(read_table(folder, "ues")["ue"])
+    shape = (len(rounds), n_ue)
+    if not len(rounds):
+        raise BadInput(f"{folder}: no round was played; there is no trajectory")
+
+    def laid(table: dict[str, np.ndarray], values: FloatArray) -> FloatArray:
+        """Sums of values (rows of a table) as (rounds, UEs)."""
+        sums = np.zeros(shape)
+        np.add.at(sums, (np.searchsorted(rounds, table["round"]), table["ue"].astype(np.int64)), values)
+        return sums
+
+    if laid(updates, np.ones(len(updates["ue"]))).max() > 1:
+        raise BadInput(f"{folder}: a UE sent several rows in a round; a bound reads one model and one phase")
+    once = (spends["ue"] >= 0) & (spends["unit"] != PRINTED)  # a printed claim is a second account of the same noise
+    drawn = {k: v[once] for k, v in spends.items()}
+    sent = laid(links, links["power_w"])
+    sinr = ratio_from_db(links["sinr_db"])
+    scale = links["noise_std"] * np.sqrt(sinr)  # C / sqrt(q), the same for all
+    return Trajectory(
+        std=np.sqrt(laid(drawn, drawn["std"] ** 2)),
+        weight=laid(updates, updates["weight"]),
+        gain=laid(links, sinr / links["power_w"]),
+        scale=float(np.median(scale)),
+        power_w=sent.sum(axis=0) / np.maximum((sent > 0).sum(axis=0), 1),
+    )
+
+
+def _checked(study: Study) -> None:
+    """Refuse a study with a plan, and an uplink whose noise is not each UE's own."""
+    if study.plan is not None:
+        raise BadInput("plan: a reference run is played with the powers as written; remove plan:, or set it to null")
+    try:
+        Plan.check(study.world.radio.uplink)
+    except ValueError as error:
+        raise BadInput(str(error)) from None
+
+
+def _read(path: Path) -> Trajectory:
+    try:
+        return from_tree_as(load_tree(path), Trajectory)
+    except ValueError as error:
+        said = str(error).removeprefix(f"{path}: ")
+        raise BadInput(f"{path}: not a trajectory ({said}); delete it, and the run is made again") from None
+
+
+def snr_of_round(study: Study, seed: int) -> FloatArray:
+    """SNR at 1 W (K,) of every UE at the first deadline of the study in the world of a seed; 0 without a cell."""
+    world = build_world(study.world, Streams(seed), study.round_s)
+    world.env.run(until=min(study.round_s, world.duration_s))
+    ue = np.arange(len(world.ues))
+    cohort = world.cohort(ue, world.links(), 1, np.ones(len(ue), dtype=np.int64), np.zeros(len(ue)))
+    return study.world.radio.uplink.snr_per_w(cohort)

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-
 from netsim import __version__
 from netsim.errors import BadInput
-from netsim.record import cell_text
 from netsim.safe import content, what_is
 from scenarios.app.results.folder import (
     CHECKPOINT,
@@ -28,8 +24,7 @@ from scenarios.app.results.folder import (
     read_json,
     version_of,
 )
-from scenarios.app.results.read import RUNS
-from scenarios.app.results.same import Difference, check_whole, differences_in, values_in
+from scenarios.app.results.same import Difference, check_whole, differences_in
 from scenarios.app.results.training_folder import TRAINING, WORLDS
 from scenarios.app.run.events import Event, Watch
 from scenarios.app.run.how import How
@@ -47,8 +42,7 @@ _OTHER = (MANIFEST, TRAINING, STUDY, CHECKPOINT, PAGE, ERROR, WORLDS, *EXPORTS.v
 class Repeated:
     """A repeated run or training: its label and folder, the folder of the repetition, what differs, and a note.
 
-    label : its path below the folder that was asked for; empty for that itself. The table of a sweep, which is compared
-    with the summaries of the runs that were repeated, has its name as label.
+    label : its path below the folder that was asked for; empty for that itself.
     """
 
     label: str
@@ -77,8 +71,6 @@ def rerun(
         raise BadInput(one_line(f"--out {out}: lies in {folder}, which stays as it is; give another folder"))
     paths, skipped = _finished_in(folder, only)
     jobs = [_repetition(path, out / path.relative_to(folder), replace) for path in paths]
-    tables = [path.parent for path in sorted(folder.rglob(RUNS))]
-    rows = [(table, found) for table in tables if (found := rows_that_differ(table, paths)) is not None]
     no_links(out, [str(job.folder.relative_to(out)) for job in jobs])
     for job in jobs:
         job.admit()
@@ -93,7 +85,7 @@ def rerun(
         do(job)
         found = differences_in(path, job.folder, compared(job.kind))
         repeated.append(Repeated(label, path, job.folder, found, _note(path / job.kind.record)))
-    return repeated + [Repeated(RUNS, table, out, found) for table, found in rows], skipped
+    return repeated, skipped
 
 
 def _note(record: Path) -> str:
@@ -154,18 +146,3 @@ def _finished_in(folder: Path, only: str | None) -> tuple[list[Path], list[str]]
         what = f"no finished run, sweep, tuning or training{which} in it"
         raise BadInput(one_line(f"{folder}: {what}; give a folder that netsim wrote"))
     return done, [one_line(f"{path}: is not finished") for path in found if path not in done]
-
-
-def rows_that_differ(folder: Path, runs: Collection[Path]) -> list[Difference] | None:
-    """Where the table of a sweep says something else of these runs than their summaries do; None: it has none."""
-    columns = values_in(folder / RUNS)
-    rows = [(i, folder / name) for i, name in enumerate(columns.get("folder", [])) if folder / name in runs]
-    found = []
-    for i, path in rows:
-        summary = read_json(path / SUMMARY)
-        for key in [key for key in summary if key in columns]:
-            wanted, cell = cell_text(summary[key]), columns[key][i]
-            if cell != wanted:
-                how = f"row {i + 1}: {cell[:40]!r}, and {wanted!r} in {path / SUMMARY}"
-                found.append(Difference(RUNS, f"column {key}", how, np.inf))
-    return found if rows else None

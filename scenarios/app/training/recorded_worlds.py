@@ -116,7 +116,7 @@ class Recordings:
         from rl.env_online import OnlinePower
         from rl.recording import episode_of
         from rl.rules import untuned
-        from scenarios.app.run.threads import one_thread
+        from scenarios.app.run.how import one_thread
         from scenarios.app.training.ground import FIRST
 
         with one_thread():

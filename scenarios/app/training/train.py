@@ -55,8 +55,7 @@ if TYPE_CHECKING:
 
 def play(job: Job, watch: Watch = ignore) -> dict[str, Any]:
     """One training, from its environment to its page's figures; returns its summary."""
-    from scenarios.app.run.garbage import seldom_collected
-    from scenarios.app.run.threads import one_thread
+    from scenarios.app.run.how import one_thread, seldom_collected
 
     study = build(Study, read_text(job.spec, str(job.folder / STUDY)))
     watch, how = job.options.get("watch", watch), job.options.get("how", USUAL)
