@@ -147,15 +147,15 @@ def do_all(jobs: Sequence[Job], engine: Engine, at_once: int, place: Path, watch
         job, i = jobs[left[k]], left[k]
         folder = str(job.folder.relative_to(place))
         found[i] = _kept(job, folder, end) if isinstance(end, Failure) else end.value
-        done, of = len(found), len(jobs)
+        ended, of = len(found), len(jobs)
         if isinstance(end, Failure):
             write_failures(place, [found[n] for n in left if isinstance(found.get(n), Failed)])
-            watch(failed(done, of, found[i]))
+            watch(failed(ended, of, found[i]))
         elif job.kind.name != "run":
-            watch(Event("played", done, of, done == of, {"label": f"seed {job.seed}"}))
+            watch(Event("played", ended, of, ended == of, {"label": f"seed {job.seed}"}))
         else:
             said = {"label": job.label, "seed": job.seed, "folder": folder, "summary": end.value}
-            watch(Event("run", done, of, done == of, said))
+            watch(Event("run", ended, of, ended == of, said))
     return [found[i] for i in range(len(jobs))]
 
 
