@@ -17,7 +17,8 @@ from rl.ddpg_power import kept, start_w
 from rl.env_online import WORLDS, drawn_world
 from rl.observation import Before, seen_before, seen_online_size
 from rl.problem import Seen, checked_options, log_power
-from rl.radio_records import Air, RadioCosts, Rounds, judged
+from rl.radio_loops import judged
+from rl.radio_records import Air, RadioCosts, Rounds
 from rl.recording import Episode
 from rl.settings import Online
 from rl.specs import SpecifiedVector

@@ -13,7 +13,7 @@ from netsim.radio.airtime import rates, transmissions, waits
 from netsim.radio.rate import Adaptation
 from netsim.radio.uplink import ComplexArray
 from netsim.units import BoolArray, FloatArray, IntArray
-from rl.radio_records import ALL, NONE, Air
+from rl.radio_records import ALL, NONE, Air, RadioCosts, Rounds, Sent, costs_of
 
 
 @compiled
@@ -89,3 +89,22 @@ def sinrs(power_w: FloatArray, which: IntArray, h: ComplexArray, serving: IntArr
         own, strength = sic.own_amplitudes(h[s], serving[s])
         sinr[b] = _sinr(power_w[b], h[s], own, strength, serving[s], air)[0]
     return sinr
+
+
+def judged(rounds: Rounds, air: Air, power_w: FloatArray, which: IntArray) -> RadioCosts:
+    """Costs of power vectors (B, K) in rounds which (B,)."""
+    links = rounds.links
+    sinr, snr, decoded, energy_j = received(
+        power_w, which, links.h, links.serving, links.downlink_bps, rounds.rows, rounds.compute_s, rounds.compute_j,
+        rounds.n_bits, air,
+    )  # fmt: skip
+    hears = sinr
+    if links.heard.shape[2]:
+        there = np.where(links.serving >= 0, 0, -1)
+        alone = air._replace(floor_sinr=0.0, least_sinr=0.0, deadline_s=np.inf)
+        sends = (sinr >= air.floor_sinr) & (links.downlink_bps[which] > 0)
+        hears = sinrs(np.where(sends, power_w, 0.0), which, links.heard, there, alone)
+    return costs_of(
+        Sent(sinr, snr, decoded, hears), energy_j, rounds.of[which], rounds.weight[which],
+        rounds.required_std[which], rounds.rho[which], rounds.factor[which], rounds.lost_noise[which],
+    )  # fmt: skip

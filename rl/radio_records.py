@@ -193,27 +193,6 @@ def drawn_var(required_std: FloatArray, rho: FloatArray | float, snr: FloatArray
         return np.maximum(required_std**2 - np.where(snr > 0, rho**2 / snr, 0.0), 0.0)
 
 
-def judged(rounds: Rounds, air: Air, power_w: FloatArray, which: IntArray) -> RadioCosts:
-    """Costs of power vectors (B, K) in rounds which (B,)."""
-    from rl.radio_loops import received, sinrs
-
-    links = rounds.links
-    sinr, snr, decoded, energy_j = received(
-        power_w, which, links.h, links.serving, links.downlink_bps, rounds.rows, rounds.compute_s, rounds.compute_j,
-        rounds.n_bits, air,
-    )  # fmt: skip
-    hears = sinr
-    if links.heard.shape[2]:
-        there = np.where(links.serving >= 0, 0, -1)
-        alone = air._replace(floor_sinr=0.0, least_sinr=0.0, deadline_s=np.inf)
-        sends = (sinr >= air.floor_sinr) & (links.downlink_bps[which] > 0)
-        hears = sinrs(np.where(sends, power_w, 0.0), which, links.heard, there, alone)
-    return costs_of(
-        Sent(sinr, snr, decoded, hears), energy_j, rounds.of[which], rounds.weight[which],
-        rounds.required_std[which], rounds.rho[which], rounds.factor[which], rounds.lost_noise[which],
-    )  # fmt: skip
-
-
 @dataclass(frozen=True, eq=False)
 class Sent:
     """SINR, SNR and whether decoded (B, K) at base stations, and SINR at whoever listens."""

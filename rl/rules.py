@@ -29,7 +29,7 @@ from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 from rl.lagrangian import penalty, priced
 from rl.look import Look
-from rl.radio_records import Air, Rounds, judged
+from rl.radio_records import Air, Rounds
 from rl.reward import Figures, Reward
 
 _TRIED, _BEST, _LEAST = 48, 8, 0.05  # of a generation; no spread shrinks below a share of its first one
@@ -116,6 +116,8 @@ class Known:
         than it can, as live.
         """
         at = np.arange(len(self.rounds)) if which is None else which
+        from rl.radio_loops import judged
+
         return judged(self.rounds, self.air, np.minimum(power_w, self.look.max_power_w), at).figures
 
     def cost(self, power_w: FloatArray, which: IntArray | None = None) -> FloatArray:

@@ -11,7 +11,8 @@ from netsim.errors import BadInput
 from netsim.rng import Streams
 from rl.agents import ScoreFunctionAgent
 from rl.look import Look
-from rl.radio_records import Links, Rounds, air_of, judged
+from rl.radio_loops import judged
+from rl.radio_records import Links, Rounds, air_of
 from rl.rules import LAWS, Known, tuned, within
 from rl.settings import Online
 from rl.shared_policy import SHAPES, SharedPolicy, first_weights

@@ -134,7 +134,7 @@ class TestVerdict:
     ("key", "value"), [("list_places", 0), ("list_places", 101), ("list_places", 2.5), ("list_near_m", 0)]
 )
 def test_bad_settings_are_refused_in_one_line(key, value):
-    with pytest.raises(BadInput, match=f"learning.leakage.{key}: "):
+    with pytest.raises(BadInput, match=rf"learning.leakage.{key}={value}: "):
         load("city", {f"learning.leakage.{key}": value})
 
 

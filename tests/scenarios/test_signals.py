@@ -50,9 +50,7 @@ sys.exit(main())
 
 
 @pytest.mark.parametrize("number", ["SIGINT", "SIGTERM"])
-@pytest.mark.parametrize(
-    "module", ["scenarios.app.cli.commands", "scenarios.app.cli.listing", "scenarios.app.study.study"]
-)
+@pytest.mark.parametrize("module", ["scenarios.app.cli.commands", "scenarios.app.cli.ask", "scenarios.app.study.study"])
 def test_a_signal_while_commands_are_imported_ends_as_any_other(number, module):
     ended = subprocess.run(
         [sys.executable, "-c", EARLY.format(module=module, number=number)], capture_output=True, text=True, timeout=60,

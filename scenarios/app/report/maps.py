@@ -30,7 +30,7 @@ DENSITIES = {
 _SIDE = 340  # pixels
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Heat:
     """A map: values (n_y, n_x) at places (metres), their unit, and a place that is marked by a cross."""
 
