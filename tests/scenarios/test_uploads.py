@@ -11,10 +11,9 @@ from uploads import MIXED, change_rows, upload, write_uploads
 
 from netsim.errors import BadInput
 from netsim.record import write_json
-from scenarios.app.report import uploads as figures
 from scenarios.app.report.charts import Laid
 from scenarios.app.report.report import report
-from scenarios.app.report.uploads import MOST_UES, PATIENCE, STALENESS, latency, timeline, uploads_panels
+from scenarios.app.report.uploads import STALENESS, latency, uploads_panels
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.folder import read_table
 from scenarios.app.results.read import load as load_run
@@ -144,40 +143,6 @@ def drawn(panel):
     return {trace["name"]: trace for trace in panel.figure["data"]}
 
 
-def test_the_timeline_has_a_line_a_ue_and_a_cross_for_each_loss(folder):
-    loaded = load_run(folder())
-    panel = timeline(loaded, loaded.tables["transmissions"])
-    traces = drawn(panel)
-    preparing, sending = traces["preparing: downlink and training"], traces["sending"]
-    names = [str(n) for n in loaded.tables["ues"]["name"]]
-    first = [k for k, y in enumerate(preparing["y"]) if y == names[0]]
-    assert [(preparing["base"][k], preparing["x"][k]) for k in first] == [(0, 4), (60, 2)]
-    spans = sorted((b, b + x) for b, x in zip(sending["base"], sending["x"], strict=True))
-    assert spans == [(2, 30), (6, 15), (10, 20), (62, 72), (67, 90)]  # the last goes on
-    lost = sorted(zip(traces["lost"]["x"], traces["lost"]["y"], strict=True))
-    assert lost == sorted([(90, names[1]), (15, names[2]), (61, names[2]), (3, names[3])])
-    assert any(text.endswith(": no-cell") for text in traces["lost"]["text"])
-    assert panel.figure["layout"]["xaxis"]["title"]["text"].startswith("seconds since 2026-01-05 00:01:00")
-    assert "Drawn: 8 of 8 uploads" in panel.caption
-
-
-def test_the_timeline_shows_a_window_and_says_what_it_leaves_out(folder):
-    """Of uploads of 1 s once an hour the axis shows the first twelve seconds, of 60 UEs."""
-    copy = folder()
-    loaded = load_run(copy)
-    n = MOST_UES + 5
-    rows = [upload(1 + k, ue, (3600 * k, 3600 * k, 3600 * k, 3600 * k + 1)) for k in range(3) for ue in range(n)]
-    write_uploads(copy, rows)
-    uploads = read_table(copy, "transmissions")
-    loaded.tables["ues"] = {"name": np.array([f"{EVIL}{k}" for k in range(n)], dtype=object)}
-    panel = timeline(loaded, uploads)
-    low, high = panel.figure["layout"]["xaxis"]["range"]
-    assert (low, high) == pytest.approx((0, PATIENCE))
-    assert len(drawn(panel)["sending"]["x"]) == 3 * MOST_UES
-    assert f"Drawn: {3 * MOST_UES} of {3 * n} uploads, of 60 of 65 UEs" in panel.caption
-    assert "<img" not in json.dumps(panel.figure)
-
-
 def test_the_distribution_is_of_uploads_that_arrived(folder):
     loaded = load_run(folder())
     traces = drawn(latency(loaded.tables["transmissions"]))
@@ -200,21 +165,14 @@ def test_staleness_is_drawn_where_something_is_stale(folder):
     assert STALENESS.panels(Laid(loaded)) == []
 
 
-def test_of_very_many_uploads_the_first_are_drawn(folder, monkeypatch):
-    monkeypatch.setattr(figures, "MOST_UPLOADS", 4)
-    loaded = load_run(folder([upload(1, k % 4, (10 * k, 10 * k, 10 * k, 10 * k + 9)) for k in range(12)]))
-    panel = timeline(loaded, loaded.tables["transmissions"])
-    assert "Drawn: 4 of 12 uploads" in panel.caption
-
-
 def test_the_chapter_stands_on_the_page_and_is_drawn(folder, show):
     shown = show(report(folder()))
     shown.evaluate("netsim.drawAll()")
-    shown.wait_for_selector("#plot-uploads-timeline .main-svg")
-    names = [t.text_content() for t in shown.locator("#plot-uploads-timeline .legendtext").all()]
-    assert names == ["preparing: downlink and training", "waiting for a grant", "sending", "lost"]
+    shown.wait_for_selector("#plot-uploads-latency .main-svg")
+    names = [t.text_content() for t in shown.locator("#plot-uploads-latency .legendtext").all()]
+    assert names == ["preparing: downlink and training", "waiting for a grant", "sending", "from request to arrival"]
     with shown.expect_download() as download:
-        shown.click("#uploads-timeline [data-save=csv]")
+        shown.click("#uploads-latency [data-save=csv]")
     assert b"waiting for a grant" in download.value.path().read_bytes()
     assert shown.get_attribute("#plot-uploads-latency", "role") == "img"
     assert shown.get_attribute("#plot-uploads-latency", "aria-label").startswith("How long uploads take")
