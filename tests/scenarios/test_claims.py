@@ -530,7 +530,7 @@ def test_runs_that_are_no_sweep_are_played_by_the_engine(two_runs, tmp_path, mon
     command = ["claims", "--file", str(two_runs), "--out", str(tmp_path / "out"), "--jobs", "2"]
     assert main(command) == 0
     assert asked == [(["a", "b"], 2, tmp_path / "out")]  # both at once
-    assert re.search(r"a.yaml: run 1/1, seed 3.*b.yaml: run 1/1, seed 4", capsys.readouterr().err, re.S)
+    assert re.search(r"a.yaml: run 1/1, a, seed 3.*b.yaml: run 1/1, b, seed 4", capsys.readouterr().err, re.S)
     assert main(command) == 0 and len(asked) == 1  # what is finished stays
     alone = run(load(tmp_path / "b.yaml"), tmp_path / "alone")
     assert json.loads((tmp_path / "out" / "b" / "summary.json").read_text()) == alone.summary

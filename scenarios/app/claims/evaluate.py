@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -40,8 +41,6 @@ HOLDS, FAILS, OPEN = "holds", "does not hold", "undecided"
 CLAIMS, CLAIMS_PAGE = "claims.csv", "claims.html"
 Labelled = Mapping[str, Mapping[int, Mapping[str, Any]]]
 """label -> seed -> summary of its run; a run outside of a sweep has the label ''"""
-Tell = Callable[[str, int, int, str], None]
-"""gets the name of a scenario that is played, how many of its runs are finished, of how many, and the last of them"""
 
 
 @dataclass(frozen=True)
@@ -145,12 +144,12 @@ def admit_out(out: Path, claims: Sequence[Claim]) -> None:
 
 
 def play(
-    claims: Sequence[Claim], out: Path, at_once: int, tell: Tell, engine: Engine, how: How, replace: bool
+    claims: Sequence[Claim], out: Path, at_once: int, watch: Watch, engine: Engine, how: How, anew: bool
 ) -> dict[str, str]:
     """Play the scenarios of claims into folders below `out`: runs that are no sweep side by side, then each sweep.
 
     Returns why some of them have no runs, by name. Of a sweep the labels are played that the rules look at. What is
-    finished stays if it is of the same study, inputs and version of netsim, and is refused else, unless `replace`.
+    finished stays if it is of the same study, inputs and version of netsim, and is refused else, unless `anew`.
     """
     why, alone, sweeps = dict[str, str](), dict[str, tuple[Study, Job]](), dict[str, Study]()
     for name in dict.fromkeys(c.scenario for c in claims):
@@ -159,7 +158,7 @@ def play(
             if study.vary is not None:
                 sweeps[name] = study
                 continue
-            job = run_job(study, out / place_of(name), place_of(name), "netsim claims", replace, how)
+            job = run_job(study, out / place_of(name), place_of(name), "netsim claims", anew, how)
             job.admit()
             if job.done() is None:
                 alone[name] = study, job
@@ -172,17 +171,27 @@ def play(
     if jobs or any(not what_is(out / place_of(name) / RUNS) for name in sweeps):
         engine.check()
     names = {job.label: name for name, job in jobs.items()}
-    ended = do_all(list(jobs.values()), engine, at_once, out, _watch(tell, names))
+
+    def alone_of(now: Event) -> None:
+        watch(replace(now, done=1, of=1, last=True, part=names[now.values["label"]]))
+
+    ended = do_all(list(jobs.values()), engine, at_once, out, alone_of)
     why |= {n: " ".join(failure_lines([end])) for n, end in zip(jobs, ended, strict=True) if isinstance(end, Failed)}
     for name, study in sweeps.items():
         rules = [c.rule for c in claims if c.scenario == name]
         labels = {label for rule in rules for label in rule.labels} if all(r.labels for r in rules) else set()
         folder = out / place_of(name)
         with _noted(why, name):
-            sweep(name, study, folder, at_once, {}, _watch(tell, {}, name), replace, labels, engine=engine, how=how)
+            own = partial(_of_part, watch, name)
+            sweep(name, study, folder, at_once, {}, own, anew, labels, engine=engine, how=how)
             if failed := read_failures(folder):
                 why[name] = " ".join(failure_lines(failed))
     return why
+
+
+def _of_part(watch: Watch, name: str, now: Event) -> None:
+    """Watch an event as one of a scenario."""
+    watch(replace(now, part=name))
 
 
 @contextmanager
@@ -194,20 +203,6 @@ def _noted(why: dict[str, str], name: str) -> Iterator[None]:
         why[name] = error.lines[0]
 
 
-def _watch(tell: Tell, names: Mapping[str, str], sweep_of: str = "") -> Watch:
-    """Tells of each run that ends, of its scenario: of one sweep, or by the label of each."""
-
-    def watch(now: Event) -> None:
-        label, seed = now.values["label"], f"seed {now.values['seed']}"
-        failed = f", failed: {now.values['error']}" if now.name == "failed" else ""
-        if sweep_of:
-            tell(sweep_of, now.done, now.of, f"{label}, {seed}{failed}")
-        else:
-            tell(names[label], 1, 1, f"{seed}{failed}")
-
-    return watch
-
-
 # -- verdicts
 
 
@@ -216,10 +211,10 @@ def evaluate_all(
     folders: Mapping[str, Path],
     out: Path | None,
     at_once: int,
-    tell: Tell,
+    watch: Watch,
     engine: Engine = ON_PROCESSES,
     how: How = USUAL,
-    replace: bool = False,
+    anew: bool = False,
 ) -> list[Verdict]:
     """Verdicts by the given folders (scenario -> folder); with `out` the other scenarios are played there first.
 
@@ -229,7 +224,7 @@ def evaluate_all(
     runs, why = {name: labelled(folder) for name, folder in folders.items()}, dict[str, str]()
     if out is not None:
         missing = [c for c in claims if c.scenario not in folders]
-        why = play(missing, out, at_once, tell, engine, how, replace)
+        why = play(missing, out, at_once, watch, engine, how, anew)
         for name in {c.scenario for c in missing} - set(why):
             with _noted(why, name):
                 runs[name] = labelled(out / place_of(name))

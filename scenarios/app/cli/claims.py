@@ -19,7 +19,6 @@ def main(args: argparse.Namespace) -> None:
     from scenarios.app.claims.evaluate import CLAIMS_PAGE, admit_out, evaluate_all, folders_of, place_of
     from scenarios.app.cli.outcome import tell_failures
     from scenarios.app.cli.progress import teller
-    from scenarios.app.run.events import Event
 
     engine, jobs, how = engine_of(args), jobs_of(args), how_of(args)
     if args.page is not None and not (args.page and (args.run or args.out)):
@@ -48,16 +47,7 @@ def main(args: argparse.Namespace) -> None:
     if page is not None:
         check_ours(page)  # before hours are played for it
     with teller(args, "claims") as tell:
-        verdicts = evaluate_all(
-            claims,
-            folders,
-            out,
-            jobs,
-            lambda name, done, of, label: tell(Event("played", done, of, done == of, {"label": label}, name)),
-            engine,
-            how,
-            args.replace,
-        )
+        verdicts = evaluate_all(claims, folders, out, jobs, tell, engine, how, args.replace)
     played = {} if out is None else {c.scenario: out / place_of(c.scenario) for c in claims}
     if page is not None:
         claims_report(verdicts, played | folders, page, command_line(), args.pages)
