@@ -4,7 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from fl.data.base import SHARED_MODEL
 from fl.learning import Learning
+from netsim.mobility.replay import Replay
+from netsim.setting import WorldSetting
+from netsim.world import World
+
+
+def disclosed(learning: Learning, setting: WorldSetting, world: World) -> list[str]:
+    """What devices tell besides their updates, which no noise hides and no ledger counts, and what parts admit."""
+    aggregation, learner = learning.aggregation, learning.learner
+    counted = any({"spend", "location spend"} & part.offers for part in (*learning.curation, *learning.defenses))
+    disclosed = [f"aggregation {aggregation.kind_name()}: devices tell the server {aggregation.discloses}"]
+    published = [f"learner {learner.kind_name()}: everybody is told {learner.discloses}, which no epsilon here covers"]
+    return [
+        *(disclosed if aggregation.discloses else []),
+        *(published if learner.discloses and counted else []),
+        *(_drawn_values(learning, setting, world) if counted else []),
+        *caveats(learning, setting.radio.uplink.shares_band),
+    ]
+
+
+def _drawn_values(learning: Learning, setting: WorldSetting, world: World) -> list[str]:
+    """What everybody is told beforehand that follows from the data of all users."""
+    mobility, trace = setting.ues.mobility, world.trace
+    drawn = list[str]()
+    if isinstance(mobility, Replay) and trace is not None:
+        drawn += mobility.drawn_values(trace, setting.city.has_size, setting.duration_s is not None)
+        alike = SHARED_MODEL in learning.data.offers and SHARED_MODEL not in learning.learner.needs
+        if mobility.cell == "all" and trace.rsrp_dbm is not None and not (alike or learning.data.named_cell):
+            drawn.append("which cells there are (world.ues.mobility.cell)")
+    if learning.data.wants_counts:
+        drawn.append("the cell with most measurements (learning.data.cell)")
+    if not drawn:
+        return []
+    return [
+        f"public values: {', '.join(drawn)} follow from the data of all users, so one user can move them, and with "
+        "them the updates of all; no epsilon here covers that. State them by the keys in brackets"
+    ]
 
 
 def caveats(learning: Learning, shared_band: bool) -> list[str]:

@@ -233,7 +233,7 @@ class TestLearner:
 
     def test_base_stations_below_roofs_are_refused(self, tiny, tmp_path):
         city = {"kind": "generated", "width_m": 400, "height_m": 300, "count": 60, "size_m": [100, 150]}
-        with pytest.raises(BadInput, match=r"base_stations\[\d\].height_m: . at 25 m is below the roof"):
+        with pytest.raises(BadInput, match=r"base_stations\[\d\].height_m: . is at 25 m, and the ground or roof"):
             run(tiny({"world.city": city, **MAP}), tmp_path / "b")
 
     def test_a_run_has_figures_a_warning_and_no_spend(self, tiny, tmp_path):
@@ -259,7 +259,9 @@ class TestLearner:
 
     def test_a_base_station_on_the_ground_is_refused_as_such(self, tiny, tmp_path):
         ground = [{"name": "a", "at_m": [100, 100], "height_m": 0}]
-        with pytest.raises(BadInput, match=r"base_stations\[0\]\.height_m: a is at 0 m and must be above 0 m"):
+        with pytest.raises(
+            BadInput, match=r"base_stations\[0\]\.height_m: a is at 0 m, and the ground or roof there at 0 m"
+        ):
             run(tiny({"world.base_stations": ground, **MAP}), tmp_path / "b")
 
     def test_start_outside_of_the_range_and_missing_antennas_are_refused(self):

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain, count, groupby, islice, product, zip_longest
-from math import inf, nan
+from itertools import chain, count, groupby, product, zip_longest
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -103,29 +103,28 @@ def _met(
     The best names most places, or, where there are none to name, has the smallest median centroid error.
     """
     candidates, n = tuning.overrides[ATTACKS_KEY], len(written)
-    names = [of["name"] for of in candidates]
-    goal, gain = "places named, %", [share for name in names if (share := named_share(summary, name)) is not None]
-    if len(gain) < len(names):
-        goal, errors = "centroid error, m", [summary.get(keys.ERROR_MEDIAN.of(name)) for name in names]
-        gain = [-inf if error is None else -error for error in errors]
-    order = sorted((k for k, of in enumerate(gain) if of > -inf), key=lambda k: -gain[k])
+    goal, gain = "places named, %", [named_share(summary, of["name"]) for of in candidates]
+    if None in gain:
+        goal, gain = "centroid error, m", [summary.get(keys.ERROR_MEDIAN.of(of["name"])) for of in candidates]
+    sign = 1.0 if goal.endswith("%") else -1.0
+    order = sorted((k for k, value in enumerate(gain) if value is not None), key=lambda k: -sign * gain[k])
     if not order:
         raise BadInput(
             "--adapt: no candidate names a place or estimates a centroid, and there is no other goal; it needs UEs "
             "with homes, or updates that arrive"
         )
-    others = (k for k in order if candidates[k]["kind"] != candidates[order[0]]["kind"])
+    others = [k for k in order if candidates[k]["kind"] != candidates[order[0]]["kind"]]
     attacks, said = list(written), []
-    for k in (order[0], *islice(others, 1)):
+    for k in (order[0], *others[:1]):
         settings = {key: value for key, value in candidates[k].items() if key != "name"}
         attack = written[k] if k < n else {**settings, "name": f"{settings['kind'][:30]}-adapted"}
         attacks += [] if k < n else [attack]
-        said.append((attack.get("name") or settings["kind"], flow(settings), figure_text(abs(gain[k]))))
+        said.append((attack.get("name") or settings["kind"], flow(settings), figure_text(gain[k])))
     (name, settings_text, reached), *second = said
+    own = [k for k in order if k < n]
     return attacks, {
         "attack": name, "settings": settings_text, "goal": goal, "adapted": reached,
-        "second": " ".join(second[0]) if second else "none",
-        "as written": figure_text(abs(max(gain[:n])) if n else nan),
+        "second": " ".join(second[0]) if second else "none", "as written": figure_text(gain[own[0]] if own else nan),
     }  # fmt: skip
 
 

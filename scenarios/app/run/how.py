@@ -1,20 +1,35 @@
-"""How runs are played and kept: none of it changes a result, so none of it stands in a scenario."""
+"""How runs are played and kept: none of it changes a result, so none of it stands in a scenario.
+
+The memory of a run is measured while it plays, held below a limit, and its peak is kept. The limit is what is asked
+for, else NETSIM_MEMORY_GB, else what this machine has free when the run begins.
+"""
 
 from __future__ import annotations
 
 import gc
+import os
+import re
+import resource
+import signal
+import threading
 from collections.abc import Generator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
-from math import isinf
+from math import inf, isfinite, isinf
 from pathlib import Path
+from types import FrameType
 from typing import Literal
 
 from fl.round.tables import Column
 from netsim.errors import BadInput
 from netsim.parquet import check_installed, convert
-from scenarios.app.run.memory import GB, limit, within
+from scenarios.app.study.yaml_document import one_line
 
+OPTION, VARIABLE = "--memory-gb", "NETSIM_MEMORY_GB"
+GB = 1e9
+_LOOK_EVERY_S = 0.1  # of CPU time
+_SELF = Path("/proc/self")
+_REMEDY = f"raise {OPTION} or {VARIABLE}, or take fewer UEs, base stations or attacks, or a smaller model or area"
 Format = Literal["csv", "parquet"]
 """of record tables"""
 
@@ -87,3 +102,107 @@ def one_thread() -> Generator[None, None, None]:
             yield
     finally:
         torch.set_num_threads(before)
+
+
+def limit(
+    memory_gb: float | None, environ: Mapping[str, str] = os.environ, root: Path = Path("/")
+) -> tuple[float, str]:
+    """Bytes that a process may hold, infinite for no limit, and who says so. Raises BadInput.
+
+    root : of the file system that tells what the machine has.
+    """
+    if memory_gb is not None:
+        return _checked(memory_gb, f"{OPTION} {memory_gb:g}") * GB, OPTION
+    if stated := environ.get(VARIABLE, ""):
+        try:
+            value = float(stated)
+        except ValueError:
+            value = 0.0
+        return _checked(value, f"{VARIABLE} {stated[:40]!r}") * GB, VARIABLE
+    return held_bytes() + free_bytes(root), "what was free on this machine"
+
+
+def _checked(memory_gb: float, said: str) -> float:
+    if not (memory_gb > 0 and isfinite(memory_gb)):
+        raise BadInput(f"{said}: must be a number of GB above 0, as 8 or 0.5")
+    return memory_gb
+
+
+@contextmanager
+def within(most: float, source: str) -> Generator[None, None, None]:
+    """Hold this process below so many bytes, as source says. Raises BadInput once its resident set is larger.
+
+    What is done within is interrupted as by Ctrl-C, at most 0.1 s of CPU time too late, so that a run keeps its
+    checkpoint; one allocation beyond the limit and what the machine has free fails at once. The peak counts from here
+    on. Outside of the main thread no signal can interrupt: there only allocations are limited.
+    """
+    above: list[float] = []
+
+    def look(number: int, frame: FrameType | None) -> None:
+        if not above and (held := held_bytes()) > most:
+            above.append(held)
+            raise KeyboardInterrupt
+
+    main = threading.current_thread() is threading.main_thread()
+    if main:
+        before = signal.signal(signal.SIGPROF, look)
+        signal.siginterrupt(signal.SIGPROF, False)  # system calls of foreign code go on
+        every = signal.setitimer(signal.ITIMER_PROF, _LOOK_EVERY_S, _LOOK_EVERY_S)
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    room = _stated(_SELF / "status", "VmData", inf) + max(free_bytes(), most - held_bytes())
+    if room < (inf if soft == resource.RLIM_INFINITY else soft):
+        resource.setrlimit(resource.RLIMIT_DATA, (int(room), hard))
+    with suppress(OSError):  # else the peak counts from the start of the process
+        (_SELF / "clear_refs").write_text("5")
+    try:
+        look(signal.SIGPROF, None)  # what it holds already
+        yield
+    except BaseException as error:
+        if above:
+            said = f"the run held {above[0] / GB:.2f} GB of memory, above its limit of {most / GB:.2f} GB ({source})"
+        elif isinstance(error, MemoryError) or "can't allocate memory" in str(error):  # the latter of PyTorch
+            said = one_line(f"not enough memory ({str(error)[:200] or 'nothing is left'})")
+        else:
+            raise
+        raise BadInput(f"{said}; {_REMEDY}; a run goes on from its checkpoint") from None
+    finally:
+        resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
+        if main:
+            signal.setitimer(signal.ITIMER_PROF, *every)
+            signal.signal(signal.SIGPROF, before or signal.SIG_IGN)  # the usual action, 0, would end the process
+
+
+def held_bytes() -> float:
+    """The resident set of this process; 0 where the system does not say."""
+    return _stated(_SELF / "status", "VmRSS", 0.0)
+
+
+def peak_gb() -> float | None:
+    """The largest resident set of this process since `within` began, in GB; None where the system does not say."""
+    return round(_stated(_SELF / "status", "VmHWM", 0.0) / GB, 3) or None
+
+
+def free_bytes(root: Path = Path("/")) -> float:
+    """What a process can still take here: of Linux, and of its control groups; infinite where neither says.
+
+    Pages of files, which the kernel gives back when they are needed, are free.
+    """
+    free = _stated(root / "proc" / "meminfo", "MemAvailable", inf)
+    group = root / "sys" / "fs" / "cgroup" / _text(root / "proc" / "self" / "cgroup").strip().rpartition("::/")[2]
+    for folder in (group, *group.parents):
+        used = _stated(folder / "memory.current", "", 0.0) - _stated(folder / "memory.stat", "inactive_file", 0.0)
+        free = min(free, max(_stated(folder / "memory.max", "", inf) - used, 0.0))
+    return free
+
+
+def _stated(path: Path, name: str, otherwise: float) -> float:
+    """Bytes that a line `name N`, or `name:  N kB`, of a file of Linux states."""
+    found = re.search(rf"^{name}:?\s*(\d+)( kB)?$", _text(path), re.MULTILINE)
+    return otherwise if found is None else float(found[1]) * (1024 if found[2] else 1)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except (OSError, ValueError):
+        return ""

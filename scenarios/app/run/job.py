@@ -26,7 +26,8 @@ import json
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache, reduce
+from operator import getitem
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -34,16 +35,21 @@ from netsim import __version__
 from netsim.checkpoint import load_tree
 from netsim.errors import BadInput
 from netsim.record import write_text
-from netsim.safe import content, what_is
+from netsim.safe import content, opened, what_is
+from netsim.traces.source import MOST_FILE_BYTES
 from scenarios.app.results.folder import CHECKPOINT, ERROR, STUDY, SUMMARY, inside, is_text, ours, read_json, version_of
 from scenarios.app.results.marker import Mark, check_files, held
 from scenarios.app.run.events import Watch, ignore
+from scenarios.app.study.load import file_fields
+from scenarios.app.study.study import Study
 from scenarios.app.study.yaml_document import one_line
 
 Restored = TypeVar("Restored")
 UNFIT = (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)
 """what a checkpoint of other types, shapes and sizes raises where it is read"""
 _READ = "# reads "
+_NO_CONTENT = (".html", ".part")
+"""ends of names that say nothing of the content of a folder: pages, and files that are being written"""
 MOST_TEXT_BYTES = 2**26
 
 
@@ -268,3 +274,36 @@ def changed_input(path: Path, text: str) -> tuple[str, str]:
 def _unread(lines: list[str]) -> list[str]:
     """The lines of a text that name no file."""
     return [line for line in lines if not line.startswith(_READ)]
+
+
+def input_digests(study: Study) -> dict[str, str]:
+    """SHA-256 of each file that a study reads, by its path; empty for one that cannot be read.
+
+    Of a folder that of all its files with their names, but for pages.
+    """
+    data: Any = study.model_dump(mode="json", exclude={"vary", "train"}) | {"seed": 0}
+    return {file: _digest(file) for file in (str(reduce(getitem, at, data)) for at in file_fields(Study, data))}
+
+
+def _digest(file: str) -> str:
+    path = Path(file)
+    try:
+        if what_is(path) != "folder":
+            return _digest_of(path)
+        inside = [p for p in sorted(path.rglob("*")) if not p.name.startswith(".") and p.suffix not in _NO_CONTENT]
+        lines = [f"{p.relative_to(path)}\n{_digest_of(p)}\n" for p in inside if what_is(p) == "file"]
+        return hashlib.sha256("".join(lines).encode()).hexdigest()
+    except OSError:
+        return ""
+
+
+def _digest_of(path: Path) -> str:
+    stat = path.stat()
+    return _digest_once(path, stat.st_ino, stat.st_size, stat.st_mtime_ns)
+
+
+@lru_cache(maxsize=4096)
+def _digest_once(path: Path, inode: int, size: int, mtime_ns: int) -> str:
+    """SHA-256 of a file, which is read once as long as it stays the same: sweeps have many runs of large traces."""
+    with opened(path, MOST_FILE_BYTES) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -26,7 +26,7 @@ from rl.ddpg_power import Ddpg, settled
 from scenarios.app.results.folder import read_table
 from scenarios.app.run.events import ignore
 from scenarios.app.run.how import one_thread
-from scenarios.app.run.inputs import input_digests
+from scenarios.app.run.job import input_digests
 from scenarios.app.run.simulate import Planned, simulate
 from scenarios.app.scratch import scratch
 from scenarios.app.study.dump import study_yaml

@@ -14,14 +14,12 @@ from typing import Any, Literal
 
 import numpy as np
 
-from fl.data.base import SHARED_MODEL
-from fl.round.caveats import caveats
+from fl.round.caveats import disclosed
 from fl.round.records import handover_rows
 from netsim import __version__
 from netsim.channel_card import channel_card, downlink_card
 from netsim.checkpoint import save_tree
 from netsim.errors import BadInput
-from netsim.mobility.replay import Replay
 from netsim.record import Recorder, write_json
 from netsim.traces.home_work import FEWEST_NIGHTS
 from netsim.tree import from_tree, to_tree
@@ -29,8 +27,8 @@ from netsim.world import World
 from scenarios.app.results.folder import CHECKPOINT, MANIFEST, SUMMARY, read_json
 from scenarios.app.results.notes import hold_out_notes
 from scenarios.app.run.events import Event, Watch
+from scenarios.app.run.how import peak_gb
 from scenarios.app.run.job import UNFIT, Job
-from scenarios.app.run.memory import peak_gb
 from scenarios.app.run.records import follow_ues, write_map, write_tracks
 from scenarios.app.run.setup import origin_deg
 from scenarios.app.study.schema import SCHEMA_VERSION
@@ -40,6 +38,7 @@ from scenarios.app.study.yaml_document import one_line
 
 def manifest_of(job: Job, study: Study, world: World) -> dict[str, Any]:
     """The manifest of a run, but for what only its end, or its kind, knows."""
+    warned = [] if study.learning is None else disclosed(study.learning, study.world, world)
     trace, area, at_deg = world.trace, world.area, origin_deg(study, world)
     of_trace = trace and {
         "counts": trace.counts, "notes": [*trace.notes, *hold_out_notes(study), *_without_home(world)],
@@ -63,7 +62,7 @@ def manifest_of(job: Job, study: Study, world: World) -> dict[str, Any]:
         "trace": of_trace,
         "files": job.inputs,
         "study": job.key,
-        "warnings": [*world.warnings, *_disclosed(study, world)],
+        "warnings": [*world.warnings, *warned],
         "versions": {"python": platform.python_version(), "netsim": __version__} | _versions(),
     }
 
@@ -93,42 +92,6 @@ def _presence(world: World) -> str | None:
     """When a replayed UE is absent."""
     presence = None if world.trace is None else world.mobility.presence(world.trace)
     return None if presence is None else presence.words()
-
-
-def _disclosed(study: Study, world: World) -> list[str]:
-    """What devices tell besides their updates, which no noise hides and no ledger counts, and what parts admit."""
-    learning = study.learning
-    if learning is None:
-        return []
-    aggregation, learner = learning.aggregation, learning.learner
-    counted = any({"spend", "location spend"} & part.offers for part in (*learning.curation, *learning.defenses))
-    disclosed = [f"aggregation {aggregation.kind_name()}: devices tell the server {aggregation.discloses}"]
-    published = [f"learner {learner.kind_name()}: everybody is told {learner.discloses}, which no epsilon here covers"]
-    return [
-        *(disclosed if aggregation.discloses else []),
-        *(published if learner.discloses and counted else []),
-        *(_drawn_values(study, world) if counted else []),
-        *caveats(learning, study.world.radio.uplink.shares_band),
-    ]
-
-
-def _drawn_values(study: Study, world: World) -> list[str]:
-    """What everybody is told beforehand that follows from the data of all users."""
-    learning, mobility, trace = study.learned, study.world.ues.mobility, world.trace
-    drawn = list[str]()
-    if isinstance(mobility, Replay) and trace is not None:
-        drawn += mobility.drawn_values(trace, study.world.city.has_size, study.world.duration_s is not None)
-        alike = SHARED_MODEL in learning.data.offers and SHARED_MODEL not in learning.learner.needs
-        if mobility.cell == "all" and trace.rsrp_dbm is not None and not (alike or learning.data.named_cell):
-            drawn.append("which cells there are (world.ues.mobility.cell)")
-    if learning.data.wants_counts:
-        drawn.append("the cell with most measurements (learning.data.cell)")
-    if not drawn:
-        return []
-    return [
-        f"public values: {', '.join(drawn)} follow from the data of all users, so one user can move them, and with "
-        "them the updates of all; no epsilon here covers that. State them by the keys in brackets"
-    ]
 
 
 def _versions() -> dict[str, str]:

@@ -26,7 +26,7 @@ from scenarios.app.run.events import Watch
 from scenarios.app.run.job import Job
 from scenarios.app.run.play import Play
 from scenarios.app.run.records import coverage, coverage_grid
-from scenarios.app.run.setup import check_ticks
+from scenarios.app.run.setup import check_count, check_ticks
 from scenarios.app.study.study import Study
 
 MOST_EXACT = 500_000  # samples that are kept one by one: 20 MB
@@ -111,11 +111,9 @@ class Windows:
     def of(cls, study: Study, world: World) -> Windows:
         """Every measure_every_s; once a tick where the mobility model says itself when UEs measure."""
         every_s = study.world.ues.measure_every_s or study.world.tick_s
-        if world.duration_s / every_s > MOST_INSTANTS:
-            raise BadInput(
-                f"world.ues.measure_every_s: {every_s:g} s makes {world.duration_s / every_s:.3g} samples of every UE, "
-                f"at most {MOST_INSTANTS:g} are possible; measure less often"
-            )
+        check_count(
+            "world.ues.measure_every_s", every_s, world.duration_s / every_s, "samples of every UE", MOST_INSTANTS
+        )
         instants = max(first_multiple(world.duration_s, every_s), 1)
         longest = max(int(LONGEST_WINDOW_S / every_s), ceil(instants / MOST_WINDOWS))
         return cls(every_s, instants, max(1, min(longest, ceil(instants / 20))))

@@ -10,8 +10,7 @@ from scenarios.app.result import Result
 from scenarios.app.results.folder import MANIFEST, RESULTS, STUDY
 from scenarios.app.run.events import Watch, ignore
 from scenarios.app.run.how import USUAL, How, one_thread, seldom_collected
-from scenarios.app.run.inputs import input_digests
-from scenarios.app.run.job import Job, JobKind
+from scenarios.app.run.job import Job, JobKind, input_digests
 from scenarios.app.run.planning import planned
 from scenarios.app.run.radio import play_radio
 from scenarios.app.run.simulate import simulate

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -153,27 +152,18 @@ def _check_world(study: Study, world: World) -> None:
     """Refuse a world in which the rounds cannot be played, and an eavesdropper far away from it."""
     learning = study.learned
     if CELLS in learning.learner.offers:
-        _above_roofs(world)
-    if world.duration_s / learning.round_s > MOST_ROUNDS:
-        raise BadInput(
-            f"learning.round_s: {learning.round_s:g} s cuts {world.duration_s:g} s into more than {MOST_ROUNDS:,} "
-            "rounds; take longer rounds"
-        )
-    campaign, last = (
-        getattr(learning.data, "campaign_rounds", 1),
-        world.clock.rounds(world.duration_s, learning.round_s),
-    )
+        _check_roofs(world)
+    every_s, round_s = study.world.ues.measure_every_s, learning.round_s
+    check_count("learning.round_s", round_s, world.duration_s / round_s, "rounds", MOST_ROUNDS)
+    if every_s is not None and world.trace is None:  # UEs of a trace come and go
+        samples = min(round_s, world.duration_s) / every_s * len(world.ues)
+        check_count("world.ues.measure_every_s", every_s, samples, "measurements of a round", MOST_SAMPLES)
+    campaign = getattr(learning.data, "campaign_rounds", 1)
+    last = world.clock.rounds(world.duration_s, round_s)
     if campaign > max(last, 1):
         raise BadInput(
             f"learning.data.campaign_rounds: UEs measure for {campaign:,} rounds before they learn, and the world ends "
             f"after {last:,}; take {last:,} or fewer, or let the world last longer"
-        )
-    every_s = study.world.ues.measure_every_s
-    samples = 0.0 if every_s is None else min(learning.round_s, world.duration_s) / every_s * len(world.ues)
-    if samples > MOST_SAMPLES and world.trace is None:  # UEs of a trace come and go
-        raise BadInput(
-            f"world.ues.measure_every_s: {every_s:g} s makes {samples:.3g} measurements of a round, at most "
-            f"{MOST_SAMPLES:g} are possible; measure less often, or take shorter rounds or fewer UEs"
         )
     check_ticks(world)
     _check_numbers(learning, len(world.ues))
@@ -207,16 +197,14 @@ def _check_homes(study: Study, world: World) -> None:
     mobility = f"mobility {study.world.ues.mobility.kind_name()} gives none"
     if world.places.nights is not None:
         mobility = f"no user of the trace has one (a home takes {FEWEST_NIGHTS} nights that are mostly in one place)"
-    parts: list[tuple[str, Part, str]] = [("availability", learning.availability, "another availability")]
-    parts += [(f"withholding[{i}]", rule, "leave it out") for i, rule in enumerate(learning.withholding)]
-    if learning.threat.knows_homes:
-        raise BadInput(f"learning.threat.knows: homes: {mobility}; take mobility resident or commuter, or leave it out")
-    for place, part, remedy in parts:
-        if HOMES in part.needs:
-            raise BadInput(
-                f"learning.{place}: {part.kind_name()} needs homes: {part.needs[HOMES]}, and {mobility}; take mobility "
-                f"resident or commuter, or {remedy}"
-            )
+    parts: dict[str, Part] = {f"withholding[{i}]": rule for i, rule in enumerate(learning.withholding)}
+    asks = ["threat.knows: homes: "] if learning.threat.knows_homes else []
+    asks += [
+        f"{place}: {part.kind_name()} needs homes: {part.needs[HOMES]}, and "
+        for place, part in {"availability": learning.availability, **parts}.items() if HOMES in part.needs
+    ]  # fmt: skip
+    if asks:
+        raise BadInput(f"learning.{asks[0]}{mobility}; take mobility resident or commuter, or leave it out")
 
 
 def origin_deg(study: Study, world: World) -> tuple[float, float] | None:
@@ -239,31 +227,26 @@ def _check_target(study: Study, world: World) -> None:
         raise BadInput(f"learning.leakage.target: no UE is called {target!r}; say all, most-data, or a name: {near}?")
 
 
-def _above_roofs(world: World) -> None:
-    """Refuse base stations inside buildings: a map of obstacles has no link that begins in one."""
-    if not world.stations:
-        return
-    roof_m = world.buildings.height_at(np.array([b.at_m for b in world.stations]))
+def _check_roofs(world: World) -> None:
+    """Refuse base stations inside buildings, or on the ground: a map of obstacles has no link that begins there."""
     for i, station in enumerate(world.stations):
-        if station.height_m <= 0:
+        (roof_m,) = world.buildings.height_at(np.array([station.at_m]))
+        if station.height_m <= roof_m:
             raise BadInput(
-                f"world.base_stations[{i}].height_m: {station.name} is at {station.height_m:g} m and must be above 0 m"
+                f"world.base_stations[{i}].height_m: {station.name} is at {station.height_m:g} m, and the ground or "
+                f"roof there at {roof_m:g} m; raise it above, or move it"
             )
-    for k in np.flatnonzero(roof_m >= np.array([b.height_m for b in world.stations])):
-        raise BadInput(
-            f"world.base_stations[{k}].height_m: {world.stations[k].name} at {world.stations[k].height_m:g} m is below "
-            f"the roof over it ({roof_m[k]:g} m); raise it above, or move it"
-        )
 
 
 def check_ticks(world: World) -> None:
     """Refuse a world that would never end."""
-    ticks = world.duration_s / world.tick_s
-    if ticks > MOST_TICKS:
-        raise BadInput(
-            f"world.tick_s: {world.tick_s:g} s cuts {world.duration_s:g} s into {ticks:.3g} ticks, at most "
-            f"{MOST_TICKS:g} are possible; take a longer tick"
-        )
+    check_count("world.tick_s", world.tick_s, world.duration_s / world.tick_s, "ticks", MOST_TICKS)
+
+
+def check_count(key: str, step_s: float, count: float, what: str, most: float) -> None:
+    """Refuse a step of time of which there are too many."""
+    if count > most:
+        raise BadInput(f"{key}: {step_s:g} s makes {count:.3g} {what}, at most {most:g} are possible; take more")
 
 
 @dataclass(frozen=True, eq=False)
@@ -274,12 +257,7 @@ class _Rehearsal:
     statistics: DatasetStatistics
 
 
-@dataclass(frozen=True)
-class _Rehearsed:
-    """A study, by what decides everything that will be measured in it and which models learn from that."""
-
-    key: str
-    study: Study = field(compare=False)
+_REHEARSALS: dict[str, _Rehearsal] = {}
 
 
 def _rehearse(study: Study) -> _Rehearsal:
@@ -290,13 +268,13 @@ def _rehearse(study: Study) -> _Rehearsal:
     """
     if study.world.ues.mobility.replays:
         return _play_rehearsal(study)
-    parts = (study.world.model_dump_json(), study.learned.data.model_dump_json())
-    return _kept_rehearsal(_Rehearsed(f"{study.seed} {study.round_s} {parts}", study))
-
-
-@lru_cache(maxsize=WORLDS_KEPT)
-def _kept_rehearsal(rehearsed: _Rehearsed) -> _Rehearsal:
-    return _play_rehearsal(rehearsed.study)
+    parts = study.world.model_dump_json(), study.learned.data.model_dump_json()
+    key = f"{study.seed} {study.round_s} {parts}"
+    if key not in _REHEARSALS:
+        for old in list(_REHEARSALS)[: 1 - WORLDS_KEPT]:
+            del _REHEARSALS[old]
+        _REHEARSALS[key] = _play_rehearsal(study)
+    return _REHEARSALS[key]
 
 
 def _play_rehearsal(study: Study) -> _Rehearsal:

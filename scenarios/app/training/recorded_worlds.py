@@ -15,7 +15,7 @@ from netsim.safe import what_is
 from netsim.tree import from_tree_as, to_tree
 from rl import ONLINE
 from rl.settings import Online, Train
-from scenarios.app.run.inputs import input_digests
+from scenarios.app.run.job import input_digests
 from scenarios.app.scratch import scratch
 from scenarios.app.study.dump import study_yaml
 from scenarios.app.study.study import Study

@@ -22,8 +22,7 @@ from scenarios.app.run.events import Event, Watch
 from scenarios.app.run.executors.executor import Answer, Attempts, Failure
 from scenarios.app.run.executors.processes import ON_PROCESSES
 from scenarios.app.run.how import USUAL, How
-from scenarios.app.run.inputs import input_digests
-from scenarios.app.run.job import Job, JobKind
+from scenarios.app.run.job import Job, JobKind, input_digests
 from scenarios.app.run.points import SweepPoint, check_space
 from scenarios.app.run.sweep import others, write_runs
 from scenarios.app.study.dump import as_yaml, study_yaml
