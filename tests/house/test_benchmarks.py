@@ -39,7 +39,7 @@ from fl.types import Facts, Public
 from netsim.radio.air_interface import AirInterface
 from netsim.rng import Streams
 from netsim.traces.read import read_trace
-from scenarios.app.run.executors.processes import OnProcesses
+from scenarios.app.run.processes import OnProcesses
 
 PEERS, ALONE, COST, PLAYED = peers.PEERS, world.alone, growth.cost, replay.played  # before `quick`
 FIELDS = {"subject", "work", "ours", "unit", "peer", "theirs", "ratio", "bar", "met"}

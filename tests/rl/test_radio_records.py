@@ -270,11 +270,13 @@ class TestTraining:
         return ScoreFunctionTraining(city, tuned(LAWS[1], city, 2000, Streams(0).at("t")), self.AGENT, steps, seed)
 
     def test_it_learns_these_rounds(self, city):
+        from rl.shared_policy import SharedPolicy
+
         training = self.training(city, 150)
-        before = city.cost(training.policy().power_w(city.look)).mean()
+        before = city.cost(SharedPolicy(training.weights(), training.rule).power_w(city.look)).mean()
         for _ in range(150):
             training.step()
-        assert city.cost(training.policy().power_w(city.look)).mean() < before - 0.05
+        assert city.cost(SharedPolicy(training.weights(), training.rule).power_w(city.look)).mean() < before - 0.05
         assert training.evaluations == 150 * 6 * 8
 
     def test_it_goes_on_where_it_was_to_the_bit(self, city, tmp_path):
@@ -289,8 +291,8 @@ class TestTraining:
         second.resume(load_tree(tmp_path / "c"))
         for _ in range(13):
             second.step()
-        for name, w in whole.policy().weights.items():
-            np.testing.assert_array_equal(second.policy().weights[name], w)
+        for name, w in whole.weights().items():
+            np.testing.assert_array_equal(second.weights()[name], w)
 
 
 @pytest.mark.parametrize(("level_db", "least", "most"), [(-25.0, 0, 2), (-12.0, 1, 6), (25.0, 6, 6)])

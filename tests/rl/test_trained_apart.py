@@ -6,7 +6,7 @@ import os
 import pytest
 
 from scenarios.app.cli.commands import main
-from scenarios.app.run.executors import processes
+from scenarios.app.run import processes
 from scenarios.app.study.load import load
 from scenarios.app.training import train as module
 from scenarios.app.training.train import train

@@ -18,10 +18,9 @@ from scenarios.app.claims.evaluate import FAILS, HOLDS, OPEN, evaluate, folders_
 from scenarios.app.cli.claims import printed
 from scenarios.app.cli.commands import main
 from scenarios.app.results.summary_keys import declaration
-from scenarios.app.run import runner
-from scenarios.app.run.executors import slurm_jobs
-from scenarios.app.run.executors.processes import Here, OnProcesses
+from scenarios.app.run import runner, slurm_jobs
 from scenarios.app.run.points import points
+from scenarios.app.run.processes import Here, OnProcesses
 from scenarios.app.run.runner import run
 from scenarios.app.study.dump import study_yaml
 from scenarios.app.study.load import bundled, load

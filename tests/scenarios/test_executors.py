@@ -12,10 +12,9 @@ from works import work
 
 from scenarios.app.cli.commands import main
 from scenarios.app.results.failures import MOST_TOLD, Failed, failure_lines, read_failures, write_failures
-from scenarios.app.run import runner
-from scenarios.app.run.executors import ray_cluster, slurm_jobs
-from scenarios.app.run.executors.executor import BAD_INPUT, LOST_WORKER, Answer, do_all, played
-from scenarios.app.run.executors.processes import OnProcesses
+from scenarios.app.run import ray_cluster, runner, slurm_jobs
+from scenarios.app.run.executor import BAD_INPUT, LOST_WORKER, Answer, do_all, played
+from scenarios.app.run.processes import OnProcesses
 
 
 def ends(tmp_path, jobs, several, retries=2):

@@ -21,7 +21,8 @@ from scenarios.app.results.folder import read_table
 from scenarios.app.results.read import load
 from scenarios.app.results.tables import EVERY
 from scenarios.app.run.how import How
-from scenarios.app.run.runner import run, run_job
+from scenarios.app.run.play import run_job
+from scenarios.app.run.runner import run
 
 pytest.importorskip("pyarrow")
 PARQUET = How(records="parquet")

@@ -20,9 +20,9 @@ from works import work
 
 from netsim.errors import BadInput, Interrupted
 from scenarios.app.cli.commands import main
-from scenarios.app.run.executors import ray_cluster
-from scenarios.app.run.executors.executor import BAD_INPUT, LOST_WORKER, Answer, played
-from scenarios.app.run.executors.ray_cluster import OnRay, RayCluster
+from scenarios.app.run import ray_cluster
+from scenarios.app.run.executor import BAD_INPUT, LOST_WORKER, Answer, played
+from scenarios.app.run.ray_cluster import OnRay, RayCluster
 
 
 def test_without_ray_one_line_says_how_to_have_it(monkeypatch):
@@ -103,8 +103,8 @@ WAITS = """
 import sys, works
 from pathlib import Path
 from scenarios.app.run import signals
-from scenarios.app.run.executors.executor import played
-from scenarios.app.run.executors.ray_cluster import OnRay
+from scenarios.app.run.executor import played
+from scenarios.app.run.ray_cluster import OnRay
 if __name__ == "__main__":
     signals.listen()
     place = Path(sys.argv[1])

@@ -20,11 +20,11 @@ from scenarios.app.cli.commands import main
 from scenarios.app.results.shown import run_lines
 from scenarios.app.run import how as memory
 from scenarios.app.run import runner
-from scenarios.app.run.executors.processes import OnProcesses
-from scenarios.app.run.executors.ray_cluster import OnRay
-from scenarios.app.run.executors.slurm_jobs import OnSlurm
 from scenarios.app.run.how import GB, How, free_bytes, held_bytes, limit, peak_gb, within
+from scenarios.app.run.processes import OnProcesses
+from scenarios.app.run.ray_cluster import OnRay
 from scenarios.app.run.runner import run
+from scenarios.app.run.slurm_jobs import OnSlurm
 from scenarios.app.run.sweep import sweep
 
 HUGE = {

@@ -14,9 +14,9 @@ from works import work
 from netsim.errors import BadInput
 from scenarios.app.cli.commands import main
 from scenarios.app.cli.engine_options import _slurm
-from scenarios.app.run.executors import slurm_jobs
-from scenarios.app.run.executors.executor import BAD_INPUT, LOST_WORKER, Answer, played
-from scenarios.app.run.executors.slurm_jobs import OnSlurm
+from scenarios.app.run import slurm_jobs
+from scenarios.app.run.executor import BAD_INPUT, LOST_WORKER, Answer, played
+from scenarios.app.run.slurm_jobs import OnSlurm
 
 ROOT = Path(__file__).parents[2]
 
@@ -107,8 +107,8 @@ def test_a_task_that_is_always_lost(slurm, tmp_path, monkeypatch):
 def script(tmp_path, monkeypatch):
     (tmp_path / "script.py").write_text(
         "import sys, works\nfrom pathlib import Path\nfrom scenarios.app.run import signals\n"
-        "from scenarios.app.run.executors.executor import played\n"
-        "from scenarios.app.run.executors.slurm_jobs import OnSlurm\n"
+        "from scenarios.app.run.executor import played\n"
+        "from scenarios.app.run.slurm_jobs import OnSlurm\n"
         "signals.listen()\nplace = Path(sys.argv[1])\n"
         "some = [works.work(works.waiting, place / 'a', place / 'go'), works.work(works.squared, place / 'b', 3)]\n"
         "print(sorted(dict(played(OnSlurm().executor(some, 0, place), 2, 2))))\n"

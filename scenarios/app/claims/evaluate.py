@@ -26,11 +26,11 @@ from scenarios.app.results.statistics import counted
 from scenarios.app.results.summary_keys import USEFUL, declaration
 from scenarios.app.run.check import check
 from scenarios.app.run.events import Event, Watch
-from scenarios.app.run.executors.executor import HIDDEN, SHARED, Engine, do_all
-from scenarios.app.run.executors.processes import ON_PROCESSES
+from scenarios.app.run.executor import HIDDEN, SHARED, Engine, do_all
 from scenarios.app.run.how import USUAL, How
 from scenarios.app.run.job import Job
-from scenarios.app.run.runner import run_job
+from scenarios.app.run.play import run_job
+from scenarios.app.run.processes import ON_PROCESSES
 from scenarios.app.run.sweep import sweep
 from scenarios.app.study.error_messages import nearest
 from scenarios.app.study.load import bundled, find, load

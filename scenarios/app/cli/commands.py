@@ -11,7 +11,7 @@ from netsim.errors import BadInput, Interrupted, RunsFailed
 from scenarios.app.cli.options import BAD_INPUT, DONE, FAILED, INTERRUPTED, Command, Option, Parser, number
 from scenarios.app.cli.output import Unwritable, complain, emit, write
 from scenarios.app.run import signals
-from scenarios.app.run.executors import RETRIES
+from scenarios.app.run.events import RETRIES
 
 SCENARIO = Option("scenario", help="a scenario file, or the name of a bundled one (see netsim list)")
 FOLDER = Option("folder", metavar="DIR", help="the folder of a run, a sweep, a replay or a training")

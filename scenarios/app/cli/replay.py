@@ -23,7 +23,7 @@ from scenarios.app.report.report import report
 from scenarios.app.results.folder import PAGE, admit_several
 from scenarios.app.results.notes import hold_out_notes
 from scenarios.app.results.statistics import counted
-from scenarios.app.run.runner import run_job
+from scenarios.app.run.play import run_job
 from scenarios.app.study.load import Scenario, load
 from scenarios.app.study.study import Study
 

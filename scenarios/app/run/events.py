@@ -41,6 +41,8 @@ class Event:
 
 
 Watch = Callable[[Event], None]
+RETRIES = 2
+"""attempts after the first one, unless stated"""
 
 
 def ignore(event: Event) -> None:

@@ -2,7 +2,7 @@
 
     job = Job(RUN, study_yaml(study), study.seed, input_digests(study), Path("runs/city/1"))
     summary = do(job)                   # read back where the folder has it, else played
-    found = do_all(jobs, engine, at_once, out, ended)    # of `executors.executor`; engine: processes, Ray or Slurm
+    found = do_all(jobs, engine, at_once, out, ended)    # of `executor`; engine: processes, Ray or Slurm
 
 A folder is *done* with the job whose text it holds as `study.yaml` once its record says `finished`; it is *occupied*
 by any other text, unless the job replaces it; it *failed* where it has an `error.txt`. A kind of work is played by a

@@ -167,7 +167,7 @@ def reference(study: Study, cache: Path, say: Callable[[str], None] | None = Non
     ------
     BadInput : one line: the uplink's noise does not fall with a UE's own power alone.
     """
-    from scenarios.app.run.runner import run_job  # not at the top: it imports this module
+    from scenarios.app.run.play import run_job
 
     alone = study.model_copy(update={"vary": None, "train": None})
     _checked(alone)

@@ -9,7 +9,9 @@ import platform
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -24,13 +26,14 @@ from netsim.record import Recorder, write_json
 from netsim.traces.home_work import FEWEST_NIGHTS
 from netsim.tree import from_tree, to_tree
 from netsim.world import World
-from scenarios.app.results.folder import CHECKPOINT, MANIFEST, SUMMARY, read_json
+from scenarios.app.results.folder import CHECKPOINT, MANIFEST, RESULTS, STUDY, SUMMARY, read_json
 from scenarios.app.results.notes import hold_out_notes
 from scenarios.app.run.events import Event, Watch
-from scenarios.app.run.how import peak_gb
-from scenarios.app.run.job import UNFIT, Job
+from scenarios.app.run.how import USUAL, How, peak_gb
+from scenarios.app.run.job import UNFIT, Job, JobKind, input_digests
 from scenarios.app.run.records import follow_ues, write_map, write_tracks
 from scenarios.app.run.setup import origin_deg
+from scenarios.app.study.dump import study_yaml
 from scenarios.app.study.schema import SCHEMA_VERSION
 from scenarios.app.study.study import Study
 from scenarios.app.study.yaml_document import one_line
@@ -244,3 +247,19 @@ class Play(ABC):
         columns = {f"{of}_{axis}_m": xy[:, k] for of, xy in at_m.items() for k, axis in enumerate("xy")}
         nights = np.full(n, np.nan) if places.nights is None else places.nights.astype(float)
         self.recorder.write("ues", {"ue": np.arange(n), "name": self.world.ues, **columns, "nights": nights})
+
+
+def run_job(
+    study: Study, folder: str | Path, label: str = "", command: str = "", replace: bool = False, how: How = USUAL
+) -> Job:
+    """A run as a job; command : what its manifest says that made it."""
+    options = {"command": command, "how": how}
+    return Job(RUN, study_yaml(study), study.seed, input_digests(study), Path(folder), label, replace, (), options)
+
+
+def _play_run(job: Job, watch: Watch) -> Any:
+    """Play a run by `runner`, which imports this module: plans play reference runs too."""
+    return import_module("scenarios.app.run.runner").play_job(job, watch)
+
+
+RUN = JobKind("run", (STUDY, *RESULTS), MANIFEST, _play_run)

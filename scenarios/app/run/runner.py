@@ -7,14 +7,14 @@ from typing import Any
 
 from netsim.cache import cache_folder
 from scenarios.app.result import Result
-from scenarios.app.results.folder import MANIFEST, RESULTS, STUDY
+from scenarios.app.results.folder import STUDY
 from scenarios.app.run.events import Watch, ignore
 from scenarios.app.run.how import USUAL, How, one_thread, seldom_collected
-from scenarios.app.run.job import Job, JobKind, input_digests
+from scenarios.app.run.job import Job
 from scenarios.app.run.planning import planned
+from scenarios.app.run.play import run_job
 from scenarios.app.run.radio import play_radio
 from scenarios.app.run.simulate import simulate
-from scenarios.app.study.dump import study_yaml
 from scenarios.app.study.error_messages import build
 from scenarios.app.study.study import Study
 from scenarios.app.study.yaml_document import read_text
@@ -39,15 +39,7 @@ def run(
     return Result(job.folder, _run(job, study, watch))
 
 
-def run_job(
-    study: Study, folder: str | Path, label: str = "", command: str = "", replace: bool = False, how: How = USUAL
-) -> Job:
-    """A run as a job; command : what its manifest says that made it."""
-    options = {"command": command, "how": how}
-    return Job(RUN, study_yaml(study), study.seed, input_digests(study), Path(folder), label, replace, (), options)
-
-
-def _play(job: Job, watch: Watch) -> dict[str, Any]:
+def play_job(job: Job, watch: Watch) -> dict[str, Any]:
     """One run, in any process."""
     return _run(job, build(Study, read_text(job.spec, str(job.folder / STUDY))), watch)
 
@@ -61,6 +53,3 @@ def _run(job: Job, study: Study, watch: Watch) -> dict[str, Any]:
             return play_radio(job, study, watch)
         with one_thread():
             return simulate(job, study, planned(study, cache_folder()), watch)
-
-
-RUN = JobKind("run", (STUDY, *RESULTS), MANIFEST, _play)

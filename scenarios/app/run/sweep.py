@@ -19,11 +19,11 @@ from scenarios.app.results.read import RUNS, SWEEP
 from scenarios.app.results.statistics import counted
 from scenarios.app.run.check import check_prepared
 from scenarios.app.run.events import Watch
-from scenarios.app.run.executors.executor import Engine, do_all
-from scenarios.app.run.executors.processes import ON_PROCESSES
+from scenarios.app.run.executor import Engine, do_all
 from scenarios.app.run.how import USUAL, How
+from scenarios.app.run.play import run_job
 from scenarios.app.run.points import SweepPoint, checked_points, points
-from scenarios.app.run.runner import run_job
+from scenarios.app.run.processes import ON_PROCESSES
 from scenarios.app.study.describe import flow
 from scenarios.app.study.study import Study
 from scenarios.app.study.yaml_document import one_line

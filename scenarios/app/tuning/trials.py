@@ -24,8 +24,8 @@ from scenarios.app.results.training_folder import CURVE
 from scenarios.app.run.events import Event, Watch, ignore
 from scenarios.app.run.how import USUAL, How
 from scenarios.app.run.job import Job, do
+from scenarios.app.run.play import run_job
 from scenarios.app.run.points import rounded
-from scenarios.app.run.runner import run_job
 from scenarios.app.study.load import load
 from scenarios.app.study.vary import Distribution
 from scenarios.app.tuning.goals import Goals, Objective, check_found

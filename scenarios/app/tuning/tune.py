@@ -19,11 +19,11 @@ from scenarios.app.results.training_folder import TRAINING
 from scenarios.app.results.tuning_folder import BEST, TRIALS_CSV, TUNING, trials_csv
 from scenarios.app.run.check import check
 from scenarios.app.run.events import Event, Watch
-from scenarios.app.run.executors.executor import Answer, Attempts, Failure
-from scenarios.app.run.executors.processes import ON_PROCESSES
+from scenarios.app.run.executor import Answer, Attempts, Failure
 from scenarios.app.run.how import USUAL, How
 from scenarios.app.run.job import Job, JobKind, input_digests
 from scenarios.app.run.points import SweepPoint, check_space
+from scenarios.app.run.processes import ON_PROCESSES
 from scenarios.app.run.sweep import others, write_runs
 from scenarios.app.study.dump import as_yaml, study_yaml
 from scenarios.app.study.load import Scenario, load

@@ -14,8 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from scenarios.app.run.executors import RETRIES
-from scenarios.app.run.executors.executor import Answer, Executor, Failure, attempt, lost
+from scenarios.app.run.events import RETRIES
+from scenarios.app.run.executor import Answer, Executor, Failure, attempt, lost
 from scenarios.app.run.job import Job
 from scenarios.app.run.signals import deaf_workers, hearing, work_for_parent
 

@@ -13,8 +13,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from netsim.errors import BadInput
-from scenarios.app.run.executors import RETRIES
-from scenarios.app.run.executors.executor import HIDDEN, Answer, Executor, Failure, attempt, failure_of, lost
+from scenarios.app.run.events import RETRIES
+from scenarios.app.run.executor import HIDDEN, Answer, Executor, Failure, attempt, failure_of, lost
 from scenarios.app.run.job import Job
 from scenarios.app.scratch import scratch
 from scenarios.app.study.yaml_document import one_line

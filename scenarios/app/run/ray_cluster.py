@@ -25,8 +25,8 @@ from typing import Any, Self
 from netsim import __version__
 from netsim.errors import BadInput, Interrupted
 from scenarios.app.run import signals
-from scenarios.app.run.executors import RETRIES
-from scenarios.app.run.executors.executor import BAD_INPUT, SHARED, Answer, Executor, Failure, attempt, failure_of, lost
+from scenarios.app.run.events import RETRIES
+from scenarios.app.run.executor import BAD_INPUT, SHARED, Answer, Executor, Failure, attempt, failure_of, lost
 from scenarios.app.run.job import Job
 from scenarios.app.scratch import scratch
 

@@ -29,8 +29,8 @@ from scenarios.app.results.training_folder import TRAINING, WORLDS
 from scenarios.app.run.events import Event, Watch
 from scenarios.app.run.how import How
 from scenarios.app.run.job import MOST_TEXT_BYTES, Job, JobKind, changed_input, do
+from scenarios.app.run.play import run_job
 from scenarios.app.run.points import folder_name
-from scenarios.app.run.runner import run_job
 from scenarios.app.study.load import load
 from scenarios.app.study.yaml_document import one_line
 

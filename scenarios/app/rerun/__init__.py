@@ -1,0 +1,1 @@
+"""Finished work repeated, and compared."""
