@@ -144,12 +144,12 @@ def admit_out(out: Path, claims: Sequence[Claim]) -> None:
 
 
 def play(
-    claims: Sequence[Claim], out: Path, at_once: int, watch: Watch, engine: Engine, how: How, anew: bool
+    claims: Sequence[Claim], out: Path, at_once: int, watch: Watch, engine: Engine, how: How, overwrite: bool
 ) -> dict[str, str]:
     """Play the scenarios of claims into folders below `out`: runs that are no sweep side by side, then each sweep.
 
     Returns why some of them have no runs, by name. Of a sweep the labels are played that the rules look at. What is
-    finished stays if it is of the same study, inputs and version of netsim, and is refused else, unless `anew`.
+    finished stays if it is of the same study, inputs and version of netsim, and is refused else, unless `overwrite`.
     """
     why, alone, sweeps = dict[str, str](), dict[str, tuple[Study, Job]](), dict[str, Study]()
     for name in dict.fromkeys(c.scenario for c in claims):
@@ -158,7 +158,7 @@ def play(
             if study.vary is not None:
                 sweeps[name] = study
                 continue
-            job = run_job(study, out / place_of(name), place_of(name), "netsim claims", anew, how)
+            job = run_job(study, out / place_of(name), place_of(name), "netsim claims", overwrite, how)
             job.admit()
             if job.done() is None:
                 alone[name] = study, job
@@ -183,7 +183,7 @@ def play(
         folder = out / place_of(name)
         with _noted(why, name):
             own = partial(_of_part, watch, name)
-            sweep(name, study, folder, at_once, {}, own, anew, labels, engine=engine, how=how)
+            sweep(name, study, folder, at_once, {}, own, overwrite, labels, engine=engine, how=how)
             if failed := read_failures(folder):
                 why[name] = " ".join(failure_lines(failed))
     return why
@@ -214,7 +214,7 @@ def evaluate_all(
     watch: Watch,
     engine: Engine = ON_PROCESSES,
     how: How = USUAL,
-    anew: bool = False,
+    overwrite: bool = False,
 ) -> list[Verdict]:
     """Verdicts by the given folders (scenario -> folder); with `out` the other scenarios are played there first.
 
@@ -224,7 +224,7 @@ def evaluate_all(
     runs, why = {name: labelled(folder) for name, folder in folders.items()}, dict[str, str]()
     if out is not None:
         missing = [c for c in claims if c.scenario not in folders]
-        why = play(missing, out, at_once, watch, engine, how, anew)
+        why = play(missing, out, at_once, watch, engine, how, overwrite)
         for name in {c.scenario for c in missing} - set(why):
             with _noted(why, name):
                 runs[name] = labelled(out / place_of(name))
