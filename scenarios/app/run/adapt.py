@@ -103,6 +103,7 @@ def _met(
     The best names most places, or, where there are none to name, has the smallest median centroid error.
     """
     candidates, n = tuning.overrides[ATTACKS_KEY], len(written)
+    gain: list[Any]
     goal, gain = "places named, %", [named_share(summary, of["name"]) for of in candidates]
     if None in gain:
         goal, gain = "centroid error, m", [summary.get(keys.ERROR_MEDIAN.of(of["name"])) for of in candidates]

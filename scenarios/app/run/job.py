@@ -306,4 +306,4 @@ def _digest_of(path: Path) -> str:
 def _digest_once(path: Path, inode: int, size: int, mtime_ns: int) -> str:
     """SHA-256 of a file, which is read once as long as it stays the same: sweeps have many runs of large traces."""
     with opened(path, MOST_FILE_BYTES) as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]  # it has readinto
