@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 
 BEGIN = """
-import ctypes, os, signal, sys, time
+import ctypes, os, signal, sys, time, types
 from scenarios.app.cli import commands
 
 def within(): os.kill(os.getpid(), signal.SIGINT); time.sleep(0.01)
 foreign = ctypes.CFUNCTYPE(None)(within)
 
-class Work:
-    def main(args):
-        foreign()
-        {then}
-commands.COMMANDS = commands.COMMANDS | {{"schema": Work}}
+def work(args):
+    foreign()
+    {then}
+sys.modules["scenarios.app.cli.work"] = types.SimpleNamespace(main=work)
+commands.COMMANDS = commands.COMMANDS | {{"schema": types.SimpleNamespace(main="work:main")}}
 commands.parser = lambda: type("P", (), {{"parse_args": lambda self, words: type("A", (), {{"command": "schema"}})}})()
 sys.exit(commands.main(["schema"]))
 """
