@@ -17,6 +17,7 @@ from netsim.clock import Clock
 from netsim.geometry import Area
 from netsim.indoors import Indoors
 from netsim.later import Later
+from netsim.lookahead import Lookahead, tick_after
 from netsim.mobility.base import Ground, Mobility, Places, State
 from netsim.multiples import first_multiple, last_multiple
 from netsim.observations import Fixes, Observations
@@ -36,14 +37,6 @@ if TYPE_CHECKING:
     from netsim.radio import cohort_loops
 else:
     cohort_loops = Later("netsim.radio.cohort_loops")
-
-
-_MOST_PAIRS = 8192  # of a fix and a base station that wait: laws of place cost a fixed time a call
-
-
-def tick_after(time_s: float, tick_s: float) -> float:
-    """Return the next multiple of tick_s after time_s, as the clock of events reaches it."""
-    return time_s + ((last_multiple(time_s, tick_s) + 1) * tick_s - time_s)
 
 
 def _nowhere(at_m: tuple[float, float], height_m: float) -> Budget:
@@ -122,16 +115,18 @@ class World:
     tracks: Tracks | None = None
     """where UEs were, where somebody asked for it (`follow`)"""
     _buffer: list[Observations] = field(default_factory=list)
-    _waiting: list[tuple[Fixes, Indoors | None]] = field(default_factory=list)
-    """fixes whose signals are still to be measured, and who of them is inside"""
+    _waiting: list[tuple[State, Fixes]] = field(default_factory=list)
+    """samples whose signals are still to be measured, and the state that they are of"""
     _elsewhere: tuple[State, tuple[tuple[float, float], float, float], RadioLinks] | None = None
     """the links last asked for of an antenna that is no base station's, and where, when and in which state"""
-    _links: tuple[State, RadioLinks] | None = None
-    """the links last asked for, and the state that they are of"""
+    _ahead: Lookahead = field(init=False)
     _due_s: float = -inf
     """up to when there is no sample to take"""
     _settled: bool = False
     """whether another look at the same RSRP would change no serving cell"""
+
+    def __post_init__(self) -> None:
+        self._ahead = Lookahead(self.mobility, self.ground, self.budget, self.tick_s, self.indoors_of)
 
     @cached_property
     def _fading_rng(self) -> Rng:
@@ -158,12 +153,12 @@ class World:
                 wake = min(t1, self._wake_s(t0))
                 until = min(t1, max(wake, self._next_sample(t0)))
             before, served = self.state, self.attached
-            self.state, fixes = self.mobility.advance(self.state, t0, until, self.ground)
+            self.state, fixes = self._ahead.advance(self.state, t0, until)
             self.moves += 1
             if self.measure_every_s is not None:
                 fixes = self._sample(before.position_m, t0, until) if due else Fixes.none()
             if len(fixes):
-                self._note(fixes, self.state if self.measure_every_s is None else before)
+                self._note(fixes, None if self.measure_every_s is None else before)
             self._attach(until)
             if self.tracks is not None:
                 seen = partial(self._seen, before, served), partial(self._seen, self.state, self.attached)
@@ -220,10 +215,7 @@ class World:
     def links(self) -> RadioLinks:
         """The radio now."""
         self.catch_up()
-        if self._links is None or self._links[0] is not self.state:
-            links = self.budget.links(float(self.env.now), self.state.position_m, self.indoors_of(self.state))
-            self._links = self.state, links
-        return self._links[1]
+        return self._ahead.links(self.state, float(self.env.now))
 
     def _next_sample(self, t_s: float) -> float:
         every = self.measure_every_s or self.tick_s
@@ -241,32 +233,45 @@ class World:
         ue = np.repeat(present, len(times))
         return Fixes(ue, np.tile(times, len(present)), position_m[ue])
 
-    def _note(self, fixes: Fixes, state: State) -> None:
-        """Measure at fixes of a state, or later together with the next ones, where nothing is decided by signals."""
-        if fixes.rsrp_dbm is not None:
-            cell = np.zeros(len(fixes), dtype=np.int64) if fixes.cell is None else fixes.cell
-            self._buffer.append(Observations(fixes.ue, fixes.time_s, fixes.position_m, cell, fixes.rsrp_dbm))
+    def _note(self, fixes: Fixes, sampled: State | None) -> None:
+        """Measure at fixes, or later together with the next ones, where nothing is decided by what is measured.
+
+        sampled : the state that the fixes are samples of; None where the mobility model takes them.
+        """
+        together = self._ahead.together(len(self.ues))
+        if sampled is None or self.handover is not None or fixes.rsrp_dbm is not None or together == 1:
+            self._buffer.append(self._measure(fixes, sampled))
             return
-        indoors = self.indoors_of(state)
-        self._waiting.append((fixes, None if indoors is None else indoors.select(fixes.ue)))
-        pairs = sum(len(some) for some, _ in self._waiting) * len(self.stations)
-        if self.handover is not None or pairs >= _MOST_PAIRS:  # a UE attaches at its first fix
+        self._waiting.append((sampled, fixes))
+        if len(self._waiting) >= together:
             self._measure_waiting()
 
     def _measure_waiting(self) -> None:
         """Measure what waits."""
         if not self._waiting:
             return
-        waiting, self._waiting = self._waiting, []
-        fixes, inside = Fixes.join([some for some, _ in waiting]), [some for _, some in waiting]
-        indoors = None
-        if any(some is not None for some in inside):
-            known = zip(inside, waiting, strict=True)
-            indoors = Indoors.join([Indoors.outdoors(some.ue) if own is None else own for own, (some, _) in known])
-        every = [slice(None)] if self.handover is not None else blocks(len(fixes), len(self.stations))
-        for rows in every:
-            rsrp = self.budget.rsrp_dbm(fixes.position_m[rows], None if indoors is None else indoors.select(rows))
-            self._buffer.append(self._observed(fixes.select(rows), rsrp))
+        states, fixes = zip(*self._waiting, strict=True)
+        rsrp = self._ahead.rsrp_of_all(list(states))
+        at_fixes = np.concatenate([own[some.ue] for own, some in zip(rsrp, fixes, strict=True)])
+        self._waiting.clear()
+        self._buffer.append(self._observed(Fixes.join(list(fixes)), at_fixes))
+
+    def _measure(self, fixes: Fixes, sampled: State | None) -> Observations:
+        """RSRP of the strongest cell at each fix, or what a trace brings."""
+        if fixes.rsrp_dbm is not None:
+            cell = np.zeros(len(fixes), dtype=np.int64) if fixes.cell is None else fixes.cell
+            return Observations(fixes.ue, fixes.time_s, fixes.position_m, cell, fixes.rsrp_dbm)
+        if sampled is not None:
+            return self._observed(fixes, self._ahead.rsrp_dbm(sampled)[fixes.ue])
+        if self.handover is not None:  # which attaches at the first fix of all
+            return self._heard(fixes)
+        return Observations.join([self._heard(fixes.select(b)) for b in blocks(len(fixes), len(self.stations))])
+
+    def _heard(self, fixes: Fixes) -> Observations:
+        """What UEs report at fixes of their own."""
+        indoors = self.indoors_of(self.state)
+        inside = None if indoors is None else indoors.select(fixes.ue)
+        return self._observed(fixes, self.budget.rsrp_dbm(fixes.position_m, inside))
 
     def _observed(self, fixes: Fixes, rsrp: FloatArray) -> Observations:
         """What UEs report of the RSRP (n, n_bs) at fixes (n,)."""
@@ -299,7 +304,7 @@ class World:
         """Look at the serving cells once, where handover is modelled."""
         if self.handover is None or self.attached is None or not self.stations:
             return
-        rsrp = self.budget.rsrp_dbm(self.state.position_m, self.indoors_of(self.state))
+        rsrp = self._ahead.rsrp_dbm(self.state)
         before = self.attached.serving
         self.attached, moved = self.handover.step(self.attached, rsrp, time_s)
         after = self.attached.serving

@@ -4,6 +4,7 @@ A position is computed from the leg, not from the previous position, so the tick
 """
 
 from abc import abstractmethod
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -93,10 +94,28 @@ def walked_on(state: Walk, t0_s: float, t1_s: float, next_leg: Callable[[Walk], 
             columns[name][late] = column
         late = late[state.pause_until_s[late] <= t1_s]
     if 2 * np.count_nonzero(moving) >= len(moving):  # who pauses is exactly at the end of a leg
-        return altered(state, position_m=_on_legs(state, t1_s))
+        return altered(state, position_m=_on_legs(state, [t1_s])[0])
     position_m, walk = state.position_m.copy(), moving.nonzero()[0]
-    position_m[walk] = _on_legs(state.of(walk), t1_s)
+    position_m[walk] = _on_legs(state.of(walk), [t1_s])[0]
     return altered(state, position_m=position_m)
+
+
+def walked_ahead(state: Walk, times_s: list[float], next_leg: Callable[[Walk], Walk]) -> list[Walk]:
+    """`walked_on` for each interval of `times_s`; intervals in which no UE begins a leg are computed together."""
+    walked: list[Walk] = []
+    at, last = 0, len(times_s) - 1
+    while at < last:
+        stretch = at
+        if len(state.pause_until_s):
+            stretch = min(last, bisect_left(times_s, float(state.pause_until_s.min())) - 1)
+        if stretch > at:
+            walked += [altered(state, position_m=each) for each in _on_legs(state, times_s[at + 1 : stretch + 1])]
+            at = stretch
+        else:
+            walked.append(walked_on(state, times_s[at], times_s[at + 1], next_leg))
+            at += 1
+        state = walked[-1]
+    return walked
 
 
 class Legged(Mobility):
@@ -110,6 +129,10 @@ class Legged(Mobility):
         """Moves every UE to t1_s; a UE that pauses throughout is not recomputed."""
         return walked_on(state, t0_s, t1_s, partial(self.next_leg, ground=ground)), Fixes.none()
 
+    def ahead(self, state: Leg, times_s: list[float], ground: Ground) -> list[tuple[State, Fixes]]:
+        walked = walked_ahead(state, times_s, partial(self.next_leg, ground=ground))
+        return [(later, Fixes.none()) for later in walked]
+
     def wake_s(self, state: Leg, now_s: float, ground: Ground) -> float:
         """The earliest end of a pause when all UEs pause, else now."""
         last_s = state.arrive_s
@@ -118,9 +141,8 @@ class Legged(Mobility):
         return max(now_s, float(np.min(state.pause_until_s, initial=np.inf)))
 
 
-def _on_legs(state: Leg, time_s: float) -> FloatArray:
-    """Return positions (n, 2) at a time within the current legs."""
-    walk_s = np.maximum(state.arrive_s - state.depart_s, 1e-200)  # a leg of no length is over at once
-    done = np.clip((time_s - state.depart_s) / walk_s, 0.0, 1.0)[:, None]
-    # this form, not origin + done * way, so that the waypoint itself is met exactly
-    return np.asarray((1.0 - done) * state.origin_m + done * state.target_m)
+def _on_legs(state: Leg, times_s: list[float]) -> FloatArray:
+    """Positions (k, n, 2) at times (k,) within the current legs."""
+    import netsim.mobility.leg_loops as loops  # not at the top: whoever only reads a scenario does without
+
+    return loops.on_legs(state.origin_m, state.target_m, state.depart_s, state.arrive_s, np.array(times_s))

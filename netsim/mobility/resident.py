@@ -1,10 +1,12 @@
 """Residents: people who live and work in buildings, explore a town and return to the places they know."""
 
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 from typing import ClassVar, Literal, Self, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from netsim.clock import DAY_S
@@ -13,6 +15,7 @@ from netsim.mobility import exploration
 from netsim.mobility.base import Ground, Mobility, Places
 from netsim.mobility.decisions import Decisions
 from netsim.mobility.exploration import NOWHERE
+from netsim.mobility.foresight import decided
 from netsim.mobility.journeys import Journeys
 from netsim.mobility.lives import Lives, PeopledTown, after, placed
 from netsim.mobility.outings import outings, room_in
@@ -140,8 +143,9 @@ class Resident(Mobility):
             in_vehicle=np.zeros(n, dtype=np.bool_),
             journeys=Journeys.none(n),
             town=town,
+            foreseen=None,
         )
-        return after(state, self._decisions(state, np.arange(n), ground), 0.0)
+        return after(state, self._decisions(state, np.arange(n), ground), np.arange(n), 0.0)
 
     def _town(self, ue: IntArray, ground: Ground) -> PeopledTown:
         """The town of the ground; raises BadInput if nobody can live and go anywhere in it."""
@@ -157,8 +161,9 @@ class Resident(Mobility):
 
     def advance(self, state: Lives, t0_s: float, t1_s: float, ground: Ground) -> tuple[Lives, Fixes]:
         """Makes every decision that is due by t1_s; positions are those on the trip or in the room at t1_s."""
-        while len(due := np.flatnonzero(state.until_s <= t1_s)):
-            state = after(state, self._decisions(state, due, ground), t1_s)
+        decide = partial(self._decisions, ground=ground)
+        while (state.until_s <= t1_s).any():
+            state = decided(state, t1_s, decide, (self, ground))
         return placed(state, t1_s), Fixes.none()
 
     def wake_s(self, state: Lives, now_s: float, ground: Ground) -> float:
@@ -180,7 +185,8 @@ class Resident(Mobility):
         unit = rng.uniform("decision", ue, (5,), item=number)
         now_s = state.until_s[row]
         plan = self._plan(state, row, now_s, unit, ground)
-        some = np.flatnonzero(plan.target != state.place[row, 1])
+        moves = plan.target != state.place[row, 1]
+        some = np.flatnonzero(moves)
         who, place = row[some], plan.target[some]
         room = room_in(state.town, who, place, ue[some], number[some], rng)
         since_s, trips, drives = outings(state, who, place, room)
@@ -188,15 +194,19 @@ class Resident(Mobility):
         arrive_s = now_s.copy()
         arrive_s[some] = trip_s[:, -1]
         until_s, breaks = self._stay(plan, state.town, row, now_s, arrive_s, unit, ground)
+        m = len(row)
         return Decisions(
             row=row,
             number=number,
-            leaves=some,
-            place=place,
-            room=room,
-            trip_s=trip_s,
-            drives=drives,
-            trips=trips,
+            at_s=now_s,
+            moves=moves,
+            place=plan.target,
+            floor=_spread(room.floor, some, m),
+            depth_m=_spread(room.depth_m, some, m),
+            room_m=_spread(room.room_m, some, m),
+            trip_s=_spread(trip_s, some, m),
+            drives=_spread(drives, some, m),
+            trips=trips.spread(some, m),
             until_s=until_s,
             breaks=breaks,
         )
@@ -289,6 +299,13 @@ def _stream(ground: Ground) -> Rng:
 def _hour(time_s: FloatArray, ground: Ground) -> FloatArray:
     """The hour of the day (m,) that the wall clock shows, 0 to 24."""
     return ground.clock.wall_s(time_s) % DAY_S / _HOUR_S
+
+
+def _spread(value: NDArray[Number], row: IntArray, count: int) -> NDArray[Number]:
+    """Values of `row` (k,) among `count`; zeros for the others."""
+    spread = np.zeros((count, *value.shape[1:]), dtype=value.dtype)
+    spread[row] = value
+    return spread
 
 
 def _at_hour(time_s: FloatArray, hour: FloatArray | float, ground: Ground) -> FloatArray:

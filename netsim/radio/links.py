@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -28,6 +28,7 @@ class RadioLinks:
     rsrp_dbm: FloatArray
     los: BoolArray
     received_w: FloatArray
+    _whole: tuple[RadioLinks, slice] | None = field(default=None, repr=False, compare=False)
     _sinr: dict[float, FloatArray] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
@@ -41,6 +42,27 @@ class RadioLinks:
         for name in _COLUMNS:
             getattr(self, name)[rows] = getattr(some, name)
 
+    def part(self, first: int, n: int, time_s: float) -> Self:
+        """Rows first to first + n as the links of another time; derived arrays are shared, not recomputed."""
+        rows = slice(first, first + n)
+        part = object.__new__(type(self))  # writing fields of a frozen class one by one takes as long
+        vars(part).update(
+            time_s=time_s, distance_m=self.distance_m[rows], gain=self.gain[rows], rsrp_dbm=self.rsrp_dbm[rows],
+            los=self.los[rows], received_w=self.received_w[rows], _whole=(self, rows), _sinr={},
+            serving=self.serving[rows],
+        )  # fmt: skip
+        return part
+
+    def with_rows(self, index: IntArray, some: RadioLinks) -> Self:
+        """These links with the rows of others in place of rows index (k,), at their time."""
+
+        def merged(name: str) -> Any:
+            value = getattr(self, name).copy()
+            value[index] = getattr(some, name)
+            return value
+
+        return type(self)(some.time_s, *(merged(name) for name in _COLUMNS))
+
     @cached_property
     def serving(self) -> IntArray:
         """The strongest base station of each UE (n_ue,), -1 for none."""
@@ -51,6 +73,9 @@ class RadioLinks:
     @cached_property
     def interference_w(self) -> FloatArray:
         """Sum of the received powers of all other cells (n_ue, n_bs), W."""
+        if self._whole is not None:
+            whole, rows = self._whole
+            return whole.interference_w[rows]
         from netsim.radio.link_loops import interference
 
         return interference(self.received_w, self.serving, 0.0)
@@ -61,7 +86,12 @@ class RadioLinks:
         noise_dbm is the noise in the bandwidth of RSRP (one resource element).
         """
         if noise_dbm not in self._sinr:
-            from netsim.radio.link_loops import sinrs
+            if self._whole is not None:
+                whole, rows = self._whole
+                ratio = whole.sinr(noise_dbm)[rows]
+            else:
+                from netsim.radio.link_loops import sinrs
 
-            self._sinr[noise_dbm] = sinrs(self.received_w, self.serving, float(w_from_dbm(noise_dbm)))
+                ratio = sinrs(self.received_w, self.serving, float(w_from_dbm(noise_dbm)))
+            self._sinr[noise_dbm] = ratio
         return self._sinr[noise_dbm]

@@ -18,6 +18,7 @@ from fl.types import Request
 from netsim.build import build_world
 from netsim.clock import Clock
 from netsim.geometry import Area
+from netsim.lookahead import tick_after
 from netsim.mobility.base import Ground
 from netsim.mobility.gauss_markov import GaussMarkov
 from netsim.mobility.replay import Replay, Replayed, TraceRows
@@ -28,7 +29,6 @@ from netsim.rng import Streams
 from netsim.setting import WorldSetting
 from netsim.traces.home_work import KNOWN_S, _stays
 from netsim.traces.resample import Moves, resampled
-from netsim.world import tick_after
 
 STEPS = [0.001, 0.01, 0.1, 0.16, 0.3, 1 / 3, 0.6, 0.7, 1.0, 1.1, 60.0, 86_400.0]
 BOX = Area(0.0, 0.0, 600.0, 500.0)

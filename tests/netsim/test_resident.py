@@ -225,6 +225,15 @@ class TestContract:
             Resident().advance(state, 9 * HOUR_S, 2 * DAY_S, place)
         np.testing.assert_equal(to_tree(state), before)
 
+    def test_looking_ahead_gives_the_same_states(self):
+        part, place, stops_s = Resident(), ground(), [600.0 * k for k in range(60)]
+        start = part.start(np.arange(9), place)
+        for a, (b, fixes) in zip(
+            play(part, np.arange(9), stops_s, place)[1:], part.ahead(start, stops_s, place), strict=True
+        ):
+            assert np.array_equal(a.position_m, b.position_m)
+            assert len(fixes) == 0
+
     def test_nobody_moves_before_wake(self):
         place, part, now_s, jumps = ground(), Resident(), 0.0, 0
         state = part.start(np.arange(3), place)

@@ -1,0 +1,279 @@
+"""Links calculated ahead are the links of a tick alone, to the bit; movement made early is movement."""
+
+import json
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from netsim.build import build_world
+from netsim.indoors import Indoors
+from netsim.mobility.base import State
+from netsim.radio import blocks
+from netsim.radio.link_budget import Budget
+from netsim.rng import Streams
+from netsim.setting import WorldSetting
+
+MOBILITY = {
+    "random-waypoint": {"kind": "random-waypoint", "pause_s": [0.0, 5.0], "speed_m_s": [5.0, 20.0]},
+    "gauss-markov": {"kind": "gauss-markov"},
+    "commuter": {"kind": "commuter"},
+    "static": {"kind": "static"},
+    "manhattan": {"kind": "manhattan", "pause_s": [0.0, 3.0]},
+    "lingering": {"kind": "random-waypoint", "pause_s": [20.0, 400.0], "speed_m_s": [5.0, 20.0]},
+}
+
+
+def world(mobility="random-waypoint", n_ue=7, measure_every_s=10.0, tick_s=1.0, city=None, indoor=None, **radio):
+    document = {
+        "duration_s": 3600.0,
+        "tick_s": tick_s,
+        "city": city or {"kind": "open-field", "width_m": 600.0, "height_m": 500.0},
+        "base_stations": [{"name": f"b{k}", "at_m": [100.0 + 200.0 * k, 250.0]} for k in range(3)],
+        "ues": {"count": n_ue, "mobility": MOBILITY[mobility], "indoor": indoor},
+        "radio": {
+            "path_loss": {"kind": "uma"}, "line_of_sight": {"kind": "probability"},
+            "shadowing": {"kind": "correlated"}, **radio,
+        },
+    }  # fmt: skip
+    if mobility != "commuter":
+        document["ues"]["measure_every_s"] = measure_every_s
+    return build_world(WorldSetting.model_validate_json(json.dumps(document)), Streams(3), 60.0)
+
+
+def same(a, b):
+    for name in ("gain", "rsrp_dbm", "los", "received_w", "distance_m", "serving"):
+        np.testing.assert_array_equal(getattr(a, name), getattr(b, name))
+    np.testing.assert_array_equal(a.sinr(-120.0), b.sinr(-120.0))
+    assert a.time_s == b.time_s
+
+
+@pytest.mark.parametrize("indoor", [None, {"share": 0.5}])
+@pytest.mark.parametrize("mobility", ["random-waypoint", "gauss-markov", "commuter", "static"])
+def test_asked_tick_by_tick_or_once_in_a_while_is_the_same(mobility, indoor):
+    eager, plain = world(mobility, indoor=indoor), world(mobility, indoor=indoor)
+    for t in range(1, 200):
+        eager.env.run(until=float(t))
+        ahead = eager.links()
+        if t % 13 == 0:
+            plain.env.run(until=float(t))
+            same(ahead, plain.links())
+            np.testing.assert_array_equal(eager.position_m(), plain.position_m())
+    first, second = (o.select(np.lexsort((o.time_s, o.ue))) for o in (eager.observations(), plain.observations()))
+    np.testing.assert_array_equal(first.rsrp_dbm, second.rsrp_dbm)
+    np.testing.assert_array_equal(first.position_m, second.position_m)
+    # the point of it: far fewer calls of the law than ticks
+    assert len(eager._ahead._links.gain) > 7
+
+
+@pytest.mark.parametrize("indoor", [None, {"share": 0.5}])
+@pytest.mark.parametrize("mobility", ["random-waypoint", "static", "manhattan", "lingering"])
+def test_measured_together_or_one_by_one_is_the_same(mobility, indoor):
+    """Samples wait until somebody asks for them, and are then measured in one call; whoever rests is not measured."""
+    own = {"indoor": indoor}
+    if mobility == "manhattan":  # streets have buildings of their own
+        own = {"city": {"kind": "grid", "width_m": 520, "height_m": 420}, "line_of_sight": {"kind": "geometry"}}
+    eager, plain = (world(mobility, **own) for _ in range(2))
+    calls, pieces = [], []
+    law = plain.budget.rsrp_dbm
+    plain._ahead.budget = Counted(law, plain.budget.at_m, calls)
+    for t in range(10, 400, 10):
+        eager.env.run(until=float(t))
+        pieces.append(eager.observations())
+    plain.env.run(until=390.0)
+    joined = (type(pieces[0]).join(pieces), plain.observations())
+    whole, asked = (o.select(np.lexsort((o.time_s, o.ue))) for o in joined)
+    for name in ("ue", "time_s", "position_m", "cell", "rsrp_dbm"):
+        np.testing.assert_array_equal(getattr(whole, name), getattr(asked, name))
+    assert len(whole) == 39 * 7 and len(calls) == 1
+    assert calls[0] == 7 if mobility == "static" else 7 < calls[0] <= 39 * 7
+
+
+@dataclass
+class Counted:
+    """A budget that writes down how many positions it is asked for."""
+
+    law: object
+    at_m: np.ndarray
+    calls: list
+
+    def rsrp_dbm(self, position_m, indoors=None):
+        self.calls.append(len(position_m))
+        return self.law(position_m, indoors)
+
+
+def test_streets_walk_ahead_too():
+    city = {"kind": "grid", "width_m": 520, "height_m": 320}
+    eager, plain = world("manhattan", city=city), world("manhattan", city=city)
+    for t in range(1, 150):
+        eager.env.run(until=float(t))
+        ahead = eager.links()
+    plain.env.run(until=149.0)
+    same(ahead, plain.links())
+
+
+@pytest.mark.parametrize("step_s", [0.5, 0.25, 1.0, 3.0])
+def test_a_caller_out_of_step_with_the_ticks_gets_the_same(step_s):
+    eager, plain = world(measure_every_s=0.7), world(measure_every_s=0.7)
+    for t in np.arange(step_s, 40.0, step_s):
+        eager.env.run(until=float(t))
+        found = eager.links()
+    plain.env.run(until=float(t))
+    same(found, plain.links())
+
+
+def test_a_block_that_is_not_walked_is_dropped():
+    eager, plain = world(), world()
+    for t in (1.0, 2.0, 3.0, 4.0, 5.0):
+        eager.env.run(until=t)
+        eager.links()
+    assert eager._ahead._steps
+    for t in (5.5, 6.0, 7.25):
+        eager.env.run(until=t)
+        found = eager.links()
+    plain.env.run(until=5.5), plain.links(), plain.env.run(until=7.25)
+    same(found, plain.links())
+
+
+def test_a_world_resumed_in_the_middle_of_a_block_goes_on_the_same():
+    whole, resumed = world(), world()
+    for t in range(1, 30):
+        whole.env.run(until=float(t))
+        whole.links()
+    memory = whole.memory()
+    resumed.resume(memory, 29.0)
+    for t in range(30, 60):
+        whole.env.run(until=float(t)), resumed.env.run(until=float(t))
+        same(whole.links(), resumed.links())
+
+
+def test_many_ues_are_not_looked_at_ahead():
+    crowd = world(n_ue=4000)
+    for t in range(1, 5):
+        crowd.env.run(until=float(t))
+        crowd.links()
+    assert len(crowd._ahead._links.gain) == 4000 and not crowd._ahead._steps
+
+
+@pytest.mark.parametrize("indoor", [None, {"share": 0.8, "floors": [8, 8]}])
+def test_links_of_ues_that_rest_are_kept(indoor):
+    eager, plain = (world("lingering", n_ue=6000, indoor=indoor, shadowing={"kind": "correlated"}) for _ in range(2))
+    kept, first = 0, None
+    for t in range(1, 90):
+        eager.env.run(until=float(t))
+        found = eager.links()
+        if t % 29 == 0:
+            plain.env.run(until=float(t)), setattr(plain._ahead, "_known", None)
+            same(found, plain.links())
+            rows = np.ones(6000, dtype=bool) if first is None else (found.gain != first).any(axis=1)
+            kept += int((~rows).sum())
+            first = found.gain
+    assert kept > 600  # some rested between two of the times compared
+    assert len(eager._ahead._links.gain) == 6000
+
+
+def test_only_those_who_move_are_calculated(monkeypatch):
+    from netsim.radio.link_budget import Budget
+
+    sizes, whole = [], Budget.links
+    monkeypatch.setattr(
+        Budget, "links", lambda self, t, at, *rest: (sizes.append(len(at)), whole(self, t, at, *rest))[1]
+    )
+    crowd = world("lingering", n_ue=6000, indoor={"share": 0.5})
+    for t in range(40, 50):
+        crowd.env.run(until=float(t))
+        links = crowd.links()
+        assert links.time_s == t
+    assert sizes[0] == 6000 and max(sizes[1:]) < 4000
+    sizes.clear()
+    rest = world("static", n_ue=6000, indoor={"share": 0.5})
+    for t in range(5):
+        rest.env.run(until=t + 1.0)
+        assert rest.links().time_s == t + 1.0
+    assert sizes == [6000]
+
+
+@dataclass(frozen=True)
+class Housed(State):
+    inside: Indoors
+
+    def indoors(self):
+        return self.inside
+
+
+def test_whoever_moves_or_goes_in_is_calculated_again():
+    crowd = world("static", n_ue=50)
+    ahead, at = crowd._ahead, crowd.position_m()
+    ahead.indoors = Housed.indoors
+    out = Indoors.outdoors(np.arange(50))
+    here = Housed(at, out)
+    ahead.links(here, 0.0), ahead.rsrp_dbm(here)
+
+    def changed(name, value):
+        column = getattr(out, name).copy()
+        column[7] = value
+        return Housed(at, replace(out, **{name: column}))
+
+    east, gone = at.copy(), at.copy()
+    east[7, 0] += 40.0
+    gone[7] = np.nan
+    inside = changed("building", 3)
+    states = [Housed(east, out), Housed(gone, out), here, inside]
+    states += [changed("floor", 2), changed("depth_m", 20.0), changed("stay", 1), changed("in_vehicle", True), here]
+    for t, state in enumerate(states, 1):
+        expected = crowd.budget.links(float(t), state.position_m, state.indoors())
+        np.testing.assert_array_equal(ahead.rsrp_dbm(state), expected.rsrp_dbm)
+        same(ahead.links(state, 1000.0 * t), replace(expected, time_s=1000.0 * t))
+
+
+@pytest.mark.parametrize("indoor", [None, {"share": 0.5}])
+@pytest.mark.parametrize("radio", [{}, {"path_loss": {"kind": "log-distance"}, "line_of_sight": {"kind": "never"}}])
+def test_blocks_of_pairs_change_no_bit(monkeypatch, indoor, radio):
+    n_ue, pairs = 7, []
+    whole = world(n_ue=n_ue, indoor=indoor, **radio)
+    place_m, inside = whole.position_m(), whole.indoors_of(whole.state)
+    links, rsrp = whole.budget.links(0.0, place_m, inside), whole.budget.rsrp_dbm(place_m, inside)
+    gain = Budget.gain_db
+
+    def counted(self, at, of):
+        pairs.append(of.distance_3d_m.size)
+        return gain(self, at, of)
+
+    monkeypatch.setattr(Budget, "gain_db", counted)
+    monkeypatch.setattr(blocks, "BLOCK_PAIRS", 7)
+    same(links, whole.budget.links(0.0, place_m, inside))
+    np.testing.assert_array_equal(rsrp, whole.budget.rsrp_dbm(place_m, inside))
+    assert pairs == [6, 6, 9] * 2  # of 7 UEs and 3 base stations: two, two and three UEs
+
+
+@pytest.mark.parametrize(("n", "n_bs"), [(0, 3), (1, 3), (1, 100), (2, 100), (3, 100), (1000, 1), (1000, 0), (999, 7)])
+def test_blocks_hold_every_row_once_and_never_one_of_several(monkeypatch, n, n_bs):
+    monkeypatch.setattr(blocks, "BLOCK_PAIRS", 64)
+    of = blocks.blocks(n, n_bs)
+    assert np.concatenate([np.arange(n)[rows] for rows in of]).tolist() == list(range(n))
+    size = [rows.stop - rows.start for rows in of]
+    assert n < 2 or min(size) >= 2
+    assert len(of) == 1 or max(size) * n_bs < 2 * 64 + 2 * n_bs
+
+
+def test_fixes_of_a_trace_are_measured_in_blocks_to_the_same_bits(monkeypatch, tmp_path):
+    trace = tmp_path / "trace.csv"
+    rows = [f"{1_699_920_000 + t},{u},{3 * t + u},{200 + u}" for u in range(5) for t in range(60)]
+    trace.write_text("\n".join(["time_s,user,x_m,y_m", *rows]))
+    document = {
+        "duration_s": 3600.0, "tick_s": 20.0, "city": {"kind": "open-field"},
+        "base_stations": [{"name": f"b{k}", "at_m": [60.0 * k, 250.0]} for k in range(3)],
+        "ues": {"mobility": {"kind": "replay", "trace": str(trace), "users": "id"}},
+        "radio": {"shadowing": {"kind": "correlated"}, "measurement_noise_db": 2.0},
+    }  # fmt: skip
+
+    def seen():
+        of = build_world(WorldSetting.model_validate_json(json.dumps(document)), Streams(3), 60.0)
+        of.env.run(until=of.duration_s)
+        return of.observations()
+
+    whole = seen()
+    monkeypatch.setattr(blocks, "BLOCK_PAIRS", 12)
+    for name in ("ue", "time_s", "position_m", "cell", "rsrp_dbm"):
+        np.testing.assert_array_equal(getattr(whole, name), getattr(seen(), name))
+    assert len(whole) == 300
