@@ -62,6 +62,11 @@ def sliced_w1(a: FloatArray, b: FloatArray, sums: FloatArray | None = None) -> F
     return mean_gaps(np.ascontiguousarray(a), sums_so_far(a) if sums is None else sums, sets).reshape(b.shape[:-2])
 
 
+def sliced_w1_of_sets(a: FloatArray, sets_m: FloatArray, sums: FloatArray) -> FloatArray:
+    """SW1 in metres of sorted projections a (directions, n) and each of some sets of points (k, m, 2): shape (k,)."""
+    return sliced_w1(a, sorted_projections(sets_m, len(a)), sums)
+
+
 _MOST_STEPS = 100_000_000  # of the solver; a thousand points take fewer than a million
 _MOST_EXACT = 1000  # points of a set in a transport problem; its cost grows with the product
 

@@ -21,6 +21,7 @@ from fl.leakage.distances import (
     guesses_nearest_m,
     nearest_m,
     sliced_w1,
+    sliced_w1_of_sets,
     sorted_projections,
     sums_so_far,
 )
@@ -213,7 +214,7 @@ class _Common:
         w1 = []
         for some in np.array_split(np.arange(draws), max(1, draws * count // 20_000)):
             unit = self.rng.uniform("guess", np.full(len(some), self.owner), (count, 2), item=some)
-            w1.append(sliced_w1(self.points, sorted_projections(self.area.sample(unit), len(self.points)), self.sums))
+            w1.append(sliced_w1_of_sets(self.points, self.area.sample(unit), self.sums))
         return np.concatenate(w1)
 
 

@@ -210,7 +210,7 @@ def test_labels_of_a_sweep_are_no_formulas_in_its_tables(tmp_path, tiny):
         cells = [cell for row in csv.reader(table.read_text().splitlines()) for cell in row]
         bad = [c for c in cells if c[:1] in ("=", "@", "+") or (c[:1] == "-" and not _number(c))]
         assert not bad, table
-    assert label.replace("'", "&#x27;") in (out / "report.html").read_text()
+    assert label.replace("'", "&#39;") in (out / "report.html").read_text()
 
 
 def _number(text):

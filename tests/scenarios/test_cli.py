@@ -58,7 +58,6 @@ def test_run_writes_a_folder_and_prints_its_result(tmp_path, capsys):
     wanted = [
         "utility.rmse_db", "utility.constant_rmse_db", "attack.closed-form.centroid_error_m.median",
         "attack.closed-form.diverged.percent", "attack.closed-form.sw1_m.mean", "baseline.random_guess.sw1_m.mean",
-        "attack.closed-form.home_within_near.round.median",
     ]  # fmt: skip
     assert set(wanted) <= set(keys)
 
@@ -67,7 +66,7 @@ def test_replay_shows_both_feature_modes(tmp_path, capsys):
     trace = write_trace(tmp_path / "t.csv", good_rows())
     assert main(["replay", str(trace), "--round", "12h", "--out", str(tmp_path / "r"), "--quiet"]) == 0
     out = capsys.readouterr().out
-    assert "standardised-by-dataset (seed 0)" in out and "standardised-by-public (seed 0)" in out
+    assert "standardised-by-dataset, seed 0: " in out and "standardised-by-public, seed 0: " in out
     assert "200 of 200 rows used" in out
     for mode in ("dataset", "public"):
         summary = json.loads((tmp_path / "r" / f"standardised-by-{mode}" / "summary.json").read_text())

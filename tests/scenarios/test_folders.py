@@ -334,7 +334,7 @@ def test_a_training_does_not_go_on_from_what_is_not_finite(tmp_path):
     name, weights = next(iter(tree["training"]["model"]["networks"]["actor"].items()))
     tree["training"]["model"]["networks"]["actor"][name] = weights * np.nan
     save_tree(tmp_path / "c.npz", tree)
-    with pytest.raises(BadInput, match=r"not finite.*delete it to start again"):
+    with pytest.raises(ValueError, match="not finite"):
         course(tmp_path)
 
 

@@ -62,5 +62,5 @@ def test_an_attack_that_can_name_nothing_is_told(hours, attack, said, tiny, tmp_
 
 
 def test_a_certainty_that_is_never_reached_is_refused(tiny):
-    with pytest.raises(BadInput, match=r"attacks\[0\]\.least_probability: must be at least 0 and below 1"):
+    with pytest.raises(BadInput, match=r"attacks\[0\]\.least_probability=1: must be at least 0 and below 1"):
         tiny({"learning.attacks": [DWELL | {"least_probability": 1}]})

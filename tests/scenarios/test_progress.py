@@ -309,7 +309,7 @@ def on_terminal(words, columns, environment, until=None):
 def test_a_run_on_a_terminal(tmp_path, columns):
     words = ["run", "campus", "--out", str(tmp_path / "r"), *SHORT]
     text, code = on_terminal(words, columns, {"TERM": "xterm", "NO_COLOR": "1"})
-    progress = text[: text.index("campus (seed")]
+    progress = text[: text.index("campus, seed")]
     assert code == 0 and "campus: round 5 of 5"[: columns - 3] in "\n".join(played(progress, columns + 1))
     assert "centroid error" in CODES.sub("", text[text.rindex("\033[?25h") :])
     assert "\033[?25l" not in text[text.rindex("\033[?25h") :]
@@ -328,21 +328,16 @@ def test_a_pipe_gets_results_alone(tmp_path, capsys):
     assert "\033" not in out + progress and "round 5/5" in progress and "round 5/5" not in out
 
 
-def test_the_last_round_tells_the_error_that_the_summary_and_the_replay_have(tiny, tmp_path, monkeypatch):
+def test_the_last_round_has_the_error_that_the_summary_has(tiny, tmp_path, monkeypatch):
     """Rounds are scored on some of the held-out samples, the end of a run on all: one figure, one definition."""
-    from scenarios.app.report.replay.curves import _model
-    from scenarios.app.report.replay.rounds import Rounds
-
     from fl.learners.base import Learner
     from scenarios.app.results.read import load
 
     monkeypatch.setattr(Learner, "most_held_out", 3)
-    told = []
-    summary = run(tiny({"learning.data": {"kind": "measured", "hold_out": 0.5}}), tmp_path / "r", told.append)
-    assert [now.last for now in told] == [False] * (len(told) - 1) + [True]
+    seen = []
+    summary = run(tiny({"learning.data": {"kind": "measured", "hold_out": 0.5}}), tmp_path / "r", seen.append)
+    assert [now.last for now in seen] == [False] * (len(seen) - 1) + [True]
     found = load(tmp_path / "r")
-    for name, of in zip(("rmse_db", "constant_rmse_db"), _model(found, Rounds.of(found)), strict=False):
-        final = summary[f"utility.{name}"]
-        assert told[-1].values[name] == of[1][-1] == final
-        assert found.tables["rounds"][name][-1] != pytest.approx(final, rel=1e-3)
-        assert told[0].values[name] == pytest.approx(found.tables["rounds"][name][0], rel=1e-8)
+    for name in ("rmse_db", "constant_rmse_db"):
+        assert seen[-1].values[name] == summary[f"utility.{name}"]
+        assert found.tables["rounds"][name][-1] != pytest.approx(summary[f"utility.{name}"], rel=1e-3)

@@ -38,9 +38,9 @@ def said(capsys, *words, code=0):
 def test_show_prints_what_the_run_printed(finished, capsys):
     folder, printed = finished
     assert said(capsys, "show", str(folder)).splitlines()[1:] == printed.splitlines()[1:]
-    assert said(capsys, "show", str(folder)).startswith(f"{folder} (seed 4): The published setting")
+    assert said(capsys, "show", str(folder)).startswith(f"{folder}, seed 4: ")
     whole = said(capsys, "show", str(folder), "--verbose")
-    assert "not modelled:" in whole and "centroid error" in whole and f"records in {folder}" in whole
+    assert "centroid_error_m" in whole and str(folder) in whole
 
 
 def test_show_draws_nothing_unless_it_opens(finished, capsys, monkeypatch):

@@ -152,7 +152,6 @@ def test_a_run_ends_at_the_first_round_that_is_worse(tmp_path):
         (ACCURACY, "accuracy_percent"),
         ("utility.rank_correlation", "rank_correlation"),
         ("utility.my_own_figure", "my_own_figure"),  # of a learner of one's own
-        ("utility.rmse_db.last_round", ""),
         ("utility.kriging_rmse_db", ""),  # references are made of the final model
         ("utility.federated_over_central", ""),
         ("attack.closed-form.centroid_error_m.median", ""),

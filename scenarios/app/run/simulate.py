@@ -104,10 +104,11 @@ class LearningPlay(Play):
         self._show()
 
     def _show(self) -> None:
-        """Emit the events of what was played."""
-        seen, self.unseen = self.unseen, []
+        """Emit the events of what was played; the last one waits for the summary, whose scores it has."""
+        seen, self.unseen = self.unseen, [event for event in self.unseen if event.last]
         for event in seen:
-            self.watch(event)
+            if not event.last:
+                self.watch(event)
 
     def _tell(self, of: int, figures: Mapping[str, Any], last: bool, now_s: float) -> None:
         marks = {} if self.in_rounds else {"merge": self.now.state.played}
@@ -146,7 +147,12 @@ class LearningPlay(Play):
         return {**counted, "warnings": [*bursts, *warnings]}
 
     def summary(self) -> dict[str, Any]:
-        return summarise(self.job.folder, self.study)
+        found = summarise(self.job.folder, self.study)
+        for event in self.unseen:
+            scores = {name: found[key] for name in event.values if (key := f"utility.{name}") in found}
+            self.watch(replace(event, values={**event.values, **scores}))
+        self.unseen = []
+        return found
 
 
 def _found(figures: Mapping[str, Any]) -> dict[str, Any]:
