@@ -184,7 +184,7 @@ def test_a_failure_is_one_line_where_its_details_find_no_room(monkeypatch, capsy
         raise RuntimeError("odd")
 
     monkeypatch.setattr("tempfile.NamedTemporaryFile", full)
-    monkeypatch.setattr("scenarios.app.cli.schema.main", fails)
+    monkeypatch.setattr("scenarios.app.cli.ask.schema", fails)
     assert main(["schema"]) == 1
     said = capsys.readouterr().err
     assert said == (
@@ -204,7 +204,7 @@ def test_a_failure_is_one_line_where_no_more_files_can_be_opened(monkeypatch, ca
         def find_spec(self, name, path=None, target=None):
             raise OSError(24, "Too many open files")
 
-    monkeypatch.setattr("scenarios.app.cli.schema.main", fails)
+    monkeypatch.setattr("scenarios.app.cli.ask.schema", fails)
     code = main(["schema"])
     monkeypatch.undo()
     assert code == 1

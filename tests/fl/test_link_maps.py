@@ -261,8 +261,8 @@ def test_people_are_linked_by_their_days_and_their_homes_named_at_the_end(tmp_pa
         ({"of": {"kind": "span", "add": "scores", "name": "x"}}, "give that name to link-maps"),
         ({"of": {"kind": "span"}}, "of: maps of peaks hardly tell UEs apart; take add: scores"),
         ({"of": {"kind": "closed-form"}}, "unknown kind"),
-        ({"hindsight_names": -1}, "hindsight_names: must be at least 0"),
-        ({"tracks": 0}, "tracks: must be at least 1"),
+        ({"hindsight_names": -1}, "hindsight_names=-1: must be at least 0"),
+        ({"tracks": 0}, "tracks=0: must be at least 1"),
     ],
 )
 def test_what_does_not_fit_is_refused_in_one_line(attack, said, tiny):

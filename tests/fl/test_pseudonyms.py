@@ -256,7 +256,7 @@ def test_a_shuffler_hides_times_and_counts(tiny, tmp_path):
         ({"shuffle": True, "pseudonyms": {"kind": "per-round"}, "viewpoint": "eavesdropper", "at_m": [1, 1]},
          "before they are shuffled"),
         ({"shuffle": True, "pseudonyms": {"kind": "per-round"}, "sees": "sum"}, "with sees: rows, got 'sum'"),
-        ({"pseudonyms": {"kind": "every", "period_s": 0}}, "period_s: must be above 0"),
+        ({"pseudonyms": {"kind": "every", "period_s": 0}}, "period_s=0: must be above 0"),
         ({"pseudonyms": {"kind": "mix-zones", "radius_m": 5, "centres_m": [[1, 1], [1, 1]]}}, "stands twice"),
         ({"pseudonyms": {"kind": "mix-zones", "radius_m": 5, "centres_m": []}}, "centres_m"),
     ],

@@ -530,7 +530,7 @@ def test_membership_is_audited_of_those_who_speak(tiny, tmp_path):
     ({"kind": "cooldown"}, "give exactly one of rounds and time_s"),
     ({"kind": "cooldown", "rounds": 1, "time_s": 5}, "give exactly one of rounds and time_s"),
     ({"kind": "quiet-zones", "radius_m": 5}, "there is no zone; give centres_m, or base_stations: true"),
-    ({"kind": "random-silence", "probability": 1.0}, "withholding[0].probability: must be above 0 and below 1"),
+    ({"kind": "random-silence", "probability": 1.0}, "withholding[0].probability=1.0: must be above 0 and below 1"),
 ])  # fmt: skip
 def test_what_makes_no_sense_is_refused_in_one_line(tiny, rule, says):
     with pytest.raises(BadInput) as caught:

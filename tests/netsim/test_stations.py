@@ -388,7 +388,7 @@ def test_exact_reports_have_no_range_and_quantised_ones_that_of_their_standard(e
         world.env.run(until=30)
         np.testing.assert_allclose(world.observations().rsrp_dbm, expected, atol=1e-9)
     assert exponent != 6 or link_dbm[2] == pytest.approx(-173.379, abs=5e-4)
-    with pytest.raises(BadInput, match=r"world\.radio\.rsrp_report: .*'quantised-nr'"):
+    with pytest.raises(BadInput, match=r"world\.radio\.rsrp_report='quantised-lte': .*'quantised-nr'"):
         tiny({"world.radio.rsrp_report": "quantised-lte"})
 
 

@@ -248,7 +248,7 @@ def test_an_eavesdropper_at_the_place_of_a_base_station_has_its_shadowing(kind, 
 @pytest.mark.parametrize(
     ("at_m", "words"),
     [
-        ([1e300, 0], r"at_m\[0\]: must be at least -1e\+09"),
+        ([1e300, 0], r"at_m\[0\]=1e\+300: must be at least -1e\+09"),
         ([1e8, 0], "eavesdropper stands 100000 km from the far corner"),
     ],
 )

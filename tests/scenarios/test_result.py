@@ -120,7 +120,7 @@ def test_a_notebook_shows_its_main_lines_as_text(tiny, tmp_path):
     (result.folder / "manifest.json").write_text(json.dumps(manifest | {"warnings": ["<img src=x>"]}))
     text = result._repr_html_()
     assert "<script" not in text and "a&lt;b" in text
-    assert "rounds" in text and "map RMSE" in text and "http" not in text and "WARNING: &lt;img src=x&gt;" in text
+    assert "rounds" in text and "map RMSE" in text and "http" not in text and "warning: &lt;img src=x&gt;" in text
     assert "<img" not in text and not (tmp_path / "a<b" / "report.html").exists()
 
 
