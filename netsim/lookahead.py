@@ -34,13 +34,13 @@ def tick_after(time_s: float, tick_s: float) -> float:
     return time_s + ((last_multiple(time_s, tick_s) + 1) * tick_s - time_s)
 
 
-class _Places(NamedTuple):
+class _Positions(NamedTuple):
     """Where UEs were when something was calculated for them."""
 
     position_m: FloatArray
     indoors: Indoors | None
 
-    def moved(self, now: _Places) -> BoolArray:
+    def moved(self, now: _Positions) -> BoolArray:
         """Which UEs are elsewhere now, or inside otherwise (n,)."""
         if self.position_m.shape != now.position_m.shape or (self.indoors is None) != (now.indoors is None):
             return np.ones(len(now.position_m), dtype=np.bool_)
@@ -54,7 +54,7 @@ class _Places(NamedTuple):
         return np.asarray(moved)
 
 
-class _Step(NamedTuple):
+class _TickAhead(NamedTuple):
     """A movement made early: from a state at t0_s to another at t1_s."""
 
     t0_s: float
@@ -81,11 +81,11 @@ class Lookahead:
     _now: State | None = None
     _links: RadioLinks | None = None
     _row: int = 0
-    _steps: deque[_Step] = field(default_factory=deque)
+    _steps: deque[_TickAhead] = field(default_factory=deque)
     _asked_s: float = -inf
     _ticks: int = 1
-    _known: tuple[_Places, RadioLinks] | None = None
-    _heard: tuple[_Places, FloatArray] | None = None
+    _known: tuple[_Positions, RadioLinks] | None = None
+    _heard: tuple[_Positions, FloatArray] | None = None
 
     def advance(self, state: State, t0_s: float, t1_s: float) -> tuple[State, Fixes]:
         """What `Mobility.advance` gives."""
@@ -123,7 +123,7 @@ class Lookahead:
         future = self.mobility.ahead(state, times_s, self.ground) if ticks > 1 else []
         states += [after for after, _ in future]
         fixes = [some for _, some in future]
-        self._steps.extend(map(_Step._make, zip(times_s, times_s[1:], states, states[1:], fixes, strict=False)))
+        self._steps.extend(map(_TickAhead._make, zip(times_s, times_s[1:], states, states[1:], fixes, strict=False)))
         if ticks == 1:
             self._links = self._one(states[0], time_s)
             return
@@ -132,7 +132,7 @@ class Lookahead:
 
     def _one(self, state: State, time_s: float) -> RadioLinks:
         """The links of one tick, calculated for the UEs that changed since the last one."""
-        now = _Places(state.position_m, self.indoors(state))
+        now = _Positions(state.position_m, self.indoors(state))
         moved = None if self._known is None else self._known[0].moved(now)
         if self._known is None or moved is None or moved.mean() > _MOST_MOVED:
             self._known = self._links = self._heard = None  # the memory of the last ones is that of the next
@@ -148,7 +148,7 @@ class Lookahead:
 
     def rsrp_dbm(self, state: State) -> FloatArray:
         """RSRP of all UEs in a state (n_ue, n_bs), calculated for those that changed since the last call."""
-        now = _Places(state.position_m, self.indoors(state))
+        now = _Positions(state.position_m, self.indoors(state))
         moved = None if self._heard is None else self._heard[0].moved(now)
         if self._heard is None or moved is None or moved.mean() > _MOST_MOVED:
             rsrp = self.budget.rsrp_dbm(*now)
@@ -169,7 +169,7 @@ class Lookahead:
 
     def rsrp_of_all(self, states: list[State]) -> list[FloatArray]:
         """`rsrp_dbm` of states that follow one another, each of two UEs or more; what changed is calculated at once."""
-        places = [_Places(state.position_m, self.indoors(state)) for state in states]
+        places = [_Positions(state.position_m, self.indoors(state)) for state in states]
         before = [None if self._heard is None else self._heard[0], *places]
         rows = [
             np.arange(len(now.position_m)) if last is None else np.flatnonzero(last.moved(now))
@@ -198,8 +198,8 @@ class Lookahead:
         return answers
 
 
-def _some(places: _Places, rows: IntArray) -> _Places:
-    return _Places(places.position_m[rows], None if places.indoors is None else places.indoors.select(rows))
+def _some(places: _Positions, rows: IntArray) -> _Positions:
+    return _Positions(places.position_m[rows], None if places.indoors is None else places.indoors.select(rows))
 
 
 def _joined(pieces: list[Indoors | None], n: int) -> Indoors | None:

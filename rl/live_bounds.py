@@ -20,7 +20,7 @@ from rl.reward import FIGURES, Figures
 Tree = dict[str, Any]
 
 
-class Buffer(Protocol):
+class BoundedBuffer(Protocol):
     """What is needed of a replay buffer: rewards (size, 1), the next place, and whether all places are taken."""
 
     rewards: np.ndarray
@@ -31,7 +31,7 @@ class Buffer(Protocol):
 class LiveBounds:
     """The figures of all transitions in a buffer, and the prices that they are paid at."""
 
-    def __init__(self, env: OnlinePower, buffer: Buffer) -> None:
+    def __init__(self, env: OnlinePower, buffer: BoundedBuffer) -> None:
         self.env, self.buffer, self.prices = env, buffer, Prices.none()
         self.figures = np.full((len(buffer.rewards), len(FIGURES)), np.nan)
         self.episode: list[FloatArray] = []

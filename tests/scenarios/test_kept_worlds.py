@@ -8,10 +8,10 @@ import pytest
 
 from netsim.errors import BadInput
 from scenarios.app.training import ground
-from scenarios.app.training.ground import Ground
+from scenarios.app.training.ground import RecordedGround
 
 
-class Findings(Ground):
+class Findings(RecordedGround):
     """What is found, without a study."""
 
     text = "this"

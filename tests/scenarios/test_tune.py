@@ -20,7 +20,7 @@ from scenarios.app.results.tuning_folder import failed_lines, read_tuning, tunin
 from scenarios.app.study.load import load
 from scenarios.app.tuning import trials, tune
 from scenarios.app.tuning.goals import best_of, front, goals
-from scenarios.app.tuning.trials import Plan, Played, is_worse, play
+from scenarios.app.tuning.trials import Played, TrialPlan, is_worse, play
 from scenarios.app.tuning.tune import Tuning
 
 pytest.importorskip("optuna")
@@ -131,7 +131,7 @@ def test_trials_worse_than_the_median_at_a_round_end_early():
 
 def test_a_run_ends_at_the_first_round_that_is_worse(tmp_path):
     changes = {**BRIEF, "world.duration_s": 345_600, "vary": None}
-    plan = Plan(1, "campus", changes, (1, 2), tmp_path, goals([RMSE], ["min"], []))
+    plan = TrialPlan(1, "campus", changes, (1, 2), tmp_path, goals([RMSE], ["min"], []))
     alone = play(plan)
     assert set(alone.curves) == {1, 2} and len(alone.curves[1]) == 4
     assert alone.values[RMSE] == pytest.approx(
@@ -178,7 +178,7 @@ SCORED = [
 def test_the_figure_after_the_last_round_is_that_of_the_summary(scenario, key, more, tmp_path):
     """Objectives of all kinds of learners: the records have them, and a run is ended by them."""
     of = goals([key], ["max"], [], "on")
-    plan = Plan(1, scenario, SHORTEST | more, (1,), tmp_path, of)
+    plan = TrialPlan(1, scenario, SHORTEST | more, (1,), tmp_path, of)
     alone = play(plan)
     assert alone.values[key] == pytest.approx(alone.curves[1][3]) and set(alone.curves[1]) == {1, 2, 3}
     above = [{1: {2: alone.curves[1][2] + 1}}] * 4  # larger is better
@@ -243,7 +243,7 @@ def test_what_becomes_of_constraints_on_fresh_seeds_is_told(quick, monkeypatch, 
 
 
 def test_a_setting_that_the_scenario_refuses_fails_its_trial(tmp_path):
-    played = play(Plan(1, "campus", {"learning.round_s": -1}, (1,), tmp_path, goals([RMSE], ["min"], [])))
+    played = play(TrialPlan(1, "campus", {"learning.round_s": -1}, (1,), tmp_path, goals([RMSE], ["min"], [])))
     assert "learning.round_s" in played.error and not list(tmp_path.iterdir())
 
 
@@ -386,7 +386,7 @@ def test_trainings_are_tuned(tmp_path):
     assert tune.tune(asked_of_trainings(tmp_path, verify=1), lambda *now: told.append(now)) == found and not told
     changes = {**SHORT, "vary": None, "train.agent.learning_rate": 0.002}
     worse = [{3: {0: -9.0, 20: -9.0}}] * 4
-    plan = Plan(3, "power/paper", changes, (3,), tmp_path, goals(["cost.best"], ["min"], []), worse, trains=True)
+    plan = TrialPlan(3, "power/paper", changes, (3,), tmp_path, goals(["cost.best"], ["min"], []), worse, trains=True)
     assert play(plan).ended.startswith("step 0 of seed 3: ")
 
 

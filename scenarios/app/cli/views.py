@@ -15,7 +15,7 @@ _NO_GUARANTEE = 1000.0  # epsilon above which its value says nothing
 
 
 @dataclass(frozen=True)
-class View:
+class ProgressView:
     """So many of all rounds, windows, runs or steps, and rows in their order; each text can be read by itself."""
 
     unit: str
@@ -24,11 +24,11 @@ class View:
     rows: Mapping[str, str]
 
 
-def view_of(event: Mapping[str, Any]) -> View:
+def view_of(event: Mapping[str, Any]) -> ProgressView:
     """What is shown of an event that tells progress; rows of which it knows nothing are left out."""
     rows = {name: text for name, text in _ROWS[event["event"]](event).items() if text}
     unit = "window" if "merge" in event else _UNITS.get(event["event"], event["event"])
-    return View(unit, event["done"], event["of"], rows)
+    return ProgressView(unit, event["done"], event["of"], rows)
 
 
 def _round(event: Mapping[str, Any]) -> dict[str, str]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from netsim.row_id import row_id, ue_and_model
 from netsim.units import BoolArray, FloatArray, IntArray
-from scenarios.app.report.plot import DARK, GREY, Axes, Figure, Look, Panel, line, looks, mosaic, spread
+from scenarios.app.report.plot import DARK, GREY, Axes, CurveStyle, Figure, Panel, line, looks, mosaic, spread
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.measures import Measure
 from scenarios.app.results.run import Run, Table, where
@@ -100,7 +100,7 @@ def named_over_time(run: Run, attack: str, place: str) -> tuple[FloatArray, Bool
     return grid.round, hit
 
 
-def median_line(look: Look, x: Sequence[Any], grid: FloatArray, unit: str = "m", **more: Any) -> list[Figure]:
+def median_line(look: CurveStyle, x: Sequence[Any], grid: FloatArray, unit: str = "m", **more: Any) -> list[Figure]:
     """Median and quartiles over tracks, or nothing where no median is known."""
     values = quartiles(grid)
     return spread(look, x, values, count(grid), unit, **more) if np.isfinite(values[1]).any() else []
@@ -116,7 +116,7 @@ MOST_POINTS = 400  # of a curve; of more rounds several make one
 SMALLEST_M = 0.1  # nearer than this is drawn at this: a logarithmic axis has no zero
 Law = Callable[[Laid, str], Series]
 """Rounds (n_time,) and values (n_time, n_track) of a run, for an attack or what else a curve is of."""
-Draws = Callable[[Law, Look | None], tuple[Sequence[Any], FloatArray]]
+Draws = Callable[[Law, CurveStyle | None], tuple[Sequence[Any], FloatArray]]
 """Places on the axis of time (n,) and values (n, n_track) of a law: for one look, or for all of them together."""
 
 
@@ -141,7 +141,7 @@ class Quantity:
     beside: tuple[Beside, ...] = ()
     log: bool = False
 
-    def cell(self, own: Sequence[Look], draws: Draws) -> Axes | None:
+    def cell(self, own: Sequence[CurveStyle], draws: Draws) -> Axes | None:
         """The axes with a curve per look and the baselines; None where nothing is known."""
         curves = list[Figure]()
         for look in own:
@@ -156,7 +156,7 @@ class Quantity:
             self.unit, [*curves, *baselines], self.title, log=self.log and wide(values), percent=self.unit == "%"
         )
 
-    def _baselines(self, beside: Beside, own: Sequence[Look], draws: Draws) -> list[Figure]:
+    def _baselines(self, beside: Beside, own: Sequence[CurveStyle], draws: Draws) -> list[Figure]:
         """The lines of a baseline that is known."""
         found = list[Figure]()
         for look in own if beside.each else [None]:
@@ -165,7 +165,9 @@ class Quantity:
             if np.isfinite(middle).any():
                 name, color = (f"{look.name}: {beside.name}", look.color) if look else (beside.name, beside.color)
                 hover = f"%{{y:,.3~r}} {self.unit}"
-                found.append(line(Look(name, color, dash=beside.dash), x, middle, mode="lines", hovertemplate=hover))
+                found.append(
+                    line(CurveStyle(name, color, dash=beside.dash), x, middle, mode="lines", hovertemplate=hover)
+                )
         return found
 
 
@@ -181,14 +183,14 @@ class Chart:
     quantities: Sequence[Quantity]
     caption: str
     missing: str = ""
-    by: Callable[[Run], Sequence[Look]] = lambda run: looks(run.attacks)
+    by: Callable[[Run], Sequence[CurveStyle]] = lambda run: looks(run.attacks)
     height: int = 300
 
     def panels(self, of: Laid) -> list[Panel]:
         """The figure of a run, or why there is none."""
         run, own = of.run, self.by(of.run)
 
-        def draws(law: Law, look: Look | None) -> tuple[list[str], FloatArray]:
+        def draws(law: Law, look: CurveStyle | None) -> tuple[list[str], FloatArray]:
             number, values = law(of, (look or own[0]).name)
             together = _together(len(number))
             return run.dates(run.moment_s(number[::together], merged=True)), grouped(values, together)
@@ -199,7 +201,7 @@ class Chart:
         note += f" A point stands for {counted(points, 'round')}." if points > 1 else ""
         return self.drawn(own, draws, DATES, run.near_m, note)
 
-    def drawn(self, own: Sequence[Look], draws: Draws, x_axis: Figure, near_m: float, note: str) -> list[Panel]:
+    def drawn(self, own: Sequence[CurveStyle], draws: Draws, x_axis: Figure, near_m: float, note: str) -> list[Panel]:
         """The figure of these curves, or why there is none."""
         cells = [cell for quantity in self.quantities if (cell := quantity.cell(own, draws)) is not None]
         cells = [replace(cell, title=cell.title.replace("{near}", f"{near_m:g}")) for cell in cells]

@@ -35,8 +35,8 @@ from scenarios.app.report.plot import (
     DASHES,
     GREY,
     Axes,
+    CurveStyle,
     Figure,
-    Look,
     Panel,
     line,
     looks,
@@ -129,7 +129,7 @@ def drawn_over_time(members: Sequence[Member], chart: Chart, attacks: Mapping[st
     unit, second = time_unit(members)
     shared = [replace(q, beside=tuple(b for b in q.beside if not b.each)) for q in chart.quantities]
 
-    def draws(law: Law, look: Look | None) -> tuple[list[float | None], FloatArray]:
+    def draws(law: Law, look: CurveStyle | None) -> tuple[list[float | None], FloatArray]:
         of = [m for m in members if look is None or m.label == look.name]
         time_s, grid = laid([m.trends.get((attacks[m.label], law), m.trends.get(("", law), _NONE)) for m in of])
         return numbers(time_s / second), grid
@@ -197,7 +197,7 @@ def _tradeoff_cell(pairs: Mapping[str, tuple[Line, Line]], trials: Sequence[Tria
     for name, of in curves(trials).items():
         along = [pairs[label] for label in dict.fromkeys(trial.label for trial in of) if label in pairs]
         places = [np.array([pair[k].value for pair in along]) for k in (0, 1)]
-        traces.append(line(Look(name, GREY), numbers(places[0]), places[1], mode="lines", hoverinfo="name"))
+        traces.append(line(CurveStyle(name, GREY), numbers(places[0]), places[1], mode="lines", hoverinfo="name"))
     levels = [dict(pair for both in pairs.values() for pair in both[k].beside) for k in (0, 1)]
     spans = [
         [float(np.min(ends)), float(np.max(ends))]
@@ -206,13 +206,13 @@ def _tradeoff_cell(pairs: Mapping[str, tuple[Line, Line]], trials: Sequence[Tria
     for k, color in enumerate((GREY, DARK)):
         for (name, value), dash in zip(levels[k].items(), DASHES[1:] * 2, strict=False):
             x, y = ([value, value], spans[1]) if k == 0 else (spans[0], [value, value])
-            look = Look(f"baseline: {name}", color, dash=dash)
+            look = CurveStyle(f"baseline: {name}", color, dash=dash)
             traces.append(line(look, numbers(x), np.array(y), mode="lines", hoverinfo="name"))
     title = f"{leak.what} ({leak.unit})<br><i>{'up' if leak.unit == 'm' else 'down'}: less is known</i>"
     return Axes(title, traces, log=not leak.n and wide(np.array(spans[1])), percent=leak.n > 0)
 
 
-def _point(look: Look, x: Line, y: Line) -> Figure:
+def _point(look: CurveStyle, x: Line, y: Line) -> Figure:
     """A label: values of both lines with bars to the ends of their intervals."""
     bars = {
         f"error_{axis}": {

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from netsim.units import FloatArray
 from scenarios.app.report.html import Chapter, paragraphs
-from scenarios.app.report.plot import Axes, Figure, Look, Panel, line, looks, marks, mosaic, numbers, plain
+from scenarios.app.report.plot import Axes, CurveStyle, Figure, Panel, line, looks, marks, mosaic, numbers, plain
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.statistics import counted, figure_text
 from scenarios.app.results.surfaces import read_surfaces
@@ -73,7 +73,7 @@ def _traces(heat: Heat) -> list[Figure]:
     if not len(heat.mark_m):
         return [drawn]
     x, y = numbers(heat.mark_m)
-    return [drawn, marks(Look("UE", "#ffffff", "x"), [x], [y], ["UE"], showlegend=False)]
+    return [drawn, marks(CurveStyle("UE", "#ffffff", "x"), [x], [y], ["UE"], showlegend=False)]
 
 
 def density(title: str, surfaces: Arrays, name: str) -> Heat:

@@ -27,7 +27,7 @@ FEW = 60  # values up to which each is marked on its line
 
 
 @dataclass(frozen=True)
-class Look:
+class CurveStyle:
     """How one attack or label is drawn, on every figure of a page."""
 
     name: str
@@ -36,11 +36,11 @@ class Look:
     dash: str = "solid"
 
 
-def looks(names: Iterable[str]) -> list[Look]:
+def looks(names: Iterable[str]) -> list[CurveStyle]:
     """A look for each name; from the seventh name on colours repeat with other dashes and symbols."""
     n = len(PALETTE)
     return [
-        Look(name, PALETTE[i % n], SYMBOLS[(i + i // n) % n], DASHES[i // n % len(DASHES)])
+        CurveStyle(name, PALETTE[i % n], SYMBOLS[(i + i // n) % n], DASHES[i // n % len(DASHES)])
         for i, name in enumerate(names)
     ]
 
@@ -80,7 +80,7 @@ def numbers(values: Any) -> list[float | None]:
     return [float(f"{v:.6g}") if np.isfinite(v) else None for v in np.asarray(values, dtype=float)]
 
 
-def line(look: Look, x: Sequence[Any], y: FloatArray, **more: Any) -> Figure:
+def line(look: CurveStyle, x: Sequence[Any], y: FloatArray, **more: Any) -> Figure:
     """A curve; NaN interrupts it."""
     return {
         "type": "scatter", "x": list(x), "y": numbers(y), "name": plain(look.name), "legendgroup": plain(look.name),
@@ -91,7 +91,7 @@ def line(look: Look, x: Sequence[Any], y: FloatArray, **more: Any) -> Figure:
     }  # fmt: skip
 
 
-def band(look: Look, x: Sequence[Any], low: FloatArray, high: FloatArray) -> Figure:
+def band(look: CurveStyle, x: Sequence[Any], low: FloatArray, high: FloatArray) -> Figure:
     """The area between two curves; where a bound is missing it is interrupted."""
     xs, ys = list[Any](), list[float | None]()
     known = np.flatnonzero(np.isfinite(low) & np.isfinite(high))
@@ -105,7 +105,7 @@ def band(look: Look, x: Sequence[Any], low: FloatArray, high: FloatArray) -> Fig
     }  # fmt: skip
 
 
-def spread(look: Look, x: Sequence[Any], values: Interval, n: IntArray, unit: str, **more: Any) -> list[Figure]:
+def spread(look: CurveStyle, x: Sequence[Any], values: Interval, n: IntArray, unit: str, **more: Any) -> list[Figure]:
     """A median, with its quartiles as band and in the hover text wherever n > 1 values stand behind it.
 
     A band up to infinity is cut off at the largest finite value.
@@ -121,7 +121,7 @@ def spread(look: Look, x: Sequence[Any], values: Interval, n: IntArray, unit: st
     return [*([band(look, x, low, np.minimum(high, most))] if (n > 1).any() else []), middle]
 
 
-def marks(look: Look, x: Sequence[Any], y: Any, texts: Sequence[str], **more: Any) -> Figure:
+def marks(look: CurveStyle, x: Sequence[Any], y: Any, texts: Sequence[str], **more: Any) -> Figure:
     """A mark for each point, named in the hover text."""
     return {
         **line(look, x, y), "mode": "markers", "text": texts, "hovertemplate": "%{text}<extra></extra>",
@@ -129,7 +129,7 @@ def marks(look: Look, x: Sequence[Any], y: Any, texts: Sequence[str], **more: An
     }  # fmt: skip
 
 
-def distribution(look: Look, values: FloatArray, least: float = -np.inf, **more: Any) -> Figure:
+def distribution(look: CurveStyle, values: FloatArray, least: float = -np.inf, **more: Any) -> Figure:
     """The percentage of the finite values that are at most x, for x above `least`."""
     percent = np.linspace(0.0, 100.0, 201)
     known = values[np.isfinite(values)]

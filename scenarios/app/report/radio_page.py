@@ -24,7 +24,7 @@ from scenarios.app.report.compare_page import (
 )
 from scenarios.app.report.compare_tables import differences_table, summary_chapter
 from scenarios.app.report.html import Cell, Chapter, facts, page, table
-from scenarios.app.report.plot import DARK, PALETTE, Axes, Figure, Look, Panel, line, looks, mosaic, numbers
+from scenarios.app.report.plot import DARK, PALETTE, Axes, CurveStyle, Figure, Panel, line, looks, mosaic, numbers
 from scenarios.app.report.replay import SCRIPTS, STYLES, replay_chapter
 from scenarios.app.report.settings import configuration, period, run_top, trace_facts
 from scenarios.app.results.gathered import Gathered
@@ -33,11 +33,11 @@ from scenarios.app.results.statistics import counted, quantile
 from scenarios.app.results.tables import RADIO_STUDY, SELECTIONS, SHOWN
 
 # Tol's colours, distinguishable with colour blindness; no attack has one of them
-SEEN, HIDDEN = Look("line of sight", "#44AA99"), Look("no line of sight", "#882255", "diamond")
+SEEN, HIDDEN = CurveStyle("line of sight", "#44AA99"), CurveStyle("no line of sight", "#882255", "diamond")
 SELECTED = {
-    "all": Look("all samples", DARK),
-    "indoor": Look("indoors", PALETTE[1], dash="longdash"),
-    "outdoor": Look("outdoors", PALETTE[0], dash="dot"),
+    "all": CurveStyle("all samples", DARK),
+    "indoor": CurveStyle("indoors", PALETTE[1], dash="longdash"),
+    "outdoor": CurveStyle("outdoors", PALETTE[0], dash="dot"),
 }
 MOST_LINKS = 2000
 Curves = Mapping[str, FloatArray]
@@ -77,7 +77,7 @@ SERVICE = Chart(
     "service", "Uplink over rounds: decoded updates, latency, energy, SINR", UPLINK,
     "The more updates arrive in time, the more the model learns and the attacker sees. Latency is from the request to "
     "the last bit. Energy is that of all uplinks and all training of the round.",
-    "The uplink is ideal, or no SINR was recorded.", by=lambda _: [Look("all UEs", DARK)],
+    "The uplink is ideal, or no SINR was recorded.", by=lambda _: [CurveStyle("all UEs", DARK)],
 )  # fmt: skip
 
 
@@ -109,7 +109,7 @@ def distributions(run: Run) -> Panel:
     return _cdf("Distributions over UEs and time", caption, [(look, curves(run, s)) for s, look in SELECTED.items()])
 
 
-def compared(labels: Mapping[str, Sequence[Curves]], own: Sequence[Look]) -> Panel:
+def compared(labels: Mapping[str, Sequence[Curves]], own: Sequence[CurveStyle]) -> Panel:
     """Distributions of each label: at every percent the median over its runs."""
     shown = []
     for look, runs in zip(own, labels.values(), strict=True):
@@ -121,7 +121,7 @@ def compared(labels: Mapping[str, Sequence[Curves]], own: Sequence[Look]) -> Pan
     return _cdf("Distributions of each label", caption, shown)
 
 
-def _cdf(title: str, caption: str, shown: Sequence[tuple[Look, Curves]]) -> Panel:
+def _cdf(title: str, caption: str, shown: Sequence[tuple[CurveStyle, Curves]]) -> Panel:
     """A cell for each quantity."""
     cells = list[Axes]()
     for name, (word, unit, factor) in SHOWN.items():

@@ -36,8 +36,8 @@ from scenarios.app.report.plot import (
     GREY,
     PALETTE,
     Axes,
+    CurveStyle,
     Figure,
-    Look,
     Panel,
     line,
     looks,
@@ -69,8 +69,8 @@ _ELSEWHERE = frozenset({"rmse_db", "constant_rmse_db", "raw_upload_rmse_db", "ra
 """metrics that have a figure of their own"""
 
 
-def _the_run(_: Run) -> list[Look]:
-    return [Look("the run", DARK)]
+def _the_run(_: Run) -> list[CurveStyle]:
+    return [CurveStyle("the run", DARK)]
 
 
 LEAKAGE = (
@@ -163,14 +163,14 @@ def _metrics(of: Laid) -> list[Panel]:
 # -- attacks that remember
 
 LOOKS = {
-    PLAIN: Look(PLAIN, PALETTE[1], "diamond", "longdash"),
-    FILTER: Look(FILTER, PALETTE[0]),
-    SMOOTHER: Look(SMOOTHER, PALETTE[2], "square"),
-    PRIOR: Look(PRIOR, GREY, "cross", "dash"),
+    PLAIN: CurveStyle(PLAIN, PALETTE[1], "diamond", "longdash"),
+    FILTER: CurveStyle(FILTER, PALETTE[0]),
+    SMOOTHER: CurveStyle(SMOOTHER, PALETTE[2], "square"),
+    PRIOR: CurveStyle(PRIOR, GREY, "cross", "dash"),
 }
 
 
-_PLACES = Look("places named at the end", PALETTE[3], "triangle-up", "longdash")
+_PLACES = CurveStyle("places named at the end", PALETTE[3], "triangle-up", "longdash")
 
 
 def tracking_panels(of: Laid) -> list[str | Panel]:
@@ -264,7 +264,7 @@ def reliability_panel(run: Run) -> list[Panel]:
     cells, gaps = list[Axes](), list[str]()
     for name in dict.fromkeys(names):
         drawn = {look: of for look, of in _reliabilities(run, name).items() if of.count.any()}
-        ideal = line(Look("as stated", DARK, dash="dash"), [0.0, 100.0], np.array([0.0, 100.0]), mode="lines")
+        ideal = line(CurveStyle("as stated", DARK, dash="dash"), [0.0, 100.0], np.array([0.0, 100.0]), mode="lines")
         hits = [_hits(look, of) for look, of in drawn.items()]
         cells += [Axes("hits (%)", [ideal, *hits], name, percent=True)] if hits else []
         for look, of in drawn.items():
@@ -282,7 +282,7 @@ def reliability_panel(run: Run) -> list[Panel]:
     return [Panel("tracking-reliability", "Reliability: stated probability against hits", caption, figure)]
 
 
-def _reliabilities(run: Run, name: str) -> dict[Look, Reliability]:
+def _reliabilities(run: Run, name: str) -> dict[CurveStyle, Reliability]:
     """Of the answers of filter and smoother, and of the places named at the end."""
     rows, named = tracked(run, name), run.tables["named"]
     mine = (named["attack"] == name) & np.isfinite(named["ue"])
@@ -297,7 +297,7 @@ def _of_answers(rows: Table) -> Reliability:
     return reliability(ue, stated, rows["near"] == 1, draws)
 
 
-def _hits(look: Look, of: Reliability) -> Figure:
+def _hits(look: CurveStyle, of: Reliability) -> Figure:
     known = of.count > 0
     n, x, y = of.count[known], 100 * of.stated[known], 100 * of.hit[known]
     texts = [f"stated {a:.3g} %, hit {b:.3g} %, {counted(int(k), 'answer')}" for a, b, k in zip(x, y, n, strict=True)]

@@ -26,12 +26,20 @@ from scenarios.app.report.html import (
     paragraphs,
     table,
 )
-from scenarios.app.report.plot import DARK, PALETTE, Axes, Look, Panel, line, mosaic
+from scenarios.app.report.plot import DARK, PALETTE, Axes, CurveStyle, Panel, line, mosaic
 from scenarios.app.results.episode import TERMS, EpisodeRead
 from scenarios.app.results.failures import Failed, failure_lines, read_failures
 from scenarios.app.results.improvement import probability_of_improvement
 from scenarios.app.results.statistics import counted, figure_text, half_width
-from scenarios.app.results.trainings import METRICS, Training, means_of, paired, percent_gaps, summaries_of, trainings
+from scenarios.app.results.trainings import (
+    METRICS,
+    FinishedTraining,
+    means_of,
+    paired,
+    percent_gaps,
+    summaries_of,
+    trainings,
+)
 
 SCRIPTS, STYLES, DATA = ("episode.js",), ("episode.css",), "episode-data"
 _OF_UES = ("policy", "round", "ue", "x_m", "y_m", "base_station", "power_w", "arrived", "cost")
@@ -84,7 +92,11 @@ def episode_chapter(episode: EpisodeRead | None, seed: Any) -> tuple[Chapter, di
 def _costs(episode: EpisodeRead) -> Panel:
     """Cost of every round under both."""
     drawn = [
-        line(Look(name, color), episode.numbers, np.array([episode.rounds[name, n]["cost"] for n in episode.numbers]))
+        line(
+            CurveStyle(name, color),
+            episode.numbers,
+            np.array([episode.rounds[name, n]["cost"] for n in episode.numbers]),
+        )
         for name, color in zip(episode.policies, PALETTE, strict=False)
     ]
     figure = mosaic([Axes("cost", drawn)], {"title": {"text": "round"}})
@@ -132,7 +144,7 @@ def train_lines(folder: Path) -> list[str]:
     return [*untrained(trained), *(text for _, text in answer(trained, failed)), *printed]
 
 
-def train_page(trained: list[Training], failed: Sequence[Failed] = ()) -> str:
+def train_page(trained: list[FinishedTraining], failed: Sequence[Failed] = ()) -> str:
     """The page of one training, or of several that differ in their seed. failed : seeds that have none."""
     first = trained[0].manifest
     timing = {
@@ -172,7 +184,7 @@ def over_seeds(trained: int, failed: int) -> str:
     return f"{trained} of {trained + failed} seeds ({failed} failed)" if failed else counted(trained, "seed")
 
 
-def untrained(trained: list[Training]) -> list[str]:
+def untrained(trained: list[FinishedTraining]) -> list[str]:
     """A warning of a training in which no gradient step was made, or none that helped."""
     first = trained[0].manifest
     steps, starts = first.get("steps", 0), first.get("learning_starts", 0)
@@ -188,7 +200,7 @@ def untrained(trained: list[Training]) -> list[str]:
     return ["The policy is untrained: no evaluation after the first was better. Take more steps."]
 
 
-def answer(trained: list[Training], failed: int = 0) -> list[tuple[str, str]]:
+def answer(trained: list[FinishedTraining], failed: int = 0) -> list[tuple[str, str]]:
     """How good the policy is: what is asked, and a sentence. failed : seeds."""
     names, lines = list(means_of(trained)), list[tuple[str, str]]()
     many = f", mean over {over_seeds(len(trained), failed)} with a 95 % interval"
@@ -208,7 +220,7 @@ def answer(trained: list[Training], failed: int = 0) -> list[tuple[str, str]]:
     return lines
 
 
-def _closed(trained: list[Training], many: str) -> str:
+def _closed(trained: list[FinishedTraining], many: str) -> str:
     """How much of what the best rule leaves to the oracle the agent gets."""
     means = {name: figures["cost"] for name, figures in means_of(trained).items()}
     others = [name for name in means if name not in (ORACLE, RANDOM, ONE_STEP, trained[0].agent)]
@@ -258,7 +270,7 @@ def _bound_text(mean: float, half: float, at_most: float) -> str:
 # -- tables and the curve
 
 
-def policy_rows(trained: list[Training]) -> tuple[list[str], list[list[Cell]]]:
+def policy_rows(trained: list[FinishedTraining]) -> tuple[list[str], list[list[Cell]]]:
     """Heads and rows of all policies, the cheapest first: mean cost, the agent beside it, other figures, bounds."""
     means, bounds = means_of(trained), bounds_of(summaries_of(trained), trained[0].agent)
     columns = [f for f in METRICS if f != "cost" and any(np.isfinite(m[f]).any() for m in means.values())]
@@ -278,7 +290,7 @@ def _mark(values: FloatArray) -> Mark:
     return Mark(between(values), float(values.mean()))
 
 
-def _beside(trained: list[Training], name: str) -> list[Cell]:
+def _beside(trained: list[FinishedTraining], name: str) -> list[Cell]:
     """Cost of the agent less that of a policy, with its interval over worlds, and in how many pairs it is lower."""
     if not trained[0].online or name == trained[0].agent:
         return ["", ""]
@@ -291,17 +303,17 @@ def _beside(trained: list[Training], name: str) -> list[Cell]:
     ]
 
 
-def _curves(trained: list[Training]) -> Panel:
+def _curves(trained: list[FinishedTraining]) -> Panel:
     """Cost of the policy over the steps of its training: the median over seeds and their quartiles."""
     online, at = trained[0].online, np.unique(np.concatenate([t.curve["step"] for t in trained]))
     grid = np.full((len(at), len(trained)), np.nan)
     for k, t in enumerate(trained):
         grid[np.searchsorted(at, t.curve["step"]), k] = t.curve["score"]
     name = f"seed {trained[0].manifest.get('seed')}" if len(trained) == 1 else "median over seeds"
-    drawn = median_line(Look(name, PALETTE[0]), at.tolist(), grid, "")
+    drawn = median_line(CurveStyle(name, PALETTE[0]), at.tolist(), grid, "")
     if not online:
         level = np.full(2, means_of(trained)[OPTIMUM]["cost"].mean())
-        drawn.append(line(Look(f"baseline: {OPTIMUM}", DARK, dash="dot"), [at[0], at[-1]], level, mode="lines"))
+        drawn.append(line(CurveStyle(f"baseline: {OPTIMUM}", DARK, dash="dot"), [at[0], at[-1]], level, mode="lines"))
     caption = (
         "Lower is better: cost of an episode (minus the sum of its rewards) of the policy without exploration, in the "
         "evaluation worlds."

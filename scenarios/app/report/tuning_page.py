@@ -22,7 +22,7 @@ from scenarios.app.report.html import (
     paragraphs,
     table,
 )
-from scenarios.app.report.plot import GREY, PALETTE, Axes, Look, Panel, line, marks, mosaic, plain
+from scenarios.app.report.plot import GREY, PALETTE, Axes, CurveStyle, Panel, line, marks, mosaic, plain
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.folder import read_json
 from scenarios.app.results.read import SWEEP
@@ -30,10 +30,10 @@ from scenarios.app.results.statistics import figure_text
 from scenarios.app.results.tuning_folder import failed_lines, set_line, tuning_lines
 from scenarios.app.study.describe import flow
 
-_KEPT, _BROKEN = Look("trials", PALETTE[0]), Look("break a constraint", GREY, "cross")
-BEST = Look("best", PALETTE[1], "diamond")
+_KEPT, _BROKEN = CurveStyle("trials", PALETTE[0]), CurveStyle("break a constraint", GREY, "cross")
+BEST = CurveStyle("best", PALETTE[1], "diamond")
 Found = Mapping[str, Any]
-Groups = Sequence[tuple[Look, Sequence[Found]]]
+Groups = Sequence[tuple[CurveStyle, Sequence[Found]]]
 """looks, and the rows (`settings`, `values`, `name`) drawn so"""
 
 
@@ -59,7 +59,9 @@ def history_panel(found: Found) -> Panel:
     if kept := every[0][1]:
         best = (np.minimum if small else np.maximum).accumulate([float(row["values"][key]) for row in kept])
         steps = {"shape": "hv", "color": BEST.color, "width": 2}
-        so_far = line(Look("best so far", BEST.color), [row["number"] for row in kept], best, mode="lines", line=steps)
+        so_far = line(
+            CurveStyle("best so far", BEST.color), [row["number"] for row in kept], best, mode="lines", line=steps
+        )
         (panel.figure or {"data": []})["data"].append(so_far)
     return panel
 
@@ -87,7 +89,7 @@ def _panel(key: str, title: str, caption: str, groups: Groups, axes: Sequence[An
     return Panel(key, title, caption, mosaic(cells, {"title": x_title}, closest=True))
 
 
-def groups(found: Found) -> list[tuple[Look, list[Found]]]:
+def groups(found: Found) -> list[tuple[CurveStyle, list[Found]]]:
     """Finished trials: those that keep all bounds, those that do not, and once more the best."""
     done = [row for row in found["trials"] if row["state"] == "finished"]
     return [
@@ -112,7 +114,7 @@ def draws_panels(folder: Path, runs: Sequence[tuple[str, Found, Found]]) -> list
             for name, study, summary in runs if summary.get(key) is not None
         ]  # fmt: skip
         if drawn and rows:
-            panels.append(of_settings(key, f"{key} by drawn value", caption, [(Look("runs", PALETTE[0]), rows)]))
+            panels.append(of_settings(key, f"{key} by drawn value", caption, [(CurveStyle("runs", PALETTE[0]), rows)]))
     return panels
 
 

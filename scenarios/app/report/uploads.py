@@ -10,7 +10,7 @@ from scenarios.app.report.plot import (
     GREY,
     PALETTE,
     Axes,
-    Look,
+    CurveStyle,
     Panel,
     distribution,
     mosaic,
@@ -20,10 +20,10 @@ from scenarios.app.results.uploads import arrived, durations_s
 
 _TICKS = [float(f"{m}e{e}") for e in range(-6, 8) for m in (1, 2, 5)]  # of a logarithmic axis, seconds
 _LOOKS = {
-    "preparing": Look("preparing: downlink and training", GREY, dash="longdash"),
-    "waiting": Look("waiting for a grant", PALETTE[5], dash="dot"),
-    "sending": Look("sending", PALETTE[0], dash="dashdot"),
-    "whole": Look("from request to arrival", DARK),
+    "preparing": CurveStyle("preparing: downlink and training", GREY, dash="longdash"),
+    "waiting": CurveStyle("waiting for a grant", PALETTE[5], dash="dot"),
+    "sending": CurveStyle("sending", PALETTE[0], dash="dashdot"),
+    "whole": CurveStyle("from request to arrival", DARK),
 }
 
 
@@ -77,5 +77,5 @@ STALENESS = Chart(
     (Quantity("Mean over the updates of the merge", "versions", _stale(mean=True),
               (Beside("oldest update of the merge", _stale(mean=False)),)),),
     "How many times the model had changed since the updates of a merge began from it.",
-    by=lambda _: [Look("mean over the updates of the merge", DARK)], height=260,
+    by=lambda _: [CurveStyle("mean over the updates of the merge", DARK)], height=260,
 )  # fmt: skip

@@ -24,7 +24,7 @@ from scenarios.app.results.folder import (
     read_json,
     version_of,
 )
-from scenarios.app.results.same import Difference, check_whole, differences_in
+from scenarios.app.results.same import ValueDifference, check_whole, differences_in
 from scenarios.app.results.training_folder import TRAINING, WORLDS
 from scenarios.app.run.events import Event, Watch
 from scenarios.app.run.how import How
@@ -48,7 +48,7 @@ class Repeated:
     label: str
     folder: Path
     again: Path
-    differences: list[Difference]
+    differences: list[ValueDifference]
     note: str = ""
 
 

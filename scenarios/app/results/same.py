@@ -21,7 +21,7 @@ _SHOWN = 40  # characters of a text
 
 
 @dataclass(frozen=True)
-class Difference:
+class ValueDifference:
     """Where two folders differ: a file, what in it (a key, a column, an array), and how.
 
     size : the largest difference relative to the larger of two numbers; infinite where something is no number, is
@@ -38,21 +38,21 @@ class Difference:
         return one_line(f"{self.file}{f', {self.what}' if self.what else ''}: {self.how}")
 
 
-def differences_in(first: Path, second: Path, names: Sequence[str]) -> list[Difference]:
+def differences_in(first: Path, second: Path, names: Sequence[str]) -> list[ValueDifference]:
     """What differs in the files of these names, in their order; of a file those that differ most come first.
 
     Files with the same bytes are the same, and are not looked into.
     """
-    found: list[Difference] = []
+    found: list[ValueDifference] = []
     for name in names:
         a, b = first / name, second / name
         if not what_is(a) and not what_is(b):
             continue
         if not what_is(a) or not what_is(b):
-            found.append(Difference(name, "", f"is missing in {(b if what_is(a) else a).parent}", np.inf))
+            found.append(ValueDifference(name, "", f"is missing in {(b if what_is(a) else a).parent}", np.inf))
         elif _bytes(a) != _bytes(b):
             of = sorted(_looked_into(a, b), key=lambda d: -d.size)
-            found += of or [Difference(name, "", "other bytes, the same numbers", 0.0)]
+            found += of or [ValueDifference(name, "", "other bytes, the same numbers", 0.0)]
     return found
 
 
@@ -87,7 +87,7 @@ def _bytes(path: Path) -> bytes:
         raise BadInput(one_line(f"{path}: cannot be read ({error.strerror}); run the study again")) from None
 
 
-def _looked_into(a: Path, b: Path) -> list[Difference]:
+def _looked_into(a: Path, b: Path) -> list[ValueDifference]:
     """The differences of two files of one name."""
     kind = _KINDS.get(a.suffix)
     return [] if kind is None else _of_values(a.name, values_in(a), values_in(b), kind)
@@ -144,11 +144,13 @@ _READERS: dict[str, Callable[[Path], Any]] = {".json": read_json, ".parquet": _p
 
 def _of_values(
     file: str, a: Mapping[str, Sequence[Any]], b: Mapping[str, Sequence[Any]], kind: str
-) -> list[Difference]:
-    found = [Difference(file, f"{kind}{name}", "only in one of the two", np.inf) for name in sorted(set(a) ^ set(b))]
+) -> list[ValueDifference]:
+    found = [
+        ValueDifference(file, f"{kind}{name}", "only in one of the two", np.inf) for name in sorted(set(a) ^ set(b))
+    ]
     for name in (name for name in a if name in b):
         one = _compared(a[name], b[name])
-        found += [] if one is None else [Difference(file, f"{kind}{name}", *one)]
+        found += [] if one is None else [ValueDifference(file, f"{kind}{name}", *one)]
     return found
 
 

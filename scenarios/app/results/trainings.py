@@ -26,7 +26,7 @@ METRICS = ("cost", "t_th", "noise", "loss", "leakage", "lost", "leak", "energy_j
 
 
 @dataclass(frozen=True, eq=False)
-class Training:
+class FinishedTraining:
     """The folder of a training, read back."""
 
     manifest: dict[str, Any]
@@ -46,7 +46,7 @@ class Training:
         return bool(self.manifest.get("task") == "online")
 
 
-def trainings(folder: Path) -> list[Training]:
+def trainings(folder: Path) -> list[FinishedTraining]:
     """Those of a folder: its own, or one in each folder inside that did not fail; none where nothing was trained."""
     trained = [folder] if what_is(folder / TRAINING) else sorted(p.parent for p in folder.glob(f"seed-*/{TRAINING}"))
     failed = {one.folder for one in read_failures(folder)}
@@ -55,7 +55,7 @@ def trainings(folder: Path) -> list[Training]:
     return list(found.values())
 
 
-def _read(folder: Path) -> Training:
+def _read(folder: Path) -> FinishedTraining:
     manifest = read_json(folder / TRAINING)
     if manifest.get("kind") != KIND or not manifest.get("finished"):
         raise BadInput(one_line(f"{folder}: this training is not finished; start it again and it goes on"))
@@ -69,7 +69,7 @@ def _read(folder: Path) -> Training:
             one_line(f"{folder / EVALUATIONS}: {short[0]} and {agent} are not judged in the same cases; train again")
         )
     columns = {name: np.array([row[name] for row in curve]) for name in _CURVE}
-    return Training(manifest, read_json(folder / SUMMARY), columns, evaluations, read_episode(folder))
+    return FinishedTraining(manifest, read_json(folder / SUMMARY), columns, evaluations, read_episode(folder))
 
 
 def _rows(path: Path, texts: tuple[str, ...], numbers: tuple[str, ...]) -> list[dict[str, Any]]:
@@ -105,12 +105,12 @@ def _names(rows: list[dict[str, Any]]) -> list[str]:
     return list(dict.fromkeys(r["policy"] for r in rows))
 
 
-def summaries_of(trained: list[Training]) -> list[dict[str, Any]]:
+def summaries_of(trained: list[FinishedTraining]) -> list[dict[str, Any]]:
     """Of each training."""
     return [t.summary for t in trained]
 
 
-def means_of(trained: list[Training]) -> dict[str, dict[str, FloatArray]]:
+def means_of(trained: list[FinishedTraining]) -> dict[str, dict[str, FloatArray]]:
     """Policy -> metric -> its mean over cases, one entry per training."""
     names = list(dict.fromkeys(r["policy"] for t in trained for r in t.evaluations))
     return {
@@ -119,7 +119,7 @@ def means_of(trained: list[Training]) -> dict[str, dict[str, FloatArray]]:
     }
 
 
-def percent_gaps(trained: list[Training], name: str, other: str) -> FloatArray:
+def percent_gaps(trained: list[FinishedTraining], name: str, other: str) -> FloatArray:
     """Cost of a policy over that of another minus 1, in percent: mean over cases, one entry per training."""
     gaps = []
     for t in trained:
@@ -129,13 +129,13 @@ def percent_gaps(trained: list[Training], name: str, other: str) -> FloatArray:
     return np.array(gaps)
 
 
-def paired(trained: list[Training], name: str) -> tuple[FloatArray, FloatArray]:
+def paired(trained: list[FinishedTraining], name: str) -> tuple[FloatArray, FloatArray]:
     """Costs of the agent and of another policy (seeds, worlds)."""
     costs, others = (np.array([_costs(t, of, t.agent) for t in trained]) for of in (trained[0].agent, name))
     return costs, others
 
 
-def _costs(trained: Training, name: str, agent: str) -> FloatArray:
+def _costs(trained: FinishedTraining, name: str, agent: str) -> FloatArray:
     """Cost of a policy in each world of the agent's."""
     costs = {(r["policy"], r["case"]): r["cost"] for r in trained.evaluations}
     return np.array([costs[name, case] for policy, case in costs if policy == agent])

@@ -35,7 +35,7 @@ _MOST_CORNERS = 20_000  # of buildings that are drawn
 
 
 @dataclass(frozen=True)
-class Episode:
+class PlayedEpisode:
     """A world of the comparison, what stands in it, and its rounds under each policy, the agent first."""
 
     world: int
@@ -45,7 +45,7 @@ class Episode:
 
 def episode_of(
     env: OnlinePower, study: Study, agent: tuple[str, Act], rules: Mapping[str, Act], rows: Iterable[Evaluation]
-) -> Episode:
+) -> PlayedEpisode:
     """The first world of a comparison under the agent, and under the rule of least mean cost there."""
     from rl.steps import steps_of
 
@@ -57,7 +57,7 @@ def episode_of(
     steps = {name: steps_of(env, act, world) for name, act in acts.items()}
     if env.world is None:
         raise ValueError("no world")
-    return Episode(world, _scene(env.world, study, env), steps)
+    return PlayedEpisode(world, _scene(env.world, study, env), steps)
 
 
 def _scene(world: World, study: Study, env: OnlinePower) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def _cost_of_one(reward: Reward, name: str) -> float:
     return float(reward.cost(Figures(*(np.array([float(figure == name)]) for figure in FIGURES)))[0])
 
 
-def write_episode(folder: Path, episode: Episode) -> None:
+def write_episode(folder: Path, episode: PlayedEpisode) -> None:
     """`episode.csv`, a row a policy, round and UE; `episode_rounds.csv`, a row a policy and round; `episode.json`."""
     every = list(episode.steps.values())
     ues, rounds = every[0][0].sent.size, max(map(len, every))

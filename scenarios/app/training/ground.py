@@ -31,7 +31,7 @@ from scenarios.app.run.job import input_digests, read_lines
 from scenarios.app.study.dump import study_yaml
 from scenarios.app.study.study import Study
 from scenarios.app.training.environments import Stages, n_ues
-from scenarios.app.training.episode import Episode, episode_of
+from scenarios.app.training.episode import PlayedEpisode, episode_of
 from scenarios.app.training.evaluate import (
     CHOSEN,
     HELD_OUT,
@@ -89,7 +89,7 @@ def settings(study: Study) -> tuple[Train, Online]:
     return how, how.task
 
 
-class Ground:
+class RecordedGround:
     """What agents of a study are trained and judged on: recorded rounds, and rules tuned on worlds of their own.
 
     All of it is made when it is asked for, once for all seeds of a training. watch : gets an event of every world.
@@ -291,7 +291,7 @@ class Ground:
         find = lambda: asdict(episode(self.watched, name, act, world, evaluations))  # noqa: E731
         return Evaluation(**self.once(f"judged/{of}/{name}/{world}", find))
 
-    def shown(self, act: Act, rows: list[Evaluation]) -> Episode:
+    def shown(self, act: Act, rows: list[Evaluation]) -> PlayedEpisode:
         """An episode of that comparison."""
         rules = {rule.law.name: played(rule.power_w) for rule in self.rules}
         return episode_of(self.watched, self.study, (self.name, act), rules, rows)

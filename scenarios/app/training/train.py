@@ -44,7 +44,7 @@ from scenarios.app.study.yaml_document import read_text
 from scenarios.app.training.environments import fitting
 from scenarios.app.training.episode import write_episode, write_rows
 from scenarios.app.training.evaluate import summary_of
-from scenarios.app.training.ground import Ground
+from scenarios.app.training.ground import RecordedGround
 from scenarios.app.training.trainers import on_recorded, trainer_of
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def play(job: Job, watch: Watch = ignore) -> dict[str, Any]:
     return found
 
 
-def _play(job: Job, study: Study, on: Ground | None, watch: Watch) -> dict[str, Any]:
+def _play(job: Job, study: Study, on: RecordedGround | None, watch: Watch) -> dict[str, Any]:
     from rl.train import board_of, restored, take_steps
 
     began, folder, how = time.perf_counter(), job.folder, study.train or Train()
@@ -113,12 +113,12 @@ FILES = (
     *_EPISODE,
 )  # fmt: skip
 TRAINED = JobKind("training", FILES, TRAINING, play)
-_LAST: dict[str, Ground] = {}  # that of the training before, which another seed of the same study can take
+_LAST: dict[str, RecordedGround] = {}  # that of the training before, which another seed of the same study can take
 
 
-def _ground(job: Job, study: Study, watch: Watch) -> Ground:
+def _ground(job: Job, study: Study, watch: Watch) -> RecordedGround:
     """The recorded rounds of a study, shared by trainings of several seeds that follow each other in a process."""
-    on = Ground(study, watch, job.options.get("worlds", job.folder / WORLDS))
+    on = RecordedGround(study, watch, job.options.get("worlds", job.folder / WORLDS))
     key = f"{on.file}\n{on.text}"
     if key not in _LAST:
         _LAST.clear()
@@ -174,7 +174,7 @@ def jobs_of(study: Study, seeds: Sequence[int], out: Path, replace: bool = False
     if isinstance(how.task, Online):
         fitting(plain, how.task)
     if on_recorded(plain):
-        Ground(plain, ignore)
+        RecordedGround(plain, ignore)
     return jobs
 
 

@@ -13,7 +13,7 @@ from rl.agents import AGENT, CriticAgent, DdpgAgent, ScoreFunctionAgent
 from rl.settings import VISITED, Allocation, Online, Train
 from scenarios.app.study.study import Study
 from scenarios.app.training.environments import Stages, n_ues, problems, task_of
-from scenarios.app.training.episode import Episode, episode_of
+from scenarios.app.training.episode import PlayedEpisode, episode_of
 from scenarios.app.training.evaluate import (
     CHOSEN,
     HELD_OUT,
@@ -25,7 +25,7 @@ from scenarios.app.training.evaluate import (
     played,
     worlds,
 )
-from scenarios.app.training.ground import Ground, unrecorded
+from scenarios.app.training.ground import RecordedGround, unrecorded
 
 if TYPE_CHECKING:
     from stable_baselines3.common.logger import Logger
@@ -51,7 +51,7 @@ class Trainer(Protocol):
     def evaluated(self, course: Course, evaluations: int, seed: int) -> list[Evaluation]:
         """The best policy, found by so many evaluations, beside others in cases that it was not made from."""
 
-    def shown(self, course: Course, rows: list[Evaluation]) -> Episode | None:
+    def shown(self, course: Course, rows: list[Evaluation]) -> PlayedEpisode | None:
         """An episode of that comparison; None where rounds are not played."""
 
 
@@ -61,7 +61,7 @@ def on_recorded(study: Study) -> bool:
     return how.agent.on_recorded or (isinstance(how.task, Online) and unrecorded(study) is None)
 
 
-def trainer_of(study: Study, on: Ground | None, cache: Path | None) -> Trainer:
+def trainer_of(study: Study, on: RecordedGround | None, cache: Path | None) -> Trainer:
     """The trainer of a study. on : its recorded rounds; cache : of reference runs."""
     how = study.train or Train()
     if on is not None and how.agent.on_recorded:
@@ -76,7 +76,7 @@ def trainer_of(study: Study, on: Ground | None, cache: Path | None) -> Trainer:
 class RecordedTrainer:
     """Policies that all UEs share, on recorded rounds."""
 
-    def __init__(self, on: Ground, how: Train) -> None:
+    def __init__(self, on: RecordedGround, how: Train) -> None:
         self.on, self.how = on, how
 
     def begin(self, seed: int, board: Logger) -> Training:
@@ -106,7 +106,7 @@ class RecordedTrainer:
     def evaluated(self, course: Course, evaluations: int, seed: int) -> list[Evaluation]:
         return self.on.evaluated(self._act(course), evaluations, seed)
 
-    def shown(self, course: Course, rows: list[Evaluation]) -> Episode:
+    def shown(self, course: Course, rows: list[Evaluation]) -> PlayedEpisode:
         return self.on.shown(self._act(course), rows)
 
     def _policy(self, weights: Weights) -> SharedPolicy:
@@ -121,7 +121,7 @@ class RecordedTrainer:
 class LiveTrainer:
     """DDPG in live worlds. on : compared with the rules that are tuned on recorded rounds, else with baselines."""
 
-    def __init__(self, study: Study, how: Train, agent: DdpgAgent, on: Ground | None) -> None:
+    def __init__(self, study: Study, how: Train, agent: DdpgAgent, on: RecordedGround | None) -> None:
         from rl.env_online import OnlinePower
 
         self.study, self.how, self.agent, self.on, self.task = study, how, agent, on, task_of(study, Online)
@@ -154,7 +154,7 @@ class LiveTrainer:
         acts = self.rules | {AGENT: act}
         return [episode(self.watched, name, act, world) for world in self.held for name, act in acts.items()]
 
-    def shown(self, course: Course, rows: list[Evaluation]) -> Episode:
+    def shown(self, course: Course, rows: list[Evaluation]) -> PlayedEpisode:
         act = _network(course.weights)
         if self.on is not None:
             return self.on.shown(act, rows)

@@ -142,7 +142,7 @@ Curves = Mapping[int, Mapping[int, float]]
 
 
 @dataclass(frozen=True)
-class Plan:
+class TrialPlan:
     """What a trial plays. others: the curves of the finished trials that it is compared with."""
 
     number: int
@@ -187,7 +187,7 @@ def name_of(number: int) -> str:
     return f"trial-{number}"
 
 
-def play(plan: Plan) -> Played:
+def play(plan: TrialPlan) -> Played:
     """Play it, or read back what is finished; a run that a killed program began goes on."""
     found: list[dict[str, Any]] = []
     try:
@@ -213,7 +213,7 @@ def play(plan: Plan) -> Played:
     return Played(values, _curves(plan))
 
 
-def job_of(plan: Plan, seed: int) -> Job:
+def job_of(plan: TrialPlan, seed: int) -> Job:
     """The run, or the training, with this seed."""
     folder = plan.folder(seed)
     if not plan.trains:
@@ -226,7 +226,7 @@ def job_of(plan: Plan, seed: int) -> Job:
     return job
 
 
-def _played(plan: Plan, seed: int) -> dict[str, Any]:
+def _played(plan: TrialPlan, seed: int) -> dict[str, Any]:
     """The summary of the job with this seed."""
     watch = _watch(plan.goals.by, seed, plan.others) if plan.goals.by and plan.others else ignore
     summary: dict[str, Any] = do(job_of(plan, seed), watch)
@@ -258,7 +258,7 @@ def is_worse(value: float, others: Sequence[float]) -> bool:
     return len(others) >= STARTS and value > median(others)
 
 
-def _curves(plan: Plan) -> Curves:
+def _curves(plan: TrialPlan) -> Curves:
     """The figure by which trials are ended early, after every round or evaluation."""
     if plan.goals.by is None:
         return {}

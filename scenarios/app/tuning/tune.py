@@ -32,8 +32,8 @@ from scenarios.app.study.vary import Distribution
 from scenarios.app.tuning.goals import COST, Goals, best_of, front, of_training
 from scenarios.app.tuning.trials import (
     Curves,
-    Plan,
     Played,
+    TrialPlan,
     importances,
     job_of,
     name_of,
@@ -86,10 +86,10 @@ class Tuning:
     def plan(
         self, number: int, settings: Mapping[str, Any], seeds: tuple[int, ...], out: Path,
         others: Sequence[Curves] = (), how: How | None = None,
-    ) -> Plan:  # fmt: skip
+    ) -> TrialPlan:  # fmt: skip
         """What a trial with these settings plays."""
         changes = {**self.overrides, **settings}
-        return Plan(
+        return TrialPlan(
             number, self.source, changes, seeds, out, self.goals, others, self.command, how or self.shared, self.trains
         )
 
@@ -236,7 +236,7 @@ def _outcome(end: Answer | Failure) -> Played:
     return played
 
 
-def _asked(of: Tuning, tried: optuna.Study, number: int) -> tuple[optuna.Trial, Plan]:
+def _asked(of: Tuning, tried: optuna.Study, number: int) -> tuple[optuna.Trial, TrialPlan]:
     """A trial with its settings, and what it plays."""
     suggested_by(
         tried, of.study.seed, number, (lambda t: t.user_attrs["excess"] or [0.0]) if of.goals.constraints else None
