@@ -34,13 +34,13 @@ def tick_after(time_s: float, tick_s: float) -> float:
     return time_s + ((last_multiple(time_s, tick_s) + 1) * tick_s - time_s)
 
 
-class _Positions(NamedTuple):
+class _PlacesNow(NamedTuple):
     """Where UEs were when something was calculated for them."""
 
     position_m: FloatArray
     indoors: Indoors | None
 
-    def moved(self, now: _Positions) -> BoolArray:
+    def moved(self, now: _PlacesNow) -> BoolArray:
         """Which UEs are elsewhere now, or inside otherwise (n,)."""
         if self.position_m.shape != now.position_m.shape or (self.indoors is None) != (now.indoors is None):
             return np.ones(len(now.position_m), dtype=np.bool_)
@@ -84,8 +84,8 @@ class Lookahead:
     _steps: deque[_TickAhead] = field(default_factory=deque)
     _asked_s: float = -inf
     _ticks: int = 1
-    _known: tuple[_Positions, RadioLinks] | None = None
-    _heard: tuple[_Positions, FloatArray] | None = None
+    _known: tuple[_PlacesNow, RadioLinks] | None = None
+    _heard: tuple[_PlacesNow, FloatArray] | None = None
 
     def advance(self, state: State, t0_s: float, t1_s: float) -> tuple[State, Fixes]:
         """What `Mobility.advance` gives."""
@@ -132,7 +132,7 @@ class Lookahead:
 
     def _one(self, state: State, time_s: float) -> RadioLinks:
         """The links of one tick, calculated for the UEs that changed since the last one."""
-        now = _Positions(state.position_m, self.indoors(state))
+        now = _PlacesNow(state.position_m, self.indoors(state))
         moved = None if self._known is None else self._known[0].moved(now)
         if self._known is None or moved is None or moved.mean() > _MOST_MOVED:
             self._known = self._links = self._heard = None  # the memory of the last ones is that of the next
@@ -148,7 +148,7 @@ class Lookahead:
 
     def rsrp_dbm(self, state: State) -> FloatArray:
         """RSRP of all UEs in a state (n_ue, n_bs), calculated for those that changed since the last call."""
-        now = _Positions(state.position_m, self.indoors(state))
+        now = _PlacesNow(state.position_m, self.indoors(state))
         moved = None if self._heard is None else self._heard[0].moved(now)
         if self._heard is None or moved is None or moved.mean() > _MOST_MOVED:
             rsrp = self.budget.rsrp_dbm(*now)
@@ -169,7 +169,7 @@ class Lookahead:
 
     def rsrp_of_all(self, states: list[State]) -> list[FloatArray]:
         """`rsrp_dbm` of states that follow one another, each of two UEs or more; what changed is calculated at once."""
-        places = [_Positions(state.position_m, self.indoors(state)) for state in states]
+        places = [_PlacesNow(state.position_m, self.indoors(state)) for state in states]
         before = [None if self._heard is None else self._heard[0], *places]
         rows = [
             np.arange(len(now.position_m)) if last is None else np.flatnonzero(last.moved(now))
@@ -198,8 +198,8 @@ class Lookahead:
         return answers
 
 
-def _some(places: _Positions, rows: IntArray) -> _Positions:
-    return _Positions(places.position_m[rows], None if places.indoors is None else places.indoors.select(rows))
+def _some(places: _PlacesNow, rows: IntArray) -> _PlacesNow:
+    return _PlacesNow(places.position_m[rows], None if places.indoors is None else places.indoors.select(rows))
 
 
 def _joined(pieces: list[Indoors | None], n: int) -> Indoors | None:
