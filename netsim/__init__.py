@@ -4,4 +4,4 @@ The lowest layer: nothing here depends on learning, attacks or scenarios, and `f
 `scenarios` import it. Importing the package itself imports no other module.
 """
 
-__version__ = "0.7.0"
+__version__ = "1.0.0"
