@@ -223,7 +223,7 @@ def main(arguments: list[str] | None = None) -> int:
         missed = False
         for line in lines:
             print(json.dumps(line), flush=True)
-            missed = missed or line["met"] is False
+            missed = missed or line.get("met") is False
     return int(missed)
 
 
