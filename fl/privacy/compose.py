@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fl.privacy import pld, rdp, zcdp
+from fl.privacy import order_search, pld, zcdp
 from fl.privacy.gaussian import epsilon_of, multiplier_of
 from netsim.units import FloatArray
 
@@ -105,7 +105,7 @@ def compose(draws: RoundKinds, delta: float, relation: str = ADD_REMOVE) -> Comp
     coin = "; takes no account of sampling" if draws.sampled else ""
     renyi = Figure(
         "RDP",
-        rdp.epsilon_of_rounds(draws.z, draws.q, draws.count, delta),
+        order_search.epsilon_of(draws.z, draws.q, draws.count, delta),
         "Renyi costs added at each order, the best order taken" + note,
     )
     return Composition(
@@ -139,7 +139,7 @@ def least_multiplier(epsilon: float, delta: float, rounds: int, q: float = 1.0) 
         return 0.0
 
     def by_rdp(z: float) -> float:
-        return rdp.epsilon_of_rounds(np.array([z]), np.array([q]), np.array([float(rounds)]), delta)
+        return order_search.epsilon_of(np.array([z]), np.array([q]), np.array([float(rounds)]), delta)
 
     def by_best(z: float) -> float:
         return compose(RoundKinds.of([(z, q, rounds)]), delta).best.epsilon

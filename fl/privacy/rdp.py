@@ -34,7 +34,7 @@ _NO_DIGIT = 40.0
 _DIGITS_LEFT = 1e-9  # ln A below this is rounding, where it is a difference from 1
 
 
-@lru_cache(maxsize=4096)  # a new kind of round is added to those of all rounds before
+@lru_cache(maxsize=64)
 def renyi(z: float, q: float = 1.0) -> FloatArray:
     """The cost of one round at ORDERS (n_orders,), for noise multiplier z >= 0 and sampling rate q in [0, 1]."""
     return at_orders(np.full(len(ORDERS), z), np.full(len(ORDERS), q), np.arange(len(ORDERS)))
@@ -87,19 +87,6 @@ def epsilon_of(cost: FloatArray, delta: float) -> FloatArray:
     least = np.min(cost + at_no_cost(delta), axis=-1)
     free = np.any(delta**2 + np.expm1(-cost) > 0, axis=-1)
     return np.where(free, 0.0, np.maximum(least, 0.0))
-
-
-def epsilon_of_rounds(z: FloatArray, q: FloatArray, count: FloatArray, delta: float) -> float:
-    """Return the smallest Renyi epsilon of rounds with multipliers z >= 0 and rates q in [0, 1], played count times.
-
-    All (n,). Raises ValueError for a delta outside (0, 1).
-    """
-    everybody = q == 1
-    with np.errstate(divide="ignore", over="ignore"):
-        cost = full(float(np.sum(count[everybody] / z[everybody] ** 2)))
-    for z_, q_, n in zip(z[~everybody].tolist(), q[~everybody].tolist(), count[~everybody].tolist(), strict=True):
-        cost = cost + n * renyi(z_, q_)
-    return float(epsilon_of(cost, delta))
 
 
 def at_no_cost(delta: float) -> FloatArray:
