@@ -51,14 +51,6 @@ class Emission(Columns):
         fx[rows], floor[rows], log_top[rows] = 0.0, 1.0, 0.0
         return Emission(self.fy, fx, floor, log_top)
 
-    def peaked(self) -> Maps:
-        """e / exp(log_top) (n, ny, nx)."""
-        from fl.tracking.map_loops import add_products
-
-        e = np.empty((len(self.fx), self.fy.shape[2], self.fx.shape[2]), dtype=np.float32)
-        add_products(e, self.fy, self.fx, self.floor)
-        return e
-
     def inner(self, p: Maps, total: Maps) -> Maps:
         """<p, e> / exp(log_top) (n,) of maps p (n or 1, ny, nx), with sums total (n or 1,)."""
         from fl.tracking.map_loops import bilinear

@@ -11,6 +11,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 from netsim.errors import BadInput
 from netsim.part import Named, OneOf, Part
 from scenarios.app.study.error_messages import build, explain, nearest
+from scenarios.app.study.load import load
 from scenarios.app.study.yaml_document import read_text
 
 
@@ -319,3 +320,8 @@ def test_any_text_is_a_study_or_bad_input(text):
         build(Study, read_text(text))
     except BadInput as error:
         assert all(line.isprintable() for line in error.lines)
+
+
+def test_null_is_no_remedy_for_a_word():
+    with pytest.raises(BadInput, match=r"^--set learning\.rounds='abc': expected a whole number at least 1$"):
+        load("campus", {"learning.rounds": "abc"})

@@ -45,7 +45,7 @@ def test_a_handful_of_scattered_points_makes_no_cluster(step, measurements, tiny
     curated = tables("curation")
     assert summary["rounds.played"] == 2 and curated["fallback"].all() and (curated["after"] == 1).all()
     assert (curated["clusters"] == 0).all() and np.isfinite(tables("estimates")["x_m"]).any()
-    told = [line for line in warnings(summary) if line.startswith("WARNING: curation")]
+    told = [line for line in warnings(summary) if line.startswith("warning: curation")]
     assert len(told) == 1 and f"curation {step['kind']} never found a cluster" in told[0] and "eps_m" in told[0]
 
 
@@ -94,7 +94,7 @@ def test_a_world_in_which_nobody_measures_says_so(tiny, tmp_path):
     asleep = {"world.ues.mobility": {"kind": "commuter"}, "world.ues.measure_every_s": None}
     summary = run(tiny(asleep), tmp_path / "r")
     assert summary["samples.count"] == 0
-    assert any(line.startswith("WARNING: no UE measured anything") for line in warnings(summary))
+    assert any(line.startswith("warning: no UE measured anything") for line in warnings(summary))
     assert not any("measured" in line for line in warnings(run(tiny(), tmp_path / "t")))
 
 

@@ -91,7 +91,6 @@ def test_the_first_time_counts_also_where_the_value_is_lost_again():
 
 def test_members_have_the_times_of_merges_where_uploads_take_time(swept):
     loaded = load(swept / "fast-4")
-    assert loaded.takes_time
     np.testing.assert_array_equal(member("x", loaded).trends["", RMSE.law], [(65, 122), (5.5, 4.5)])
     assert (member("x", loaded).trends["closed-form", SW1.law][0] == (65, 122)).all()
 

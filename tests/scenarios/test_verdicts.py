@@ -31,6 +31,8 @@ from scenarios.app.results.verdicts import (
         (12, 100, [1.0, 8.0], "inconclusive"),  # the largest chance counts
         (20, 100, [1.0, 8.0], "found"),
         (0, 0, [1.0], "inconclusive"),
+        (40, 40, [], "inconclusive"),  # no chance is known
+        (40, 40, [math.nan], "inconclusive"),
     ],
 )
 def test_shares_of_all_seeds(hits, n, chances, verdict):

@@ -57,7 +57,7 @@ class Measure:
     headline : its name in tables of results; empty for a figure that stands in none; {near} is leakage.near_m; before
     a colon stands the row that it shares with others. rule : how `table` judges it. better : whether low or high values
     are those of a better model, or of a stronger attack. beside : names and keys of its baselines. count : key of the
-    number that a share is of. chart : the figure of the page that draws it.
+    number that a share is of.
     """
 
     key: str
@@ -72,7 +72,6 @@ class Measure:
     better: Literal["low", "high"] = "low"
     beside: tuple[tuple[str, str], ...] = ()
     count: str = ""
-    chart: str = ""
 
     def value(self, some: Rows) -> Any:
         """The value, of the rows that it names."""

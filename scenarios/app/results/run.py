@@ -69,11 +69,6 @@ class Run:
         from_trace = str(card.get("RSRP measurement")).startswith("read from the trace")
         return from_trace or (len(serving) > 0 and not any(serving))
 
-    @property
-    def takes_time(self) -> bool:
-        """Whether uploads take their time, so that merges come when they come."""
-        return len(self.tables["transmissions"]["ue"]) > 0
-
     def moment_s(self, number: FloatArray, merged: bool) -> FloatArray:
         """When rounds (n,) were merged, seconds; or when the server asked, which is the same in all runs of a study."""
         rounds = self.rows("rounds")

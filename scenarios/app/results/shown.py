@@ -183,7 +183,7 @@ def warnings(summary: Summary) -> list[str]:
         found.append(f"the model is not useful. {verdicts.USELESS}")
     if summary.get(keys.RADIO_SAMPLES.key, 1) == 0:
         found.append("no UE was ever present, so nothing was received; let the world last longer")
-    return [f"WARNING: {text}" for text in found if text]
+    return [f"warning: {text}" for text in found if text]
 
 
 _WARNED = (

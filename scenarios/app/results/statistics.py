@@ -122,12 +122,6 @@ def figure_text(value: float, unit: str = "") -> str:
     return f"{value:,.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.3g}"
 
 
-def interval_text(of: Quartiles, unit: str = "") -> str:
-    """A median with its quartiles, where they differ; unit: as in figure_text."""
-    low, middle, high = (figure_text(value, unit) for value in of)
-    return middle if low == high else f"{middle} [{low}, {high}]"
-
-
 def counted(number: int, noun: str) -> str:
     """A number of things, for people: `1 round`, `6,611 rounds`."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"

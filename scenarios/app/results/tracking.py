@@ -41,17 +41,6 @@ def known_hours(run: Run, rows: Mapping[str, Table], kind: str) -> tuple[FloatAr
     return _summed_hours(run, rows, table, near == 1)
 
 
-def stated_hours(run: Run, rows: Mapping[str, Table], kind: str) -> tuple[FloatArray, FloatArray]:
-    """The same as the attack expects it: each window counts with the probability of its disc."""
-    return _summed_hours(run, rows, rows[kind], np.nan_to_num(rows[kind]["disc_probability"]))
-
-
-def hours_seen(run: Run, rows: Mapping[str, Table]) -> float:
-    """Hours of a UE, mean, for which there is a row."""
-    _, hours = _summed_hours(run, rows, rows[FILTER], np.ones(len(rows[FILTER]["ue"])))
-    return float(hours[-1]) if len(hours) else 0.0
-
-
 def _summed_hours(
     run: Run, rows: Mapping[str, Table], table: Table, share: FloatArray | BoolArray
 ) -> tuple[FloatArray, FloatArray]:

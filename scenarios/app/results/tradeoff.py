@@ -31,13 +31,12 @@ MATCHED_CSV = "matched_privacy.csv"
 
 @dataclass(frozen=True)
 class PrivacyScale:
-    """A measure of privacy: its key, which has the name of an attack, and its baseline."""
+    """A measure of privacy: its key, which has the name of an attack, and the key of its baseline."""
 
     name: str
     unit: str
     key: Measure
     baseline: Measure
-    baseline_name: str
 
     def text(self, value: float) -> str:
         """A value with its unit."""
@@ -45,13 +44,13 @@ class PrivacyScale:
 
 
 SQRT_SW1 = PrivacyScale(
-    "Square root of SW1", "√m", keys.SQRT_SW1, keys.GUESS_SQRT_SW1, "baseline: random guesses"
+    "Square root of SW1", "√m", keys.SQRT_SW1, keys.GUESS_SQRT_SW1
 )  # fmt: skip
 DISTANCE = PrivacyScale(
-    "Centroid error", "m", keys.ERROR_MEDIAN, keys.AREA_CENTRE_ERROR, "baseline: always guess the map centre"
+    "Centroid error", "m", keys.ERROR_MEDIAN, keys.AREA_CENTRE_ERROR
 )  # fmt: skip
 SW1 = PrivacyScale(
-    "Sliced Wasserstein distance (SW1)", "m", keys.SW1, keys.GUESS_SW1, "baseline: random guesses"
+    "Sliced Wasserstein distance (SW1)", "m", keys.SW1, keys.GUESS_SW1
 )  # fmt: skip
 MATCHED = (SQRT_SW1, DISTANCE)
 

@@ -63,11 +63,12 @@ def of_interval(low: float, high: float, chance: float, near: float = NEAR_POINT
 
 
 def of_share(hits: int, n: int, chances: Sequence[float]) -> str:
-    """Of `hits` of `n` UEs of all seeds; chances: percent, of each kind of chance."""
-    if not n:
+    """Of `hits` of `n` UEs of all seeds; chances: percent, of each kind; inconclusive where none is known."""
+    known = [chance for chance in chances if not isnan(chance)]
+    if not n or not known:
         return INCONCLUSIVE
     _, low, high = wilson(hits, n)
-    return of_interval(low, high, max((c for c in chances if not isnan(c)), default=0.0))
+    return of_interval(low, high, max(known))
 
 
 def of_distance(low: float, high: float, baseline: float) -> str:

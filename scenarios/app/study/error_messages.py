@@ -250,7 +250,7 @@ def _meant(annotation: Any, value: Any) -> Iterator[Any]:
     yield from ([value], {"kind": value})
     if isinstance(value, str):
         yield plain(value.split()[0] if value.split() else "")
-        yield _SWITCH.get(value.lower())
+        yield from (switch for word, switch in _SWITCH.items() if word == value.lower())
         words = [w for t in members(unwrap(annotation)[0]) if get_origin(t) is Literal for w in get_args(t)]
         yield from _close(value, [word for word in words if isinstance(word, str)])
     elif isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
