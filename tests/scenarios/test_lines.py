@@ -38,6 +38,8 @@ def test_lines_over_seeds():
     none = RUN | {f"attack.{n}.home_named_within_near.percent": 0.0 for n in ("span", "fit")}
     assert shown([none])["homes within 100 m"][2] == "inconclusive"
     assert shown([none] * 3)["homes within 100 m"][0::2] == ("0/120 [0, 3.1 %]", "at chance")
+    town = RUN | {"attack.span.home_named_within_near.shuffled.percent": 90.0}  # the largest of its kinds of chance
+    assert shown([town])["homes within 100 m"][1:3] == ("chance 1.7-90 %", "inconclusive")
     worse = RUN | {"utility.rmse_db": 21.2}
     assert shown([RUN, worse])["map RMSE, dB"][0::2] == ("16.2 [11.2, 21.2]", "useful")
 
