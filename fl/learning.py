@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from math import inf
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -106,7 +106,6 @@ class Learning(Part):
     """how leakage is measured"""
     references: References = References()
     """maps that a final signal map is compared with"""
-    renamed: ClassVar = {"every_s": "round_s", "stop_at": "privacy_budget"}
 
     @property
     def hides_who_came(self) -> bool:

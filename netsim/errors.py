@@ -12,6 +12,10 @@ class BadInput(ValueError):
         self.lines = lines
 
 
+class OldName(FutureWarning):
+    """A scenario has a name that the next version will refuse; the line says where, and the new name."""
+
+
 class RunsFailed(Exception):
     """Some of several runs failed, and all others are done. The line says how many, and how to try them again."""
 

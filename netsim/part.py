@@ -56,8 +56,8 @@ class Part(BaseModel):
     reference : paper and equation that the part implements.
     example : the smallest valid YAML, from which contract tests and `netsim list --matrix` build it.
     needs, offers : words that a study matches when it is loaded; `needs` maps a word to the reason.
-    renamed : old key -> the key that took its place, or `key: old value` -> the value that did. Old ones are refused
-        with the new name.
+    renamed : old key -> new key, or `key: old value` -> new value. For one version scenarios may have the old names,
+        with a warning; those of kinds stand in the union of the slot.
     """
 
     model_config = ConfigDict(
@@ -128,18 +128,23 @@ class OneOf:
     """
 
     def __init__(
-        self, slot: str, *parts: type[Part], places: Mapping[str, str] | None = None, default: str | None = None
+        self,
+        slot: str,
+        *parts: type[Part],
+        places: Mapping[str, str] | None = None,
+        default: str | None = None,
+        renamed: Mapping[str, str] | None = None,
     ) -> None:
         """places : kind -> "module:class" of parts that are imported when a scenario has them; default : the kind of a
-        part that names none; None: every part must.
+        part that names none; None: every part must; renamed : old kind -> new kind, as `Part.renamed`.
         """
-        self.slot = slot
+        self.slot, self.renamed = slot, dict(renamed or {})
         self._ours: dict[str, type[Part] | str] = {part.kind_name(): part for part in parts} | dict(places or {})
         self._default = default
 
     def only(self, *kinds: str) -> "OneOf":
         """The union of some of its own kinds; plug-ins of the slot belong to it too."""
-        some = OneOf(self.slot, default=self._default)
+        some = OneOf(self.slot, default=self._default, renamed=self.renamed)
         some._ours = {kind: self._ours[kind] for kind in kinds}
         return some
 

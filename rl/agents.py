@@ -85,12 +85,6 @@ class DdpgAgent(CriticAgent):
     hidden: tuple[int, ...] = Field(default=(128, 128), min_length=1, max_length=8)
     """units of the hidden layers of actor and critic (flat)"""
 
-    renamed: ClassVar = {
-        "step_size": "learning_rate",
-        "random_steps": "learning_starts",
-        "noise_std": "exploration_noise_std",
-        "noise_last_std": "exploration_noise_final_std",
-    }
     reference: ClassVar = "Lillicrap et al., Continuous control with deep reinforcement learning, 2015"
     example: ClassVar = {"kind": "ddpg"}
 

@@ -44,7 +44,6 @@ class Allocation(Task):
     held_out: int = Field(default=16, ge=1, le=10_000)
     """number of held-out channel realisations for the final comparison; with `draws: 1` one is used for all"""
 
-    renamed: ClassVar = {"judged_on": "eval_worlds", "criterion: device": "per-device"}
     reference: ClassVar = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 28-36"
     example: ClassVar = {"kind": "allocation"}
 
@@ -65,7 +64,6 @@ class Online(Task):
     """number of power vectors that are judged to tune each rule: as many whole generations of 48 vectors for each
     recorded round as it has room for, and one where it has room for none"""
 
-    renamed: ClassVar = {"judged_on": "eval_worlds"}
     reference: ClassVar = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Sec. IV"
     example: ClassVar = {"kind": "online"}
 
@@ -84,8 +82,6 @@ class Train(Part):
     """number of environment steps of the training"""
     eval_every: int = Field(default=250, ge=1, le=100_000_000)
     """number of steps between evaluations of the policy; the best policy is kept"""
-
-    renamed: ClassVar = {"judge_every": "eval_every"}
 
     @model_validator(mode="after")
     def _kept(self) -> Self:

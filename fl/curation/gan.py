@@ -55,7 +55,6 @@ class Gan(Curation):
     adversary_learning_rate: float = Field(default=3e-3, gt=0, le=1)
     """learning rate of Adam for the adversary"""
 
-    renamed: ClassVar = {"step_size": "learning_rate", "adversary_step_size": "adversary_learning_rate"}
     reference: ClassVar = "Bakopoulou et al., Location Leakage in Federated Signal Maps, GAN baseline"
     example: ClassVar = {"kind": "gan", "steps": 20}
     by_place: ClassVar[bool] = True

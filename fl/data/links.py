@@ -51,7 +51,6 @@ class LinkMeasurements(Data):
     hold_out_ues: int = Field(default=0, ge=0, le=1_000_000)
     """number of UEs held out of training for evaluation"""
 
-    renamed: ClassVar = {"keeps": "memory"}
     reference: ClassVar = (
         "Geometry-Aligned Differential Privacy for Location-Safe Federated Radio Map Construction, Section II"
     )

@@ -92,7 +92,6 @@ class Measured(Data):
     block_m: float | None = Field(default=None, ge=1, le=1e6)
     """side of a block, m; none: 100"""
 
-    renamed: ClassVar = {"keeps": "memory"}
     reference: ClassVar = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Section 3"
     example: ClassVar = {"kind": "measured"}
 

@@ -59,7 +59,6 @@ class AdaptiveClip(Defense):
     delta: float = Field(default=1e-7, gt=0, lt=1)
     """delta at which the epsilon of the count is stated"""
 
-    renamed: ClassVar = {"step_size": "learning_rate"}
     reference: ClassVar = (
         "Andrew, Thakkar, McMahan, Ramaswamy, Differentially Private Learning with Adaptive Clipping, 2021, Algorithm 1"
     )

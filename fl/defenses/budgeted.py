@@ -106,7 +106,6 @@ class Budgeted(Defense):
     contracts: ClassVar[bool] = True
     adaptive: ClassVar[bool] = True
     """whether a round's budget follows what earlier rounds showed"""
-    renamed: ClassVar = {"paper_step_size": "paper_learning_rate"}
     offers: ClassVar = frozenset({"spend"})
 
     @property

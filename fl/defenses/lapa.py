@@ -74,7 +74,6 @@ class Lapa(Budgeted):
     split: Literal["angle", "equal"] = "angle"
     """distribution of a round's budget over UEs: by angle, or equal"""
 
-    renamed: ClassVar = {"error_most": "error_max"}
     reference: ClassVar = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eq. 10-19"
     example: ClassVar = {"kind": "lapa", "epsilon_system_total": 60.0, "rounds": 20}
 

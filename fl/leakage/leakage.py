@@ -9,7 +9,7 @@ compared with all estimates of an attack for that UE, in all its models, and wit
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from pydantic import Field
@@ -80,8 +80,6 @@ class Leakage(Part):
     """number of UEs, those of smallest index, whose beliefs are recorded cell by cell (trackers only)"""
     target: str = Field(default="all", min_length=1, max_length=200)
     """UEs in the summary of leakage: all, most-data (the UE with most measurements), or the name of a UE"""
-
-    renamed: ClassVar = {"guess_draws": "random_baseline_draws"}
 
 
 @dataclass(frozen=True, eq=False)

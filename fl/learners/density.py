@@ -58,7 +58,6 @@ class Density(SurfaceLearner):
     normalised: bool = False
     """divide by 2 pi h^2 for a density per m^2 (by sqrt(2 pi) h per m on a line); ranks do not change"""
 
-    renamed: ClassVar = {"features": "n_features"}
     reference: ClassVar = "Zong et al., Privacy by Projection, PoPETs 2023, Algorithms 1 to 3"
     example: ClassVar = {"kind": "density", "bandwidth_m": 40, "grid": [20, 16]}
     offers: ClassVar = frozenset({"surfaces", "positions"})

@@ -52,7 +52,6 @@ class ImageNet(Learner):
     sample_clip: float | None = Field(default=None, gt=0, le=1e12)
     """largest L2 norm of one image's gradient (C); none: no clipping"""
 
-    renamed: ClassVar = {"step_size": "learning_rate"}
     reference: ClassVar = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 1-3"
     example: ClassVar = {"kind": "image-net", "network": {"kind": "mlp", "hidden": [8]}}
     needs: ClassVar = {"images": "it classifies images; take data of kind images"}

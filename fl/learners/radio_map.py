@@ -72,12 +72,6 @@ class RadioMap(GridLearner):
     theory: bool = False
     """also estimate the constants of the descent lemma: smoothness, dissimilarity, and the noise that they allow"""
 
-    renamed: ClassVar = {
-        "step_size_heights": "learning_rate_heights",
-        "step_size_propagation": "learning_rate_propagation",
-        "lowest_m": "min_height_m",
-        "highest_m": "max_height_m",
-    }
     reference: ClassVar = (
         "Geometry-Aligned Differential Privacy for Location-Safe Federated Radio Map Construction, Eqs. 4 to 16"
     )

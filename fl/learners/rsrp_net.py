@@ -156,7 +156,6 @@ class RsrpNet(LayeredLearner):
     public_rsrp_std_db: float = Field(default=9.0, gt=0, le=60)
     """public standard deviation of RSRP, dB: scale of standardised labels"""
 
-    renamed: ClassVar = {"features": "standardise_by", "step_size": "learning_rate"}
     reference: ClassVar = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Algorithm 1"
     example: ClassVar = {"kind": "rsrp-net", "hidden": [8]}
 

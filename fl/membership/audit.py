@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field
@@ -47,8 +47,6 @@ class Membership(Part):
     """number of rounds with training between audits; the first of them is always audited"""
     max_records: int = Field(default=5000, ge=10, le=1_000_000)
     """largest number of members, and of non-members"""
-
-    renamed: ClassVar = {"most": "max_records"}
 
     def start(self) -> dict[str, State]:
         """What attacks remember before the first audit, by their labels."""

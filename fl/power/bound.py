@@ -109,7 +109,6 @@ class Convergence(Part):
     contraction: Literal["paper", "jensen"] = "paper"
     """s in A: sum_k G_k^2 (paper), or 1 (jensen)"""
 
-    renamed: ClassVar = {"step_size": "learning_rate"}
     reference: ClassVar = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 24-28"
 
     @model_validator(mode="after")

@@ -16,7 +16,7 @@ signals can subtract.
 
 from dataclasses import replace
 from math import inf, sqrt
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import numpy as np
 from pydantic import Field
@@ -60,8 +60,6 @@ class SharedBand(Uplink):
     """modulation that the symbol error rate refers to"""
     rate: Annotated[RateLaw, RATES] = LinkAdaptation()
     """law of the rate: link-adaptation (attenuated, capped, none below an SINR) or shannon"""
-
-    renamed: ClassVar = {"max_bps_per_hz": "rate: {max_bps_per_hz: ...}"}
 
     @property
     def shares_band(self) -> bool:

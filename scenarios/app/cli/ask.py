@@ -39,11 +39,9 @@ def new(args: argparse.Namespace) -> None:
 
 def _copy(source: str) -> str:
     """The text of a scenario; names of files in it lead to the same files from anywhere."""
-    from scenarios.app.study.study import Study
-
     path = find(source)
     document, lines = read(path), file_text(path).splitlines()
-    for place in file_fields(Study, document.data):
+    for place in file_fields(document.data):
         value = document.value(place)
         if not value.startswith(("$", "/")):
             at = document.line(place) - 1

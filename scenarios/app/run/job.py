@@ -282,7 +282,7 @@ def input_digests(study: Study) -> dict[str, str]:
     Of a folder that of all its files with their names, but for pages.
     """
     data: Any = study.model_dump(mode="json", exclude={"vary", "train"}) | {"seed": 0}
-    return {file: _digest(file) for file in (str(reduce(getitem, at, data)) for at in file_fields(Study, data))}
+    return {file: _digest(file) for file in (str(reduce(getitem, at, data)) for at in file_fields(data))}
 
 
 def _digest(file: str) -> str:

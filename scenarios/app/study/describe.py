@@ -88,6 +88,13 @@ def slot_of(metadata: list[Any]) -> OneOf | None:
     return next((m for m in metadata if isinstance(m, OneOf)), None)
 
 
+def slots_of(annotation: Any) -> list[OneOf]:
+    """The slots whose parts may stand where this is expected: of a union, those of all its members."""
+    base, metadata = unwrap(annotation)
+    found = [slot_of(metadata), *(slot_of(unwrap(member)[1]) for member in members(base))]
+    return [slot for slot in found if slot is not None]
+
+
 def inside(annotation: Any, data: Any) -> Any:
     """The type that a value was meant as: of a slot the part of its kind, of a union the member of its form."""
     base, metadata = unwrap(annotation)

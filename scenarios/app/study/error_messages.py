@@ -15,7 +15,7 @@ from pydantic_core import ErrorDetails
 
 from netsim.errors import BadInput
 from netsim.part import Part, UnusablePlugin, descriptions
-from scenarios.app.study.describe import bounds, field_at, flow, in_words, inside, members, slot_of, unit, unwrap
+from scenarios.app.study.describe import bounds, field_at, flow, in_words, inside, members, slots_of, unit, unwrap
 from scenarios.app.study.yaml_document import Document, Place, one_line, plain, value_at
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -28,7 +28,6 @@ SAYS = {
     "union_tag_not_found": "needs a 'kind'; one of {0.kinds}",
     "bound": "must be {0.bounds}{0.unit}{0.got}",
     "type": "expected {0.words}{0.got}{0.remedy}",
-    "renamed": "{0.old} is renamed to {0.new}; write {0.new}",
     "value_error": "{error}",
     "finite_number": "must be finite{0.got}",
     "too_short": "must have at least {min_length} entries{0.got}",
@@ -108,9 +107,7 @@ class Mistake:
 
     @cached_property
     def _slot_kinds(self) -> list[str]:
-        base, metadata = unwrap(self.expected)
-        slots = (slot_of(metadata), *(slot_of(unwrap(member)[1]) for member in members(base)))
-        return [kind for slot in slots if slot is not None for kind in slot.parts]
+        return [kind for slot in slots_of(self.expected) for kind in slot.parts]
 
     @property
     def kinds(self) -> str:
@@ -147,23 +144,9 @@ class Mistake:
             return f"; write {cut(flow(meant))}"
         return ""
 
-    @cached_property
-    def old(self) -> str:
-        """A key or a value that a part calls otherwise now; empty if it is none."""
-        word = self.value if isinstance(self.value, str) and self.kind != "extra_forbidden" else self.key
-        return word if self.new else ""
-
-    @cached_property
-    def new(self) -> str:
-        said = f"{self.key}: {self.value}" if self.kind != "extra_forbidden" else self.key
-        tables = [vars(c).get("renamed", {}) for c in getattr(self.owner, "__mro__", ()) if issubclass(c, Part)]
-        return next((table[said] for table in tables if said in table), "")
-
     def line(self) -> tuple[int, str]:
         """The line of the file, and what to print."""
         place, context = self.place, self.details.get("ctx", {})
-        if self.kind in ("type", "extra_forbidden") and self.place and self.old:
-            self.kind = "renamed"
         if self.kind == "type" and self.expected is None:
             self.kind = "unknown"
         says = SAYS.get(self.kind)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from importlib import resources
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
-from netsim.errors import BadInput
-from netsim.part import FILE_NAME
+from netsim.errors import BadInput, OldName
+from netsim.part import FILE_NAME, Part
 from netsim.safe import what_is
-from scenarios.app.study.describe import field_at, members, unwrap
+from scenarios.app.study.describe import field_at, inside, members, slots_of, unwrap
 from scenarios.app.study.error_messages import build, default_of, nearest
 from scenarios.app.study.study import Study
 from scenarios.app.study.yaml_document import Document, Place, one_line, place_of, read, read_text
@@ -38,6 +40,7 @@ class Scenario:
     def __init__(self, source: str | Path) -> None:
         path = find(source)
         self.folder, self._text = path.parent, read(path)
+        rename(self._text)
 
     def document(
         self, overrides: Mapping[str, Any] | None = None, origins: Mapping[str, Place] | None = None
@@ -116,39 +119,86 @@ def set_value(document: Document, path: str, value: Any, origin: Place | None = 
     where = f"--set {path}" if origin is None else document.at(origin)
     if not _PATH.fullmatch(path):
         raise BadInput(one_line(f"{where}: {path!r} is no path; write names with one dot between them, as a.b[0].c"))
-    *above, last = place = place_of(path)
-    for i, step in enumerate(above):
-        data = document.value(tuple(above[:i]))
-        if isinstance(data, dict) and isinstance(step, str) and step not in data and not isinstance(place[i + 1], int):
-            data[step] = default_of(Study, document.data, place[: i + 1])
-    data = document.value(tuple(above))
+    above: Place = ()
+    steps = place_of(path)
+    for step, after in pairwise(steps):
+        data, key = document.value(above), _new_key(document, above, step, where)
+        if isinstance(data, dict) and isinstance(key, str) and key not in data and not isinstance(after, int):
+            data[key] = default_of(Study, document.data, (*above, key))
+        above = (*above, key)
+    data, last = document.value(above), _new_key(document, above, steps[-1], where)
     is_index = isinstance(data, list) and isinstance(last, int) and last < len(data)
     if not is_index and not (isinstance(data, dict) and isinstance(last, str)):
         raise BadInput(one_line(f"{where}: there is nothing at {path!r} to replace; check the path"))
     data[last] = value
-    document.override(place, origin)
+    document.override((*above, last), origin)
+    rename(document, above)
 
 
 _PATH = re.compile(r"[^.\[\]]+(\[\d+\])*(\.[^.\[\]]+(\[\d+\])*)*")
 _OF_KEY = re.compile(r"^((?:world|learning|power|plan)(?:\[\d+\]|\.[^.:\[\]]+)*): ")
 
 
-def file_fields(expected: Any, data: Any, place: Place = ()) -> Iterator[Place]:
-    """Places in the data of a scenario, read as `expected`, at which the name of a file stands as text."""
-    base, metadata = unwrap(expected)
-    if isinstance(data, str):
-        words = [word for member in members(base) if get_origin(member) is Literal for word in get_args(member)]
-        files = [metadata, *(unwrap(member)[1] for member in members(base))]
-        if data not in words and any(FILE_NAME in one for one in files):
-            yield place
-    steps = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+def nodes(expected: Any, data: Any, place: Place = ()) -> Iterator[tuple[Place, Any, Any]]:
+    """Each place in the data of a scenario, read as `expected`: the place, its annotation and its value."""
+    yield place, expected, data
+    steps = list(data.items()) if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
     for step, value in steps:
-        yield from file_fields(field_at(expected, data, (step,)), value, (*place, step))
+        yield from nodes(field_at(expected, data, (step,)), value, (*place, step))
+
+
+def file_fields(data: Any) -> Iterator[Place]:
+    """Places in the data of a scenario at which the name of a file stands as text."""
+    for place, expected, value in nodes(Study, data):
+        if isinstance(value, str):
+            base, metadata = unwrap(expected)
+            words = [word for member in members(base) if get_origin(member) is Literal for word in get_args(member)]
+            files = [metadata, *(unwrap(member)[1] for member in members(base))]
+            if value not in words and any(FILE_NAME in one for one in files):
+                yield place
+
+
+def rename(document: Document, place: Place = (), model: type[Part] = Study) -> None:
+    """Write new names for old ones below a place, in place, and warn once of each: keys, kinds and values."""
+    renamed: dict[tuple[str, str], str] = {}
+    for at, expected, value in nodes(field_at(model, document.data, place), document.value(place), place):
+        for old, new in _renamed(expected, value) if isinstance(value, dict) else ():
+            key, _, word = old.partition(": ")
+            if word and value.get(key) == word:
+                value[key] = new
+                renamed.setdefault((old, f"{key}: {new}"), document.where((*at, key)))
+            elif not word and old in value and new not in value:
+                renamed.setdefault((old, new), document.where((*at, old)))
+                document.rename(at, old, new)
+    for (old, new), where in renamed.items():
+        _warn(where, old, new)
+
+
+def _renamed(expected: Any, value: Any) -> Iterator[tuple[str, str]]:
+    """What is renamed in a mapping, as `Part.renamed`: its kind first, since the other names are those of the kind."""
+    for slot in slots_of(expected):
+        yield from ((f"kind: {old}", new) for old, new in slot.renamed.items())
+    for part in getattr(inside(expected, value), "__mro__", ()):
+        yield from vars(part).get("renamed", {}).items()
+
+
+def _new_key(document: Document, place: Place, key: str | int, where: str) -> str | int:
+    """The key that a mapping has instead of this one now; the same where it is not renamed."""
+    value = document.value(place)
+    new = dict(_renamed(field_at(Study, document.data, place), value)).get(str(key), key)
+    if new != key:
+        _warn(where, str(key), str(new))
+    return new
+
+
+def _warn(where: str, old: str, new: str) -> None:
+    text = f"{where}: `{old}` is now `{new}`; the old name goes in the next version"
+    warnings.warn(text, OldName, stacklevel=2)
 
 
 def _absolute(document: Document, folder: Path) -> None:
     """Paths of files: environment variables filled in, relative to the scenario file, or where the command runs."""
-    for place in list(file_fields(Study, document.data)):
+    for place in list(file_fields(document.data)):
         text, where = document.value(place), document.at(place)
         if not text.strip():
             raise BadInput(f"{where}: the name is empty; give that of a file or a folder")

@@ -30,7 +30,6 @@ class Plan(Part):
     switch_share: float | None = Field(default=None, gt=0, lt=1)
     """sets the receiver's noise so that, at the study's own power, it is enough after this share of the reference"""
 
-    renamed: ClassVar = {"criterion: device": "per-device"}
     reference: ClassVar = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 23-28"
 
     @model_validator(mode="after")

@@ -82,6 +82,18 @@ class Document:
         line = self.line(place)
         return one_line(f"{self.path}:{line}: {dotted(place)}" if line else f"--set {dotted(place)}")
 
+    def where(self, place: Place) -> str:
+        """How a warning starts: `FILE:LINE`, or `--set world.ues[2].height_m`."""
+        line = self.line(place)
+        return one_line(f"{self.path}:{line}" if line else f"--set {dotted(place)}")
+
+    def rename(self, place: Place, old: str, new: str) -> None:
+        """Give another name to a key of the mapping at a place."""
+        mapping, before = self.value(place), (*place, old)
+        mapping[new] = mapping.pop(old)
+        for inner in [p for p in self.lines if p[: len(before)] == before]:
+            self.lines[(*place, new, *inner[len(before) :])] = self.lines.pop(inner)
+
 
 def value_at(data: Any, place: Place, default: Any = None) -> Any:
     """What stands at a place of plain data, or the default."""
