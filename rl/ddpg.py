@@ -13,18 +13,42 @@ import gymnasium
 import numpy as np
 import torch
 from stable_baselines3 import DDPG
+from stable_baselines3.common.buffers import ReplayBuffer
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.noise import ActionNoise
-from stable_baselines3.common.vec_env import DummyVecEnv
+from stable_baselines3.common.type_aliases import ReplayBufferSamples
+from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
 from netsim.rng import Streams
 from netsim.units import FloatArray
 from rl.agents import DdpgAgent
 from rl.env_online import OnlinePower
 from rl.live_bounds import LiveBounds
-from rl.off_policy import Buffer, Tree, arrays_of, buffer_of, memory_of, resume
 from rl.train import Weights
+
+Tree = dict[str, Any]
+_COLUMNS = ("observations", "next_observations", "actions", "rewards", "dones", "timeouts")
+_NETWORKS = ("actor", "actor_target", "critic", "critic_target")
+_LEARNT = ("actor", "critic")
+
+
+class Buffer(ReplayBuffer):
+    """A buffer whose batches come from a generator of its own."""
+
+    generator: np.random.Generator
+
+    def sample(self, batch_size: int, env: VecNormalize | None = None) -> ReplayBufferSamples:
+        filled = self.buffer_size if self.full else self.pos
+        step, env_of = np.divmod(self.generator.integers(0, filled * self.n_envs, size=batch_size), self.n_envs)
+        over = self.dones[step, env_of] * (1 - self.timeouts[step, env_of])
+        return ReplayBufferSamples(
+            self.to_torch(self.observations[step, env_of]),
+            self.to_torch(self.actions[step, env_of]),
+            self.to_torch(self.next_observations[step, env_of]),
+            self.to_torch(over[:, None]),
+            self.to_torch(self.rewards[step, env_of][:, None]),
+        )
 
 
 class _Noise(ActionNoise):
@@ -72,8 +96,11 @@ class DdpgTraining:
         if getattr(env, "residual", False):
             self._begin_with_the_rule()
         self.model.action_space.seed(seed)
-        buffer = buffer_of(self.model, Streams(seed).at("ddpg"))
-        self.bounds = LiveBounds(env, buffer) if isinstance(env, OnlinePower) and env.task.reward.bounds() else None
+        self.buffer = cast(Buffer, self.model.replay_buffer)
+        self.buffer.generator = Streams(seed).at("ddpg").generator("batch")
+        self.bounds = (
+            LiveBounds(env, self.buffer) if isinstance(env, OnlinePower) and env.task.reward.bounds() else None
+        )
         self._steps = _Steps(self)
 
     def _begin_with_the_rule(self) -> None:
@@ -122,7 +149,7 @@ class DdpgTraining:
         env: Any = self.env
         kept = {} if self.bounds is None else {"bounds": self.bounds.memory()}
         return kept | {
-            "model": memory_of(self.model, _NETWORKS),
+            "model": self._memory_of_model(),
             "environment": env.memory(),
             "noise": {"generator": self.noise.generator.bit_generator.state, "done": self.noise.done},
             "first actions": self.model.action_space.np_random.bit_generator.state,
@@ -132,7 +159,7 @@ class DdpgTraining:
     def resume(self, memory: Tree) -> None:
         """Go on from a memory."""
         model, env = self.model, cast(Any, self.env)
-        resume(model, _NETWORKS, memory["model"])
+        self._resume_model(memory["model"])
         model._last_obs = env.resume(memory["environment"])[None]
         model._last_episode_starts = np.ones((1,), dtype=bool)
         self.noise.generator.bit_generator.state = memory["noise"]["generator"]
@@ -142,8 +169,36 @@ class DdpgTraining:
         if self.bounds is not None:
             self.bounds.resume(memory["bounds"])
 
+    def _memory_of_model(self) -> Tree:
+        """Its networks by name, optimisers, transitions, and counts."""
+        model, buffer = self.model, self.buffer
+        filled = buffer.buffer_size if buffer.full else buffer.pos
+        return {
+            "steps": int(model.num_timesteps),
+            "updates": model._n_updates,
+            "episodes": model._episode_num,
+            "networks": {name: arrays_of(getattr(model, name).state_dict()) for name in _NETWORKS},
+            "optimisers": {name: optimiser_memory(getattr(model, name).optimizer) for name in _LEARNT},
+            "buffer": {
+                "generator": buffer.generator.bit_generator.state, "pos": buffer.pos, "full": buffer.full,
+                **{name: getattr(buffer, name)[:filled].copy() for name in _COLUMNS},
+            },
+        }  # fmt: skip
 
-_NETWORKS = ("actor", "actor_target", "critic", "critic_target")
+    def _resume_model(self, memory: Tree) -> None:
+        """Set the model to what `_memory_of_model` wrote down."""
+        model, buffer = self.model, self.buffer
+        model.num_timesteps = int(memory["steps"])
+        model._n_updates, model._episode_num = int(memory["updates"]), int(memory["episodes"])
+        for name in _NETWORKS:
+            getattr(model, name).load_state_dict(tensors_of(memory["networks"][name]))
+        for name in _LEARNT:
+            resume_optimiser(getattr(model, name).optimizer, memory["optimisers"][name])
+        kept = memory["buffer"]
+        buffer.generator.bit_generator.state = kept["generator"]
+        buffer.pos, buffer.full = int(kept["pos"]), bool(kept["full"])
+        for name in _COLUMNS:
+            getattr(buffer, name)[: len(kept[name])] = kept[name]
 
 
 class _Steps(BaseCallback):
@@ -164,3 +219,25 @@ class _Steps(BaseCallback):
             self.logger.record("episode/reward_mean", float(np.mean(self.episode)))
             self.episode.clear()
         return True
+
+
+def optimiser_memory(optimiser: torch.optim.Optimizer) -> Tree:
+    """The state of an optimiser, by the number of each parameter."""
+    return {str(i): arrays_of(s) for i, s in optimiser.state_dict()["state"].items()}
+
+
+def resume_optimiser(optimiser: torch.optim.Optimizer, memory: Tree) -> None:
+    """Set an optimiser to what `optimiser_memory` wrote down."""
+    whole = optimiser.state_dict()
+    whole["state"] = {int(i): tensors_of(s) for i, s in memory.items()}
+    optimiser.load_state_dict(whole)
+
+
+def arrays_of(tensors: Any) -> Tree:
+    """Tensors as arrays of the same numbers."""
+    return {k: v.detach().cpu().numpy().copy() for k, v in tensors.items()}
+
+
+def tensors_of(arrays: Any) -> dict[str, torch.Tensor]:
+    """Arrays as tensors of the same numbers."""
+    return {k: torch.from_numpy(np.array(v)) for k, v in arrays.items()}

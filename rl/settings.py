@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 from fl.power.bound import Convergence, Criterion
 from fl.power.search import Limits
 from netsim.part import OneOf, Part
-from rl.agents import AGENT, AGENTS, Agent, CriticAgent, DdpgAgent
+from rl.agents import AGENT, AGENTS, Agent, DdpgAgent, ScoreFunctionAgent
 from rl.reward import REWARDS, Reward, Weighted
 
 VISITED, OPTIMUM, ORACLE = f"{AGENT}, best visited", "optimum", "oracle"
@@ -84,20 +84,10 @@ class Train(Part):
     """number of steps between evaluations of the policy; the best policy is kept"""
 
     @model_validator(mode="after")
-    def _kept(self) -> Self:
-        if isinstance(self.task, Online) and self.task.reward.bounds() and not self.agent.keeps_bounds:
-            raise ValueError(
-                f"task.reward: bounds means over rounds, which agent {self.agent.kind} does not keep on "
-                "recorded rounds; take agent: {kind: score-function} or {kind: ddpg, network: flat}, or reward: {kind: "
-                "weighted}"
-            )
-        return self
-
-    @model_validator(mode="after")
     def _of_radio_alone(self) -> Self:
-        if not self.agent.on_recorded:
+        if not isinstance(self.agent, ScoreFunctionAgent):
             return self
-        name = self.agent.kind + (" with network: shared" if isinstance(self.agent, CriticAgent) else "")
+        name = self.agent.kind
         if not isinstance(self.task, Online):
             raise ValueError(
                 f"agent: {name} acts in every round, task is {self.task.kind_name()!r}; take task: "

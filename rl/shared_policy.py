@@ -31,32 +31,27 @@ SEEN = len(FEATURES) + len(OUTLOOK)
 Shapes = dict[str, tuple[int, ...]]
 
 
-def shapes_of(seen: int, paired: int) -> Shapes:
-    """Shapes of a network that sees so many features of a UE and of a pair."""
-    return {
-        "encoder.weight": (ENCODED, seen), "encoder.bias": (ENCODED,), **_message(1, ENCODED, paired),
-        **_message(2, HIDDEN, paired), "out.weight": (1, HIDDEN), "out.bias": (1,),
-    }  # fmt: skip
-
-
-def _message(i: int, out: int, paired: int) -> Shapes:
+def _message(i: int, out: int) -> Shapes:
     """Shapes of the i-th exchange of messages."""
     return {
         f"own{i}.weight": (ENCODED, ENCODED), f"other{i}.weight": (ENCODED, ENCODED),
-        f"pair{i}.weight": (ENCODED, paired), f"pair{i}.bias": (ENCODED,),
+        f"pair{i}.weight": (ENCODED, len(PAIR_FEATURES)), f"pair{i}.bias": (ENCODED,),
         f"head{i}.weight": (out, 2 * ENCODED), f"head{i}.bias": (out,),
     }  # fmt: skip
 
 
-SHAPES = shapes_of(SEEN, len(PAIR_FEATURES))
+SHAPES: Shapes = {
+    "encoder.weight": (ENCODED, SEEN), "encoder.bias": (ENCODED,), **_message(1, ENCODED), **_message(2, HIDDEN),
+    "out.weight": (1, HIDDEN), "out.bias": (1,),
+}  # fmt: skip
 
 
-def first_weights(seed: int, shapes: Shapes = SHAPES) -> Weights:
+def first_weights(seed: int) -> Weights:
     """Weights before any training: uniform in +- 1 / sqrt(inputs), the last layer 0."""
     draw = np.random.default_rng(seed)
     weights: Weights = {}
-    for name, shape in shapes.items():
-        bound = 0.0 if name.startswith("out") else 1.0 / np.sqrt(shapes[f"{name.split('.')[0]}.weight"][1])
+    for name, shape in SHAPES.items():
+        bound = 0.0 if name.startswith("out") else 1.0 / np.sqrt(SHAPES[f"{name.split('.')[0]}.weight"][1])
         weights[name] = draw.uniform(-bound, bound, shape).astype(np.float32)
     return weights
 
@@ -95,15 +90,10 @@ def others(look: Look) -> FloatArray:
 
 def forward(xp: Any, w: Any, features: Any, pairs: Any, others: Any) -> Any:
     """The network (S, K), in numpy or in torch: xp."""
-    return (hidden(xp, w, features, pairs, others) @ w["out.weight"].T + w["out.bias"])[..., 0]
-
-
-def hidden(xp: Any, w: Any, features: Any, pairs: Any, others: Any) -> Any:
-    """Its last hidden layer (S, K, units)."""
     e = xp.tanh(features @ w["encoder.weight"].T + w["encoder.bias"])
     for i in (1, 2):
         own, other = e @ w[f"own{i}.weight"].T, e @ w[f"other{i}.weight"].T
         message = xp.tanh(own[:, :, None] + other[:, None] + pairs @ w[f"pair{i}.weight"].T + w[f"pair{i}.bias"])
         heard, head = (others[..., None] * message).sum(2), w[f"head{i}.weight"]
         e = xp.tanh(e @ head[:, :ENCODED].T + heard @ head[:, ENCODED:].T + w[f"head{i}.bias"])
-    return e
+    return (e @ w["out.weight"].T + w["out.bias"])[..., 0]

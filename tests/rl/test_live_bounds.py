@@ -7,7 +7,6 @@ from power_problems import ONLINE, kept_course
 from rl.agents import DdpgAgent
 from rl.lagrangian import priced
 from rl.live_bounds import LiveBounds
-from rl.off_policy import buffer_of
 from rl.reward import FIGURES, Figures
 
 gymnasium = pytest.importorskip("gymnasium")
@@ -62,12 +61,12 @@ def test_a_buffer_is_paid_anew_at_the_present_prices(env, tmp_path, monkeypatch)
     monkeypatch.setattr(LiveBounds, "stepped", _noting(LiveBounds.stepped, seen))
     training, course = learnt(env, tmp_path, monkeypatch)
     bounds = seen[-1]
-    filled = buffer_of(training.model).pos
+    filled = training.buffer.pos
     before = filled - len(bounds.episode)  # those of episodes that are over
     figures = Figures(*bounds.figures[:filled].T)
     assert filled == 24 and np.isfinite(bounds.figures[:filled]).all()
     cost = priced(env.task.reward, figures, env.multipliers)
-    np.testing.assert_allclose(buffer_of(training.model).rewards[:before, 0], -cost[:before], rtol=1e-6)
+    np.testing.assert_allclose(training.buffer.rewards[:before, 0], -cost[:before], rtol=1e-6)
     assert course.curve[0].multipliers == (0.0, 0.0)
     assert course.curve[-1].multipliers == tuple(env.multipliers)
     assert len({p.multipliers for p in course.curve}) > 3
@@ -106,7 +105,7 @@ def test_it_goes_on_where_it_was_to_the_bit(tiny, tmp_path, monkeypatch):
         learnt(live(tiny), tmp_path / "parts", monkeypatch, stop_at=12)
     again, resumed = learnt(live(tiny), tmp_path / "parts", monkeypatch)
     np.testing.assert_equal([vars(p) for p in resumed.curve], [vars(p) for p in course.curve])
-    np.testing.assert_array_equal(buffer_of(again.model).rewards, buffer_of(whole.model).rewards)
+    np.testing.assert_array_equal(again.buffer.rewards, whole.buffer.rewards)
     np.testing.assert_equal(again.weights(), whole.weights())
 
 

@@ -269,12 +269,6 @@ def test_contradictions_are_refused_in_one_line(reward, said):
     assert len(error.value.lines) == 1 and "train" in error.value.lines[0]
 
 
-@pytest.mark.parametrize("agent", [{"kind": "ddpg", "network": "shared"}, {"kind": "td3"}, {"kind": "sac"}])
-def test_agents_that_keep_no_bounds_are_refused(agent):
-    with pytest.raises(BadInput, match=rf"which agent {agent['kind']} does not keep on recorded rounds; take agent"):
-        load("power/city", {"train.task.reward": CONSTRAINED, "train.agent": agent})
-
-
 def test_leakage_without_an_attack_is_refused(tmp_path):
     from scenarios.app.training.train import train
 

@@ -114,9 +114,9 @@ _TINY = 0.01  # of the cost of the best rule: a share of a smaller gap says noth
 _HEADS = {
     "t_th": "T_th, rounds", "loss": "final loss", "lost": "lost updates", "energy_j": "energy, J",
 }  # fmt: skip
-_LEARNT = "the learned policy, without exploration: a network for each UE, added to the best rule"
 DESCRIPTIONS = {
-    AGENT: "the learned policy, without exploration", "td3": _LEARNT, "sac": _LEARNT, "score-function": _LEARNT,
+    AGENT: "the learned policy, without exploration",
+    "score-function": "the learned policy, without exploration: a network for each UE, added to the best rule",
     ORACLE: "the best powers that a search finds for each recorded round with everything known, played live",
     RANDOM: "the log-linear rule with the best of random parameters, as many as tuning tried",
     ONE_STEP: "a search in every round by gains and the requirement of the last round; evaluations: of an episode",

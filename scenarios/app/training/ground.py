@@ -23,7 +23,7 @@ from netsim.rng import Streams
 from netsim.safe import what_is
 from netsim.tree import from_tree_as, to_tree
 from netsim.units import FloatArray, w_from_dbm
-from rl.agents import RecordedAgent
+from rl.agents import ScoreFunctionAgent
 from rl.settings import ONE_STEP, ORACLE, RANDOM, Online, Train
 from rl.train import SAVE_EVERY_S, check_finite
 from scenarios.app.run.events import Event, Watch
@@ -111,7 +111,7 @@ class RecordedGround:
             OnlinePower(Stages(study, watched), n_ues(study), self.task) for watched in (False, True)
         )
         self.numbers = {TUNED: self.task.tune_worlds, HELD_OUT: self.task.held_out}
-        if isinstance(how.agent, RecordedAgent) and how.agent.on_recorded:
+        if isinstance(how.agent, ScoreFunctionAgent):
             self.numbers |= {TRAINED: how.agent.worlds, CHOSEN: self.task.eval_worlds}
         self._saved_s, self._every_s = time.perf_counter(), SAVE_EVERY_S
 

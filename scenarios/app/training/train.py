@@ -17,7 +17,7 @@ from netsim.checkpoint import save_tree
 from netsim.errors import BadInput
 from netsim.record import write_json
 from netsim.safe import what_is
-from rl.agents import CriticAgent
+from rl.agents import DdpgAgent
 from rl.settings import Allocation, Online, Train
 from rl.train import Course
 from scenarios.app.results.failures import Failed
@@ -132,7 +132,7 @@ def _manifest(job: Job, study: Study, how: Train) -> dict[str, Any]:
         "kind": KIND, "title": study.title, "paper": study.paper, "task": how.task.kind_name(), "seed": job.seed,
         "agent": how.agent.kind, "residual": isinstance(how.task, Allocation) and how.task.acts == "residual",
         "steps": how.steps, "program": __version__, "study": job.key,
-        "learning_starts": how.agent.learning_starts if isinstance(how.agent, CriticAgent) else 0,
+        "learning_starts": how.agent.learning_starts if isinstance(how.agent, DdpgAgent) else 0,
         "python": platform.python_version(), "finished": False,
     }  # fmt: skip
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from netsim import __version__
 from netsim.rng import Streams
-from rl.agents import AGENT, CriticAgent, DdpgAgent, ScoreFunctionAgent
+from rl.agents import AGENT, DdpgAgent, ScoreFunctionAgent
 from rl.settings import VISITED, Allocation, Online, Train
 from scenarios.app.study.study import Study
 from scenarios.app.training.environments import Stages, n_ues, problems, task_of
@@ -58,14 +58,15 @@ class Trainer(Protocol):
 def on_recorded(study: Study) -> bool:
     """Whether rounds are recorded: to train on, or to tune the rules that an agent is compared with."""
     how = study.train or Train()
-    return how.agent.on_recorded or (isinstance(how.task, Online) and unrecorded(study) is None)
+    shared = isinstance(how.agent, ScoreFunctionAgent)
+    return shared or (isinstance(how.task, Online) and unrecorded(study) is None)
 
 
 def trainer_of(study: Study, on: RecordedGround | None, cache: Path | None) -> Trainer:
     """The trainer of a study. on : its recorded rounds; cache : of reference runs."""
     how = study.train or Train()
-    if on is not None and how.agent.on_recorded:
-        return RecordedTrainer(on, how)
+    if on is not None and isinstance(how.agent, ScoreFunctionAgent):
+        return RecordedTrainer(on, how, how.agent)
     if not isinstance(how.agent, DdpgAgent):
         raise TypeError("another agent")
     if isinstance(how.task, Online):
@@ -76,19 +77,13 @@ def trainer_of(study: Study, on: RecordedGround | None, cache: Path | None) -> T
 class RecordedTrainer:
     """Policies that all UEs share, on recorded rounds."""
 
-    def __init__(self, on: RecordedGround, how: Train) -> None:
-        self.on, self.how = on, how
+    def __init__(self, on: RecordedGround, how: Train, agent: ScoreFunctionAgent) -> None:
+        self.on, self.how, self.agent = on, how, agent
 
     def begin(self, seed: int, board: Logger) -> Training:
-        from rl.actor_critic import ActorCriticTraining
         from rl.score_function import ScoreFunctionTraining
 
-        on, agent, steps = self.on, self.how.agent, self.how.steps
-        if isinstance(agent, ScoreFunctionAgent):
-            return ScoreFunctionTraining(on.trained_on, on.rule, agent, steps, seed)
-        if isinstance(agent, CriticAgent):
-            return ActorCriticTraining(on.trained_on, on.rule, agent, steps, seed, board)
-        raise TypeError("another agent")
+        return ScoreFunctionTraining(self.on.trained_on, self.on.rule, self.agent, self.how.steps, seed)
 
     def score(self, weights: Weights) -> float:
         return self.on.chosen_on.score(self._policy(weights).power_w)
