@@ -7,7 +7,6 @@ ATTACKS = OneOf(
     places={
         "closed-form": "fl.attacks.closed_form:ClosedForm",
         "dlg": "fl.attacks.dlg:Dlg",
-        "simulated-inversion": "fl.attacks.simulated_inversion:SimulatedInversion",
         "tracker": "fl.attacks.tracker:Tracker",
         "unit-votes": "fl.attacks.unit_votes:UnitVotes",
         "span": "fl.attacks.span:Span",

@@ -27,7 +27,6 @@ from netsim.units import BoolArray, FloatArray, IntArray
 OF_ROUNDS = ATTACKS.only(
     "closed-form",
     "dlg",
-    "simulated-inversion",
     "span",
     "unit-votes",
     "weighted-centroid",

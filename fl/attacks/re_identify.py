@@ -18,7 +18,6 @@ from fl.attacks.home_directory import KNOWN, directory_of, read_directory
 from fl.attacks.home_links import HomeLinker, OfTracks, Residents, check, outside_notes
 from fl.attacks.learnt_errors import LearntErrors
 from fl.attacks.round_places import RoundPlaces
-from fl.attacks.simulated_inversion import SimulatedInversion
 from fl.attacks.threat import KNOWN_HOMES, SENDERS
 from fl.tracking.belief import Belief
 from fl.tracking.book import Book
@@ -36,7 +35,6 @@ _HOME_HOURS = (0.0, 6.0)
 RE_IDENTIFIED = ATTACKS.only(
     "closed-form",
     "dlg",
-    "simulated-inversion",
     "unit-votes",
     "span",
     "weighted-centroid",
@@ -47,7 +45,7 @@ RE_IDENTIFIED = ATTACKS.only(
     "dwell",
 )
 """Attacks whose senders can be tracks."""
-PLACES = ATTACKS.only("closed-form", "dlg", "simulated-inversion", "density-peak", "span", "unit-votes")
+PLACES = ATTACKS.only("closed-form", "dlg", "density-peak", "span", "unit-votes")
 """Attacks that name places of a UE from one round."""
 
 
@@ -153,7 +151,7 @@ class ReIdentify(Attack):
         """The attack that names places."""
         if self.by is not None:
             return self.by
-        one_round = (ClosedForm, Dlg, SimulatedInversion, DensityPeak)
+        one_round = (ClosedForm, Dlg, DensityPeak)
         return self.of if isinstance(self.of, one_round) else ClosedForm(cloud=False)
 
     @property

@@ -31,7 +31,6 @@ from netsim.rng import Rng
 TRACKED = ATTACKS.only(
     "closed-form",
     "dlg",
-    "simulated-inversion",
     "span",
     "unit-votes",
     "weighted-centroid",
