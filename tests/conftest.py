@@ -1,13 +1,16 @@
 """Shared small studies. One thread everywhere: what a run promises of itself."""
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-# Hundreds of processes are started: without byte code each compiles all modules anew, for most of a second.
+# Hundreds of processes are started: without byte code each compiles all modules anew, for most of a second, and each
+# worker rewrites the assertions of all test modules anew, for twenty.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 
 TINY = {
