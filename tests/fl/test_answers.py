@@ -8,7 +8,6 @@ from fl.tracking.answers import (
     disc_shares,
     expected_distance_m,
     in_area,
-    places_of_least_distance_m,
     probability_within,
 )
 from fl.tracking.place_grid import PlaceGrid
@@ -43,17 +42,6 @@ def test_no_cell_has_a_smaller_expected_distance():
     assert (slow.min(axis=1) >= SAID.stated_error_m - 1e-3).all()
     of_answer = (P * distance(SAID.place_m, GRID.place_m)).sum(axis=1)
     assert SAID.stated_error_m == pytest.approx(of_answer, rel=1e-5)
-
-
-def test_places_alone_are_those_among_all_answers():
-    assert np.array_equal(places_of_least_distance_m(P, GRID), SAID.place_m)
-
-
-def test_between_two_humps_it_is_one_of_them():
-    p = np.zeros((1, len(GRID)), dtype=np.float32)
-    a, b = GRID.nearest(np.array([[0.0, 400.0], [3000.0, 2500.0]]))
-    p[0, a], p[0, b] = 0.6, 0.4
-    assert np.linalg.norm(answers(p, GRID, 100.0).place_m[0] - GRID.place_m[a]) < 25
 
 
 def test_no_disc_holds_more():
@@ -91,20 +79,6 @@ def test_a_disc_within_one_cell_holds_its_share_of_the_likeliest(cell_m):
     assert said.disc_m[0] == pytest.approx(grid.place_m[-1])
 
 
-def test_shares_of_cells_are_those_of_a_disc():
-    assert disc_shares(GRID, 100.0).sum() * GRID.cell_m.prod() == pytest.approx(np.pi * 100**2, rel=0.01)
-    assert disc_shares(GRID, 10.0).shape == (1, 1)
-    assert disc_shares(PlaceGrid.over(AREA, 2000.0, 1, "test"), 100.0).shape == (1, 1)
-
-
-def test_entropy():
-    p = P.astype(np.float64)
-    assert SAID.entropy_bits == pytest.approx(-(p * np.log2(p)).sum(axis=1), rel=1e-5)
-    flat = answers(np.full((1, len(GRID)), 1 / len(GRID), dtype=np.float32), GRID, 100.0)
-    assert flat.entropy_bits[0] == pytest.approx(np.log2(len(GRID)), rel=1e-5)
-    assert flat.place_m[0] == pytest.approx((AREA.low_m + AREA.high_m) / 2, abs=30)
-
-
 @pytest.mark.parametrize(("wanted", "area", "least"), [(0.5, "area50_m2", "least50"), (0.9, "area90_m2", "least90")])
 def test_credible_areas_are_the_smallest(wanted, area, least):
     ordered = -np.sort(-P.astype(np.float64), axis=1)
@@ -128,18 +102,3 @@ def test_expected_distance_to_a_place():
     at = AREA.sample(DRAW.uniform(size=(len(P), 2)))
     slow = (P * distance(at, GRID.place_m)).sum(axis=1)
     assert expected_distance_m(P, GRID, at) == pytest.approx(slow, rel=1e-5)
-
-
-def test_what_is_outside_is_in_no_area():
-    assert not in_area(P, GRID, np.full((len(P), 2), 1e5), np.zeros(len(P))).any()
-
-
-def test_one_cell_and_certainty():
-    one = PlaceGrid.over(AREA, 1e5, 1, "test")
-    said = answers(np.ones((2, 1), dtype=np.float32), one, 100.0)
-    assert abs(said.entropy_bits).tolist() == [0, 0] and said.disc_probability[0] < 0.02
-    sure = np.zeros((1, len(GRID)), dtype=np.float32)
-    sure[0, 77] = 1
-    said = answers(sure, GRID, 100.0)
-    assert said.area90_m2[0] == pytest.approx(GRID.cell_m.prod()) and said.place_m[0] == pytest.approx(GRID.place_m[77])
-    assert said.disc_probability[0] == 1

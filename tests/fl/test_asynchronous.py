@@ -205,14 +205,6 @@ def test_ues_whose_updates_were_lost_are_asked_again(tiny, tmp_path):
     assert (uploads.groupby("requested_s").size() >= 5).all() and set(uploads.requested_s) == {10, 20, 30}
 
 
-def test_of_uploads_that_come_at_once_no_merge_takes_more_than_its_buffer(tiny, tmp_path):
-    """Over an ideal uplink all six come at once: four are merged, two wait for the next."""
-    study = SLOW | {"world.radio.uplink": {"kind": "ideal"}, "world.ues.compute_s_per_sample": 0}
-    run(tiny(study | {"learning.server": {"kind": "fedbuff", "buffer": 4}}), tmp_path)
-    uploads = table(tmp_path, "transmissions")
-    assert set(table(tmp_path, "rounds").ues) == {4} and (uploads.ended_s == uploads.requested_s).all()
-
-
 # -- the end of the world
 
 
@@ -226,25 +218,3 @@ def test_no_upload_arrives_after_the_end(tiny, tmp_path):
     (mine,) = uploads[(uploads.ue == last.ue) & (uploads.requested_s == last.requested_s)].itertuples()
     assert mine.fate == "under-way" and mine.granted_s == last.granted_s and mine.ready_s == last.ready_s
     assert (table(tmp_path / "cut", "rounds").time_s <= end_s).all()
-
-
-def test_nobodys_patience_ends_after_the_end(tiny, tmp_path):
-    """A world that ends half a second before a buffer would be merged that is not full."""
-    patient = {"learning.server": {"kind": "fedbuff", "buffer": 6, "longest_wait_s": 1}}
-    run(tiny(SLOW | patient), tmp_path / "longer")
-    merged_s = float(table(tmp_path / "longer", "rounds").time_s.iloc[4])
-    run(tiny(SLOW | patient | {"world.duration_s": merged_s - 0.5}), tmp_path / "cut")
-    uploads = table(tmp_path / "cut", "transmissions")
-    waits = uploads[(uploads.fate == "arrived") & (uploads.ended_s > merged_s - 1.01)]
-    assert len(waits) and waits.staleness.isna().all()
-    assert (table(tmp_path / "cut", "rounds").time_s <= merged_s - 0.5).all()
-
-
-def test_what_came_but_was_never_merged_is_not_stale(tiny, tmp_path):
-    """Five of six UEs send, and the buffer waits for six: nobody's update is in a model."""
-    patient = {"learning.server": {"kind": "fedbuff", "buffer": 6, "concurrency": 5}, "world.duration_s": 25}
-    run(tiny(SLOW | patient), tmp_path)
-    uploads, summary = table(tmp_path, "transmissions"), json.loads((tmp_path / "summary.json").read_text())
-    assert (uploads.fate == "arrived").any() and uploads.staleness.isna().all() and not len(table(tmp_path, "rounds"))
-    assert summary["uplink.energy_j"] == pytest.approx(table(tmp_path, "links").energy_j.sum())
-    assert summary["uplink.energy_j"] > 0

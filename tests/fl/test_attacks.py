@@ -1,6 +1,5 @@
 """What attacks recover: exact cases, the error identity, hostile updates, vantages, and the minimisers below."""
 
-from copy import deepcopy
 from dataclasses import replace
 
 import numpy as np
@@ -8,7 +7,7 @@ import pytest
 import torch
 
 from fl.attacks.closed_form import ClosedForm, centroid, unit_cloud
-from fl.attacks.dlg import Dlg, LastPlaces
+from fl.attacks.dlg import Dlg
 from fl.attacks.gradient_matching import Waves, cosine_objective
 from fl.attacks.minimise import adam, lbfgs
 from fl.attacks.threat import Threat
@@ -226,11 +225,6 @@ class TestErrorIdentity:
         dw, db = rng.normal(size=(2, 9, 2)), rng.normal(size=(2, 9))
         np.testing.assert_allclose(centroid(factor * dw, factor * db), centroid(dw, db), rtol=1e-12)
 
-    def test_units_that_hardly_moved_are_left_out_of_the_cloud(self):
-        db = np.array([[1.0, 1e-5, 1e-7, 0.0, -0.5]])
-        alive = np.isfinite(unit_cloud(np.ones((1, 5, 2)), db)).all(axis=2)
-        assert alive.tolist() == [[True, True, False, False, True]]
-
 
 def _gradient(net, w, z, y):
     leaf = torch.from_numpy(w).requires_grad_(True)
@@ -301,12 +295,6 @@ class TestUnitCloud:
         assert place.sum() >= 1
         for truth in (HOME, WORK):
             assert np.linalg.norm(found.position_m[place] - truth, axis=1).min() > 200
-
-    def test_at_most_so_many_places_and_none_when_off(self):
-        view = view_of(learner_of("relu"), self.data())
-        assert attack(ClosedForm(max_places=1), view).what == ["centroid", "place"]
-        assert attack(ClosedForm(cloud=False), view).what == ["centroid"]
-        assert attack(ClosedForm(cluster_units=4096), view).what == ["centroid"]
 
 
 class TestHostileUpdates:
@@ -384,14 +372,6 @@ class TestHostileUpdates:
         assert len(found.ue) == 0 and found.position_m.shape == (0, 2)
         assert part.self_test(view, FACTS, RNG) is None
 
-    def test_one_source_of_many_targets_is_searched_once(self, monkeypatch):
-        data = local_of([batch_of(i, 30) for i in range(20)])
-        view, asked = view_of(RsrpNet(hidden=(8,)), data, "sum"), []
-        monkeypatch.setattr("fl.attacks.minimise.lbfgs", lambda f, x, n: asked.append(x.shape) or lbfgs(f, x, n))
-        found = attack(Dlg(starts=2), view)
-        assert asked == [(1, 2, 2)] and found.ue.tolist() == list(range(20))
-        assert np.ptp(found.position_m, axis=0).max() == 0 and np.isfinite(found.position_m).all()
-
     def test_a_large_cohort_is_searched_in_blocks(self, monkeypatch):
         data = local_of([batch_of(i, 10) for i in range(5)])
         view = view_of(RsrpNet(hidden=(8,), activation="tanh"), data)
@@ -464,12 +444,6 @@ class TestVantage:
         np.testing.assert_array_equal(found.loss, found.position_m[:, 0])
         np.testing.assert_allclose(found.weight, found.loss / 10)
 
-    def test_spread_repeats_and_skips(self):
-        """Several estimates of one source, one source of several targets, a source without any target."""
-        found = self.spread([1, 1, 3], [7, 8, 9], [1, 1, 2, 3], [[1, 0], [1, 1], [2, 0], [3, 0]])
-        said = sorted(zip(found.ue.tolist(), *found.position_m.T.tolist(), strict=True))
-        assert said == [(7, 1, 0), (7, 1, 1), (8, 1, 0), (8, 1, 1), (9, 3, 0)]
-
 
 def through(part, views, state=None):
     """Estimates of every round, and the state at the end, which a checkpoint has carried from round to round."""
@@ -494,11 +468,6 @@ class TestStarts:
     def view(self, n=3):
         return view_of(RsrpNet(hidden=(8,), activation="tanh"), local_of([batch_of(i, 30) for i in range(n)]))
 
-    def test_normal_is_standard_and_each_device_has_its_own(self, monkeypatch):
-        z = self.begun(Dlg(starts=200), self.view(), monkeypatch)
-        assert z.shape == (3, 200, 2) and len(np.unique(z)) == z.size
-        assert np.abs(z.mean(axis=(0, 1))).max() < 0.15 and np.abs(z.std(axis=(0, 1)) - 1).max() < 0.1
-
     @pytest.mark.parametrize("k", [1, 2, 3, 7, 8, 12, 50])
     def test_grid_covers_the_area_evenly(self, k, monkeypatch):
         view = self.view(2)
@@ -513,12 +482,6 @@ class TestStarts:
         corners = AREA.sample(np.random.default_rng(0).uniform(size=(500, 2)))
         reach = np.linalg.norm(corners[:, None] - at, axis=2).min(axis=1).max()
         assert reach < 1.3 * np.sqrt(2000 * 1500 / k)
-
-    def test_mean_begins_near_the_public_centre(self, monkeypatch):
-        for noise in (0.5, 0.01):
-            part = Dlg(starts=200, start_at="mean", start_noise=noise)
-            z = self.begun(part, self.view(), monkeypatch)
-            assert abs(z.std() / noise - 1) < 0.1 and np.abs(z.mean(axis=(0, 1))).max() < 0.15 * noise
 
     def test_previous_begins_near_the_last_estimate_and_once_anywhere(self, monkeypatch, tmp_path):
         part, view = Dlg(starts=100, start_at="previous", start_noise=0.01), self.view(3)
@@ -536,25 +499,6 @@ class TestStarts:
         np.testing.assert_array_equal(z[:, -1], normal[:, -1])
         np.testing.assert_array_equal(z[2], normal[2])  # nothing is known of this one
 
-    def test_previous_keeps_the_last_estimate_inside_the_area(self):
-        part = Dlg(starts=2, start_at="previous")
-        state = part.start()
-        area = FACTS.public.area
-        for where, kept in (([5.0, 5.0], [5.0, 5.0]), ([np.nan, 1.0], [5.0, 5.0]), ([-1.0, 5.0], [5.0, 5.0]),
-                            ([7.0, 8.0], [7.0, 8.0])):  # fmt: skip
-            state = part._remember(state, np.array([4]), np.array([where]), area)
-            assert state.owner.tolist() == [4] and state.position_m.tolist() == [kept]
-        state = part._remember(state, np.array([9, 1]), np.array([[1.0, 2.0], [3.0, 4.0]]), area)
-        assert state.owner.tolist() == [1, 4, 9] and state.position_m.tolist() == [[3, 4], [7, 8], [1, 2]]
-
-    def test_a_wrong_past_cannot_trap_the_search(self):
-        """All starts but one begin in a far corner, tightly."""
-        view = view_of(learner_of("tanh", (64,)), local_of([batch_of(0)]))
-        past = LastPlaces(np.array([0]), np.array([[0.0, 1500.0]]))
-        part = Dlg(starts=4, start_at="previous", start_noise=0.01)
-        found, _ = part.run(view, FACTS, past, RNG)
-        assert np.linalg.norm(found.position_m - centroids(attack(Dlg(), view)), axis=1)[0] < 0.1
-
     @pytest.mark.parametrize("where", ["normal", "grid", "mean", "previous"])
     @pytest.mark.parametrize("label", ["frozen", "free"])
     def test_all_find_a_smooth_minimum(self, where, label):
@@ -563,10 +507,6 @@ class TestStarts:
         part = Dlg(starts=4, start_at=where, guess_label=label)
         for found in through(part, [view, view])[0]:
             np.testing.assert_allclose(found.position_m, best, atol=0.1)
-
-    def test_previous_from_one_start_is_refused(self):
-        with pytest.raises(ValueError, match="starts of 2 or more"):
-            Dlg(starts=1, start_at="previous")
 
     @pytest.mark.parametrize("activation, seed, position_m, loss", [
         ("tanh", 0, [1209.18357183, 710.09325628], 3.69385329777816e-4),
@@ -598,25 +538,6 @@ class TestSelfTest:
     def test_the_search_passes_on_a_smooth_net(self, sees):
         assert 0 < Dlg(starts=4).self_test(self.view(sees=sees), FACTS, RNG) < 0.5
 
-    def test_a_search_that_is_cut_short_fails(self):
-        """One iteration from one start is far off, though the update gives the place away."""
-        failed = Dlg(starts=1, iterations=1).self_test(self.view(), FACTS, RNG)
-        assert np.isnan(failed) or failed > 10
-
-    def test_every_round_has_a_place_of_its_own(self):
-        view, found = self.view(), []
-
-        class Teller(ClosedForm):
-            def run(self, view, facts, state, rng):
-                said, state = super().run(view, facts, state, rng)
-                found.append(said.position_m[0])
-                return said, state
-
-        for round_ in (1, 1, 2, 3):
-            Teller(cloud=False).self_test(view, FACTS, Streams(4).at("tests", round_))
-        assert AREA.contains(np.array(found)).all()
-        assert (found[0] == found[1]).all() and len(np.unique(found, axis=0)) == 3
-
     def test_trains_as_the_learner_does_on_one_sample_from_the_weights_before(self):
         seen = []
 
@@ -632,33 +553,11 @@ class TestSelfTest:
         assert model is view.model_before and phase == "all" and len(data.x) == 1
         assert AREA.contains(data.x).all() and -95 - 6 * 9 < data.y[0] < -95 + 6 * 9
 
-    def test_what_it_remembers_of_users_plays_no_part(self):
-        part = Dlg(starts=2, start_at="previous")
-        view = self.view()
-        _, state = part.run(view, FACTS, part.start(), RNG)
-        kept = deepcopy(state)
-        before = part.self_test(view, FACTS, RNG)
-        assert before == part.self_test(view, FACTS, RNG) < 0.5
-        np.testing.assert_equal(to_tree(state), to_tree(kept))
-
     @pytest.mark.parametrize("part", [ClosedForm(), Dlg(starts=2)], ids=lambda p: p.kind)
     def test_a_broken_model_finds_nothing(self, part):
         view = self.view()
         broken = Model(np.full_like(view.model_before.parameters, np.nan), view.model_before.constants)
         assert np.isnan(part.self_test(replace(view, model_before=broken), FACTS, RNG))
-
-    def test_a_place_outside_is_nothing(self):
-        class Lost(ClosedForm):
-            def run(self, view, facts, state, rng):
-                said, state = super().run(view, facts, state, rng)
-                return replace(said, position_m=said.position_m - 5000), state
-
-        assert np.isnan(Lost().self_test(self.view(), FACTS, RNG))
-
-    def test_labels_that_nobody_knows_give_none(self):
-        view = self.view()
-        unknown = Model(view.model_before.parameters, {"centre_m": np.zeros((1, 2)), "scale_m": np.ones((1, 2))})
-        assert ClosedForm().self_test(replace(view, model_before=unknown), FACTS, RNG) is None
 
 
 class TestDlgAgreesWithClosedForm:
@@ -682,12 +581,6 @@ class TestDlgAgreesWithClosedForm:
         at = centre[0] + scale[0] * end.x[0].numpy()
         assert np.linalg.norm(at - frozen.position_m[0], axis=1).max() < 1.0
         assert np.ptp(start[0].numpy(), axis=0).min() > 1.0  # they did not begin there
-
-    def test_adam_finds_the_same_minimum(self):
-        view = view_of(learner_of("tanh", (64,)), local_of([batch_of(0)]))
-        newton, plain = (attack(Dlg(optimiser=o, iterations=i), view) for o, i in (("lbfgs", 60), ("adam", 600)))
-        assert np.linalg.norm(newton.position_m[0] - plain.position_m[0]) < 1.0
-        assert newton.loss[0] <= plain.loss[0] + 1e-9
 
     def test_the_sign_of_the_residual_does_not_matter_when_frozen(self):
         """Late in training the residual may be of either sign: -u and u give the same position."""
@@ -843,78 +736,12 @@ class TestMinimise:
             assert together.iterations[i] == alone.iterations[0]
             assert together.evaluations[i] == alone.evaluations[0]
 
-    @pytest.mark.parametrize("minimise", [lbfgs, lambda f, x, i: adam(f, x, i, 0.1, 150)], ids=["lbfgs", "adam"])
-    def test_starts_of_a_group_do_not_mix(self, minimise):
-        """The same start gives the same way, whoever stands beside it (all run as long as the slowest)."""
-        start = torch.tensor([[[-1.2, 1.0], [2.0, -3.0]]], dtype=torch.float64)
-        both = minimise(rosenbrock, start, 12)
-        for j in range(2):
-            alone = minimise(rosenbrock, start[:, j : j + 1], 12)
-            torch.testing.assert_close(both.x[:, j : j + 1], alone.x, rtol=0, atol=1e-9)
-
-    @pytest.mark.parametrize("minimise", [lbfgs, lambda f, x, i: adam(f, x, i, 0.1, 150)], ids=["lbfgs", "adam"])
-    def test_evaluations_are_counted_per_group(self, minimise):
-        calls = []
-        objective, minimum, start = quadratic(20.0, 2, calls)
-        start[1] = minimum[1]  # this group is there already and must drop out first
-        found = minimise(objective, start, 500)
-        told = [sum(i in c for c in calls) for i in range(3)]
-        assert found.evaluations.tolist() == told
-        assert told[1] < min(told[0], told[2])
-        assert (found.iterations <= found.evaluations).all()
-
-    @pytest.mark.parametrize("minimise", [lbfgs, lambda f, x, i: adam(f, x, i, 0.1, 150)], ids=["lbfgs", "adam"])
-    def test_a_settled_start_is_asked_about_no_more(self, minimise):
-        points = []
-        objective, minimum, start = quadratic(20.0, 2)
-        start[:, 0] = minimum  # one start of each group is there already
-
-        def counted(group, x):
-            assert (group[1:] >= group[:-1]).all() and len(group) == len(x)
-            points.append([int((torch.cdist(x, minimum) < 1e-9).any(dim=1).sum()), len(x)])
-            return objective(group, x)
-
-        minimise(counted, start, 500)
-        assert points[0] == [3, 12]
-        assert points[-1][1] < 9 and sum(p[0] for p in points[:2]) <= 6
-
-    def test_a_step_that_promises_less_than_rounding_is_the_last(self):
-        """A bowl that is already at its floor costs no further look."""
-        looks = []
-
-        def bowl(group, x):
-            looks.append(len(x))
-            return 1.0 + 1e-18 * (x * x).sum(-1), 2e-18 * x
-
-        found = lbfgs(bowl, torch.ones(1, 4, 2, dtype=torch.float64), 100)
-        assert looks == [4] and found.iterations.tolist() == [1] and found.evaluations.tolist() == [1]
-
-    def test_an_overshot_parabola_is_cut_at_its_minimum(self):
-        start = torch.tensor([[[0.2]]], dtype=torch.float64)  # half a unit downhill is 0.3 on the other side
-        found = lbfgs(lambda group, x: ((x * x).sum(-1), 2 * x), start, 1)
-        assert abs(found.x.item()) < 1e-12 and found.evaluations.item() == 3
-
     @pytest.mark.parametrize("activation, most", [("tanh", 40), ("relu", 150)])
     def test_a_search_costs_few_evaluations(self, activation, most):
         """Not many more than it takes to get there: the minimum is not looked at for long."""
         view = view_of(learner_of(activation, (64, 32)), local_of([batch_of(s, 100) for s in range(10)]))
         found = attack(Dlg(), view)
         assert found.evaluations.mean() < most and found.iterations.max() < 60
-
-    def test_iterations_stop_at_the_limit(self):
-        objective, _, start = quadratic(1e5, 8)
-        assert lbfgs(objective, start, 3).iterations.tolist() == [3, 3, 3]
-        assert adam(objective, start, 3, 0.1, 150).iterations.tolist() == [3, 3, 3]
-
-    def test_adam_halves_its_rate(self):
-        """A slope of constant sign moves every step by the rate itself."""
-
-        def slope(group, x):
-            return -x.sum(-1), -torch.ones_like(x)
-
-        start = torch.zeros(1, 1, 1, dtype=torch.float64)
-        at = [adam(slope, start, n, 0.1, 3).x.item() for n in range(1, 8)]  # best is before the last step
-        np.testing.assert_allclose(np.diff(at), [0.1, 0.1, 0.05, 0.05, 0.05, 0.025], rtol=1e-6)
 
 
 class TestSumsOfGroups:
@@ -945,22 +772,6 @@ class TestSumsOfGroups:
         groups = [frozenset(view.ue[view.source == k]) for k in range(len(view.update))]
         assert all(groups.count(g) == 2 for g in groups)
         assert frozenset().union(*groups) == {0, 1, 2, 4, 5, 6}
-
-    def test_who_is_not_targeted_is_summed_all_the_same(self):
-        whole, one = self.view(2), self.view(2, targeted=[5])
-        assert set(one.ue) == {5} and len(one.update) == 2
-        of_five = whole.source[(whole.ue == 5) & (whole.model == 0)][0]
-        np.testing.assert_array_equal(one.update[0], whole.update[of_five])
-
-    def test_groups_change_with_the_round(self):
-        def pairs(seed):
-            view = self.view(2, n=40, seed=seed)
-            return {frozenset(view.ue[view.source == k]) for k in range(len(view.update))}
-
-        assert pairs(0) == pairs(0) and len(pairs(0) & pairs(1)) < 3
-
-    def test_too_few_for_two_groups_make_one(self):
-        assert len(self.view(4).update) == len(self.view(None).update) == 2
 
     def test_groups_without_sums_are_refused(self):
         with pytest.raises(ValueError, match="sum_of: groups are summed with sees: sum only"):

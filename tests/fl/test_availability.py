@@ -7,7 +7,6 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
 
 from fl.availability import AVAILABILITIES
 from fl.availability.at_home import AtHome
@@ -88,17 +87,6 @@ def test_at_home_is_refused_where_nobody_has_a_home(tiny):
 PUNCTUAL = Charging(from_spread_hours=0, length_spread_hours=0)  # from 22 to 6 h
 
 
-def test_without_spread_everybody_is_plugged_in_from_ten_to_six_from_the_first_instant_on():
-    hours = np.arange(0, 72, 0.5)
-    found = [there(PUNCTUAL, hour * HOUR_S).tolist() for hour in hours]
-    assert found == [[bool(hour % 24 >= 22 or hour % 24 < 6)] * 3 for hour in hours]
-
-
-def test_a_charger_for_all_hours_is_never_left():
-    always = Charging(hours=24, from_spread_hours=0, length_spread_hours=0)
-    assert all(there(always, hour * HOUR_S).all() for hour in np.arange(0, 72, 0.5))
-
-
 def test_each_night_is_one_stretch_around_midnight_of_the_length_that_is_drawn():
     n, nights, step_s = 500, 12, 600.0
     part = Charging(hours=7, length_spread_hours=1.0, from_spread_hours=0.75)
@@ -116,17 +104,6 @@ def test_each_night_is_one_stretch_around_midnight_of_the_length_that_is_drawn()
     assert own_h.std() == pytest.approx(1 / np.sqrt(nights), rel=0.2)
 
 
-def test_the_time_on_the_charger_is_that_for_which_a_ue_is_seen_there():
-    n, part, step_s = 50, Charging(), 300.0
-    begin_s, end_s = 3 * HOUR_S, 3.4 * DAY_S
-    seen = np.array([there(part, t, n) for t in np.arange(begin_s, end_s, step_s)])
-    found_s = part.plugged_in_s(n, begin_s, end_s, RNG)
-    assert np.abs(found_s - step_s * seen.sum(axis=0)).max() <= 8 * step_s  # at eight ends, a step each at most
-    middle_s = 1.1 * DAY_S
-    parts_s = part.plugged_in_s(n, begin_s, middle_s, RNG) + part.plugged_in_s(n, middle_s, end_s, RNG)
-    np.testing.assert_allclose(parts_s, found_s, rtol=1e-12)
-
-
 @pytest.mark.parametrize(("day", "night_hours"), [(date(2026, 10, 24), 9), (date(2026, 3, 28), 7)])
 def test_nights_follow_the_wall_clock_when_it_changes(day, night_hours):
     zone = ZoneInfo("Europe/Berlin")
@@ -138,12 +115,6 @@ def test_nights_follow_the_wall_clock_when_it_changes(day, night_hours):
     assert seen[: 26 * 60].sum() == night_hours * 60 and seen[26 * 60 :].sum() == 8 * 60
     first_night = wall_s[: 26 * 60][seen[: 26 * 60]] % DAY_S // HOUR_S
     assert set(first_night.astype(int)) == {22, 23, 0, 1, 3, 4, 5} | ({2} if night_hours == 9 else set())
-
-
-def test_nights_that_would_reach_into_the_next_are_refused():
-    with pytest.raises(ValidationError, match="25 hours, at most 24 are possible"):
-        Charging(hours=16)
-    Charging(hours=15)
 
 
 # --- by the time of day ---------------------------------------------------------------------------------------
@@ -161,21 +132,6 @@ def test_the_hour_is_that_of_the_wall_clock_and_blocks_are_of_elapsed_time():
     night, day = there(part, 14 * HOUR_S, n, wall_s=2 * HOUR_S), there(part, 14 * HOUR_S, n)
     assert night.mean() > 0.9 and day.mean() < 0.1
     assert not (day & ~night).any()  # the same draws: whoever is there at the trough is there at the peak
-
-
-def test_a_state_lasts_for_a_block_and_ues_change_one_after_another():
-    n, part = 20_000, Diurnal(depth=0, block_s=1000)
-    begin_s = 5e4 + 1.0
-    states = np.array([there(part, begin_s + t, n) for t in np.arange(0, 1001, 50)])
-    changes = (np.diff(states.astype(int), axis=0) != 0).sum(axis=1)
-    assert (np.diff(states.astype(int), axis=0) != 0).sum(axis=0).max() == 1
-    expected = n / 20 / 2  # one twentieth draws anew, and half of the draws differ
-    assert np.abs(changes - expected).max() < 5 * np.sqrt(expected)
-
-
-def test_a_share_above_one_is_refused():
-    with pytest.raises(ValidationError, match=r"share \(1 \+ depth\) is 1\.12, at most 1"):
-        Diurnal(share=0.7)
 
 
 # --- batteries --------------------------------------------------------------------------------------------------
@@ -198,37 +154,12 @@ def test_what_a_battery_holds_is_what_it_began_with_plus_charged_minus_spent_up_
     assert state.charge_j.max() <= 1e5
 
 
-def test_a_ue_charges_only_while_plugged_in_or_all_the_time_without_nights():
-    night = Battery(capacity_j=1e6, start_share=0, charge_w=1.0, least_share=0, charging=PUNCTUAL)
-    always = night.model_copy(update={"charging": None})
-    for part, charged_s in ((night, (2 + 6) * HOUR_S), (always, 16 * HOUR_S)):
-        _, state = part.available(at(14 * HOUR_S), Charge(np.zeros(3), 14 * HOUR_S), RNG)
-        assert state.charge_j.tolist() == [0.0] * 3
-        _, state = part.available(at(30 * HOUR_S), state, RNG)
-        assert state.charge_j.tolist() == [charged_s] * 3
-
-
-def test_nothing_is_charged_before_the_first_instant_and_twice_at_one_time():
-    part = Battery(capacity_j=1e6, start_share=0.25, charging=None)
-    for _ in range(2):
-        enough, state = part.available(at(0.0), part.start(3), RNG)
-        assert enough.all() and state.charge_j.tolist() == [2.5e5] * 3
-    _, state = part.available(at(10.0), state, RNG)
-    assert part.available(at(10.0), state, RNG)[1].charge_j.tolist() == state.charge_j.tolist() == [250_050.0] * 3
-
-
 def test_a_ue_is_asked_from_its_least_share_on_and_never_with_nothing():
     part = Battery(capacity_j=100.0, charge_w=0, least_share=0.2)
     state = Charge(np.array([19.9, 20.0, 0.0]), 0.0)
     assert part.available(at(5.0), state, RNG)[0].tolist() == [False, True, False]
     part = part.model_copy(update={"least_share": 0.0})
     assert part.available(at(5.0), state, RNG)[0].tolist() == [True, True, False]
-
-
-def test_a_battery_is_never_below_nothing_and_all_updates_of_a_ue_count():
-    part, state = Battery(capacity_j=100.0), Charge(np.array([50.0, 50.0, 50.0]), 7.0)
-    spent = part.spent(np.array([1, 2, 2]), np.array([60.0, 10.0, 15.0]), state)
-    assert spent.charge_j.tolist() == [50.0, 0.0, 25.0] and spent.time_s == 7.0
 
 
 @pytest.mark.parametrize("shift_h", [-1, 24])
@@ -277,22 +208,6 @@ def test_in_a_run_batteries_empty_updates_are_lost_and_ues_are_asked_again_when_
                 assert spent_j <= charge_j * (1 + 1e-6)
                 assert (row["fate"] == "exhausted") == (spent_j == pytest.approx(charge_j, rel=1e-6))
                 charge_j -= spent_j
-
-
-def test_in_a_run_a_ue_is_asked_from_the_evening_to_the_morning_without_a_break(tiny, tmp_path):
-    """Rounds of half an hour: a night that was drawn anew for each of them would have gaps."""
-    nights = {
-        "world.duration_s": 2 * DAY_S, "world.tick_s": 900, "world.ues.measure_every_s": 180, "world.ues.count": 12,
-        "learning.round_s": 1800, "learning.attacks": [], "learning.availability": {"kind": "charging", "hours": 6},
-    }  # fmt: skip
-    study = tiny(nights)
-    run(study, tmp_path / "run")
-    asked = np.zeros((96, 12), dtype=bool)
-    for row in rows_of(tmp_path / "run", "updates.csv"):
-        asked[int(row["round"]) - 1, int(row["ue"])] = True
-    rng = Streams(study.seed).at("availability")
-    expected = np.array([there(Charging(hours=6), 1800.0 * (k + 1), 12, rng=rng) for k in range(96)])
-    assert asked.any() and np.argwhere(asked != expected).tolist() == []
 
 
 @pytest.mark.parametrize("server", [{"kind": "synchronous"}, {"kind": "fedbuff", "buffer": 2}], ids=lambda s: s["kind"])

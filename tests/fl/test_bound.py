@@ -93,46 +93,6 @@ def test_the_switch_is_the_last_exceedance_not_the_first_crossing():
     assert objective.switch(1 / noise_std[:, None] ** 2).tolist() == [4, 3, 3, 1, 0]
 
 
-def test_one_starved_ue_meets_the_aggregate_and_nobody_else_s_need():
-    std = np.full((1, 3), 1.0)
-    t = Trajectory(std, np.full((1, 3), 1 / 3), np.ones((1, 3)), 1.0)
-    x = np.array([[1e-2, 9.0, 9.0]])  # channel noise 10, 1/3, 1/3
-    assert PowerLoss(t, Convergence(), "aggregate").switch(x)[0] == 0
-    assert PowerLoss(t, Convergence(), "per-device").switch(x)[0] == 1
-
-
-@pytest.mark.parametrize("criterion", ["aggregate", "per-device"])
-def test_the_bound_jumps_only_where_the_switch_changes(criterion):
-    objective = PowerLoss(trajectory(), Convergence(), criterion)
-    scale = np.linspace(0.2, 3.0, 4001)[:, None]
-    x = powers(1) * scale
-    value, switch = objective(x), objective.switch(x)
-    same = np.diff(switch) == 0
-    assert (~same).sum() > 5
-    step = np.diff(value)
-    assert (step[same] < 0).all()  # within a plateau more power is better, and smoothly so
-    assert np.abs(step[same]).max() < 0.01 * value.max()
-    channel = (1 / x) @ objective.cost_w
-    np.testing.assert_allclose(step - np.diff(channel), np.diff(objective.artificial[switch]), atol=1e-12)
-
-
-def test_top_up_never_costs_more_than_switching_late_nor_less_than_the_channel():
-    t = trajectory()
-    x = powers(20)
-    top, device = (PowerLoss(t, Convergence(), c)(x) for c in ("top-up", "per-device"))
-    assert (top <= device + 1e-15).all() and (top >= (1 / x) @ PowerLoss(t, Convergence()).cost_w - 1e-15).all()
-
-
-def test_who_is_away_counts_for_nothing():
-    t = trajectory(ues=4)
-    away = [getattr(t, n).copy() for n in ("std", "weight", "gain")]
-    for a in away:
-        a[5:15, 1] = 0.0
-    for criterion in CRITERIA:
-        found = PowerLoss(Trajectory(*away, t.scale), Convergence(), criterion)(powers(3, 4))
-        assert np.isfinite(found).all() and (found < PowerLoss(t, Convergence(), criterion)(powers(3, 4))).all()
-
-
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
@@ -176,12 +136,6 @@ def test_limits_that_nobody_can_keep_are_refused():
         Limits(each_max_w=0.1, total_min_w=1.0).project(np.ones((1, 2)))
     with pytest.raises(ValueError, match="exchange them"):
         Limits(total_min_w=2.0)
-
-
-def test_equal_splits():
-    objective = PowerLoss(trajectory(), Convergence())
-    assert average(objective, LIMITS).power_w.sum() == pytest.approx(0.825)
-    assert full(objective, LIMITS).power_w.sum() == pytest.approx(1.5)
 
 
 # -- plans
@@ -258,10 +212,3 @@ def test_the_reference_of_a_study_is_what_its_run_recorded(tmp_path):
     (folders[0] / "trajectory.npz").write_bytes(b"damaged")
     with pytest.raises(BadInput, match="delete it"):
         reference(study, tmp_path)
-
-
-@pytest.mark.parametrize("key", [{"interference": "all"}, {"decoding": "error-free"}])
-def test_other_uplinks_are_refused(tmp_path, key):
-    changes = {f"world.radio.uplink.{k}": v for k, v in key.items()}
-    with pytest.raises(BadInput, match="set kind: noma with interference: none"):
-        reference(load("lapa/aggregation", SHORT | changes), tmp_path)

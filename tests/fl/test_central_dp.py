@@ -1,9 +1,6 @@
 """Central privacy: fixed weights, noise at the server, and a clip norm that follows a quantile."""
 
-import csv
-import json
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,7 +21,6 @@ from netsim.geometry import Area
 from netsim.radio.uplink import Cohort, Ideal, Payload
 from netsim.rng import Streams
 from netsim.tree import from_tree, to_tree
-from scenarios.app.run.setup import ready
 
 PUBLIC = Public(Area(0.0, 0.0, 1.0, 1.0), 1)
 K, D = 38, 261
@@ -70,24 +66,6 @@ class TestUniform:
             weights, state = part.weights(Received(made, heard), facts(), part.start())
             np.testing.assert_allclose(weights, np.where(heard, 1 / (share * K), 0.0), rtol=1e-15)
             assert state is None and part.weight == pytest.approx(1 / (share * K), rel=1e-15)
-
-    def test_the_amount_of_data_counts_nothing(self):
-        made = DenseUpdates(np.arange(3), np.zeros(3, int), np.array([1.0, 10.0, 1e6]), normal(3))
-        weights, _ = Uniform(clients=3).weights(Received(made, np.ones(3, bool)), facts(), None)
-        assert len(set(weights)) == 1 and weights.sum() == pytest.approx(1)
-
-    @pytest.mark.parametrize("clients, more, told", [
-        (2, {}, "2, and up to 4 of 4 UEs are merged at a time: weights then add up to 2,"), (4, {}, ""),
-        (40, {}, "add up to 0.1, and steps are as many means long; give clients: 4"),
-        (1, {"learning.server": {"kind": "synchronous", "first": 2}}, "give clients: 2"),
-        (3, {"learning.server": {"kind": "synchronous", "first": 2}}, ""),
-        (3, {"learning.server": {"kind": "fedbuff", "buffer": 3}, "world.radio.air": {},
-             "world.radio.uplink": {"kind": "noma", "decoding": "error-free"}}, ""),
-    ])  # fmt: skip
-    def test_weights_for_another_number_of_ues_are_said(self, tiny, clients, more, told):
-        study = tiny({"learning.aggregation": {"kind": "uniform", "clients": clients}} | more)
-        said = [text for text in ready(study, Path())[0].warnings if text.startswith("learning.aggregation.clients")]
-        assert (told in said[0]) if told else not said
 
 
 class TestClip:
@@ -291,27 +269,3 @@ class TestAdaptiveClip:
             clipped, s, _ = device(part, made, s)
             _, s, _ = part.finish(np.zeros((1, 6)), 200, facts(8), s, rng(8))
             assert (clipped.norm().max(), s.norm) == pytest.approx((part.promise(state), s.norm))
-
-    def test_a_run_clips_at_the_norm_of_its_round(self, tiny, tmp_path):
-        from scenarios.app.run.runner import run
-
-        study = tiny(
-            {
-                "learning.defenses": [
-                    {"kind": "adaptive-clip", "norm": 1e-4, "count_noise": 1e-6, "relation": "add-remove"},
-                    {"kind": "central-gaussian", "noise_multiplier": 1.0},
-                ],
-                "learning.aggregation": {"kind": "uniform", "clients": 4},
-            }
-        )
-        run(study, tmp_path / "run")
-        with (tmp_path / "run" / "updates.csv").open() as f:
-            rows = list(csv.DictReader(f))
-        sent = {r: max(float(row["sent_norm"]) for row in rows if row["round"] == r) for r in ("1", "2")}
-        assert sent["1"] == pytest.approx(1e-4, rel=1e-9)
-        assert 1 < sent["2"] / sent["1"] <= np.exp(0.1) * (1 + 1e-6)  # nobody was below: the norm grows
-        with (tmp_path / "run" / "spends.csv").open() as f:
-            spends = list(csv.DictReader(f))
-        assert {s["mechanism"] for s in spends} == {"adaptive-clip", "central-gaussian"}
-        assert all(s["ue"] == "-1" and s["relation"] == "add-remove" for s in spends)
-        assert json.loads((tmp_path / "run" / "summary.json").read_text())

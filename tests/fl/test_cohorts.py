@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from interrupted import run_in_two
-from pydantic import ValidationError
 
 from fl.learning import Learning
 from fl.round.caveats import caveats
@@ -57,14 +56,6 @@ def test_a_cohort_stays_for_its_rounds_and_is_then_drawn_anew(sampling):
     assert sampling == "poisson" or all(len(cohort) == 10 for cohort in cohorts)
 
 
-def test_cohorts_are_drawn_as_those_of_one_round_are():
-    """The cohort of rounds k + 1 to 2 k is that which round k + 1 draws where nothing is kept and all have data."""
-    for sampling in ("fixed", "poisson"):
-        assert [drawn(n, sampling=sampling, cohort_rounds=5) for n in (6, 8, 10)] == [drawn(6, sampling=sampling)] * 3
-    share = np.mean([len(drawn(n, sampling="poisson", cohort_rounds=2)) / N for n in range(1, 800)])
-    assert share == pytest.approx(0.25, abs=5 * np.sqrt(0.25 * 0.75 / (400 * N)))
-
-
 @pytest.mark.parametrize("sampling", ["fixed", "poisson"])
 def test_nobody_takes_the_place_of_one_who_is_away(sampling):
     every = drawn(3, sampling=sampling, cohort_rounds=5)
@@ -75,12 +66,6 @@ def test_nobody_takes_the_place_of_one_who_is_away(sampling):
 
 HOME = {"world.ues.mobility": {"kind": "commuter"}, "world.ues.measure_every_s": None,
         "learning.round_s": 10_800, "world.duration_s": 12 * 10_800}  # fmt: skip
-SLOW = {
-    "world.radio.uplink": {
-        "kind": "noma", "rate": {"kind": "shannon"}, "bandwidth_hz": 400, "decoding": "error-free", "sic_residual": 0.01
-    },
-    "world.ues.compute_s_per_sample": 0.3, "learning.server": {"kind": "synchronous", "deadline_s": 20},
-}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -103,17 +88,6 @@ def test_in_a_run_nobody_else_sends(changes, is_whole, tiny, tmp_path):
         assert not is_whole or set(rounds) == {together}
     assert is_whole or senders.nunique() > 3
     assert len(frozenset().union(*senders)) > 6  # another cohort, other UEs
-
-
-def test_a_cohort_is_kept_where_updates_come_late(tiny, tmp_path):
-    """Windows pass by while a round lasts; a cohort is that of the windows, and whose update is lost was asked too."""
-    run(tiny(BUSY | SLOW), tmp_path)
-    sent, updates = who(tmp_path), table(tmp_path, "updates")
-    assert (updates.decoded == 0).any()
-    for _, rounds in sent.groupby((sent.index - 1) // 4):
-        assert rounds.nunique() == 1
-    sums = table(tmp_path, "sums")
-    assert (sums.ues == 6).all() and (sums.decoded < 6).any()
 
 
 def test_a_run_with_cohorts_goes_on_in_the_same_bytes(tiny, tmp_path, table_bytes):
@@ -140,31 +114,3 @@ def test_epsilon_counts_on_no_sampling_where_a_cohort_stays(tiny, tmp_path):
 
 
 # --- bad input ----------------------------------------------------------------------------------------------
-
-FEDBUFF = {"server": {"kind": "fedbuff", "buffer": 4}}
-
-
-@pytest.mark.parametrize(
-    ("changes", "says"),
-    [
-        ({"cohort_rounds": 7, "participation": 1.0}, "no cohort to keep for 7 rounds; leave it out"),
-        ({"cohort_rounds": 7} | FEDBUFF, "server fedbuff merges whoever comes first.*got 7.*kind: synchronous"),
-        ({"cohort_rounds": 7, "server": {"kind": "fedasync"}}, "server fedasync merges whoever comes first"),
-        ({"cohort_rounds": 0}, "greater than or equal to 1"),
-        ({"threat": {"sees": "sum", "sum_of": 5, "groups": "fixed"}} | FEDBUFF,
-         r"threat.groups: server fedbuff .*often one UE.*give sum_at_least \(2 to 5\)"),
-    ],
-)  # fmt: skip
-def test_company_that_cannot_stay_is_refused(changes, says):
-    with pytest.raises(ValidationError, match=says):
-        Learning.model_validate(LEARNING | changes)
-
-
-def test_a_sum_of_one_is_said(tiny, tmp_path):
-    """Of fixed groups of two, of which half of the UEs are silent in a round."""
-    alone = {"learning.withholding": [{"kind": "random-silence", "probability": 0.5}], "learning.participation": 1}
-    groups = {"learning.threat": {"sees": "sum", "sum_of": 2, "groups": "fixed"}, "learning.cohort_rounds": 1}
-    summary, sums = run(tiny(BUSY | alone | groups), tmp_path), table(tmp_path, "sums")
-    opened = sums[sums.opened == 1]
-    assert summary["sums.single.percent"] == pytest.approx(100 * (opened.decoded == 1).mean())
-    assert (opened.decoded == 1).any()

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from fl.leakage.tracking import Whereabouts, belief_rows, compared
+from fl.leakage.tracking import Whereabouts, compared
 from fl.tracking.belief import Belief
 from fl.tracking.place_grid import PlaceGrid
-from fl.types import Estimates, Local
+from fl.types import Estimates
 from netsim.geometry import Area
 
 GRID = PlaceGrid(Area(0.0, 0.0, 1100.0, 1000.0), 11, 10)
@@ -81,39 +81,3 @@ def test_a_truth_is_in_the_area_of_half_only_where_belief_is_highest():
     there = Whereabouts(np.array([3]), np.array([9]), np.array([[450.0, 150.0]]))
     found = compared(two, there, None, NEAR_M, hindsight=True)
     assert (found["in50"][0], found["in90"][0], found["hindsight"][0]) == (False, True, True)
-
-
-def test_the_prior_and_the_tracked_attack_are_judged_by_themselves():
-    """Of the prior the disc is at (150, 450) and the answer at (450, 450); the tracked attack said (850, 460)."""
-    at_disc, at_answer, at_plain = (row(at, (850.0, 460.0)) for at in ((150.0, 450.0), (450.0, 450.0), (850.0, 450.0)))
-    assert [found["prior_near"] for found in (at_disc, at_answer, at_plain)] == [True, False, False]
-    assert [found["prior_error_m"] for found in (at_disc, at_answer, at_plain)] == pytest.approx(
-        [300.0, 0.0, 400.0], abs=20.0
-    )
-    assert [found["plain_near"] for found in (at_disc, at_answer, at_plain)] == [False, False, True]
-    assert at_plain["plain_error_m"] == pytest.approx(10.0) and np.isnan(row((150.0, 450.0))["plain_error_m"])
-    assert at_disc["prior_draw_near"] == pytest.approx(0.4 * SHARE, rel=0.03)
-    assert at_answer["prior_draw_near"] == pytest.approx(0.25 * SHARE, rel=0.03)
-
-
-def test_where_a_ue_was_is_the_mean_over_its_samples_whatever_models_they_are_of():
-    """Two models of UE 2 with one and three samples: the mean of all four, no mean of means."""
-    x = np.array([[0.0, 0.0], [4.0, 8.0], [4.0, 8.0], [8.0, 0.0], [100.0, 50.0]])
-    local = Local(np.array([2, 2, 5]), np.array([0, 1, 0]), np.array([0, 1, 4, 5]), x, np.zeros(5), np.zeros(5))
-    found = Whereabouts.of(7, local)
-    assert found.ue.tolist() == [2, 5] and found.round.tolist() == [7, 7]
-    np.testing.assert_allclose(found.place_m, [[4.0, 4.0], [100.0, 50.0]])
-
-
-def test_beliefs_are_the_likeliest_cells_that_together_hold_95_percent():
-    """Of 0.4, 0.2, 0.2, 0.2 all four; of 0.7, 0.26, 0.04 the first two; and of the first UEs alone."""
-    own = belief()
-    p = own.probability.copy()
-    p[1] = 0.0
-    p[1, [cell(50, 50), cell(450, 150), cell(650, 650)]] = 0.04, 0.26, 0.7
-    own = Belief(3, 1800.0, own.ue, GRID, p, own.prior)
-    found = belief_rows(own, 10, hindsight=True)
-    assert found["ue"].tolist() == [4] * 4 + [9] * 2 and found["hindsight"].all() and set(found["round"]) == {3}
-    np.testing.assert_allclose(found["probability"], [0.4, 0.2, 0.2, 0.2, 0.7, 0.26], rtol=1e-6)
-    assert list(zip(found["x_m"], found["y_m"], strict=True))[4:] == [(650.0, 650.0), (450.0, 150.0)]
-    assert set(found["cell_m"]) == {100.0} and belief_rows(own, 9, hindsight=True)["ue"].tolist() == [4] * 4

@@ -10,7 +10,6 @@ from fl.types import Public
 from netsim.base_stations import sites
 from netsim.build import build_world
 from netsim.city.buildings import Buildings
-from netsim.errors import BadInput
 from netsim.indoors import Indoors
 from netsim.radio.coverage_law import CoverageLaw, _clipped_mean
 from netsim.rng import Streams
@@ -126,16 +125,3 @@ class TestPrior:
         np.testing.assert_allclose(
             learner.predict_dbm(flat, zero, PLACE_M), law_of().mean_dbm(PLACE_M, EVERY, 0, None), atol=0.5
         )
-
-    def test_unknown_laws_and_sight_by_buildings_are_refused(self):
-        with pytest.raises(BadInput, match=r"learning.learner.prior: the laws of the radio are not known here"):
-            Coverage().constants(public_of(None))
-        setting = law_of().radio.model_copy(update={"line_of_sight": Geometry()})
-        with pytest.raises(BadInput, match=r"world.radio.line_of_sight is geometry; take probability"):
-            Coverage().constants(public_of(CoverageLaw(setting, law_of().budget, law_of().site)))
-
-
-class Geometry:
-    @staticmethod
-    def kind_name():
-        return "geometry"

@@ -88,12 +88,6 @@ class TestDbscan:
         ):
             np.testing.assert_array_equal(dbscan(x, eps_m, min_samples), reference(x, eps_m, min_samples))
 
-    def test_a_sample_between_two_clusters_joins_the_first(self):
-        left, right = ([[x, y] for y in (0, 0.1, 0.2, 0.3, 0.4)] for x in (0.0, 2.0))
-        x = np.array([*right, [1.0, 0.0], *left])
-        found = dbscan(x, 1.01, 6)
-        assert found.tolist() == [0] * 6 + [1] * 5 == reference(x, 1.01, 6).tolist()
-
 
 class TestDiverse:
     @pytest.mark.parametrize("seed", range(2))
@@ -113,10 +107,6 @@ class TestDiverse:
         lonely = np.flatnonzero(label < 0).tolist()
         assert kept(DiverseBatch(eps_m=15, noise="keep"), x).tolist() == sorted([*expected, *lonely])
 
-    def test_merged_clusters_leave_the_sample_nearest_to_the_mean(self):
-        x = commuter(500)
-        assert kept(DiverseBatch(eps_m=5000), x).tolist() == [np.linalg.norm(x - x.mean(axis=0), axis=1).argmin()]
-
 
 class TestFarthest:
     def places(self):
@@ -132,12 +122,6 @@ class TestFarthest:
         found = kept(FarthestBatch(num=num), x)
         assert np.bincount(self.at(x[found]), minlength=3).tolist() == expected
 
-    def test_fewer_in_clusters_than_wanted_are_all_kept(self):
-        x = np.concatenate([self.places(), [[9000.0, 9000.0]]])
-        assert len(kept(FarthestBatch(num=1000), x)) == 280
-        assert len(kept(FarthestBatch(num=1000, noise="keep"), x)) == 281
-        assert kept(FarthestBatch(num=1, noise="keep"), x).tolist() == [280]
-
     def test_the_order_in_a_cluster_is_random(self):
         x = self.places()
         far = np.flatnonzero(self.at(x) == 0)
@@ -146,15 +130,6 @@ class TestFarthest:
         )[far]
         assert times.sum() == 6000
         assert stats.chisquare(times).pvalue > 1e-3
-
-    def test_the_mean_is_of_all_samples_of_the_row(self):
-        """Noise pulls the mean east, so the western cluster is farthest; without it the eastern would be."""
-        west, east = np.tile([-100.0, 0.0], (60, 1)), np.tile([110.0, 0.0], (50, 1))
-        far = np.column_stack([1000 + 100.0 * np.arange(20), np.zeros(20)])
-        found = kept(FarthestBatch(num=5), np.concatenate([west, east, far]))
-        assert (found < 60).all()
-        found = kept(FarthestBatch(num=5), np.concatenate([west, east]))
-        assert (found >= 60).all()
 
 
 @pytest.mark.parametrize("part", SELECTIONS, ids=lambda p: p.label)
@@ -167,22 +142,6 @@ class TestRowsOfEverySize:
         assert done.clusters.tolist() == [0, 0, 0, 1]
         assert done.noise.tolist() == [0, 1, 2, 0]
         assert done.fallback.tolist() == [False, True, True, False]
-
-    def test_samples_in_no_cluster_may_stand_for_themselves(self, part):
-        rows = [np.zeros((0, 2)), [[5.0, 6.0]], [[5.0, 6.0], [900.0, 8.0]]]
-        done = apply(part.model_copy(update={"noise": "keep"}), local(*rows))
-        assert done.local.count.tolist() == [0, 1, 2]
-        assert done.clusters.tolist() == [0, 0, 0] and done.noise.tolist() == [0, 1, 2]
-        assert not done.fallback.any()
-
-    def test_the_fallback_is_uniform(self, part):
-        x = np.column_stack([1000.0 * np.arange(6), np.zeros(6)])
-        found = [int(kept(part, x, Streams(s).at("c", 1))[0]) for s in range(600)]
-        assert stats.chisquare(np.bincount(found, minlength=6)).pvalue > 1e-3
-
-    def test_min_samples_counts_the_sample_itself(self, part):
-        for count, fallback in ((4, True), (5, False)):
-            assert apply(part, local(np.tile([1.0, 1.0], (count, 1)))).fallback.tolist() == [fallback]
 
 
 @pytest.mark.parametrize("kind", list(CURATIONS.parts))
@@ -206,9 +165,6 @@ class TestEveryStep:
         np.testing.assert_array_equal(done.local.time_s[at] - crowd.ptr[3], alone.local.time_s)
         assert done.local.ue.tolist() == crowd.ue.tolist() and done.local.count[1] == 0
         np.testing.assert_array_equal(apply(part, crowd).local.x, done.local.x)
-
-    def test_without_rows(self, kind):
-        assert len(apply(self.part(kind), local(np.zeros((0, 2)))).local.x) == 0
 
     def test_seed_and_owner_tell_draws_apart(self, kind):
         part, x = self.part(kind), commuter(120)
@@ -250,17 +206,6 @@ class TestGeoIndistinguishable:
         assert said.unit == "location"
         np.testing.assert_allclose(said.epsilon, [60, 10, 0])
 
-    def test_clipping_brings_to_the_border_what_left_the_area(self):
-        data = local(commuter(2000))
-        free = apply(GeoIndistinguishable(epsilon_per_m=0.004), data).local.x
-        clipped = apply(GeoIndistinguishable(epsilon_per_m=0.004, inside="clip"), data).local.x
-        inside = AREA.contains(free)
-        assert 0.2 < inside.mean() < 0.9 and AREA.contains(clipped).all()
-        np.testing.assert_array_equal(clipped[inside], free[inside])
-        outside = clipped[~inside]
-        on_border = (outside == AREA.low_m) | (outside == AREA.high_m)
-        assert on_border.any(axis=1).all()
-
 
 @pytest.fixture(scope="module")
 def shifts():
@@ -273,20 +218,6 @@ class TestGan:
     def test_a_small_rho_moves_far_and_a_large_one_hardly(self, shifts):
         mean = {rho: np.linalg.norm(s, axis=1).mean() for rho, s in shifts.items()}
         assert mean[0.9] < 20 and 250 < mean[0.2] < 900
-
-    def test_the_mean_stays(self, shifts):
-        """Why it protects little: a centroid is moved by a small share of what its samples are."""
-        for s in shifts.values():
-            assert np.linalg.norm(s.mean(axis=0)) < 0.15 * np.linalg.norm(s, axis=1).mean()
-
-    def test_small_rows_come_through(self):
-        rows = [np.zeros((0, 2)), [[500.0, 600.0]], [[5.0, 6.0], [700.0, 8.0]], np.tile([5.0, 6.0], (40, 1))]
-        data = local(*rows)
-        done = apply(Gan(steps=300), data)
-        assert done.local.count.tolist() == [0, 1, 2, 40] and np.isfinite(done.local.x).all()
-        assert done.local.y is data.y and done.spends == []
-        stays = np.linalg.norm(done.local.x - data.x, axis=1)
-        assert stays[0] < 10 and stays[3:].max() < 10  # there is nothing to confuse a single place with
 
     def test_rows_beyond_one_block_are_trained_too(self, monkeypatch):
         data = local(*[commuter(40, i) for i in range(5)])
@@ -308,21 +239,3 @@ def test_an_epsilon_of_places_does_not_follow_what_hangs_on_places(first, tiny):
         tiny({"learning.curation": [first, {"kind": "random", "num": 2}, MOVED]})
     tiny({"learning.curation": [MOVED, first]})
     tiny({"learning.curation": [{"kind": "random", "num": 2}, MOVED, first]})  # drawn blindly
-
-
-def test_published_statistics_of_the_data_are_told_beside_an_epsilon(tiny, tmp_path):
-    from scenarios.app.results.folder import read_json
-    from scenarios.app.run.runner import run
-
-    noise = {"learning.defenses": [{"kind": "clip"}, {"kind": "gaussian", "noise_multiplier": 1.0}]}
-    moved, dataset = {"learning.curation": [MOVED]}, {"learning.learner.standardise_by": "dataset"}
-
-    def told(changes, name):
-        run(tiny(changes), tmp_path / name)
-        warnings = read_json(tmp_path / name / "manifest.json")["warnings"]
-        return any(
-            "of all true positions (standardise_by: dataset), which no epsilon here covers" in w for w in warnings
-        )
-
-    assert told(dataset | noise, "noise") and told(dataset | moved, "moved")
-    assert not told(dataset, "bare") and not told(noise, "public")

@@ -11,12 +11,10 @@ from test_arrival_times import AREA, LEARNER, PAIR_M, RNG, public_of, view_of
 from fl.attacks.home_cells import HomeCells, log_law
 from fl.attacks.rings import levels_db
 from fl.attacks.threat import CELLS, Threat
-from fl.learning import Learning
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import DenseUpdates, Facts, Model, Received, Timing
 from netsim.checkpoint import load_tree, save_tree
 from netsim.clock import DAY_S
-from netsim.errors import BadInput
 from netsim.tree import from_tree, to_tree
 
 HOUR_S = 3600.0
@@ -96,18 +94,6 @@ def test_planted_homes_are_found_and_those_of_others_are_not():
     assert hits[0] > 0.6 > 3 * hits[1] and hits[0] > 2 * hits[2]
 
 
-def test_without_cells_that_tell_them_apart_all_have_the_same_answer():
-    """Null: cells that are drawn without regard to homes name them as often as those of somebody else."""
-    public, house_m, share = town(n_cell=15)
-    rng = np.random.default_rng(5)
-    home_m = house_m[rng.choice(len(house_m), size=300, p=share)]
-    found, _ = played(attack_of(), public, [(0, rng.integers(15, size=300)) for _ in range(3)])
-    named_m = best(found, 300)
-    own = (np.hypot(*(named_m - home_m).T) <= 100).mean()
-    others = np.mean([(np.hypot(*(named_m - home_m[rng.permutation(300)]).T) <= 100).mean() for _ in range(50)])
-    assert abs(own - others) < 0.06
-
-
 @pytest.mark.parametrize(("hours", "hour", "told"), [
     ([0, 6], 0, True), ([0, 6], 6, True), ([0, 6], 7, False), ([0, 6], 18, False),
     ([22, 6], 23, True), ([22, 6], 24, True), ([22, 6], 12, False),
@@ -119,17 +105,6 @@ def test_only_uploads_of_the_home_hours_count(hours, hour, told):
     assert set(found.status) == {"ok" if told else "no gradient"}
 
 
-def test_a_ue_counts_once_a_round_and_only_in_the_first_phase():
-    public, _, _ = town()
-    view = view_of([0, 0, 1], [2, 2, 3], np.ones(3), model=[0, 1, 0])
-    _, state = attack_of().run(view, Facts(1, 0.0, public), attack_of().start(), RNG)
-    assert state.score.sum(axis=1).tolist() == [1, 1]
-    later, silent = replace(view, phase="second"), replace(view, timing=None)
-    for other in (later, silent):
-        found, state = attack_of().run(other, Facts(1, 0.0, public), attack_of().start(), RNG)
-        assert state.score.sum() == 0 and set(found.status) == {"no gradient"}
-
-
 def test_what_is_remembered_survives_a_checkpoint(tmp_path):
     public, _, _ = town()
     attack, rounds = attack_of(), [(0, [1, 2, 3]), (6, [1, -1, 3]), (0, [4, 2, -1]), (6, [1, 2, 3])]
@@ -138,23 +113,6 @@ def test_what_is_remembered_survives_a_checkpoint(tmp_path):
     save_tree(tmp_path / "state", to_tree(half))
     again, _ = played(attack, public, rounds[2:], from_tree(load_tree(tmp_path / "state"), attack.start()))
     assert_array_equal(again.position_m, whole.position_m)
-
-
-def test_a_run_says_when_no_round_ends_at_night():
-    public, _, _ = town()
-    noon = [Facts(n, n * DAY_S + DAY_S / 2, public, week_s=DAY_S / 2) for n in range(3)]
-    (said,) = attack_of().notes_on_rounds(noon)
-    assert "no round ends between 0 and 6 h" in said and "set home_hours" in said
-    assert attack_of().notes_on_rounds([*noon, Facts(4, DAY_S, public, week_s=0.0)]) == ()
-
-
-def test_it_needs_places_of_base_stations_and_of_buildings():
-    public, _, _ = town()
-    with pytest.raises(BadInput, match="home-cells needs the places of base stations"):
-        attack_of().check(replace(public, antennas=None), 4)
-    with pytest.raises(BadInput, match="population: buildings: the city has no buildings"):
-        attack_of().check(replace(public, floor_area=None), 4)
-    attack_of(population={"kind": "uniform"}).check(replace(public, floor_area=None), 4)
 
 
 class TestCellsHidden:
@@ -171,17 +129,3 @@ class TestCellsHidden:
         assert view.timing.base_station.tolist() == ([2, 0, 1] if cells else [-1, -1, -1])
         assert view.timing.arrived_s.tolist() == [1, 1, 1] and view.ue.tolist() == [0, 1, 2]
         assert (CELLS in threat.offers) == cells
-
-    @pytest.mark.parametrize("more", [{"sees": "model"}, {"shuffle": True, "pseudonyms": {"kind": "per-round"}},
-                                      {"viewpoint": "eavesdropper", "at_m": [1, 2]}])  # fmt: skip
-    def test_where_there_are_none_to_hide_it_is_refused(self, more):
-        with pytest.raises(ValueError, match="cells: only from a server that sees rows or sum"):
-            Threat.model_validate_json(json.dumps({"cells": False, **more}), strict=True)
-
-    @pytest.mark.parametrize("kind", ["home-cells", "arrival-times"])
-    def test_attacks_that_read_cells_are_refused(self, kind):
-        study = {"round_s": 60, "learner": {"kind": "rsrp-net"}, "attacks": [{"kind": kind}]}
-        Learning.model_validate_json(json.dumps(study), strict=True)
-        for threat in ({"cells": False}, {"sees": "model"}):
-            with pytest.raises(ValueError, match=rf"attacks\[0\]: {kind} needs (cells of uploads|arrival times)"):
-                Learning.model_validate_json(json.dumps({**study, "threat": threat}), strict=True)

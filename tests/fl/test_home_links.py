@@ -13,12 +13,12 @@ from conftest import TINY
 from interrupted import run_in_two
 
 from fl.attacks.home_directory import read_directory
-from fl.attacks.home_links import HomeLinker, OfTracks, Residents, grid_of_homes
+from fl.attacks.home_links import HomeLinker, OfTracks, Residents
 from fl.leakage.identities import compared
 from fl.pseudonyms.names import Names
 from fl.pseudonyms.per_round import PerRound
 from fl.tracking.error_model import ErrorModel
-from fl.tracking.identity import NOBODY, UNTOLD, Identities, identified, log_odds
+from fl.tracking.identity import NOBODY, Identities, identified, log_odds
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Directory, Facts, Public
 from netsim.clock import DAY_S
@@ -27,7 +27,6 @@ from netsim.geometry import Area
 from netsim.rng import Streams
 from scenarios.app.cli.commands import main
 from scenarios.app.run.runner import run
-from scenarios.app.run.setup import ready
 
 AREA = Area(0.0, 0.0, 10_000.0, 10_000.0)
 HOUR_S = 3600.0
@@ -45,11 +44,6 @@ class TestLaw:
         for j, u in itertools.product(range(3), range(5)):
             column, row = (home_m[u] // 500).astype(int)
             assert odds[j, u] == pytest.approx(np.log(0.8 / 5 * 400 * p[j, row * 20 + column] / 0.2), rel=1e-5)
-
-    def test_a_home_outside_of_the_area_is_nobodys(self):
-        p = np.full((1, 400), 1 / 400, np.float32)
-        odds = log_odds(p, np.array([[-5.0, 50.0], [50.0, 50.0]]), self.grid, 0.5)
-        assert odds[0, 0] < -20 and odds[0, 1] == pytest.approx(np.log(1 / 2))
 
     def test_the_assignment_is_the_best_of_all(self):
         """All ways to give three senders to four people or to nobody, each person once."""
@@ -72,10 +66,6 @@ class TestLaw:
         assert bits[1] == pytest.approx(np.log2(3))
         nobody = identified(np.full((1, 2), -3.0), np.arange(2))
         assert nobody[0].tolist() == [NOBODY] and nobody[1][0] == pytest.approx(1 / (1 + 2 * np.exp(-3)))
-
-    def test_without_people_everybody_is_nobody(self):
-        person, probability, bits = identified(np.zeros((2, 0)), np.zeros(0, dtype=np.int64))
-        assert person.tolist() == [NOBODY] * 2 and probability.tolist() == [1.0] * 2 and bits.tolist() == [0.0] * 2
 
 
 def facts_at(hour, number=1, round_s=HOUR_S):
@@ -133,31 +123,6 @@ class TestLinker:
         said = town.played(5.0, outside=0.1)
         assert (said.person[:25] == np.arange(25)).all() and (said.person[25:] == NOBODY).all()
 
-    def test_rounds_of_the_day_say_nothing_and_whole_days_do(self):
-        town, errors = Town(10), ErrorModel.plain(5.0, 0.01)
-        linker, heard = (
-            HomeLinker(town.directory, (0.0, 6.0), 0.0),
-            OfTracks(np.arange(10), np.arange(10), town.home_m[:, None]),
-        )
-        noon = linker.linked(Residents(), heard, None, errors, facts_at(12), rng_of(1)).identities
-        assert (noon.person == UNTOLD).all() and np.isnan(noon.probability).all()
-        day = linker.linked(Residents(), heard, None, errors, facts_at(24, round_s=DAY_S), rng_of(1)).identities
-        assert (day.person == np.arange(10)).all()
-
-    def test_tracks_that_are_given_up_are_forgotten(self):
-        town, errors = Town(10), ErrorModel.plain(5.0, 0.01)
-        linker, name = HomeLinker(town.directory, (0.0, 6.0), 0.0), np.arange(10)
-        heard = OfTracks(name, name, town.home_m[:, None])
-        known = linker.linked(Residents(), heard, name, errors, facts_at(3), rng_of(1))
-        silent = replace(heard, name=name[:4], track=name[:4], z_m=np.full((4, 1, 2), np.nan))
-        later = linker.linked(known, silent, np.arange(4), errors, facts_at(4, 2), rng_of(2))
-        assert later.past.owner.tolist() == [0, 1, 2, 3] and later.identities.person.tolist() == [0, 1, 2, 3]
-        assert later.identities.round == 2 and later.identities.name.tolist() == [0, 1, 2, 3]
-
-    def test_the_grid_has_at_most_200_cells_a_side(self):
-        assert (grid_of_homes(AREA).nx, grid_of_homes(Area(0.0, 0.0, 320.0, 40.0)).nx) == (200, 7)
-        assert grid_of_homes(Area(0.0, 0.0, 320.0, 40.0)).ny == 1
-
 
 class TestMeasures:
     def names(self, n):
@@ -177,20 +142,6 @@ class TestMeasures:
         assert row["probability"] == pytest.approx((0.9 + 0.5 + 0.4) / 3)
         assert row["given_right_share"] == pytest.approx(1 / 3) and row["others_given_share"] == 1.0
         assert row["anonymity_set"] == pytest.approx((1 + 2 + 4 + 8) / 4)
-
-    def test_where_nothing_is_said_nothing_is_right(self):
-        row = compared(
-            Identities.untold(1, np.arange(4)), Directory(("a",), np.zeros((1, 2))), ("a", "b", "c", "d"), self.names(4)
-        )
-        assert row["right_share"] == 0.0 and row["told"] == row["given"] == 0 and row["others_given_share"] == 0.0
-        assert np.isnan(row["probability"]) and np.isnan(row["anonymity_set"])
-
-    def test_parts_of_a_round_come_together(self):
-        one = Identities(1, np.array([0, 1]), np.array([5, 6]), np.ones(2), np.zeros(2))
-        two = Identities(1, np.array([1, 2]), np.array([7, 8]), np.ones(2), np.zeros(2))
-        both = one.plus(two)
-        assert dict(zip(both.name.tolist(), both.person.tolist(), strict=True)) == {0: 5, 1: 7, 2: 8}
-        assert one.plus(replace(two, round=2)).name.tolist() == [1, 2]
 
 
 # -- the attack in runs
@@ -235,22 +186,6 @@ class TestRuns:
         assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")
         assert table(tmp_path / "whole", "identities").given.sum() > 8
 
-    @pytest.mark.slow
-    def test_people_of_a_file_are_told_from_those_who_are_not_in_it(self, tiny, tmp_path):
-        """The homes of five of eight UEs and of three strangers, who live far away from all of them."""
-        run(commuters(tiny, homes="known"), tmp_path / "known")
-        ues = table(tmp_path / "known", "ues")
-        strangers = [f"s{i},{100 + 700 * i},{20}" for i in range(3)]
-        rows = [f"{u.name},{u.home_x_m},{u.home_y_m}" for u in ues.head(5).itertuples(index=False)]
-        path = tmp_path / "homes.csv"
-        path.write_text("\n".join(["user,x_m,y_m", *strangers, *rows]) + "\n")
-        summary = run(commuters(tiny, homes=str(path)), tmp_path / "file")
-        rows = table(tmp_path / "file", "identities").tail(1).iloc[0]
-        assert (rows.people, rows.names, rows.others) == (8, 5, 3)
-        assert rows.right_share == 1.0 and rows.others_given_share <= 1 / 3
-        assert summary["identities.re-identify.right_at_end.percent"] == 100
-        assert summary["identities.re-identify.chance_right.percent"] == 12.5
-
 
 class TestFiles:
     @pytest.mark.slow
@@ -277,16 +212,6 @@ class TestFiles:
         assert table_bytes(folder) == table_bytes(tmp_path / "fresh")
         assert (table(folder, "identities").people == 2).all()
         run(study, folder)  # the same content is welcome
-
-    @pytest.mark.parametrize("outside", [0, 2])
-    def test_homes_outside_of_the_area_are_told(self, outside, tiny, tmp_path):
-        path = tmp_path / "homes.csv"
-        homes = ["in,100,100", *(f"out{i},-1,{100 * i}" for i in range(outside))]
-        path.write_text("\n".join(["user,x_m,y_m", *homes]) + "\n")
-        world, _ = ready(commuters(tiny, homes=str(path)), tmp_path)
-        told = [warning for warning in world.warnings if "outside of the area" in warning]
-        assert len(told) == (outside > 0)
-        assert all("re-identify: homes: 2 of 3 lie outside of the area" in warning for warning in told)
 
     def test_degrees_and_metres_name_the_same_places(self, tmp_path):
         """A degree of latitude is 110.6 km at the equator, one of longitude 111.3 km."""

@@ -20,7 +20,7 @@ from fl.learners.image_net import ImageNet
 from fl.networks.cnn import Cnn
 from fl.networks.convolution import pooled_convolution
 from fl.networks.perceptron import Perceptron
-from fl.networks.sgd_classification import DeviceSteps, scored, train_classification
+from fl.networks.sgd_classification import DeviceSteps, train_classification
 from fl.types import HeldOut, ImageFormat, Local, Public
 from netsim.errors import BadInput
 from netsim.geometry import Area
@@ -34,7 +34,6 @@ from scenarios.app.run.runner import run
 
 RNG = Streams(4).at("data")
 DIGITS = ImageFormat(8, 8, 10)
-MNIST = ImageFormat(28, 28, 10)
 
 
 def idx(values):
@@ -147,17 +146,6 @@ def test_label_skew_gives_each_device_its_classes_and_its_size():
     assert holders.max() - holders.min() <= 1
 
 
-def test_of_a_class_that_runs_out_label_skew_gives_equal_numbers():
-    """Four devices of one class each, three classes: the first and the last share 9; the IID device has gone first."""
-    counts = LabelSkew(iid=0, labels=1).counts(np.array([6, 6, 6, 4]), np.array([9, 9, 9]), RNG)
-    assert counts.max(axis=1).tolist() == [5, 6, 6, 4] and (counts > 0).sum() == 4
-    # two classes each: the second is in all hands, and what it lacks comes from the first and the third
-    counts = LabelSkew(iid=0, labels=2).counts(np.full(2, 8), np.array([20, 20, 3]), Streams(1).at("data"))
-    assert counts.sum(axis=1).tolist() == [8, 8] and (counts.sum(axis=0) <= [20, 20, 3]).all()
-    first = LabelSkew(iid=1, labels=1).counts(np.array([12, 9]), np.array([9, 9]), RNG)
-    assert first[0].sum() == 12 and first[1].sum() == (9 - first[0])[first[1] > 0].sum()
-
-
 @pytest.mark.parametrize(
     ("data", "n_ue", "least"),
     [
@@ -172,14 +160,6 @@ def test_no_image_is_in_two_hands(data, n_ue, least):
     assert len(np.unique(np.concatenate(found))) == counts.sum() and counts.sum(axis=1).min() >= least
     if isinstance(data.partition, LabelSkew):
         assert ((counts[3:] > 0).sum(axis=1) == data.partition.labels).all()
-
-
-def test_dirichlet_s_shares_of_classes_that_are_left_grow_in_proportion():
-    """One class is nearly gone: the rest of a device is multinomial in its other shares, here all alike."""
-    size, per_class = np.full(1, 9000), np.array([10, 90_000, 90_000, 90_000])
-    counts = np.array([Dirichlet(alpha=1e6).counts(size, per_class, Streams(s).at("data"))[0] for s in range(200)])
-    assert (counts[:, 0] == 10).all() and (counts.sum(axis=1) == 9000).all()
-    np.testing.assert_allclose(counts[:, 1:].mean(axis=0), 8990 / 3, atol=4 * np.sqrt(8990 * 2 / 9 / 200))
 
 
 def test_dirichlet_concentrates_as_alpha_falls():
@@ -229,17 +209,6 @@ def test_devices_keep_their_images_and_take_part_when_they_measure():
 # -- networks
 
 
-def test_the_study_s_network_has_its_parameters():
-    assert Cnn().n_parameters(MNIST) == 21_880
-    assert Cnn(batch_norm=False).n_parameters(MNIST) == 21_840
-    assert Perceptron(hidden=(32,)).n_parameters(DIGITS) == 2_410
-
-
-def test_small_images_do_not_fit_the_cnn():
-    with pytest.raises(BadInput, match="these have 8 x 8; take network"):
-        Cnn().check(DIGITS)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [torch.float32, torch.float64])
 @pytest.mark.parametrize(
@@ -260,15 +229,6 @@ def test_pooled_convolution_is_torch_s(shape, channels, size, number):
     torch.testing.assert_close(mine, theirs, **close)
     for a, b in zip(found, expected, strict=True):
         torch.testing.assert_close(a, b, **close)
-
-
-def test_the_first_of_equal_numbers_has_the_gradient_and_nan_passes():
-    h, kernel, bias = torch.ones(1, 4, 4, 1), torch.ones(1, 1, 1, 1), torch.zeros(1)
-    (g,) = torch.autograd.grad(pooled_convolution(h.requires_grad_(), kernel, bias).sum(), h)
-    assert g[0, :, :, 0].tolist() == [[1, 0, 1, 0], [0, 0, 0, 0], [1, 0, 1, 0], [0, 0, 0, 0]]
-    with torch.no_grad():
-        h[0, 1, 0, 0] = torch.nan
-        assert pooled_convolution(h, kernel, bias)[0, :, :, 0].isnan().tolist() == [[True, False], [False, False]]
 
 
 def plain(net, w, x, y, batches, learning_rate, image):
@@ -373,20 +333,6 @@ def test_cohorts_train_as_solo_devices_do(net, image):
     assert np.abs(together.values - other.values).max() > 1e-4
 
 
-def test_scores_are_the_loss_and_the_likeliest_class():
-    net, image = NETS[0]
-    data, w = local_of([2500], image), net.start(2, image, RNG)
-    model = np.arange(2500) % 2
-    loss, right = scored(net, image, w, model, data.x, data.y, "cpu")
-    w1, b1, w2, b2 = [p.numpy().astype(np.float64) for p in net.unpack(torch.from_numpy(w), image)]
-    z = data.x / 255.0
-    logits = np.stack([np.maximum(z @ w1[m] + b1[m], 0) @ w2[m] + b2[m] for m in range(2)])[model, np.arange(2500)]
-    y = data.y.astype(int)
-    expected = np.log(np.exp(logits).sum(axis=1)) - logits[np.arange(2500), y]
-    np.testing.assert_allclose(loss, expected, atol=1e-5)
-    np.testing.assert_array_equal(right, logits.argmax(axis=1) == y)
-
-
 def test_a_classifier_learns_the_digits():
     learner, digits = ImageNet(network=Perceptron(), learning_rate=0.2), collection(None)
     public = Public(Area(0, 0, 1, 1), 1, images=digits.format)
@@ -432,21 +378,6 @@ def test_a_run_on_images_says_nothing_of_places(tiny, tmp_path):
         assert word not in page.lower(), word
 
 
-@pytest.mark.parametrize(
-    ("changes", "says"),
-    [
-        ({"learning.attacks": [{"kind": "closed-form"}]}, r"closed-form needs positions"),
-        ({"learning.curation": [{"kind": "farthest-batch", "num": 3}]}, r"farthest-batch needs positions"),
-        ({"learning.curation": [{"kind": "gan"}]}, r"gan needs positions"),
-        ({"learning.learner": {"kind": "rsrp-net"}}, r"rsrp-net needs signals"),
-        ({"learning.data": {"kind": "measured"}}, r"image-net needs images"),
-    ],
-)
-def test_what_needs_a_place_is_refused(tiny, changes, says):
-    with pytest.raises(BadInput, match=says):
-        tiny(IMAGES | changes)
-
-
 def test_bad_folders_leave_with_one_line_and_no_run(tmp_path, capsys):
     out = tmp_path / "r"
     for folder in (tmp_path / "none", tmp_path):
@@ -457,18 +388,3 @@ def test_bad_folders_leave_with_one_line_and_no_run(tmp_path, capsys):
     arguments = ["run", "lapa/aggregation", "--set", "learning.learner.network={kind: cnn}", "--out", str(out)]
     assert main([*arguments, "--quiet"]) == 2 and not out.exists()
     assert "take network" in capsys.readouterr().err
-
-
-def test_one_image_and_one_class_and_more_steps_than_images(tiny, tmp_path):
-    data = {"kind": "images", "partition": {"kind": "label-skew", "iid": 0}, "samples": [1, 3, 40]}
-    summary = run(tiny(IMAGES | {"learning.data": data, "learning.learner.batch_share": 0.01}), tmp_path / "r")
-    assert summary["updates.non_finite"] == 0 and summary["utility.accuracy_percent"] is not None
-    assert read_table(tmp_path / "r", "updates")["selected"].tolist() == [1, 3, 40, 1] * 2
-
-
-def test_a_network_that_overflows_counts_as_nothing(tiny, tmp_path):
-    changes = {"learning.learner.learning_rate": 10.0, "learning.learner.local_epochs": 60}
-    summary = run(tiny(IMAGES | changes), tmp_path / "r")
-    assert summary["rounds.played"] == 2
-    for row in read_table(tmp_path / "r", "metrics")["value"]:
-        assert np.isfinite(row)

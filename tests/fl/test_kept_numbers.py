@@ -1,7 +1,5 @@
 """Places told by which numbers of an update were sent: by loops, planted places, nulls, views, and resuming."""
 
-import json
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -10,7 +8,6 @@ from test_place_attacks import AREA, FOURIER, PEOPLE, RNG, days_of, learner_of, 
 from fl.attacks.kept_numbers import KeptNumbers
 from fl.defenses.quantise import Quantise
 from fl.defenses.top_k import TopK
-from fl.learning import Learning
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import DenseUpdates
 from netsim.checkpoint import load_tree, save_tree
@@ -50,29 +47,6 @@ def test_planted_places_are_named_and_those_of_others_are_not(defense):
         assert min(away[0]) < 75 and min(away[1]) > 100, (u, away, mine)
 
 
-def test_values_and_signs_play_no_part():
-    rounds = compressed(played(LEARNER, days_of(3)), TopK(share=0.05))
-    rng = np.random.default_rng(1)
-    other = []
-    for view, facts in rounds:
-        noise = np.where(view.update != 0, rng.normal(size=view.update.shape), 0.0)
-        other.append((type(view)(**{**vars(view), "update": noise}), facts))
-    one, two = (run(KeptNumbers(), some)[0] for some in (rounds, other))
-    assert_array_equal(one.position_m, two.position_m)
-
-
-def test_an_update_that_leaves_nothing_out_says_nothing():
-    ((view, facts),) = played(LEARNER, days_of(1))
-    full = type(view)(**{**vars(view), "update": np.ones_like(view.update)})
-    empty = type(view)(**{**vars(view), "update": np.zeros_like(view.update)})
-    a = LEARNER.layer_input(view.model_before, 0, GRID.place_m, 2)[:, :-1]
-    flat = np.abs(a).sum(axis=1) / np.linalg.norm(a, axis=1)  # the same of everybody
-    made = KeptNumbers().scores(full, GRID, RNG)
-    assert_allclose(made, np.broadcast_to((flat - flat.mean()) / flat.std(), made.shape), atol=1e-9)
-    found, _ = run(KeptNumbers(), [(empty, facts)])
-    assert set(found.status) == {"no gradient"}
-
-
 def test_company_in_a_sum_is_named_together_and_models_by_model():
     for sees, owners in (("sum", 2), ("model", 1)):
         found, state = run(KeptNumbers(), played(LEARNER, days_of(2), sees=sees))
@@ -87,21 +61,3 @@ def test_what_is_remembered_survives_a_checkpoint(tmp_path):
     save_tree(tmp_path / "state", to_tree(half))
     again, _ = run(KeptNumbers(), rounds[2:], from_tree(load_tree(tmp_path / "state"), KeptNumbers().start()))
     assert_array_equal(again.position_m, whole.position_m)
-
-
-@pytest.mark.parametrize(("more", "reason"), [
-    ({"threat": {"knows": ["training"]}}, "needs starting weights"),
-    ({"learner": {"kind": "rsrp-net", "hidden": []}}, "needs a layer 2|hidden"),
-    ({"learner": {"kind": "rsrp-net", "cell_input": "one-hot"}, "data": {"kind": "measured", "cell": "strongest"}},
-     "needs hidden activations|cell_input"),
-])  # fmt: skip
-def test_what_it_cannot_read_is_refused(more, reason):
-    study = {"round_s": 60, "learner": {"kind": "rsrp-net"}, "attacks": [{"kind": "kept-numbers"}]}
-    Learning.model_validate_json(json.dumps(study), strict=True)
-    with pytest.raises(ValueError, match=reason):
-        Learning.model_validate_json(json.dumps(study | more), strict=True)
-
-
-def test_the_self_test_finds_the_place_of_one_sample():
-    rounds = played(LEARNER, days_of(1))
-    assert KeptNumbers().self_test(*rounds[0], RNG) < 200

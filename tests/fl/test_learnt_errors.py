@@ -1,7 +1,6 @@
 """What an attacker learns of its own errors, on UEs that it makes up."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,13 +8,11 @@ import pytest
 from fl.attacks.base import View
 from fl.attacks.closed_form import ClosedForm
 from fl.attacks.learnt_errors import MOST_RANKS, LearntErrors, fitted, named_places
-from fl.attacks.simulated_ues import Population, made_up, positions_m
+from fl.attacks.simulated_ues import Population, made_up
 from fl.learners.rsrp_net import RsrpNet
-from fl.round.replica import PublicReplica
 from fl.tracking.error_model import ErrorModel
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Antennas, Estimates, Facts, Model, Public
-from netsim.clock import DAY_S
 from netsim.geometry import Area
 from netsim.rng import Streams
 
@@ -47,11 +44,6 @@ def test_centroids_count_once_and_places_by_weight():
     assert z[2, :2].tolist() == [[30, 40], [10, 20]] and np.isnan(z[2, 2:]).all()
 
 
-def test_more_places_than_ranks_are_the_best_ones():
-    _, z = named_places(estimates([(0, "place", 10 * k, 5, k) for k in range(1, 8)]), AREA)
-    assert z[0, :, 0].tolist() == [70, 60, 50, 40] and MOST_RANKS == 4
-
-
 @pytest.mark.parametrize(("gain", "sigma", "outlier"), [(1.0, 150.0, 0.2), (0.3, 80.0, 0.05), (1.0, 20.0, 0.5)])
 def test_the_fit_finds_the_model_that_drew_the_estimates(gain, sigma, outlier):
     truth = AREA.sample(DRAW.uniform(size=(4000, 2)))
@@ -72,15 +64,6 @@ def test_errors_of_two_scales_are_two_ranks():
     model = fitted(np.repeat(z[:, None], 2, axis=1), truth, 12e6)
     assert sorted(model.sigma_m) == pytest.approx([10, 300], rel=0.1)
     assert model.share[np.argmax(model.sigma_m)] == pytest.approx(0.3, abs=0.04)
-
-
-def test_a_small_gain_is_seen_as_small():
-    """Noise hides all but 1 % of the truth: what is assumed beforehand must not count as much as 500 estimates."""
-    truth = AREA.sample(DRAW.uniform(size=(512, 2)))
-    z = np.array([1980.0, 1485.0]) + 0.01 * truth + 30 * DRAW.normal(size=truth.shape)
-    model = fitted(np.repeat(z[:, None], MOST_RANKS, axis=1), truth, 12e6)
-    assert model.gain == pytest.approx(0.01, abs=0.004)
-    assert (model.gain == model.gain[0]).all() and (model.offset_m == model.offset_m[0]).all()  # one place, one line
 
 
 def test_estimates_that_do_not_depend_on_the_truth_say_nothing():
@@ -105,21 +88,6 @@ def test_cells_are_integrated_exactly():
     tiny = ErrorModel.plain(1.0, 0.0)
     e = tiny.likelihood(np.array([[[250.0, 350.0]]]), GRID)[0]
     assert e[GRID.nearest(np.array([[250.0, 350.0]]))[0]] == pytest.approx(1e-4) and e.sum() == pytest.approx(1e-4)
-
-
-def test_nothing_named_is_no_knowledge():
-    e = ErrorModel.plain(10.0, 0.1).likelihood(np.full((1, 2, 2), np.nan), GRID)
-    assert np.ptp(e) == 0 and e[0, 0] == np.float32(1 / 12e6)
-
-
-def test_made_up_ues_sleep_at_home_and_come_back():
-    ue = np.arange(400)
-    night = [positions_m(ue, np.full(400, 3 * 3600.0 + k * DAY_S), Population.uniform(GRID), RNG) for k in (0, 1, 5)]
-    same = (night[0] == night[1]).all(axis=1) & (night[0] == night[2]).all(axis=1)
-    assert same.mean() == pytest.approx(0.8, abs=0.06)  # the others roam
-    noon = positions_m(ue, np.full(400, 12.5 * 3600.0), Population.uniform(GRID), RNG)
-    away = np.hypot(*(noon - night[0]).T) > 200
-    assert away[same].mean() == pytest.approx(0.8, abs=0.06)  # at work, or out
 
 
 def test_made_up_ues_live_where_the_population_does():
@@ -173,22 +141,6 @@ def test_learning_from_a_replica():
     assert len(known.displacements_m) == 200
 
 
-def test_rows_are_like_those_of_real_ues():
-    view = VIEW
-    data = made_up(50, view, Facts(1, 600.0, PUBLIC, round_s=600.0, week_s=600.0), Population.uniform(GRID), RNG)
-    kinds = {(tuple(data.model[data.ue == u]), tuple(data.count[data.ue == u])) for u in range(50)}
-    assert kinds == {((0, 1), (10, 256)), ((1,), (30,))}
-    assert (data.cell == data.model[data.row_of_sample]).all()
-    strong = np.linalg.norm(data.x - PUBLIC.antennas.at_m[data.cell, :2], axis=1) < 300
-    assert data.y[strong].mean() > data.y[~strong].mean() + 5
-
-
-def test_without_a_replica_nothing_is_learnt():
-    known = LearntErrors()
-    assert known.plus(VIEW, Facts(1, 0.0, PUBLIC), Mean(), Population.uniform(GRID), 8, RNG, fresh=True) is known
-    assert known.fitted is None
-
-
 def test_what_estimates_of_a_ue_at_rest_have_in_common_is_found():
     """Bias 80 m a UE and axis, noise 60 m, gain 0.5: in metres of truth."""
     n, rounds = 300, 6
@@ -201,35 +153,6 @@ def test_what_estimates_of_a_ue_at_rest_have_in_common_is_found():
     assert known._fit(AREA, *known._successive()).bias_m == pytest.approx(80, rel=0.12)
 
 
-def test_a_few_ues_that_err_alike_by_far_more_do_not_count():
-    """One in ten has an error of 500 m a axis in all rounds, the others one of 40 m and noise of 60 m."""
-    draw, n, rounds = np.random.default_rng(4), 300, 6
-    truth = AREA.sample(draw.uniform(size=(n, 2)))
-    bias = np.where(np.arange(n)[:, None] < n // 10, 500.0, 40.0) * draw.normal(size=(n, 2))
-    z = np.concatenate([truth + bias + 60 * draw.normal(size=(n, 2)) for _ in range(rounds)])
-    known = LearntErrors(named_m=np.repeat(z[:, None], MOST_RANKS, axis=1), ue=np.tile(np.arange(n), rounds),
-                         round=np.repeat(np.arange(rounds), n), truth_m=np.tile(truth, (rounds, 1)))  # fmt: skip
-    assert known._fit(AREA, *known._successive()).bias_m == pytest.approx(45, abs=15)  # the mean product: 150
-
-
-def test_exact_estimates_beside_wide_ones_have_no_lasting_error():
-    """At rest the first of two places is exact to 7 m, on the way it is drawn to the middle: one line through both
-    would displace the exact ones by 100 m and more, alike in all rounds."""
-    draw, n, rounds = np.random.default_rng(5), 200, 6
-    home = AREA.sample(draw.uniform(size=(n, 2)))
-    rest = draw.uniform(size=(rounds, n, 1)) < 0.6
-    truth = np.where(rest, home, AREA.sample(draw.uniform(size=(rounds * n, 2))).reshape(rounds, n, 2))
-    middle = np.array([2000.0, 1500.0])
-    first = np.where(rest, truth + 7 * draw.normal(size=truth.shape), middle + 0.6 * (truth - middle)
-                     + 400 * draw.normal(size=truth.shape))  # fmt: skip
-    named = np.full((rounds * n, MOST_RANKS, 2), np.nan)
-    named[:, 0] = first.reshape(-1, 2)
-    named[:, 1] = (first + 200 * draw.normal(size=truth.shape)).reshape(-1, 2)
-    known = LearntErrors(named_m=named, ue=np.tile(np.arange(n), rounds), round=np.repeat(np.arange(rounds), n),
-                         truth_m=truth.reshape(-1, 2))  # fmt: skip
-    assert known._fit(AREA, *known._successive()).bias_m < 7
-
-
 def test_the_published_model_errs_about_made_up_ues_by_half_of_the_public_deviation():
     learner = RsrpNet(hidden=(8,), labels="standardised", public_rsrp_mean_dbm=-90, public_rsrp_std_db=12)
     model = learner.init(PUBLIC, RNG)
@@ -240,31 +163,3 @@ def test_the_published_model_errs_about_made_up_ues_by_half_of_the_public_deviat
     assert np.sqrt((off_db**2).mean()) == pytest.approx(6.0)
     wild = replace(model, parameters=np.full_like(model.parameters, np.nan))
     assert np.isfinite(made_up(50, replace(view, model_before=wild), facts, Population.uniform(GRID), RNG).y).all()
-
-
-@pytest.mark.parametrize(
-    ("sees", "sum_of", "heard", "ues"),
-    [("rows", None, 9, 64), ("sum", None, 9, 9), ("model", None, 200, 200), ("sum", 5, 40, 65), ("sum", 5, 9, 9)],
-)
-def test_as_many_ues_are_made_up_as_stand_together(sees, sum_of, heard, ues):
-    """Of 64 wanted: one sum has all who were heard in it, and groups are whole; nine are fewer than two groups of 5."""
-    threat = SimpleNamespace(sees=sees, sum_of=sum_of)
-    both = np.repeat(np.arange(heard + 3), 2)  # two models each
-    rows = SimpleNamespace(updates=SimpleNamespace(ue=both), decoded=np.ones(len(both), dtype=bool))
-    rows.decoded[-6:] = False
-    at = SimpleNamespace(setup=SimpleNamespace(learning=SimpleNamespace(threat=threat)))
-    assert PublicReplica(at, SimpleNamespace(heard=rows), None, None).made_up(64) == ues
-
-
-@pytest.mark.parametrize(
-    ("sees", "counts", "rooms"),
-    [("rows", [3, 3, 2], [3, 3, 3]), ("sum", [3, 1, 8, 12, 5], [8, 8, 8, 12, 12]), ("model", [0, 8], [8, 8])],
-)
-def test_made_up_ues_of_sums_keep_what_they_remember_though_their_number_changes(sees, counts, rooms):
-    """Of eight UEs some are in each sum; parts have room for all, and begin anew only when more are made up."""
-    at = SimpleNamespace(n_ue=8, setup=SimpleNamespace(learning=SimpleNamespace(threat=SimpleNamespace(sees=sees))))
-    replica, state = PublicReplica(at, None, None, None), {}
-    for k, (count, room) in enumerate(zip(counts, rooms, strict=True)):
-        found, known = replica._room(SimpleNamespace(ue=np.arange(count)), state)
-        assert found == room and known == ({} if k == 0 or room > rooms[k - 1] else {"round": k - 1})
-        state = {"n_ue": found, "parts": {"round": k}}

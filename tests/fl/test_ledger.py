@@ -8,7 +8,7 @@ import pytest
 
 from fl.aggregation.uniform import Uniform
 from fl.defenses.central_gaussian import CentralGaussian
-from fl.learning import Learning, PrivacyBudget
+from fl.learning import Learning
 from fl.privacy import rdp
 from fl.privacy.compose import RoundKinds, compose
 from fl.privacy.final import EVERYBODY, final_account
@@ -18,9 +18,7 @@ from fl.round.collect import sample_ues
 from fl.types import Local, MetricSpend, Spend
 from netsim.record import cell_text
 from netsim.rng import Streams
-from scenarios.app.report.report import report
 from scenarios.app.results.folder import read_table
-from scenarios.app.results.shown import run_lines, warnings
 from scenarios.app.results.summary import account_rows
 from scenarios.app.results.summary_keys import measured
 from scenarios.app.run.runner import run
@@ -241,13 +239,6 @@ class TestOneCoin:
         with pytest.raises(ValueError, match="one rate a round"):
             Ledger.empty(1).add([spend(q=0.1), spend(q=0.2)])
 
-    def test_rounding_of_norms_that_move_makes_no_new_kind(self):
-        """Std and sensitivity that follow a clip norm, as a table of nine digits holds them: still PLD."""
-        z = [float(f"{2.0 * c:.9g}") / float(f"{c:.9g}") for c in np.geomspace(0.1, 7.0, 60)]
-        (row,) = final_account(columns([spend(z=v, q=0.1) for v in z]))
-        assert len(set(z)) > 16 and row["accountant"] == "PLD"
-        assert row["epsilon"] == pytest.approx(compose(RoundKinds.of([(2.0, 0.1, 60)]), 1e-5).best.epsilon, rel=1e-3)
-
 
 class TestFinalAccount:
     def test_every_accountant_beside_the_best(self):
@@ -351,18 +342,6 @@ class TestSampling:
             empty = [not len(sample_ues(local, learning, Streams(1), r, 100).ue) for r in rounds]
             assert np.mean(empty) == pytest.approx(share, abs=5 * np.sqrt(0.25 / 2000) * (share > 0))
 
-    def test_nobody_may_come(self, tmp_path):
-        noise = [CLIP, {"kind": "central-gaussian", "noise_multiplier": 1.0}]
-        study = load("rsrp-dp/budget", SMALL | {
-            "learning.defenses": noise, "learning.participation": 0.05, "learning.sampling": "poisson",
-            "learning.aggregation.participation": 0.05, "learning.rounds": 6,
-        })  # fmt: skip
-        found = run(study, tmp_path / "r")
-        assert found["rounds.played"] == 6
-        with (tmp_path / "r" / "privacy.csv").open() as f:
-            (row,) = csv.DictReader(f)
-        assert row["draws"] == "6" and row["accountant"] == "PLD"  # noise was drawn in empty rounds too
-
 
 class TestStopAt:
     def study(self, **more):
@@ -391,22 +370,6 @@ class TestStopAt:
             load("rsrp-dp/budget", self.study() | {"learning.privacy_budget": {"epsilon": 0.01}}), tmp_path / "r"
         )
         assert found["rounds.played"] == 0 and found["rounds.stopped_by_budget"] is True
-
-    @pytest.mark.parametrize("changes, why", [
-        ({"rounds.played": 0, "samples.count": 0}, "no UE measured anything that a model learns from"),
-        ({"rounds.held_out": 3}, "no UE sent an update in 3 rounds: in 3 of them all data were held out"),
-        ({"rounds.held_out": 0}, "no UE sent an update in 3 rounds, so nothing was learned"),
-        ({"rounds.played": 0, "samples.count": 0, "rounds.stopped_by_budget": True}, "admits no round"),
-    ])  # fmt: skip
-    def test_causes_of_nothing_learnt_are_told_apart(self, changes, why):
-        (said,) = warnings({"rounds.played": 3, "samples.count": 9, "samples.selected": 0} | changes)
-        assert why in said and ("budget" in said) == ("rounds.stopped_by_budget" in changes)
-
-    def test_a_budget_needs_somebody_who_spends(self):
-        with pytest.raises(ValueError, match="nothing here spends a budget"):
-            Learning(
-                round_s=1.0, learner={"kind": "rsrp-net"}, defenses=(CLIP,), privacy_budget=PrivacyBudget(epsilon=1.0)
-            )
 
 
 class TestCentral:
@@ -453,24 +416,3 @@ def played(tmp_path, label, **settings):
     overrides = {"learning.defenses": [clip, how] if noise else [clip]} | settings
     summary = run(load("rsrp-dp/noise", overrides), tmp_path / label)
     return np.array(mape(tmp_path / label)), summary
-
-
-NOISE = {"learning.defenses": [{"kind": "clip", "norm": 1.0}, {"kind": "gaussian", "noise_multiplier": 9.0}]}
-
-
-@pytest.mark.parametrize("changes, told", [
-    ({"learning.defenses.1.delta": 0.25}, "gaussian: delta 0.25 is not below 1/n = 0.25 of 4 UEs"),
-    ({"learning.defenses.1.delta": 0.24}, ""),
-    ({"learning.privacy_budget": {"epsilon": 1e6, "delta": 0.5}}, "privacy_budget: delta 0.5 is not below"),
-    ({"learning.learner": {"kind": "rsrp-net", "hidden": [4], "sample_clip": 1.0, "batch_size": "all"},
-      "learning.defenses": [{"kind": "gaussian", "noise_multiplier": 9.0, "delta": 0.1}],
-      "learning.data": {"kind": "measured", "cell": "a"}}, "of {} records"),
-])  # fmt: skip
-def test_a_delta_of_one_in_n_is_warned_of_on_terminal_and_page(tiny, tmp_path, changes, told):
-    """n: the UEs, or for noise that hides one record the records that a round learns from."""
-    study = tiny(NOISE | changes)
-    run(study, tmp_path)
-    told = told.format(int(read_table(tmp_path, "rounds")["selected"].max()))
-    text, page = " ".join(" ".join(run_lines(tmp_path, "p")).split()), report(tmp_path).read_text()
-    assert "no epsilon at it is worth stating" in text if told else "1/n" not in text
-    assert told in text and told in page

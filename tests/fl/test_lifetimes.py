@@ -8,9 +8,8 @@ from interrupted import run_in_two
 from thinned import one_in
 
 from fl.attacks.base import Attack, View
-from fl.attacks.dwell import Dwell
 from fl.attacks.tracker import Tracker
-from fl.tracking.lifetimes import LEAST_ROUNDS, NEVER, Lifetimes
+from fl.tracking.lifetimes import LEAST_ROUNDS, Lifetimes
 from fl.types import Estimates, Facts, Public
 from netsim.geometry import Area
 from netsim.rng import Rng, Streams
@@ -43,10 +42,6 @@ class TestLifetimes:
         assert followed(lives) == [3] and lives.follows(np.array([3, 7, 9])).tolist() == [True, False, False]
         assert lives.gone[lives.name == 7].tolist() == [WAITED + 1]
 
-    def test_never_end_where_names_do_not_change(self):
-        lives = heard({0: [1], **{t: [2] for t in range(1, 100)}}, renames=False)
-        assert followed(lives) == [1, 2] and (lives.gone == NEVER).all()
-
     def test_names_of_a_round_are_followed_for_six_more(self):
         lives = heard({t: [2 * t, 2 * t + 1] for t in range(200)})
         assert followed(lives) == list(range(2 * (199 - WAITED), 400)) and len(lives) == 400
@@ -56,15 +51,6 @@ class TestLifetimes:
         assert len(lives) == 3 and followed(lives) == [1, 2] and lives.longest_s == 20 * ROUND_S
         later = heard({t: [2] for t in range(21, 41)}, lives)
         assert followed(later) == [1, 2] and followed(heard({41: [2]}, later)) == [2]
-
-    def test_a_pause_of_everybody_ends_no_name_that_comes_back(self):
-        lives = heard({0: [1, 2], 30: [1]})
-        assert len(lives) == 2 and followed(lives) == [1, 2]  # what 1 did, 2 may do
-
-    def test_without_lengths_of_rounds_a_name_is_waited_for_an_hour(self):
-        for silent_s, left in ((3600.0, [1, 2]), (3601.0, [2])):
-            first = Lifetimes().after(np.array([1]), 0, 0.0, np.nan, True)
-            assert followed(first.after(np.array([2]), 1, silent_s, np.nan, True)) == left
 
     def test_groups_hold_each_lifetime_once_and_no_name_twice(self):
         draw, lives = np.random.default_rng(3), Lifetimes()
@@ -134,17 +120,6 @@ def test_a_tracker_holds_maps_of_names_that_can_be_alive_and_says_the_same(more)
         assert all(len(maps) == len(state.ue) for maps in state.own.occupancy)
 
 
-def test_dwell_holds_maps_of_names_that_can_be_alive_and_says_the_same():
-    names, said = world(80, lasting=4)
-    bounded, whole = (list(played(part(Dwell, said), names, r)) for r in (True, False))
-    assert max(len(s.past.owner) for _, s, _ in bounded) <= 9 < 15 < len(whole[-1][1].past.owner)
-    assert len(np.unique(bounded[-1][1].heard.owner)) <= 9 < len(np.unique(whole[-1][1].heard.owner))
-    for (a, _, _), (b, _, _) in zip(bounded, whole, strict=True):
-        np.testing.assert_array_equal(a.position_m, b.position_m)
-        assert a.status == b.status
-    assert any("home" in a.status for a, _, _ in bounded)
-
-
 def test_hindsight_tells_of_each_name_as_long_as_it_was_followed():
     names, said = world(40, lasting=4)
     attack = part(Tracker, said)
@@ -164,25 +139,6 @@ def test_hindsight_tells_of_each_name_as_long_as_it_was_followed():
     # motion is learnt from fewer rounds without estimates, so that both differ, but little
     apart = [np.abs(p - every[at]).sum() for at, p in told]
     assert np.median(apart) < 0.05 and max(apart) < 0.6
-
-
-def test_a_name_that_comes_back_too_late_is_told_of_twice():
-    names = [[0, 1], *[[1]] * 12, [0, 1], *[[1]] * 3]
-    rng = np.random.default_rng(1)
-    said = [rng.uniform(500, 1500, (len(n), 2)) for n in names]
-    attack = part(Tracker, said)
-    *_, (_, state, facts) = played(attack, names, True)
-    told = sorted((b.round, ue) for b in attack.hindsight(state, facts) for ue in b.ue.tolist())
-    assert told == sorted([(t, 1) for t in range(17)] + [(t, 0) for t in [*range(WAITED + 1), *range(13, 17)]])
-
-
-def test_motion_is_learnt_anew_of_names_that_are_followed():
-    """At sixteen looks, from the looks since they were heard first."""
-    names, said = world(16, lasting=4)
-    a, b = ([*played(part(Tracker, said), names, r)][-1][1] for r in (True, False))
-    assert len(a.history) == 16 and len(a.ue) < len(b.ue)
-    some = np.isin(b.ue, a.ue)
-    np.testing.assert_allclose(a.count, b.count[some], rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize("more", [{}, {"own_places": True}])

@@ -12,7 +12,6 @@ from fl.radio_map.grid import HeightGrid
 from fl.types import Antennas, DenseUpdates, Facts, Local, Public
 from netsim.geometry import Area
 from netsim.rng import Streams
-from scenarios.app.study.load import load
 
 AREA = Area(0.0, 0.0, 120.0, 120.0)
 rng = np.random.default_rng(0)
@@ -81,14 +80,6 @@ class TestLikelihood:
             rest = y / top - a / size @ np.linalg.lstsq(a / size, y / top, rcond=1e-12)[0]
             assert np.abs(rest).max() < 5e-3  # crossings below a thousandth of a link's are left out
 
-    def test_normalised_gradients_have_normalised_patterns(self):
-        learner = RadioMap(cell_m=3.0, initial_height_m=50, sigmoid_scale_m=5, gradient="normalised")
-        view, place = sent(12, learner=learner)
-        patterns = learner.link_patterns(view.model_before, place, 4, 18.0)
-        for i in range(12):
-            assert np.linalg.norm(patterns.value[patterns.first[i] : patterns.first[i + 1]]) == pytest.approx(1.0)
-        assert np.median(errors(view, place)) < 1.0
-
 
 class TestNoise:
     grid = HeightGrid.over(AREA, 3.0)
@@ -123,24 +114,3 @@ class TestNoise:
         others = errors(view, np.roll(place, 1, axis=0))
         chance = np.linalg.norm(place[:, None] - place[None], axis=2)[~np.eye(60, dtype=bool)]
         assert np.median(others) == pytest.approx(np.median(chance), rel=0.25)
-
-
-class TestRun:
-    def test_zeros_other_phases_and_rounds_between(self):
-        view, _ = sent(2)
-        silent = View(*(list(vars(view).values())[:2]), 0 * view.update, *list(vars(view).values())[3:])
-        found, _ = NEAR.run(silent, FACTS, NEAR.start(), Streams(0).at("a"))
-        assert set(found.status) == {"no gradient"} and np.isnan(found.position_m).all()
-        seldom = LinkFilter(nearest_links=4, every_rounds=10)
-        for number, heard in ((1, 2), (2, 0), (10, 2)):
-            found, _ = seldom.run(view, Facts(number, 60.0, PUBLIC), None, Streams(0).at("a"))
-            assert len(found.ue) == heard
-
-    def test_what_it_does_not_see_is_refused(self):
-        small = {"vary": None, "world.ues.count": 3}
-        for wrong in ({"learning.threat": {"sees": "sum"}}, {"learning.threat": {"knows": []}}):
-            with pytest.raises(Exception, match="link-filter"):
-                load("radio-maps/leak", small | wrong)
-        for wrong in ({"nearest_links": 0}, {"error_db": 0.0}, {"step_m": -1.0}):
-            with pytest.raises(ValueError, match=next(iter(wrong))):
-                LinkFilter.model_validate({"kind": "link-filter", **wrong})

@@ -9,14 +9,9 @@ import pandas as pd
 import pytest
 from interrupted import run_in_two
 
-from fl.attacks.base import Retold
 from fl.attacks.link_maps import LinkMaps
 from fl.attacks.map_tracks import MapTracks
-from fl.leakage.attributed import of_ues
-from fl.pseudonyms.names import Names
-from fl.pseudonyms.per_round import PerRound
-from fl.types import Estimates, Facts, Public
-from netsim.errors import BadInput
+from fl.types import Facts, Public
 from netsim.geometry import Area
 from netsim.rng import Streams
 from scenarios.app.run.runner import run
@@ -97,15 +92,6 @@ class TestLinks:
         then, afterwards = np.array(wrong).reshape(-1, 2).mean(axis=0)
         assert afterwards < 0.05 < 0.1 < then
 
-    def test_of_maps_that_are_all_alike_are_chance(self):
-        rng, right = np.random.default_rng(0), []
-        for _ in range(300):
-            score = np.zeros((5, 7), dtype=np.float32)
-            state = all_heard([score, score])
-            who = rng.permutation(5)  # names are given in a random order
-            right.append((state.relinked(2, RNG)[0].reshape(2, 5)[1][who] == np.arange(5)).mean())
-        assert np.mean(right) == pytest.approx(1 / 5, abs=0.04)
-
 
 class TestNames:
     def test_stay_with_their_track_and_add_to_its_map(self):
@@ -128,11 +114,6 @@ class TestNames:
                 together = state.since[a] <= state.last[b] and state.since[b] <= state.last[a]
                 assert not (together and track[a] == track[b])
 
-    def test_of_several_views_of_a_round_go_to_different_tracks(self):
-        x, _ = rounds_of(2, 0.3)
-        state = heard(heard(MapTracks.none(), [0, 1], x[0][:2], 1), [2, 3, 4], x[0][2:], 1)
-        np.testing.assert_array_equal(np.sort(state.track), range(5))
-
     def test_are_linked_among_as_many_tracks_as_are_stated(self):
         """One name a round, of five UEs in turn: with `tracks` they are five tracks, without it one."""
         x, _ = rounds_of(5, 0.2, rounds=4)
@@ -141,38 +122,10 @@ class TestNames:
         track = all_heard(own, least=5).track
         assert track[3] == track[0] and track[4] == track[1] and len(set(track[:3])) >= 2
 
-    def test_beyond_those_kept_hold_no_maps_and_keep_their_links(self):
-        x, _ = rounds_of(6, 3.0, rounds=9)
-        whole, few = all_heard(x), all_heard(x, most=12)
-        assert few.kept.shape == (12, 30) and few.kept.dtype == np.float32
-        np.testing.assert_array_equal(few.track, whole.track)
-        track, score = few.relinked(3, RNG)
-        np.testing.assert_array_equal(track[:33], whole.track[:33])
-        total = np.zeros_like(score)
-        np.add.at(total, track, x.reshape(45, -1))
-        np.testing.assert_allclose(score, total, atol=1e-5)
-
-    def test_none_is_kept_where_links_stay_as_they_were_made(self):
-        assert len(all_heard(rounds_of(6, 1.0)[0], most=0).kept) == 0
-
-
-def test_hindsight_is_scored_by_the_track_that_holds_most_of_a_ues_names():
-    """UE 0 had names 0, 3 and 4, of which two are in track 7; UE 1 names 1 and 2, one in each track; UE 2 none."""
-    names = replace(Names.start(PerRound(), 3), of=np.array([0, 1, 1, 0, 0]))
-    zero = np.zeros(4, dtype=np.int64)
-    place = np.array([[5.0, 5.0], [7.0, 1.0], [7.0, 2.0], [9.0, 9.0]])
-    said = Estimates(np.array([5, 7, 7, 9]), zero, ["answer"] * 4, place, np.array([1.0, 2.0, 1.0, 1.0]), zero * np.nan,
-                     zero, zero, ["ok"] * 4)  # fmt: skip
-    found = of_ues(Retold(np.arange(5), np.array([5, 7, 5, 7, 7]), said, []), names)
-    np.testing.assert_array_equal(found.ue, [0, 0, 1])
-    np.testing.assert_array_equal(found.position_m, [[7, 1], [7, 2], [5, 5]])
-    np.testing.assert_array_equal(found.weight, [2, 1, 1])
-
 
 # -- in runs
 
 TOWN = {"world.duration_s": 480, "world.ues.count": 6, "world.radio.uplink": {"kind": "oma", "decoding": "error-free"}}
-STILL = {"world.ues.mobility": {"kind": "static"}}
 NEW = {"kind": "per-round"}
 SERVERS = {
     "rounds": {},
@@ -196,21 +149,6 @@ def test_goes_on_to_the_same_bytes(server, rule, tiny, tmp_path, table_bytes):
     assert set(linked.attack) == (set() if rule == 2 else {"link-maps", "then"})
     assert linked.right_share.dropna().between(0, 1).all() and linked.anonymity_set.isna().all()
     assert linked.groupby("attack").tail(1).entropy_time_to_confusion_s.isna().all()  # it states none
-
-
-def test_new_names_of_ues_that_stand_still_hide_none_of_them(tiny, tmp_path):
-    """All links are right, also of shuffled updates, and what is said of UEs is what is said under permanent names."""
-    said = {}
-    for name, rule in (("known", {"kind": "permanent"}), ("new", NEW)):
-        how = {"learning.attacks": BOTH, "learning.threat": {"pseudonyms": rule, "shuffle": rule == NEW}}
-        summary = run(tiny(TOWN | STILL | how), tmp_path / name)
-        rows = pd.read_csv(tmp_path / name / "estimates.csv").sort_values(["attack", "round", "ue", "weight"])
-        said[name] = rows[["attack", "round", "ue", "x_m", "y_m"]].reset_index(drop=True)
-    for label in ("link-maps", "then"):
-        assert summary[f"linking.{label}.right.percent"] == 100
-        assert summary[f"linking.{label}.chance_right.percent"] == pytest.approx(100 / 6)
-    assert len(said["new"]) == 2 * 2 * 6 * 8
-    pd.testing.assert_frame_equal(said["new"], said["known"])
 
 
 def test_reads_nothing_but_updates_names_and_rounds(tiny):
@@ -253,25 +191,3 @@ def test_people_are_linked_by_their_days_and_their_homes_named_at_the_end(tmp_pa
         assert summary[f"attack.{label}.home_named_within_near.percent"] > 80
         assert summary[f"attack.{label}.home_named_within_near.shuffled.percent"] < 20
     assert pd.read_csv(tmp_path / "estimates.csv").self_test_m.max() < 25  # a cell
-
-
-@pytest.mark.parametrize(
-    ("attack", "said"),
-    [
-        ({"of": {"kind": "span", "add": "scores", "name": "x"}}, "give that name to link-maps"),
-        ({"of": {"kind": "span"}}, "of: maps of peaks hardly tell UEs apart; take add: scores"),
-        ({"of": {"kind": "closed-form"}}, "unknown kind"),
-        ({"hindsight_names": -1}, "hindsight_names=-1: must be at least 0"),
-        ({"tracks": 0}, "tracks=0: must be at least 1"),
-    ],
-)
-def test_what_does_not_fit_is_refused_in_one_line(attack, said, tiny):
-    with pytest.raises(BadInput, match=said) as error:
-        tiny({"learning.attacks": [{"kind": "link-maps"} | attack]})
-    assert "\n" not in str(error.value)
-
-
-@pytest.mark.parametrize("threat", [{"sees": "sum"}, {"sees": "model"}])
-def test_sums_and_models_have_no_names_of_single_updates(threat, tiny):
-    with pytest.raises(BadInput, match="link-maps needs rows: links single updates by their maps"):
-        tiny({"learning.attacks": [{"kind": "link-maps"}], "learning.threat": threat})

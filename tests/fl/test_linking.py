@@ -2,7 +2,7 @@
 
 import itertools
 from dataclasses import replace
-from math import log, log2
+from math import log
 
 import numpy as np
 import pandas as pd
@@ -10,8 +10,6 @@ import pytest
 from interrupted import run_in_two
 from linked import AREA, RNG, play
 
-from fl.attacks.re_identify import ReIdentify
-from fl.leakage.attributed import OwnedPlaces, owners
 from fl.leakage.linking import Linking, chance_share, observe
 from fl.leakage.tracking import Whereabouts as Truth
 from fl.leakage.unicity import unicity
@@ -21,11 +19,10 @@ from fl.tracking import linking
 from fl.tracking.book import Book, Clues
 from fl.tracking.error_model import ErrorModel
 from fl.tracking.fingerprint import Numbers
-from fl.tracking.likeness import NUMBERS, CellRarity, Directions, projected
+from fl.tracking.likeness import NUMBERS
 from fl.tracking.linker import Linker, Rates
 from fl.tracking.linking import Displacement, LastSeen, Linked
-from fl.types import Estimates, Facts, Public
-from netsim.errors import BadInput
+from fl.types import Facts, Public
 from scenarios.app.run.runner import run
 
 A = 1e8
@@ -59,19 +56,6 @@ class TestLaw:
         assert second == pytest.approx(0.8 * far + 0.2 / A)
         assert none == pytest.approx(1 / A)
 
-    def test_an_estimate_whose_gain_is_small_tells_little(self):
-        """Estimates near the middle, whatever the truth is: the ratio of two tracks comes near 1."""
-        at = LastSeen(np.array([[1000.0, 5000.0], [9000.0, 5000.0]]), np.zeros(2))
-
-        def odds(gain):
-            offset = (1 - gain) * np.array([[5000.0, 5000.0]])
-            error = ErrorModel(np.ones(1), np.array([500.0]), 0.01, 0.0, np.array([gain]), offset)
-            z = offset + gain * at.mean_m[:1]
-            found = linking.densities(at, np.zeros(2), z[:, None], error, STILL, A)[:, 0]
-            return found[0] / found[1]
-
-        assert odds(1.0) > 50 and odds(0.3) > odds(0.05) and odds(0.01) == pytest.approx(1, abs=0.05)
-
     def test_the_posterior_has_the_moments_of_the_mixture(self):
         """Against integration over a grid."""
         at, error = LastSeen(np.array([[0.0, 0.0]]), np.array([200.0**2])), ErrorModel.plain(150.0, 0.05)
@@ -104,12 +88,6 @@ class TestLaw:
             best = min(best, (total, links))
         np.testing.assert_array_equal(linking.assigned(cost, birth, miss), np.array(best[1], dtype=int))
 
-    def test_entropy(self):
-        cost = np.array([[0.0, 0.0, 0.0, 0.0], [0.0, log(3), 1e6, 1e6], [5.0, 1e6, 1e6, 1e6]])
-        two = -(0.75 * log2(0.75) + 0.25 * log2(0.25))
-        np.testing.assert_allclose(linking.entropies_bits(cost), [2.0, two, 0.0], atol=1e-12)
-        assert linking.entropies_bits(np.zeros((3, 0))).tolist() == [0, 0, 0]
-
     def test_probabilities_of_links(self):
         cost = np.array([[0.0, 700.0], [log(2), 700.0]])
         share = linking.shares(cost, log(4))
@@ -131,10 +109,6 @@ class TestFingerprint:
         assert known.log_ratios(np.array([[x]]))[0, 0] == pytest.approx(ratio)
         assert known.log_ratios(np.array([[np.nan]]))[0, 0] == 0
 
-    def test_numbers_that_are_all_alike_tell_nothing(self):
-        known = Numbers.none(1).heard(np.full((5, 1), 3.0)).resized(np.zeros(0, int), 1).plus(np.array([0]), [[3.0]])
-        assert known.log_ratios(np.array([[3.0]]))[0, 0] == 0
-
     @pytest.mark.parametrize("sd", [0.3, 3.0])
     def test_spread_within_a_ue_is_learnt_from_certain_links(self, sd):
         rng = np.random.default_rng(2)
@@ -148,42 +122,6 @@ class TestFingerprint:
             known = known.learnt(x, np.eye(n)).plus(np.arange(n), x)
         share = float(known.within[0] / known.pairs[0])
         assert share == pytest.approx(sd**2 / (sd**2 + mean.var()), rel=0.1)
-
-    def test_the_same_cell_tells_more_the_rarer_it_is(self):
-        cells = CellRarity(np.array([0, 1]), np.array([90.0, 10.0]), 5.0, 10.0)
-        ratio = np.exp(cells.log_ratios(np.array([0, 1, -1])))
-        np.testing.assert_allclose(ratio, [[0.5 / 0.9 + 0.5, 0.5, 1], [0.5, 0.5 / 0.1 + 0.5, 1]])
-
-    def test_the_share_that_keeps_its_cell_is_learnt(self):
-        """Of 50 UEs and 10 cells of equal shares, a UE stays with 0.8 and else goes anywhere."""
-        rng, n = np.random.default_rng(3), 50
-        cell, cells = rng.integers(0, 10, n), CellRarity.none()
-        cells = cells.heard(cell).resized(np.zeros(0, int), n).plus(np.arange(n), cell)
-        for _ in range(80):
-            cell = np.where(rng.random(n) < 0.8, cell, rng.integers(0, 10, n))
-            cells = cells.heard(cell).learnt(cell, np.eye(n)).plus(np.arange(n), cell)
-        assert cells.same / cells.pairs == pytest.approx(0.8, abs=0.03)
-
-    def test_projection_keeps_cosines(self):
-        rng = np.random.default_rng(4)
-        own = rng.standard_normal((6, 4000))
-        update = np.concatenate([own + 0.5 * rng.standard_normal(own.shape) for _ in range(2)])
-        unit = [projected(u, np.zeros(6, int), np.arange(6), 6, RNG) for u in (update[:6], update[6:])]
-        cosine = unit[0] @ unit[1].T
-        centred = [u - u.mean(axis=0) for u in (update[:6], update[6:])]
-        exact = np.array([[a @ b / np.linalg.norm(a) / np.linalg.norm(b) for b in centred[1]] for a in centred[0]])
-        assert np.abs(cosine - exact).max() < 4 / np.sqrt(NUMBERS)
-        assert (cosine.argmax(axis=1) == np.arange(6)).all()
-
-    def test_directions_tell_once_links_are_known(self):
-        rng = np.random.default_rng(5)
-        own, known = rng.standard_normal((8, 300)), Directions.none().resized(np.zeros(0, int), 8)
-        for _ in range(20):
-            x = own + 0.7 * rng.standard_normal(own.shape)
-            unit = projected(x, np.zeros(8, int), np.arange(8), 8, RNG)
-            ratio = known.log_ratios(unit)
-            known = known.learnt(unit, np.eye(8)).plus(np.arange(8), unit)
-        assert (ratio.argmax(axis=0) == np.arange(8)).all() and (np.diag(ratio) > 2).all()
 
 
 class TestLinker:
@@ -207,14 +145,6 @@ class TestLinker:
         x = np.full((120, 50, 2), 5000.0)
         shares = [play(x, 100.0, 0.7, fingerprint=(means, sd)).right for sd in (1.0, 0.5, 0.2)]
         assert 0.03 < shares[0] < shares[1] < shares[2] and shares[2] > 0.3
-
-    def test_motion_is_learnt(self):
-        """UEs that stay: most links by the component that stays. UEs that drive: by those that move."""
-        rng = np.random.default_rng(8)
-        homes = np.tile(rng.uniform(0, 1e4, (5, 2)), (60, 1, 1))
-        drives = homes + np.cumsum(rng.normal(0, 500, homes.shape), axis=0)
-        shares = [_motion_of(x) for x in (homes, np.clip(drives, 0, 1e4))]
-        assert shares[0] > 0.8 and shares[1] < 0.4
 
     def test_a_name_that_was_seen_stays_with_its_track(self):
         book, rates = Book.empty(2), Rates.start()
@@ -245,16 +175,6 @@ class TestLinker:
         both = one.plus(two)
         assert both.name.tolist() == [1, 2] and both.plus(two).name.tolist() == [1, 2]
         assert both.plus(replace(two, round=3)).name.tolist() == [2]
-
-
-def _motion_of(x):
-    """Share of the links that the component which stays has."""
-    rng, book, rates = np.random.default_rng(0), Book.empty(2), Rates.start()
-    for t, here in enumerate(x, start=1):
-        z = (here + 20.0 * rng.standard_normal(here.shape))[:, None]
-        name = len(here) * t + np.arange(len(here))
-        book, rates, _ = linker_at(t).linked(name, clues(z), book, rates)
-    return float(rates.motion[0] / rates.motion.sum())
 
 
 def linker_at(number, round_s=300.0):
@@ -306,14 +226,6 @@ class TestMeasures:
         assert row["anonymity_set"] == row["anonymity_set_median"] == [2.0]
         assert row["time_to_confusion_s"] == [200.0] and row["entropy_time_to_confusion_s"] == [100.0]
 
-    def test_a_name_that_is_kept_counts_as_exposure_and_as_nothing_else(self):
-        state = Linking()
-        names = asked(Names.start(PerRound(), 2), PerRound(), np.array([0, 1]), np.zeros(2), 1, RNG)
-        for number in (1, 2):
-            links = Linked(number, names.now, np.array([0, 1]), np.zeros(2, bool), np.zeros(2))
-            state, row = observe(state, {"a": links}, names, 50.0 * number)
-        assert row["seen"] == [0] and state.held["a"].exposure_s == 100.0
-
     @pytest.mark.parametrize(("names", "ues"), [(1, 1), (3, 3), (2, 5), (5, 2)])
     def test_chance_against_random_assignments(self, names, ues):
         rng, right = np.random.default_rng(9), []
@@ -322,21 +234,6 @@ class TestMeasures:
             given = rng.permutation(max(names, ues))[:names]
             right.append(np.mean(given == owner))
         assert np.mean(right) == pytest.approx(chance_share(names, ues), abs=0.02)
-
-    def test_estimates_belong_to_names_or_to_tracks(self):
-        *_, (_, names, name) = self.names([0, 1], [0, 1])
-        links = Linked(2, name[:1], np.array([9]), np.zeros(1, bool), np.zeros(1))
-        np.testing.assert_array_equal(owners(np.array([1, 0]), names, None), names.now[[1, 0]])
-        np.testing.assert_array_equal(owners(np.array([0]), names, links), [9])
-        n = 3
-        place = np.array([[5000.0, 5000.0], [5010.0, 5000.0], [20_000.0, 0.0]])
-        zero = np.zeros(n)
-        said = Estimates(
-            np.zeros(n, int), np.zeros(n, int), ["centroid"] * n, place, zero, zero, zero, zero, ["ok"] * n
-        )
-        owned = OwnedPlaces().plus(np.array([9, 9, 9]), said, AREA)
-        assert np.hypot(*(owned.named(9, AREA, 100.0).place_m[0] - [5005, 5000])) < 60
-        assert len(owned.named(8, AREA, 100.0).place_m) == 0 and len(owned.owner) == 2
 
 
 class TestUnicity:
@@ -356,11 +253,6 @@ class TestUnicity:
         # alone: UE 0 in round 2, UE 1 never, UE 2 in round 1: one point of two, one of them in three UEs never
         assert 15 < one["unique_percent"] < 55
         assert (100.0, 3) not in found
-
-    def test_everybody_at_one_place_is_never_unique_and_one_ue_always_is(self):
-        same = np.full((8, 2), 50.0)
-        assert {r["unique_percent"] for r in unicity(self.traces(*[same] * 10), RNG)} == {0.0}
-        assert {r["unique_percent"] for r in unicity(self.traces(same), RNG)} == {100.0}
 
 
 # -- the attack in runs
@@ -423,50 +315,3 @@ def test_under_permanent_names_it_is_the_attack_that_it_wraps(server, tiny, tmp_
     tracking = table(tmp_path, "tracking").sort_values(["round", "ue", "hindsight"])
     one, two = (tracking[tracking.attack == a].drop(columns="attack") for a in ("tracker", "tracks"))
     pd.testing.assert_frame_equal(one.reset_index(drop=True), two.reset_index(drop=True), rtol=1e-3, atol=1e-3)
-
-
-def test_still_ues_apart_are_followed_through_names_of_a_round(tiny, tmp_path):
-    """Six who stand still: what unit-votes adds up over their tracks is what it does under permanent names."""
-    still = {"world.ues.mobility": {"kind": "static"}}
-    attack = {"kind": "re-identify", "of": {"kind": "unit-votes"}, "sigma_m": 5}
-    for name, threat in (("known", {}), ("new", {"pseudonyms": NEW})):
-        summary = run(tiny(BUSY | still | {"learning.attacks": [attack], "learning.threat": threat}), tmp_path / name)
-        assert ("linking.re-identify.right.percent" in summary) == (name == "new")
-    assert summary["linking.re-identify.right.percent"] == 100
-    assert summary["linking.re-identify.time_to_confusion_s"] is None
-    assert summary["linking.re-identify.chance_right.percent"] == pytest.approx(100 / 6)
-    assert summary["linking.re-identify.chance_time_to_confusion_s"] == pytest.approx(60 * 6 / 5)
-    assert summary["unicity.2-2500.unique.percent"] == 0 and summary["unicity.6-2500.unique.percent"] == 0
-    known, new = (
-        table(tmp_path / f, "estimates").sort_values(["round", "ue", "model", "weight"]) for f in ("known", "new")
-    )
-    assert table(tmp_path / "new", "linking").right_share.dropna().min() > 0.99
-    np.testing.assert_allclose(new[["x_m", "y_m"]], known[["x_m", "y_m"]], equal_nan=True)
-
-
-@pytest.mark.parametrize(
-    ("attack", "said"),
-    [
-        ({"use": ["place", "place"]}, "stands twice"),
-        ({"use": ["fingerprint"], "sigma_m": 5}, "use has none"),
-        ({"outlier": 0.1}, "give both, or none"),
-        ({"of": {"kind": "closed-form", "name": "x"}}, "give that name to re-identify"),
-    ],
-)
-def test_what_does_not_fit_is_refused_in_one_line(attack, said, tiny):
-    with pytest.raises(BadInput, match=said) as error:
-        tiny({"learning.attacks": [{"kind": "re-identify"} | attack]})
-    assert "\n" not in str(error.value)
-
-
-def test_published_models_name_nobody_to_link(tiny):
-    with pytest.raises(BadInput, match="names of senders"):
-        tiny({"learning.attacks": [{"kind": "re-identify"}], "learning.threat": {"sees": "model"}})
-
-
-def test_beliefs_of_tracks_are_told_by_their_latest_names():
-    book = replace(Book.empty(2), name=np.arange(5), of=np.array([0, 1, 0, 1, 2]), since=np.array([1, 1, 2, 3, 3]))
-    for number, expected in ((1, [0, 1]), (2, [2, 1]), (3, [2, 3, 4])):
-        track, name = book.names_at(number)
-        assert name.tolist() == expected and track.tolist() == list(range(len(expected)))
-    assert ReIdentify().links(ReIdentify().start()).round == 0

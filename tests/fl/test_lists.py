@@ -8,7 +8,6 @@ from fl.leakage.leakage import Leakage
 from fl.leakage.lists import buildings_score, listed_score, most_named, scores, uniform_score
 from netsim.geometry import Area
 from netsim.mobility.base import Places
-from netsim.rng import Streams
 
 AREA = Area(0.0, 0.0, 2000.0, 1500.0)
 TRUE = np.array([[300.0, 300.0], [1000.0, 700.0], [1010.0, 700.0], [1990.0, 1490.0]])
@@ -25,16 +24,9 @@ class TestScores:
         listed_m = np.array([[310.0, 300.0], [1005.0, 700.0], [50.0, 50.0]])
         assert listed_score(listed_m, TRUE, 20.0, 4).tolist() == [2 / 4, 3 / 4]  # the fourth is missing: wrong
 
-    def test_an_empty_list_finds_nothing(self):
-        assert listed_score(np.zeros((0, 2)), TRUE, 20.0, 8).tolist() == [0, 0]
-
     def test_uniform_places_find_one_disc_by_its_area(self):
         share = np.pi * 50**2 / (2000 * 1500)
         assert uniform_score(TRUE[:1], AREA, 50.0, 8) == pytest.approx([share, 1 - (1 - share) ** 8], rel=5e-4)
-
-    def test_uniform_places_as_drawn(self):
-        found = drawn_score(lambda rng, n: rng.uniform([0, 0], [2000, 1500], (n, 2)), 150.0, 8)
-        assert uniform_score(TRUE, AREA, 150.0, 8) == pytest.approx(found, rel=0.05)
 
     def test_middles_of_buildings_as_drawn_by_floor_area(self):
         middle_m, weight = np.random.default_rng(2).uniform(0, 1500, (40, 2)), np.arange(1.0, 41.0)
@@ -55,11 +47,6 @@ class TestScores:
             (100, pytest.approx(200 / 3)), (50, 50),
         ]  # fmt: skip
 
-    def test_residents_of_whom_no_place_is_known_are_left_out(self):
-        town = {"participants": Places(TRUE, np.full((4, 2), np.nan)), "aside": Places.unknown(4)}
-        rows = scores({"a": TRUE}, town, AREA, np.zeros((0, 3)), Leakage())
-        assert {row["residents"] for row in rows} == {"participants"}
-
 
 class TestLists:
     def test_the_best_places_of_all_maps_added_up(self):
@@ -71,28 +58,8 @@ class TestLists:
         found = best_of_all(maps, area, 100.0, Naming(3, 100.0, 0.0))
         assert found.tolist() == [[250, 150], [50, 50], [350, 350]]
 
-    def test_no_more_places_than_lie_far_enough_apart(self):
-        maps = PlaceMaps(np.array([0]), np.arange(16, dtype=np.float32)[None])
-        assert len(best_of_all(maps, Area(0.0, 0.0, 400.0, 400.0), 100.0, Naming(8, 900.0, 0.0))) == 1
-
-    def test_no_map_no_place(self):
-        assert best_of_all(PlaceMaps.empty(), AREA, 100.0, Naming(8, 100.0, 0.0)).shape == (0, 2)
-
     def test_of_an_attack_without_maps_where_most_of_what_it_names_lies(self):
         at = [(300.0, 300.0), (310.0, 300.0), (305.0, 295.0), (1000.0, 700.0), (1001.0, 700.0), (50.0, 1400.0)]
         named = [{"attack": "a", "x_m": x, "y_m": y} for x, y in at] + [{"attack": "b", "x_m": 9.0, "y_m": 9.0}]
         found = most_named(named, "a", AREA, Leakage(list_places=2))
         assert found == pytest.approx(np.array([[305.0, 300.0], [1000.0, 700.0]]), abs=25)
-
-
-def test_residents_of_a_town_live_as_its_ues_do_and_are_others():
-    """Numbers beyond those of the UEs draw their own homes; the UEs' own numbers draw the UEs' homes."""
-    from netsim.build import build_world
-    from scenarios import load
-
-    world = build_world(load("city", {"world.ues.count": 6}).world, Streams(1), 86_400.0)
-    again, others = (world.mobility.residents(ue, world.ground) for ue in (np.arange(6), np.arange(6, 12)))
-    np.testing.assert_array_equal(again.home_m, world.places.home_m)
-    np.testing.assert_array_equal(again.work_m, world.places.work_m)
-    assert not np.isin(others.home_m, again.home_m).any()
-    assert world.area.contains(others.home_m).all()

@@ -14,8 +14,7 @@ from fl.networks.sgd_regression import SgdSettings, train_regression
 from fl.optimisers.adam import Adam
 from fl.optimisers.momentum import Momentum
 from fl.optimisers.sgd import Sgd
-from fl.types import HeldOut, Local, Public
-from netsim.errors import BadInput
+from fl.types import Local, Public
 from netsim.geometry import Area
 from netsim.rng import Streams
 from netsim.row_id import row_id
@@ -126,26 +125,6 @@ def test_polyaks_limit_is_that_of_its_formula(kind, batch, proximal, frozen):
     np.testing.assert_array_equal(loose, free)  # a step that needs no limit keeps its bits
 
 
-def test_samples_at_one_place_make_nothing_explode(rate=0.09):
-    """Forty measurements of a parked car: descent without the limit leaves all bounds at 0.09, with it at no rate."""
-    draw = np.random.default_rng(3)
-    public = Public(Area(0.0, 0.0, 10_000.0, 20_000.0), 1)
-    y = draw.normal(-118, 2.5, 40)
-    one, every = np.zeros(1, np.int64), np.zeros(40, np.int64)
-    data = Local(one, one, np.array([0, 40]), np.full((40, 2), 900.0), y, np.zeros(40))
-    errors = {}
-    for limit in ("none", "polyak"):
-        learner = RsrpNet(profile="useful", learning_rate=rate, step_limit=limit)
-        model = learner.init(public, Streams(1).at("init"))
-        for number in range(1, 6):
-            made = learner.local(model, "all", data, Streams(1).at("learner.all", number))
-            model = learner.step(model, "all", np.nan_to_num(made.values))
-        held_out = HeldOut(every, every, data.x, y, every)
-        errors[limit] = learner.evaluate(model, held_out)["rmse_db"]
-    assert errors["polyak"] < 3 * 2.5  # the mean bounces about by the noise of one measurement
-    assert not errors["none"] < 50
-
-
 def test_polyaks_limit_is_of_the_profile_and_fits_its_neighbours():
     """No step of Adam is limited, and no record is bounded where it moves the step of all others."""
     assert RsrpNet().step_limit == "none" and RsrpNet(profile="useful").step_limit == "polyak"
@@ -175,13 +154,6 @@ def test_no_optimiser_is_given_what_is_frozen(frozen):
     d = sum((a + 1) * b for a, b in itertools.pairwise(NET.sizes[: frozen + 1]))
     assert not found[:, :d].any()
     np.testing.assert_allclose(found[:, d:], np.array([[6.0], [2.0], [8.0]]) * np.ones_like(found[:, d:]), rtol=1e-12)
-
-
-def test_a_row_without_samples_stays():
-    data = Local(np.arange(2), np.zeros(2, np.int64), np.array([0, 0, 3]), np.ones((3, 3)), np.ones(3), np.zeros(3))
-    for (part, _), batch in itertools.product(TORCH.values(), (2, "all")):
-        found = train_regression(NET, weights(), data, SgdSettings(0.1, batch, 2, 0.0, None, part, 1.0), RNG).values
-        assert not found[0].any() and found[1].any()
 
 
 class TestCentral:
@@ -216,31 +188,6 @@ class TestCentral:
             model = each.step(model, "all", each.local(model, "all", data, RNG).values)
         same = np.allclose(model.parameters, together.parameters, rtol=0, atol=1e-13)
         assert same == (kind == "sgd")
-
-
-OPTIMISERS = [{"kind": "sgd"}, {"kind": "momentum"}, {"kind": "adam"}]
-ENCODINGS = [{"kind": "position"}, {"kind": "fourier", "frequencies": 3}]
-PRIORS = [{"kind": "none"}, {"kind": "log-distance", "at_m": (100.0, 50.0)}]
-
-
-@pytest.mark.parametrize("optimiser", OPTIMISERS, ids=lambda p: p["kind"])
-@pytest.mark.parametrize("encoding", ENCODINGS, ids=lambda p: p["kind"])
-@pytest.mark.parametrize("prior", PRIORS, ids=lambda p: p["kind"])
-@pytest.mark.parametrize("labels", ["raw", "standardised"])
-def test_every_recipe_learns(optimiser, encoding, prior, labels):
-    """Crossed with each other: the error on what was learnt from falls."""
-    part = RsrpNet(
-        hidden=(8, 5), labels=labels, optimiser=optimiser, encoding=encoding, prior=prior, learning_rate=1e-4,
-        local_epochs=5, batch_size=8,
-    )  # fmt: skip
-    central = TestCentral()
-    data = central.data([20, 7])
-    model = part.init(central.public, RNG)
-    made = part.local(model, "all", data, RNG)
-    after = part.step(model, "all", made.weighted_sum(made.count / made.count.sum(), 1))
-    held = HeldOut(np.zeros(27, int), np.zeros(27, int), data.x, data.y, np.zeros(27, int))
-    assert part.evaluate(after, held)["rmse_db"] < part.evaluate(model, held)["rmse_db"]
-    np.testing.assert_array_equal(made.values, part.local(model, "all", data, RNG).values)
 
 
 class TestPrior:
@@ -288,27 +235,8 @@ class TestPrior:
             d = np.hypot(*(at - np.array(expected)).T)
             np.testing.assert_allclose(found, learner.prior.rsrp_dbm_at(d), atol=1e-12)
 
-    def test_an_unknown_place_is_refused(self, tmp_path):
-        with pytest.raises(BadInput, match=r"learning\.learner\.prior: the places of base stations are not known"):
-            RsrpNet(hidden=(4,), prior={"kind": "log-distance"}).init(self.public, RNG)
-        two = Public(Area(0.0, 0.0, 900.0, 700.0), 2, n_cell=3, model_of_cell=np.array([0, -1, 1]))
-        with pytest.raises(BadInput, match=r"prior\.at_m: one place, and 2 cells are learnt"):
-            self.part().init(two, RNG)
-
 
 class TestOffers:
-    def test_what_a_recipe_promises(self):
-        plain = RsrpNet(hidden=(4, 3)).offers
-        assert {"biased first layer", "linear local steps", "sample gradient", "layer 1", "layer 2", "layer 3"} <= plain
-        assert RsrpNet(hidden=(4, 3), optimiser={"kind": "momentum"}, proximal=1.0).offers == plain
-        assert plain - RsrpNet(hidden=(4, 3), optimiser={"kind": "adam"}).offers == {
-            "linear local steps",
-            "record gradients",
-            "sample gradient",
-        }
-        frozen = RsrpNet(hidden=(4, 3), frozen_layers=2).offers
-        assert plain - frozen == {"biased first layer", "sample gradient", "record gradients", "layer 1", "layer 2"}
-
     @pytest.mark.parametrize("kind, bounded", [("sgd", True), ("momentum", False), ("adam", False)])
     def test_only_plain_steps_bound_a_record(self, kind, bounded):
         part = RsrpNet(hidden=(4,), sample_clip=0.1, optimiser={"kind": kind}, proximal=2.0)
@@ -327,31 +255,3 @@ class TestOffers:
                       np.where(np.arange(3) == 1, 1e3, data.y), data.time_s)  # fmt: skip
         moved = np.linalg.norm(made.values - part.local(model, "all", other, RNG).values)
         assert 0.01 < moved <= made.bound.sensitivity == pytest.approx(2 * 0.1 / 3)
-
-    def test_all_layers_frozen_is_refused(self):
-        with pytest.raises(ValueError, match="frozen_layers: 2 of 2 layers leave nothing to train"):
-            RsrpNet(hidden=(4,), frozen_layers=2)
-
-    def test_figures_of_plain_descent_are_left_out_elsewhere(self):
-        central = TestCentral()
-        data = central.data([5])
-        for kind in ("sgd", "momentum", "adam"):
-            part = RsrpNet(hidden=(4,), optimiser={"kind": kind})
-            model = part.init(central.public, RNG)
-            assert ("step_stability" in part.diagnose(model, data)) == (kind == "sgd")
-            assert np.isfinite(part.centroid_bound_m(model, data)).all() == (kind != "adam")
-            assert np.isfinite(part.bias_rms(part.local(model, "all", data, RNG))).all() == (kind != "adam")
-
-    def test_a_run_with_every_option(self, tiny, tmp_path):
-        from scenarios.app.run.runner import run
-
-        learner = {
-            "kind": "rsrp-net", "profile": "useful", "hidden": [6, 4], "optimiser": {"kind": "adam"},
-            "encoding": {"kind": "fourier", "frequencies": 4}, "prior": {"kind": "log-distance"},
-            "cell_input": "one-hot", "proximal": 0.1, "frozen_layers": 1, "learning_rate": 0.01,
-        }  # fmt: skip
-        changes = {"learning.learner": learner, "learning.data": {"kind": "measured", "cell": "strongest"}}
-        summary = run(tiny(changes | {"learning.attacks": []}), tmp_path / "run")
-        assert summary["rounds.played"] == 2 and np.isfinite(summary["utility.rmse_db"])
-        with pytest.raises(BadInput, match="needs a biased first layer"):
-            tiny(changes)

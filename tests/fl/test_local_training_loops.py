@@ -8,7 +8,7 @@ import torch
 
 from fl.learners.image_net import ImageNet
 from fl.learners.rsrp_net import RsrpNet
-from fl.networks import mlp_loops, sgd_regression
+from fl.networks import mlp_loops
 from fl.networks.mlp import Mlp
 from fl.networks.sgd_regression import SgdSettings, train_regression
 from fl.optimisers.adam import Adam
@@ -130,19 +130,6 @@ def test_every_device_trains_as_autograd_does_alone(recipe):
     assert not double[:, :first].any() and not single[:, :first].any()
 
 
-@pytest.mark.parametrize("bits", [32, 64])
-@pytest.mark.parametrize("hidden", [(), (300, 60), (12, 40, 3)])
-def test_any_number_of_layers_and_inputs(bits, hidden):
-    """Also of a network so large that devices are trained one at a time."""
-    net, data = Mlp((11, *hidden, 1), "relu"), cohort((3, 30), 11)
-    start, how = weights(net) / 4, SgdSettings(0.01, 8, 2, 0.0, precision=bits)
-    found = train_regression(net, start, data, how, RNG).values
-    for row in range(2):
-        expected = slow(net, start, data, row, how, lambda w: torch.optim.SGD(w, lr=0.01))
-        error = np.linalg.norm(found[row] - expected) / np.linalg.norm(expected)
-        assert error < (1e-10 if bits == 64 else 1e-4)
-
-
 @pytest.mark.parametrize("bits, dropout", list(product((32, 64), (0.0, 0.3))))
 def test_thousands_of_devices_train_as_each_alone(bits, dropout):
     net, counts = Mlp((5, 9, 6, 1), "elu"), np.random.default_rng(1).integers(0, 45, 3000)
@@ -168,20 +155,11 @@ class TestWork:
         train_regression(net, weights(net), cohort(counts, net.sizes[0]), how, RNG)
         return seen
 
-    def test_a_device_that_has_no_batch_left_costs_nothing(self, monkeypatch):
-        seen = self.calls(monkeypatch, Mlp((2, 4, 1), "relu"), (100, 20, 0, 21), SgdSettings(0.01, 20, 2, 0.0))
-        assert seen == [3, 3, 2, 2, 1, 1, 1, 1, 1, 1]  # 10, 4 and 2 steps
-
     @pytest.mark.parametrize("bits, calls", [(64, 9), (32, 5)])
     def test_a_thousand_small_devices_take_few_calls(self, monkeypatch, bits, calls):
         how = SgdSettings(0.01, 20, 1, 0.0, precision=bits)
         seen = self.calls(monkeypatch, Mlp((2, 64, 32, 1), "relu"), (20,) * 1000, how)
         assert sum(seen) == 1000 and len(seen) <= calls
-
-    def test_memory_is_that_of_a_block(self):
-        data, how = cohort((20,) * 1000, 2), SgdSettings(0.01, 20, 1, 0.0)
-        blocks = sgd_regression._blocks(Mlp((2, 256, 128, 1), "relu"), data, how)
-        assert max(map(len, blocks)) * 2 * 8 * 33_921 <= sgd_regression._BLOCK_BYTES
 
 
 @compiled
@@ -203,37 +181,14 @@ def test_the_exponential_is_right_to_two_units_of_the_last_place(number):
     assert np.isnan(nan[0]) and expm1_below(-1.0) == np.expm1(-1.0)
 
 
-def test_orders_are_those_of_the_keys():
-    owner, count = np.array([5, -1, 2**61, 0, 8]), np.array([7, 0, 1, 3000, 4])
-    found = np.split(RNG.orders("order", owner, count), np.cumsum(count)[:-1])
-    for o, n, order in zip(owner.tolist(), count.tolist(), found, strict=True):
-        assert order.tolist() == np.argsort(RNG.keys("order", o, n), kind="stable").tolist()
-
-
 class TestSetting:
     bounded = {"sample_clip": 1.0, "batch_size": "all", "local_epochs": 1}
-
-    def test_defaults_keep_what_there_was(self):
-        assert RsrpNet().precision == 64 and ImageNet().precision == 32
 
     def test_a_bound_of_a_record_is_refused_at_32_bits(self):
         with pytest.raises(ValueError, match=r"precision: at 32 bits .*; take precision: 64"):
             RsrpNet(precision=32, **self.bounded)
         assert "record bound" in RsrpNet(precision=64, **self.bounded).offers
         assert RsrpNet(precision=32, **self.bounded | {"local_epochs": 2}).sample_clip == 1.0
-
-    @pytest.mark.parametrize("bits", [16, 33, "double"])
-    def test_other_precisions_are_refused(self, bits):
-        for learner in (RsrpNet, ImageNet):
-            with pytest.raises(ValueError, match="precision"):
-                learner(precision=bits)
-
-    def test_no_theorem_bounds_a_centroid_at_32_bits(self):
-        data = cohort((9,), 2)
-        for bits, known in ((64, True), (32, False)):
-            learner = RsrpNet(hidden=(6,), precision=bits)
-            model = learner.init(Public(Area(0.0, 0.0, 100.0, 80.0), 2), RNG)
-            assert np.isfinite(learner.centroid_bound_m(model, data)).all() == known
 
     def test_images_at_both_precisions(self):
         image, g = ImageFormat(16, 16, 3), np.random.default_rng(0)

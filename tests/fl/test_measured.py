@@ -1,7 +1,5 @@
 """Measurements of moving UEs: what is held out, what is remembered, and who takes part."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -10,7 +8,6 @@ from fl.data.measured import Measured
 from fl.data.samples import Signals
 from fl.types import NEW_PLACE
 from netsim.checkpoint import load_tree, save_tree
-from netsim.errors import BadInput
 from netsim.observations import Observations
 from netsim.rng import Streams
 from netsim.row_id import row_id
@@ -117,17 +114,6 @@ class TestHoldOut:
         out = [held_out_days(days * DAY_S, days, 0.25, Streams(seed).at("data", 1)) for seed in range(2000)]
         np.testing.assert_allclose(np.mean(out, axis=0), 0.25, atol=0.05)
 
-    def test_sessions_end_at_a_pause_and_go_on_across_rounds(self):
-        time_s = np.array([0.0, 899.0, 1798.0, 2699.0, 5000.0])
-        ue = np.zeros(5, dtype=np.int64)
-        _, session = Sessions.none(1).plus(ue, time_s, 900.0)
-        np.testing.assert_array_equal(session, [0, 0, 0, 1, 2])
-        state = Sessions.none(1)
-        for k, expected in enumerate(session):
-            state, number = state.plus(ue[k : k + 1], time_s[k : k + 1], 900.0)
-            assert number == expected
-        assert state.last_s == [5000.0] and state.number == [3]
-
     def test_sessions_match_a_loop_over_measurements(self):
         every, last, number, expected = observed(1000), {}, {}, {}
         for i in np.argsort(every.time_s, kind="stable"):
@@ -173,34 +159,6 @@ class TestHoldOut:
         assert {x for x, g in held.items() if g != NEW_PLACE} == set(by_first) - set(by_place)
         assert not kept & set(held) and len(kept) + len(held) == (every.cell < 2).sum()
         assert set(by_place.values()) == set(by_first.values()) == {0}
-
-    def test_another_seed_holds_out_others(self):
-        every = observed()
-        for by in BY:
-            part = Measured(**by)
-            window, state = every, part.start(5, None)
-            one, two = (part.take(window, CELLS, state, Streams(s).at("data", 1))[0].held_out for s in (1, 2))
-            assert len(one) != len(two) or (one.x != two.x).any()
-
-    @pytest.mark.parametrize("keys", [
-        {"session_gap_s": 5.0}, {"block_m": 10.0}, {"hold_out_by": "day", "session_gap_s": 5.0},
-        {"hold_out_by": "session", "block_m": 10.0}, {"hold_out_by": "day", "hold_out": 0.0},
-        {"participants": "holding"}, {"memory": 0}, {"memory": "none"}, {"hold_out_by": "week"},
-        {"hold_out_by": ["day"]}, {"hold_out_by": ["day", "block"], "hold_out": 0.0},
-        {"hold_out_by": ["day", "block"], "session_gap_s": 5.0}, {"hold_out_by": ["day", "session"]},
-    ])  # fmt: skip
-    def test_keys_without_effect_are_refused(self, keys, tiny):
-        with pytest.raises(BadInput) as refused:
-            tiny({"learning.data": {"kind": "measured", **keys}})
-        assert "\n" not in str(refused.value)
-
-    def test_the_old_choice_of_single_samples_stands(self):
-        every = observed(200)
-        window = every.select(every.cell < 2)
-        (taken,), _ = taken_by(Measured(), every, 41 * DAY_S)
-        rng, moment = Streams(3).at("data", 1), np.round(window.time_s * 1e3).astype(np.int64)
-        out = rng.uniform("hold out", row_id(window.ue, window.cell), item=moment) < 0.2
-        assert set(taken.held_out.x[:, 0]) == set(window.position_m[out, 0])
 
 
 def replace_part(part, **changes):
@@ -264,22 +222,6 @@ class TestMemory:
             np.testing.assert_array_equal(a.train.x, b.train.x)
             np.testing.assert_array_equal(a.held_out.x, b.held_out.x)
 
-    def test_samples_are_inserted_where_a_sort_would_put_them(self):
-        draw = np.random.default_rng(0)
-        one, two = (
-            Signals(row, draw.random((50, 2)), np.arange(50.0), time, np.zeros(50, dtype=np.int64))
-            for row, time in ((draw.integers(0, 9, 50), draw.integers(0, 5, 50) / 1.0) for _ in range(2))
-        )
-        none = Signals.none()
-        sorted_one, sorted_two = none.plus(one), none.plus(two)
-        later = replace(sorted_two, time_s=sorted_two.time_s + 4.0)  # ties at the border
-        for more in (two, sorted_two, later):
-            both = sorted_one.plus(more)
-            row, time = np.concatenate([sorted_one.row, more.row]), np.concatenate([sorted_one.time_s, more.time_s])
-            y = np.concatenate([sorted_one.y, more.y])
-            np.testing.assert_array_equal(both.y, y[np.lexsort((time, row))])
-            np.testing.assert_array_equal(both.row, np.sort(row))
-
 
 @pytest.fixture
 def replayed(tiny, tmp_path):
@@ -313,27 +255,3 @@ class TestRuns:
             np.testing.assert_array_equal(updates[axis][quiet], updates[f"selected_{axis}"][quiet])
         assert (updates["selected"][quiet] > 0).all() and len(leakage["ue"]) == 12
         assert (leakage["error_m"] == leakage["selected_error_m"])[quiet & leakage["heard"].astype(bool)].all()
-
-    def test_points_of_quiet_rounds_are_not_measured_again(self, replayed):
-        ends = {}
-        for participants in ("measuring", "holding"):
-            _, folder = replayed(participants, memory="all", participants=participants)
-            with np.load(folder / "points.npz") as points:
-                ends[participants] = {name: points[name] for name in ("ue", "position_m")}
-        assert ends["measuring"].keys() == ends["holding"].keys()
-        for name, points in ends["measuring"].items():
-            np.testing.assert_array_equal(points, ends["holding"][name])
-
-    def test_a_round_of_which_all_is_held_out_trains_nobody(self, replayed):
-        for seed_days in (0.5, 0.9):
-            summary, folder = replayed(f"days{seed_days}", hold_out=seed_days, hold_out_by="day")
-            rounds = read_table(folder, "rounds")
-            assert summary["rounds.played"] == 3 and (rounds["selected"] == 0).any()
-            held = rounds["held_out"] == rounds["samples"]
-            np.testing.assert_array_equal(held, rounds["selected"] == 0)
-            assert summary["rounds.held_out"] == held.sum() > 0
-
-    def test_leakage_that_skips_rounds_meets_a_row_it_has_not_seen(self, tiny, tmp_path):
-        data = {"kind": "measured", "memory": "all", "participants": "holding"}
-        run(tiny({"learning.data": data, "learning.leakage": {"every_rounds": 2}}), tmp_path / "run")
-        assert len(read_table(tmp_path / "run", "leakage")["ue"])

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import ndtr
 
 from fl.tracking.distance_loops import block_side, distances_to, gather, median
-from fl.tracking.fold_loops import folded, unfolded
+from fl.tracking.fold_loops import unfolded
 from fl.tracking.map_loops import add_products, bilinear, inner, multiply, scale_to, weighed
 from fl.tracking.narrow import Narrow, NarrowAxis
 from fl.tracking.wide import Axis, Halves, Wide
@@ -54,21 +54,6 @@ def test_wide_gaussians_are_their_matrices(shape):
     fy, fx = maps(2, 3, ny, seed=1), maps(2, 3, nx, seed=2)
     for part, (y, x) in zip(wide.parts(np.einsum("nry,nrx->nyx", fy, fx)), wide.read_product(fy, fx), strict=True):
         assert part == pytest.approx(np.einsum("nry,nrx->nyx", y, x), rel=1e-4, abs=1e-4)
-
-
-@pytest.mark.parametrize("ny", [1, 5, 6])
-def test_even_and_odd_parts_are_those_of_maps(ny):
-    p, target = maps(3, ny, 21), maps(1, ny, 21, seed=1)
-    q = folded(p)
-    assert q[:, 0, : ny // 2] == pytest.approx((p + p[:, ::-1])[:, : ny // 2], abs=1e-7)
-    assert q[:, 1, : ny // 2] == pytest.approx((p - p[:, ::-1])[:, : ny // 2], abs=1e-7)
-    if ny % 2:
-        assert np.array_equal(q[:, 0, -1], p[:, ny // 2]) and not q[:, 1, -1].any()
-    stay, jump = np.array([0.2, 0.0, 1.0], dtype=np.float32), np.array([0.1, 0.0, -2.0], dtype=np.float32)
-    q[:, :, : ny // 2] /= 2
-    expected = np.maximum(p + stay[:, None, None] * p + jump[:, None, None] * target, 0)
-    assert (expected == 0).any()
-    assert unfolded(q, p, stay, jump, target) == pytest.approx(expected, abs=1e-6)
 
 
 def test_passes_over_maps_are_their_formulas():

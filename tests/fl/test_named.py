@@ -7,8 +7,7 @@ import pytest
 from estimates import said
 
 from fl.leakage import leakage
-from fl.leakage.chance import discs_share, others_peaks, uniform_shares
-from fl.leakage.distances import density_peaks
+from fl.leakage.chance import uniform_shares
 from fl.leakage.leakage import Leakage, Now
 from fl.leakage.named import answers_of
 from fl.types import Local
@@ -50,21 +49,9 @@ class TestAnswers:
         given = said(answer(1, 1, 0.2), answer(2, 2, 0.9), answer(3, 3, 0.5), (0, 0, "place", 9, 9, 5.0))
         assert answers_of(given, AREA)[0].place_m.tolist() == [[2, 2], [3, 3]]
 
-    def test_of_equal_weights_the_first(self):
-        assert answers_of(said(answer(7, 7), answer(3, 3), answer(5, 5)), AREA)[0].place_m.tolist() == [[7, 7], [3, 3]]
-
     def test_one_place_at_every_model_counts_once(self):
         given = said(answer(1, 1, 0.9), answer(1, 1, 0.9, model=4), answer(8, 8, 0.1), answer(8, 8, 0.1, model=4))
         assert answers_of(given, AREA)[0].place_m.tolist() == [[1, 1], [8, 8]]
-
-    @pytest.mark.parametrize("x", [np.nan, np.inf, -1.0, 2001.0])
-    def test_what_lies_outside_is_no_answer_but_was_given(self, x):
-        assert answers_of(said(answer(x, 5.0, 2.0), answer(6, 6)), AREA)[0].place_m.tolist() == [[6, 6]]
-        assert answers_of(said(answer(x, 5.0)), AREA)[0].place_m.shape == (0, 2)
-
-    def test_ues_do_not_mix(self):
-        found = answers_of(said(answer(1, 1, ue=2), answer(4, 4, ue=0)), AREA)
-        assert {ue: at.place_m.tolist() for ue, at in found.items()} == {0: [[4, 4]], 2: [[1, 1]]}
 
     def test_where_places_are_said_to_be_home_or_work_other_answers_name_nothing(self):
         """Of two for one place the likelier; home is first though work is likelier, and probabilities stay theirs."""
@@ -84,12 +71,6 @@ class TestLeakage:
         _, history = play(said(answer(103, 100)), said(), said(answer(900, 100)))
         assert [named(rows[0]) for rows in history] == [pytest.approx(v) for v in ((3, 797), (3, 797), (800, 0))]
 
-    def test_the_places_themselves_stand_beside_their_distances(self):
-        _, history = play(said(answer(130, 140), answer(900, 107, 0.5)), said(answer(7, 8)), said(answer(-1, 0)))
-        columns = ("named_x_m", "named_y_m", "second_x_m", "second_y_m")
-        places = [[row[c] for c in columns] for (row,) in history]
-        np.testing.assert_array_equal(places, [[130, 140, 900, 107], [7, 8, np.nan, np.nan], [np.nan] * 4])
-
     def test_they_are_the_ones_at_the_end_and_what_distances_are_of(self):
         state, history = play(*(said((0, 0, "centroid", 100 + 400 * (k % 3 > 1), 300, 1.0)) for k in range(9)))
         end, (row,) = leakage.named_at_end(HOW, state, AREA, PLACES), history[-1]
@@ -98,22 +79,6 @@ class TestLeakage:
         ]  # fmt: skip
         away = [np.hypot(r["x_m"] - HOME[0], r["y_m"] - HOME[1]) for r in end]
         assert row["home_named_m"] == pytest.approx(min(away))
-
-    def test_a_third_answer_names_nothing(self):
-        _, ((row,),) = play(said(answer(500, 900, 3.0), answer(500, 1400, 2.0), answer(*HOME, 1.0)))
-        assert row["home_named_m"] == pytest.approx(np.hypot(400, 800))
-
-    def test_answers_are_no_centroids_and_no_places(self):
-        _, ((row,),) = play(said(answer(*HOME)))
-        assert not row["heard"] and row["places"] == 0
-        assert np.isnan([row[k] for k in ("error_m", "home_m", "sw1_m", "guess_home_m", "smoothed_error_m")]).all()
-
-    def test_whoever_answers_is_not_judged_by_peaks(self):
-        """Before its first answer an attack is, like any other; after that its peaks say nothing."""
-        centroid = (0, 0, "centroid", *HOME, 1.0)
-        _, history = play(said(centroid), said(centroid, answer(500, 100)), said(centroid), said(answer(-5, 0)))
-        assert [rows[0]["home_named_m"] for rows in history[:3]] == [0.0, 400.0, 400.0]
-        assert np.isnan(history[3][0]["home_named_m"])  # its latest answers name nothing
 
     def test_an_answer_at_one_model_is_about_the_ue(self):
         """A cell from which nothing was heard this time keeps no older answer."""
@@ -169,32 +134,3 @@ class TestChance:
         ]  # fmt: skip
         found = uniform_shares(np.array([home]), np.array([work]), 150.0, AREA, 2)[0]
         np.testing.assert_allclose(found, drawn, atol=4 * 0.5 / np.sqrt(400_000))
-
-    def test_an_unknown_place_is_never_found_and_a_huge_radius_finds_all(self):
-        none = np.full(2, np.nan)
-        assert discs_share(np.array(HOME), none, 100.0, AREA)[1:].tolist() == [
-            0.0,
-            discs_share(np.array(HOME), none, 100.0, AREA)[0],
-        ]
-        assert discs_share(np.array(HOME), np.array(WORK), 1e4, AREA).tolist() == pytest.approx([1, 1, 1])
-
-    def test_others_are_everybody_but_one(self):
-        """As density peaks of the others' points, each UE with the same weight."""
-        rng = np.random.default_rng(1)
-        centre = {0: (300, 300), 1: (1500, 900), 2: (700, 1200)}
-        ue = np.repeat([0.0, 1.0, 2.0], [60, 150, 30])
-        points = np.concatenate(
-            [np.array(centre[int(k)]) + 20 * rng.normal(size=(n, 2)) for k, n in ((0, 60), (1, 150), (2, 30))]
-        )
-        found = others_peaks(ue, points, np.array([0.0, 1.0, 2.0, 7.0]), AREA, 75.0, 2)
-        for one, peaks in zip((0, 1, 2), found, strict=False):
-            others = ue != one
-            weight = (1 / np.array([60, 150, 30]))[ue[others].astype(int)]
-            by_hand = density_peaks(points[others], weight, AREA, 75.0, 2)
-            np.testing.assert_allclose(peaks, by_hand)
-        assert len(found[3]) == 2
-
-    def test_without_others_there_are_no_peaks(self):
-        points = np.array([[500.0, 500.0], [900.0, 900.0]])
-        (found,) = others_peaks(np.zeros(2), points, np.zeros(1), AREA, 75.0, 2)
-        assert found.shape == (0, 2)

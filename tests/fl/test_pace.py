@@ -46,22 +46,6 @@ def test_as_many_rest_as_real_ones_seem_to():
     assert seen(steps(400, 0.3, 1000.0)).matched(always, steps(400, 0.0, 1000.0)).roaming == pytest.approx(0.7)
 
 
-def test_the_same_noise_changes_nothing():
-    pace = seen(steps(400, 0.0, 900.0))
-    assert pace.matched(EVERYWHERE, steps(400, 0.0, 950.0)) is pace
-
-
-def test_of_few_steps_nothing_is_learnt():
-    pace = seen(steps(15, 0.0, 100.0))
-    assert pace.matched(EVERYWHERE, steps(400, 0.0, 1000.0)) is pace
-    assert seen(steps(400, 0.0, 100.0)).matched(EVERYWHERE, steps(15, 0.0, 1000.0)).speed_mps == SPEED_MPS
-
-
-def test_a_wild_ratio_is_followed_by_steps_of_four():
-    pace = seen(steps(400, 0.0, 60.0)).matched(EVERYWHERE, steps(400, 0.0, 6000.0))
-    assert pace.speed_mps == SPEED_MPS / 4
-
-
 @pytest.mark.parametrize("given", ["roaming", "speed"])
 def test_what_is_given_stays(given):
     flags = {f"match_{given}": False}

@@ -9,7 +9,7 @@ from fl.learners.rsrp_net import RsrpNet
 from fl.learning import Learning
 from fl.networks.mlp import Mlp
 from fl.networks.sgd_regression import SgdSettings, train_regression
-from fl.types import Facts, HeldOut, Local, Public
+from fl.types import Facts, Local, Public
 from netsim.geometry import Area
 from netsim.rng import Streams
 
@@ -76,14 +76,6 @@ def test_several_mini_batches_with_a_short_last_one():
     )
 
 
-@pytest.mark.parametrize("batch, epochs, dropout", [("all", 1, 0.0), (4, 3, 0.3), ("all", 2, 0.3)])
-def test_a_clip_that_nothing_reaches_changes_nothing(batch, epochs, dropout):
-    net, data, start = NETS[1], data_of([9, 5]), start_of(NETS[1])
-    plain = train_regression(net, start, data, SgdSettings(1e-2, batch, epochs, dropout), RNG).values
-    found = train_regression(net, start, data, SgdSettings(1e-2, batch, epochs, dropout, 1e12), RNG).values
-    np.testing.assert_array_equal(found, plain)
-
-
 def test_a_sample_that_overflows_counts_as_zero():
     net, data, start = NETS[0], data_of([5]), start_of(NETS[0])
     data.y[2] = 1e300
@@ -142,27 +134,3 @@ class TestLearner:
         assert "bound" not in learner.offers and learner._record_bound(self.data([8])) is None
         with pytest.raises(ValueError, match="needs a bound"):
             Learning(round_s=60, learner=learner, defenses=(Gaussian(noise_multiplier=1.0),))
-
-    def test_nobody(self):
-        none = np.zeros(0, dtype=np.int64)
-        empty = Local(none, none, np.zeros(1, dtype=np.int64), np.zeros((0, 2)), np.zeros(0), np.zeros(0))
-        assert len(self.local(empty).values) == 0
-
-    @pytest.mark.parametrize("clip", [0.0, -1.0, float("nan")])
-    def test_refuses_a_clip_that_is_none(self, clip):
-        with pytest.raises(ValueError, match="sample_clip"):
-            RsrpNet(sample_clip=clip)
-
-
-def test_mape_is_relative_to_dbm():
-    learner = RsrpNet(hidden=(4,), labels="standardised")
-    model = learner.init(PUBLIC, RNG)
-    held = HeldOut(
-        np.zeros(3, int), np.array([0, 1, 0]), np.array([[1.0, 2.0], [60.0, 7.0], [90.0, 3.0]]),
-        np.array([-80.0, -100.0, -120.0]), np.zeros(3, int),
-    )  # fmt: skip
-    guess = learner.predict_dbm(model, held.model, held.x)
-    expected = 100 * np.mean([abs((y - g) / y) for y, g in zip(held.y, guess, strict=True)])
-    assert learner.evaluate(model, held)["mape_percent"] == pytest.approx(expected, rel=1e-12)
-    none = HeldOut.none()
-    assert np.isnan(learner.evaluate(model, none)["mape_percent"])

@@ -10,21 +10,17 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from fl.attacks.participation_regression import ParticipationRegression, _without_momentum
 from fl.attacks.place_filter import PlaceFilter
-from fl.attacks.place_maps import PlaceMaps, highest_apart, smoothed
+from fl.attacks.place_maps import smoothed
 from fl.attacks.span import Span
 from fl.attacks.subspace import directions, parts, principal, principal_of_columns, squares
 from fl.attacks.threat import Threat
 from fl.attacks.unit_votes import UnitVotes
-from fl.encodings.fourier import Fourier
-from fl.encodings.position import Position
 from fl.learners.rsrp_net import RsrpNet
 from fl.learning import Learning
-from fl.networks import answer_loops
 from fl.server_optimiser.fedavgm import FedAvgM
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import DenseUpdates, Facts, Local, Public, Received
 from netsim.checkpoint import load_tree, save_tree
-from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.rng import Streams
 from netsim.tree import from_tree, to_tree
@@ -150,11 +146,6 @@ class TestSubspace:
             ours = principal_of_columns(made[:, :, :6])
             assert_allclose(np.linalg.norm(ours, axis=1), np.linalg.svd(made[:, :, :6])[1], rtol=1e-6)
 
-    def test_what_holds_rounding_only_is_no_direction(self):
-        columns = np.diag([1.0, 1e-3, 1e-12])[None]
-        assert_array_equal(directions(columns, 3, 1e-10)[0], np.diag([1.0, 1.0, 0.0]))
-        assert_array_equal(directions(np.zeros((1, 3, 2)), 2, 1e-10), np.zeros((1, 3, 2)))
-
 
 def slow_peaks(view, attack, grid):
     """What `span` adds in one round to the map of the first source, by full SVDs and loops."""
@@ -209,46 +200,6 @@ class TestSpan:
             named = of(found, ue)
             assert len(named) == 2
             assert all(np.linalg.norm(named - place, axis=1).min() < 50 for place in (home, work))
-
-    def test_layer_one_of_a_fourier_net_needs_no_model(self):
-        learner = learner_of(**FOURIER, learning_rate=0.01, batch_size=16, local_epochs=3)
-        rounds = played(learner, days_of())
-        nothing = [np.full_like(v.model_before.parameters, np.nan) for v, _ in rounds]
-        blind = [(replace(v, model_before=replace(v.model_before, parameters=w)), f)
-                 for (v, f), w in zip(rounds, nothing, strict=True)]  # fmt: skip
-        attack = Span(layer=1)
-        assert "starting weights" not in attack.needs and "hidden activations" not in attack.needs
-        assert {"starting weights", "hidden activations", "layer 2"} <= set(Span().needs)
-        found, _ = run(attack, blind)
-        assert_array_equal(found.position_m, run(attack, rounds)[0].position_m)
-        assert all(np.linalg.norm(of(found, 0) - place, axis=1).min() < 50 for place in (HOME, WORK))
-
-    def test_activations_are_computed_no_further_than_the_layer(self, monkeypatch):
-        asked, inputs = [], answer_loops.inputs
-
-        def counted(w, z, out, layer, mask, shape, scratch):
-            asked.append(shape.sizes.tolist())
-            return inputs(w, z, out, layer, mask, shape, scratch)
-
-        monkeypatch.setattr(answer_loops, "inputs", counted)
-        rounds = played(learner_of(**FOURIER, learning_rate=0.01), days_of(3))
-        attack = Span()
-        for view, facts in rounds:
-            attack.run(view, facts, attack.start(), RNG)
-            attack.self_test(view, facts, RNG)
-        assert asked == [[66, 48, 1]] * 6
-
-    def test_scores_themselves_add_up(self):
-        rounds = played(learner_of(**SMALL, learning_rate=0.01), days_of(3))
-        attack, grid = Span(add="scores", rank=3), PlaceGrid.over(AREA, 25, 1, "span")
-        found, state = run(attack, rounds)
-        total = np.zeros(len(grid))
-        for view, _ in rounds:
-            a = view.learner.layer_input(view.model_before, 0, grid.place_m, 2)
-            u = np.linalg.svd(view.learner.layer(view.update, 2)[0])[0][:, :3]
-            total -= np.log(1 - (((a / np.linalg.norm(a, axis=1)[:, None]) @ u) ** 2).sum(axis=1) + 1e-3)
-        assert_allclose(state.score[0], total, rtol=2e-3)
-        assert np.linalg.norm(of(found, 0)[0] - grid.place_m[np.argmax(total)]) <= 25
 
 
 ATTACKS = (Span(), Span(add="scores"), UnitVotes())
@@ -317,12 +268,6 @@ class EveryAttack:
             assert state.owner.tolist() == [1] if attack.kind == "place-filter" else not state.score[0].any()
         nobody, _ = run(attack, [(view, facts), (_only(view, 7), facts)])
         assert len(nobody.ue) == 0
-
-    def test_a_grid_beyond_memory_is_refused(self, attack):
-        ((view, _),) = played(learner_of(**SMALL), [days_of(1)[0]])
-        wide = Facts(1, 0.0, Public(Area(0.0, 0.0, 1e6, 1e6), 1))
-        with pytest.raises(BadInput, match=r"cell_m 25 makes 1,600,000,000 places, at most 1,000,000 are possible"):
-            attack.run(view, wide, attack.start(), RNG)
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda a: f"{a.kind}-{getattr(a, 'add', '')}")
@@ -417,24 +362,6 @@ class TestPlaceFilter:
         assert_allclose([of(one, ue)[0] for ue in range(2)], grid.place_m[alone.argmax(axis=1)])
 
 
-@pytest.mark.parametrize("part", [Span, UnitVotes])
-def test_cells_are_as_fine_as_the_encoding_unless_they_are_given(part):
-    """1.6 times its shortest length; 25 m at most, 100,000 places where that is possible."""
-    town, land = Area(0.0, 0.0, 2000.0, 2000.0), Area(0.0, 0.0, 9000.0, 9000.0)
-
-    def learner(*lengths_m):
-        return RsrpNet(encoding=Fourier(lengths_m=lengths_m) if lengths_m else Position())
-
-    def cell_m(area, *lengths_m, given=None):
-        return part(cell_m=given).fitted(learner(*lengths_m), area).cell_m
-
-    assert cell_m(town, 20.0, 5.0, 10.0) == 8.0
-    assert cell_m(town, 100.0, 200.0) == cell_m(town) == 25.0
-    assert cell_m(town, 0.1) == pytest.approx(np.sqrt(4e6 / 1e5))
-    assert cell_m(land, 5.0) == 25.0
-    assert cell_m(town, 5.0, given=50.0) == 50.0
-
-
 def _only(view, model):
     """The same view of one model's rows."""
     keep = view.source_model == model
@@ -455,10 +382,6 @@ class TestRankThatFits:
         people = [(np.array([100.0 + 80 * u, 200.0]), np.array([1000.0 - 60 * u, 700.0])) for u in range(n_ue)]
         return played(learner_of(**self.LEARNER), days_of(3, people), **more)
 
-    def test_of_single_updates_is_rank_four(self):
-        rounds = self.rounds(2)
-        assert_array_equal(run(Span(rank="auto"), rounds)[1].score, run(Span(rank=4), rounds)[1].score)
-
     @pytest.mark.parametrize(("sum_of", "rank"), [(3, 12), (6, 20), (None, 20)])
     def test_of_sums_grows_with_their_members_up_to_what_places_differ_by(self, sum_of, rank):
         """97 % of the squares of all activations lie in so many directions, by a singular value decomposition."""
@@ -476,33 +399,6 @@ class TestRankThatFits:
             stated, found = Span(rank=rank, layer=1, add="scores"), run(Span(rank="auto"), rounds)[1]
             assert found.owner.tolist() == (list(range(4)) if participants else [0])
             assert_array_equal(found.score, run(stated, rounds)[1].score)
-
-    def test_without_an_encoding_it_reads_the_second_layer(self):
-        rounds = played(learner_of(**SMALL, learning_rate=0.01), days_of(2), sees="sum")
-        one, stated = rounds[:1], Span(rank=5, layer=2, add="scores")
-        assert_array_equal(run(Span(rank="auto"), one)[1].score, run(stated, one)[1].score)
-
-    def test_what_is_stated_stands(self):
-        rounds = self.rounds(4, sees="sum", sum_of=2)
-        how = {"layer": 2, "add": "peaks"}
-        assert_array_equal(run(Span(rank="auto", **how), rounds)[1].score, run(Span(rank=8, **how), rounds)[1].score)
-        with pytest.raises(ValueError, match="width_m: scores are added up as they are; leave it out, or take add: p"):
-            Span(rank="auto", width_m=50)
-
-    def test_members_who_are_no_targets_count(self):
-        learner = learner_of(**self.LEARNER)
-        data = days_of(1, PEOPLE * 3)[0]
-        model = learner.init(PUBLIC, Streams(1).at("init"))
-        made = learner.local(model, "all", data, RNG)
-        every, first = np.ones(6, dtype=bool), np.arange(6) == 0
-        for sees, members in (("sum", 5), ("model", 5), ("rows", 1)):
-            threat = Threat(sees=sees, knows=("weights", "participants"))
-            came = np.arange(6) < 5
-            after = replace(model, parameters=model.parameters + 1.0)
-            view = threat.view(learner, "all", Received(made, came), every / 6, first, (model, after), RNG)
-            assert view.members.tolist() == [members] and view.ue.tolist() == [0]
-            named = view.renamed(view.ue + 70)
-            assert named.members.tolist() == [members] and not set(named.party[0].tolist()) & {1, 2, 3, 4, 5}
 
 
 class TestParticipationRegression:
@@ -586,27 +482,6 @@ class TestParticipationRegression:
             with pytest.raises(ValueError, match=rf"{name} is not numbers from"):
                 from_tree(tree, attack.start())
 
-    def test_whoever_is_new_begins_without_a_past(self):
-        """UEs that come later, and updates that say nothing."""
-        rounds = self.rounds(n_days=3, sees="sum", sum_of=3)
-        attack = ParticipationRegression(cell_m=50)
-        few = [(_only_sums(v, [0, 1]), f) for v, f in rounds[:1]]
-        _, state = run(attack, few + rounds[1:])
-        hurt = replace(rounds[2][0], update=rounds[2][0].update * np.nan)
-        found, same = run(attack, [(hurt, rounds[2][1])], state)
-        assert state.ue.tolist() == list(range(12)) and state.classes.rows.tolist() == [10.0]
-        assert_array_equal(same.cross, state.cross)
-        assert np.isfinite(found.position_m[[w == "ok" for w in found.status]]).all()
-
-
-def _only_sums(view, keep):
-    """The same view of some of its sums."""
-    target, member = np.isin(view.source, keep), np.isin(view.party[1], keep)
-    return replace(
-        view, update=view.update[keep], source_model=view.source_model[keep], ue=view.ue[target],
-        model=view.model[target], source=view.source[target], party=(view.party[0][member], view.party[1][member]),
-    )  # fmt: skip
-
 
 class TestUnitVotes:
     def test_counts_a_unit_where_its_ratio_points(self):
@@ -678,17 +553,6 @@ class TestRefusals:
         with pytest.raises(ValueError, match=says):
             Learning.model_validate_json(json.dumps(document), strict=True)
 
-    def test_by_what_a_place_does_not_determine(self):
-        several = {"kind": "measured", "cell": "strongest"}
-        learner = {"kind": "rsrp-net", "hidden": [8, 4], "cell_input": "one-hot"}
-        for attack, says in (
-            ({"kind": "span"}, "needs hidden activations"),
-            ({"kind": "dlg"}, "needs a sample gradient"),
-        ):
-            document = {"round_s": 60.0, "data": several, "learner": learner, "attacks": [attack]}
-            with pytest.raises(ValueError, match=says):
-                Learning.model_validate_json(json.dumps(document), strict=True)
-
 
 class TestPlaceGrid:
     def test_cells_fill_the_area_and_are_no_wider_than_asked_for(self):
@@ -699,35 +563,9 @@ class TestPlaceGrid:
         assert_array_equal(grid.nearest(grid.place_m), np.arange(10))
         assert grid.nearest(np.array([[120.0, 70.0], [10.0, 20.0]])).tolist() == [9, 0]
 
-    def test_an_area_without_a_side_is_one_cell(self):
-        grid = PlaceGrid.over(Area(10.0, 20.0, 10.0, 70.0), 25, 1, "span")
-        assert (grid.nx, grid.ny) == (1, 2) and grid.nearest(np.array([[10.0, 60.0]])).tolist() == [1]
-
-    def test_many_maps_are_refused_earlier_than_one(self):
-        PlaceGrid.over(Area(0.0, 0.0, 10_000.0, 10_000.0), 25, 1, "span")
-        with pytest.raises(BadInput, match=r"at most 100,000 are possible in 5,000 maps; take a larger cell_m"):
-            PlaceGrid.over(Area(0.0, 0.0, 10_000.0, 10_000.0), 25, 5000, "span")
-
-    def test_maxima_lie_apart(self):
-        grid = PlaceGrid.over(AREA, 100, 1, "span")
-        score = np.zeros((2, len(grid)))
-        score[0, [0, 1, 50]] = 3, 2.5, 2  # the second is 100 m from the first
-        first = highest_apart(score, grid.place_m, np.zeros((2, 0, 2)), 150)
-        assert_array_equal(first[0], grid.place_m[0])
-        assert np.isnan(first[1]).all()  # all alike: no place
-        second = highest_apart(score, grid.place_m, first[:, None], 150)
-        assert_array_equal(second[0], grid.place_m[50])
-        assert np.isnan(highest_apart(score, grid.place_m, first[:, None], 1e5)[0]).all()
-
     def test_smoothing_is_a_gaussian(self):
         grid = PlaceGrid.over(Area(0.0, 0.0, 500.0, 300.0), 20, 1, "span")
         score = np.zeros((1, len(grid)))
         score[0, 77] = 2.0
         away2 = ((grid.place_m - grid.place_m[77]) ** 2).sum(axis=1)
         assert_allclose(smoothed(score, grid, 40.0)[0], 2 * np.exp(-away2 / (2 * 40**2)), rtol=1e-12, atol=1e-15)
-
-    def test_maps_of_new_owners_join_the_old_ones(self):
-        maps = PlaceMaps.empty().plus(np.array([5, 2]), np.array([[1.0, 0], [0, 1]]))
-        maps = maps.plus(np.array([3, 5, 5]), np.array([[7.0, 0], [0, 1], [2, 0]]))
-        assert maps.owner.tolist() == [2, 3, 5]
-        assert maps.score.tolist() == [[0, 1], [7, 0], [3, 1]]

@@ -3,17 +3,14 @@
 import numpy as np
 import pytest
 
-from fl.population.base import ANYWHERE, spread
+from fl.population.base import ANYWHERE
 from fl.population.buildings import InBuildings
 from fl.population.places import AtPlaces
 from fl.population.streets import AlongStreets
-from fl.population.uniform import Everywhere
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Public
 from netsim.errors import BadInput
 from netsim.geometry import Area
-from scenarios.app.run.runner import run
-from scenarios.app.study.load import load
 
 AREA = Area(-200.0, 0.0, 800.0, 500.0)
 GRID = PlaceGrid.over(AREA, 100.0, 1, "test")
@@ -21,10 +18,6 @@ GRID = PlaceGrid.over(AREA, 100.0, 1, "test")
 
 def public(**facts):
     return Public(AREA, 1, **facts)
-
-
-def test_uniform():
-    assert Everywhere().probability(GRID, public()) == pytest.approx(np.full(50, 0.02))
 
 
 def test_streets_by_their_length_in_each_cell():
@@ -42,17 +35,6 @@ def test_buildings_by_their_floors():
     assert p[GRID.nearest(np.array([[750.0, 490]]))[0]] == pytest.approx(0.9 * 0.75 + 0.002)
 
 
-def test_places_of_a_file(tmp_path):
-    file = tmp_path / "others.csv"
-    file.write_text("who,x_m,y_m\na,0,10\nb,5,20\nc,1e6,0\n")
-    p = AtPlaces(file=str(file)).probability(GRID, public())
-    assert p[GRID.nearest(np.array([[0.0, 10]]))[0]] == pytest.approx(0.9 + 0.002)
-
-
-def test_nothing_inside_is_no_knowledge():
-    assert spread(GRID, np.array([[1e6, 0.0]]), np.ones(1)) == pytest.approx(np.full(50, 0.02))
-
-
 @pytest.mark.parametrize(
     ("text", "said"),
     [("x_m\n1\n", "no column y_m"), ("x_m,y_m\n1,\n", "row 1"), ("x_m,y_m\n", "at least one"),
@@ -63,20 +45,3 @@ def test_files_that_say_nothing_are_refused(tmp_path, text, said):
     file.write_text(text)
     with pytest.raises(BadInput, match=said):
         AtPlaces(file=str(file)).probability(GRID, public())
-
-
-@pytest.mark.parametrize("kind", ["streets", "buildings"])
-def test_a_city_without_them_is_refused(kind, tmp_path):
-    tracker = {"kind": "tracker", "population": {"kind": kind}, "sigma_m": 100}
-    with pytest.raises(BadInput, match=f"population: {kind}"):
-        run(load("campus", {"learning.attacks": [tracker]}), tmp_path / "out")
-
-
-def test_a_town_has_streets_and_buildings(tmp_path):
-    changes = {"learning.rounds": 2, "world.ues.count": 4, "world.duration_s": 172800, "vary": None}
-    near = {}
-    for kind in ("uniform", "streets", "buildings"):
-        tracker = {"kind": "tracker", "population": {"kind": kind}, "sigma_m": 100}
-        summary = run(load("city", {**changes, "learning.attacks": [tracker]}), tmp_path / kind)
-        near[kind] = summary["tracking.tracker.prior_error_m.median"]
-    assert len(set(near.values())) == 3

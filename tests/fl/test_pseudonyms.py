@@ -14,10 +14,8 @@ from fl.pseudonyms.every import Every
 from fl.pseudonyms.mix_zones import MixZones
 from fl.pseudonyms.names import Names, asked
 from fl.pseudonyms.per_round import PerRound
-from fl.pseudonyms.permanent import Permanent
 from fl.tracking.belief import Belief
 from fl.tracking.place_grid import PlaceGrid
-from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.rng import Streams
 from scenarios.app.run.runner import run
@@ -35,10 +33,6 @@ def seen(rule, names, ue, time_s, round_):
 
 
 class TestNames:
-    def test_are_numbers_of_ues_where_they_are_permanent(self):
-        names = seen(Permanent(), Names.start(Permanent(), 4), [2, 0], 60, 1)
-        np.testing.assert_array_equal(names.now, range(4))
-
     def test_are_new_in_every_round_and_never_come_back(self):
         names, used = Names.start(PerRound(), 5), []
         for number in range(1, 40):
@@ -49,21 +43,6 @@ class TestNames:
             used += now.tolist()
         assert sorted(used) == list(range(3 * 39))
         assert names.now[0] == names.now[2] == -1  # nobody has seen them
-
-    def test_are_given_in_a_random_order(self):
-        """Of 3 UEs each of the 6 orders comes up, over 300 rounds, by about a sixth."""
-        names, orders = Names.start(PerRound(), 3), []
-        for number in range(1, 301):
-            names = seen(PerRound(), names, [0, 1, 2], number, number)
-            orders.append(tuple(np.argsort(names.now)))
-        _, count = np.unique(orders, axis=0, return_counts=True)
-        assert len(count) == 6 and count.min() > 25
-
-    def test_stay_for_all_phases_of_a_round(self):
-        first = seen(PerRound(), Names.start(PerRound(), 3), [0, 1], 60, 1)
-        second = seen(PerRound(), first, [1, 0, 2], 60, 1)
-        np.testing.assert_array_equal(second.now[:2], first.now[:2])
-        assert second.now[2] == 2
 
     def test_change_for_all_at_once_on_a_grid_of_time(self):
         rule = Every(period_s=100)
@@ -102,14 +81,6 @@ class TestNames:
         np.testing.assert_array_equal(late.now, names.now)
         assert seen(rule, late, [0], 30, 3).now[0] not in names.now
 
-    def test_translate_what_is_said_back_and_leave_out_names_that_are_given_up(self, estimates_of):
-        names = seen(PerRound(), Names.start(PerRound(), 3), [0, 2], 1, 1)
-        old = names.now[2]
-        names = seen(PerRound(), names, [2], 2, 2)
-        said = names.translated(estimates_of([names.now[2], old, names.now[0]]))
-        np.testing.assert_array_equal(said.ue, [2, 0])
-        np.testing.assert_array_equal(said.position_m[:, 0], [0, 2])
-
     def test_translate_beliefs_by_the_names_of_their_round(self):
         names = Names.start(PerRound(), 2)
         history = []
@@ -129,19 +100,6 @@ def public():
     from fl.types import Public
 
     return Public(Area(0, 0, 100, 100), 1)
-
-
-@pytest.fixture
-def estimates_of():
-    from fl.types import Estimates
-
-    def make(ue):
-        n = len(ue)
-        zero = np.zeros(n)
-        place = np.stack([np.arange(n), np.arange(n)], axis=1).astype(float)
-        return Estimates(np.array(ue), np.zeros(n, int), ["centroid"] * n, place, zero, zero, zero, zero, ["ok"] * n)
-
-    return make
 
 
 BUSY = {"world.duration_s": 360, "world.ues.count": 6, "world.radio.uplink": {"kind": "oma", "decoding": "error-free"}}
@@ -216,21 +174,6 @@ def test_ues_in_a_mix_zone_are_silent_at_the_request(tiny, tmp_path):
     assert missing > 0 and len(tracks)
 
 
-def test_names_change_in_a_run_where_and_only_where_there_are_zones(tiny, tmp_path):
-    """Counted by what attacks see: an entry a name and model."""
-    from fl.attacks.closed_form import ClosedForm
-
-    run_, names = ClosedForm.run, {}
-    for place, centre_m in (("far", [-79.9, 150]), ("near", [200, 150])):
-        heard = names.setdefault(place, [])
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(ClosedForm, "run", lambda self, v, *rest, h=heard: (h.extend(v.ue), run_(self, v, *rest))[1])
-            zones = {"kind": "mix-zones", "radius_m": 80, "centres_m": [centre_m]}
-            patch.setattr(ClosedForm, "self_test", lambda self, view, facts, rng: None)
-            run(tiny(BUSY | {"learning.threat": {"pseudonyms": zones}}), tmp_path / place)
-    assert len(set(names["far"])) == 6 < len(set(names["near"]))
-
-
 def test_a_shuffler_hides_times_and_counts(tiny, tmp_path):
     from fl.attacks.threat import ARRIVAL_TIMES, Threat
 
@@ -247,36 +190,3 @@ def test_a_shuffler_hides_times_and_counts(tiny, tmp_path):
     real = [v for v in views if len(v.ue) > 1]
     assert len(real) == 6 and all(v.timing is None and v.count is None for v in real)
     assert all((np.diff(v.ue) >= 0).all() for v in real)
-
-
-@pytest.mark.parametrize(
-    ("threat", "said"),
-    [
-        ({"shuffle": True}, "take pseudonyms: {kind: per-round}"),
-        ({"shuffle": True, "pseudonyms": {"kind": "per-round"}, "viewpoint": "eavesdropper", "at_m": [1, 1]},
-         "before they are shuffled"),
-        ({"shuffle": True, "pseudonyms": {"kind": "per-round"}, "sees": "sum"}, "with sees: rows, got 'sum'"),
-        ({"pseudonyms": {"kind": "every", "period_s": 0}}, "period_s=0: must be above 0"),
-        ({"pseudonyms": {"kind": "mix-zones", "radius_m": 5, "centres_m": [[1, 1], [1, 1]]}}, "stands twice"),
-        ({"pseudonyms": {"kind": "mix-zones", "radius_m": 5, "centres_m": []}}, "centres_m"),
-    ],
-)  # fmt: skip
-def test_what_does_not_fit_is_refused_in_one_line(threat, said, tiny):
-    with pytest.raises(BadInput, match=said) as error:
-        tiny({"learning.threat": threat})
-    assert "\n" not in str(error.value)
-
-
-def test_mix_zones_around_unknown_base_stations_are_refused(public):
-    with pytest.raises(BadInput, match="give centres_m"):
-        MixZones(radius_m=5).check(public)
-    MixZones(radius_m=5, centres_m=((1.0, 1.0),)).check(public)
-
-
-def test_zones_that_touch_nothing_of_the_area_are_refused(public):
-    """A circle may stand outside of the area as long as part of it lies in it."""
-    area = public.area
-    near, far = ((area.x_max_m + away_m, area.y_min_m) for away_m in (4.9, 5.1))
-    MixZones(radius_m=5, centres_m=(near,)).check(public)
-    with pytest.raises(BadInput, match=r"pseudonyms: centres_m\[1\] of mix-zones is .* nothing within 5 m .* mend it"):
-        MixZones(radius_m=5, centres_m=(near, far)).check(public)

@@ -8,13 +8,12 @@ from fl.learners.radio_map import RadioMap
 from fl.radio_map import obstacles
 from fl.radio_map.grid import HeightGrid
 from fl.radio_map.obstacles import gain_db, height_gradient, link_gradients, standardised, theta_gradient, theta_of
-from fl.radio_map.traversal import incidence, known_incidence
+from fl.radio_map.traversal import incidence
 from fl.types import Antennas, HeldOut, Local, Public
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.observations import Observations
 from netsim.rng import Streams
-from scenarios.app.run.runner import run
 
 AREA = Area(0.0, 0.0, 30.0, 24.0)
 GRID = HeightGrid.over(AREA, 3.0)
@@ -46,19 +45,6 @@ def slow_incidence(grid, a, b):
     return sorted(found)
 
 
-class TestGrid:
-    def test_cells_and_their_middles_agree(self):
-        assert (GRID.cell(GRID.centre_m) == np.arange(80)).all()
-        assert HeightGrid.of(AREA, 80) == GRID
-        assert (GRID.cell(np.array([[-0.1, 5.0], [30.1, 5.0], [5.0, 24.5]])) == -1).all()
-
-    def test_a_side_that_does_not_divide_the_area_is_refused(self):
-        with pytest.raises(BadInput, match="cell_m: 7 m does not divide the area of 30 x 24 m"):
-            HeightGrid.over(AREA, 7.0)
-        with pytest.raises(BadInput, match="at most"):
-            HeightGrid.over(AREA, 1e-3)
-
-
 class TestTraversal:
     def test_it_equals_a_slow_exact_traversal(self):
         rng = np.random.default_rng(0)
@@ -87,19 +73,6 @@ class TestTraversal:
             of = [slice(i.first[j], i.first[j + 1]) for i in (alone, back)]
             assert alone.cell[of[0]].tolist() == back.cell[of[1]][::-1].tolist()
             np.testing.assert_allclose(alone.z_m[of[0]], back.z_m[of[1]][::-1], rtol=1e-9)
-
-    def test_sums_over_links_without_crossings_are_zero(self):
-        a = np.array([[40.0, 40.0, 1.0], [1.0, 1.0, 1.0], [40.0, 40.0, 1.0]])
-        b = np.array([[50.0, 40.0, 1.0], [29.0, 1.0, 1.0], [50.0, 40.0, 1.0]])
-        found = incidence(GRID, a, b)
-        assert found.sums(np.ones(len(found))).tolist() == [0.0, 10.0, 0.0]
-        assert found.link.tolist() == [1] * 10
-
-    def test_what_is_remembered_is_what_is_computed(self):
-        a, b = links_of(20, np.random.default_rng(1))
-        one, two = known_incidence(GRID, a, b), known_incidence(GRID, a.copy(), b.copy())
-        assert one is two
-        assert known_incidence(GRID, a + 1e-9, b) is not one
 
 
 def world(n_ue=3, n_bs=8, seed=0):
@@ -193,15 +166,6 @@ class TestLearner:
         heights = self.learner.heights_m(model)
         assert heights.min() >= -10 and heights.max() <= 50
 
-    def test_power_of_base_stations_is_taken_off(self):
-        model = self.learner.init(public(), Streams(0).at("x"))
-        data = local()
-        error = self.learner.errors_db(model, data.x, data.y, data.cell)
-        louder = model.constants | {"power_dbm": model.constants["power_dbm"] + 3}
-        np.testing.assert_allclose(
-            self.learner.errors_db(type(model)(model.parameters, louder), data.x, data.y, data.cell) - error, 3.0
-        )
-
     def test_normalised_gradients_have_norm_one_even_where_squares_vanish(self):
         learner = self.learner.model_copy(update={"gradient": "normalised"})
         model = learner.init(public(), Streams(0).at("x"))
@@ -220,55 +184,10 @@ class TestLearner:
         assert found["mae_new_stations_db"] == pytest.approx(np.abs(error[group == STATIONS]).mean())
         assert np.isnan(self.learner.evaluate(model, HeldOut.none())["mae_new_links_db"])
 
-    def test_a_moved_position_outside_of_the_grid_has_a_link_that_begins_at_the_border(self):
-        model, data = self.learner.init(public(), Streams(0).at("x")), local()
-        data.x[:8] = (-50.0, 3.0)
-        rows = self.learner.local(model, "heights", data, Streams(0).at("x")).rows(slice(None))
-        assert np.isfinite(rows).all() and rows[0].any()
-
-    def test_a_place_outside_of_the_area_is_refused(self, tiny):
-        study = tiny({"world.ues.mobility": {"kind": "static", "at_m": [[500, 10]]}, **MAP})
-        with pytest.raises(BadInput, match=r"world\.ues\.mobility\.at_m"):
-            run(study, "never")
-
-    def test_base_stations_below_roofs_are_refused(self, tiny, tmp_path):
-        city = {"kind": "generated", "width_m": 400, "height_m": 300, "count": 60, "size_m": [100, 150]}
-        with pytest.raises(BadInput, match=r"base_stations\[\d\].height_m: . is at 25 m, and the ground or roof"):
-            run(tiny({"world.city": city, **MAP}), tmp_path / "b")
-
-    def test_a_run_has_figures_a_warning_and_no_spend(self, tiny, tmp_path):
-        from scenarios.app.results.folder import read_json, read_table
-
-        noise = [{"kind": "clip", "phase": "heights"}, {"kind": "geometry-aligned", "mu": 2.0}]
-        summary = run(tiny({**MAP, "learning.defenses": noise}), tmp_path / "a")
-        assert summary["metric.learner.mae_links_db.last"] > 0 and summary["utility.mae_new_links_db"] > 0
-        assert summary["attack.weighted-centroid.centroid_error_m.inside.rms"] > 0
-        assert not len(read_table(tmp_path / "a", "spends")["ue"])
-        warnings = read_json(tmp_path / "a" / "manifest.json")["warnings"]
-        assert any(w.startswith("geometry-aligned: no guarantee") for w in warnings)
-
-    def test_a_survey_counts_once(self, tiny, tmp_path):
-        once = run(tiny(MAP), tmp_path / "first")["samples.count"]
-        again = run(tiny(MAP | {"learning.data": {"kind": "links", "memory": "round"}}), tmp_path / "round")
-        assert again["samples.count"] == 2 * once > 0
-
     def test_a_clip_of_one_phase_is_named_where_noise_needs_a_bound(self, tiny):
         chain = [{"kind": "clip", "phase": "heights"}, {"kind": "gaussian", "noise_multiplier": 1.0}]
         with pytest.raises(BadInput, match=r"put a clip before it \(the clip before it covers phase heights only"):
             tiny({**MAP, "learning.defenses": chain})
-
-    def test_a_base_station_on_the_ground_is_refused_as_such(self, tiny, tmp_path):
-        ground = [{"name": "a", "at_m": [100, 100], "height_m": 0}]
-        with pytest.raises(
-            BadInput, match=r"base_stations\[0\]\.height_m: a is at 0 m, and the ground or roof there at 0 m"
-        ):
-            run(tiny({"world.base_stations": ground, **MAP}), tmp_path / "b")
-
-    def test_start_outside_of_the_range_and_missing_antennas_are_refused(self):
-        with pytest.raises(ValueError, match="initial_height_m: 60 lies outside"):
-            RadioMap(initial_height_m=60.0)
-        with pytest.raises(BadInput, match="where base stations are"):
-            self.learner.init(Public(AREA, 1), Streams(0).at("x"))
 
 
 def observed(n_ue=5, n_bs=6, time_s=0.0):
@@ -299,28 +218,6 @@ class TestLinks:
             seen |= set(taken.train.x[:, 0])
         assert len(lots) == 1, "the same are held out in every round"
 
-    def test_first_keeps_the_survey(self):
-        data = LinkMeasurements(hold_out_stations=1)
-        one, state = self.take(data, data.start(0, None), 1)
-        two, _ = self.take(data, state, 2)
-        np.testing.assert_array_equal(one.train.x, two.train.x)
-        assert len(one.held_out) == 5 and len(two.held_out) == 0 and len(two.fresh.x) == 0
-
-    def test_all_keeps_adding(self):
-        one, state = self.take(LinkMeasurements(memory="all"), None, 1)
-        two, _ = self.take(LinkMeasurements(memory="all"), state, 2)
-        assert (two.train.count == 2 * one.train.count).all()
-
-    def test_a_share_of_links(self):
-        taken, _ = self.take(LinkMeasurements(hold_out=0.5), None, 1)
-        assert len(taken.held_out) + len(taken.train.x) == 30 and 5 < len(taken.held_out) < 25
-
-    def test_nobody_left_is_refused(self):
-        with pytest.raises(BadInput, match="hold_out_ues: 5 of 5"):
-            self.take(LinkMeasurements(hold_out_ues=5), None, 1)
-        with pytest.raises(BadInput, match="hold_out_stations: 6 of 6"):
-            LinkMeasurements(hold_out_stations=6).models(tuple("abcdef"), None)
-
 
 class TestDescent:
     def test_equal_devices_are_not_dissimilar_and_opposite_ones_are(self):
@@ -349,12 +246,6 @@ class TestDescent:
         h, d = np.array([1.0, 2.0]), np.array([0.3, -0.1])
         assert descent_theory.smoothness(5 * h, 5 * (h + d), d) == pytest.approx(5.0)
 
-    def test_figures_of_theory(self):
-        learner = RadioMap(cell_m=3.0, initial_height_m=8.0, theory=True, learning_rate_heights=1e-3)
-        model = learner.init(public(), Streams(0).at("x"))
-        found = learner.diagnose(model, local())
-        assert found["kappa_h"] > 0 and found["largest_mu"] > 0 and found["dissimilarity_b"] >= 1
-
 
 class TestDecay:
     def test_what_falls_off_is_monotone_and_what_rises_is_not(self):
@@ -367,30 +258,3 @@ class TestDecay:
         assert falls["monotone_percent"] == 100.0 and falls["fall_48_m_db"] < falls["fall_12_m_db"] < 0
         assert gradient_decay.figures(np.exp(away / 50), grid.centre_m, place)["monotone_percent"] == 0.0
         assert np.isnan(gradient_decay.figures(0 * away, grid.centre_m, place)["monotone_percent"])
-
-    def test_rings_average_their_cells(self):
-        from fl.radio_map import gradient_decay
-
-        grid = HeightGrid.over(Area(0.0, 0.0, 30.0, 30.0), 1.0)
-        place = np.array([[15.0, 15.0]])
-        mean = gradient_decay.rings(np.ones((1, 900)), grid.centre_m, place)
-        assert np.nanmax(np.abs(mean - 1.0)) < 1e-12 and np.isnan(mean[0, 5]).all()
-
-
-def test_maps_are_drawn_of_a_run_and_of_a_comparison(tiny, tmp_path):
-    import csv
-
-    from scenarios.app.report.maps import gradient_panels
-    from scenarios.app.report.run_page import run_chapters
-    from scenarios.app.results.read import load
-
-    run(tiny({**MAP, "learning.defenses": [{"kind": "uniform-noise", "mu": 9.0}]}), tmp_path / "a")
-    loaded = load(tmp_path / "a")
-    assert loaded.grid["roof_m"].shape == (12, 16) and not loaded.grid["roof_m"].any()
-    (panel,) = [p for chapter in run_chapters(loaded) for p in chapter.panels if p.key == "grid"]
-    assert [t["type"] for t in panel.figure["data"]].count("heatmap") == 4
-    (other,) = gradient_panels({"noisy": loaded.grid, "older": {}})
-    assert [t["name"] for t in other.figure["data"]] == ["noisy", "UE"]
-    with (tmp_path / "a" / "updates.csv").open() as f:
-        row = next(r for r in csv.DictReader(f) if r["round"] == "2" and r["phase"] == "heights")
-    assert float(row["sent_norm"]) == pytest.approx(np.linalg.norm(loaded.grid["sent"]))

@@ -6,16 +6,13 @@ import numpy as np
 import pytest
 
 from fl.data.measured import Measured
-from fl.data.samples import Signals, recalled
 from fl.data.segments import Segments
 from fl.defenses.gaussian import Gaussian
 from fl.learners.rsrp_net import RsrpNet
 from fl.learning import Learning
 from fl.types import Local, Public
-from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.rng import Streams
-from netsim.row_id import row_id
 
 RNG = Streams(4).at("tests", 1)
 PUBLIC = Public(Area(0.0, 0.0, 1000.0, 800.0), 1)
@@ -51,25 +48,6 @@ class TestRecordsByThemselves:
         assert made.bound.norm == pytest.approx(0.01 * 0.5)
 
 
-class TestFrozenLayers:
-    def test_stay_whatever_arrives(self):
-        learner = RsrpNet(hidden=(4, 3), frozen_layers=1)
-        model = learner.init(PUBLIC, RNG)
-        after = learner.step(model, "all", np.ones_like(model.parameters))
-        moved = after.parameters - model.parameters
-        np.testing.assert_array_equal(moved[0, :12], 0.0)
-        np.testing.assert_allclose(moved[0, 12:], 1.0)
-
-
-def test_each_row_recalls_by_itself():
-    row = np.repeat(row_id(np.array([1, 2]), np.array([0, 0])), 100)
-    time_s = np.tile(np.arange(100.0), 2)
-    past = Signals(row, np.stack([time_s, time_s], axis=1), time_s, time_s, np.zeros(200, np.int64))
-    found = recalled(Signals.none(), past, np.unique(row), 10, RNG)
-    assert found.count.tolist() == [10, 10]
-    assert not np.array_equal(found.x[:10], found.x[10:])
-
-
 def test_a_round_without_anybody_steps_on_where_noise_hides_who_came(tiny, tmp_path):
     from scenarios.app.run.runner import run
 
@@ -87,8 +65,3 @@ def test_a_round_without_anybody_steps_on_where_noise_hides_who_came(tiny, tmp_p
         rows = list(csv.DictReader(f))
     assert len({r["rmse_db"] for r in rows}) == len(rows) == 4
     assert "0" in {r["ues"] for r in rows}
-
-
-def test_ues_that_measure_all_the_time_have_no_sessions(tiny):
-    with pytest.raises(BadInput, match=r"UEs that measure every .* without a pause have no sessions"):
-        tiny({"learning.data": {"kind": "measured", "hold_out_by": "session"}})

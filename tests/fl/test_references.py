@@ -20,8 +20,6 @@ from netsim.city.buildings import Buildings
 from netsim.geometry import Area
 from netsim.rng import Streams
 from netsim.row_id import row_id
-from scenarios.app.results.folder import read_table
-from scenarios.app.run.runner import run
 
 AREA = Area(0.0, 0.0, 800.0, 600.0)
 RNG = Streams(4).at("references")
@@ -48,13 +46,6 @@ class TestPathLoss:
         y = law(x, np.array(antenna))
         assert np.linalg.norm(sought_antenna(x, y, AREA)[:2] - antenna[:2]) < 15.0
         np.testing.assert_allclose(path_loss_map(x, y, at, AREA), law(at, np.array(antenna)), atol=0.5)
-
-    def test_one_distance_alone_gives_the_mean(self):
-        x, y = np.tile([[30.0, 40.0]], (4, 1)), np.array([-80.0, -84.0, -90.0, -86.0])
-        np.testing.assert_allclose(path_loss_map(x, y, x, AREA, np.zeros((1, 3))), -85.0)
-        far = np.array([[700.0, 20.0]])  # nothing is known of distance or walls
-        block = Buildings(np.array([shapely.box(0, 0, 100, 100)], dtype=object), np.array([3.0]))
-        np.testing.assert_allclose(path_loss_map(x, y, far, AREA, np.zeros((1, 3)), block), -85.0)
 
     def test_three_numbers_are_least_squares_to_the_nearest_site_inside_and_outside(self):
         antennas = np.array([[100.0, 500.0, 23.5], [650.0, 90.0, 23.5], [400.0, 300.0, 8.5]])
@@ -96,10 +87,6 @@ class TestKriging:
         length_m, noise = np.array(found).T
         assert 50 <= np.median(length_m) <= 200 and 0.03 <= np.median(noise) <= 0.3
 
-    @pytest.mark.parametrize("n", [1, 2, 5])
-    def test_few_or_equal_samples_give_their_mean(self, n):
-        np.testing.assert_allclose(kriging_map(places(n), np.full(n, -88.0), places(3)), -88.0)
-
 
 class TestNeighbours:
     def test_weighs_by_distance(self):
@@ -134,11 +121,6 @@ class TestCentral:
         np.testing.assert_allclose(found[1], w.detach().numpy()[0], atol=2e-5)
 
 
-def reference_of(n=400, models=1):
-    x = places(n)
-    return Reference(x, law(x, np.array([300.0, 200.0, 20.0])), np.arange(n) % models, np.arange(n) % models)
-
-
 def held_of(n=100, models=1):
     x, model = places(n, 9), np.arange(n) % models
     return HeldOut(np.zeros(n, dtype=np.int64), model, x, law(x, np.array([300.0, 200.0, 20.0])), model)
@@ -148,53 +130,6 @@ def final_of(how, models=1, antennas=None):
     public, learner = Public(AREA, models, antennas=antennas), RsrpNet(hidden=(8,), labels="standardised")
     cells = [np.array([m]) for m in range(models)]
     return Final(how, public, cells, learner, learner.init(public, Streams(1).at("learner.init")), 100.0)
-
-
-PLACE = {"place.samples": 0.0, "place.blocks": 0.0}  # every block of the area has a training sample
-
-
-class TestFinal:
-    def test_each_can_be_switched_off(self):
-        off = {"neighbours": None, "path_loss": False, "kriging_samples": 0, "central": False}
-        names = ("neighbours_rmse_db", "path_loss_rmse_db", "kriging_rmse_db", "central_rmse_db")
-        for key, name in zip(off, names, strict=True):
-            how = References(**{k: v for k, v in off.items() if k != key})
-            found = final_references(reference_of(), final_of(how), held_of(), RNG)
-            assert list(found) == [*PLACE, name, *(["federated_over_central"] if name == "central_rmse_db" else [])]
-
-    def test_where_the_antenna_stands_is_public_knowledge_if_there_is_a_radio(self):
-        how = References(neighbours=None, kriging_samples=0, central=False)
-        known = Antennas(np.array([[300.0, 200.0, 21.5]]), np.zeros(1))
-        found = final_references(reference_of(), final_of(how, antennas=known), held_of(), RNG)
-        assert found["path_loss_rmse_db"] < 1e-9
-        sought = final_references(reference_of(), final_of(how), held_of(), RNG)
-        assert 1e-6 < sought["path_loss_rmse_db"] < 1.0
-
-    def test_nothing_held_out_or_trained_on_is_not_a_number(self):
-        empty = Reference.empty()
-        for reference, held in ((reference_of(), HeldOut.none()), (empty, held_of())):
-            found = final_references(reference, final_of(References()), held, RNG)
-            assert len(found) == 7 and all(np.isnan(value) for key, value in found.items() if key not in PLACE)
-            assert found.items() >= PLACE.items()
-
-    def test_a_model_without_samples_scores_nothing(self):
-        reference = reference_of(200)
-        both = final_references(reference, final_of(References(), 2), held_of(models=2), RNG)
-        held = held_of(models=2)
-        own = final_references(reference, final_of(References(), 2), held.select(held.model == 0), RNG)
-        assert both == own
-
-    def test_work_is_bounded_over_all_models(self, monkeypatch):
-        from fl.round import baselines
-
-        monkeypatch.setattr(baselines, "KRIGED", 40)
-        seen = []
-        monkeypatch.setattr(
-            baselines, "kriging_map", lambda x, y, at: seen.append((len(x), len(at))) or np.zeros(len(at))
-        )
-        how = References(central=False, kriging_samples=30)
-        final_references(reference_of(400, 4), final_of(how, 4), held_of(100, 4), RNG)
-        assert [n for n, _ in seen] == [10] * 4 and sum(k for _, k in seen) == 40
 
 
 class TestByPlace:
@@ -236,39 +171,3 @@ class TestByPlace:
         )
         assert "central_rmse_db.place" in every and "central_rmse_db.place" not in west
         assert len(grouped.usual) == len(known)
-
-    def test_few_blocks_are_counted_and_not_scored(self):
-        found = self.scored(References(central=False), block_m=400.0)
-        assert found["place.blocks"] == 2 and not [k for k in found if k.endswith("db.place")]
-
-    def test_several_cells_at_unknown_places_have_no_law(self):
-        found = self.scored(References(central=False), antennas=None)
-        assert np.isnan(found["path_loss_rmse_db"]) and np.isfinite(found["kriging_rmse_db"])
-
-
-class TestRuns:
-    def test_the_summary_holds_them_and_their_ratio(self, tiny, tmp_path):
-        """The ratio only where central training is better than a constant: else it has failed."""
-        for epochs, fits in ((1, False), (400, True)):
-            learner = {"kind": "rsrp-net", "hidden": [6, 4], "labels": "standardised"}
-            how = {"learning.references.central_epochs": epochs, "learning.learner": learner}
-            how |= {"world.duration_s": 600, "world.ues.count": 8}
-            summary = run(tiny(how), tmp_path / str(epochs))
-            for name in ("neighbours", "path_loss", "kriging", "central"):
-                assert np.isfinite(summary[f"utility.{name}_rmse_db"])
-            central, constant = summary["utility.central_rmse_db"], summary["utility.constant_rmse_db"]
-            assert (central <= constant) == fits
-            ratio = pytest.approx(summary["utility.rmse_db"] / central) if fits else None
-            assert summary["utility.federated_over_central"] == ratio
-
-    def test_without_them_the_rest_keeps_its_bytes(self, tiny, tmp_path, table_bytes):
-        off = {"neighbours": None, "path_loss": False, "kriging_samples": 0, "central": False}
-        run(tiny(), tmp_path / "with")
-        summary = run(tiny({"learning.references": off}), tmp_path / "without")
-        assert not [key for key in summary if "central" in key or "kriging" in key]
-        one, two = (table_bytes(tmp_path / name) for name in ("with", "without"))
-        for name in one.keys() - {"final.csv", "summary.json"}:
-            assert one[name] == two[name], name
-        assert set(read_table(tmp_path / "without", "final")["name"]) < set(
-            read_table(tmp_path / "with", "final")["name"]
-        )

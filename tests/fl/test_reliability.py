@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from fl.leakage.reliability import BINS, reliability
+from fl.leakage.reliability import reliability
 
 DRAW = np.random.default_rng(7)
 
@@ -30,13 +30,6 @@ def test_by_hand():
     assert found.brier == pytest.approx((0.75**2 + 2 * 0.25**2) / 5)
 
 
-def test_bins_do_not_cancel():
-    """Too sure and too unsure at once is no reliability."""
-    p = np.repeat([0.1, 0.9], 10)
-    found = reliability(np.arange(20), p, np.repeat([1, 0], 10), draws(20))
-    assert p.mean() == pytest.approx(0.5) and found.error == pytest.approx(0.9)
-
-
 def test_an_attack_that_is_right_about_itself():
     ue, p, right = stated(4000, 1)
     found = reliability(ue, p, right, draws(4000, 100))
@@ -58,11 +51,3 @@ def test_too_sure_is_seen():
     ue, p, right = stated(400, 5, shift=0.1)
     found = reliability(ue, p, right, draws(400))
     assert found.error_low > found.by_chance_error and found.error == pytest.approx(0.1, abs=0.05)
-
-
-def test_nothing_is_stated():
-    nothing, unknown = np.zeros(0, dtype=int), np.zeros(0)
-    found = reliability(nothing, unknown, unknown, draws(0))
-    assert found.count.sum() == 0 and len(found.count) == BINS and np.isnan([found.error, found.brier]).all()
-    half = reliability(np.array([0, 1]), np.array([np.nan, 0.5]), np.array([1, 1]), draws(1))
-    assert half.count.sum() == 1 and half.error == pytest.approx(0.5)

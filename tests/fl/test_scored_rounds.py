@@ -5,10 +5,6 @@ import pandas as pd
 import pytest
 from interrupted import run_in_two
 
-from fl.pseudonyms.every import Every
-from fl.pseudonyms.names import Names, asked
-from fl.pseudonyms.per_round import PerRound
-from netsim.rng import Streams
 from scenarios.app.results.folder import MANIFEST, read_json
 from scenarios.app.run.runner import run
 
@@ -35,10 +31,6 @@ def each(k):
 
 def compared(folder):
     return np.unique(pd.read_csv(folder / "leakage.csv")["round"]).tolist()
-
-
-def warnings_of(folder):
-    return [text for text in read_json(folder / MANIFEST)["warnings"] if text.startswith("leakage:")]
 
 
 @pytest.mark.parametrize(
@@ -74,44 +66,9 @@ def test_what_an_attack_answers_hangs_on_no_choice_of_rounds(changes, tiny, tmp_
     pd.testing.assert_frame_equal(some, whole.loc[some.index])
 
 
-def test_a_run_says_which_compared_rounds_mean_little(tiny, tmp_path):
-    run(tiny(DAYS | ONCE_A_DAY | each(4)), tmp_path / "silent")
-    (said,) = warnings_of(tmp_path / "silent")
-    assert "no UE was heard in 1 of the 4 compared rounds (the last: 12)" in said and "(here 4)" in said
-    run(tiny(DAYS | ONCE_A_DAY | each(1)), tmp_path / "all")
-    assert not warnings_of(tmp_path / "all")  # all are compared, and the row `rounds` has their number
-    run(tiny(DAYS | each(4) | names_of(11)), tmp_path / "young")
-    (said,) = warnings_of(tmp_path / "young")
-    assert "names had been heard in 1 rounds, earlier ones in 11" in said and "world.duration_s" in said
-    run(tiny(DAYS | each(4) | names_of(6)), tmp_path / "old")
-    assert not warnings_of(tmp_path / "old")
-
-
 def test_rounds_are_compared_the_same_after_an_interruption(tiny, tmp_path, table_bytes):
     study = tiny(DAYS | ONCE_A_DAY | names_of(5) | each(4))
     run(study, tmp_path / "whole")
     run_in_two(study, tmp_path / "cut", lambda progress: progress.values["time_s"] >= 6 * ROUND_S)
     assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")
     assert read_json(tmp_path / "cut" / MANIFEST)["warnings"] == read_json(tmp_path / "whole" / MANIFEST)["warnings"]
-
-
-def test_a_merge_without_rounds_is_compared_in_each_block(tiny, tmp_path):
-    """No clock tells when the next merge comes: the first one of each block in which somebody was heard."""
-    server = {"learning.server": {"kind": "fedbuff", "buffer": 2}, "world.radio.air": {}}
-    run(tiny(DAYS | server | names_of(3) | each(5)), tmp_path)
-    rounds = compared(tmp_path)
-    assert len(rounds) > 3 and rounds[:3] == [1, 5, 10]
-
-
-def test_names_count_the_rounds_in_which_they_were_used():
-    rule, rng = Every(period_s=300), Streams(0).at("pseudonyms")
-    names = Names.start(rule, 3)
-    for number in range(1, 6):
-        for phase in ([0, 1], [1, 0] if number < 4 else [1]):  # two phases of a round count once
-            names = asked(names, rule, np.array(phase), np.full(len(phase), 100.0 * number), number, rng)
-    used = {(int(names.of[n]), int(names.since[n])): int(names.used[n]) for n in range(len(names.of))}
-    assert used == {(0, 1): 3, (1, 1): 3, (0, 4): 2, (1, 4): 2}
-    assert names.young() is None  # 2 of 3
-    for number in range(6, 8):
-        names = asked(names, PerRound(), np.array([0, 1]), np.full(2, 0.0), number, rng)
-    assert names.young() is None and Names.start(rule, 3).young() is None

@@ -1,21 +1,16 @@
 """One campaign cut among clients, and learnt from in every round."""
 
-import csv
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from fl.data.segments import Segments
 from netsim.checkpoint import load_tree, save_tree
-from netsim.errors import BadInput
-from netsim.mobility.replay import Replay
 from netsim.observations import Observations
 from netsim.rng import Streams
 from netsim.traces.read import read_trace
 from netsim.tree import from_tree, to_tree
-from scenarios.app.run.setup import ready
 
 
 def observed(n, first_s=0.0, ues=3, cells=2, seed=0):
@@ -71,15 +66,6 @@ class TestData:
             mine = taken.measured.time_s[taken.measured.ptr[i] : taken.measured.ptr[i + 1]]
             assert (np.diff(mine) > 0).all()
 
-    def test_the_split_is_uniform(self):
-        """Each place in a segment is held out as often as any other."""
-        ue = np.repeat(np.arange(4000), 10)
-        moment = np.tile(np.arange(10.0), 4000)
-        many = Observations(ue, moment, np.stack([moment, moment], axis=1), np.zeros(40_000, int), -moment)
-        taken, _ = Segments().take(many, CELL, Segments().start(0, rng(1)), rng(1))
-        often = np.bincount(taken.held_out.x[:, 0].astype(int), minlength=10)
-        assert often.sum() == 8000 and np.abs(often - 800).max() < 5 * np.sqrt(4000 * 0.2 * 0.8)
-
     def test_the_strongest_signal_of_a_moment(self):
         two = Observations(
             np.array([0, 0, 0, 1]), np.array([1.0, 1.0, 2.0, 1.0]), np.arange(8.0).reshape(4, 2),
@@ -98,11 +84,6 @@ class TestData:
         assert taken.train.model.tolist() == [0, 1, 0]
         one = Segments(cell="b", hold_out=0.0)
         assert one.model_of_cell(("a", "b"), one.models(("a", "b"), None)).tolist() == [-1, 0]
-
-    def test_a_campaign_of_nothing(self):
-        taken, state = Segments().take(Observations.none(), CELL, Segments().start(0, rng(1)), rng(1))
-        assert len(taken.measured.ue) == 0
-        assert len(Segments().take(observed(5), CELL, state, rng(2))[0].measured.ue) == 0
 
     def test_its_state_survives_a_checkpoint(self, tmp_path):
         part = Segments(campaign_rounds=2)
@@ -126,65 +107,3 @@ class TestTrace:
         ends = [(trace.time_s[trace.user == k].min(), trace.time_s[trace.user == k].max()) for k in range(segments)]
         assert all(a[1] < b[0] for a, b in pairwise(ends))
         assert trace.users[0] == "segment1" and any("cut into" in n for n in trace.notes)
-
-    @pytest.mark.parametrize(
-        "keys, says",
-        [
-            ({"users": "segments"}, "give users: segments and their number"),
-            ({"users": "all", "segments": 3}, "give users: segments and their number"),
-            ({"users": "segments", "segments": 0}, "is not 1 or more"),
-            ({"users": "segments", "segments": 51}, "more than the 50 rows"),
-        ],
-    )
-    def test_refusals_are_one_line(self, tmp_path, keys, says):
-        with pytest.raises(BadInput, match=says) as error:
-            read_trace(trace_file(tmp_path, 50), cell="all", outlier_sigmas=None, **keys)
-        assert "\n" not in str(error.value)
-
-    def test_replay_refuses_a_number_that_is_none(self):
-        with pytest.raises(ValueError, match="segments"):
-            Replay(trace="x.csv", users="segments", segments=0)
-
-
-def test_a_campaign_that_outlasts_the_world_is_refused(tiny):
-    """Two rounds: a campaign of both learns in the second, a third round never comes."""
-    data = {"kind": "segments", "campaign_rounds": 2}
-    ready(tiny({"learning.data": data}), Path())
-    with pytest.raises(BadInput, match=r"campaign_rounds: UEs measure for 3 rounds .* ends after 2; take 2 or fewer"):
-        ready(tiny({"learning.data": data | {"campaign_rounds": 3}}), Path())
-
-
-def test_a_drive_cut_among_five_clients_is_learnt_from_in_every_round(tmp_path, tiny):
-    from scenarios.app.run.runner import run
-
-    path = trace_file(tmp_path, 100)
-    study = tiny(
-        {
-            "world": {
-                "duration_s": 2200,
-                "city": {"kind": "open-field", "width_m": 400, "height_m": 300},
-                "ues": {
-                    "mobility": {
-                        "kind": "replay", "trace": str(path), "cell": "all", "users": "segments", "segments": 5,
-                        "outlier_sigmas": None,
-                    }
-                },
-            },
-            "learning.round_s": 100,
-            "learning.data": {"kind": "segments", "campaign_rounds": 10},
-            "learning.defenses": [
-                {"kind": "clip", "norm": 0.5, "relation": "add-remove"},
-                {"kind": "central-gaussian", "noise_multiplier": 1.0},
-            ],
-            "learning.aggregation": {"kind": "uniform", "clients": 5},
-        }
-    )  # fmt: skip
-    summary = run(study, tmp_path / "run")
-    assert summary["rounds.played"] == 13
-    with (tmp_path / "run" / "updates.csv").open() as f:
-        rows = list(csv.DictReader(f))
-    assert {(r["ue"], r["samples"], r["selected"]) for r in rows} == {(str(k), "20", "16") for k in range(5)}
-    assert len(rows) == 5 * 13 and min(int(r["round"]) for r in rows) == 10
-    with (tmp_path / "run" / "rounds.csv").open() as f:
-        constant = {r["constant_rmse_db"] for r in csv.DictReader(f)}
-    assert len(constant) == 1  # neither the test set nor the references grow

@@ -14,7 +14,6 @@ from fl.defenses.adaptive_clip import AdaptiveClip
 from fl.defenses.central_gaussian import CentralGaussian
 from netsim.errors import BadInput
 from netsim.world import World
-from scenarios.app.cli.commands import main
 from scenarios.app.results.folder import MANIFEST, read_json, read_table
 from scenarios.app.run.runner import run
 
@@ -270,17 +269,3 @@ def test_every_value_that_follows_from_the_rows_is_named(tiny, played, tmp_path,
 def test_an_extent_that_is_not_stated_is_refused(tiny, changes, said):
     with pytest.raises(BadInput, match=said):
         tiny(replayed("t.csv", **changes))
-
-
-def test_a_box_may_begin_in_the_south(tmp_path, capsys):
-    """A list that begins with a negative number is no option; here it holds none of the rows."""
-    assert main(["replay", trace_of(tmp_path / "t.csv", ("a",)), "--area-deg", "-33.9,18.4,-33.89,18.41"]) == 2
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1 and "area_deg" in said and "argument" not in said
-
-
-@pytest.mark.parametrize("box", ["1,2,3", "a,b,c,d", "nan,0,1,1"])
-def test_a_box_that_is_none_is_refused_in_one_line(tmp_path, capsys, box):
-    assert main(["replay", trace_of(tmp_path / "t.csv", ("a",)), "--area-deg", box]) == 2
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1 and f"--area-deg {box}: give four numbers" in said

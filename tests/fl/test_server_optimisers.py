@@ -8,11 +8,7 @@ import torch
 
 from fl.attacks.closed_form import ClosedForm
 from fl.attacks.threat import Threat
-from fl.data.links import LinkMeasurements
 from fl.data.measured import Measured
-from fl.data.positions import Positions
-from fl.learners.density import Density
-from fl.learners.radio_map import RadioMap
 from fl.learners.rsrp_net import RsrpNet
 from fl.learning import Learning
 from fl.round.merge import _change
@@ -112,27 +108,8 @@ def test_a_model_that_nobody_contributed_to_is_moved_by_noise_that_hides_this(hi
     np.testing.assert_array_equal(states["p"].value, merged_m * [[1.0], [float(hides)]])
 
 
-@pytest.mark.parametrize("part", EVERY, ids=lambda p: p.kind)
-def test_inputs_and_states_are_left_as_they_were(part):
-    first, second = merged(2)
-    _, state = part.change(first.copy(), ALL, part.start())
-    again = first.copy()
-    assert np.array_equal(part.change(second, ALL, state)[0], part.change(second, ALL, state)[0])
-    part.change(again, ALL, state)
-    np.testing.assert_array_equal(again, first)
-
-
 def study(tiny, optimiser, **more):
     return tiny({"learning.server_optimiser": optimiser, "world.duration_s": 240} | more)
-
-
-def test_a_run_with_the_default_is_the_run_without_a_word(tiny, tmp_path, table_bytes):
-    from scenarios.app.run.runner import run
-
-    run(tiny(), tmp_path / "a")
-    run(tiny({"learning.server_optimiser": {"kind": "fedavg", "learning_rate": 1.0}}), tmp_path / "b")
-    run(tiny({"learning.server_optimiser": {"kind": "fedavgm", "momentum": 0.0}}), tmp_path / "c")
-    assert table_bytes(tmp_path / "a") == table_bytes(tmp_path / "b") == table_bytes(tmp_path / "c")
 
 
 @pytest.mark.parametrize("kind", ["fedavgm", "fedadam"])
@@ -169,11 +146,3 @@ class TestWhoMaySee:
                 self.learning(part, sees).check()
         else:
             self.learning(part, sees).check()
-
-    @pytest.mark.parametrize("part", EVERY, ids=lambda p: p.kind)
-    @pytest.mark.parametrize("learner", [RadioMap(cell_m=50), Density(bandwidth_m=20.0)], ids=lambda p: p.kind)
-    def test_learners_whose_updates_are_no_changes_step_by_themselves(self, part, learner):
-        data = LinkMeasurements() if learner.kind == "radio-map" else Positions()
-        self.learning(FedAvgStep(), learner=learner, attacks=(), data=data).check()
-        with pytest.raises(ValueError, match=r"server_optimiser: fed\w+ needs model changes"):
-            self.learning(part, learner=learner, attacks=(), data=data).check()

@@ -5,8 +5,7 @@ import pytest
 
 from fl.data.measured import Measured
 from fl.learners.rsrp_net import RsrpNet
-from fl.types import HeldOut, Local, Public
-from netsim.errors import BadInput
+from fl.types import Local, Public
 from netsim.geometry import Area
 from netsim.observations import Observations
 from netsim.rng import Streams
@@ -45,14 +44,6 @@ def test_measured_takes_the_strongest_signal_of_a_moment():
 
 
 class TestInputs:
-    def test_without_them_nothing_changes(self):
-        plain, same = RsrpNet(**RECIPE), RsrpNet(**RECIPE, cell_input="none")
-        model, data = plain.init(PUBLIC, RNG), some(9)
-        np.testing.assert_array_equal(
-            plain.local(model, "all", data, RNG).values, same.local(model, "all", data, RNG).values
-        )
-        assert model.parameters.shape[1] == plain.net.n_parameters
-
     def test_weights_of_a_cell_move_by_the_deltas_of_its_samples(self):
         """The rows of the cells add up to the biases, each with the samples of its own."""
         part = RsrpNet(**RECIPE, cell_input="one-hot")
@@ -80,32 +71,6 @@ class TestInputs:
         with pytest.raises(ValueError, match="does not determine"):
             part.layer_input(model, 0, data.x, 2)
 
-    def test_cells_at_one_place_are_told_apart(self):
-        x, cell = np.tile([[100.0, 100.0]], (6, 1)), np.array([0, 0, 1, 1, 2, 2])
-        y = np.array([-100.0, -100.0, -90.0, -90.0, -80.0, -80.0])
-        rmse = {}
-        for word in ("none", "one-hot"):
-            part = RsrpNet(**RECIPE | {"local_epochs": 500}, cell_input=word)
-            model = part.init(PUBLIC, RNG)
-            model = part.step(model, "all", part.local(model, "all", local(x, y, cell), RNG).values)
-            held = HeldOut(np.zeros(6, int), np.zeros(6, int), x, y, cell)
-            rmse[word] = part.evaluate(model, held)["rmse_db"]
-        assert rmse["none"] == pytest.approx(np.std(y), rel=1e-3) and rmse["one-hot"] < 0.1
-
-    def test_a_sample_without_a_cell_has_zeros_there(self):
-        part = RsrpNet(**RECIPE, cell_input="one-hot")
-        model, data = part.init(PUBLIC, RNG), some(4)
-        made = part.local(model, "all", local(data.x, data.y, None), RNG).values
-        assert not made[:, 12:30].any() and made[:, :12].any() and made[:, 30:].any()
-
-    def test_what_needs_places_alone_is_not_offered(self):
-        lost = {"sample gradient", "hidden activations", "record loss", "record gradient", "record gradients"}
-        assert RsrpNet(**RECIPE).offers - RsrpNet(**RECIPE, cell_input="one-hot").offers == lost
-
-    def test_too_many_cells_are_refused(self):
-        with pytest.raises(BadInput, match="cell_input: 513 cells"):
-            RsrpNet(**RECIPE, cell_input="one-hot").init(Public(PUBLIC.area, 1, n_cell=513), RNG)
-
 
 class TestRuns:
     learner = {"kind": "rsrp-net", "hidden": [6, 4], "activation": "tanh", "cell_input": "one-hot"}
@@ -122,13 +87,3 @@ class TestRuns:
         assert summary["rounds.played"] == 2 and np.isfinite(summary["utility.rmse_db"])
         tested = read_table(tmp_path / "run", "leakage")
         assert len(tested["error_m"]) and np.isfinite(tested["error_m"]).any()
-
-    @pytest.mark.parametrize("cell", ["all", "busiest", "a"])
-    def test_models_of_single_cells_are_refused(self, cell, tiny):
-        with pytest.raises(BadInput, match="needs several cells in one model: cell_input tells cells apart"):
-            tiny({"learning.learner": self.learner, "learning.data": {"kind": "measured", "cell": cell}})
-
-    def test_membership_is_refused(self, tiny):
-        changes = {"learning.learner": self.learner, "learning.data": {"kind": "measured", "cell": "strongest"}}
-        with pytest.raises(BadInput, match="record loss"):
-            tiny(changes | {"learning.membership": {"attacks": [{"kind": "loss-threshold"}]}})

@@ -38,11 +38,6 @@ def play(monkeypatch, rounds, n, every_held=True):
     return [m // n for m in measured], found
 
 
-def test_baselines_of_short_runs_are_measured_in_every_round(monkeypatch):
-    assert play(monkeypatch, 50, 10)[0] == list(range(1, 51))
-    assert play(monkeypatch, 50, 600)[0] == list(range(1, 51))  # beyond FEW from the ninth round on
-
-
 @pytest.mark.slow
 def test_the_samples_that_baselines_read_grow_no_faster_than_the_run(monkeypatch):
     read = {rounds: sum(play(monkeypatch, rounds, 400)[0]) for rounds in (500, 2000)}
@@ -55,15 +50,3 @@ def test_baselines_stand_within_a_fiftieth_of_the_samples(monkeypatch):
     assert 51 * found.trained >= 50 * 300 * 400 - 51 * 400
     now = Reference.of(trained(found.trained)).evaluate(held(50))
     assert found.figures.keys() == now.keys()
-
-
-def test_what_is_held_out_first_in_a_late_round_is_scored_at_once():
-    reference = Reference.of(trained(9000))
-    none = Baselines().after(reference, HeldOut.none(), 2000)
-    assert np.isnan(none.figures["raw_upload_rmse_db"]) and none.after(reference, HeldOut.none(), 2000) is none
-    some = none.after(
-        reference,
-        HeldOut(*[np.zeros(1, int)] * 2, np.ones((1, 2)), np.ones(1), np.zeros(1, int)),
-        2000,
-    )
-    assert np.isfinite(some.figures["raw_upload_rmse_db"])

@@ -1,6 +1,5 @@
 """The Bayesian filter and smoother: facts that hold whatever the data."""
 
-from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -12,10 +11,10 @@ from fl.tracking.error_model import ErrorModel
 from fl.tracking.filter import RoundOfMotion, step
 from fl.tracking.habits import Habits, hour_class, weights_of, weights_without_knowledge
 from fl.tracking.history import MOST_STEPS, History
-from fl.tracking.motion import SIGMA_M, Motion, totals
+from fl.tracking.motion import Motion, totals
 from fl.tracking.own_places import OwnPlaces, part_of_day
 from fl.tracking.place_grid import PlaceGrid
-from fl.tracking.smoother import Chain, learnt, smoothed
+from fl.tracking.smoother import Chain, learnt
 from netsim.geometry import Area
 
 ROUND_S = 1800.0
@@ -156,36 +155,6 @@ def test_motion_is_stochastic_and_has_an_adjoint() -> None:
         assert moved[0].reshape(-1) == pytest.approx(a[0].reshape(-1) @ k, rel=2e-4)
 
 
-def test_gaussians_are_neither_wider_than_the_speed_allows_nor_narrower_than_a_cell() -> None:
-    cells = grid(10, 10, 10_000.0)
-    assert Motion.over(cells, 30.0, ROUND_S).sigma_m.tolist() == [400.0, 1000.0, 2500.0]  # 150 m < 1000 m / 3
-    assert Motion.over(cells, 1.0, ROUND_S).sigma_m.tolist() == [400.0, 900.0]
-    assert Motion.over(cells, 1.0, 60.0).sigma_m.tolist() == []
-    assert Motion.over(grid(100, 100, 10_000.0), 1.0, float("nan")).sigma_m.tolist() == list(SIGMA_M)
-
-
-def test_without_estimates_the_prior_moves_on() -> None:
-    chain, habits, _ = chain_of(2)
-    p = np.repeat(chain.prior, 2, axis=0)
-    nothing = Emission.of(ERRORS, np.full((2, 1, 2), np.nan), chain.motion.grid)
-    done = step(chain.motion, p, [RoundOfMotion(habits.weight(0), chain.prior)] * 3, nothing)
-    for u in range(2):
-        k = dense(chain.motion, habits.weight(0)[u], chain.prior)
-        expected = chain.prior.reshape(-1) @ np.linalg.matrix_power(k, 3)
-        assert done.p[u].reshape(-1) == pytest.approx(expected, abs=2e-7)
-    assert done.log_ratio == pytest.approx(0.0, abs=1e-6)
-
-
-def test_an_exact_estimate_finds_its_cell() -> None:
-    cells = grid(20, 20, 2000.0)
-    z = np.array([[[1010.0, 530.0]]])
-    for offset_m in (0.0, 45.0, 85.0):  # well inside of a cell, also near its border
-        at = z + np.array([offset_m, 0.0])
-        p = np.empty_like(uniform(cells))
-        updated(uniform(cells), Emission.of(ErrorModel.plain(1.0, 1e-6), at, cells), p)
-        assert p.reshape(-1)[cells.nearest(at[0])[0]] > 0.9999
-
-
 def test_permuted_ues_are_equal_to_the_bit_and_blocks_change_nothing() -> None:
     cells, rng = grid(47, 53, 5000.0), np.random.default_rng(5)
     n = 11
@@ -232,34 +201,6 @@ def test_impossible_and_tiny_likelihoods_break_nothing() -> None:
     assert bad.all() and np.array_equal(p, uniform(cells)) and log[0] == 0
 
 
-def test_who_comes_later_begins_with_the_prior() -> None:
-    chain, habits, own = chain_of(2, grid(8, 8))
-    rng = np.random.default_rng(6)
-    z = rng.uniform(0, 3000, (6, 2, 2))
-    z[:3, 1] = np.nan
-    both = list(smoothed(chain, history(z), np.arange(2), habits, own, 1))
-    assert [b.ue.tolist() for b in both] == [[0]] * 3 + [[0, 1]] * 3
-    assert [b.round for b in both] == [1, 2, 3, 4, 5, 6]
-    late = History.empty(1)
-    for t in range(3, 6):
-        late = late.plus(t + 1, t * ROUND_S, (t + 1) * ROUND_S, ROUND_S, ERRORS, np.array([1]), z[t, 1][None, None])
-    alone = list(smoothed(chain, late, np.array([1]), habits.of(np.array([1])), own, 1))
-    for one, other in zip(both[3:], alone, strict=True):
-        assert one.probability[1] == pytest.approx(other.probability[0], abs=1e-6)
-        assert one.probability.sum(axis=1) == pytest.approx(1.0, abs=1e-5)
-
-
-def test_looks_at_one_instant_are_one_round_of_belief() -> None:
-    chain, habits, own = chain_of(1)
-    looks = History.empty(1)
-    for number, x in ((1, 500.0), (2, 1500.0), (2, 1700.0)):
-        looks = looks.plus(
-            number, number * ROUND_S, number * ROUND_S, ROUND_S, ERRORS, np.arange(1), np.array([[[x, 900.0]]])
-        )
-    told = list(smoothed(chain, looks, np.arange(1), habits, own))
-    assert [b.round for b in told] == [1, 2]
-
-
 def test_hours_are_told_apart_and_shrunk_to_the_pool() -> None:
     assert hour_class(np.array([0.0, 9.5 * 3600, 5 * 86400 + 9.5 * 3600, np.nan]), 1800.0).tolist() == [47, 9, 33, 0]
     borrowed = weights_without_knowledge(np.array([150.0, 400.0]))
@@ -279,43 +220,6 @@ def test_weights_are_found_again_in_displacements() -> None:
     weight = weights_of(moved, sigma, 100.0, np.full(2, 20_000.0))
     assert weight == pytest.approx([0.59, 0.38, 0.02, 0.01], abs=0.03)  # a tenth is that of a UE without knowledge
     assert weights_of(np.zeros(0), sigma, 100.0, np.full(2, 1e4)) == pytest.approx(weights_without_knowledge(sigma))
-
-
-def test_places_of_its_own_draw_a_ue_back_and_only_from_the_past() -> None:
-    cells = grid(10, 10)
-    own = OwnPlaces.none(1, True, 10, 10)
-    assert own.target(0, uniform(cells)) == pytest.approx(uniform(cells))
-    home = np.zeros((1, 10, 10), dtype=np.float32)
-    home[0, 2, 3] = 1.0
-    for _ in range(5):
-        own = own.plus(3, home)
-    night, noon = own.target(4, uniform(cells)), own.target(12, uniform(cells))
-    assert night[0, 2, 3] == pytest.approx(0.901, abs=1e-4)  # 0.6 + 0.3 + 0.1 / 100
-    assert noon[0, 2, 3] == pytest.approx(0.6 / 100 + 0.3 + 0.1 / 100, abs=1e-4)
-    assert totals(night) == pytest.approx(1.0, abs=1e-5)
-
-
-def test_an_impossible_estimate_is_left_out_in_hindsight_as_well() -> None:
-    chain, habits, own = chain_of(1, grid(8, 8))
-    exact = ErrorModel.plain(100.0, 0.0)
-    z = np.random.default_rng(10).uniform(500, 2500, (5, 1, 2))
-    z[2] = [1500.0, -90_000.0]
-    wild = list(smoothed(chain, replace(history(z), errors=[exact] * 5), np.arange(1), habits, own))
-    z[2] = np.nan
-    for one, other in zip(
-        wild, smoothed(chain, replace(history(z), errors=[exact] * 5), np.arange(1), habits, own), strict=True
-    ):
-        assert one.probability == pytest.approx(other.probability, abs=1e-6)
-
-
-def test_the_rounds_of_a_gap_have_their_own_hours() -> None:
-    past = History.empty(1)
-    for time_s in (0.0, 3 * 3600.0):
-        past = past.plus(
-            1, time_s, 6 * 3600.0 + time_s, 3600.0, ERRORS, np.zeros(0, dtype=np.int64), np.zeros((0, 1, 2))
-        )
-    assert past.classes(0, 3600.0) == [] and past.classes(1, 3600.0) == [6, 7, 8]
-    assert past.all_classes(3600.0) == [[], [6, 7, 8]]
 
 
 def test_learning_happens_on_a_coarser_grid_and_keeps_the_mass() -> None:

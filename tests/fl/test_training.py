@@ -66,15 +66,6 @@ def test_epochs_and_rounds_have_fresh_orders():
 class TestCohorts:
     counts = (1, 30, 4, 66, 5)
 
-    def test_blocks_of_the_cache_change_nothing(self, how, monkeypatch):
-        data = data_of(self.counts)
-        whole = train_regression(NET, weights(), data, how, RNG).values
-        assert len(sgd_regression._blocks(NET, data, how)) == 1
-        monkeypatch.setattr(sgd_regression, "_BLOCK_BYTES", 1)
-        cut = sgd_regression._blocks(NET, data, how)
-        assert len(cut) == 5 and sorted(np.concatenate(cut)) == list(range(5))
-        np.testing.assert_array_equal(train_regression(NET, weights(), data, how, RNG).values, whole)
-
     def test_a_device_with_broken_data_spoils_only_its_own_update(self, how):
         data = data_of(self.counts)
         for broken in (np.nan, np.inf, 1e300):
@@ -87,11 +78,6 @@ class TestCohorts:
                 found = train_regression(net, weights(net), spoilt, how, RNG).values
                 assert not np.isfinite(found[ue]).all()
                 close(found[good], train_regression(net, weights(net), data, how, RNG).values[good])
-
-    def test_nobody(self, how):
-        none = np.zeros(0, dtype=np.int64)
-        data = Local(none, none, np.zeros(1, dtype=np.int64), np.zeros((0, 2)), np.zeros(0), np.zeros(0))
-        assert train_regression(NET, weights(), data, how, RNG).values.shape == (0, NET.n_parameters)
 
 
 class TestDropout:
@@ -106,14 +92,6 @@ class TestDropout:
             assert mask.mean() == pytest.approx(1, abs=5 * np.sqrt(1 / 3 / mask.size))
         assert sgd_regression._DevicesInStep(net, start, data, np.arange(500), FEDSGD, RNG)._masks(zero, zero).size == 0
 
-    def test_prediction_uses_every_unit(self):
-        learner = RsrpNet(hidden=(5,), dropout=0.9)
-        plain = RsrpNet(hidden=(5,))
-        public = Public(Area(0.0, 0.0, 10.0, 10.0), 1)
-        model, at = learner.init(public, RNG), np.array([[1.0, 2.0], [7.0, 9.0]])
-        zero = np.zeros(2, dtype=np.int64)
-        np.testing.assert_array_equal(learner.predict_dbm(model, zero, at), plain.predict_dbm(model, zero, at))
-
 
 class TestLearner:
     public = Public(Area(100.0, -50.0, 2100.0, 1450.0), 2)
@@ -126,18 +104,6 @@ class TestLearner:
             assert not b.any() and w.abs().max() <= limit
             assert w.std().item() == pytest.approx(limit / np.sqrt(3), rel=0.1)
         assert not np.array_equal(model.parameters[0], model.parameters[1])
-
-    def test_centred_labels_start_at_the_public_mean(self):
-        raw = RsrpNet(labels="raw").init(self.public, RNG).parameters
-        centred = RsrpNet(labels="centred", public_rsrp_mean_dbm=-88.0).init(self.public, RNG).parameters
-        assert (centred[:, -1] == -88.0).all()
-        np.testing.assert_array_equal(centred[:, :-1], raw[:, :-1])
-
-    def test_public_features_are_centre_and_half_side_over_root_three(self):
-        learner = RsrpNet()
-        centre, scale = learner.standardisation(learner.init(self.public, RNG))
-        assert centre.tolist() == [[1100.0, 700.0]] * 2
-        np.testing.assert_allclose(scale, [[1000 / np.sqrt(3), 750 / np.sqrt(3)]] * 2)
 
     def test_standardised_labels_are_the_same_law_in_other_units(self):
         """Predictions of a standardised learner are mean + std * F, and its update is that of scaled labels."""
@@ -154,18 +120,6 @@ class TestLearner:
         out = learner.net.forward(torch.from_numpy(model.parameters[1:]), torch.from_numpy(data.x)[None])[0]
         rmse = np.sqrt(np.mean((9 * (out[0].numpy() - data.y)) ** 2))
         assert learner.evaluate(model, held)["rmse_db"] == pytest.approx(rmse, rel=1e-9)
-
-    def test_step_stability_predicts_blow_up(self):
-        """One sample: the residual is multiplied by 1 - stability at each (small) step of a linear law."""
-        learner = RsrpNet(hidden=(64,), learning_rate=1e-3)
-        model = learner.init(self.public, RNG)
-        at = np.array([[400.0, 900.0]])
-        data = Local(np.array([0]), np.array([0]), np.array([0, 1]), at, np.array([-90.0]), np.zeros(1))
-        z = (at - learner.standardisation(model)[0][0]) / learner.standardisation(model)[1][0]
-        gradient = autograd(learner.net, model.parameters[0], z, np.array([0.0]))
-        out = learner.predict_dbm(model, np.array([0]), at)[0]
-        size = np.sum((gradient / (2 * out)) ** 2)  # grad F^2 = 2 F grad F
-        assert learner.diagnose(model, data)["step_stability"] == pytest.approx(2e-3 * size, rel=1e-9)
 
 
 class TestOverflow:

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
 
 from fl.tracking.visited import OfOneUe, habits, home_and_work
 
@@ -59,25 +58,6 @@ class TestHabits:
         assert 50 <= len(right) <= 70
         assert np.mean(stated) == pytest.approx(np.mean(right), abs=0.08)
 
-    def test_nobody_stays_anywhere(self):
-        """Estimates that lie together by chance hardly are; in 9 of 40 samples three lie in a disc."""
-        stated = []
-        for seed in range(40):
-            draw = np.random.default_rng(seed)
-            said = OfOneUe(
-                draw.uniform(0, 1e4, (200, 2)), np.full(200, 50.0), np.full(200, 0.8), draw.integers(0, 48, 200),
-                np.arange(200) // 8,
-            )  # fmt: skip
-            stated.extend(habits(said, np.zeros((0, 2)), 48, AREA_M2, 0.0, 100.0, 5).probability)
-        assert sum(p >= 0.5 for p in stated) <= 2
-
-    def test_one_day_is_no_habit(self):
-        said, place = person(1, 50.0, thirds=1)
-        again = habits(said, place[:2], 48, AREA_M2, 0.0, 100.0, 5)
-        once = OfOneUe(said.z_m, said.spread_m, said.right, said.of_class, np.zeros_like(said.day))
-        assert len(again.place_m) == 1
-        assert len(habits(once, place[:2], 48, AREA_M2, 0.0, 100.0, 5).place_m) == 0
-
     def test_estimates_that_are_seldom_right_may_all_be_of_one_place(self):
         """More estimates lie at a place than are right by their errors: shares stay shares."""
         draw = np.random.default_rng(0)
@@ -87,33 +67,6 @@ class TestHabits:
         found = habits(said, np.zeros((0, 2)), 1, AREA_M2, 0.0, 100.0, 3)
         assert found.place_m[0] == pytest.approx([5000.0, 5000.0], abs=30)
         assert np.isfinite(found.probability).all() and found.probability[0] > 0.9
-
-    def test_a_place_beside_one_that_is_known_is_no_other_place(self):
-        """Home is known to 40 m by its cell, and estimates are exact to 7 m: they are not of a third place, nor are
-        those that are rounded to two corners 25 m apart two places."""
-        draw = np.random.default_rng(2)
-        of = np.arange(180) % 3  # home, and two corners of one shop
-        at = np.array([[5000.0, 5000.0], [8000.0, 2000.0], [8000.0, 2025.0]])[of]
-        said = OfOneUe(at + 7 * draw.normal(size=at.shape), np.full(180, 7.0), np.full(180, 0.9), np.zeros(180, int),
-                    np.arange(180))  # fmt: skip
-        found = habits(said, np.array([[5028.0, 5028.0]]), 1, AREA_M2, 7.0, 100.0, 3)
-        assert len(found.place_m) == 1 and found.place_m[0] == pytest.approx([8000.0, 2012.0], abs=30)
-
-    def test_most_visited_first_and_no_more_than_asked_for(self):
-        said, place = person(3, 50.0, count=900, thirds=2)
-        third = np.flatnonzero(np.linalg.norm(said.z_m - place[3], axis=1) < 200)
-        rarer = np.setdiff1d(np.arange(900), third[::2])
-        said = OfOneUe(said.z_m[rarer], said.spread_m[rarer], said.right[rarer], said.of_class[rarer], said.day[rarer])
-        both = habits(said, place[:2], 48, AREA_M2, 0.0, 100.0, 5)
-        assert np.linalg.norm(both.place_m - place[2:], axis=1).max() < 30
-        first = habits(said, place[:2], 48, AREA_M2, 0.0, 100.0, 1)
-        assert np.linalg.norm(first.place_m - place[2], axis=1).max() < 30 and len(first.place_m) == 1
-
-    def test_a_bias_bounds_what_can_be_said(self):
-        """However many estimates: 1 - exp(-near^2 / 2 bias^2)."""
-        said, place = person(3, 50.0, count=900)
-        found = habits(said, place[:2], 48, AREA_M2, 100.0, 100.0, 5)
-        assert (found.probability < 1 - np.exp(-0.5)).all() and found.probability.max() > 0.38
 
 
 class TestWholeDays:
@@ -134,9 +87,3 @@ class TestWholeDays:
         right, stated = self.right(7)
         assert (right > 0.85).all()
         assert stated == pytest.approx(right, abs=0.08)
-
-    def test_means_of_workdays_say_nothing(self):
-        """Shares of 0: a mean over home and work is at neither."""
-        said, *_ = commuter(1, 5)
-        named = home_and_work(said, np.array([[0.0, 0.0], [0.3, 0.0]]), AREA_M2, 0.0, 100.0)
-        assert_array_equal(named.probability < 0.01, True)

@@ -13,9 +13,6 @@ from fl.types import DenseUpdates, Facts, ImageFormat, Local, Public, Received
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.row_id import row_id
-from scenarios.app.results.folder import read_table
-from scenarios.app.run.runner import run
-from scenarios.app.study.load import load
 
 
 def facts(n_model=1, classes=10):
@@ -71,12 +68,6 @@ def test_effective_devices():
 # -- distance of labels
 
 
-def test_equal_label_distributions_leave_the_amount_of_data():
-    found, state = weigh(Wasserstein(), labelled([0, 1], [0, 1] * 3))
-    np.testing.assert_allclose(found, [0.25, 0.75])
-    assert state.figures["distance_max"] == 0 and state.figures["effective_devices"] == pytest.approx(1.6)
-
-
 def test_total_variation_and_the_floor_by_hand():
     local = labelled([0, 0], [1, 1], [0, 1])  # everybody: half and half
     part = Wasserstein(floor=0.25)
@@ -109,28 +100,6 @@ def test_label_index_is_scipy_s_and_hangs_on_the_order_of_classes():
         for x in (local, renamed)
     )
     np.testing.assert_allclose(one, two)
-
-
-def test_real_labels_do_not_hang_on_their_unit_nor_much_on_the_bins():
-    rng = np.random.default_rng(0)
-    rows = [rng.normal(mean, 6, 400) for mean in (-110, -95, -80)]
-    every = np.concatenate(rows)
-    exact = np.array([wasserstein_distance(r, every) for r in rows]) / 96
-
-    def away(scale, bins):
-        part = Wasserstein(distance="label-range", label_range=(-140.0 * scale, -44.0 * scale), bins=bins)
-        local = labelled(*[r * scale for r in rows])
-        return part.distances(part.receive_disclosed(local, facts(), part.start()), row_id(local.ue, local.model), 1)
-
-    np.testing.assert_allclose(away(1.0, 48), away(0.1, 48), atol=1e-12)
-    for bins in (24, 48, 96, 960):
-        np.testing.assert_allclose(away(1.0, bins), exact, rtol=0.05)
-
-
-def test_models_are_weighed_apart():
-    local = labelled([0, 0], [1, 1], [0, 1], model=[0, 0, 1])
-    found, _ = weigh(Wasserstein(), local, facts(n_model=2))
-    np.testing.assert_allclose(found, [0.5, 0.5, 1.0])
 
 
 def test_a_histogram_is_disclosed_once_and_again_when_it_changes():
@@ -167,16 +136,6 @@ def test_what_weighs_rows_is_refused_under_secure_aggregation(tiny):
         tiny({"learning.aggregation": {"kind": "wasserstein", "label_range": [-44.0, -140.0]}})
 
 
-def test_signal_maps_can_be_weighed_by_their_labels(tiny, tmp_path):
-    changes = {"learning.aggregation": {"kind": "wasserstein", "distance": "label-range"}}
-    summary = run(tiny(changes), tmp_path / "r")
-    updates = read_table(tmp_path / "r", "updates")
-    for r, m in {*zip(updates["round"], updates["model"], strict=True)}:
-        mine = (updates["round"] == r) & (updates["model"] == m)
-        assert updates["weight"][mine].sum() == pytest.approx(1)
-    assert summary["metric.aggregation.histograms_disclosed.last"] == len(updates["ue"])  # new data every round
-
-
 # -- angles
 
 
@@ -189,56 +148,4 @@ def test_the_contribution_falls_with_the_angle():
     assert found[0] == pytest.approx(5.0, abs=1e-6) and 0 < found[-1] < 1e-3
 
 
-def test_an_aligned_row_counts_more_and_angles_are_averaged():
-    part, about = Beda(), facts()
-    got = received([[1.0, 0.1], [1.0, -0.1], [0.0, 1.0]], [10, 10, 10])
-    found, state = part.weights(got, about, part.start())
-    assert found.sum() == pytest.approx(1) and found[0] > found[2]
-    mean = np.array([[1.0, 0.1], [1.0, -0.1], [0.0, 1.0]]).mean(axis=0)
-    expected = np.arccos(
-        np.array([[1.0, 0.1], [1.0, -0.1], [0.0, 1.0]]) @ mean / np.linalg.norm(mean) / [1.00499, 1.00499, 1]
-    )
-    np.testing.assert_allclose(state.angle, expected, atol=1e-4)
-    turned = received([[0.0, 1.0], [1.0, 0.0], [1.0, 0.0]], [10, 10, 10])
-    _, later = part.weights(turned, about, state)
-    single = part.weights(turned, about, part.start())[1].angle
-    np.testing.assert_allclose(later.angle, (state.angle + single) / 2)
-    assert later.rounds.tolist() == [2, 2, 2]
-
-
-def test_rows_without_length_or_that_were_not_heard_are_defined():
-    part, about = Beda(), facts()
-    found, state = part.weights(received(np.zeros((2, 3)), [1, 3]), about, part.start())
-    np.testing.assert_allclose(found, [0.25, 0.75])  # all at a right angle
-    found, state = part.weights(received(np.ones((2, 3)), [1, 3], decoded=[False, False]), about, state)
-    assert (found == 0).all() and state.rounds.tolist() == [1, 1]
-    found, state = part.weights(received(np.ones((2, 3)), [1, 3], decoded=[False, True]), about, state)
-    assert found.tolist() == [0, 1] and state.rounds.tolist() == [1, 2]
-
-
 # -- selection
-
-
-SHORT = {"learning.rounds": 3, "learning.data.samples": 20}
-
-
-def test_selection_renormalises_over_whoever_passes(tmp_path):
-    study = load("lapa/aggregation", SHORT | {"world.radio.uplink.max_ser": 1e-2})
-    run(study, tmp_path / "r")
-    updates, links = (read_table(tmp_path / "r", name) for name in ("updates", "links"))
-    threshold = 10 ** (8.22 / 10)  # QPSK at SER 1e-2
-    passes = 10 ** (links["sinr_db"] / 10) >= threshold * (1 - 1e-3)
-    np.testing.assert_array_equal(updates["decoded"] == 1, passes)
-    assert 0 < passes.mean() < 1 and (updates["weight"][~passes] == 0).all()
-    for r in range(1, 4):
-        assert updates["weight"][updates["round"] == r].sum() == pytest.approx(1)
-
-
-def test_nobody_above_the_threshold_leaves_the_best_one(tmp_path):
-    study = load("lapa/aggregation", SHORT | {"world.radio.uplink.max_ser": 1e-3, "world.radio.uplink.noise_w": 1e-9})
-    run(study, tmp_path / "r")
-    updates, links = (read_table(tmp_path / "r", name) for name in ("updates", "links"))
-    for r in range(1, 4):
-        mine = updates["round"] == r
-        assert updates["weight"][mine].tolist().count(1.0) == 1 == (updates["weight"][mine] > 0).sum()
-        assert np.argmax(updates["weight"][mine]) == np.argmax(links["sinr_db"][mine])

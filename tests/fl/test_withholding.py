@@ -12,7 +12,7 @@ import pytest
 
 from fl.learners.rsrp_net import RsrpNet
 from fl.privacy.gaussian import epsilon_of, multiplier_of
-from fl.types import Antennas, Facts, Local, Public
+from fl.types import Facts, Local, Public
 from fl.withholding import WITHHOLDINGS
 from fl.withholding.base import Asked
 from fl.withholding.cooldown import Cooldown
@@ -25,11 +25,7 @@ from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.rng import Streams
 from netsim.traces.trace import first_midnight, wall_clock
-from scenarios.app.cli.commands import main
-from scenarios.app.results.summary_keys import measured
-from scenarios.app.results.uploads import sums_rows, withheld_rows
 from scenarios.app.run.runner import run
-from scenarios.app.run.setup import ready
 
 RNG = Streams(5).at("withholding.x")
 PUBLIC = Public(Area(0.0, 0.0, 1000.0, 1000.0), 1)
@@ -96,12 +92,6 @@ def test_draws_hang_on_the_seed_alone(rule):
     assert (first == again).all() and (first != other).sum() > 100
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_nobody_is_asked_and_nothing_is_kept(kind):
-    rule, nobody = built(kind), local_of([])
-    assert rule.keep(asked(3, local=nobody), rule.start(3), RNG).shape == (0,)
-
-
 # --- pauses -------------------------------------------------------------------------------------------------
 
 
@@ -115,22 +105,6 @@ def test_a_pause_in_seconds_ends_at_its_end():
     times_s = [0.1, 60.0, 120.0, 179.9, 180.0, 239.9, 300.0]
     spoke = played(Cooldown(time_s=120), [facts(i + 1, t) for i, t in enumerate(times_s)], 1)
     assert [t for t, s in zip(times_s, spoke[:, 0], strict=True) if s] == [0.1, 179.9, 300.0]
-
-
-def test_only_who_has_sent_is_silent():
-    rule, now = Cooldown(rounds=1), facts(7)
-    state = rule.sent(np.array([1, 3]), now, rule.start(4), RNG)
-    assert rule.keep(asked(4, facts(8)), state, RNG).tolist() == [True, False, True, False]
-    assert rule.keep(asked(4, facts(9)), state, RNG).all()
-
-
-def test_jitter_makes_pauses_longer_by_a_uniform_share():
-    rule, n = Cooldown(time_s=100.0, jitter=0.5), 20_000
-    pause_s = rule.sent(np.arange(n), facts(3, 1000.0), rule.start(n), RNG).until - 1000.0
-    assert pause_s.min() >= 100 and pause_s.max() <= 150
-    assert pause_s.mean() == pytest.approx(125, abs=4.5 * 50 / np.sqrt(12 * n))
-    later_s = rule.sent(np.arange(n), facts(4, 1000.0), rule.start(n), RNG).until - 1000.0
-    assert abs(np.corrcoef(pause_s, later_s)[0, 1]) < 0.03
 
 
 # --- limits by day ------------------------------------------------------------------------------------------
@@ -184,18 +158,6 @@ def test_an_update_is_held_back_for_any_measurement_in_a_zone_also_a_held_out_on
     assert kept.tolist() == [False, False, True, False, True]
 
 
-def test_quiet_zones_are_circles_around_places_and_base_stations():
-    draw = np.random.default_rng(1)
-    x, centres_m, masts_m = draw.uniform(0, 1000, (3000, 2)), draw.uniform(0, 1000, (5, 2)), [[100, 200], [700, 800]]
-    antennas = Antennas(np.array([[*m, 25.0] for m in masts_m for _ in range(3)]), np.zeros(6))
-    public = replace(PUBLIC, antennas=antennas)
-    local = local_of([x])
-    for stations, every_m in ((False, centres_m), (True, np.concatenate([centres_m, masts_m]))):
-        rule = QuietZones(radius_m=90, centres_m=tuple(map(tuple, centres_m.tolist())), base_stations=stations)
-        near_m = np.hypot(*(x[:, None] - every_m).transpose(2, 0, 1)).min(axis=1)
-        assert rule.keep(asked(1, facts(public=public), local), None, RNG).tolist() == (near_m > 90).tolist()
-
-
 # --- coins --------------------------------------------------------------------------------------------------
 
 
@@ -215,10 +177,6 @@ NOBODY_LOOKS = {"learning.attacks": []}  # attacks train as well
 
 def table(folder, name):
     return pd.read_csv(Path(folder) / f"{name}.csv")
-
-
-def summary(folder):
-    return json.loads((Path(folder) / "summary.json").read_text())
 
 
 @pytest.fixture
@@ -254,31 +212,6 @@ def test_what_is_held_back_changes_nothing(tiny, tmp_path, monkeypatch, drops, m
     assert sum(moved) > 10 and len(table(tmp_path / "plain", "updates")) > 10
     for name in ("updates", "estimates", "withholding"):
         assert (tmp_path / "plain" / f"{name}.csv").read_bytes() == (tmp_path / "changed" / f"{name}.csv").read_bytes()
-
-
-def test_what_is_measured_during_a_pause_is_learnt_from_afterwards_where_devices_keep_it(tiny, tmp_path, learnt):
-    pause = [{"kind": "cooldown", "rounds": 3}]
-    for memory in ("round", "all"):
-        data = {"kind": "measured", "memory": memory, "hold_out": 0}
-        data |= {"participants": "holding"} if memory == "all" else {}
-        run(tiny(SHORT | {"learning.data": data, "learning.withholding": pause}), tmp_path / memory)
-    assert table(tmp_path / "round", "rounds").ues.tolist() == [4, 0, 0, 0] * 3
-    every = table(tmp_path / "all", "rounds")
-    assert every.ues.tolist() == [4, 0, 0, 0] * 3
-    assert every.selected.iloc[8] == every.samples.iloc[:9].sum()
-
-
-def test_the_order_of_rules_has_no_effect(tiny, tmp_path):
-    rules = [
-        {"kind": "cooldown", "rounds": 2, "jitter": 0.8},
-        {"kind": "random-silence", "probability": 0.3},
-        {"kind": "quiet-zones", "radius_m": 90, "centres_m": [[200, 150]]},
-        {"kind": "daily-limit", "updates": 3},
-    ]
-    run(tiny(SHORT | {"learning.withholding": rules}), tmp_path / "one")
-    run(tiny(SHORT | {"learning.withholding": rules[::-1]}), tmp_path / "other")
-    for name in ("rounds", "updates", "estimates", "leakage"):
-        assert (tmp_path / "one" / f"{name}.csv").read_bytes() == (tmp_path / "other" / f"{name}.csv").read_bytes()
 
 
 def test_nobody_home_is_learnt_from_and_the_home_zone_follows_the_world(tiny, tmp_path, learnt):
@@ -318,12 +251,6 @@ def test_a_deferred_upload_leaves_only_outside_of_the_zone_and_through_another_c
     assert spoke == [[o and u not in s for o, u in zip(outside, of, strict=True)] for s in silent]
 
 
-def test_without_deferring_cells_play_no_part():
-    rule, local = HomeZone(radius_m=100, centre="exact"), local_of([[(500, 0)]] * 2)
-    now = asked(local=local, home_m=[(0, 0)] * 2, position_m=[(0, 0), (500, 0)], serving=[1, 1])
-    assert rule.keep(now, rule.looked(now, rule.start(2), RNG), RNG).all() and not rule.waits_for_a_cell
-
-
 DEFERRED = {"kind": "home-zone", "radius_m": 100, "centre": "exact", "defer_upload": True}
 WAITING = {"world.ues.mobility": {"kind": "commuter"}, "world.ues.measure_every_s": None, "world.duration_s": DAY_S,
            "world.tick_s": 60, "learning.round_s": DAY_S / 12, "world.ues.count": 6, "learning.data.memory": 50,
@@ -348,17 +275,6 @@ def test_no_upload_of_a_run_comes_from_the_zone_and_it_resumes(tiny, tmp_path, t
         run(study, tmp_path / "cut", watch)
     run(study, tmp_path / "cut")
     assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")
-
-
-@pytest.mark.parametrize(("change", "message"), [
-    ({"learning.data.memory": "round"}, "withholding[0]: home-zone with defer_upload sends later what was measured"),
-    ({"world.radio.air": {}, "world.radio.uplink": {"kind": "noma", "bandwidth_hz": 400, "decoding": "error-free"}},
-     "learning.withholding: home-zone with defer_upload decides by the cell at the request"),
-])  # fmt: skip
-def test_where_an_upload_cannot_wait_it_is_refused(tiny, change, message):
-    with pytest.raises(BadInput) as refused:
-        tiny(WAITING | change)
-    assert message in str(refused.value) and "leave" in str(refused.value)
 
 
 # --- crossings ----------------------------------------------------------------------------------------------
@@ -489,54 +405,7 @@ def test_a_budget_for_a_day_without_its_limit_is_refused(tiny, changes):
 # --- what is told ---------------------------------------------------------------------------------------------
 
 
-def test_the_summary_counts_what_each_rule_holds_back_by_itself():
-    rows = {
-        "round": [1, 1, 1, 1, 1, 1, 1], "time_s": [10, 10, 10, 10, 20, 10, 20], "ue": [0, 0, 1, 2, 0, 0, 0],
-        "rule": ["zone"] * 5 + ["coin"] * 2, "before": [4, 2, 5, 6, 3, 4, 3], "after": [0, 1, 0, 6, 0, 4, 0],
-    }  # fmt: skip
-    by_rule = withheld_rows({name: np.array(values) for name, values in rows.items()})
-    found = [measured({"requests": of}, rule) for rule, of in by_rule.items()]
-    assert found[0] | found[1] == {  # UE 0 sends for one of its models in the first request, and nothing in the second
-        "withheld.zone.updates.percent": 50.0, "withheld.zone.samples.percent": pytest.approx(100 * 13 / 20),
-        "withheld.coin.updates.percent": 50.0, "withheld.coin.samples.percent": pytest.approx(100 * 3 / 7),
-    }  # fmt: skip
-
-
-def test_the_summary_counts_sums_that_were_not_opened():
-    rows = {"group": [0, 1, 0, 1], "decoded": [3, 1, 0, 4], "opened": [1, 0, 0, 1]}
-    found = measured(sums_rows({name: np.array(values) for name, values in rows.items()}))
-    assert found == {"sums.unopened.percent": 50.0, "sums.lost.percent": 12.5, "sums.single.percent": 0.0}
-    assert sums_rows({name: np.zeros(0) for name in rows}) == {}
-    alone = measured(sums_rows({name: np.array(values[2:3]) for name, values in rows.items()}))
-    assert alone["sums.unopened.percent"] == 100.0 and np.isnan(alone["sums.lost.percent"])
-    assert np.isnan(alone["sums.single.percent"])
-    ones = measured(
-        sums_rows({"group": np.arange(4), "decoded": np.array([1, 3, 1, 1]), "opened": np.array([1, 1, 1, 0])})
-    )
-    assert ones["sums.single.percent"] == pytest.approx(200 / 3)
-
-
-def test_membership_is_audited_of_those_who_speak(tiny, tmp_path):
-    study = {"learning.membership": {"attacks": [{"kind": "loss-threshold"}]}, "learning.attacks": []}
-    run(tiny(SHORT | study | {"learning.withholding": [{"kind": "cooldown", "rounds": 2}]}), tmp_path)
-    rows, rounds = table(tmp_path, "membership"), table(tmp_path, "rounds").set_index("round")
-    assert len(rows) and (rows.members <= rounds.selected.loc[rows["round"]].to_numpy()).all()
-
-
 # --- bad input ----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("rule", "says"), [
-    ({"kind": "cooldown"}, "give exactly one of rounds and time_s"),
-    ({"kind": "cooldown", "rounds": 1, "time_s": 5}, "give exactly one of rounds and time_s"),
-    ({"kind": "quiet-zones", "radius_m": 5}, "there is no zone; give centres_m, or base_stations: true"),
-    ({"kind": "random-silence", "probability": 1.0}, "withholding[0].probability=1.0: must be above 0 and below 1"),
-])  # fmt: skip
-def test_what_makes_no_sense_is_refused_in_one_line(tiny, rule, says):
-    with pytest.raises(BadInput) as caught:
-        tiny({"learning.withholding": [rule]})
-    (line,) = caught.value.lines
-    assert says in line
 
 
 @pytest.mark.parametrize(("changes", "says"), [
@@ -552,37 +421,3 @@ def test_rules_that_do_not_fit_are_refused(tiny, changes, says):
     with pytest.raises(BadInput) as caught:
         tiny(changes)
     assert says in "\n".join(caught.value.lines)
-
-
-def test_a_zone_that_protects_no_place_is_refused(tiny):
-    """The area is 400 m by 300 m: [430, 340] is 50 m from its corner."""
-    zone = {"kind": "quiet-zones", "centres_m": [[0, 0], [430, 340]], "radius_m": 50}
-    ready(tiny({"learning.withholding": [zone]}), Path())
-    with pytest.raises(
-        BadInput, match=r"centres_m\[1\] of quiet-zones is \[430, 340\], and nothing within 49\.9 m of it"
-    ):
-        ready(tiny({"learning.withholding": [zone | {"radius_m": 49.9}]}), Path())
-
-
-def test_zones_around_base_stations_are_refused_where_nobody_knows_these():
-    rule = QuietZones(radius_m=50, base_stations=True)
-    with pytest.raises(BadInput, match="need to know where these are"):
-        rule.check(PUBLIC)
-    rule.check(replace(PUBLIC, antennas=Antennas(np.zeros((1, 3)), np.zeros(1))))
-
-
-def test_a_home_zone_is_refused_where_nobody_has_a_home(tiny, tmp_path, capsys):
-    with pytest.raises(
-        BadInput, match=r"learning\.withholding\[1\]: home-zone needs homes: .* random-waypoint gives none"
-    ):
-        ready(tiny({"learning.withholding": [RULES["cooldown"], RULES["home-zone"]]}), Path())
-    scenario = tmp_path / "walkers.yaml"
-    scenario.write_text(
-        "title: Walkers\nworld:\n  duration_s: 60\n  city: {kind: open-field, width_m: 100, height_m: 100}\n"
-        "  base_stations: [{name: a, at_m: [1, 1]}]\n  ues: {mobility: {kind: random-waypoint}, measure_every_s: 9}\n"
-        "learning:\n  round_s: 60\n  learner: {kind: rsrp-net, hidden: [2]}\n"
-        "  withholding:\n    - {kind: home-zone, radius_m: 9}\n"
-    )
-    assert main(["validate", str(scenario)]) == 2
-    said = capsys.readouterr().err.strip()
-    assert "walkers.yaml:11: learning.withholding[0]: home-zone needs homes" in said and "\n" not in said
