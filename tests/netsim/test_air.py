@@ -19,8 +19,7 @@ from netsim.radio.power_rules import Fractional
 from netsim.radio.rate import LinkAdaptation, RateLaw, Shannon
 from netsim.radio.schedulers import SCHEDULERS
 from netsim.radio.schedulers.groups import Groups
-from netsim.radio.schedulers.round_robin import RoundRobin
-from netsim.radio.uplink import Channel, Cohort, Ideal, Payload, Uplink
+from netsim.radio.uplink import Channel, Cohort, Ideal, Payload
 from netsim.rng import Streams
 
 PAYLOAD = Payload(1e6, 1000, 1.0)
@@ -123,16 +122,6 @@ def test_groups_wait_as_planned(size, antennas):
     found = sent_by(Noma(**BOUND), c, adapt="grant", scheduler=Groups(size=size))
     assert expected.decoded.all() and len(np.unique(expected.delay_s - expected.airtime_s)) > 1
     same(found, expected)
-
-
-def test_groups_of_a_cell_do_not_wait_for_those_of_another():
-    c = replace(town(7, n_bs=3, compute=0.0), serving=np.arange(12) % 3)
-    uplink, scheduler = Noma(interference="intra", **BOUND), Groups(size=2)
-    together = sent_by(uplink, c, scheduler=scheduler)
-    for cell in range(3):
-        rows = np.flatnonzero(c.serving == cell)
-        alone = cohort(c.gain[rows], c.power_w[rows], c.serving[rows], None, c.rows[rows], 0.0, 3.0)
-        same(sent_by(uplink, alone, scheduler=scheduler), together.select(rows))
 
 
 def test_rates_follow_who_leaves():
@@ -362,15 +351,6 @@ def test_a_block_of_which_a_part_is_not_decoded_is_lost():
     assert found.fate.tolist() == [Fate.UNDECODED, Fate.ARRIVED]
 
 
-def test_an_update_without_blocks_is_one_block():
-    uplink = Textbook(max_ser=0.05, interference="none")
-    c = cohort([[3.0], [7.0]])
-    for n in (0, 2):
-        found = sent_by(uplink, c, retransmissions=n)
-        assert found.fate.tolist() == [Fate.UNDECODED, Fate.ARRIVED]
-        np.testing.assert_allclose(found.airtime_s, [(n + 1) / 2, 1 / 3])
-
-
 def test_a_block_in_which_the_cell_changes_is_sent_again_in_the_new_one():
     """3 bit/s/Hz, 7.5 Mbit, blocks of 1 s; at 2 s the cell changes, and the second before does not count."""
     uplink = Textbook()
@@ -382,47 +362,6 @@ def test_a_block_in_which_the_cell_changes_is_sent_again_in_the_new_one():
     assert moves.decoded.all() and moves.energy_j[0] == pytest.approx(3.5)
     lost = sent_by(uplink, c, payload, look=one_cell(7, 7, 7, serving=[0, 0, -1]), block_s=1.0)
     assert lost.fate[0] == Fate.NO_CELL and lost.delay_s[0] == pytest.approx(2.0) and not lost.late[0]
-
-
-@pytest.mark.parametrize("changes_s", [1, 2, 3])
-def test_who_waits_for_its_next_turn_loses_the_block_in_which_the_cell_changes_too(changes_s):
-    """Two UEs at 3 Mbit/s in turns of 0.5 s, blocks of 1 s: at the end of a block one sends and the other waits. Both
-    lose the 1.5 Mbit of the block in which the cell changes, and none of the blocks before.
-    """
-    serving = [0] * changes_s + [1] * (9 - changes_s)
-    found = sent_by(
-        Textbook(), cohort(np.full((2, 2), 7.0)), Payload(6e6, 1000, 1.0), look=one_cell(*[7] * 9, serving=serving),
-        block_s=1.0, scheduler=RoundRobin(slot_s=0.5),
-    )  # fmt: skip
-    np.testing.assert_allclose(found.lost_bits, 1.5e6)
-    np.testing.assert_allclose(found.sent_bits, 7.5e6)
-    np.testing.assert_allclose(found.ended_s, [4.5, 5.0])
-
-
-@pytest.mark.parametrize("tries", [0, 1, 2])
-def test_a_block_of_who_waits_at_its_end_is_judged_there(tries):
-    """SINR 3 in seconds 2 and 3 is too low; UE 0 sends in the first half of each second, UE 1 in the second."""
-    found = sent_by(
-        Textbook(max_ser=0.05), cohort(np.full((2, 2), 7.0)), Payload(4.5e6, 1000, 1.0), block_s=1.0,
-        look=one_cell(7, 3, 3, *[7] * 9), retransmissions=tries, scheduler=RoundRobin(slot_s=0.5),
-    )  # fmt: skip
-    expected, lost = (Fate.ARRIVED, 2e6) if tries == 2 else (Fate.UNDECODED, tries * 1e6)
-    assert found.fate.tolist() == [expected] * 2
-    np.testing.assert_allclose(found.lost_bits, lost)
-    np.testing.assert_allclose(found.noise_std**2 * 1000, found.noise_std[0] ** 2 * 1000)
-
-
-def test_links_are_looked_at_at_starts_of_blocks_from_the_one_in_which_a_ue_is_ready():
-    air, times = None, []
-
-    def look(ue, round_):
-        times.append((air.env.now, ue.tolist()))
-        return SeenLinks(np.zeros(len(ue), dtype=int), np.full((len(ue), 1), 7.0), None)
-
-    air = air_of(Textbook(interference="none"), look=look, block_s=1.0)
-    found = air.env.run(air.submit(cohort([[7.0], [7.0]], compute=[2.5, 0.25]), Payload(3.6e6, 1000, 1.0)))
-    assert times == [(1.0, [1]), (2.0, [0]), (3.0, [0])]
-    np.testing.assert_allclose(found.delay_s, [3.7, 1.45])
 
 
 def test_noise_is_the_mean_over_the_bits_of_all_blocks():
@@ -475,15 +414,6 @@ def test_a_battery_pays_for_the_powers_that_were_sent_with():
     )  # fmt: skip
     assert found.fate.tolist() == [Fate.EXHAUSTED]
     np.testing.assert_allclose([found.energy_j[0], found.airtime_s[0]], [2.5, 1.75])
-
-
-def test_blocks_of_links_that_stay_change_nothing():
-    c = cohort(town(6).gain, town(6).power_w, np.arange(12) % 3)
-    still = sent_by(Noma(**BOUND), c)
-    looked = sent_by(
-        Noma(**BOUND), c, look=lambda ue, round_: SeenLinks(c.serving[ue], c.gain[ue], None), block_s=0.01
-    )  # fmt: skip
-    same(looked, still, rtol=1e-9)
 
 
 def test_ues_leave_at_the_stated_rate():
@@ -582,52 +512,6 @@ def test_who_is_stopped_leaves_the_air_to_the_others():
     assert len(air.lives) == 0
 
 
-def test_steps_delay_grants_and_nothing_else():
-    uplink = Noma(interference="none", **BOUND)
-    c = replace(town(9), serving=np.arange(12) % 3, compute_s=np.linspace(0, 1, 12))
-    exact, stepped = sent_by(uplink, c), sent_by(uplink, c, step_s=0.1)
-    np.testing.assert_allclose(stepped.granted_s, np.ceil(exact.granted_s / 0.1 - 1e-9) * 0.1)
-    np.testing.assert_allclose(stepped.airtime_s, exact.airtime_s)
-    np.testing.assert_allclose(stepped.ended_s - stepped.granted_s, exact.airtime_s)
-
-
-def test_nobody_asked_is_over_at_once():
-    air = air_of(Noma(norm_bound=1.0))
-    done = air.submit(cohort(np.zeros((0, 2)), serving=[]), PAYLOAD)
-    assert air.env.run(done).sinr.shape == (0,) and air.env.now == 0
-
-
-def test_what_cannot_be_is_refused():
-    with pytest.raises(ValueError, match="group_size"):
-        air_of(Noma(norm_bound=1.0, group_size=2))
-    with pytest.raises(ValueError, match="both or neither"):
-        air_of(Noma(norm_bound=1.0), block_s=1.0)
-    with pytest.raises(ValueError, match="multiple of step_s"):
-        AirInterface(block_s=0.5, step_s=0.3)
-    with pytest.raises(ValueError, match="scheduler"):
-        AirInterface.model_validate({"scheduler": {"kind": "best-effort"}})
-    air = air_of(Noma(norm_bound=1.0))
-    air.submit(cohort([[1e-9]]), PAYLOAD)
-    with pytest.raises(ValueError, match="UE 0 would send two"):
-        air.submit(cohort([[1e-9]]), PAYLOAD)
-
-    class Silent(Uplink):
-        kind: str = "silent"
-
-        def plan(self, cohort, payload):
-            raise NotImplementedError
-
-    with pytest.raises(TypeError, match="silent: no law"):
-        sent_by(Silent(), cohort([[1.0]]))
-
-
-@pytest.mark.parametrize("antennas", [None, 1, 16])
-def test_own_strength_is_the_one_at_the_serving_base_station(antennas):
-    c = town(3, antennas=antennas)
-    served = np.maximum(c.serving, 0)
-    assert np.array_equal(c.own_strength, c.strength[np.arange(len(served)), served])
-
-
 def test_who_is_refused_waits_without_sending_until_others_end():
     """8 against 100 and noise 1 has no rate while both send, with a floor of -10 dB; alone it has."""
     uplink = Textbook(rate=LinkAdaptation(attenuation=1.0, max_bps_per_hz=8.0), sic_residual=1.0)
@@ -646,16 +530,6 @@ def test_who_is_refused_waits_without_sending_until_others_end():
     held = sent_by(uplink, pair, adapt="grant")  # as planned: it gets no other chance
     np.testing.assert_array_equal(held.decoded, [True, False])
     same(held, uplink.plan(pair, PAYLOAD), names=("sinr", "airtime_s", "energy_j", "decoded", "late"))
-
-
-def test_who_sends_already_is_refused_last():
-    """The one that comes disturbs, and is disturbed, below the floor: it waits, and the first goes on."""
-    uplink = Textbook(rate=LinkAdaptation(attenuation=1.0, max_bps_per_hz=8.0, min_sinr_db=3.0), sic_residual=1.0)
-    pair = cohort([[8.0], [8.1]], compute=[0.0, 0.1])
-    found = sent_by(uplink, pair)
-    np.testing.assert_allclose(found.ended_s, [1 / log2(9), 1 / log2(9) + 1 / log2(9.1)])
-    both = sent_by(uplink, cohort([[8.0], [8.1]], compute=0.0))  # at once: neither has a rate, and nobody will end
-    assert both.fate.tolist() == [Fate.UNDECODED, Fate.UNDECODED] and not both.energy_j.any()
 
 
 @pytest.mark.parametrize("adapt", ["change", "grant"])

@@ -74,32 +74,6 @@ def test_rates_follow_ues_that_move(radio):
     assert (found.lost_bits > 0).any()  # cells changed
 
 
-def test_the_air_changes_nothing_that_the_world_does():
-    quiet, busy = world(handover={}), world(handover={})
-    quiet.env.run(until=100.0)
-    requested(busy, air_over(busy))
-    busy.env.run(until=100.0)
-    measured, also = quiet.observations(), busy.observations()
-    assert len(measured.ue) == 12 * 10
-    for name in ("ue", "time_s", "position_m", "cell", "rsrp_dbm"):
-        assert np.array_equal(getattr(measured, name), getattr(also, name)), name
-    assert quiet.drain_handovers() == busy.drain_handovers()
-    np.testing.assert_array_equal(quiet.position_m(), busy.position_m())
-
-
-@pytest.mark.parametrize("radio", RADIOS, ids=["best cell", "handover", "fading"])
-def test_a_look_sees_the_links_of_the_world(radio):
-    place = world(**radio)
-    place.env.run(until=7.0)
-    ue = np.array([2, 5, 9])
-    seen = look_at(place)(ue, np.array([4, 1, 4]))
-    cohorts = [place.cohort(ue, place.links(), round_, np.ones(3, dtype=int), np.zeros(3)) for round_ in (4, 1, 4)]
-    for k, cohort in enumerate(cohorts):
-        assert seen.serving[k] == cohort.serving[k] and np.array_equal(seen.gain[k], cohort.gain[k])
-        assert (seen.fading is None) == (cohort.fading is None)
-        assert seen.fading is None or np.array_equal(seen.fading[k], cohort.fading[k])
-
-
 @pytest.mark.parametrize("radio", RADIOS, ids=["best cell", "handover", "fading"])
 def test_world_and_air_go_on_to_the_same_bytes(radio):
     def begin():

@@ -10,18 +10,14 @@ import pytest
 import shapely
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import ValidationError
 from pyproj import Transformer
 from shapely import Polygon, box
 
-from netsim.city.base import City
 from netsim.city.buildings import Buildings
-from netsim.city.crossings import TOUCH_M, Lines
 from netsim.city.footprints import Footprints
 from netsim.city.generated import Generated
 from netsim.city.grid import GridCity
 from netsim.city.heights import metres
-from netsim.city.open_field import OpenField
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.rng import Streams
@@ -151,38 +147,8 @@ class TestLineOfSight:
         assert sees(buildings, (50, 50, 20), (50, 50, 25))
         assert sees(buildings, (10, 50, 1.5), (10, 50, 25))
 
-    def test_absent_ues_and_empty_worlds(self):
-        ends = np.array([[10.0, 10.0, 1.0], [np.nan, np.nan, 1.0]])
-        for buildings in (Buildings.none(), city((box(40, 40, 60, 60), 20.0))):
-            assert buildings.line_of_sight(ends, ends[:1]).tolist() == [[True], [False]]
-            assert buildings.line_of_sight(ends[:0], ends).shape == (0, 2)
-            assert buildings.line_of_sight(ends, ends[:0]).shape == (2, 0)
-            assert not buildings.inside(ends[:, :2]).any()
-
-    def test_many_links_are_looked_at_in_blocks(self, monkeypatch):
-        rng = np.random.default_rng(2)
-        buildings = Generated(width_m=300, height_m=300).buildings(Area(0, 0, 300, 300), Streams(1))
-        ue_m, bs_m = rng.uniform(0, [300, 300, 2], (50, 3)), rng.uniform(0, [300, 300, 90], (7, 3))
-        whole = buildings.line_of_sight(ue_m, bs_m)
-        monkeypatch.setattr("netsim.city.crossings._TABLE", 90)
-        assert (buildings.line_of_sight(ue_m, bs_m) == whole).all()
-
 
 class TestGround:
-    def test_inside_and_height(self):
-        buildings = city((box(10, 10, 30, 30), 8.0), (box(20, 20, 40, 40), 15.0), (COURTYARD, 3.0))
-        at_m = np.array([[15.0, 15.0], [25, 25], [50, 50], [10, 20], [9, 9], [5, 9]])
-        assert buildings.inside(at_m).tolist() == [True, True, False, False, False, True]
-        assert buildings.height_at(at_m).tolist() == [8, 15, 0, 0, 0, 3]
-        assert Buildings.none().height_at(at_m).tolist() == [0] * 6
-
-    def test_clear_ways(self):
-        buildings = city((box(40, 40, 60, 60), 0.0))  # what has no height still has walls
-        a_m = np.array([[0.0, 50.0], [0, 40], [30, 50], [50, 50], [10, 10], [50, 50]])
-        b_m = np.array([[100.0, 50.0], [100, 40], [50, 30], [90, 50], [10, 10], [50, 50]])
-        assert buildings.clear(a_m, b_m).tolist() == [False, True, True, False, True, False]
-        assert Buildings.none().clear(a_m, b_m).all()
-
     def test_the_first_wall_and_its_direction(self):
         buildings = city((box(40, 40, 60, 60), 9.0), (box(70, 0, 80, 100), 9.0))
         a_m, b_m = np.array([[0.0, 50.0], [50, 0], [50, 50]]), np.array([[100.0, 50.0], [50, 30], [100, 50]])
@@ -201,19 +167,6 @@ class TestGround:
         open_m = Buildings.none().outdoor(AREA, rng, "place", np.arange(5))
         assert np.array_equal(open_m, AREA.sample(rng.uniform("place", np.arange(5), (2,))))
 
-    def test_a_full_city_is_refused(self):
-        with pytest.raises(BadInput, match="leave room"):
-            city((box(-1, -1, 101, 101), 9.0)).outdoor(AREA, Streams(0).at("x"), "x", np.arange(2))
-
-    def test_every_building_has_a_height(self):
-        with pytest.raises(ValueError, match="1 footprints have 2 heights"):
-            Buildings(np.array([box(0, 0, 1, 1)]), np.ones(2))
-
-    def test_a_way_of_no_length_has_no_direction(self):
-        at_m = np.array([[1.0, 1.0]])
-        line = Lines.between(at_m, at_m + TOUCH_M / 2, city((box(0, 0, 1, 1), 1.0))._walls)
-        assert line.way.tolist() == [[0, 0]]
-
 
 class TestMadeUpCities:
     def test_grid_blocks_and_streets(self):
@@ -228,63 +181,6 @@ class TestMadeUpCities:
         lines = [[(x, 0.0), (x, 340.0)] for x in x_m] + [[(0.0, y), (520.0, y)] for y in y_m]
         a_m, b_m = np.array(lines).transpose(1, 0, 2)
         assert buildings.clear(a_m, b_m).all()
-
-    def test_a_growing_grid_keeps_its_blocks(self):
-        small, large = GridCity(width_m=220, height_m=220), GridCity(width_m=320, height_m=420)
-        heights = {}
-        for part in (small, large):
-            buildings = part.buildings(part.area(None), Streams(4))
-            centre = [(p.centroid.x, p.centroid.y) for p in buildings.footprint]
-            heights[part] = dict(zip(centre, buildings.height_m, strict=True))
-        assert heights[small].items() <= heights[large].items()
-        other = small.buildings(small.area(None), Streams(5)).height_m
-        assert not np.isin(other, list(heights[small].values())).any()
-
-    @pytest.mark.parametrize(
-        ("change", "words"),
-        [
-            ({"block_m": 0}, "greater than 0"),
-            ({"width_m": 119}, "no block fits"),
-            ({"block_m": 1, "street_m": 1, "width_m": 1e4, "height_m": 1e4}, "are more than 100000"),
-            ({"building_height_m": [30, 10]}, "lowest then highest"),
-            ({"building_height_m": [0, 10]}, "above 0"),
-        ],
-    )
-    def test_bad_grids_are_refused(self, change, words):
-        with pytest.raises(ValidationError, match=words):
-            GridCity.model_validate({**GridCity.example, **change})
-
-    def test_generated_shapes(self):
-        part = Generated(width_m=300, height_m=300, count=600)
-        area = part.area(None)
-        buildings = part.buildings(area, Streams(0))
-        assert shapely.is_valid(buildings.footprint).all()
-        corners = [len(p.exterior.coords) - 1 for p in buildings.footprint]
-        assert [corners.count(c) for c in (32, 4, 8)] == [200] * 3
-        low_x, low_y, high_x, high_y = shapely.total_bounds(buildings.footprint)
-        assert min(low_x, low_y) >= 0 and max(high_x, high_y) <= 300
-        assert buildings.height_m.mean() == pytest.approx(70, rel=0.05)
-        disc_m = np.sqrt(shapely.area(buildings.footprint[::3]) / (16 * np.sin(np.pi / 16)))  # half of the size
-        assert disc_m.min() >= 5.0 and disc_m.max() <= 16.0
-        assert disc_m.mean() == pytest.approx(10.5, rel=0.05)
-        few = Generated(width_m=300, height_m=300, count=9).buildings(area, Streams(0))
-        assert shapely.equals_exact(few.footprint, buildings.footprint[:9]).all()
-        other = Generated(width_m=300, height_m=300, count=9).buildings(area, Streams(1))
-        assert not shapely.equals_exact(few.footprint, other.footprint).any()
-        assert len(Generated(width_m=9, height_m=9, count=0).buildings(area, Streams(0))) == 0
-
-    def test_buildings_larger_than_the_area_are_refused(self):
-        with pytest.raises(ValidationError, match=r"45\.25 m across and does not fit in 300 x 45 m"):
-            Generated(width_m=300, height_m=45)
-
-    @pytest.mark.parametrize("part", [OpenField, GridCity, Generated, Footprints])
-    def test_examples_are_valid_as_yaml_gives_them(self, part):
-        built: City = part.model_validate_json(json.dumps(part.example), strict=True)
-        assert built.has_size
-        if part is not Footprints:
-            assert (
-                len(built.buildings(built.area(None), Streams(0))) == {OpenField: 0, GridCity: 15, Generated: 20}[part]
-            )
 
 
 SQUARE = [[[0, 0], [40, 0], [40, 30], [0, 30], [0, 0]]]
@@ -329,14 +225,6 @@ class TestFootprints:
         assert part.area(None) == Area(-5, -5, 45, 35)
         assert part.origin() is None
 
-    def test_default_heights(self, tmp_path):
-        none, null = feature(), feature(height_m=None)
-        none["properties"] = None
-        buildings = self.read(tmp_path, none, null, feature(), default_height_m=7.0)
-        assert buildings.height_m.tolist() == [7, 7, 12.5]
-        named = self.read(tmp_path, feature(levels_m=9), height_property="levels_m")
-        assert named.height_m.tolist() == [9]
-
     @pytest.mark.parametrize(
         ("text", "height_m"),
         [
@@ -348,19 +236,6 @@ class TestFootprints:
     )  # fmt: skip
     def test_heights_as_people_write_them(self, text, height_m):
         assert metres(text) == (None if height_m is None else pytest.approx(height_m))
-
-    def test_a_height_is_looked_for_in_order(self, tmp_path):
-        tags = [
-            {"height_m": 5, "height": "9"}, {"height": "9 m", "building:levels": "7"}, {"building:height": 8},
-            {"building:levels": "4"}, {"levels": 2.5}, {"height": "tall", "building:levels": "3"}, {"height": "tall"},
-            {"building:levels": "0"}, {"building:levels": "2;3"}, {"tags": {"building": "yes", "height": "6"}},
-        ]  # fmt: skip
-        geometry = {"type": "Polygon", "coordinates": SQUARE}
-        tags = [{"building": "yes", **each} for each in tags]
-        part = self.part(tmp_path, *(shape(geometry, **each) for each in tags), default_height_m=1.0)
-        assert part.buildings(part.area(None), Streams(0)).height_m.tolist() == [5, 9, 8, 12, 7.5, 9, 1, 1, 1, 6]
-        (note,) = part.notes()
-        assert '3 by their levels of 3 m, 3 by default_height_m, 2 values are no height, such as "tall"' in note
 
     @pytest.mark.parametrize(
         ("unknown", "said"),
@@ -383,12 +258,6 @@ class TestFootprints:
             self.read(tmp_path, *(shape(square, **each) for each in heights))
         where = f"{part.file}: features[1]: properties.{name}: {what}, nor have 1 others of 4"
         assert refused.value.lines == (f"{where}; give one in m, or set default_height_m",)
-
-    def test_polygons_whose_tag_building_is_missing_are_no_buildings(self, tmp_path):
-        square = {"type": "Polygon", "coordinates": SQUARE}
-        features = [shape(square, building=value, height=3) for value in ("yes", None, float("nan"), "nan", " ", "no")]
-        part = self.part(tmp_path, *features)
-        assert part.notes() == (f"city: {part.file}: 5 of its shapes are left out: 5 without a tag building",)
 
     def test_what_is_no_building_is_left_out_and_said(self, tmp_path):
         square = {"type": "Polygon", "coordinates": SQUARE}
@@ -427,28 +296,6 @@ class TestFootprints:
             assert part.origin() == pytest.approx((48.1405, 11.571), abs=1e-5)
 
     @pytest.mark.parametrize(
-        "name",
-        [
-            "urn:ogc:def:crs:OGC:1.3:CRS84", "urn:ogc:def:crs:OGC:1.3:CRS84h", "urn:ogc:def:crs:OGC::CRS84h",
-            "urn:ogc:def:crs:OGC:2:84", "OGC:CRS84", "ogc:crs84h", "CRS:84", "CRS84", " WGS 84 ", "wgs84",
-            "http://www.opengis.net/def/crs/OGC/1.3/CRS84", "https://www.opengis.net/def/crs/OGC/0/CRS84h",
-            "http://www.opengis.net/def/crs/EPSG/0/4979", "http://www.opengis.net/gml/srs/epsg.xml#4326",
-            "urn:ogc:def:crs:EPSG:6.9:4326", "EPSG:4979", 4326, 4979,
-        ],
-    )  # fmt: skip
-    def test_names_of_longitude_and_latitude(self, tmp_path, name):
-        """Longitude first, whatever the registry says of the order: GeoJSON 2008 and RFC 7946 both have it so."""
-        there = {"type": "EPSG", "properties": {"code": name}} if isinstance(name, int) else None
-        member = there or {"type": "name", "properties": {"name": name}}
-        ring = [[11.57, 48.14, 500], [11.572, 48.14, 500], [11.572, 48.141, 500], [11.57, 48.14, 500]]
-        text = {"type": "FeatureCollection", "features": [feature(coordinates=[ring])]}
-        plain = self.part(tmp_path, text=json.dumps(text)).area(None)
-        part = self.part(tmp_path, text=json.dumps(text | {"crs": member}))
-        assert part.origin() == pytest.approx((48.1405, 11.571), abs=1e-9)
-        np.testing.assert_allclose(part.area(None).high_m, plain.high_m, atol=1e-6)
-        assert there or Footprints(file="x", crs=name).crs in ("lonlat", "EPSG:4326", "EPSG:4979")
-
-    @pytest.mark.parametrize(
         ("rings", "crs", "taken"),
         [
             ([(11.5, 48.1, 2e-4), (13.5, 49, 2e-4)], "auto", "degrees"),  # a region: not 2 m x 0.9 m
@@ -485,11 +332,6 @@ class TestFootprints:
         with pytest.raises(ValueError, match="none of auto"):
             Footprints(file="x", crs="UTM32")
 
-    def test_a_file_in_utm_that_does_not_say_so_is_refused_with_the_remedy(self, tmp_path):
-        ring = [[[691000, 5334000], [691040, 5334000], [691040, 5334030], [691000, 5334000]]]
-        with pytest.raises(BadInput, match=r"set crs, such as EPSG:32632"):
-            self.read(tmp_path, feature(coordinates=ring))
-
     @pytest.mark.parametrize("crs", ["auto", "lonlat"])
     def test_a_city_astride_the_date_line_stays_together(self, tmp_path, crs):
         def ring(west, east):
@@ -522,13 +364,6 @@ class TestFootprints:
         moved = self.part(tmp_path, feature(coordinates=ring), origin_deg=(lat, lon), margin_m=0)
         np.testing.assert_allclose(moved.area(None).low_m, 0, atol=0.01)
         assert moved.origin() == (lat, lon)
-
-    def test_a_changed_file_is_read_again(self, tmp_path):
-        part = self.part(tmp_path, feature())
-        first = part.buildings(part.area(None), Streams(0))
-        assert part.buildings(part.area(None), Streams(0)) is first
-        self.part(tmp_path, feature(), feature(height_m=100))
-        assert len(part.buildings(part.area(None), Streams(0))) == 2
 
     BOW = [[[0, 0], [40, 30], [40, 0], [0, 30], [0, 0]]]
 
@@ -603,12 +438,6 @@ class TestFootprints:
         with pytest.raises(BadInput, match="more than 50 MB; cut"):
             Footprints(file=str(large)).area(None)
 
-    def test_a_bow_is_mended_when_asked(self, tmp_path):
-        buildings = self.read(tmp_path, feature(coordinates=self.BOW), repair=True)
-        assert len(buildings) == 2
-        assert shapely.is_valid(buildings.footprint).all()
-        assert buildings.height_m.tolist() == [12.5, 12.5]
-
     @pytest.mark.parametrize(
         ("name", "count", "keys"),
         [("munich_300m", 48, {}), ("etoile", 277, {}), ("etoile_300m", 91, {}), ("munich", 1174, {"repair": True})],
@@ -623,36 +452,6 @@ class TestFootprints:
 
 
 class TestStudy:
-    def test_paths_are_relative_to_the_scenario(self, tmp_path, monkeypatch):
-        from scenarios.app.study.load import Scenario
-
-        scenario = tmp_path / "mine.yaml"
-        for file, expected in (("town.geojson", tmp_path), ("${TOWNS}/town.geojson", tmp_path / "towns")):
-            monkeypatch.setenv("TOWNS", str(tmp_path / "towns"))
-            scenario.write_text(json.dumps({"world": {"city": {"kind": "footprints", "file": file}}}))
-            assert Scenario(scenario).document().data["world"]["city"]["file"] == str(expected / "town.geojson")
-        monkeypatch.delenv("TOWNS")
-        with pytest.raises(BadInput, match=r"mine\.yaml.*TOWNS is not set"):
-            Scenario(scenario).document()
-
-    @pytest.mark.parametrize(
-        ("mobility", "town", "words"),
-        [
-            (
-                "manhattan",
-                OpenField.example,
-                "manhattan needs street grid, which city open-field has not.*take city grid",
-            ),
-            ("commuter", GridCity.example, "commuter needs open-ground, which city grid has not.*walls of buildings"),
-        ],
-    )
-    def test_who_cannot_walk_there_is_refused_at_load(self, tiny, mobility, town, words):
-        every = None if mobility == "commuter" else 5
-        ues = {"count": 2, "mobility": {"kind": mobility}, "measure_every_s": every}
-        with pytest.raises(BadInput, match=words) as refused:
-            tiny({"world.ues": ues, "world.city": town})
-        assert len(str(refused.value).splitlines()) == 1
-
     @pytest.mark.parametrize("mobility", ["random-waypoint", "gauss-markov", "manhattan", "static"])
     def test_a_world_has_its_buildings_and_streets(self, tiny, mobility):
         from netsim.build import build_world

@@ -12,11 +12,9 @@ import pytest
 from netsim.clock import DAY_S, Clock
 from netsim.errors import BadInput
 from netsim.traces.home_work import lived
-from netsim.traces.inspect import inspect_trace
 from netsim.traces.read import read_trace
 from netsim.traces.trace import first_midnight, wall_clock
 from scenarios.app.cli.commands import main
-from scenarios.app.cli.replay import seconds
 from scenarios.app.results.run import clock_of
 from scenarios.app.run.runner import run
 from scenarios.app.study.load import load
@@ -139,16 +137,6 @@ def test_days_and_hours_of_people_are_those_of_the_wall_clock(tmp_path):
     assert found.home_m.tolist() == [0.0, 0.0] and found.work_m.tolist() == [0.0, -500.0]
 
 
-def test_inspection_says_when_clocks_change_and_what_it_guessed(tmp_path):
-    path = five_days(tmp_path / "t.csv")
-    told = inspect_trace(path, timezone="Europe/Berlin")
-    assert "2026-10-23 00:00:00 to 2026-10-27 23:50:00 (Europe/Berlin)" in told
-    assert "clocks change on 2026-10-25" in told and "rows on 5 local days" in told and "guessed" not in told
-    assert "--timezone Europe/Berlin --round 24h" in told
-    guessed = " ".join(inspect_trace(path).split())
-    assert "guessed time zone: UTC+01:00 by longitude, without daylight saving; --timezone NAME sets another" in guessed
-
-
 # --- times without a zone ------------------------------------------------------------------------------------
 
 
@@ -189,41 +177,3 @@ def test_an_hour_that_never_was_is_refused(tmp_path):
 
 
 # --- lengths of rounds ---------------------------------------------------------------------------------------
-
-
-def test_a_length_has_a_unit():
-    same = {"5m": 300, "5min": 300, "5 min": 300, "90s": 90, "1.5h": 5400, "2d": 172_800, "1w": 604_800}
-    assert {text: seconds(text) for text in same} == same
-    for text in ("5", "5M", "m", "0h", "-5m", "5mo", "1e3s", "5 m in"):
-        with pytest.raises(BadInput, match="s, m or min"):
-            seconds(text)
-
-
-@pytest.mark.parametrize(
-    ("span_s", "step_s", "round_"),
-    [
-        (1800, 1, "5min"),
-        (7200, 1, "10min"),  # over a midnight
-        (86_400, 60, "3h"),
-        (1800, 400, "30min"),
-        (5 * 86_400, 60, "24h"),
-    ],
-)
-def test_the_suggested_round_suits_the_length_of_the_trace(tmp_path, span_s, step_s, round_):
-    lines = [f"{1_700_000_000 + t},a,52.5,13.4" for t in range(0, span_s + 1, step_s)]
-    path = tmp_path / "t.csv"
-    path.write_text("\n".join(["time_s,user,lat,lon", *lines]) + "\n")
-    assert inspect_trace(path).splitlines()[-1].endswith(f"--round {round_}")
-
-
-def test_a_replay_says_that_the_seed_draws_what_is_held_out(tmp_path, capsys):
-    trace = five_days(tmp_path / "t.csv")
-    options = ["--timezone", "Europe/Berlin", "--round", "1d", "--quiet", "--out", str(tmp_path / "r")]
-    small = ["--set", "learning.learner.hidden=[4]", "--set", "learning.attacks=[]"]
-    assert main(["replay", str(trace), *options, *small]) == 0
-    assert "hold-out: 20 % of the rows score the map" in capsys.readouterr().out
-    manifest = json.loads((tmp_path / "r" / "standardised-by-public" / "manifest.json").read_text())
-    assert sum(note.startswith("hold-out: 20 %") for note in manifest["trace"]["notes"]) == 1
-    assert manifest["clock_changes"] == [[2 * DAY_S + 3 * 3600.0, -3600.0]]
-    page = (tmp_path / "r" / "standardised-by-public" / "report.html").read_text()
-    assert "2026-10-23 00:00 to 2026-10-27 23:50" in page

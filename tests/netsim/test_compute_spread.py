@@ -4,10 +4,8 @@ import json
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
 
 from netsim.build import build_world
-from netsim.channel_card import channel_card, downlink_card
 from netsim.compute_spread import COMPUTE_SPREADS
 from netsim.compute_spread_laws import HalfNormal, LogNormal
 from netsim.rng import Streams
@@ -65,33 +63,3 @@ def test_training_takes_the_ues_own_factor_of_the_stated_time_and_the_stated_ene
     assert found.compute_j.tolist() == [5.0, 10.0, 3.5]
     more = cohort(n_ue=9, compute_spread={"kind": "half-normal", "scale": 2.0})
     assert more.compute_s.tolist() == found.compute_s.tolist()
-
-
-def test_without_a_spread_all_ues_take_the_stated_time_to_the_bit():
-    assert cohort().compute_s.tolist() == (0.2 * np.array([10.0, 20.0, 7.0])).tolist()
-    assert cohort(compute_s_per_sample=0.0).compute_s.tolist() == [0.0] * 3
-
-
-def test_a_spread_of_no_time_is_refused():
-    with pytest.raises(ValidationError, match="it multiplies compute_s_per_sample, which is 0"):
-        setting(compute_s_per_sample=0.0, compute_spread={"kind": "log-normal"})
-
-
-def test_a_spread_is_refused_where_nobody_trains(tiny):
-    from netsim.errors import BadInput
-
-    spread = {"world.ues.compute_s_per_sample": 0.1, "world.ues.compute_spread": {"kind": "log-normal"}}
-    tiny(spread)
-    idle = {"world.radio.measurement_noise_db": 0.0, "learning": None}
-    tiny(idle)
-    with pytest.raises(BadInput, match=r"world\.ues\.compute_spread: without a `learning:` section nobody trains"):
-        tiny(spread | idle)
-
-
-def test_the_channel_card_says_how_unequal_ues_are():
-    spread = setting(compute_spread={"kind": "half-normal", "scale": 2.0})
-    card = channel_card(spread, spread.listed_stations, False)
-    assert card["speed of UEs"].startswith("training takes 1 + 2 |N| times the stated time")
-    even = channel_card(setting(), setting().listed_stations, False)
-    assert {**card, "speed of UEs": None} == {**even, "speed of UEs": None}
-    assert "speed of UEs" not in even and "speed of UEs" not in downlink_card(setting(), setting().listed_stations)

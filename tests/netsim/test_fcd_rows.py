@@ -105,13 +105,6 @@ def test_what_is_wrong_is_told_as_by_the_parser(tmp_path, monkeypatch, name, pie
     assert isinstance(parsed, str) and mixed == parsed
 
 
-def test_the_shortest_rows_fill_what_is_kept_for_them():
-    data = b'<person id="" x="1" y="2"/>' * 1000
-    rows = fcd_rows.read(np.frombuffer(data, dtype=np.uint8), 0, 4.0)
-    assert len(rows.x) == 1000 and rows.end == len(data) and rows.now_s == 4.0
-    assert (rows.x == 1).all() and (rows.y == 2).all() and (rows.time_s == 4).all() and not rows.user.any()
-
-
 def test_numbers_are_the_nearest_doubles():
     rng = np.random.default_rng(3)
     text = [f"{x:.{d}f}" for x, d in zip(rng.uniform(-1e5, 1e5, 500), rng.integers(0, 10, 500), strict=True)]

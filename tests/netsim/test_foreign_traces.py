@@ -1,7 +1,7 @@
 """Traces as other tools write them: who is who, which clock, what is missing; a wrong reading is told or refused."""
 
 import shutil
-from datetime import datetime, timedelta
+from datetime import datetime
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -15,7 +15,7 @@ from netsim.traces.files import read_table
 from netsim.traces.inspect import inspect_trace
 from netsim.traces.read import read_trace
 from netsim.traces.resample import Moves
-from netsim.traces.times import epoch_s, passes, unit_of
+from netsim.traces.times import epoch_s, passes
 
 T0 = 1_709_157_600  # 2024-02-28T22:00:00Z
 BERLIN, SANTIAGO, LORD_HOWE = "Europe/Berlin", "America/Santiago", "Australia/Lord_Howe"
@@ -102,47 +102,6 @@ def test_tracks_of_one_file_are_one_phone_unless_they_overlap(tmp_path):
     assert users_of(alike)[0] == {"alike/a 1": 3, "alike/a 2": 3}
 
 
-def test_a_copy_or_a_short_overlap_makes_nobody_else(tmp_path):
-    for k in range(3):
-        write(tmp_path / "in" / "anna" / f"d{k}.gpx", gpx(("run", minutes(7 + k, 40), 48.2)))
-    write(tmp_path / "in" / "anna" / "d0 (1).gpx", gpx(("run", minutes(7, 40), 48.2)))
-    write(tmp_path / "in" / "anna" / "late.gpx", gpx(("run", [f"2024-02-29T09:{m}:00Z" for m in range(38, 59)], 48.2)))
-    write(tmp_path / "in" / "ben" / "b.gpx", gpx(("run", minutes(7), 48.3)))
-    assert list(users_of(tmp_path / "in")[0]) == ["anna", "ben"]
-    assert read_trace(tmp_path / "in", users="id").counts["duplicate"] == 40 + 2
-    write(tmp_path / "in" / "anna" / "other.gpx", gpx(("run", minutes(8, 40), 48.4)))
-    assert "ben" in users_of(tmp_path / "in")[0] and len(users_of(tmp_path / "in")[0]) == 6
-
-
-def test_people_of_one_file_stay_apart_below_a_folder(tmp_path):
-    write(tmp_path / "in" / "city" / "all.gpx", gpx(("a", minutes(1), 1), ("b", minutes(1), 2)))
-    write(tmp_path / "in" / "city" / "later.gpx", gpx(("c", minutes(3), 1)))
-    assert users_of(tmp_path / "in")[0] == {"a": 3, "b": 3, "city": 3}
-
-
-def test_files_of_a_folder_are_found_in_any_case_and_not_if_hidden(tmp_path):
-    write(tmp_path / "in" / "A.GPX", gpx(("a", minutes(1), 1)))
-    write(tmp_path / "in" / "b.gpx", gpx(("b", minutes(1), 2)))
-    for hidden in (".Trash/old.gpx", "._b.gpx", "__MACOSX/._b.gpx"):
-        write(tmp_path / "in" / hidden, "\0")
-    assert users_of(tmp_path / "in")[0] == {"a": 3, "b": 3}
-    write(tmp_path / "in" / "new_c.txt", f"37.1 -122.1 0 {T0}\n")
-    assert refusal(tmp_path / "in") == "the folder holds files of cabspotting and gpx; say which to read with --format"
-    assert users_of(tmp_path / "in", format="gpx")[0] == {"a": 3, "b": 3}
-
-
-def test_taxis_and_phones_of_equal_names_in_two_folders_are_two(tmp_path):
-    for month, lat in (("may", 37.1), ("june", 37.2)):
-        write(tmp_path / "cabs" / month / "new_abc.txt", f"{lat} -122.1 0 {T0 + 60}\n{lat} -122.1 1 {T0}\n")
-        text = "Geolife trajectory\n\n\n\n\n\n" + f"{lat},116.3,0,0,{T0 / 86400 + 25569:.10f},d,t\n"
-        write(tmp_path / "plt" / month / "007" / "Trajectory" / "1.plt", text)
-    assert users_of(tmp_path / "cabs")[0] == {"june/new_abc": 2, "may/new_abc": 2}
-    users, table = users_of(tmp_path / "plt")
-    assert users == {"june/007": 1, "may/007": 1}
-    assert table.notes == ("2 users of equal names (007) are told apart by folder and file",)
-    assert users_of(tmp_path / "plt" / "may")[0] == {"007": 1}
-
-
 @pytest.mark.parametrize("nobody", ["NULL", "nan", "-", "", " ", "N/A"])
 def test_rows_of_nobody_are_left_out_and_counted(tmp_path, nobody):
     path = write(tmp_path / "t.csv", f"time_s,user,x_m,y_m\n1,a,1,1\n1,{nobody},9,9\n2,a,1,1\n3,,,\n")
@@ -150,18 +109,6 @@ def test_rows_of_nobody_are_left_out_and_counted(tmp_path, nobody):
     assert (users, table.skipped) == ({"a": 2}, {"position_missing": 1, "user_missing": 1})
     counts = read_trace(path, users="id").counts
     assert counts["rows_read"] == sum(n for reason, n in counts.items() if reason != "rows_read") == 4
-
-
-def test_blanks_around_a_name_make_nobody_else(tmp_path):
-    path = write(
-        tmp_path / "t.csv", "time_s,user,x_m,y_m,cell\n1, u1 ,1,1,7\n2,u1,1,1,7.0\n3,u2,1,1,8\n4,u2,1,1,2147483647\n"
-    )
-    users, table = users_of(path)
-    assert (users, table.cells) == ({"u1": 2, "u2": 2}, ("7", "8"))
-    assert [note for note in table.notes if "blanks" in note] == [
-        f"1 names of {what} differ from others by blanks or .0 alone and were joined with them"
-        for what in ("user", "cell")
-    ]
 
 
 # --- two places, impossible speeds ---------------------------------------------------------------------------
@@ -178,24 +125,6 @@ def test_two_places_at_one_time_are_counted_and_too_fast(tmp_path):
         Moves(np.zeros(5, int), np.array([0.0, 0, 0, 1, 3]), moved)
     )  # a row of another cell; 99 m, 0, 100.5 m/s
     assert (steps.n, steps.n_fast, steps.n_at_once, steps.apart_m) == (3, 1, 1, 99.0)
-
-
-def test_rows_without_a_fix_at_0_0_are_told_with_the_box_of_the_others(tmp_path, capsys):
-    rows = [f"{T0 + 60 * k},a,{48.2 + k * 1e-4:.4f},16.3" for k in range(40)]
-    rows[7] = rows[9] = ""
-    rows = [row or f"{T0 + 60 * k},a,0,0" for k, row in enumerate(rows)]
-    path = write(tmp_path / "t.csv", "\n".join(["time_s,user,lat,lon", *rows]))
-    trace = read_trace(path)
-    assert trace.area.side_m.max() > 5e6
-    assert "2 rows lie at latitude 0, longitude 0" in trace.doubts[0]
-    box = tuple(float(edge) for edge in trace.doubts[0].split("--area-deg ")[1].split()[0].split(","))
-    clean = read_trace(path, area_deg=box)
-    assert (clean.counts["outside_area"], clean.doubts) == (2, ()) and clean.area.side_m.max() < 500
-    assert "latitude 0, longitude 0" in " ".join(inspect_trace(path).split())
-    nowhere = write(tmp_path / "all.csv", "time_s,user,lat,lon\n1,a,0,0\n2,a,0,0\n")
-    assert "all 2 rows lie at latitude 0, longitude 0" in read_trace(nowhere).doubts[0]
-    near = write(tmp_path / "near.csv", "time_s,user,lat,lon\n1,a,0,0\n2,a,0.0001,0\n")
-    assert read_trace(near).doubts == ()
 
 
 # --- when ----------------------------------------------------------------------------------------------------
@@ -226,22 +155,6 @@ def test_the_repeated_hour_is_read_right_whatever_the_interval(tmp_path, zone, f
     assert read_table(track, timezone=zone).time_s.tolist() == at
 
 
-def test_the_repeated_hour_with_two_rows_a_second_and_with_holes(tmp_path):
-    for first in ("2021-10-31T00:55:00", "2021-10-31T01:50:00", "2021-10-30T23:55:00"):  # into, out of, and before it
-        text, at = local_rows(BERLIN, f"{first}+00:00", 1, 900)
-        rows = [f"{t},a,1,{place}" for t in text for place in (2, 3)]
-        table = read_table(write(tmp_path / "t.csv", "\n".join(["time_s,user,lat,lon", *rows])), timezone=BERLIN)
-        assert table.time_s.tolist() == [t for t in at for _ in range(2)]
-    text, at = local_rows(
-        BERLIN, "2021-10-30T20:00:00+00:00", 60, 480, skip=range(5, 330)
-    )  # off until 02:30 the second
-    rows = [f"{t},a,1,2" for t in text]
-    table = read_table(write(tmp_path / "u.csv", "\n".join(["time_s,user,lat,lon", *rows])), timezone=BERLIN)
-    assert table.time_s.tolist() == at
-    lone = write(tmp_path / "v.csv", "time_s,user,lat,lon\n2021-10-31 02:30:00,a,1,2\n")
-    assert "1 could be either and were taken as the first" in read_table(lone, timezone=BERLIN).notes[-1]
-
-
 @settings(max_examples=200, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_passes_never_turn_time_back_where_one_order_does_not(seed):
@@ -256,19 +169,6 @@ def test_passes_never_turn_time_back_where_one_order_does_not(seed):
     assert (np.diff(found_s) >= 0).all()
     assert n_second == (found_s != former_s).sum() and 0 <= n_open <= len(twice)
     assert set((found_s - former_s).tolist()) <= {0.0, 3600.0}
-
-
-@pytest.mark.parametrize(
-    ("header", "unit"),
-    [
-        ("timestamp_ms", "milliseconds"), ("timestampMs", "milliseconds"), ("TIMESTAMP_MS", "milliseconds"),
-        ("t [s]", "seconds"), ("time_s", "seconds"), ("elapsed (min)", "minutes"), ("time_us", "microseconds"),
-        ("ts_ns", "nanoseconds"), ("unix_millis", "milliseconds"), ("time_h", "hours"), ("time", None), ("ts", None),
-        ("timestamps", None), ("items", None), ("ms_s", None),
-    ],
-)  # fmt: skip
-def test_a_header_names_the_unit(header, unit):
-    assert unit_of(header) == unit
 
 
 @pytest.mark.parametrize(
@@ -325,21 +225,6 @@ def test_a_number_that_could_be_a_date_is_refused_with_both_readings(tmp_path, h
             epoch_s(values[0])
 
 
-def test_gpx_times_follow_the_rules_of_a_csv(tmp_path):
-    bare = [f"2018-03-19T15:49:{s}" for s in (10, 20)]
-    path = write(tmp_path / "t.gpx", gpx(("t", bare, 48)))
-    assert "line 2, time: '2018-03-19T15:49:10' has no time zone; name the zone" in refusal(path)
-    assert read_table(path, timezone="Europe/Vienna").time_s[0] == 1521470950  # 14:49:10 UTC
-    assert read_table(write(tmp_path / "s.gpx", gpx(("t", ["0.00", "1.50"], 48)))).time_s.tolist() == [0, 1.5]  # SUMO's
-    for times, said in (
-        (minutes(7)[::-1], "is before '2024-02-29T07:02:00Z' at line 2 of the same segment; sort the points by time"),
-        (["2150-01-01T00:00:00Z"], "line 2, time: '2150-01-01T00:00:00Z' is not between 1970 and 2100"),
-        (["20240228"], "line 2, time: '20240228' could count seconds, or be 2024-02-28"),
-        (["yesterday"], "line 2, time: 'yesterday' is not a time"),
-    ):
-        assert said in refusal(write(tmp_path / "u.gpx", gpx(("t", times, 48))))
-
-
 def test_times_that_run_backwards_are_refused_in_every_format(tmp_path):
     day = T0 / 86400 + 25569
     plt = "Geolife trajectory\n\n\n\n\n\n" + "".join(f"1,2,0,0,{day + d:.10f},d,t\n" for d in (0, 0.2, 0.1))
@@ -357,20 +242,6 @@ def test_times_that_run_backwards_are_refused_in_every_format(tmp_path):
 
 
 # --- what is missing, what is there --------------------------------------------------------------------------
-
-
-def test_a_prefix_of_the_namespace_changes_nothing(tmp_path):
-    text = gpx(("t", minutes(7), 48))
-    text = text.replace("<trkpt", '<trkpt lat="" lon="16"/><trkpt lat="1" lon="16"/><trkpt', 1)
-    plain = read_table(write(tmp_path / "t.gpx", text))
-    for tag in ("gpx", "trk", "name", "trkseg", "trkpt", "time"):
-        text = (
-            text.replace(f"</{tag}>", f"</n:{tag}>").replace(f"<{tag} ", f"<n:{tag} ").replace(f"<{tag}>", f"<n:{tag}>")
-        )
-    prefixed = read_table(write(tmp_path / "p.gpx", text))  # not even declared
-    assert prefixed.time_s.tolist() == plain.time_s.tolist() and len(plain) == 3
-    assert prefixed.users == plain.users == ("t",)
-    assert plain.notes == ("2 track points without a time left out",)
 
 
 @pytest.mark.parametrize(
@@ -417,33 +288,6 @@ def test_rows_without_a_header_are_refused_with_one_that_fits(tmp_path, row, hea
         )
 
 
-def test_csv_of_sumo_is_read_with_the_proposed_columns(tmp_path):
-    head = "timestep_time;vehicle_id;vehicle_x;vehicle_y;vehicle_speed\n"
-    path = write(tmp_path / "t.csv", head + "0.00;;;;\n1.00;a;1.5;2.5;3\n2.00;a;2.5;2.5;3\n")
-    proposed = refusal(path).split("--columns ")[1]
-    users, table = users_of(path, columns=dict(pair.split("=") for pair in proposed.split(",")))
-    assert (users, table.skipped["position_missing"]) == ({"a": 2}, 1)
-    km = write(tmp_path / "km.csv", "time_s,x_km,y_m\n1,2,3\n")
-    assert "column 'x_km': is in km, but x_m is not; convert the column" in refusal(km, columns={"x_m": "x_km"})
-
-
-def test_sumo_is_in_metres_where_its_options_say_so_and_where_degrees_would_be_too_wide(tmp_path):
-    small = fcd([mover("vehicle", 0, "16.36500", "48.20000"), mover("vehicle", 1, "16.36600", "48.20000")])
-    options = '<!-- generated by SUMO\n<output><fcd-output value="f.xml"/>{}</output> -->\n'
-    for text, names in (
-        (small, ("lat", "lon")),
-        (options.format("") + small, ("x_m", "y_m")),
-        (options.format('<fcd-output.geo value="true"/>') + small, ("lat", "lon")),
-    ):
-        assert read_table(write(tmp_path / "t.fcd.xml", text)).points.names == names
-    wide = write(tmp_path / "w.fcd.xml", fcd([mover("vehicle", 0, "0.0001", "0"), mover("vehicle", 1, "159.0", "80")]))
-    assert refusal(wide) == (
-        "x and y could be longitude and latitude (159 degrees wide) or metres (159 m wide); "
-        "name which with --crs EPSG:4326 or --crs local (in a scenario: crs)"
-    )
-    assert read_table(wide, crs="local").points.names == ("x_m", "y_m")
-
-
 @pytest.mark.parametrize(
     ("text", "line"),
     [
@@ -456,56 +300,3 @@ def test_sumo_is_in_metres_where_its_options_say_so_and_where_degrees_would_be_t
 def test_statements_of_tcl_that_are_not_plain_are_refused_with_their_line(tmp_path, text, line):
     said = refusal(write(tmp_path / "t.ns2", "$node_(9) set X_ 1\n" + text))
     assert said.startswith(f"line {line + 1}: ") and said.endswith("write it out, only such are read")
-
-
-def test_plain_statements_after_a_semicolon_are_read_and_presence_is_said(tmp_path):
-    text = "$node_(0) set X_ 5; $node_(0) set Y_ 7 ;# here\n# $node_(1) set X_ 1; $node_(1) set Y_ 1\n"
-    text += '$ns_ at 0.0 "$node_(0) setdest 15 7 10"; puts "loaded; done"\nproc stop {} { $ns_ flush }\n'
-    table = read_table(write(tmp_path / "t.ns2", text))
-    assert table.users == ("0",) and table.points.x_m.tolist() == [5, 15] and table.points.y_m.tolist() == [7, 7]
-    assert "1 of 1 nodes are taken to be there from 0 s to the end" in table.notes[0]
-    switched = write(tmp_path / "s.ns2", text + '$ns_ at 1.0 "$node_(0) switch OFF"\n')
-    assert read_table(switched).notes == ()
-
-
-def test_days_apart_are_settled_apart():
-    zone = ZoneInfo(BERLIN)
-    first = datetime(2021, 10, 31, 2, 30, tzinfo=zone).timestamp()
-    next_year = datetime(2022, 10, 30, 2, 30, tzinfo=zone).timestamp()
-    time_s = np.array([first, first, next_year, next_year, next_year + timedelta(hours=2).total_seconds()])
-    found_s, n_second, _ = passes(time_s, np.array([0, 0, 0, 0, 0]), dict.fromkeys(range(4), 3600.0))
-    assert (np.diff(found_s) >= 0).all() and n_second == (found_s != time_s).sum()
-
-
-def test_rows_that_are_newest_first_are_turned_and_said(tmp_path):
-    rows = [f"{user},{T0 + 60 * k},1,{user}" for user in range(3) for k in range(9, -1, -1)]
-    path = write(tmp_path / "t.csv", "\n".join(["user,time_s,lat,lon", *rows]))
-    table = read_table(path)
-    assert "the rows are newest first and were read from the end" in table.notes
-    assert table.time_s[:10].tolist() == [T0 + 60 * k for k in range(10)] and table.points.lon_deg[0] == 2
-    write(path, path.read_text() + f"\n0,{T0 - 60},1,0\n0,{T0 + 5},1,0")
-    assert "is before" in refusal(path)
-
-
-def test_inspection_is_of_the_rows_that_a_replay_uses(tmp_path):
-    rows = [f"{T0 + 60 * k},a,48.2,16.3{k},-90,7" for k in range(9)]
-    rows = [row for row in rows for _ in range(2)] + [f"{T0 + 60 * k},ghost,53,16,,7" for k in range(9)]
-    text = inspect_trace(write(tmp_path / "t.csv", "\n".join(["time_s,user,lat,lon,rsrp_dbm,cell", *rows])))
-    assert "27, of which usable 9, exact duplicates 9" in text and "users            1; rows per user: 9" in text
-    assert "lat 48.20000 to 48.20000" in text
-
-
-def test_columns_that_number_rows_or_hold_degrees_are_doubted(tmp_path):
-    rows = [f"{k},{T0 + k},{4 + k * 1e-4:.4f},{52 + k * 1e-4:.4f}" for k in range(20)]
-    path = write(tmp_path / "t.csv", "\n".join(["id,time,x,y", *rows]))
-    said = read_trace(path, columns={"user": "id", "time_s": "time", "x_m": "x", "y_m": "y"}, users="id").doubts
-    assert "every row is a user of its own" in said[0] and "x and y span 0.0019 m: " in said[1]
-    drive = write(tmp_path / "d.csv", "Timestamp,Longitude,Latitude,Node,CellID,Level\n1,2,3,4,5,6\n")
-    assert "user=" not in refusal(drive) and "cell=CellID" in refusal(drive)
-    units = write(tmp_path / "u.csv", "time [ms],latitude (deg),lon\n1,2,3\n")
-    assert refusal(units).endswith("try --columns 'time_s=time [ms],lat=latitude (deg)'")
-
-
-def test_times_long_before_phones_are_told(tmp_path):
-    path = write(tmp_path / "t.csv", "time,lat,lon\n500060000,1,2\n500061000,1,2\n")  # ms since a phone was switched on
-    assert "times lie in 1985" in read_table(path, {"time_s": "time"}).notes[-1]

@@ -6,18 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import shapely
 from scipy.special import ndtr
 
 from netsim.build import build_world
-from netsim.city.buildings import Buildings
-from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.indoor_share import IndoorShare
 from netsim.indoors import Indoors
 from netsim.radio.base import Pairs
-from netsim.radio.indoor_links import Environment, IndoorShadow
-from netsim.radio.penetration import NoPenetration, Tr38901Penetration, wall_loss_db
+from netsim.radio.indoor_links import Environment
+from netsim.radio.penetration import Tr38901Penetration, wall_loss_db
 from netsim.radio.shadowing import Correlated
 from netsim.radio.tr38901 import RuralMacro, UrbanMacro, UrbanMicro
 from netsim.rng import Streams
@@ -78,28 +75,11 @@ class TestWalls:
         many = only(inside(n, building=3))
         assert many.mean() == pytest.approx(30.69, abs=0.1) and many.std() == pytest.approx(6.5, rel=0.02)
 
-    def test_the_others_have_no_influence(self):
-        law = Tr38901Penetration().law(UrbanMacro(), 6e9, Streams(1).at("penetration"))
-        mixed = inside(100, building=np.where(np.arange(100) % 2, 5, -1))
-        np.testing.assert_array_equal(law(mixed)[1::2], law(mixed.select(slice(1, None, 2))))
-        assert not law(mixed)[::2].any()
-        assert not NoPenetration().law(UrbanMacro(), 6e9, Streams(1).at("penetration"))(mixed).any()
-
     @pytest.mark.parametrize(("windows", "mean_db"), [("standard", 9.0), ("metallised", 20.0)])
     def test_vehicles(self, windows, mean_db):
         law = Tr38901Penetration(vehicle=windows).law(UrbanMacro(), 6e9, Streams(2).at("penetration"))
         loss = law(inside(40_000, building=-1, in_vehicle=True))
         assert loss.mean() == pytest.approx(mean_db, abs=0.1) and loss.std() == pytest.approx(5.0, rel=0.02)
-
-    def test_rma_knows_low_loss_only(self):
-        with pytest.raises(BadInput, match="low loss only") as error:
-            Tr38901Penetration(high_loss_share=0.5).check(RuralMacro())
-        assert len(error.value.lines) == 1
-        Tr38901Penetration(high_loss_share=0.0).check(RuralMacro())
-        law = Tr38901Penetration().law(RuralMacro(), 6e9, Streams(1).at("penetration"))
-        assert law(inside(40_000, building=np.arange(40_000))).mean() == pytest.approx(13.40, abs=0.1)
-        with pytest.raises(ValueError, match="low loss only"):
-            world(path_loss={"kind": "rma"}, penetration={"kind": "tr38901", "high_loss_share": 0.2}, height_m=35.0)
 
 
 class TestHeights:
@@ -166,22 +146,6 @@ class TestHeights:
         high = Pairs(np.full((9, 1), 450.0), np.full((9, 1), 450.0), np.full((9, 1), 22.5), np.array([25.0]))
         assert one(high, inside(9)) is not None and one(high, Indoors.outdoors(np.arange(9))) is None
 
-    @pytest.mark.parametrize("bs_height_m", [20.0, 21.0, 22.0, 25.0, 30.0])
-    def test_the_breakpoint_stays_away_from_zero(self, bs_height_m):
-        """Floors do not lose more by h_E than at 25 m, the height of the table: about 10 dB."""
-        n, f = 20_000, 3.5e9
-        d = np.linspace(50, 800, n)[:, None]
-        pairs = Pairs(d, np.hypot(d, 3.0), np.full((n, 1), 22.5), np.full(1, bs_height_m), np.ones((n, 1), dtype=bool))
-        draw = Environment(UrbanMacro(), np.array([0]), Streams(5).at("indoors"))(pairs, inside(n))
-        more_db = UrbanMacro().loss_db(replace(pairs, environment_m=draw), f) - UrbanMacro().loss_db(pairs, f)
-        assert draw.max() == min(21.0, bs_height_m - 4.0)
-        assert more_db.max() < 12.0 and more_db.min() >= 0.0
-
-    def test_tall_floors_are_said(self):
-        said = [w for w in world(indoor={"floors": [12, 12]}).warnings if "high" in w]
-        assert len(said) == 1 and "22.5 m" in said[0] and "34.5 m" in said[0]
-        assert not [w for w in world(indoor={"floors": [4, 8], "share": 1.0}).warnings if "high" in w]
-
 
 class TestBudget:
     def test_gain_is_that_of_a_slow_link_by_link_sum(self):
@@ -211,14 +175,6 @@ class TestBudget:
                 assert 10 * math.log10(links.gain[u, b]) == pytest.approx(expected, abs=1e-6)
         np.testing.assert_allclose(links.rsrp_dbm, budget.rsrp_dbm(at, indoors))
 
-    @pytest.mark.parametrize("height_m", [1.5, 21.0])
-    def test_nobody_inside_is_everybody_outside(self, height_m):
-        own = world(ues={"height_m": height_m})
-        at = own.position_m()
-        out, plain = own.budget.links(0.0, at, Indoors.outdoors(np.arange(40))), own.budget.links(0.0, at)
-        for name in ("gain", "los", "distance_m"):
-            np.testing.assert_allclose(getattr(out, name), getattr(plain, name), rtol=1e-12)
-
     def test_sight_is_drawn_with_the_distance_out_of_doors(self):
         at = np.random.default_rng(3).uniform(0, 800, (4000, 2))
         budget = world().budget
@@ -228,55 +184,6 @@ class TestBudget:
         seen = UrbanMacro().los_probability(pairs)
         assert pairs.los.mean() == pytest.approx(seen.mean(), abs=0.03)
         assert pairs.los.mean() > budget.pairs(at).los.mean()
-
-    def test_the_antenna_of_somebody_else_at_a_mast_hears_the_same(self):
-        own = world(count=300, indoor={"share": 0.7, "floors": [8, 8]})
-        spy = own.antenna_at((400.0, 400.0), 25.0)
-        mine, theirs = own.links(), spy.links(0.0, own.position_m(), own.indoors())
-        np.testing.assert_array_equal(theirs.gain[:, 0], mine.gain[:, 1])
-        cohort = own.cohort(np.arange(300), mine, 0, np.ones(300, dtype=np.int64), np.zeros(300))
-        heard, _ = own.cohort_at((400.0, 400.0), 25.0, cohort, 0.0, 0)
-        np.testing.assert_array_equal(heard.gain[:, 0], mine.gain[:, 1])
-        beside = own.antenna_at((401.0, 400.0), 25.0).links(0.0, own.position_m(), own.indoors())
-        assert not np.allclose(beside.gain[:, 0], mine.gain[:, 1], rtol=0.5)
-
-    def test_measurements_handover_and_links_agree(self):
-        own = world(count=30, indoor={"share": 0.8}, handover={"hysteresis_db": 3, "time_to_trigger_s": 0})
-        links = own.links()
-        own.env.run(until=60.0)
-        seen = own.observations()
-        np.testing.assert_allclose(
-            seen.rsrp_dbm, np.clip(links.rsrp_dbm[seen.ue, seen.cell], -140, -44), rtol=0, atol=1e-9
-        )
-        np.testing.assert_array_equal(own.serving(links), links.serving)
-
-    def test_walls_count_once_by_geometry(self):
-        """A UE in the middle of a block sees out of its own building and not through the next one."""
-        blocks = [shapely.box(100, 0, 140, 40), shapely.box(200, 0, 240, 40)]
-        buildings = Buildings(np.array(blocks, dtype=object), np.array([20.0, 20.0]))
-        ue, bs = np.array([[120.0, 20.0, 1.5]]), np.array([[0.0, 20.0, 10.0], [300.0, 20.0, 10.0]])
-        assert not buildings.line_of_sight(ue, bs).any()
-        np.testing.assert_array_equal(buildings.line_of_sight(ue, bs, np.array([0])), [[True, False]])
-        np.testing.assert_array_equal(buildings.line_of_sight(ue, bs, np.array([1])), [[False, False]])
-        np.testing.assert_array_equal(buildings.line_of_sight(ue, bs, np.array([-1])), [[False, False]])
-        above = np.array([[120.0, 20.0, 30.0]])  # over its own head
-        assert not buildings.line_of_sight(ue, above)[0, 0]
-        assert buildings.line_of_sight(ue, above, np.array([0]))[0, 0]
-
-    def test_higher_floors_see_over_the_neighbours(self):
-        grid = {"kind": "grid", "width_m": 520, "height_m": 320}
-        own = world(city=grid, path_loss={"kind": "umi"}, height_m=20.0, line_of_sight={"kind": "geometry"})
-        blocks = shapely.centroid(own.buildings.footprint)
-        at = shapely.get_coordinates(blocks)
-        n = len(at)
-        rows = [inside(n, building=np.arange(n), floor=f, depth_m=10.0) for f in (0, 6)]
-        low, high = (own.budget.pairs(at, row).los for row in rows)
-        assert low.sum() < high.sum() and not own.budget.pairs(at).los.any()
-        masts = np.column_stack([own.budget.at_m, own.budget.height_m])
-        for floor, found in ((0, low), (6, high)):
-            ue_m = np.column_stack([at, np.full(n, 1.5 + 3.0 * floor)])
-            np.testing.assert_array_equal(found, own.buildings.line_of_sight(ue_m, masts, np.arange(n)))
-            assert (found != own.buildings.line_of_sight(ue_m, masts)).any()
 
 
 class TestShadowing:
@@ -329,32 +236,6 @@ class TestShadowing:
         los, nlos = part.field(self.AREA, np.arange(12), rng)(at), part.nlos_field(self.AREA, np.arange(12), rng)(at)
         assert abs(np.mean([np.corrcoef(los[:, k], nlos[:, k])[0, 1] for k in range(12)])) < 0.05
 
-    def test_inside_sites_buildings_and_floors_are_independent(self):
-        field = IndoorShadow(7.0, 7.0, np.array([0, 1, 1, 9]), Streams(6).at("indoors"))
-        at = np.random.default_rng(2).uniform(-500, 500, (20_000, 2))
-        here = field(at, inside(20_000, building=5, floor=1))
-        assert here.std() == pytest.approx(7.0, rel=0.02) and abs(here.mean()) < 0.1
-        np.testing.assert_array_equal(here[:, 1], here[:, 2])
-        assert abs(np.corrcoef(here[:, [0, 1, 3]].T)[~np.eye(3, dtype=bool)]).max() < 0.03
-        both = IndoorShadow(7.0, 7.0, np.arange(8), Streams(6).at("indoors"), 0.5)(at, inside(20_000, building=5))
-        between = np.corrcoef(both.T)[~np.eye(8, dtype=bool)]
-        assert both.std() == pytest.approx(7.0, rel=0.02) and between.mean() == pytest.approx(0.5, abs=0.03)
-        for building, floor in ((5, 2), (6, 1), (6, 0)):
-            other = field(at, inside(20_000, building=building, floor=floor))
-            assert abs(np.corrcoef(here[:, 0], other[:, 0])[0, 1]) < 0.03
-
-    def test_inside_a_value_belongs_to_the_place(self):
-        field = IndoorShadow(7.0, 7.0, np.arange(70), Streams(6).at("indoors"))
-        at = np.random.default_rng(2).uniform(0, 500, (5000, 2))
-        rows = inside(5000, building=np.arange(5000) % 40, floor=np.arange(5000) % 7)
-        whole = field(at, rows)
-        some = np.array([4999, 3, 77])
-        np.testing.assert_array_equal(field(at[some], rows.select(some)), whole[some])
-        few = IndoorShadow(7.0, 7.0, np.array([66, 2]), Streams(6).at("indoors"))
-        np.testing.assert_array_equal(few(at, rows), whole[:, [66, 2]])
-        assert np.abs(field(at + 1e-6, rows) - whole).max() < 1e-3
-        assert np.isnan(field(np.full((1, 2), np.nan), rows.select(slice(0, 1)))).all()
-
 
 class TestDraws:
     def test_floors_and_depths_are_those_of_the_table(self):
@@ -379,22 +260,3 @@ class TestDraws:
         np.testing.assert_allclose(rural, 0.4 * urban)
         given = IndoorShare(share=1.0, depth_m=25.0).drawn(ue, RuralMacro(), rng).depth_m
         np.testing.assert_array_equal(given, urban)
-
-    def test_refused_where_somebody_else_says_who_is_inside(self):
-        with pytest.raises(ValueError, match=r"ues\.indoor: city grid has buildings of its own"):
-            world(indoor={}, city={"kind": "grid", "width_m": 520, "height_m": 320})
-
-        from netsim.build import _drawn_indoors
-        from netsim.mobility.base import State
-
-        class Housed(State):
-            def indoors(self):
-                return inside(2)
-
-        document = {"count": 2, "mobility": {"kind": "static"}, "measure_every_s": 1.0, "indoor": {}}
-        setting = WorldSetting.model_validate_json(json.dumps({
-            "duration_s": 9.0, "city": {"kind": "open-field", "width_m": 9.0, "height_m": 9.0}, "ues": document,
-            "base_stations": [{"name": "b", "at_m": [1.0, 1.0]}],
-        }))  # fmt: skip
-        with pytest.raises(BadInput, match="mobility static says itself who is inside"):
-            _drawn_indoors(setting, Housed(np.zeros((2, 2))), Streams(1))

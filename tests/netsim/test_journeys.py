@@ -44,22 +44,3 @@ def test_positions_are_those_of_interpolation(now_s):
         _, out_s, board_s, alight_s, in_s, _ = trip_s[u]
         assert inside[u] == (0 if now_s < out_s else 1 if now_s >= in_s else -1)
         assert in_vehicle[u] == (drives[u] and board_s <= now_s < alight_s)
-
-
-def test_a_vertex_is_met_to_the_last_bit():
-    room_m, trip_s, drives, first, vertex_m, time_s = journeys()
-    for u in np.flatnonzero(np.diff(first) > 2):
-        at_s = time_s[first[u] + 1]
-        trip_s[:] = -1.0
-        trip_s[u] = [0.0, 0.0, 0.0, 1e9, 1e9, 1e9]
-        last = np.flatnonzero(time_s[first[u] : first[u + 1]] == at_s)[-1]  # of vertices at that time
-        position_m, *_ = placed(at_s, room_m, trip_s, drives, first, vertex_m, time_s)
-        assert (position_m[u] == vertex_m[first[u] + last]).all()
-
-
-@pytest.mark.parametrize(("bad", "value"), [(0, -1), (1, 1), (1, 2000)])
-def test_a_trip_without_a_journey_is_refused(bad, value):
-    first, trip_s = np.array([0, 4]), np.array([[0.0, 0.0, 0.0, 0.0, 0.0, 9.0]])
-    first[bad] = value
-    with pytest.raises(IndexError, match="a UE is on a trip of no vertices"):
-        placed(1.0, np.zeros((1, 2, 2)), trip_s, np.zeros(1, dtype=bool), first, np.zeros((4, 2)), np.arange(4.0))

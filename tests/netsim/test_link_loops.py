@@ -103,19 +103,6 @@ def test_interpolation_is_that_of_numpy_in_single_precision(column):
     assert np.isnan(found[-1]).all() and np.isfinite(found[:-1]).all()
 
 
-@pytest.mark.parametrize("column", [[], [3, 3, 0, 20, 7]])
-def test_what_is_below_is_that_of_the_nearest_node(column):
-    nx, ny, column = 23, 17, np.array(column, dtype=np.int64)
-    draw, table, position_m, low_m, step_m = _fields(1, nx, ny)
-    most = draw.normal(size=(len(position_m), len(column) or table.shape[1]))
-    most[-1] = np.nan
-    x, y = np.clip(np.floor((position_m[:-1] - low_m) / step_m + 0.5), 0, [nx - 1, ny - 1]).astype(int).T
-    drawn = table[y * nx + x]
-    found = field_loops.below(table, nx, position_m, low_m, step_m, column, most)
-    np.testing.assert_array_equal(found[:-1], (drawn[:, column] if len(column) else drawn) < most[:-1])
-    assert not found[-1].any()
-
-
 @pytest.mark.parametrize("each", [False, True])
 def test_two_slopes_are_the_printed_formula(each):
     """Numbers of base stations alone, and of every link."""
@@ -129,12 +116,6 @@ def test_two_slopes_are_the_printed_formula(each):
     seen = np.maximum(28.0 + 22.0 * decade, 28.0 + 40.0 * decade - beyond)
     expected = np.where(los, seen, np.maximum(seen, 39.08 * decade + hidden[:, None]))
     np.testing.assert_allclose(found, expected, rtol=1e-13)
-
-
-def test_shadowing_is_scaled_where_there_is_no_line_of_sight():
-    draw = np.random.default_rng(3)
-    shadow_db, los = draw.normal(size=(30, 7)), draw.random((30, 7)) < 0.5
-    np.testing.assert_array_equal(link_loops.spread(shadow_db, los, 1.5), np.where(los, 1.0, 1.5) * shadow_db)
 
 
 def _received(n_bs):

@@ -1,14 +1,12 @@
 """Links calculated ahead are the links of a tick alone, to the bit; movement made early is movement."""
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 
 from netsim.build import build_world
-from netsim.indoors import Indoors
-from netsim.mobility.base import State
 from netsim.radio import blocks
 from netsim.radio.link_budget import Budget
 from netsim.rng import Streams
@@ -102,16 +100,6 @@ class Counted:
         return self.law(position_m, indoors)
 
 
-def test_streets_walk_ahead_too():
-    city = {"kind": "grid", "width_m": 520, "height_m": 320}
-    eager, plain = world("manhattan", city=city), world("manhattan", city=city)
-    for t in range(1, 150):
-        eager.env.run(until=float(t))
-        ahead = eager.links()
-    plain.env.run(until=149.0)
-    same(ahead, plain.links())
-
-
 @pytest.mark.parametrize("step_s", [0.5, 0.25, 1.0, 3.0])
 def test_a_caller_out_of_step_with_the_ticks_gets_the_same(step_s):
     eager, plain = world(measure_every_s=0.7), world(measure_every_s=0.7)
@@ -147,14 +135,6 @@ def test_a_world_resumed_in_the_middle_of_a_block_goes_on_the_same():
         same(whole.links(), resumed.links())
 
 
-def test_many_ues_are_not_looked_at_ahead():
-    crowd = world(n_ue=4000)
-    for t in range(1, 5):
-        crowd.env.run(until=float(t))
-        crowd.links()
-    assert len(crowd._ahead._links.gain) == 4000 and not crowd._ahead._steps
-
-
 @pytest.mark.parametrize("indoor", [None, {"share": 0.8, "floors": [8, 8]}])
 def test_links_of_ues_that_rest_are_kept(indoor):
     eager, plain = (world("lingering", n_ue=6000, indoor=indoor, shadowing={"kind": "correlated"}) for _ in range(2))
@@ -170,60 +150,6 @@ def test_links_of_ues_that_rest_are_kept(indoor):
             first = found.gain
     assert kept > 600  # some rested between two of the times compared
     assert len(eager._ahead._links.gain) == 6000
-
-
-def test_only_those_who_move_are_calculated(monkeypatch):
-    from netsim.radio.link_budget import Budget
-
-    sizes, whole = [], Budget.links
-    monkeypatch.setattr(
-        Budget, "links", lambda self, t, at, *rest: (sizes.append(len(at)), whole(self, t, at, *rest))[1]
-    )
-    crowd = world("lingering", n_ue=6000, indoor={"share": 0.5})
-    for t in range(40, 50):
-        crowd.env.run(until=float(t))
-        links = crowd.links()
-        assert links.time_s == t
-    assert sizes[0] == 6000 and max(sizes[1:]) < 4000
-    sizes.clear()
-    rest = world("static", n_ue=6000, indoor={"share": 0.5})
-    for t in range(5):
-        rest.env.run(until=t + 1.0)
-        assert rest.links().time_s == t + 1.0
-    assert sizes == [6000]
-
-
-@dataclass(frozen=True)
-class Housed(State):
-    inside: Indoors
-
-    def indoors(self):
-        return self.inside
-
-
-def test_whoever_moves_or_goes_in_is_calculated_again():
-    crowd = world("static", n_ue=50)
-    ahead, at = crowd._ahead, crowd.position_m()
-    ahead.indoors = Housed.indoors
-    out = Indoors.outdoors(np.arange(50))
-    here = Housed(at, out)
-    ahead.links(here, 0.0), ahead.rsrp_dbm(here)
-
-    def changed(name, value):
-        column = getattr(out, name).copy()
-        column[7] = value
-        return Housed(at, replace(out, **{name: column}))
-
-    east, gone = at.copy(), at.copy()
-    east[7, 0] += 40.0
-    gone[7] = np.nan
-    inside = changed("building", 3)
-    states = [Housed(east, out), Housed(gone, out), here, inside]
-    states += [changed("floor", 2), changed("depth_m", 20.0), changed("stay", 1), changed("in_vehicle", True), here]
-    for t, state in enumerate(states, 1):
-        expected = crowd.budget.links(float(t), state.position_m, state.indoors())
-        np.testing.assert_array_equal(ahead.rsrp_dbm(state), expected.rsrp_dbm)
-        same(ahead.links(state, 1000.0 * t), replace(expected, time_s=1000.0 * t))
 
 
 @pytest.mark.parametrize("indoor", [None, {"share": 0.5}])
@@ -244,16 +170,6 @@ def test_blocks_of_pairs_change_no_bit(monkeypatch, indoor, radio):
     same(links, whole.budget.links(0.0, place_m, inside))
     np.testing.assert_array_equal(rsrp, whole.budget.rsrp_dbm(place_m, inside))
     assert pairs == [6, 6, 9] * 2  # of 7 UEs and 3 base stations: two, two and three UEs
-
-
-@pytest.mark.parametrize(("n", "n_bs"), [(0, 3), (1, 3), (1, 100), (2, 100), (3, 100), (1000, 1), (1000, 0), (999, 7)])
-def test_blocks_hold_every_row_once_and_never_one_of_several(monkeypatch, n, n_bs):
-    monkeypatch.setattr(blocks, "BLOCK_PAIRS", 64)
-    of = blocks.blocks(n, n_bs)
-    assert np.concatenate([np.arange(n)[rows] for rows in of]).tolist() == list(range(n))
-    size = [rows.stop - rows.start for rows in of]
-    assert n < 2 or min(size) >= 2
-    assert len(of) == 1 or max(size) * n_bs < 2 * 64 + 2 * n_bs
 
 
 def test_fixes_of_a_trace_are_measured_in_blocks_to_the_same_bits(monkeypatch, tmp_path):

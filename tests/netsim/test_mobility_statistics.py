@@ -84,15 +84,6 @@ class TestPlaces:
         assert st.growth(root) == pytest.approx(0.5, abs=0.03)
         assert np.isnan(st.growth(np.arange(40)))
 
-    def test_top_shares_leave_unknown_hours_out(self):
-        series = np.array([1, 1, 1, 5, 5, 9, -1, -1])
-        assert st.top_share(series, 1) == 0.5
-        assert st.top_share(series, 2) == pytest.approx(5 / 6)
-        assert st.top_share(series, 9) == 1.0
-
-    def test_visits_are_runs(self):
-        assert st.visits(np.array([1, 1, -1, 1, 2, 2, 1, 3, 1])).tolist() == [3, 1, 1]
-
     @pytest.mark.parametrize("z", [0.5, 1.0, 1.21])
     def test_zipf_of_a_power_law(self, z):
         count = np.round(1e6 * np.arange(1, 200) ** -z).astype(int)
@@ -117,21 +108,6 @@ class TestPlaces:
         assert st.gyration_m(7.0 * np.column_stack([np.cos(angle), np.sin(angle)])) == pytest.approx(7.0)
 
 
-class TestSampling:
-    def test_gaps_are_filled_up_to_a_limit_and_never_after_the_last_row(self):
-        series = np.array([-1, 3, -1, -1, -1, 5, -1, -1])
-        assert st.filled(series, 0).tolist() == series.tolist()
-        assert st.filled(series, 2).tolist() == [-1, 3, 3, 3, -1, 5, -1, -1]
-        assert st.filled(series, 9).tolist() == [-1, 3, 3, 3, 3, 5, -1, -1]
-        assert len(st.filled(series[:0], 9)) == 0
-
-    def test_cells(self):
-        at_m = np.array([[[10.0, 10.0], [240.0, 249.0]], [[-1.0, 10.0], [np.nan, 3.0]]])
-        assert st.cells(at_m, 250.0).tolist() == [[1, 1], [0, -1]]
-        assert st.cells(at_m, 0).tolist() == [[1, 2], [0, -1]]
-        assert st.cells(np.zeros((0, 2)), 250.0).shape == (0,)
-
-
 class TestMeasures:
     def test_every_measure_of_a_simple_life(self):
         """Home at night, work by day, five days of seven."""
@@ -147,12 +123,3 @@ class TestMeasures:
         assert np.isnan(found.zipf[0])
         assert found.predictability[0] > 0.95
         assert found.median()["places"] == 2
-
-    def test_people_who_are_hardly_seen_have_counts_only(self):
-        found = st.measures([st.Series(np.full(672, -1), np.zeros((672, 2)), WEEK)])
-        assert found.hours[0] == found.places[0] == 0
-        assert np.isnan(found.regularity[0])
-        assert np.isnan(found.median()["growth"])
-
-    def test_nobody(self):
-        assert st.measures([]).hours.shape == (0,)

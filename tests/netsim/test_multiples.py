@@ -23,7 +23,6 @@ from netsim.mobility.base import Ground
 from netsim.mobility.gauss_markov import GaussMarkov
 from netsim.mobility.replay import Replay, Replayed, TraceRows
 from netsim.multiples import first_multiple, last_multiple
-from netsim.radio.block_fading import Rayleigh
 from netsim.radio.handover import Handover
 from netsim.rng import Streams
 from netsim.setting import WorldSetting
@@ -75,18 +74,6 @@ def test_a_world_of_tenths_of_seconds_comes_to_its_end(every_s):
     assert np.unique(np.round(seen.time_s[seen.ue == 0] / every_s, 6)).tolist() == list(
         range(round(29.95 // every_s) + 1)
     )
-
-
-def test_samples_end_late_in_time_too():
-    """Beyond 2^24 samples."""
-    world = world_of(measure_every_s=0.1)
-    at = [world._next_sample(k * 0.1) for k in range(22_500_000, 22_503_000)]
-    assert (np.diff(at) > 0.05).all() and all(a > k * 0.1 for k, a in enumerate(at, 22_500_000))
-
-
-def test_rounds_as_long_as_a_block_have_blocks_of_their_own():
-    fading = Rayleigh(block=0.1)
-    assert [fading.block_index(k, k * 0.1) for k in range(3000)] == list(range(3000))
 
 
 # -- durations: n ticks last n ticks, wherever a difference of times is compared with one
@@ -165,13 +152,6 @@ def test_rounds_of_a_clock_end_where_they_should(round_s):
     clock, n = Clock(date(2026, 1, 5)), np.arange(1, 1000)
     assert [clock.rounds(round(k * round_s, 6), round_s) for k in n.tolist()] == n.tolist()
     assert clock.round_of(np.array(clock.ends_s(len(n), round_s)), round_s).tolist() == n.tolist()
-
-
-def test_a_day_ends_at_midnight_by_any_rounding():
-    clock = Clock(date(2026, 1, 5))
-    for midnight_s in (86_400.0, 28 * 86_400.0):
-        for time_s in np.nextafter(midnight_s, [0.0, midnight_s, np.inf]).tolist():
-            assert (clock.day(time_s), clock.day_ended(time_s)) == (midnight_s // 86_400, midnight_s // 86_400 - 1)
 
 
 @pytest.mark.parametrize("step_s", [0.1, 0.3, 0.7])

@@ -13,13 +13,11 @@ from netsim.radio.antenna import ColumnAntenna, Sector, sector_gain_db
 from netsim.radio.base import Pairs
 from netsim.radio.block_fading import Rayleigh, Rician
 from netsim.radio.fading import NoFading
-from netsim.radio.line_of_sight import AlwaysInSight
-from netsim.radio.link_budget import Budget
 from netsim.radio.log_distance import LogDistance
 from netsim.radio.noise import noise_w, threshold
 from netsim.radio.path_loss import FreeSpace, LosNlos, PowerLaw
 from netsim.radio.shadowing import Correlated, Independent
-from netsim.radio.sight_laws import ByProbability, Never
+from netsim.radio.sight_laws import ByProbability
 from netsim.radio.tr38901 import RuralMacro, UrbanMacro, UrbanMicro
 from netsim.rng import Streams
 
@@ -132,11 +130,6 @@ def test_power_law_of_exponent_two_is_free_space_with_antennas():
     assert loss(PowerLaw(), 60, 0.915, 1.0, 1.0, True) == pytest.approx(-10 * math.log10(gain))
 
 
-def test_nobody_looks_is_the_worse_state():
-    one = UrbanMacro().loss_db(pairs([200.0]), 2e9)
-    assert one == UrbanMacro().loss_db(pairs([200.0], los=False), 2e9)
-
-
 @pytest.mark.parametrize(
     ("law", "carrier_hz", "ue", "bs"),
     [
@@ -178,37 +171,6 @@ class TestSight:
             shares.append(seen.mean())
         expected = UrbanMicro().los_probability(geometry).mean()
         assert np.mean(shares) == pytest.approx(expected, rel=0.05)
-
-    def test_always_and_never(self):
-        for sight, value in ((AlwaysInSight(), True), (Never(), False)):
-            law = sight.law(AREA, np.arange(2), UrbanMicro(), None, Streams(0).at("sight"))
-            assert (law(pairs([10.0, 20.0]), np.zeros((1, 2))) == value).all()
-            assert not law(pairs([np.nan, np.nan]), np.full((1, 2), np.nan)).any()
-
-    def test_too_fine_a_field_is_blamed_on_its_own_key(self):
-        with pytest.raises(BadInput, match=r"decorrelation_m: 0\.1 m needs"):
-            ByProbability(decorrelation_m=0.1).law(AREA, np.arange(2), UrbanMicro(), None, Streams(0).at("sight"))
-
-    def test_nobody_looks_past_buildings_for_a_law_that_does_not_ask(self):
-        looks = []
-
-        def sight(geometry, position_m):
-            looks.append(1)
-            return np.zeros(geometry.distance_2d_m.shape, dtype=bool)
-
-        def budget(law, factor=1.0):
-            shadow = Correlated().field(AREA, np.arange(1), Streams(0).at("shadow"))
-            one = np.array([25.0])
-            return Budget(np.zeros((1, 2)), one, one, np.array([np.nan]), 1.5, 2e9, law, sight, shadow, factor)
-
-        at = np.array([[100.0, 200.0]])
-        value = budget(LogDistance()).rsrp_dbm(at)
-        assert not looks
-        np.testing.assert_array_equal(value, budget(LogDistance()).links(0.0, at).rsrp_dbm)
-        assert len(looks) == 1
-        budget(UrbanMacro()).rsrp_dbm(at)
-        budget(LogDistance(), 1.5).rsrp_dbm(at)
-        assert len(looks) == 3
 
 
 class TestShadowing:
@@ -327,15 +289,3 @@ def test_snr_of_the_two_regions_of_the_power_law():
         h = Rayleigh(antennas=15).draw(np.arange(15), 1, draw, Streams(2).at("fading"))[:, 0]
         snr.append(10 * np.log10(0.1 * gain * (np.abs(h) ** 2).sum(axis=1) / 1e-13))
     np.testing.assert_allclose(np.quantile(np.concatenate(snr), [0.05, 0.5, 0.95]), [6.8, 10.7, 16.4], atol=1.0)
-
-
-def at_one_height(distance_m):
-    """Links of these lengths between antennas of one height."""
-    return pairs(distance_m, 0.0, 0.0)
-
-
-class TestLogDistance:
-    def test_grows_with_distance_and_is_flat_very_near(self):
-        loss_db = LogDistance().loss_db(at_one_height(np.array([[0.0, 0.5, 1.0, 2.0, 5.0, 5000.0]])), 2e9)[0]
-        assert loss_db[0] == loss_db[1] == loss_db[2] == pytest.approx(15.0)
-        assert (np.diff(loss_db[2:]) > 0).all()

@@ -1,6 +1,5 @@
 """Facts about residents: where they are at which hour, how they explore and return, and how they get there."""
 
-from copy import deepcopy
 from dataclasses import replace
 from datetime import date
 from functools import cache
@@ -9,12 +8,10 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import shapely
-from pydantic import ValidationError
 from scipy.integrate import quad
 
 from netsim.checkpoint import load_tree, save_tree
 from netsim.city.buildings import Buildings
-from netsim.city.grid import GridCity
 from netsim.clock import DAY_S, Clock
 from netsim.errors import BadInput
 from netsim.geometry import Area
@@ -28,7 +25,6 @@ from netsim.mobility.venues import Venues
 from netsim.rng import Streams
 from netsim.streets.assembly import assemble
 from netsim.streets.doors import Premises
-from netsim.streets.graph import WALK
 from netsim.streets.lines import StreetLines
 from netsim.streets.premises import doors
 from netsim.tree import from_tree, to_tree
@@ -102,12 +98,6 @@ class TestTimetable:
         )
         assert (found[0], end_s[0] / HOUR_S) == (period, pytest.approx(end_h))
 
-    def test_who_has_no_work_is_free_by_day(self):
-        found, end_s = self.TABLE.at(
-            np.array([1]), np.array([11 * HOUR_S]), Clock(date(2026, 1, 5)), self.USUAL, self.ON
-        )
-        assert (found[0], end_s[0]) == (FREE, 23.5 * HOUR_S)
-
     @pytest.mark.parametrize(
         ("hour", "period", "end_h"), [(7.4, NIGHT, 7.5), (9.4, FREE, 9.5), (17.4, WORK, 17.5), (21.4, NIGHT, 30)]
     )
@@ -115,15 +105,6 @@ class TestTimetable:
         late_h = np.array([[0.5, -0.75, -1.0]])
         found, end_s = self.TABLE.at(np.array([0]), np.array([hour * HOUR_S]), Clock(date(2026, 1, 5)), late_h, self.ON)
         assert (found[0], end_s[0] / HOUR_S) == (period, pytest.approx(end_h))
-
-    def test_a_period_ends_where_the_next_begins(self):
-        draw, clock, row = np.random.default_rng(3), Clock(date(2026, 1, 5)), np.arange(2000)
-        shift_h = draw.normal(0, 0.5, (2000, 1))
-        table = Timetable(*(np.array([22.0, 7.0, 9.0, 17.0]) + shift_h).T, np.ones(2000, dtype=bool))
-        period, end_s = table.at(row, np.zeros(2000), clock, np.zeros((2000, 3)), np.ones(2000, dtype=bool))
-        for expected in (FREE, WORK, FREE, NIGHT, FREE):
-            period, end_s = table.at(row, end_s, clock, np.zeros((2000, 3)), np.ones(2000, dtype=bool))
-            assert (period == expected).all()
 
     def test_it_follows_the_wall_clock(self):
         """Clocks go forward at 02:00 of the first night: 07:00 comes after six hours."""
@@ -171,11 +152,6 @@ class TestLaws:
         assert (chosen == 4).mean() == pytest.approx(6 / 7, abs=1e-4)
         assert set(chosen) == {4, 2}
 
-    def test_where_nothing_is_open_nothing_is_chosen(self):
-        nothing = np.zeros((3, 5), dtype=bool)
-        assert (exploration.drawn(self.UNIT[:3], np.zeros((3, 4))) == NOWHERE).all()
-        assert (exploration.known_place(self.UNIT[:3], np.ones((3, 5), int), np.ones((3, 5)), nothing) == NOWHERE).all()
-
     def test_weighted_draws(self):
         weight = np.array([5.0, 0.0, 1.0, 2.0])
         assert np.bincount(weighted(self.UNIT, weight)) / 40_000 == pytest.approx(weight / 8, abs=1e-4)
@@ -217,14 +193,6 @@ class TestContract:
         np.testing.assert_equal(to_tree(ends[0]), to_tree(ends[1]))
         np.testing.assert_equal(vars(ends[0].indoors()), vars(ends[1].indoors()))
 
-    def test_state_is_a_value(self):
-        place = ground()
-        state = play(Resident(), np.arange(9), [0.0, 9 * HOUR_S], place)[-1]
-        before = deepcopy(to_tree(state))
-        for _ in range(2):
-            Resident().advance(state, 9 * HOUR_S, 2 * DAY_S, place)
-        np.testing.assert_equal(to_tree(state), before)
-
     def test_looking_ahead_gives_the_same_states(self):
         part, place, stops_s = Resident(), ground(), [600.0 * k for k in range(60)]
         start = part.start(np.arange(9), place)
@@ -234,36 +202,8 @@ class TestContract:
             assert np.array_equal(a.position_m, b.position_m)
             assert len(fixes) == 0
 
-    def test_nobody_moves_before_wake(self):
-        place, part, now_s, jumps = ground(), Resident(), 0.0, 0
-        state = part.start(np.arange(3), place)
-        while now_s < 2 * DAY_S:
-            wake_s = part.wake_s(state, now_s, place)
-            assert wake_s >= now_s
-            if wake_s > now_s:
-                still, _ = part.advance(state, now_s, np.nextafter(wake_s, 0), place)
-                assert np.array_equal(still.position_m, state.position_m)
-                assert np.array_equal(still.decision, state.decision)
-                jumps += 1
-            now_s = max(wake_s, now_s + 60.0)
-            state, _ = part.advance(state, now_s - 60.0, now_s, place)
-        assert jumps >= 10
-
-    def test_there_are_no_events_at_night(self):
-        place, part = ground(), Resident()
-        state = play(part, np.arange(200), [0.0, DAY_S + 1.5 * HOUR_S], place)[-1]
-        assert part.wake_s(state, DAY_S + 1.5 * HOUR_S, place) >= DAY_S + 4 * HOUR_S
-        assert part.wake_s(part.start(np.arange(200), place), 0.0, place) >= 4 * HOUR_S
-
 
 class TestPlaces:
-    def test_everybody_begins_at_home(self):
-        place, (state, *_) = fortnight()
-        places = Resident().places(state, place)
-        assert np.array_equal(state.position_m, places.home_m)
-        building = state.indoors().building
-        assert shapely.contains_xy(place.buildings.footprint[building], places.home_m).all()
-
     def test_rooms_are_inside_and_as_deep_as_they_say(self):
         place, states = fortnight()
         for state in states[::37]:
@@ -278,20 +218,6 @@ class TestPlaces:
             assert (indoors.floor[there] < place.premises.floors[indoors.building[there]]).all()
             assert (indoors.depth_m[~there] == 0).all() and (indoors.floor[~there] == 0).all()
 
-    def test_home_and_work_are_fixed_rooms_and_others_change(self):
-        _, states = fortnight()
-        people = states[0].town.people
-        rooms = {}
-        for state in states:
-            for u in np.flatnonzero(state.inside == 1):
-                rooms.setdefault((u, state.place[u, 1]), set()).add(tuple(state.room_m[u, 1]))
-        for u in range(60):
-            assert rooms[u, people.home[u]] == {tuple(people.home_room.room_m[u])}
-            if people.commutes[u] and (u, people.work[u]) in rooms:
-                assert rooms[u, people.work[u]] == {tuple(people.work_room.room_m[u])}
-        elsewhere = [len(r) for (u, p), r in rooms.items() if p not in (people.home[u], people.work[u])]
-        assert max(elsewhere) > 1
-
     def test_shares_of_the_population(self):
         people = Resident(no_work_share=0.3, work_at_home_share=0.2).start(np.arange(4000), ground()).town.people
         assert people.timetable.works.mean() == pytest.approx(0.7, abs=0.03)
@@ -300,11 +226,6 @@ class TestPlaces:
         area_m2 = town()[2].floor_area_m2
         share = np.bincount(people.home, minlength=len(area_m2)) / 4000
         assert np.corrcoef(share, area_m2)[0, 1] > 0.93
-
-    def test_who_does_not_commute_has_no_workplace(self):
-        place = ground()
-        state = Resident(work_at_home_share=1.0).start(np.arange(20), place)
-        assert np.isnan(Resident().places(state, place).work_m).all()
 
 
 class TestDays:
@@ -335,17 +256,6 @@ class TestDays:
             late = (hour - venues.closes_h[at[rest]]) * HOUR_S  # a trip and the shortest stay may end later
             assert (late[late < 12 * HOUR_S] < 1800).all()
 
-    def test_visits_are_counted(self):
-        _, states = fortnight()
-        last = states[-1]
-        known = last.visited >= 0
-        assert ((last.count > 0) == known).all()
-        first = 1 + last.town.people.commutes
-        assert np.array_equal(last.count.sum(axis=1), last.stay + first)
-        for row, some in zip(last.visited, known, strict=True):
-            assert len(set(row[some])) == some.sum()
-            assert some[: some.sum()].all()
-
 
 class TestTrips:
     @staticmethod
@@ -373,24 +283,6 @@ class TestTrips:
             assert (shapely.distance(streets, shapely.points(state.position_m[moving])) < 1e-6).all()
             seen += moving.sum()
         assert seen > 1000
-
-    def test_vehicles_stay_on_streets_and_doors_are_passed_on_foot(self):
-        place, states = self.walked(Resident(drive_share=1.0, cycle_share=0.0), every_s=20.0)
-        premises = place.premises
-        for state in states:
-            row = np.flatnonzero(state.drives & (state.trip_s[:, -1] > 0))
-            to_door_m = np.linalg.norm(premises.access[2].at_m - premises.door_m, axis=1)[state.place[row, 1]]
-            assert state.trip_s[row, 4] - state.trip_s[row, 3] == pytest.approx(to_door_m / 1.4)
-
-    def test_stays_are_numbered(self):
-        _, states = self.walked(Resident(), every_s=30.0)
-        for a, b in pairwise(states):
-            before, after = a.indoors(), b.indoors()
-            same = (before.building == after.building) & (before.building >= 0)
-            assert (after.stay - before.stay >= 0).all()
-            assert (after.stay[same] == before.stay[same]).all()
-            entered = (before.building < 0) & (after.building >= 0)
-            assert (after.stay[entered] >= before.stay[entered]).all()
 
 
 class Watched(Resident):
@@ -443,18 +335,3 @@ class TestRefused:
         bare = Ground(place.area, place.clock, place.streams, one, graph=graph, premises=doors(one, graph))
         with pytest.raises(BadInput, match=r"resident needs at least 2 buildings.*take a city"):
             Resident().start(np.arange(2), bare)
-
-    def test_shares_of_more_than_everybody(self):
-        with pytest.raises(ValidationError, match=r"drive_share \+ cycle_share = 1.1: at most 1"):
-            Resident(drive_share=0.7, cycle_share=0.4)
-
-
-def test_a_grid_is_a_town_too():
-    city, streams = GridCity(width_m=620, height_m=520), Streams(1)
-    area = city.area(None)
-    buildings, graph = city.buildings(area, streams), city.street_graph(area, streams)
-    place = Ground(area, Clock(date(2026, 1, 5)), streams, buildings, graph=graph, premises=doors(buildings, graph))
-    states = play(Resident(), np.arange(20), np.arange(0, 3 * DAY_S, 1800.0), place)
-    assert area.contains(np.concatenate([s.position_m for s in states])).all()
-    assert (graph.speed_m_s[:, WALK] > 0).all()
-    assert states[-1].stay.min() > 3

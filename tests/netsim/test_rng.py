@@ -56,10 +56,6 @@ class TestWords:
             words = rng._words("w", [owner], count, item)
         np.testing.assert_array_equal(words, [numpy_words(rng, "w", owner, item, count)])
 
-    def test_generator_is_the_same_stream(self):
-        raw = RNG.generator("g", owner=9, item=4).bit_generator.random_raw(10)
-        np.testing.assert_array_equal(RNG._words("g", [9], 10, 4)[0], raw)
-
 
 class TestIndependenceOfOthers:
     @pytest.mark.parametrize("draw", DRAWS)
@@ -68,9 +64,6 @@ class TestIndependenceOfOthers:
         draw = getattr(RNG, draw)
         for long in (short + 1, _LONG_ROW, 4 * _LONG_ROW):
             np.testing.assert_array_equal(draw("p", [5, 6], (long,))[:, :short], draw("p", [5, 6], (short,)))
-
-    def test_more_rounds_of_a_table_start_with_the_fewer(self):
-        np.testing.assert_array_equal(RNG.uniform("t", [3], (50, 20, 2))[0][:4], RNG.uniform("t", [3], (4, 20, 2))[0])
 
     @pytest.mark.parametrize("count", [2, _LONG_ROW])
     def test_adding_owners_shifts_nobody(self, count):
@@ -97,20 +90,6 @@ class TestIndependenceOfOthers:
         a = Rng(1, "ab", 0).uniform("c", [0], (4,))
         assert not np.intersect1d(a, Rng(1, "a", 0).uniform("bc", [0], (4,))).size
         assert not np.intersect1d(a, Rng(0, "1ab", 0).uniform("c", [0], (4,))).size
-
-
-class TestShapes:
-    @pytest.mark.parametrize("size", [(0,), (3, 0), (0, 5), (2, 0, 4)])
-    @pytest.mark.parametrize("draw", DRAWS)
-    def test_a_size_with_a_zero_in_it(self, draw, size):
-        assert getattr(RNG, draw)("z", [1, 2, 3], size).shape == (3, *size)
-
-    @pytest.mark.parametrize("size", [(), (4,), (_LONG_ROW,), (0,), (2, 3)])
-    def test_nobody(self, size):
-        assert RNG.uniform("z", np.zeros(0, dtype=np.int64), size).shape == (0, *size)
-
-    def test_one_owner_with_many_items(self):
-        assert RNG.uniform("z", 3, (2,), item=np.arange(5)).shape == (5, 2)
 
 
 class TestLaws:

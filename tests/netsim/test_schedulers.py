@@ -1,18 +1,14 @@
 """Schedulers: who sends, against counting by hand and queueing theory."""
 
-import json
 from dataclasses import replace
 from math import inf, log2
-from typing import Annotated
 
 import numpy as np
 import pytest
 import simpy
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import TypeAdapter
 
-from netsim.part import Part, descriptions
 from netsim.radio.air import EventUplink
 from netsim.radio.air_interface import AirInterface
 from netsim.radio.noma import Noma
@@ -24,7 +20,6 @@ from netsim.radio.schedulers.all_at_once import AllAtOnce
 from netsim.radio.schedulers.base import Queue, Senders
 from netsim.radio.schedulers.energy_aware import EnergyAware
 from netsim.radio.schedulers.groups import Groups
-from netsim.radio.schedulers.places import ranks
 from netsim.radio.schedulers.proportional_fair import ProportionalFair
 from netsim.radio.schedulers.round_robin import RoundRobin
 from netsim.radio.schedulers.slots import Slot
@@ -89,18 +84,6 @@ def queue(serving, received_w, resource=None, decoded=None, senders=()):
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_scheduler_is_a_part(kind):
-    part = SCHEDULERS.parts[kind]
-    built = TypeAdapter(Annotated[Part, SCHEDULERS]).validate_json(json.dumps(part.example))
-    assert type(built) is part and part.reference and part.example["kind"] == kind
-    assert part.model_validate_json(built.model_dump_json()) == built
-    assert set(part.model_fields) <= {"kind", *descriptions(part)}
-    for wrong in ({"hurry": 1}, {"resource_blocks": 0}, {"resource_blocks": 1.5}):
-        with pytest.raises(ValueError, match=r"Extra inputs|greater than or equal|valid integer"):
-            part.model_validate_json(json.dumps({**part.example, **wrong}))
-
-
 @given(seed=st.integers(0, 10_000), kind=st.sampled_from(KINDS), blocks=st.integers(1, 4))
 @settings(max_examples=60, deadline=None)
 def test_every_free_place_of_a_cell_is_given_away(seed, kind, blocks):
@@ -120,13 +103,6 @@ def test_every_free_place_of_a_cell_is_given_away(seed, kind, blocks):
         assert used.max() <= most
         assert (mine >= 0).all() or (used >= 1).all()
         assert kind != "all-at-once" or (mine >= 0).all()
-
-
-def test_ranks_are_those_of_a_sorted_cell():
-    rank, number = ranks(np.array([1, 0, 1, 1, 0]), np.array([5.0, 2.0, 4.0, 5.0, 1.0]), np.array([2.0, 0, 0, 1.0, 0]))
-    assert rank.tolist() == [2, 1, 0, 1, 0] and number.tolist() == [3, 2, 3, 3, 2]
-    empty = ranks(np.zeros(0, dtype=int), np.zeros(0))
-    assert empty[0].shape == empty[1].shape == (0,)
 
 
 @pytest.mark.parametrize(("pairing", "together"), [("power", [{0, 1}, {2, 3}]), ("difference", [{0, 2}, {1, 3}])])
@@ -174,15 +150,6 @@ def test_the_cheapest_bits_go_first():
     np.testing.assert_allclose(found.energy_j, cost * 1.0)
 
 
-def test_turns_of_equal_length():
-    """Three UEs at 1 Mbit/s, slots of 0.1 s: a share of a third each until the last turns."""
-    c = cohort([1.0, 1.0, 1.0])
-    found = sent_by(Superposed(), c, RoundRobin(slot_s=0.1))
-    np.testing.assert_allclose(np.sort(found.ended_s), [2.8, 2.9, 3.0])
-    np.testing.assert_allclose(found.granted_s, [0.0, 0.1, 0.2])
-    np.testing.assert_allclose(found.airtime_s, 1.0)
-
-
 def test_who_comes_within_a_slot_waits_for_the_next():
     late = sent_by(Superposed(), cohort([1.0, 1.0, 1.0], ready_s=[0.0, 0.25, 0.26]), RoundRobin(slot_s=0.1))
     np.testing.assert_allclose(late.granted_s, [0.0, 0.3, 0.4])
@@ -191,12 +158,6 @@ def test_who_comes_within_a_slot_waits_for_the_next():
     np.testing.assert_allclose(beside.granted_s, [0.0, 0.3, 0.15])
     coarse = sent_by(Superposed(), cohort([1.0, 1.0], ready_s=[0.0, 0.25]), RoundRobin(slot_s=0.1), step_s=0.04)
     np.testing.assert_allclose(coarse.granted_s, [0.0, 0.32])
-
-
-def test_a_group_waits_for_nobody_who_is_not_decoded():
-    for decoded, expected in ((True, [0, -1]), (False, [0, 0])):
-        waiting = queue([0, 0], [4, 2], resource=[0, -1], decoded=[decoded, False])
-        assert Groups(size=1).grants(waiting, 0.0, None).resource.tolist() == expected
 
 
 def test_turns_in_short_slots_are_processor_sharing():
@@ -243,14 +204,6 @@ def test_equal_shares_take_as_long_as_m_g_1_ps():
 
     mean_s, error_s = mean_and_error(play, range(8))
     assert error_s < 0.25 and abs(mean_s - 1 / (1 - load)) < 3.5 * error_s
-
-
-def test_an_average_that_has_all_but_faded_counts_as_none():
-    """After minutes without sending the averaged rate is below what a division can stand; nobody is shut out by it."""
-    scheduler, two = ProportionalFair(time_constant_s=1.0), queue([0, 0], [3.0, 1.0])
-    state = replace(scheduler.start(2), mean_bps=np.array([1e6, 1e6]))
-    granted = scheduler.grants(two, 740.0, state)  # exp(-740): 1e-322 of 1 bit/s
-    assert sorted(granted.resource) == [-1, 0]
 
 
 # -- who has just finished is not forgotten
@@ -360,30 +313,6 @@ def test_proportional_fair_is_that_of_a_slow_one(seeds):
         assert fast.keys() == slow.keys()
         for key, times_s in slow.items():
             np.testing.assert_allclose(fast[key], times_s, rtol=0, atol=1e-8, err_msg=f"{seed}: {key}")
-
-
-@pytest.mark.parametrize("step_s", [None, 0.3])
-def test_the_average_of_an_upload_that_has_ended_fades(step_s):
-    """(1 - exp(-a / T)) exp(-(t - a) / T) of the rate, a its end, also where that is between two steps."""
-    air = EventUplink(simpy.Environment(), Superposed(), 2, Streams(1), AirInterface(
-        scheduler=ProportionalFair(time_constant_s=2.0), step_s=step_s))  # fmt: skip
-    air.submit(cohort([1.0]), MBIT)  # 1 Mbit/s, up to 1 s
-    air.env.run()
-    mean = air._scheduled.mean_bps[0] * np.exp(-(3.0 - air._scheduled.asked_s) / 2.0)
-    assert mean == pytest.approx(1e6 * (1 - np.exp(-0.5)) * np.exp(-1.0))
-    air.env.run(until=3.0)
-    both = air.env.run(air.submit(cohort([1.0, 1.0]), MBIT))
-    assert both.granted_s[1] < both.granted_s[0]
-
-
-def test_a_turn_that_has_ended_was_one():
-    """UE 0 holds a block up to 0.55 s, UE 1 another up to 0.35 s: with one block left UE 1 is first."""
-    state = RoundRobin(slot_s=0.1, resource_blocks=2).start(2)
-    part = RoundRobin(slot_s=0.1)
-    for until_s, who in ((0.35, 1), (0.55, 0)):
-        state = part.grants(queue([], [], senders=[[who, 1e6, until_s]]), until_s, state).state
-    np.testing.assert_allclose(state.served_s, [0.5, 0.3])
-    assert part.grants(queue([0, 0], [1, 1]), 0.62, state).resource.tolist() == [-1, 0]
 
 
 @pytest.mark.parametrize(("slot_s", "every_s"), [(0.1, 0.3), (0.1, 0.7), (0.01, 0.07)])

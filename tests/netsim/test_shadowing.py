@@ -2,11 +2,9 @@
 
 import numpy as np
 import pytest
-from pydantic import ValidationError
 
-from netsim.errors import BadInput
 from netsim.geometry import Area
-from netsim.radio.shadowing import Correlated, NoShadowing
+from netsim.radio.shadowing import Correlated
 from netsim.rng import Streams
 
 AREA = Area(-500.0, 200.0, 1500.0, 1700.0)
@@ -60,15 +58,6 @@ class TestCorrelated:
         assert off.std() < 0.07
         assert abs(off).max() < 0.3
 
-    def test_same_place_same_value(self, forty):
-        at_m = somewhere(100)
-        again = Correlated().field(AREA, np.arange(40), RNG)
-        assert np.array_equal(forty(at_m), forty(at_m.copy()))
-        assert np.array_equal(forty(at_m), again(at_m))
-        assert not np.array_equal(
-            forty(at_m), Correlated().field(AREA, np.arange(40), Streams(8).at("shadowing"))(at_m)
-        )
-
     def test_adding_a_base_station_changes_no_other(self, forty):
         at_m = somewhere(100)
         assert np.array_equal(Correlated().field(AREA, np.arange(3), RNG)(at_m), forty(at_m)[:, :3])
@@ -80,45 +69,8 @@ class TestCorrelated:
         assert shared.value_db.shape[2] == 3
         assert shared(at_m[:0]).shape == (0, 5)
 
-    def test_continuous(self, forty):
-        line_m = np.stack([np.linspace(0, 300, 30_001), np.full(30_001, 777.7)], axis=1)
-        assert abs(np.diff(forty(line_m), axis=0)).max() < 0.05  # per cm
-
     def test_outside_holds_the_edge_and_absent_is_nan(self, forty):
         low = AREA.low_m - 50.0  # the grid reaches one decorrelation distance further
         far = forty(np.array([low - 1000.0, low, [np.nan, np.nan]]))
         assert np.array_equal(far[0], far[1])
         assert np.isnan(far[2]).all()
-
-    def test_bad_grids_are_refused(self):
-        with pytest.raises(ValidationError, match="cannot resolve"):
-            Correlated(grid_m=30.0)
-        with pytest.raises(BadInput, match="larger grid_m"):
-            Correlated(grid_m=0.01).field(AREA, np.arange(1), RNG)
-
-
-def test_no_shadowing_is_zero():
-    law = NoShadowing().field(AREA, np.arange(3), RNG)
-    assert not law(somewhere(5)).any()
-    assert law(somewhere(5)).shape == (5, 3)
-
-
-@pytest.mark.parametrize("part", [Correlated(), NoShadowing()], ids=lambda p: p.kind)
-def test_examples_are_valid(part):
-    assert type(part).model_validate(part.example) == part
-
-
-def test_sizes_of_a_torus_are_the_next_without_primes_above_five():
-    from scipy.fft import next_fast_len
-
-    from netsim.radio.shadowing import _smooth
-
-    assert [_smooth(n) for n in range(1, 5000)] == [next_fast_len(n, real=True) for n in range(1, 5000)]
-
-
-def test_a_field_is_drawn_when_it_is_first_asked_and_kept():
-    field = Correlated(std_db=8.0, decorrelation_m=50.0).field(Area(0, 0, 300, 200), np.array([0, 1]), RNG)
-    assert "value_db" not in vars(field)
-    before = field(np.array([[10.0, 20.0]]))
-    assert field.value_db is field.value_db and (field(np.array([[10.0, 20.0]])) == before).all()
-    assert (field.draw() == field.value_db).all()

@@ -2,25 +2,21 @@
 
 import csv
 import gzip
-import json
 import os
 
 import numpy as np
 import pytest
 
-from netsim.base_stations import BaseStation, Hexagonal, Origin, Site, default_layout
+from netsim.base_stations import Hexagonal, Origin, Site
 from netsim.build import build_world
 from netsim.cell_file import CellFile
-from netsim.channel_card import card_lines, channel_card, downlink_card
 from netsim.city.buildings import Buildings
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.radio.handover import Handover
 from netsim.rng import Streams
-from netsim.row_id import MAX_STATIONS, row_id, ue_and_model
 from netsim.traces.files import read_table
 from netsim.uniform_layout import Scattered
-from scenarios.app.run.runner import run
 
 AREA = Area(0.0, 0.0, 2000.0, 1500.0)
 HEADER = ["radio", "mcc", "net", "area", "cell", "unit", "lon", "lat", "range", "samples"]
@@ -35,32 +31,6 @@ class TestHexagonal:
         assert distance.min() == pytest.approx(300.0)
         middle = np.linalg.norm(at - AREA.centre_m, axis=1).argmin()
         assert (np.abs(distance[middle] - 300.0) < 1e-6).sum() == 6
-
-    def test_sectors_share_a_site_and_point_apart(self):
-        cells = Hexagonal(inter_site_m=900, sectors=3).stations(AREA, None)
-        assert [b.azimuth_deg for b in cells[:3]] == [30.0, 150.0, 270.0]
-        assert len({b.at_m for b in cells[:3]}) == 1 and len({b.name for b in cells}) == len(cells)
-
-    def test_too_many_are_refused(self):
-        with pytest.raises(BadInput, match="inter_site_m"):
-            Hexagonal(inter_site_m=1).stations(AREA, None)
-
-    def test_a_world_has_as_many_cells_as_make_stable_ids(self):
-        """A UE and a cell are one number, ue * MAX_STATIONS + cell; one cell more would be another UE's first."""
-        assert row_id(7, MAX_STATIONS) == row_id(8, 0)
-        ue, model = np.array([0, 7, 10**9]), np.array([MAX_STATIONS - 1, 0, 5])
-        np.testing.assert_array_equal(ue_and_model(row_id(ue, model)), [ue, model])
-        wide = Area(0.0, 0.0, 6300.0, 6000.0)
-        n = len(Hexagonal(inter_site_m=105).stations(wide, None))
-        assert 3500 < n <= MAX_STATIONS
-        with pytest.raises(BadInput, match=r"inter_site_m: 90 m makes \d+ cells, at most 4096 are possible"):
-            Hexagonal(inter_site_m=90).stations(wide, None)
-
-    def test_one_site_at_least_and_about_thirty_by_default(self):
-        assert len(Hexagonal(inter_site_m=1e5).stations(AREA, None)) == 1
-        wide = Area(0.0, 0.0, 30_000.0, 10_000.0)
-        assert 20 <= len(default_layout(wide).stations(wide, None)) <= 45
-        assert default_layout(AREA).inter_site_m == 500
 
 
 class TestCellFile:
@@ -148,22 +118,6 @@ class TestCellFile:
         with pytest.raises(BadInput, match=r"no cell of 'NR'; the file has UMTS, LTE"):
             layout.model_copy(update={"radio": "NR"}).stations(AREA, Origin(52.52, 13.28))
 
-    def test_what_is_left_out_is_said(self, tmp_path):
-        rows = [
-            ["LTE", 262, 1, 77, 1, 0, 11.58, 48.14], ["LTE", 262, 1, 77, 2, 0, "", 48.14],
-            ["LTE", 262, 1, 77, 3, 0, 11.58, "null"], ["LTE", 262, 1, 77, 1, 0, 11.59, 48.14], ["LTE", 262, 1],
-            ["LTE", 262, 1, 77, 4, 0, 0, "0.0"], ["LTE", 262, 1, 77, 5, -1, -1, -1],
-            ["LTE", 262, 1, 77, 6, 0, "NaN", "NaN"], ["LTE", 262, 1, 77, -1, 0, 11.58, 48.14],
-            ["LTE", 262, 1, 77, 2147483647, 0, 11.58, 48.14], ["LTE", 262, 1, 77, "", 0, 11.58, 48.14],
-        ]  # fmt: skip
-        layout = self.write(tmp_path / "cells.csv", rows, HEADER[:8])
-        assert len(layout.stations(AREA, Origin(48.14, 11.58))) == 1
-        (note,) = layout.notes()
-        assert note.endswith(
-            "10 rows are left out: 5 without a position, 1 of a cell that stands there already, 1 cut short, "
-            "3 without a cell's number"
-        )
-
     @pytest.mark.parametrize(
         ("raw", "words"),
         [
@@ -191,47 +145,6 @@ class TestCellFile:
                 with pytest.raises(BadInput, match="is no regular file"):
                     read_table(path)
 
-    def test_more_cells_than_ids_are_refused(self, tmp_path):
-        rows = [["LTE", 262, 1, 77, k, 0, 11.58, 48.14, 500, 9] for k in range(MAX_STATIONS + 1)]
-        area = Area(-1000.0, -1000.0, 1000.0, 1000.0)
-        with pytest.raises(BadInput, match=r"4097 of its 4097 cells lie within .* \(1 to 4096 are usable\)"):
-            self.write(tmp_path / "cells.csv", rows).stations(area, Origin(48.14, 11.58))
-        assert len(self.write(tmp_path / "fewer.csv", rows[1:]).stations(area, Origin(48.14, 11.58))) == MAX_STATIONS
-
-    def test_without_an_origin_or_a_file(self, tmp_path):
-        with pytest.raises(BadInput, match="origin"):
-            self.write(tmp_path / "cells.csv", []).stations(AREA, None)
-        with pytest.raises(BadInput, match=r"nowhere\.csv"):
-            CellFile(file="nowhere.csv").stations(AREA, Origin(0.0, 0.0))
-
-
-def test_a_list_has_no_more_than_ids(tiny):
-    listed = [{"name": f"b{k}", "at_m": [k % 400, 1]} for k in range(MAX_STATIONS + 1)]
-    with pytest.raises(BadInput, match="base_stations: 4097 are listed, at most 4096 are possible"):
-        tiny({"world.base_stations": listed})
-
-
-def test_a_trace_has_any_number_of_cells_and_a_run_no_more_models_than_ids(tiny, tmp_path):
-    """Every row of the file is of a cell of its own."""
-    lines = ["time_s,user,lat,lon,rsrp_dbm,cell"]
-    lines += [
-        f"{1_699_920_000 + k * 0.02:.2f},u{k % 3},{48 + k % 7 * 1e-4},{11 + k % 5 * 1e-4},-80,c{k}" for k in range(4097)
-    ]
-    (tmp_path / "trace.csv").write_text("\n".join(lines) + "\n")
-    replay = {"trace": str(tmp_path / "trace.csv"), "cell": "all", "users": "id", "timezone": "UTC"}
-    changes = {
-        "world.city": {"kind": "open-field"},
-        "world.base_stations": [],
-        "world.ues": {"mobility": {"kind": "replay", **replay}},
-    }
-    with pytest.raises(BadInput, match=r"learning\.data\.cell: 4097 cells make as many models, at most 4096") as error:
-        run(tiny({**changes, "learning.data": {"kind": "measured", "cell": "all"}}), tmp_path / "all")
-    assert len(error.value.lines) == 1 and not (tmp_path / "all" / "rounds.csv").exists()
-    one = run(
-        tiny({**changes, "learning.data": {"kind": "measured", "cell": "c4096", "hold_out": 0}}), tmp_path / "one"
-    )
-    assert one["samples.count"] == 1
-
 
 class TestHandover:
     def run(self, rsrp_over_time, step_s=0.1, **fields):
@@ -243,12 +156,6 @@ class TestHandover:
             serving.append(int(state.serving[0]))
             moves.append(bool(moved[0]))
         return serving, moves
-
-    def test_after_a_handover_all_times_begin_again(self):
-        """To cell 1 at 0.4 s; the time of cell 2, stronger since then, begins at 0.5 s and is up at 0.75 s."""
-        rsrp = [[-80, -90, -90], *[[-80, -70, -90]] * 3, *[[-80, -70, -60]] * 5]
-        serving, _ = self.run(rsrp, hysteresis_db=3, time_to_trigger_s=0.25)
-        assert serving == [0, 0, 0, 0, 1, 1, 1, 1, 2]
 
     def test_the_rule_is_that_of_a_slow_one(self):
         rng = np.random.default_rng(6)
@@ -304,45 +211,6 @@ class TestHandover:
         gone = [np.nan, np.nan]
         serving, moves = self.run([gone, [-80, -90], gone, [-90, -80]], time_to_trigger_s=0)
         assert serving == [-1, 0, -1, 1] and not any(moves)
-
-    def test_a_run_logs_them(self, tiny, tmp_path):
-        changes = {"world.radio.handover": {"hysteresis_db": 0.5, "time_to_trigger_s": 0}, "world.duration_s": 600}
-        summary = run(tiny({**changes, "world.ues.count": 12}), tmp_path / "r")
-        with (tmp_path / "r" / "handovers.csv").open() as f:
-            rows = list(csv.DictReader(f))
-        assert len(rows) == summary["uplink.handovers"] > 0
-        assert all(float(r["target_dbm"]) > float(r["source_dbm"]) + 0.5 for r in rows)
-        assert all(r["source"] != r["target"] for r in rows)
-
-
-@pytest.mark.parametrize(
-    ("air", "uplink", "said", "left_out"),
-    [
-        (None, {"group_size": 2}, "planned at the request", {"retransmissions and coding", "control channels"}),
-        ({"retransmissions": 2}, {}, "retransmissions 2", {"coding", "scheduling and control channels"}),
-        (
-            {"block_s": 1, "retransmissions": 1, "scheduler": {"kind": "round-robin", "slot_s": 0.1}}, {},
-            "events, scheduler round-robin (slot_s 0.1), block_s 1.0, retransmissions 1",
-            {"coding", "control channels"},
-        ),
-    ],
-)  # fmt: skip
-def test_the_card_leaves_out_of_its_list_what_the_study_models(tiny, air, uplink, said, left_out):
-    of = tiny(
-        {"world.radio.uplink": {"kind": "noma", "decoding": "error-free"} | uplink, "world.radio.air": air}
-    )  # fmt: skip
-    card = channel_card(of.world, of.world.listed_stations, replayed=False)
-    words = set(card["not modelled"].split(", "))
-    about = {word for word in words if "coding" in word or "control" in word}
-    assert said in card["transmissions"] and about == left_out
-    assert said in " ".join(card_lines(card)) and "transmissions" not in downlink_card(of.world, ())
-
-
-def test_noisy_decoding_without_a_bound_is_refused(tiny):
-    with pytest.raises(BadInput, match="norm_bound"):
-        tiny({"world.radio.uplink": {"kind": "noma"}})
-    tiny({"world.radio.uplink": {"kind": "noma"}, "learning.defenses": [{"kind": "clip"}]})
-    tiny({"world.radio.uplink": {"kind": "noma", "decoding": "error-free"}})
 
 
 def test_quantised_reports_and_measuring_every_cell(tiny):
@@ -410,13 +278,6 @@ def test_a_base_station_far_outside_is_refused_and_a_long_link_is_named(tiny):
     assert built([-6000.0, 0.0]).warnings == (outside,)  # log-distance holds anywhere
 
 
-def test_an_empty_vary_and_powers_the_wrong_way_round_are_refused(tiny):
-    with pytest.raises(BadInput, match="nothing varies"):
-        tiny({"vary": {}})
-    with pytest.raises(BadInput, match="total_min_w 5"):
-        tiny({"power": {"kind": "average", "total_min_w": 5, "total_max_w": 1}})
-
-
 class TestUniform:
     def site(self, east_m, height_m):
         """A building over the west of the area."""
@@ -437,38 +298,6 @@ class TestUniform:
     def test_one_station_more_moves_no_other(self):
         few, many = (Scattered(count=n).stations(AREA, None) for n in (3, 5))
         assert many[:3] == few
-
-    def test_no_place_above_the_roofs_is_one_line(self):
-        with pytest.raises(BadInput, match="height_m: 10 m is below the roof at 1000 random places"):
-            Scattered(count=2, height_m=10).stations(AREA, None, self.site(AREA.x_max_m + 1, 20.0))
-
-
-def test_a_trace_around_the_globe_gets_no_layout():
-    from netsim.base_stations import default_layout
-
-    assert default_layout(Area(0, 0, 2e6, 2e6)).inter_site_m > 3e5
-    with pytest.raises(BadInput, match=r"area has 12,000 km x 9,000 km.*area_deg, or area_m .* crs: local if"):
-        default_layout(Area(0, 0, 12e6, 9e6))
-
-
-def test_a_world_warns_of_what_its_files_left_out(tiny, tmp_path):
-    cells, town = tmp_path / "cells.csv", tmp_path / "town.geojson"
-    cells.write_text("LTE,262,1,77,1,0,11.58,48.14\nLTE,262,1,77,2,0,,48.14\n")
-    square = [[[300, 300], [340, 300], [340, 330], [300, 330], [300, 300]]]
-    shapes = [
-        {"type": "Feature", "properties": {"height": "12 m"}, "geometry": {"type": "Polygon", "coordinates": square}},
-        {"type": "Feature", "properties": {}, "geometry": {"type": "Point", "coordinates": [1, 2]}},
-    ]
-    town.write_text(json.dumps({"type": "FeatureCollection", "features": shapes}))
-    origin = {"origin_lat": 48.14, "origin_lon": 11.58}
-    study = tiny({
-        "world.city": {"kind": "footprints", "file": str(town), "margin_m": 400},
-        "world.base_stations": {"kind": "cell-file", "file": str(cells), **origin},
-        "world.ues.mobility": {"kind": "static"},
-    })  # fmt: skip
-    warnings = build_world(study.world, Streams(1), study.learning.round_s).warnings
-    assert any("1 rows are left out: 1 without a position" in text for text in warnings)
-    assert any("1 of its shapes are left out: 1 Point" in text for text in warnings)
 
 
 # --- sectors of one mast ------------------------------------------------------------------------------------
@@ -516,30 +345,6 @@ def test_sectors_of_a_mast_share_shadowing_and_sight(shadowing):
     # a sector's shadowing is that of the mast with one antenna
     bare = [LISTED[0], {k: v for k, v in LISTED[1].items() if k != "azimuth_deg"}]
     np.testing.assert_array_equal(shadow[:, :2], sectored(bare, shadowing={"kind": shadowing}).budget.shadow(at))
-
-
-def test_a_site_is_a_place_whoever_made_its_cells(tmp_path):
-    from netsim.base_stations import sites
-
-    three = Hexagonal(inter_site_m=300, sectors=3).stations(AREA, None)
-    np.testing.assert_array_equal(sites(three), np.repeat(np.arange(len(three) // 3), 3))
-    rows = [["LTE", 262, 1, 77, k, 0, lon, 48.14, 500, 9] for k, lon in enumerate((11.58, 11.585, 11.58, 11.58))]
-    layout = TestCellFile().write(tmp_path / "cells.csv", rows)
-    found = layout.stations(Area(-1000.0, -1000.0, 1000.0, 1000.0), Origin(48.14, 11.58))
-    np.testing.assert_array_equal(sites(found), [0, 1, 0, 0])
-    zero = [BaseStation(name=n, at_m=at) for n, at in (("a", (0.0, 5.0)), ("b", (-0.0, 5.0)), ("c", (0.0, -5.0)))]
-    np.testing.assert_array_equal(sites(tuple(zero)), [0, 0, 1])
-    assert sites(()).shape == (0,)
-
-
-def test_an_antenna_at_a_mast_has_its_shadowing_and_sight():
-    world = sectored(LISTED)
-    at = np.random.default_rng(1).uniform(0, 800, (500, 2))
-    spy, own = world.antenna_at((400.0, 400.0), 10.0), world.budget
-    np.testing.assert_array_equal(spy.shadow(at)[:, 0], own.shadow(at)[:, 3])
-    np.testing.assert_array_equal(spy.pairs(at).los[:, 0], own.pairs(at).los[:, 3])
-    beside = world.antenna_at((401.0, 400.0), 10.0)
-    assert (beside.pairs(at).los[:, 0] != own.pairs(at).los[:, 3]).any()
 
 
 # --- what a law of 3GPP means without further words ---------------------------------------------------------
@@ -590,38 +395,3 @@ def test_what_is_stated_holds_beside_a_3gpp_law():
     assert seen.pairs(at).los.all() and not seen.shadow(at).any()
     one = sectored(LISTED, shadowing={"kind": "correlated", "std_db": 5.0}).budget
     assert one.nlos_factor == 1.0 and one.far_factor == 1.0
-
-
-def test_other_laws_stay_in_sight_and_without_shadowing(tiny):
-    from netsim.setting import Radio
-
-    for kind in ("log-distance", "free-space", "power-law", "los-nlos"):
-        radio = Radio.model_validate({"path_loss": {"kind": kind}})
-        assert radio.line_of_sight.kind == "always" and radio.shadowing.kind == "none"
-    given = Radio.model_validate({"path_loss": {"kind": "uma"}, "line_of_sight": {"kind": "geometry"}})
-    assert given.line_of_sight.kind == "geometry"
-    with pytest.raises(BadInput) as error:  # one mistake, one line
-        tiny({"world.radio.path_loss": {"kind": "umo"}})
-    assert len(error.value.lines) == 1 and "uma" in error.value.lines[0]
-    nearer = tiny({"world.radio": {"path_loss": {"kind": "uma"}}, "world.radio.line_of_sight.decorrelation_m": 20})
-    assert (nearer.world.radio.line_of_sight.kind, nearer.world.radio.line_of_sight.decorrelation_m) == (
-        "probability",
-        20,
-    )
-
-
-def test_the_card_tells_the_deviations_that_hold(tiny):
-    def card(radio):
-        world = tiny({"world.radio": radio}).world
-        return channel_card(world, world.listed_stations, replayed=False)
-
-    uma = card({"path_loss": {"kind": "uma"}})
-    assert uma["line of sight"] == "probability of uma"
-    words = "correlated (4 dB in sight, 6 dB without, 7 dB indoors as uma publishes, decorrelation_m 37.0, "
-    assert uma["shadowing"] == words + "nlos_decorrelation_m 50.0, indoor_decorrelation_m 7.0)"
-    assert uma["penetration"] == "tr38901" and card({})["penetration"] == "none"
-    rma = card({"path_loss": {"kind": "rma"}, "shadowing": {"kind": "iid"}})["shadowing"]
-    assert rma == "iid (4 dB in sight, 6 dB beyond the breakpoint, 8 dB without as rma publishes)"
-    assert card({"shadowing": {"kind": "correlated"}})["shadowing"] == "correlated (6 dB)"
-    stated = {"kind": "iid", "std_db": 3, "nlos_std_db": 5}
-    assert card({"shadowing": stated})["shadowing"] == "iid (3 dB in sight, 5 dB without)"

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from pyproj import Transformer
 
-from netsim.build import build_world
 from netsim.city.footprints import Footprints
 from netsim.city.grid import GridCity
 from netsim.errors import BadInput
@@ -17,7 +16,7 @@ from netsim.streets.files import read_streets
 from netsim.streets.graph import CLASSES, CYCLE, DRIVE, WALK
 from netsim.streets.osm import read_osm
 from netsim.streets.sumo import read_sumo
-from netsim.streets.tags import street_of, with_other_tags
+from netsim.streets.tags import street_of
 
 KM_H = 1 / 3.6
 HERE = (48.137, 11.575)
@@ -76,10 +75,6 @@ class TestTags:
     def test_speed_limits(self, value, km_h):
         assert speeds(maxspeed=value)[0][DRIVE] == km_h
 
-    def test_a_limit_for_one_direction(self):
-        there, back = speeds(maxspeed="50", maxspeed__backward="20")
-        assert (there[DRIVE], back[DRIVE]) == (50, 20)
-
     @pytest.mark.parametrize(
         ("tags", "forward", "backward"),
         [
@@ -97,10 +92,6 @@ class TestTags:
         assert (there[DRIVE] > 0, back[DRIVE] > 0) == (forward, backward)
         assert there[WALK] == back[WALK]
         assert (there[CYCLE] > 0) == (forward and there[WALK] > 0)
-
-    def test_cyclists_against_one_way_streets(self):
-        there, back = speeds(oneway="yes", oneway__bicycle="no")
-        assert back[CYCLE] == there[CYCLE] > 0 and back[DRIVE] == 0
 
     @pytest.mark.parametrize(
         ("tags", "open_to"),
@@ -125,21 +116,6 @@ class TestTags:
     )  # fmt: skip
     def test_what_is_left_out(self, tags, why):
         assert street_of(tags) == why
-
-    @pytest.mark.parametrize(
-        ("tags", "layer"),
-        [({}, 0), ({"bridge": "yes"}, 1), ({"bridge": "no"}, 0), ({"tunnel": "yes"}, -1), ({"layer": "-2"}, -2),
-         ({"layer": ["2", "1"], "bridge": "yes"}, 2), ({"layer": "a", "bridge": True}, 1),
-         ({"tunnel": "building_passage"}, 0), ({"bridge": float("nan")}, 0), ({"bridge": "nan", "layer": "NaN"}, 0),
-         ({"layer": "['2', '3']"}, 2), ({"layer": "-1.0"}, -1)],
-    )  # fmt: skip
-    def test_layers(self, tags, layer):
-        assert street_of({"highway": "service", **tags}).layer == layer
-
-    def test_tags_in_one_text(self):
-        tags = with_other_tags({"highway": "service", "other_tags": '"oneway"=>"yes","name"=>"a \\"b\\""'})
-        assert tags["oneway"] == "yes" and tags["highway"] == "service"
-        assert with_other_tags({"other_tags": "no pairs"})["other_tags"] == "no pairs"
 
 
 class TestGeoJson:
@@ -205,34 +181,6 @@ class TestGeoJson:
             read_osm(write(tmp_path, *features))
         assert len(refused.value.lines) == 1 and str(refused.value).startswith(str(tmp_path))
 
-    def test_streets_and_buildings_without_a_common_origin_are_refused(self, tmp_path):
-        metres = write(tmp_path, line([[0, 0], [500, 0]]))
-        with pytest.raises(BadInput, match=r"local metres and the buildings in degrees, .*; state .* member crs"):
-            read_osm(metres, "auto", HERE)
-        degrees = write(tmp_path, line([[11.5, 48.1], [11.51, 48.1]]))
-        with pytest.raises(BadInput, match=r"degrees and the buildings in local metres, .*; set crs to the system of"):
-            read_osm(degrees)
-
-    def test_streets_of_a_region_in_degrees_are_no_metres(self, tmp_path):
-        far = [[11.575 + 0.001 * k, 48.137 + 0.0005 * k] for k in range(1500)]  # 1.5 degrees in all
-        lines, _ = read_osm(write(tmp_path, line(far)), "auto", HERE)
-        assert lines.vertex_m[0] == pytest.approx([0, 0], abs=1e-3)
-        assert lines.vertex_m[1] == pytest.approx([74.4, 55.6], abs=0.1)
-
-    def test_a_network_whose_attributes_are_lists_as_text(self, tmp_path):
-        """As simplified networks come by way of tables: every line is a street."""
-        tags = [
-            {"highway": "['residential', 'service']", "oneway": "False", "maxspeed": "['30', '50']"},
-            {"highway": '["service","tertiary"]', "oneway": "True", "maxspeed": "nan"},
-            {"highway": "(2:path,footway)"},
-        ]
-        file = write(tmp_path, *(line([[0, 9 * k], [99, 9 * k]], **each) for k, each in enumerate(tags)))
-        lines, notes = read_osm(file)
-        assert notes == ()
-        assert [CLASSES[c] for c in lines.street_class] == ["residential", "service", "path"]
-        assert lines.forward_m_s[:, DRIVE].tolist() == pytest.approx([30 * KM_H, 15 * KM_H, 0])
-        assert lines.backward_m_s[:, DRIVE].tolist() == pytest.approx([30 * KM_H, 0, 0])
-
 
 # --- SUMO ---------------------------------------------------------------------------------------------------------
 
@@ -292,21 +240,6 @@ class TestSumo:
         drive = graph.speed_m_s[graph.street_class == CLASSES.index("primary"), DRIVE]
         assert sorted(drive.tolist()) == [0, 10, 13.89, 25]
 
-    def test_edges_meet_at_junctions_only(self, tmp_path):
-        """A flyover whose shape has a vertex on that of another edge."""
-        text = NET.replace('<junction id="a"', """
-          <edge id="x" from="d" to="e" shape="150,100 150,210 150,300"><lane id="x_0" speed="9"/></edge>
-          <junction id="d" x="150" y="100"/><junction id="e" x="150" y="300"/><junction id="a" """)  # fmt: skip
-        made = assemble(read_sumo(network(tmp_path, text))[0], 0.0)
-        assert made.loose_parts == 1 and made.loose_km == pytest.approx(0.2)
-
-    def test_junctions_that_nearly_touch_are_not_joined(self, tmp_path):
-        text = NET.replace('<junction id="a"', """
-          <edge id="x" from="d" to="e"><lane id="x_0" speed="9"/></edge>
-          <junction id="d" x="200.3" y="200"/><junction id="e" x="200.3" y="260"/><junction id="a" """)  # fmt: skip
-        streets = read_streets(network(tmp_path, text), "auto", None, GridCity(width_m=300, height_m=200).area(None))
-        assert "unconnected parts of the street network are left out: 1, 0.06 km" in streets.notes[1]
-
     def test_a_projected_network_lies_on_the_plane_of_the_buildings(self, tmp_path):
         east_m, north_m = Transformer.from_crs("EPSG:4326", "EPSG:32632", always_xy=True).transform(HERE[1], HERE[0])
         text = NET.replace('"!"', '"+proj=utm +zone=32 +ellps=WGS84 +datum=WGS84 +units=m +no_defs"')
@@ -341,16 +274,6 @@ class TestSumo:
             read_sumo(network(tmp_path, text.replace(old, new)))
         assert len(refused.value.lines) == 1 and str(refused.value).startswith(str(tmp_path))
 
-    @pytest.mark.parametrize(
-        "projection",
-        ["-", ".", "+init=epsg:32632", "+proj=pipeline +step +proj=utm", "+proj=utm +zone=32 +nadgrids=/etc/passwd",
-         "+proj=utm +zone=99", "+proj=tmerc +units=us-ft", "x" * 600, "+proj=utm +zone=x"],
-    )  # fmt: skip
-    def test_projections_that_are_not_read(self, tmp_path, projection):
-        with pytest.raises(BadInput, match="projParameter") as refused:
-            read_sumo(network(tmp_path, NET.replace('"!"', f'"{projection}"')), HERE)
-        assert len(refused.value.lines) == 1
-
     def test_what_cannot_be_read(self, tmp_path):
         area = GridCity.model_validate(GridCity.example).area(None)
         for name, words in (("gone.net.xml", "cannot be read"), ("gone.geojson", "no such file")):
@@ -382,50 +305,6 @@ class TestFootprints:
         assert city.notes() == ()
         assert city.offers == {"buildings", "streets"}
 
-    def test_without_streets_nothing_changes(self, tmp_path):
-        city = Footprints(file=self.town(tmp_path))
-        assert city.street_graph(city.area(None), Streams(0)) is None
-        assert city.offers == {"buildings"}
-        assert city.notes() == (f"city: {city.file}: 3 of its shapes are left out: 3 LineString",)
-
-    def test_a_changed_file_is_read_again(self, tmp_path):
-        houses = write(tmp_path, house(0, 10), name="houses.geojson")
-        city = Footprints(file=houses, streets=write(tmp_path, line([[0, 0], [20, 0]])))
-        assert city.street_graph(city.area(None), Streams(0)).length_m[0] == 20
-        write(tmp_path, line([[0, 0], [10, 0], [10.0, 5.0]]))
-        assert city.street_graph(city.area(None), Streams(0)).length_m[0] == 15
-
-    @pytest.mark.parametrize(
-        ("features", "words"),
-        [
-            (
-                [line([[5000, 5000], [6000, 6000]])],
-                "none of its streets lies in the area of the buildings, .* 7,757 m apart; give both in",
-            ),
-            ([line([[0, 0], [20, 0]], highway="motorway")], "no street in the area is open to pedestrians"),
-            ([line([[5, 5], [5, 5]]), line([[15, 5], [15, 5]])], "no street in the area"),
-        ],
-    )
-    def test_useless_streets_are_refused(self, tmp_path, features, words):
-        city = Footprints(
-            file=write(tmp_path, house(0, 10), name="houses.geojson"), streets=write(tmp_path, *features), margin_m=20
-        )
-        with pytest.raises(BadInput, match=words):
-            city.notes()
-
-    def test_lines_alone_are_no_city(self, tmp_path):
-        with pytest.raises(BadInput, match=r"no building in it \(1 LineString\); give at least one Polygon"):
-            Footprints(file=write(tmp_path, line([[0, 0], [9, 9]]))).area(None)
-
-    def test_the_file_of_streets_is_relative_to_the_scenario(self, tmp_path):
-        from scenarios.app.study.load import Scenario
-
-        scenario = tmp_path / "mine.yaml"
-        scenario.write_text(
-            json.dumps({"world": {"city": {"kind": "footprints", "file": "a", "streets": "b.net.xml"}}})
-        )
-        assert Scenario(scenario).document().data["world"]["city"]["streets"] == str(tmp_path / "b.net.xml")
-
     def test_aguascalientes(self, data_folder):
         file = str(data_folder / "streets_aguascalientes.geojson")
         city = Footprints(file=file, streets=file, default_height_m=6.0, margin_m=1500)
@@ -436,25 +315,3 @@ class TestFootprints:
         assert area.contains(graph.vertex_m).all()
         assert city.notes()[0].endswith("heights of buildings: 35 by default_height_m")
         assert "78 closed to everybody" in city.notes()[1]
-
-
-class TestWorld:
-    def test_only_mobility_along_streets_pays_for_them(self, tiny, monkeypatch):
-        from netsim.mobility.static import Static
-
-        ues = {"count": 3, "mobility": {"kind": "static"}, "measure_every_s": 5}
-        setting = tiny({"world.ues": ues, "world.city": GridCity.example}).world
-        assert build_world(setting, Streams(1), 60.0).ground.graph is None
-        monkeypatch.setattr(Static, "needs", {"streets": "a test"})
-        ground = build_world(setting, Streams(1), 60.0).ground
-        assert ground.graph is not None and len(ground.premises) == 15
-
-    def test_buildings_without_a_door_are_counted(self, tiny, tmp_path, monkeypatch):
-        from netsim.mobility.static import Static
-
-        monkeypatch.setattr(Static, "needs", {"streets": "a test"})
-        file = write(tmp_path, house(0, 5), house(0, 300), line([[0, 0], [40, 0]]))
-        ues = {"count": 3, "mobility": {"kind": "static"}, "measure_every_s": 5}
-        city = {"kind": "footprints", "file": file, "streets": file}
-        world = build_world(tiny({"world.ues": ues, "world.city": city}).world, Streams(1), 60.0)
-        assert any("1 of 2 buildings have no door" in note for note in world.warnings)

@@ -9,17 +9,14 @@ import shapely
 from shapely import box
 
 from netsim.city.buildings import Buildings
-from netsim.city.grid import GridCity
 from netsim.geometry import Area
-from netsim.rng import Streams
 from netsim.streets.assembly import assemble
 from netsim.streets.doors import Access
-from netsim.streets.graph import CLASSES, CYCLE, DRIVE, MODES, WALK, StreetGraph
+from netsim.streets.graph import CLASSES, DRIVE, MODES, WALK
 from netsim.streets.lines import StreetLines
-from netsim.streets.premises import doors, without_door
+from netsim.streets.premises import doors
 from netsim.streets.routes import Routes
 from netsim.streets.speeds import usual_m_s
-from netsim.streets.trees import Trees
 
 RESIDENTIAL, PRIMARY = CLASSES.index("residential"), CLASSES.index("primary")
 
@@ -67,26 +64,11 @@ class TestAssembly:
         assert len(graph.node_m) == 4 and len(graph) == 6
         assert graph.length_m.max() == pytest.approx(2 * np.hypot(50, 10))
 
-    def test_ends_of_two_lines_are_one_street(self):
-        graph = assemble(lines([(0, 0), (100, 0)], [(200, 0), (100, 0)], [(200, 0), (300, 5)])).graph
-        check(graph)
-        assert streets(graph) == [((0, 0), (100, 0), (200, 0), (300, 5))]
-
-    def test_a_change_of_class_is_a_node(self):
-        graph = assemble(lines([(0, 0), (100, 0)], [(100, 0), (200, 0)], street_class=[PRIMARY, RESIDENTIAL])).graph
-        assert len(streets(graph)) == 2
-        assert sorted(graph.street_class.tolist()) == [PRIMARY, PRIMARY, RESIDENTIAL, RESIDENTIAL]
-
     @pytest.mark.parametrize(("away_m", "streets_left"), [(0.4, 1), (0.6, 0)])
     def test_ends_within_half_a_metre_are_joined(self, away_m, streets_left):
         made = assemble(lines([(0, 0), (100, 0)], [(100, away_m), (100, 80)]))
         assert made.loose_parts == 1 - streets_left
         assert made.graph.length_m[0] > 150 if streets_left else made.loose_km == pytest.approx(0.0794)
-
-    def test_an_end_is_joined_to_a_vertex_inside_a_line(self):
-        graph = assemble(lines([(0, 0), (100, 0), (200, 0)], [(100.3, 0.2), (100, 80)])).graph
-        check(graph)
-        assert len(graph.node_m) == 4
 
     def test_streets_that_merely_cross_are_not_joined(self):
         made = assemble(lines([(-100, 0), (100, 0)], [(0, -50), (0, 50)]))
@@ -103,30 +85,6 @@ class TestAssembly:
         graph = assemble(lines(ramp, bridge, under, layer=np.array([0, 1, 0]))).graph
         check(graph)
         assert len(streets(graph)) == 3
-
-    def test_the_same_street_twice_is_one(self):
-        once = assemble(lines([(0, 0), (50, 9), (100, 0)])).graph
-        twice = assemble(lines([(0, 0), (50, 9), (100, 0)], [(100, 0), (50, 9), (0, 0)], [(0, 0), (50, 9)])).graph
-        for name in ("node_m", "tail", "head", "speed_m_s", "vertex_m", "first"):
-            assert (getattr(once, name) == getattr(twice, name)).all()
-
-    def test_two_directions_drawn_apart_become_one_street(self):
-        graph = assemble(lines([(0, 0), (100, 0)], [(100, 0), (0, 0)], one_way=[0, 1])).graph
-        assert len(graph) == 2 and (graph.speed_m_s > 0).all()
-        assert graph.twin.tolist() == [1, 0]
-
-    def test_a_loop_has_a_second_node(self):
-        graph = assemble(lines([(0, 0), (100, 0)], [(100, 0), (150, 50), (200, 0), (150, -50), (100, 0)])).graph
-        check(graph)
-        assert len(graph.node_m) == 3 and len(graph) == 6
-        ring = assemble(lines([(0, 0), (100, 0), (100, 100), (0, 0)])).graph
-        check(ring)
-        assert len(ring.node_m) == 2 and ring.length_m.sum() / 2 == pytest.approx(200 + 100 * 2**0.5)
-
-    def test_repeated_vertices_and_lines_without_length_are_nothing(self):
-        graph = assemble(lines([(0, 0), (0, 0), (100, 0), (100, 0)], [(40, 7), (40, 7)])).graph
-        check(graph)
-        assert streets(graph) == [((0, 0), (100, 0))]
 
     def test_drivers_keep_the_streets_from_which_they_return(self):
         square = [[(0, 0), (100, 0)], [(100, 0), (100, 100)], [(100, 100), (0, 100)], [(0, 100), (0, 0)]]
@@ -178,11 +136,6 @@ class TestClipping:
             assert near
             length_m[near[0]] += part.length
         assert length_m == pytest.approx(shapely.length(inside))
-
-    def test_lines_inside_stay_to_the_bit(self):
-        some = lines([(1.1, 2.2), (3.3, 4.4), (5.5, 1.7)], [(9, 9), (8, 1)])
-        cut = some.clipped(Area(0, 0, 10, 10))
-        assert (cut.vertex_m == some.vertex_m).all() and (cut.first == some.first).all()
 
 
 # --- routes -------------------------------------------------------------------------------------------------------
@@ -310,23 +263,6 @@ class TestRoutes:
             own = slice(together.first[i], together.first[i + 1])
             assert (alone.vertex_m == together.vertex_m[own]).all() and (alone.time_s == together.time_s[own]).all()
 
-    def test_forgotten_trees_change_nothing(self):
-        graph, asked = self.some_trips()
-        large, small = Routes(graph), Routes(graph, most_bytes=12 * 5 * len(graph.node_m))
-        one, other = large.trips(*asked), small.trips(*asked)
-        assert small._trees.capacity == 5 and len(small._trees) == 5 < len(large._trees)
-        again = small.trips(*asked)
-        for name in ("first", "vertex_m", "time_s"):
-            assert (getattr(one, name) == getattr(other, name)).all()
-            assert (getattr(one, name) == getattr(again, name)).all()
-
-    def test_trees_used_last_are_kept(self):
-        trees = Trees(random_graph(0), most_bytes=0)
-        assert trees.capacity == 2
-        first = trees.rows(np.array([WALK, WALK]), np.array([3, 4]))
-        trees.rows(np.array([WALK]), np.array([3]))
-        assert (trees.rows(np.array([WALK] * 3), np.array([5, 3, 5])) == [first[1], first[0], first[1]]).all()
-
     def test_where_a_mode_has_no_street_the_trip_is_walked(self):
         graph = assemble(lines([(0, 0), (100, 0)], [(100, 0), (100, 100)], street_class=CLASSES.index("path"))).graph
         routes = Routes(graph)
@@ -340,45 +276,10 @@ class TestRoutes:
         assert trip.vertex_m.tolist() == [[3, 4], [3, 0], [100, 0], [100, 90], [96, 90]]
         assert mode.tolist() == [DRIVE]  # what was given is not changed
 
-    def test_a_trip_to_where_one_stands_takes_no_time(self):
-        routes = Routes(GridCity(width_m=520, height_m=320).street_graph(Area(0, 0, 520, 320), Streams(0)))
-        door_m = np.array([[30.0, 20.0], [30.0, 20.0]])
-        access = routes.access(door_m, WALK)
-        trips = routes.trips(access, access, np.array([WALK, WALK]), door_m, np.array([[30.0, 20.0], [30.5, 20.0]]))
-        assert np.diff(trips.first).tolist() == [1, 3]  # there to the middle of the street and back
-        assert trips.duration_s == pytest.approx([0, (10 + np.hypot(0.5, 10)) / 1.4])
-        other = routes.access(np.array([[430.0, 20.0]]), WALK)
-        one = access.select(np.array([0]))
-        assert routes.trips(one, other, np.array([WALK]), door_m[:1], door_m[:1]).time_s.tolist() == [0]
-
-    def test_no_street_for_walkers_is_an_error(self):
-        graph = random_graph(0)
-        with pytest.raises(ValueError, match="open to pedestrians"):
-            Routes(StreetGraph(**{**vars(graph), "speed_m_s": graph.speed_m_s * [0, 1, 1]}))
-
-    def test_nobody_travels(self):
-        graph = random_graph(0)
-        nobody = Access(np.zeros(0, dtype=int), np.zeros(0), np.zeros((0, 2)))
-        trips = Routes(graph).trips(nobody, nobody, np.zeros(0, dtype=int), np.zeros((0, 2)), np.zeros((0, 2)))
-        assert len(trips) == 0 and trips.first.tolist() == [0]
-
 
 def opened(graph):
     """The edges open to each mode."""
     return [np.flatnonzero(graph.speed_m_s[:, mode] > 0) for mode in range(3)]
-
-
-class TestGrid:
-    def test_streets_run_between_the_blocks(self):
-        city = GridCity(width_m=520, height_m=320)
-        graph = city.street_graph(Area(0, 0, 520, 320), Streams(0))
-        check(graph)
-        assert {"streets", "street grid"} <= city.offers
-        x_m, y_m = city.street_grid()
-        assert len(graph.node_m) == len(x_m) * len(y_m) - 4  # corners are no junctions
-        assert graph.length_m.sum() / 2 == pytest.approx(500 * len(y_m) + 300 * len(x_m))
-        assert not city.buildings(Area(0, 0, 520, 320), Streams(0)).inside(graph.vertex_m).any()
-        assert np.unique(graph.speed_m_s, axis=0) == pytest.approx(np.array([[1.4, 4.5, 30 / 3.6]]))
 
 
 class TestDoors:
@@ -418,23 +319,3 @@ class TestDoors:
             assert np.linalg.norm(access.at_m - premises.door_m, axis=1) == pytest.approx(least_m, abs=1e-6)
             assert (graph.speed_m_s[access.edge, mode] > 0).all()
             assert at(graph, access.edge, access.along_m) == pytest.approx(access.at_m)
-
-    def test_small_and_remote_buildings_have_no_door(self):
-        buildings = self.buildings((20, 5, 24, 9), (20, 5, 24, 10), (20, 200.1, 40, 220), (20, 199.9, 40, 220))
-        premises = doors(buildings, self.graph())
-        assert premises.building.tolist() == [1, 3]
-        note = without_door(4, premises)
-        assert len(note) == 1 and note[0].startswith("city: 2 of 4 buildings have no door")
-        assert without_door(2, premises) == ()
-
-    def test_storeys(self):
-        buildings = self.buildings(*[(20, 5, 40, 25)] * 5, height_m=[0, 4.4, 4.5, 10, 31])
-        premises = doors(buildings, self.graph())
-        assert premises.floors.tolist() == [1, 1, 2, 3, 10]
-        assert premises.floor_area_m2.tolist() == [400, 400, 800, 1200, 4000]
-
-    def test_without_cycle_paths_there_is_no_access_for_cyclists(self):
-        graph = assemble(lines([(0, 0), (200, 0)], street_class=CLASSES.index("pedestrian"))).graph
-        premises = doors(self.buildings((20, 5, 40, 25)), graph)
-        assert premises.access[CYCLE].edge.tolist() == [-1] and np.isnan(premises.access[DRIVE].at_m).all()
-        assert len(doors(Buildings.none(), graph)) == 0

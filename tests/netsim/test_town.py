@@ -7,7 +7,7 @@ import pytest
 import shapely
 
 from netsim.city.town import Town, drawn
-from netsim.city.town_plan import WIDTH_M, lots, planned
+from netsim.city.town_plan import WIDTH_M, planned
 from netsim.rng import Streams
 
 
@@ -71,13 +71,6 @@ def test_bridges_are_as_many_as_asked_for(crossings):
         assert len(pieces) == crossings
 
 
-def test_a_town_without_barrier_and_park_has_no_scenery():
-    town = Town(width_m=600, height_m=600, barrier="none", park=False)
-    assert town.scenery(town.area(None), Streams(0)) == ()
-    kinds = [kind for kind, _ in Town(barrier="railway").scenery(Town().area(None), Streams(0))]
-    assert kinds == ["railway", "green"]
-
-
 def test_the_seed_decides_everything():
     town = Town(width_m=700, height_m=600)
     area = town.area(None)
@@ -90,48 +83,6 @@ def test_the_seed_decides_everything():
     np.testing.assert_array_equal(streets.vertex_m, again.vertex_m)
     np.testing.assert_array_equal(streets.speed_m_s, again.speed_m_s)
     assert len(other) != len(one) or not np.array_equal(other.height_m, one.height_m)
-
-
-def test_the_centre_is_higher_than_the_edge():
-    """Mean floors fall from 6 by 3.5 to the edge of the inscribed circle."""
-    town = Town()
-    buildings = town.buildings(town.area(None), Streams(5))
-    away_m = np.linalg.norm(shapely.get_coordinates(shapely.centroid(buildings.footprint)) - 1000.0, axis=1)
-    floors, near = buildings.height_m / 3, away_m < 250
-    expected = 6 - 3.5 * away_m[near].mean() / 1000
-    assert floors[near].mean() == pytest.approx(expected, abs=0.25)
-
-
-def test_lots_are_smaller_than_their_target_and_fill_the_block():
-    block = np.array([shapely.box(0, 0, 130, 90), shapely.Polygon([(200, 0), (300, 20), (280, 150), (190, 110)])])
-    found = lots(block, lambda number: np.full(len(number), 800.0), Streams(0).at("test"))
-    assert (shapely.area(found) <= 800.0).all() and (shapely.area(found) > 800 * 0.25).all()
-    assert shapely.area(found).sum() == pytest.approx(shapely.area(block).sum())
-    assert shapely.area(shapely.union_all(found)) == pytest.approx(shapely.area(block).sum())
-
-
-def test_streets_keep_their_class_where_they_are_cut():
-    """Main streets cross the whole town: every main line of the grid is of one class between its junctions."""
-    plan = plan_of(Town(barrier="none", park=False), 0)
-    length_m = np.bincount(plan.street_class, weights=shapely.length(plan.lines), minlength=7) / 1e3
-    assert length_m[0] > 4 and length_m[1] > 8 and length_m[3] > 50 and length_m[5] > 0.3
-    assert length_m[[2, 4, 6]].sum() == 0
-
-
-@pytest.mark.parametrize("size_m", [(300, 300), (300, 3000), (900, 500)])
-def test_bridges_of_small_and_narrow_towns(size_m):
-    """As many as asked for, none of them along the border or from one bank to the same."""
-    for seed in range(12):
-        town = Town(width_m=size_m[0], height_m=size_m[1], crossings=2)
-        plan = plan_of(town, seed)
-        wet = shapely.length(shapely.intersection(plan.lines, shapely.buffer(plan.barrier, -1.0))) > 1.0
-        assert len(shapely.get_parts(shapely.line_merge(shapely.union_all(plan.lines[wet])))) == 2
-
-
-def test_bridges_need_room():
-    with pytest.raises(ValueError, match="crossings: 4 bridges are too close in this area; give at most 3"):
-        Town(width_m=300, height_m=900, crossings=4)
-    assert Town(width_m=300, height_m=900, barrier="none", crossings=4).crossings == 4
 
 
 @pytest.mark.parametrize("seed", range(1, 6))

@@ -3,9 +3,7 @@
 import gzip
 import importlib.util
 import math
-import subprocess
-import sys
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 import numpy as np
@@ -19,11 +17,9 @@ from netsim.traces import source
 from netsim.traces.files import read_table
 from netsim.traces.formats.detect import TITLES, detect
 from netsim.traces.inspect import inspect_trace
-from netsim.traces.order import by_user_and_time
 from netsim.traces.points import Degrees, Metres
 from netsim.traces.read import read_trace
 from netsim.traces.resample import Moves, resampled
-from netsim.traces.select import repeated
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "scenarios" / "examples"
@@ -144,21 +140,6 @@ def test_local_metres_come_back_as_they_are(tmp_path, name):
     np.testing.assert_allclose(trace.position_m, [(x, y) for _, _, x, y in order], atol=1e-9)
 
 
-def test_local_metres_with_real_times_are_in_utc_unless_a_zone_is_named(tmp_path):
-    path = write(tmp_path / "m.csv", f"time_s,x_m,y_m\n{T0},1,2\n{T0 + 1},3,4\n")
-    trace = read_trace(path, outlier_sigmas=None)
-    assert (trace.timezone, trace.first_day, trace.time_s[0]) == ("UTC", date(2026, 1, 5), 8 * 3600)
-    assert "time zone: UTC" in " ".join(trace.notes)
-    assert read_trace(path, timezone="Asia/Tokyo", outlier_sigmas=None).time_s[0] == 17 * 3600
-
-
-def test_sumo_knows_persons_and_clocks(tmp_path):
-    text = '<fcd-export><timestep time="1:00:01:02.50"><person id="p" x="1" y="2"/><vehicle id="v" x="3" y="4"/>'
-    table = read_table(write(tmp_path / "h.xml", text + "</timestep></fcd-export>"))
-    assert table.time_s.tolist() == [86_400 + 62.5] * 2
-    assert table.users == ("p", "v")
-
-
 def test_sumo_is_in_metres_or_degrees_as_it_seems_or_as_is_said(tmp_path):
     near = write(tmp_path / "near.xml", fcd([(0, "v", 12.25, 33.5), (1, "v", 13.25, 34.5)]))
     assert isinstance(read_table(near).points, Metres)
@@ -171,41 +152,6 @@ def test_sumo_is_in_metres_or_degrees_as_it_seems_or_as_is_said(tmp_path):
     assert (table.points.lat_deg[0], table.points.lon_deg[0]) == (52.0, 4.0)
     assert "crs: local" in table.notes[0]
     assert isinstance(read_table(geo, crs="local").points, Metres)
-
-
-def test_a_projected_system_lies_on_the_globe(tmp_path):
-    from pyproj import Transformer
-
-    there = Transformer.from_crs("EPSG:4326", "EPSG:25832", always_xy=True)
-    lon, lat = np.array([9.0, 9.001, 9.0]), np.array([50.0, 50.0, 50.001])
-    x, y = there.transform(lon, lat)
-    rows = "".join(f"{T0 + i},{a!r},{b!r}\n" for i, (a, b) in enumerate(zip(x.tolist(), y.tolist(), strict=True)))
-    path = write(tmp_path / "utm.csv", "time_s,x_m,y_m\n" + rows)
-    degrees = write(tmp_path / "deg.csv", "time_s,lat,lon\n" + "".join(
-        f"{T0 + i},{a!r},{b!r}\n" for i, (a, b) in enumerate(zip(lat.tolist(), lon.tolist(), strict=True))
-    ))  # fmt: skip
-    trace, other = read_trace(path, crs="EPSG:25832"), read_trace(degrees)
-    np.testing.assert_allclose(trace.position_m, other.position_m, atol=1e-3)
-    assert trace.timezone == other.timezone == "UTC+01:00"
-    assert trace.origin_lon == pytest.approx(9.0)
-
-
-def test_of_degrees_and_metres_in_one_csv_the_degrees_count_unless_metres_are_asked_for(tmp_path):
-    path = write(tmp_path / "both.csv", "time_s,lat,lon,x_m,y_m\n1,50,9,100,200\n")
-    assert isinstance(read_table(path).points, Degrees)
-    assert read_table(path).ignored == ("x_m", "y_m")
-    assert read_table(path, crs="local").points.columns == (np.array([100.0]), np.array([200.0]))
-
-
-def test_cabspotting_comes_oldest_first(tmp_path):
-    table = read_table(write(tmp_path / "new_x.txt", cab(TRACK)))
-    assert (np.diff(table.time_s) > 0).all()
-
-
-def test_gpx_points_without_time_are_left_out_and_said(tmp_path):
-    timeless = '<trkseg><trkpt lat="1" lon="2"/></trkseg>'
-    table = read_table(write(tmp_path / "t.gpx", gpx_of(points(TRACK) + timeless)))
-    assert (len(table), table.notes) == (len(TRACK), ("1 track points without a time left out",))
 
 
 def test_tracks_of_one_name_are_one_user(tmp_path):
@@ -230,12 +176,6 @@ def test_a_geolife_folder_has_a_user_a_folder(tmp_path, inside):
     assert np.bincount(table.user).tolist() == ([6, 3] if len(table.users) == 2 else [6])
 
 
-def test_a_folder_of_plt_files_without_trajectory_is_the_user(tmp_path):
-    write(tmp_path / "anna" / "1.plt", plt(TRACK))
-    assert read_table(tmp_path).users == ("anna",)
-    assert read_table(tmp_path / "anna" / "1.plt").users == ("1",)
-
-
 def test_a_cabspotting_folder_has_a_user_a_file(tmp_path):
     write(tmp_path / "new_b.txt", cab(TRACK))
     write(tmp_path / "new_a.txt", cab(TRACK[:2]))
@@ -243,15 +183,6 @@ def test_a_cabspotting_folder_has_a_user_a_file(tmp_path):
     table = read_table(tmp_path)
     assert (table.users, np.bincount(table.user).tolist()) == (("a", "b"), [2, 7])
     assert table.n_bytes == sum(p.stat().st_size for p in tmp_path.glob("new_*"))
-
-
-def test_a_folder_is_read_again_when_a_file_of_it_changes(tmp_path):
-    write(tmp_path / "new_b.txt", cab(TRACK))
-    part = Replay(trace=str(tmp_path), users="id", outlier_sigmas=None)
-    first = part.load(86400.0)
-    assert part.load(86400.0) is first
-    write(tmp_path / "new_c.txt", cab(TRACK))
-    assert part.load(86400.0).users == ("b", "c")
 
 
 # --- telling formats apart ---------------------------------------------------------------------------------
@@ -269,12 +200,6 @@ def test_content_tells_the_format_whatever_the_name(tmp_path, format_):
         assert detect(str(write(tmp_path / name, SAMPLES[format_]))) == format_
 
 
-def test_a_name_tells_what_content_does_not(tmp_path):
-    names = {"a.plt": "plt", "b.mob": "ns2", "c.gpx": "gpx", "d.csv": "csv", "e.FCD.XML": "sumo-fcd"}
-    for name, format_ in names.items():
-        assert detect(str(write(tmp_path / name, "x\n"))) == format_
-
-
 def test_what_is_nothing_is_refused_with_the_list(tmp_path):
     problem = line_of(lambda: read_table(write(tmp_path / "x.txt", "once upon a time\n")))
     assert problem.startswith(f"{tmp_path}/x.txt: its format is not recognised (begins with 'once upon a time'); name")
@@ -282,15 +207,6 @@ def test_what_is_nothing_is_refused_with_the_list(tmp_path):
     (tmp_path / "empty").mkdir()
     problem = line_of(lambda: read_table(tmp_path / "empty"))
     assert "cannot be read (a folder without .plt" in problem
-
-
-def test_a_format_may_be_named(tmp_path):
-    bare = write(tmp_path / "plain", plt(TRACK).replace("Geolife trajectory", "a track"))
-    assert len(read_table(bare, format="plt")) == len(TRACK)
-    trace = read_trace(bare, format="plt", outlier_sigmas=None)
-    assert Replay(trace=str(bare), format="plt", outlier_sigmas=None).load(86400.0).users == trace.users
-    assert "no column" in line_of(lambda: read_table(write(tmp_path / "n", SAMPLES["cabspotting"]), format="csv"))
-    assert "is none of auto, csv" in line_of(lambda: read_table(bare, format="kml"))
 
 
 # --- ns-2 --------------------------------------------------------------------------------------------------
@@ -359,23 +275,6 @@ def test_ns2_nodes_stop_turn_stand_and_switch(tmp_path):
     assert set(table.points.x_m[late]) == {7.0}
     finer = read_table(write(tmp_path / "m.tcl", text), sample_s=0.25)
     assert len(finer) == 26 + 25
-
-
-def test_ns2_real_streets(data_folder):
-    """The 1 Hz file was integrated independently.
-
-    It also has rows of nodes that are switched off (at (0, 0) before their first trip); ours has none of these.
-    """
-    ours = read_table(data_folder / "mobility_zurich_unterstrass.ns2.mob")
-    theirs = read_table(data_folder / "mobility_zurich_unterstrass_1hz.csv.gz")
-    x, y = theirs.points.columns
-    place = {(theirs.users[u], t): (a, b) for u, t, a, b in zip(theirs.user, theirs.time_s, x, y, strict=True)}
-    expected = np.array([place[ours.users[u], t] for u, t in zip(ours.user, ours.time_s, strict=True)])
-    off_m = np.hypot(*(np.column_stack(ours.points.columns) - expected).T)
-    assert len(off_m) == 12_037
-    assert off_m.max() < 0.01  # the 1 Hz file is rounded to centimetres
-    trace = read_trace(data_folder / "mobility_zurich_unterstrass.ns2.mob", users="id")
-    assert (len(trace.users), trace.time_s.min(), trace.time_s.max()) == (99, 1.0, 300.0)
 
 
 # --- bad input ---------------------------------------------------------------------------------------------
@@ -516,67 +415,7 @@ def test_choices_that_do_not_fit_are_refused(tmp_path, choice, problem):
     assert line_of(lambda: read_trace(path, **choice)).startswith(f"{path}: {problem}")
 
 
-def test_metres_refuse_what_only_degrees_have(tmp_path):
-    path = write(tmp_path / "t.fcd.xml", fcd(METRES))
-    assert "area_deg: the trace has x_m and y_m; give area_m" in line_of(
-        lambda: read_trace(path, area_deg=(0, 0, 1, 1))
-    )
-    assert "x 100.0 to 140.0 m, y 42.0 to 50.0 m; widen since, until or area_m" in line_of(
-        lambda: read_trace(path, area_m=(0, 0, 1, 1))
-    )
-    csv = write(tmp_path / "t.csv", "time_s,x_m,y_m\n1,2,3\n")
-    assert "crs: EPSG:4326 is degrees, but the file has metres" in line_of(lambda: read_table(csv, crs="EPSG:4326"))
-    far = write(tmp_path / "far.csv", "time_s,x_m,y_m\n1,9e8,9e8\n")
-    assert "EPSG:25832 does not reach all points" in line_of(lambda: read_trace(far, crs="EPSG:25832"))
-    mob = write(tmp_path / "t.mob", SAMPLES["ns2"])
-    assert "sample_s: 0 is not above 0 and finite; use 1" in line_of(lambda: read_trace(mob, sample_s=0))
-
-
-def test_a_box_in_metres_and_a_window_of_relative_times(tmp_path):
-    path = write(tmp_path / "t.fcd.xml", fcd(METRES))
-    trace = read_trace(path, area_m=(0.0, 44.0, 110.0, 100.0), since=2, until=6, outlier_sigmas=None, users="id")
-    kept = [(who, t) for t, who, x, y in METRES if 2 <= t < 6 and x <= 110 and y >= 44]
-    assert sorted(zip([trace.users[u] for u in trace.user], trace.time_s, strict=True)) == sorted(kept)
-    assert trace.counts["rows_read"] == sum(n for reason, n in trace.counts.items() if reason != "rows_read")
-
-
 # --- long files --------------------------------------------------------------------------------------------
-
-MEASURE = """
-import sys
-from netsim.traces.read import read_trace
-trace = read_trace(sys.argv[1], users="id")
-peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))
-print(len(trace.user), len(trace.users), int(peak.split()[1]) / 1024)
-"""
-
-
-def peak_mb(path: Path) -> tuple[int, int, float]:
-    """Rows, users, and the peak of memory of a process that reads the trace, in MB."""
-    out = subprocess.run(
-        [sys.executable, "-c", MEASURE, str(path)], capture_output=True, text=True, check=True, cwd=ROOT
-    )
-    n_rows, n_users, mb = out.stdout.split()
-    return int(n_rows), int(n_users), float(mb)
-
-
-def long_fcd(path: Path, n_steps: int) -> Path:
-    """A hundred vehicles; 125 bytes a row, as SUMO writes."""
-    rest = 'angle="90.00" type="car" speed="13.89" pos="5.10" lane="edge_0" slope="0.00"'
-    with path.open("w") as file:
-        file.write(FCD_HEAD + "<fcd-export>\n")
-        for t in range(n_steps):
-            file.write(f'  <timestep time="{t}.00">\n')
-            file.writelines(f'    <vehicle id="v{v}" x="{t + v}.00" y="{3 * v}.00" {rest}/>\n' for v in range(100))
-            file.write("  </timestep>\n")
-        file.write("</fcd-export>\n")
-    return path
-
-
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read from /proc")
-def test_sumo_is_streamed(tmp_path):  # compiled code that reads a long file takes 50 MB of it
-    rows, users, mb = peak_mb(long_fcd(tmp_path / "long.xml", 1000))
-    assert (rows, users) == (100_000, 100) and mb < 200.0
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 64])
@@ -593,19 +432,6 @@ def test_pieces_of_a_file_make_the_whole(tmp_path, monkeypatch, chunk, newline):
     assert line_of(lambda: read_table(broken)).startswith(f"{broken}: line 7, column lat: 'north'")
     late = write(tmp_path / "l.csv", (text + "1,ü,5,6\n").replace("\n", newline))
     assert "line 7, column time_s: '1' is before '2' of the same user at line 4" in line_of(lambda: read_table(late))
-
-
-def test_rows_are_sorted_only_when_they_must_be():
-    user, time_s = np.array([0, 0, 1]), np.array([1.0, 1.0, 0.0])
-    assert by_user_and_time(user, time_s) is None
-    assert by_user_and_time(user[::-1], time_s).tolist() == [2, 1, 0]
-
-
-def test_repeated_rows_are_the_later_ones(tmp_path):
-    text = "time_s,user,lat,lon\n1,a,1,2\n1,b,1,2\n1,a,1,2\n1,a,1,3\n1,b,1,2\n"
-    table = read_table(write(tmp_path / "t.csv", text))
-    assert repeated(table, np.arange(5)).tolist() == [False, False, True, False, True]
-    assert repeated(table, np.array([1, 2, 4])).tolist() == [False, False, True]
 
 
 # --- trips and resampling ----------------------------------------------------------------------------------
@@ -664,21 +490,6 @@ def test_a_replay_is_absent_at_night(tmp_path):
     assert np.isfinite(state.position_m).all()
 
 
-def test_measured_signals_are_not_invented(tmp_path):
-    path = night_csv(tmp_path, ",rsrp_dbm")
-    problem = "resample_s: the trace has rsrp_dbm, and a measurement in between was never made; leave resample_s out"
-    assert line_of(lambda: read_trace(path, resample_s=5.0)) == f"{path}: {problem}"
-
-
-def test_resampling_does_not_mix_people_who_are_one_target(tmp_path):
-    text = "time_s,user,x_m,y_m\n" + "".join(
-        f"{t},{who},{x},0\n" for t in range(0, 40, 10) for who, x in (("a", 0), ("b", 100))
-    )
-    trace = read_trace(write(tmp_path / "t.csv", text), users="all", resample_s=5.0)
-    assert set(trace.position_m[:, 0]) == {0.0, 100.0}
-    assert len(trace.time_s) == 14
-
-
 # --- bundled examples --------------------------------------------------------------------------------------
 
 
@@ -697,13 +508,6 @@ def test_examples_are_small_and_made_by_their_script(maker, name):
     assert raw == maker.EXAMPLE_OF[name]()
 
 
-def test_days_and_clocks_of_the_examples():
-    trace = read_trace(EXAMPLES / "walk.plt")
-    assert trace.first_day == date(2026, 1, 5)
-    assert trace.time_s[0] == timedelta(hours=8).total_seconds()
-    assert len(np.unique(trace.time_s // 86_400)) == 3
-
-
 # --- encodings, missing positions ------------------------------------------------------------------------------
 
 
@@ -713,16 +517,3 @@ def test_xml_in_an_unknown_encoding_is_refused_in_a_line(tmp_path, root, encodin
     path = tmp_path / "t.xml"
     path.write_text(f'<?xml version="1.0" encoding="{encoding}"?><{root}><a b="caf\u00e9"/></{root}>', encoding="utf-8")
     assert "not XML in UTF-8" in line_of(lambda: read_table(path))
-
-
-def test_rows_of_a_plt_without_a_position_are_counted(tmp_path):
-    path = tmp_path / "t.plt"
-    head = "Geolife trajectory\nWGS 84\nAltitude is in Feet\nReserved 3\n0,2,255,My Track,0,0,2,8421376\n0\n"
-    rows = ["39.9,116.3", ",116.3", "39.9,nan", "39.91,116.3"]
-    path.write_text(
-        head + "".join(f"{at},0,492,{39744.1 + k / 1e3},2008-10-23,02:24:00\n" for k, at in enumerate(rows))
-    )
-    trace = read_trace(path)
-    assert (trace.counts["rows_read"], trace.counts["position_missing"], trace.counts["rows_used"]) == (4, 2, 2)
-    path.write_text(head + ",116.3,0,492,39744.1,2008-10-23,02:24:00\n")
-    assert "has no positions with a time" in line_of(lambda: read_trace(path))

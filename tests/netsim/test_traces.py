@@ -2,8 +2,6 @@
 
 import gzip
 import os
-from copy import deepcopy
-from dataclasses import asdict
 from datetime import UTC, date, datetime
 from itertools import pairwise
 from pathlib import Path
@@ -20,7 +18,6 @@ from netsim.observations import Fixes
 from netsim.rng import Streams
 from netsim.traces.files import read_table
 from netsim.traces.home_work import Lived, lived
-from netsim.traces.inspect import inspect_trace
 from netsim.traces.read import read_trace
 
 T0 = 1_619_039_402  # 2021-04-21T21:10:02Z, a Wednesday
@@ -105,12 +102,6 @@ def test_columns_map_names_to_headers(tmp_path):
     assert table.ignored == ("extra",)
     assert table.users == ("all",)
     assert table.notes == ("the file has no column user: all rows belong to one user, called all",)
-
-
-def test_an_optional_column_under_another_name_is_pointed_out(tmp_path):
-    table = read_table(write(tmp_path, "time_s,lat,lon,IMEI,RSRP\n1,2,3,4,-100\n"))
-    assert table.likely == {"user": "IMEI", "rsrp_dbm": "RSRP"}
-    assert "--columns user=IMEI,rsrp_dbm=RSRP" in table.notes[1]
 
 
 def test_unusable_rows_are_counted_once_each(tmp_path):
@@ -234,16 +225,6 @@ def test_a_path_that_cannot_be_read_is_refused(tmp_path):
     assert line_of(lambda: read_table(tmp_path)).startswith(f"{tmp_path}: cannot be read (")
 
 
-def test_wrong_column_maps_are_refused(tmp_path):
-    path = write(tmp_path, GOOD)
-    problem = "'latitude' is not one of our names; use time_s, lat, lon, x_m, y_m, user, rsrp_dbm, cell, speed_mps"
-    assert line_of(lambda: read_table(path, {"latitude": "lat"})) == f"{path}: columns: {problem}"
-    problem = "the file has no such column (it has time_s, user, lat, lon, rsrp_dbm, cell); did you mean rsrp_dbm?"
-    assert line_of(lambda: read_table(path, {"rsrp_dbm": "rsrp_db"})) == (
-        f"{path}: columns: rsrp_dbm=rsrp_db: {problem}"
-    )
-
-
 # --- choosing rows -----------------------------------------------------------------------------------------
 
 
@@ -266,23 +247,11 @@ def test_points_astride_the_antimeridian_stay_together(tmp_path):
     assert trace.origin_lon == pytest.approx(-179.999)
 
 
-def test_time_zone_by_longitude_is_said(tmp_path):
-    trace = read_trace(write(tmp_path, GOOD))
-    assert trace.timezone == "UTC-08:00"
-    assert trace.time_s[0] == 13 * 3600 + 10 * 60 + 2
-    assert any("UTC-08:00 by longitude" in note for note in trace.notes)
-
-
 def test_after_a_clock_change_elapsed_time_goes_on(tmp_path):
     start = datetime(2021, 3, 28, 0, 0, tzinfo=UTC).timestamp()  # Paris leaves winter time at 01:00 UTC
     text = rows(f"{start},a,48,2", f"{start + 86400},a,48,2", header=PLAIN.strip())
     trace = read_trace(write(tmp_path, text), timezone="Europe/Paris")
     assert trace.time_s.tolist() == [3600.0, 3600.0 + 86400.0]
-
-
-def test_an_unknown_time_zone_names_the_nearest(tmp_path):
-    problem = line_of(lambda: read_trace(write(tmp_path, GOOD), timezone="America/Los_Angles"))
-    assert problem.startswith("timezone: 'America/Los_Angles' is no IANA time zone; did you mean America/Los_Angeles")
 
 
 def test_windows_boxes_and_cells_keep_what_they_say(tmp_path):
@@ -296,12 +265,6 @@ def test_windows_boxes_and_cells_keep_what_they_say(tmp_path):
     assert box.users == ("all",)
     y = read_trace(path, cell="y", users="id")
     assert (y.users, y.cells, y.cell.tolist(), y.rsrp_dbm.tolist()) == (("a",), ("y",), [0], [-90.0])
-
-
-def test_without_a_cell_the_busiest_is_taken_and_said(tmp_path):
-    trace = read_trace(write(tmp_path, GOOD))
-    assert trace.cells == ("x",)
-    assert trace.notes[0] == "cell: x chosen, the busiest; busiest cells (rows): x (3), y (1)"
 
 
 def test_choices_that_leave_nothing_are_refused(tmp_path):
@@ -322,38 +285,6 @@ def test_choices_that_leave_nothing_are_refused(tmp_path):
     assert line_of(lambda: read_trace(useless)) == (
         f"{useless}: no row is usable (rows_read 1, rsrp_missing 1); check those columns of the file"
     )
-
-
-@pytest.mark.parametrize(
-    "choice",
-    [
-        {"users": "phone"}, {"outlier_sigmas": 0.0}, {"outlier_sigmas": float("nan")}, {"round_s": 0.0},
-        {"area_deg": (1.0, 1.0, 0.0, 2.0)}, {"since": "2021-04-21"}, {"since": float("nan")},
-        {"since": 5.0, "until": 5.0},
-    ],
-)  # fmt: skip
-def test_choices_out_of_bounds_are_refused(tmp_path, choice):
-    path = write(tmp_path, GOOD)
-    assert line_of(lambda: read_trace(path, **choice)).startswith(f"{path}: {next(iter(choice))}: ")
-
-
-def test_outliers_are_told_by_cell(tmp_path):
-    near = [f"{i},a,34.{i % 2:04d},-118,-100,x" for i in range(40)]
-    far = [f"{i},b,35.{i % 2:04d},-118,-100,y" for i in range(40)]
-    path = write(tmp_path, rows(*near, *far, "50,c,35,-118,-100,x"))
-    kept = read_trace(path, cell="all", users="id", outlier_sigmas=4.0)
-    assert kept.users == ("a", "b")  # c stands where b does, but measures a's cell
-    assert (kept.counts["outlier"], kept.counts["rows_used"]) == (1, 80)
-    every = read_trace(path, cell="all", users="id")  # unless somebody asks, what is within bounds counts
-    assert (every.counts["outlier"], every.counts["rows_used"]) == (0, 81)
-    assert Replay(trace=str(path)).outlier_sigmas is None
-
-
-def test_exact_duplicates_are_dropped_and_counted(tmp_path):
-    text = rows(*(f"1,{end}" for end in ("a,1,2,-100,x", "b,1,2,-100,x", "a,1,2,-100,x", "a,1,2,-101,x",
-                                         "a,1,2,-100,y", "a,1,2,-100,x")))  # fmt: skip
-    trace = read_trace(write(tmp_path, text), cell="all")
-    assert (trace.counts["duplicate"], trace.counts["rows_used"]) == (2, 4)
 
 
 # --- users -------------------------------------------------------------------------------------------------
@@ -477,11 +408,6 @@ def test_who_spends_the_nights_in_many_places_has_no_home():
     assert np.isnan(lived_of(*waits).home_m).all(), "no place has most of a night"
 
 
-def test_visits_are_no_stays():
-    """Somebody who checks in once a night in one bar lives there no more than anywhere."""
-    assert np.isnan(lived_of(*(stay(BAR, 24 * d + 1, 0.01) for d in range(9))).home_m).all()
-
-
 def test_hours_of_a_night_are_those_of_the_wall_clock():
     """From 23 to 1 h a day earlier by the clock that has not changed."""
     clock = Clock(date(2021, 4, 21), ((1.0, 7200.0),))
@@ -489,13 +415,6 @@ def test_hours_of_a_night_are_those_of_the_wall_clock():
     assert lived(rows[:, 1:], rows[:, 0], clock).nights == 5
     early = np.concatenate([stay(HOME, 24 * d + 4.5, 3) for d in range(5)])
     assert lived(early[:, 1:], early[:, 0], clock).nights == 0
-
-
-def test_without_rows_there_is_no_place():
-    found = lived(np.full((3, 2), np.nan), np.arange(3.0), Clock(date(2021, 4, 21)))
-    assert np.isnan([found.home_m, found.work_m, found.densest_m]).all() and found.nights == 0
-    alone = lived(np.array([[3.0, 4.0]]), np.zeros(1), Clock(date(2021, 4, 21)))
-    assert alone.densest_m.tolist() == [3.0, 4.0]
 
 
 # --- replay ------------------------------------------------------------------------------------------------
@@ -550,39 +469,12 @@ def test_position_is_the_last_fix_while_it_is_fresh(walk):
             np.testing.assert_array_equal(start.position_m[ue], expected)
 
 
-def test_advance_leaves_the_state_it_was_given(walk):
-    state = walk.start(np.arange(3), GROUND)
-    before = deepcopy(state)
-    walk.advance(state, 0.0, 1e9, GROUND)
-    np.testing.assert_equal(asdict(state), asdict(before))
-
-
-def test_the_clock_may_jump_to_the_next_row_or_absence(walk):
-    trace = walk.load(86400.0)
-    state, now_s, seen, left = walk.start(np.arange(3), GROUND), 0.0, [], 0
-    while (wake_s := walk.wake_s(state, now_s, GROUND)) < np.inf:
-        before, now_s = np.isnan(state.position_m[:, 0]), wake_s + 1e-3
-        state, fixes = walk.advance(state, wake_s, now_s, GROUND)
-        gone = np.isnan(state.position_m[:, 0]) & ~before
-        assert len(fixes) or gone.any()
-        seen, left = seen + fixes.time_s.tolist(), left + gone.sum()
-    np.testing.assert_array_equal(seen, np.sort(trace.time_s))
-    assert left and np.isnan(state.position_m).all(), "at last everybody has left"
-
-
 def test_fewer_ues_play_the_first_users_and_more_are_refused(walk):
     trace = walk.load(86400.0)
     _, fixes = walk.advance(walk.start(np.arange(2), GROUND), 0.0, 1e9, GROUND)
     assert len(fixes) == (trace.user < 2).sum()
     problem = "ues: 4 are more than the 3 users of the trace; ask for fewer"
     assert line_of(lambda: walk.start(np.arange(4), GROUND)) == problem
-
-
-def test_a_trace_without_signals_leaves_them_to_the_radio(tmp_path):
-    part = Replay(trace=str(write(tmp_path, TWO_DAYS)), users="id")
-    _, fixes = part.advance(part.start(np.arange(3), GROUND), 0.0, 1e9, GROUND)
-    assert (fixes.rsrp_dbm, fixes.cell) == (None, None)
-    assert len(fixes) == 4
 
 
 def test_places_of_a_replay_are_those_of_each_user(walk):
@@ -597,26 +489,7 @@ def test_places_of_a_replay_are_those_of_each_user(walk):
         assert places.nights[ue] == own.nights and np.isfinite(own.densest_m).all()
 
 
-def test_a_trace_is_read_once_until_the_file_changes(walk):
-    first = walk.load(3600.0)
-    assert walk.load(3600.0) is first
-    assert not first.time_s.flags.writeable
-    path = Path(walk.trace)
-    path.write_text(path.read_text().replace(",a,", ",z,"))
-    os.utime(path, (1, 1))
-    assert walk.load(3600.0).users[0] == "z"
-
-
 # --- inspecting --------------------------------------------------------------------------------------------
-
-
-def test_inspection_fits_a_screen_and_suggests_a_command(tmp_path):
-    path = write(tmp_path, GOOD.replace("rsrp_dbm", "RSRP"))
-    text = inspect_trace(path, {"rsrp_dbm": "RSRP"})
-    lines = text.splitlines()
-    assert len(lines) < 40
-    assert lines[-1].split(maxsplit=1)[1] == (f"netsim replay {path} --columns rsrp_dbm=RSRP --cell x --round 5min")
-    assert "from -100.5 to -80.0, median -92.5" in text
 
 
 # --- measured data -----------------------------------------------------------------------------------------
@@ -630,39 +503,6 @@ def test_santa_monica_has_the_published_rows():
     assert trace.counts["rows_used"] == 17_819
     assert len(trace.users) == 57
     assert len(read_trace(path, users="day", outlier_sigmas=None, **choice).users) == 16
-
-
-def test_rows_of_one_time_are_told(tmp_path):
-    for step, told in ((0, True), (1, False)):
-        path = tmp_path / f"{step}.csv"
-        rows = [f"{1_700_000_000 + step * i},u,52.{i:04d},4.0,-90,c" for i in range(20)]
-        path.write_text("\n".join(["time_s,user,lat,lon,rsrp_dbm,cell", *rows]) + "\n")
-        notes = read_trace(path, round_s=86_400).notes
-        assert any("all 20 rows have the same time" in note for note in notes) == told
-
-
-def test_rows_without_a_position_are_left_out_and_counted(tmp_path):
-    path = write(
-        tmp_path,
-        rows(
-            f"{T0},a,34.01,-118.49,-100,x",
-            f"{T0 + 1},b,,-118.49,-100,x",
-            f"{T0 + 2},a,34.01,NaN,-100,x",
-            f"{T0 + 1},a,-,,-100,x",  # its time would run backwards
-            f"{T0 + 3},a,34.02,-118.49,,x",
-            f"{T0 + 4},a,34.02,-118.49,-90,x",
-        ),
-    )
-    table = read_table(path)
-    assert table.skipped == {"position_missing": 3, "user_missing": 0} and len(table) == 3
-    trace = read_trace(path, users="id")
-    assert trace.users == ("a",) and (trace.time_s - trace.time_s[0]).tolist() == [0, 4]
-    assert (trace.counts["rows_read"], trace.counts["position_missing"], trace.counts["rsrp_missing"]) == (6, 3, 1)
-    assert trace.counts["rows_read"] == sum(n for reason, n in trace.counts.items() if reason != "rows_read")
-    told = inspect_trace(path)
-    assert "6, of which usable 2" in told and "position_missing 3, rsrp_missing 1" in told
-    later = write(tmp_path, rows("1,a,,2,,", "5,a,1,2,,", "4,a,1,2,,"), "later.csv")
-    assert line_of(lambda: read_table(later)).startswith(f"{later}: line 4, column time_s: '4' is before '5'")
 
 
 @pytest.mark.parametrize(
@@ -682,20 +522,6 @@ def test_decimal_commas_are_read(tmp_path, text, lat, rsrp):
 def test_a_comma_that_may_mean_thousands_is_refused(tmp_path, lat):
     path = write(tmp_path, f"time_s,lat,lon\n1,52.5,13.4\n2,{lat},13.4\n")
     assert line_of(lambda: read_table(path)) == f"{path}: line 3, column lat: {lat.strip(chr(34))!r} {LAT}"
-
-
-def test_inspection_proposes_what_to_leave_out_and_what_it_would_change(tmp_path):
-    near = [f"{T0 + i},a,34.{i % 10:04d},-118,-100,x" for i in range(60)]
-    path = write(tmp_path, rows(*near, f"{T0 + 99},a,34,-119,-100,x", f"{T0 + 100},a,40,-119,-100,y"))
-    told = " ".join(inspect_trace(path).split())
-    kept, dropped = (read_trace(path, outlier_sigmas=sigmas) for sigmas in (None, 4.0))
-    assert "1 of 61 rows of cell x are further than 4 standard deviations from its mean" in told
-    assert "--set world.ues.mobility.outlier_sigmas=4 drops them" in told
-    assert kept.counts["outlier"] == 0 and dropped.counts["outlier"] == 1
-    # extents are those of the plane about all rows of the file, so they agree to a few parts in a thousand
-    shown = told.split("drops them: ")[1].split(" try ")[0].replace(",", "").replace(" m", "").split(" becomes ")
-    for text, area in zip(shown, (kept.area, dropped.area), strict=True):
-        np.testing.assert_allclose([float(v) for v in text.split(" x ")], area.side_m, rtol=0.05, atol=1.0)
 
 
 # --- who is there -------------------------------------------------------------------------------------------

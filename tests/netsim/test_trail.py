@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from netsim.trail import MOST_ROWS, MOST_UES, Looks, Seen, Tracks, Trail
+from netsim.trail import MOST_ROWS, MOST_UES, Looks, Seen, Trail
 
 NAN = np.nan
 OUT = (False, False)
@@ -27,12 +27,6 @@ def rows_of(*moments):
 def test_a_row_stands_where_something_changed_and_where_rest_ended():
     assert rows_of(seen([1, 2]), seen([1, 2]), seen([1, 2]), seen([1, 3])) == [(0, 0), (0, 1), (2, 1), (3, 1)]
     assert rows_of(seen([1, 2]), seen([2, 2]), seen([3, 2]))[2:] == [(1, 0), (2, 0)]
-
-
-def test_doors_and_cells_are_changes_too():
-    start, went_in = seen([1, 2]), seen([1, 2], (True, False))
-    assert rows_of(start, went_in, went_in)[2:] == [(1, 0)]
-    assert rows_of(start, seen([1, 2], cell=(-1, 4)))[2:] == [(1, 1)]
 
 
 def test_absence_is_a_row_and_what_an_absent_ue_would_be_like_is_none():
@@ -74,31 +68,3 @@ def test_the_interval_is_the_shortest_whose_rows_are_not_too_many(n_ue, duration
     assert (looks.last + 1) * ues <= MOST_ROWS
     shorter_s = every_s - tick_s
     assert shorter_s < tick_s / 2 or (int(duration_s / shorter_s + 1e-9) + 1) * ues > MOST_ROWS
-
-
-def taken(looks, *steps):
-    """Rows (look, UE, x) of moves from one time to the next: (time, x of UE 0 before, after)."""
-    tracks, asked = Tracks(looks, Trail.start(looks)), []
-
-    def view(x_m):
-        asked.append(x_m)
-        return seen([x_m, 0])
-
-    for time_s, before, now in steps:
-        tracks.moved(time_s, lambda b=before: view(b), lambda n=now: view(n))
-    rows = tracks.drain()
-    assert tracks.drain() == []
-    return [(r.look, float(r.seen.at_m[k, 0])) for r in rows for k, ue in enumerate(r.ue) if ue == 0], asked
-
-
-def test_looks_that_were_passed_saw_what_had_been_there():
-    looks = Looks(10.0, 2, 4)
-    # arrives at 7, rests until 31, moves; the run ends after look 4
-    rows, asked = taken(looks, (5.0, 0, 5), (7.0, 5, 7), (31.0, 7, 8), (40.0, 8, 17), (55.0, 17, 30))
-    assert rows == [(0, 0.0), (1, 7.0), (3, 7.0), (4, 17.0)]
-    assert len(asked) == 3, "between looks nobody is looked at"
-
-
-def test_a_look_at_its_very_time_sees_the_present():
-    rows, _ = taken(Looks(10.0, 2, 9), (10.0, 0, 1), (20.0, 1, 2), (30.000000000001, 2, 3))
-    assert rows == [(0, 0.0), (1, 1.0), (2, 2.0), (3, 3.0)]

@@ -40,17 +40,6 @@ def sinr_of(uplink, c, noise=1.0):
     return uplink.sinr(c, noise)[0]
 
 
-@pytest.mark.parametrize("interference", ["none", "intra", "all"])
-@pytest.mark.parametrize("antennas", [1, 4])
-def test_a_round_in_which_nobody_sends(interference, antennas):
-    """Poisson sampling may draw nobody: no SINR, no group, an empty outcome."""
-    nobody = cohort(np.zeros((0, 3)), 0.1, fading=np.ones((0, 3, antennas), dtype=complex))
-    uplink = Noma(interference=interference, sic_residual=0.01, norm_bound=1.0)
-    sinr, group = uplink.sinr(nobody, 1e-13)
-    assert sinr.shape == group.shape == (0,)
-    assert uplink.plan(nobody, payload()).sinr.shape == (0,)
-
-
 def slow_sinr(c, noise, residual, interference, turns, least=0.0):
     """The formula of the docstring, UE by UE, from the strongest to the weakest; below `least` nothing is cancelled."""
     n, found = len(c.ue), np.zeros(len(c.ue))
@@ -116,21 +105,6 @@ def test_a_power_that_is_no_power_is_refused_with_its_ue(bad_w):
         good.at_power(np.array([0.1, 0.2]))
 
 
-@pytest.mark.parametrize("antennas", [1, 4])
-@pytest.mark.parametrize("interference", ["none", "intra", "all"])
-@pytest.mark.parametrize("kind", [Noma, Oma])
-def test_a_ue_of_no_power_is_silent_alone(kind, interference, antennas):
-    g = np.random.default_rng(1)
-    fading = g.normal(size=(3, 2, antennas)) + 1j * g.normal(size=(3, 2, antennas))
-    cells = cohort([[4.0, 0.1], [2.0, 0.2], [0.3, 1.0]], [0.1, 0.0, 0.2], [0, 0, 1], fading)
-    uplink = kind(noise_w=0.01, interference=interference, norm_bound=1.0)
-    heard = uplink.plan(cells, payload())
-    assert heard.sinr[1] == 0 and not heard.decoded[1] and heard.decoded[[0, 2]].all()
-    if kind is Noma:  # a cell of OMA divides its band among all its UEs
-        alone = uplink.plan(cells.take(np.array([0, 2])), payload())
-        np.testing.assert_allclose(heard.sinr[[0, 2]], alone.sinr)
-
-
 def test_who_is_not_decoded_is_not_cancelled():
     # 5 against 4.5 + 0.1 and noise 1: below the threshold, so that 4.5 and 0.1 meet the 5 as well
     c = cohort([[5.0], [4.5], [0.1]], 1.0)
@@ -191,20 +165,6 @@ def test_nobody_waits_for_whom_never_finishes(seed, group, max_ser):
         sent = np.clip(limit_s - begins, 0.0, airtime[heard])  # who is late stops there
         np.testing.assert_allclose(channel.airtime_s[heard], sent, rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(channel.energy_j, c.power_w * np.where(heard, channel.airtime_s, 0.0))
-
-
-def test_a_group_waits_for_no_slow_coach():
-    # one at a time: the second needs 1,000 s, and the third may send when the first has ended
-    c = cohort([[3.0], [1.0], [0.5]], [1.0, 1e-3, 1e-3])
-    c = replace(c, gain=np.array([[3.0], [7e-4], [6.9e-4]]), power_w=np.ones(3), fading=None)
-    fields = {"group_size": 1, "noise_w": 1.0, "bandwidth_hz": 1e6, **BOUND}
-    free = Noma(**fields).plan(c, payload())
-    assert free.airtime_s[1] > 900.0
-    np.testing.assert_allclose(free.delay_s[2] - free.airtime_s[2] - 0.125, free.airtime_s[:2].sum())
-    hurried = Noma(deadline_s=60.0, **fields).plan(c, payload())
-    ends = Noma(**fields).plan(replace(c, limit_s=60.0), payload())
-    for found in (hurried, ends):
-        np.testing.assert_allclose(found.delay_s[2] - found.airtime_s[2] - 0.125, found.airtime_s[0])
 
 
 def test_groups_of_a_cell_take_turns_in_order_of_power():
@@ -282,15 +242,6 @@ def test_the_deadline_judges_downlink_training_and_uplink():
         channel = uplink.plan(c, payload(bits))
         assert channel.delay_s[0] == pytest.approx(turn)
         assert channel.decoded[0] == heard and channel.late[0] != heard
-
-
-def test_a_turn_that_outlasts_its_round_is_late():
-    c = cohort([[3.0], [1.0]], 1.0)
-    channel = Noma(interference="none", noise_w=1.0, bandwidth_hz=1e6, decoding="error-free").plan(c, payload(1e6))
-    assert channel.decoded.all() and not channel.late.any()
-    short = channel.within(float(channel.delay_s.mean()))
-    np.testing.assert_array_equal(short.decoded, [True, False])
-    np.testing.assert_array_equal(short.late, [False, True])
 
 
 def test_selection_by_symbol_error_rate_keeps_the_best_when_nobody_passes():
@@ -380,27 +331,6 @@ def test_link_adaptation_is_the_default_and_decodes_nothing_below_its_floor():
     assert lost > 50
 
 
-@pytest.mark.parametrize("antennas", [1, 3])
-@pytest.mark.parametrize("group", [None, 2])
-def test_who_gets_no_rate_is_silent(antennas, group):
-    """The channel of the others is what it would be if those refused were not there, in all cells."""
-    refused = 0
-    for seed in range(12):
-        g = np.random.default_rng(seed)
-        fading = (g.normal(size=(9, 2, antennas)) + 1j * g.normal(size=(9, 2, antennas))) / np.sqrt(2)
-        c = cohort(10 ** g.uniform(-4, 1, (9, 2)), 1.0, g.integers(0, 2, 9), fading, sinr=1.0)
-        c = replace(c, downlink_sinr=10 ** g.uniform(-1.3, 1, 9))
-        uplink = Noma(noise_w=0.1, norm_bound=1.0, sic_residual=0.1, group_size=group)
-        channel, turns = uplink.plan(c, payload()), uplink.sinr(c, 0.1)[1]
-        on = np.isfinite(channel.airtime_s)
-        assert (on <= (c.downlink_sinr >= 0.1)).all()
-        expected = slow_sinr(replace(c, serving=np.where(on, c.serving, -1)), 0.1, 0.1, "all", turns, 0.1)
-        np.testing.assert_allclose(channel.sinr[on], expected[on], rtol=1e-9)
-        refused += int((~on).sum())
-        assert (channel.sinr[~on & (c.downlink_sinr >= 0.1)] < 0.1).all()
-    assert refused > 20
-
-
 def test_an_eavesdropper_receives_whole_updates_only_and_needs_no_rate_for_analog_ones():
     """Near her: three that send; one stops at its deadline, one has no rate at its base station."""
     c = cohort([[9.0], [0.5], [0.05]], 1.0, sinr=1e9)
@@ -415,14 +345,6 @@ def test_an_eavesdropper_receives_whole_updates_only_and_needs_no_rate_for_analo
         near, away = (uplink.eavesdropped(replace(c, gain=c.gain * f), payload(1e6), sent) for f in (100.0, 1e-3))
         np.testing.assert_array_equal(near.decoded, [True, False, False])
         np.testing.assert_array_equal(away.decoded, far)
-
-
-def test_the_best_of_those_without_a_low_error_rate_needs_a_rate_too():
-    weak = cohort([[0.05], [0.06], [0.01]], 1.0)
-    uplink = Noma(interference="none", noise_w=1.0, max_ser=1e-2, decoding="error-free")
-    assert not uplink.plan(weak, payload()).decoded.any()
-    shannon = uplink.model_copy(update={"rate": Shannon()})
-    np.testing.assert_array_equal(shannon.plan(weak, payload()).decoded, [False, True, False])
 
 
 def test_a_late_upload_stops_at_its_deadline_and_so_does_training():
