@@ -212,7 +212,7 @@ def test_clock_changes_are_finite(change, commuters, tmp_path):
     shutil.copytree(commuters, tmp_path / "r")
     path = tmp_path / "r" / "manifest.json"
     path.write_text(path.read_text().replace('"clock_changes": []', f'"clock_changes": [{change}]'))
-    with pytest.raises(BadInput, match="clock_changes is missing or damaged"):
+    with pytest.raises(BadInput, match=r"clock_changes.* is missing or damaged"):
         load(tmp_path / "r")
 
 

@@ -15,19 +15,7 @@ from netsim.record import write_json
 from scenarios.app.cli.commands import main
 from scenarios.app.report.compare_charts import tradeoff_panel
 from scenarios.app.report.report import report
-from scenarios.app.results.tradeoff import (
-    DISTANCE,
-    SQRT_SW1,
-    Point,
-    Trial,
-    curves,
-    levels,
-    match,
-    matched_csv,
-    matched_rows,
-    points,
-    sentences,
-)
+from scenarios.app.results.tradeoff import Trial, curves, levels, matched_csv, rmse_db
 from scenarios.app.run.runner import run
 from scenarios.app.run.sweep import sweep
 
@@ -57,115 +45,57 @@ BOTH = [
 ]
 
 
-def line(*pairs, passes=True):
-    """(privacy, rmse) pairs in the order of strength."""
-    return [Point(str(i), "c", i, 1, int(passes), (y, y, y), (x, x, x)) for i, (x, y) in enumerate(pairs)]
+def matched(trials):
+    return list(csv.DictReader(matched_csv(trials).splitlines()))
 
 
-def test_curves_run_in_the_order_of_strength_over_the_median_of_seeds():
-    mine = [trial("DP", 10, emd=v, rmse_db=w) for v, w in ((12.0, 7.0), (16.0, 9.0), (13.0, 8.0))]
-    found = curves(points([*mine, *BOTH[:2]], "closed-form", SQRT_SW1))
-    assert {name: [p.strength for p in of] for name, of in found.items()} == {"DP": [10, 100]}
-    assert found["DP"][0].privacy == (12.5, 13.0, 14.5) and found["DP"][0].rmse_db == (7.5, 8.0, 8.5)
-
-
-def test_a_measure_that_diverged_is_infinite_and_one_never_taken_unknown():
-    point = points([trial("DP", 1, error_m=None, lost=60.0)], "closed-form", DISTANCE)[0]
-    assert point.privacy[1] == np.inf and point.drawable
-    assert not points([trial("DP", 1)], "dlg", DISTANCE)[0].drawable
-    assert not points([trial("DP", 1, rmse_db=None, useful=False)], "closed-form", DISTANCE)[0].drawable
-
-
-def test_the_gate_asks_for_more_than_half_of_the_models():
-    two = [trial("DP", 1), trial("DP", 1, useful=False)]
-    assert not points(two, "closed-form", SQRT_SW1)[0].passes
-    assert points([*two, trial("DP", 1)], "closed-form", SQRT_SW1)[0].passes
+def test_curves_run_in_the_order_of_strength_over_the_seeds_of_a_label():
+    mine = [trial("DP", 10, emd=v) for v in (12.0, 16.0, 13.0)]
+    assert {name: [*of] for name, of in curves([*mine, *BOTH[:2]]).items()} == {"DP": ["DP 10", "DP 100"]}
+    assert curves(mine)["DP"] == {"DP 10": mine}
 
 
 def test_rmse_at_a_level_is_linear_between_neighbours_and_the_lowest_of_several():
-    assert match(line((8, 6), (16, 10)), 10, SQRT_SW1).rmse_db == 7.0
-    assert match(line((16, 10), (8, 6), (20, 12)), 10, SQRT_SW1).rmse_db == 7.0
-    assert match(line((8, 6), (16, 10), (8, 4)), 10, SQRT_SW1).rmse_db == 5.5
-    assert match(line((10, 6)), 10, SQRT_SW1).rmse_db == 6.0
-
-
-def test_what_is_not_reached_says_where_the_curve_is():
-    says = {
-        "only below: 6 dB at 8 √m": line((8, 6), (4, 5)),
-        "only above: 6 dB at 12 √m": line((12, 6), (16, 10)),
-        "only above: 6 dB at diverged": line((np.inf, 6)),
-        "not reached, nearest: 6 dB at 8 √m": line((8, 6), (np.inf, 9)),
-        "no strength has both a finite RMSE and an estimate": line((np.nan, 6), (8, np.inf)),
-        "no model has a finite RMSE": line((9, np.inf), (8, np.inf)),
-        "the attack made no estimate": line((np.nan, 6)),
-        "no useful model": [],
-    }
-    for text, of in says.items():
-        found = match(of, 10, SQRT_SW1)
-        assert np.isnan(found.rmse_db) and found.text == text
-    # a model that is not finite interrupts the curve: nothing is interpolated across it
-    assert np.isnan(match(line((8, 6), (9, np.inf), (16, 10)), 10, SQRT_SW1).rmse_db)
+    for line, error_db in (
+        ([(8, 6), (16, 10)], 7.0),
+        ([(16, 10), (8, 6), (20, 12)], 7.0),
+        ([(8, 6), (16, 10), (8, 4)], 5.5),
+        ([(10, 6)], 6.0),
+        ([(8, 6), (9, np.inf), (16, 10)], np.nan),  # a model that is not finite interrupts the curve
+        ([(12, 6), (16, 10)], np.nan),
+    ):
+        np.testing.assert_equal(rmse_db(np.array(line, dtype=float), 10), error_db)
 
 
 def test_levels_are_quartiles_of_the_range_that_most_curves_share():
-    three = {"a": line((0, 1), (8, 1)), "b": line((4, 1), (12, 1)), "c": line((100, 1), (200, 1))}
-    assert levels(three) == [5.0, 6.0, 7.0]
-    high = {"a": line((0, 1), (8, 1)), "b": line((4, 1), (12, 1)), "c": line((4, 1), (40, 1))}
-    assert levels(high) == [6.0, 8.0, 10.0]
-    far = {**high, "d": line((5, 1), (8, 1)), "e": line((20, 1), (30, 1)), "f": line((4, 1), (8, 1))}
-    assert levels(far)[-1] == 25.0  # two curves reach 20 to 30, most of them only 4 to 8
-    assert levels({"a": line((0, 1), (8, 1))}) == [2.0, 4.0, 6.0]
-    assert levels({"a": line((0, 1), (8, 1)), "b": line((20, 1), (np.inf, 1))}) == [2.0, 4.0, 6.0]
-    assert levels({"a": line((5, 1)), "b": line((np.nan, 1), (np.inf, 1)), "c": []}) == []
+    def of(*spans):
+        return levels([np.array(span, dtype=float) for span in spans])
+
+    assert of((0, 8), (4, 12), (100, 200)) == [5.0, 6.0, 7.0]
+    assert of((0, 8), (4, 12), (4, 40)) == [6.0, 8.0, 10.0]
+    far = of((0, 8), (4, 12), (4, 40), (5, 8), (20, 30), (4, 8))
+    assert far[-1] == 25.0  # two curves reach 20 to 30, most of them only 4 to 8
+    assert of((0, 8), (20, np.inf)) == of((0, 8)) == [2.0, 4.0, 6.0]
+    assert of((5,), (np.nan, np.inf), ()) == []
 
 
-def test_every_curve_is_matched_with_and_without_useless_models():
-    rows = [r for r in matched_rows(BOTH) if r.measure is SQRT_SW1]
-    assert [(r.level, r.gated) for r in rows[:3]] == [(8.0, True), (8.0, False), (10.0, True)]
-    at_ten = {r.gated: r for r in rows if r.level == 10.0}
-    assert at_ten[True].matches["DP"].text == "only below: 6 dB at 8 √m"
-    assert at_ten[False].matches["DP"].rmse_db == 7.0
-    assert at_ten[False].matches["Farthest"].rmse_db == 6.5
-    assert at_ten[False].lowest == "Farthest"
-    assert at_ten[True].lowest == "" and at_ten[True].ranking == ["Farthest"]  # nobody to compare it with
-    assert at_ten[True].alone == "not compared, only “Farthest” reaches it (6.5 dB)"
-    lines = list(csv.DictReader(matched_csv(rows).splitlines()))
-    assert len(lines) == 2 * len(rows)
-    dp = next(x for x in lines if (x["level"], x["models"], x["curve"]) == ("10", "all", "DP"))
-    assert (dp["measure"], dp["rmse_db"], dp["lowest"]) == ("sqrt_sw1.mean", "7", "0")
-
-
-def test_the_winner_of_each_level_is_named_with_the_next_best():
-    emd, *_ = [s for s in sentences(BOTH) if "square root of SW1, all models" in s]
-    assert "at 10 √m “Farthest” (6.5 dB) before “DP” (7 dB)" in emd
-    assert "at 8 √m “DP” (6 dB) before “Farthest” (6.25 dB)" in emd
-    gated, *_ = [s for s in sentences(BOTH) if "square root of SW1, useful models only" in s]
-    assert "at 10 √m not compared, only “Farthest” reaches it (6.5 dB)" in gated
-    # all of DP and GAN is less private than any of Farthest, whose worst model is better than their best there
-    far = [trial("DP", 1, rmse_db=9, error_m=100.0), trial("DP", 2, rmse_db=8, error_m=300.0)]
-    far += [trial("GAN", 1, rmse_db=10, error_m=100.0), trial("GAN", 2, rmse_db=9, error_m=300.0)]
-    told = " ".join(sentences([*far, trial("Farthest", 1, rmse_db=7, error_m=800.0)]))
-    assert "“DP” (8.5 dB) before “GAN” (9.5 dB); more private and better" in told
-    assert "better: “Farthest” (only above: 7 dB at 800 m)" in told
-
-
-def test_a_single_curve_is_matched_with_nothing():
-    assert sentences(BOTH[:3]) == [] and matched_rows(BOTH[:3]) == []
+def test_every_curve_is_matched():
+    found = {(r["measure"], r["level"], r["curve"]): r["rmse_db"] for r in matched(BOTH)}
+    assert found["sqrt_sw1.mean", "11", "DP"] == "7.5" and found["sqrt_sw1.mean", "11", "Farthest"] == "6.625"
+    assert {r["attack"] for r in matched(BOTH)} == {"closed-form"}
 
 
 @pytest.mark.parametrize(
     "found",
     [
+        BOTH[:3],
         BOTH[1:2],
-        [trial("DP", s, emd=None, error_m=None, lost=100.0) for s in (1, 2)],
-        [trial("DP", s, rmse_db=None, useful=False) for s in (1, 2)],
+        [trial(c, s, emd=None, error_m=None, lost=100.0) for c in "ab" for s in (1, 2)],
     ],
-    ids=["one strength", "all diverged", "no finite model"],
+    ids=["one curve", "one strength", "all diverged"],
 )
-def test_where_nothing_can_be_matched_it_says_so(found):
-    assert matched_rows(found) == []
-    assert all("nothing can be matched" in s for s in sentences(found))
-    assert matched_csv([]).count("\n") == 1
+def test_where_nothing_can_be_matched_the_table_is_empty(found):
+    assert matched(found) == []
 
 
 def test_the_figure_joins_labels_of_a_curve_and_marks_useless_ones():
@@ -245,10 +175,8 @@ def folder(tiny, tmp_path):
     return out
 
 
-def test_the_page_of_a_sweep_with_curves(folder, capsys):
+def test_the_page_of_a_sweep_with_curves(folder):
     assert main(["report", str(folder)]) == 0
-    out = capsys.readouterr().out
-    assert "at 10 √m “Farthest” (6.5 dB) before “DP <b>” (7 dB)" in out
     page = (folder / "report.html").read_text()
     drawn = json.loads(re.search(r'<script type="application/json" id="drawn">(.*?)</script>', page)[1])
     assert "DP &lt;b&gt;" in {t["name"] for t in drawn["tradeoff"]["data"]}

@@ -109,11 +109,8 @@ def test_nothing_sent_is_not_sent_in_vain(folder):
 @pytest.mark.parametrize(
     ("column", "value", "says"),
     [
-        ("ready_s", "59", "row 1: ready_s 59 lies before what comes before it, 60"),
-        ("ended_s", "69.5", "row 1: ended_s 69.5 lies before what comes before it, 70"),
-        ("granted_s", "inf", "row 1: granted_s inf is not a time of the calendar"),
-        ("ue", "4", "row 1: ue 4 is not a whole number of ues.csv, 0 to 3"),
-        ("round", "99", "row 1: round 99 is not a whole number of the run"),
+        ("granted_s", "inf", "row 1: granted_s inf is not in [0,"),
+        ("ue", "4", "row 1: ue 4 is not in [-1, 3]"),
         ("bits", "many", "column bits"),
     ],
 )
@@ -125,14 +122,6 @@ def test_rows_that_cannot_be_are_refused_in_one_line(folder, column, value, says
         load_run(copy)
     (line,) = caught.value.lines
     assert "transmissions.csv" in line and says in line
-
-
-def test_each_merge_of_a_server_without_rounds_may_have_a_number(folder):
-    """Two windows, eight uploads: no more than twelve merges, with the two that clocks may add."""
-    copy = folder([row | {"round": 12} for row in MIXED])
-    assert load_run(copy).tables["transmissions"]["round"].max() == 12
-    with pytest.raises(BadInput, match="round 13"):
-        load_run(folder([row | {"round": 13} for row in MIXED]))
 
 
 # -- figures

@@ -7,20 +7,18 @@ from pathlib import Path
 
 from netsim.safe import what_is
 from scenarios.app.browser import show_page
-from scenarios.app.cli.output import emit, say, say_fitted
+from scenarios.app.cli.output import emit, say
 from scenarios.app.report.report import report
 from scenarios.app.results.folder import PAGE
-from scenarios.app.results.tradeoff import tradeoff_lines
 
 
 def main(args: argparse.Namespace) -> None:
-    """Draw the page; of a sweep with curves also print the trade-off."""
+    """Draw the page."""
     page = report(Path(args.folder), args.pages)
     if args.json:
         emit({"event": "result", "kind": "page", "folder": args.folder, "page": str(page)})
     else:
         say(f"page in {page}")
-        say_fitted(tradeoff_lines(Path(args.folder)))
     open_page(Path(args.folder), args)
 
 

@@ -195,7 +195,7 @@ def _tradeoff_cell(pairs: Mapping[str, tuple[Line, Line]], trials: Sequence[Tria
     leak = next(y for _, y in pairs.values())
     traces = [_point(look, *pairs[look.name]) for look in looks(labels) if look.name in pairs]
     for name, of in curves(trials).items():
-        along = [pairs[label] for label in dict.fromkeys(trial.label for trial in of) if label in pairs]
+        along = [pairs[label] for label in of if label in pairs]
         places = [np.array([pair[k].value for pair in along]) for k in (0, 1)]
         traces.append(line(CurveStyle(name, GREY), numbers(places[0]), places[1], mode="lines", hoverinfo="name"))
     levels = [dict(pair for both in pairs.values() for pair in both[k].beside) for k in (0, 1)]

@@ -48,7 +48,7 @@ from scenarios.app.results.run import Run
 from scenarios.app.results.statistics import carried, counted, figure_text, half_width
 from scenarios.app.results.table import Line, Runs, lines, mean, model_verdict
 from scenarios.app.results.time_to import Goal, goal_of
-from scenarios.app.results.tradeoff import MATCHED_CSV, matched_csv, matched_rows, sentences
+from scenarios.app.results.tradeoff import MATCHED_CSV, matched_csv
 from scenarios.app.results.verdicts import AT_CHANCE, FOUND, PREVENTED, USELESS, is_useful
 from scenarios.app.study.yaml_document import one_line, read
 
@@ -81,8 +81,7 @@ def comparison(of: Gathered, place: Path, command: str = "", reach: float | None
         Chapter("attacks", "Attack by attack", attack_panels(shown)),
         Chapter("configuration", "Configuration", [facts(common_facts(members, command))]),
     ]  # fmt: skip
-    says = [] if densities else sentences(of.trials)
-    return page(title_of(of, members), top(of, members, shown, place, says), chapters, styles=COMPARED)
+    return page(title_of(of, members), top(of, members, shown, place), chapters, styles=COMPARED)
 
 
 def loaded(of: Gathered) -> Iterator[tuple[str, Run]]:
@@ -116,7 +115,7 @@ def keep_tables(folder: Path, of: Gathered) -> None:
     path = folder / MATCHED_CSV
     if of.trials and keys.RANK_CORRELATION.key not in of.summaries[0][1]:
         try:
-            write_text(path, matched_csv(matched_rows(of.trials)))
+            write_text(path, matched_csv(of.trials))
         except OSError as error:
             raise BadInput(one_line(f"{path}: cannot be written ({error.strerror})")) from None
 
@@ -143,7 +142,7 @@ def in_each(of: Mapping[str, Line], labels: Sequence[str]) -> str:
     return "; ".join(f"“{label}”: {in_words(of[label])}" for label in labels)
 
 
-def top(of: Gathered, members: Sequence[Member], shown: Sequence[Member], place: Path, says: Sequence[str] = ()) -> str:
+def top(of: Gathered, members: Sequence[Member], shown: Sequence[Member], place: Path) -> str:
     """The first section: title, answer, what is missing or means little, the main figures of all labels.
 
     shown : the runs that are drawn. place : the folder of the page.
@@ -156,7 +155,6 @@ def top(of: Gathered, members: Sequence[Member], shown: Sequence[Member], place:
         + answers(answer(labels))
         + paragraphs(warnings, "warns")
         + variants_table(labels, of.runs, place)
-        + paragraphs(says, "says")
     )
 
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass, fields
-from io import StringIO
 from pathlib import Path
+from typing import Any
 
 from netsim.errors import BadInput
-from netsim.record import guarded, unguarded, write_text
+from netsim.record import write_text
 from netsim.safe import what_is
-from scenarios.app.results.folder import ERROR, text_of
+from scenarios.app.results.folder import ERROR, csv_text, read_rows
 from scenarios.app.results.statistics import counted
 from scenarios.app.study.yaml_document import one_line
 
@@ -37,11 +36,8 @@ def write_failures(folder: Path, failed: Sequence[Failed]) -> None:
     if not failed:
         (folder / FAILURES).unlink(missing_ok=True)
         return
-    text = StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([field.name for field in fields(Failed)])
-    writer.writerows([[guarded(str(cell)) for cell in astuple(one)] for one in failed])
-    write_text(folder / FAILURES, text.getvalue())
+    rows = [[field.name for field in fields(Failed)], *map(astuple, failed)]
+    write_text(folder / FAILURES, csv_text(rows))
 
 
 def read_failures(folder: Path) -> list[Failed]:
@@ -49,16 +45,11 @@ def read_failures(folder: Path) -> list[Failed]:
     path = folder / FAILURES
     if not what_is(path):
         return []
+    rows: list[dict[str, Any]] = read_rows(path)
     try:
-        with text_of(path) as f:
-            return [_failed(row) for row in csv.DictReader(f)]
-    except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
+        return [Failed(**row | {name: int(row[name]) for name in ("seed", "attempts")}) for row in rows]
+    except (ValueError, KeyError, TypeError) as error:
         raise BadInput(one_line(f"{path}: not a table of failures ({error!r}); start the sweep again")) from None
-
-
-def _failed(row: dict[str, str]) -> Failed:
-    text = {name: unguarded(row[name]) for name in ("folder", "label", "kind", "error")}
-    return Failed(**text, seed=int(row["seed"]), attempts=int(row["attempts"]))
 
 
 def failure_lines(failed: Sequence[Failed]) -> list[str]:

@@ -6,7 +6,7 @@ import csv
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from io import TextIOWrapper
+from io import StringIO, TextIOWrapper
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from netsim.errors import BadInput
 from netsim.parquet import read_parquet
-from netsim.record import unguarded
+from netsim.record import cell_text, unguarded
 from netsim.safe import OURS_MOST_BYTES, content, opened, what_is, whole_name
 from scenarios.app.results.marker import MARKER, Mark, held, marked
 from scenarios.app.results.tables import EVERY
@@ -220,6 +220,26 @@ def _parquet(path: Path, table: str) -> dict[str, np.ndarray]:
         if (columns[name].dtype == object) != (EVERY[table][name].type == "text"):
             raise BadInput(one_line(f"{path}: column {name} is not a {EVERY[table][name].type}; run the study again"))
     return columns
+
+
+def read_rows(path: Path, again: str = "start the sweep again") -> list[dict[str, str]]:
+    """Rows of a CSV of ours as text, by column. BadInput: it is missing or damaged; again: the remedy."""
+    try:
+        with text_of(path) as file:
+            rows = list(csv.DictReader(file))
+        if any(None in row or None in row.values() for row in rows):
+            raise ValueError("a row has not as many cells as the heading")
+    except (OSError, ValueError, csv.Error) as error:
+        said = getattr(error, "strerror", None) or error
+        raise BadInput(one_line(f"{path}: damaged ({said}); {again}")) from None
+    return [{name: unguarded(cell) for name, cell in row.items()} for row in rows]
+
+
+def csv_text(rows: Iterable[Iterable[Any]]) -> str:
+    """Rows, the heading first, as the text of a CSV."""
+    text = StringIO()
+    csv.writer(text, lineterminator="\n").writerows([map(cell_text, row) for row in rows])
+    return text.getvalue()
 
 
 def text_of(path: Path) -> TextIO:

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping
+from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import AfterValidator, BaseModel, Field, ValidationError
 
 from fl.round.tables import TABLES, Column
 from netsim.checkpoint import read_arrays
+from netsim.clock import DAY_S
 from netsim.columns import no_places
 from netsim.errors import BadInput
-from netsim.record import unguarded
 from netsim.safe import what_is
 from netsim.units import FloatArray
-from scenarios.app.results.bounds import check_manifest, check_rows
 from scenarios.app.results.folder import (
     ARRAYS,
     GRID,
@@ -27,10 +28,10 @@ from scenarios.app.results.folder import (
     STUDY,
     SUMMARY,
     read_json,
+    read_rows,
     read_summary,
     read_table,
     table_path,
-    text_of,
 )
 from scenarios.app.results.marker import marked
 from scenarios.app.results.run import Run, Table
@@ -59,23 +60,62 @@ def load(folder: Path, study: dict[str, Any] | None = None) -> Run:
     study : where it is known, as of a run of the same label; none: it is read.
     """
     manifest, summary = read_json(folder / MANIFEST), read_summary(folder)
-    check_manifest(folder / MANIFEST, manifest)
+    _check_manifest(folder / MANIFEST, manifest)
     radio = manifest.get("kind") == RADIO_STUDY
     tables = {name: checked_table(folder, name) for name in (RADIO if radio else TABLES)}
-    check_rows(folder, manifest, tables)
+    _check_rows(folder, manifest, tables)
     tables = {name: _no_rows(columns) for name, columns in EVERY.items()} | tables
     points_m = no_places() if radio else _points_m(folder / POINTS)
     ground = _ground(folder / MAP)
     grid = _arrays(folder / GRID, ARRAYS) if what_is(folder / GRID) else {}
-    run = Run(
-        manifest, summary, study or read(folder / STUDY).data, tables, points_m, ground, read_surfaces(folder), grid
-    )
-    times = [t for table in tables.values() if "time_s" in table for t in table["time_s"] if np.isfinite(t)]
+    study = study or read(folder / STUDY).data
+    return Run(manifest, summary, study, tables, points_m, ground, read_surfaces(folder), grid)
+
+
+_Number = Annotated[float, Field(allow_inf_nan=False, ge=-4.1e7, le=4.1e7)]  # once around the Earth, in metres
+_Seconds = Annotated[float, Field(gt=0, le=400 * 365.25 * DAY_S)]
+
+
+class _Tracks(BaseModel, strict=True):
+    every_s: _Seconds
+
+
+class _Manifest(BaseModel, strict=True):
+    """What a page needs of a manifest."""
+
+    title: str
+    first_day: Annotated[str, AfterValidator(date.fromisoformat)]
+    duration_s: _Seconds
+    area_m: Annotated[list[_Number], Field(min_length=4, max_length=4)]
+    origin_deg: Annotated[list[_Number], Field(min_length=2, max_length=2)] | None = None
+    tracks: _Tracks
+    round_s: _Seconds | None = None
+    clock_changes: list[Annotated[list[_Number], Field(min_length=2, max_length=2)]] = []
+
+
+def _check_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
     try:
-        run.dates(np.array([min(times, default=0.0), max(times, default=0.0), manifest["duration_s"]]))
-    except (OverflowError, ValueError):
-        raise BadInput(one_line(f"{folder}: a time lies outside of the calendar; run the study again")) from None
-    return run
+        _Manifest.model_validate(manifest)
+    except ValidationError as error:
+        wrong = ".".join(map(str, error.errors()[0]["loc"]))
+        raise BadInput(one_line(f"{path}: {wrong} is missing or damaged; run the study again")) from None
+
+
+def _check_rows(folder: Path, manifest: Mapping[str, Any], tables: Mapping[str, Table]) -> None:
+    """Refuse times outside of the calendar, UEs that the run does not have, and what is no probability."""
+    latest_s = (date.max - date.fromisoformat(manifest["first_day"])).days * DAY_S
+    limits = {
+        **dict.fromkeys(("time_s", "requested_s", "ready_s", "granted_s", "ended_s"), (0.0, latest_s)),
+        **dict.fromkeys(("probability", "disc_probability"), (0.0, 1.000001)),  # sums of single precision
+        "round": (0.0, 1e6), "ue": (-1.0, len(tables["ues"]["ue"]) - 1.0), "cell_m": (1e-3, 4.1e7),
+    }  # fmt: skip
+    for name, columns in tables.items():
+        for column in columns.keys() & limits:
+            low, high = limits[column]
+            wrong = np.flatnonzero((columns[column] < low) | (columns[column] > high))
+            if len(wrong):
+                found = f"row {wrong[0] + 1}: {column} {columns[column][wrong[0]]:g} is not in [{low:g}, {high:g}]"
+                raise BadInput(one_line(f"{table_path(folder, name)}: {found}; run the study again"))
 
 
 def checked_table(folder: Path, name: str) -> Table:
@@ -151,10 +191,9 @@ def finished(folder: Path) -> list[tuple[str, Path]]:
 def _sweep(folder: Path) -> list[tuple[str, Path]]:
     path = folder / RUNS
     try:
-        with text_of(path) as f:
-            runs = [(unguarded(row["label"] or "as written"), folder / row["folder"]) for row in csv.DictReader(f)]
-    except (OSError, ValueError, KeyError, TypeError, csv.Error) as error:
-        raise BadInput(one_line(f"{path}: not a table of runs ({error!r}); start the sweep again")) from None
+        runs = [(row["label"] or "as written", folder / row["folder"]) for row in read_rows(path)]
+    except KeyError as error:
+        raise BadInput(one_line(f"{path}: has no column {error}; start the sweep again")) from None
     if not runs:
         raise BadInput(one_line(f"{path}: lists no run; start the sweep again"))
     for _, run in runs:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import csv
 import shlex
 from collections.abc import Mapping
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
 from netsim.errors import BadInput
-from netsim.record import cell_text, guarded
 from netsim.safe import what_is
 from scenarios.app.results.constraint import Constraint, constraint
 from scenarios.app.results.failures import MOST_TOLD
-from scenarios.app.results.folder import read_json
+from scenarios.app.results.folder import csv_text, read_json
 from scenarios.app.results.marker import marked
 from scenarios.app.results.statistics import counted, figure_text
 from scenarios.app.study.describe import flow
@@ -72,15 +69,12 @@ def trials_csv(found: Mapping[str, Any]) -> str:
     """A row a trial: name, state, whether bounds are kept, settings, mean figures over seeds, why it ended."""
     space = list(found["space"])
     figures = list(dict.fromkeys(key for row in found["trials"] for key in row["values"]))
-    text = StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["trial", "state", "kept", *space, *figures, "why"])
+    rows: list[list[Any]] = [["trial", "state", "kept", *space, *figures, "why"]]
     for row in found["trials"]:
         kept = int(row["kept"]) if row["state"] == "finished" else ""
-        settings = [guarded(flow(row["settings"][key])) for key in space]
-        values = [cell_text(row["values"].get(key)) for key in figures]
-        writer.writerow([row["name"], row["state"], kept, *settings, *values, guarded(row["why"])])
-    return text.getvalue()
+        settings = [flow(row["settings"][key]) for key in space]
+        rows.append([row["name"], row["state"], kept, *settings, *map(row["values"].get, figures), row["why"]])
+    return csv_text(rows)
 
 
 def set_line(found: Mapping[str, Any], name: str) -> str:
