@@ -22,8 +22,7 @@ from fl.power.search import Limits
 from rl.agents import DdpgAgent
 from rl.ddpg import DdpgTraining
 from rl.env_allocation import PowerAllocation
-from rl.env_allocations import PowerAllocations
-from rl.problem import STEPS, Problem
+from rl.problem import Problem
 from scenarios import load
 from scenarios.app.training.environments import online
 from scenarios.app.training.recorded_worlds import onlines
@@ -35,21 +34,20 @@ CITY = "power/city"
 
 @dataclass(frozen=True)
 class Bench:
-    """Sizes, and what is required: steps a second of one, how many times as many `TOGETHER` in one process take,
-    live and of recorded rounds, steps a second of the world, and the environment's share of a training in percent.
+    """Sizes, and what is required: steps a second of one, how many times as many `TOGETHER` recorded worlds take,
+    steps a second of the world, and the environment's share of a training in percent.
     """
 
     rounds: int
     training_steps: int
     world_s: float
     allocation_hz: float | None = None
-    together: float | None = None
     recorded: float | None = None
     world_hz: float | None = None
     share_percent: float | None = None
 
 
-FULL = Bench(100, 600, 1440.0, 20_000.0, 8.0, 8.0, 2_000.0, 15.0)
+FULL = Bench(100, 600, 1440.0, 20_000.0, 8.0, 2_000.0, 15.0)
 SMALL = Bench(10, 40, 120.0)
 
 
@@ -73,20 +71,6 @@ def stepper(env: PowerAllocation) -> Callable[[], Any]:
         count += 1
         if env.step(actions[count % len(actions)])[3]:
             env.reset()
-
-    return step
-
-
-def together(env: PowerAllocations) -> Callable[[], Any]:
-    """One step of all, one in 21 of which begins new episodes."""
-    actions = np.random.default_rng(1).uniform(-1, 1, (97, env.num_envs, UES)).astype(np.float32)
-    count = 0
-    env.reset(seed=0)
-
-    def step() -> None:
-        nonlocal count
-        count += 1
-        env.step(actions[count % len(actions)])
 
     return step
 
@@ -145,20 +129,16 @@ def share(bench: Bench) -> float:
     agent = DdpgAgent(learning_starts=20, batch_size=128)
     training = DdpgTraining(Timed([problem(bench.rounds)]), agent, bench.training_steps, 0, None)
     began = perf_counter()
-    training.run(lambda fresh: None, lambda info, reward: None)
+    for _ in range(bench.training_steps):
+        training.step()
     return 100 * inside / (perf_counter() - began)
 
 
 def rows(bench: Bench, seconds: float) -> Iterator[Row]:
     """All rows, each when it is measured."""
     one = problem(bench.rounds)
-    one_ms, all_ms = tick_ms([stepper(PowerAllocation([one])), together(PowerAllocations([one], TOGETHER))], seconds)
-    hz, all_hz = 1e3 / one_ms, 1e3 * TOGETHER / all_ms * STEPS / (STEPS + 1)
-    yield row(f"PowerAllocation, {UES} UEs: a step", hz, "steps/s", bench.allocation_hz, least=True)
-    yield row(f"PowerAllocations, {UES} UEs, {TOGETHER} environments: a step", all_hz, "steps/s", None, least=True)
-    yield row(
-        f"PowerAllocations over PowerAllocation, {TOGETHER} environments", all_hz / hz, "x", bench.together, least=True
-    )
+    (one_ms,) = tick_ms([stepper(PowerAllocation([one]))], seconds)
+    yield row(f"PowerAllocation, {UES} UEs: a step", 1e3 / one_ms, "steps/s", bench.allocation_hz, least=True)
     yield from online_rows(bench, seconds)
     name, theirs, reason = start("mobile-env", BS, UES)
     ours = Ours(BS, UES)

@@ -47,12 +47,12 @@ class PowerAgents(ParallelEnv):  # type: ignore[misc] # the library has no types
         Of all agents at once, as in `OnlinePower`. A step before a reset or after the end is refused.
     """
 
-    metadata = {"name": "netsim_power_agents_v0", "render_modes": ["rgb_array"], "is_parallelizable": True}  # noqa: RUF012
+    metadata = {"name": "netsim_power_agents_v0", "render_modes": [], "is_parallelizable": True}  # noqa: RUF012
 
     def __init__(self, env: OnlinePower, reward: Pay = "shared") -> None:
         if reward not in ("shared", "own"):
             raise ValueError(f"reward: {reward!r} is not known; take 'shared' or 'own'")
-        self.env, self.reward, self.render_mode = env, reward, env.render_mode
+        self.env, self.reward, self.render_mode = env, reward, None
         self.possible_agents = [f"ue_{k}" for k in range(env.n_ue)]
         self.agents: list[str] = []
         low_high = (-1.0, 1.0)
@@ -93,10 +93,6 @@ class PowerAgents(ParallelEnv):  # type: ignore[misc] # the library has no types
     def state(self) -> Seen:
         """The observation of all UEs, for a critic that sees everything."""
         return self._seen.copy()
-
-    def render(self) -> Any:
-        """City, links and powers as an RGB array."""
-        return self.env.render()
 
     def _joint(self, actions: Mapping[str, Any]) -> Seen:
         """The actions of all UEs (K,); 0 for those that are away. ValueError where one is missing or not a number."""

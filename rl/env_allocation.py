@@ -9,18 +9,8 @@ import numpy as np
 from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
-from netsim.columns import no_places
-from netsim.units import FloatArray
 from rl.problem import STEPS, Outcome, Problem, Seen, checked_options
-from rl.specs import Specified, drawable
-
-
-def beginning(
-    generator: np.random.Generator, channels: int, k: int, options: dict[str, Any], first: bool
-) -> tuple[int, FloatArray | None]:
-    """The channel of an episode, and the action (k,) that it begins with; None for average power."""
-    drawn, action = int(generator.integers(channels)), generator.uniform(-1, 1, k)
-    return int(options.get("draw", drawn)), None if first or "power" in options else action
+from rl.specs import Specified
 
 
 class PowerAllocation(Specified):
@@ -49,14 +39,10 @@ class PowerAllocation(Specified):
         Truncated after 20 steps; nothing ever terminates it. A step before a reset or after the end is refused.
     """
 
-    metadata = {"render_modes": ["rgb_array"], "render_fps": 5}  # noqa: RUF012
-
-    def __init__(self, problems: Sequence[Problem], render_mode: str | None = None, scene: Any = None) -> None:
+    def __init__(self, problems: Sequence[Problem]) -> None:
         if not problems:
             raise ValueError("PowerAllocation: no problem is given")
-        self.problems, self.scene = problems, scene
-        self.problem = problems[0]
-        self.render_mode = drawable(render_mode)
+        self.problems, self.problem = problems, problems[0]
         k = self.problem.n_ue
         self.action_space = spaces.Box(-1.0, 1.0, (k,), np.float32)
         self.observation_space = spaces.Box(-1.0, 1.0, (self.problem.n_seen,), np.float32)
@@ -69,9 +55,11 @@ class PowerAllocation(Specified):
         super().reset(seed=seed)
         if seed is not None:
             self.episodes = 0
-        self.draw, action = beginning(self.np_random, len(self.problems), self._k, given, self.episodes == 0)
+        drawn, action = int(self.np_random.integers(len(self.problems))), self.np_random.uniform(-1, 1, self._k)
+        self.draw = int(given.get("draw", drawn))
         self.problem = self.problems[self.draw]
-        self.last = self.problem.start if action is None else self.problem.act(action)
+        at_average = self.episodes == 0 or "power" in given
+        self.last = self.problem.start if at_average else self.problem.act(action)
         self.steps, self.episodes, self.over = 0, self.episodes + 1, False
         return self.problem.seen(self.last), self._info()
 
@@ -82,16 +70,6 @@ class PowerAllocation(Specified):
         self.steps += 1
         self.over = self.steps >= STEPS
         return self.problem.seen(self.last), self.problem.reward(self.last), False, self.over, self._info()
-
-    def render(self) -> Any:
-        """City, links and powers as an RGB array."""
-        if self.render_mode != "rgb_array":
-            return None
-        from rl.render import Scene, picture
-
-        nowhere = np.full((self._k, 2), np.nan), np.full(self._k, -1)
-        scene = Scene((0.0, 0.0, 1.0, 1.0), (), no_places(), *nowhere) if self.scene is None else self.scene()
-        return picture(scene, self.last.power_w, self.problem.limits)
 
     def memory(self) -> dict[str, Any]:
         """What continues this environment elsewhere, after a reset and before the first step."""

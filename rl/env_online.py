@@ -24,7 +24,7 @@ from rl.ddpg_power import Decision, kept, start_w
 from rl.observation import seen_online, seen_online_size
 from rl.problem import Seen, checked_action, checked_options, log_power
 from rl.settings import Online
-from rl.specs import Specified, drawable
+from rl.specs import Specified
 
 WORLDS = 2**63  # seeds that a world may have; those of episodes are drawn from the first 2**40
 
@@ -96,10 +96,8 @@ class OnlinePower(Specified):
         (`learning.privacy_budget`) ends learning. A step before a reset or after the end is refused.
     """
 
-    metadata = {"render_modes": ["rgb_array"], "render_fps": 5}  # noqa: RUF012
-
-    def __init__(self, stage: Callable[[int], Stage], n_ue: int, task: Online, render_mode: str | None = None) -> None:
-        self.stage, self.n_ue, self.task, self.render_mode = stage, n_ue, task, drawable(render_mode)
+    def __init__(self, stage: Callable[[int], Stage], n_ue: int, task: Online) -> None:
+        self.stage, self.n_ue, self.task = stage, n_ue, task
         task.limits.check(n_ue)
         self.action_space = spaces.Box(-1.0, 1.0, (n_ue,), np.float32)
         self.observation_space = spaces.Box(-1.0, 1.0, (seen_online_size(n_ue),), np.float32)
@@ -141,14 +139,6 @@ class OnlinePower(Specified):
             self._advance()
         self.now = self._context()
         return self._seen(), -cost.total, stopped, over, self._info(cost)
-
-    def render(self) -> Any:
-        """City, links and powers as an RGB array."""
-        if self.render_mode != "rgb_array" or self.world is None:
-            return None
-        from rl.render import picture, scene_of
-
-        return picture(scene_of(self.world), self._power_w(), self.task.limits)
 
     def memory(self) -> dict[str, Any]:
         """What continues this environment elsewhere, after a reset and before the first step."""

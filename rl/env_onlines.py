@@ -16,13 +16,12 @@ from netsim.units import BoolArray, FloatArray, IntArray
 from rl.ddpg_power import kept, start_w
 from rl.env_online import WORLDS, drawn_world
 from rl.observation import Before, seen_before, seen_online_size
-from rl.problem import Seen, checked_options, log_power
+from rl.problem import END, Seen, checked_action, checked_options, log_power
 from rl.radio_loops import judged
 from rl.radio_records import Air, RadioCosts, Rounds
 from rl.recording import Episode
 from rl.settings import Online
 from rl.specs import SpecifiedVector
-from rl.vectors import checked_actions, own_seeds
 
 _COSTS = ("noise", "energy_j", "lost", "leak")
 
@@ -73,7 +72,7 @@ class OnlinePowers(SpecifiedVector):
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Seen, dict[str, Any]]:
         n, given = self.num_envs, checked_options(options, {"world": WORLDS})
-        for i, own in enumerate(own_seeds(seed, n)):
+        for i, own in enumerate(_own_seeds(seed, n)):
             if own is not None:
                 self.generators[i], self.drawn[i], self.episodes[i] = np_random(own)[0], [], 0
         for i in range(n):
@@ -84,7 +83,7 @@ class OnlinePowers(SpecifiedVector):
     def step(self, actions: Seen) -> tuple[Seen, FloatArray, Any, Any, dict[str, Any]]:
         if not self.begun:
             raise ResetNeeded("step: no episode is going on; reset the environment first")
-        wanted_w = log_power(checked_actions(actions, self.shape, self.over), self.task.limits)
+        wanted_w = log_power(_checked_actions(actions, self.shape, self.over), self.task.limits)
         again = self.over.nonzero()[0]
         for i in again.tolist():
             self._begin(i, None)
@@ -182,3 +181,45 @@ class _Library:
         self.first = np.cumsum(self.length) - self.length
         self.stopped = np.array([e.stopped for e in whole])
         self.max_power_w = whole[0].max_power_w
+
+
+def _own_seeds(seed: int | Sequence[int | None] | None, n: int) -> list[int | None]:
+    """The seed of each of n environments: s, s + 1, ... of one seed s, a list as it is, None where none is given.
+
+    Raises
+    ------
+    ValueError : no integers that are 0 or more, or another number of them.
+    """
+    seeds: list[Any] = [None] * n
+    if isinstance(seed, int | np.integer) and not isinstance(seed, bool):
+        seeds = [int(seed) + i for i in range(n)]
+    elif isinstance(seed, Sequence | np.ndarray) and not isinstance(seed, str | bytes):
+        seeds = list(seed)
+    elif seed is not None:
+        raise ValueError(f"reset: seed {seed!r:.40} is no integer; give one, 0 or more, or a list of {n}")
+    if len(seeds) != n:
+        raise ValueError(f"reset: {len(seeds)} seeds; give one, or {n}")
+    for own in seeds:
+        if own is not None and (isinstance(own, bool) or not isinstance(own, int | np.integer) or own < 0):
+            raise ValueError(f"reset: seed {own!r:.40}; give integers, 0 or more")
+    return [None if own is None else int(own) for own in seeds]
+
+
+def _checked_actions(actions: Any, shape: tuple[int, int], over: BoolArray) -> FloatArray:
+    """Actions (n, K) as numbers of our own; those of environments that begin anew (`over`) are not looked at.
+
+    Raises
+    ------
+    ValueError : no numbers, another shape, numbers outside of [-1, 1].
+    """
+    try:
+        action = np.array(actions, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"actions: not numbers; give one row for each environment, shape {shape}") from None
+    if action.shape != shape:
+        raise ValueError(f"actions: shape {action.shape}; give one row for each environment, shape {shape}")
+    if not (np.abs(action) <= END).all():
+        for own in action[~over]:
+            checked_action(own, shape[1])
+        action[over] = 0.0
+    return action

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from netsim.compiled import compiled
-from netsim.units import FloatArray, IntArray
+from netsim.units import FloatArray
 
 AGGREGATE, DEVICE, TOP_UP = 0, 1, 2
 
@@ -127,43 +127,3 @@ def judge(
                 own = root[k] * channel_std[c, k]
                 value += round_weight[t] * weight[t, k] ** 2 * max(std[t, k] ** 2 - own**2, 0.0)
     return value, switch
-
-
-@compiled
-def act_all(
-    action: FloatArray,
-    limits: tuple[float, float, float, float],
-    channels: tuple[FloatArray, FloatArray, FloatArray, FloatArray],
-    reach: float,
-    which: IntArray,
-    laws: tuple[FloatArray, FloatArray, FloatArray, FloatArray],
-    criterion: int,
-) -> tuple[FloatArray, FloatArray, IntArray, FloatArray, FloatArray]:
-    """What rows of actions (n, K) lead to: powers (n, K), L (n,), T_th (n,), ln(L / L at the start) (n,), and what is
-    seen of it (n, K + 2): powers as actions, 2 T_th / T - 1, the logarithm over 5.
-
-    limits: low, high, least, most of `project`. channels: channel_std (D, T or 1, K), cost_w (D, K), L at the start
-    (D,), and powers of the action 0 (D, K), which an action of 1 raises by the factor exp(reach); which (n,): the row's
-    channel. laws: std, artificial, round_weight, weight of `judge`.
-    """
-    n, ues = action.shape
-    low, high, least, most = limits
-    channel_std, cost_w, start_value, middle_w = channels
-    std, artificial, round_weight, weight = laws
-    power_w, seen, span = np.empty((n, ues)), np.empty((n, ues + 2)), np.log(high / low)
-    value, log_ratio, switch = np.empty(n), np.empty(n), np.empty(n, dtype=np.int64)
-    for i in range(n):
-        for k in range(ues):
-            power_w[i, k] = middle_w[which[i], k] * np.exp(reach * min(max(action[i, k], -1.0), 1.0))
-        power_w[i] = project(power_w[i], low, high, least, most)
-        d = which[i]
-        value[i], switch[i] = judge(
-            power_w[i], channel_std[d], std, cost_w[d], artificial, round_weight, weight, criterion
-        )
-        log_ratio[i] = np.log(value[i] / start_value[d])
-        for k in range(ues):
-            level = 2.0 * np.log(power_w[i, k] / low) / span - 1.0 if span > 0 else 0.0
-            seen[i, k] = min(max(level, -1.0), 1.0)
-        seen[i, ues] = 2.0 * switch[i] / len(std) - 1.0
-        seen[i, ues + 1] = min(max(log_ratio[i], -5.0), 5.0) / 5.0
-    return power_w, value, switch, log_ratio, seen

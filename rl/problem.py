@@ -135,14 +135,6 @@ class Problem:
         """The best power of the family s G_k / ||h_k||, within the limits, G_k the mean weight of a UE."""
         return amplitude_rule(self.objective, self.limits)
 
-    @property
-    def middle(self) -> tuple[FloatArray, float]:
-        """Powers (K,) of the action 0, and the natural logarithm by which an action of 1 raises them."""
-        if self.acts == "residual":
-            return self.rule.power_w, REACH
-        low, high = self.limits.each_min_w, self.limits.each_max_w
-        return np.full(self.n_ue, np.sqrt(low * high)), float(np.log(high / low)) / 2
-
     def act(self, action: FloatArray | Seen) -> Outcome:
         """What an action leads to."""
         limits, numbers = self.limits, checked_action(action, self.n_ue)

@@ -42,16 +42,6 @@ class SpecifiedVector(_PlainSpec, VectorEnv[Seen, Seen, FloatArray]):
     """Environments whose `spec` can be written as JSON."""
 
 
-def drawable(render_mode: str | None) -> str | None:
-    """The way in which an environment shows itself; ValueError for one that it does not have."""
-    if render_mode not in (None, "rgb_array"):
-        raise ValueError(
-            f"render_mode: {render_mode!r} is not known, no window is opened; take 'rgb_array', whose render() returns "
-            "a picture"
-        )
-    return render_mode
-
-
 def _plain(value: Any) -> Any:
     """A value as JSON can hold it."""
     if isinstance(value, BaseModel):

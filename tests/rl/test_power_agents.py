@@ -16,7 +16,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import shapely
 from power_problems import LIMITS, ONLINE, QUICK, allocation, course, policy, problem
 
 from fl.power.search import Limits
@@ -123,7 +122,7 @@ def test_checkers_find_nothing():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", message=".*not having a spec")  # made by hand here, by name below
-        check_env(allocation(render_mode="rgb_array"), skip_render_check=False)
+        check_env(allocation(), skip_render_check=True)
         check_sb3(allocation(), warn=True)
 
 
@@ -170,19 +169,6 @@ def test_many_resets_neither_grow_nor_drift():
     tracemalloc.stop()
     assert grown < 20_000
     np.testing.assert_array_equal(env.reset(seed=9)[0], first)
-
-
-def test_the_picture_shows_power():
-    env = allocation(render_mode="rgb_array")
-    from rl.render import Scene
-
-    at = np.column_stack([np.linspace(10, 90, 6), np.full(6, 50.0)])
-    env.scene = lambda: Scene((0, 0, 100, 100), (), np.array([[50.0, 80.0]]), at, np.zeros(6, dtype=int))
-    env.reset(seed=0)
-    low = env.render()
-    assert low.dtype == np.uint8 and low.shape == (480, 360, 3)
-    env.step(np.ones(6, dtype=np.float32))
-    assert (env.render() != low).any()
 
 
 @pytest.mark.parametrize(
@@ -290,13 +276,6 @@ def test_a_training_leaves_no_log_among_the_temporary_files(tmp_path, monkeypatc
     monkeypatch.setattr(tempfile, "tempdir", str(place))
     course(tmp_path, steps=25)
     assert not list(place.glob("SB3*"))
-
-
-@pytest.mark.parametrize("mode", ["human", "ansi"])
-def test_no_window_is_promised(tiny, mode):
-    for make in (lambda: allocation(render_mode=mode), lambda: online(tiny, render_mode=mode)):
-        with pytest.raises(ValueError, match=f"render_mode: '{mode}' is not known.*take 'rgb_array'"):
-            make()
 
 
 def flat(weights):
@@ -454,7 +433,7 @@ def test_the_live_world_passes_the_checkers(tiny):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", message=".*not having a spec")  # made by hand here, by name below
-        check_env(online(tiny, render_mode="rgb_array"), skip_render_check=False)
+        check_env(online(tiny), skip_render_check=True)
         check_sb3(online(tiny), warn=True)
 
 
@@ -788,7 +767,7 @@ def test_environments_are_made_by_name_and_share_a_cache(tmp_path):
     assert seen.shape == (17,) and len(list(tmp_path.iterdir())) == 1
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        check_env(gymnasium.make(env.spec, render_mode="rgb_array").unwrapped)
+        check_env(gymnasium.make(env.spec).unwrapped)
     again = make_allocation(tmp_path)
     np.testing.assert_array_equal(again.reset(seed=0)[0], seen)
     assert len(list(tmp_path.iterdir())) == 1
@@ -972,22 +951,6 @@ def test_fractional_power_keeps_the_total():
         assert power.sum() <= 0.8 + 1e-9 and power.sum() > 0.79
     found = references(p, 200, Streams(0).at("r"))
     assert found["optimum"].value <= min(v.value for v in found.values()) + 1e-15
-
-
-def test_the_picture_leaves_courtyards_open():
-    from netsim.city.buildings import Buildings
-    from rl.render import MAP, Scene, picture
-
-    house = shapely.Polygon(shapely.box(0, 0, 100, 100).exterior, [shapely.box(40, 40, 60, 60).exterior])
-    inner = shapely.box(48, 48, 52, 52)  # a house in the courtyard
-    rings = Buildings(np.array([house, inner], dtype=object), np.array([9.0, 5.0])).rings()
-    nobody = (np.zeros((0, 2)), np.zeros(0, dtype=int))
-    scene = Scene((0.0, 0.0, 100.0, 100.0), rings, np.zeros((0, 2)), *nobody)
-    limits = Limits(each_min_w=0.1, each_max_w=1.0, total_min_w=0.0, total_max_w=9.0)
-    chart = picture(scene, np.zeros(0), limits)[:MAP]
-    grey = (chart == (200, 203, 208)).all(axis=-1)
-    assert grey.mean() == pytest.approx(0.96 + 0.0016, abs=0.01)
-    assert grey[MAP // 2, MAP // 2] and grey[MAP // 5, MAP // 2] and not grey[MAP // 2, int(0.44 * MAP)]
 
 
 def test_power_over_an_ideal_uplink_is_refused():

@@ -24,12 +24,12 @@ from scenarios.app.study.study import Study
 from scenarios.app.study.yaml_document import Document
 
 if TYPE_CHECKING:
+    from gymnasium.vector import VectorEnv
+
     from rl.env_agents import Pay, PowerAgents
     from rl.env_allocation import PowerAllocation
-    from rl.env_allocations import PowerAllocations
     from rl.env_online import OnlinePower, Stage
     from rl.problem import Problem
-    from rl.render import Scene
 
 Source = str | Path | Study | Mapping[str, Any]
 """A bundled name, a file, a study, or a study's values as `EnvSpec` writes them."""
@@ -41,7 +41,6 @@ DEFAULTS = {ALLOCATION: "power/paper", ONLINE: "power/pedestrians"}
 def allocation(
     scenario: Source = DEFAULTS[ALLOCATION],
     cache: str | Path | None = None,
-    render_mode: str | None = None,
 ) -> PowerAllocation:
     """The study's problem for a scenario; its reference run is made once and kept in `cache`.
 
@@ -49,32 +48,32 @@ def allocation(
     """
     from rl.env_allocation import PowerAllocation
 
-    study = study_of(scenario)
-    return PowerAllocation(problems(study, cache, say).trained_on, render_mode, partial(_scene, study))
+    return PowerAllocation(problems(study_of(scenario), cache, say).trained_on)
 
 
 def allocations(
     num_envs: int = 1,
     scenario: Source = DEFAULTS[ALLOCATION],
     cache: str | Path | None = None,
-) -> PowerAllocations:
+) -> VectorEnv:
     """`allocation` so many times in one process: what `gymnasium.make_vec` calls."""
-    from rl.env_allocations import PowerAllocations
+    from gymnasium.vector import SyncVectorEnv
 
-    study = study_of(scenario)
-    return PowerAllocations(problems(study, cache, say).trained_on, num_envs)
+    from rl.env_allocation import PowerAllocation
+
+    trained_on = problems(study_of(scenario), cache, say).trained_on
+    return SyncVectorEnv([partial(PowerAllocation, trained_on)] * num_envs)
 
 
 def online(
     scenario: Source = DEFAULTS[ONLINE],
     cache: str | Path | None = None,
-    render_mode: str | None = None,
 ) -> OnlinePower:
     """The live world of a scenario; `cache` is not needed, it stands here so that both are made alike."""
     from rl.env_online import OnlinePower
 
     study = shared_band(study_of(scenario))
-    return OnlinePower(Stages(study), n_ues(study), fitting(study, task_of(study, Online)), render_mode)
+    return OnlinePower(Stages(study), n_ues(study), fitting(study, task_of(study, Online)))
 
 
 def shared_band(study: Study) -> Study:
@@ -105,14 +104,13 @@ def fitting(study: Study, task: Online) -> Online:
 def parallel_env(
     scenario: Source = DEFAULTS[ONLINE],
     reward: Pay = "shared",
-    render_mode: str | None = None,
 ) -> PowerAgents:
     """The live world of a scenario for PettingZoo, one agent a UE. reward : `shared` by all, or each UE's `own`."""
     if importlib.util.find_spec("pettingzoo") is None:
         raise BadInput("parallel_env: pettingzoo is not installed; pip install 'netsim-fl[multi]'")
     from rl.env_agents import PowerAgents
 
-    return PowerAgents(online(scenario, render_mode=render_mode), reward)
+    return PowerAgents(online(scenario), reward)
 
 
 def study_of(source: Source) -> Study:
@@ -241,11 +239,3 @@ class Stages:
         world = build_world(study.world, streams, study.round_s)
         setup = set_up(study, world, streams, Path())
         return Stage(world, setup, begin(setup, len(world.ues)))
-
-
-def _scene(study: Study) -> Scene:
-    """Where everybody is at time 0."""
-    from netsim.build import build_world
-    from rl.render import scene_of
-
-    return scene_of(build_world(study.world, Streams(study.seed), study.round_s))
