@@ -7,7 +7,6 @@ import subprocess
 import sys
 import warnings
 import zipfile
-from collections import Counter
 
 import numpy as np
 import pytest
@@ -15,10 +14,8 @@ import stable_baselines3
 import torch
 from power_problems import allocation, problem
 
-from netsim.errors import BadInput
 from rl.policy import load_policy
 from scenarios.app.cli.commands import main
-from scenarios.app.training.sb3_model import normalised
 
 LIVE = ["--set", "world.ues.count=3"]
 
@@ -56,119 +53,7 @@ def test_an_imported_policy_acts_as_its_model_predicts(tmp_path, algorithm, caps
     for seen in np.random.default_rng(0).uniform(-1, 1, (20, 17)).astype(np.float32):
         np.testing.assert_allclose(learnt.act(seen), model.predict(seen, deterministic=True)[0], atol=1e-6)
     said = capsys.readouterr().out.splitlines()
-    assert "observations are played as they are" in said[0] and "--normalize FILE" in said[0] and len(said) == 2
-
-
-def normaliser(ues=3, **settings):
-    """A VecNormalize that has seen something, of which some numbers never change and others hardly do."""
-    from gymnasium import spaces
-    from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
-
-    env, n, g = allocation([problem(ues=ues)]), 5 * ues + 2, np.random.default_rng(1)
-    env.observation_space = spaces.Box(-1.0, 1.0, (n,), np.float32)
-    found = VecNormalize(DummyVecEnv([lambda: env]), **settings)
-    if settings.get("norm_obs", True):
-        found.obs_rms.update(np.clip(g.uniform(-1, 1, (50, n)) * np.geomspace(1e-3, 2, n), -1, 1))
-        found.obs_rms.var[3] = 0.0
-        found.obs_space = found.observation_space.sample()  # its generator is in the file too
-    return found
-
-
-@pytest.mark.parametrize("protocol", [4, 5])
-@pytest.mark.parametrize("clip", [10.0, 1, 0.05])
-def test_a_policy_sees_what_vecnormalize_showed_its_model(tmp_path, protocol, clip, capsys):
-    model, file = saved(tmp_path)
-    shown = normaliser(clip_obs=clip)
-    (tmp_path / "n.pkl").write_bytes(pickle.dumps(shown, protocol))
-    words = ["--out", str(tmp_path / "p"), "--normalize", str(tmp_path / "n.pkl"), *LIVE]
-    assert main(["import-policy", "power/pedestrians", str(file), *words]) == 0
-    assert "as they are" not in capsys.readouterr().out
-    learnt, clipped = load_policy(tmp_path / "p"), 0
-    assert learnt.card.hidden == (17, 17, 16, 8)
-    for seen in np.random.default_rng(0).uniform(-1, 1, (20, 17)).astype(np.float32):
-        normal = shown.normalize_obs(seen)
-        clipped += int((np.abs(normal) == clip).sum())
-        np.testing.assert_allclose(learnt.act(seen), model.predict(normal, deterministic=True)[0], atol=2e-6)
-    assert clipped > 20
-
-
-def state(**changed):
-    """The file of a normaliser whose statistics are other ones."""
-    found = normaliser()
-    for name, value in changed.items():
-        setattr(found if name in ("epsilon", "clip_obs") else found.obs_rms, name, value)
-    return pickle.dumps(found)
-
-
-def nested(depth):
-    return b"\x80\x04)" + b"\x85" * depth + b"."
-
-
-@pytest.mark.parametrize(
-    ("data", "said"),
-    [
-        (lambda: pickle.dumps(Evil()), "no statistics of a VecNormalize"),
-        (lambda: state(mean=Evil()), "no statistics of a VecNormalize"),
-        (lambda: pickle.dumps(normaliser(), 2), "no statistics of a VecNormalize"),
-        (lambda: state(mean=np.zeros(16)), "no statistic of observations"),
-        (lambda: state(mean=np.zeros((17, 1))), "no statistics of a VecNormalize"),
-        (lambda: state(mean=np.full(17, np.nan)), "no statistic of observations"),
-        (lambda: state(var=np.full(17, -1.0)), "no statistic of observations"),
-        (lambda: state(var=np.full(17, 2)), "an array of 'i8'"),
-        (lambda: state(var=np.array([None] * 17)), "an array of 'O8'"),
-        (lambda: state(epsilon=-1e-8), "no statistic of observations"),
-        (lambda: state(epsilon="1e-8"), "no statistics of a VecNormalize"),
-        (lambda: state(epsilon=1e-99, var=np.zeros(17)), "exceed what weights can hold"),
-        (lambda: state(clip_obs=np.inf), "no statistic of observations"),
-        (lambda: pickle.dumps(normaliser(norm_obs=False)), "leave --normalize out"),
-        (lambda: pickle.dumps(normaliser(ues=2)), "has statistics of 12 numbers, the model takes 17"),
-        (lambda: nested(10_000), "more than 10,000 steps"),
-        (lambda: b"\x80\x04Nr\xff\xff\xff\xff.", "more than 10,000 steps"),  # keeps None at place 2**32 - 1
-        (lambda: b"\x80\x05\x96" + b"\xff" * 6 + b"\0\0", "no statistics of a VecNormalize"),  # 2**48 bytes
-        (lambda: b"\x80\x04}" + nested(4_000)[2:-1] + b"Ns.", "no statistics of a VecNormalize"),
-        (lambda: b"", "no statistics of a VecNormalize"),
-        (lambda: bytes(2**24 + 1), "larger than 16 MiB"),
-        (None, "no such file"),
-    ],
-)
-def test_bad_statistics_are_one_line_and_nothing_in_them_is_run(tmp_path, capsys, data, said):
-    _, file = saved(tmp_path)
-    path = tmp_path / "n.pkl"
-    if data is not None:
-        path.write_bytes(data())
-    words = ["--out", str(tmp_path / "p"), "--normalize", str(path), *LIVE]
-    assert main(["import-policy", "power/pedestrians", str(file), *words]) == 2
-    line = capsys.readouterr().err
-    assert said in line and str(path) in line and line.count("\n") == 1 and not (tmp_path / "p").exists()
-
-
-def test_statistics_that_are_damaged_anywhere_are_refused_or_numbers(tmp_path):
-    """A byte of each place changed: nothing but the one line, or layers that are finite."""
-    whole, path, ended = pickle.dumps(normaliser()), tmp_path / "n.pkl", Counter()
-    layers = (
-        (np.ones((2, 17), np.float32), np.ones(2, np.float32)),
-        (np.ones((3, 2), np.float32), np.ones(3, np.float32)),
-    )
-    for place in range(0, len(whole), 3):
-        path.write_bytes(whole[:place] + bytes([(whole[place] + 1 + place) % 256]) + whole[place + 1 :])
-        try:
-            assert all(np.isfinite(x).all() for layer in normalised(layers, path) for x in layer)
-            ended["read"] += 1
-        except BadInput:
-            ended["refused"] += 1
-    assert min(ended["read"], ended["refused"]) > 50
-
-
-def test_there_is_room_for_the_layer_that_normalises(tmp_path):
-    path = tmp_path / "n.pkl"
-    path.write_bytes(pickle.dumps(normaliser()))
-    layer = np.zeros((17, 17), np.float32), np.zeros(17, np.float32)
-    with pytest.raises(BadInput, match="two more layers of 17 units; there may be 8 of 4,096"):
-        normalised((layer,) * 8, path)
-    assert len(normalised((layer,) * 7, path)) == 9
-    path.write_bytes(state(mean=np.zeros(4097), var=np.zeros(4097)))
-    with pytest.raises(BadInput, match="two more layers of 4,097 units"):
-        normalised(((np.zeros((3, 4097), np.float32), np.zeros(3, np.float32)),) * 2, path)
+    assert "observations are played as they are" in said[0] and len(said) == 2
 
 
 class Evil:

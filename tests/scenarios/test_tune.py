@@ -1,4 +1,4 @@
-"""A tuning: what it finds of a closed form, what ends early, what it keeps when it is killed, what it refuses."""
+"""A tuning: what it finds of a closed form, what it keeps when it is killed, what it refuses."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from ruamel.yaml import YAML
 
 from netsim.errors import BadInput
 from scenarios.app.cli.commands import main
 from scenarios.app.report.report import report
 from scenarios.app.results.folder import STUDY
 from scenarios.app.results.tuning_folder import failed_lines, read_tuning, tuning_lines
+from scenarios.app.run.executor import attempt
 from scenarios.app.study.load import load
-from scenarios.app.tuning import trials, tune
-from scenarios.app.tuning.goals import best_of, front, goals
-from scenarios.app.tuning.trials import Played, TrialPlan, is_worse, play
+from scenarios.app.tuning import tune
+from scenarios.app.tuning.goals import goals
 from scenarios.app.tuning.tune import Tuning
 
 pytest.importorskip("optuna")
@@ -38,19 +39,18 @@ def asked(out, objectives=(RMSE,), constraints=(), trials=12, seed=4, directions
     return Tuning("campus", study, changes, goals(objectives, directions, constraints), out, trials, **more)
 
 
-def closed_form(plan):
+def closed_form(job):
     """(log10 rate + 2)^2: its minimum is 0, at the rate 0.01; the accuracy is 100 times the rate."""
-    rate = plan.overrides[RATE]
-    values = {RMSE: (math.log10(rate) + 2) ** 2, ACCURACY: 100 * rate}
-    return Played({key: values[key] for key in plan.goals.keys}, {})
+    rate = YAML(typ="safe").load(job.spec)["learning"]["learner"]["learning_rate"]
+    return {RMSE: (math.log10(rate) + 2) ** 2, ACCURACY: 100 * rate}
 
 
 @pytest.fixture
 def quick(monkeypatch):
     """Trials whose figures are the closed form; nothing is played."""
-    monkeypatch.setattr(tune, "play", closed_form)
+    monkeypatch.setattr(tune, "do", closed_form)
     monkeypatch.setattr(tune, "check", lambda study, how: None)
-    monkeypatch.setattr(tune, "read_summary", lambda folder: {RMSE: 1.0, ACCURACY: 1.0})
+    monkeypatch.setattr(tune, "read_json", lambda path: {RMSE: 1.0, ACCURACY: 1.0})
 
 
 def quiet(*args):
@@ -85,13 +85,13 @@ def test_the_front_has_every_trial_that_no_other_one_beats(quick, tmp_path):
     rows = [(row["values"][RMSE], row["values"][ACCURACY], row["name"]) for row in found["trials"]]
     unbeaten = {n for a, b, n in rows if not any(c <= a and d <= b and (c, d) != (a, b) for c, d, _ in rows)}
     assert set(found["front"]) == set(found["best"]) == unbeaten and len(unbeaten) > 1
-    assert found["ended_by"] == "" and "trial-" in (report(tmp_path)).read_text()
+    assert "trial-" in (report(tmp_path)).read_text()
 
 
 def test_equal_trials_are_both_on_the_front_and_the_first_wins():
     of = goals([RMSE], ["max"], [])
     rows = [{"number": n, "kept": n < 4, "values": {RMSE: v}} for n, v in ((1, 2.0), (2, 3.0), (3, 3.0), (4, 9.0))]
-    assert front(rows, of) == [2, 3] and best_of(rows, of) == [2]
+    assert of.front(rows) == [2, 3] and of.best(rows) == [2]
 
 
 def trials_of(out):
@@ -109,8 +109,8 @@ def test_a_killed_tuning_ends_as_a_whole_one(quick, tmp_path):
     killed = replace(whole, out=tmp_path / "b")
     with pytest.raises(KeyboardInterrupt):
         tune.tune(killed, stop)
-    tried = trials.opened(tmp_path / "b" / tune.JOURNAL)
-    tune._asked(killed, tried, 7)  # begun when the program ended, with a lock and half a line left behind
+    tried = tune.opened(tmp_path / "b" / tune.JOURNAL, killed.goals)
+    tune.asked(killed, tried, 7)  # begun when the program ended, with a lock and half a line left behind
     with (tmp_path / "b" / tune.JOURNAL).open("ab") as file:
         file.write(b'{"op_code":4,"wor')
     (tmp_path / "b" / f"{tune.JOURNAL}.lock").touch()
@@ -125,74 +125,13 @@ def test_a_killed_tuning_ends_as_a_whole_one(quick, tmp_path):
     assert other["trials"][0]["settings"] != more["trials"][0]["settings"]
 
 
-def test_trials_worse_than_the_median_at_a_round_end_early():
-    assert is_worse(3.1, [1, 2, 3, 4, 5]) and not is_worse(3.0, [1, 2, 3, 4, 5]) and not is_worse(9.0, [1, 2, 3])
-
-
-def test_a_run_ends_at_the_first_round_that_is_worse(tmp_path):
-    changes = {**BRIEF, "world.duration_s": 345_600, "vary": None}
-    plan = TrialPlan(1, "campus", changes, (1, 2), tmp_path, goals([RMSE], ["min"], []))
-    alone = play(plan)
-    assert set(alone.curves) == {1, 2} and len(alone.curves[1]) == 4
-    assert alone.values[RMSE] == pytest.approx(
-        np.mean([json.loads((plan.folder(s) / "summary.json").read_text())[RMSE] for s in (1, 2)])
-    )
-    assert play(plan) == alone  # read back
-    better = [{1: {2: 0.0}, 2: {}}] * 4
-    ended = play(replace(plan, number=2, others=better))
-    assert ended.ended.startswith("round 2 of seed 1: ") and not (tmp_path / "trial-2" / "seed-2").exists()
-    worse = [{seed: {n: 1e9 for n in (1, 2, 3, 4)} for seed in (1, 2)}] * 4
-    assert play(replace(plan, number=3, others=worse)).values == alone.values
-
-
-@pytest.mark.parametrize(
-    ("key", "scored"),
-    [
-        (RMSE, "rmse_db"),
-        (ACCURACY, "accuracy_percent"),
-        ("utility.rank_correlation", "rank_correlation"),
-        ("utility.my_own_figure", "my_own_figure"),  # of a learner of one's own
-        ("utility.kriging_rmse_db", ""),  # references are made of the final model
-        ("utility.federated_over_central", ""),
-        ("attack.closed-form.centroid_error_m.median", ""),
-        ("uplink.energy_j", ""),
-    ],
-)
-def test_what_rounds_have_of_an_objective(key, scored):
-    for direction in ("min", "max"):
-        of = goals([key], [direction], [])
-        assert of.objectives[0].scored == scored and (of.by is None) == (not scored)
-        assert goals([key], [direction], [], "off").by is None
-    assert goals([RMSE, ACCURACY], ["min"], []).by is None
-
-
-SHORTEST = {"learning.rounds": 3, "seed": 1, "vary": None}
-SCORED = [
-    ("lapa/aggregation", ACCURACY, {"learning.data.samples": 20}),
-    ("density/questions", "utility.rank_correlation", {"learning.learner.grid": [20, 20]}),
-    ("campus", RMSE, {**BRIEF, "world.duration_s": 259_200}),
-]
-
-
-@pytest.mark.parametrize(("scenario", "key", "more"), SCORED)
-def test_the_figure_after_the_last_round_is_that_of_the_summary(scenario, key, more, tmp_path):
-    """Objectives of all kinds of learners: the records have them, and a run is ended by them."""
-    of = goals([key], ["max"], [], "on")
-    plan = TrialPlan(1, scenario, SHORTEST | more, (1,), tmp_path, of)
-    alone = play(plan)
-    assert alone.values[key] == pytest.approx(alone.curves[1][3]) and set(alone.curves[1]) == {1, 2, 3}
-    above = [{1: {2: alone.curves[1][2] + 1}}] * 4  # larger is better
-    ended = play(replace(plan, number=2, others=above))
-    assert ended.ended.startswith("round 2 of seed 1: ")
-    below = [{1: {2: alone.curves[1][2] - 1}}] * 4
-    assert play(replace(plan, number=3, others=below)).values == alone.values
-
-
 def test_a_failed_trial_is_kept_with_its_error(monkeypatch, tmp_path, quick):
-    def half(plan):
-        return Played({}, {}, error="no such thing") if plan.number == 2 else closed_form(plan)
+    def half(job):
+        if "trial-2" in job.folder.parts:
+            raise BadInput("no such thing")
+        return closed_form(job)
 
-    monkeypatch.setattr(tune, "play", half)
+    monkeypatch.setattr(tune, "do", half)
     found = tune.tune(asked(tmp_path, trials=3, verify=0), quiet)
     rows = list(csv.DictReader(trials_of(tmp_path).decode().splitlines()))
     assert [row["state"] for row in rows] == ["finished", "failed", "finished"]
@@ -205,10 +144,12 @@ def test_a_failed_trial_is_kept_with_its_error(monkeypatch, tmp_path, quick):
 
 
 def test_the_command_lists_failed_trials_and_leaves_with_1(scenario, quick, monkeypatch, tmp_path, capsys):
-    def half(plan):
-        return Played({}, {}, error="no such <b>") if plan.number == 2 else closed_form(plan)
+    def half(job):
+        if "trial-2" in job.folder.parts:
+            raise BadInput("no such <b>")
+        return closed_form(job)
 
-    monkeypatch.setattr(tune, "play", half)
+    monkeypatch.setattr(tune, "do", half)
     assert main([*command(scenario, tmp_path / "a"), "--trials", "3"]) == 1
     said = capsys.readouterr()
     assert "1 trial failed:\n  trial-2: no such <b>\n" in said.out
@@ -217,18 +158,17 @@ def test_the_command_lists_failed_trials_and_leaves_with_1(scenario, quick, monk
     assert main([*command(scenario, tmp_path / "a"), "--trials", "3", "--json"]) == 1  # it remains
     result, error = (json.loads(line) for line in capsys.readouterr().out.splitlines())
     assert result["kind"] == "tuning" and result["trials"][1]["why"] == "no such <b>" and error["exit_code"] == 1
-    monkeypatch.setattr(tune, "play", closed_form)
+    monkeypatch.setattr(tune, "do", closed_form)
     assert main([*command(scenario, tmp_path / "b"), "--trials", "3"]) == 0
 
 
 def test_what_becomes_of_constraints_on_fresh_seeds_is_told(quick, monkeypatch, tmp_path):
     low, high = f"{ACCURACY}<=0.1", f"{ACCURACY}>=0.001"
 
-    def worse(plan):
-        of = closed_form(plan)
-        return replace(of, values=of.values | {ACCURACY: 0.25}) if plan.out.name == "verify" else of
+    def worse(job):
+        return closed_form(job) | ({ACCURACY: 0.25} if "verify" in job.folder.parts else {})
 
-    monkeypatch.setattr(tune, "play", worse)
+    monkeypatch.setattr(tune, "do", worse)
     found = tune.tune(asked(tmp_path, constraints=[low, high], trials=25, verify=1), quiet)
     (best,) = found["best"]
     searched = next(row for row in found["trials"] if row["name"] == best)["values"][ACCURACY]
@@ -243,8 +183,8 @@ def test_what_becomes_of_constraints_on_fresh_seeds_is_told(quick, monkeypatch, 
 
 
 def test_a_setting_that_the_scenario_refuses_fails_its_trial(tmp_path):
-    played = play(TrialPlan(1, "campus", {"learning.round_s": -1}, (1,), tmp_path, goals([RMSE], ["min"], [])))
-    assert "learning.round_s" in played.error and not list(tmp_path.iterdir())
+    end = attempt(asked(tmp_path).trial("trial-1", {"learning.round_s": -1}, (1,)))
+    assert end.kind == "bad input" and "learning.round_s" in end.line and not list(tmp_path.iterdir())
 
 
 @pytest.fixture(scope="module")
@@ -305,7 +245,6 @@ def test_a_key_inside_a_list_is_tuned_for_the_strongest_named_share(tmp_path):
         (["--constraint", "utility.rmse_db<=nan"], "write KEY<=NUMBER or KEY>=NUMBER"),
         (["--objective", RMSE], "--objective: a key stands twice"),
         (["--direction", "max"], "--direction: 2 for 1 objectives"),
-        (["--end-early", "on", "--objective", ACCURACY], "--end-early on: needs one objective; take one of utility"),
         (["--trials", "0"], "--trials 0: must be a whole number from 1 to 100,000"),
         (["--verify", "-1"], "--verify -1: must be a whole number from 0 to 100,000"),
         (["--set", "vary.random=null"], "has no space to search"),
@@ -316,14 +255,6 @@ def test_bad_goals_are_refused_before_anything_is_written(more, said, scenario, 
     assert main(command(scenario, tmp_path / "w", *more)) == 2
     error = capsys.readouterr().err
     assert said in error and error.count("\n") == 1 and not (tmp_path / "w").exists()
-
-
-def test_an_objective_that_rounds_do_not_have_ends_no_trial_early(scenario, tmp_path, capsys):
-    more = ["--objective", "uplink.energy_j", "--direction", "min", "--trials", "1", "--out", str(tmp_path / "w")]
-    assert main(["tune", str(scenario), *more, "--end-early", "on"]) == 2
-    error = capsys.readouterr().err
-    assert "uplink.energy_j is not recorded after every round; take one of utility.rmse_db" in error
-    assert error.count("\n") == 1 and not (tmp_path / "w").exists()
 
 
 def test_a_key_that_this_scenario_does_not_have_is_refused_after_the_first_trial(scenario, tmp_path, capsys):
@@ -358,7 +289,7 @@ def test_a_missing_library_is_one_line(tmp_path, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "optuna" else find(name))
     with pytest.raises(BadInput, match=r"netsim tune: optuna is not installed; pip install 'netsim-fl\[tune\]'"):
         tune.tune(asked(tmp_path / "s"), quiet)
-    assert not (tmp_path / "s").exists() and trials.name_of(3) == "trial-3"
+    assert not (tmp_path / "s").exists()
 
 
 SHORT = {"train.steps": 40, "train.eval_every": 20, "train.agent.learning_starts": 10}
@@ -377,17 +308,13 @@ def test_trainings_are_tuned(tmp_path):
     rows, (best,) = found["trials"], found["best"]
     costs = [json.loads((tmp_path / row["name"] / "seed-3" / "summary.json").read_text())["cost.best"] for row in rows]
     assert [row["values"]["cost.best"] for row in rows] == costs and found["plays"] == "train"
-    assert best == rows[int(np.argmin(costs))]["name"] and found["ended_by"] == "cost.best"
+    assert best == rows[int(np.argmin(costs))]["name"]
     assert (tmp_path / "verify" / best / "seed-4" / "policy.json").exists()
     assert tuning_lines(found)[-1].startswith("netsim train power/paper")
     winner = next(row for row in rows if row["name"] == best)
     assert load(tmp_path / "best.yaml").train.agent.learning_rate == winner["settings"]["train.agent.learning_rate"]
     told = []
     assert tune.tune(asked_of_trainings(tmp_path, verify=1), lambda *now: told.append(now)) == found and not told
-    changes = {**SHORT, "vary": None, "train.agent.learning_rate": 0.002}
-    worse = [{3: {0: -9.0, 20: -9.0}}] * 4
-    plan = TrialPlan(3, "power/paper", changes, (3,), tmp_path, goals(["cost.best"], ["min"], []), worse, trains=True)
-    assert play(plan).ended.startswith("step 0 of seed 3: ")
 
 
 @pytest.mark.parametrize(

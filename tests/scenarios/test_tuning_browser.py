@@ -16,7 +16,7 @@ RATE, WIDTH, RMSE, ENERGY = (
 EVIL = '<img src=x onerror="alert(1)">'
 TRIALS = [
     (0.0001, [16], 12.0, 3.0, "finished"), (0.01, [32, 32], 9.0, 5.0, "finished"), (1.0, [16], 30.0, 1.0, "finished"),
-    (0.1, [32, 32], None, None, "ended early"),
+    (0.1, [32, 32], None, None, "failed"),
 ]  # fmt: skip
 
 
@@ -34,7 +34,7 @@ def found(objectives=(RMSE,), best=("trial-2",)):
         "kind": "tuning", "title": f"Tuned {EVIL}", "scenario": "campus", "command": "netsim tune", "overrides": {},
         "objectives": [{"key": key, "direction": "min"} for key in objectives],
         "constraints": [f"{ENERGY}>=2"], "space": {RATE: {"log": True}, WIDTH: {"log": False}},
-        "seeds": [1, 2], "fresh_seeds": [3, 4], "ended_by": RMSE, "trials": trials, "best": list(best),
+        "seeds": [1, 2], "fresh_seeds": [3, 4], "trials": trials, "best": list(best),
         "front": list(best), "verified": {}, "importance": {RMSE: {RATE: 0.9, WIDTH: 0.1}},
     }  # fmt: skip
 

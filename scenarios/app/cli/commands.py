@@ -121,9 +121,6 @@ COMMANDS: dict[str, Command] = {
                 help="whether it should be small or large: once, or for each objective in order"),
             Option("--constraint", action="append", default=[], metavar="'KEY<=X'", dest="constraints",
                 help="bound that the winner keeps, also KEY>=X (may be repeated)"),
-            Option("--end-early", choices=["auto", "on", "off"], default="auto",
-                help="whether trials that are worse than others after a round end there; auto: where rounds have the "
-                "objective (default: %(default)s)"),
             Option("--trials", type=number(int, 1, 100_000), default=50, metavar="N",
                 help="trials in all (default: %(default)s)"),
             Option("--verify", type=number(int, 0, 100_000), default=3, metavar="N",
@@ -203,8 +200,6 @@ COMMANDS: dict[str, Command] = {
         Command(
             "import-policy", "convert a stable-baselines3 model (DDPG, TD3)", "import_policy:main", SCENARIO,
             Option("file", metavar="FILE", help="ZIP file of model.save(); only its weights are read"),
-            Option("--normalize", metavar="FILE",
-                help="statistics of the model's VecNormalize, the file that its save() wrote"),
             Option("--out", metavar="DIR", required=True, help="new folder for the policy"), CACHE, SET,
         ),
         Command(

@@ -15,8 +15,7 @@ def main(args: argparse.Namespace) -> None:
     """Read the weights, fit them to the scenario, write the policy."""
     from rl.policy import save_policy
     from scenarios.app.study.load import load
-    from scenarios.app.training.imported import imported
-    from scenarios.app.training.sb3_model import normalised, read_actor
+    from scenarios.app.training.sb3_model import imported
 
     out = Path(args.out)
     if what_is(out) and not (what_is(out) == "folder" and not any(out.iterdir())):
@@ -25,10 +24,6 @@ def main(args: argparse.Namespace) -> None:
     if study.train is None:
         raise BadInput(f"{args.scenario}: has no `train:` section, so no policy is for it; see power/paper")
     cache = None if args.cache is None else Path(args.cache)
-    layers = read_actor(Path(args.file))
-    if args.normalize is not None:
-        layers = normalised(layers, Path(args.normalize))
-    save_policy(imported(study, layers, args.file, cache), out)
-    if args.normalize is None:
-        say("observations are played as they are; a model that was trained under VecNormalize needs --normalize FILE")
+    save_policy(imported(study, Path(args.file), cache), out)
+    say("observations are played as they are: a model that was trained under VecNormalize does not fit")
     say(f"{out}: play it with --set 'power={{kind: ddpg, policy: {out}}}'")

@@ -30,7 +30,7 @@ def main(args: argparse.Namespace) -> None:
         if not least <= getattr(args, option) <= 100_000:
             raise BadInput(f"--{option} {getattr(args, option)}: must be from {least} to 100,000")
     jobs, overrides, name = jobs_of(args), overrides_of(args), name_of(args.scenario)
-    of = goals(args.objectives, args.directions, args.constraints, args.end_early)
+    of = goals(args.objectives, args.directions, args.constraints)
     study = load(args.scenario, overrides)
     out = out_of(args, tuning_folder(name, study, overrides))
     tuning = Tuning(

@@ -182,7 +182,6 @@ def _facts(found: Found) -> dict[str, str]:
     return {
         "objectives": ", ".join(goals),
         "constraints": ", ".join(map(str, found["constraints"])) or "none",
-        "ended early by": found["ended_by"] or "nothing",
         "seeds of every trial": ", ".join(map(str, found["seeds"])),
         "fresh seeds": ", ".join(map(str, found["fresh_seeds"])) or "none",
         "command": found["command"],

@@ -36,7 +36,7 @@ def read_tuning(folder: Path) -> dict[str, Any]:
         names = set()
         for row in found["trials"]:
             names.add(row["name"])
-            good = row["state"] in ("finished", "ended early", "failed") and isinstance(row["settings"], dict)
+            good = row["state"] in ("finished", "failed") and isinstance(row["settings"], dict)
             good &= isinstance(row["why"], str)
             good &= row["state"] != "finished" or all(isinstance(row["values"][key], int | float) for key in keys)
             good &= isinstance(row["number"], int) and set(row["settings"]) == set(found["space"])
@@ -47,7 +47,7 @@ def read_tuning(folder: Path) -> dict[str, Any]:
         good &= {*found["best"], *found["front"]} <= names
         good &= all(isinstance(found[part], dict) for part in ("verified", "overrides", "importance"))
         good &= all(_verified(one, [*keys, *bounds]) for one in found["verified"].values())
-        texts = [found[name] for name in ("title", "scenario", "command", "ended_by")]
+        texts = [found[name] for name in ("title", "scenario", "command")]
         if not good or not all(isinstance(text, str) for text in texts):
             raise ValueError("its parts do not fit together")
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -116,7 +116,7 @@ def failed_lines(found: Mapping[str, Any]) -> list[str]:
 def tuning_lines(found: Mapping[str, Any]) -> list[str]:
     """What was found, for the terminal and the top of the page."""
     states = [row["state"] for row in found["trials"]]
-    counts = [f"{states.count(s)} {s}" for s in ("finished", "ended early", "failed") if s in states]
+    counts = [f"{states.count(s)} {s}" for s in ("finished", "failed") if s in states]
     lines = [f"{counted(len(states), 'trial')}: {', '.join(counts)}; {counted(len(found['seeds']), 'seed')} each"]
     if not found["best"]:
         return [*lines, "no finished trial keeps every constraint, so there is no winner"]

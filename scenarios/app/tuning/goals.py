@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -13,19 +12,18 @@ from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.constraint import Constraint, constraint
 from scenarios.app.study.error_messages import LONGEST
 
-_IN_ROUNDS = (
-    keys.RMSE, keys.MAPE, keys.RANK_CORRELATION, keys.TRUTH_RANK_CORRELATION, keys.KDE_RMSE, keys.ACCURACY,
-    keys.CROSS_ENTROPY, keys.NEW_LINKS_MAE, keys.NEW_STATIONS_MAE, keys.NEW_POSITIONS_MAE, keys.UTILITY,
-)  # fmt: skip
-"""keys of what learners report after every round; all others are of a whole run"""
 COST = "cost.best"
 """cost of the policy that a training keeps, in its evaluation worlds"""
-_OF_TRAININGS = re.compile(r"cases|steps\.best|cost\.best|visited\.percent|(policy|against|bound)\..+")
+_TRAINING_KEYS = ("cases", "steps.best", COST, "visited.percent")
+_TRAINING_PARTS = ("policy", "against", "bound")
+Row = Mapping[str, Any]
+"""a finished trial, as `tuning.json` has it"""
 
 
 def of_training(key: str) -> bool:
     """Whether a key is of the summary of a training."""
-    return _OF_TRAININGS.fullmatch(key) is not None
+    first, _, rest = key.partition(".")
+    return key in _TRAINING_KEYS or (first in _TRAINING_PARTS and bool(rest))
 
 
 @dataclass(frozen=True)
@@ -36,17 +34,9 @@ class Objective:
     largest: bool
 
     @property
-    def direction(self) -> str:
-        return "maximize" if self.largest else "minimize"
-
-    @property
-    def scored(self) -> str:
-        """What rounds, or evaluations of a training, call the figure: of `utility.NAME` its NAME; empty where they have
-        none.
-        """
-        if self.key == COST:
-            return "cost"
-        return self.key.partition(".")[2] if keys.declaration(self.key) in _IN_ROUNDS else ""
+    def word(self) -> str:
+        """As the command line says it."""
+        return "max" if self.largest else "min"
 
     def loss(self, value: float) -> float:
         """The value, so that less is better."""
@@ -55,19 +45,16 @@ class Objective:
 
 @dataclass(frozen=True)
 class Goals:
-    """Objectives and constraints. end_early : whether trials may be: on, off, or auto, where rounds have the figure."""
+    """Objectives and constraints."""
 
     objectives: tuple[Objective, ...]
     constraints: tuple[Constraint, ...] = ()
-    end_early: str = "auto"
 
     @property
     def named(self) -> list[tuple[str, str]]:
         """Option and key of each."""
-        return [
-            *(("--objective", o.key) for o in self.objectives),
-            *(("--constraint", c.key) for c in self.constraints),
-        ]
+        objectives = [("--objective", o.key) for o in self.objectives]
+        return objectives + [("--constraint", c.key) for c in self.constraints]
 
     @property
     def keys(self) -> list[str]:
@@ -75,17 +62,9 @@ class Goals:
         return list(dict.fromkeys(key for _, key in self.named))
 
     @property
-    def text(self) -> str:
-        """One line for each."""
-        lines = [f"{o.key} {'max' if o.largest else 'min'}" for o in self.objectives]
-        early = [] if self.end_early == "auto" else [f"end early {self.end_early}"]
-        return "\n".join([*lines, *(c.text for c in self.constraints), *early])
-
-    @property
-    def by(self) -> Objective | None:
-        """The objective by whose figure after a round trials are ended early; None: none is."""
-        only = self.objectives[0] if len(self.objectives) == 1 else None
-        return only if self.end_early != "off" and only is not None and only.scored else None
+    def lines(self) -> list[str]:
+        """Each goal in a line."""
+        return [f"{o.key} {o.word}" for o in self.objectives] + [c.text for c in self.constraints]
 
     def excess(self, values: Mapping[str, float]) -> list[float]:
         """How far each constraint is broken; at most 0 where it is kept."""
@@ -95,76 +74,62 @@ class Goals:
         """Whether all constraints are."""
         return all(e <= 0 for e in self.excess(values))
 
+    def losses(self, row: Row) -> tuple[float, ...]:
+        """The figures of a trial, so that less is better."""
+        return tuple(o.loss(row["values"][o.key]) for o in self.objectives)
 
-def goals(
-    objectives: Sequence[str], directions: Sequence[str], constraints: Sequence[str], end_early: str = "auto"
-) -> Goals:
-    """Of the command line; BadInput for keys that no summary has, for bounds that are none, and for `end_early: on`
-    where rounds do not have the objective.
-    """
+    def check_found(self, summary: Mapping[str, Any]) -> None:
+        """Refuse keys that the summary of a finished run of the scenario does not have."""
+        for option, key in self.named:
+            if key not in summary:
+                raise unknown(option, key, list(summary))
+
+    def front(self, rows: Sequence[Row]) -> list[int]:
+        """Numbers of the trials that keep all bounds and that no other one beats."""
+        losses = {row["number"]: self.losses(row) for row in rows if row["kept"]}
+        return [n for n, own in losses.items() if not any(_beats(other, own) for other in losses.values())]
+
+    def best(self, rows: Sequence[Row]) -> list[int]:
+        """The winner, the first of equal ones; of several objectives the front, best of the first objective first."""
+        losses = {row["number"]: self.losses(row) for row in rows if row["kept"]}
+        order = sorted(self.front(rows), key=lambda n: (losses[n], n))
+        return order[:1] if len(self.objectives) == 1 else order
+
+
+def _beats(other: tuple[float, ...], own: tuple[float, ...]) -> bool:
+    """Whether a trial is as good everywhere, and better somewhere."""
+    return other != own and all(a <= b for a, b in zip(other, own, strict=True))
+
+
+def goals(objectives: Sequence[str], directions: Sequence[str], constraints: Sequence[str]) -> Goals:
+    """Of the command line; BadInput for keys that no summary has, and for bounds that are none."""
     if len(directions) not in (1, len(objectives)):
         raise BadInput(
             f"--direction: {len(directions)} for {len(objectives)} objectives; give one for all, or one for each"
         )
-    words = list(directions) * (1 if len(directions) == len(objectives) else len(objectives))
-    of = Goals(
-        tuple(Objective(k, word == "max") for k, word in zip(objectives, words, strict=True)),
-        tuple(map(constraint, constraints)),
-        end_early,
-    )
-    if len({o.key for o in of.objectives}) < len(of.objectives):
+    words = directions if len(directions) == len(objectives) else [*directions] * len(objectives)
+    pairs = zip(objectives, words, strict=True)
+    of = Goals(tuple(Objective(key, word == "max") for key, word in pairs), tuple(map(constraint, constraints)))
+    if len(set(objectives)) < len(objectives):
         raise BadInput("--objective: a key stands twice; leave one of them out")
     for option, key in of.named:
         if keys.declaration(key) is None and not of_training(key):
             raise unknown(option, key, [one.key for one in keys.KEYS])
-    if end_early == "on" and of.by is None:
-        why = "needs one objective" if len(objectives) > 1 else f"{objectives[0]} is not recorded after every round"
-        have = ", ".join(key.key for key in _IN_ROUNDS)
-        raise BadInput(f"--end-early on: {why}; take one of {have}, or leave it out")
     return of
 
 
 def unknown(option: str, key: str, known: Sequence[str]) -> BadInput:
     """The complaint about a key that a summary does not have."""
-    near = [repr(one) for one in _near(key, known)]
-    usual = [repr(one) for one in known if one.startswith("utility.")][:3]
-    told = f"; did you mean {' or '.join(near)}?" if near else f"; some are {', '.join(usual)};" if usual else ";"
-    return BadInput(f"{option} {key}: no such key of summary.json{told} netsim list --records prints all of them")
-
-
-def _near(key: str, known: Sequence[str]) -> list[str]:
-    """At most three keys that are like this one, or of which a part between dots is, or has it as a word."""
     word = key[:LONGEST].lower().replace(" ", "_")
-    if like := get_close_matches(word, known, 3, 0.6):
-        return like
-    parts = {one: [*one.split("."), *re.split(r"[._]", one)] for one in known}
-    close = set(get_close_matches(word, {part for of in parts.values() for part in of}, 3, 0.75))
-    return sorted((one for one in known if close & set(parts[one])), key=len)[:3]
+    near = get_close_matches(word, known, 3, 0.6) or [one for one in known if word in one][:3]
+    usual = [one for one in known if one.startswith("utility.")][:3]
+    hint = ";"
+    if near:
+        hint = f"; did you mean {_listed(near, ' or ')}?"
+    elif usual:
+        hint = f"; some are {_listed(usual, ', ')};"
+    return BadInput(f"{option} {key}: no such key of summary.json{hint} netsim list --records prints all of them")
 
 
-def check_found(of: Goals, summary: Mapping[str, Any]) -> None:
-    """Refuse keys that the summary of a finished run of the scenario does not have."""
-    for option, key in of.named:
-        if key not in summary:
-            raise unknown(option, key, list(summary))
-
-
-def front(rows: Sequence[Mapping[str, Any]], goals: Goals) -> list[int]:
-    """Numbers of the trials that keep all bounds and that no other one beats: as good everywhere, better somewhere."""
-    losses = {row["number"]: _losses(row, goals) for row in rows if row["kept"]}
-    beaten = {
-        n for n, one in losses.items() for other in losses.values()
-        if other != one and all(a <= b for a, b in zip(other, one, strict=True))
-    }  # fmt: skip
-    return [n for n in losses if n not in beaten]
-
-
-def best_of(rows: Sequence[Mapping[str, Any]], goals: Goals) -> list[int]:
-    """The winner, the first of equal ones; of several objectives the front, best of the first objective first."""
-    losses = {row["number"]: _losses(row, goals) for row in rows}
-    order = sorted(front(rows, goals), key=lambda n: (losses[n], n))
-    return order[:1] if len(goals.objectives) == 1 else order
-
-
-def _losses(row: Mapping[str, Any], goals: Goals) -> tuple[float, ...]:
-    return tuple(o.loss(row["values"][o.key]) for o in goals.objectives) if row["values"] else ()
+def _listed(names: Sequence[str], between: str) -> str:
+    return between.join(map(repr, names))

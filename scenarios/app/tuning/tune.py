@@ -1,48 +1,43 @@
-"""`netsim tune`: trials suggested one after the other, the best of them played again on seeds that no trial used."""
+"""`netsim tune`: trials suggested one after the other, the best of them played again on seeds that no trial used.
+
+A trial is the study with some settings, a job for each seed. Trials of Optuna stand in a journal: lines of JSON in a
+file, from which an interrupted search goes on.
+[Akiba et al., Optuna, 2019; Bergstra et al., Algorithms for Hyper-Parameter Optimization, 2011]
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import importlib.util
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from netsim import __version__
 from netsim.errors import BadInput
 from netsim.record import write_json, write_text
-from netsim.safe import what_is
-from scenarios.app.results.folder import PAGE, STUDY, SUMMARY, is_text, no_links, read_json, read_summary, remove_run
+from scenarios.app.results.folder import PAGE, STUDY, SUMMARY, is_text, no_links, read_json, remove_run
 from scenarios.app.results.read import RUNS
-from scenarios.app.results.statistics import half_width
-from scenarios.app.results.training_folder import TRAINING
+from scenarios.app.results.statistics import counted, half_width
 from scenarios.app.results.tuning_folder import BEST, TRIALS_CSV, TUNING, trials_csv
 from scenarios.app.run.check import check
 from scenarios.app.run.events import Event, Watch
-from scenarios.app.run.executor import Answer, Attempts, Failure
+from scenarios.app.run.executor import BAD_INPUT, Answer, Attempts, Failure, attempt
 from scenarios.app.run.how import USUAL, How
-from scenarios.app.run.job import Job, JobKind, input_digests
-from scenarios.app.run.points import SweepPoint, check_space
+from scenarios.app.run.job import Job, JobKind, do, input_digests
+from scenarios.app.run.play import run_job
+from scenarios.app.run.points import SweepPoint, check_space, rounded
 from scenarios.app.run.processes import ON_PROCESSES
 from scenarios.app.run.sweep import others, write_runs
 from scenarios.app.study.dump import as_yaml, study_yaml
 from scenarios.app.study.load import Scenario, load
 from scenarios.app.study.study import Study
 from scenarios.app.study.vary import Distribution
-from scenarios.app.tuning.goals import COST, Goals, best_of, front, of_training
-from scenarios.app.tuning.trials import (
-    Curves,
-    Played,
-    TrialPlan,
-    importances,
-    job_of,
-    name_of,
-    opened,
-    play,
-    required,
-    suggested,
-    suggested_by,
-)
+from scenarios.app.tuning.goals import COST, Goals, of_training
 
 if TYPE_CHECKING:
     import optuna
@@ -50,8 +45,11 @@ if TYPE_CHECKING:
 JOURNAL = "trials.log"
 _FILES = (STUDY, TUNING, TRIALS_CSV, BEST, RUNS, PAGE, JOURNAL, f"{JOURNAL}.lock")
 _TRIALS = ("trial-*", "verify/trial-*")
+_STATES = {"COMPLETE": "finished", "FAIL": "failed"}
+STARTS = 4  # finished trials before values are suggested
+_FEWEST = 8  # finished trials below which settings have no importance
 Tell = Callable[[int, int, str], None]
-"""told of finished runs or trials: how many of how many, and what"""
+"""called after each trial: how many are finished, of how many, and its name"""
 
 
 @dataclass(frozen=True)
@@ -79,30 +77,49 @@ class Tuning:
         return (self.study.vary.seed if self.study.vary else None) or (self.study.seed,)
 
     @property
-    def trains(self) -> bool:
-        """Whether trials are trainings: the space, or a goal, is of the training."""
-        return bool(_trained(self.space)) or any(map(of_training, self.goals.keys))
-
-    def plan(
-        self, number: int, settings: Mapping[str, Any], seeds: tuple[int, ...], out: Path,
-        others: Sequence[Curves] = (), how: How | None = None,
-    ) -> TrialPlan:  # fmt: skip
-        """What a trial with these settings plays."""
-        changes = {**self.overrides, **settings}
-        return TrialPlan(
-            number, self.source, changes, seeds, out, self.goals, others, self.command, how or self.shared, self.trains
-        )
-
-    @property
     def fresh(self) -> tuple[int, ...]:
         """Seeds that no trial uses, for the figures of the winners."""
         first = max(self.seeds) + 1
         return tuple(range(first, first + self.verify))
 
+    @property
+    def trained(self) -> list[str]:
+        """Keys of the space on which trainings alone depend."""
+        return [key for key in self.space if key.partition(".")[0] == "train"]
+
+    @property
+    def trains(self) -> bool:
+        """Whether trials are trainings: the space, or a goal, is of the training."""
+        return bool(self.trained) or any(map(of_training, self.goals.keys))
+
     @cached_property
     def shared(self) -> How:
         """Of trials, which share the memory of this machine."""
         return self.how.among(min(self.jobs, self.trials))
+
+    def changes(self, settings: Mapping[str, Any], seed: int) -> dict[str, Any]:
+        """What a run with these settings changes in the scenario."""
+        return {**self.overrides, **settings, "seed": seed, "vary": None}
+
+    def trial(self, name: str, settings: Mapping[str, Any], seeds: Sequence[int]) -> Job:
+        """A trial as a job."""
+        options = {"of": self, "settings": settings, "seeds": seeds}
+        return Job(TRIAL, "", self.study.seed, {}, self.out / name, name, options=options)
+
+    def parts(self, folder: Path, settings: Mapping[str, Any], seeds: Sequence[int]) -> list[Job]:
+        """The runs, or the trainings, of a trial. A training has a seed of its own, in the world of the scenario."""
+        from scenarios.app.training.train import jobs_of
+
+        jobs = list[Job]()
+        for seed in seeds:
+            place = folder / f"seed-{seed}"
+            if self.trains:
+                study = load(self.source, {**self.overrides, **settings, "vary": None})
+                jobs += jobs_of(study, [seed], place, replace=True, how=self.shared)
+            else:
+                study = load(self.source, self.changes(settings, seed))
+                jobs.append(run_job(study, place, command=self.command, replace=True, how=self.shared))
+        return jobs
 
     def job(self, replace: bool) -> Job:
         """The tuning as a job: what decides every trial, files that may be drawn among it."""
@@ -112,7 +129,7 @@ class Tuning:
             for key, value in choices if isinstance(value, str | dict)
         ]  # fmt: skip
         read = {file: digest for study in (self.study, *drawn) for file, digest in input_digests(study).items()}
-        notes = [f"tuning, program {__version__}", *self.goals.text.splitlines()]
+        notes = [f"tuning, program {__version__}", *self.goals.lines]
         return Job(
             TUNED, study_yaml(self.study), self.study.seed, read, self.out, replace=replace, notes=notes,
             options={"of": self},
@@ -121,42 +138,58 @@ class Tuning:
 
 def tune(of: Tuning, tell: Tell, replace: bool = False) -> dict[str, Any]:
     """Go on until so many trials are finished, then verify the winners; returns what `tuning.json` holds."""
-    required("netsim tune")
+    if importlib.util.find_spec("optuna") is None:
+        raise BadInput("netsim tune: optuna is not installed; pip install 'netsim-fl[tune]'")
     _admissible(of)
     job = of.job(replace)
     job.admit()
-    _check_links(of)
-    first = {**of.overrides, "vary": None, "seed": of.seeds[0]}
+    earlier = others(of.out, of=_TRIALS)
+    no_links(of.out, [f"trial-{n + 1}" for n in range(of.trials)] + [str(one.relative_to(of.out)) for one in earlier])
+    first = of.changes({}, of.seeds[0])
     with Scenario(of.source).placed(first):
         if of.trains:
-            job_of(of.plan(1, {}, of.seeds, of.out), of.seeds[0])
+            of.parts(of.out / "trial-1", {}, of.seeds[:1])
         else:
             check(load(of.source, first), how=of.shared)
     other = not is_text(of.out / STUDY, job.text)
     with job.hold():
-        for folder in others(of.out, of=_TRIALS) if other else ():
+        for folder in earlier if other else ():
             _remove(folder)
-        tried = opened(of.out / JOURNAL, [o.direction for o in of.goals.objectives])
+        tried = opened(of.out / JOURNAL, of.goals)
         _search(of, tried, tell)
         rows = _rows(tried)
-        winners = best_of(rows, of.goals)
-        verified = {name_of(n): _verified(of, n, _row(rows, n)["settings"], tell) for n in winners}
-        found = _found(of, tried, rows, winners, verified)
-        _write(of, found)
+        done = [row for row in rows if row["state"] == "finished"]
+        if not done:
+            raise BadInput(f"{of.out}: no trial finished; the last one: {rows[-1]['why']}")
+        by_number = {row["number"]: row for row in done}
+        winners = [by_number[n] for n in of.goals.best(done)]
+        found = {
+            "kind": "tuning", "title": of.study.title, "scenario": of.source, "command": of.command,
+            "overrides": dict(of.overrides), "plays": "train" if of.trains else "run",
+            "objectives": [{"key": o.key, "direction": o.word} for o in of.goals.objectives],
+            "constraints": [c.text for c in of.goals.constraints],
+            "space": {key: one.model_dump(mode="json") for key, one in of.space.items()},
+            "seeds": list(of.seeds), "fresh_seeds": list(of.fresh), "trials": rows,
+            "best": [row["name"] for row in winners],
+            "front": [by_number[n]["name"] for n in of.goals.front(done)],
+            "verified": {row["name"]: _verified(of, row) for row in winners},
+            "importance": _importances(tried, of),
+        }  # fmt: skip
+        _write(of, found, done, winners)
     return found
 
 
 def _remove(folder: Path) -> None:
-    """Remove a run or a training of a trial."""
-    if what_is(folder / TRAINING):
-        from scenarios.app.training.train import FILES
+    """Remove a run or a training of an earlier tuning."""
+    from scenarios.app.training.train import FILES
 
-        for name in FILES:
-            (folder / name).unlink(missing_ok=True)
+    for name in FILES:
+        (folder / name).unlink(missing_ok=True)
     remove_run(folder)
 
 
 def _admissible(of: Tuning) -> None:
+    """Refuse a scenario without a space, and a tuning of trainings without a training, or with goals of runs."""
     vary = of.study.vary
     if vary is None or vary.random is None:
         raise BadInput(
@@ -165,33 +198,52 @@ def _admissible(of: Tuning) -> None:
         )
     if vary.values or vary.zip or vary.variants:
         raise BadInput("vary: netsim tune searches vary.random; leave values, zip and variants out")
-    if of.trains:
-        _check_trainings(of)
+    goals = of.goals.keys
+    asks = [*(f"vary.random.space.{key!r}" for key in of.trained), *filter(of_training, goals)]
+    runs = [key for key in goals if not of_training(key)]
+    if asks and of.study.train is None:
+        raise BadInput(
+            f"{asks[0]}: is of a training, and {of.source} has no `train:` section; add one, or leave it out"
+        )
+    if asks and runs:
+        raise BadInput(
+            f"{asks[0]}: changes a training and no run, and {runs[0]} is a figure of runs; take a key of trainings, "
+            f"such as --objective {COST}, or leave it out"
+        )
     check_space(of.source, of.study, dict(of.overrides))
 
 
-def _trained(keys: Iterable[str]) -> list[str]:
-    """Those keys of a space on which trainings alone depend."""
-    return [key for key in keys if key.partition(".")[0] == "train"]
+def opened(path: Path, goals: Goals) -> optuna.Study:
+    """The trials so far; BadInput for a file that cannot be read. The caller holds the folder alone.
+
+    What a killed program left is put right: its lock, half a line at the end, trials that were under way.
+    """
+    import optuna
+    from optuna.storages import JournalStorage
+    from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
+
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    path.with_name(f"{path.name}.lock").unlink(missing_ok=True)
+    directions = ["maximize" if o.largest else "minimize" for o in goals.objectives]
+    try:
+        _cut_half_line(path)
+        storage = JournalStorage(JournalFileBackend(str(path), lock_obj=JournalFileOpenLock(str(path))))
+        tried = optuna.create_study(storage=storage, study_name="search", load_if_exists=True, directions=directions)
+        for trial in tried.trials:
+            if trial.state.name == "RUNNING":
+                tried.tell(trial.number, state=optuna.trial.TrialState.FAIL)
+    except Exception as error:  # what damaged lines make of the library has no common type
+        said = " ".join(str(error).split())[:120]
+        raise BadInput(f"{path}: cannot be gone on with ({said}); delete it to start again") from None
+    return tried
 
 
-def _check_trainings(of: Tuning) -> None:
-    """Refuse a tuning of trainings without a training, or with goals of runs."""
-    goals, searched = of.goals.keys, [f"vary.random.space.{key!r}" for key in _trained(of.space)]
-    runs, (asks, *_) = [key for key in goals if not of_training(key)], [*searched, *filter(of_training, goals)]
-    if of.study.train is None:
-        raise BadInput(f"{asks}: is of a training, and {of.source} has no `train:` section; add one, or leave it out")
-    if runs:
-        raise BadInput(
-            f"{asks}: changes a training and no run, and {runs[0]} is a figure of runs; take a key of trainings, such "
-            f"as --objective {COST}, or leave it out"
-        )
-
-
-def _check_links(of: Tuning) -> None:
-    """Refuse a folder in which a trial is a link."""
-    runs = [str(folder.relative_to(of.out)) for folder in others(of.out, of=_TRIALS)]
-    no_links(of.out, [*(name_of(n + 1) for n in range(of.trials)), *runs])
+def _cut_half_line(path: Path) -> None:
+    """Cut half a line off the end, which a killed program was writing."""
+    text = path.read_bytes() if path.exists() else b""
+    if not text.endswith(b"\n") and b"\n" in text:
+        with path.open("r+b") as file:
+            file.truncate(text.rindex(b"\n") + 1)
 
 
 def _search(of: Tuning, tried: optuna.Study, tell: Tell) -> None:
@@ -204,148 +256,146 @@ def _search(of: Tuning, tried: optuna.Study, tell: Tell) -> None:
             ended = {row["number"] for row in _rows(tried)}
             while len(ended) + len(under_way) < of.trials and len(under_way) < of.jobs:
                 number = min(set(range(1, of.trials + 1)) - ended - set(under_way))
-                trial, plan = _asked(of, tried, number)
-                under_way[number] = trial
-                works.append(
-                    Job(TRIAL, "", of.study.seed, {}, of.out / name_of(number), name_of(number), options={"plan": plan})
-                )
+                under_way[number] = asked(of, tried, number)
+                works.append(of.trial(f"trial-{number}", under_way[number].user_attrs["settings"], of.seeds))
                 on.begin(len(works) - 1)
             if not under_way:
                 return
             k, end = attempts.ended()
-            number, played = works[k].options["plan"].number, _outcome(end)
-            if played.missing:
-                raise BadInput(*played.missing)
-            _told(of, tried, under_way.pop(number), played)
-            tell(len(ended) + 1, of.trials, name_of(number))
+            name = works[k].label
+            _keep(of, tried, under_way.pop(int(name.removeprefix("trial-"))), end)
+            tell(len(ended) + 1, of.trials, name)
 
 
-def _play(job: Job, watch: Watch) -> Played:
-    """A trial; its plan says which folders are its own."""
-    return play(job.options["plan"])
+def asked(of: Tuning, tried: optuna.Study, number: int) -> optuna.Trial:
+    """A trial with its settings, which follow from the finished trials, the seed and the number of the trial alone."""
+    import optuna
 
-
-TRIAL = JobKind("tuning", (), "", _play)
-
-
-def _outcome(end: Answer | Failure) -> Played:
-    """What became of a trial, whose worker may be lost for good."""
-    if isinstance(end, Failure):
-        return Played({}, {}, error=f"{end.kind}: {end.line}")
-    played: Played = end.value
-    return played
-
-
-def _asked(of: Tuning, tried: optuna.Study, number: int) -> tuple[optuna.Trial, TrialPlan]:
-    """A trial with its settings, and what it plays."""
-    suggested_by(
-        tried, of.study.seed, number, (lambda t: t.user_attrs["excess"] or [0.0]) if of.goals.constraints else None
-    )
+    (drawn,) = np.random.SeedSequence([of.study.seed, number]).generate_state(1)
+    excess = (lambda t: t.user_attrs["excess"] or [0.0]) if of.goals.constraints else None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+        warnings.simplefilter("ignore", FutureWarning)  # Optuna 5 has another way, which Optuna 4 has not
+        tried.sampler = optuna.samplers.TPESampler(
+            seed=int(drawn), n_startup_trials=STARTS, constraints_func=excess
+        )  # fmt: skip
     trial = tried.ask()
-    settings = suggested(trial, of.space)
+    settings = {key: _suggested(trial, key, one) for key, one in of.space.items()}
     for name, value in (("number", number), ("settings", settings), ("excess", [])):
         trial.set_user_attr(name, value)
-    others = [_curves(t.user_attrs["curves"]) for t in tried.trials if t.state.name == "COMPLETE"]
-    return trial, of.plan(number, settings, of.seeds, of.out, others)
+    return trial
 
 
-def _curves(kept: Mapping[str, Mapping[str, float]]) -> dict[int, dict[int, float]]:
-    """Curves as JSON keeps them, whose names are texts."""
-    return {int(seed): {int(n): value for n, value in curve.items()} for seed, curve in kept.items()}
+def _suggested(trial: optuna.Trial, key: str, of: Distribution) -> Any:
+    """A value for a key."""
+    if of.choices is not None:
+        return of.choices[trial.suggest_categorical(key, list(range(len(of.choices))))]
+    low, high = float(of.low or 0.0), float(of.high or 0.0)
+    if of.integer:
+        return trial.suggest_int(key, int(low), int(high), log=of.log)
+    return rounded(trial.suggest_float(key, low, high, log=of.log), low, high)
 
 
-def _told(of: Tuning, tried: optuna.Study, trial: optuna.Trial, played: Played) -> None:
+def _play_trial(job: Job, watch: Watch) -> list[dict[str, Any]]:
+    """The summaries of a trial, read back where they are finished; what a killed program began goes on."""
+    given = job.options
+    return [do(one) for one in given["of"].parts(job.folder, given["settings"], given["seeds"])]
+
+
+TRIAL = JobKind("tuning", (), "", _play_trial)
+
+
+def _means(goals: Goals, end: Answer | Failure) -> tuple[dict[str, float], str]:
+    """The mean over seeds of each key, or why there is none. BadInput for keys that no trial can have."""
+    if isinstance(end, Failure):
+        return {}, end.line if end.kind == BAD_INPUT else f"{end.kind}: {end.line}"
+    summaries: list[dict[str, Any]] = end.value
+    goals.check_found(summaries[0])
+    values = {}
+    for key in goals.keys:
+        each = np.array([one.get(key) for one in summaries], dtype=np.float64)
+        if not np.isfinite(each).all():
+            without = int((~np.isfinite(each)).sum())
+            return {}, f"{key} has no finite value with {counted(without, 'seed')} of {len(each)}"
+        values[key] = float(each.mean())
+    return values, ""
+
+
+def _keep(of: Tuning, tried: optuna.Study, trial: optuna.Trial, end: Answer | Failure) -> None:
     """Keep what became of a trial."""
     import optuna
 
-    excess = of.goals.excess(played.values) if played.values else []
-    said = {"values": played.values, "curves": played.curves, "excess": excess}
-    for name, value in {**said, "ended": played.ended, "error": played.error, "over": True}.items():
+    values, error = _means(of.goals, end)
+    excess = of.goals.excess(values) if values else []
+    for name, value in {"values": values, "excess": excess, "error": error, "over": True}.items():
         trial.set_user_attr(name, value)
-    if played.values:
-        tried.tell(trial, [played.values[o.key] for o in of.goals.objectives])
-    elif played.ended:
-        tried.tell(trial, state=optuna.trial.TrialState.PRUNED)
+    if values:
+        tried.tell(trial, [values[o.key] for o in of.goals.objectives])
     else:
         tried.tell(trial, state=optuna.trial.TrialState.FAIL)
 
 
 def _rows(tried: optuna.Study) -> list[dict[str, Any]]:
     """The trials that came to an end, in the order of their numbers."""
-    states = {"COMPLETE": "finished", "PRUNED": "ended early", "FAIL": "failed"}
     rows = [
         {
-            "number": t.user_attrs["number"], "name": name_of(t.user_attrs["number"]), "state": states[t.state.name],
-            "settings": t.user_attrs["settings"], "values": t.user_attrs["values"],
+            "number": t.user_attrs["number"], "name": f"trial-{t.user_attrs['number']}",
+            "state": _STATES[t.state.name], "settings": t.user_attrs["settings"], "values": t.user_attrs["values"],
             "kept": t.state.name == "COMPLETE" and all(e <= 0 for e in t.user_attrs["excess"]),
-            "why": t.user_attrs["error"] or t.user_attrs["ended"],
+            "why": t.user_attrs["error"],
         }
-        for t in tried.trials
-        if t.user_attrs.get("over") and t.state.name in states
+        for t in tried.trials if t.user_attrs.get("over")
     ]  # fmt: skip
     return sorted(rows, key=lambda row: row["number"])
 
 
-def _row(rows: list[dict[str, Any]], number: int) -> dict[str, Any]:
-    return next(row for row in rows if row["number"] == number)
-
-
-def _summary(of: Tuning, folder: Path) -> dict[str, Any]:
-    return read_json(folder / SUMMARY) if of.trains else read_summary(folder)
-
-
-def _verified(of: Tuning, number: int, settings: Mapping[str, Any], tell: Tell) -> dict[str, Any]:
+def _verified(of: Tuning, row: Mapping[str, Any]) -> dict[str, Any]:
     """The figures of a winner on fresh seeds: mean and half of its 95 % interval by key; nothing without seeds."""
     if not of.fresh:
         return {}
-    plan = of.plan(number, settings, of.fresh, of.out / "verify", how=of.how)
-    played = play(plan)
-    if not played.values:
-        return {"error": played.error}
-    summaries = [_summary(of, plan.folder(seed)) for seed in of.fresh]
-    each = {key: [float(s[key]) for s in summaries] for key in of.goals.keys}
+    end = attempt(of.trial(f"verify/{row['name']}", row["settings"], of.fresh))
+    values, error = _means(of.goals, end)
+    if isinstance(end, Failure) or error:
+        return {"error": error}
+    each = {key: [float(one[key]) for one in end.value] for key in of.goals.keys}
     return {
-        "values": played.values,
-        "half_width": {k: half_width(v) if len(v) > 1 else None for k, v in each.items()},
-        "kept": of.goals.kept(played.values),
+        "values": values,
+        "half_width": {key: half_width(v) if len(v) > 1 else None for key, v in each.items()},
+        "kept": of.goals.kept(values),
     }
 
 
-def _found(
-    of: Tuning, tried: optuna.Study, rows: list[dict[str, Any]], winners: list[int], verified: Mapping[str, Any]
-) -> dict[str, Any]:
-    """What `tuning.json` holds."""
-    if not any(row["state"] == "finished" for row in rows):
-        raise BadInput(f"{of.out}: no trial finished; the last one: {rows[-1]['why']}")
-    return {
-        "kind": "tuning", "title": of.study.title, "scenario": of.source, "command": of.command,
-        "overrides": dict(of.overrides), "plays": "train" if of.trains else "run",
-        "objectives": [{"key": o.key, "direction": "max" if o.largest else "min"} for o in of.goals.objectives],
-        "constraints": [c.text for c in of.goals.constraints],
-        "space": {key: one.model_dump(mode="json") for key, one in of.space.items()},
-        "seeds": list(of.seeds), "fresh_seeds": list(of.fresh),
-        "ended_by": "" if of.goals.by is None else of.goals.by.key,
-        "trials": rows, "best": [name_of(n) for n in winners], "front": [name_of(n) for n in front(rows, of.goals)],
-        "verified": dict(verified), "importance": importances(tried, of.goals, of.study.seed),
-    }  # fmt: skip
+def _importances(tried: optuna.Study, of: Tuning) -> dict[str, dict[str, float]]:
+    """Objective -> setting -> its share of the variance (functional ANOVA); nothing of few or equal trials.
+
+    [Hutter, Hoos, Leyton-Brown, An Efficient Approach for Assessing Hyperparameter Importance, ICML 2014]
+    """
+    from optuna.importance import FanovaImportanceEvaluator, get_param_importances
+
+    done = [t for t in tried.trials if t.state.name == "COMPLETE"]
+    found: dict[str, dict[str, float]] = {}
+    for k, objective in enumerate(of.goals.objectives):
+        if len(done) < _FEWEST or len({t.values[k] for t in done}) < 2:
+            continue
+        evaluator = FanovaImportanceEvaluator(seed=of.study.seed % 2**32)
+        shares = get_param_importances(tried, evaluator=evaluator, target=lambda t, k=k: float(t.values[k]))
+        found[objective.key] = {name: round(float(share), 4) for name, share in shares.items()}
+    return found
 
 
-def _write(of: Tuning, found: dict[str, Any]) -> None:
+def _write(
+    of: Tuning, found: dict[str, Any], done: Sequence[Mapping[str, Any]], winners: Sequence[Mapping[str, Any]]
+) -> None:
     """The tables, the scenario of the winner, and last what the page is drawn from."""
-    done = [row for row in found["trials"] if row["state"] == "finished"]
     points = [
-        SweepPoint(
-            row["name"], seed, f"{row['name']}/seed-{seed}",
-            {**of.overrides, **row["settings"], "seed": seed, "vary": None},
-        )
+        SweepPoint(row["name"], seed, f"{row['name']}/seed-{seed}", of.changes(row["settings"], seed))
         for row in done for seed in of.seeds
     ]  # fmt: skip
-    write_runs(of.out, points, {i: _summary(of, of.out / p.folder) for i, p in enumerate(points)})
+    write_runs(of.out, points, {i: read_json(of.out / p.folder / SUMMARY) for i, p in enumerate(points)})
     write_text(of.out / TRIALS_CSV, trials_csv(found))
     (of.out / BEST).unlink(missing_ok=True)
-    if found["best"]:
-        best = next(row for row in done if row["name"] == found["best"][0])
-        winner = load(of.source, {**of.overrides, **best["settings"], "seed": of.study.seed, "vary": None})
+    if winners:
+        winner = load(of.source, of.changes(winners[0]["settings"], of.study.seed))
         write_text(of.out / BEST, as_yaml(winner.model_dump(mode="json")))
     write_json(of.out / TUNING, found)
 
