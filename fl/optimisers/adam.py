@@ -33,7 +33,10 @@ class Adam(Optimiser):
         return [np.zeros_like(w), np.zeros_like(w)]
 
     def step(self, w: FloatArray, g: FloatArray, memory: list[FloatArray], learning_rate: float, t: int) -> None:
-        from fl.optimisers.steps import adapt  # compiled: not for whoever only reads a scenario
-
-        (m, v), size, root = memory, learning_rate / (1.0 - self.beta1**t), (1.0 - self.beta2**t) ** 0.5
-        adapt(w, g, m, v, self.beta1, self.beta2, self.epsilon, size, root)
+        (m, v), number = memory, w.dtype.type
+        size, root = number(learning_rate / (1.0 - self.beta1**t)), number((1.0 - self.beta2**t) ** 0.5)
+        m *= number(self.beta1)
+        m += number(1.0 - self.beta1) * g
+        v *= number(self.beta2)
+        v += number(1.0 - self.beta2) * g * g
+        w -= size * m / (np.sqrt(v) / root + number(self.epsilon))

@@ -24,7 +24,7 @@ class Optimiser(Part):
 
     @abstractmethod
     def step(self, w: FloatArray, g: FloatArray, memory: list[FloatArray], learning_rate: float, t: int) -> None:
-        """Changes weights w (k, d) and memory in place; the gradients g (k, d) are used up.
+        """Changes weights w (k, d) and memory in place; in the precision of w, from gradients g (k, d).
 
         Rows are networks, and contiguous. They become fewer when devices have taken all their steps, and lack the
         parameters of frozen layers.

@@ -23,6 +23,7 @@ class Momentum(Optimiser):
         return [np.zeros_like(w)]
 
     def step(self, w: FloatArray, g: FloatArray, memory: list[FloatArray], learning_rate: float, t: int) -> None:
-        from fl.optimisers.steps import roll  # compiled: not for whoever only reads a scenario
-
-        roll(w, g, memory[0], learning_rate, self.momentum)
+        velocity, number = memory[0], w.dtype.type
+        velocity *= number(self.momentum)
+        velocity += g
+        w -= number(learning_rate) * velocity
