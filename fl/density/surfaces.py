@@ -35,11 +35,7 @@ Factors = list[tuple[FloatArray, FloatArray]]
 
 def bumps(at_m: FloatArray, bandwidth_m: float, x_m: FloatArray, y_m: FloatArray) -> Factors:
     """Factors of the exact kernel at places (..., 2): one term each."""
-    from fl.density.bells import bells  # compiled: not for whoever only reads a scenario
-
-    fx, fy = (np.empty((*at_m.shape[:-1], len(axis_m))) for axis_m in (x_m, y_m))
-    for i, (axis_m, factor) in enumerate(((x_m, fx), (y_m, fy))):
-        bells(at_m[..., i].ravel(), axis_m, bandwidth_m, factor.reshape(-1, len(axis_m)))
+    fx, fy = (np.exp(-0.5 * ((axis_m - at_m[..., i, None]) / bandwidth_m) ** 2) for i, axis_m in enumerate((x_m, y_m)))
     return [(fx, fy)]
 
 
@@ -61,15 +57,9 @@ def _turned(omega: FloatArray, at_m: FloatArray, axis_m: FloatArray) -> ComplexA
 
 def kernel_density(at_m: FloatArray, bandwidth_m: float, x_m: FloatArray, y_m: FloatArray) -> FloatArray:
     """Mean of the exact kernels of places (n, 2) on the grid: (P, Q)."""
-    from fl.density.bells import bells
-
     total = np.zeros((len(x_m), len(y_m)))
-    x_factors, y_factors = (np.empty((TERMS, len(axis_m))) for axis_m in (x_m, y_m))  # used again: no new pages
     for first in range(0, len(at_m), TERMS):
-        some_m = at_m[first : first + TERMS]
-        fx, fy = x_factors[: len(some_m)], y_factors[: len(some_m)]
-        bells(some_m[:, 0].copy(), x_m, bandwidth_m, fx)
-        bells(some_m[:, 1].copy(), y_m, bandwidth_m, fy)
+        [(fx, fy)] = bumps(at_m[first : first + TERMS], bandwidth_m, x_m, y_m)
         total += fx.T @ fy
     return total / max(len(at_m), 1)
 
