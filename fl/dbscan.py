@@ -1,57 +1,48 @@
-"""Clusters of places by density: DBSCAN, for a few places by all their pairs and for many by a tree."""
+"""Clusters of places by density, compiled: DBSCAN by the distances of all pairs."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from netsim.compiled import compiled
 from netsim.units import FloatArray, IntArray
 
-MOST_PAIRED = 1000  # places of which all pairs are compared
-_CHUNK = 256  # samples whose neighbours are listed at once
 
-
+@compiled
 def dbscan(position_m: FloatArray, eps_m: float, min_samples: int) -> IntArray:
-    """DBSCAN's label of each position (n, 2): 0, 1, ... or -1 for noise.
+    """DBSCAN's label of each position (n, 2): 0, 1, ... or -1 for noise; in O(n^2) time and O(n) memory.
 
     A sample with at least `min_samples` within `eps_m`, itself among them, is a core; cores within `eps_m` of each
     other share a cluster, and a sample that is no core joins the first cluster with a core within `eps_m` of it.
 
     Labels are those of `sklearn.cluster.DBSCAN` (but for rounding where two samples are just `eps_m` apart). It is not
     called because a call costs milliseconds, of which the cloud of one update's units is worth a tenth, and because it
-    holds all lists of neighbours at once, which for people who dwell grow with the square of the samples: 1.6 GB for
-    20,000 of them.
+    holds all lists of neighbours at once: 1.6 GB for 20,000 samples of people who dwell.
     """
-    if len(position_m) < min_samples:
-        return np.full(len(position_m), -1)
-    if len(position_m) <= MOST_PAIRED:
-        from fl.neighbours import paired_labels
-
-        return paired_labels(np.ascontiguousarray(position_m, dtype=np.float64), float(eps_m), min_samples)
-    return _by_tree(position_m, eps_m, min_samples)
-
-
-def _by_tree(position_m: FloatArray, eps_m: float, min_samples: int) -> IntArray:
-    """The labels of many: a list of neighbours is forgotten when it was walked, and who has a label leaves the tree."""
-    from sklearn.neighbors import KDTree
-
-    label = np.full(len(position_m), -1)
-    tree, inside = KDTree(position_m), np.arange(len(position_m))
-    core = tree.query_radius(position_m, eps_m, count_only=True) >= min_samples
+    n, within = len(position_m), eps_m * eps_m
+    near = np.ones(n, dtype=np.int64)
+    for i in range(n):
+        for j in range(i):
+            dx, dy = position_m[i, 0] - position_m[j, 0], position_m[i, 1] - position_m[j, 1]
+            if dx * dx + dy * dy <= within:
+                near[i] += 1
+                near[j] += 1
+    label, waiting = np.full(n, -1), np.empty(n, dtype=np.int64)
     cluster = 0
-    for seed in np.flatnonzero(core):
-        if label[seed] >= 0:
+    for seed in range(n):
+        if label[seed] >= 0 or near[seed] < min_samples:
             continue
-        label[seed], front = cluster, np.array([seed])
-        while len(front):
-            free = label[inside] < 0
-            if not free.any():
-                return label
-            if 2 * np.count_nonzero(free) < len(inside):
-                inside = inside[free]
-                tree = KDTree(position_m[inside])
-            near = inside[np.unique(np.concatenate(tree.query_radius(position_m[front[:_CHUNK]], eps_m)))]
-            new = near[label[near] < 0]
-            label[new] = cluster
-            front = np.concatenate([front[_CHUNK:], new[core[new]]])
+        label[seed], waiting[0], waits = cluster, seed, 1
+        while waits:
+            waits -= 1
+            i = waiting[waits]
+            for j in range(n):
+                if label[j] < 0:
+                    dx, dy = position_m[i, 0] - position_m[j, 0], position_m[i, 1] - position_m[j, 1]
+                    if dx * dx + dy * dy <= within:
+                        label[j] = cluster
+                        if near[j] >= min_samples:
+                            waiting[waits] = j
+                            waits += 1
         cluster += 1
     return label

@@ -6,7 +6,6 @@ import numpy as np
 from pydantic import Field
 
 from fl.attacks.base import Attack, View
-from fl.dbscan import dbscan
 from fl.learners.base import FirstLayerLearner
 from fl.types import Estimates, Facts, State
 from netsim.columns import no_ints
@@ -105,6 +104,8 @@ class ClosedForm(Attack):
 
         Returns source (k,), position (k, 2) and share (k,) of the source's live units.
         """
+        from fl.dbscan import dbscan  # compiled: not for readers of scenarios
+
         source, position, share = [], [], []
         for i, points in enumerate(cloud):
             points = points[np.isfinite(points).all(axis=1)]

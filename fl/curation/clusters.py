@@ -7,7 +7,6 @@ from typing import Literal
 
 import numpy as np
 
-from fl.dbscan import dbscan
 from fl.types import Curated, Local, State
 from netsim.rng import Rng
 from netsim.row_id import row_id
@@ -31,6 +30,8 @@ def select(local: Local, state: State, rng: Rng, eps_m: float, min_samples: int,
 
     `lone: keep` lets each sample in no cluster stand as a cluster of its own. Nothing is kept of an empty row.
     """
+    from fl.dbscan import dbscan  # compiled: not for readers of scenarios
+
     n = len(local.ue)
     keep = np.zeros(len(local.x), dtype=bool)
     clusters, noise, fallback = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64), np.zeros(n, dtype=bool)

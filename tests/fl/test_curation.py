@@ -73,10 +73,7 @@ def reference(x, eps_m, min_samples):
 class TestDbscan:
     @pytest.mark.parametrize("min_samples", [1, 2, 5, 20])
     @pytest.mark.parametrize("eps_m", [0.1, 20.0, 400.0])
-    @pytest.mark.parametrize("most_paired", [0, 1000])
-    def test_labels_are_those_of_scikit_learn(self, eps_m, min_samples, most_paired, monkeypatch):
-        """By the distances of all pairs as by a tree."""
-        monkeypatch.setattr("fl.dbscan.MOST_PAIRED", most_paired)
+    def test_labels_are_those_of_scikit_learn(self, eps_m, min_samples):
         rng = np.random.default_rng(0)
         for x in (
             commuter(900),
