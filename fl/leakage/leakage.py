@@ -25,7 +25,6 @@ from fl.leakage.distances import (
     sorted_projections,
     sums_so_far,
 )
-from fl.leakage.kept import KeptShadows
 from fl.leakage.named import MOST_NAMED, NamedPlaces, answers_of
 from fl.leakage.tracks import Band, Said, Track, Tracks
 from fl.types import Estimates, Local
@@ -105,14 +104,8 @@ class Now:
     names_end: int = 0
 
 
-def observe(
-    how: Leakage, tracks: Tracks, now: Now, rng: Rng, kept: KeptShadows | None = None
-) -> tuple[Tracks, list[dict[str, Any]]]:
-    """The next tracks, and one row per (UE, model) of the round and attack (columns: `fl/round/tables.py`).
-
-    kept : of the rounds before; it saves time, and changes nothing.
-    """
-    kept = kept or KeptShadows()
+def observe(how: Leakage, tracks: Tracks, now: Now, rng: Rng) -> tuple[Tracks, list[dict[str, Any]]]:
+    """The next tracks, and one row per (UE, model) of the round and attack (columns: `fl/round/tables.py`)."""
     rows: list[dict[str, Any]] = []
     answers = {
         label: now.named.get(label, {}) | answers_of(estimates, now.area) for label, estimates in now.estimates.items()
@@ -129,7 +122,7 @@ def observe(
         track = known.plus(points_m, how.max_points, None if len(points_m) else now.selected_mean_m[i])
         if now.estimates:  # where nobody attacks the truth is kept, and there is nothing to compare with it
             owner = row_id(ue, model)
-            common, attacks = _Common(how, track, owner, now.area, rng, kept), dict(track.attacks)
+            common, attacks = _Common(how, track, owner, now.area, rng), dict(track.attacks)
             for label, estimates in now.estimates.items():
                 mine = said_of[label].get(owner, _NOBODY)
                 before = attacks.get(label) or Said.nothing()
@@ -180,10 +173,10 @@ def _by_track(estimates: Estimates) -> dict[int, IntArray]:
 class _Common:
     """What the attacks on one track are compared with: its points, its true centroids, and as many random guesses."""
 
-    def __init__(self, how: Leakage, track: Track, owner: int, area: Area, rng: Rng, kept: KeptShadows) -> None:
+    def __init__(self, how: Leakage, track: Track, owner: int, area: Area, rng: Rng) -> None:
         self.how, self.owner, self.area, self.rng = how, owner, area, rng
         self.rounds = len(track.centroids)
-        self.points = kept.of(owner, track.points, how.directions)
+        self.points = sorted_projections(track.points, how.directions)
         self.sums = sums_so_far(self.points)
         self.centroids = sorted_projections(
             track.centroids[evenly(len(track.centroids), MOST_CENTROIDS)], how.directions

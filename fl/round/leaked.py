@@ -76,7 +76,7 @@ def leaked(
         before.linking, {}, {})  # fmt: skip
     now = replace(now, estimates=estimates, named=named)
     rng = setup.streams.at("leakage")
-    tracks, rows = leakage.observe(learning.leakage, before.leakage, now, rng, setup.shadows)
+    tracks, rows = leakage.observe(learning.leakage, before.leakage, now, rng)
     identified = _identified(setup, world, states, facts)
     held = phases[-1].beliefs
     if not held and not learning.threat.renames:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from fl.leakage.kept import KeptShadows
 from fl.learning import Learning
 from fl.types import Public
 from netsim.columns import no_ints
@@ -18,10 +17,10 @@ from netsim.units import IntArray
 
 @dataclass(frozen=True, eq=False)
 class Setup:
-    """What a run of rounds is made of; none of it changes, but what is kept to save time.
+    """What a run of rounds is made of; none of it changes.
 
     days (n,) : on which UEs may measure (see `Data.with_days`). self_tests : whether attacks are tested on made
-    updates; shadows : of the true points of each track.
+    updates.
     """
 
     learning: Learning
@@ -35,4 +34,3 @@ class Setup:
     recorder: Recorder
     days: IntArray = field(default_factory=no_ints)
     self_tests: bool = True
-    shadows: KeptShadows = field(default_factory=KeptShadows)

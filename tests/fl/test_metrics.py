@@ -20,7 +20,6 @@ from fl.leakage.distances import (
     sorted_projections,
     within,
 )
-from fl.leakage.kept import KeptShadows
 from fl.leakage.leakage import Leakage, Now
 from fl.leakage.tracks import Track
 from fl.types import Local
@@ -352,7 +351,7 @@ class TestLongRuns:
     def test_a_distribution_has_at_most_so_many_centroids(self, rounds):
         centroids = cloud(rounds) % [2000, 1500]
         track = replace(Track.empty(), points=cloud(300, 5) % [2000, 1500], centroids=centroids)
-        common = leakage._Common(Leakage(directions=30), track, 0, AREA, RNG, KeptShadows())
+        common = leakage._Common(Leakage(directions=30), track, 0, AREA, RNG)
         assert common.centroids.shape == (30, min(rounds, leakage.MOST_CENTROIDS))
         whole = float(sliced_w1(common.points, sorted_projections(centroids, 30)))
         assert common.of_centroids_m == pytest.approx(whole, rel=0 if rounds <= 500 else 0.05)
