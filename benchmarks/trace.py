@@ -34,7 +34,7 @@ class Bench:
     bar: float | None = None
 
 
-FULL = Bench(592_571, 300, 250, 3.0)
+FULL = Bench(592_571, 300, 250, 0.7)
 SMALL = Bench(200, 5, 10)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NoReturn
 from xml.sax import SAXParseException
 from xml.sax.handler import ContentHandler
@@ -25,10 +24,6 @@ class Elements(ContentHandler):
 
     def begin(self, name: str, attributes: Any) -> None:
         """An element begins; its name is without a prefix."""
-
-    def feed(self, feed: Callable[[bytes], None], tags: bytes) -> None:
-        """Give the parser what ends with a tag; subclasses may read some of it themselves."""
-        feed(tags)
 
     def refuse(self, problem: str) -> NoReturn:
         """Stop with the line that is being read."""
@@ -59,7 +54,7 @@ def stream(source: Source, elements: Elements) -> None:
     try:
         for chunk in source.chunks():
             tags, end, rest = (rest + chunk).rpartition(b">")
-            elements.feed(parser.feed, tags + end)
+            parser.feed(tags + end)
             if len(rest) > MOST_LINE_BYTES:  # the parser would hold all of a tag that never ends
                 parser.feed(rest)
                 elements.refuse(f"a tag or a text longer than 1 MiB; give a {source.wanted} file")
