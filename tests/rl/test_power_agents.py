@@ -8,7 +8,6 @@ import pickle
 import struct
 import subprocess
 import sys
-import tracemalloc
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +23,7 @@ from netsim.cache import cache_folder
 from netsim.errors import BadInput
 from netsim.rng import Streams
 from rl.policy import forward, layers_of, load_policy, save_policy
-from rl.problem import STEPS, Problem, as_action, log_power
+from rl.problem import STEPS, Problem, log_power
 
 gymnasium = pytest.importorskip("gymnasium")
 
@@ -67,14 +66,6 @@ def test_the_rule_by_amplitude_is_the_best_of_its_family_and_of_its_total():
     assert (p.objective.cost_w / power_w).sum() <= noise.min()
 
 
-def test_a_residual_is_added_to_the_rule():
-    p = replace(problem(), acts="residual")
-    np.testing.assert_allclose(p.act(np.zeros(6)).power_w, p.rule.power_w, rtol=1e-12)
-    action = np.array([1.0, -1.0, 0.5, 0.0, 0.0, 0.2])
-    wanted = LIMITS.project((p.rule.power_w * np.exp(0.25 * action))[None])[0]
-    np.testing.assert_allclose(p.act(action).power_w, wanted, rtol=1e-12)
-
-
 def test_a_training_on_residuals_begins_with_the_rule():
     from rl.ddpg import DdpgTraining
 
@@ -86,30 +77,12 @@ def test_a_training_on_residuals_begins_with_the_rule():
     assert settled.value == pytest.approx(p.rule.value, rel=1e-12)
 
 
-def test_actions_and_powers_are_each_other_backwards():
-    a = actions(50)
-    np.testing.assert_allclose([as_action(log_power(x, LIMITS), LIMITS) for x in a.astype(np.float64)], a, atol=1e-12)
-    low, high = log_power(np.array([-1.0, 1.0]), LIMITS)
-    assert (low, high) == (pytest.approx(0.05), pytest.approx(0.2))
-
-
 def test_the_reward_is_a_decreasing_transform_of_the_bound():
     p = problem()
     found = [p.act(a) for a in actions(100)]
     assert p.reward(p.start) == 0
     order = np.argsort([f.value for f in found])
     assert (np.diff([p.reward(found[i]) for i in order]) <= 0).all()
-
-
-@pytest.mark.parametrize("observe", ["paper", "channel"])
-def test_observations_are_normalised_singles(observe):
-    p = problem(observe=observe)
-    for a in actions(20):
-        seen = p.seen(p.act(a))
-        assert seen.dtype == np.float32 and seen.shape == (p.n_seen,) and (np.abs(seen) <= 1).all()
-    other = p.with_gain(np.full(6, 1.0))
-    same = np.array_equal(p.seen(p.start)[8:], other.seen(other.start)[8:])
-    assert same == (observe == "paper")  # only the channel tells channels apart
 
 
 # -- the environment of the study's problem
@@ -156,21 +129,6 @@ def test_episodes_are_truncated_and_begin_at_average_power():
         env.reset(options={"draw": 5})
 
 
-def test_many_resets_neither_grow_nor_drift():
-    env = allocation()
-    first = env.reset(seed=9)[0]
-    tracemalloc.start()
-    for i in range(500):
-        env.reset(seed=9 if i == 499 else None)
-        env.step(actions(1)[0])
-        if i == 50:
-            before = tracemalloc.get_traced_memory()[0]
-    grown = tracemalloc.get_traced_memory()[0] - before
-    tracemalloc.stop()
-    assert grown < 20_000
-    np.testing.assert_array_equal(env.reset(seed=9)[0], first)
-
-
 @pytest.mark.parametrize(
     ("action", "said"),
     [
@@ -187,16 +145,6 @@ def test_a_bad_action_is_refused_and_changes_nothing(action, said):
     with pytest.raises(ValueError, match=said):
         env.step(action)
     assert env.last is before and env.memory() == memory
-
-
-def test_actions_that_rounding_puts_beyond_the_range_are_its_ends():
-    env = allocation()
-    env.reset(seed=0)
-    beyond = np.nextafter(np.float32(1), np.float32(2))
-    assert beyond > 1
-    for end in (1.0, -1.0):
-        far, exact = (env.step(np.full(6, a * end))[4]["power_w"] for a in (beyond, 1.0))
-        np.testing.assert_array_equal(far, exact)
 
 
 @pytest.mark.parametrize("criterion", ["aggregate", "per-device", "top-up"])
@@ -237,47 +185,6 @@ def test_no_step_outside_of_an_episode():
 # -- training
 
 
-def test_a_board_is_told_of_every_episode_and_judgement(tmp_path, monkeypatch):
-    from stable_baselines3.common import logger, utils
-
-    boards = []
-
-    class Board(logger.KVWriter):
-        def __init__(self, folder):
-            self.folder, self.told = Path(folder), []
-            boards.append(self)
-
-        def write(self, key_values, key_excluded, step=0):
-            self.told += [(key, value, step) for key, value in key_values.items()]
-
-    monkeypatch.setattr(logger, "TensorBoardOutputFormat", Board)
-    monkeypatch.setattr(utils, "SummaryWriter", Board)  # otherwise the library says that it is not installed
-    (tmp_path / "a").mkdir()
-    (tmp_path / "b").mkdir()
-    found = course(tmp_path / "a", seed=3, board=str(tmp_path / "board"))
-    (board,) = boards
-    assert board.folder.name == "seed-3_1"
-    rewards = [(v, step) for key, v, step in board.told if key == "episode/reward_mean"]
-    assert [step for _, step in rewards] == list(range(STEPS, 121, STEPS))
-    judged = [(step, v) for key, v, step in board.told if key == "judged/cost"]
-    assert judged == [(p.step, p.score) for p in found.curve]
-    assert {"train/actor_loss", "train/critic_loss"} <= {key for key, _, _ in board.told}
-    means = {p.step: p.reward for p in found.curve}  # of the steps since the last judgement
-    assert np.mean([v for v, step in rewards if step <= 60]) == pytest.approx(np.mean([means[30], means[60]]), rel=1e-9)
-    alone = course(tmp_path / "b", seed=3)
-    np.testing.assert_array_equal(flat(alone.weights), flat(found.weights))  # looking changes nothing
-
-
-def test_a_training_leaves_no_log_among_the_temporary_files(tmp_path, monkeypatch):
-    import tempfile
-
-    place = tmp_path / "temporary"
-    place.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(place))
-    course(tmp_path, steps=25)
-    assert not list(place.glob("SB3*"))
-
-
 def flat(weights):
     return np.concatenate([x.ravel() for x in weights.values()])
 
@@ -292,14 +199,6 @@ def test_an_interrupted_training_ends_in_the_same_bits(tmp_path):
     assert repr(again.curve) == repr(whole.curve) and again.steps == whole.steps
     assert again.best_reward == whole.best_reward
     np.testing.assert_array_equal(flat(again.weights), flat(whole.weights))
-
-
-def test_another_seed_is_another_training_and_globals_are_left_alone(tmp_path):
-    numbers = np.random.get_state()[1].copy()  # noqa: NPY002 - the global one, which must not move
-    (tmp_path / "a").mkdir(), (tmp_path / "b").mkdir()
-    one, two = course(tmp_path / "a"), course(tmp_path / "b", seed=1)
-    assert repr(one.curve) != repr(two.curve)
-    np.testing.assert_array_equal(np.random.get_state()[1], numbers)  # noqa: NPY002
 
 
 # -- policies
@@ -318,19 +217,6 @@ def test_a_policy_comes_back_as_it_was(tmp_path, observe):
     np.testing.assert_array_equal(read.act(seen), written.act(seen))
     if observe != "online":
         assert read.reference.content == written.reference.content
-
-
-def test_the_network_of_a_file_is_the_one_of_the_library(tmp_path):
-    import torch
-
-    from rl.ddpg import DdpgTraining
-
-    training = DdpgTraining(allocation(), QUICK, 10, 0, None)
-    layers = layers_of(training.weights())
-    seen = np.random.default_rng(0).uniform(-1, 1, (20, 8)).astype(np.float32)
-    with torch.no_grad():
-        theirs = training.model.actor(torch.from_numpy(seen)).numpy()
-    np.testing.assert_allclose([forward(layers, s) for s in seen], theirs, atol=1e-6)
 
 
 class Evil:
@@ -375,15 +261,6 @@ def test_numbers_of_a_policy_are_finite(tmp_path):
     save_policy(spoilt, tmp_path)
     with pytest.raises(BadInput, match="not finite"):
         load_policy(tmp_path)
-
-
-def test_a_policy_that_overflows_names_the_ue():
-    made = policy()
-    weight, bias = (x.copy() for x in made.layers[-1])
-    weight[2] = np.where(np.arange(weight.shape[1]) % 2, 3e38, -3e38)
-    first = tuple((w * 0, np.full_like(b, 1e3)) for w, b in made.layers[:-1])
-    with pytest.raises(BadInput, match="action for UE 2 is nan"):
-        replace(made, layers=(*first, (weight, bias))).act(np.zeros(made.card.n_seen, dtype=np.float32))
 
 
 # -- the live world
@@ -511,35 +388,6 @@ def test_a_policy_that_does_not_fit_is_refused(tiny, tmp_path, changes, said):
         tiny(ONLINE | {"power": {"kind": "ddpg", "policy": str(tmp_path / "p")}} | changes)
 
 
-def test_a_bad_action_is_refused_in_the_live_world(tiny):
-    env = online(tiny)
-    env.reset(options={"world": 1})
-    round_, now = env.state.round, env.world.env.now
-    for action, said in (
-        (np.zeros(2), r"shape \(2,\)"),
-        (np.zeros(4), r"shape \(4,\)"),
-        ([0, np.nan, 0], "number 1 is nan"),
-        ([0, 0, np.inf], "number 2 is inf"),
-        ([0, 0, 1.01], "number 2 is 1.01"),
-    ):
-        with pytest.raises(ValueError, match=said):
-            env.step(action)
-    assert (env.state.round, env.world.env.now, env.steps) == (round_, now, 0)
-
-
-@pytest.mark.parametrize("changes", [{}, {"learning.privacy_budget": {"epsilon": 1e-6}}])
-def test_no_round_outside_of_an_episode(tiny, changes):
-    from gymnasium.error import ResetNeeded
-
-    env = online(tiny, changes)
-    with pytest.raises(ResetNeeded):
-        env.step(np.zeros(3, dtype=np.float32))
-    for _ in range(2):
-        played(env, 0.3)
-        with pytest.raises(ResetNeeded):
-            env.step(np.zeros(3, dtype=np.float32))
-
-
 # -- what a round costs
 
 
@@ -604,28 +452,6 @@ class TestCosts:
             assert found.noise == pytest.approx(contraction**left * math.log(added / asked), rel=1e-12)
             assert found.total == pytest.approx(2.0 * found.noise, rel=1e-12) and found.artificial
         assert found.noise < 0  # less than was asked for
-
-    def test_noise_of_several_budgets_adds_in_variance(self):
-        more = Asks("y", [0.3, 0.0, 0.2], [0.1, 0.0, 0.2])
-        added = 0.25**2 * (0.4**2 + 0.1**2 + 0.3**2) + 0.75**2 * (0.2**2 + 0.4**2)
-        asked = 0.25**2 * (0.5**2 + 0.3**2) + 0.75**2 * (0.6**2 + 0.2**2)
-        _, found = cost_of({"noise": 1.0}, [self.budget, more], 10)
-        assert found.noise == pytest.approx(math.log(added / asked), rel=1e-12)
-
-    def test_without_a_budget_noise_is_measured_by_the_scale(self):
-        added, asked = 0.25**2 * 0.3**2 + 0.75**2 * 0.4**2, (0.25**2 + 0.75**2) * 0.5**2
-        _, found = cost_of({"noise": 1.0}, [], 10)
-        assert found.noise == pytest.approx(math.log(added / asked), rel=1e-12) and not found.artificial
-
-    def test_each_weight_pays_for_its_own(self):
-        _, found = cost_of({"loss": 3.0}, [self.budget])
-        assert (found.loss, found.total) == (6.0, pytest.approx(18.0))
-        _, found = cost_of({"loss": 3.0}, [self.budget], rmse_db=float("nan"))
-        assert (found.loss, found.total) == (1.25, pytest.approx(3.75))
-        _, found = cost_of({"leakage": 4.0, "leakage_within_m": 50.0}, [self.budget])
-        assert found.leakage == pytest.approx((2 / 4 + 1 / 1) / 2) and found.total == pytest.approx(3.0)
-        _, found = cost_of({"energy_per_j": 1000.0}, [self.budget])
-        assert found.energy_j == pytest.approx(0.007) and found.total == pytest.approx(7.0)
 
     def test_own_noise_is_what_the_required_noise_would_have_saved(self):
         """UE 0 has 0.4^2 + 0.3^2 = 0.5^2, just what it needs; UE 2 has 0.4^2 for 0.6^2; UE 1 was away."""
@@ -733,16 +559,6 @@ def test_progress_is_the_share_of_rounds_that_are_over(tiny, limit, of):
     np.testing.assert_allclose(found, np.arange(of + 1) / of)
 
 
-def test_progress_counts_a_last_round_that_is_cut_short(tiny):
-    """250 s in rounds of 60 s are five."""
-    env = online(tiny, {"world.duration_s": 250})
-    env.reset(options={"world": 1})
-    env.step(np.zeros(3))
-    assert env.now.progress == pytest.approx(1 / 5)
-    seen = env._seen()
-    assert seen[-1] == pytest.approx(2 / 5 - 1)
-
-
 # -- by name, and from the command line
 
 
@@ -793,13 +609,6 @@ def test_specs_come_back_from_json(tiny, tmp_path):
         assert steps[0] == steps[1]
 
 
-def test_a_spec_with_a_damaged_scenario_is_refused():
-    import rl
-
-    with pytest.raises(BadInput, match=r"scenario.*title"):
-        gymnasium.make(rl.ONLINE, scenario={"seed": 1})
-
-
 def test_importing_the_floor_registers_both_and_nothing_dear(tmp_path):
     code = (
         "import rl, gymnasium, sys\nassert not {'torch', 'stable_baselines3', 'numba', 'scipy'} & set(sys.modules)\n"
@@ -819,13 +628,6 @@ def test_importing_the_floor_registers_both_and_nothing_dear(tmp_path):
         "['scenarios.app.training.environments:allocation', 'scenarios.app.training.environments:online']",
         "(42,)",
     ]
-
-
-def test_the_first_make_says_what_takes_so_long(tmp_path, capsys):
-    make_allocation(tmp_path)
-    first, again = capsys.readouterr(), (make_allocation(tmp_path), capsys.readouterr())[1]
-    assert first.out == again.out == again.err == ""
-    assert first.err.count("\n") == 1 and "reference run, this once" in first.err and str(tmp_path) in first.err
 
 
 def test_channels_are_trained_on_chosen_on_or_reported(tmp_path):
@@ -881,24 +683,6 @@ def test_a_learned_policy_is_played_with_the_switch_that_it_planned(tmp_path, mo
     np.testing.assert_array_equal(share, np.where(np.arange(8) < planned, 100.0, 0.0))
 
 
-def test_a_channel_over_which_no_update_arrives_is_refused(tmp_path):
-    from scenarios import load
-    from scenarios.app.training.environments import own_problem
-
-    with pytest.raises(BadInput, match=r"no update arrives in the reference run.*lower noise_w"):
-        own_problem(load("power/paper", SHORT | {"world.radio.uplink.noise_w": 8e-8}), tmp_path)
-
-
-def test_limits_of_a_training_are_those_that_ues_can_keep(tmp_path):
-    from scenarios import load
-    from scenarios.app.training.environments import problems
-
-    weak = load("power/paper", SHORT | {"world.ues.max_power_dbm": 20.0})
-    assert problems(weak, tmp_path).trained_on[0].limits.each_max_w == pytest.approx(0.1)
-    with pytest.raises(BadInput, match=r"max_power_dbm is 0.01 W, below each_min_w 0.05"):
-        problems(load("power/paper", SHORT | {"world.ues.max_power_dbm": 10.0}), tmp_path)
-
-
 @pytest.mark.parametrize(
     ("changes", "what"), [("online", "acts online"), ("top-up", "was trained with criterion: top-up")]
 )
@@ -935,13 +719,6 @@ def test_bad_trainings_are_refused_in_one_line(tmp_path, capsys, words, said):
     assert said in told and told.count("\n") == 1 and not (tmp_path / "t").exists()
 
 
-def test_streams_of_worlds_differ_by_purpose(tiny):
-    from scenarios.app.training.evaluate import worlds
-
-    study = tiny(ONLINE)
-    assert not set(worlds(study, "judged", 50)) & set(worlds(study, "held-out", 50))
-
-
 def test_fractional_power_keeps_the_total():
     from rl.baselines import fractional, references
 
@@ -951,10 +728,3 @@ def test_fractional_power_keeps_the_total():
         assert power.sum() <= 0.8 + 1e-9 and power.sum() > 0.79
     found = references(p, 200, Streams(0).at("r"))
     assert found["optimum"].value <= min(v.value for v in found.values()) + 1e-15
-
-
-def test_power_over_an_ideal_uplink_is_refused():
-    from scenarios.app.training.environments import online
-
-    with pytest.raises(BadInput, match="power changes nothing over an ideal uplink"):
-        online("campus")

@@ -1,12 +1,8 @@
 """The live world as a PettingZoo environment: one agent a UE, absent ones masked, and the same rounds as for one."""
 
-import sys
-
 import numpy as np
 import pytest
 from power_problems import ONLINE
-
-from netsim.errors import BadInput
 
 pytest.importorskip("pettingzoo")
 
@@ -81,25 +77,6 @@ def test_a_ue_that_is_away_stays_an_agent_whose_action_is_ignored(tiny):
         env.step({"ue_0": np.zeros(1)})
 
 
-@pytest.mark.parametrize(
-    ("actions", "said"),
-    [
-        (None, "a mapping from agents"),
-        ({"ue_0": [0.0], "ue_1": [0.0]}, "none for ue_2"),
-        ({"ue_0": [0.0], "ue_1": [0.0], "ue_2": [0.0], "ue_3": [0.0]}, "no agent 'ue_3'"),
-        ({"ue_0": [0.0], "ue_1": [0.0], "ue_2": [0.0, 0.0]}, "action of ue_2"),
-        ({"ue_0": ["a"], "ue_1": [0.0], "ue_2": [0.0]}, "action of ue_0: not a number"),
-    ],
-)
-def test_a_bad_action_is_refused_and_changes_nothing(tiny, actions, said):
-    env = agents(tiny)
-    env.reset(seed=0)
-    before = env.env.state
-    with pytest.raises(ValueError, match=said):
-        env.step(actions)
-    assert env.env.state is before and env.env.steps == 0
-
-
 def test_each_can_be_paid_by_its_own(tiny):
     """Own energy and leakage add up to those of all; the loss is everybody's."""
     for only in ("energy_per_j", "leakage", "loss", "noise"):
@@ -113,14 +90,3 @@ def test_each_can_be_paid_by_its_own(tiny):
             elif only != "noise":
                 np.testing.assert_allclose(parts.sum(), total, rtol=1e-12)
         assert only == "loss" or len(set(each.values())) > 1
-
-
-def test_bad_input_is_one_line(tiny, monkeypatch):
-    with pytest.raises(ValueError, match="take 'shared' or 'own'"):
-        agents(tiny, reward="mine")
-    from scenarios.app.training.environments import parallel_env
-
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    monkeypatch.delitem(sys.modules, "rl.env_agents", raising=False)
-    with pytest.raises(BadInput, match=r"pip install 'netsim-fl\[multi\]'"):
-        parallel_env(tiny(ONLINE))

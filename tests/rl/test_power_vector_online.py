@@ -1,10 +1,5 @@
 """Many live worlds in one process: recorded rounds, or worlds stepped in turn."""
 
-import copy
-import pickle
-import re
-from importlib.util import find_spec
-
 import gymnasium
 import numpy as np
 import pytest
@@ -109,14 +104,6 @@ def test_worlds_are_recorded_once_and_begin_again(tmp_path):
     assert again.reset(seed=0, options={"world": worlds[1][0]})[1]["world"].tolist() == [worlds[1][0]] * 2
 
 
-def test_a_recording_is_of_the_code_that_made_it(tmp_path, monkeypatch):
-    study = load("power/city", {"world.duration_s": 120})
-    onlines(1, study, tmp_path).reset(seed=0)
-    monkeypatch.setattr("netsim.cache.code_digest", lambda *packages: "other")
-    onlines(1, study, tmp_path).reset(seed=0)
-    assert len(list((tmp_path / "rounds").iterdir())) == 2
-
-
 def test_recordings_that_cannot_be_kept_are_one_line(tmp_path):
     (tmp_path / "rounds").write_text("a file")
     with pytest.raises(BadInput, match=r"cannot be kept there .* give another folder as cache"):
@@ -180,77 +167,7 @@ def test_a_bad_action_is_refused_and_no_environment_steps(study, cache):
     assert envs.step(bad)[1].tolist() == [0.0] * 2  # new episodes begin: actions are ignored
 
 
-def every_kind(study, cache):
-    """One world, a PettingZoo environment of it, several in turn, several recorded."""
-    from scenarios.app.training.environments import parallel_env
-
-    several = onlines(2, study, rounds="live"), onlines(2, study, cache)
-    return [online(study), *([parallel_env(study)] if find_spec("pettingzoo") else []), *several]
-
-
 def stepped(env):
     """A step in the middle of the range of power."""
     agents = getattr(env, "agents", None)
     return env.step({a: [0.0] for a in agents} if agents else np.zeros(env.action_space.shape, dtype=np.float32))
-
-
-@pytest.mark.parametrize(
-    ("world", "said"),
-    [(x, f"reset: world {x!r}; give an integer from 0 to 9223372036854775807")
-     for x in ("1", True, 2**63)],
-)  # fmt: skip
-def test_options_of_a_reset_are_looked_at_before_anything_changes(cache, world, said):
-    study = load("power/city", SHORT)
-    for env, other in zip(every_kind(study, cache), every_kind(study, cache), strict=True):
-        env.reset(seed=0), other.reset(seed=0)
-        with pytest.raises(ValueError, match=re.escape(said)):
-            env.reset(options={"world": world})
-        assert str(stepped(env)) == str(stepped(other))
-
-
-def test_infos_of_a_reset_have_the_keys_of_a_step(study, cache):
-    for env in every_kind(study, cache):
-        first, after = env.reset(seed=3)[1], stepped(env)[4]
-        for before, then in zip(first.values(), after.values(), strict=True) if "ue_0" in first else [(first, after)]:
-            assert before.keys() == then.keys() and {type(x) for x in before.values()} == {
-                type(x) for x in then.values()
-            }
-            assert np.all(before["t_th"] == 0) and np.all(before["energy_j"] == 0) and np.all(then["energy_j"] > 0)
-
-
-@pytest.mark.parametrize("copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
-def test_environments_are_copied_or_say_why_not(cache, copied):
-    study = load("power/city", SHORT)
-    for env in every_kind(study, cache):
-        other = copied(env)
-        assert str(env.reset(seed=3)) == str(other.reset(seed=3)) and str(stepped(env)) == str(stepped(other))
-        if isinstance(env, OnlinePowers):
-            assert str(stepped(copied(env))) == str(stepped(env))
-        else:
-            with pytest.raises(TypeError, match=r"processes that run in its world cannot be copied .* gymnasium.make"):
-                copied(env)
-
-
-def test_workers_in_processes_of_their_own_know_the_names():
-    kw = {"scenario": load("power/city", SHORT), "vector_kwargs": {"context": "spawn"}}
-    envs = gymnasium.make_vec("rl:netsim/OnlinePower-v0", num_envs=2, vectorization_mode="async", **kw)
-    seen, info = envs.reset(seed=3, options={"world": 5})
-    envs.close()
-    one = gymnasium.make("rl:netsim/OnlinePower-v0", scenario=kw["scenario"])
-    np.testing.assert_array_equal(seen, [one.reset(options={"world": 5})[0]] * 2)
-    assert info["world"].tolist() == [5, 5]
-
-
-def test_it_is_made_by_name(study, cache):
-    kw = {"scenario": study, "cache": cache}
-    envs = gymnasium.make_vec("rl:netsim/OnlinePower-v0", num_envs=2, vectorization_mode="vector_entry_point", **kw)
-    assert isinstance(envs, OnlinePowers)
-    assert envs.metadata["autoreset_mode"] is gymnasium.vector.AutoresetMode.NEXT_STEP
-    one = gymnasium.make("rl:netsim/OnlinePower-v0", **kw)
-    assert (envs.single_action_space, envs.single_observation_space) == (one.action_space, one.observation_space)
-    envs.reset(seed=3)
-    seen, *_ = envs.step(envs.action_space.sample())
-    kept = seen.copy()
-    assert envs.observation_space.contains(seen) and seen.dtype == np.float32
-    envs.step(envs.action_space.sample())
-    np.testing.assert_array_equal(seen, kept)  # what was returned stays as it was

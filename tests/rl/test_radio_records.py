@@ -10,9 +10,8 @@ from fl.power.search import Limits
 from netsim.errors import BadInput
 from netsim.rng import Streams
 from rl.agents import ScoreFunctionAgent
-from rl.look import Look
 from rl.radio_loops import judged
-from rl.radio_records import Links, Rounds, air_of
+from rl.radio_records import Links, air_of
 from rl.rules import LAWS, Known, tuned, within
 from rl.settings import Online
 from rl.shared_policy import SHAPES, SharedPolicy, first_weights
@@ -97,17 +96,6 @@ def costs_what_it_costs_live(of):
         assert env.task.reward.cost(found.figures)[0] == pytest.approx(-reward, rel=1e-9)
 
 
-def test_losing_everything_is_the_worst(city):
-    """Nobody is heard at the least power; the noise counted for a lost row is that of the slowest rate in time."""
-    limits, k = city.look.limits, 12
-    silent = judged(city.rounds, city.air, np.full((len(city), k), 1e-12), np.arange(len(city)))
-    assert (silent.lost == 1).all() and (silent.energy_j < 1e-3).all()
-    rate = city.rounds.n_bits / (city.air.bandwidth_hz * city.air.deadline_s)
-    assert city.rounds.lost_noise == pytest.approx(1 / (2**rate - 1))
-    heard = judged(city.rounds, city.air, np.full((len(city), k), limits.each_max_w), np.arange(len(city)))
-    assert (silent.noise > heard.noise - 1e-9).mean() > 0.5 and (heard.lost < 1).all()
-
-
 def test_exchanging_ues_exchanges_features_and_powers(city):
     order = DRAW.permutation(12)
     links = city.look.links
@@ -122,17 +110,6 @@ def test_exchanging_ues_exchanges_features_and_powers(city):
     np.testing.assert_allclose(moved.pairs, city.look.pairs[:, order][:, :, order], atol=1e-9)
     np.testing.assert_allclose(policy.power_w(moved), policy.power_w(city.look)[:, order], rtol=1e-9)
     assert np.ptp(policy.residual_db(city.look)) > 1.0
-
-
-def test_pairs_are_what_they_say(city):
-    links, s, k, j = city.look.links, 2, 4, 9
-    b = links.serving[s, k]
-    own, other = links.h[s, k, b], links.h[s, j, b]
-    aligned = len(own) * abs(np.vdot(own, other)) ** 2 / (np.vdot(own, own) * np.vdot(other, other)).real
-    assert city.look.pairs[s, k, j, 3] == pytest.approx(np.log(aligned) / 2)
-    cross_db = 10 * np.log10(np.vdot(other, other).real / city.air.noise_w)
-    assert city.look.pairs[s, k, j, 1] == pytest.approx((cross_db - 50) / 20)
-    assert city.look.snr_db[s, k] == pytest.approx(10 * np.log10(np.vdot(own, own).real / city.air.noise_w))
 
 
 def test_what_would_come_of_powers_of_a_ue_that_is_alone(city):
@@ -178,28 +155,6 @@ def test_a_policy_plays_over_either_band(kind, tmp_path):
     power_w = np.full(look.snr_db.shape, 1e-4)
     decoded_db = 20 * look.outlook(power_w)[..., 1] + 10
     assert np.allclose(decoded_db, look.snr_db - 40) == (kind == "oma")
-
-
-def test_an_untrained_policy_is_its_rule(city):
-    rule = tuned(LAWS[1], city, 5000, Streams(0).at("t"))
-    np.testing.assert_array_equal(SharedPolicy(first_weights(3), rule).dbw(city.look), rule.dbw(city.look))
-
-
-def test_absent_ues_change_nothing(city):
-    """A UE without a base station: nobody hears it, and the others' powers do not hang on its links."""
-    links = city.look.links
-    serving = links.serving.copy()
-    serving[:, 5] = -1
-    wild = links.h.copy()
-    wild[:, 5] *= 1e3
-    weights = {name: DRAW.normal(0, 0.3, shape).astype(np.float32) for name, shape in SHAPES.items()}
-    rule = tuned(LAWS[-1], city, 1, Streams(0).at("t"))
-    powers = [
-        SharedPolicy(weights, rule).dbw(replace(city.look, links=replace(links, h=h, serving=serving)))
-        for h in (links.h, wild)
-    ]
-    others = np.arange(12) != 5
-    np.testing.assert_allclose(powers[0][:, others], powers[1][:, others], rtol=1e-9)
 
 
 def test_tuning_finds_the_best_of_a_grid(city):
@@ -252,13 +207,6 @@ def _some(look, n):
     links = Links(*(getattr(look.links, name)[:n] for name in ("h", "heard", "serving", "downlink_bps")))
     return replace(look, links=links, required_std=look.required_std[:n], rho=look.rho[:n], n_bits=look.n_bits[:n],
                    progress=look.progress[:n])  # fmt: skip
-
-
-def test_rounds_of_several_worlds_are_told_apart(city):
-    both = Look.stack([city.look, city.look])
-    assert both.worlds == 2 and np.flatnonzero(both.first).tolist() == [0, len(city)]
-    rounds = Rounds.stack([city.rounds, city.rounds.select(np.arange(1))])
-    assert len(rounds) == len(city) + 1
 
 
 class TestTraining:
@@ -336,12 +284,6 @@ def test_a_rule_is_played_as_it_was_tuned(tmp_path):
     np.testing.assert_allclose(links["power_w"][first], wanted[links["ue"][first].astype(int)], rtol=1e-6)
 
 
-def test_names_of_rules_are_those_of_the_laws():
-    from rl.rule_names import PARAMETERS
-
-    assert {law.name: len(law.start) for law in LAWS} == {name: len(of) for name, of in PARAMETERS.items()}
-
-
 SMALL = {
     "train.agent": {"kind": "score-function", "worlds": 1}, "train.task.tune_worlds": 1,
     "train.task.tune_evaluations": 600,
@@ -366,14 +308,6 @@ SMALL = {
 def test_what_does_not_fit_is_refused(changes, said):
     with pytest.raises(BadInput, match=said):
         load("power/city", SMALL | changes)
-
-
-def test_over_an_ideal_uplink_there_is_nothing_to_record(tmp_path):
-    from scenarios.app.training.train import train
-
-    of = study(**SMALL, **{"world.radio.uplink": {"kind": "oma"}})
-    with pytest.raises(BadInput, match=r"kind: noma with decoding: noisy; change that, or take train\.agent"):
-        train(of, [0], tmp_path / "t", lambda now: None)
 
 
 @pytest.mark.parametrize(
@@ -413,14 +347,6 @@ def _weights(folder: Path, changes: dict[str, np.ndarray]) -> None:
     from safetensors.numpy import load_file, save_file
 
     save_file(load_file(folder / "policy.safetensors") | changes, folder / "policy.safetensors")
-
-
-def test_limits_that_ues_cannot_keep_are_refused_before_anything_is_written(tmp_path):
-    from scenarios.app.training.train import train
-
-    with pytest.raises(BadInput, match=r"train\.task\.limits: each_min_w: 12 UEs of 2e-06 W exceed"):
-        train(study(**SMALL, **{"train.task.limits.total_max_w": 1e-9}), [0], tmp_path / "t", lambda now: None)
-    assert not (tmp_path / "t").exists()
 
 
 CLIP = {"kind": "clip", "norm": 2.0}
@@ -538,18 +464,3 @@ def test_a_folder_of_another_kind_is_refused_in_our_words_where_it_was_set(card,
         load("power/city", {"power": {"kind": "shared", "policy": str(tmp_path)}})
     assert f"--set power.policy: {tmp_path / 'policy.json'}: " in str(refused.value)
     assert said in str(refused.value)
-
-
-def test_powers_of_rounds_are_played_in_their_rounds():
-    """Also where some round is not among them: then with the least power."""
-    from scenarios.app.training.evaluate import planned
-
-    env = live(study())
-    env.reset(options={"world": 7})
-    power_w = np.array([[1e-5] * 12, [1e-3] * 12, [1e-2] * 12])
-    act = planned(power_w, np.array([0, 1, 3]) / env.rounds)
-    sent = []
-    while len(sent) < 4:
-        *_, info = env.step(act(env, None).astype(np.float32))
-        sent.append(info["power_w"][0])
-    np.testing.assert_allclose(sent, [1e-5, 1e-3, 2e-6, 1e-2], rtol=1e-5)

@@ -11,7 +11,7 @@ from netsim.errors import BadInput
 from netsim.rng import Streams
 from rl.agents import ScoreFunctionAgent
 from rl.lagrangian import FEASIBLE_FIRST, Prices, first_prices, over, penalty, priced
-from rl.reward import FIGURES, Constrained, Figures, Reward, Weighted
+from rl.reward import FIGURES, Constrained, Figures, Reward
 from rl.rules import LAWS, tuned
 from scenarios.app.study.load import load
 
@@ -30,32 +30,12 @@ def constrained(minimise="leak", **at_most):
     return Constrained(minimise=minimise, at_most=at_most)
 
 
-def test_a_reward_without_a_kind_is_a_weighted_sum():
-    reward = load("power/city").train.task.reward
-    assert reward == Weighted(noise=1, lost=1, leak=5, energy_per_j=100)
-    of = figures(noise=[2.0], lost=[0.5], leak=[0.1], energy_j=[0.003])
-    assert reward.cost(of)[0] == pytest.approx(
-        2 + 0.5 + 0.5 + 0.3
-    )  # loss and leakage have no weight, and are not known
-    assert reward.bounds() == {} and penalty(reward, of) == 0.0 and priced(reward, of, np.zeros(0)) == reward.cost(of)
-
-
 def test_the_lagrangian_by_hand():
     reward = constrained(noise=2.0, energy_j=0.01)
     of = figures(leak=[0.1, 0.3], noise=[1.0, 4.0], energy_j=[0.004, 0.008])
     np.testing.assert_allclose(priced(reward, of, None), [0.1, 0.3])
     np.testing.assert_allclose(priced(reward, of, np.array([0.5, 10.0])), [0.1 - 0.5 - 0.06, 0.3 + 1.0 - 0.02])
     np.testing.assert_allclose(over(reward, of), [0.5, -0.004])
-    assert penalty(reward, of) == pytest.approx(FEASIBLE_FIRST * 0.25)
-
-
-def test_a_bound_of_zero_is_a_bound():
-    """No update may be lost: its mean exceeds 0 by itself, has a price, and is paid for like any other."""
-    reward = constrained(lost=0.0, noise=0.0)
-    of = figures(leak=[0.1, 0.3], lost=[0.0, 0.5], noise=[-1.0, 0.5])
-    assert reward.bounds() == {"noise": 0.0, "lost": 0.0} and set(reward.reads) == {"leak", "noise", "lost"}
-    np.testing.assert_allclose(over(reward, of), [-0.25, 0.25])
-    np.testing.assert_allclose(priced(reward, of, np.array([0.0, 2.0])), [0.1, 1.3])
     assert penalty(reward, of) == pytest.approx(FEASIBLE_FIRST * 0.25)
 
 
@@ -267,13 +247,3 @@ def test_contradictions_are_refused_in_one_line(reward, said):
     with pytest.raises(BadInput, match=said) as error:
         load("power/city", {"train.task.reward": reward})
     assert len(error.value.lines) == 1 and "train" in error.value.lines[0]
-
-
-def test_leakage_without_an_attack_is_refused(tmp_path):
-    from scenarios.app.training.train import train
-
-    reward = {"kind": "constrained", "minimise": "leakage", "at_most": {"energy_j": 0.1}}
-    of = load("power/pedestrians", {"train.task.reward": reward, "learning.attacks": []})
-    with pytest.raises(BadInput, match=r"train\.task\.reward\.minimise: leakage is what attacks find"):
-        train(of, [0], tmp_path / "t", lambda now: None)
-    assert not (tmp_path / "t").exists()

@@ -1,18 +1,16 @@
 """Rules of power control, their tuning, and the search that knows everything, against hand-made rounds."""
 
 from dataclasses import replace
-from itertools import permutations
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from made_up_rounds import K, S, known
 
 from fl.power.search import Limits
 from netsim.rng import Streams
 from rl.cost import _leakage, rows_sent
 from rl.look import Look
-from rl.oracle import _moves, best_powers
+from rl.oracle import best_powers
 from rl.radio_records import ALL, Air, Links
 from rl.rule_names import PARAMETERS
 from rl.rules import LAWS, Law, tuned, within
@@ -141,31 +139,6 @@ def test_the_search_finds_the_one_optimum_of_every_round_to_half_of_its_least_st
     np.testing.assert_allclose(found.cost, known_best.cost(found.power_w))
 
 
-def test_of_several_starts_every_round_has_its_better_one():
-    """Nothing but the start itself is reachable where all moves cost more."""
-
-    class Islands(Targets):
-        def cost(self, power_w, which=None):
-            at = np.arange(len(self)) if which is None else which
-            dbw = np.round(10 * np.log10(power_w), 6)
-            here = [(dbw == start).all(axis=1) for start in (-10.0, -20.0)]
-            price = np.array([[1.0, 5.0], [4.0, 2.0], [3.0, 0.5]])[at]
-            return np.select(here, [price[:, 0], price[:, 1]], default=99.0)
-
-    found = best_powers(Islands(np.zeros((3, 4))), [np.full((3, 4), x) for x in (-10.0, -20.0)])
-    assert found.cost.tolist() == [1.0, 2.0, 0.5]
-    np.testing.assert_allclose(10 * np.log10(found.power_w), np.tile([[-10.0], [-20.0], [-20.0]], (1, 4)))
-
-
-def test_moves_are_steps_of_one_ue_and_exchanges_of_two():
-    at = np.array([1.0, 2.0, 4.0, 8.0])
-    steps = {tuple(at + sign * 0.5 * np.eye(4)[k]) for k in range(4) for sign in (1, -1)}
-    pairs = {p for p in permutations(at.tolist()) if sum(x != y for x, y in zip(p, at, strict=True)) == 2}
-    found = _moves(at[None], 0.5)[0]
-    assert len(found) == len(steps) + len(pairs) == 8 + 6
-    assert {tuple(row) for row in found.tolist()} == steps | pairs
-
-
 def test_an_exchange_leaves_where_steps_alone_are_caught():
     """Only the two orders of two powers cost little, and the wrong one more: no path of steps leads from it."""
 
@@ -178,17 +151,6 @@ def test_an_exchange_leaves_where_steps_alone_are_caught():
     found = best_powers(Order(np.zeros((1, 2))), [np.array([[-10.0, -30.0]])])
     assert found.cost.tolist() == [0.0]
     np.testing.assert_allclose(10 * np.log10(found.power_w), [[-30.0, -10.0]])
-
-
-def test_no_move_from_what_is_found_costs_less():
-    made_up = known()
-    limits = Limits(each_min_w=1e-6, each_max_w=0.2, total_min_w=0.0, total_max_w=9.0)
-    made_up = replace(made_up, look=replace(made_up.look, limits=limits))
-    found = best_powers(made_up, [np.full((S, K), -20.0)])
-    dbw = 10 * np.log10(found.power_w)
-    moved = np.clip(_moves(dbw, 0.5), -60.0, 10 * np.log10(0.2))  # the last step
-    cost = made_up.cost(within(moved.reshape(-1, K), limits), np.repeat(np.arange(S), moved.shape[1]))
-    assert (cost.reshape(S, -1).min(axis=1) >= found.cost - 1e-8).all()
 
 
 # -- rows of a round that was played live
