@@ -44,10 +44,3 @@ def test_the_loop_finds_the_minimum_that_we_find():
     found = [Loop(net, weights, update).search(0, start, inversion.ITERATIONS) for start in z[0]]
     assert ours == pytest.approx(0.0, abs=1e-9) and min(least for least, _ in found) == pytest.approx(0.0, abs=1e-9)
     assert all(asked >= 2 for _, asked in found)
-
-
-def test_operations_of_a_guess():
-    """By hand: with bends the inner layer takes six products, the outer ones four; without, five."""
-    outer = 4 * 2 * (2 * 256 + 128)
-    assert inversion.operations(Mlp((2, 256, 128, 1), "tanh")) == outer + 6 * 2 * 256 * 128
-    assert inversion.operations(Mlp((2, 256, 128, 1), "relu")) == outer + 5 * 2 * 256 * 128

@@ -1,7 +1,5 @@
 """Local training beside its peers and simulators: the same rounds, all processes counted, missing ones said."""
 
-import subprocess
-import sys
 from contextlib import contextmanager
 
 import numpy as np
@@ -32,45 +30,12 @@ def stub(work):
     yield "stub 1.0", looped(work)
 
 
-@contextmanager
-def idle(work):
-    yield "idle 1.0", lambda n: np.asarray(work.start) + 1.0
-
-
-@pytest.mark.parametrize(
-    ("peer", "name", "package"), [("flower", "Flower on Ray", "flwr"), ("pfl", "pfl-research", "pfl")]
-)
-def test_a_simulator_that_is_missing_is_said(monkeypatch, peer, name, package):
-    for found in [one for one in sys.modules if one.split(".")[0] == package]:
-        monkeypatch.delitem(sys.modules, found)
-    monkeypatch.setitem(sys.modules, package, None)
-    row = training.federated(COHORT, peer, 3.0, 1, 0.0)
-    assert row["ours"] is row["ratio"] is row["met"] is None and row["bar"] == 3.0
-    assert row["peer"] == name and "not installed" in row["reason"] and row["subject"] == "training"
-
-
 def test_a_round_is_that_of_the_loop_and_the_ratio_decides(monkeypatch):
     monkeypatch.setitem(federated_peers.PEERS, "pfl", ("stub", stub))
     met, missed = (training.federated(COHORT, "pfl", bar, 2, 0.0) for bar in (1e-9, 1e9))
     assert met["met"] is True and missed["met"] is False
     assert met["difference"] < 1e-5 and met["peer"] == f"stub 1.0, PyTorch {torch.__version__}"
     assert met["spread"][0] <= met["ratio"] <= met["spread"][1] and met["elapsed"] > 0
-
-
-def test_a_simulator_that_does_something_else_is_seen(monkeypatch):
-    monkeypatch.setitem(federated_peers.PEERS, "pfl", ("idle", idle))
-    assert training.federated(COHORT, "pfl", None, 1, 0.0)["difference"] > 0.1
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_the_time_of_processes_that_were_started_counts():
-    work = "import time\nwhile time.process_time() < 0.5: pass\nprint(flush=True)\ninput()"
-    before = federated_peers.cpu_s()
-    with subprocess.Popen([sys.executable, "-c", work], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
-        child.stdout.readline()
-        assert 0.4 < federated_peers.cpu_s() - before < 2.0
-        child.communicate(b"\n")
-    assert federated_peers.cpu_s() - before < 0.4  # it has ended
 
 
 @pytest.mark.slow

@@ -2,8 +2,6 @@
 
 import json
 import sys
-from dataclasses import replace
-from importlib import util
 from unittest.mock import ANY
 
 import numpy as np
@@ -33,12 +31,6 @@ from benchmarks import (
     world,
 )
 from fl.attacks.closed_form import ClosedForm
-from fl.attacks.dlg import Dlg
-from fl.attacks.span import Span
-from fl.types import Facts, Public
-from netsim.radio.air_interface import AirInterface
-from netsim.rng import Streams
-from netsim.traces.read import read_trace
 from scenarios.app.run.processes import OnProcesses
 
 PEERS, ALONE, COST, PLAYED = peers.PEERS, world.alone, growth.cost, replay.played  # before `quick`
@@ -116,14 +108,6 @@ def test_every_row_is_there_and_its_bar_decides(subject):
         assert low <= row["ratio" if "spread" in row else "ours"] <= high
 
 
-def test_a_missed_bar_is_told_by_the_exit_code(monkeypatch, capsys):
-    for met, code in ((False, 1), (True, 0), (None, 0)):
-        monkeypatch.setitem(command.SUBJECTS, "trace", lambda *_, met=met: iter([{"met": met}, {"met": None}]))
-        assert command.main(["trace", "--seconds", "0", "--sizes", "small"]) == code
-        out, errors = capsys.readouterr()
-        assert [json.loads(line) for line in out.splitlines()] == [{"met": met}, {"met": None}] and "numpy" in errors
-
-
 def test_the_median_of_ratios_of_pairs_decides():
     ours, theirs = iter([9.0, 1.0, 2.0, 4.0]), iter([9.0, 3.0, 8.0, 20.0])  # the first of each loads
     row = paired.beside("work", lambda: next(ours), lambda: next(theirs), 4.0, 0.0, lambda: 0.5)
@@ -143,59 +127,6 @@ def test_a_peer_that_is_missing_or_fails_costs_its_row_only(monkeypatch):
     monkeypatch.setitem(sys.modules, "lxml", None)
     (row,) = trace.rows(trace.SMALL, 0)
     assert row["ours"] is row["met"] is None and "not installed" in row["reason"]
-
-
-@pytest.mark.parametrize("peer, module", list(zip(PEERS, ["CRRM", "AIMM_simulator", "mobile_env"], strict=True)))
-def test_the_peers_tick(monkeypatch, peer, module, capsys):
-    if util.find_spec(module) is None:
-        pytest.skip(f"{peer} is not installed: pip install 'netsim-fl[bench]'")
-    monkeypatch.setattr(peers, "PEERS", PEERS)
-    name, tick, reason = peers.start(peer, 2, 5)
-    assert reason is None and name.startswith(PEERS[peer][0])
-    tick()
-    tick()
-    assert capsys.readouterr().out == ""  # standard output is for rows
-
-
-def test_everybody_moves_measures_and_sends_every_tick():
-    ours = world.Ours(3, 8)
-    before = ours.world.position_m().copy()
-    for _ in range(2):
-        sinr, channel = ours.tick()
-        after = ours.world.position_m().copy()
-        assert (np.linalg.norm(after - before, axis=1) > 0.1).all()
-        before = after
-    assert sinr.shape == (3 + 5, 3) and (sinr > 0).all() and np.isfinite(sinr).all()
-    assert (channel.sinr > 0).all() and channel.decoded.all()
-    links = ours.world.links()
-    assert links.los.any() and not links.los.all()  # by probability
-
-
-def test_one_size_in_a_process_of_its_own():
-    found = ALONE(2, 5, 0.01)
-    assert found["ms"] > 0 and 0.02 < found["peak_gb"] < 2 and found["build_s"] > 0
-
-
-@pytest.mark.parametrize("activation, error_m", [("tanh", 30), ("relu", 400)])
-def test_updates_are_of_real_training(activation, error_m):
-    """Every target sends an update of its own, of a round whose model has moved, and is found by it."""
-    seen = attacks.view(replace(TARGETS, hidden=(64,)), activation)
-    assert seen.update.shape[0] == 3 and len(np.unique(seen.update[:, -1])) == 3
-    assert np.abs(seen.model_before.parameters[:, -1]).min() > 0  # biases start at 0: a round has passed
-    truth = attacks.cohort(3, Streams(0).at("benchmark.cohort")).mean_x()
-    for part in (ClosedForm(cloud=False), Dlg(starts=4)):
-        facts = Facts(2, 0.0, Public(attacks.AREA, 1))
-        found, _ = part.run(seen, facts, part.start(), Streams(0).at("benchmark.attack"))
-        assert np.linalg.norm(found.position_m - truth, axis=1).max() < error_m
-
-
-def test_targets_of_maps_that_are_kept_are_found():
-    seen = attacks.view(attacks.Bench(6, (64, 32)), "relu")
-    found, _ = Span().run(seen, Facts(2, 0.0, Public(attacks.AREA, 1)), Span().start(), Streams(0).at("test"))
-    data = attacks.cohort(6, Streams(0).at("benchmark.cohort"))
-    places = [data.x[data.ptr[u] : data.ptr[u + 1]] for u in range(6)]
-    away_m = [np.linalg.norm(x - found.position_m[found.ue == u][0], axis=1).min() for u, x in enumerate(places)]
-    assert np.median(away_m) < 25
 
 
 def test_time_is_a_targets_share(monkeypatch):
@@ -219,18 +150,6 @@ def test_peers_of_densities_agree_with_the_definition(make):
     assert density.exact(x)[::97] == pytest.approx(want, abs=1e-13)
 
 
-@pytest.mark.parametrize("write, users", [(replay.taxis, 2), (replay.vehicles, 5)])
-def test_files_hold_what_was_drawn(write, users, tmp_path):
-    fixes = write(tmp_path / "trace", users, TAXIS)
-    read = read_trace(tmp_path / "trace", users="id", timezone="America/Los_Angeles")
-    assert len(read.users) == users and len(read.user) == fixes and (read.area.side_m <= replay.SIDE_M * 1.01).all()
-    assert write(tmp_path / "again", users, TAXIS) == fixes
-    assert (tmp_path / "again").read_bytes() == (tmp_path / "trace").read_bytes()
-    if write is replay.taxis:  # as often as it says, every day
-        days = np.stack([read.user, read.time_s // replay.DAY_S])
-        assert np.unique(days, axis=1, return_counts=True)[1].tolist() == [30] * 4
-
-
 @pytest.mark.slow
 def test_growth_and_replay_are_played_in_processes(tmp_path):
     cost = COST(growth.Work(2, 2, 1))
@@ -241,24 +160,6 @@ def test_growth_and_replay_are_played_in_processes(tmp_path):
     assert (tmp_path / "out" / "standardised-by-public" / "summary.json").exists()
     with pytest.raises(RuntimeError, match="exit code 2"):
         PLAYED(tmp_path / "none", tmp_path / "out", [])
-
-
-def test_sweeps_without_ray_are_those_of_processes_and_other_tables_are_refused(monkeypatch):
-    tables = iter(["one", "other"])
-    monkeypatch.setattr(sweeps, "_played", lambda scenario, engine: (1.0, next(tables)))
-    with pytest.raises(ValueError, match="differ"):
-        list(sweeps.rows(sweeps.SMALL))
-    monkeypatch.setattr(sweeps, "find_spec", lambda name: None)
-    monkeypatch.setattr(sweeps, "_played", lambda scenario, engine: (1.0, "one"))
-    assert len(list(sweeps.rows(sweeps.SMALL))) == 1
-
-
-def test_events_of_uploads_are_those_of_the_round():
-    """At held rates with everybody ready at once: one event in which all begin, one in which all end, and the news."""
-    for compute_s, interface, events in ((0.0, uploads.HELD, 3), (1.0, AirInterface(), 13)):
-        played = uploads.Rounds(uploads.cohort(6, 1, compute_s), interface)
-        played.play()
-        assert played.events == events
 
 
 def test_intervals_hold_the_median_in_19_of_20_cases():

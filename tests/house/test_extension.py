@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated
 
 import pytest
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from fl.attacks import ATTACKS
 from fl.attacks.base import Attack
@@ -116,19 +116,6 @@ def test_one_module_may_hold_parts_of_several_slots(tmp_path):
     assert "my-net" in listed.stdout and "my-attack" in listed.stdout
 
 
-def test_modules_are_imported_without_asking_for_a_plugin():
-    asked = (
-        "import netsim.part as part\n"
-        "def never(slot): raise AssertionError(slot)\n"
-        "part.plugins = never\n"
-        "import scenarios.app.study.study, scenarios.app.study.slots, scenarios.app.training.train\n"
-        "import scenarios.app.run.runner, scenarios.app.claims.claim\n"
-    )
-    command = [sys.executable, "-c", asked]
-    ran = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
-    assert ran.returncode == 0, ran.stderr
-
-
 HEAD = "from typing import Any, Literal\nfrom fl.attacks.closed_form import ClosedForm\n"
 GOOD = f'{HEAD}class Part(ClosedForm):\n    """A part."""\n    kind: Literal["broken"] = "broken"\n'
 BROKEN = {
@@ -173,23 +160,6 @@ def test_a_plugin_that_fails_is_told_in_one_line(outside, text, why):
     (line,) = caught.value.lines
     assert line.startswith("plug-in broken:Part of broken (netsim.attack): ")
     assert why in line and line.endswith("; mend broken, or uninstall it")
-
-
-def test_a_plugin_that_no_scenario_could_have_is_not_listed(tmp_path):
-    install(tmp_path, "broken", BROKEN["its field has a type of no use"][0], "[netsim.attack]\nbroken = broken:Part\n")
-    said = netsim(tmp_path, "list")
-    assert said.returncode == 2 and said.stdout == ""
-    (line,) = said.stderr.splitlines()
-    assert "(netsim.attack): its fields cannot be checked (PydanticUndefinedAnnotation: " in line
-
-
-def test_a_plugin_may_postpone_its_annotations(outside):
-    text = f"from __future__ import annotations\n{GOOD}    other: tuple[float, ...] = (1.0,)\n"
-    install(outside, "broken", text, "[netsim.attack]\nbroken = broken:Part\n")
-    adapter = TypeAdapter(Annotated[Attack, ATTACKS])
-    assert adapter.validate_json('{"kind": "broken", "other": [2, 3]}').other == (2.0, 3.0)
-    with pytest.raises(ValidationError, match="should be a valid number"):
-        adapter.validate_json('{"kind": "broken", "other": ["x"]}')
 
 
 IN_SECTIONS = {
