@@ -1,7 +1,6 @@
 """When things happen: records carry the time of arrival, and the windows of data do not move."""
 
 import csv
-import json
 from dataclasses import dataclass
 
 import numpy as np
@@ -84,17 +83,6 @@ def test_an_eavesdropper_waits_for_nobody_else(played):
     assert late and not any((r["round"], r["ue"]) in late for r in heard if r["decoded"] == "1")
 
 
-def test_windows_of_data_stay_where_they_are(played):
-    """Slow devices change when updates come, not which measurements they are made of, nor what they say."""
-    slow, quick = played(SLOW, "slow"), played({k: v for k, v in SLOW.items() if "compute" not in k}, "quick")
-    for table in ("updates", "leakage", "rounds", "estimates"):
-        a, b = rows(slow, table), rows(quick, table)
-        same = [c for c in a[0] if c not in ("time_s", "latency_s")]
-        assert [[r[c] for c in same] for r in a] == [[r[c] for c in same] for r in b]
-    assert (column(rows(quick, "rounds"), "time_s") == [60, 120]).all()
-    assert (column(rows(slow, "rounds"), "time_s") > [60, 120]).all()
-
-
 def test_the_phases_of_a_round_follow_each_other(played):
     """The second phase is asked for when the first is merged."""
     pytest.importorskip("numba")
@@ -136,32 +124,3 @@ def test_interrupted_and_resumed_gives_the_same_bytes(tiny, table_bytes, tmp_pat
         run(study, tmp_path / "cut", watch=_Stop(3))
     run(study, tmp_path / "cut")
     assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")
-
-
-def test_what_was_spent_and_sent_in_vain_is_said(played):
-    """Late uploads stop at the deadline; their shares of energy and bits, by the rows of links.csv."""
-    narrow = {"kind": "noma", "norm_bound": 1.0, "interference": "none", "bandwidth_hz": 1e3, "deadline_s": 3.2}
-    folder = played(RADIO | {"world.radio.uplink": narrow})
-    links, summary = rows(folder, "links"), json.loads((folder / "summary.json").read_text())
-    late = [r for r in links if r["late"] == "1"]
-    assert late and all(float(r["latency_s"]) == 3.2 for r in late)
-    for r in links:
-        sent_s = float(r["airtime_s"] or 0.0)
-        assert float(r["energy_j"]) == pytest.approx(float(r["power_w"]) * sent_s, rel=1e-6)
-    energy = {lost: sum(float(r["energy_j"]) for r in links if (r["decoded"] == "0") == lost) for lost in (True, False)}
-    bits = {
-        lost: sum(float(r["rate_bps"]) * float(r["airtime_s"] or 0.0) for r in links if (r["decoded"] == "0") == lost)
-        for lost in (True, False)
-    }
-    share = 100 * energy[True] / sum(energy.values())
-    assert summary["uplink.energy_in_vain.percent"] == pytest.approx(share, rel=1e-6) and share > 0
-    assert summary["uplink.bits_in_vain.percent"] == pytest.approx(100 * bits[True] / sum(bits.values()), rel=1e-6)
-
-
-def test_published_systems_name_shannon_and_towns_have_link_adaptation():
-    from scenarios.app.study.load import load
-
-    for name in ("lapa/aggregation", "lapa/noise-control", "power/city", "power/paper", "cities/town-lapa"):
-        assert load(name).world.radio.uplink.rate.kind == "shannon"
-    for name in ("city", "city/asynchronous", "useful/leakage", "signal-maps/radio"):
-        assert load(name).world.radio.uplink.rate.kind == "link-adaptation"

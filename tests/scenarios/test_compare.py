@@ -14,8 +14,6 @@ from scenarios.app.report.report import compare, report
 from scenarios.app.results.failures import Failed, write_failures
 from scenarios.app.results.gathered import gathered
 from scenarios.app.run.runner import run
-from scenarios.app.run.sweep import sweep
-from scenarios.app.study.load import load
 
 EVIL = "<img src=x onerror=alert(1)>"
 RADIO = {"learning": None, "world.radio": {}}
@@ -156,13 +154,6 @@ def test_no_page_of_somebody_else_is_replaced(there, says, runs, tmp_path, capsy
     assert there is None or out.read_text() == there
 
 
-def test_where_no_page_can_be_written_it_is_said(runs, tmp_path, capsys):
-    a, b = runs(a=({}, {}), b=({}, {}))
-    assert main(["compare", str(a), str(b), "--out", str(tmp_path / "no" / "page.html")]) == 2
-    assert "cannot be written" in capsys.readouterr().err
-    assert main(["compare", str(a), str(b), "--out", ""]) == 2
-
-
 def test_report_says_of_runs_in_one_folder_that_no_sweep_played_them(runs):
     a, _ = runs(a=({}, {}), b=({}, {"round_s: 60.0": "round_s: 30.0"}))
     shown = body(report(a.parent))
@@ -240,21 +231,6 @@ def test_the_trade_off_has_means_with_their_range(one, tmp_path):
     assert "less is known" in panel["layout"]["yaxis"]["title"]["text"]
 
 
-def test_baselines_stand_in_the_curves(one, tmp_path):
-    out = swept(one, tmp_path / "s", [("A", {"utility.central_rmse_db": 3.5}), ("B", {"utility.central_rmse_db": 4.5})])
-    traces = {t["name"]: t for t in figures(report(out))["progress"]["data"]}
-    assert traces["trained centrally"]["y"] == [4.0, 4.0]
-    assert traces["always guess the map centre"]["y"][0] > 0
-
-
-def test_an_attack_without_estimates_has_no_figure(one, tmp_path):
-    out = swept(one, tmp_path / "s", [("A", {}), ("B", {})])
-    for folder in (out / "r0", out / "r1"):
-        text = (folder / "leakage.csv").read_text().splitlines()
-        (folder / "leakage.csv").write_text(text[0] + "\n")
-    assert "leakage-0" not in figures(report(out))
-
-
 def test_figures_of_the_main_table_are_those_of_the_terminal(one, tmp_path, capsys):
     rows = [("A", {"utility.rmse_db": 4.0}), ("A", {"utility.rmse_db": 6.0}), ("B", {"utility.rmse_db": None})]
     out = swept(one, tmp_path / "s", rows)
@@ -292,16 +268,3 @@ def test_radio_studies_are_compared(tiny, tmp_path):
     table = shown[shown.index('id="variants"') :]
     summary = json.loads((tmp_path / "w" / "low" / "summary.json").read_text())
     assert f'data-value="{summary["radio.sinr_db.median"]:.9g}"' in table
-
-
-def test_the_arguments_of_a_sweep_stand_on_its_page(tiny, tmp_path, monkeypatch):
-    from conftest import TINY
-
-    path = tmp_path / "study.yaml"
-    path.write_text(json.dumps(TINY | {"vary": {"seed": [1, 2]}}))
-    arguments = ["sweep", str(path), "--jobs", "1", "--quiet", "--out", str(tmp_path / "w")]
-    monkeypatch.setattr("sys.argv", ["netsim", *arguments])
-    assert main(arguments) == 0
-    assert f"sweep {path} --jobs 1 --quiet" in body(tmp_path / "w" / "report.html")
-    sweep(path, load(path), tmp_path / "v", 1, {}, lambda *_: None)
-    assert "netsim sweep" in body(report(tmp_path / "v"))

@@ -67,17 +67,6 @@ def test_every_figure_opens_on_a_click(page_file, show):
     assert row.locator("td").first.inner_text() == "utility.rmse_db" and row.locator("td").nth(1).inner_text() == "12"
 
 
-def test_a_click_in_the_legend_hides_a_label(page_file, show):
-    shown = show(page_file)
-    shown.evaluate("netsim.drawAll()")
-    place = shown.locator("#plot-tradeoff")
-    place.locator(".main-svg").first.wait_for()
-    assert place.locator(".scatterlayer .trace").count() > 3
-    before = place.locator(".scatterlayer .point").count()
-    place.locator(".legendtoggle").first.click()
-    shown.wait_for_function(f"document.querySelectorAll('#plot-tradeoff .scatterlayer .point').length < {before}")
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (400, True)])
 def test_nothing_is_cut_off_and_everything_can_be_read(page_file, show, width, dark):
@@ -91,18 +80,3 @@ def test_nothing_is_cut_off_and_everything_can_be_read(page_file, show, width, d
     found = axe.run(shown, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21aa"]}).response["violations"]
     serious = {v["id"]: [n["html"][:200] for n in v["nodes"]] for v in found if v["impact"] in ("serious", "critical")}
     assert serious == {}
-
-
-def test_a_label_that_is_a_word_of_the_language_is_a_label(page_file, tmp_path, show):
-    """`__proto__` as the name of a legend's group made plotly fail, with its figure half drawn."""
-    copy = Path(shutil.copytree(page_file.parent, tmp_path / "sweep"))
-    table = copy / "runs.csv"
-    table.write_text(table.read_text().replace("plain", "__proto__"))
-    shown = show(report(copy))
-    shown.evaluate("netsim.drawAll()")
-    legend = shown.locator("#plot-tradeoff .legendtext")
-    legend.first.wait_for()
-    assert "__proto__" in legend.all_text_contents()
-    with shown.expect_download() as download:
-        shown.locator("#plot-tradeoff").locator("xpath=ancestor::figure").get_by_role("button", name="CSV").click()
-    assert "__proto__" in download.value.path().read_text()

@@ -50,16 +50,6 @@ def test_what_was_learnt_is_the_largest_prediction_of_models_that_somebody_train
     np.testing.assert_allclose(table["learnt_dbm"], np.max(each, axis=0), rtol=1e-6)
 
 
-def test_a_model_without_samples_says_nothing(played):
-    far = [{"name": "a", "at_m": [100, 100], "power_dbm": 40}, {"name": "b", "at_m": [300, 200], "power_dbm": -30}]
-    table, place_m, kept = played({"world.base_stations": far})
-    learner, state = kept["setup"].learning.learner, kept["state"]
-    assert np.unique(state.reference.model).tolist() == [0]
-    np.testing.assert_allclose(
-        table["learnt_dbm"], learner.predict_dbm(state.model, np.zeros(len(place_m), int), place_m), rtol=1e-6
-    )
-
-
 def test_inputs_of_cells_are_those_of_cells_that_somebody_measured(played):
     shared = {"learning.data": {"kind": "measured", "cell": "strongest"}, "learning.learner.cell_input": "one-hot"}
     table, place_m, kept = played(shared)
@@ -68,37 +58,3 @@ def test_inputs_of_cells_are_those_of_cells_that_somebody_measured(played):
     each = [learner.predict_dbm(state.model, zero, place_m, zero + c) for c in np.unique(state.reference.cell)]
     assert len(each) == 2
     np.testing.assert_allclose(table["learnt_dbm"], np.max(each, axis=0), rtol=1e-6)
-
-
-def test_a_trace_that_replaces_the_radio_leaves_the_learnt_map_alone(played, tmp_path):
-    trace = tmp_path / "trace.csv"
-    lines = ["time_s,user,x_m,y_m,rsrp_dbm,cell"]
-    lines += [f"{1_700_000_000 + 60 * t},{u},{10 * t},{5 * t},{-80 - t},a" for u in "pq" for t in range(20)]
-    trace.write_text("\n".join(lines))
-    table, place_m, _ = played(
-        {
-            "world.ues": {"mobility": {"kind": "replay", "trace": str(trace), "users": "id"}},
-            "world.city": {"kind": "open-field"}, "world.duration_s": None, "world.radio": {},
-            "learning.round_s": 86_400,
-        }
-    )  # fmt: skip
-    assert len(place_m) > 1000 and np.isfinite(table["learnt_dbm"]).all()
-    assert set(table["cell"]) == {""} and np.isnan(table["rsrp_dbm"]).all() and np.isnan(table["los"]).all()
-
-
-def test_a_task_without_signals_has_the_radio_alone(played):
-    density = {
-        "learning.learner": {"kind": "density", "bandwidth_m": 50},
-        "learning.data": {"kind": "positions"},
-        "learning.attacks": [],
-    }
-    table, place_m, _ = played(density)
-    assert len(place_m) == 7500 and np.isnan(table["learnt_dbm"]).all() and np.isfinite(table["rsrp_dbm"]).all()
-
-
-def test_azimuths_of_sectors_stand_in_the_map(tiny, tmp_path):
-    layout = {"kind": "hexagonal", "inter_site_m": 300, "sectors": 3}
-    run(tiny({"world.base_stations": layout}), tmp_path / "r")
-    with np.load(tmp_path / "r" / "map.npz") as arrays:
-        assert len(arrays["station_azimuth_deg"]) == len(arrays["station_m"])
-        assert len(np.unique(arrays["station_azimuth_deg"])) == 3

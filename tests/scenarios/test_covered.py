@@ -7,9 +7,7 @@ from fl.privacy import rdp
 from fl.privacy.compose import RoundKinds, compose
 from fl.privacy.gaussian import epsilon_of
 from scenarios.app.results.folder import MANIFEST, read_json, read_table
-from scenarios.app.results.shown import spent
 from scenarios.app.run.runner import run
-from scenarios.app.study.load import load
 
 CLIP = {"kind": "clip", "norm": 0.5, "relation": "add-remove"}
 NOISE = {"kind": "central-gaussian", "noise_multiplier": 4.0, "delta": 1e-5}
@@ -108,15 +106,6 @@ class TestWindowsWithoutData:
         found = run(tiny(SELDOM | {"learning.defenses": chain}), tmp_path / "r")
         assert found["rounds.played"] == 3 and found["rounds.empty"] == 3
 
-    def test_a_campaign_that_goes_on_is_known_to_all(self, tmp_path):
-        """Its length stands in the study: no round is played in it, whoever measures."""
-        short = {
-            "world.duration_s": 200, "world.ues.count": 4, "learning.aggregation.clients": 4,
-            "learning.data.campaign_rounds": 5, "learning.rounds": 2, "learning.defenses": [CLIP, NOISE],
-        }  # fmt: skip
-        found = run(load("rsrp-dp/budget", short), tmp_path / "r")
-        assert found["rounds.played"] == 2 and found["rounds.empty"] == 4
-
 
 class TestCaveats:
     def said(self, study, out):
@@ -150,28 +139,3 @@ class TestCaveats:
     def test_losses_on_a_shared_band_are_taken_as_given(self, tiny, tmp_path):
         (said,) = self.said(tiny(CENTRAL | {"world.radio.uplink": {"kind": "noma"}}), tmp_path / "r")
         assert said.startswith("central-gaussian: on a shared band whose updates are lost can hang on who else sends")
-
-    def test_they_stand_on_the_page_and_in_the_terminal(self, tmp_path, capsys):
-        from scenarios.app.cli.commands import main
-
-        chain = "learning.defenses=[{kind: adaptive-clip}, {kind: gaussian, noise_multiplier: 1}]"
-        short = ["--set", "world.duration_s=172800", "--set", "learning.attacks=[]"]
-        assert main(["run", "campus", "--out", str(tmp_path / "r"), "--quiet", "--set", chain, *short]) == 0
-        assert "warning: adaptive-clip: every device tells the server in clear" in capsys.readouterr().out
-        assert "every device tells the server in clear" in (tmp_path / "r" / "report.html").read_text()
-
-
-class TestTerminal:
-    def lines(self, study, out):
-        run(study, out)
-        return spent(seen(out, "privacy"))
-
-    def test_an_epsilon_stands_with_its_unit_relation_delta_and_sum(self, tiny, tmp_path):
-        (said,) = self.lines(tiny(CENTRAL | SAMPLED), tmp_path / "r")
-        assert "at delta 1e-05, unit user, add-remove; PLD over 12 draws of noise" in said
-
-    def test_each_unit_and_relation_by_itself(self, tiny, tmp_path):
-        chain = [{"kind": "adaptive-clip"}, NOISE]
-        found = self.lines(tiny(CENTRAL | {"learning.defenses": chain}), tmp_path / "r")
-        assert [x.split(":")[0] for x in found] == ["central-gaussian", "adaptive-clip", "all"]
-        assert all(", replace; " in x for x in found)

@@ -59,13 +59,6 @@ def test_a_run_shows_its_maps_and_one_answer(tmp_path):
         assert arrays["estimate"].shape == arrays["law"].shape == (16, 14)
 
 
-def test_a_line_is_drawn_as_curves(tmp_path):
-    changes = {"world.ues.count": 60, "learning.learner.grid": [50], "vary": None}
-    run(load("density/convergence", changes), tmp_path / "r")
-    figures = drawn(report(tmp_path / "r"))
-    assert {t["type"] for t in figures["density"]["data"]} == {"scatter"} and len(figures["density"]["data"]) == 4
-
-
 def test_geo_indistinguishable_places_have_no_answer_to_show(tmp_path):
     changes = SMALL | {"vary": None, "learning.learner.n_features": "exact", "learning.curation": GEO}
     run(load("density/nine", changes), tmp_path / "r")
@@ -89,32 +82,9 @@ def test_a_sweep_sets_utility_against_privacy(swept):
     assert "Lemma 3 gives across the area: 3 bands with probability 0.0348." in page.read_text()
 
 
-def test_the_same_folder_gives_the_same_page(swept):
-    assert report(swept).read_bytes() == report(swept).read_bytes()
-
-
-def test_a_sweep_without_curves_has_its_table(tmp_path):
-    vary = {"variants": [{"label": "kept"}, {"label": "anew", "set": {"learning.learner.draws": "each-round"}}]}
-    small = {"world.ues.count": 40, "learning.learner.grid": [12, 12], "learning.threat.targets": 3, "seed": 4}
-    study = load("density/questions", small | {"vary": vary})
-    sweep("density/questions", study, tmp_path / "s", 1, small | {"learning.rounds": 2}, lambda *a: None)
-    assert "kept" in report(tmp_path / "s").read_text()
-
-
 def test_damaged_surfaces_are_one_line(tmp_path):
     run(load("density/nine", SMALL | {"vary": None}), tmp_path / "r")
     (tmp_path / "r" / "surfaces.npz").write_bytes(b"PK nonsense")
     with pytest.raises(BadInput, match=r"surfaces\.npz: cannot be read") as caught:
         report(tmp_path / "r")
     assert len(caught.value.lines) == 1
-
-
-def test_the_table_of_labels_sorts_by_its_medians(swept, show):
-    shown = show(report(swept))
-    table = shown.locator("table", has=shown.locator("th", has_text="distance of named places"))
-    table.get_by_role("button", name="distance of named places").click()
-    labels, values = table.locator("tbody td:first-child"), table.locator("tbody td:nth-child(5)")
-    found = [float(value.get_attribute("data-value")) for value in values.all()]
-    assert labels.first.inner_text() == "exact" and found == sorted(found)
-    assert all(head.inner_text() for head in shown.locator("table.sortable th button").all() if head.is_visible())
-    assert shown.evaluate("document.documentElement.scrollWidth <= innerWidth")

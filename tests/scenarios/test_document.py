@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from netsim.errors import BadInput
-from scenarios.app.study.yaml_document import MAX_BYTES, MAX_DEPTH, dotted, read, read_text
+from scenarios.app.study.yaml_document import MAX_BYTES, MAX_DEPTH, read, read_text
 
 BOMB = "a: &a [x, x]\n" + "".join(f"{b}: &{b} [{', '.join(f'*{a}' for _ in range(9))}]\n" for a, b in
                                   zip("abcdefgh", "bcdefghi", strict=True))  # fmt: skip
@@ -85,12 +85,6 @@ def test_a_place_that_is_absent_has_the_line_of_its_nearest_ancestor():
     assert document.at(("b", "c")) == "f.yaml:3: b.c"
 
 
-def test_places_are_written_as_a_path():
-    assert dotted(("world", "ues", 2, "at_m", 0)) == "world.ues[2].at_m[0]"
-    assert dotted(("a.b", "c d")) == "'a.b'.'c d'"
-    assert dotted(()) == "top level"
-
-
 @pytest.mark.parametrize(
     ("text", "line", "words"),
     [
@@ -146,24 +140,11 @@ def test_what_is_refused_is_refused_in_one_line_with_its_place(text, line, words
     assert ";" in said, "a complaint ends with a remedy"
 
 
-def test_the_deepest_nesting_allowed_is_read():
-    depth = MAX_DEPTH - 1
-    assert read_text("a: " + "[" * depth + "]" * depth).data
-
-
 def test_hostile_text_is_refused_quickly():
     start = time.perf_counter()
     complaint("a: " + "[" * 500_000)
     complaint(BOMB)
     assert time.perf_counter() - start < 20.0
-
-
-def test_a_file_is_read_with_or_without_a_byte_order_mark(tmp_path):
-    path = tmp_path / "study.yaml"
-    path.write_bytes("\ufefftitle: Zürich\n".encode())
-    document = read(path)
-    assert document.data == {"title": "Zürich"}
-    assert document.path == str(path)
 
 
 @pytest.mark.parametrize(

@@ -95,24 +95,10 @@ def test_it_costs_what_was_judged_and_says_who_sent_with_what(tmp_path):
     np.testing.assert_allclose([row["power_w"] for row in read.ues["learnt", 2]], middle, rtol=1e-6)
 
 
-def test_many_ues_and_rounds_are_thinned_evenly():
-    from scenarios.app.training.episode import spaced
-
-    assert spaced(3, 10).tolist() == [0, 1, 2] and spaced(1, 10).tolist() == [0]
-    some = spaced(10_000, 200)
-    assert len(some) == 200 and some[0] == 0 and some[-1] == 9_999 and set(np.diff(some)) <= {50, 51}
-
-
 def test_the_page_has_maps_and_escaped_names(tmp_path):
     text = report(made(tmp_path / "t", ues=900)).read_text()
     assert EVIL not in text and "&lt;img src=x" in text
     assert "Of 900 UEs 2 are shown" in text
-
-
-def test_a_training_without_an_episode_has_a_page_without_it(tmp_path):
-    folder = made(tmp_path / "t")
-    (folder / EPISODE_SCENE).unlink()
-    assert read_episode(folder) is None and "episode-stage" not in report(folder).read_text()
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,5 @@
 """`netsim epsilon`: its figures, its words, what it refuses, and how long it takes."""
 
-import resource
-import subprocess
-import sys
-
 import pytest
 
 from fl.privacy.gaussian import epsilon_of
@@ -30,21 +26,6 @@ def test_published_figures(capsys, rounds, exact):
     assert row(out)[-1] == exact
     for word in ("naive", "zCDP", "RDP", "exact", "one user", "add-remove", "no meaningful guarantee"):
         assert word in out
-
-
-def test_no_digits_beyond_a_thousand(capsys):
-    out = ask(capsys, "--noise-multiplier", "0.1", "--rounds", "1000", "--delta", "1e-5")
-    assert "> 1000" in out
-    assert row(out)[2:] == [">", "1000"] * 4
-
-
-def test_a_small_epsilon_comes_without_the_warning(capsys):
-    assert "meaningful" not in ask(capsys, "--noise-multiplier", "50", "--rounds", "10", "--delta", "1e-5")
-
-
-def test_several_at_once(capsys):
-    out = ask(capsys, "--noise-multiplier", "1", "2", "--rounds", "100", "300", "--delta", "1e-5")
-    assert [row(out, i)[:2] for i in range(4)] == [["1", "100"], ["1", "300"], ["2", "100"], ["2", "300"]]
 
 
 def test_sampled_says_which_accountant(capsys):
@@ -93,12 +74,6 @@ def test_draws_on_one_coin_are_one_gaussian(capsys, draws, epsilon):
     assert float(row(back)[0]) == pytest.approx(2.0, rel=1e-3)
 
 
-def test_draws_without_a_coin_are_as_many_rounds(capsys):
-    one = ask(capsys, "--noise-multiplier", "5", "--rounds", "20", "--delta", "1e-5", "--draws", "3")
-    two = ask(capsys, "--noise-multiplier", "5", "--rounds", "60", "--delta", "1e-5")
-    assert row(one)[3:] == row(two)[3:]
-
-
 @pytest.mark.parametrize("people, delta, warned", [("5", "0.3", True), ("5", "0.2", True), ("5", "0.19", False),
                                                    ("1000", "1e-3", True), ("1000", "9e-4", False)])  # fmt: skip
 def test_a_delta_of_one_in_n_people_is_worth_nothing(capsys, people, delta, warned):
@@ -144,40 +119,3 @@ def test_impossible_requests_get_one_line(capsys, words, says):
     assert out == ""
     assert len(err.splitlines()) == 1
     assert says in err
-
-
-@pytest.mark.parametrize("words", [["--rounds", "many"], ["--rounds", "1"], ["--delta", "1e-5"]])
-def test_the_parser_refuses_the_rest(capsys, words):
-    assert main(["epsilon", "--noise-multiplier", "1", *words]) == 2
-    assert len(capsys.readouterr().err.splitlines()) == 1
-
-
-def cpu_s(*words):
-    """Processor time of a command of its own, start-up included: other work on the machine does not count."""
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-m", "scenarios.app.cli.commands", "epsilon", *words],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, done.stderr
-
-
-def test_time_at_full_participation():
-    words = "--noise-multiplier", "1", "--rounds", "100", "--delta", "1e-5"
-    took, imported = min(cpu_s(*words) for _ in range(2))
-    assert took < 1.0
-    assert not any(
-        line.split("|")[-1].strip() in ("torch", "dp_accounting", "pydantic") for line in imported.splitlines()
-    )
-
-
-def test_time_with_sampling():
-    took, imported = cpu_s("--target-epsilon", "8", "--rounds", "100", "--delta", "1e-7", "--sampling-rate", "0.26")
-    assert took < 5.0
-    assert all("import time" in line for line in imported.splitlines())  # and no library's warnings
-
-
-def test_lines_fit_a_terminal(capsys):
-    out = ask(capsys, "--noise-multiplier", "1", "2", "--rounds", "100", "--delta", "1e-7", "--sampling-rate", "0.5")
-    assert max(map(len, out.splitlines())) <= 100

@@ -1,15 +1,10 @@
 """A model that explodes is told of, with its round; so are a reference that failed and rounds that nobody compared."""
 
 import warnings
-from dataclasses import replace
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
 
-from fl.round.explosion import exploded
-from fl.types import NEW_PLACE, HeldOut
 from scenarios.app.report.report import report
 from scenarios.app.results.folder import read_json, read_table
 from scenarios.app.results.shown import run_lines
@@ -41,25 +36,6 @@ def test_an_explosion_is_told_with_its_round_and_the_remedies(tiny, tmp_path, se
     summary = run(tiny(changes | fine), tmp_path / "limited")
     assert summary["utility.rmse_db"] < 30
     assert not any("exploded" in text for text in read_json(tmp_path / "limited" / "manifest.json")["warnings"])
-
-
-def test_what_begins_at_zero_has_not_exploded(tiny, tmp_path):
-    """Raw labels start about 80 dB off, which signals span."""
-    run(tiny({"learning.learner.labels": "raw"}), tmp_path / "run")
-    assert read_table(tmp_path / "run", "rounds")["rmse_db"][0] > 50
-    assert not any("exploded" in text for text in read_json(tmp_path / "run" / "manifest.json")["warnings"])
-
-
-def test_rounds_before_anything_is_scored_have_not_exploded():
-    """Blocks are held out from the first round on, days later: until then the error by day is NaN."""
-    y, ids = np.array([-80.0, -90.0]), np.zeros(2, dtype=np.int64)
-    blocks = HeldOut(x=np.zeros((2, 2)), y=y, model=ids, ue=ids, cell=ids, group=np.full(2, NEW_PLACE))
-    whole = SimpleNamespace(parameters=np.zeros((1, 3)))
-    state: Any = SimpleNamespace(model=whole, held_out=blocks)
-    assert not exploded(state, {"scores": {"rmse_db": np.nan}})
-    state.held_out = blocks.plus(replace(blocks, group=ids))
-    assert exploded(state, {"scores": {"rmse_db": np.nan}})  # of predictions that overflow
-    assert not exploded(state, {"scores": {"rmse_db": 12.0}})
 
 
 @pytest.mark.parametrize(

@@ -95,17 +95,6 @@ def test_a_replayed_trace_lies_where_its_file_says(replayed, tmp_path):
     assert away.max() < 1e-6
 
 
-def test_a_replay_has_times_of_its_zone_and_of_the_world(replayed, tmp_path):
-    manifest = json.loads((replayed / "manifest.json").read_text())
-    track = json.loads(exported(replayed, "--format", "kepler", out=tmp_path / "a"))["features"][0]
-    rows = read_table(replayed, "tracks")
-    unix_s = [at[3] for at in track["geometry"]["coordinates"]]
-    assert unix_s[0] == manifest["start_unix_s"] + rows["time_s"][0]
-    assert unix_s == sorted(unix_s)
-    local = of_kind(exported(replayed, out=tmp_path / "b"), "track")[0]["properties"]["times"]
-    assert local[0].startswith(manifest["first_day"]) and len(local) == len(unix_s)
-
-
 def test_the_file_has_a_feature_for_everything(town, tmp_path):
     text, run_ = exported(town, out=tmp_path / "a"), load(town)
     count = {k: len(of_kind(text, k)) for k in ("track", "home", "workplace", "base station", "named place")}
@@ -136,25 +125,6 @@ def test_an_absence_cuts_a_track(absent, copied, tmp_path):
     assert len(vertices) == 2 and vertices[1] - (len(mine) - absent - 1) in (0, 1)
 
 
-def test_the_south_west_corner_is_what_is_put_somewhere(town, copied, tmp_path):
-    manifest = json.loads((copied / "manifest.json").read_text())
-    manifest["area_m"] = [-5000.0, -3000.0, 400.0, 300.0]
-    (copied / "manifest.json").write_text(json.dumps(manifest))
-    here, there = (of_kind(exported(folder, out=tmp_path / "a"), "base station") for folder in (town, copied))
-    for one, other in zip(here, there, strict=True):
-        (lon, lat), (east, north) = (f["geometry"]["coordinates"] for f in (one, other))
-        assert [east - lon, north - lat] == pytest.approx([5000 / 111_319.5, 3000 / 110_574.3], abs=1e-6)
-
-
-def test_a_place_that_nobody_knows_is_said_and_one_that_is_known_is_kept(town, replayed, tmp_path, capsys):
-    origin = json.loads(exported(town, out=tmp_path / "a"))["netsim_origin"]
-    assert (origin["lat"], origin["lon"]) == (0, 0) and "nowhere on the globe" in origin["note"]
-    assert "no geographic origin" in capsys.readouterr().out
-    origin = json.loads(exported(replayed, out=tmp_path / "b"))["netsim_origin"]
-    assert set(origin) == {"lat", "lon"} and "nowhere" not in capsys.readouterr().out
-    assert [origin["lat"], origin["lon"]] == json.loads((replayed / "manifest.json").read_text())["origin_deg"]
-
-
 @pytest.mark.parametrize("name", sorted(FORMATS))
 def test_the_same_run_gives_the_same_bytes_in_its_own_folder(name, copied):
     assert main(["export", str(copied), "--format", name]) == 0
@@ -163,13 +133,6 @@ def test_the_same_run_gives_the_same_bytes_in_its_own_folder(name, copied):
     first = (copied / files.pop()).read_bytes()
     run_ = load(copied)
     assert FORMATS[name](run_, Globe.of(copied, run_, None)).encode() == first
-
-
-def test_exports_go_with_the_run_that_they_are_of(tiny, tmp_path):
-    run(tiny(), tmp_path / "r")
-    assert main(["export", str(tmp_path / "r")]) == 0
-    run(tiny({"seed": 5}), tmp_path / "r", replace=True)
-    assert not (tmp_path / "r" / "tracks.geojson").exists()
 
 
 def test_names_are_text(copied, tmp_path):
@@ -227,11 +190,6 @@ def test_a_damaged_run_is_one_line(file, old, new, words, copied, capsys):
     said = capsys.readouterr().err
     assert words in said and said.count("\n") == 1 and str(copied) in said
     assert not (copied / "tracks.geojson").exists()
-
-
-def test_a_folder_that_is_no_run_is_one_line(tmp_path, capsys):
-    assert main(["export", str(tmp_path)]) == 2
-    assert "is" in (said := capsys.readouterr().err) and said.count("\n") == 1
 
 
 @pytest.mark.parametrize("name", ["summary.json", "report.html", ".netsim", "tracks.csv"])

@@ -2,7 +2,6 @@
 
 import pytest
 
-from netsim.errors import BadInput
 from scenarios.app.run.setup import ready
 
 HOUR_S = 3600.0
@@ -22,20 +21,6 @@ def test_a_base_station_far_outside_is_told(away_m, said, tiny, tmp_path):
     stations = [{"name": "near", "at_m": [200, 150]}, {"name": "far", "at_m": [400 + away_m, 100]}]
     found = notes(tiny({"world.base_stations": stations}), tmp_path, "outside of the area")
     assert len(found) == len(said) and all("base station far" in f and s in f for f, s in zip(found, said, strict=True))
-
-
-def test_of_several_far_base_stations_the_farthest_is_named(tiny, tmp_path):
-    stations = [{"name": f"s{k}", "at_m": [200, 1000 * k]} for k in range(4)]
-    (found,) = notes(tiny({"world.base_stations": stations}), tmp_path, "outside of the area")
-    assert "base station s3 stands 2,700 m outside" in found and "and 2 more do as well" in found
-
-
-def test_a_round_longer_than_the_world_is_told(tiny, tmp_path):
-    study = tiny({"learning.round_s": 3600.0})
-    assert study.world.duration_s < 3600
-    (found,) = notes(study, tmp_path, "is longer than the world")
-    assert "learning.round_s: a round of 3600 s" in found
-    assert not notes(tiny({"learning.round_s": study.world.duration_s}), tmp_path, "is longer than the world")
 
 
 @pytest.mark.parametrize(
@@ -59,8 +44,3 @@ def test_an_attack_that_can_name_nothing_is_told(hours, attack, said, tiny, tmp_
     assert len(found) == (said is not None) and all(said in f and "attack dwell" in f for f in found)
     wrapped = tiny({"learning.attacks": [{"kind": "re-identify", "of": DWELL | {"home_hours": [3, 4]}}]})
     assert notes(wrapped, tmp_path, "no round has its middle")
-
-
-def test_a_certainty_that_is_never_reached_is_refused(tiny):
-    with pytest.raises(BadInput, match=r"attacks\[0\]\.least_probability=1: must be at least 0 and below 1"):
-        tiny({"learning.attacks": [DWELL | {"least_probability": 1}]})

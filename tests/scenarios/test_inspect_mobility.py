@@ -72,11 +72,6 @@ def test_a_scenario(tmp_path, capsys):
     assert "4 with at least 24 known hours, of 4" in tables[4]
 
 
-def test_a_bundled_scenario(capsys):
-    assert main(["inspect", "town", "--mobility", "--set", "world.duration_s=604800"]) == 0
-    assert "12 with at least 24 known hours, of 12" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -97,11 +92,6 @@ def test_refused_in_one_line(options, words, commuter, capsys):
     assert main(["inspect", *(str(commuter) if o == "TRACE" else o for o in options)]) == 2
     err = capsys.readouterr().err
     assert words in err and err.count("\n") == 1 and "Traceback" not in err
-
-
-def test_a_scenario_needs_the_option(capsys):
-    assert main(["inspect", "town"]) == 2
-    assert "--mobility" in capsys.readouterr().err
 
 
 def test_published_figures_of_a_recorded_life(data_folder, capsys):

@@ -1,6 +1,5 @@
 """`--json`: lines that parse, on stdout alone; errors are events too."""
 
-import io
 import json
 import os
 import re
@@ -12,7 +11,6 @@ import pytest
 from conftest import TINY
 
 from scenarios.app.cli.commands import main
-from scenarios.app.cli.output import emit, say
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTED = set(re.findall(r"`(\w+)`", (ROOT / "docs" / "terminal.md").read_text()))
@@ -53,14 +51,6 @@ def test_a_run_tells_its_rounds_and_its_result(tmp_path, capsys):
     assert [e["event"] for e in events(capsys)] == ["result"]
     assert main(["show", str(folder), "--json"]) == 0
     assert events(capsys) == [result]
-
-
-def test_a_radio_study_tells_its_windows(tmp_path, capsys):
-    short = ["--set", "world.duration_s=60", "--set", "world.ues.count=5"]
-    assert main(["run", "radio/coverage", "--out", str(tmp_path / "r"), "--json", *short]) == 0
-    *windows, result = events(capsys)
-    assert {e["event"] for e in windows} == {"window"} and windows[-1]["done"] == windows[-1]["of"]
-    assert windows[-1]["sinr_db"] is not None and result["kind"] == "radio" and "summary" in result
 
 
 def test_a_sweep_tells_its_runs(tmp_path, capsys):
@@ -123,23 +113,6 @@ def test_an_interruption_is_an_event(monkeypatch, tmp_path, capsys):
     ]
 
 
-def test_numbers_of_numpy_and_what_is_not_finite(capsys):
-    import numpy as np
-
-    nan, inf = float("nan"), float("inf")
-    emit(
-        {"a": np.float64(nan), "b": [np.int64(3), inf, -inf], "c": {"d": np.bool_(True)}, "e": "\033[2J\n", "f": 1e-300}
-    )
-    event = json.loads(capsys.readouterr().out)
-    assert event == {"a": None, "b": [3, None, None], "c": {"d": True}, "e": "\033[2J\n", "f": 1e-300}
-
-
-def test_claims_are_listed_as_json(capsys):
-    assert main(["claims", "--json"]) == 0
-    (event,) = events(capsys)
-    assert event["kind"] == "claims" and len(event["claims"]) > 20 and {"id", "says", "key"} <= set(event["claims"][0])
-
-
 @pytest.mark.parametrize(("out", "said"), [("| true", ""), ("> /dev/full", "netsim: nowhere: no such folder")])
 def test_an_error_that_nobody_can_read_is_no_traceback(out, said):
     command = f"{sys.executable} -m scenarios.app.cli.commands show nowhere --json"
@@ -180,14 +153,3 @@ def test_a_run_whose_reader_leaves_is_interrupted(tmp_path):
     shell = f"{{ {command}; echo $? > {tmp_path / 'code'}; }} | true"
     subprocess.run(["bash", "-c", shell], cwd=ROOT, capture_output=True)
     assert (tmp_path / "code").read_text() == "130\n" and (tmp_path / "r" / "checkpoint.npz").exists()
-
-
-@pytest.mark.parametrize(
-    ("encoding", "seen"), [("ascii", "\\u201c\\xe9\\u201d"), ("latin-1", "\\u201cé\\u201d"), ("utf-8", "“é”")]
-)
-def test_lines_can_be_written_in_any_encoding(encoding, seen, monkeypatch):
-    raw = io.BytesIO()
-    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding=encoding))
-    say("“é”")
-    sys.stdout.flush()
-    assert raw.getvalue().decode(encoding) == f"{seen}\n"

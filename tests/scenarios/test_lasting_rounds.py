@@ -75,13 +75,6 @@ def test_undisturbed_transmissions_are_those_that_are_planned(tiny, tmp_path, ch
     assert different(tmp_path / "planned", tmp_path / "events") == []
 
 
-def test_over_an_ideal_uplink_events_change_nothing(tiny, tmp_path):
-    study = QUIET | {"world.radio.uplink": {"kind": "ideal"}}
-    run(tiny(study), tmp_path / "planned")
-    run(tiny(study | {"world.radio.air": {}}), tmp_path / "events")
-    assert different(tmp_path / "planned", tmp_path / "events") == []
-
-
 def test_with_enough_updates_the_same_model_comes_of_events_and_of_a_plan(tiny, tmp_path):
     """The plan calls the others late; as events they are stopped. Both send until then, and no longer."""
     study = QUIET | {"learning.server": {"kind": "synchronous", "first": 2}}
@@ -93,14 +86,6 @@ def test_with_enough_updates_the_same_model_comes_of_events_and_of_a_plan(tiny, 
     planned, events = (table(tmp_path / name, "rounds") for name in ("planned", "events"))
     pd.testing.assert_series_equal(planned.time_s, events.time_s)
     pd.testing.assert_series_equal(planned.energy_j, events.energy_j)
-
-
-def test_no_round_begins_in_a_window_that_ended_while_the_one_before_went_on(tiny, tmp_path):
-    """Windows of 50 s in a world of 101 s: the second round is still going on when the last window ends."""
-    study = QUIET | {"world.duration_s": 101, "learning.round_s": 50, "world.radio.air": {}}
-    run(tiny(study), tmp_path)
-    rounds = table(tmp_path, "rounds")
-    assert list(rounds.requested_s) == [50, 100] and rounds.time_s.iloc[-1] > 101
 
 
 def test_a_round_that_outlasts_windows_learns_from_all_of_them(tiny, tmp_path):
@@ -191,16 +176,6 @@ def test_a_run_goes_on_from_a_round_that_outlasted_the_world(tiny, tmp_path, tab
     assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")
 
 
-def test_windows_that_pass_by_are_told_as_done_and_time_does_not_go_back(tiny, tmp_path):
-    """A last round that lasts past the end of the world: the windows after it have no round, and none is begun."""
-    told = []
-    study = tiny(BUSY | {"learning.server": {"kind": "synchronous", "deadline_s": 40}, "world.radio.air": {}})
-    run(study, tmp_path, watch=told.append)
-    assert [now.last for now in told] == [False] * (len(told) - 1) + [True]
-    assert (told[-1].done, told[-1].of) == (told[-2].of,) * 2
-    assert [now.values["time_s"] for now in told] == sorted(now.values["time_s"] for now in told)
-
-
 # -- bad input
 
 
@@ -236,10 +211,3 @@ def test_what_does_not_fit_is_refused_in_one_line(tiny, changes, says):
         tiny(changes)
     (line,) = caught.value.lines
     assert says in line
-
-
-def test_a_buffer_that_never_fills_is_refused_before_anything_is_written(tiny, tmp_path):
-    study = tiny({"learning.server": {"kind": "fedbuff", "buffer": 5}, "world.radio.air": {}})
-    with pytest.raises(BadInput, match=r"learning\.server\.buffer: 5 updates are never there at a time, of 4 UEs"):
-        run(study, tmp_path / "run")
-    assert not (tmp_path / "run").exists()

@@ -1,12 +1,10 @@
 """Lists of places in runs: tables, summary, words, and which runs have them."""
 
 import csv
-import json
 
 import numpy as np
 import pytest
 
-from netsim.errors import BadInput
 from scenarios.app.results.table import lines
 from scenarios.app.run.runner import run
 from scenarios.app.study.load import load
@@ -75,12 +73,6 @@ def test_lists_do_not_hang_on_the_rounds_that_leakage_compares(tmp_path):
     assert "attack.span.listed.precision.percent" in summary
 
 
-def test_what_is_one_ues_has_none(tmp_path):
-    summary = play(tmp_path / "run", sees="rows")
-    assert not [key for key in summary if "list" in key]
-    assert not rows(tmp_path / "run", "listed")
-
-
 def test_residents_who_do_not_take_part_change_nothing_of_the_training(of_sum, tmp_path, monkeypatch):
     """A town that draws others, or none, plays the same rounds to the byte."""
     from netsim.mobility.base import Mobility
@@ -121,23 +113,3 @@ class TestVerdict:
     )
     def test_of_three_seeds(self, own, aside, uniform, verdict):
         assert of(own, aside, uniform) == verdict
-
-    def test_is_paired_by_seed(self):
-        """Seeds differ by 40 points, and the list finds five more of those who take part in each."""
-        assert of((55, 35, 15), (50, 30, 10)) == "found"
-
-    def test_takes_two_seeds(self):
-        assert of((90,), (10,)) == "inconclusive"
-
-
-@pytest.mark.parametrize(
-    ("key", "value"), [("list_places", 0), ("list_places", 101), ("list_places", 2.5), ("list_near_m", 0)]
-)
-def test_bad_settings_are_refused_in_one_line(key, value):
-    with pytest.raises(BadInput, match=rf"learning.leakage.{key}={value}: "):
-        load("city", {f"learning.leakage.{key}": value})
-
-
-def test_the_bundled_study_scores_larger_and_larger_sums():
-    study = json.loads(load("city/sums").model_dump_json())
-    assert study["learning"]["threat"]["sees"] == "sum"

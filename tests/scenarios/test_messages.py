@@ -6,12 +6,11 @@ from typing import Annotated, Literal
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from netsim.errors import BadInput
 from netsim.part import Named, OneOf, Part
-from scenarios.app.study.error_messages import build, explain, nearest
-from scenarios.app.study.load import load
+from scenarios.app.study.error_messages import build, nearest
 from scenarios.app.study.yaml_document import read_text
 
 
@@ -101,13 +100,6 @@ def complaints(text: str) -> tuple[str, ...]:
 def world(yaml: str) -> str:
     """A study whose line 5 is this."""
     return f"title: x\nworld:\n  # a comment\n  duration_s: 3\n  {yaml}\n"
-
-
-def test_a_good_study_is_built():
-    text = world("move: {kind: group, leader: {kind: random-walk, speed_m_s: 1}, cells: [1, 2]}\n  at_m: [1, 2.5]")
-    study = build(Study, read_text(text))
-    assert study.world.move.leader.speed_m_s == 1.0
-    assert study.world.at_m == (1.0, 2.5)
 
 
 @pytest.mark.parametrize(
@@ -260,19 +252,6 @@ def test_all_mistakes_are_told_in_the_order_of_the_file():
     assert "did you mean 'seed'?" in lines[0]
 
 
-def test_a_union_is_one_mistake():
-    (line,) = complaints(world("move: {kind: group, leader: {kind: still}, cells: 3}"))
-    assert "expected 'all' or 'near' or a list of whole numbers, got 3; write [3]" in line
-
-
-def test_explain_takes_any_error_of_the_model():
-    with pytest.raises(ValidationError) as caught:
-        Study.model_validate({"title": "x", "seed": "y"})
-    document = read_text("title: x\n\nseed: y\n", "f.yaml")
-    expected = ["f.yaml:3: seed: expected a whole number, got 'y'"]
-    assert explain(caught.value, document, Study) == expected
-
-
 def test_the_nearest_word_is_offered():
     assert nearest("hiden", ["hidden", "other"]) == "; did you mean 'hidden'?"
     assert nearest("duration", ["other", "duration_s"]) == "; did you mean 'duration_s'?"
@@ -320,8 +299,3 @@ def test_any_text_is_a_study_or_bad_input(text):
         build(Study, read_text(text))
     except BadInput as error:
         assert all(line.isprintable() for line in error.lines)
-
-
-def test_null_is_no_remedy_for_a_word():
-    with pytest.raises(BadInput, match=r"^--set learning\.rounds='abc': expected a whole number at least 1$"):
-        load("campus", {"learning.rounds": "abc"})

@@ -5,7 +5,6 @@ import json
 import numpy as np
 import pytest
 
-from fl.leakage.distances import exact_w1
 from fl.learners.rsrp_net import RsrpNet
 from fl.types import Local, Public
 from netsim.errors import BadInput
@@ -34,18 +33,6 @@ def test_the_server_asks_a_share_of_the_ues(tiny, tmp_path):
     assert asked[0] != asked[1]  # drawn anew
     _, one = played(tiny({"world.ues.count": 6, "learning.participation": 0.01}), tmp_path / "one")
     assert one("rounds")["ues"].tolist() == [1, 1]
-
-
-def test_devices_that_keep_everything_learn_from_all_of_it(tiny, tmp_path):
-    _, now = played(tiny({"learning.data": {"kind": "measured"}}), tmp_path / "now")
-    _, ever = played(tiny({"learning.data": {"kind": "measured", "memory": "all"}}), tmp_path / "ever")
-    fresh, kept = now("updates"), ever("updates")
-    so_far: dict[tuple[float, float], float] = {}
-    for ue, model, new, all_ in zip(fresh["ue"], fresh["model"], fresh["selected"], kept["selected"], strict=True):
-        so_far[ue, model] = so_far.get((ue, model), 0) + new
-        assert all_ == so_far[ue, model]
-    assert max(kept["selected"]) > max(fresh["selected"])
-    np.testing.assert_array_equal(kept["samples"], fresh["samples"])  # the truth is the round's
 
 
 @pytest.mark.parametrize("decoding", ["noisy", "error-free"])
@@ -126,54 +113,6 @@ def test_theorem_1_bounds_the_closed_form(n):
     assert np.isnan(fedavg.centroid_bound_m(model, data)).all()
 
 
-def test_first_layer_deltas_are_the_bias_gradients_of_single_samples():
-    from fl.networks.predictions import first_layer_deltas
-
-    learner = RsrpNet(hidden=(5, 3), activation="tanh", learning_rate=0.5)
-    model = learner.init(Public(AREA, 1), Rng(1, "init"))
-    data = batch(4, np.random.default_rng(0))
-    z = (data.x - model.constants["centre_m"]) / model.constants["scale_m"]
-    for i in range(4):
-        mean, squares = first_layer_deltas(learner.net, model.parameters[0], z[i : i + 1], data.y[i : i + 1])
-        one = Local(data.ue, data.model, np.array([0, 1]), data.x[i : i + 1], data.y[i : i + 1], data.time_s[i : i + 1])
-        _, db = learner.first_layer(learner.local(model, "all", one, Rng(1, "x")).rows(slice(None)))
-        np.testing.assert_allclose(db[0], -0.5 * mean, rtol=1e-9)
-        assert (squares == 0).all()
-
-
-def test_exact_transport_of_a_shift_is_the_shift():
-    points = np.random.default_rng(0).normal(size=(60, 2))
-    assert exact_w1(points, points + np.array([3.0, 4.0])) == pytest.approx(5.0)
-    assert exact_w1(points, points[::-1]) == pytest.approx(0.0, abs=1e-12)
-    assert np.isnan(exact_w1(points, points[:0]))
-    assert exact_w1(np.zeros((3000, 2)), np.array([[3.0, 4.0]])) == pytest.approx(5.0)
-
-
-def test_the_summary_speaks_of_the_target(tiny, tmp_path):
-    base = {"world.ues.count": 3, "world.ues.mobility": {"kind": "random-waypoint"}}
-    every, tables = played(tiny(base), tmp_path / "all")
-    one, _ = played(tiny(base | {"learning.leakage": {"target": "ue1"}}), tmp_path / "one")
-    mine = tables("leakage")["ue"] == 1
-    key = "attack.closed-form.centroid_error_m.median"
-    assert one[key] == pytest.approx(np.median(tables("leakage")["error_m"][mine])) and one[key] != every[key]
-    with pytest.raises(BadInput, match="no UE is called 'ue7'"):
-        run(tiny(base | {"learning.leakage": {"target": "ue7"}}), tmp_path / "x")
-    assert len(tables("user_distances")["ue"]) == 3
-
-
-def test_a_useless_model_is_said_to_be_useless(tiny, tmp_path):
-    bad, _ = played(tiny({"learning.learner.learning_rate": 1e-7}), tmp_path / "r")
-    assert not bad["utility.useful"] and bad["attack.closed-form.centroid_error_m.median"] is not None
-
-
-def test_attackers_check_themselves(tiny, tmp_path):
-    known, tables = played(tiny(), tmp_path / "r")
-    assert (tables("estimates")["self_test_m"][tables("estimates")["quantity"] == "centroid"] < 1e-6).all()
-    blind, tables = played(tiny({"learning.threat": {"knows": ["weights"]}}), tmp_path / "s")
-    assert np.isnan(tables("estimates")["self_test_m"]).all() and blind["attack.closed-form.self_test_m.median"] is None
-    assert known["attack.closed-form.failed.percent"] == 0.0
-
-
 def test_drives_that_follow_each_other_are_one_user():
     drives = [  # id, from, to, begins, ends
         (0, 0.0, 5000.0, 0.0, 10.0),
@@ -189,75 +128,6 @@ def test_drives_that_follow_each_other_are_one_user():
     chain = chained(ids, time_s, xy_m, 1609.0)
     assert chain[0] == chain[1] != 0 and chain[2] == 0 and chain[3] == chain[4] != chain[0] and chain[5] == 0
     assert json.dumps(chained(ids[:2], time_s[:2], xy_m[:2], 1609.0).tolist()) == "[0]"
-
-
-@pytest.mark.parametrize(
-    ("changes", "words"),
-    [
-        ({"learning.threat": {"height_m": 20}}, r"learning\.threat.*height_m: the server has no antenna"),
-        ({"learning.threat": {"at_m": [1, 1]}}, "only then"),
-        ({"learning.threat": {"knows": ["weights", "weights"]}}, r"threat\.knows.*'weights' stands 2 times"),
-        (
-            {"learning.attacks": [{"kind": "dlg", "start_at": "grid", "start_noise": 0.1}]},
-            "start_noise.*'grid' take none",
-        ),
-        ({"learning.attacks": [{"kind": "dlg", "start_noise": 0.1}]}, "start_noise.*'normal' take none"),
-    ],
-)
-def test_what_would_have_no_effect_is_refused(changes, words, tiny):
-    with pytest.raises(BadInput, match=words) as error:
-        tiny(changes)
-    assert len(error.value.lines) == 1
-
-
-def test_words_before_a_reason_are_grammatical():
-    from fl.learning import _meets
-    from netsim.part import Part
-
-    class Needy(Part):
-        kind: str = "needy"
-        needs = {"record loss": "so", "starting weights": "so", "bound": "so"}
-
-    said = {}
-    for need in Needy.needs:
-        with pytest.raises(ValueError, match="needy needs ") as error:
-            _meets("here", Needy(), set(Needy.needs) - {need})
-        said[need] = str(error.value)
-    assert [said[k].split(":")[1] for k in said] == [
-        " needy needs a record loss",
-        " needy needs starting weights",
-        " needy needs a bound",
-    ]
-
-
-@pytest.mark.parametrize("kind", ["correlated", "iid", "none"])
-def test_an_eavesdropper_at_the_place_of_a_base_station_has_its_shadowing(kind, tiny):
-    from netsim.build import build_world
-    from netsim.rng import Streams
-
-    world = build_world(tiny({"world.radio.shadowing": {"kind": kind}}).world, Streams(1), 60.0)
-    place = np.random.default_rng(0).uniform(0, 300, (40, 2))
-    there, height_m = world.stations[1].at_m, world.stations[1].height_m
-    loss_db = world.budget.gain_db(place, world.budget.pairs(place))
-    same = world.antenna_at(there, height_m)
-    np.testing.assert_array_equal(same.gain_db(place, same.pairs(place))[:, 0], loss_db[:, 1])
-    beside = world.antenna_at((there[0] + 5.0, there[1]), height_m)
-    assert (kind == "none") == np.allclose(beside.shadow(place)[:, 0], world.budget.shadow(place)[:, 1])
-
-
-@pytest.mark.parametrize(
-    ("at_m", "words"),
-    [
-        ([1e300, 0], r"at_m\[0\]=1e\+300: must be at least -1e\+09"),
-        ([1e8, 0], "eavesdropper stands 100000 km from the far corner"),
-    ],
-)
-def test_an_eavesdropper_stands_near_the_area(at_m, words, tiny, tmp_path):
-    from scenarios.app.run.runner import run
-
-    with pytest.raises(BadInput, match=words):
-        run(tiny(NOMA | {"learning.threat": {"viewpoint": "eavesdropper", "at_m": at_m}}), tmp_path / "r")
-    assert not (tmp_path / "r").exists()
 
 
 def test_a_round_spends_what_its_links_spend(tiny, tmp_path):

@@ -12,8 +12,6 @@ from conftest import TINY
 from interrupted import run_in_two
 
 import netsim.parquet as parquet
-from netsim.errors import BadInput
-from netsim.record import Recorder
 from scenarios.app.cli.commands import main
 from scenarios.app.result import open_run
 from scenarios.app.results import folder as folders
@@ -21,12 +19,10 @@ from scenarios.app.results.folder import read_table
 from scenarios.app.results.read import load
 from scenarios.app.results.tables import EVERY
 from scenarios.app.run.how import How
-from scenarios.app.run.play import run_job
 from scenarios.app.run.runner import run
 
 pytest.importorskip("pyarrow")
 PARQUET = How(records="parquet")
-NASTY = ["=1+1", "'=a", "'", "", 'a "b", c', "two\nlines", "NA", "nan", "-5", "Grüße"]
 
 
 def tables_of(folder):
@@ -70,27 +66,6 @@ def test_columns_have_their_declared_types_and_nulls(both):
     leakage = pq.read_table(both / "parquet" / "leakage.parquet")
     empty = np.isnan(read_table(both / "csv", "leakage")["home_m"])
     assert empty.any() and leakage["home_m"].null_count == empty.sum()
-
-
-def test_text_and_floats_come_back_exactly(tiny, tmp_path):
-    number = np.array([0.1, 1 / 3, 1e300, -5e-324, 123456789.123, np.nan, -0.0, 1e9, 2.5, 7.0])
-    recorder = Recorder(tmp_path, {"final": EVERY["final"]})
-    recorder.open()
-    recorder.write("final", {"name": NASTY, "value": number})
-    of_csv = read_table(tmp_path, "final")
-    parquet.convert(tmp_path, {"final": {name: c.type for name, c in EVERY["final"].items()}})
-    run_job(tiny(), tmp_path).settle()
-    of_parquet = read_table(tmp_path, "final")
-    assert of_csv["name"].tolist() == of_parquet["name"].tolist() == NASTY
-    assert of_csv["value"].tobytes() == of_parquet["value"].tobytes()
-    assert [p.name for p in tmp_path.iterdir()] == ["final.parquet"]
-
-
-def test_a_fraction_in_a_column_of_integers_is_no_integer(tmp_path):
-    (tmp_path / "ues.csv").write_text("ue\n1\n2.5\n")
-    with pytest.raises(ValueError, match=r"2\.5"):
-        parquet.write_parquet(tmp_path / "ues.csv", tmp_path / "ues.parquet", {"ue": "integer"})
-    assert not (tmp_path / "ues.parquet").exists()
 
 
 def test_pages_frames_and_exports_are_the_same(both, tmp_path, capsys):
@@ -211,12 +186,6 @@ def test_without_pyarrow_writing_and_reading_are_refused(one, tmp_path, capsys, 
     assert said.count("\n") == 1 and 'pip install "netsim-fl[parquet]"' in said
 
 
-def test_other_formats_are_refused(tiny, tmp_path):
-    with pytest.raises(BadInput, match="must be csv or parquet"):
-        run(tiny(), tmp_path / "one", how=How(records="xlsx"))  # type: ignore[arg-type]
-    assert not (tmp_path / "one").exists()
-
-
 def test_a_rerun_repeats_the_format_and_names_what_differs(one, tmp_path, capsys):
     assert main(["rerun", str(one), "--quiet"]) == 0
     assert "the same, byte by byte" in capsys.readouterr().out
@@ -229,28 +198,10 @@ def test_a_rerun_repeats_the_format_and_names_what_differs(one, tmp_path, capsys
     assert "rounds.parquet, column ues: " in capsys.readouterr().out
 
 
-def test_a_sweep_keeps_each_run_in_parquet_and_its_tables_in_csv(tmp_path, capsys):
-    (tmp_path / "tiny.yaml").write_text(json.dumps(TINY | {"vary": {"seed": [1, 2]}}))
-    for name in ("csv", "parquet"):
-        command = ["sweep", str(tmp_path / "tiny.yaml"), "--jobs", "1", "--records", name, "--quiet"]
-        assert main([*command, "--out", str(tmp_path / name)]) == 0
-    runs = sorted(p.parent for p in (tmp_path / "parquet").rglob("manifest.json"))
-    assert len(runs) == 2 and all((of / "rounds.parquet").exists() and not (of / "rounds.csv").exists() for of in runs)
-    assert (tmp_path / "parquet" / "runs.csv").read_bytes() == (tmp_path / "csv" / "runs.csv").read_bytes()
-    (runs[0] / "rounds.csv").write_text("of a kill at the last step")
-    assert main([*command, "--out", str(tmp_path / "parquet")]) == 0  # nothing is played, and the rest is removed
-    assert not (runs[0] / "rounds.csv").exists()
-    assert main(["compare", str(tmp_path / "csv"), str(tmp_path / "parquet"), "--out", str(tmp_path / "c.html")]) == 0
-
-
 def test_a_resumed_radio_study_is_the_same_in_parquet(tiny, tmp_path):
     study = tiny({"learning": None, "world.radio": {"handover": {}}})
     summary = run_in_two(study, tmp_path / "two", lambda now: now.done == 3).summary
     assert summary == run(study, tmp_path / "one", how=PARQUET).summary
-
-
-def test_parquet_files_are_ours():
-    assert {f"{table}.parquet" for table in EVERY} <= set(folders.RESULTS)
 
 
 def test_nothing_imports_pyarrow_before_it_is_used():

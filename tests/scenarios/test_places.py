@@ -63,20 +63,3 @@ def test_a_trace_outside_of_the_city_is_refused_and_one_partly_outside_is_told(t
     away = trace(tmp_path, "time_s,user,x_m,y_m\n" + "\n".join(f"{60 * k},a,{-9 - k},5" for k in range(20)) + "\n")
     with pytest.raises(BadInput, match=r"world\.city: the whole trace lies outside of the area x 0 to 400 m"):
         built(tiny, {**replayed(away), "world.city": field})
-
-
-def test_without_learning_the_ids_of_a_short_trace_are_its_users(tiny, tmp_path):
-    """Two people within one day: no day has rows of both ends, but many ticks have."""
-    mobility = trace(tmp_path, walk(48.14, 11.58))
-    world = built(tiny, {**replayed(mobility), "world.city": {"kind": "open-field"}, "world.tick_s": 30.0})
-    assert world.ues == ("a", "b")
-
-
-def test_cells_are_placed_by_the_origin_of_the_city(tiny, tmp_path, town):
-    (tmp_path / "cells.csv").write_text("LTE,262,1,77,1,0,11.58,48.14\nLTE,262,1,77,2,0,11.581,48.14\n")
-    cells = {"kind": "cell-file", "file": str(tmp_path / "cells.csv")}
-    ues = {"count": 2, "mobility": {"kind": "static"}, "measure_every_s": 10.0}
-    changes = {"world.city": town, "world.base_stations": cells, "world.ues": ues, "world.duration_s": 60.0}
-    first, second = built(tiny, changes).stations
-    assert np.hypot(*first.at_m) < 1.0  # the middle of the footprints
-    assert second.at_m[0] - first.at_m[0] == pytest.approx(1e-3 * 111_320 * np.cos(np.radians(48.14)), rel=0.01)

@@ -7,10 +7,9 @@ import pytest
 
 from fl.power.bound import Convergence, PowerLoss, Trajectory
 from netsim.errors import BadInput
-from netsim.radio.power_rules import Listed
 from netsim.rng import Streams
 from scenarios.app.results.folder import read_table
-from scenarios.app.run.planning import planned, reference
+from scenarios.app.run.planning import planned
 from scenarios.app.run.runner import run
 from scenarios.app.study.load import load
 
@@ -52,16 +51,6 @@ def test_a_moving_channel_is_calibrated_round_by_round():
     assert (brought[6:] >= std[6:]).all() and (brought[6:] / std[6:]).min() == pytest.approx(1.0)
 
 
-def test_a_switch_that_no_noise_has_gives_way_to_the_nearest():
-    """Rounds 4 to 8 need the same: T_th jumps from 4 to 9."""
-    std = np.array([9, 8, 7, 6, 3, 3, 3, 3, 3, 1.0])[:, None]
-    found = Trajectory(std, np.ones((10, 1)), np.ones((10, 1)), 0.1)
-    objective = PowerLoss(found, Convergence(contraction="jensen", smoothness=1.0))
-    for wanted, had in ((4, 4), (6, 4), (7, 9), (9, 9), (0, 0)):
-        louder = PowerLoss(found.louder(objective.noise_factor(np.ones(1), wanted)), objective.law)
-        assert louder.switch(np.ones((1, 1)))[0] == had
-
-
 def test_what_cannot_be_calibrated_is_refused():
     silent = Trajectory(np.zeros((4, 2)), np.full((4, 2), 0.5), np.ones((4, 2)), 0.1)
     with pytest.raises(ValueError, match="nothing to switch"):
@@ -71,19 +60,6 @@ def test_what_cannot_be_calibrated_is_refused():
 
 
 # -- powers by UE
-
-
-def test_listed_powers_stay_with_their_ue():
-    part = Listed(each_w=(0.1, 0.2, 0.5))
-    here = np.array([2, 0])  # UE 1 is away
-    found, _ = part.of(here).power_w(np.ones((2, 1)), np.zeros(2, int), 0.3, part.of(here).start(0), RNG)
-    np.testing.assert_allclose(found, [0.3, 0.1])
-    more, _ = part.of(np.arange(4)).power_w(np.ones((4, 1)), np.zeros(4, int), 1.0, part.of(np.arange(4)).start(0), RNG)
-    np.testing.assert_allclose(more, [0.1, 0.2, 0.5, 0.1])
-    nobody, _ = part.of(np.arange(0)).power_w(
-        np.ones((0, 1)), np.zeros(0, int), 1.0, part.of(np.arange(0)).start(0), RNG
-    )
-    assert nobody.shape == (0,)
 
 
 # -- in a study
@@ -110,21 +86,6 @@ def test_a_plan_is_written_into_the_study_and_played(tmp_path):
     assert again.study.learning.defenses[1].until_round == said["switch_round"]
 
 
-def test_variants_of_power_share_the_reference(tmp_path):
-    for power in ("average", "full", "evolution"):
-        planned(load("lapa/noise-control", SHORT | {"plan.power": power}), tmp_path / "c")
-    assert len(list((tmp_path / "c").iterdir())) == 1
-
-
-def test_two_accounts_of_one_noise_are_one_noise(tmp_path):
-    """A printed claim books the draw a second time: the trajectory has it once."""
-    noise = {"kind": "uniform-dp", "epsilon_system_total": 60.0, "rounds": 8, "sensitivity": "mean-clip"}
-    changes = {"learning.defenses": [{"kind": "clip", "norm": 0.5}, noise], "plan": None}
-    found = reference(load("lapa/noise-control", SHORT | changes), tmp_path / "c")
-    np.testing.assert_allclose(found.std, 4.8448 * (2 * 0.5 / 24) / 0.5, rtol=1e-4)
-    np.testing.assert_allclose(found.power_w, 0.055)
-
-
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
@@ -139,17 +100,3 @@ def test_two_accounts_of_one_noise_are_one_noise(tmp_path):
 def test_what_cannot_be_planned_is_refused_at_load(changes, says):
     with pytest.raises(BadInput, match=says):
         load("lapa/noise-control", SHORT | changes)
-
-
-@pytest.mark.parametrize(
-    ("changes", "says"),
-    [
-        ({"plan.bound": {"learning_rate": 0.5, "contraction": "jensen"}}, "below 1; take less than"),
-        ({"plan.limits": {"each_min_w": 0.15, "each_max_w": 0.2}}, "take at most 0.1"),
-        ({"world.ues.max_power_dbm": 10}, "below each_min_w 0.05"),
-    ],
-)
-def test_what_the_bound_refuses_is_one_line(tmp_path, changes, says):
-    with pytest.raises(BadInput, match=says) as caught:
-        run(load("lapa/noise-control", SHORT | changes), tmp_path / "r")
-    assert len(caught.value.lines) == 1 and not (tmp_path / "r").exists()

@@ -1,15 +1,11 @@
 """The replay in a browser: what it shows is what the tables say, and every control does what it is called."""
 
-import csv
-import io
 import re
-import shutil
 import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
 from browser import ink, state, with_replay
-from uploads import upload, write_uploads
 
 from scenarios.app.report.charts import named_over_time
 from scenarios.app.report.replay import FINEST_M
@@ -204,34 +200,6 @@ def test_the_attack_is_chosen(opened, folder):
             assert state(opened)["named"][place] == hits
 
 
-def test_a_click_and_a_drag_on_the_curve_seek(opened):
-    svg = opened.locator("#replay-line")
-    svg.scroll_into_view_if_needed()
-    box = svg.bounding_box()
-    left, wide = box["x"] + 44, box["width"] - 44 - 12
-    opened.mouse.move(left + wide / 4, box["y"] + 40)
-    opened.mouse.down()
-    assert state(opened)["time_s"] == pytest.approx(state(opened)["end_s"] / 4, rel=0.02)
-    opened.mouse.move(left + wide * 0.6, box["y"] + 40)
-    opened.mouse.up()
-    assert state(opened)["time_s"] == pytest.approx(state(opened)["end_s"] * 0.6, rel=0.02)
-    opened.mouse.move(left, box["y"] + 40)
-    assert state(opened)["time_s"] == pytest.approx(state(opened)["end_s"] * 0.6, rel=0.02)
-
-
-def test_curves_tell_their_attacks_and_are_chosen(opened, folder):
-    words = "[...document.querySelectorAll('#replay-line text')].map((t) => t.textContent)"
-    assert set(load(folder).attacks) <= set(opened.evaluate(words))
-    lines = "document.querySelectorAll('#replay-line polyline').length"
-    assert opened.evaluate(lines) == 2
-    keys = opened.evaluate("[...document.querySelectorAll('#replay-curve option')].map((o) => o.value)")
-    assert keys == ["home", "work", "error", "map", "decoded"]
-    opened.select_option("#replay-curve", "map")  # beside the error of a constant
-    assert opened.evaluate(lines) == 2 and not set(load(folder).attacks) & set(opened.evaluate(words))
-    opened.select_option("#replay-curve", "decoded")
-    assert opened.evaluate(lines) == 1 and "100" in opened.evaluate(words)
-
-
 def test_the_map_zooms_and_moves(opened):
     opened.evaluate("document.documentElement.style.scrollBehavior = 'auto'")
     opened.evaluate("document.getElementById('replay-stage').scrollIntoView({block: 'center'})")
@@ -264,17 +232,6 @@ def test_names_of_strangers_are_text(opened):
     opened.select_option("#replay-ue", "0")
     assert f"singled out: {EVIL}" in opened.text_content("#replay-now")
     assert opened.locator("#replay img").count() == 0
-
-
-def test_files_of_the_map(opened, folder):
-    with opened.expect_download() as got:
-        opened.click("#replay-csv")
-    rows = list(csv.DictReader(io.StringIO(got.value.path().read_text())))
-    assert got.value.suggested_filename == "map.csv" and [row["ue"] for row in rows] == [EVIL, "ue1", "ue2"]
-    assert [[float(row["home_x_m"]), float(row["home_y_m"])] for row in rows] == HOMES
-    with opened.expect_download() as got:
-        opened.click("#replay-png")
-    assert got.value.path().read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.slow
@@ -314,12 +271,6 @@ def test_it_fits_and_can_be_read_by_everybody(show, folder, width, dark):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is missing").Axe()
     found = axe.run(page, context="#map", options={"runOnly": ["wcag2a", "wcag2aa", "wcag21aa"]}).response["violations"]
     assert [(f["id"], [n["html"] for n in f["nodes"]]) for f in found] == []
-
-
-def test_colours_follow_the_theme(opened):
-    before = ink(opened, "ground")
-    opened.click("#theme")
-    assert ink(opened, "ground") != before
 
 
 SENT = """() => {
@@ -362,71 +313,10 @@ def test_links_estimates_and_curves_are_those_of_the_tables(opened, folder):
     np.testing.assert_allclose(by_key["map"], loaded.rows("rounds")["rmse_db"], atol=1e-3)
 
 
-ON_THE_WAY = """([time_s, playing]) => {
-    const seen = [], now = {time_s, playing, speed: 3600};
-    replayMoving.painter(replay.model).sending(now, (ue, sinr, station, decoded, on, over) => {
-        seen.push([ue, decoded, on, over]);
-    });
-    return seen;
-}"""
-
-
-def test_an_update_that_takes_its_time_is_drawn_until_it_ends(show, folder, tmp_path):
-    """UE 0 sends for 16,000 s and is lost, then for 2,000 s and is heard; UE 1 is lost before it sends."""
-    out = shutil.copytree(folder, tmp_path / "run")
-    rows = [
-        upload(1, 0, (43_200, 43_500, 44_000, 60_000), fate="late", sent_bits=10),
-        upload(1, 1, (43_200, None, None, 61_000), fate="dropped"),
-        upload(3, 0, (129_600, 129_700, 130_000, 132_000)),
-    ]
-    write_uploads(out, rows)
-    page = with_replay(show(report(out)))
-
-    def on_the_way(time_s, playing=False):
-        return page.evaluate(ON_THE_WAY, [time_s, playing])
-
-    assert on_the_way(43_990) == [] == on_the_way(60_100)
-    assert on_the_way(44_010) == on_the_way(59_900) == [[0, False, True, False]]
-    assert on_the_way(131_000) == [[0, True, True, False]]
-    lately = on_the_way(61_500, playing=True)  # within 0.7 s of real time, an hour a second
-    assert lately == [[0, False, False, True], [1, False, True, True]]
-    assert on_the_way(133_000, playing=True) == [[0, True, False, True]]
-
-    def differs(time_s):
-        """Whether updates are seen on the map."""
-        page.evaluate("t => replay.seek(t)", time_s)
-        with_links = ink(page, "moving")
-        page.click("[data-layer=links]")
-        without = ink(page, "moving")
-        page.click("[data-layer=links]")
-        return with_links != without
-
-    assert [differs(t) for t in (50_000, 70_000, 131_000)] == [True, False, True]
-
-
 def frame_ms(page):
     """Time of a frame, the shortest of five looks at 12 frames: others may use the machine meanwhile."""
     look = "netsim.replay.then((replay) => replay.benchmark(12))"
     return min(page.evaluate(look) for _ in range(5))
-
-
-@pytest.mark.slow
-def test_two_hundred_ues_that_all_send_move_smoothly(show, tiny, tmp_path):
-    small = {
-        "world.ues.count": 200, "world.duration_s": 1200, "learning.attacks": [], "learning.round_s": 600,
-        "world.ues.measure_every_s": 60, "world.city.width_m": 2000, "world.city.height_m": 2000,
-    }  # fmt: skip
-    run(tiny(small), tmp_path / "r")
-    fates = ("arrived", "late")
-    rows = [
-        upload(1, ue, (30 * k, 30 * k, 30 * k, 30 * k + 30), fate=fates[(ue + k) % 2]) for k in range(40)
-        for ue in range(200)
-    ]  # fmt: skip
-    write_uploads(tmp_path / "r", rows)
-    page = show(report(tmp_path / "r"))
-    each_ms = frame_ms(page)
-    print(f"a frame of 200 UEs that send takes {each_ms:.1f} ms")
-    assert each_ms < 1000 / 15
 
 
 def test_two_hundred_ues_move_smoothly(show, tiny, tmp_path):
@@ -440,13 +330,6 @@ def test_two_hundred_ues_move_smoothly(show, tiny, tmp_path):
     print(f"a frame of 200 UEs takes {each_ms:.1f} ms")
     assert each_ms < 1000 / 15
     assert "homes" not in page.text_content("#replay-now") and page.locator("#replay-attack").count() == 0
-
-
-def test_one_ue(show, tiny, tmp_path):
-    run(tiny({"world.ues.count": 1}), tmp_path / "r")
-    page = show(report(tmp_path / "r"))
-    shown = page.evaluate("netsim.replay.then((replay) => { replay.seek(61); return replay.state(); })")
-    assert len(shown["positions"]) == 1 and shown["round"] == 0
 
 
 def test_a_radio_study(show, tiny, tmp_path):
@@ -468,48 +351,3 @@ def test_a_radio_study(show, tiny, tmp_path):
     page.focus("#replay-stage")
     page.keyboard.press("ArrowLeft")
     assert state(page)["time_s"] == pytest.approx(594)
-
-
-def test_ues_of_a_trace_are_hidden_while_they_are_absent(show, tiny, tmp_path):
-    lines = ["time_s,user,x_m,y_m"]
-    lines += [f"{t},a,{t / 4},10" for t in range(0, 1201, 60)]
-    lines += [f"{t},b,200,{t / 5}" for t in (*range(0, 241, 60), *range(900, 1201, 60))]
-    (tmp_path / "trace.csv").write_text("\n".join(lines) + "\n")
-    replayed = {"mobility": {"kind": "replay", "trace": str(tmp_path / "trace.csv")}}
-    changes = {"world.ues": replayed, "world.tick_s": 60, "world.duration_s": 1200, "learning.round_s": 600}
-    run(tiny(changes), tmp_path / "r")
-    page = with_replay(show(report(tmp_path / "r")))
-    there = {}
-    for time_s in (150, 700, 1100):
-        page.evaluate("t => replay.seek(t)", time_s)
-        there[time_s] = [p is not None for p in state(page)["positions"]]
-    assert there == {150: [True, True], 700: [True, False], 1100: [True, True]}
-
-
-def test_rounds_without_data_count(show, tiny, tmp_path):
-    times_s = [*range(0, 541, 60), *range(1860, 2401, 60)]
-    lines = ["time_s,user,x_m,y_m", *(f"{t},a,{t / 8},10" for t in times_s)]
-    (tmp_path / "trace.csv").write_text("\n".join(lines) + "\n")
-    replayed = {"mobility": {"kind": "replay", "trace": str(tmp_path / "trace.csv")}}
-    changes = {"world.ues": replayed, "world.tick_s": 60, "world.duration_s": 2400, "learning.round_s": 600}
-    run(tiny(changes), tmp_path / "r")
-    assert load(tmp_path / "r").rows("rounds")["round"].tolist() == [1, 4]
-    page = show(report(tmp_path / "r"))
-    assert "round 4 of 4 ·" in page.text_content("#replay-now")
-    page.evaluate("netsim.replay.then((replay) => replay.seek(1000))")
-    page.wait_for_function("document.getElementById('replay-now').textContent.includes('round 1 of 4 ·')")
-
-
-def test_printing_shows_the_map_without_its_controls(opened):
-    opened.emulate_media(media="print")
-    assert opened.is_visible("#replay-ground") and not opened.is_visible("#replay-play")
-    assert not opened.is_visible("#replay-in")
-
-
-def test_a_copy_of_an_older_run_without_places_has_no_such_layer(show, folder, tmp_path):
-    shutil.copytree(folder, tmp_path / "r")
-    path = tmp_path / "r" / "tracks.csv"
-    path.write_text(path.read_text().splitlines()[0] + "\n")
-    page = with_replay(show(report(tmp_path / "r")))
-    assert page.locator("[data-layer=ues]").count() == 0 and page.locator("[data-layer=homes]").count() == 1
-    assert state(page)["positions"] == [None] * 3

@@ -175,14 +175,6 @@ def test_of_a_folder_all_finished_runs_below_are_repeated_and_others_named(one, 
         rerun(place / "notes", tmp_path / "again", None, lambda *_: None)
 
 
-def test_a_run_of_another_version_is_compared_with_a_note(one, capsys):
-    manifest = json.loads((one / "manifest.json").read_text())
-    manifest["versions"]["netsim"] = "0.0.1"
-    write_json(one / "manifest.json", manifest)
-    assert main(["rerun", str(one), "--quiet"]) == 0
-    assert "note: was made by netsim 0.0.1" in capsys.readouterr().out
-
-
 def test_a_trace_that_changed_or_is_gone_is_named(tiny, tmp_path, capsys):
     trace = tmp_path / "trace.csv"
     lines = [f"{10 * k},u,{48.0 + 1e-5 * k},2.0" for k in range(200)]

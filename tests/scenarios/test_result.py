@@ -60,18 +60,6 @@ def test_frames_hold_the_records(result):
         result.tables["leak"]
 
 
-def test_frames_have_names_local_times_and_types(result):
-    links = result.tables["links"]
-    name = result.tables["ues"].set_index("ue")["name"]
-    assert links["ue_name"].tolist() == name[links["ue"]].tolist() and len(links) > 3
-    assert links["ue"].dtype == links["round"].dtype == np.int64 and links["decoded"].dtype == bool
-    assert links["time"].dtype.kind == "M" and links["x_m"].dtype == np.float64
-    first = pandas.Timestamp(json.loads((result.folder / "manifest.json").read_text())["first_day"])
-    seconds = (links["time"] - first).dt.total_seconds()
-    np.testing.assert_allclose(seconds, links["time_s"], atol=1e-6)
-    assert [c for c in links.columns if c in ("ue", "ue_name")] == ["ue", "ue_name"]
-
-
 def test_times_are_what_the_wall_clock_shows(result, tmp_path):
     """After clocks went forward by an hour the local time is an hour ahead."""
     folder = copied(result.folder, tmp_path / "r")
@@ -81,16 +69,6 @@ def test_times_are_what_the_wall_clock_shows(result, tmp_path):
     rounds, before = scenarios.open_run(folder).tables["rounds"], result.tables["rounds"]
     ahead = (rounds["time"] - before["time"]).dt.total_seconds()
     assert ahead.tolist() == [3600.0 if t >= changed_s else 0.0 for t in rounds["time_s"]] and {*ahead} == {0.0, 3600.0}
-
-
-def test_a_cell_without_a_time_has_no_date(result, tmp_path):
-    folder = copied(result.folder, tmp_path / "r")
-    head, first, *rest = (folder / "rounds.csv").read_text().splitlines()
-    cells = first.split(",")
-    cells[head.split(",").index("time_s")] = ""
-    (folder / "rounds.csv").write_text("\n".join([head, ",".join(cells), *rest]) + "\n")
-    time = scenarios.open_run(folder).tables["rounds"]["time"]
-    assert time.isna().tolist() == [True] + [False] * (len(time) - 1)
 
 
 def test_figures_are_those_of_the_page(result):
@@ -111,24 +89,6 @@ def test_the_page_is_drawn_when_it_is_asked_for(result, monkeypatch):
     opened = []
     monkeypatch.setattr(module, "show_page", lambda page: opened.append(page) or True)
     assert result.show() == result.page and opened == [result.page] and result.page.stat().st_mtime_ns == before
-
-
-def test_a_notebook_shows_its_main_lines_as_text(tiny, tmp_path):
-    title = "<script>alert(1)</script> & more"
-    result = scenarios.run(tiny(SMALL | {"title": title}), tmp_path / "a<b")
-    manifest = json.loads((result.folder / "manifest.json").read_text())
-    (result.folder / "manifest.json").write_text(json.dumps(manifest | {"warnings": ["<img src=x>"]}))
-    text = result._repr_html_()
-    assert "<script" not in text and "a&lt;b" in text
-    assert "rounds" in text and "map RMSE" in text and "http" not in text and "warning: &lt;img src=x&gt;" in text
-    assert "<img" not in text and not (tmp_path / "a<b" / "report.html").exists()
-
-
-def test_a_radio_study_has_all_of_it_too(tmp_path):
-    changes = {"world.duration_s": 60, "world.ues.count": 5}
-    result = scenarios.run(scenarios.load("radio/coverage", changes), tmp_path / "r")
-    assert result["ues.count"] == 5 and {"distributions"} <= set(result.figures)
-    assert {"x_m", "y_m", "ue_name", "time"} <= set(result.tables["tracks"].columns) and "SINR" in result._repr_html_()
 
 
 def copied(source, target):

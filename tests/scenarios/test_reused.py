@@ -16,7 +16,6 @@ from netsim.record import write_json
 from scenarios.app.claims.evaluate import labelled
 from scenarios.app.cli import output
 from scenarios.app.cli.commands import COMMANDS, main
-from scenarios.app.report.report import report
 from scenarios.app.results.trainings import trainings
 from scenarios.app.run import runner, sweep
 from scenarios.app.study.load import load
@@ -25,7 +24,6 @@ from scenarios.app.tuning.goals import goals
 from scenarios.app.tuning.tune import Tuning, tune
 
 OLD = "0.6.9"
-SHORT = {"learning.attacks": [], "vary": {"seed": [1, 2]}}
 
 
 def scenario(folder, name="s", **changes):
@@ -349,11 +347,3 @@ def test_a_name_that_is_no_utf_8_is_refused_before_anything_is_done(command, tmp
     for words in ([command, "campus", "--out", BYTES], [command, f"./{BYTES}"], [command, "campus", f"--page={BYTES}"]):
         refused(words, capsys, "out\\udcff: is not valid UTF-8; give the file or folder another name")
     assert not list(tmp_path.iterdir())
-
-
-def test_runs_of_such_names_have_a_page(swept, capsys):
-    _, out = swept
-    for k in (1, 2):
-        shutil.move(out / "count=2" / f"seed-{k}", out.parent / "held" / os.fsdecode(b"\xff%d" % k))
-    assert report(out.parent / "held").exists()
-    assert main(["compare", str(out.parent / "held"), "--out", str(out.parent / "c.html")]) == 0

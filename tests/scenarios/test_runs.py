@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 from thinned import one_in
 
-from netsim.checkpoint import load_tree, save_tree
+from netsim.checkpoint import load_tree
 from netsim.errors import BadInput
-from scenarios.app.run import play
 from scenarios.app.run.runner import run
 
 ROOT = Path(__file__).parents[2]
@@ -206,60 +205,6 @@ def test_manifest_says_what_made_the_run(tiny, tmp_path):
     assert manifest["finished"] and manifest["seed"] == 3 and manifest["command"] == "netsim run tiny"
     assert {"python", "netsim", "numpy", "torch", "simpy"} <= set(manifest["versions"])
     assert manifest["models"] == ["a", "b"] and manifest["timing"]["wall_s"] > 0
-
-
-def test_trees_come_back_to_the_bit(tmp_path):
-    tree = {"a": [1, 2.5, None, True, "x"], "b": {"c": np.array([0.1, np.nan, np.inf]), "d": np.zeros((0, 2))}}
-    tree["e"] = 0.1 + 0.2
-    save_tree(tmp_path / "t.npz", tree)
-    back = load_tree(tmp_path / "t.npz")
-    assert back["a"] == tree["a"] and back["e"] == tree["e"]
-    assert back["b"]["c"].tobytes() == tree["b"]["c"].tobytes() and back["b"]["d"].shape == (0, 2)
-
-
-def test_arrays_of_trees_keep_type_shape_and_order(tmp_path):
-    """Small ones share members of the file, large ones and those in Fortran's order have their own."""
-    rng = np.random.default_rng(0)
-    arrays = [rng.normal(size=(k, 2)) for k in (0, 1, 3, 6000)] + [np.arange(5), np.array(7), np.zeros((2, 0, 3))]
-    arrays += [np.array([True, False]), np.array(["a", "long"]), np.asfortranarray(rng.normal(size=(3, 4)))]
-    arrays += [np.arange(3, dtype=np.int32), rng.normal(size=(4, 6))[:, ::2]]
-    save_tree(tmp_path / "t.npz", {"some": arrays, "more": [arrays, {"one": arrays[1]}]})
-    back = load_tree(tmp_path / "t.npz")
-    for one, other in zip(arrays * 2, back["some"] + back["more"][0], strict=True):
-        assert one.dtype == other.dtype and one.shape == other.shape and (one == other).all()
-        assert one.flags.f_contiguous <= other.flags.f_contiguous
-    assert (back["more"][1]["one"] == arrays[1]).all()
-    with np.load(tmp_path / "t.npz") as file:  # the tree, its digest, 2 of 6,000 rows, 2 of Fortran's, 2 strided
-        assert len(file.files) < 16
-
-
-@pytest.mark.slow
-def test_checkpoints_take_a_twentieth_of_the_time_at_most(tiny, tmp_path, monkeypatch):
-    """Writing takes 2 s on a clock that passes 3 s a round: the first is due after 10 s, the others after 40 s more."""
-    now, saved, times = [0.0], play.save_tree, list[float]()
-
-    def save(path, tree):
-        times.append(now[0])
-        now[0] += 2.0
-        saved(path, tree)
-
-    monkeypatch.setattr(play, "save_tree", save)
-    monkeypatch.setattr(play.time, "perf_counter", lambda: now[0])
-
-    def watch(progress):
-        now[0] += 3.0
-
-    run(tiny({"world.duration_s": 3600.0 * 30, "learning.round_s": 3600}), tmp_path / "r", watch=watch)
-    assert times == [12.0, 56.0]
-
-
-def test_linear_algebra_gets_its_threads_back(tiny, tmp_path):
-    import torch
-
-    before = torch.get_num_threads()
-    run(tiny(), tmp_path / "r")
-    assert torch.get_num_threads() == before
-    assert play.CHECKPOINT_EVERY_S > 0
 
 
 def test_a_finished_run_of_another_study_stays_unless_asked(tiny, tmp_path, table_bytes):

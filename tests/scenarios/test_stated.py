@@ -66,16 +66,6 @@ def test_chance_guesses_as_often():
     assert found[keys.WORK_AS_OFTEN.of("a")] == pytest.approx(100 * (two[0, 1] + one[2, 1]) / 2)
 
 
-def test_an_attack_that_states_nothing():
-    found = measured(stated_rows(table((0, 1, 120, 130, "", np.nan), (0, 2, 9, 9, "", np.nan)), TRUTH, AREA), "a")
-    assert (
-        found[keys.HOME_SPOKEN.of("a")] == 25
-        and found[keys.WORK_SPOKEN.of("a")] == 50
-        and found[keys.STATED_COUNT.of("a")] == 0
-    )
-    assert np.isnan([found[key.of("a")] for key in (keys.RELIABILITY_ERROR, keys.STATED_RIGHT)]).all()
-
-
 @pytest.fixture(scope="module")
 def folder(tiny, tmp_path_factory):
     """Two commuters, four days of rounds of two hours, and errors that are learnt."""
@@ -105,9 +95,3 @@ def test_a_run_names_homes_with_probabilities(folder):
     summary = json.loads((folder / "summary.json").read_text())
     assert summary["attack.dwell.home_named_within_near.percent"] == 100
     assert summary["attack.dwell.home_spoken.percent"] == 100 and summary["attack.dwell.stated.count"] >= 2
-
-
-def test_without_homes_nothing_is_judged(tiny, tmp_path):
-    found = run(tiny({"learning.attacks": [{"kind": "dwell", "sigma_m": 50.0}]}), tmp_path / "r")
-    assert not [key for key in found if "stated" in key or "spoken" in key or "as_often" in key]
-    assert (tmp_path / "r" / "named.csv").read_text().count("\n") == 1  # the header

@@ -16,8 +16,6 @@ from netsim.rng import Streams
 from scenarios.app.run.runner import run
 from scenarios.app.study.load import load
 
-SYSTEMS = ("signal-maps", "rsrp-dp", "radio-maps", "density", "lapa")
-
 
 @pytest.fixture(scope="module")
 def town():
@@ -27,16 +25,6 @@ def town():
     world.env.run(until=10 * 3600.0)
     world.catch_up()
     return world
-
-
-@pytest.mark.parametrize("system", SYSTEMS)
-def test_systems_share_the_town(system):
-    """The same city block and seed, hence the same town; people in it; each learns with a learner of its own."""
-    one, other = load("cities/town"), load(f"cities/town-{system}")
-    assert (one.world.city, one.seed) == (other.world.city, other.seed)
-    assert other.world.ues.mobility.kind_name() == "resident"
-    learners = [load(f"cities/town-{s}").learning.learner.kind_name() for s in SYSTEMS]
-    assert sorted(set(learners)) == ["density", "image-net", "radio-map", "rsrp-net"]
 
 
 def test_indoor_ues_are_in_their_building(town):

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 from browser import ink, settled, state, with_replay
-from tracking_rows import ATTACK, CELL_M, believed, square, tracked, write_rows
+from tracking_rows import CELL_M, believed, square, tracked, write_rows
 
 from scenarios.app.report.report import report
-from scenarios.app.results.read import load
 from scenarios.app.run.runner import run
 
 TRUTH_M = (200.0, 150.0)
@@ -67,26 +66,6 @@ def test_cells_are_those_of_the_table_and_the_words_agree(opened, number, wide):
     assert words in opened.get_attribute("#replay-ground", "aria-label")
 
 
-def test_before_the_first_round_nothing_is_believed_and_an_old_belief_says_how_old(opened):
-    opened.select_option("#replay-ue", "0")
-    seek(opened, 3)
-    said(opened, "as of round 2")
-    opened.evaluate("replay.seek(0)")
-    opened.wait_for_function("!document.getElementById('replay-now').textContent.includes('belief')")
-    assert opened.evaluate(FRAME, 0) is None
-
-
-def test_the_attack_that_believes_is_shown_first(opened, folder):
-    names = load(folder).attacks
-    assert names[state(opened)["attack"]] == ATTACK and names[0] != ATTACK
-    other = str(1 - names.index(ATTACK))
-    with_cells = ink(opened, "known")
-    opened.select_option("#replay-attack", other)
-    assert ink(opened, "known") != with_cells and not opened.is_visible("#replay-cells")
-    opened.click("#replay-smoother")  # of the attack that has one
-    assert names[state(opened)["attack"]] == ATTACK and opened.is_visible("#replay-cells")
-
-
 def test_filter_and_smoother_by_button_and_by_key(opened):
     opened.select_option("#replay-ue", "1")
     seek(opened, 1)
@@ -116,23 +95,6 @@ def test_all_beliefs_or_one_and_the_layer(opened):
     assert ink(opened, "known") != one
     opened.click("[data-layer=belief]")
     assert ink(opened, "known") == one
-
-
-def test_it_moves_while_it_plays_and_is_part_of_the_picture(opened):
-    opened.select_option("#replay-ue", "1")
-    seen = []
-    for number in (1, 2, 3):
-        seek(opened, number)
-        seen.append((len(opened.evaluate(FRAME, 1)["cells"]), ink(opened, "known")))
-    assert [n for n, _ in seen] == [25, 9, 1] and len({picture for _, picture in seen}) == 3
-    seek(opened, 2)
-    with opened.expect_download() as got:
-        opened.click("#replay-svg")
-    vector = got.value.path().read_text()
-    opened.click("[data-layer=belief]")
-    with opened.expect_download() as got:
-        opened.click("#replay-svg")
-    assert vector.count("<rect") - got.value.path().read_text().count("<rect") == 9
 
 
 @pytest.mark.slow

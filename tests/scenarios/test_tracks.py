@@ -73,31 +73,6 @@ def test_lines_between_rows_are_where_ues_were_at_every_look(model):
             assert said == pytest.approx(at_m[ue], abs=1e-5), (ue, time_s)
 
 
-def test_everybody_has_a_row_at_the_start_and_rest_has_none(model):
-    study, folder = model
-    rows = read_table(folder, "tracks")
-    assert rows["ue"][rows["time_s"] == 0].tolist() == [0, 1, 2, 3]
-    assert (np.diff(rows["time_s"]) >= 0).all()
-    most = 4 * (study.world.duration_s / study.world.tick_s + 1)
-    assert len(rows["ue"]) <= most
-    if study.world.ues.mobility.kind == "static":
-        assert len(rows["ue"]) == 4
-
-
-def test_doors_and_cells_stand_in_the_rows(model):
-    study, folder = model
-    rows = read_table(folder, "tracks")
-    assert (set(rows["cell"]) - {""} != set()) == (study.world.radio.handover is not None)
-    assert rows["indoor"].any() == (study.world.ues.mobility.kind == "resident")
-    if study.world.ues.mobility.kind == "resident":
-        world = build_world(study.world, Streams(study.seed), study.round_s)
-        world.env.run(until=28_800)
-        inside = world.indoors().inside
-        for ue in range(4):
-            last = np.flatnonzero((rows["ue"] == ue) & (rows["time_s"] <= 28_800))[-1]
-            assert rows["indoor"][last] == inside[ue]
-
-
 @pytest.mark.parametrize("stop_after", [1, 2])
 def test_an_interrupted_run_ends_in_the_same_bytes(stop_after, model, tmp_path, table_bytes):
     study, folder = model
@@ -110,12 +85,6 @@ def test_an_interrupted_run_ends_in_the_same_bytes(stop_after, model, tmp_path, 
         run(study, tmp_path / "cut", stop)
     run(study, tmp_path / "cut")
     assert table_bytes(tmp_path / "cut") == table_bytes(folder)
-
-
-def test_what_moves_after_the_last_round_is_there(tiny, tmp_path):
-    run(tiny({"learning.rounds": 1, "world.duration_s": 600}), tmp_path / "r")
-    assert read_table(tmp_path / "r", "tracks")["time_s"].max() > 500
-    assert read_table(tmp_path / "r", "rounds")["round"].tolist() == [1]
 
 
 def test_a_round_without_data_loses_no_track_and_no_handover(tiny, tmp_path, table_bytes):

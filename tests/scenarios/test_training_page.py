@@ -2,14 +2,12 @@
 
 import json
 import re
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from netsim.errors import BadInput
 from netsim.record import write_json
-from scenarios.app.cli.commands import main
 from scenarios.app.report.report import report
 from scenarios.app.report.training_page import train_lines
 from scenarios.app.results.failures import Failed, write_failures
@@ -113,13 +111,6 @@ def test_the_answer_is_what_the_terminal_prints(several):
     assert EVIL not in page and "&lt;script&gt;" in page
 
 
-def test_an_untrained_policy_is_a_warning(tmp_path):
-    folder = trained(tmp_path / "t", 1, [3.0, 2.0, 1.0], learning_starts=30)
-    warned = re.search(r'<ul class="warns">(.*?)</ul>', report(folder).read_text())[1]
-    assert "The policy is untrained: all 30 steps were random" in warned
-    assert train_lines(folder)[0].startswith("The policy is untrained")
-
-
 def test_in_a_browser_nothing_is_cut_off(several, show):
     shown = show(report(several), width=400)
     shown.evaluate("netsim.drawAll()")
@@ -148,15 +139,6 @@ def test_the_agent_stands_beside_the_best_rule_and_the_oracle(cost, said, tmp_pa
     assert any(line.startswith("fractional ") and line.endswith(wins) for line in lines)
 
 
-@pytest.mark.parametrize("oracle", [1.99, 2.0, 2.1])
-def test_a_share_of_a_gap_that_is_none_is_not_said(oracle, tmp_path):
-    """The agent, at 3.15, is worse than the rule by 115 times a gap of 0.01: 11,500 %."""
-    costs = {"mine": 3.15, "fractional": 2.0, "oracle": oracle, "random search": 2.2, "optimiser, gains only": 2.2}
-    said = train_lines(judged(tmp_path / "t", costs))
-    assert "There is no gap between the best rule (fractional) and the oracle, at most 1 % of its cost" in said[0]
-    assert not any("% of the gap" in line for line in said)
-
-
 def judged(folder, costs):
     """A training whose policies have these costs in both worlds."""
     folder = trained(folder, 1, [3.0, 2.0, 1.0], task="online", agent="mine")
@@ -175,23 +157,3 @@ def test_a_seed_that_failed_is_shown_and_intervals_say_on_how_many_they_stand(se
     assert "mean over 2 of 3 seeds (1 failed) with a 95 % interval" in said[0] and said[0] in page
     assert "Comparison with baseline policies, mean over 2 of 3 seeds (1 failed) with its 95 % interval" in page
     assert "1 run failed: training, seed 2: MemoryError: no room" in page and EVIL not in page
-
-
-def test_one_seed_that_is_left_has_no_interval(several):
-    write_failures(several, [replace(WHY, seed=1, folder="seed-1"), WHY])
-    assert train_lines(several)[0].endswith(", with 1 of 3 seeds (2 failed), so without an interval.")
-    assert "over 3 seeds" not in report(several).read_text()
-
-
-def test_where_no_seed_failed_none_is_told(several, tmp_path):
-    page = report(several).read_text()
-    assert "mean over 3 seeds with a 95 % interval" in page and "failed" not in re.sub(
-        r"<script.*?</script>", "", page, flags=re.S
-    )
-
-
-def test_the_terminal_shows_seeds_that_failed(several, capsys):
-    write_failures(several, [WHY])
-    assert main(["show", str(several)]) == 0
-    out = re.sub(r"\s+", " ", capsys.readouterr().out)
-    assert "training, seed 2: MemoryError: no room" in out and "mean over 2 of 3 seeds (1 failed)" in out

@@ -1,7 +1,5 @@
 """The page of a tuning in a browser: figures, tables, and nothing that is cut off or cannot be read."""
 
-import json
-
 import pytest
 
 from netsim.record import write_json
@@ -76,13 +74,6 @@ def test_the_table_has_the_numbers_of_the_figure_and_sorts_by_them(shown):
     assert shown.inner_text("#trials-rows") == "1 of 4 rows"
 
 
-def test_the_legend_hides_a_group(shown):
-    place = shown.locator("#plot-history")
-    before = place.locator(".scatterlayer .point").count()
-    place.locator(".legendtoggle").first.click()
-    shown.wait_for_function(f"document.querySelectorAll('#plot-history .scatterlayer .point').length < {before}")
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("width", "dark"), [(1280, False), (400, True)])
 def test_nothing_is_cut_off_and_everything_can_be_read(show, tmp_path, width, dark):
@@ -94,13 +85,3 @@ def test_nothing_is_cut_off_and_everything_can_be_read(show, tmp_path, width, da
     said = axe.run(page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21aa"]}).response["violations"]
     serious = {v["id"]: [n["html"][:200] for n in v["nodes"]] for v in said if v["impact"] in ("serious", "critical")}
     assert serious == {}
-
-
-def test_without_a_finished_trial_there_is_no_figure(tmp_path):
-    none = found(best=())
-    none["trials"] = none["trials"][3:]
-    write_json(tmp_path / "tuning.json", none)
-    text = report(tmp_path).read_text()
-    assert "No trial finished." in text and "history" not in json.loads(
-        text.split('id="drawn">')[1].split("</script>")[0]
-    )

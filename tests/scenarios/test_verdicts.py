@@ -6,12 +6,10 @@ import pytest
 
 from scenarios.app.results.statistics import wilson
 from scenarios.app.results.verdicts import (
-    of_accuracy,
     of_distance,
     of_epsilon,
     of_error,
     of_interval,
-    of_ranks,
     of_share,
     of_sw1,
     prevents,
@@ -60,11 +58,6 @@ def test_wilson():
 )
 def test_models(value, constant, good, verdict):
     assert of_error(value, constant, good) == verdict
-
-
-def test_other_models():
-    assert [of_accuracy(v, 10.0) for v in (10.0, 10.1)] == ["not useful", "useful"]
-    assert [of_ranks(v) for v in (0.19, 0.2)] == ["not useful", "useful"]
 
 
 @pytest.mark.parametrize(
