@@ -82,9 +82,6 @@ def test_a_manifest_brings_the_clock_back():
     kept = {"first_day": "2026-10-23", "clock_changes": [list(change) for change in clock.changes]}
     assert clock_of(json.loads(json.dumps(kept))) == clock
     assert clock_of({"first_day": "2026-10-23"}) == Clock(date(2026, 10, 23))
-    for damaged in ({}, [1.0], [[1.0]], [["a", "b"]]):
-        with pytest.raises(ValueError, match="clock_changes"):
-            clock_of({"first_day": "2026-10-23", "clock_changes": damaged})
 
 
 # --- a trace over the end of summer time ---------------------------------------------------------------------

@@ -10,8 +10,7 @@ import pytest
 from scenarios.app.report.compare_charts import labels_of, member
 from scenarios.app.report.compare_page import useless
 from scenarios.app.report.run_page import single
-from scenarios.app.results import summary_keys as keys
-from scenarios.app.results.attacks import home_rows
+from scenarios.app.results.attacks import ever_named
 from scenarios.app.results.read import load
 from scenarios.app.results.shown import warnings
 from scenarios.app.results.summary_keys import measured
@@ -63,14 +62,6 @@ def test_several_rows_a_ue(folder):
     assert max(map(len, cells.values())) > 1 and len(set(map(len, cells.values()))) > 1
 
 
-def test_summary_is_over_ues(folder):
-    found, away = json.loads((folder / "summary.json").read_text()), nearest_by_hand(folder)
-    assert np.isfinite(away).all() and 0 < (away <= NEAR).sum() < len(away)
-    assert found["attack.closed-form.home_m.median"] == pytest.approx(np.median(away), rel=1e-6)
-    assert found["attack.closed-form.home_m.min"] == pytest.approx(away.min(), rel=1e-6)
-    assert found["attack.closed-form.home_within_near.percent"] == 100 * np.mean(away <= NEAR)
-
-
 def test_every_row_of_a_ue_says_the_same(folder):
     said = {}
     for r in read(folder, "leakage"):
@@ -80,41 +71,12 @@ def test_every_row_of_a_ue_says_the_same(folder):
     np.testing.assert_allclose(sorted(last.values()), np.sort(nearest_by_hand(folder)), rtol=1e-6)
 
 
-def test_the_terminal_says_what_the_summary_says(folder):
-    found, away = json.loads((folder / "summary.json").read_text()), nearest_by_hand(folder)
-    share = int((away <= NEAR).sum())
-    assert found["attack.closed-form.home_within_near.percent"] == 20 * share
-    assert found["attack.closed-form.home_m.min"] == pytest.approx(away.min(), rel=1e-5)
-
-
-def table(**columns):
-    return {k: np.array(v, dtype=float) for k, v in columns.items()}
-
-
-def test_a_ue_with_many_cells_counts_once():
-    """Nine rows of a UE far from home, and one of each of two others near it: the median UE is near."""
-    far, near = [5000.0] * 9, [4.0, 6.0]
-    rows = table(
-        ue=[0] * 9 + [1, 2], model=[*range(9), 0, 0], round=[1] * 11, home_m=far + near, work_m=far + near,
-        home_named_m=far + near, work_named_m=far + near, guess_home_m=[50.0] * 11,
-    )  # fmt: skip
-    found = measured(home_rows(rows, np.array([0, 1, 2]), 100.0), "a")
-    assert found[keys.HOME_MEDIAN.of("a")] == 6.0 and found[keys.HOME_MIN.of("a")] == 4.0
-    assert found[keys.HOME_NEAR_PERCENT.of("a")] == pytest.approx(200 / 3)
-
-
-def test_a_ue_of_which_nothing_was_said_is_infinitely_far_and_one_without_home_does_not_count():
-    nan = np.nan
-    rows = table(
-        ue=[0, 1, 2, 3], model=[0] * 4, round=[1] * 4, home_m=[3.0, nan, nan, nan], work_m=[nan] * 4,
-        home_named_m=[nan] * 4, work_named_m=[nan] * 4, guess_home_m=[9.0, nan, nan, nan],
-    )  # fmt: skip
-    found = measured(home_rows(rows, np.array([0, 1, 2]), 100.0), "a")  # UE 3 has no home
-    assert np.isnan(found[keys.HOME_MEDIAN.of("a")]) and found[keys.HOME_MIN.of("a")] == 3.0
-    assert found[keys.HOME_NEAR_PERCENT.of("a")] == pytest.approx(100 / 3)
-    assert found[keys.GUESS_HOME.of("a")] == 9.0
-    nobody = measured(home_rows(rows, np.zeros(0), 100.0), "a")
-    assert np.isnan(nobody[keys.HOME_NEAR_PERCENT.of("a")])
+def test_a_ue_with_many_rows_counts_once_and_one_without_a_home_does_not():
+    rows = {"ue": np.array([0.0] * 9 + [1, 2, 3]), "home_named_m": np.array([5000.0] * 9 + [4.0, np.nan, 1.0])}
+    found = measured({"home ever": ever_named(rows, np.array([0, 1, 2]), 100.0)}, "a")
+    assert found["attack.a.home_named_within_near.ever.percent"] == pytest.approx(100 / 3)
+    nobody = measured({"home ever": ever_named(rows, np.zeros(0), 100.0)}, "a")
+    assert np.isnan(nobody["attack.a.home_named_within_near.ever.percent"])
 
 
 @pytest.mark.parametrize("worth", [{"utility.rmse_db": 21.2}, {"utility.rmse_db": None}])

@@ -83,7 +83,6 @@ def test_an_area_without_any_estimate(tiny, tmp_path):
         "sw1_m.mean",
         "sqrt_sw1.mean",
         "centroid_error_m.median",
-        "home_m.median",
     ):
         assert nothing[f"attack.closed-form.{key}"] is None, key
     assert np.isnan(tables("wasserstein")["w1_m"]).all()

@@ -13,11 +13,10 @@ from scenarios.app.claims.claim import ClaimRule
 from scenarios.app.cli.commands import main
 from scenarios.app.cli.records_page import records_page
 from scenarios.app.results.folder import read_table
-from scenarios.app.results.measures import Measure
 from scenarios.app.results.summary_keys import (
     KEYS,
-    RADIO_QUANTITIES,
     UTILITY,
+    Measure,
     check_declared,
     declaration,
     measured,
@@ -145,8 +144,7 @@ def test_every_declared_key_is_written(tmp_path):
     for i, (scenario, changes) in enumerate(RUNS):
         summary = run(load(scenario, changes), tmp_path / str(i))
         written |= {declaration(key).key for key in summary}
-    inside = {one.key for one in RADIO_QUANTITIES if {"indoor", "outdoor"} & set(one.key.split("."))}
-    assert {one.key for one in KEYS} - OF_PLANS - inside - {UTILITY.key} == written - {UTILITY.key}
+    assert {one.key for one in KEYS} - OF_PLANS - {UTILITY.key} == written - {UTILITY.key}
 
 
 def test_the_command_prints_it(capsys):

@@ -19,5 +19,5 @@ def test_a_buffer_is_sooner_there_with_fewer_uploads(tmp_path):
     buffer, rounds = found["FedBuff, 78"], found["first 60 of 78"]
     assert buffer["reached.70.time_s"] < 0.8 * rounds["reached.70.time_s"]
     assert buffer["reached.70.uploads"] < rounds["reached.70.uploads"]
-    assert buffer["uploads.staleness.mean"] > 2 and rounds["uploads.staleness.max"] == 0
-    assert rounds["uploads.stopped"] > 0.1 * rounds["uploads.count"] and buffer["uploads.stopped"] == 0
+    assert buffer["uploads.staleness.mean"] > 2 and rounds["uploads.staleness.mean"] == 0
+    assert rounds["uploads.arrived"] < 0.9 * rounds["uploads.count"]

@@ -15,7 +15,6 @@ from netsim.row_id import row_id, ue_and_model
 from netsim.units import BoolArray, FloatArray, IntArray
 from scenarios.app.report.plot import DARK, GREY, Axes, CurveStyle, Figure, Panel, line, looks, mosaic, spread
 from scenarios.app.results import summary_keys as keys
-from scenarios.app.results.measures import Measure
 from scenarios.app.results.run import Run, Table, where
 from scenarios.app.results.statistics import carried, count, counted, quantile, quartiles
 from scenarios.app.results.summary import with_home
@@ -73,7 +72,7 @@ class Laid:
         return self.grid("leakage", "attack", name, "model")
 
 
-def learner_metric(run: Run, key: Measure) -> Table:
+def learner_metric(run: Run, key: keys.Measure) -> Table:
     """The rows of the learner's metric that the key `utility.METRIC` takes at the end."""
     rows = run.rows("metrics", "part", "learner")
     return where(rows, np.array([f"utility.{name}" == key.of() for name in rows["name"]], dtype=bool))
@@ -263,7 +262,7 @@ def above_zero(values: FloatArray) -> FloatArray:
     return values if (values > 0).any() else np.full_like(values, np.nan)
 
 
-def lasting(key: Measure) -> Law:
+def lasting(key: keys.Measure) -> Law:
     """A value of the summary, at the first and the last round."""
 
     def law(of: Laid, attack: str) -> Series:

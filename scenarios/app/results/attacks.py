@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from math import isnan
 from typing import Any
 
@@ -18,7 +19,7 @@ import numpy as np
 from fl.leakage.chance import others_peaks, uniform_shares
 from fl.leakage.claims import moved_auc, near_auc
 from fl.leakage.named import MOST_NAMED
-from fl.leakage.reliability import DRAWS, Reliability, reliability, reliability_error
+from fl.leakage.reliability import DRAWS, Reliability, reliability
 from fl.learners.density import Density
 from fl.types import rank_of_place
 from netsim.columns import no_ints
@@ -31,7 +32,6 @@ from scenarios.app.results.run import Table, where
 from scenarios.app.results.statistics import half_width, mean_of, row_numbers
 
 DAY_S = 86_400.0
-_TOGETHER = 2_000_000  # distances held at once
 _FEW_UES = 5
 
 
@@ -88,13 +88,9 @@ def _mean_away_m(updates: Table, x: np.ndarray, y: np.ndarray) -> float:
     """Mean distance from true centroids (2,000 of them, evenly taken) to all points of x (p,) and y (q,)."""
     known = np.flatnonzero(np.isfinite(updates["x_m"]))
     known = known[_evenly(len(known), 2000)]
-    blocks = np.array_split(known, max(1, len(known) * len(x) * len(y) // _TOGETHER))
-    away = [
-        np.hypot(updates["x_m"][some, None, None] - x[:, None], updates["y_m"][some, None, None] - y).mean(axis=(1, 2))
-        for some in blocks
-        if len(some) and len(x) and len(y)
-    ]
-    return mean_of(np.concatenate(away)) if away else float("nan")
+    centroids = zip(updates["x_m"][known], updates["y_m"][known], strict=True)
+    away = [np.hypot(x_m - x[:, None], y_m - y).mean() for x_m, y_m in centroids if len(x) and len(y)]
+    return mean_of(np.array(away))
 
 
 def _evenly(n: int, most: int) -> np.ndarray:
@@ -106,7 +102,8 @@ def guess_rows(leakage: Table, labels: Sequence[str]) -> Table:
     """What random guesses and the true centroids reach, after the last round of the first attack with estimates."""
     guessed = set(leakage["attack"][np.isfinite(leakage["guess_sw1_m"])])
     label = next((label for label in labels if label in guessed), labels[0])
-    return last_of(where(leakage, leakage["attack"] == label))
+    rows = last_of(where(leakage, leakage["attack"] == label))
+    return rows | {"guess_sqrt_sw1": np.sqrt(rows["guess_sw1_m"])}
 
 
 def attack_rows(rows: Table, centre: Mapping[str, np.ndarray]) -> dict[str, Table]:
@@ -121,7 +118,7 @@ def attack_rows(rows: Table, centre: Mapping[str, np.ndarray]) -> dict[str, Tabl
     steps = where(heard, np.isfinite(heard["step_error_m"]))
     if (heard["places"] > 0).any():
         of["places"] = heard
-    return of | ({"steps": steps, "walks": last_of(steps)} if len(steps["ue"]) else {})
+    return of | ({"walks": last_of(steps)} if len(steps["ue"]) else {})
 
 
 def _less_centre(heard: Table, centre: Mapping[str, np.ndarray]) -> Table:
@@ -149,21 +146,17 @@ def paired(rows: Table, less: FloatArray) -> Table:
     return dict(zip(("mean", "low", "high"), ends[:, None], strict=True))
 
 
-def home_rows(rows: Table, homes: np.ndarray, near_m: float) -> dict[str, Table]:
-    """The last row of each attacked UE that has a home, and whether an attack was ever near it.
-
-    All rows of a UE in a round have the same values: they are of all its models together.
-    """
+def ever_named(rows: Table, homes: np.ndarray, near_m: float) -> Table:
+    """Whether an attack ever named a place near the home of each attacked UE that has one."""
     rows = where(rows, np.isin(rows["ue"], homes))
     _, ue = np.unique(rows["ue"], return_inverse=True)
-    near = {name: rows[column] <= near_m for name, column in (("estimated", "home_m"), ("named", "home_named_m"))}
-    ever = {name: np.bincount(ue, weights=hit) > 0 for name, hit in near.items()}
-    return {"homes": last_of(rows, np.zeros(len(rows["ue"]))), "home ever": ever}
+    return {"named": np.bincount(ue, weights=rows["home_named_m"] <= near_m) > 0}
 
 
 def effort_rows(estimates: Table) -> Table:
-    """What each estimate of a centroid or answer cost."""
-    return where(estimates, np.isin(estimates["quantity"], ("centroid", "answer")))
+    """Estimates of a centroid or answer, and whether each failed."""
+    rows = where(estimates, np.isin(estimates["quantity"], ("centroid", "answer")))
+    return rows | {"failed": rows["status"] != "ok"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,7 +212,9 @@ def named_rows(
     if not len(truth.ue):
         return {}
     of = _rows(truth, ("hit", "shuffled"), _scored(truth, named, attacked))
-    of["home"] |= _since(rows, "home_named_m", truth.ue[truth.known()[:, 0]], truth.near_m, requested_s)
+    for k, place in enumerate(PLACES[:2]):
+        of[place]["spoken"] = _spoken(named, truth, k + 1)[truth.known()[:, k]]
+    of["home"]["day"] = _named_from_day(rows, truth.ue[truth.known()[:, 0]], truth.near_m, requested_s)
     return of
 
 
@@ -278,58 +273,34 @@ def _scored(truth: Truth, named: Table, attacked: FloatArray) -> tuple[BoolArray
     places_m = _places(named, np.concatenate([truth.ue, np.setdiff1d(attacked, truth.ue)]))
     n, m = len(truth.ue), len(places_m)
     own, found = np.zeros((n, 3), dtype=bool), np.zeros((n, 3))
-    for block in np.array_split(np.arange(m), max(1, m * n // _TOGETHER)):
-        hits = truth.hits(places_m[block])
-        mine = np.flatnonzero(block < n)
-        own[block[mine]] = hits[mine, block[mine]]
-        hits[mine, block[mine]] = False
-        found += hits.sum(axis=0)
+    for k, named_m in enumerate(places_m):
+        hits = truth.hits(named_m)
+        if k < n:
+            own[k], hits[k] = hits[k], False
+        found += hits
     return own, found / (m - 1) if m > 1 else np.full((n, 3), np.nan)
 
 
-def _since(
-    rows: Table, column: str, ues: FloatArray, near_m: float, requested_s: dict[int, float]
-) -> dict[str, FloatArray]:
-    """First round from which on a place stays named until the end (n,), and the day, from 1, in which its window ends.
-
-    Infinite where it is not named at the end. column : how far the nearer named place is from it.
-    """
+def _named_from_day(rows: Table, ues: FloatArray, near_m: float, requested_s: dict[int, float]) -> FloatArray:
+    """Day (n,), from 1, from which on the home of each UE stays named until the end; infinite where it does not."""
     mine = np.isin(rows["ue"], ues)
     number, of_row = rows["round"][mine], np.searchsorted(ues, rows["ue"][mine])
-    hit = rows[column][mine] <= near_m
+    hit = rows["home_named_m"][mine] <= near_m
     missed, since = np.zeros(len(ues)), np.full(len(ues), np.inf)
     np.maximum.at(missed, of_row[~hit], number[~hit])
     stays = hit & (number > missed[of_row])
     np.minimum.at(since, of_row[stays], number[stays])
-    day = [np.ceil(requested_s[int(one)] / DAY_S) if np.isfinite(one) else np.inf for one in since]
-    return {"since": since, "day": np.array(day)}
+    return np.array([np.ceil(requested_s[int(one)] / DAY_S) if np.isfinite(one) else np.inf for one in since])
 
 
-def stated_rows(named: Table, truth: Truth, area: Area) -> dict[str, Table]:
-    """What one attack says at the end, from its rows of `named`; nothing where no UE has a place."""
-    if not len(truth.ue):
-        return {}
-    known, spoken = truth.known(), _spoken(named, truth)
-    as_often = np.zeros((len(truth.ue), 4))
-    for count in range(1, MOST_NAMED + 1):
-        mine = _number(named, truth) == count
-        as_often[mine] = uniform_shares(truth.home_m[mine], truth.work_m[mine], truth.near_m, area, count)
-    found, probability, right = _judged(named, truth)
-    of = {
-        f"{place} said": {"spoken": spoken[known[:, k], k], "as_often": as_often[known[:, k], k]}
-        for k, place in enumerate(PLACES[:2])
-    }
-    whole = {name: np.array([value]) for name, value in vars(found).items() if np.isscalar(value)}
-    return of | {"stated": {"probability": probability, "right": right}, "reliability": whole}
+def _spoken(named: Table, truth: Truth, rank: int) -> BoolArray:
+    """Of which UEs (n,) home (1) or work (2) is named: any place, where the attack does not say which is which."""
+    which = np.array([rank_of_place(str(place)) for place in named["place"]], dtype=np.int64)
+    return np.isin(truth.ue, named["ue"][(which == rank) | (named["place"] == "")])
 
 
 def stated_reliability(named: Table, truth: Truth) -> Reliability:
-    """Of the places that an attack says are home or work, from its rows of `named`."""
-    return _judged(named, truth)[0]
-
-
-def _judged(named: Table, truth: Truth) -> tuple[Reliability, FloatArray, FloatArray]:
-    """Reliability, and probability and hit (n,) of what is said to be home or work of UEs that have any of both.
+    """Of the places that an attack says are home or work, from its rows of `named`.
 
     A home or workplace of somebody who has none is wrong.
     """
@@ -340,21 +311,7 @@ def _judged(named: Table, truth: Truth) -> tuple[Reliability, FloatArray, FloatA
     right = np.linalg.norm(at[rank[mine] - 1, row] - said_m, axis=1) <= truth.near_m  # not where there is none: NaN
     ue, probability = named["ue"][mine].astype(np.int64), np.clip(named["probability"][mine], 0.0, 1.0)
     draws = Streams(0).at("reliability").uniform("ue", np.arange(DRAWS), (len(np.unique(ue)),))
-    return reliability(ue, probability, right, draws), probability, right.astype(np.float64)
-
-
-def _spoken(named: Table, truth: Truth) -> BoolArray:
-    """Of which UEs home and work are named (n, 2): any place, where the attack does not say which is which."""
-    rank = np.array([rank_of_place(str(place)) for place in named["place"]], dtype=np.int64)
-    return np.column_stack(
-        [np.isin(truth.ue, named["ue"][(rank == which) | (named["place"] == "")]) for which in (1, 2)]
-    )
-
-
-def _number(named: Table, truth: Truth) -> FloatArray:
-    """Number of places (n,) in which home and work of each UE are looked for."""
-    mine = np.isin(named["ue"], truth.ue) & (named["rank"] >= 1) & (named["rank"] <= MOST_NAMED)
-    return np.bincount(np.searchsorted(truth.ue, named["ue"][mine]), minlength=len(truth.ue)).astype(np.float64)
+    return reliability(ue, probability, right, draws)
 
 
 def claim_rows(estimates: Table, links: Table, near_m: float) -> dict[str, Table]:
@@ -362,70 +319,34 @@ def claim_rows(estimates: Table, links: Table, near_m: float) -> dict[str, Table
 
     A UE is where it was when it was asked for its update.
     """
-    of: dict[str, Table] = {}
     near, moved = (estimates["quantity"] == what for what in ("near", "moved"))
-    if near.any():
-        place_m, said_m = _places_m(links, estimates, near), _columns(estimates, near)
-        of["near"] = {"auc": np.array([near_auc(estimates["weight"][near], np.hypot(*(place_m - said_m).T))])}
-    if moved.any():
-        now_m, before_m = _places_m(links, estimates, moved), _places_m(links, _before(estimates), moved)
-        weight = estimates["weight"][moved]
-        of["moved"] = {"auc": np.array([moved_auc(weight, np.hypot(*(now_m - before_m).T), near_m)])}
-    return of
-
-
-def _visit(table: Table) -> np.ndarray:
-    """Round and UE of each row as one number, which orders rows by UE, then by round."""
-    return table["ue"].astype(np.int64) * 2**31 + table["round"].astype(np.int64)
-
-
-def _before(estimates: Table) -> Table:
-    """The rows with the round in which the attack spoke of the same UE before, 0 for none."""
-    visit, of_row = np.unique(_visit(estimates), return_inverse=True)
-    ue, round_ = visit // 2**31, visit % 2**31
-    again = np.concatenate([[False], ue[1:] == ue[:-1]])
-    before = np.where(again, np.concatenate([[0], round_[:-1]]), 0)
-    return {"ue": estimates["ue"], "round": before[of_row]}
-
-
-def _places_m(links: Table, wanted: Table, rows: np.ndarray) -> np.ndarray:
-    """True place (n, 2) of the round and UE of some rows of a table; NaN where it is not known."""
-    visit, first = np.unique(_visit(links), return_index=True)
-    place_m = np.concatenate([_columns(links, first), np.full((1, 2), np.nan)])  # the last: unknown
-    want = _visit(wanted)[rows]
-    at = np.searchsorted(visit, want)
-    at[(at < len(visit)) & (visit[np.minimum(at, len(visit) - 1)] != want)] = len(visit)
-    return np.asarray(place_m[at])
-
-
-def _columns(table: Table, rows: Any) -> np.ndarray:
-    """Places (n, 2) of some rows."""
-    return np.stack([table["x_m"][rows], table["y_m"][rows]], axis=1)
-
-
-def tracking_rows(rows: Table) -> dict[str, Table]:
-    """What measures of one tracker are taken from, by belief, of its rows of `tracking`; nothing without rows.
-
-    A round without an answer is no success.
-    """
-    now, then = (where(rows, rows["hindsight"] == late) for late in (0, 1))
+    visits = _visits(estimates)
+    earlier = {visit: before for before, visit in pairwise(sorted(set(visits))) if before[0] == visit[0]}
+    place_of = dict(zip(_visits(links)[::-1], _places_m(links)[::-1], strict=True))
+    nowhere = np.full(2, np.nan)
     of: dict[str, Table] = {}
-    for who, mine in (("filter", now), ("smoother", then), ("plain", now), ("prior", now)):
-        if not len(mine["ue"]):
-            continue
-        of[who] = mine | {k.removeprefix(f"{who}_"): v for k, v in mine.items() if k.startswith(f"{who}_")}
-        of[who]["near"] = of[who]["near"] == 1
-        if who in ("filter", "smoother"):
-            less = paired(mine, mine["error_m"] - _plain_error(mine, now))
-            gap = reliability_error(mine["disc_probability"], of[who]["near"])
-            of[who] |= {"less_m": less["mean"], "less_low_m": less["low"], "less_high_m": less["high"]}
-            of[who]["reliability_error"] = np.array([gap])
+    if near.any() or moved.any():
+        now_m = np.array([place_of.get(visit, nowhere) for visit in visits])
+        before_m = np.array([place_of.get(earlier.get(visit, (-1, -1)), nowhere) for visit in visits])
+    if near.any():
+        away_m = np.linalg.norm(now_m - _places_m(estimates), axis=1)[near]
+        of["near"] = {"auc": np.array([near_auc(estimates["weight"][near], away_m)])}
+    if moved.any():
+        step_m = np.linalg.norm(now_m - before_m, axis=1)[moved]
+        of["moved"] = {"auc": np.array([moved_auc(estimates["weight"][moved], step_m, near_m)])}
     return of
 
 
-def _plain_error(rows: Table, now: Table) -> FloatArray:
-    """Error of the tracked attack alone in the same rounds; NaN where it has none."""
-    visit, mine = _visit(now), _visit(rows)
-    order = np.argsort(visit)
-    at = order[np.minimum(np.searchsorted(visit[order], mine), len(visit) - 1)]
-    return np.where(visit[at] == mine, now["plain_error_m"][at], np.nan)
+def _visits(table: Table) -> list[tuple[int, int]]:
+    """UE and round of each row."""
+    return list(zip(table["ue"].astype(int).tolist(), table["round"].astype(int).tolist(), strict=True))
+
+
+def _places_m(table: Table) -> FloatArray:
+    return np.column_stack([table["x_m"], table["y_m"]])
+
+
+def tracking_rows(rows: Table) -> Table:
+    """What one tracker answers after each round; a round without an answer is no success."""
+    now = where(rows, rows["hindsight"] == 0)
+    return now | {name: now[name] == 1 for name in ("near", "plain_near", "prior_near")}

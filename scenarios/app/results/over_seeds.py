@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from scenarios.app.results.measures import Measure
 from scenarios.app.results.shown import value_text
 from scenarios.app.results.statistics import Quartiles, figure_text, quartiles_of
-from scenarios.app.results.summary_keys import AUC_LAST, DIVERGED, EPSILON_MAX, ERROR_MEDIAN, KEYS, METRIC_LAST
+from scenarios.app.results.summary_keys import AUC_LAST, DIVERGED, EPSILON_MAX, ERROR_MEDIAN, KEYS, METRIC_LAST, Measure
 
 BY_NAME = tuple(key.group for key in (ERROR_MEDIAN, EPSILON_MAX, AUC_LAST, METRIC_LAST))
 """groups of keys whose names have a column, or a table, each"""

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from fl.leakage.reliability import Reliability
 from netsim.checkpoint import read_arrays
 from netsim.geometry import Area
 from netsim.safe import what_is
@@ -24,11 +25,11 @@ from scenarios.app.results.attacks import (
     claim_rows,
     densest_rows,
     effort_rows,
+    ever_named,
     guess_rows,
-    home_rows,
     named_rows,
     named_share,
-    stated_rows,
+    stated_reliability,
     tracking_rows,
 )
 from scenarios.app.results.folder import MANIFEST, PLAN, POINTS, read_json, read_table
@@ -69,10 +70,9 @@ def radio_summary(folder: Path, handover: bool) -> dict[str, Any]:
         "ues": read_table(folder, "ues"), "moves": one(count=moves, rate=rate),
         "samples": of["all"] | one(count=int(n), indoor=_percent(of["indoor"]["count"][0], n)),
     }  # fmt: skip
-    for quantity, mine in _groups(cdf, "quantity").items():
-        for selection, quantiles in _groups(mine, "selection").items():
-            at = dict(zip(quantiles["percent"].tolist(), quantiles["value"].tolist(), strict=True))
-            rows[f"{quantity} {selection}."] = one(q05=at[5.0], median=at[50.0], q95=at[95.0])
+    for quantity, quantiles in _groups(where(cdf, cdf["selection"] == "all"), "quantity").items():
+        at = dict(zip(quantiles["percent"].tolist(), quantiles["value"].tolist(), strict=True))
+        rows[quantity] = one(q05=at[5.0], median=at[50.0], q95=at[95.0])
     return measured(rows)
 
 
@@ -90,14 +90,15 @@ def _of_rounds(folder: Path, study: Study) -> Iterator[Part]:
     plan = read_json(folder / PLAN) if what_is(folder / PLAN) else {}
     yield "", {
         "manifest": one(**{k: read_json(folder / MANIFEST)[k] for k in ("empty_rounds", "stopped_by_budget")}),
-        "ues": ues, "rounds": rounds, "updates": updates, "measured": where(rounds, surveyed),
+        "ues": ues, "rounds": rounds | {"all_held_out": _all_held_out(rounds)}, "updates": updates,
+        "measured": where(rounds, surveyed),
         "links": links | {"lost": links["decoded"] == 0, "bits": np.where(np.isfinite(bits), bits, 0.0)},
         # a server without rounds has updates that no merge had, which are in no row of rounds
         "air": one(late=late, energy_j=rounds["energy_j"].sum()) if in_rounds else links,
         "cells": one(handovers=moved), "eavesdropper": read_table(folder, "eavesdropper"),
-        "refusals": rounds | {"requested": rounds["refused"] + accepted(rounds, withholding)},
+        "refusals": {"by_all": (rounds["refused"] > 0) & (accepted(rounds, withholding) == 0)},
         **({"nights": {"none": none, "few": none & (ues["nights"] < FEWEST_NIGHTS)}} if replayed.any() else {}),
-        **({"plan": one(**plan)} if plan else {}), **upload_rows(uploads, rounds),
+        **({"plan": one(**plan)} if plan else {}), **upload_rows(uploads),
         **sums_rows(read_table(folder, "sums")),
     }  # fmt: skip
     for name, rows in _groups(where(metrics, metrics["part"] == "query"), "name").items():
@@ -131,11 +132,15 @@ def _of_model(folder: Path, study: Study) -> Iterator[Part]:
         with np.errstate(over="ignore"):  # a model that has diverged
             yield f"{part}.{name}", {"metric": mine | one(late_mean=np.mean(late), late_std=np.std(late))}
     yield from _each("audits", _groups(read_table(folder, "membership"), "attack"))
-    yield from _each(
-        "account", {k: account_rows(v) for k, v in _groups(read_table(folder, "privacy"), "mechanism").items()}
-    )
+    accounts = _groups(read_table(folder, "privacy"), "mechanism")
+    yield from _each("account", {name: account_rows(rows) for name, rows in accounts.items()})
     spends = read_table(folder, "spends")
     yield from _each("locations", _groups(where(spends, spends["unit"] == "location"), "mechanism"))
+
+
+def _all_held_out(rounds: Table) -> np.ndarray:
+    """Which rounds have no update since all of their measurements are held out."""
+    return (rounds["samples"] > 0) & (rounds["held_out"] == rounds["samples"]) & (rounds["ues"] == 0)
 
 
 def is_useful(final: Mapping[str, float]) -> bool | None:
@@ -155,7 +160,7 @@ def good_map(runs: Sequence[Mapping[str, Any]]) -> bool | None:
     Of several runs that have all four figures, both 95 % intervals of the mean paired difference must lie below 0 and
     NO_WORSE_DB; not good where one lies above. None: neither, or a figure is missing.
     """
-    every = (keys.RMSE, keys.BY_PLACE[keys.RMSE], keys.PATH_LOSS_RMSE, keys.BY_PLACE[keys.PATH_LOSS_RMSE])
+    every = (keys.RMSE, keys.RMSE_BY_PLACE, keys.PATH_LOSS_RMSE, keys.PATH_LOSS_BY_PLACE)
     figures = np.array([[run.get(key.of()) for key in every] for run in runs], dtype=np.float64)
     margin_db = (figures[:, :2] - figures[:, 2:] - [0.0, NO_WORSE_DB])[np.isfinite(figures).all(axis=1)]
     if not len(margin_db):
@@ -200,11 +205,13 @@ def _of_attacks(folder: Path, study: Study) -> Iterator[Part]:
         )
         attacked = np.unique(_by_attack(every, label)["ue"])
         yield label, {
-            **attack_rows(mine, centre), **home_rows(mine, with_home(ues), settings.near_m),
+            **attack_rows(mine, centre), "home ever": ever_named(mine, with_home(ues), settings.near_m),
             **claim_rows(effort, links, settings.near_m), **named_rows(mine, said, truth, attacked, requested_s),
-            **densest_rows(said, densest, attacked), **stated_rows(said, truth, area), **tracking_rows(tracked),
+            **densest_rows(said, densest, attacked),
+            **({"reliability": _scalars(stated_reliability(said, truth))} if len(truth.ue) else {}),
+            **({"tracking": tracking_rows(tracked)} if len(tracked["ue"]) else {}),
             **({"linking": linked} if len(linked["round"]) else {}),
-            **({"identities": _at_end(known)} if len(known["round"]) else {}),
+            **({"identities": known} if len(known["round"]) else {}),
             **lists.get(label, {}), "efforts": effort_rows(effort),
         }  # fmt: skip
 
@@ -221,11 +228,8 @@ def _lists(scores: Table, near_m: float) -> dict[str, Rows]:
     return {name: {"list": row} | ({} if name else near) for name, row in found.items()}
 
 
-def _at_end(people: Table) -> Table:
-    """Names whose people an attack looked for in each round; at the end: in the last round with any."""
-    names = people["names"]
-    last = np.isin(np.arange(len(names)), np.flatnonzero(names > 0)[-1:])
-    return people | {"names at the end": np.where(last, names, 0)}
+def _scalars(found: Reliability) -> Table:
+    return one(**{name: value for name, value in vars(found).items() if np.isscalar(value)})
 
 
 def _targets(study: Study, ues: Table, updates: Table) -> np.ndarray | None:

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 from scenarios.app.results import verdicts
-from scenarios.app.results.measures import NAME, Measure
 from scenarios.app.results.statistics import figure_text, half_width, wilson
-from scenarios.app.results.summary_keys import CONSTANT_RMSE, KEYS, RMSE
+from scenarios.app.results.summary_keys import CONSTANT_RMSE, KEYS, NAME, RMSE, Measure
 
 Summary = Mapping[str, Any]
 Runs = Sequence[Summary]

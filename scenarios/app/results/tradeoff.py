@@ -19,7 +19,6 @@ from netsim.units import FloatArray
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.attacks import attacks
 from scenarios.app.results.folder import SUMMARY, csv_text, read_rows, read_summary
-from scenarios.app.results.measures import Measure
 from scenarios.app.results.read import RUNS, listed
 from scenarios.app.results.statistics import figure_text, quartiles_of
 from scenarios.app.study.yaml_document import one_line
@@ -82,13 +81,13 @@ def matched_csv(trials: Sequence[Trial]) -> str:
     return csv_text(rows)
 
 
-def _line(labels: Mapping[str, Sequence[Trial]], attack: str, measure: Measure) -> FloatArray:
+def _line(labels: Mapping[str, Sequence[Trial]], attack: str, measure: keys.Measure) -> FloatArray:
     """Privacy and RMSE of each label of a curve (n, 2), medians over its seeds; infinite where one diverged."""
     every = [(_private(of, attack, measure), map(_error_db, of)) for of in labels.values()]
     return np.array([[quartiles_of(values)[1] for values in both] for both in every])
 
 
-def _private(trials: Sequence[Trial], attack: str, measure: Measure) -> list[float]:
+def _private(trials: Sequence[Trial], attack: str, measure: keys.Measure) -> list[float]:
     every = [(t.summary.get(measure.of(attack)), t.summary.get(keys.DIVERGED.of(attack))) for t in trials]
     return [value if value is not None else np.inf if diverged else np.nan for value, diverged in every]
 

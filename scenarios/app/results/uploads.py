@@ -14,8 +14,6 @@ from netsim.units import BoolArray, FloatArray
 from scenarios.app.results.run import Table, where
 
 ARRIVED = "arrived"
-LOST = ("late", "dropped", "undecoded", "exhausted", "no-cell", "stopped")
-"""fates of uploads that never arrived"""
 PARTS = ("preparing", "waiting", "sending")
 """what an upload goes through, in order: downlink and training; until the first grant; until the last bit"""
 
@@ -23,11 +21,6 @@ PARTS = ("preparing", "waiting", "sending")
 def arrived(uploads: Table) -> BoolArray:
     """Which uploads (n,) the server received."""
     return np.asarray(uploads["fate"] == ARRIVED)
-
-
-def lost(uploads: Table) -> BoolArray:
-    """Which uploads (n,) never arrived; neither those under way at the end of the run."""
-    return np.isin(uploads["fate"], LOST)
 
 
 def bounds_s(uploads: Table) -> FloatArray:
@@ -58,20 +51,13 @@ def vain_share(uploads: Table) -> float:
     return (sent - worth) / sent if sent > 0 else float("nan")
 
 
-def upload_rows(uploads: Table, rounds: Table) -> dict[str, Table]:
-    """What measures of `transmissions` and of the merges are taken from, by name; nothing without such rows."""
+def upload_rows(uploads: Table) -> dict[str, Table]:
+    """What measures of `transmissions` are taken from, by name; nothing without such rows."""
     if not len(uploads["ue"]):
         return {}
-    got, stale = arrived(uploads), uploads["staleness"][np.isfinite(uploads["staleness"])]
-    times = {k: v[np.isfinite(v)] for k, v in durations_s(where(uploads, got)).items()}
-    fates = {fate: uploads["fate"] == fate for fate in LOST} | {"arrived": got, "under-way": ~got & ~lost(uploads)}
-    whole = {"in_vain": np.array([vain_share(uploads)]), "merges_per_hour": np.array([_an_hour(rounds["time_s"])])}
-    return {"uploads": uploads | times | fates | whole | {"oldest": np.sort(stale).astype(int)}}
-
-
-def _an_hour(merged_s: FloatArray) -> float:
-    """Merges an hour up to the last one, at which learning may have ended; NaN without any."""
-    return len(merged_s) * 3600.0 / float(merged_s.max()) if len(merged_s) else float("nan")
+    whole_s = durations_s(where(uploads, arrived(uploads)))["whole"]
+    own = {"arrived": arrived(uploads), "whole": whole_s[np.isfinite(whole_s)], **one(in_vain=vain_share(uploads))}
+    return {"uploads": uploads | own}
 
 
 _LEVELS_PERCENT = (50, 70, 80, 85, 90)
