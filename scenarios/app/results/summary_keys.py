@@ -159,6 +159,7 @@ RMSE_BY_PLACE, PATH_LOSS_BY_PLACE = _BY_KEY["utility.rmse_db.place"], _BY_KEY["u
 CONSTANT_RMSE = _BY_KEY["utility.constant_rmse_db"]
 PATH_LOSS_RMSE = _BY_KEY["utility.path_loss_rmse_db"]
 CENTRAL_RMSE = _BY_KEY["utility.central_rmse_db"]
+MAPE = _BY_KEY["utility.mape_percent"]
 USEFUL = _BY_KEY["utility.useful"]
 RANK_CORRELATION = _BY_KEY["utility.rank_correlation"]
 TRUTH_RANK_CORRELATION = _BY_KEY["utility.truth_rank_correlation"]

@@ -5,7 +5,9 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field, ValidationError
 
 from netsim.errors import BadInput
 from netsim.safe import what_is
@@ -31,38 +33,44 @@ def read_tuning(folder: Path) -> dict[str, Any]:
         raise BadInput(one_line(f"{folder}: this tuning is not finished; start it again and it goes on"))
     found = read_json(folder / TUNING)
     try:
-        keys = [str(o["key"]) for o in found["objectives"]]
-        bounds = [constraint(text).key for text in found["constraints"]]
-        names = set()
-        for row in found["trials"]:
-            names.add(row["name"])
-            good = row["state"] in ("finished", "failed") and isinstance(row["settings"], dict)
-            good &= isinstance(row["why"], str)
-            good &= row["state"] != "finished" or all(isinstance(row["values"][key], int | float) for key in keys)
-            good &= isinstance(row["number"], int) and set(row["settings"]) == set(found["space"])
-            good &= row["name"] == f"trial-{row['number']}"
-            if not good:
-                raise ValueError(f"trial {row['name']}")
-        good = bool(keys) and all(o["direction"] in ("min", "max") for o in found["objectives"])
-        good &= {*found["best"], *found["front"]} <= names
-        good &= all(isinstance(found[part], dict) for part in ("verified", "overrides", "importance"))
-        good &= all(_verified(one, [*keys, *bounds]) for one in found["verified"].values())
-        texts = [found[name] for name in ("title", "scenario", "command")]
-        if not good or not all(isinstance(text, str) for text in texts):
-            raise ValueError("its parts do not fit together")
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise BadInput(one_line(f"{folder / TUNING}: damaged ({error!r}); tune again")) from None
+        _Tuning.model_validate(found)
+    except ValidationError as error:
+        wrong = ".".join(map(str, error.errors()[0]["loc"]))
+        raise BadInput(one_line(f"{folder / TUNING}: damaged ({wrong}); tune again")) from None
     return found
 
 
-def _verified(one: Mapping[str, Any], keys: list[str]) -> bool:
-    """Whether the figures on fresh seeds of a winner are whole: none, an error, or a mean and a half width a key."""
-    if not one or "error" in one:
-        return True
-    widths = [one["half_width"][key] for key in keys]
-    return all(isinstance(one["values"][key], int | float) for key in keys) and all(
-        isinstance(width, int | float | None) for width in widths
-    )
+class _Objective(BaseModel):
+    key: str
+    direction: Literal["min", "max"]
+
+
+class _TrialRow(BaseModel):
+    name: str
+    number: int
+    state: Literal["finished", "failed"]
+    settings: dict[str, Any]
+    values: dict[str, float | None]
+    why: str
+
+
+class _Tuning(BaseModel):
+    """What pages rely on."""
+
+    title: str
+    scenario: str
+    command: str
+    objectives: Annotated[list[_Objective], Field(min_length=1)]
+    constraints: list[str]
+    trials: list[_TrialRow]
+    space: dict[str, Any]
+    best: list[str]
+    front: list[str]
+    seeds: list[int]
+    fresh_seeds: list[int]
+    verified: dict[str, dict[str, Any]]
+    overrides: dict[str, Any]
+    importance: dict[str, Any]
 
 
 def trials_csv(found: Mapping[str, Any]) -> str:

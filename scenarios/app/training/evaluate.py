@@ -16,8 +16,8 @@ from netsim.units import FloatArray
 from rl.lagrangian import penalty
 from rl.reward import FIGURES, Figures, Reward
 from rl.settings import OPTIMUM, VISITED, Online
-from scenarios.app.results.improvement import probability_of_improvement
 from scenarios.app.results.statistics import half_width, interquartile_mean
+from scenarios.app.results.trainings import probability_of_improvement
 from scenarios.app.study.study import Study
 
 if TYPE_CHECKING:
