@@ -8,8 +8,8 @@ from netsim.record import write_json
 from scenarios.app.claims.claim import Claim
 from scenarios.app.claims.evaluate import FAILS, HOLDS, OPEN, Verdict
 from scenarios.app.cli.commands import main
-from scenarios.app.report.claims_page import claims_page
 from scenarios.app.report.html import GENERATOR
+from scenarios.app.report.report import claims_page
 from scenarios.app.study.error_messages import build
 from scenarios.app.study.yaml_document import read_text
 

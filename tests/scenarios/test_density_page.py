@@ -79,7 +79,6 @@ def test_a_sweep_sets_utility_against_privacy(swept):
     (axis,) = (name.replace("yaxis", "y") for name in titled)
     place = {t["name"]: t["y"] for t in figures["tradeoff"]["data"] if t["yaxis"] == axis and t["mode"] == "markers"}
     assert place["exact"] < place["B 8"] < place["B 1"]
-    assert "Lemma 3 gives across the area: 3 bands with probability 0.0348." in page.read_text()
 
 
 def test_damaged_surfaces_are_one_line(tmp_path):

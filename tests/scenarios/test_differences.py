@@ -2,7 +2,7 @@
 
 import pytest
 
-from scenarios.app.report.compare_tables import MOST_COLUMNS, differences_table
+from scenarios.app.report.tables import MOST_COLUMNS, differences_table
 from scenarios.app.results.differences import MISSING, differences, told
 
 CLIP, NOISE = {"kind": "clip", "norm": 1.0}, {"kind": "gaussian", "noise_multiplier": 0.5}

@@ -7,8 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from scenarios.app.report.compare_charts import labels_of, member
-from scenarios.app.report.compare_page import useless
+from scenarios.app.report.compare_page import labels_of, member, useless
 from scenarios.app.report.run_page import single
 from scenarios.app.results.attacks import ever_named
 from scenarios.app.results.read import load

@@ -10,10 +10,10 @@ from fl.attacks.closed_form import ClosedForm
 from fl.types import Estimates
 from netsim.geometry import Area
 from netsim.record import write_json
-from scenarios.app.report.charts import BOTH, Laid
-from scenarios.app.report.compare_charts import attack_panels, labels_of, member
-from scenarios.app.report.compare_tables import figures_table
+from scenarios.app.report.charts import BOTH
+from scenarios.app.report.compare_page import attack_panels, labels_of, member
 from scenarios.app.report.run_page import LEAKAGE, single
+from scenarios.app.report.tables import figures_table
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.attacks import Truth, chance_rows, named_rows
 from scenarios.app.results.read import load
@@ -182,7 +182,7 @@ def test_an_attack_that_only_answers_has_no_other_figures(folder, summary):
 
 @pytest.fixture(scope="module")
 def drawn(folder):
-    return {panel.key: panel for panel in LEAKAGE[0].panels(Laid(load(folder)))}
+    return {panel.key: panel for panel in LEAKAGE[0].panels(load(folder))}
 
 
 def test_shares_over_time_end_where_the_summary_does(drawn, summary):
@@ -214,7 +214,7 @@ def test_pages_of_a_run_and_of_several_show_shares(folder, summary):
     several = member("x", load(folder))
     times, share = several.trends["informed", BOTH.law]
     assert share[-1] == summary["attack.informed.both_named_within_near.percent"] and len(times) == 10
-    titles = [a["text"] for p in attack_panels([several]) for a in p.figure["layout"]["annotations"]]
+    titles = [a["text"] for p in attack_panels([several], "informed") for a in p.figure["layout"]["annotations"]]
     assert "<b>Homes</b>" in titles and "<b>Both home and workplace</b>" in titles
     tables = figures_table(labels_of([several]))
     assert "both_named_within_near.percent" in tables and "baseline.others.home_named_within_near.percent" in tables
@@ -222,4 +222,4 @@ def test_pages_of_a_run_and_of_several_show_shares(folder, summary):
 
 def test_without_homes_nothing_is_drawn(tiny, tmp_path):
     run(tiny(), tmp_path / "r")
-    assert [p.figure for p in LEAKAGE[0].panels(Laid(load(tmp_path / "r")))] == [None]
+    assert [p.figure for p in LEAKAGE[0].panels(load(tmp_path / "r"))] == [None]

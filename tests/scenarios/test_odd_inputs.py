@@ -140,8 +140,8 @@ def test_every_screen_prints_a_length_below_a_millimetre_alike(tiny, tmp_path):
     from dataclasses import replace
 
     from scenarios.app.cli.views import view_of
-    from scenarios.app.report.compare_tables import figures_table
     from scenarios.app.report.run_page import single
+    from scenarios.app.report.tables import figures_table
     from scenarios.app.results import summary_keys as keys
     from scenarios.app.results.over_seeds import cell_text
     from scenarios.app.results.read import load

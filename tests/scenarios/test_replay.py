@@ -17,10 +17,9 @@ from netsim.checkpoint import read_arrays
 from netsim.errors import BadInput
 from netsim.rng import Streams
 from scenarios.app.report import replay
-from scenarios.app.report.charts import HOME, Chart, Laid
+from scenarios.app.report.charts import HOME, Chart
 from scenarios.app.report.html import Chapter
 from scenarios.app.report.replay import (
-    DATA,
     MISSING,
     drawn_tables,
     needed,
@@ -55,11 +54,12 @@ def commuters(tiny, tmp_path_factory):
 def unpacked(text):
     """Header, and tables of columns as the page reads them."""
     raw = gzip.decompress(base64.b64decode(text))
-    head = json.loads(raw[4 : 4 + int.from_bytes(raw[:4], "little")])
+    first = 4 + int.from_bytes(raw[:4], "little")
+    head = json.loads(raw[4:first])
     tables = {}
     for one in head["arrays"]:
         table, column = one["name"].split(".")
-        whole = np.frombuffer(raw, f"<{one['type']}", one["size"], one["at"]).cumsum(dtype=np.int64)
+        whole = np.frombuffer(raw, f"<{one['type']}", one["size"], first + one["at"]).cumsum(dtype=np.int64)
         step = head["meta"]["steps"][one["name"]]
         tables.setdefault(table, {})[column] = np.where(whole == step["missing"], np.nan, whole * step["size"])
     return head["meta"], tables
@@ -67,7 +67,7 @@ def unpacked(text):
 
 def in_page(folder):
     loaded = load(folder)
-    return loaded, *unpacked(replay_chapter(loaded)[1][DATA])
+    return loaded, *unpacked(replay_chapter(loaded).data["replay-data"])
 
 
 # -- columns
@@ -221,7 +221,7 @@ def test_where_uploads_take_time_places_are_named_when_updates_are_merged(commut
     write_uploads(folder, [upload(1, 0, (43_200, 43_300, 43_400, 43_500))])
     change_rows(folder, "rounds", lambda row: row | {"time_s": str(float(row["requested_s"]) + 600.0)})
     loaded = load(folder)
-    (panel,) = Chart("named", "", [HOME], "").panels(Laid(loaded))
+    (panel,) = Chart("named", "", [HOME], "").panels(loaded)
     curve = next(trace for trace in panel.figure["data"] if trace["name"] == "closed-form")
     assert curve["x"][:2] == ["2026-01-05 12:10:00", "2026-01-06 00:10:00"]
 
@@ -244,17 +244,17 @@ def test_the_same_run_gives_the_same_bytes_and_names_stay_out_of_the_markup(comm
     shutil.copytree(commuters, tmp_path / "r")
     path = tmp_path / "r" / "ues.csv"
     path.write_text(re.sub("^0,[^,]*", f"0,{evil}", path.read_text(), flags=re.MULTILINE))
-    first, blobs = replay_chapter(load(tmp_path / "r"))
-    assert unpacked(blobs[DATA])[0]["ues"][0] == evil
+    first = replay_chapter(load(tmp_path / "r"))
+    assert unpacked(first.data["replay-data"])[0]["ues"][0] == evil
     assert evil not in "".join(first.parts)
-    assert replay_chapter(load(tmp_path / "r"))[1] == blobs
+    assert replay_chapter(load(tmp_path / "r")) == first
 
 
 def test_without_anything_to_see_there_is_no_chapter(commuters):
     loaded = load(commuters)
     empty = {name: {k: v[:0] for k, v in table.items()} for name, table in loaded.tables.items()}
     bare = type(loaded)(loaded.manifest, {}, {"world": {}}, empty)
-    assert replay_chapter(bare) == (Chapter("map", "Map", []), {})
+    assert replay_chapter(bare) == Chapter("map", "Map", [])
 
 
 # -- what stands

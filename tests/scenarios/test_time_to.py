@@ -13,8 +13,7 @@ from netsim.errors import BadInput
 from netsim.record import write_json
 from scenarios.app.cli.commands import main
 from scenarios.app.report.charts import HOME, RMSE, SW1
-from scenarios.app.report.compare_charts import MOST_TIMES, Member, laid, member
-from scenarios.app.report.compare_page import time_table
+from scenarios.app.report.compare_page import MOST_TIMES, Member, laid, member, time_table
 from scenarios.app.report.report import compare, report
 from scenarios.app.results.read import load
 from scenarios.app.results.time_to import Goal, goal_of

@@ -13,7 +13,7 @@ from tracking_rows import ATTACK, CELL_M, believed, square, tracked, write_rows
 
 from netsim.errors import BadInput
 from scenarios.app.report import charts
-from scenarios.app.report.charts import Laid, grouped
+from scenarios.app.report.charts import grouped
 from scenarios.app.report.replay import drawn_tables
 from scenarios.app.report.report import report
 from scenarios.app.report.run_page import (
@@ -89,13 +89,13 @@ def test_rounds_that_make_one_point_keep_all_values(n, n_ue, together):
 
 
 def test_a_run_that_tracks_nothing_has_no_such_chapter(one):
-    assert tracking_panels(Laid(load(one))) == [""]
+    assert tracking_panels(load(one)) == [""]
     assert "Tracking" not in report(one).read_text().split("<script")[0]
 
 
 def test_medians_hours_and_areas_are_those_of_the_rows(folder):
     loaded = load(folder(rows_of_two_rounds()))
-    (panel,) = tracking_chart(loaded, ATTACK).panels(Laid(loaded))
+    (panel,) = tracking_chart(loaded, ATTACK).panels(loaded)
     np.testing.assert_allclose(drawn(panel, "filter")["y"], [75, 37.5])  # of 200, 90, 60, 30, and half of them
     np.testing.assert_allclose(drawn(panel, "plain")["y"], [300, 300])
     np.testing.assert_allclose(drawn(panel, "smoother")["y"], [0.1, 0.1])  # a logarithm has no zero
@@ -131,7 +131,7 @@ def test_an_attack_that_only_names_places_has_its_reliability(folder):
     own = drawn(panel, "places named at the end")
     assert (own["x"], own["y"]) == ([90.0], [50.0]) and own["text"][0].endswith("2 answers")
     assert f"{ATTACK}, places named at the end: 40 points [" in panel.caption
-    assert panel in tracking_panels(Laid(loaded))
+    assert panel in tracking_panels(loaded)
 
 
 def test_links_stand_beside_chance(folder):
@@ -140,7 +140,7 @@ def test_links_stand_beside_chance(folder):
         "time_to_confusion_s": 600, "chance_time_to_confusion_s": 120,
     }  # fmt: skip
     loaded = load(folder(linking=[row | {"round": k, "time_s": 60 * k} for k in (1, 2)]))
-    (panel,) = LINKING.panels(Laid(loaded))
+    (panel,) = LINKING.panels(loaded)
     assert [drawn(panel, ATTACK, tail)["y"] for tail in ("", "2", "3")] == [[75, 75], [2.5, 2.5], [10, 10]]
     assert [drawn(panel, f"{ATTACK}: by chance", tail)["y"] for tail in ("", "3")] == [[25, 25], [2, 2]]
 
@@ -151,7 +151,7 @@ def test_shares_of_links_are_so_far_and_by_updates(folder):
         row | {"round": 1, "time_s": 60, "seen": 0}, row | {"round": 1, "time_s": 60, "seen": 4, "right_share": 0.75},
         row | {"round": 2, "time_s": 120, "seen": 12, "right_share": 0.25},
     ]  # fmt: skip
-    (panel,) = LINKING.panels(Laid(load(folder(linking=rows))))
+    (panel,) = LINKING.panels(load(folder(linking=rows)))
     assert drawn(panel, ATTACK)["y"] == [None, 75, 37.5]
 
 
@@ -178,7 +178,7 @@ def test_names_are_text_and_the_page_is_the_same_twice(folder):
 def test_many_rounds_are_few_points(folder, monkeypatch):
     monkeypatch.setattr(charts, "MOST_POINTS", 1)
     loaded = load(folder(rows_of_two_rounds()))
-    (panel,) = tracking_chart(loaded, ATTACK).panels(Laid(loaded))
+    (panel,) = tracking_chart(loaded, ATTACK).panels(loaded)
     np.testing.assert_allclose(drawn(panel, "filter")["y"], [52.5])
     assert "A point stands for 2 rounds." in panel.caption
 

@@ -13,7 +13,7 @@ import pytest
 from netsim.errors import BadInput
 from netsim.record import write_json
 from scenarios.app.cli.commands import main
-from scenarios.app.report.compare_charts import tradeoff_panel
+from scenarios.app.report.compare_page import tradeoff_panel
 from scenarios.app.report.report import report
 from scenarios.app.results.tradeoff import Trial, curves, levels, matched_csv, rmse_db
 from scenarios.app.run.runner import run

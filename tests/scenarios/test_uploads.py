@@ -11,9 +11,8 @@ from uploads import MIXED, change_rows, upload, write_uploads
 
 from netsim.errors import BadInput
 from netsim.record import write_json
-from scenarios.app.report.charts import Laid
 from scenarios.app.report.report import report
-from scenarios.app.report.uploads import STALENESS, latency, uploads_panels
+from scenarios.app.report.run_page import STALENESS, latency, uploads_panels
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.folder import read_table
 from scenarios.app.results.read import load as load_run
@@ -58,7 +57,7 @@ def test_a_run_whose_uploads_take_no_time_says_nothing_of_them(one):
     summary = summary_of(one)
     assert not [key for key in summary if key.startswith("uploads.")]
     assert row([summary], "uploads") == ""
-    assert uploads_panels(Laid(load_run(one))) == []
+    assert uploads_panels(load_run(one)) == []
     assert "Uploads" not in report(one).read_text().split("<script")[0]
 
 
@@ -140,12 +139,12 @@ def test_the_distribution_is_of_uploads_that_arrived(folder):
 def test_staleness_is_drawn_where_something_is_stale(folder):
     loaded = load_run(folder())
     uploads = loaded.tables["transmissions"]
-    (panel,) = STALENESS.panels(Laid(loaded))
+    (panel,) = STALENESS.panels(loaded)
     mean = drawn(panel)["mean over the updates of the merge"]
     assert mean["y"] == [0, 1]
     assert [datetime.fromisoformat(x) for x in mean["x"]] == [datetime(2026, 1, 5, 0, 1), datetime(2026, 1, 5, 0, 2)]
     loaded.tables["transmissions"] = uploads | {"staleness": uploads["staleness"] * 0}
-    assert STALENESS.panels(Laid(loaded)) == []
+    assert STALENESS.panels(loaded) == []
 
 
 def test_the_chapter_stands_on_the_page_and_is_drawn(folder, show):

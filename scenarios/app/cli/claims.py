@@ -36,8 +36,7 @@ def main(args: argparse.Namespace) -> None:
             rows = [[c.id, c.where, c.says, c.printed, c.scenario] for c in claims]
             say(printed(("id", "where", "says", "published", "scenario"), rows))
         return
-    from scenarios.app.report.claims_page import claims_report
-    from scenarios.app.report.report import check_ours
+    from scenarios.app.report.report import check_ours, claims_report
 
     folders = folders_of(args.run, claims)
     out = None if args.out is None else out_of(args, Path())

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,160 +14,210 @@ from netsim.errors import BadInput
 from netsim.record import write_text
 from netsim.safe import what_is
 from netsim.units import FloatArray
-from scenarios.app.report.charts import ACCURACY, HOME, RMSE, Law, Quantity
-from scenarios.app.report.compare_charts import (
-    Member,
-    attack_panels,
-    labels_of,
-    member,
-    over_time,
-    time_unit,
-    tradeoff_panel,
+from scenarios.app.report.charts import (
+    ACCURACY,
+    BOTH,
+    EPSILON,
+    ERROR,
+    HOME,
+    NEARER,
+    RANK,
+    RMSE,
+    SW1,
+    UPLINK,
+    WORK,
+    Chart,
+    Law,
+    Series,
 )
-from scenarios.app.report.compare_tables import (
-    MOST_COLUMNS,
+from scenarios.app.report.html import Cell, Chapter, Mark, block, page, table
+from scenarios.app.report.maps import compared_densities
+from scenarios.app.report.plot import (
+    DARK,
+    DASHES,
+    GREY,
+    Axes,
+    CurveStyle,
+    Figure,
+    Panel,
+    line,
+    looks,
+    marks,
+    mosaic,
+    numbers,
+    plain,
+    wide,
+)
+from scenarios.app.report.radio_page import Curves, curves, distributions
+from scenarios.app.report.tables import (
     adapted_table,
     differences_table,
     figures_table,
-    in_words,
     leading,
     model_line,
+    period,
     variants_table,
 )
-from scenarios.app.report.html import Cell, Chapter, Mark, answers, facts, headings, page, paragraphs, table
-from scenarios.app.report.maps import density_chapter
-from scenarios.app.report.plot import Panel
-from scenarios.app.report.settings import period
 from scenarios.app.report.tuning_page import draws_panels
 from scenarios.app.results import summary_keys as keys
+from scenarios.app.results import tradeoff
 from scenarios.app.results.drawn import drawn_sentence
 from scenarios.app.results.folder import MANIFEST, STUDY, read_json
 from scenarios.app.results.gathered import Gathered
 from scenarios.app.results.read import SWEEP, load
 from scenarios.app.results.run import Run
-from scenarios.app.results.statistics import carried, counted, figure_text, half_width
+from scenarios.app.results.shown import answers, label_lines
+from scenarios.app.results.statistics import counted, figure_text, half_width, quantile
 from scenarios.app.results.table import Line, Runs, lines, mean, model_verdict
 from scenarios.app.results.time_to import Goal, goal_of
-from scenarios.app.results.tradeoff import MATCHED_CSV, matched_csv
-from scenarios.app.results.verdicts import AT_CHANCE, FOUND, PREVENTED, USELESS, is_useful
+from scenarios.app.results.verdicts import USELESS, is_useful
 from scenarios.app.study.yaml_document import one_line, read
 
-COMPARED = ("compare.css",)
-"""the style sheet of these pages"""
-MOST_NAMED = 5  # labels in a sentence
+MOST_TIMES = 400  # of merges that are drawn
+_NONE: Series = (np.zeros(0), np.zeros(0))
+_SEEDS = (
+    " A line per label: the median over seeds, the band their quartiles, at the times of merges; until the next merge "
+    "of a run its last value counts."
+)
+PROGRESS = Chart(
+    "progress", "What is known, what the model is worth, and what was spent",
+    (HOME, RMSE, ACCURACY, RANK, EPSILON, ERROR),
+    "Of the attack that finds most with each label; epsilon where noise was drawn.", height=280,
+)  # fmt: skip
+UPLINKS = Chart(
+    "uplink", "Uplink of every label", UPLINK,
+    "Latency is from the server's request to the last bit; energy is that of all uplinks and all training.", height=280,
+)  # fmt: skip
+OF_ATTACK = (HOME, WORK, BOTH, ERROR, SW1, NEARER)
+
+
+@dataclass(frozen=True, eq=False)
+class Member:
+    """A run of a comparison; trends: (attack, law) -> times (n,) of merges and medians over tracks (n,).
+
+    Laws of the model and of the uplink have no attack. curves : distributions of a radio study.
+    """
+
+    label: str
+    manifest: dict[str, Any]
+    summary: dict[str, Any]
+    study: dict[str, Any] = field(default_factory=dict)
+    attacks: Sequence[str] = ()
+    near_m: float = 0.0
+    trends: dict[tuple[str, Law], Series] = field(default_factory=dict)
+    curves: Curves = field(default_factory=dict)
+
+
+def member(label: str, run: Run) -> Member:
+    """The run's trends, without its tables."""
+    trends = dict[tuple[str, Law], Series]()
+    for quantity in dict.fromkeys((*OF_ATTACK, *PROGRESS.quantities, *UPLINKS.quantities)):
+        for name in run.attacks if quantity in OF_ATTACK else [""]:
+            for law in (quantity.law, *(beside.of for beside in quantity.beside)):
+                number, values = law(run, name)
+                trends[name, law] = run.moment_s(number, merged=True), quantile(values, 0.5)
+    return Member(label, run.manifest, run.summary, run.study, run.attacks, run.near_m, trends)
+
+
+def labels_of(members: Sequence[Member]) -> dict[str, list[Mapping[str, Any]]]:
+    """Label -> the summaries of its runs."""
+    labels = dict.fromkeys(m.label for m in members)
+    return {label: [m.summary for m in members if m.label == label] for label in labels}
 
 
 def comparison(of: Gathered, place: Path, command: str = "", reach: float | None = None) -> str:
-    """The page of runs that learn.
+    """The page; place: the folder in which it will lie. reach : RMSE (dB) or accuracy (%) whose first time is shown."""
+    members = [
+        Member(label, read_json(path / MANIFEST), summary)
+        for (label, path), (_, summary) in zip(of.runs, of.summaries, strict=True)
+    ]
+    labels, titles = labels_of(members), dict.fromkeys(str(m.manifest.get("title")) for m in members)
+    if of.radio:
+        shown = [Member(label, r.manifest, r.summary, r.study, curves=curves(r)) for label, r in _loaded(of)]
+        chapters = _of_radio(shown, reach)
+    elif keys.RANK_CORRELATION.key in members[0].summary:  # such runs are many: their tables are left unread
+        study_of = cache(lambda label: read(dict(reversed(of.runs))[label] / STUDY).data)
+        shown = [replace(members[k], study=study_of(members[k].label)) for k in of.drawn]
+        chapters = _of_learning(of, members, shown, place, reach)
+    else:
+        shown = [member(label, run) for label, run in _loaded(of)]
+        chapters = _of_learning(of, members, shown, place, reach)
+    studies = {m.label: m.study for m in reversed(shown)}
+    drawn = [label for label in labels if label in studies]
+    chapters[-1:-1] = [
+        Chapter("variants-all", "All numbers", [adapted_table(place), figures_table({x: labels[x] for x in drawn})]),
+        Chapter("differences-all", "What differs", [differences_table({x: studies[x] for x in drawn})]),
+    ]
+    facts = {
+        "runs": str(len(members)),
+        "seeds": ", ".join(dict.fromkeys(str(m.manifest.get("seed")) for m in members)),
+        "command": command or ", ".join(dict.fromkeys(str(m.manifest.get("command")) for m in members)),
+        "simulated span": ", ".join(dict.fromkeys(period(m.manifest) for m in members)),
+        "pages of single runs": "the option --pages draws them too, and this page then leads to them",
+    }
+    papers = dict.fromkeys(str(m.study.get("paper")) for m in shown if m.study.get("paper"))
+    return page(
+        next(iter(titles)) if len(titles) == 1 else f"Comparison of {of.name}",
+        [*chapters, Chapter("configuration", "Configuration", [block("facts", facts)])],
+        below="; ".join([*papers, counted(len(members), "run")]),
+        answers=answers({label: label_lines(runs) for label, runs in labels.items()}),
+        warns=[*of.said, *drawn_sentence([m.label for m in members], of.drawn), *useless(labels)],
+        results=variants_table(labels, of.runs, place),
+    )
 
-    place : the folder in which the page will lie. reach : RMSE (dB) or accuracy (%) whose first time is shown.
-    """
-    members, densities = outlines(of), keys.RANK_CORRELATION.key in of.summaries[0][1]
-    # runs of densities are many: their tables are left unread
-    shown = outlines(of, studies=True) if densities else [member(label, run) for label, run in loaded(of)]
-    labels = labels_of(shown)
-    strongest = {label: one.attack if (one := leading(lines(runs))) else "" for label, runs in labels.items()}
-    lasting = reach is not None or any(keys.UPLOADS_COUNT.of() in summary for _, summary in of.summaries)
-    settings = [(m.label, m.study, m.summary) for m in shown]
-    over: list[str | Panel] = [time_table(shown, strongest, reach) if lasting else ""]
-    over += [] if densities else over_time(shown, strongest)
-    chapters = [
-        Chapter("tradeoffs", "Privacy and utility",
-                [tradeoff_panel(labels_of(members), of.trials), *draws_panels(place, settings)]),
-        density_chapter(of.runs, [m.summary for m in members]),
-        Chapter("time", "Over time", over),
-        all_variants(members, shown, place),
-        Chapter("differences-all", "What differs", [differences_table(studies_of(shown))]),
-        Chapter("attacks", "Attack by attack", attack_panels(shown)),
-        Chapter("configuration", "Configuration", [facts(common_facts(members, command))]),
-    ]  # fmt: skip
-    return page(title_of(of, members), top(of, members, shown, place), chapters, styles=COMPARED)
 
-
-def loaded(of: Gathered) -> Iterator[tuple[str, Run]]:
+def _loaded(of: Gathered) -> Iterator[tuple[str, Run]]:
     """Label and run of those that are drawn, one at a time: tables are large. Runs of a label share a study."""
-    studies: dict[str, dict[str, Any]] = {}
+    studies = dict[str, dict[str, Any]]()
     for label, path in (of.runs[place] for place in of.drawn):
         run = load(path, studies.get(label))
         studies.setdefault(label, run.study)
         yield label, run
 
 
-def outlines(of: Gathered, studies: bool = False) -> list[Member]:
-    """All runs, by their manifests and summaries alone; studies: those that are drawn, with their studies."""
-    every = [
-        Member(label, read_json(path / MANIFEST), summary, {}, [], 0.0, {})
-        for (label, path), (_, summary) in zip(of.runs, of.summaries, strict=True)
+def _of_radio(shown: Sequence[Member], reach: float | None) -> list[Chapter]:
+    """The chapters of radio studies."""
+    if reach is not None:
+        raise no_goal(reach)
+    own = [(look, [m.curves for m in shown if m.label == look.name]) for look in looks(labels_of(shown))]
+    return [Chapter("figures", "Distributions", [distributions(own)]), Chapter("", "", [])]
+
+
+def _of_learning(
+    of: Gathered, members: Sequence[Member], shown: Sequence[Member], place: Path, reach: float | None
+) -> list[Chapter]:
+    """The chapters of runs that learn."""
+    every = {label: leading(lines(runs)) for label, runs in labels_of(shown).items()}
+    strongest = {label: leak.attack if leak else "" for label, leak in every.items()}
+    over = list[str | Panel]()
+    if reach is not None or any(keys.UPLOADS_COUNT.of() in m.summary for m in members):
+        over.append(time_table(shown, strongest, reach))
+    over += [panel for chart in (PROGRESS, UPLINKS) for panel in drawn_over_time(shown, chart, strongest)]
+    draws = draws_panels(place, [(m.label, m.study, m.summary) for m in shown])
+    names = dict.fromkeys(name for m in shown for name in m.attacks)
+    attacks = [panel for k, name in enumerate(names) for panel in attack_panels(shown, name, k)]
+    return [
+        Chapter("tradeoffs", "Privacy and utility", [tradeoff_panel(labels_of(members), of.trials), *draws]),
+        Chapter("densities", "Densities", [*compared_densities(of.runs)]),
+        Chapter("time", "Over time", over),
+        Chapter("attacks", "Attack by attack", attacks),
     ]
-    read_once = cache(lambda label: read(dict(reversed(of.runs))[label] / STUDY).data)
-    return [replace(every[k], study=read_once(every[k].label)) for k in of.drawn] if studies else every
-
-
-def all_variants(members: Sequence[Member], shown: Sequence[Member], place: Path) -> Chapter:
-    """Every figure of the labels that are drawn, and the attackers that were tuned for them."""
-    labels = labels_of(members)
-    columns = {label: labels[label] for label in labels_of(shown)}
-    return Chapter("variants-all", "All numbers", [adapted_table(place), figures_table(columns)])
 
 
 def keep_tables(folder: Path, of: Gathered) -> None:
     """The table of matched privacy, beside the page of a sweep."""
-    path = folder / MATCHED_CSV
+    path = folder / tradeoff.MATCHED_CSV
     if of.trials and keys.RANK_CORRELATION.key not in of.summaries[0][1]:
         try:
-            write_text(path, matched_csv(of.trials))
+            write_text(path, tradeoff.matched_csv(of.trials))
         except OSError as error:
             raise BadInput(one_line(f"{path}: cannot be written ({error.strerror})")) from None
 
 
-def answer(labels: Mapping[str, Runs]) -> list[tuple[str, str]]:
-    """What leaks, which labels prevent it, and how good the models are."""
-    found = {label: lines(runs) for label, runs in labels.items()}
-    leaks = {label: one for label, of in found.items() if (one := leading(of)) is not None}
-    models = {label: one for label, of in found.items() if (one := model_line(of)) is not None}
-    most = [label for label, one in leaks.items() if one.verdict == FOUND]
-    good = [label for label, one in leaks.items() if one.verdict in (AT_CHANCE, PREVENTED)]
-    useful = [label for label, one in models.items() if is_useful(one.verdict)]
-    costs = dict.fromkeys([*list(models)[:1], *(label for label in good[:MOST_NAMED] if label in models)])
-    rows = [
-        (f"Leakage: found with {len(most)} of {counted(len(leaks), 'variant')}", in_each(leaks, list(leaks)[:1])),
-        ("At chance with", ", ".join(f"“{label}”" for label in good[:MOST_NAMED]) or "none of them"),
-        (f"Model: useful with {len(useful)} of {counted(len(models), 'variant')}", in_each(models, list(costs))),
-    ]
-    return [*rows[: 2 * bool(leaks)], *rows[2 : 2 + bool(models)]]
-
-
-def in_each(of: Mapping[str, Line], labels: Sequence[str]) -> str:
-    """The lines of some labels in a sentence."""
-    return "; ".join(f"“{label}”: {in_words(of[label])}" for label in labels)
-
-
-def top(of: Gathered, members: Sequence[Member], shown: Sequence[Member], place: Path) -> str:
-    """The first section: title, answer, what is missing or means little, the main figures of all labels.
-
-    shown : the runs that are drawn. place : the folder of the page.
-    """
-    labels = labels_of(members)
-    papers = dict.fromkeys(str(m.study.get("paper")) for m in shown if m.study.get("paper"))
-    warnings = [*of.said, *drawn_sentence([m.label for m in members], of.drawn), *useless(labels)]
-    return (
-        headings(title_of(of, members), "; ".join([*papers, counted(len(members), "run")]))
-        + answers(answer(labels))
-        + paragraphs(warnings, "warns")
-        + variants_table(labels, of.runs, place)
-    )
-
-
-def title_of(of: Gathered, members: Sequence[Member]) -> str:
-    """The title that all runs share, or else the names of what is compared."""
-    titles = list(dict.fromkeys(str(m.manifest.get("title")) for m in members))
-    return titles[0] if len(titles) == 1 else f"Comparison of {of.name}"
-
-
-def studies_of(members: Sequence[Member]) -> dict[str, Mapping[str, Any]]:
-    """Label -> the study of its first run."""
-    first = {m.label: m.study for m in reversed(members)}
-    return {label: first[label] for label in labels_of(members)}
+def command_of(folder: Path) -> str:
+    """The command that played a sweep, with its arguments; empty where an older one did not record it."""
+    found = read_json(folder / SWEEP).get("command") if what_is(folder / SWEEP) else None
+    return found if isinstance(found, str) else ""
 
 
 def useless(labels: Mapping[str, Runs]) -> list[str]:
@@ -177,32 +227,58 @@ def useless(labels: Mapping[str, Runs]) -> list[str]:
     return [f"The model is not useful with {', '.join(bad)}. {USELESS}"] if bad else []
 
 
-def common_facts(members: Sequence[Member], command: str = "") -> dict[str, str]:
-    """The settings of all runs; command: the one that played or compared them."""
-
-    def all_of(values: Iterable[object]) -> str:
-        return ", ".join(dict.fromkeys(map(str, values)))
-
-    labels = list(labels_of(members))
-    return {
-        "runs": str(len(members)),
-        "labels": all_of(labels) if len(labels) <= MOST_COLUMNS else f"{len(labels)}, see the table",
-        "seeds": all_of(m.manifest.get("seed") for m in members),
-        "command": command or all_of(m.manifest.get("command") or "not recorded" for m in members),
-        "simulated span": all_of(period(m.manifest) for m in members),
-        "pages of single runs": "the option --pages draws them too, and this page then leads to them",
-    }
+# -- curves over time
 
 
-def command_of(folder: Path) -> str:
-    """The command that played a sweep, with its arguments; empty where an older one did not record it."""
-    found = read_json(folder / SWEEP).get("command") if what_is(folder / SWEEP) else None
-    return found if isinstance(found, str) else ""
+def drawn_over_time(members: Sequence[Member], chart: Chart, attacks: Mapping[str, str]) -> list[Panel]:
+    """A chart with a line per label; attacks: the attack of each label."""
+    unit, second = time_unit(members)
+    shared = [replace(q, beside=tuple(b for b in q.beside if not b.each)) for q in chart.quantities]
+
+    def draws(law: Law, look: CurveStyle | None) -> tuple[list[float | None], FloatArray]:
+        of = [m for m in members if look is None or m.label == look.name]
+        time_s, grid = laid([m.trends.get((attacks[m.label], law), m.trends.get(("", law), _NONE)) for m in of])
+        return numbers(time_s / second), grid
+
+    axis = {"title": f"simulated time ({unit})", "rangemode": "tozero"}
+    return replace(chart, quantities=shared).drawn(looks(attacks), draws, axis, members[0].near_m, _SEEDS)
+
+
+def attack_panels(members: Sequence[Member], name: str, k: int = 0) -> list[Panel]:
+    """An attack by itself."""
+    title, caption = f"The attack {name} over time", "Each run counts with its median over UEs."
+    chart = Chart(f"leakage-{k}", title, OF_ATTACK, caption)
+    return drawn_over_time(members, chart, dict.fromkeys(labels_of(members), name))
+
+
+def time_unit(members: Sequence[Member]) -> tuple[str, float]:
+    """The unit of an axis of time, and its seconds."""
+    longest_s = max((t.max(initial=0.0) for m in members for t, _ in m.trends.values()), default=0.0)
+    for unit, second in (("days", 86_400.0), ("hours", 3600.0), ("minutes", 60.0)):
+        if longest_s >= 3 * second:
+            return unit, second
+    return "seconds", 1.0
+
+
+def laid(series: Sequence[Series]) -> Series:
+    """Times of any of the series, and the latest value of each then (n_time, n_series); at most MOST_TIMES times."""
+    time_s = np.unique(np.concatenate([t for t, _ in series]))
+    if len(time_s) > MOST_TIMES:
+        time_s = np.linspace(time_s[0], time_s[-1], MOST_TIMES)
+    return time_s, np.column_stack([latest(one, time_s) for one in series])
+
+
+def latest(series: Series, time_s: FloatArray) -> FloatArray:
+    """The last known values of a series at some times (n,); NaN before the first, and at no time."""
+    known = ~np.isnan(series[1])
+    at_s, values = series[0][known], series[1][known]
+    at = np.where(np.isnan(time_s), 0, np.searchsorted(at_s, time_s, side="right"))
+    return np.append(np.nan, values)[at]
 
 
 # -- how soon models are good
 
-_GOALS: tuple[tuple[Quantity, str, bool, str], ...] = (
+_GOALS = (
     (RMSE, "an RMSE of at most", True, keys.CONSTANT_RMSE.of()),
     (ACCURACY, "an accuracy of at least", False, keys.CONSTANT_ACCURACY.of()),
 )
@@ -221,40 +297,32 @@ def time_table(members: Sequence[Member], attack: Mapping[str, str], reach: floa
     """
     unit, second = time_unit(members)
     for quantity, word, smaller, constant in _GOALS:
-        ends = [_latest(m, "", quantity.law, np.inf) for m in members]
+        models = [m.trends.get(("", quantity.law), _NONE) for m in members]
+        ends = [float(latest(model, np.array([np.inf]))[0]) for model in models]
         goal = goal_of(ends, [mean([m.summary], constant) for m in members], smaller)
         if goal is None:
             continue
         goal = goal if reach is None else Goal(reach, smaller)
-        named = any(len(m.trends.get((attack[m.label], HOME.law), _NEVER)[0]) for m in members)
-        rows: list[list[Cell]] = []
+        times_s = np.array([goal.first_s(*model) for model in models])
+        homes = [m.trends.get((attack[m.label], HOME.law), _NONE) for m in members]
+        named = np.array([latest(home, t)[0] for home, t in zip(homes, times_s[:, None], strict=True)])
+        rows = list[list[Cell]]()
         for label in labels_of(members):
-            own = [m for m in members if m.label == label]
-            times_s = [goal.first_s(*m.trends["", quantity.law]) for m in own]
-            homes = [_latest(m, attack[label], HOME.law, t) for m, t in zip(own, times_s, strict=True)]
-            known = np.isfinite(times_s)
-            cells = [_between(np.array(times_s)[known] / second), f"{known.sum()} of {len(own)}"]
-            rows.append([label, *cells, *([_between(np.array(homes)[known])] if named else [])])
+            own = np.array([m.label == label for m in members])
+            reached = f"{np.isfinite(times_s[own]).sum()} of {own.sum()}"
+            rows.append([label, _between(times_s[own] / second), reached, _between(named[own])])
+        heads = ["variant", f"time to it ({unit})", "seeds that reach it", "homes named by then (%)"]
+        if not any(len(home[0]) for home in homes):
+            heads, rows = heads[:3], [row[:3] for row in rows]
         says = "Simulated time until the server first has such a model: mean over the seeds that reach it, with a 95 % "
         says += "interval (Student's t)."
         if reach is None:
             says += " The goal is what the worst run ends with, of those that are better than a constant if any are."
-        heads = ["variant", f"time to it ({unit})", "seeds that reach it", *["homes named by then (%)"] * named]
         title = f"Time to {word} {figure_text(goal.value)} {quantity.unit}"
-        return table(title, heads, rows, "times") + paragraphs([says], "says")
+        return table(title, heads, rows, "times") + block("paragraphs", [says], "says")
     if reach is not None:
         raise no_goal(reach)
     return ""
-
-
-_NEVER = np.zeros(0), np.zeros(0)
-
-
-def _latest(member: Member, attack: str, law: Law, time_s: float) -> float:
-    """The value of a trend at a time; NaN where there is none yet, and at no time."""
-    times_s, values = member.trends.get((attack, law), _NEVER)
-    at = int(np.searchsorted(times_s, time_s, side="right")) - 1
-    return float(carried(values[:, None])[at, 0]) if at >= 0 and not np.isnan(time_s) else np.nan
 
 
 def _between(values: FloatArray) -> Cell:
@@ -263,3 +331,70 @@ def _between(values: FloatArray) -> Cell:
     if len(known) < 2:
         return float(known[0]) if len(known) else np.nan
     return Mark(f"{figure_text(known.mean())} ± {figure_text(half_width(known))}", known.mean())
+
+
+# -- leakage against utility
+
+LEAKS = ("both_named_within_near", "home_named_within_near", "centroid_error_m", "sw1_m", "auc", "place_error_m")
+"""measures of leakage that stand against the model, where runs have them"""
+Pairs = Mapping[str, tuple[Line, Line]]
+"""label -> the lines of its model and of its leakage"""
+
+
+def tradeoff_panel(labels: Mapping[str, Runs], trials: Sequence[tradeoff.Trial] = ()) -> Panel:
+    """A mark per label: what the strongest attack finds against how good the model is; lines join labels of a curve."""
+    title, cells, models = "Privacy against utility", list[Axes](), list[Line]()
+    every = {label: lines(runs) for label, runs in labels.items()}
+    for stem in LEAKS:
+        pairs = {
+            label: (model, leak)
+            for label, of in every.items() if (model := model_line(of)) for leak in of
+            if leak.key.split(".")[-2] == stem and np.isfinite(model.value + leak.value)
+        }  # fmt: skip
+        if pairs:
+            cells.append(_tradeoff_axes(pairs, trials, [*labels]))
+            models += [model for model, _ in pairs.values()]
+    if not cells:
+        return Panel("tradeoff", title, "No label has both an attack's result and a finite measure of its model.")
+    better = "left" if models[0].unit == "dB" else "right"
+    x_axis: Figure = {"title": f"{models[0].title}<br><i>{better}: a better model</i>", "hoverformat": ",.3~r"}
+    if wide(x for cell in cells for trace in cell.traces for x in trace["x"]):
+        x_axis["type"] = "log"
+    caption = (
+        "One mark per label: the mean over seeds, bars over their range; of shares, the 95 % interval. Hollow: the "
+        "model is not useful. Lines are baselines."
+    )
+    return Panel("tradeoff", title, caption, mosaic(cells, x_axis, 400, closest=True))
+
+
+def _tradeoff_axes(pairs: Pairs, trials: Sequence[tradeoff.Trial], labels: Sequence[str]) -> Axes:
+    """A measure of leakage against that of the model: labels, the curves that join them, and baselines."""
+    traces = [_point(look, *pairs[look.name]) for look in looks(labels) if look.name in pairs]
+    for name, of in tradeoff.curves(trials).items():
+        along = [pairs[label] for label in of if label in pairs]
+        x, y = (np.array([pair[k].value for pair in along]) for k in (0, 1))
+        traces.append(line(CurveStyle(name, GREY), numbers(x), y, mode="lines", hoverinfo="name"))
+    levels = [dict(pair for both in pairs.values() for pair in both[k].beside) for k in (0, 1)]
+    shown = [[*levels[k].values(), *(value for trace in traces for value in trace["xy"[k]])] for k in (0, 1)]
+    low, high = [min(of) for of in shown], [max(of) for of in shown]
+    for k, color in enumerate((GREY, DARK)):
+        for (name, value), dash in zip(levels[k].items(), DASHES[1:] * 2, strict=False):
+            ends = [np.array([value, value]), np.array([low[1 - k], high[1 - k]])]
+            x, y = ends if k == 0 else ends[::-1]
+            look = CurveStyle(f"baseline: {name}", color, dash=dash)
+            traces.append(line(look, numbers(x), y, mode="lines", hoverinfo="name"))
+    leak = next(leak for _, leak in pairs.values())
+    title = f"{leak.what} ({leak.unit})<br><i>{'up' if leak.unit == 'm' else 'down'}: less is known</i>"
+    return Axes(title, traces, log=not leak.n, percent=leak.n > 0)
+
+
+def _point(look: CurveStyle, x: Line, y: Line) -> Figure:
+    """A label: values of both lines with bars to the ends of their intervals."""
+    bars = {}
+    for axis, of in (("error_x", x), ("error_y", y)):
+        above, below = numbers(np.nan_to_num([of.high - of.value])), numbers(np.nan_to_num([of.value - of.low]))
+        bar = {"type": "data", "symmetric": False, "array": above, "arrayminus": below}
+        bars[axis] = bar | {"color": look.color, "thickness": 1.4, "width": 4}
+    said = [f"<b>{plain(look.name)}</b>", *(f"{of.title}: {of.result} {of.verdict}" for of in (x, y)), plain(y.attack)]
+    marker = {"symbol": look.symbol if is_useful(x.verdict) else f"{look.symbol}-open", "size": 12, "color": look.color}
+    return marks(look, numbers([x.value]), np.array([y.value]), ["<br>".join(said)], marker=marker, **bars)

@@ -6,9 +6,10 @@ Nothing here knows what a run is. Every text that comes in is plain; it is escap
 from __future__ import annotations
 
 import html
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from importlib.resources import files
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,9 @@ SYMBOLS = ("circle", "diamond", "square", "triangle-up", "cross", "triangle-down
 DASHES = ("solid", "dot", "longdash", "dashdot")
 GREY, DARK = "#808080", "#222222"
 FEW = 60  # values up to which each is marked on its line
+WIDE_RANGE = 30.0  # ratio of largest to smallest value beyond which an axis is logarithmic
+STYLE = json.loads((files("scenarios.app.report") / "assets" / "figure.json").read_text())
+"""what all figures share: layout, legend, axis, and the heading of a pair of axes"""
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Axes:
-    """One pair of axes; `percent`: from 0 to 100; `near`: the axis need not show 0."""
+    """One pair of axes; log: where values are wide; percent: from 0 to 100; near: the axis need not show 0."""
 
     y_title: str
     traces: Sequence[Figure]
@@ -96,9 +100,8 @@ def band(look: CurveStyle, x: Sequence[Any], low: FloatArray, high: FloatArray) 
     xs, ys = list[Any](), list[float | None]()
     known = np.flatnonzero(np.isfinite(low) & np.isfinite(high))
     for there in np.split(known, np.flatnonzero(np.diff(known) > 1) + 1):
-        around = [*there, *there[::-1]]
-        xs += [*(x[i] for i in around), None]
-        ys += [*numbers([*low[there], *high[there[::-1]]]), None]
+        xs += [x[i] for i in (*there, *there[::-1])] + [None]
+        ys += [*numbers(low[there]), *numbers(high[there[::-1]]), None]
     return {
         **line(look, xs, np.zeros(0)), "y": ys, "fill": "toself", "mode": "lines", "line": {"width": 0},
         "fillcolor": f"{look.color}29", "hoverinfo": "skip", "showlegend": False,
@@ -110,15 +113,16 @@ def spread(look: CurveStyle, x: Sequence[Any], values: Interval, n: IntArray, un
 
     A band up to infinity is cut off at the largest finite value.
     """
-    low, mid, high = values
-    texts = [
-        f"{figure_text(m, unit)} {unit}".rstrip()
-        + (f" [{figure_text(a, unit)}, {figure_text(b, unit)}] of {count}" if count > 1 else "")
-        for a, m, b, count in zip(low, mid, high, n, strict=True)
-    ]
-    most = np.max(np.concatenate(values), where=np.isfinite(np.concatenate(values)), initial=-np.inf)
-    middle = line(look, x, mid, text=texts, hovertemplate="%{text}", **more)
-    return [*([band(look, x, low, np.minimum(high, most))] if (n > 1).any() else []), middle]
+    texts = list[str]()
+    for *of, number in zip(*values, n, strict=True):
+        low, middle, high = (figure_text(value, unit) for value in of)
+        quartiles = f" [{low}, {high}] of {number}" if number > 1 else ""
+        texts.append(f"{middle} {unit}".rstrip() + quartiles)
+    traces = [line(look, x, values[1], text=texts, hovertemplate="%{text}", **more)]
+    if (n > 1).any():
+        most = np.max(values, where=np.isfinite(values), initial=-np.inf)
+        traces.insert(0, band(look, x, values[0], np.minimum(values[2], most)))
+    return traces
 
 
 def marks(look: CurveStyle, x: Sequence[Any], y: Any, texts: Sequence[str], **more: Any) -> Figure:
@@ -129,97 +133,47 @@ def marks(look: CurveStyle, x: Sequence[Any], y: Any, texts: Sequence[str], **mo
     }  # fmt: skip
 
 
-def distribution(look: CurveStyle, values: FloatArray, least: float = -np.inf, **more: Any) -> Figure:
-    """The percentage of the finite values that are at most x, for x above `least`."""
-    percent = np.linspace(0.0, 100.0, 201)
-    known = values[np.isfinite(values)]
-    at = np.quantile(known, percent / 100.0) if (known > least).any() else np.zeros(0)
-    x, y = at[at > least], percent[: len(at)][at > least]
-    return line(look, numbers(x), y, mode="lines", hovertemplate="%{y:.0f} % at most %{x:,.3~r}", **more)
-
-
 def mosaic(cells: Sequence[Axes], x_axis: Figure, height: int = 330, closest: bool = False) -> Figure:
     """Cells side by side, two a row or three in one, under one legend.
 
     height : of one cell, pixels. closest : whether the hover text is that of the nearest point, not of all curves.
     """
     columns = 3 if len(cells) == 3 else min(2, len(cells))
-    rows, layout, data, listed = -(-len(cells) // columns), base_layout(), list[Figure](), set[str]()
-    above, gap = (28 if cells[0].title else 6), 100  # pixels: cell titles stand between legend and axes
+    rows, data, listed = -(-len(cells) // columns), list[Figure](), set[str]()
+    layout = {**STYLE["layout"], "annotations": [], "hovermode": "closest" if closest else "x unified"}
     for k, cell in enumerate(cells):
         tail = str(k + 1) if k else ""
-        x_own = _titled(x_axis)
-        layout[f"xaxis{tail}"] = axis() | x_own | _one_moment(cell.traces, x_own)
-        layout[f"yaxis{tail}"] = axis(cell.y_title) | _scale(cell)
+        layout[f"xaxis{tail}"] = STYLE["axis"] | x_axis | {"title": {"text": x_axis.get("title", "")}}
+        layout[f"yaxis{tail}"] = STYLE["axis"] | {"title": {"text": cell.y_title}} | _scale(cell)
         for trace in cell.traces:  # the legend has each name once
             shown = trace.get("showlegend", True) and trace["name"] not in listed
             listed |= {trace["name"]} if shown else set()
             data.append({**trace, "xaxis": f"x{tail}", "yaxis": f"y{tail}", "showlegend": shown})
         if cell.title:
-            layout["annotations"].append(_heading(cell.title, tail))
+            place = {"xref": f"x{tail} domain", "yref": f"y{tail} domain"}
+            layout["annotations"].append({"text": f"<b>{plain(cell.title)}</b>", **place, **STYLE["heading"]})
+    above, gap = (28 if cells[0].title else 6), 100  # pixels: cell titles stand between legend and axes
     head = 34 + above + 26 * (sum(7 * len(name) + 50 for name in listed) // 900)
-    layout["grid"] = {
-        "rows": rows, "columns": columns, "pattern": "independent", "xgap": 0.18,
-        "ygap": round(gap / (height + gap), 4),
-    }  # fmt: skip
     inner = height * rows + gap * (rows - 1)
+    layout["grid"] = {"rows": rows, "columns": columns, "pattern": "independent", "xgap": 0.18}
+    layout["grid"]["ygap"] = round(gap / (height + gap), 4)
     layout |= {"height": inner + head + 60, "margin": {"l": 70, "r": 25, "t": head, "b": 60}}
-    layout |= {"hovermode": "closest"} if closest else {}
-    layout["legend"]["y"] = 1 + above / inner
+    layout["legend"] = STYLE["legend"] | {"y": 1 + above / inner}
     return {"data": data, "layout": layout}
 
 
-def _titled(x_axis: Figure) -> Figure:
-    """The axis; a title that is a text becomes plotly's."""
-    return x_axis | ({"title": {"text": x_axis["title"]}} if isinstance(x_axis.get("title"), str) else {})
-
-
-def _one_moment(traces: Sequence[Figure], x_axis: Figure) -> Figure:
-    """Where all dates are one: an hour on either side and a tick there, not plotly's thousandths of a second."""
-    seen = {x for t in traces for x in t["x"] if x is not None}
-    if x_axis.get("type") != "date" or len(seen) != 1:
-        return {}
-    moment = str(seen.pop())
-    at, hour = datetime.fromisoformat(moment), timedelta(hours=1)
-    return {"range": [str(at - hour), str(at + hour)], "tickvals": [moment], "tickformat": "%Y-%m-%d %H:%M:%S"}
-
-
-def base_layout() -> Figure:
-    """What all figures share."""
-    return {
-        "font": {"family": "system-ui, -apple-system, 'Segoe UI', sans-serif", "size": 13, "color": DARK},
-        "paper_bgcolor": "#ffffff", "plot_bgcolor": "#ffffff", "hovermode": "x unified", "showlegend": True,
-        "hoverlabel": {"namelength": -1, "bgcolor": "rgba(255,255,255,0.93)"},
-        "legend": {"orientation": "h", "x": 0, "xanchor": "left", "yanchor": "bottom"},
-        "annotations": [],
-    }  # fmt: skip
-
-
-def axis(title: str = "") -> Figure:
-    """An axis with a light grid."""
-    return {
-        "title": {"text": title}, "gridcolor": "#e8e8e8", "linecolor": "#b0b0b0",
-        "showline": True, "zeroline": False, "ticks": "outside", "tickcolor": "#b0b0b0", "automargin": True,
-    }  # fmt: skip
-
-
 def _scale(cell: Axes) -> Figure:
-    """How a vertical axis counts, and whether it shows 0."""
-    if cell.log:
-        return _log_axis([y for t in cell.traces for y in t["y"] if y is not None and y > 0])
+    """How a vertical axis counts, and whether it shows 0; of few decades also 2 and 5 have ticks."""
+    if cell.log and wide(y for trace in cell.traces for y in trace["y"]):
+        values = [y for trace in cell.traces for y in trace["y"] if y is not None and y > 0]
+        first, last = np.floor(np.log10(min(values))), np.ceil(np.log10(max(values)))
+        return {"type": "log", "dtick": "D2" if last - first <= 3 else 1, "range": [first - 0.03, last + 0.03]}
     if cell.percent:
         return {"range": [0, 103]}
     return {} if cell.near else {"rangemode": "tozero"}
 
 
-def _log_axis(values: Sequence[float]) -> Figure:
-    """A logarithmic axis over whole decades; of few decades also 2 and 5 have ticks."""
-    first, last = int(np.floor(np.log10(min(values)))), int(np.ceil(np.log10(max(values))))
-    return {"type": "log", "dtick": "D2" if last - first <= 3 else 1, "range": [first - 0.03, last + 0.03]}
-
-
-def _heading(title: str, tail: str) -> Figure:
-    return {
-        "text": f"<b>{plain(title)}</b>", "x": 0, "y": 1, "xref": f"x{tail} domain", "yref": f"y{tail} domain",
-        "yshift": 3, "xanchor": "left", "yanchor": "bottom", "showarrow": False,
-    }  # fmt: skip
+def wide(values: Iterable[float | None]) -> bool:
+    """Whether values span so much that only a logarithmic axis shows them all."""
+    positive = [value for value in values if value is not None and value > 0]
+    return len(positive) > 0 and max(positive) > WIDE_RANGE * min(positive)

@@ -5,14 +5,13 @@ Tracks have fewer rows: straight lines that stay within a stated distance of the
 
 from __future__ import annotations
 
-import html
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from netsim.units import BoolArray, FloatArray, IntArray
-from scenarios.app.report.html import Chapter, asset, packed
+from scenarios.app.report.html import Chapter, packed, rendered
 from scenarios.app.report.plot import looks
 from scenarios.app.results.run import Run, Table, clock_of, part, where
 from scenarios.app.results.statistics import counted, span_text
@@ -73,13 +72,6 @@ def _away_m(time_s: FloatArray, at_m: FloatArray, row: IntArray, a: IntArray, b:
     return np.asarray(np.linalg.norm(at_m[row] - at_m[a] - share[:, None] * (at_m[b] - at_m[a]), axis=1))
 
 
-SCRIPTS = (
-    "replay_data.js", "replay_curves.js", "replay_ground.js", "replay_belief.js", "replay_known.js", "replay_moving.js",
-    "replay_curve.js", "replay_view.js", "replay_pointer.js", "replay_words.js", "replay_keys.js", "replay_svg.js",
-    "replay_saved.js", "replay.js",
-)  # fmt: skip
-STYLES = ("replay.css",)
-DATA = "replay-data"
 MOST_UES, MOST_ROWS, MOST_TRACKED, MOST_CORNERS = 1000, 400_000, 100_000, 40_000
 MISSING = -(2**30)
 """in place of a number that is unknown or beyond every map"""
@@ -127,21 +119,19 @@ SHAPES = {"footprint": "building", "street": "class", "scenery": "kind"}
 _CORNERS = ("shape", "kind", "x_m", "y_m")
 
 
-def replay_chapter(run: Run) -> tuple[Chapter, dict[str, str]]:
-    """The chapter, empty where there is nothing to see, and its data by id."""
-    tables, left_out = drawn_tables(run)
-    stations = _stations(run)
+def replay_chapter(run: Run) -> Chapter:
+    """The map with its data; empty where there is nothing to see."""
+    tables, says = drawn_tables(run)
+    stations, area_m = _stations(run), run.manifest["area_m"]
     if not (stations or np.isfinite(tables["ues"]["home_x_m"]).any() or any(len(tables[k]["x_m"]) for k in _SHOWN)):
-        return Chapter("map", "Map", []), {}
-    west, south, east, north = run.manifest["area_m"]
-    ratio = float(np.clip((east - west) / max(north - south, 1e-9), 0.75, 2.4))
-    stage = asset("replay.html").replace("RATIO", f"{ratio:.4g}").replace("NEAR", f"{run.near_m:g}")
-    stage = stage.replace("SHAPE", "tall" if ratio < _TALL else "wide")
-    says = f'<p class="caption">{html.escape(" ".join(left_out))}</p>' if left_out else ""
+        return Chapter("map", "Map", [])
+    ratio = float(np.clip((area_m[2] - area_m[0]) / max(area_m[3] - area_m[1], 1e-9), 0.75, 2.4))
+    shape, near = "tall" if ratio < _TALL else "wide", f"{run.near_m:g}"
+    stage = rendered("replay.html", ratio=f"{ratio:.4g}", near=near, shape=shape, says=" ".join(says))
     clock = clock_of(run.manifest)
     columns = {f"{t}.{c}": packed_column(v, step_of(t, c)) for t, of in tables.items() for c, v in of.items()}
     meta = {
-        "area_m": run.manifest["area_m"], "duration_s": float(run.manifest["duration_s"]), "near_m": run.near_m,
+        "area_m": area_m, "duration_s": float(run.manifest["duration_s"]), "near_m": run.near_m,
         "first_day": str(clock.first_day), "clock_changes": [list(change) for change in clock.changes],
         "ues": [str(name) for name in run.tables["ues"]["name"][: len(tables["ues"]["home_x_m"])]],
         "attacks": [{"name": look.name, "color": look.color} for look in looks(run.attacks)],
@@ -149,8 +139,8 @@ def replay_chapter(run: Run) -> tuple[Chapter, dict[str, str]]:
         "steps": {name: {"size": size, "missing": none} for name, (_, size, none) in columns.items()},
         "final": {"rmse_db": run.summary.get(RMSE.of()), "constant_rmse_db": run.summary.get(CONSTANT_RMSE.of())},
     }  # fmt: skip
-    arrays = {name: numbers for name, (numbers, *_) in columns.items()}
-    return Chapter("map", "Map", [stage, says]), {DATA: packed(meta, arrays)}
+    arrays = {name: change for name, (change, *_) in columns.items()}
+    return Chapter("map", "Map", [stage], {"replay-data": packed(meta, arrays)})
 
 
 def step_of(table: str, column: str) -> float:

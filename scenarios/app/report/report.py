@@ -5,23 +5,24 @@ Simulates nothing, imports no learning library, and reads no clock: the same fol
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from netsim.errors import BadInput
 from netsim.record import write_text
 from netsim.safe import OURS_MOST_BYTES, content, what_is
-from scenarios.app.report.compare_page import command_of, comparison, keep_tables, no_goal
-from scenarios.app.report.html import GENERATOR
-from scenarios.app.report.radio_page import is_radio, radio_comparison, radio_single
+from scenarios.app.claims.evaluate import FAILS, HOLDS, OPEN, Verdict
+from scenarios.app.report.compare_page import command_of, comparison, keep_tables
+from scenarios.app.report.html import GENERATOR, Cell, Chapter, Mark, block, page, table
+from scenarios.app.report.radio_page import is_radio, radio_single
 from scenarios.app.report.run_page import single
 from scenarios.app.report.training_page import train_page
 from scenarios.app.report.tuning_page import tuning_page
 from scenarios.app.results.failures import read_failures
-from scenarios.app.results.folder import MANIFEST, PAGE
+from scenarios.app.results.folder import MANIFEST, PAGE, SUMMARY
 from scenarios.app.results.gathered import Gathered, gathered, of_sweep, side_by_side
 from scenarios.app.results.read import RUNS, load
-from scenarios.app.results.run import Run
 from scenarios.app.results.trainings import trainings
 from scenarios.app.results.tuning_folder import is_tuning, read_tuning
 from scenarios.app.study.yaml_document import one_line
@@ -47,7 +48,8 @@ def report(folder: Path, pages: bool = False) -> Path:
     elif is_tuning(folder):
         text = tuning_page(read_tuning(folder))
     elif what_is(folder / MANIFEST) and not what_is(folder / RUNS):
-        text = _single(load(folder))
+        run = load(folder)
+        text = radio_single(run) if is_radio(run.manifest) else single(run)
     else:
         text = _swept(folder, pages)
     return written(folder / PAGE, text)
@@ -65,7 +67,7 @@ def compare(
     of = gathered(folders)
     if pages:
         _each(of)
-    return written(out, _compared(of, out.parent, command, reach))
+    return written(out, comparison(of, out.parent, command, reach))
 
 
 def written(path: Path, text: str) -> Path:
@@ -91,18 +93,13 @@ def check_ours(path: Path) -> None:
         raise BadInput(one_line(f"{path}: {what}, and give the command again"))
 
 
-def _single(run: Run) -> str:
-    """The page of one run of any kind."""
-    return radio_single(run) if is_radio(run.manifest) else single(run)
-
-
 def _swept(folder: Path, pages: bool) -> str:
     """The page of a sweep, or of runs in one folder, and the tables beside it."""
     of = of_sweep(folder) if what_is(folder / RUNS) else side_by_side(folder)
     if pages:
         _each(of)
     keep_tables(folder, of)
-    return _compared(of, folder, command_of(folder))
+    return comparison(of, folder, command_of(folder))
 
 
 def _each(of: Gathered) -> None:
@@ -111,10 +108,48 @@ def _each(of: Gathered) -> None:
         report(path)
 
 
-def _compared(of: Gathered, place: Path, command: str, reach: float | None = None) -> str:
-    """The page of several runs."""
-    if not of.radio:
-        return comparison(of, place, command, reach)
-    if reach is not None:
-        raise no_goal(reach)
-    return radio_comparison(of, place, command)
+# -- claims
+
+_HEADS = ("publication", "where", "claim", "published", "ours", "verdict", "why", "runs", "name")
+_LOOKS = {HOLDS: "held", FAILS: "not-held", OPEN: "open"}
+_HOW = (
+    "A claim holds where the 95 % interval over seeds of every median that its rule looks at lies within the rule's "
+    "bounds, and does not hold where one lies outside; else it is undecided, as it is with one seed.",
+    "Ours: the median over seeds, in brackets the quartiles, with the label of the sweep that it is of.",
+    "Low leakage decides nothing where at least half of the models are not useful; high leakage is real there too.",
+)
+
+
+def claims_page(verdicts: Sequence[Verdict], folders: Mapping[str, Path], place: Path, command: str = "") -> str:
+    """The page of claims: what publications print, what our runs give, and whether the two agree.
+
+    folders : scenario -> the folder of its runs, to whose page claims lead where it is drawn. place : the folder in
+    which this page will lie.
+    """
+    title, words = "Published claims, and whether our runs agree", [one.verdict for one in verdicts]
+    papers, rows = [one.claim.paper for one in verdicts], list[list[Cell]]()
+    for one in sorted(verdicts, key=lambda one: papers.index(one.claim.paper)):
+        scenario = one.claim.scenario
+        page_of = folders.get(scenario, place / "none") / PAGE
+        runs = Mark(links=[(scenario, os.path.relpath(page_of, place))]) if what_is(page_of) == "file" else scenario
+        stated = [one.row[name] for name in ("paper", "where", "says", "value", "ours")]
+        rows.append([*stated, Mark(one.verdict, kind=_LOOKS[one.verdict]), one.reason, runs, one.claim.id])
+    there = [name for name, folder in folders.items() if what_is(folder) == "folder"]
+    facts = {"command": command or "not recorded", "runs of": ", ".join(there) or "none"}
+    chapters = [
+        Chapter("claims-all", "All claims", [table(title, _HEADS, rows, "claims")]),
+        Chapter("configuration", "Configuration", [block("facts", facts)]),
+    ]
+    counts = ", ".join(f"{words.count(word)} {word}" for word in _LOOKS)
+    return page(title, chapters, answers=[(f"{len(verdicts)} claims", f"{counts}.")], says=_HOW)
+
+
+def claims_report(
+    verdicts: Sequence[Verdict], folders: Mapping[str, Path], out: Path, command: str = "", pages: bool = False
+) -> Path:
+    """Write the page of verdicts; returns its path. pages : also draw the pages of the folders, to which it leads."""
+    check_ours(out)
+    for folder in dict.fromkeys(folders.values()) if pages else ():
+        if what_is(folder / RUNS) or what_is(folder / SUMMARY):
+            report(folder)
+    return written(out, claims_page(verdicts, folders, out.parent, command))

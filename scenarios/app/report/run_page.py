@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
@@ -16,19 +16,19 @@ from scenarios.app.report.charts import (
     HOME,
     MODEL,
     NEARER,
+    SMALLEST_M,
     SW1,
     WORK,
     Beside,
     Chart,
-    Laid,
     Law,
     Quantity,
     Series,
     TimeGrid,
-    of_table,
-    spent,
+    column,
+    largest,
+    positive,
 )
-from scenarios.app.report.compare_tables import records_table, summary_chapter
 from scenarios.app.report.html import Chapter, page
 from scenarios.app.report.maps import density_panels, obstacle_panels
 from scenarios.app.report.plot import (
@@ -46,15 +46,15 @@ from scenarios.app.report.plot import (
     numbers,
 )
 from scenarios.app.report.radio_page import radio, service
-from scenarios.app.report.replay import SCRIPTS, STYLES, replay_chapter
-from scenarios.app.report.settings import configuration, run_top
-from scenarios.app.report.uploads import uploads_panels
+from scenarios.app.report.replay import replay_chapter
+from scenarios.app.report.tables import head, last_chapters, records_table
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.attacks import Truth, stated_reliability
 from scenarios.app.results.run import Run, Table, where
 from scenarios.app.results.statistics import counted, figure_text
 from scenarios.app.results.tracking import (
     FILTER,
+    KINDS,
     PLAIN,
     PRIOR,
     SMOOTHER,
@@ -63,19 +63,29 @@ from scenarios.app.results.tracking import (
     tracked,
     tracking_attacks,
 )
+from scenarios.app.results.uploads import arrived, durations_s
 
 MOST_METRICS = 12  # pairs of axes
-_ELSEWHERE = frozenset({"rmse_db", "constant_rmse_db", "raw_upload_rmse_db", "rank_correlation", "accuracy_percent"})
+_ELSEWHERE = ("rmse_db", "constant_rmse_db", "raw_upload_rmse_db", "rank_correlation", "accuracy_percent")
 """metrics that have a figure of their own"""
 
 
-def _the_run(_: Run) -> list[CurveStyle]:
-    return [CurveStyle("the run", DARK)]
+def one_curve(name: str) -> Callable[[Run], list[CurveStyle]]:
+    """The looks of a chart with one curve."""
+    return lambda run: [CurveStyle(name, DARK)]
 
+
+def names_in(table: str, column: str) -> Callable[[Run], list[CurveStyle]]:
+    """The looks of a chart with a curve for each name in a column."""
+    return lambda run: looks(dict.fromkeys(map(str, run.tables[table][column])))
+
+
+SPENT = largest(column("spends", "epsilon", "mechanism", lasts=True))
+"""the largest epsilon of any UE so far"""
 
 LEAKAGE = (
     Chart(
-        "named", "UEs with a named place within {near} m of home and work", (HOME, WORK, BOTH, NEARER),
+        "named", "UEs whose home or workplace is named", (HOME, WORK, BOTH, NEARER),
         "Share of attacked UEs whose true place lies within {near} m of a place that the attack names, at most two per "
         "UE: its latest answers or, without any, the two highest density peaks of its estimates so far. The higher, "
         "the more the attacker knows; compare with chance: two uniformly random places, the two highest density peaks "
@@ -101,33 +111,34 @@ UTILITY = Chart(
     "A model that is no better than the constant has learned nothing, and low leakage then proves nothing. Raw upload "
     "is the map of a server that receives all measurements. Rounds are scored on at most 2,000 held-out samples, the "
     "last one on all of them.",
-    "No error was recorded: nothing was held out, or no round was played.", by=_the_run,
+    "No error was recorded: nothing was held out, or no round was played.", by=one_curve("the run"),
 )  # fmt: skip
 PRIVACY = Chart(
     "epsilon", "Privacy spent: epsilon of every mechanism so far",
-    (Quantity("Largest epsilon of any UE", "", spent, log=True),),
+    (Quantity("Largest epsilon of any UE", "", SPENT, log=True),),
     "All rounds composed, by RDP where UEs are sampled and exactly otherwise; smaller is more private.",
     "No mechanism spent a finite epsilon, so there is no differential privacy.",
-    by=lambda run: looks(dict.fromkeys(map(str, run.tables["spends"]["mechanism"]))),
+    by=names_in("spends", "mechanism"),
 )  # fmt: skip
+
+
+def single(run: Run) -> str:
+    """The page of one run that learns."""
+    return page(run.manifest["title"], [replay_chapter(run), *run_chapters(run), *last_chapters(run)], **head(run))
 
 
 def run_chapters(run: Run) -> list[Chapter]:
     """All figures of a run by what they are about."""
-    of = Laid(run)
-    leaks = [] if run.summary.get(keys.ACCURACY.of()) is not None else [p for c in LEAKAGE for p in c.panels(of)]
-    maps = [
-        *obstacle_panels(run.grid),
-        *(density_panels(run.surfaces) if keys.RANK_CORRELATION.key in run.summary else []),
-    ]
+    leaks = LEAKAGE if run.summary.get(keys.ACCURACY.of()) is None else ()
+    densities = density_panels(run.surfaces) if keys.RANK_CORRELATION.key in run.summary else []
     return [
-        Chapter("leakage", "Leakage", leaks),
-        Chapter("tracking", "Tracking", tracking_panels(of)),
-        Chapter("utility-chapter", "Model", UTILITY.panels(of)),
-        Chapter("privacy", "Privacy spent", [account(run), *PRIVACY.panels(of)]),
+        Chapter("leakage", "Leakage", [panel for chart in leaks for panel in chart.panels(run)]),
+        Chapter("tracking", "Tracking", tracking_panels(run)),
+        Chapter("utility-chapter", "Model", UTILITY.panels(run)),
+        Chapter("privacy", "Privacy spent", [account(run), *PRIVACY.panels(run)]),
         Chapter("radio-figures", "Radio", [service(run), radio(run)]),
-        Chapter("uploads", "Uploads", uploads_panels(of)),
-        Chapter("method", "Method", [*maps, *_metrics(of)]),
+        Chapter("uploads", "Uploads", uploads_panels(run)),
+        Chapter("method", "Method", [*obstacle_panels(run.grid), *densities, *_metrics(run)]),
     ]
 
 
@@ -135,29 +146,26 @@ def account(run: Run) -> str:
     """The account of the UE that spent most, of each mechanism."""
     rows = run.tables["privacy"]
     order = np.argsort(np.nan_to_num(rows["epsilon"], nan=np.inf), kind="stable")
-    worst = sorted({rows["mechanism"][k]: k for k in order}.values())
-    return records_table("Privacy account of the UE that spent most", where(rows, worst))
+    worst = {rows["mechanism"][k]: k for k in order}
+    return records_table("Privacy account of the UE that spent most", where(rows, sorted(worst.values())))
 
 
-# -- what parts report
-
-
-def _metrics(of: Laid) -> list[Panel]:
+def _metrics(run: Run) -> list[Panel]:
     """Each metric that a part reports and that changes, except those drawn elsewhere."""
-    rows, quantities = of.run.rows("metrics"), list[Quantity]()
-    which = {(str(p), str(n)): None for p, n in zip(rows["part"], rows["name"], strict=True) if n not in _ELSEWHERE}
-    for part, name in which:
+    rows, quantities = run.rows("metrics"), list[Quantity]()
+    for part, name in dict.fromkeys(zip(map(str, rows["part"]), map(str, rows["name"]), strict=True)):
         mine = where(rows, (rows["part"] == part) & (rows["name"] == name))
-        if len(set(mine["value"][np.isfinite(mine["value"])])) > 1:
-            law = lambda _of, _name, own=mine: of_table(own)  # noqa: E731
-            quantities.append(Quantity(f"{part}: {name}", "", law))
+        if name not in _ELSEWHERE and len(set(mine["value"][np.isfinite(mine["value"])])) > 1:
+            quantities.append(Quantity(f"{part}: {name}", "", _values(mine)))
     more = len(quantities) - MOST_METRICS
     caption = "Every metric in its own unit, as the page of its part defines it (netsim list SLOT)."
     caption += f" Not drawn: {counted(more, 'more metric')}." if more > 0 else ""
-    chart = Chart(
-        "metrics", "What parts report of themselves", quantities[:MOST_METRICS], caption, by=_the_run, height=200
-    )
-    return chart.panels(of)
+    title, look = "What parts report of themselves", one_curve("the run")
+    return Chart("metrics", title, quantities[:MOST_METRICS], caption, by=look, height=200).panels(run)
+
+
+def _values(rows: Table) -> Law:
+    return lambda run, _: (rows["round"], rows["value"][:, None])
 
 
 # -- attacks that remember
@@ -168,86 +176,84 @@ LOOKS = {
     SMOOTHER: CurveStyle(SMOOTHER, PALETTE[2], "square"),
     PRIOR: CurveStyle(PRIOR, GREY, "cross", "dash"),
 }
-
-
 _PLACES = CurveStyle("places named at the end", PALETTE[3], "triangle-up", "longdash")
 
 
-def tracking_panels(of: Laid) -> list[str | Panel]:
+def tracking_panels(run: Run) -> list[str | Panel]:
     """Figures of attacks that track, state probabilities or link; nothing without any."""
-    panels = [
-        panel for k, name in enumerate(tracking_attacks(of.run)) for panel in tracking_chart(of.run, name, k).panels(of)
-    ]
-    return [*panels, *reliability_panel(of.run), *LINKING.panels(of), unicity(of.run)]
+    charts = [tracking_chart(run, name, k) for k, name in enumerate(tracking_attacks(run))]
+    tracks = [panel for chart in charts for panel in chart.panels(run)]
+    return [*tracks, *reliability_panel(run), *LINKING.panels(run), unicity(run)]
 
 
 def tracking_chart(run: Run, attack: str, k: int = 0) -> Chart:
     """Error over time, hours known and credible areas of an attack."""
     rows = tracked(run, attack)
 
-    def laid(column: str, factor: float = 1.0, kinds: Sequence[str] = (*LOOKS,)) -> Law:
-        def law(_: Laid, kind: str) -> Series:
+    def laid(column: str, kinds: Sequence[str], factor: float = 1.0, least: float = -np.inf) -> Law:
+        def law(run: Run, kind: str) -> Series:
             if kind not in kinds:
                 return np.zeros(0), np.zeros((0, 1))
             some, values = of_kind(rows, kind, column)
-            grid = TimeGrid.of(some, "ue")
-            return grid.round, factor * grid.lay(values)
+            grid = TimeGrid.of(some)
+            return grid.round, factor * grid.lay(np.maximum(values, least))
 
         return law
 
-    def hours(_: Laid, kind: str) -> Series:
+    def hours(run: Run, kind: str) -> Series:
         number, value = known_hours(run, rows, kind)
         return number, value[:, None]
 
-    def inside(of: Laid, kind: str) -> Series:
-        number, values = laid("in90", 100.0, (FILTER, SMOOTHER))(of, kind)
-        return number, _so_far(values)
-
+    believed = (FILTER, SMOOTHER)
     return Chart(
         f"tracking-{k}", f"What {attack} knows over time, with memory and without",
-        (Quantity("Error of the answer", "m", laid("error_m"), log=True),
-         Quantity("Hours known within {near} m so far, mean over UEs", "h", hours),
-         Quantity("Expected distance", "m", laid("expected_distance_m", 1.0, (FILTER, SMOOTHER, PRIOR)), log=True),
-         Quantity("Truth in the area of 90 %, so far", "%", inside),
-         Quantity("Size of the area of 90 %", "km²", laid("area90_m2", 1e-6, (FILTER, SMOOTHER)), log=True)),
+        (Quantity("Error of the answer", "m", laid("error_m", KINDS, least=SMALLEST_M), log=True),
+         Quantity("Hours known so far, mean over UEs", "h", hours),
+         Quantity("Expected distance", "m",
+                  laid("expected_distance_m", (*believed, PRIOR), least=SMALLEST_M), log=True),
+         Quantity("Truth in the area of 90 %, so far", "%", so_far(laid("in90", believed, 100.0))),
+         Quantity("Size of the area of 90 %", "km²", laid("area90_m2", believed, 1e-6), log=True)),
         "Plain: the tracked attack alone; filter: what is known in the round; smoother: what is known of it at the "
         "end; prior: what is known without any update. Error: from the answer to the true mean position of the round; "
-        "expected distance: mean distance of the whole belief to it (the privacy of Shokri et al. 2011). A belief that "
-        "can be trusted has the truth in its area of 90 % as often.", by=lambda _: [*LOOKS.values()], height=240,
+        "known: within {near} m; expected distance: mean distance of the whole belief to the truth (the privacy of "
+        "Shokri et al. 2011). A belief that can be trusted has the truth in its area of 90 % as often.",
+        by=lambda run: [*LOOKS.values()], height=240,
     )  # fmt: skip
 
 
-def _so_far(values: FloatArray, weight: FloatArray | float = 1.0) -> FloatArray:
-    """Mean of all values (n_time, n_track) up to each time (n_time, 1), NaN left out."""
-    weight = np.where(np.isfinite(values), np.nan_to_num(weight), 0.0)
-    n = np.cumsum(weight.sum(axis=1))
-    held = np.cumsum((np.nan_to_num(values) * weight).sum(axis=1))
-    return np.asarray(np.divide(held, n, out=np.full(len(n), np.nan), where=n > 0))[:, None]
+def so_far(of: Law, weight: Law | None = None) -> Law:
+    """The mean of all values up to each round (n_time, 1), NaN left out."""
 
-
-def _linked(column: str, weight: str = "", factor: float = 1.0) -> Law:
-    """A column of `linking`; weight: column by which it is a mean so far."""
-
-    def law(of: Laid, attack: str) -> Series:
-        rows = of.run.rows("linking", "attack", attack)
-        values = rows[column][:, None]
-        values = _so_far(values, rows[weight][:, None]) if weight else values
-        return rows["round"], factor * values
+    def law(run: Run, name: str) -> Series:
+        number, values = of(run, name)
+        weights = np.where(np.isfinite(values), weight(run, name)[1] if weight else 1.0, 0.0)
+        n, held = np.cumsum(weights.sum(axis=1)), np.cumsum((np.nan_to_num(values) * weights).sum(axis=1))
+        return number, np.divide(held, n, out=np.full(len(n), np.nan), where=n > 0)[:, None]
 
     return law
 
 
+def _linked(name: str, factor: float = 1.0) -> Law:
+    """A column of `linking`."""
+
+    def law(run: Run, attack: str) -> Series:
+        rows = run.rows("linking", "attack", attack)
+        return rows["round"], factor * rows[name][:, None]
+
+    return law
+
+
+_SEEN = _linked("seen")
 LINKING = Chart(
     "linking", "Pseudonyms that are linked again",
-    (Quantity("Links that are right, so far", "%", _linked("right_share", "seen", 100.0),
-              (Beside("by chance", _linked("chance_share", "seen", 100.0), each=True),)),
-     Quantity("Anonymity set", "UEs", _linked("anonymity_set", "linked")),
-     Quantity("Time to confusion", "min", _linked("time_to_confusion_s", factor=1 / 60),
-              (Beside("by chance", _linked("chance_time_to_confusion_s", factor=1 / 60), each=True),))),
+    (Quantity("Links that are right, so far", "%", so_far(_linked("right_share", 100.0), _SEEN),
+              (Beside("by chance", so_far(_linked("chance_share", 100.0), _SEEN), each=True),)),
+     Quantity("Anonymity set", "UEs", so_far(_linked("anonymity_set"), _linked("linked"))),
+     Quantity("Time to confusion", "min", _linked("time_to_confusion_s", 1 / 60),
+              (Beside("by chance", _linked("chance_time_to_confusion_s", 1 / 60), each=True),))),
     "Share of updates under a new name that the attack gave to the track which last held their UE: the higher, the "
     "less a change of names hides. Between how many UEs it wavers (2 to the power of the entropy of its choice). How "
-    "long a UE can be followed until it is mixed up.",
-    by=lambda run: looks(dict.fromkeys(map(str, run.rows("linking")["attack"]))), height=280,
+    "long a UE can be followed until it is mixed up.", by=names_in("linking", "attack"), height=280,
 )  # fmt: skip
 
 
@@ -259,54 +265,105 @@ def unicity(run: Run) -> str:
 
 def reliability_panel(run: Run) -> list[Panel]:
     """Share of hits in bins of the stated probability, a pair of axes per attack that states probabilities."""
-    named = run.tables["named"]
-    names = [*tracking_attacks(run), *map(str, named["attack"][np.isfinite(named["probability"])])]
-    cells, gaps = list[Axes](), list[str]()
-    for name in dict.fromkeys(names):
-        drawn = {look: of for look, of in _reliabilities(run, name).items() if of.count.any()}
-        ideal = line(CurveStyle("as stated", DARK, dash="dash"), [0.0, 100.0], np.array([0.0, 100.0]), mode="lines")
-        hits = [_hits(look, of) for look, of in drawn.items()]
-        cells += [Axes("hits (%)", [ideal, *hits], name, percent=True)] if hits else []
-        for look, of in drawn.items():
-            ends = [figure_text(100 * v) for v in (of.error, of.error_low, of.error_high, of.by_chance_error)]
-            gaps.append("{}, {}: {} points [{}, {}] (right probabilities: {})".format(name, look.name, *ends))
+    named, cells, errors = run.tables["named"], list[Axes](), list[str]()
+    ideal = line(CurveStyle("as stated", DARK, dash="dash"), [0.0, 100.0], np.array([0.0, 100.0]), mode="lines")
+    for name in dict.fromkeys([*tracking_attacks(run), *map(str, named["attack"][np.isfinite(named["probability"])])]):
+        drawn = [(look, of) for look, of in _reliabilities(run, name) if of.count.any()]
+        if drawn:
+            cells.append(Axes("hits (%)", [ideal, *(_hits(look, of) for look, of in drawn)], name, percent=True))
+        for look, of in drawn:
+            ends = (figure_text(100 * value) for value in (of.error, of.error_low, of.error_high, of.by_chance_error))
+            errors.append("{}, {}: {} points [{}, {}] (right probabilities: {})".format(name, look.name, *ends))
     if not cells:
         return []
     caption = (
         f"How often the truth lies within {run.near_m:g} m of the centre of the best disc, in ten bins of the "
         "probability that the attack gives this disc: on the dashed line it can be trusted, below it is too sure; the "
         "larger a mark, the more answers it stands for. Expected calibration error (ECE) with its 95 % interval over "
-        f"UEs: {'; '.join(gaps)}."
+        f"UEs: {'; '.join(errors)}."
     )
     figure = mosaic(cells, {"title": "stated probability (%)", "range": [-3, 103]}, 320, closest=True)
     return [Panel("tracking-reliability", "Reliability: stated probability against hits", caption, figure)]
 
 
-def _reliabilities(run: Run, name: str) -> dict[CurveStyle, Reliability]:
+def _reliabilities(run: Run, name: str) -> Iterator[tuple[CurveStyle, Reliability]]:
     """Of the answers of filter and smoother, and of the places named at the end."""
-    rows, named = tracked(run, name), run.tables["named"]
-    mine = (named["attack"] == name) & np.isfinite(named["ue"])
+    for kind, rows in tracked(run, name).items():
+        ue, stated = rows["ue"].astype(np.int64), np.minimum(rows["disc_probability"], 1.0)
+        draws = Streams(0).at("reliability").uniform("ue", np.arange(DRAWS), (len(np.unique(ue)),))
+        yield LOOKS[kind], reliability(ue, stated, rows["near"] == 1, draws)
+    named = run.tables["named"]
     truth = Truth.of(run.tables["ues"], np.unique(run.rows("leakage", "attack", name)["ue"]), run.near_m)
-    answers = {LOOKS[kind]: _of_answers(rows[kind]) for kind in (FILTER, SMOOTHER)}
-    return {**answers, _PLACES: stated_reliability(where(named, mine), truth)}
-
-
-def _of_answers(rows: Table) -> Reliability:
-    ue, stated = rows["ue"].astype(np.int64), np.minimum(rows["disc_probability"], 1.0)
-    draws = Streams(0).at("reliability").uniform("ue", np.arange(DRAWS), (len(np.unique(ue)),))
-    return reliability(ue, stated, rows["near"] == 1, draws)
+    mine = where(named, (named["attack"] == name) & np.isfinite(named["ue"]))
+    yield _PLACES, stated_reliability(mine, truth)
 
 
 def _hits(look: CurveStyle, of: Reliability) -> Figure:
     known = of.count > 0
     n, x, y = of.count[known], 100 * of.stated[known], 100 * of.hit[known]
     texts = [f"stated {a:.3g} %, hit {b:.3g} %, {counted(int(k), 'answer')}" for a, b, k in zip(x, y, n, strict=True)]
-    size = {"symbol": look.symbol, "color": look.color, "size": numbers(6 + 10 * n / n.max())}
-    return marks(look, numbers(x), y, texts, mode="lines+markers", marker=size)
+    marker = {"symbol": look.symbol, "color": look.color, "size": numbers(6 + 10 * n / n.max())}
+    return marks(look, numbers(x), y, texts, mode="lines+markers", marker=marker)
 
 
-def single(run: Run) -> str:
-    """The page of one run that learns."""
-    replay, data = replay_chapter(run)
-    chapters = [replay, *run_chapters(run), summary_chapter(run), configuration(run)]
-    return page(run.manifest["title"], run_top(run), chapters, data, *((SCRIPTS, STYLES) if data else ()))
+# -- uploads that take their time
+
+_TICKS_S = [float(f"{m}e{e}") for e in range(-6, 8) for m in (1, 2, 5)]  # of a logarithmic axis
+_PARTS = {
+    "preparing": CurveStyle("preparing: downlink and training", GREY, dash="longdash"),
+    "waiting": CurveStyle("waiting for a grant", PALETTE[5], dash="dot"),
+    "sending": CurveStyle("sending", PALETTE[0], dash="dashdot"),
+    "whole": CurveStyle("from request to arrival", DARK),
+}
+
+
+def uploads_panels(run: Run) -> list[Panel]:
+    """How long uploads and their parts last, and how stale merged updates are; nothing where uploads take no time."""
+    uploads = run.tables["transmissions"]
+    uploads = where(uploads, np.isfinite(uploads["requested_s"]) & np.isfinite(uploads["ue"]))
+    return [latency(uploads), *STALENESS.panels(run)] if len(uploads["ue"]) else []
+
+
+def latency(uploads: Table) -> Panel:
+    """Distributions of the time from request to arrival, and of its parts."""
+    key, title, traces = "uploads-latency", "How long uploads take, part by part", list[Figure]()
+    length_s = durations_s(where(uploads, arrived(uploads)))
+    for part, look in _PARTS.items():
+        known_s = np.sort(length_s[part][np.isfinite(length_s[part])])
+        percent = 100.0 * np.arange(1, len(known_s) + 1) / max(len(known_s), 1)
+        shown = known_s > 0  # the axis has no zero
+        if shown.any():
+            hover = "%{y:.0f} % at most %{x:,.3~r}"
+            traces.append(line(look, numbers(known_s[shown]), percent[shown], mode="lines", hovertemplate=hover))
+    if not traces:
+        return Panel(key, title, "No upload arrived.")
+    caption = (
+        "The share of uploads that took at most the time on the axis below, of those that arrived. Waiting is until "
+        "the first grant; sending includes pauses between grants. A part of length zero lies to the left of the axis."
+    )
+    x_axis = {"title": "time (s)", "type": "log", "tickvals": _TICKS_S, "ticktext": [f"{t:g}" for t in _TICKS_S]}
+    cells = [Axes("uploads that arrived (%)", traces, percent=True)]
+    return Panel(key, title, caption, mosaic(cells, x_axis, 320, closest=True))
+
+
+def _stale(of: Callable[[FloatArray], FloatArray]) -> Law:
+    """Mean or largest staleness of the updates of each merge; nothing where all are fresh."""
+
+    def law(run: Run, _: str) -> Series:
+        uploads = run.tables["transmissions"]
+        merged = where(uploads, np.isfinite(uploads["staleness"]) & np.isfinite(uploads["ue"]))
+        order = np.argsort(merged["round"], kind="stable")
+        number, first = np.unique(merged["round"][order], return_index=True)
+        merges = np.split(merged["staleness"][order], first)[1:]
+        return number, np.array([of(staleness) for staleness in merges]).reshape(-1, 1)
+
+    return positive(law)
+
+
+STALENESS = Chart(
+    "uploads-staleness", "Staleness of merged updates",
+    (Quantity("Mean over the updates of the merge", "versions", _stale(np.mean),
+              (Beside("oldest update of the merge", _stale(np.max)),)),),
+    "How many times the model had changed since the updates of a merge began from it.",
+    by=one_curve("mean over the updates of the merge"), height=260,
+)  # fmt: skip

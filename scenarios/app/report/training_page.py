@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from netsim.units import FloatArray
-from rl.agents import AGENT
-from rl.settings import ONE_STEP, OPTIMUM, ORACLE, RANDOM, VISITED
+from rl.settings import ONE_STEP, OPTIMUM, ORACLE, RANDOM
 from scenarios.app.report.charts import median_line
-from scenarios.app.report.html import (
-    Cell,
-    Chapter,
-    Mark,
-    answers,
-    asset,
-    facts,
-    headings,
-    packed,
-    page,
-    paragraphs,
-    table,
-)
+from scenarios.app.report.html import Cell, Chapter, Mark, block, packed, page, rendered, table
 from scenarios.app.report.plot import DARK, PALETTE, Axes, CurveStyle, Panel, line, mosaic
 from scenarios.app.results.failures import Failed, failure_lines, read_failures
 from scenarios.app.results.statistics import counted, figure_text, half_width
@@ -42,147 +30,78 @@ from scenarios.app.results.trainings import (
     trainings,
 )
 
-SCRIPTS, STYLES, DATA = ("episode.js",), ("episode.css",), "episode-data"
-_OF_UES = ("policy", "round", "ue", "x_m", "y_m", "base_station", "power_w", "arrived", "cost")
-_OF_ROUNDS = ("policy", "round", "cost", "arrived", "sent")
-
-
-def episode_chapter(episode: EpisodeRead | None, seed: Any) -> tuple[Chapter, dict[str, str]]:
-    """The chapter, empty without an episode, and its data by id."""
-    if episode is None or not episode.numbers:
-        return Chapter("episode", "Episode", []), {}
-    agent, rule = episode.policies
-    shown = len({row["ue"] for of in episode.ues.values() for row in of})
-    said = (
-        f"One held-out world, as it was played with {agent} (seed {seed}) and, from the same beginning, with {rule}, "
-        "the rule of least mean cost in these worlds. A UE is a circle, the larger and brighter the more power it "
-        "sends with; a cross is an update that was lost, an empty circle a UE that sent nothing. Triangles are base "
-        "stations, a diamond is the eavesdropper."
-    )
-    for drawn, all_of, what in (
-        (shown, episode.scene["ues"], "UE"),
-        (len(episode.numbers), episode.scene["rounds"], "round"),
-    ):
-        if drawn < all_of:
-            said += f" Of {counted(int(all_of), what)} {drawn} are shown, evenly spaced."
-    frames = {
-        "ues": (
-            _OF_UES,
-            [{**row, "policy": p, "round": n} for (p, n), of in sorted(episode.ues.items()) for row in of],
-        ),
-        "rounds": (
-            (*_OF_ROUNDS, *episode.scene["weights"]),
-            [{**episode.rounds[p, n], "policy": p, "round": n} for p in episode.policies for n in episode.numbers],
-        ),
-    }
-    stations = [str(station["name"]) for station in episode.scene["stations"]]
-    names = {"policy": episode.policies, "base_station": stations}
-    arrays = {
-        f"{name}.{column}": np.array([_number(row[column], names.get(column)) for row in rows], dtype=np.float32)
-        for name, (columns, rows) in frames.items() for column in columns
-    }  # fmt: skip
-    meta = {"scene": episode.scene, "policies": episode.policies, "rounds": episode.numbers, "terms": TERMS}
-    parts: list[str | Panel] = [
-        f'<p class="caption">{html.escape(said)}</p>',
-        asset("episode.html"),
-        _costs(episode),
-    ]
-    return Chapter("episode", "Episode", parts), {DATA: packed(meta, arrays)}
-
-
-def _costs(episode: EpisodeRead) -> Panel:
-    """Cost of every round under both."""
-    drawn = [
-        line(
-            CurveStyle(name, color),
-            episode.numbers,
-            np.array([episode.rounds[name, n]["cost"] for n in episode.numbers]),
-        )
-        for name, color in zip(episode.policies, PALETTE, strict=False)
-    ]
-    figure = mosaic([Axes("cost", drawn)], {"title": {"text": "round"}})
-    return Panel("episode-costs", "Cost of the rounds", "Lower is better: weighted cost of each round.", figure)
-
-
-def _number(value: Any, names: Sequence[str] | None) -> float:
-    """A number as it is, a text as its index in `names`, -1 for others."""
-    if names is None:
-        return float(value)
-    return names.index(value) if value in names else -1
-
-
+Bounds = dict[str, tuple[float, float, float]]
+"""figure -> mean over rounds, half width of its interval over worlds, and bound"""
 _TINY = 0.01  # of the cost of the best rule: a share of a smaller gap says nothing
-_HEADS = {
-    "t_th": "T_th, rounds", "loss": "final loss", "lost": "lost updates", "energy_j": "energy, J",
-}  # fmt: skip
-DESCRIPTIONS = {
-    AGENT: "the learned policy, without exploration",
-    "score-function": "the learned policy, without exploration: a network for each UE, added to the best rule",
-    ORACLE: "the best powers that a search finds for each recorded round with everything known, played live",
-    RANDOM: "the log-linear rule with the best of random parameters, as many as tuning tried",
-    ONE_STEP: "a search in every round by gains and the requirement of the last round; evaluations: of an episode",
-    "constant": "the same power for all", "equal SNR": "the same received power from all",
-    "inverse amplitude": "falls with the amplitude of the channel",
-    "required SNR": "a multiple of the SNR that budgets asked for last",
-    "capped inversion": "the same received power, as far as a cap on power allows",
-    "rank ladder": "received powers in steps, by rank in the cell", "log-linear": "a linear rule of six features",
-    VISITED: "the best power vector of all training steps", OPTIMUM: "the better of plateaus and evolution",
-    "amplitude": "the best s G / ||h||: the weight of a UE over the amplitude of its channel",
-    "average": "equal split of the middle of the allowed total power",
-    "full": "equal split of the largest allowed total power",
-    "random": "the best of as many random vectors as training steps",
-    "plateaus": "SLSQP on the smooth problem of every T_th", "evolution": "differential evolution over log power",
-}  # fmt: skip
+_HEADS = {"t_th": "T_th, rounds", "loss": "final loss", "lost": "lost updates", "energy_j": "energy, J"}
+
+
+@dataclass(frozen=True, eq=False)
+class Seeds:
+    """Trainings that differ in their seed. failed : seeds that have none."""
+
+    trained: list[FinishedTraining]
+    failed: Sequence[Failed] = ()
+
+    @property
+    def first(self) -> FinishedTraining:
+        """The first training."""
+        return self.trained[0]
+
+    @cached_property
+    def costs(self) -> dict[str, FloatArray]:
+        """Policy -> its mean cost in each training."""
+        return {name: figures["cost"] for name, figures in means_of(self.trained).items()}
+
+    @property
+    def text(self) -> str:
+        """On how many seeds figures stand: `3 seeds`; where some failed, `2 of 3 seeds (1 failed)`."""
+        n, failed = len(self.trained), len(self.failed)
+        return f"{n} of {n + failed} seeds ({failed} failed)" if failed else counted(n, "seed")
+
+    def bounds(self, policy: str) -> Bounds:
+        """The bounds on means of a policy."""
+        return bounds_of(summaries_of(self.trained), policy)
 
 
 def train_lines(folder: Path) -> list[str]:
     """The result of a training for the terminal: warnings, sentences, and a row for each policy."""
-    trained, failed = trainings(folder), len(read_failures(folder))
-    heads, rows = policy_rows(trained)
+    seeds = Seeds(trainings(folder), read_failures(folder))
+    heads, rows = policy_rows(seeds)
     cells = [heads[:4], *([cell.text if isinstance(cell, Mark) else str(cell) for cell in row[:4]] for row in rows)]
     wide = [max(map(len, column)) for column in zip(*cells, strict=True)]
     printed = ["  ".join(map(str.ljust, row, wide)).rstrip() for row in cells]
-    return [*untrained(trained), *(text for _, text in answer(trained, failed)), *printed]
+    return [*untrained(seeds.trained), *(text for _, text in answer(seeds)), *printed]
 
 
 def train_page(trained: list[FinishedTraining], failed: Sequence[Failed] = ()) -> str:
     """The page of one training, or of several that differ in their seed. failed : seeds that have none."""
-    first = trained[0].manifest
-    timing = {
-        key: [float(s) for t in trained if (s := t.manifest.get("timing", {}).get(key)) is not None]
-        for key in ("trained_s", "planned_round_s")
-    }
-    pairs = {
-        "task": str(first.get("task")), "steps": f"{first.get('steps'):,}",
+    seeds, first = Seeds(trained, failed), trained[0].manifest
+    timing = [t.manifest.get("timing", {}) for t in trained]
+    facts = {
+        "task": first.get("task"),
+        "steps": f"{first.get('steps'):,}",
         "seeds": ", ".join(str(t.manifest.get("seed")) for t in trained),
-        "training, mean": f"{np.mean(timing['trained_s'] or [0.0]):.0f} s",
-    }  # fmt: skip
-    if timing["planned_round_s"]:
-        pairs[f"{ONE_STEP}, time per round"] = f"{1000 * np.mean(timing['planned_round_s']):.0f} ms"
-    title, warns = str(first.get("title")), [*untrained(trained), " ".join(failure_lines(failed))]
-    top = (
-        headings(title, str(first.get("paper") or ""))
-        + answers(answer(trained, len(failed)))
-        + paragraphs(filter(None, warns), "warns")
-    )
-    over = f", mean over {over_seeds(len(trained), len(failed))}" if len(trained) + len(failed) > 1 else ""
-    interval = " with its 95 % interval" if len(trained) > 1 else ""
-    policies = table(f"Comparison with baseline policies{over}{interval}", *policy_rows(trained), "policies")
-    episode, data = episode_chapter(trained[0].episode, first.get("seed"))
+        "training, mean": f"{np.mean([of.get('trained_s', 0.0) for of in timing]):.0f} s",
+    }
+    if planned_s := [of["planned_round_s"] for of in timing if of.get("planned_round_s") is not None]:
+        facts[f"{ONE_STEP}, time per round"] = f"{1000 * np.mean(planned_s):.0f} ms"
+    title = "Comparison with baseline policies"
+    title += f", mean over {seeds.text}" if len(trained) + len(failed) > 1 else ""
+    title += " with its 95 % interval" if len(trained) > 1 else ""
+    heads, rows = policy_rows(seeds)
+    policies = [table(title, heads, rows, "policies"), rendered("policies.html", names=[row[0] for row in rows])]
     chapters = [
-        Chapter("training", "Training", [_curves(trained)]), episode,
-        Chapter("policies-all", "Policies", [policies]),
-        Chapter("configuration", "Configuration", [facts(pairs)]),
-    ]  # fmt: skip
-    return page(title, top, chapters, data, *((SCRIPTS, STYLES) if data else ()))
+        Chapter("training", "Training", [_curve(seeds)]),
+        episode_chapter(trained[0].episode, first.get("seed")),
+        Chapter("policies-all", "Policies", policies),
+        Chapter("configuration", "Configuration", [block("facts", facts)]),
+    ]
+    warns = [*untrained(trained), *([" ".join(failure_lines(failed))] if failed else [])]
+    return page(str(first.get("title")), chapters, below=first.get("paper"), answers=answer(seeds), warns=warns)
 
 
 # -- the answer
-
-
-def over_seeds(trained: int, failed: int) -> str:
-    """On how many seeds figures stand: `3 seeds`; where some failed, `2 of 3 seeds (1 failed)`."""
-    return f"{trained} of {trained + failed} seeds ({failed} failed)" if failed else counted(trained, "seed")
 
 
 def untrained(trained: list[FinishedTraining]) -> list[str]:
@@ -201,39 +120,37 @@ def untrained(trained: list[FinishedTraining]) -> list[str]:
     return ["The policy is untrained: no evaluation after the first was better. Take more steps."]
 
 
-def answer(trained: list[FinishedTraining], failed: int = 0) -> list[tuple[str, str]]:
-    """How good the policy is: what is asked, and a sentence. failed : seeds."""
-    names, lines = list(means_of(trained)), list[tuple[str, str]]()
-    many = f", mean over {over_seeds(len(trained), failed)} with a 95 % interval"
-    if len(trained) == 1:
-        many = f", with {over_seeds(1, failed)}, so without an interval" if failed else ""
-    if OPTIMUM in names:
-        gap = percent_gaps(trained, trained[0].agent, OPTIMUM)
-        most = figure_text(float(gap.max()))
-        text = f"The policy is {between(gap)} % above the best known optimum (max {most}){many}."
-        lines.append(("How good it is", text))
-    if ORACLE in names:
-        lines.append(("How good it is", _closed(trained, many)))
-    bounds = bounds_of(summaries_of(trained), trained[0].agent)
-    if bounds:
+def answer(seeds: Seeds) -> list[tuple[str, str]]:
+    """How good the policy is: what is asked, and a sentence."""
+    lines, agent = list[tuple[str, str]](), seeds.first.agent
+    many = f", mean over {seeds.text} with a 95 % interval"
+    if len(seeds.trained) == 1:
+        many = f", with {seeds.text}, so without an interval" if seeds.failed else ""
+    if OPTIMUM in seeds.costs:
+        gap = percent_gaps(seeds.trained, agent, OPTIMUM)
+        text = f"{between(gap)} % above the best known optimum (max {figure_text(gap.max())})"
+        lines.append(("How good it is", f"The policy is {text}{many}."))
+    if ORACLE in seeds.costs:
+        lines.append(("How good it is", _closed(seeds, many)))
+    if bounds := seeds.bounds(agent):
         said = "; ".join(f"{figure} {_bound_text(*of)}, at most {figure_text(of[2])}" for figure, of in bounds.items())
         lines.append(("Whether bounds are kept", f"Means of the agent over rounds: {said}."))
     return lines
 
 
-def _closed(trained: list[FinishedTraining], many: str) -> str:
+def _closed(seeds: Seeds, many: str) -> str:
     """How much of what the best rule leaves to the oracle the agent gets."""
-    means = {name: figures["cost"] for name, figures in means_of(trained).items()}
-    others = [name for name in means if name not in (ORACLE, RANDOM, ONE_STEP, trained[0].agent)]
-    kept = [n for n in others if all(verdict(*b) != "broken" for b in bounds_of(summaries_of(trained), n).values())]
-    best = min(kept or others, key=lambda name: float(means[name].mean()))
-    gap = means[best] - means[ORACLE]
-    if not (gap > _TINY * np.abs(means[best])).all():
+    agent, costs = seeds.first.agent, seeds.costs
+    rules = [name for name in costs if name not in (ORACLE, RANDOM, ONE_STEP, agent)]
+    kept = [name for name in rules if all(verdict(*of) != "broken" for of in seeds.bounds(name).values())]
+    best = min(kept or rules, key=lambda name: float(costs[name].mean()))
+    gap = costs[best] - costs[ORACLE]
+    if not (gap > _TINY * np.abs(costs[best])).all():
         return (
             f"There is no gap between the best rule ({best}) and the oracle, at most {100 * _TINY:g} % of its cost: a "
             "rule is the optimum here."
         )
-    share = between(100 * (means[best] - means[trained[0].agent]) / gap)
+    share = between(100 * (costs[best] - costs[agent]) / gap)
     worse = " The rule is better." if share.startswith("-") else ""
     return f"The agent closes {share} % of the gap between the best rule ({best}) and the oracle{many}.{worse}"
 
@@ -245,22 +162,20 @@ def between(values: FloatArray) -> str:
     return mean if same else f"{mean} ± {figure_text(half_width(values))}"
 
 
-# -- bounds
-
-
 def verdict(mean: float, half: float, at_most: float) -> str:
     """Of a mean over worlds with its 95 % interval."""
     return "kept" if mean + half <= at_most else "broken" if mean - half > at_most else "undecided"
 
 
-def bounds_of(summaries: Sequence[dict[str, Any]], policy: str) -> dict[str, tuple[float, float, float]]:
+def bounds_of(summaries: Sequence[dict[str, Any]], policy: str) -> Bounds:
     """Figure -> mean over rounds, half width of its interval over worlds (the widest of all seeds), and bound."""
-    found = {}
-    for key in summaries[0]:
-        head, _, figure = key.removesuffix(".at_most").rpartition(".")
-        if head == f"bound.{policy}" and key.endswith(".at_most"):
-            means, halves = ([float(s[f"{head}.{figure}.{x}"] or 0) for s in summaries] for x in ("mean", "half_width"))
-            found[figure] = float(np.mean(means)), max(halves), float(summaries[0][key])
+    found = Bounds()
+    for key, at_most in summaries[0].items():
+        stem = key.removesuffix(".at_most")
+        head, _, figure = stem.rpartition(".")
+        if stem != key and head == f"bound.{policy}":
+            means, halves = ([s[f"{stem}.{end}"] or 0.0 for s in summaries] for end in ("mean", "half_width"))
+            found[figure] = float(np.mean(means)), max(halves), at_most
     return found
 
 
@@ -271,56 +186,80 @@ def _bound_text(mean: float, half: float, at_most: float) -> str:
 # -- tables and the curve
 
 
-def policy_rows(trained: list[FinishedTraining]) -> tuple[list[str], list[list[Cell]]]:
+def policy_rows(seeds: Seeds) -> tuple[list[str], list[list[Cell]]]:
     """Heads and rows of all policies, the cheapest first: mean cost, the agent beside it, other figures, bounds."""
-    means, bounds = means_of(trained), bounds_of(summaries_of(trained), trained[0].agent)
+    means, bounds = means_of(seeds.trained), seeds.bounds(seeds.first.agent)
     columns = [f for f in METRICS if f != "cost" and any(np.isfinite(m[f]).any() for m in means.values())]
     heads = ["policy", "cost", "agent less this", "lower in (probability)", *(_HEADS.get(f, f) for f in columns)]
-    heads += [*(f"{f}, bound {figure_text(of[2])}" for f, of in bounds.items()), "description"]
+    heads += [f"{f}, bound {figure_text(of[2])}" for f, of in bounds.items()]
     rows = list[list[Cell]]()
-    for name, of in sorted(means.items(), key=lambda m: float(m[1]["cost"].mean())):
-        kept = bounds_of(summaries_of(trained), name)
+    for name in sorted(means, key=lambda name: float(means[name]["cost"].mean())):
+        of, kept = means[name], seeds.bounds(name)
         of["t_th"] = np.where(of["t_th"] < 0, np.nan, of["t_th"])  # below zero: has none
-        cells: list[Cell] = [_mark(of["cost"]), *_beside(trained, name), *(_mark(of[f]) for f in columns)]
-        cells += [Mark(_bound_text(*kept[f]), kept[f][0]) if f in kept else np.nan for f in bounds]
-        rows.append([name, *cells, DESCRIPTIONS.get(name, "compensates a share of the path loss")])
+        figures = [Mark(between(of[f]), float(of[f].mean())) for f in ("cost", *columns)]
+        bounded = [Mark(_bound_text(*kept[f]), kept[f][0]) if f in kept else np.nan for f in bounds]
+        rows.append([name, figures[0], *_beside(seeds, name), *figures[1:], *bounded])
     return heads, rows
 
 
-def _mark(values: FloatArray) -> Mark:
-    return Mark(between(values), float(values.mean()))
-
-
-def _beside(trained: list[FinishedTraining], name: str) -> list[Cell]:
+def _beside(seeds: Seeds, name: str) -> list[Cell]:
     """Cost of the agent less that of a policy, with its interval over worlds, and in how many pairs it is lower."""
-    if not trained[0].online or name == trained[0].agent:
+    if not seeds.first.online or name == seeds.first.agent:
         return ["", ""]
-    costs, others = paired(trained, name)
+    costs, others = paired(seeds.trained, name)
     gaps, (chance, low, high) = costs - others, probability_of_improvement(costs, others)
     wins, among = int((gaps < 0).sum()), f", {low:.2f} to {high:.2f}" if gaps.size > 1 else ""
-    return [
-        Mark(between(gaps.mean(axis=0)), float(gaps.mean())),
-        Mark(f"{wins} of {gaps.size} ({chance:.2f}{among})", float(wins)),
-    ]
+    less = Mark(between(gaps.mean(axis=0)), float(gaps.mean()))
+    return [less, Mark(f"{wins} of {gaps.size} ({chance:.2f}{among})", wins)]
 
 
-def _curves(trained: list[FinishedTraining]) -> Panel:
+def _curve(seeds: Seeds) -> Panel:
     """Cost of the policy over the steps of its training: the median over seeds and their quartiles."""
-    online, at = trained[0].online, np.unique(np.concatenate([t.curve["step"] for t in trained]))
-    grid = np.full((len(at), len(trained)), np.nan)
-    for k, t in enumerate(trained):
-        grid[np.searchsorted(at, t.curve["step"]), k] = t.curve["score"]
-    name = f"seed {trained[0].manifest.get('seed')}" if len(trained) == 1 else "median over seeds"
-    drawn = median_line(CurveStyle(name, PALETTE[0]), at.tolist(), grid, "")
-    if not online:
-        level = np.full(2, means_of(trained)[OPTIMUM]["cost"].mean())
-        drawn.append(line(CurveStyle(f"baseline: {OPTIMUM}", DARK, dash="dot"), [at[0], at[-1]], level, mode="lines"))
-    caption = (
-        "Lower is better: cost of an episode (minus the sum of its rewards) of the policy without exploration, in the "
-        "evaluation worlds."
-        if online
-        else "Lower is better: bound L at the power of the policy without exploration over that at average power."
-    )
-    caption += "" if len(trained) == 1 else " The line is the median over seeds, the band their quartiles."
-    figure = mosaic([Axes("cost", drawn, near=True)], {"title": {"text": "steps"}})
-    return Panel("curve", "Learning curve", caption, figure)
+    curves = [t.curve for t in seeds.trained]
+    step = np.unique(np.concatenate([curve["step"] for curve in curves]))
+    grid = np.full((len(step), len(curves)), np.nan)
+    for k, curve in enumerate(curves):
+        grid[np.searchsorted(step, curve["step"]), k] = curve["score"]
+    name, caption = f"seed {seeds.first.manifest.get('seed')}", "Lower is better: "
+    if len(curves) > 1:
+        name, caption = "median over seeds", "The line is the median over seeds, the band their quartiles. " + caption
+    drawn = median_line(CurveStyle(name, PALETTE[0]), step.tolist(), grid, "")
+    if seeds.first.online:
+        caption += "cost of an episode (minus its rewards) of the policy without exploration, in the evaluation worlds."
+    else:
+        caption += "bound L at the power of the policy without exploration over that at average power."
+        level = np.full(2, seeds.costs[OPTIMUM].mean())
+        look = CurveStyle(f"baseline: {OPTIMUM}", DARK, dash="dot")
+        drawn.append(line(look, step[[0, -1]].tolist(), level, mode="lines"))
+    return Panel("curve", "Learning curve", caption, mosaic([Axes("cost", drawn, near=True)], {"title": "steps"}))
+
+
+def episode_chapter(episode: EpisodeRead | None, seed: Any) -> Chapter:
+    """An episode round by round: for each policy its rounds with the rows of UEs; empty without an episode."""
+    if episode is None or not episode.numbers:
+        return Chapter("episode", "Episode", [])
+    scene, numbers, policies = episode.scene, episode.numbers, episode.policies
+    rounds = {policy: [episode.rounds[policy, n] for n in numbers] for policy in policies}
+    ues = {policy: [[_known(row) for row in episode.ues.get((policy, n), ())] for n in numbers] for policy in policies}
+    costs = [
+        line(CurveStyle(policy, color), numbers, np.array([of["cost"] for of in rounds[policy]]))
+        for policy, color in zip(policies, PALETTE, strict=False)
+    ]
+    figure = mosaic([Axes("cost", costs)], {"title": "round"})
+    shown = (len({row["ue"] for of in episode.ues.values() for row in of}), len(numbers))
+    every = (int(scene["ues"]), int(scene["rounds"]))
+    thinned = [(counted(n, what), k) for k, n, what in zip(shown, every, ("UE", "round"), strict=True) if k < n]
+    meta = {
+        "scene": scene, "policies": policies, "numbers": numbers, "terms": TERMS, "ues": [*ues.values()],
+        "rounds": [[_known(of) for of in rounds[policy]] for policy in policies],
+    }  # fmt: skip
+    parts: list[str | Panel] = [
+        rendered("episode.html", policies=policies, seed=seed, thinned=thinned),
+        Panel("episode-costs", "Cost of the rounds", "Lower is better: weighted cost of each round.", figure),
+    ]
+    return Chapter("episode", "Episode", parts, {"episode-data": packed(meta, {})})
+
+
+def _known(row: dict[str, Any]) -> dict[str, Any]:
+    """What is known of a row: JSON has no NaN."""
+    return {name: value for name, value in row.items() if value == value}

@@ -9,19 +9,7 @@ from typing import Any
 import numpy as np
 
 from netsim.safe import what_is
-from scenarios.app.report.html import (
-    Cell,
-    Chapter,
-    Link,
-    Mark,
-    answers,
-    facts,
-    folded,
-    headings,
-    page,
-    paragraphs,
-    table,
-)
+from scenarios.app.report.html import Cell, Chapter, Mark, block, page, table
 from scenarios.app.report.plot import GREY, PALETTE, Axes, CurveStyle, Panel, line, marks, mosaic, plain
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.folder import read_json
@@ -134,23 +122,33 @@ _HONEST = (
 def tuning_page(found: Found) -> str:
     """The page; a pure function of `tuning.json`."""
     objectives = [o["key"] for o in found["objectives"]]
-    several = len(objectives) > 1
-    lines = tuning_lines(found)
-    said = [("search", lines[0]), *(("winner" if found["best"] else "no winner", line) for line in lines[1:-1])]
-    top = (
-        headings(found["title"], f"tuning of {found['scenario']}")
-        + answers(said if found["best"] else [("search", lines[0]), ("no winner", lines[-1])])
-        + paragraphs([_HONEST] if found["best"] and found["fresh_seeds"] else [], "says")
-        + paragraphs([" ".join(failed)] if (failed := failed_lines(found)) else [], "warns")
-        + "".join(folded(f"play {name}", set_line(found, name)) for name in found["best"])
-    )
+    first, *lines = tuning_lines(found)
+    winners = [("winner", line) for line in lines[:-1]] if found["best"] else [("no winner", lines[-1])]
+    settings = [settings_panel(found, key) for key in objectives]
+    facts = {
+        "objectives": ", ".join(f"{o['key']} ({o['direction']})" for o in found["objectives"]),
+        "constraints": ", ".join(map(str, found["constraints"])) or "none",
+        "seeds of every trial": ", ".join(map(str, found["seeds"])),
+        "fresh seeds": ", ".join(map(str, found["fresh_seeds"])) or "none",
+        "command": found["command"],
+        "winner as a scenario": "best.yaml" if found["best"] else "none",
+    }
     chapters = [
-        Chapter("search", "Search", [tradeoff_panel(found) if several else history_panel(found)]),
-        Chapter("settings", "Settings", [_importance(found), *(settings_panel(found, key) for key in objectives)]),
+        Chapter("search", "Search", [tradeoff_panel(found) if len(objectives) > 1 else history_panel(found)]),
+        Chapter("settings", "Settings", [_importance(found), *settings]),
         Chapter("trials-all", "Trials", [_table(found)]),
-        Chapter("configuration", "Configuration", [facts(_facts(found))]),
+        Chapter("configuration", "Configuration", [block("facts", facts)]),
     ]
-    return page(found["title"], top, chapters)
+    failed = failed_lines(found)
+    return page(
+        found["title"],
+        chapters,
+        below=f"tuning of {found['scenario']}",
+        answers=[("search", first), *winners],
+        says=[_HONEST] if found["best"] and found["fresh_seeds"] else [],
+        warns=[" ".join(failed)] if failed else [],
+        folded={f"play {name}": set_line(found, name) for name in found["best"]},
+    )
 
 
 def _importance(found: Found) -> str:
@@ -158,32 +156,17 @@ def _importance(found: Found) -> str:
     shares = found["importance"]
     rows = [[name, *(float(of.get(name, 0.0)) for of in shares.values())] for name in found["space"]]
     title = "Importance: share of the variance over trials that a setting explains"
-    return table(title, ["setting", *shares], rows) if shares else ""
+    return table(title, ["setting", *shares], rows if shares else [])
 
 
 def _table(found: Found) -> str:
     """A row per trial, with a link to its runs."""
-    figures = list(dict.fromkeys(key for row in found["trials"] for key in row["values"]))
-    rows: list[list[Cell]] = [
-        [
-            Mark(row["name"] + " (best)" * (row["name"] in found["best"]), row["number"]),
-            *(float(row["values"].get(key, np.nan)) for key in figures),
-            *map(flow, row["settings"].values()),
-            row["state"] if row["state"] != "finished" or row["kept"] else "breaks a constraint",
-            row["why"] or Link("records", row["name"]),
-        ]
-        for row in found["trials"]
-    ]
-    return table("All trials", ["trial", *figures, *found["space"], "state", "why"], rows, "trials")
-
-
-def _facts(found: Found) -> dict[str, str]:
-    goals = [f"{o['key']} ({o['direction']})" for o in found["objectives"]]
-    return {
-        "objectives": ", ".join(goals),
-        "constraints": ", ".join(map(str, found["constraints"])) or "none",
-        "seeds of every trial": ", ".join(map(str, found["seeds"])),
-        "fresh seeds": ", ".join(map(str, found["fresh_seeds"])) or "none",
-        "command": found["command"],
-        "winner as a scenario": "best.yaml" if found["best"] else "none",
-    }
+    keys = dict.fromkeys(key for row in found["trials"] for key in row["values"])
+    rows = list[list[Cell]]()
+    for row in found["trials"]:
+        name = row["name"] + " (best)" * (row["name"] in found["best"])
+        figures = [float(row["values"].get(key, np.nan)) for key in keys]
+        state = row["state"] if row["state"] != "finished" or row["kept"] else "breaks a constraint"
+        why = row["why"] or Mark(links=[("records", row["name"])])
+        rows.append([Mark(name, row["number"]), *figures, *map(flow, row["settings"].values()), state, why])
+    return table("All trials", ["trial", *keys, *found["space"], "state", "why"], rows, "trials")

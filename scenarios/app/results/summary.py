@@ -140,7 +140,8 @@ def _of_model(folder: Path, study: Study) -> Iterator[Part]:
 
 def _all_held_out(rounds: Table) -> np.ndarray:
     """Which rounds have no update since all of their measurements are held out."""
-    return (rounds["samples"] > 0) & (rounds["held_out"] == rounds["samples"]) & (rounds["ues"] == 0)
+    held_out = rounds["held_out"] == rounds["samples"]
+    return np.asarray((rounds["samples"] > 0) & held_out & (rounds["ues"] == 0))
 
 
 def is_useful(final: Mapping[str, float]) -> bool | None:

@@ -49,20 +49,21 @@
   }
 
   /** The marks of a row: a line to its base station, a circle, a cross if its update was lost. */
-  function marks(model, i, unit) {
-    const { meta, ues: arrays } = model, [x, y] = [arrays.x_m[i], -arrays.y_m[i]], power = arrays.power_w[i];
-    if (Number.isNaN(x + y)) return [];
-    const [low, high] = meta.scene.limits_w.map(dbm), sent = !Number.isNaN(power), lost = sent && arrays.arrived[i] !== 1;
-    const part = sent ? share(dbm(power), [low, high]) : 0, station = meta.scene.stations[arrays.base_station[i]];
+  function marks({ scene }, row, unit) {
+    const [x, y] = [row.x_m, -row.y_m], power = row.power_w;
+    if (Number.isNaN(x + y)) return [];  // a row has no NaN: what is not known is missing
+    const [low, high] = scene.limits_w.map(dbm), sent = power !== undefined, lost = sent && row.arrived !== 1;
+    const part = sent ? share(dbm(power), [low, high]) : 0;
+    const station = scene.stations.find(({ name }) => name === row.base_station);
     const r = unit * (0.9 + 1.5 * part), made = [];
     if (sent && station) made.push(element("line", "link", { x1: x, y1: y, x2: station.at_m[0], y2: -station.at_m[1] }));
     const circle = element("circle", sent ? "ue" : "ue silent", { cx: x, cy: y, r });
     if (sent) circle.style.fill = colour(part);
     circle.append(element("title", "", {}));
-    const to = station ? ` to ${station.name.slice(0, 100)}` : "", own = `own part of the cost ${figure(arrays.cost[i] || 0)}`;
+    const to = station ? ` to ${station.name.slice(0, 100)}` : "", own = `own part of the cost ${figure(row.cost ?? 0)}`;
     circle.firstChild.textContent = sent
-      ? `UE ${arrays.ue[i]}${to}: ${dbm(power).toFixed(1)} dBm, ${lost ? "lost" : "arrived"}, ${own}`
-      : `UE ${arrays.ue[i]}: sent nothing`;
+      ? `UE ${row.ue}${to}: ${dbm(power).toFixed(1)} dBm, ${lost ? "lost" : "arrived"}, ${own}`
+      : `UE ${row.ue}: sent nothing`;
     made.push(circle);
     if (lost) {
       const d = 1.3 * r;
@@ -72,26 +73,25 @@
   }
 
   function draw(model, round) {
-    const { meta, ues, rounds } = model, costs = [], weights = Object.entries(meta.scene.weights).filter(([, w]) => w);
+    const { meta } = model, costs = [], weights = Object.entries(meta.scene.weights).filter(([, w]) => w);
     meta.policies.forEach((name, policy) => {
-      const of = (table) => [...table.round.keys()]
-        .filter((i) => table.policy[i] === policy && table.round[i] === meta.rounds[round]);
-      byId(`ues-${policy}`).replaceChildren(...of(ues).flatMap((i) => marks(model, i, model.units[policy])));
-      const [k] = of(rounds), cost = figure(rounds.cost[k]);
-      const terms = weights.map(([key, weight]) => `${meta.terms[key]} ${figure(weight * rounds[key][k])}`);
+      const of = meta.rounds[policy][round], cost = figure(of.cost);
+      const ues = meta.ues[policy][round].flatMap((row) => marks(meta, row, model.units[policy]));
+      byId(`ues-${policy}`).replaceChildren(...ues);
+      const terms = weights.map(([key, weight]) => `${meta.terms[key]} ${figure(weight * of[key])}`);
       byId(`terms-${policy}`).textContent =
-        `cost ${cost} = ${terms.join(" + ")}; ${rounds.arrived[k]} of ${rounds.sent[k]} arrived`;
+        `cost ${cost} = ${terms.join(" + ")}; ${of.arrived} of ${of.sent} arrived`;
       costs.push(`${name} ${cost}`);
     });
-    byId("now").textContent = `Round ${meta.rounds[round]}: cost ${costs.join(", ")}`;
+    byId("now").textContent = `Round ${meta.numbers[round]}: cost ${costs.join(", ")}`;
   }
 
   function control(model) {
-    const slider = byId("round"), play = byId("play"), last = model.meta.rounds.length - 1;
+    const slider = byId("round"), play = byId("play"), last = model.meta.numbers.length - 1;
     let timer = 0;
     const show = (round) => {
       slider.value = String(Math.min(Math.max(round, 0), last));
-      slider.setAttribute("aria-valuetext", `round ${model.meta.rounds[Number(slider.value)]}`);
+      slider.setAttribute("aria-valuetext", `round ${model.meta.numbers[Number(slider.value)]}`);
       draw(model, Number(slider.value));
     };
     const playing = (on) => {
@@ -124,12 +124,11 @@
     show(0);
   }
 
-  netsim.unpacked("episode-data").then(({ meta, arrays }) => {
-    const model = { meta, ues: {}, rounds: {} };
-    for (const [name, values] of Object.entries(arrays)) model[name.split(".")[0]][name.split(".")[1]] = values;
+  netsim.unpacked("episode-data").then(({ meta }) => {
+    const model = { meta };
     byId("scale").style.background = `linear-gradient(90deg, ${STOPS.map((c) => `rgb(${c.join(" ")})`).join(", ")})`;
     byId("stage").hidden = false;
-    byId("round").max = model.meta.rounds.length - 1;
+    byId("round").max = model.meta.numbers.length - 1;
     [byId("low").textContent, byId("high").textContent] = model.meta.scene.limits_w.map(level);
     model.units = model.meta.policies.map((_, policy) => world(model, policy));
     control(model);

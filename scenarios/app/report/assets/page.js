@@ -24,7 +24,7 @@ const netsim = (() => {
     const length = new DataView(buffer).getUint32(0, true);
     const head = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)));
     const arrays = {};
-    for (const { name, type, size, at } of head.arrays) arrays[name] = new TYPES[type](buffer, at, size);
+    for (const { name, type, size, at } of head.arrays) arrays[name] = new TYPES[type](buffer, 4 + length + at, size);
     return { meta: head.meta, arrays };
   }
 
@@ -94,8 +94,22 @@ const netsim = (() => {
     for (const [key, axis] of Object.entries(layout)) {
       if (/^[xy]axis\d*$/.test(key) && axis.title?.text) axis.title.font = { size: 13, ...axis.title.font };
     }
+    oneMoment(figure);
     if (width < 640) narrow(figure, width);
     return figure;
+  }
+
+  /** Where all dates are one: an hour on either side and a tick there, not plotly's thousandths of a second. */
+  function oneMoment({ data, layout }) {
+    for (const [key, axis] of Object.entries(layout)) {
+      if (!key.startsWith("xaxis") || axis.type !== "date") continue;
+      const own = data.filter((trace) => (trace.xaxis ?? "x") === key.replace("axis", ""));
+      const seen = [...new Set(own.flatMap((trace) => trace.x).filter((x) => x !== null))];
+      if (seen.length !== 1) continue;
+      const at = Date.parse(`${seen[0].replace(" ", "T")}Z`), hour = 3.6e6;
+      axis.range = [at - hour, at + hour].map((ms) => new Date(ms).toISOString().slice(0, 19).replace("T", " "));
+      Object.assign(axis, { tickvals: seen, tickformat: "%Y-%m-%d %H:%M:%S" });
+    }
   }
 
   /** What stands above a pair of axes, by the end of their names; undefined for nothing. */
