@@ -62,7 +62,7 @@ def _commands() -> Iterator[str]:
 
 
 def _columns() -> Iterator[str]:
-    from scenarios.app.results.tables import EVERY
+    from scenarios.app.results.folder import EVERY
 
     for table, columns in EVERY.items():
         yield f"table {table}"

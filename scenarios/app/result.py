@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 from netsim.errors import BadInput
 from netsim.safe import what_is
 from scenarios.app.browser import show_page
-from scenarios.app.results.folder import MANIFEST, PAGE, finished_manifest, read_summary
+from scenarios.app.results.folder import MANIFEST, PAGE, RADIO_STUDY, finished_manifest, read_summary
 from scenarios.app.results.frames import Frames
 from scenarios.app.results.read import RUNS, SWEEP, listed
-from scenarios.app.results.tables import RADIO_STUDY
 from scenarios.app.study.yaml_document import one_line
 
 if TYPE_CHECKING:

@@ -38,8 +38,8 @@ import pytest
 from thinned import one_in
 
 from scenarios.app.cli.commands import main, parser
+from scenarios.app.results.folder import EVERY
 from scenarios.app.results.summary_keys import declaration
-from scenarios.app.results.tables import EVERY
 from scenarios.app.study.load import bundled, load, parse_value
 from scenarios.app.study.yaml_document import read_text
 

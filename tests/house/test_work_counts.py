@@ -9,7 +9,6 @@ import pytest
 from benchmarks import town
 from benchmarks.growth import Work, document
 from benchmarks.world import Ours
-from fl.leakage import kept
 from netsim.build import build_world
 from netsim.clock import DAY_S
 from netsim.rng import Streams
@@ -62,15 +61,6 @@ def test_calls_of_one_more_ue_and_of_one_more_target(calls_of):
     few = calls_of(2, 60, 10)
     assert (calls_of(2, 120, 10) - few) / 60 < 3_000  # two rounds, 20 measurements each
     assert (calls_of(2, 60, 60) - few) / 50 < 6_500
-
-
-def test_a_round_sorts_only_the_new_points_of_a_track(tmp_path, monkeypatch):
-    """Two UEs measure twenty times a round, some at one station and some at the other: four tracks."""
-    sizes = []
-    sort = kept.sorted_projections
-    monkeypatch.setattr(kept, "sorted_projections", lambda at, count: (sizes.append(len(at)), sort(at, count))[1])
-    run(study(tmp_path, Work(12, 2, 2)), tmp_path / "run")
-    assert sum(sizes) == 2 * 20 * 12
 
 
 @pytest.mark.parametrize("ues", [15, 150])

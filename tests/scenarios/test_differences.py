@@ -3,7 +3,7 @@
 import pytest
 
 from scenarios.app.report.tables import MOST_COLUMNS, differences_table
-from scenarios.app.results.differences import MISSING, differences, told
+from scenarios.app.results.gathered import MISSING, differences, told
 
 CLIP, NOISE = {"kind": "clip", "norm": 1.0}, {"kind": "gaussian", "noise_multiplier": 0.5}
 FIRST = {

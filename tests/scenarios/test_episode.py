@@ -8,7 +8,7 @@ import pytest
 from netsim.errors import BadInput
 from netsim.record import write_json
 from scenarios.app.report.report import report
-from scenarios.app.results.training_folder import (
+from scenarios.app.results.folder import (
     CURVE,
     EPISODE,
     EPISODE_ROUND_COLUMNS,

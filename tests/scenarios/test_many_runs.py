@@ -9,8 +9,8 @@ import pytest
 
 import netsim.safe
 from scenarios.app.report.report import report
-from scenarios.app.results import drawn as sampling
-from scenarios.app.results.drawn import MOST_DRAWN, MOST_LABELS, drawn, drawn_sentence
+from scenarios.app.results import gathered as sampling
+from scenarios.app.results.gathered import MOST_DRAWN, MOST_LABELS, drawn, drawn_sentence
 from scenarios.app.run.runner import run
 from scenarios.app.study.dump import as_yaml, study_yaml
 

@@ -143,9 +143,8 @@ def test_every_screen_prints_a_length_below_a_millimetre_alike(tiny, tmp_path):
     from scenarios.app.report.run_page import single
     from scenarios.app.report.tables import figures_table
     from scenarios.app.results import summary_keys as keys
-    from scenarios.app.results.over_seeds import cell_text
     from scenarios.app.results.read import load
-    from scenarios.app.results.shown import drawn, every_figure, sweep_lines, table_rows, value_text
+    from scenarios.app.results.shown import cell_text, drawn, every_figure, sweep_lines, table_rows, value_text
     from scenarios.app.results.table import lines
 
     def visible(html):

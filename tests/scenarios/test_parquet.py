@@ -15,9 +15,8 @@ import netsim.parquet as parquet
 from scenarios.app.cli.commands import main
 from scenarios.app.result import open_run
 from scenarios.app.results import folder as folders
-from scenarios.app.results.folder import read_table
+from scenarios.app.results.folder import EVERY, read_table
 from scenarios.app.results.read import load
-from scenarios.app.results.tables import EVERY
 from scenarios.app.run.how import How
 from scenarios.app.run.runner import run
 

@@ -18,8 +18,7 @@ from netsim.radio.downlink import Downlink, reception
 from netsim.rng import Streams
 from scenarios.app.cli.commands import main
 from scenarios.app.report.report import report
-from scenarios.app.results.folder import read_table
-from scenarios.app.results.tables import QUANTITIES
+from scenarios.app.results.folder import QUANTITIES, read_table
 from scenarios.app.run import radio
 from scenarios.app.run.check import check
 from scenarios.app.run.radio import RadioSamples, radio_world

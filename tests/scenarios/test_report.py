@@ -18,7 +18,7 @@ from netsim.errors import BadInput
 from netsim.record import Recorder, write_json
 from scenarios.app.report.charts import TimeGrid
 from scenarios.app.report.report import report
-from scenarios.app.results.over_seeds import meaning
+from scenarios.app.results.shown import meaning
 from scenarios.app.results.statistics import carried, quantile, row_numbers
 from scenarios.app.results.summary_keys import declaration
 from scenarios.app.results.table import lines

@@ -15,8 +15,8 @@ from scenarios.app.cli.commands import main
 from scenarios.app.report.charts import HOME, RMSE, SW1
 from scenarios.app.report.compare_page import MOST_TIMES, Member, laid, member, time_table
 from scenarios.app.report.report import compare, report
+from scenarios.app.results.gathered import Goal, goal_of
 from scenarios.app.results.read import load
-from scenarios.app.results.time_to import Goal, goal_of
 from scenarios.app.run.runner import run
 
 MERGES = {("slow", 3): (70, 170), ("slow", 4): (80, 190), ("fast", 3): (61, 90), ("fast", 4): (65, 122)}

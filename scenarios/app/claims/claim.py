@@ -19,7 +19,7 @@ from netsim.errors import BadInput
 from netsim.part import Part
 from netsim.safe import what_is
 from netsim.units import FloatArray
-from scenarios.app.results.over_seeds import over_seeds
+from scenarios.app.results.shown import over_seeds
 from scenarios.app.results.summary_keys import KEYS, UTILITY, declaration
 from scenarios.app.study.error_messages import build, nearest
 from scenarios.app.study.load import bundled

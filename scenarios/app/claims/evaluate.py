@@ -20,8 +20,8 @@ from scenarios.app.claims.claim import Claim, ClaimRule, median_interval
 from scenarios.app.results.failures import FAILURES, Failed, failure_lines, read_failures
 from scenarios.app.results.folder import MANIFEST, SUMMARY, admit_several, inside, read_json, read_summary
 from scenarios.app.results.gathered import one_kind
-from scenarios.app.results.over_seeds import cell_text, over_seeds
 from scenarios.app.results.read import RUNS, SWEEP, listed
+from scenarios.app.results.shown import cell_text, over_seeds
 from scenarios.app.results.statistics import counted
 from scenarios.app.results.summary_keys import USEFUL, declaration
 from scenarios.app.run.check import check

@@ -11,15 +11,20 @@ from typing import Any
 from netsim.errors import BadInput, RunsFailed
 from netsim.safe import what_is
 from scenarios.app.cli.output import emit, say
-from scenarios.app.results.adapted import adapted_lines, read_adapted
 from scenarios.app.results.failures import FAILURES, failure_lines, read_failures
-from scenarios.app.results.folder import MANIFEST, PAGE, finished_manifest, read_json, read_summary
+from scenarios.app.results.folder import (
+    MANIFEST,
+    PAGE,
+    RADIO_STUDY,
+    TRAINING,
+    finished_manifest,
+    read_json,
+    read_summary,
+)
 from scenarios.app.results.marker import marked
 from scenarios.app.results.read import RUNS, SWEEP, finished, listed
-from scenarios.app.results.shown import checked_manifest, fitted, run_lines, sweep_lines
+from scenarios.app.results.shown import adapted_lines, checked_manifest, fitted, read_adapted, run_lines, sweep_lines
 from scenarios.app.results.statistics import counted
-from scenarios.app.results.tables import RADIO_STUDY
-from scenarios.app.results.training_folder import TRAINING
 from scenarios.app.results.tuning_folder import TRIALS_CSV, failed_lines, is_tuning, read_tuning, tuning_lines
 from scenarios.app.study.yaml_document import one_line
 

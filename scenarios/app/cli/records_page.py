@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from scenarios.app.results import summary_keys
+from scenarios.app.results.folder import EVERY
 from scenarios.app.results.summary_keys import KEYS
-from scenarios.app.results.tables import EVERY
 from scenarios.app.study.schema import SCHEMA_VERSION
 
 

@@ -21,8 +21,7 @@ from scenarios.app.cli.run import play
 from scenarios.app.cli.run_folder import replay_folder
 from scenarios.app.report.report import report
 from scenarios.app.results.folder import PAGE, admit_several
-from scenarios.app.results.notes import hold_out_notes
-from scenarios.app.results.statistics import counted
+from scenarios.app.results.statistics import counted, hold_out_notes
 from scenarios.app.run.play import run_job
 from scenarios.app.study.load import Scenario, load
 from scenarios.app.study.study import Study

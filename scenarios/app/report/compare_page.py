@@ -61,15 +61,13 @@ from scenarios.app.report.tables import (
 from scenarios.app.report.tuning_page import draws_panels
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results import tradeoff
-from scenarios.app.results.drawn import drawn_sentence
 from scenarios.app.results.folder import MANIFEST, STUDY, read_json
-from scenarios.app.results.gathered import Gathered
+from scenarios.app.results.gathered import Gathered, Goal, drawn_sentence, goal_of
 from scenarios.app.results.read import SWEEP, load
 from scenarios.app.results.run import Run
 from scenarios.app.results.shown import answers, label_lines
 from scenarios.app.results.statistics import counted, figure_text, half_width, quantile
 from scenarios.app.results.table import Line, Runs, lines, mean, model_verdict
-from scenarios.app.results.time_to import Goal, goal_of
 from scenarios.app.results.verdicts import USELESS, is_useful
 from scenarios.app.study.yaml_document import one_line, read
 

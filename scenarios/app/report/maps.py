@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from netsim.units import FloatArray
 from scenarios.app.report.plot import Axes, CurveStyle, Figure, Panel, line, looks, marks, mosaic, numbers, plain
+from scenarios.app.results.read import read_surfaces
 from scenarios.app.results.statistics import figure_text
-from scenarios.app.results.surfaces import read_surfaces
 
 Arrays = Mapping[str, NDArray[np.float64]]
 _DECADES = 4.0  # of a gradient that have different colours

@@ -13,9 +13,9 @@ from scenarios.app.report.html import Cell, Chapter, page, table
 from scenarios.app.report.plot import DARK, PALETTE, Axes, CurveStyle, Figure, Panel, line, mosaic, numbers
 from scenarios.app.report.replay import replay_chapter
 from scenarios.app.report.tables import head, last_chapters
+from scenarios.app.results.folder import RADIO_STUDY, SHOWN
 from scenarios.app.results.run import Run
 from scenarios.app.results.statistics import counted, quantile
-from scenarios.app.results.tables import RADIO_STUDY, SHOWN
 
 # Tol's colours, distinguishable with colour blindness; no attack has one of them
 SEEN, HIDDEN = CurveStyle("line of sight", "#44AA99"), CurveStyle("no line of sight", "#882255", "diamond")

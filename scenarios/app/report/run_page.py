@@ -50,19 +50,21 @@ from scenarios.app.report.replay import replay_chapter
 from scenarios.app.report.tables import head, last_chapters, records_table
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.attacks import Truth, stated_reliability
-from scenarios.app.results.run import Run, Table, where
-from scenarios.app.results.statistics import counted, figure_text
-from scenarios.app.results.tracking import (
+from scenarios.app.results.run import (
     FILTER,
     KINDS,
     PLAIN,
     PRIOR,
     SMOOTHER,
+    Run,
+    Table,
     known_hours,
     of_kind,
     tracked,
     tracking_attacks,
+    where,
 )
+from scenarios.app.results.statistics import counted, figure_text
 from scenarios.app.results.uploads import arrived, durations_s
 
 MOST_METRICS = 12  # pairs of axes

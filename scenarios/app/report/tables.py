@@ -13,13 +13,20 @@ from markupsafe import Markup
 
 from netsim.safe import what_is
 from scenarios.app.report.html import Cell, Chapter, Mark, block, table
-from scenarios.app.results import over_seeds
 from scenarios.app.results import summary_keys as keys
-from scenarios.app.results.adapted import HEAD, read_adapted
-from scenarios.app.results.differences import differences
 from scenarios.app.results.folder import MANIFEST, PAGE, read_json
+from scenarios.app.results.gathered import differences
 from scenarios.app.results.run import Run, Table, clock_of, part
-from scenarios.app.results.shown import label_lines, table_rows, warnings
+from scenarios.app.results.shown import (
+    HEAD,
+    blocks,
+    cell_text,
+    label_lines,
+    over_seeds,
+    read_adapted,
+    table_rows,
+    warnings,
+)
 from scenarios.app.results.statistics import counted
 from scenarios.app.results.table import GROUPS, Line, Runs, model_verdict, row
 from scenarios.app.results.verdicts import AT_CHANCE, FOUND, INCONCLUSIVE, PREVENTED, is_useful
@@ -147,9 +154,9 @@ def figures_table(labels: Mapping[str, Runs]) -> str:
     """Every figure: a row per key, a column per label; it opens on a click."""
     every = dict.fromkeys(key for of in labels.values() for run in of for key in run)
     rows = list[list[Cell]]()
-    for entry in chain.from_iterable(over_seeds.blocks([*every]).values()):
+    for entry in chain.from_iterable(blocks([*every]).values()):
         key = entry.key
-        marks = [Mark(over_seeds.cell_text(of, key), over_seeds.over_seeds(of, key)[1]) for of in labels.values()]
+        marks = [Mark(cell_text(of, key), over_seeds(of, key)[1]) for of in labels.values()]
         rows.append([key, *marks, entry.meaning])
     title = f"Every figure: median [quartiles] over seeds, {len(rows)} keys"
     return block("folded_parts", title, table(title, ["key", *labels, "what it says"], rows, "every-figure"))

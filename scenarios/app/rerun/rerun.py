@@ -17,6 +17,8 @@ from scenarios.app.results.folder import (
     PAGE,
     STUDY,
     SUMMARY,
+    TRAINING,
+    WORLDS,
     check_version,
     finished_manifest,
     is_parquet,
@@ -25,7 +27,6 @@ from scenarios.app.results.folder import (
     version_of,
 )
 from scenarios.app.results.same import ValueDifference, check_whole, differences_in
-from scenarios.app.results.training_folder import TRAINING, WORLDS
 from scenarios.app.run.events import Event, Watch
 from scenarios.app.run.how import How
 from scenarios.app.run.job import MOST_TEXT_BYTES, Job, JobKind, changed_input, do

@@ -12,14 +12,60 @@ from typing import Any, TextIO
 
 import numpy as np
 
+from fl.round.tables import TABLES, Column
 from netsim.errors import BadInput
 from netsim.parquet import read_parquet
 from netsim.record import cell_text, unguarded
 from netsim.safe import OURS_MOST_BYTES, content, opened, what_is, whole_name
 from scenarios.app.results.marker import MARKER, Mark, held, marked
-from scenarios.app.results.tables import EVERY
 from scenarios.app.study.schema import SCHEMA_VERSION
 from scenarios.app.study.yaml_document import one_line
+
+QUANTITIES = {
+    "rsrp_dbm": "RSRP of the serving cell",
+    "gain_db": "coupling gain of the serving cell: antenna gain, path loss, shadowing and penetration loss",
+    "geometry_db": "received power of the serving cell over the sum of all other cells'",
+    "sinr_db": "downlink SINR at full load",
+    "rate_bps": "downlink rate of a UE that is given the whole band",
+}
+"""quantities of a radio study and their meaning"""
+SHOWN = {
+    "rsrp_dbm": ("RSRP", "dBm", 1.0),
+    "gain_db": ("gain", "dB", 1.0),
+    "geometry_db": ("geometry", "dB", 1.0),
+    "sinr_db": ("SINR", "dB", 1.0),
+    "rate_bps": ("rate", "Mbit/s", 1e-6),
+}
+"""quantity -> its name and unit in figures, and the factor to that unit"""
+RADIO_STUDY = "radio"
+"""the `kind` in the manifest of a run without learning"""
+SELECTIONS = ("all", "indoor", "outdoor")
+"""samples that a distribution is made of"""
+
+RADIO: dict[str, dict[str, Column]] = {
+    "ues": TABLES["ues"],
+    "handovers": TABLES["handovers"],
+    "tracks": TABLES["tracks"],
+    "radio_samples": {
+        "selection": Column("all, indoor or outdoor samples", type="text"),
+        "count": Column("samples: one for each UE that is present at a sampling time", type="integer"),
+        "ue_hours": Column("time that they stand for, summed over UEs", "h"),
+        "los_percent": Column("share of samples whose serving cell is in line of sight", "%"),
+    },
+    "radio_cdf": {
+        "quantity": Column(
+            "; ".join(f"{name}: {meaning}" for name, meaning in QUANTITIES.items()), type="text"
+        ),
+        "selection": Column("all, indoor or outdoor samples", type="text"),
+        "percent": Column("share of samples that are at most `value`, 0 to 100", "%"),
+        "value": Column("quantile, in the unit that ends the name of the quantity"),
+    },
+    "coverage": TABLES["coverage"],
+}  # fmt: skip
+"""tables of a radio study"""
+EVERY: dict[str, dict[str, Column]] = TABLES | RADIO
+"""tables of all kinds of run"""
+
 
 MANIFEST, SUMMARY, STUDY, CHECKPOINT = "manifest.json", "summary.json", "study.yaml", "checkpoint.npz"
 POINTS, MAP, GRID, SURFACES = "points.npz", "map.npz", "grid.npz", "surfaces.npz"
@@ -260,3 +306,19 @@ ARRAYS = {"roof_m": 2, "height_m": 2, "made": 2, "sent": 2, "place_m": 1, "area_
 """what grid.npz holds, with dimensions: cells from south to north, each row from west to east"""
 SCENERY = ("green", "water", "railway")
 """what map.npz may hold besides buildings and streets"""
+
+
+# -- the folder of a training
+
+TRAINING, CURVE, EVALUATIONS = "training.json", "curve.csv", "evaluations.csv"
+EPISODE, EPISODE_ROUNDS, EPISODE_SCENE = "episode.csv", "episode_rounds.csv", "episode.json"
+WORLDS = "worlds.npz"
+"""what an unfinished training has found out about worlds and rules"""
+KIND = "training"
+"""what training.json says that it is"""
+MOST_UES, MOST_ROUNDS = 200, 500
+"""UEs and rounds of the episode that are kept, evenly spaced"""
+EPISODE_UE_COLUMNS = ("policy", "round", "ue", "x_m", "y_m", "base_station", "power_w", "arrived", "cost")
+EPISODE_ROUND_COLUMNS = (
+    "policy", "round", "cost", "noise", "loss", "leakage", "lost", "leak", "energy_j", "artificial", "sent", "arrived"
+)  # fmt: skip

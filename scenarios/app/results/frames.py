@@ -11,10 +11,9 @@ import numpy as np
 
 from netsim.errors import BadInput
 from netsim.safe import what_is
-from scenarios.app.results.folder import MANIFEST, read_json, table_path
+from scenarios.app.results.folder import EVERY, MANIFEST, read_json, table_path
 from scenarios.app.results.read import checked_table
 from scenarios.app.results.run import clock_of
-from scenarios.app.results.tables import EVERY
 from scenarios.app.study.yaml_document import one_line
 
 if TYPE_CHECKING:

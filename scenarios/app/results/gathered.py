@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import ceil, floor, log10
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from netsim.errors import BadInput
 from netsim.safe import OURS_MOST_BYTES, content, what_is
-from scenarios.app.results.drawn import drawn
+from netsim.units import FloatArray
 from scenarios.app.results.failures import failure_lines, read_failures
 from scenarios.app.results.folder import (
     MANIFEST,
+    RADIO_STUDY,
     STUDY,
     SUMMARY,
+    TRAINING,
     check_version,
     one_version,
     read_json,
@@ -24,9 +29,8 @@ from scenarios.app.results.folder import (
 )
 from scenarios.app.results.read import RUNS, finished, listed
 from scenarios.app.results.statistics import counted
-from scenarios.app.results.tables import RADIO_STUDY
 from scenarios.app.results.tradeoff import Trial, read_trials
-from scenarios.app.results.training_folder import TRAINING
+from scenarios.app.study.describe import flow
 from scenarios.app.study.yaml_document import one_line
 
 
@@ -192,3 +196,150 @@ def _without_seed(path: Path) -> bytes:
     except OSError as error:
         raise BadInput(one_line(f"{path}: cannot be read ({error.strerror}); run the study again")) from None
     return b"\n".join(line for line in text.split(b"\n") if not line.startswith(b"seed:"))
+
+
+# -- which of very many runs are drawn: to read all their tables takes minutes, and nobody reads a thousand curves
+
+MOST_DRAWN, MOST_LABELS = 150, 100  # runs whose tables are read, and labels of them where there are more
+
+
+def drawn(labels: Sequence[str]) -> list[int]:
+    """Places of the runs that are drawn, given the label of each: all, or a sample that is always the same.
+
+    Of more than 150 runs at most 100 labels are drawn, evenly spaced, the first and the last among them; of each as
+    many of its first runs as there is room for.
+    """
+    if len(labels) <= MOST_DRAWN:
+        return list(range(len(labels)))
+    runs: dict[str, list[int]] = {}
+    for place, label in enumerate(labels):
+        runs.setdefault(label, []).append(place)
+    every = list(runs.values())
+    if len(every) > MOST_LABELS:
+        every = [every[k] for k in np.linspace(0, len(every) - 1, MOST_LABELS).round().astype(int)]
+    return sorted(place for of in every for place in of[: MOST_DRAWN // len(every)])
+
+
+def drawn_sentence(labels: Sequence[str], places: Sequence[int]) -> list[str]:
+    """What is said of a sample; nothing where every run is drawn."""
+    if len(places) == len(labels):
+        return []
+    n_labels, n_drawn = len(set(labels)), len({labels[place] for place in places})
+    of = f"the first of {n_drawn:,} of {n_labels:,} labels" if n_drawn < n_labels else "the first of each label"
+    tables = ", and tables with a column a label," if n_drawn < n_labels else ""
+    return [
+        f"Curves{tables} are of a sample: {len(places):,} of {len(labels):,} runs, {of}. The table with a row a label "
+        "is of all runs."
+    ]
+
+
+# -- the keys in which studies differ
+
+_NOT_COMPARED = ("seed", "vary")  # what tells runs of one label apart, and what a sweep is made from
+MISSING = object()
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A dotted path, and the value of each study; MISSING where a study has no such key."""
+
+    path: str
+    values: Sequence[Any]
+
+    @property
+    def changed(self) -> list[bool]:
+        """Which values are not that of the first study."""
+        return [value != self.values[0] for value in self.values]
+
+    @property
+    def texts(self) -> list[str]:
+        """The values for people."""
+        return [told(value) for value in self.values]
+
+
+def told(value: Any) -> str:
+    """A value in a line; of a part its kind and what is set of it, of several parts one after another."""
+    if value is MISSING or value is None:
+        return "none" if value is None else "–"
+    if isinstance(value, Mapping):
+        kind = [str(value["kind"])] if "kind" in value else []
+        inside = ", ".join(f"{k} {told(v)}" for k, v in value.items() if k != "kind" and v is not None)
+        return " ".join([*kind, *([f"({inside})"] if inside else [])])
+    if isinstance(value, list | tuple):
+        sign = "; " if any(isinstance(v, Mapping) for v in value) else ", "
+        return sign.join(map(told, value)) or "none"
+    return flow(value)
+
+
+def differences(studies: Sequence[Mapping[str, Any]]) -> list[Difference]:
+    """The keys in which resolved studies differ, in the order of the studies.
+
+    A part of another kind, or a list of other parts, is one difference; of equal kinds their keys are compared.
+    """
+    shared = [{k: v for k, v in study.items() if k not in _NOT_COMPARED} for study in studies]
+    return list(_differing("", shared))
+
+
+def _differing(path: str, values: Sequence[Any]) -> Iterator[Difference]:
+    first = values[0]
+    if all(value == first for value in values):
+        return
+    if _kinds(values):
+        for key in dict.fromkeys(key for value in values for key in value):
+            yield from _differing(f"{path}.{key}" if path else str(key), [v.get(key, MISSING) for v in values])
+    elif _lists(values) and all(_kinds(items) for items in zip(*values, strict=True)):
+        for k, items in enumerate(zip(*values, strict=True)):
+            yield from _differing(f"{path}.{k}", items)
+    else:
+        yield Difference(path, list(values))
+
+
+def _kinds(values: Sequence[Any]) -> bool:
+    """Whether all are mappings, and parts of one kind."""
+    return all(isinstance(v, Mapping) for v in values) and len({str(v.get("kind")) for v in values}) == 1
+
+
+def _lists(values: Sequence[Any]) -> bool:
+    """Whether all are lists of one length."""
+    return all(isinstance(v, list) for v in values) and len(set(map(len, values))) == 1
+
+
+# -- when a model is as good as that of the worst run at its end
+
+_DIGITS = 3  # of a goal, which is told with as many
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A value to be reached; smaller: from above, as by an error."""
+
+    value: float
+    smaller: bool
+
+    def first_s(self, time_s: FloatArray, values: FloatArray) -> float:
+        """The first of the times (n,) at which a value (n,) reaches it; NaN if none does."""
+        hit = values <= self.value if self.smaller else values >= self.value
+        return float(time_s[np.argmax(hit)]) if hit.any() else float("nan")
+
+
+def goal_of(ends: Sequence[float], constants: Sequence[float], smaller: bool) -> Goal | None:
+    """The worst of the values at the ends of runs (n,), rounded to three digits so that its own run reaches it.
+
+    Runs whose model is not better than a constant, constants (n,), set no goal if others are; None where nothing is
+    known.
+    """
+    pairs = [(end, constant) for end, constant in zip(ends, constants, strict=True) if np.isfinite(end)]
+    good = [end for end, constant in pairs if (end < constant if smaller else end > constant)]
+    known = good or [end for end, _ in pairs]
+    if not known:
+        return None
+    return Goal(_rounded(max(known) if smaller else min(known), up=smaller), smaller)
+
+
+def _rounded(value: float, up: bool) -> float:
+    """To three significant digits, up or down."""
+    if value == 0:
+        return 0.0
+    step = 10.0 ** (floor(log10(abs(value))) - _DIGITS + 1)
+    number = value / step
+    return float(f"{(ceil(number - 1e-9) if up else floor(number + 1e-9)) * step:.12g}")

@@ -21,12 +21,16 @@ from netsim.safe import what_is
 from netsim.units import FloatArray
 from scenarios.app.results.folder import (
     ARRAYS,
+    EVERY,
     GRID,
     MANIFEST,
     MAP,
     POINTS,
+    RADIO,
+    RADIO_STUDY,
     STUDY,
     SUMMARY,
+    SURFACES,
     read_json,
     read_rows,
     read_summary,
@@ -35,8 +39,6 @@ from scenarios.app.results.folder import (
 )
 from scenarios.app.results.marker import marked
 from scenarios.app.results.run import Run, Table
-from scenarios.app.results.surfaces import read_surfaces
-from scenarios.app.results.tables import EVERY, RADIO, RADIO_STUDY
 from scenarios.app.study.yaml_document import one_line, read
 
 RUNS, SWEEP = "runs.csv", "sweep.json"
@@ -200,3 +202,26 @@ def _sweep(folder: Path) -> list[tuple[str, Path]]:
         if not run.resolve().is_relative_to(folder.resolve()):
             raise BadInput(one_line(f"{path}: the run {run} lies outside of {folder}; move it inside"))
     return runs
+
+
+# -- surfaces.npz
+
+MAPS = ("estimate", "exact", "law", "answer")
+
+Surfaces = dict[str, NDArray[Any]]
+"""x_m (P,), y_m (Q,), and those of MAPS that there are, (P, Q) each; answer_at_m (2,)."""
+
+
+def read_surfaces(folder: Path) -> Surfaces:
+    """What was written, checked; nothing where nothing was."""
+    path = folder / SURFACES
+    if not what_is(path):
+        return {}
+    try:
+        arrays = {name: np.asarray(array, dtype=np.float64) for name, array in read_arrays(path).items()}
+        shape = (len(arrays["x_m"]), len(arrays["y_m"]))
+        if any(arrays[name].shape != shape for name in MAPS if name in arrays):
+            raise ValueError("its maps do not fit the grid")
+    except (ValueError, KeyError, TypeError) as error:
+        raise BadInput(one_line(f"{path}: cannot be read ({error}); run the study again")) from None
+    return arrays

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 from typing import Any, Literal
@@ -11,12 +13,22 @@ import numpy as np
 
 from netsim.channel_card import card_lines
 from netsim.errors import BadInput
+from netsim.safe import what_is
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results import verdicts
 from scenarios.app.results.folder import MANIFEST, read_json, read_summary
-from scenarios.app.results.read import checked_table
-from scenarios.app.results.statistics import counted, figure_text
-from scenarios.app.results.summary_keys import declaration
+from scenarios.app.results.read import SWEEP, checked_table
+from scenarios.app.results.statistics import Quartiles, counted, figure_text, quartiles_of
+from scenarios.app.results.summary_keys import (
+    AUC_LAST,
+    DIVERGED,
+    EPSILON_MAX,
+    ERROR_MEDIAN,
+    KEYS,
+    METRIC_LAST,
+    Measure,
+    declaration,
+)
 from scenarios.app.results.table import GROUPS, Line, Runs, Summary, lines, model_verdict, row
 from scenarios.app.study.yaml_document import one_line
 
@@ -282,3 +294,100 @@ def _listed(texts: Sequence[str], most: int = 3) -> str:
     """The first of several, and how many more there are."""
     more = len(texts) - most
     return ", ".join(texts[:most]) + (f" and {more} more" if more > 0 else "")
+
+
+# -- attackers that were tuned for the rows of a sweep
+
+HEAD = ("variant", "attack", "settings", "goal", "adapted", "second", "as written", "refused")
+"""of a row: what the attacker reached on the seed of tuning, beside the best of another kind and the best as written"""
+_LINE = "{variant}: {attack} {settings}: {goal} {adapted}, second {second}, as written {as written}; refused: {refused}"
+
+
+def read_adapted(folder: Path) -> tuple[list[dict[str, str]], str]:
+    """The row of each variant of a sweep by `HEAD`, and how to read them; nothing where no attacker was tuned."""
+    said: Any = read_json(folder / SWEEP).get("adapted") if what_is(folder / SWEEP) else None
+    try:
+        return ([{key: str(row[key]) for key in HEAD} for row in said["rows"]], str(said["note"])) if said else ([], "")
+    except (KeyError, TypeError) as error:
+        raise BadInput(one_line(f"{folder / SWEEP}: damaged ({error!r}); start the sweep again")) from None
+
+
+def adapted_lines(folder: Path) -> list[str]:
+    """For the terminal: how attackers were tuned, then each."""
+    rows, note = read_adapted(folder)
+    lines = [one_line(line) for line in (note, *(_LINE.format(**row) for row in rows))]
+    return [
+        part
+        for line in lines
+        for part in textwrap.wrap(line, COLUMNS - 2, subsequent_indent="  ", break_on_hyphens=False)
+    ]
+
+
+# -- values over seeds
+
+BY_NAME = tuple(key.group for key in (ERROR_MEDIAN, EPSILON_MAX, AUC_LAST, METRIC_LAST))
+"""groups of keys whose names have a column, or a table, each"""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A key of a summary on a page: `label` leaves out the group and the name that stand above it.
+
+    pattern : its declaration's; it and `meaning` are empty for an undeclared key.
+    """
+
+    key: str
+    label: str
+    pattern: str
+    meaning: str
+    unit: str
+
+
+def blocks(keys: Sequence[str]) -> dict[tuple[str, str], list[Entry]]:
+    """(group, name) -> its entries in the order of KEYS; keys outside of BY_NAME stand under ("", "")."""
+    placed = [(key, *_declared(key)) for key in keys]
+    grouped: dict[tuple[str, str], list[Entry]] = {}
+    for key, _, declared, name in sorted(placed, key=lambda p: (p[1], p[0])):
+        if declared is not None and declared.group in BY_NAME:
+            grouped.setdefault((declared.group, name), []).append(
+                Entry(key, declared.rest, declared.key, meaning(declared), declared.unit)
+            )
+        else:
+            about = ("", "", "") if declared is None else (declared.key, meaning(declared), declared.unit)
+            grouped.setdefault(("", ""), []).append(Entry(key, key, *about))
+    return grouped
+
+
+def _declared(key: str) -> tuple[int, Measure | None, str]:
+    """Place in KEYS, declaration and NAME of a key; after all others, None and empty for an undeclared one."""
+    for i, declared in enumerate(KEYS):
+        name = declared.name_in(key)
+        if name is not None:
+            return i, declared, name
+    return len(KEYS), None, ""
+
+
+def meaning(key: Measure) -> str:
+    """What a key says, with its unit."""
+    return f"{key.says} ({key.unit})" if key.unit else key.says
+
+
+def over_seeds(runs: Sequence[Mapping[str, Any]], key: str) -> Quartiles:
+    """Quartiles of a value; a centroid error that is missing because estimates diverged counts as infinite."""
+    head, error, _ = key.partition(".centroid_error_m.")
+    lost = DIVERGED.of(head.partition(".")[2]) if error else ""
+    return quartiles_of(np.inf if run.get(key) is None and (run.get(lost) or 0) > 0 else run.get(key) for run in runs)
+
+
+def cell_text(runs: Sequence[Mapping[str, Any]], key: str) -> str:
+    """A value over seeds, with its quartiles where there are several."""
+    values = [run.get(key) for run in runs]
+    if all(isinstance(v, bool) for v in values):
+        return f"{values.count(True)} of {len(values)}" if len(values) > 1 else value_text(values[0])
+    low, median, high = over_seeds(runs, key)
+    known, declared = sum(v is not None for v in values), _declared(key)[1]
+    unit = "" if declared is None else declared.unit
+    if len(runs) == 1 or np.isnan(median):
+        return figure_text(median, unit)
+    few = f" ({known} of {len(runs)})" if known < len(runs) and np.isfinite(high) else ""
+    return f"{figure_text(median, unit)} [{figure_text(low, unit)}, {figure_text(high, unit)}]{few}"

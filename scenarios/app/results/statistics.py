@@ -9,6 +9,7 @@ import numpy as np
 
 from netsim.row_id import row_id
 from netsim.units import FloatArray, IntArray
+from scenarios.app.study.study import Study
 
 
 def too_large(delta: float, n: int, whose: str) -> str:
@@ -165,3 +166,17 @@ def span_text(seconds: Any) -> str:
     units = (("d", 86_400), ("h", 3600), ("min", 60))
     whole = [f"{seconds / size:g} {unit}" for unit, size in units if seconds >= size and seconds % size == 0]
     return whole[0] if whole else f"{seconds:g} s"
+
+
+# -- notes
+
+
+def hold_out_notes(study: Study) -> tuple[str, ...]:
+    """What a person should know of how the rows of a trace are used."""
+    share = 0.0 if study.learning is None else getattr(study.learning.data, "hold_out", 0.0)
+    if not share:
+        return ()
+    return (
+        f"hold-out: {100 * share:g} % of the rows score the map and train nothing; the seed draws which, so seeds "
+        "learn from different rows and their figures spread: compare several",
+    )

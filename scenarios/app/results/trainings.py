@@ -16,8 +16,7 @@ from netsim.units import FloatArray
 from rl.agents import AGENT
 from rl.settings import VISITED
 from scenarios.app.results.failures import read_failures
-from scenarios.app.results.folder import SUMMARY, one_version, read_json, read_rows
-from scenarios.app.results.training_folder import (
+from scenarios.app.results.folder import (
     CURVE,
     EPISODE,
     EPISODE_ROUND_COLUMNS,
@@ -26,7 +25,11 @@ from scenarios.app.results.training_folder import (
     EPISODE_UE_COLUMNS,
     EVALUATIONS,
     KIND,
+    SUMMARY,
     TRAINING,
+    one_version,
+    read_json,
+    read_rows,
 )
 from scenarios.app.study.yaml_document import one_line
 

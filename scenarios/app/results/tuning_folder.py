@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping
+from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -11,7 +14,6 @@ from pydantic import BaseModel, Field, ValidationError
 
 from netsim.errors import BadInput
 from netsim.safe import what_is
-from scenarios.app.results.constraint import Constraint, constraint
 from scenarios.app.results.failures import MOST_TOLD
 from scenarios.app.results.folder import csv_text, read_json
 from scenarios.app.results.marker import marked
@@ -141,3 +143,34 @@ def tuning_lines(found: Mapping[str, Any]) -> list[str]:
     more = len(found["best"]) - 5
     lines += [f"and {more} more on the front" for _ in range(more > 0)]
     return [one_line(line) for line in [*lines, set_line(found, found["best"][0])]]
+
+
+# -- a bound that the winner keeps
+
+_BOUND = re.compile(r"\s*(?P<key>[^<>=\s]+)\s*(?P<sign><=|>=)\s*(?P<bound>\S+)\s*")
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """A bound that the mean of a key over seeds has to keep."""
+
+    text: str
+    key: str
+    below: bool
+    bound: float
+
+    def excess(self, value: float) -> float:
+        """How far the value lies beyond the bound; at most 0 where the bound is kept."""
+        return value - self.bound if self.below else self.bound - value
+
+
+def constraint(text: str) -> Constraint:
+    """A bound as it is written: KEY<=NUMBER or KEY>=NUMBER."""
+    match = _BOUND.fullmatch(text)
+    try:
+        bound = float(match["bound"]) if match else float("nan")
+    except ValueError:
+        bound = float("nan")
+    if match is None or not isfinite(bound):
+        raise BadInput(f"--constraint {text}: write KEY<=NUMBER or KEY>=NUMBER")
+    return Constraint(f"{match['key']}{match['sign']}{match['bound']}", match["key"], match["sign"] == "<=", bound)

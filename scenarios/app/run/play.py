@@ -27,7 +27,7 @@ from netsim.traces.home_work import FEWEST_NIGHTS
 from netsim.tree import from_tree, to_tree
 from netsim.world import World
 from scenarios.app.results.folder import CHECKPOINT, MANIFEST, RESULTS, STUDY, SUMMARY, read_json
-from scenarios.app.results.notes import hold_out_notes
+from scenarios.app.results.statistics import hold_out_notes
 from scenarios.app.run.events import Event, Watch
 from scenarios.app.run.how import USUAL, How, peak_gb
 from scenarios.app.run.job import UNFIT, Job, JobKind, input_digests

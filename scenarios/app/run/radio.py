@@ -20,8 +20,8 @@ from netsim.rng import Streams
 from netsim.tree import REBUILT
 from netsim.units import BoolArray, FloatArray, IntArray
 from netsim.world import World
+from scenarios.app.results.folder import QUANTITIES, RADIO, RADIO_STUDY, SELECTIONS
 from scenarios.app.results.summary import radio_summary
-from scenarios.app.results.tables import QUANTITIES, RADIO, RADIO_STUDY, SELECTIONS
 from scenarios.app.run.events import Watch
 from scenarios.app.run.job import Job
 from scenarios.app.run.play import Play

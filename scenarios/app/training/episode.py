@@ -14,7 +14,7 @@ import numpy as np
 from netsim.record import cell_text, write_json, write_text
 from netsim.units import IntArray
 from rl.reward import FIGURES, Figures, Reward
-from scenarios.app.results.training_folder import (
+from scenarios.app.results.folder import (
     EPISODE,
     EPISODE_ROUND_COLUMNS,
     EPISODE_ROUNDS,

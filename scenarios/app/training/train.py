@@ -21,16 +21,23 @@ from rl.agents import DdpgAgent
 from rl.settings import Allocation, Online, Train
 from rl.train import Course
 from scenarios.app.results.failures import Failed
-from scenarios.app.results.folder import CHECKPOINT, ERROR, PAGE, STUDY, SUMMARY, is_text, no_links, read_json
-from scenarios.app.results.training_folder import (
+from scenarios.app.results.folder import (
+    CHECKPOINT,
     CURVE,
     EPISODE,
     EPISODE_ROUNDS,
     EPISODE_SCENE,
+    ERROR,
     EVALUATIONS,
     KIND,
+    PAGE,
+    STUDY,
+    SUMMARY,
     TRAINING,
     WORLDS,
+    is_text,
+    no_links,
+    read_json,
 )
 from scenarios.app.run.events import Event, Watch, ignore
 from scenarios.app.run.executor import Engine, do_all

@@ -9,7 +9,7 @@ from typing import Any
 
 from netsim.errors import BadInput
 from scenarios.app.results import summary_keys as keys
-from scenarios.app.results.constraint import Constraint, constraint
+from scenarios.app.results.tuning_folder import Constraint, constraint
 from scenarios.app.study.error_messages import LONGEST
 
 COST = "cost.best"
