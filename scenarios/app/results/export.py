@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from io import StringIO
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from netsim.errors import BadInput
 from netsim.maps.plane import on_globe
 from netsim.multiples import last_multiple
-from netsim.record import column_text
 from netsim.units import FloatArray
-from scenarios.app.results.run import Run, clock_of
+from scenarios.app.results.folder import csv_text
+from scenarios.app.results.run import Run, Table, clock_of, where
 
 _DECIMALS = 7  # of degrees: 1 cm
 BEGINNINGS = (b'{"type":"FeatureCollection","netsim_origin":', b"ue,name,time_s,local_time,lat,lon,indoor\n")
@@ -66,110 +62,99 @@ class Globe:
         return rounded
 
 
-@dataclass(frozen=True, eq=False)
-class _Stretch:
-    """Where a UE was from when it came until it left: time_s (n,), at_m (n, 2), indoor (n,); n is at least 2."""
+def _stretches(run: Run) -> Iterator[Table]:
+    """Rows of `tracks` from when a UE came until it left, UE by UE: two at least, as a line has two ends.
 
-    ue: int
-    time_s: FloatArray
-    at_m: FloatArray
-    indoor: FloatArray
-
-
-def _stretches(run: Run) -> Iterator[_Stretch]:
-    """All tracks, UE by UE, cut where a UE was absent."""
+    At the end of the run a UE is still where its last row is.
+    """
     rows, every_s = run.rows("tracks"), float(run.manifest["tracks"]["every_s"])
     end_s = last_multiple(float(run.manifest["duration_s"]), every_s) * every_s
-    position_m = np.column_stack([rows["x_m"], rows["y_m"]])
+    there = np.isfinite(_at_m(rows)).all(axis=1)
     for ue in np.unique(rows["ue"]):
         own = np.flatnonzero(rows["ue"] == ue)
-        absent = np.flatnonzero(~np.isfinite(position_m[own]).all(axis=1))
-        for a, b in pairwise([-1, *absent.tolist(), len(own)]):
-            mine = own[a + 1 : b]
+        for piece in np.split(own, np.flatnonzero(~there[own])):
+            mine = piece[there[piece]]
             if not len(mine):
                 continue
-            # at the end of the run a UE is still where its last row is; a line has two ends
-            stays = b == len(own) and rows["time_s"][mine[-1]] < end_s
-            mine = np.append(mine, mine[-1]) if stays or len(mine) == 1 else mine
-            time_s = rows["time_s"][mine]
-            time_s[-1] = end_s if stays else time_s[-1]
-            yield _Stretch(int(ue), time_s, position_m[mine], rows["indoor"][mine])
+            stays = mine[-1] == own[-1] and rows["time_s"][mine[-1]] < end_s
+            stretch = where(rows, np.append(mine, mine[-1]) if stays or len(mine) == 1 else mine)
+            if stays:
+                stretch["time_s"][-1] = end_s
+            yield stretch
+
+
+def _at_m(rows: Table) -> FloatArray:
+    return np.column_stack([rows["x_m"], rows["y_m"]])
 
 
 def geojson_text(run: Run, globe: Globe) -> str:
     """Tracks as lines with the local time at each vertex; homes, workplaces, base stations and named places."""
-    names = _names(run)
     tracks = [
         _feature(
-            "LineString", globe.lon_lat(s.at_m), kind="track", **_who(names, s.ue), times=_local_times(run, s.time_s),
-            indoor=(s.indoor == 1).tolist(),
+            "LineString", globe.lon_lat(_at_m(rows)), kind="track", **_ue(run, rows["ue"][0]),
+            times=_local_times(run, rows["time_s"]), indoor=(rows["indoor"] == 1).tolist(),
         )
-        for s in _stretches(run)
+        for rows in _stretches(run)
     ]  # fmt: skip
-    return _collection(globe, [*tracks, *_places(run, globe, names)])
+    return _collection(globe, [*tracks, *_places(run, globe)])
 
 
 def kepler_text(run: Run, globe: Globe) -> str:
-    """Tracks alone, as the trip layer of kepler.gl reads them: [longitude, latitude, altitude, unix seconds]."""
-    names, start_s = _names(run), _start_unix_s(run)
-    lines = [
-        _feature(
-            "LineString",
-            [[*at, 0, round(start_s + t, 3)] for at, t in zip(globe.lon_lat(s.at_m), s.time_s.tolist(), strict=True)],
-            **_who(names, s.ue),
-        )
-        for s in _stretches(run)
-    ]
+    """Tracks alone, as the trip layer of kepler.gl reads them: [longitude, latitude, altitude, unix seconds].
+
+    A world without a time zone is taken to live in UTC.
+    """
+    start_s = run.manifest.get("start_unix_s")
+    if start_s is None:
+        start_s = float(np.datetime64(run.manifest["first_day"], "s").astype(np.int64))
+    lines = list[Feature]()
+    for rows in _stretches(run):
+        vertices = zip(globe.lon_lat(_at_m(rows)), rows["time_s"].tolist(), strict=True)
+        path = [[*at, 0, round(start_s + time_s, 3)] for at, time_s in vertices]
+        lines.append(_feature("LineString", path, **_ue(run, rows["ue"][0])))
     return _collection(globe, lines)
 
 
-def csv_text(run: Run, globe: Globe) -> str:
+def wgs84_text(run: Run, globe: Globe) -> str:
     """The rows of tracks.csv with names, local times and degrees."""
-    rows, names = run.rows("tracks"), _names(run)
-    position_m = np.column_stack([rows["x_m"], rows["y_m"]])
-    there = np.flatnonzero(np.isfinite(position_m).all(axis=1))
-    degrees = np.full((len(position_m), 2), "", dtype=object)
+    rows = run.rows("tracks")
+    there = np.flatnonzero(np.isfinite(_at_m(rows)).all(axis=1))
+    degrees = np.full((len(rows["ue"]), 2), "", dtype=object)
     if len(there):
-        degrees[there] = [[f"{v:.{_DECIMALS}f}" for v in at] for at in globe.lon_lat(position_m[there])]
-    columns: dict[str, Any] = {
+        degrees[there] = [[f"{v:.{_DECIMALS}f}" for v in at] for at in globe.lon_lat(_at_m(rows)[there])]
+    columns = {
         "ue": rows["ue"],
-        "name": [_who(names, int(ue))["name"] for ue in rows["ue"]],
+        "name": [_ue(run, ue)["name"] for ue in rows["ue"]],
         "time_s": rows["time_s"],
         "local_time": _local_times(run, rows["time_s"]),
         "lat": degrees[:, 1],
         "lon": degrees[:, 0],
         "indoor": rows["indoor"],
     }
-    text = StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(zip(*map(column_text, columns.values()), strict=True))
-    return text.getvalue()
+    return csv_text([columns, *zip(*columns.values(), strict=True)])
 
 
-FORMATS = {"geojson": geojson_text, "kepler": kepler_text, "csv": csv_text}
+FORMATS = {"geojson": geojson_text, "kepler": kepler_text, "csv": wgs84_text}
 """what writes each format of `EXPORTS`"""
 
 
-def _places(run: Run, globe: Globe, names: dict[int, str]) -> Iterator[Feature]:
+def _places(run: Run, globe: Globe) -> Iterator[Feature]:
     """Homes, workplaces, densest places, base stations, and the places that attacks name at the end of the run."""
     ues, named = run.tables["ues"], run.tables["named"]
     for kind, column in (("home", "home"), ("workplace", "work"), ("densest place", "densest")):
-        at_m = np.column_stack([ues[f"{column}_x_m"], ues[f"{column}_y_m"]])
-        for k in np.flatnonzero(np.isfinite(np.column_stack([at_m, ues["ue"]])).all(axis=1)):
-            yield _point(globe, at_m[k], kind=kind, **_who(names, int(ues["ue"][k])))
-    for name, *at in run.stations:
-        yield _point(globe, np.array(at), kind="base station", name=name)
-    at_m = np.column_stack([named["x_m"], named["y_m"]])
-    whole = np.isfinite(np.column_stack([at_m, named["ue"], named["rank"]])).all(axis=1)
-    for k in np.flatnonzero(whole):
-        who = _who(names, int(named["ue"][k]))
-        attack, rank = str(named["attack"][k]), int(named["rank"][k])
-        yield _point(globe, at_m[k], kind="named place", attack=attack, rank=rank, **who)
+        for ue, x_m, y_m in zip(ues["ue"], ues[f"{column}_x_m"], ues[f"{column}_y_m"], strict=True):
+            if np.isfinite([ue, x_m, y_m]).all():
+                yield _point(globe, x_m, y_m, kind=kind, **_ue(run, ue))
+    for name, x_m, y_m in run.stations:
+        yield _point(globe, x_m, y_m, kind="base station", name=name)
+    columns = (named[name] for name in ("attack", "ue", "rank", "x_m", "y_m"))
+    for attack, ue, rank, x_m, y_m in zip(*columns, strict=True):
+        if np.isfinite([ue, rank, x_m, y_m]).all():
+            yield _point(globe, x_m, y_m, kind="named place", attack=str(attack), rank=int(rank), **_ue(run, ue))
 
 
-def _point(globe: Globe, at_m: NDArray[Any], **properties: Any) -> Feature:
-    return _feature("Point", globe.lon_lat(at_m[None])[0], **properties)
+def _point(globe: Globe, x_m: float, y_m: float, **properties: Any) -> Feature:
+    return _feature("Point", globe.lon_lat(np.array([[x_m, y_m]]))[0], **properties)
 
 
 def _feature(shape: str, coordinates: list[Any], **properties: Any) -> Feature:
@@ -186,21 +171,9 @@ def _collection(globe: Globe, features: list[Feature]) -> str:
     return json.dumps(whole, ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n"
 
 
-def _names(run: Run) -> dict[int, str]:
-    ues = run.tables["ues"]
-    return {int(ue): str(name) for ue, name in zip(ues["ue"], ues["name"], strict=True) if np.isfinite(ue)}
-
-
-def _who(names: dict[int, str], ue: int) -> dict[str, Any]:
-    return {"ue": ue, "name": names.get(ue, str(ue))}
-
-
-def _start_unix_s(run: Run) -> float:
-    """When simulated time begins; a world without a time zone is taken to live in UTC."""
-    start_s = run.manifest.get("start_unix_s")
-    if isinstance(start_s, int | float):
-        return float(start_s)
-    return float(np.datetime64(run.manifest["first_day"], "s").astype(np.int64))
+def _ue(run: Run, ue: float) -> dict[str, Any]:
+    """Number and name of a UE."""
+    return {"ue": int(ue), "name": run.names.get(int(ue), str(int(ue)))}
 
 
 def _local_times(run: Run, time_s: FloatArray) -> list[str]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from datetime import date, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -54,47 +53,28 @@ class Frames(Mapping[str, "pandas.DataFrame"]):
     def _frame(self, name: str) -> pandas.DataFrame:
         import pandas
 
-        table = checked_table(self.folder, name)
-        columns: dict[str, Any] = {}
-        for column, values in table.items():
-            columns[column] = _typed(name, column, values)
-            if column == "ue" and name != "ues":
-                columns["ue_name"] = self._names(values)
-            if column == "time_s":
-                columns["time"] = self._times(values)
-        return pandas.DataFrame(columns)
+        frame = pandas.DataFrame(checked_table(self.folder, name))
+        for column in frame.columns[frame.notna().all()]:
+            declared = EVERY[name].get(column)
+            if declared is not None and declared.type == "flag":
+                frame[column] = frame[column].astype(bool)
+            elif column in _INDICES:
+                frame[column] = frame[column].astype(np.int64)
+        if "ue" in frame and name != "ues":
+            known = checked_table(self.folder, "ues")
+            names = frame["ue"].map(dict(zip(known["ue"], known["name"], strict=True)))
+            frame.insert(frame.columns.get_loc("ue") + 1, "ue_name", names.fillna(""))
+        if "time_s" in frame:
+            frame.insert(frame.columns.get_loc("time_s") + 1, "time", self._times(frame["time_s"].to_numpy()))
+        return frame
 
-    def _names(self, ue: np.ndarray) -> np.ndarray:
-        """The name of each UE; empty for -1, which stands for all of them."""
-        known = checked_table(self.folder, "ues")
-        name_of = dict(zip(known["ue"].tolist(), known["name"].tolist(), strict=True))
-        return np.array([name_of.get(one, "") for one in ue.tolist()], dtype=object)
+    def _times(self, time_s: np.ndarray) -> pandas.DatetimeIndex:
+        """Local time (n,); NaT where there is none."""
+        import pandas
 
-    def _times(self, time_s: np.ndarray) -> np.ndarray:
-        """Local time (n,) to the microsecond; NaT where there is none."""
         path = self.folder / MANIFEST
-        manifest = read_json(path)
         try:
-            clock = clock_of(manifest)
-            shown_s = clock.wall_s(np.where(np.isfinite(time_s), time_s, 0.0))
-            _check_calendar(clock.first_day, shown_s)
+            clock = clock_of(read_json(path))
+            return pandas.Timestamp(clock.first_day) + pandas.to_timedelta(clock.wall_s(time_s), unit="s")
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise BadInput(one_line(f"{path}: no calendar for these times ({error}); run the study again")) from None
-        time = np.datetime64(clock.first_day, "us") + np.round(shown_s * 1e6).astype("timedelta64[us]")
-        return np.where(np.isfinite(time_s), time, np.datetime64("NaT", "us"))
-
-
-def _check_calendar(first_day: date, shown_s: np.ndarray) -> None:
-    """Raise OverflowError for a time that no calendar has."""
-    for end_s in (shown_s.min(initial=0.0), shown_s.max(initial=0.0)):
-        first_day + timedelta(seconds=float(end_s))
-
-
-def _typed(table: str, column: str, values: np.ndarray) -> np.ndarray:
-    """Whole numbers and truth values where every cell has one."""
-    declared = EVERY[table].get(column)
-    if values.dtype == object or not np.isfinite(values).all():
-        return values
-    if declared is not None and declared.type == "flag":
-        return values.astype(bool)
-    return values.astype(np.int64) if column in _INDICES else values

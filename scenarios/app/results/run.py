@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,12 @@ class Run:
         """Names of the attacks, in the order of the records."""
         summarised = [name for key in self.summary if (name := ERROR_MEDIAN.name_in(key)) is not None]
         return list(dict.fromkeys([*map(str, self.tables["leakage"]["attack"]), *summarised]))
+
+    @cached_property
+    def names(self) -> dict[int, str]:
+        """The name of each UE."""
+        ues = self.tables["ues"]
+        return {int(ue): str(name) for ue, name in zip(ues["ue"], ues["name"], strict=True) if np.isfinite(ue)}
 
     @property
     def near_m(self) -> float:
