@@ -10,9 +10,8 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 
 from benchmarks.world import Row, digits, row
-from scenarios.app.run.executor import Engine
-from scenarios.app.run.processes import OnProcesses
-from scenarios.app.run.ray_cluster import OnRay
+from scenarios.app.run.clusters import OnRay
+from scenarios.app.run.executor import Engine, OnProcesses
 from scenarios.app.run.sweep import sweep
 from scenarios.app.study.load import load
 

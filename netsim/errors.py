@@ -18,7 +18,3 @@ class OldName(FutureWarning):
 
 class RunsFailed(Exception):
     """Some of several runs failed, and all others are done. The line says how many, and how to try them again."""
-
-
-class Interrupted(Exception):
-    """A command was ended from outside before it was done; the same command goes on. The line says what happened."""

@@ -77,7 +77,7 @@ def test_a_checkpoint_that_was_cut_off_is_forgotten_when_asked(kind, taken):
     ("change", "said"),
     [
         ({"program": "0.0.1"}, "is of netsim 0.0.1, this is"),
-        ({"key": "another"}, "is of another study or seed; delete it"),
+        ({"key": "another"}, "is of another study or seed); delete it"),
         ({"time_s": "soon"}, "does not fit this study (could not convert"),
         ({"time_s": 1e9}, "does not fit this study (time_s is 1e+09, and this study holds 0 to"),
         ({"world": {}}, "does not fit this study (the tree is not the fields"),
@@ -140,7 +140,7 @@ def test_a_checkpoint_that_fails_in_play_is_refused(taken, monkeypatch, capsys):
     words, folder, whole = taken("run")
     with monkeypatch.context() as patch:
         patch.setattr(simulate, "rounds", lambda *of: iter([1 / 0]) if of else None)
-        refused(words, folder, capsys, "cannot go on from it (ZeroDivisionError: division by zero); delete it")
+        refused(words, folder, capsys, "cannot go on from it, ZeroDivisionError (division by zero); delete it")
     (folder / "checkpoint.npz").unlink()
     assert main(words) == 0
     same_results(folder, whole)

@@ -31,7 +31,7 @@ from benchmarks import (
     world,
 )
 from fl.attacks.closed_form import ClosedForm
-from scenarios.app.run.processes import OnProcesses
+from scenarios.app.run.executor import OnProcesses
 
 PEERS, ALONE, COST, PLAYED = peers.PEERS, world.alone, growth.cost, replay.played  # before `quick`
 FIELDS = {"subject", "work", "ours", "unit", "peer", "theirs", "ratio", "bar", "met"}

@@ -20,6 +20,6 @@ def test_damage_is_one_line(damage, tmp_path):
     with pytest.raises(BadInput, match=r"checkpoint\.npz: the checkpoint does not fit .*; delete it, or add --replace"):
         train(study, [0], tmp_path / "t", cache=tmp_path / "cache")
     (tmp_path / "t" / "checkpoint.npz").write_bytes(b"no")
-    with pytest.raises(BadInput, match="it cannot go on: add --replace to start again"):
+    with pytest.raises(BadInput, match="delete it, or add --replace, to start again"):
         train(study, [0], tmp_path / "t", cache=tmp_path / "cache")
     assert module.TRAINED.name == "training"

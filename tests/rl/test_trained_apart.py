@@ -6,7 +6,7 @@ import os
 import pytest
 
 from scenarios.app.cli.commands import main
-from scenarios.app.run import processes
+from scenarios.app.run import executor
 from scenarios.app.study.load import load
 from scenarios.app.training import train as module
 from scenarios.app.training.train import train
@@ -43,7 +43,7 @@ def faulty(tmp_path, monkeypatch):
         return real(job, *arguments)
 
     monkeypatch.setattr(module, "_play", fails)
-    monkeypatch.setattr(processes, "Processes", lambda works, jobs: processes.Here(works))
+    monkeypatch.setattr(executor, "Processes", executor.Here)
     sets = [f"--set={key}={value}" for key, value in SHORT.items()]
     command = ["train", "power/paper", "--seed", "0", "1", "--jobs", "2", "--out", str(tmp_path / "t"), *sets]
     return [*command, "--cache", str(tmp_path / "cache"), "--quiet"], failing, tmp_path / "t"

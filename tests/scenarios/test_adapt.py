@@ -16,7 +16,7 @@ from scenarios.app.results.folder import STUDY, read_summary
 from scenarios.app.results.statistics import figure_text
 from scenarios.app.run import adapt
 from scenarios.app.run.adapt import changed, drawn_settings
-from scenarios.app.run.points import SweepPoint
+from scenarios.app.run.sweep import SweepPoint
 from scenarios.app.study.load import load
 
 SPACES = {kind: part.space for kind, part in ATTACKS.parts.items() if part.space}

@@ -11,9 +11,8 @@ from netsim.record import guarded, unguarded
 from scenarios.app.cli import output
 from scenarios.app.cli.commands import main
 from scenarios.app.report.report import report
-from scenarios.app.run.points import checked_points
 from scenarios.app.run.runner import run
-from scenarios.app.run.sweep import sweep
+from scenarios.app.run.sweep import checked_points, sweep
 from scenarios.app.study.dump import study_yaml
 from scenarios.app.study.error_messages import build
 from scenarios.app.study.load import load
@@ -123,7 +122,8 @@ def test_all_goes_through_every_run(tmp_path, capsys, monkeypatch):
         seen.append((study.seed, thorough))
         return ()
 
-    monkeypatch.setattr("scenarios.app.run.check.check", check)
+    for module in ("setup", "sweep"):
+        monkeypatch.setattr(f"scenarios.app.run.{module}.check", check)
     path = written(tmp_path, seed=9, vary={"seed": [4, 5, 6]})
     assert main(["validate", str(path)]) == 0
     assert seen == [(9, False), (4, False)]

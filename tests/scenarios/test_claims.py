@@ -18,10 +18,10 @@ from scenarios.app.claims.evaluate import FAILS, HOLDS, OPEN, evaluate, folders_
 from scenarios.app.cli.claims import printed
 from scenarios.app.cli.commands import main
 from scenarios.app.results.summary_keys import declaration
-from scenarios.app.run import runner, slurm_jobs
-from scenarios.app.run.points import points
-from scenarios.app.run.processes import Here, OnProcesses
+from scenarios.app.run import clusters, runner
+from scenarios.app.run.executor import Here, OnProcesses
 from scenarios.app.run.runner import run
+from scenarios.app.run.sweep import points
 from scenarios.app.study.dump import study_yaml
 from scenarios.app.study.load import bundled, load
 
@@ -523,7 +523,7 @@ def test_runs_that_are_no_sweep_are_played_by_the_engine(two_runs, tmp_path, mon
 
     def executor(self, works, jobs, place):
         asked.append(([one.label for one in works], jobs, place))
-        return Here(works)
+        return Here(works, 1, 0)
 
     monkeypatch.setattr(OnProcesses, "executor", executor)
     command = ["claims", "--file", str(two_runs), "--out", str(tmp_path / "out"), "--jobs", "2"]
@@ -538,14 +538,14 @@ def test_runs_that_are_no_sweep_are_played_by_the_engine(two_runs, tmp_path, mon
 def test_a_run_that_fails_leaves_its_claims_undecided_and_is_played_by_the_same_command(
     two_runs, tmp_path, monkeypatch, capsys
 ):
-    real = runner._run
+    real = runner.play_job
 
     def one_breaks(job, *more):
         if job.folder.name == "a":
             raise RuntimeError("it broke")
         return real(job, *more)
 
-    monkeypatch.setattr(runner, "_run", one_breaks)
+    monkeypatch.setattr(runner, "play_job", one_breaks)
     out = tmp_path / "out"
     command = ["claims", "--file", str(two_runs), "--out", str(out), "--jobs", "1", "--json", "--quiet"]
     assert main(command) == 1
@@ -557,14 +557,13 @@ def test_a_run_that_fails_leaves_its_claims_undecided_and_is_played_by_the_same_
     assert f"1 run failed, see {out / 'failures.csv'}" in json.dumps(error)
     assert "it broke" in (out / "a" / "error.txt").read_text() and "a,a,3,1" in (out / "failures.csv").read_text()
     (out / ".slurm").mkdir()  # what a command that was killed left of its engine
-    (out / ".shared-1").touch()
-    monkeypatch.setattr(runner, "_run", real)
+    monkeypatch.setattr(runner, "play_job", real)
     assert main(command) == 0
     assert sorted(p.name for p in out.iterdir() if p.name[0] != ".") == ["a", "b", "claims.csv", "claims.html"]
 
 
 def test_an_engine_that_is_not_there_is_one_line(two_runs, tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(slurm_jobs, "find_spec", lambda name: None)
+    monkeypatch.setattr(clusters, "find_spec", lambda name: None)
     out = tmp_path / "out"
     assert main(["claims", "--file", str(two_runs), "--out", str(out), "--on", "slurm"]) == 2
     assert "submitit is not installed" in capsys.readouterr().err and not out.exists()

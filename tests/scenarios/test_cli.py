@@ -404,7 +404,7 @@ def test_a_sweep_stays_unless_another_may_replace_it(tmp_path, capsys):
     assert main(["sweep", str(first), *sweep]) == 0
     before = (tmp_path / "w" / "runs.csv").read_bytes()
     capsys.readouterr()
-    assert main(["sweep", str(second), *sweep]) == 2 and "sweep of another study" in capsys.readouterr().err
+    assert main(["sweep", str(second), *sweep]) == 2 and "that this sweep does not have" in capsys.readouterr().err
     assert (tmp_path / "w" / "runs.csv").read_bytes() == before
     assert main(["sweep", str(first), *sweep, "--set", "learning.rounds=1"]) == 2  # its run is another's
     assert main(["sweep", str(second), *sweep, "--replace"]) == 0
@@ -480,7 +480,7 @@ def test_setting_a_value_inside_of_a_default_keeps_its_kind(tmp_path):
 
 
 def test_labels_of_any_script_make_folders_of_their_own(tmp_path):
-    from scenarios.app.run.points import points
+    from scenarios.app.run.sweep import points
     from scenarios.app.study.load import load
 
     labels = ["größer", "größter", "日本", "中国", "a_b/../c"]

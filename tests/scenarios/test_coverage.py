@@ -8,7 +8,7 @@ from netsim.build import build_world
 from netsim.rng import Streams
 from scenarios.app.results.folder import read_table
 from scenarios.app.run import simulate
-from scenarios.app.run.records import coverage_grid
+from scenarios.app.run.play import coverage_grid
 from scenarios.app.run.runner import run
 
 

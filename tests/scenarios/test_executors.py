@@ -12,13 +12,12 @@ from works import work
 
 from scenarios.app.cli.commands import main
 from scenarios.app.results.failures import MOST_TOLD, Failed, failure_lines, read_failures, write_failures
-from scenarios.app.run import ray_cluster, runner, slurm_jobs
-from scenarios.app.run.executor import BAD_INPUT, LOST_WORKER, Answer, do_all, played
-from scenarios.app.run.processes import OnProcesses
+from scenarios.app.run import clusters, runner
+from scenarios.app.run.executor import BAD_INPUT, LOST_WORKER, Answer, OnProcesses, do_all
 
 
 def ends(tmp_path, jobs, several, retries=2):
-    return dict(played(OnProcesses().executor(several, jobs, tmp_path), len(several), retries))
+    return dict(OnProcesses(retries).executor(several, jobs, tmp_path).played())
 
 
 @pytest.mark.parametrize("jobs", [1, 3])
@@ -117,7 +116,7 @@ def test_a_damaged_table_of_failures_is_refused(tmp_path):
 def swept(tmp_path, monkeypatch):
     """The command of a sweep of three seeds; those in `failing` fail, and `plays` lists what was played."""
     (tmp_path / "s.yaml").write_text(json.dumps(TINY | {"vary": {"seed": [1, 2, 3]}}))
-    failing, plays, run = {2}, [], runner._run
+    failing, plays, run = {2}, [], runner.play_job
 
     def faulty(job, *more):
         plays.append(job.seed)
@@ -125,7 +124,7 @@ def swept(tmp_path, monkeypatch):
             raise RuntimeError("it broke <b>")
         return run(job, *more)
 
-    monkeypatch.setattr(runner, "_run", faulty)
+    monkeypatch.setattr(runner, "play_job", faulty)
     command = ["sweep", str(tmp_path / "s.yaml"), "--out", str(tmp_path / "w"), "--jobs", "1", "--quiet"]
     return command, failing, plays, tmp_path / "w"
 
@@ -181,8 +180,8 @@ def test_options_of_engines_are_checked(swept, wrong, capsys):
 
 def test_an_engine_that_is_refused_leaves_nothing_behind(swept, monkeypatch, capsys, tmp_path):
     command, failing, _, out = swept
-    for module, on in ((ray_cluster, "ray"), (slurm_jobs, "slurm")):
-        monkeypatch.setattr(module, "find_spec", lambda name: None)
+    for on in ("ray", "slurm"):
+        monkeypatch.setattr(clusters, "find_spec", lambda name: None)
         assert main([*command, "--on", on]) == 2
         assert f"--on {on}: " in capsys.readouterr().err and not out.exists()
         training = ["train", "power/paper", "--seed", "0", "1", "--on", on, "--out", str(out)]
@@ -199,6 +198,6 @@ def test_attempts_of_the_command_line(swept, monkeypatch):
         plays.append(study.seed)
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(runner, "_run", full)
+    monkeypatch.setattr(runner, "play_job", full)
     assert main([*command, "--retries", "1"]) == 1
     assert sorted(plays) == [1, 1, 2, 2, 3, 3]

@@ -104,12 +104,6 @@ def test_a_marker_says_what_a_folder_is(tiny, tmp_path):
     refused(tiny(), tmp_path / "r", "no marker of netsim")
 
 
-def test_a_folder_copied_without_its_marker_is_still_a_run(tiny, tmp_path):
-    run(tiny(), tmp_path / "r")
-    (tmp_path / "r" / MARKER).unlink()
-    run(tiny(), tmp_path / "r")
-
-
 def test_never_two_hold_a_folder(tmp_path, monkeypatch):
     """Eight at once, again and again: one has it, the others are refused."""
     monkeypatch.setattr(marker, "PATIENCE_S", 0.0)
@@ -159,7 +153,7 @@ WORKERS = """
 import os, sys, time
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
-from scenarios.app.run.signals import work_for_parent
+from scenarios.app.run.events import work_for_parent
 
 if __name__ == "__main__":
     pool = ProcessPoolExecutor(2, mp_context=get_context("spawn"), initializer=work_for_parent)
@@ -338,24 +332,6 @@ def test_a_training_does_not_go_on_from_what_is_not_finite(tmp_path):
         course(tmp_path)
 
 
-@pytest.mark.parametrize("scale", [0.0, np.nan, np.inf, -1.0])
-def test_a_kept_trajectory_without_a_scale_is_refused(scale, tmp_path):
-    from scenarios.app.run.planning import _read
-
-    ones = np.ones((3, 2))
-    tree = {"std": ones, "weight": ones, "gain": ones, "scale": 0.5, "power_w": np.ones(2)}
-    save_tree(tmp_path / "t.npz", tree)
-    assert _read(tmp_path / "t.npz").scale == 0.5
-    save_tree(tmp_path / "t.npz", tree | {"scale": scale})
-    with pytest.raises(BadInput, match=r"scale must be finite and above 0.*delete it"):
-        _read(tmp_path / "t.npz")
-    with np.load(tmp_path / "t.npz") as stored:
-        arrays = dict(stored)
-    np.savez(tmp_path / "t.npz", **(arrays | {"a0": 2 * ones}))
-    with pytest.raises(BadInput, match=r"a damaged one.*delete it"):
-        _read(tmp_path / "t.npz")
-
-
 def test_every_byte_of_a_table_is_hashed_once(tmp_path, monkeypatch):
     """So the cost does not grow with the square of rounds, however many checkpoints there are."""
     import hashlib
@@ -406,9 +382,9 @@ def test_samples_of_another_shape_are_not_gone_on_with():
     from netsim.tree import from_tree, to_tree
     from scenarios.app.run.radio import RadioSamples
 
-    samples = RadioSamples.start(np.full(3, np.nan))
+    samples = RadioSamples(np.zeros(2, np.int64), np.zeros((0, 4)))
     assert from_tree(to_tree(samples) | {"kept": np.ones((2, 4))}, samples).kept.shape == (2, 4)
-    for changes in ({"kept": np.ones(2)}, {"counted": np.zeros(2, int)}, {"binned": np.ones((2, 3, 5), int)}):
+    for changes in ({"kept": np.ones(2)}, {"count": np.zeros(3, int)}):
         with pytest.raises(ValueError, match="is not an array of"):
             from_tree(to_tree(samples) | changes, samples)
 

@@ -106,7 +106,7 @@ def test_an_interruption_is_an_event(monkeypatch, tmp_path, capsys):
     def stop(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("scenarios.app.run.runner.simulate", stop)
+    monkeypatch.setattr("scenarios.app.run.simulate.LearningPlay.play", stop)
     assert main(["run", "campus", "--out", str(tmp_path / "r"), "--json"]) == 130
     assert events(capsys) == [
         {"event": "error", "lines": ["interrupted; the same command goes on where it stopped"], "exit_code": 130}

@@ -9,8 +9,7 @@ from fl.power.bound import Convergence, PowerLoss, Trajectory
 from netsim.errors import BadInput
 from netsim.rng import Streams
 from scenarios.app.results.folder import read_table
-from scenarios.app.run.planning import planned
-from scenarios.app.run.runner import run
+from scenarios.app.run.runner import planned, run
 from scenarios.app.study.load import load
 
 SHORT = {"learning.rounds": 8, "learning.data.samples": 24, "vary": None}

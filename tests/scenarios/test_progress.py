@@ -326,18 +326,3 @@ def test_a_pipe_gets_results_alone(tmp_path, capsys):
     assert main(["run", "campus", "--out", str(tmp_path / "r"), *SHORT]) == 0
     out, progress = capsys.readouterr()
     assert "\033" not in out + progress and "round 5/5" in progress and "round 5/5" not in out
-
-
-def test_the_last_round_has_the_error_that_the_summary_has(tiny, tmp_path, monkeypatch):
-    """Rounds are scored on some of the held-out samples, the end of a run on all: one figure, one definition."""
-    from fl.learners.base import Learner
-    from scenarios.app.results.read import load
-
-    monkeypatch.setattr(Learner, "most_held_out", 3)
-    seen = []
-    summary = run(tiny({"learning.data": {"kind": "measured", "hold_out": 0.5}}), tmp_path / "r", seen.append)
-    assert [now.last for now in seen] == [False] * (len(seen) - 1) + [True]
-    found = load(tmp_path / "r")
-    for name in ("rmse_db", "constant_rmse_db"):
-        assert seen[-1].values[name] == summary[f"utility.{name}"]
-        assert found.tables["rounds"][name][-1] != pytest.approx(summary[f"utility.{name}"], rel=1e-3)

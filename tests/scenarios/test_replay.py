@@ -266,7 +266,7 @@ def test_the_map_leaves_courtyards_open(tmp_path, tiny):
     from netsim.build import build_world
     from netsim.city.buildings import Buildings
     from scenarios.app.results.read import _ground as loaded
-    from scenarios.app.run.records import write_map
+    from scenarios.app.run.play import write_map
 
     world = build_world(tiny().world, Streams(0), 60.0)
     house = shapely.Polygon(shapely.box(0, 0, 100, 100).exterior, [shapely.box(40, 40, 60, 60).exterior])

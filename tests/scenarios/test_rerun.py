@@ -13,7 +13,7 @@ import pytest
 from netsim.errors import BadInput
 from netsim.record import write_json
 from scenarios.app.cli.commands import main
-from scenarios.app.rerun.rerun import compared, rerun
+from scenarios.app.rerun import compared, rerun
 from scenarios.app.results.same import differences_in
 from scenarios.app.run.play import RUN
 from scenarios.app.run.runner import run
@@ -133,7 +133,7 @@ def test_damaged_originals_are_found_before_the_repetition(name, damage, one, tm
     (one / name).write_bytes((one / name).read_bytes()[: -1 if name == "points.npz" else None] + damage)
     if name == "points.npz":
         (one / name).write_bytes(b"no zip")
-    monkeypatch.setattr("scenarios.app.rerun.rerun.do", None)  # nothing is played
+    monkeypatch.setattr("scenarios.app.rerun.do", None)  # nothing is played
     assert main(["rerun", str(one), "--quiet", "--out", str(tmp_path / "again")]) == 2
     said = capsys.readouterr().err
     assert str(one / name) in said and said.count("\n") == 1 and not (tmp_path / "again").exists()
@@ -202,7 +202,7 @@ def test_a_repetition_that_is_ended_leaves_no_folder(one, tmp_path):
 
 WAITING_RERUN = """
 import sys, time
-import scenarios.app.rerun.rerun as rerun
+import scenarios.app.rerun as rerun
 from scenarios.app.cli.commands import main
 def waits(*args):
     print(".", end="", flush=True)

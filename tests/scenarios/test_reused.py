@@ -315,14 +315,14 @@ def test_work_whose_result_nobody_reads_ends_with_its_own_code(swept, unread, mo
     assert unread(["show", str(out)]) == unread(["list"]) == unread(["show", str(run), "--json"]) == 0
     (run / "summary.json").write_text((run / "summary.json").read_text().replace("0", "1", 1))
     assert unread(["rerun", str(run), "--quiet"]) == 1
-    real = runner._run
+    real = runner.play_job
 
     def fails(job, *more):
         if job.seed == 2:
             raise RuntimeError("it broke")
         return real(job, *more)
 
-    monkeypatch.setattr(runner, "_run", fails)
+    monkeypatch.setattr(runner, "play_job", fails)
     shutil.rmtree(out / "count=4")
     assert unread(words) == 1 and len((out / "failures.csv").read_text().splitlines()) == 2
 

@@ -1,4 +1,4 @@
-"""Work as jobs of Slurm: of a Slurm of one machine, and of submitit's own local executor."""
+"""Work as jobs of Slurm: of a Slurm of one machine."""
 
 import os
 import subprocess
@@ -14,15 +14,15 @@ from works import work
 from netsim.errors import BadInput
 from scenarios.app.cli.commands import main
 from scenarios.app.cli.engine_options import _slurm
-from scenarios.app.run import slurm_jobs
-from scenarios.app.run.executor import BAD_INPUT, LOST_WORKER, Answer, played
-from scenarios.app.run.slurm_jobs import OnSlurm
+from scenarios.app.run import clusters
+from scenarios.app.run.clusters import OnSlurm
+from scenarios.app.run.executor import BAD_INPUT, LOST_WORKER, Answer
 
 ROOT = Path(__file__).parents[2]
 
 
 def test_without_submitit_one_line_says_how_to_have_it(monkeypatch):
-    monkeypatch.setattr(slurm_jobs, "find_spec", lambda name: None)
+    monkeypatch.setattr(clusters, "find_spec", lambda name: None)
     with pytest.raises(BadInput, match=r"pip install 'netsim-fl\[slurm\]'"):
         OnSlurm().check()
 
@@ -70,17 +70,10 @@ def slurm(environment, tmp_path, monkeypatch):
 def test_a_machine_without_slurm(environment, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(BadInput, match="srun"):
-        dict(played(OnSlurm().executor([work(works.squared, tmp_path / "a", 2)], 0, tmp_path), 1, 2))
+        dict(OnSlurm().executor([work(works.squared, tmp_path / "a", 2)], 0, tmp_path).played())
     assert not (tmp_path / ".slurm").exists()
     with pytest.raises(BadInput, match="srun"):
         OnSlurm().check()
-
-
-def test_the_local_executor_of_submitit(environment, tmp_path):
-    some = [work(works.squared, tmp_path / "a", 3), work(works.broken, tmp_path / "b")]
-    end = dict(played(OnSlurm({"timeout_min": 5}, cluster="local").executor(some, 0, tmp_path), 2, 2))
-    assert end[0] == Answer({"square": 9}) and (end[1].kind, end[1].line) == ("RuntimeError", "it broke in two lines")
-    assert not (tmp_path / ".slurm").exists()
 
 
 def test_an_array_of_which_a_task_is_lost(slurm, tmp_path, monkeypatch):
@@ -88,7 +81,7 @@ def test_an_array_of_which_a_task_is_lost(slurm, tmp_path, monkeypatch):
     state = slurm(loses=2)
     some = [work(works.squared, tmp_path / str(k), k) for k in range(4)] + [work(works.refused, tmp_path / "c")]
     some += [work(works.unwritable, tmp_path / "d", 1, 7)]
-    end = dict(played(OnSlurm({"slurm_partition": "short", "mem_gb": 2}).executor(some, 3, tmp_path), 6, 2))
+    end = dict(OnSlurm({"slurm_partition": "short", "mem_gb": 2}).executor(some, 3, tmp_path).played())
     assert [end[k].value["square"] for k in range(4)] == [0, 1, 4, 9] and end[5] == Answer({"square": 49})
     assert (end[4].kind, end[4].attempts) == (BAD_INPUT, 1)
     first, second = ((state / f"{n}.script").read_text() for n in (100, 101))
@@ -100,18 +93,17 @@ def test_an_array_of_which_a_task_is_lost(slurm, tmp_path, monkeypatch):
 def test_a_task_that_is_always_lost(slurm, tmp_path, monkeypatch):
     monkeypatch.setattr("submitit.core.core.Job._results_timeout_s", 0.1)
     slurm()
-    end = dict(played(OnSlurm().executor([work(works.killed, tmp_path / "a", 9, 1)], 0, tmp_path), 1, 1))
+    end = dict(OnSlurm(retries=1).executor([work(works.killed, tmp_path / "a", 9, 1)], 0, tmp_path).played())
     assert (end[0].kind, end[0].attempts) == (LOST_WORKER, 2) and ".slurm" in end[0].line
 
 
 def script(tmp_path, monkeypatch):
     (tmp_path / "script.py").write_text(
-        "import sys, works\nfrom pathlib import Path\nfrom scenarios.app.run import signals\n"
-        "from scenarios.app.run.executor import played\n"
-        "from scenarios.app.run.slurm_jobs import OnSlurm\n"
-        "signals.listen()\nplace = Path(sys.argv[1])\n"
+        "import sys, works\nfrom pathlib import Path\nfrom scenarios.app.run import events\n"
+        "from scenarios.app.run.clusters import OnSlurm\n"
+        "events.listen()\nplace = Path(sys.argv[1])\n"
         "some = [works.work(works.waiting, place / 'a', place / 'go'), works.work(works.squared, place / 'b', 3)]\n"
-        "print(sorted(dict(played(OnSlurm().executor(some, 0, place), 2, 2))))\n"
+        "print(sorted(dict(OnSlurm().executor(some, 0, place).played())))\n"
     )
     piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen([sys.executable, str(tmp_path / "script.py"), str(tmp_path)], env=os.environ, **piped)

@@ -12,7 +12,7 @@ import pytest
 from netsim.errors import BadInput
 from netsim.rng import Streams
 from scenarios.app.cli.commands import main
-from scenarios.app.run.points import at, checked_points, drawn, points
+from scenarios.app.run.sweep import at, checked_points, drawn, points
 from scenarios.app.study.load import load
 from scenarios.app.study.vary import Distribution
 
@@ -57,17 +57,14 @@ def test_draws_are_those_of_the_named_stream_whatever_their_number_and_whoever_i
 @pytest.mark.parametrize(
     ("space", "said"),
     [
-        ({RATE: {"low": 1, "high": 20}}, rf"vary.random.space.'{RATE}'.high: must be above 0 and at most 10, got 20"),
-        ({RATE: {"low": -1, "high": 1}}, rf"vary.random.space.'{RATE}'.low: must be above 0 and at most 10, got -1"),
         (
-            {"learning.attacks.0.cluster_m": {"low": -1, "high": 9}},
-            r"'learning.attacks.0.cluster_m'.low: must be above 0",
+            {RATE: {"low": 1, "high": 20}},
+            rf"{RATE}: must be above 0 and at most 10, got 20.*vary.random.space.'{RATE}'",
         ),
-        ({RATE: {"choices": [0.1, "fast"]}}, rf"vary.random.space.'{RATE}'.choices.1: expected a number"),
-        (
-            {"learning.rounds": {"low": 1, "high": 9}},
-            r"'learning.rounds'.low: expected a whole number .*integer: true",
-        ),
+        ({RATE: {"low": -1, "high": 1}}, rf"{RATE}: must be above 0 and at most 10, got -1"),
+        ({"learning.attacks.0.cluster_m": {"low": -1, "high": 9}}, r"attacks\[0\].cluster_m: must be above 0"),
+        ({RATE: {"choices": [0.1, "fast"]}}, rf"{RATE}: expected a number"),
+        ({"learning.rounds": {"low": 1, "high": 9}}, r"learning.rounds: expected a whole number"),
     ],
 )
 def test_a_range_beyond_what_its_key_takes_is_refused_at_once(space, said):
@@ -126,7 +123,7 @@ def test_a_draw_that_the_scenario_refuses_names_its_line(tmp_path, capsys):
     scenario.write_text(text)
     assert main(["validate", str(scenario)]) == 2
     error = capsys.readouterr().err
-    assert f"{scenario}:{len(text.splitlines())}: vary.random.space.'{ROUND}'.low: must be above 0" in error
+    assert f"{scenario}:{len(text.splitlines())}: {ROUND}" in error and "must be above 0" in error
 
 
 def test_the_number_of_combinations_has_a_limit():

@@ -15,7 +15,7 @@ def needs_data(name):
 
 @pytest.mark.parametrize("name", bundled())
 def test_bundled_sweeps_are_legal_at_every_point(name):
-    from scenarios.app.run.points import checked_points, points
+    from scenarios.app.run.sweep import checked_points, points
 
     needs_data(name)
     study = load(name)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from scenarios.app.run.points import points
 from scenarios.app.run.runner import run
+from scenarios.app.run.sweep import points
 from scenarios.app.study.load import load
 
 STUDY = "uploads/stragglers"

@@ -24,13 +24,13 @@ from scenarios.app.results.read import RUNS, SWEEP, listed
 from scenarios.app.results.shown import cell_text, over_seeds
 from scenarios.app.results.statistics import counted
 from scenarios.app.results.summary_keys import USEFUL, declaration
-from scenarios.app.run.check import check
+from scenarios.app.run.clusters import HIDDEN
 from scenarios.app.run.events import Event, Watch
-from scenarios.app.run.executor import HIDDEN, SHARED, Engine, do_all
+from scenarios.app.run.executor import ON_PROCESSES, Engine, do_all
 from scenarios.app.run.how import USUAL, How
 from scenarios.app.run.job import Job
 from scenarios.app.run.play import run_job
-from scenarios.app.run.processes import ON_PROCESSES
+from scenarios.app.run.setup import check
 from scenarios.app.run.sweep import sweep
 from scenarios.app.study.error_messages import nearest
 from scenarios.app.study.load import bundled, find, load
@@ -135,7 +135,7 @@ def admit_out(out: Path, claims: Sequence[Claim]) -> None:
         if other != scenario:
             line = f"{out / place_of(scenario)}: both {other} and {scenario} would be played there; rename one"
             raise BadInput(one_line(line))
-    left = [name for name in inside(out) if name.startswith((HIDDEN, SHARED))]
+    left = [name for name in inside(out) if name.startswith(HIDDEN)]
     known = [CLAIMS, CLAIMS_PAGE, FAILURES, *(Path(place).parts[0] for place in places), *left]
     admit_several(out, known, "these claims")
 

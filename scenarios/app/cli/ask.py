@@ -51,8 +51,8 @@ def _copy(source: str) -> str:
 
 def validate(args: argparse.Namespace) -> None:
     """Check the scenario, and every point of its sweep."""
-    from scenarios.app.run.check import check, check_prepared
-    from scenarios.app.run.points import checked_points
+    from scenarios.app.run.setup import check
+    from scenarios.app.run.sweep import check_prepared, checked_points
 
     overrides, scenario = overrides_of(args), Scenario(args.scenario)
     study = scenario.study(overrides)

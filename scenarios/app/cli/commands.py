@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from netsim import __version__
-from netsim.errors import BadInput, Interrupted, RunsFailed
+from netsim.errors import BadInput, RunsFailed
 from scenarios.app.cli.options import BAD_INPUT, DONE, FAILED, INTERRUPTED, Command, Option, Parser, number
 from scenarios.app.cli.output import Unwritable, complain, emit, write
-from scenarios.app.run import signals
+from scenarios.app.run import events
 from scenarios.app.run.events import RETRIES
 
 SCENARIO = Option("scenario", help="a scenario file, or the name of a bundled one (see netsim list)")
@@ -247,7 +247,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run a command; returns its exit code and never lets a traceback through."""
     words = sys.argv[1:] if arguments is None else arguments
     try:
-        signals.listen()
+        events.listen()
         _check_words(words)
         try:
             args = parser().parse_args(words)
@@ -263,12 +263,10 @@ def main(arguments: list[str] | None = None) -> int:
         return _ended(error.lines, BAD_INPUT, words)
     except KeyboardInterrupt:
         return _interrupted(words)
-    except Interrupted as error:
-        return _ended([str(error)], INTERRUPTED, words)
     except RunsFailed as error:
         return _ended([str(error)], FAILED, words)
     except Exception as error:
-        if signals.told():  # foreign code that was interrupted, and gave the interruption another name
+        if events.told():  # foreign code that was interrupted, and gave the interruption another name
             return _interrupted(words)
         text, details = " ".join(str(error).split())[:200], _details(error)
         return _ended([f"unexpected failure ({type(error).__name__}: {text}); {details}"], FAILED, words)
@@ -298,7 +296,7 @@ def _details(failure: Exception) -> str:
 
 def _interrupted(words: Sequence[str]) -> int:
     """Leave as one is asked to by a signal."""
-    signals.ignore()
+    events.ignore_signals()
     return _ended(["interrupted; the same command goes on where it stopped"], INTERRUPTED, words)
 
 

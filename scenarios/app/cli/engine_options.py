@@ -19,14 +19,14 @@ def engine_of(args: argparse.Namespace) -> Engine:
         if given and args.on != on:
             raise BadInput(f"{option}: needs --on {on}")
     if args.on == "ray":
-        from scenarios.app.run.ray_cluster import OnRay
+        from scenarios.app.run.clusters import OnRay
 
         return OnRay(_address(args.address), args.retries)
     if args.on == "slurm":
-        from scenarios.app.run.slurm_jobs import OnSlurm
+        from scenarios.app.run.clusters import OnSlurm
 
         return OnSlurm(_slurm(args.slurm), args.retries)
-    from scenarios.app.run.processes import OnProcesses
+    from scenarios.app.run.executor import OnProcesses
 
     return OnProcesses(args.retries)
 
@@ -63,7 +63,7 @@ _MUST = {
 
 def _slurm(texts: list[str]) -> dict[str, Any]:
     """Parameters of submitit by name, checked."""
-    from scenarios.app.run.slurm_jobs import OPTIONS
+    from scenarios.app.run.clusters import OPTIONS
     from scenarios.app.study.error_messages import nearest
     from scenarios.app.study.load import parse_value
 

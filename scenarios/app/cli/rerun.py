@@ -12,7 +12,7 @@ from scenarios.app.cli.options import DONE, FAILED
 from scenarios.app.cli.output import emit, say
 
 if TYPE_CHECKING:
-    from scenarios.app.rerun.rerun import Repeated
+    from scenarios.app.rerun import Repeated
     from scenarios.app.run.events import Event
 
 MOST_LINES = 10  # of differences of a run that are printed
@@ -20,7 +20,7 @@ MOST_LINES = 10  # of differences of a run that are printed
 
 def main(args: argparse.Namespace) -> int:
     """Repeat, compare, print; 1 where something differs."""
-    from scenarios.app.rerun.rerun import rerun
+    from scenarios.app.rerun import rerun
     from scenarios.app.scratch import scratch
 
     if not args.folder or args.out == "":

@@ -23,10 +23,10 @@ def main() -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # what batch systems send; else it ends without a word
     try:
         from scenarios.app.cli.commands import main as command
-        from scenarios.app.run import signals
+        from scenarios.app.run import events
     except KeyboardInterrupt:
         sys.stderr.write("netsim: interrupted; the same command goes on where it stopped\n")
         return 130
     code = command()
-    signals.ignore()  # there is nothing left to interrupt
+    events.ignore_signals()  # there is nothing left to interrupt
     return code

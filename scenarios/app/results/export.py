@@ -69,7 +69,7 @@ def _stretches(run: Run) -> Iterator[Table]:
     """
     rows, every_s = run.rows("tracks"), float(run.manifest["tracks"]["every_s"])
     end_s = last_multiple(float(run.manifest["duration_s"]), every_s) * every_s
-    there = np.isfinite(_at_m(rows)).all(axis=1)
+    there = np.asarray(np.isfinite(_at_m(rows)).all(axis=1))
     for ue in np.unique(rows["ue"]):
         own = np.flatnonzero(rows["ue"] == ue)
         for piece in np.split(own, np.flatnonzero(~there[own])):

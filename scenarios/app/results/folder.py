@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from io import StringIO, TextIOWrapper
 from pathlib import Path
@@ -108,19 +108,17 @@ def remove_run(folder: Path) -> None:
         folder.parent.rmdir()
 
 
-def ours(folder: Path, what: Mark, known: Callable[[Path], bool]) -> bool:
-    """Whether a folder is ours (`what` its marker says, or `known`: it holds what only we write); False: it is empty.
+def ours(folder: Path, what: Mark) -> bool:
+    """Whether a folder is ours, `what` its marker says; False: it is empty.
 
     Raises BadInput for a folder that holds something else.
     """
     names, mark = [name for name in inside(folder) if name != MARKER], marked(folder)
     if mark not in ("", what):
         raise BadInput(f"{folder}: holds a {mark}, not a {what}; give --out an empty or new folder")
-    if mark or known(folder):
-        return True
-    if names:
+    if names and not mark:
         raise BadInput(f"{folder}: exists and holds something that is not a {what}; give --out an empty or new folder")
-    return False
+    return bool(mark)
 
 
 def admit_several(folder: Path, names: Collection[str], what: str) -> None:

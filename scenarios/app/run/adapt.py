@@ -27,9 +27,8 @@ from scenarios.app.results.folder import read_summary
 from scenarios.app.results.marker import held
 from scenarios.app.results.statistics import figure_text
 from scenarios.app.run.events import Watch
-from scenarios.app.run.points import SweepPoint, checked_points, named
 from scenarios.app.run.setup import ready, with_map
-from scenarios.app.run.sweep import admit_sweep, sweep
+from scenarios.app.run.sweep import SweepPoint, admit_sweep, checked_points, named, sweep
 from scenarios.app.study.describe import flow
 from scenarios.app.study.load import Scenario
 from scenarios.app.study.study import Study
@@ -64,27 +63,26 @@ def adapted_sweep(
     Each row plays one run of tuning, with as many attacks as there are evaluations.
     """
     scenario, every, rows = Scenario(source), checked_points(source, study, overrides), []
-    printed = {point.seed for point, _ in every}
-    seed = next(seed for seed in count(FIRST_SEED) if seed not in printed)
+    seed = next(seed for seed in count(FIRST_SEED) if seed not in {point.seed for point, _ in every})
     for setting, of in groupby(every, lambda one: one[0].folder.rpartition("/")[0]):
         points, studies = zip(*of, strict=True)
-        with named(points[0]):
+        with named(points[0].label):
             written, candidates, refused = _candidates(scenario, study.seed, points[0], studies[0], evaluations)
         changes = changed(points[0], {ATTACKS_KEY: candidates, **_ALONE, "seed": seed})
         tuning = SweepPoint(f"{points[0].label}, tuning", seed, f"{setting}/seed-{seed}", changes)
         rows.append((points, written, tuning, refused))
     own = [point.folder for point, _ in every]
-    with held(out, "sweep", lambda: admit_sweep(out, study, own, replaces)):
+    with held(out, "sweep", lambda: admit_sweep(out, own, replaces)):
         runs = [(tuning, scenario.study(tuning.overrides)) for _, _, tuning, _ in rows]
         sweep(source, study, out / TUNING, at_once, {}, watch, replaces, every=runs, **how)
     if failed := len(read_failures(out / TUNING)):
         raise RunsFailed(f"{failed} runs of tuning failed, see {out / TUNING / FAILURES}; the same command goes on")
     runs, said = [], []
     for points, written, tuning, refused in rows:
-        with named(points[0]):
-            attacks, says = _met(written, tuning, read_summary(out / TUNING / tuning.folder))
+        with named(points[0].label):
+            attacks, found = _met(written, tuning.overrides[ATTACKS_KEY], read_summary(out / TUNING / tuning.folder))
         meets = scenario.study(changed(points[0], {ATTACKS_KEY: attacks}))
-        said.append({"variant": points[0].label, "refused": refused, **says})
+        said.append({"variant": points[0].label, "refused": refused, **found})
         runs += [(point, meets.model_copy(update={"seed": point.seed})) for point in points]
     note = (
         f"Attackers adapted to each variant: the best of {evaluations} attacks, those of the variant among them, and "
@@ -95,20 +93,20 @@ def adapted_sweep(
 
 
 def _met(
-    written: Sequence[Settings], tuning: SweepPoint, summary: Mapping[str, Any]
-) -> tuple[list[Any], dict[str, Any]]:
-    """Whom printed runs meet: the attacks of a row as written, which are the first candidates of its run of tuning,
-    with the best candidate and the best of another kind, where these are not among them; what is said of the two.
+    written: Sequence[Settings], candidates: Sequence[Settings], summary: Mapping[str, Any]
+) -> tuple[list[Settings], dict[str, Any]]:
+    """The attacks that printed runs meet: those of a row as written, which are the first candidates of its run of
+    tuning, with the best candidate and the best of another kind, where these are not among them; what is said of both.
 
     The best names most places, or, where there are none to name, has the smallest median centroid error.
     """
-    candidates, n = tuning.overrides[ATTACKS_KEY], len(written)
-    gain: list[Any]
-    goal, gain = "places named, %", [named_share(summary, of["name"]) for of in candidates]
-    if None in gain:
-        goal, gain = "centroid error, m", [summary.get(keys.ERROR_MEDIAN.of(of["name"])) for of in candidates]
-    sign = 1.0 if goal.endswith("%") else -1.0
-    order = sorted((k for k, value in enumerate(gain) if value is not None), key=lambda k: -sign * gain[k])
+    goal, sign, names = "places named, %", -1.0, [str(one["name"]) for one in candidates]
+    found = dict(enumerate(named_share(summary, name) for name in names))
+    if None in found.values():
+        goal, sign = "centroid error, m", 1.0
+        found = dict(enumerate(summary.get(keys.ERROR_MEDIAN.of(name)) for name in names))
+    gain = {k: value for k, value in found.items() if value is not None}
+    order = sorted(gain, key=lambda k: sign * gain[k])
     if not order:
         raise BadInput(
             "--adapt: no candidate names a place or estimates a centroid, and there is no other goal; it needs UEs "
@@ -118,14 +116,14 @@ def _met(
     attacks, said = list(written), []
     for k in (order[0], *others[:1]):
         settings = {key: value for key, value in candidates[k].items() if key != "name"}
-        attack = written[k] if k < n else {**settings, "name": f"{settings['kind'][:30]}-adapted"}
-        attacks += [] if k < n else [attack]
+        attack = written[k] if k < len(written) else {**settings, "name": f"{settings['kind'][:30]}-adapted"}
+        attacks += [] if k < len(written) else [attack]
         said.append((attack.get("name") or settings["kind"], flow(settings), figure_text(gain[k])))
     (name, settings_text, reached), *second = said
-    own = [k for k in order if k < n]
+    as_written = next((gain[k] for k in order if k < len(written)), nan)
     return attacks, {
         "attack": name, "settings": settings_text, "goal": goal, "adapted": reached,
-        "second": " ".join(second[0]) if second else "none", "as written": figure_text(gain[own[0]] if own else nan),
+        "second": " ".join(second[0]) if second else "none", "as written": figure_text(as_written),
     }  # fmt: skip
 
 

@@ -1,16 +1,20 @@
-"""The one stream of progress: what run, sweep, training and tuning report while they work.
+"""The stream of progress of work, signals that end a command, and workers that end with their parent.
 
 Work gets a `Watch` and calls it with an `Event` at each step; the terminal and `--json` are its only readers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
-
-if TYPE_CHECKING:
-    from scenarios.app.results.failures import Failed
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any, Literal
 
 Name = Literal["round", "window", "run", "failed", "played", "world", "step"]
 """a round; a window of time of a radio study; a run of several; one that failed; a trial or a training of several; a
@@ -49,6 +53,109 @@ def ignore(event: Event) -> None:
     """The watch of work that nobody looks at."""
 
 
-def failed(done: int, of: int, why: Failed) -> Event:
-    """A piece of several that failed."""
-    return Event("failed", done, of, done == of, asdict(why))
+CALM_S = 1.0  # signals that follow within it mean the same: a terminal and a parent send one each
+_AGAIN_S = 0.1  # after which an interruption that was lost is raised again
+_ENDING = (signal.SIGINT, signal.SIGTERM)  # Ctrl-C, and what batch systems send
+
+
+class _Ears:
+    """What this process heard. `open`: a signal raises KeyboardInterrupt at once."""
+
+    open = True
+    last_s = -CALM_S
+    told = False
+
+
+def listen() -> None:
+    """From now on SIGINT and SIGTERM raise KeyboardInterrupt, several within a second only once.
+
+    One that is raised in a callback of foreign code, as when a function is compiled, is lost there: it is raised again.
+    """
+    _Ears.told = False
+    signal.setitimer(signal.ITIMER_REAL, 0.0)  # what an earlier command in this process lost is not for this one
+    for number in _ENDING:
+        signal.signal(number, _heard)
+    if sys.unraisablehook is sys.__unraisablehook__:
+        sys.unraisablehook = _lost
+
+
+def told() -> bool:
+    """Whether a signal was heard, so that whatever fails now fails by it."""
+    return _Ears.told
+
+
+def ignore_signals() -> None:
+    """From now on nothing interrupts: the command is leaving."""
+    signal.setitimer(signal.ITIMER_REAL, 0.0)
+    for number in _ENDING:
+        signal.signal(number, signal.SIG_IGN)
+
+
+def _heard(number: int, frame: FrameType | None) -> None:
+    calm = time.monotonic() - _Ears.last_s < CALM_S
+    _Ears.told = True
+    if _Ears.open and not calm:
+        _Ears.last_s = time.monotonic()
+        raise KeyboardInterrupt
+
+
+def _lost(unraisable: sys.UnraisableHookArgs) -> None:
+    """Raise an interruption again, a moment later; print anything else."""
+    if not issubclass(unraisable.exc_type, KeyboardInterrupt):
+        sys.__unraisablehook__(unraisable)
+        return
+    signal.signal(signal.SIGALRM, _again)
+    signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
+
+
+def _again(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+@contextmanager
+def deaf_workers() -> Generator[None, None, None]:
+    """Workers that are started within hear SIGINT only from `work_for_parent` on: what they import first would end in
+    a traceback. This process hears it a moment later.
+    """
+    from multiprocessing import resource_tracker  # not at the top: most commands have no workers
+
+    resource_tracker.ensure_running()  # its start would let signals through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def work_for_parent(patience_s: float = 0.0) -> None:
+    """In a worker: end when the parent is gone, and between two pieces of work only note a signal.
+
+    patience_s : time that it then has to end by itself, in s.
+    """
+    _Ears.open = False
+    signal.signal(signal.SIGINT, _heard)  # SIGTERM ends a worker at once: so a broken pool clears up
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    threading.Thread(target=_end_with_parent, args=(patience_s,), daemon=True).start()
+
+
+@contextmanager
+def hearing() -> Generator[None, None, None]:
+    """In a worker: signals interrupt what is done within; after one no work is begun."""
+    if _Ears.told:
+        raise KeyboardInterrupt
+    _Ears.open = True
+    try:
+        yield
+    finally:
+        _Ears.open = False
+
+
+def _end_with_parent(patience_s: float) -> None:
+    from multiprocessing import parent_process
+    from multiprocessing.connection import wait
+
+    parent = parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        time.sleep(patience_s)
+        os._exit(1)  # as a kill: folders are whole at every moment, and the system lets go of locks

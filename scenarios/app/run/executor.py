@@ -1,24 +1,31 @@
-"""The seam of all engines: begin jobs, and say what became of them; lost jobs are tried again, failures are kept."""
+"""Where jobs are played: they start, lost ones are tried again, failures are kept; processes of this machine."""
 
 from __future__ import annotations
 
+import os
+import signal
+import time
 import traceback
-from collections import Counter
+from abc import ABC, abstractmethod
+from collections import Counter, deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from multiprocessing import active_children, get_context
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Protocol, Self
+from textwrap import shorten
+from typing import Any, ClassVar, Protocol, Self
 
 from netsim.errors import BadInput
 from scenarios.app.results.failures import Failed, write_failures
-from scenarios.app.run.events import Event, Watch, failed, ignore
+from scenarios.app.run.events import RETRIES, Event, Watch, deaf_workers, hearing, ignore, work_for_parent
 from scenarios.app.run.job import Job, do
 from scenarios.app.study.yaml_document import one_line
 
-HIDDEN, SHARED = ".slurm", ".shared-"
-"""how names begin that an engine gives to its own files, in the folder of all jobs while it works"""
 _LONGEST = 500  # characters of an error's line
+_LOOK_EVERY_S = 0.05  # for jobs that are done
 BAD_INPUT, LOST_WORKER = "bad input", "lost worker"
 """kinds of failure that are no exception of the program; others have the name of the exception"""
 
@@ -44,28 +51,82 @@ class Failure:
     attempts: int = 1
 
 
-class Executor(Protocol):
-    """Plays jobs; left with an exception it ends what is under way, which keeps checkpoints."""
+class Executor(ABC):
+    """Plays jobs, `room` at a time, and again those that may end otherwise, `retries` times.
+
+    Left with an exception it ends the jobs under way, which keep checkpoints. works : may grow. An engine starts jobs,
+    of which it gives handles, looks whether one is done, and says what became of it.
+    """
+
+    in_arrays: ClassVar[bool] = False
+    """whether jobs are started only once all that were started together are done"""
+
+    def __init__(self, works: Sequence[Job], room: int, retries: int) -> None:
+        self.works, self.room, self.retries = works, room, retries
+        self.waiting, self.attempts = deque[int](), Counter[int]()
+        self.under_way: dict[int, Any] = {}
+
+    @abstractmethod
+    def start(self, jobs: Sequence[Job]) -> Sequence[Any]:
+        """Start jobs; returns a handle of each."""
+
+    @abstractmethod
+    def is_done(self, handle: Any) -> bool:
+        """Whether a job has ended."""
+
+    @abstractmethod
+    def outcome(self, handle: Any) -> Answer | Failure:
+        """What became of a job that has ended."""
+
+    @abstractmethod
+    def close(self, interrupted: bool) -> None:
+        """End; interrupted: with jobs under way."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *more: object) -> None:
+        self.close(kind is not None)
 
     def begin(self, k: int) -> None:
         """Take on the job of this number."""
+        self.waiting.append(k)
 
     def ended(self) -> tuple[int, Answer | Failure]:
-        """Wait until a job is done: its number, and what became of it."""
+        """Wait until a job has ended for good: its number, and what became of it."""
+        while True:
+            self._fill()
+            k = next((k for k, handle in self.under_way.items() if self.is_done(handle)), None)
+            if k is None:
+                time.sleep(_LOOK_EVERY_S)
+                continue
+            end = self.outcome(self.under_way.pop(k))
+            self.attempts[k] += 1
+            if not isinstance(end, Failure):
+                return k, end
+            if not end.again or self.attempts[k] > self.retries:
+                return k, replace(end, attempts=self.attempts[k])
+            self.begin(k)
 
-    def __enter__(self) -> Self: ...
+    def _fill(self) -> None:
+        """Start as many of the waiting jobs as there is room for."""
+        free = 0 if self.in_arrays and self.under_way else self.room - len(self.under_way)
+        some = [self.waiting.popleft() for _ in range(min(free, len(self.waiting)))]
+        if some:
+            handles = self.start([self.works[k] for k in some])
+            self.under_way.update(zip(some, handles, strict=True))
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    def played(self) -> Iterator[tuple[int, Answer | Failure]]:
+        """The number of each job with what became of it, as it ends."""
+        with self:
+            for k in range(len(self.works)):
+                self.begin(k)
+            for _ in self.works:
+                yield self.ended()
 
 
 class Engine(Protocol):
     """Where jobs are played, as a user asks for it."""
-
-    @property
-    def retries(self) -> int:
-        """Attempts after the first one, of a job that was lost or met an error of files or memory."""
 
     def check(self) -> None:
         """Refuse (BadInput) what this machine cannot do; nothing is written where jobs will be played."""
@@ -77,32 +138,87 @@ class Engine(Protocol):
         """The executor of these. jobs : at once; 0: as many as there is room for. place : folder of all."""
 
 
-class Attempts:
-    """What becomes of jobs in the end: those that may end otherwise are begun again, `retries` times."""
+@dataclass(frozen=True)
+class OnProcesses:
+    """Processes of this machine; one job at a time is played in this process."""
 
-    def __init__(self, on: Executor, retries: int) -> None:
-        self._on, self._retries, self._made = on, retries, Counter[int]()
+    retries: int = RETRIES
 
-    def ended(self) -> tuple[int, Answer | Failure]:
-        """Wait until a job is done for good: its number, and what became of it."""
-        while True:
-            k, end = self._on.ended()
-            self._made[k] += 1
-            if not isinstance(end, Failure):
-                return k, end
-            if not end.again or self._made[k] > self._retries:
-                return k, replace(end, attempts=self._made[k])
-            self._on.begin(k)
+    def check(self) -> None:
+        """Every machine has processes."""
+
+    def here(self, jobs: int) -> int:
+        return jobs or os.cpu_count() or 1
+
+    def executor(self, works: Sequence[Job], jobs: int, place: Path) -> Executor:
+        return Here(works, 1, self.retries) if jobs == 1 else Processes(works, self.here(jobs), self.retries)
 
 
-def played(on: Executor, works: int, retries: int) -> Iterator[tuple[int, Answer | Failure]]:
-    """The number of each of so many jobs with what became of it, as it is done."""
-    attempts = Attempts(on, retries)
-    with on:
-        for k in range(works):
-            on.begin(k)
-        for _ in range(works):
-            yield attempts.ended()
+ON_PROCESSES = OnProcesses()
+
+
+class Here(Executor):
+    """Plays jobs in this process, one after the other."""
+
+    def start(self, jobs: Sequence[Job]) -> Sequence[Job]:
+        return jobs
+
+    def is_done(self, handle: Job) -> bool:
+        return True
+
+    def outcome(self, handle: Job) -> Answer | Failure:
+        return attempt(handle)
+
+    def close(self, interrupted: bool) -> None:
+        """Nothing is open."""
+
+
+class Processes(Executor):
+    """Each worker is a pool of one: a worker that is killed takes no job with it but its own."""
+
+    def __init__(self, works: Sequence[Job], room: int, retries: int) -> None:
+        super().__init__(works, room, retries)
+        self._idle: list[ProcessPoolExecutor] = []
+
+    def start(self, jobs: Sequence[Job]) -> Sequence[Any]:
+        return [self._started(job) for job in jobs]
+
+    def _started(self, job: Job) -> tuple[ProcessPoolExecutor, Future[Answer | Failure]]:
+        """Give a job to an idle worker, or to a new one where there is none that lives."""
+        while self._idle:
+            pool = self._idle.pop()
+            with suppress(BrokenProcessPool):  # it was killed while it had nothing to do
+                return pool, pool.submit(_play, job)
+        pool = ProcessPoolExecutor(1, mp_context=get_context("spawn"), initializer=work_for_parent)
+        with deaf_workers():
+            return pool, pool.submit(_play, job)
+
+    def is_done(self, handle: Any) -> bool:
+        return bool(handle[1].done())
+
+    def outcome(self, handle: Any) -> Answer | Failure:
+        pool, future = handle
+        try:
+            end: Answer | Failure = future.result()
+        except BrokenProcessPool:
+            pool.shutdown()
+            return lost("its process was killed (was there too little memory for so many at once?)")
+        self._idle.append(pool)
+        return end
+
+    def close(self, interrupted: bool) -> None:
+        if interrupted:  # a signal to us alone must reach the runs, which keep a checkpoint
+            for child in active_children():
+                if child.pid is not None:
+                    os.kill(child.pid, signal.SIGINT)
+        for pool in [*self._idle, *(pool for pool, _ in self.under_way.values())]:
+            pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _play(job: Job) -> Answer | Failure:
+    """Play a job in a worker, which hears signals only while it plays."""
+    with hearing():
+        return attempt(job)
 
 
 def attempt(job: Job) -> Answer | Failure:
@@ -118,8 +234,8 @@ def failure_of(error: Exception) -> Failure:
     trace = "".join(traceback.format_exception(error))
     if isinstance(error, BadInput):
         return Failure(BAD_INPUT, _short("; ".join(error.lines)), trace, again=False)
-    line = _short(str(error) or type(error).__name__)
-    return Failure(type(error).__name__, line, trace, again=isinstance(error, OSError | MemoryError))
+    name = type(error).__name__
+    return Failure(name, _short(str(error) or name), trace, again=isinstance(error, OSError | MemoryError))
 
 
 def lost(why: str) -> Failure:
@@ -128,8 +244,7 @@ def lost(why: str) -> Failure:
 
 
 def _short(text: str) -> str:
-    line = one_line(" ".join(text.split()))
-    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 3]}..."
+    return one_line(shorten(text, _LONGEST, placeholder="..."))
 
 
 def do_all(jobs: Sequence[Job], engine: Engine, at_once: int, place: Path, watch: Watch = ignore) -> list[Any | Failed]:
@@ -143,34 +258,25 @@ def do_all(jobs: Sequence[Job], engine: Engine, at_once: int, place: Path, watch
         jobs[i].settle()
     left = [i for i in range(len(jobs)) if i not in found]
     write_failures(place, [])
-    for k, end in _played(engine, [jobs[i] for i in left], at_once, place):
-        job, i = jobs[left[k]], left[k]
-        folder = str(job.folder.relative_to(place))
-        found[i] = _kept(job, folder, end) if isinstance(end, Failure) else end.value
-        ended, of = len(found), len(jobs)
-        if isinstance(end, Failure):
-            write_failures(place, [found[n] for n in left if isinstance(found.get(n), Failed)])
-            watch(failed(ended, of, found[i]))
-        elif job.kind.name != "run":
-            watch(Event("played", ended, of, ended == of, {"label": f"seed {job.seed}"}))
-        else:
-            said = {"label": job.label, "seed": job.seed, "folder": folder, "summary": end.value}
-            watch(Event("run", ended, of, ended == of, said))
-    return [found[i] for i in range(len(jobs))]
-
-
-def _played(engine: Engine, jobs: Sequence[Job], at_once: int, place: Path) -> Iterator[tuple[int, Answer | Failure]]:
-    """The number of each job with what became of it; nothing is begun where there is none."""
-    if not jobs:
-        return iter(())
+    if not left:
+        return list(found.values())
     try:
         place.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise BadInput(one_line(f"{place}: cannot be written ({error.strerror}); give --out another place")) from None
-    return played(engine.executor(jobs, min(at_once, len(jobs)), place), len(jobs), engine.retries)
-
-
-def _kept(job: Job, folder: str, why: Failure) -> Failed:
-    """The row of a job that failed, whose traceback is written into its folder."""
-    job.fail(why.trace)
-    return Failed(folder, job.label, job.seed, why.attempts, why.kind, why.line)
+    for k, end in engine.executor([jobs[i] for i in left], min(at_once, len(left)), place).played():
+        job, of, folder = jobs[left[k]], len(jobs), str(jobs[left[k]].folder.relative_to(place))
+        if isinstance(end, Failure):
+            job.fail(end.trace)
+            failed = Failed(folder, job.label, job.seed, end.attempts, end.kind, end.line)
+            found[left[k]] = failed
+            write_failures(place, [found[i] for i in left if isinstance(found.get(i), Failed)])
+            watch(Event("failed", len(found), of, len(found) == of, asdict(failed)))
+            continue
+        found[left[k]] = end.value
+        if job.kind.name == "run":
+            values = {"label": job.label, "seed": job.seed, "folder": folder, "summary": end.value}
+            watch(Event("run", len(found), of, len(found) == of, values))
+        else:
+            watch(Event("played", len(found), of, len(found) == of, {"label": f"seed {job.seed}"}))
+    return [found[i] for i in range(len(jobs))]

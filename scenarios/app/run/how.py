@@ -1,7 +1,7 @@
 """How runs are played and kept: none of it changes a result, so none of it stands in a scenario.
 
-The memory of a run is measured while it plays, held below a limit, and its peak is kept. The limit is what is asked
-for, else NETSIM_MEMORY_GB, else what this machine has free when the run begins.
+The memory of a run has a limit, and its measured peak is kept. The limit is what is asked for, else NETSIM_MEMORY_GB,
+else what this machine has free when the run begins.
 """
 
 from __future__ import annotations
@@ -10,14 +10,11 @@ import gc
 import os
 import re
 import resource
-import signal
-import threading
 from collections.abc import Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
-from math import inf, isfinite, isinf
+from math import inf, isinf
 from pathlib import Path
-from types import FrameType
 from typing import Literal
 
 from fl.round.tables import Column
@@ -27,7 +24,6 @@ from scenarios.app.study.yaml_document import one_line
 
 OPTION, VARIABLE = "--memory-gb", "NETSIM_MEMORY_GB"
 GB = 1e9
-_LOOK_EVERY_S = 0.1  # of CPU time
 _SELF = Path("/proc/self")
 _REMEDY = f"raise {OPTION} or {VARIABLE}, or take fewer UEs, base stations or attacks, or a smaller model or area"
 Format = Literal["csv", "parquet"]
@@ -36,33 +32,27 @@ Format = Literal["csv", "parquet"]
 
 @dataclass(frozen=True)
 class How:
-    """How runs are kept. records : format of the record tables of a finished run. memory_gb : largest resident set of a
-    run, in GB; none: NETSIM_MEMORY_GB, else what the machine has free. of : whose part that is, in words.
+    """How runs are kept. records : format of the record tables of a finished run. memory_gb : most memory of a run, in
+    GB; none: NETSIM_MEMORY_GB, else what the machine has free.
     """
 
     records: Format = "csv"
     memory_gb: float | None = None
-    of: str = ""
 
     def check(self) -> None:
         """Refuse what this machine cannot do."""
-        if self.records not in ("csv", "parquet"):
-            raise BadInput(f"--records {self.records}: must be csv or parquet")
         if self.records == "parquet":
             check_installed("--records parquet")
         limit(self.memory_gb)
 
     def within(self) -> AbstractContextManager[None]:
-        """Hold what is done within, a run, below its limit of memory. Raises BadInput once it is above that."""
-        most, source = limit(self.memory_gb)
-        return within(most, self.of or source)
+        """Limit the memory of what is done within. Raises BadInput where it needs more."""
+        return within(limit(self.memory_gb))
 
     def among(self, runs: int) -> How:
         """That of one of so many runs at once, which share the limit equally."""
-        most, source = limit(self.memory_gb)
-        if runs < 2 or isinf(most):
-            return self
-        return replace(self, memory_gb=most / GB / runs, of=f"{source}, {most / GB:.2f} GB for {runs} runs at once")
+        most = limit(self.memory_gb)
+        return self if runs < 2 or isinf(most) else replace(self, memory_gb=most / GB / runs)
 
     def keep(self, folder: Path, tables: Mapping[str, Mapping[str, Column]]) -> None:
         """Give the finished tables of a run, which are CSVs, their format; CSVs stay until `settle`."""
@@ -104,72 +94,45 @@ def one_thread() -> Generator[None, None, None]:
         torch.set_num_threads(before)
 
 
-def limit(
-    memory_gb: float | None, environ: Mapping[str, str] = os.environ, root: Path = Path("/")
-) -> tuple[float, str]:
-    """Bytes that a process may hold, infinite for no limit, and who says so. Raises BadInput.
-
-    root : of the file system that tells what the machine has.
-    """
-    if memory_gb is not None:
-        return _checked(memory_gb, f"{OPTION} {memory_gb:g}") * GB, OPTION
-    if stated := environ.get(VARIABLE, ""):
-        try:
-            value = float(stated)
-        except ValueError:
-            value = 0.0
-        return _checked(value, f"{VARIABLE} {stated[:40]!r}") * GB, VARIABLE
-    return held_bytes() + free_bytes(root), "what was free on this machine"
-
-
-def _checked(memory_gb: float, said: str) -> float:
-    if not (memory_gb > 0 and isfinite(memory_gb)):
-        raise BadInput(f"{said}: must be a number of GB above 0, as 8 or 0.5")
-    return memory_gb
+def limit(memory_gb: float | None, environ: Mapping[str, str] = os.environ) -> float:
+    """Bytes that a process may hold, infinite for no limit. Raises BadInput."""
+    stated = environ.get(VARIABLE, "")
+    if memory_gb is None and not stated:
+        return held_bytes() + free_bytes()
+    text = f"{VARIABLE} {stated[:40]!r}" if memory_gb is None else f"{OPTION} {memory_gb:g}"
+    try:
+        value = float(stated) if memory_gb is None else memory_gb
+    except ValueError:
+        value = 0.0
+    if not 0.0 < value < inf:
+        raise BadInput(f"{text}: must be a number of GB above 0, as 8 or 0.5")
+    return value * GB
 
 
 @contextmanager
-def within(most: float, source: str) -> Generator[None, None, None]:
-    """Hold this process below so many bytes, as source says. Raises BadInput once its resident set is larger.
+def within(most: float) -> Generator[None, None, None]:
+    """Let this process allocate no more than so many bytes in all. Raises BadInput where it needs more.
 
-    What is done within is interrupted as by Ctrl-C, at most 0.1 s of CPU time too late, so that a run keeps its
-    checkpoint; one allocation beyond the limit and what the machine has free fails at once. The peak counts from here
-    on. Outside of the main thread no signal can interrupt: there only allocations are limited.
+    The peak counts from here on.
     """
-    above: list[float] = []
-
-    def look(number: int, frame: FrameType | None) -> None:
-        if not above and (held := held_bytes()) > most:
-            above.append(held)
-            raise KeyboardInterrupt
-
-    main = threading.current_thread() is threading.main_thread()
-    if main:
-        before = signal.signal(signal.SIGPROF, look)
-        signal.siginterrupt(signal.SIGPROF, False)  # system calls of foreign code go on
-        every = signal.setitimer(signal.ITIMER_PROF, _LOOK_EVERY_S, _LOOK_EVERY_S)
+    held, remedy = held_bytes(), f"its limit is {most / GB:.2f} GB; {_REMEDY}"
+    if held > most:
+        raise BadInput(f"the run holds {held / GB:.2f} GB of memory before it begins, and {remedy}")
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    room = _stated(_SELF / "status", "VmData", inf) + max(free_bytes(), most - held_bytes())
+    room = _stated(_SELF / "status", "VmData", inf) + most - held
     if room < (inf if soft == resource.RLIM_INFINITY else soft):
         resource.setrlimit(resource.RLIMIT_DATA, (int(room), hard))
     with suppress(OSError):  # else the peak counts from the start of the process
         (_SELF / "clear_refs").write_text("5")
     try:
-        look(signal.SIGPROF, None)  # what it holds already
         yield
-    except BaseException as error:
-        if above:
-            said = f"the run held {above[0] / GB:.2f} GB of memory, above its limit of {most / GB:.2f} GB ({source})"
-        elif isinstance(error, MemoryError) or "can't allocate memory" in str(error):  # the latter of PyTorch
-            said = one_line(f"not enough memory ({str(error)[:200] or 'nothing is left'})")
-        else:
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "can't allocate memory" not in str(error):  # that is one of PyTorch
             raise
-        raise BadInput(f"{said}; {_REMEDY}; a run goes on from its checkpoint") from None
+        why = str(error)[:200] or "nothing is left"
+        raise BadInput(one_line(f"not enough memory ({why}): {remedy}; a run goes on from its checkpoint")) from None
     finally:
         resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
-        if main:
-            signal.setitimer(signal.ITIMER_PROF, *every)
-            signal.signal(signal.SIGPROF, before or signal.SIG_IGN)  # the usual action, 0, would end the process
 
 
 def held_bytes() -> float:

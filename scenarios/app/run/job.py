@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -47,14 +48,10 @@ from scenarios.app.study.yaml_document import one_line
 Restored = TypeVar("Restored")
 UNFIT = (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)
 """what a checkpoint of other types, shapes and sizes raises where it is read"""
-_READ = "# reads "
+_READ = re.compile(r"^# reads (\".*\") (\w*)\n", re.MULTILINE)
 _NO_CONTENT = (".html", ".part")
 """ends of names that say nothing of the content of a folder: pages, and files that are being written"""
 MOST_TEXT_BYTES = 2**26
-
-
-class Occupied(BadInput):
-    """The folder of a job holds something else."""
 
 
 @dataclass(frozen=True)
@@ -110,39 +107,28 @@ class Job:
         return replace(self, options={**self.options, **options})
 
     def admit(self) -> None:
-        """Raise Occupied where the folder may not be had; nothing is written."""
+        """Raise BadInput where the folder is occupied by something else; nothing is written."""
         folder, kind = self.folder, self.kind
-        if not ours(folder, kind.name, self._is_known):
+        if not ours(folder, kind.name):
             return
         check_files(folder, lambda name: name in kind.files)
         begun = what_is(folder / STUDY) or what_is(folder / kind.record)
-        if begun and not is_text(folder / STUDY, self.text):
-            self._refuse()
-
-    def _is_known(self, folder: Path) -> bool:
-        """Whether a record of ours lies in a folder without a marker."""
-        try:
-            return {"title", "seed", "study"} <= set(read_json(folder / self.kind.record))
-        except BadInput:
-            return False
-
-    def _refuse(self) -> None:
-        """Raise Occupied for a folder of another text, unless the job replaces it."""
-        folder, name = self.folder, self.kind.name
+        if not begun or is_text(folder / STUDY, self.text):
+            return
         file, digest = changed_input(folder / STUDY, self.text)
         if file and not digest:
-            raise BadInput(one_line(f"{file}: cannot be read, and the {name} in {folder} read it; put it back"))
+            raise BadInput(one_line(f"{file}: cannot be read, and the {kind.name} in {folder} read it; put it back"))
         if not self.replace:
-            unfinished = "unfinished " if SUMMARY in self.kind.files else ""
+            unfinished = "unfinished " if SUMMARY in kind.files else ""
             state = "finished " if what_is(folder / SUMMARY) else unfinished
-            which = f"that read {file} with other content" if file else f"of another {self.kind.text}"
-            line = f"{folder}: holds the {state}{name} {which}; add --replace, or give --out another folder"
-            raise Occupied(one_line(line))
+            which = f"that read {file} with other content" if file else f"of another {kind.text}"
+            line = f"{folder}: holds the {state}{kind.name} {which}; add --replace, or give --out another folder"
+            raise BadInput(one_line(line))
 
     def done(self) -> dict[str, Any] | None:
         """The summary, where the folder has it; None where the job is to be played.
 
-        Raises Occupied for the result of another version of the program, unless the job replaces it.
+        Raises BadInput for the result of another version of the program, unless the job replaces it.
         """
         if not is_text(self.folder / STUDY, self.text):
             return None
@@ -156,7 +142,7 @@ class Job:
             return summary
         if self.replace:
             return None
-        raise Occupied(
+        raise BadInput(
             f"{self.folder}: holds a finished {self.kind.name} of netsim {version}, and this is {__version__}; go on "
             "with that version, or add --replace to play what it played anew"
         )
@@ -189,12 +175,12 @@ class Job:
 
     def fail(self, trace: str) -> None:
         """Write `error.txt`; a summary of earlier work goes. Nothing where the folder is not ours, or cannot be had."""
-        with suppress(BadInput, OSError), held(self.folder, self.kind.name, self._admit_error):
+        with suppress(BadInput, OSError), held(self.folder, self.kind.name, self._check_ours):
             (self.folder / SUMMARY).unlink(missing_ok=True)
             write_text(self.folder / ERROR, trace)
 
-    def _admit_error(self) -> None:
-        ours(self.folder, self.kind.name, lambda _: False)
+    def _check_ours(self) -> None:
+        ours(self.folder, self.kind.name)
 
     def checkpoint(self, **state: Any) -> dict[str, Any]:
         """The tree of a checkpoint with this state, for `save_tree`."""
@@ -203,41 +189,29 @@ class Job:
     def resume(self, restore: Callable[[Any], Restored]) -> Restored | None:
         """What `restore` makes of the tree of the checkpoint; None where there is none.
 
-        restore : changes nothing; raises BadInput, or one of UNFIT. Raises BadInput for a checkpoint of another text or
-        program version, and for one that does not fit; a job that replaces forgets it.
+        restore : changes nothing; raises one of UNFIT. Raises BadInput for a checkpoint of another text or program
+        version, and for one that does not fit; a job that replaces forgets it.
         """
         path = self.folder / CHECKPOINT
         if not what_is(path):
             return None
         try:
-            return self._restored(path, restore)
-        except BadInput:
+            tree = load_tree(path)
+            if not isinstance(tree, dict) or tree.get("key") != self.key:
+                raise ValueError("it is of another study or seed")
+            if (program := str(tree.get("program"))) != __version__:
+                raise ValueError(f"it is of netsim {program[:20]}, this is {__version__}")
+            return restore(tree)
+        except UNFIT as error:
             if self.replace:
                 return None
-            raise
+            raise self.unfit("the checkpoint does not fit this study", error) from None
 
-    def _restored(self, path: Path, restore: Callable[[Any], Restored]) -> Restored:
-        try:
-            tree = load_tree(path)
-        except ValueError as error:
-            raise BadInput(f"{error}; it cannot go on: add --replace to start again") from None
-        if not isinstance(tree, dict) or tree.get("key") != self.key:
-            raise BadInput(f"{path}: is of another study or seed; delete it, or add --replace, to start again")
-        if (program := tree.get("program")) != __version__:
-            raise BadInput(
-                f"{path}: is of netsim {one_line(str(program))[:20]}, this is {__version__}; go on with that version, "
-                "or add --replace to start again"
-            )
-        try:
-            return restore(tree)
-        except BadInput:
-            raise
-        except UNFIT as error:
-            said = one_line(" ".join(str(error).split()))[:120]
-            line = (
-                f"{path}: the checkpoint does not fit this study ({said}); delete it, or add --replace, to start again"
-            )
-            raise BadInput(line) from None
+    def unfit(self, what: str, error: Exception) -> BadInput:
+        """Why the job cannot go on from its checkpoint, in one line."""
+        why = one_line(" ".join(str(error).replace(f"{self.folder / CHECKPOINT}: ", "").split()))[:200]
+        where = self.folder / CHECKPOINT
+        return BadInput(f"{where}: {what} ({why}); delete it, or add --replace, to start again")
 
 
 def do(job: Job, watch: Watch = ignore) -> Any:
@@ -251,29 +225,21 @@ def do(job: Job, watch: Watch = ignore) -> Any:
 
 def read_lines(inputs: Mapping[str, str]) -> str:
     """Comments of a text: each file that is read, with its digest."""
-    return "".join(f"{_READ}{json.dumps(file)} {digest}\n" for file, digest in inputs.items())
+    return "".join(f"# reads {json.dumps(file)} {digest}\n" for file, digest in inputs.items())
 
 
 def changed_input(path: Path, text: str) -> tuple[str, str]:
-    """The first file of which the text in `path` has another digest than `text`, and its digest there.
+    """The first file of which the text in `path` has another digest than `text`, and its digest now.
 
     Empty where the two differ in more than digests, or not at all; an empty digest: the file cannot be read.
     """
     try:
-        old = content(path, MOST_TEXT_BYTES, own=True).decode("utf-8", "replace").splitlines()
+        old = content(path, MOST_TEXT_BYTES, own=True).decode("utf-8", "replace")
     except OSError:
         return "", ""
-    new = text.splitlines()
-    changed = [line for line in new if line not in old]
-    if _unread(old) != _unread(new) or not changed:
-        return "", ""
-    file, _, digest = changed[0].removeprefix(_READ).rpartition(" ")
-    return json.loads(file), digest
-
-
-def _unread(lines: list[str]) -> list[str]:
-    """The lines of a text that name no file."""
-    return [line for line in lines if not line.startswith(_READ)]
+    before = _READ.findall(old)
+    changed = [(json.loads(file), digest) for file, digest in _READ.findall(text) if (file, digest) not in before]
+    return changed[0] if changed and _READ.sub("", old) == _READ.sub("", text) else ("", "")
 
 
 def input_digests(study: Study) -> dict[str, str]:
@@ -289,21 +255,17 @@ def _digest(file: str) -> str:
     path = Path(file)
     try:
         if what_is(path) != "folder":
-            return _digest_of(path)
+            return _digest_of(path, path.stat().st_mtime_ns)
         inside = [p for p in sorted(path.rglob("*")) if not p.name.startswith(".") and p.suffix not in _NO_CONTENT]
-        lines = [f"{p.relative_to(path)}\n{_digest_of(p)}\n" for p in inside if what_is(p) == "file"]
+        files = [p for p in inside if what_is(p) == "file"]
+        lines = [f"{p.relative_to(path)}\n{_digest_of(p, p.stat().st_mtime_ns)}\n" for p in files]
         return hashlib.sha256("".join(lines).encode()).hexdigest()
     except OSError:
         return ""
 
 
-def _digest_of(path: Path) -> str:
-    stat = path.stat()
-    return _digest_once(path, stat.st_ino, stat.st_size, stat.st_mtime_ns)
-
-
 @lru_cache(maxsize=4096)
-def _digest_once(path: Path, inode: int, size: int, mtime_ns: int) -> str:
+def _digest_of(path: Path, mtime_ns: int) -> str:
     """SHA-256 of a file, which is read once as long as it stays the same: sweeps have many runs of large traces."""
     with opened(path, MOST_FILE_BYTES) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]  # it has readinto

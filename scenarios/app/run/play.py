@@ -10,7 +10,8 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
+from math import ceil
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,25 +19,46 @@ import numpy as np
 
 from fl.round.caveats import disclosed
 from fl.round.records import handover_rows
+from fl.round.setup import Setup
+from fl.round.state import RoundState
+from fl.types import LOCATION
 from netsim import __version__
 from netsim.channel_card import channel_card, downlink_card
 from netsim.checkpoint import save_tree
+from netsim.city.base import City
+from netsim.columns import no_places
 from netsim.errors import BadInput
+from netsim.radio.downlink import Downlink, reception
 from netsim.record import Recorder, write_json
+from netsim.safe import replacing
 from netsim.traces.home_work import FEWEST_NIGHTS
+from netsim.trail import Looks
 from netsim.tree import from_tree, to_tree
+from netsim.units import FloatArray
 from netsim.world import World
-from scenarios.app.results.folder import CHECKPOINT, MANIFEST, RESULTS, STUDY, SUMMARY, read_json
-from scenarios.app.results.statistics import hold_out_notes
+from scenarios.app.results.folder import (
+    CHECKPOINT,
+    MANIFEST,
+    MAP,
+    POINTS,
+    RESULTS,
+    SCENERY,
+    STUDY,
+    SUMMARY,
+    read_json,
+    read_table,
+)
+from scenarios.app.results.statistics import hold_out_notes, too_large
 from scenarios.app.run.events import Event, Watch
 from scenarios.app.run.how import USUAL, How, peak_gb
 from scenarios.app.run.job import UNFIT, Job, JobKind, input_digests
-from scenarios.app.run.records import follow_ues, write_map, write_tracks
-from scenarios.app.run.setup import origin_deg
+from scenarios.app.run.setup import origin_deg, street_graph
 from scenarios.app.study.dump import study_yaml
 from scenarios.app.study.schema import SCHEMA_VERSION
 from scenarios.app.study.study import Study
-from scenarios.app.study.yaml_document import one_line
+
+LIBRARIES = ("numpy", "scipy", "torch", "simpy", "scikit-learn", "pyproj")
+"""libraries whose versions a manifest has"""
 
 
 def manifest_of(job: Job, study: Study, world: World) -> dict[str, Any]:
@@ -66,7 +88,11 @@ def manifest_of(job: Job, study: Study, world: World) -> dict[str, Any]:
         "files": job.inputs,
         "study": job.key,
         "warnings": [*world.warnings, *warned],
-        "versions": {"python": platform.python_version(), "netsim": __version__} | _versions(),
+        "versions": {
+            "python": platform.python_version(),
+            "netsim": __version__,
+            **{name: version(name) for name in LIBRARIES},
+        },
     }
 
 
@@ -84,27 +110,13 @@ def _without_home(world: World) -> list[str]:
 
 def _card(study: Study, world: World) -> dict[str, str]:
     """The channel card of a study."""
-    if study.learning is None:
-        return downlink_card(study.world, world.stations, _presence(world))
     trace = world.trace
+    presence = None if trace is None else world.mobility.presence(trace)
+    absent = None if presence is None else presence.words()
+    if study.learning is None:
+        return downlink_card(study.world, world.stations, absent)
     replayed = trace is not None and trace.rsrp_dbm is not None
-    return channel_card(study.world, world.stations, replayed, _presence(world))
-
-
-def _presence(world: World) -> str | None:
-    """When a replayed UE is absent."""
-    presence = None if world.trace is None else world.mobility.presence(world.trace)
-    return None if presence is None else presence.words()
-
-
-def _versions() -> dict[str, str]:
-    versions = {}
-    for name in ("numpy", "scipy", "torch", "simpy", "scikit-learn", "pyproj"):
-        try:
-            versions[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return versions
+    return channel_card(study.world, world.stations, replayed, absent)
 
 
 CHECKPOINT_EVERY_S = 10.0  # of wall time, or twenty times as long as the last one took to write
@@ -151,7 +163,7 @@ class Play(ABC):
 
     def play(self) -> dict[str, Any]:
         """Everything that writes into the folder; returns the summary."""
-        job, folder, first = self.job, self.job.folder, None
+        job, first = self.job, None
         with job.hold():
             going = job.resume(self._restored)
             if going is None:
@@ -159,25 +171,23 @@ class Play(ABC):
                 self.recorder.open()
                 self._write_ues()
             else:
-                self._go_on(*going)
+                world, time_s, self.now = going
+                self.world.resume(world, time_s)
+                self.recorder.cut()
                 first = self.done
             manifest = manifest_of(job, self.study, self.world) | {"tracks": self.tracks, **self.manifest()}
             if going is None:
-                write_json(folder / MANIFEST, {**manifest, "finished": False})
+                write_json(job.folder / MANIFEST, {**manifest, "finished": False})
             try:
                 self.steps()
                 summary = self._finish(manifest, first)
-            except (KeyboardInterrupt, SystemExit):  # the latter where a batch system takes the machine away
+            except (KeyboardInterrupt, SystemExit, MemoryError):  # SystemExit: a batch system takes the machine away
                 self.save()
                 raise
             except UNFIT as error:
                 if going is None or isinstance(error, BadInput):
                     raise
-                said = one_line(" ".join(str(error).split()))[:120]
-                path, kind = folder / CHECKPOINT, type(error).__name__
-                raise BadInput(
-                    f"{path}: the run cannot go on from it ({kind}: {said}); delete it to start again"
-                ) from error
+                raise job.unfit(f"the run cannot go on from it, {type(error).__name__}", error) from error
             job.settle()
         return summary
 
@@ -223,23 +233,11 @@ class Play(ABC):
 
     def _restored(self, tree: Any) -> tuple[Any, float, Any]:
         """World, time and `now` of the tree of a checkpoint."""
-        try:
-            self.recorder.resume(tree.get("tables"))
-        except ValueError as error:
-            raise BadInput(f"{error}; it cannot go on: add --replace to start again") from None
+        self.recorder.resume(tree.get("tables"))
         time_s, most_s = float(tree["time_s"]), _MOST_LONGER * self.world.duration_s
         if not 0 <= time_s <= most_s:
             raise ValueError(f"time_s is {time_s:g}, and this study holds 0 to {most_s:g}")
         return from_tree(tree["world"], self.world.memory()), time_s, from_tree(tree["now"], self.now)
-
-    def _go_on(self, world: Any, time_s: float, now: Any) -> None:
-        """Go on from there; all tables are cut back to the checkpoint."""
-        self.world.resume(world, time_s)
-        self.now = now
-        try:
-            self.recorder.cut()
-        except OSError as error:
-            raise BadInput(f"{error.filename}: {error.strerror}, and the run goes on") from None
 
     def _write_ues(self) -> None:
         places, n = self.world.places, len(self.world.ues)
@@ -263,3 +261,129 @@ def _play_run(job: Job, watch: Watch) -> Any:
 
 
 RUN = JobKind("run", (STUDY, *RESULTS), MANIFEST, _play_run)
+
+
+MOST_CELLS = 100  # of the grid along the longer side
+_MOST_LINKS = 200_000  # that are computed at once
+
+
+def coverage_grid(world: World) -> FloatArray:
+    """Centres (n, 2) of square cells over the area, 100 along its longer side; those in buildings are left out."""
+    area = world.area
+    side_m = float(area.side_m.max()) / MOST_CELLS
+    x_m, y_m = (
+        low + (np.arange(max(1, ceil(length / side_m - 1e-9))) + 0.5) * side_m
+        for low, length in zip(area.low_m, area.side_m, strict=True)
+    )
+    place_m = np.stack(np.meshgrid(x_m, y_m), axis=-1).reshape(-1, 2)
+    return place_m[~world.buildings.inside(place_m)]
+
+
+def coverage(world: World, downlink: Downlink, place_m: FloatArray, learnt_dbm: FloatArray | None) -> dict[str, Any]:
+    """Rows of the table `coverage` at places (n, 2): the radio where it is modelled, and what was learnt of it (n,).
+
+    Of the radio the strongest base station, and how it is received; nothing where a trace brings measurements.
+    """
+    modelled = bool(world.stations) and (world.trace is None or world.trace.rsrp_dbm is None)
+    place_m = place_m if modelled or learnt_dbm is not None else place_m[:0]
+    n, names = len(place_m), np.array([station.name for station in world.stations], dtype=object)
+    rows: dict[str, Any] = {"x_m": place_m[:, 0], "y_m": place_m[:, 1], "cell": np.full(n, "", dtype=object)}
+    rows |= {name: np.full(n, np.nan) for name in ("rsrp_dbm", "sinr_db", "los")}
+    if modelled:
+        rows["los"] = np.zeros(n, dtype=np.int64)
+        size = max(1, _MOST_LINKS // len(names))
+        for part in (slice(first, first + size) for first in range(0, n, size)):
+            links = world.budget.links(0.0, place_m[part])
+            got = reception(links, links.serving, downlink)
+            rows["cell"][part], rows["los"][part] = names[links.serving], got.los
+            rows["rsrp_dbm"][part], rows["sinr_db"][part] = got.rsrp_dbm, got.sinr_db
+    return {**rows, "learnt_dbm": np.full(n, np.nan) if learnt_dbm is None else learnt_dbm}
+
+
+def follow_ues(world: World) -> dict[str, Any]:
+    """Take the tracks of a world that has not moved yet; what the manifest says of them."""
+    looks = Looks.of(len(world.ues), world.duration_s, world.tick_s)
+    world.follow(looks)
+    return {"every_s": looks.every_s, "ues": looks.ues}
+
+
+def write_tracks(recorder: Recorder, world: World) -> None:
+    """Append the rows of tracks since the last call, up to now; of an absent UE only index and time."""
+    world.catch_up()
+    if world.tracks is None:
+        return
+    names = np.array([*(station.name for station in world.stations), ""], dtype=object)  # the last one for -1
+    for rows in world.tracks.drain():
+        seen, absent = rows.seen, rows.seen.absent
+        columns = {
+            "ue": rows.ue,
+            "time_s": np.full(len(rows.ue), rows.look * world.tracks.looks.every_s),
+            "x_m": seen.at_m[:, 0],
+            "y_m": seen.at_m[:, 1],
+            "indoor": np.where(absent, np.nan, seen.inside),
+            "cell": names[np.where(absent, -1, seen.cell)],
+        }
+        recorder.write("tracks", columns)
+
+
+MAP_PLACES = 500  # outdoor places of the radio map
+
+
+def write_map(folder: Path, world: World, city: City) -> None:
+    """Write map.npz: buildings, base stations, streets, and the radio at a sample of outdoor places.
+
+    footprint_m (k, 2) rings of walls, anticlockwise, and of courtyards, clockwise, with footprint_ptr (r + 1,) and
+    footprint_building (r,), the building of each; building_height_m (n,); station_m (n_bs, 2), station_azimuth_deg
+    (n_bs,), NaN for an antenna without a sector; place_m (m, 2), and for each place and base station distance_m,
+    rsrp_dbm, los (m, n_bs).
+
+    Where there are some: street_m (v, 2), street_ptr (s + 1,), street_class (s,), a street of two directions once;
+    door_m (k, 2); scenery_m (v, 2), scenery_ptr (a + 1,), scenery_kind (a,), index into SCENERY.
+    """
+    rng, owner = world.ground.streams.at("report.map"), np.arange(MAP_PLACES)
+    place = world.buildings.outdoor(world.area, rng, "place", owner)
+    rings = world.buildings.rings()
+    shapes = [ring for own in rings for ring in own]
+    arrays: dict[str, np.ndarray] = {
+        "footprint_m": np.concatenate(shapes) if shapes else no_places(),
+        "footprint_ptr": np.cumsum([0, *(len(s) for s in shapes)]),
+        "footprint_building": np.repeat(np.arange(len(rings)), [len(own) for own in rings]),
+        "building_height_m": world.buildings.height_m,
+        "station_m": np.array([b.at_m for b in world.stations]).reshape(-1, 2),
+        "station_azimuth_deg": np.array([np.nan if b.azimuth_deg is None else b.azimuth_deg for b in world.stations]),
+        "place_m": place,
+    }
+    if world.stations:
+        links = world.budget.links(0.0, place)
+        arrays |= {"distance_m": links.distance_m, "rsrp_dbm": links.rsrp_dbm, "los": links.los}
+    graph = street_graph(world, city)
+    if graph is not None:
+        street_m, street_ptr, edge = graph.centre_lines()
+        arrays |= {"street_m": street_m, "street_ptr": street_ptr, "street_class": graph.street_class[edge]}
+    if len(world.ground.premises):
+        arrays["door_m"] = world.ground.premises.door_m
+    scenery = city.scenery(world.area, world.ground.streams)
+    if scenery:
+        arrays["scenery_m"] = np.concatenate([ring for _, ring in scenery])
+        arrays["scenery_ptr"] = np.cumsum([0, *(len(ring) for _, ring in scenery)])
+        arrays["scenery_kind"] = np.array([SCENERY.index(kind) for kind, _ in scenery])
+    with replacing(folder / MAP) as file:
+        np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+
+
+def write_points(folder: Path, state: RoundState) -> None:
+    """True points of every track, thinned: what the report's map draws."""
+    points = [track.points for track in state.leakage.values()]
+    ue = np.repeat([ue for ue, _ in state.leakage], [len(each) for each in points]).astype(np.int64)
+    with replacing(folder / POINTS) as file:
+        np.savez_compressed(file, ue=ue, position_m=np.concatenate([no_places(), *points]))
+
+
+def delta_warnings(setup: Setup, state: RoundState) -> list[str]:
+    """Deltas of 1/n and more, n being the UEs, or the records that a round learns from, of which one is hidden."""
+    records = int(read_table(setup.recorder.folder, "rounds")["selected"].max(initial=0))
+    of, budget = {"user": (state.ledger.n_ue, "UE"), LOCATION: (0, "")}, setup.learning.privacy_budget
+    stated = {(a.mechanism, a.unit, a.delta) for a in state.ledger.sums}
+    stated |= {("privacy_budget", a.unit, budget.delta) for a in state.ledger.sums if budget and budget.delta}
+    said = ((name, too_large(delta, *of.get(unit, (records, "record")))) for name, unit, delta in sorted(stated))
+    return [f"{name}: {text}" for name, text in said if text]

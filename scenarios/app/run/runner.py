@@ -1,21 +1,41 @@
-"""Run a study: plan it if it has a plan, then play it."""
+"""Run a study: its plan is written in, by the trajectory of a reference run; then it is played."""
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from netsim.cache import cache_folder
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from fl.defenses.budgeted import PRINTED
+from fl.power.bound import PowerLoss, Trajectory
+from fl.power.search import Limits, average, evolution, full, plateaus
+from netsim import __version__
+from netsim.build import build_world
+from netsim.cache import cache_folder, code_digest
+from netsim.checkpoint import load_tree, save_tree
+from netsim.errors import BadInput
+from netsim.radio.power_rules import Listed
+from netsim.rng import Streams
+from netsim.safe import what_is
+from netsim.tree import from_tree_as, to_tree
+from netsim.units import FloatArray, ratio_from_db, w_from_dbm
+from rl.ddpg_power import Ddpg, settled
 from scenarios.app.result import Result
-from scenarios.app.results.folder import STUDY
+from scenarios.app.results.folder import STUDY, read_table
 from scenarios.app.run.events import Watch, ignore
 from scenarios.app.run.how import USUAL, How, one_thread, seldom_collected
-from scenarios.app.run.job import Job
-from scenarios.app.run.planning import planned
+from scenarios.app.run.job import Job, input_digests
 from scenarios.app.run.play import run_job
-from scenarios.app.run.radio import play_radio
-from scenarios.app.run.simulate import simulate
+from scenarios.app.run.radio import RadioPlay
+from scenarios.app.run.simulate import LearningPlay, Planned
+from scenarios.app.scratch import scratch
+from scenarios.app.study.dump import study_yaml
 from scenarios.app.study.error_messages import build
+from scenarios.app.study.plan import Plan
 from scenarios.app.study.study import Study
 from scenarios.app.study.yaml_document import read_text
 
@@ -36,20 +56,220 @@ def run(
     depend on the number of cores; sweeps use several processes instead. how : settings that change no result.
     """
     job = run_job(study, out, command=command, replace=replace, how=how)
-    return Result(job.folder, _run(job, study, watch))
+    return Result(job.folder, play_job(job, watch))
 
 
 def play_job(job: Job, watch: Watch) -> dict[str, Any]:
     """One run, in any process."""
-    return _run(job, build(Study, read_text(job.spec, str(job.folder / STUDY))), watch)
-
-
-def _run(job: Job, study: Study, watch: Watch) -> dict[str, Any]:
-    """One run of a study."""
-    how = job.options["how"]
+    study, how = build(Study, read_text(job.spec, str(job.folder / STUDY))), job.options["how"]
     how.check()
     with how.within(), seldom_collected():
         if study.learning is None:
-            return play_radio(job, study, watch)
+            with threadpool_limits(limits=1):
+                return RadioPlay(job, study, watch).play()
         with one_thread():
-            return simulate(job, study, planned(study, cache_folder()), watch)
+            return LearningPlay(job, study, planned(study, cache_folder()), watch).play()
+
+
+_FILE, _FORMAT = "trajectory.npz", 2
+
+
+def learned_plan(study: Study) -> Planned:
+    """The study with T_th of its policy in defenses that wait for one; as it is where none waits or none has learnt.
+
+    T_th is that of the policy's reference run at the powers that UEs send with, over the first round's channel if the
+    policy observes channels.
+
+    Raises
+    ------
+    BadInput : one line: a policy that plans no switch.
+    """
+    waiting = [d.label for d in study.learned.defenses if d.waits]
+    if not waiting or not isinstance(study.power, Ddpg):
+        return Planned(study, {})
+    policy = study.power.learnt()
+    if policy.card.task == "online" or policy.card.criterion == "top-up":
+        what = "acts online" if policy.card.task == "online" else "was trained with criterion: top-up"
+        raise BadInput(
+            f"learning.defenses: {waiting[0]} with mode: planned has no round: the policy {what}; give until_round "
+            "or mode: top-up"
+        )
+    snr_per_w = snr_of_round(study, study.seed) if policy.card.observe == "channel" else np.zeros(policy.card.ues)
+    problem, wanted_w = settled(policy, snr_per_w)
+    power_w = np.minimum(wanted_w, float(w_from_dbm(study.world.ues.max_power_dbm)))
+    outcome = problem.tried(power_w)
+    said = _said(problem.objective.trajectory, outcome.switch, outcome.value, power_w)
+    return Planned(_with_switch(study, outcome.switch), said)
+
+
+def _with_switch(study: Study, switch: int, **changes: Any) -> Study:
+    """The study with the round of the switch in its defenses, and other changes."""
+    defenses = tuple(d.switched(switch) for d in study.learned.defenses)
+    return study.model_copy(update={**changes, "learning": study.learned.model_copy(update={"defenses": defenses})})
+
+
+def _said(trajectory: Trajectory, switch: int, value: float, power_w: FloatArray) -> dict[str, Any]:
+    """What plan.json has of powers."""
+    listed = [float(w) for w in power_w]
+    return {
+        "reference": trajectory.content, "switch_round": switch, "objective": value, "total_w": float(power_w.sum()),
+        "power_w": listed,
+    }  # fmt: skip
+
+
+def planned(study: Study, cache: Path) -> Planned:
+    """The study with powers, switch and noise in their places; without a plan, with the switch of its learned policy.
+
+    Reference runs come from the cache where they are there.
+
+    Raises
+    ------
+    BadInput : one line: a bound that does not contract, limits that nobody can keep, an uplink without a plan.
+    """
+    plan, written = study.plan, study
+    if plan is None:
+        return learned_plan(study)
+    try:
+        trajectory = reference(reference_study(study), cache)
+        if trajectory.power_w is None or not (trajectory.power_w > 0).all():
+            raise BadInput("a UE never sent in the reference run; plan for UEs that take part")
+        own = trajectory.power_w[None]
+        if plan.switch_share is not None:
+            calm = PowerLoss(trajectory, plan.bound, plan.criterion)
+            factor = calm.noise_factor(own[0], max(1, round(plan.switch_share * len(trajectory.std))))
+            trajectory, written = trajectory.louder(factor), _louder(study, factor)
+        objective, limits = PowerLoss(trajectory, plan.bound, plan.criterion), reachable(plan.limits, study)
+        if plan.power == "evolution":
+            best = evolution(objective, limits, Streams(study.seed).at("plan"))
+        else:
+            best = {"average": average, "full": full, "plateaus": plateaus}[plan.power](objective, limits)
+    except ValueError as error:
+        raise BadInput(f"plan: {error}") from None
+    said = {
+        **_said(trajectory, best.switch, best.value, best.power_w),
+        "noise_w": written.world.radio.uplink.band_noise_w(),
+        "own_switch_round": int(objective.switch(own)[0]), "own_objective": float(objective(own)[0]),
+        "own_total_w": float(own.sum()), "evaluations": best.evaluations,
+    }  # fmt: skip
+    return Planned(_with_switch(written, best.switch, plan=None, power=Listed(each_w=tuple(said["power_w"]))), said)
+
+
+def reachable(limits: Limits, study: Study) -> Limits:
+    """The limits, with no more for each UE than it can send with."""
+    most_w = float(w_from_dbm(study.world.ues.max_power_dbm))
+    if most_w < limits.each_min_w:
+        raise ValueError(
+            f"limits: world.ues.max_power_dbm is {most_w:.4g} W, below each_min_w {limits.each_min_w:g}; lower "
+            "that, or raise the other"
+        )
+    return limits.model_copy(update={"each_max_w": min(limits.each_max_w, most_w)})
+
+
+def reference_study(study: Study) -> Study:
+    """The study of the reference run: all artificial noise, nobody who looks."""
+    learning = study.learned
+    defenses = tuple(d.all_drawn() for d in learning.defenses)
+    unseen = {"defenses": defenses, "attacks": (), "membership": None}
+    return study.model_copy(update={"plan": None, "vary": None, "learning": learning.model_copy(update=unseen)})
+
+
+def _louder(study: Study, factor: float) -> Study:
+    """The study with so many times the receiver noise."""
+    world = study.world
+    uplink = world.radio.uplink.model_copy(update={"noise_w": world.radio.uplink.band_noise_w() * factor})
+    radio = world.radio.model_copy(update={"uplink": uplink})
+    return study.model_copy(update={"world": world.model_copy(update={"radio": radio})})
+
+
+def reference(study: Study, cache: Path, say: Callable[[str], None] | None = None) -> Trajectory:
+    """The trajectory of a study, from a run that is made once.
+
+    `cache` keeps it under a hash of the study's text, of the code that plays it, and of the content of files it reads.
+
+    say : gets a line before that run, which takes as long as any.
+
+    Raises
+    ------
+    BadInput : one line: the uplink's noise does not fall with a UE's own power alone.
+    """
+    alone = study.model_copy(update={"vary": None, "train": None})
+    _checked(alone)
+    made_of = (
+        f"{__version__} {_FORMAT} {code_digest('netsim', 'fl', 'scenarios')} {sorted(input_digests(alone).items())}"
+    )
+    name = hashlib.sha256(f"{made_of}\n{study_yaml(alone)}".encode()).hexdigest()[:16]
+    path = Path(cache) / name / _FILE
+    if not what_is(path):
+        if say is not None:
+            say(f"netsim: playing all rounds of the reference run, this once; it is kept in {path.parent}")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with scratch("run-", path.parent) as folder:  # of each process that asks
+                with one_thread():
+                    LearningPlay(run_job(alone, folder / "run"), alone, Planned(alone, {}), ignore).play()
+                trajectory = trajectory_of(alone, folder / "run")
+                save_tree(folder / _FILE, to_tree(trajectory))
+                (folder / _FILE).replace(path)
+        except OSError as error:
+            raise BadInput(
+                f"{path.parent}: reference runs cannot be kept there ({error.strerror}); "
+                "set XDG_CACHE_HOME to a folder that can be written"
+            ) from None
+    try:
+        return from_tree_as(load_tree(path), Trajectory)
+    except ValueError as error:
+        raise BadInput(f"{path.parent}: {error}; delete it, and the run is made again") from None
+
+
+def trajectory_of(study: Study, folder: Path) -> Trajectory:
+    """The trajectory of a finished run of a study: std from its spends, weights from its updates, gain from its links.
+
+    Noise that several mechanisms draw on a row adds in variance; noise at the server is nobody's. gain is SINR over
+    power, which a UE alone decides where nobody disturbs anybody; a UE has one row a round.
+    """
+    _checked(study)
+    updates, links, spends = (read_table(folder, name) for name in ("updates", "links", "spends"))
+    rounds, n_ue = np.unique(updates["round"]), len(read_table(folder, "ues")["ue"])
+    shape = (len(rounds), n_ue)
+    if not len(rounds):
+        raise BadInput(f"{folder}: no round was played; there is no trajectory")
+
+    def laid(table: dict[str, np.ndarray], values: FloatArray) -> FloatArray:
+        """Sums of values (rows of a table) as (rounds, UEs)."""
+        sums = np.zeros(shape)
+        np.add.at(sums, (np.searchsorted(rounds, table["round"]), table["ue"].astype(np.int64)), values)
+        return sums
+
+    if laid(updates, np.ones(len(updates["ue"]))).max() > 1:
+        raise BadInput(f"{folder}: a UE sent several rows in a round; a bound reads one model and one phase")
+    once = (spends["ue"] >= 0) & (spends["unit"] != PRINTED)  # a printed claim is a second account of the same noise
+    drawn = {k: v[once] for k, v in spends.items()}
+    sent = laid(links, links["power_w"])
+    sinr = ratio_from_db(links["sinr_db"])
+    scale = links["noise_std"] * np.sqrt(sinr)  # C / sqrt(q), the same for all
+    return Trajectory(
+        std=np.sqrt(laid(drawn, drawn["std"] ** 2)),
+        weight=laid(updates, updates["weight"]),
+        gain=laid(links, sinr / links["power_w"]),
+        scale=float(np.median(scale)),
+        power_w=sent.sum(axis=0) / np.maximum((sent > 0).sum(axis=0), 1),
+    )
+
+
+def _checked(study: Study) -> None:
+    """Refuse a study with a plan, and an uplink whose noise is not each UE's own."""
+    if study.plan is not None:
+        raise BadInput("plan: a reference run is played with the powers as written; remove plan:, or set it to null")
+    try:
+        Plan.check(study.world.radio.uplink)
+    except ValueError as error:
+        raise BadInput(str(error)) from None
+
+
+def snr_of_round(study: Study, seed: int) -> FloatArray:
+    """SNR at 1 W (K,) of every UE at the first deadline of the study in the world of a seed; 0 without a cell."""
+    world = build_world(study.world, Streams(seed), study.round_s)
+    world.env.run(until=min(study.round_s, world.duration_s))
+    ue = np.arange(len(world.ues))
+    cohort = world.cohort(ue, world.links(), 1, np.ones(len(ue), dtype=np.int64), np.zeros(len(ue)))
+    return study.world.radio.uplink.snr_per_w(cohort)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from math import ceil
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +23,7 @@ from netsim.build import build_world
 from netsim.city.base import City
 from netsim.clock import DAY_S, WEEK_S
 from netsim.errors import BadInput
+from netsim.multiples import first_multiple
 from netsim.part import Part
 from netsim.plausible import check_near
 from netsim.radio.coverage_law import CoverageLaw
@@ -31,12 +34,12 @@ from netsim.streets.graph import StreetGraph
 from netsim.traces.home_work import FEWEST_NIGHTS
 from netsim.units import IntArray
 from netsim.world import World
+from scenarios.app.run.how import USUAL, How, one_thread
 from scenarios.app.study.study import Study
 
 MOST_ROUNDS = 1_000_000
 MOST_TICKS = 1e8
 MOST_SAMPLES = 1e8  # measurements of a round, which are held until it ends: tens of GB
-WORLDS_KEPT = 4  # results of rehearsals
 
 
 def ready(study: Study, folder: Path, rehearsed: bool = True) -> tuple[World, Setup]:
@@ -98,10 +101,7 @@ def set_up(study: Study, world: World, streams: Streams, folder: Path, rehearsed
             "one cell, say busiest, or take a smaller area"
         )
     model_of_cell = learning.data.model_of_cell(world.cells, models)
-    days, dataset = _days(world, model_of_cell), None
-    if rehearsal is not None and learning.learner.wants_dataset_statistics:
-        dataset = rehearsal.statistics
-    sampled_m = None
+    days, sampled_m = _days(world, model_of_cell), None
     if learning.learner.wants_sampled_places and rehearsed:
         from fl.round.collect import first_sampled  # not at the top: most checks do without
 
@@ -110,7 +110,7 @@ def set_up(study: Study, world: World, streams: Streams, folder: Path, rehearsed
     cells = world.stations if len(world.stations) == len(world.cells) else ()  # not where a trace brings them
     antennas = Antennas.of(cells) if cells else None
     public = Public(
-        world.area, len(models), dataset, antennas,
+        world.area, len(models), None if rehearsal is None else rehearsal.statistics, antennas,
         world.budget.ue_height_m, learning.data.image_format(),
         sampled_m, len(world.cells), model_of_cell, origin_deg=origin_deg(study, world),
         residents=_residents(world) if learning.threat.knows_homes else None,
@@ -263,16 +263,15 @@ _REHEARSALS: dict[str, _Rehearsal] = {}
 def _rehearse(study: Study) -> _Rehearsal:
     """The same world once, without learning.
 
-    Streams depend on names and rounds alone, so the rehearsal measures exactly what the run will. Of generated worlds
-    the last few results are kept, because the variants of a sweep share their world; a trace's file may change.
+    Streams depend on names and rounds alone, so the rehearsal measures exactly what the run will. The last result is
+    kept, because the variants of a sweep share their world; a trace's file may change.
     """
     if study.world.ues.mobility.replays:
         return _play_rehearsal(study)
     parts = study.world.model_dump_json(), study.learned.data.model_dump_json()
     key = f"{study.seed} {study.round_s} {parts}"
     if key not in _REHEARSALS:
-        for old in list(_REHEARSALS)[: 1 - WORLDS_KEPT]:
-            del _REHEARSALS[old]
+        _REHEARSALS.clear()
         _REHEARSALS[key] = _play_rehearsal(study)
     return _REHEARSALS[key]
 
@@ -298,3 +297,73 @@ def with_map(public: Public, world: World, city: City) -> Public:
     graph = street_graph(world, city)
     street_m = None if graph is None else graph.pieces()
     return replace(public, street_m=street_m, floor_area=world.buildings.floor_area())
+
+
+MOST_WINDOWS = 200  # after each progress is shown, and a run can be interrupted without losing it
+LONGEST_WINDOW_S = 3600.0
+MOST_INSTANTS = 1e8  # at which UEs are sampled
+SLOW_LOOK_S = 10.0  # between two looks at handover, beyond which moving UEs keep cells that they have left behind
+
+
+@dataclass(frozen=True)
+class Windows:
+    """When UEs are sampled: `instants` times, every_s apart from 0 on, in windows of `window` instants."""
+
+    every_s: float
+    instants: int
+    window: int
+
+    @classmethod
+    def of(cls, study: Study, world: World) -> Windows:
+        """Every measure_every_s; once a tick where the mobility model says itself when UEs measure."""
+        every_s = study.world.ues.measure_every_s or study.world.tick_s
+        check_count(
+            "world.ues.measure_every_s", every_s, world.duration_s / every_s, "samples of every UE", MOST_INSTANTS
+        )
+        instants = max(first_multiple(world.duration_s, every_s), 1)
+        longest = max(int(LONGEST_WINDOW_S / every_s), ceil(instants / MOST_WINDOWS))
+        return cls(every_s, instants, max(1, min(longest, ceil(instants / 20))))
+
+    @property
+    def windows(self) -> int:
+        """Number of windows."""
+        return ceil(self.instants / self.window)
+
+
+def radio_world(study: Study) -> tuple[World, Windows]:
+    """The world of a study and when it is sampled: all files are read, and what cannot be played is refused."""
+    world = build_world(study.world, Streams(study.seed), study.round_s)
+    if not world.stations:
+        raise BadInput(
+            "world.base_stations: a study without `learning:` records what base stations are received with, and there "
+            "is none; list some, or take a layout"
+        )
+    check_ticks(world)
+    world.measure_every_s = None  # the samples are taken here
+    plan = Windows.of(study, world)
+    look_s = min(world.tick_s, plan.every_s)
+    if world.handover is not None and look_s > SLOW_LOOK_S:
+        world.warnings += (
+            f"handover is looked at every {look_s:g} s only: UEs that move keep cells that they have left behind; take "
+            "a shorter world.tick_s",
+        )
+    return world, plan
+
+
+def check(study: Study, thorough: bool = False, how: How = USUAL) -> tuple[str, ...]:
+    """Refuse what `run` would refuse before its first round, by what it does itself; reference runs are left out.
+    Returns what it would warn of.
+
+    Unless thorough, what takes time and hardly ever refuses anything is left out too: movement that is played
+    beforehand, and first models of anything but images.
+    """
+    if study.learning is None:
+        with how.within():
+            return radio_world(study)[0].warnings
+    with how.within(), one_thread() if thorough else nullcontext():
+        world, setup = ready(study, Path(), thorough)
+        if thorough or setup.public.images is not None:
+            from fl.round.state import begin  # not at the top: most checks do without
+
+            begin(setup, len(world.ues))
+    return world.warnings

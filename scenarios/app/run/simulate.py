@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from math import ceil
 from typing import Any
 
 import numpy as np
@@ -22,8 +21,7 @@ from scenarios.app.results.folder import PLAN, SURFACES, read_table
 from scenarios.app.results.summary import summarise
 from scenarios.app.run.events import Event, Watch
 from scenarios.app.run.job import Job
-from scenarios.app.run.play import Play
-from scenarios.app.run.records import coverage, coverage_grid, delta_warnings, write_points
+from scenarios.app.run.play import Play, coverage, coverage_grid, delta_warnings, write_points
 from scenarios.app.run.setup import ready
 from scenarios.app.study.study import Study
 
@@ -34,11 +32,6 @@ class Planned:
 
     study: Study
     said: dict[str, Any]
-
-
-def simulate(job: Job, study: Study, planned: Planned, watch: Watch) -> dict[str, Any]:
-    """Play `planned.study` into the folder of the job, as `study` (with its plan); returns the summary."""
-    return LearningPlay(job, study, planned, watch).play()
 
 
 @dataclass(frozen=True)
@@ -95,7 +88,10 @@ class LearningPlay(Play):
             when = state.round if self.in_rounds else state.played
         self.now = LearningMemory(state, empty, when)
         over = self.in_rounds and (state.round >= self.rounds or state.stopped)  # without rounds others are under way
-        self._tell(self._of(state), figures, over or state.played == self.most, float(self.world.env.now))
+        marks = {} if self.in_rounds else {"merge": state.played}
+        marks |= {"stopped": True} if state.stopped else {}
+        values, now_s = {**marks, **_found(figures)}, float(self.world.env.now)
+        self.unseen.append(self.event(self._of(state), now_s, over or state.played == self.most, values))
 
     def rested(self, state: RoundState) -> None:
         """A run can go on from this state, at this time."""
@@ -104,33 +100,24 @@ class LearningPlay(Play):
         self._show()
 
     def _show(self) -> None:
-        """Emit the events of what was played; the last one waits for the summary, whose scores it has."""
-        seen, self.unseen = self.unseen, [event for event in self.unseen if event.last]
-        for event in seen:
-            if not event.last:
-                self.watch(event)
-
-    def _tell(self, of: int, figures: Mapping[str, Any], last: bool, now_s: float) -> None:
-        marks = {} if self.in_rounds else {"merge": self.now.state.played}
-        marks |= {"stopped": True} if self.now.state.stopped else {}
-        self.last = self.event(of, now_s, last, {**marks, **_found(figures)})
-        self.unseen.append(self.last)
+        """Emit the events of what was played."""
+        for event in self.unseen:
+            self.watch(event)
+            self.last = event
+        self.unseen = []
 
     def _of(self, state: RoundState) -> int:
-        """The last round, if those that are still to be played follow one another and the world lasts; of windows of a
-        server without rounds that in which the last merge will be made, by their pace so far.
-        """
-        if self.most is None:
+        """The last round, if those that are still to be played follow one another and the world lasts."""
+        if self.most is None or not self.in_rounds:
             return self.rounds
-        left = max(self.most - state.played, 0)
-        return min(self.rounds, state.round + (left if self.in_rounds else ceil(left * state.round / state.played)))
+        return min(self.rounds, state.round + max(self.most - state.played, 0))
 
     def finish(self, manifest: dict[str, Any]) -> dict[str, Any]:
         setup, last, folder = self.setup, self.now.state, self.job.folder
-        if self.last.done and not self.last.last:  # windows passed by without a merge
-            self.now = replace(self.now, state=replace(last, round=self.rounds))
-            self._tell(self.rounds, {}, True, max(self.world.duration_s, self.last.values["time_s"]))
         self._show()
+        if self.last.done and not self.last.last:  # windows passed by without a merge
+            now_s = max(self.world.duration_s, self.last.values["time_s"])
+            self.watch(replace(self.event(self.rounds, now_s, True, _found({})), done=self.rounds))
         spends, scored = (read_table(folder, table) for table in ("spends", "leakage"))
         uplink = read_table(folder, "updates" if setup.learning.threat.at_m is None else "eavesdropper")
         write_final(setup, last, self.world, spends)
@@ -147,12 +134,7 @@ class LearningPlay(Play):
         return {**counted, "warnings": [*bursts, *warnings]}
 
     def summary(self) -> dict[str, Any]:
-        found = summarise(self.job.folder, self.study)
-        for event in self.unseen:
-            scores = {name: found[key] for name in event.values if (key := f"utility.{name}") in found}
-            self.watch(replace(event, values={**event.values, **scores}))
-        self.unseen = []
-        return found
+        return summarise(self.job.folder, self.study)
 
 
 def _found(figures: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,32 +1,232 @@
-"""Sweeps: every point of a study's `vary` section, one run folder each, and one table of all of them."""
+"""Sweeps: the points of a study's `vary` section, one run folder each, and one table of all of them."""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Collection, Mapping, Sequence
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from io import StringIO
+from itertools import product
+from math import exp, floor, log, prod
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+
 from netsim.errors import BadInput
 from netsim.record import cell_text, guarded, write_json, write_text
-from netsim.safe import what_is
+from netsim.rng import Rng, Streams
 from scenarios.app.results.failures import Failed
-from scenarios.app.results.folder import STUDY, no_links, ours, read_json, remove_run
+from scenarios.app.results.folder import STUDY, no_links, ours, remove_run
 from scenarios.app.results.marker import check_files, held
 from scenarios.app.results.read import RUNS, SWEEP
 from scenarios.app.results.statistics import counted
-from scenarios.app.run.check import check_prepared
 from scenarios.app.run.events import Watch
-from scenarios.app.run.executor import Engine, do_all
+from scenarios.app.run.executor import ON_PROCESSES, Engine, do_all
 from scenarios.app.run.how import USUAL, How
 from scenarios.app.run.play import run_job
-from scenarios.app.run.points import SweepPoint, checked_points, points
-from scenarios.app.run.processes import ON_PROCESSES
+from scenarios.app.run.setup import check
 from scenarios.app.study.describe import flow
+from scenarios.app.study.load import Scenario
 from scenarios.app.study.study import Study
-from scenarios.app.study.yaml_document import one_line
+from scenarios.app.study.vary import Distribution, Variant
+from scenarios.app.study.yaml_document import Place, dotted, one_line, place_of
+
+MOST_RUNS = 100_000
+_LONGEST_NAME = 200  # bytes; file systems take 255
+_AS_WRITTEN = Variant.model_construct(label="")
+
+
+@dataclass(frozen=True)
+class SweepPoint:
+    """One run of a sweep: its label, seed, folder name and what it changes in the scenario.
+
+    curve : the line that it belongs to where privacy is set against utility; empty for none. strength : where on it.
+    origins : where in the file a change stands, for those of the section `vary`.
+    """
+
+    label: str
+    seed: int
+    folder: str
+    overrides: dict[str, Any]
+    curve: str = ""
+    strength: float | None = None
+    origins: dict[str, Place] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """Values of some keys that go together, and what labels call them.
+
+    section, item : each key stands at (*section, key, *item) in the file; no section: it stands nowhere. variant : the
+    variant of `vary` that sets them.
+    """
+
+    values: dict[str, Any] = field(default_factory=dict)
+    label: str = ""
+    section: Place = ()
+    item: Place = ()
+    variant: Variant = _AS_WRITTEN
+
+
+def points(study: Study, overrides: dict[str, Any]) -> list[SweepPoint]:
+    """All combinations of variants, rows of `zip`, value lists, random points and seeds, in that order."""
+    vary = study.vary
+    if vary is None:
+        raise BadInput("this scenario has nothing to vary; give it a `vary:` section, or use netsim run")
+    variants, draws = vary.variants or (_AS_WRITTEN,), 0 if vary.random is None else vary.random.draws
+    varied = [*vary.values, *vary.zip, *vary.drawn, *(key for variant in variants for key in variant.set)]
+    if of_training := [key for key in varied if key.startswith("train.")]:
+        raise BadInput(
+            f"vary: {of_training[0]}: changes a training and no run; leave it out, or search it by netsim tune with "
+            "--objective cost.best"
+        )
+    random = {key: drawn(Streams(study.seed).at("vary"), key, one, draws) for key, one in vary.drawn.items()}
+    axes = [
+        [_Choice(one.set, one.label, ("vary", "variants", i, "set"), variant=one) for i, one in enumerate(variants)],
+        _listed("zip", vary.zip, vary.together),
+        *(_listed("values", {key: values}, len(values)) for key, values in vary.values.items()),
+        [_Choice(_row(random, i), f"draw {i + 1}", ("vary", "random", "space")) for i in range(draws)] or [_Choice()],
+        [_Choice({"seed": seed}, section=("vary",) if vary.seed else ()) for seed in vary.seed or (study.seed,)],
+    ]
+    runs = prod(map(len, axes))
+    if runs > MOST_RUNS:
+        raise BadInput(f"vary: {runs:,} combinations, at most {MOST_RUNS:,} are possible; take fewer values or seeds")
+    planned = [_point(chosen, overrides) for chosen in product(*axes)]
+    folders = Counter(point.folder for point in planned)
+    for point in planned:
+        if folders[point.folder] > 1:
+            what = "rename a variant, or leave a repeated value out"
+            raise BadInput(f"vary: the label {point.label!r} is not unique as a folder name; {what}")
+    return planned
+
+
+def _row(columns: Mapping[str, Sequence[Any]], i: int) -> dict[str, Any]:
+    return {key: column[i] for key, column in columns.items()}
+
+
+def _listed(section: str, columns: Mapping[str, Sequence[Any]], n: int) -> list[_Choice]:
+    """The `n` rows of lists of a section of `vary`."""
+    choices = []
+    for i in range(n):
+        row = _row(columns, i)
+        parts = [f"{dotted(place_of(key)).rsplit('.', 1)[-1]}={flow(value)}" for key, value in row.items()]
+        choices.append(_Choice(row, ", ".join(parts), ("vary", section), (i,)))
+    return choices
+
+
+def _point(chosen: Sequence[_Choice], overrides: dict[str, Any]) -> SweepPoint:
+    """The run of one choice of each axis; the first is the variant, the last the seed."""
+    changed, origins = dict(overrides), dict[str, Place]()
+    for choice in chosen:
+        changed |= choice.values
+        if choice.section:
+            origins |= {key: (*choice.section, key, *choice.item) for key in choice.values}
+    label = ", ".join(choice.label for choice in chosen if choice.label) or "as written"
+    variant, seed = chosen[0].variant, changed["seed"]
+    on_curve = [variant.mechanism, *(choice.label for choice in chosen[1:])] if variant.mechanism else []
+    curve = ", ".join(filter(None, on_curve))
+    folder = f"{folder_name(label)}/seed-{seed}"
+    return SweepPoint(label, seed, folder, {**changed, "vary": None}, curve, variant.strength, origins)
+
+
+def drawn(rng: Rng, key: str, of: Distribution, n: int) -> list[Any]:
+    """`n` independent values of a key; value i hangs on the seed, the key and i alone."""
+    return [at(of, float(u)) for u in rng.uniform(key, np.arange(n))]
+
+
+def at(of: Distribution, u: float) -> Any:
+    r"""The value at the quantile u, 0 < u < 1, of a distribution.
+
+    A range: low + u (high - low), or with `log` low (high / low)^u; of integers the floor of the same up to high + 1.
+    Numbers that are not integers keep six significant digits, so that they can be copied, and stay within the range.
+    """
+    if of.choices is not None:
+        return of.choices[floor(u * len(of.choices))]
+    low, high = float(of.low or 0.0), float(of.high or 0.0)
+    end = high + 1.0 if of.integer else high
+    value = low * exp(u * log(end / low)) if of.log else low + u * (end - low)
+    return int(min(max(floor(value), low), high)) if of.integer else rounded(value, low, high)
+
+
+def rounded(value: float, low: float, high: float) -> float:
+    """Six significant digits, within the range."""
+    return min(max(float(f"{value:.6g}"), low), high)
+
+
+def checked_points(
+    source: str | Path, study: Study, overrides: dict[str, Any], only: Collection[str] = ()
+) -> list[tuple[SweepPoint, Study]]:
+    """The points and their studies; a mistake names its point. Of a setting, seeds change nothing but the seed.
+
+    only : their labels; none: all of them.
+    """
+    check_space(source, study, overrides)
+    scenario, settings, checked = Scenario(source), dict[str, Study](), []
+    for point in points(study, overrides):
+        setting = point.folder.rpartition("/")[0]
+        if only and point.label not in only:
+            continue
+        if setting not in settings:
+            with named(point.label):
+                settings[setting] = scenario.study(point.overrides, point.origins)
+        checked.append((point, settings[setting].model_copy(update={"seed": point.seed})))
+    return checked
+
+
+def check_space(source: str | Path, study: Study, overrides: dict[str, Any]) -> None:
+    """Refuse a distribution of `vary.random` with values that its key never takes; other keys are as written.
+
+    What only some draws of several keys make wrong together is found when they are drawn.
+    """
+    scenario = Scenario(source)
+    for key, one in ({} if study.vary is None else study.vary.drawn).items():
+        for value in one.choices or (at(one, u) for u in (1e-12, 1.0 / np.e, 1.0 - 1e-12)):
+            try:
+                scenario.study({**overrides, key: value, "vary": None}, {key: ("vary", "random", "space", key)})
+            except BadInput as error:
+                if dotted(place_of(key)) in error.lines[0]:
+                    raise BadInput(f"{error.lines[0]}; see vary.random.space.{key!r}") from None
+
+
+def check_prepared(
+    source: str | Path, todo: Iterable[tuple[SweepPoint, Study]], every: bool = False, how: How = USUAL
+) -> list[str]:
+    """Refuse what a run of one of the points would refuse before its first round: its files are read, its world built.
+
+    Of a setting the first seed is looked at, and its movement is not played beforehand; `every`: each run, wholly.
+    Returns what they would warn of.
+    """
+    scenario, seen, warnings = Scenario(source), set[str](), list[str]()
+    for point, study in todo:
+        setting = point.folder if every else point.folder.rpartition("/")[0]
+        if setting not in seen:
+            seen.add(setting)
+            with named(point.label), scenario.placed(point.overrides, point.origins):
+                warnings.extend(check(study, every, how))
+    return warnings
+
+
+@contextmanager
+def named(label: str) -> Generator[None, None, None]:
+    """A mistake names its point."""
+    try:
+        yield
+    except BadInput as error:
+        raise BadInput(*(f"vary, {label!r}: {line}" for line in error.lines)) from None
+
+
+def folder_name(text: str) -> str:
+    """A folder name: letters and digits of any script, and a few signs; of a long text the beginning and a digest."""
+    name = re.sub(r"(?:[^\w.=+-]|_)+", "-", text).strip("-.").lstrip("-.=+") or "run"
+    if len(name.encode()) <= _LONGEST_NAME:
+        return name
+    return f"{name[:40]}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
 def sweep(
@@ -59,7 +259,7 @@ def sweep(
     jobs = [run_job(one, out / point.folder, point.label, "netsim sweep", replace) for point, one in every]
 
     def admit() -> None:
-        admit_sweep(out, study, own, replace)
+        admit_sweep(out, own, replace)
         for job in jobs:
             job.admit()
 
@@ -82,19 +282,14 @@ def sweep(
     return out / RUNS
 
 
-def admit_sweep(out: Path, study: Study, own: Sequence[str], replace: bool) -> None:
-    """Refuse a folder that is not a sweep's, or, unless asked to replace it, the sweep of another study.
+def admit_sweep(out: Path, own: Sequence[str], replace: bool) -> None:
+    """Refuse a folder that is not a sweep's, or, unless asked to replace it, holds runs of another sweep.
 
     own : folders of this sweep's runs; one that holds others is another sweep.
     """
-    if not ours(out, "sweep", lambda of: bool(what_is(of / RUNS) or what_is(of / SWEEP))):
+    if not ours(out, "sweep"):
         return
     check_files(out, lambda name: name.endswith((".csv", ".json", ".html")))
-    title = read_json(out / SWEEP).get("title", study.title) if what_is(out / SWEEP) else study.title
-    if title != study.title and not replace:
-        raise BadInput(
-            one_line(f"{out}: holds the sweep of another study ({title}); add --replace, or give --out another folder")
-        )
     found = others(out, own)
     no_links(out, [*own, *(str(folder.relative_to(out)) for folder in found)])
     if found and not replace:
@@ -117,13 +312,13 @@ def write_runs(out: Path, todo: Sequence[SweepPoint], summaries: dict[int, dict[
     """
     varied = list(dict.fromkeys(k for p in todo for k in p.overrides if k not in ("seed", "vary")))
     keys = list(dict.fromkeys(k for s in summaries.values() for k in s))
-    curved = any(p.curve for p in todo)
-    text = StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["folder", "label", "seed", *(["curve", "strength"] if curved else []), *varied, *keys])
+    text, curve = StringIO(), ["curve", "strength"] if any(point.curve for point in todo) else []
+    columns = ["folder", "label", "seed", *curve, *varied, *keys]
+    writer = csv.DictWriter(text, columns, restval="", extrasaction="ignore", lineterminator="\n")
+    writer.writeheader()
     for i, point in enumerate(todo):
-        values = [guarded(flow(point.overrides[k])) if k in point.overrides else "" for k in varied]
-        figures = [cell_text(summaries.get(i, {}).get(k)) for k in keys]
-        placed = [guarded(point.curve), cell_text(point.strength)] if curved else []
-        writer.writerow([point.folder, guarded(point.label), point.seed, *placed, *values, *figures])
+        row = {"folder": point.folder, "label": guarded(point.label), "seed": str(point.seed)}
+        row |= {"curve": guarded(point.curve), "strength": cell_text(point.strength)}
+        row |= {key: guarded(flow(value)) for key, value in point.overrides.items() if key in varied}
+        writer.writerow(row | {key: cell_text(value) for key, value in summaries.get(i, {}).items()})
     write_text(out / RUNS, text.getvalue())

@@ -76,7 +76,7 @@ class Distribution(Part):
 class Draws(Part):
     """Random points of a space, each key independent of the others."""
 
-    draws: int = Field(default=20, ge=1)
+    draws: int = Field(default=20, ge=1, le=100_000)
     """how many a sweep plays; `netsim tune` has its own number of trials"""
     space: dict[str, Distribution] = Field(min_length=1)
     """dotted path: {low, high, log, integer} or {choices}"""

@@ -151,7 +151,7 @@ def own_problem(study: Study, cache: str | Path | None = None, say: Callable[[st
     from fl.power.bound import PowerLoss
     from netsim.cache import cache_folder
     from rl.problem import Problem
-    from scenarios.app.run.planning import reachable, reference, reference_study
+    from scenarios.app.run.runner import reachable, reference, reference_study
 
     task = task_of(study, Allocation)
     trajectory = reference(reference_study(study), cache_folder() if cache is None else Path(cache), say)
@@ -189,7 +189,7 @@ def channel_draws(study: Study, n: int, purpose: str) -> FloatArray:
 
     The draws of two purposes share no world, and none is that of the study's seed.
     """
-    from scenarios.app.run.planning import snr_of_round
+    from scenarios.app.run.runner import snr_of_round
 
     if not isinstance(study.world.radio.uplink, SharedBand):
         raise BadInput("world.radio.uplink: ideal uplinks have no channel to draw; set kind: noma")

@@ -40,10 +40,9 @@ from scenarios.app.results.folder import (
     read_json,
 )
 from scenarios.app.run.events import Event, Watch, ignore
-from scenarios.app.run.executor import Engine, do_all
+from scenarios.app.run.executor import ON_PROCESSES, Engine, OnProcesses, do_all
 from scenarios.app.run.how import USUAL, How, peak_gb
 from scenarios.app.run.job import Job, JobKind, do, input_digests
-from scenarios.app.run.processes import ON_PROCESSES, OnProcesses
 from scenarios.app.study.dump import study_yaml
 from scenarios.app.study.error_messages import build
 from scenarios.app.study.study import Study

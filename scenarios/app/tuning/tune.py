@@ -24,15 +24,13 @@ from scenarios.app.results.folder import PAGE, STUDY, SUMMARY, is_text, no_links
 from scenarios.app.results.read import RUNS
 from scenarios.app.results.statistics import counted, half_width
 from scenarios.app.results.tuning_folder import BEST, TRIALS_CSV, TUNING, trials_csv
-from scenarios.app.run.check import check
 from scenarios.app.run.events import Event, Watch
-from scenarios.app.run.executor import BAD_INPUT, Answer, Attempts, Failure, attempt
+from scenarios.app.run.executor import BAD_INPUT, ON_PROCESSES, Answer, Failure, attempt
 from scenarios.app.run.how import USUAL, How
 from scenarios.app.run.job import Job, JobKind, do, input_digests
 from scenarios.app.run.play import run_job
-from scenarios.app.run.points import SweepPoint, check_space, rounded
-from scenarios.app.run.processes import ON_PROCESSES
-from scenarios.app.run.sweep import others, write_runs
+from scenarios.app.run.setup import check
+from scenarios.app.run.sweep import SweepPoint, check_space, others, rounded, write_runs
 from scenarios.app.study.dump import as_yaml, study_yaml
 from scenarios.app.study.load import Scenario, load
 from scenarios.app.study.study import Study
@@ -251,7 +249,6 @@ def _search(of: Tuning, tried: optuna.Study, tell: Tell) -> None:
     under_way: dict[int, optuna.Trial] = {}
     works: list[Job] = []  # grows with what is asked
     with ON_PROCESSES.executor(works, of.jobs, of.out) as on:
-        attempts = Attempts(on, ON_PROCESSES.retries)
         while True:
             ended = {row["number"] for row in _rows(tried)}
             while len(ended) + len(under_way) < of.trials and len(under_way) < of.jobs:
@@ -261,7 +258,7 @@ def _search(of: Tuning, tried: optuna.Study, tell: Tell) -> None:
                 on.begin(len(works) - 1)
             if not under_way:
                 return
-            k, end = attempts.ended()
+            k, end = on.ended()
             name = works[k].label
             _keep(of, tried, under_way.pop(int(name.removeprefix("trial-"))), end)
             tell(len(ended) + 1, of.trials, name)

@@ -20,7 +20,6 @@ from scenarios.app.results.folder import (
     TRAINING,
     WORLDS,
     check_version,
-    finished_manifest,
     is_parquet,
     no_links,
     read_json,
@@ -31,7 +30,7 @@ from scenarios.app.run.events import Event, Watch
 from scenarios.app.run.how import How
 from scenarios.app.run.job import MOST_TEXT_BYTES, Job, JobKind, changed_input, do
 from scenarios.app.run.play import run_job
-from scenarios.app.run.points import folder_name
+from scenarios.app.run.sweep import folder_name
 from scenarios.app.study.load import load
 from scenarios.app.study.yaml_document import one_line
 
@@ -80,41 +79,53 @@ def rerun(
             raise BadInput(one_line(line))
     repeated = []
     for k, (path, job) in enumerate(zip(paths, jobs, strict=True), 1):
-        label = str(path.relative_to(folder)) if path != folder else ""
+        label = "" if path == folder else str(path.relative_to(folder))
         watch(Event("played", k, len(jobs), False, {"label": label}))
         (job.folder / SUMMARY).unlink(missing_ok=True)  # else it would be taken for repeated
         do(job)
-        found = differences_in(path, job.folder, compared(job.kind))
-        repeated.append(Repeated(label, path, job.folder, found, _note(path / job.kind.record)))
+        found, version = differences_in(path, job.folder, compared(job.kind)), version_of(read_json(_record(path)))
+        note = "" if version == __version__ else f"was made by netsim {version}, and is repeated by {__version__}"
+        repeated.append(Repeated(label, path, job.folder, found, note))
     return repeated, skipped
 
 
-def _note(record: Path) -> str:
-    """What must be known of a run that another version made."""
-    version = version_of(read_json(record))
-    return "" if version == __version__ else f"was made by netsim {version}, and is repeated by {__version__}"
+def compared(kind: JobKind) -> list[str]:
+    """The files that a repetition writes byte by byte."""
+    return [name for name in kind.files if name not in _OTHER]
+
+
+def _finished_in(folder: Path, only: str | None) -> tuple[list[Path], list[str]]:
+    """The folders of finished runs and trainings, itself or below, and what is left out, with the reason."""
+    labels = {only, folder_name(only or "")}
+    below = sorted({path.parent for record in (TRAINING, MANIFEST) for path in folder.rglob(record)})
+    found = [path for path in below if only is None or labels & set(path.relative_to(folder).parts)]
+    done = [path for path in found if what_is(path / SUMMARY)]
+    skipped = [one_line(f"{path}: is not finished") for path in found if path not in done]
+    if not done:
+        which = "" if only is None else f" of the label {only}"
+        nothing = one_line(f"{folder}: no finished run, sweep, tuning or training{which} in it")
+        raise BadInput(f"{skipped[0] if skipped else nothing}; give a folder that netsim wrote to the end")
+    return done, skipped
+
+
+def _record(folder: Path) -> Path:
+    return folder / (TRAINING if what_is(folder / TRAINING) else MANIFEST)
 
 
 def _repetition(folder: Path, place: Path, replace: bool) -> Job:
     """The job of a finished run or training again, in another place. BadInput: why it cannot be repeated."""
-    training = bool(what_is(folder / TRAINING))
-    record = folder / (TRAINING if training else MANIFEST)
-    manifest = read_json(record) if training else finished_manifest(folder)
-    if training and not (manifest.get("finished") and what_is(folder / SUMMARY)):
-        raise BadInput(one_line(f"{folder}: this training is not finished; start it again and it goes on"))
+    record, path = _record(folder), folder / STUDY
+    manifest = read_json(record)
     check_version(folder, manifest)
-    path = folder / STUDY
     try:
         digest = hashlib.sha256(content(path, MOST_TEXT_BYTES, own=True)).hexdigest()
     except OSError as error:
         raise BadInput(one_line(f"{path}: cannot be read ({error.strerror}); put back the file of this run")) from None
     if manifest.get("study", digest) != digest:
-        raise BadInput(
-            one_line(f"{path}: was changed after the run: its SHA-256 is not the one in {record}; put back the file of "
-                     "this run, or run the changed one as a scenario of its own")
-        )  # fmt: skip
+        changed = f"{path}: was changed after the run: its SHA-256 is not the one in {record}"
+        raise BadInput(one_line(f"{changed}; put back the file of this run, or run the changed one as a scenario"))
     study = load(path)
-    if training:
+    if record.name == TRAINING:
         from scenarios.app.training.train import jobs_of
 
         (job,) = jobs_of(study, [int(manifest["seed"])], place, replace)
@@ -127,23 +138,3 @@ def _repetition(folder: Path, place: Path, replace: bool) -> Job:
         raise BadInput(one_line(f"{folder}: {file} {why}; put it back"))
     check_whole(folder, compared(job.kind))
     return job
-
-
-def compared(kind: JobKind) -> list[str]:
-    """The files that a repetition writes byte by byte."""
-    return [name for name in kind.files if name not in _OTHER]
-
-
-def _finished_in(folder: Path, only: str | None) -> tuple[list[Path], list[str]]:
-    """The folders of finished runs and trainings, itself or below, and what is left out, with the reason."""
-    if any(what_is(folder / record) for record in (TRAINING, MANIFEST)):
-        return [folder], []
-    below = {path.parent for record in (TRAINING, MANIFEST) for path in folder.rglob(record)}
-    wanted = {only, folder_name(only)} if only is not None else set[str | None]()
-    found = sorted(path for path in below if only is None or wanted & set(path.relative_to(folder).parts))
-    done = [path for path in found if what_is(path / SUMMARY)]
-    if not done:
-        which = "" if only is None else f" of the label {only}"
-        what = f"no finished run, sweep, tuning or training{which} in it"
-        raise BadInput(one_line(f"{folder}: {what}; give a folder that netsim wrote"))
-    return done, [one_line(f"{path}: is not finished") for path in found if path not in done]

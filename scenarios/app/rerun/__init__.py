@@ -1,1 +1,0 @@
-"""Finished work repeated, and compared."""

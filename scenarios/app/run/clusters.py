@@ -1,0 +1,224 @@
+"""Jobs on clusters: Ray, and job arrays of Slurm by submitit. All machines see the folder of the work."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import signal
+import socket
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from secrets import token_hex
+from typing import Any, Self
+
+from netsim import __version__
+from netsim.errors import BadInput
+from scenarios.app.run.events import RETRIES
+from scenarios.app.run.executor import BAD_INPUT, Answer, Executor, Failure, attempt, failure_of, lost
+from scenarios.app.run.job import Job
+from scenarios.app.scratch import scratch
+from scenarios.app.study.yaml_document import one_line
+
+STORE_BYTES = 100 * 2**20  # of Ray's object store, in which only answers lie
+_CONNECT_S = 5.0
+_CALM_S = 20.0  # that runs have to keep a checkpoint when they are cancelled
+
+
+@dataclass(frozen=True)
+class OnRay:
+    """A Ray cluster. address : `auto`, or HOST:PORT of its head; empty: one on this machine, for as long as we work."""
+
+    address: str = ""
+    retries: int = RETRIES
+
+    def check(self) -> None:
+        """Refuse to play without Ray, or where no cluster answers at the address."""
+        if find_spec("ray") is None:
+            raise BadInput("--on ray: Ray is not installed; pip install 'netsim-fl[ray]', or use --on processes")
+        if self.address:
+            with self.executor([], 1, Path()):
+                pass
+
+    def here(self, jobs: int) -> int:
+        return 1 if self.address else jobs or os.cpu_count() or 1
+
+    def executor(self, works: Sequence[Job], jobs: int, place: Path) -> Executor:
+        return RayCluster(works, jobs, place, self)
+
+
+class RayCluster(Executor):
+    """Each job is a task of one CPU."""
+
+    def __init__(self, works: Sequence[Job], jobs: int, place: Path, engine: OnRay) -> None:
+        super().__init__(works, jobs or len(works), engine.retries)
+        self._place, self._address, self._cpus = place.resolve(), engine.address, jobs or os.cpu_count() or 1
+
+    def __enter__(self) -> Self:
+        os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
+        own: dict[str, Any] = {}
+        if not self._address:
+            own = {"num_cpus": self._cpus, "object_store_memory": STORE_BYTES, "include_dashboard": False}
+            os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)  # its workers find the modules of this process
+            os.environ.setdefault("RAY_AUTH_MODE", "token")
+            os.environ.setdefault("RAY_AUTH_TOKEN", token_hex(32))  # other users of the machine have no access
+        import ray
+
+        on_term = signal.getsignal(signal.SIGTERM)
+        host, colon, port = self._address.rpartition(":")
+        try:
+            if colon:  # Ray ends this process where the head does not answer
+                socket.create_connection((host, int(port)), _CONNECT_S).close()
+            ray.init(address=self._address or "local", logging_level=logging.ERROR, log_to_driver=False, **own)
+        except Exception as error:
+            where, why = self._address or "a cluster of its own", failure_of(error).line
+            line = f"--on ray: no connection to {where} ({why}); is `ray start --head` running there?"
+            raise BadInput(line) from None
+        signal.signal(signal.SIGTERM, on_term)  # the handler of Ray would end the runs with the cluster
+        self._task = ray.remote(num_cpus=1, max_retries=0, retry_exceptions=False)(remote_attempt)
+        return self
+
+    def start(self, jobs: Sequence[Job]) -> Sequence[Any]:
+        return [self._task.remote(job, self._place, __version__) for job in jobs]
+
+    def is_done(self, handle: Any) -> bool:
+        import ray
+
+        return bool(ray.wait([handle], timeout=0)[0])
+
+    def outcome(self, handle: Any) -> Answer | Failure:
+        import ray
+        from ray.exceptions import RayError, RayTaskError
+
+        try:
+            end: Answer | Failure = ray.get(handle)
+        except RayTaskError as error:  # not of the job: its machine cannot read it
+            return Failure("RayTaskError", str(error).strip().splitlines()[-1], str(error), again=False)
+        except RayError as error:
+            return lost(f"its process or machine is gone ({type(error).__name__})")
+        return end
+
+    def close(self, interrupted: bool) -> None:
+        import ray
+
+        tasks = list(self.under_way.values())
+        if interrupted and tasks:
+            with suppress(Exception):
+                for task in tasks:
+                    ray.cancel(task)
+                ray.wait(tasks, num_returns=len(tasks), timeout=_CALM_S)
+        ray.shutdown()
+
+
+def remote_attempt(job: Job, place: Path, version: str) -> Answer | Failure:
+    """A job on a machine of the cluster."""
+    here, line = os.uname().nodename, ""
+    if version != __version__:
+        line = f"{here} has netsim {__version__}, and this is {version}; install the same everywhere"
+    elif not place.is_dir():
+        line = f"{here} does not see {place}; give --out a folder that all machines of the cluster share"
+    return Failure(BAD_INPUT, line, f"{line}\n", again=False) if line else attempt(job)
+
+
+OPTIONS: Mapping[str, type] = {
+    "timeout_min": int, "mem_gb": float, "cpus_per_task": int, "slurm_partition": str, "slurm_account": str,
+    "slurm_qos": str, "slurm_constraint": str, "slurm_exclude": str, "slurm_nodelist": str, "slurm_comment": str,
+    "slurm_mail_type": str, "slurm_mail_user": str, "slurm_signal_delay_s": int, "slurm_use_srun": bool,
+    "slurm_max_num_timeout": int,
+}  # fmt: skip
+"""parameters of submitit that a user may give, with their types"""
+_USUAL = {"name": "netsim", "timeout_min": 240, "cpus_per_task": 1}
+_OF_EXECUTOR = "slurm_max_num_timeout"  # which submitit takes earlier than the others
+_MOST_TIMEOUTS = 20  # after which a run is not queued again, where nobody says
+_MOST = 1000  # tasks of an array: the usual limit of Slurm
+HIDDEN = ".slurm"
+"""folder of submitit's files, in the folder of all jobs while they are played"""
+
+
+@dataclass(frozen=True)
+class OnSlurm:
+    """Slurm. options : some of OPTIONS."""
+
+    options: Mapping[str, Any] = field(default_factory=dict)
+    retries: int = RETRIES
+
+    def check(self) -> None:
+        """Refuse to play without submitit or Slurm, or with parameters that submitit does not take."""
+        if find_spec("submitit") is None:
+            raise BadInput("--on slurm: submitit is not installed; pip install 'netsim-fl[slurm]', or leave --on out")
+        with scratch("netsim-slurm-") as place, self.executor([], 0, place):
+            pass
+
+    def here(self, jobs: int) -> int:
+        return 1
+
+    def executor(self, works: Sequence[Job], jobs: int, place: Path) -> Executor:
+        at_once = {"slurm_array_parallelism": jobs} if jobs else {}
+        return SlurmJobs(works, {**_USUAL, **self.options, **at_once}, place, self.retries)
+
+
+class SlurmJobs(Executor):
+    """One array at a time; jobs that were lost are in the next one."""
+
+    in_arrays = True
+
+    def __init__(self, works: Sequence[Job], options: dict[str, Any], place: Path, retries: int) -> None:
+        super().__init__(works, _MOST, retries)
+        self._folder, self._options, self._lost = place.resolve() / HIDDEN / token_hex(8), options, False
+
+    def __enter__(self) -> Self:
+        import submitit
+
+        self._folder.mkdir(parents=True, mode=0o700)
+        timeouts = self._options.pop(_OF_EXECUTOR, _MOST_TIMEOUTS)
+        try:
+            self._executor = submitit.AutoExecutor(self._folder, cluster="slurm", slurm_max_num_timeout=timeouts)
+            self._executor.update_parameters(**self._options)
+        except RuntimeError as error:
+            self.close(interrupted=True)
+            raise BadInput(one_line(f"--on slurm: {error}")) from None
+        return self
+
+    def start(self, jobs: Sequence[Job]) -> Sequence[Any]:
+        try:
+            return list(self._executor.map_array(SlurmTask(), jobs))
+        except Exception as error:  # of submitit and sbatch, which have no common type
+            self._lost = True
+            raise BadInput(f"--on slurm: the jobs were not taken ({failure_of(error).line})") from None
+
+    def is_done(self, handle: Any) -> bool:
+        return bool(handle.done())
+
+    def outcome(self, handle: Any) -> Answer | Failure:
+        try:
+            end: Answer | Failure = handle.result()
+        except Exception:  # of submitit, or of a result that cannot be read
+            self._lost = True
+            return lost(f"job {handle.job_id} ended without an answer; its output is in {handle.paths.stderr}")
+        return end
+
+    def close(self, interrupted: bool) -> None:
+        """Cancel what is under way, and remove the files of submitit, but for the output of lost jobs."""
+        for job in self.under_way.values():
+            job.cancel(check=False)
+        if not self._lost:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            with suppress(OSError):  # the output of lost jobs stays
+                self._folder.parent.rmdir()
+
+
+class SlurmTask:
+    """What a job does. A job that is preempted, or out of time, is queued again and goes on from its checkpoint."""
+
+    def __call__(self, work: Job) -> Answer | Failure:
+        return attempt(work)
+
+    def checkpoint(self, work: Job) -> Any:
+        """The same again, as submitit asks for it."""
+        from submitit.helpers import DelayedSubmission
+
+        return DelayedSubmission(self, work)
