@@ -3,7 +3,7 @@
 import pytest
 
 from scenarios.app.report.tables import MOST_COLUMNS, differences_table
-from scenarios.app.results.gathered import MISSING, differences, told
+from scenarios.app.results.gathered import MISSING, differences
 
 CLIP, NOISE = {"kind": "clip", "norm": 1.0}, {"kind": "gaussian", "noise_multiplier": 0.5}
 FIRST = {
@@ -53,30 +53,13 @@ def test_seeds_and_the_section_of_a_sweep_are_no_difference():
 def test_several_changes_stand_in_the_order_of_the_study():
     other = changed("learning.threat.sum_of", 5) | {"title": "b"}
     assert [(d.path, d.texts) for d in differences([FIRST, other])] == [
-        ("title", ["a", "b"]), ("learning.threat.sum_of", ["none", "5"]),
+        ("title", ["a", "b"]), ("learning.threat.sum_of", ["null", "5"]),
     ]  # fmt: skip
 
 
 def test_a_missing_key_is_not_an_empty_one():
     (one,) = differences([FIRST, FIRST | {"plan": None}])
-    assert one.values == [MISSING, None] and one.texts == ["–", "none"]
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        ([], "none"),
-        (None, "none"),
-        (1e6, "1e+06"),
-        (True, "true"),
-        ([1, 2.5], "1, 2.5"),
-        ({"kind": "ideal"}, "ideal"),
-        ([CLIP | {"name": None}, NOISE], "clip (norm 1); gaussian (noise_multiplier 0.5)"),
-        ({"rate_s": 2}, "(rate_s 2)"),
-    ],
-)
-def test_values_are_told_in_a_line(value, text):
-    assert told(value) == text
+    assert one.values == [MISSING, None] and one.texts == ["–", "null"]
 
 
 def test_changed_cells_are_marked_and_the_others_say_that_they_are_the_same():

@@ -10,7 +10,7 @@ import pytest
 import netsim.safe
 from scenarios.app.report.report import report
 from scenarios.app.results import gathered as sampling
-from scenarios.app.results.gathered import MOST_DRAWN, MOST_LABELS, drawn, drawn_sentence
+from scenarios.app.results.gathered import Gathered
 from scenarios.app.run.runner import run
 from scenarios.app.study.dump import as_yaml, study_yaml
 
@@ -45,18 +45,17 @@ def opened_files(monkeypatch, work):
 
 def test_of_a_run_that_is_not_drawn_only_manifest_and_summary_are_read_a_few_times(swept, monkeypatch):
     monkeypatch.setattr(sampling, "MOST_DRAWN", 6)
-    monkeypatch.setattr(sampling, "MOST_LABELS", 2)
     counted = opened_files(monkeypatch, lambda: report(swept))
     tables = {folder for folder, name in counted if name.endswith((".csv", ".npz")) and folder.startswith("r")}
-    assert tables == {"r0", "r1", "r2", "r8", "r9", "r10"}
-    assert {folder for folder, name in counted if name == "study.yaml"} == {"r0", "r8"}  # of a label once
-    for k in (3, 4, 7, 11):
+    assert tables == {"r0", "r2", "r4", "r7", "r9", "r11"}
+    assert {folder for folder, name in counted if name == "study.yaml"} == {"r0", "r4", "r9"}  # of a label once
+    for k in (1, 3, 5, 10):
         of = {name: n for (folder, name), n in counted.items() if folder == f"r{k}"}
         assert set(of) == set(SMALL) and sum(of.values()) <= 6
     of = Counter({name: n for (folder, name), n in counted.items() if folder == "r0" and name.endswith(".csv")})
     assert max(of.values()) == 1  # every table once
     text = (swept / "report.html").read_text()
-    assert "are of a sample: 6 of 12 runs, the first of 2 of 3 labels" in text
+    assert "are of a sample: 6 of 12 runs, evenly spaced" in text
     assert all(f"label {k}" in text for k in range(3))  # the table with a row a label has all
 
 
@@ -66,14 +65,9 @@ def test_all_runs_of_a_sweep_of_usual_size_are_drawn(swept, monkeypatch):
     assert "are of a sample" not in (swept / "report.html").read_text()
 
 
-def test_a_sample_has_the_first_and_the_last_label_and_the_first_runs_of_each():
-    few = [f"{k // 10}" for k in range(200)]
-    assert drawn(few[:MOST_DRAWN]) == list(range(MOST_DRAWN))
-    assert drawn(few) == [k for k in range(200) if k % 10 < MOST_DRAWN // 20]
-    many = drawn([f"{k}" for k in range(1000)])
-    assert len(many) == MOST_LABELS and (many[0], many[-1]) == (0, 999)
-    assert len(set(many)) == len(many)
-    assert "140 of 200 runs, the first of each label" in drawn_sentence(few, drawn(few))[0]
+def test_a_sample_is_evenly_spaced_from_the_first_run_to_the_last():
+    few, many = (Gathered("", [("a", Path())] * n).drawn for n in (100, 1000))
+    assert few == list(range(100)) and len(set(many)) == 100 and (many[0], many[-1]) == (0, 999)
 
 
 def test_the_text_of_a_study_is_that_of_its_values_whatever_the_seed(tiny):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from io import StringIO, TextIOWrapper
 from pathlib import Path
@@ -242,13 +242,12 @@ def read_table(folder: Path, table: str) -> dict[str, np.ndarray]:
     try:
         with text_of(path) as f:
             header, *lines = list(csv.reader(f))
-    except (OSError, ValueError) as error:
-        said = getattr(error, "strerror", None) or error
-        raise BadInput(f"{path}: cannot be read ({said}); is {folder} a run folder?") from None
-    columns = list(zip(*lines, strict=True)) if lines else [()] * len(header)
-    declared = EVERY[table]
-    texts = {name for name in header if name not in declared or declared[name].type == "text"}
-    return {name: _column(path, name, values, name in texts) for name, values in zip(header, columns, strict=True)}
+        columns = list(zip(*lines, strict=True)) if lines else [()] * len(header)
+        return {name: _column(table, name, cells) for name, cells in zip(header, columns, strict=True)}
+    except OSError as error:
+        raise BadInput(one_line(f"{path}: cannot be read ({error.strerror}); is {folder} a run folder?")) from None
+    except (ValueError, csv.Error) as error:  # cells that are no numbers, rows of different lengths, a NUL
+        raise BadInput(one_line(f"{path}: damaged ({error}); run the study again")) from None
 
 
 def _parquet(path: Path, table: str) -> dict[str, np.ndarray]:
@@ -291,13 +290,14 @@ def text_of(path: Path) -> TextIO:
     return TextIOWrapper(opened(path, OURS_MOST_BYTES, own=True), encoding="utf-8", newline="")
 
 
-def _column(path: Path, name: str, values: Any, is_text: bool) -> np.ndarray:
-    if is_text:
-        return np.array([unguarded(v) for v in values], dtype=object)
+def _column(table: str, name: str, cells: Sequence[str]) -> np.ndarray:
+    declared = EVERY[table].get(name)
+    if declared is None or declared.type == "text":
+        return np.array([unguarded(cell) for cell in cells], dtype=object)
     try:
-        return np.array([float(v or "nan") for v in values], dtype=np.float64)
+        return np.array([float(cell or "nan") for cell in cells], dtype=np.float64)
     except ValueError as error:
-        raise BadInput(f"{path}: column {name}: {error}") from None
+        raise ValueError(f"column {name}: {error}") from None
 
 
 ARRAYS = {"roof_m": 2, "height_m": 2, "made": 2, "sent": 2, "place_m": 1, "area_m": 1}

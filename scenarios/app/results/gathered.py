@@ -62,8 +62,9 @@ class Gathered:
 
     @property
     def drawn(self) -> list[int]:
-        """Places of the runs that are drawn."""
-        return drawn([label for label, _ in self.runs])
+        """Places of the runs that are drawn: all, or a sample that is always the same."""
+        n = len(self.runs)
+        return np.linspace(0, n - 1, min(n, MOST_DRAWN)).round().astype(int).tolist()
 
     @property
     def radio(self) -> bool:
@@ -200,36 +201,16 @@ def _without_seed(path: Path) -> bytes:
 
 # -- which of very many runs are drawn: to read all their tables takes minutes, and nobody reads a thousand curves
 
-MOST_DRAWN, MOST_LABELS = 150, 100  # runs whose tables are read, and labels of them where there are more
-
-
-def drawn(labels: Sequence[str]) -> list[int]:
-    """Places of the runs that are drawn, given the label of each: all, or a sample that is always the same.
-
-    Of more than 150 runs at most 100 labels are drawn, evenly spaced, the first and the last among them; of each as
-    many of its first runs as there is room for.
-    """
-    if len(labels) <= MOST_DRAWN:
-        return list(range(len(labels)))
-    runs: dict[str, list[int]] = {}
-    for place, label in enumerate(labels):
-        runs.setdefault(label, []).append(place)
-    every = list(runs.values())
-    if len(every) > MOST_LABELS:
-        every = [every[k] for k in np.linspace(0, len(every) - 1, MOST_LABELS).round().astype(int)]
-    return sorted(place for of in every for place in of[: MOST_DRAWN // len(every)])
+MOST_DRAWN = 100  # runs whose tables are read
 
 
 def drawn_sentence(labels: Sequence[str], places: Sequence[int]) -> list[str]:
     """What is said of a sample; nothing where every run is drawn."""
     if len(places) == len(labels):
         return []
-    n_labels, n_drawn = len(set(labels)), len({labels[place] for place in places})
-    of = f"the first of {n_drawn:,} of {n_labels:,} labels" if n_drawn < n_labels else "the first of each label"
-    tables = ", and tables with a column a label," if n_drawn < n_labels else ""
     return [
-        f"Curves{tables} are of a sample: {len(places):,} of {len(labels):,} runs, {of}. The table with a row a label "
-        "is of all runs."
+        f"Curves, and tables with a column a label, are of a sample: {len(places):,} of {len(labels):,} runs, evenly "
+        "spaced. The table with a row a label is of all runs."
     ]
 
 
@@ -254,21 +235,7 @@ class Difference:
     @property
     def texts(self) -> list[str]:
         """The values for people."""
-        return [told(value) for value in self.values]
-
-
-def told(value: Any) -> str:
-    """A value in a line; of a part its kind and what is set of it, of several parts one after another."""
-    if value is MISSING or value is None:
-        return "none" if value is None else "–"
-    if isinstance(value, Mapping):
-        kind = [str(value["kind"])] if "kind" in value else []
-        inside = ", ".join(f"{k} {told(v)}" for k, v in value.items() if k != "kind" and v is not None)
-        return " ".join([*kind, *([f"({inside})"] if inside else [])])
-    if isinstance(value, list | tuple):
-        sign = "; " if any(isinstance(v, Mapping) for v in value) else ", "
-        return sign.join(map(told, value)) or "none"
-    return flow(value)
+        return ["–" if value is MISSING else flow(value) for value in self.values]
 
 
 def differences(studies: Sequence[Mapping[str, Any]]) -> list[Difference]:

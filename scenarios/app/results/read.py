@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
@@ -122,16 +121,10 @@ def _check_rows(folder: Path, manifest: Mapping[str, Any], tables: Mapping[str, 
 
 def checked_table(folder: Path, name: str) -> Table:
     """A record table with all its columns."""
-    path = table_path(folder, name)
-    try:
-        columns = read_table(folder, name)
-    except BadInput as error:
-        raise BadInput(one_line(str(error))) from None
-    except (ValueError, csv.Error) as error:  # rows of different lengths, or a NUL
-        raise BadInput(one_line(f"{path}: damaged ({error}); run the study again")) from None
+    columns = read_table(folder, name)
     missing = [column for column in EVERY[name] if column not in columns]
     if missing:
-        raise BadInput(one_line(f"{path}: column {missing[0]} is missing; run the study again"))
+        raise BadInput(one_line(f"{table_path(folder, name)}: column {missing[0]} is missing; run the study again"))
     return columns
 
 

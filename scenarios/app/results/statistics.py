@@ -91,19 +91,13 @@ def share_of(held: np.ndarray) -> tuple[float, float, float]:
 
 
 def wilson(hits: int, n: int) -> tuple[float, float, float]:
-    """Percent of `hits` in `n`, with Wilson's 95 % interval; NaN of none.
+    """Percent of `hits` in `n`, with Wilson's 95 % interval; NaN of none."""
+    from scipy.stats import binomtest
 
-    The interval is (p + z^2 / 2n +- z sqrt(p (1 - p) / n + z^2 / 4n^2)) / (1 + z^2 / n), z = 1.96 [Wilson 1927].
-    """
     if not n:
         return float("nan"), float("nan"), float("nan")
-    share, z2 = hits / n, _Z95**2
-    half = _Z95 * float(np.sqrt(share * (1 - share) / n + z2 / (4 * n * n)))
-    low, high = ((share + z2 / (2 * n) + side * half) / (1 + z2 / n) for side in (-1, 1))
-    return 100 * share, 100 * max(low, 0.0), 100 * min(high, 1.0)
-
-
-_Z95 = 1.959963984540054  # 97.5 % quantile of the standard normal distribution
+    interval = binomtest(hits, n).proportion_ci(method="wilson")
+    return 100 * hits / n, 100 * float(interval.low), 100 * float(interval.high)
 
 
 def is_below_millimetre(value: float, unit: str) -> bool:
