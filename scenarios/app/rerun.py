@@ -83,7 +83,8 @@ def rerun(
         watch(Event("played", k, len(jobs), False, {"label": label}))
         (job.folder / SUMMARY).unlink(missing_ok=True)  # else it would be taken for repeated
         do(job)
-        found, version = differences_in(path, job.folder, compared(job.kind)), version_of(read_json(_record(path)))
+        found = differences_in(path, job.folder, compared(job.kind))
+        version = version_of(read_json(_record(path)))
         note = "" if version == __version__ else f"was made by netsim {version}, and is repeated by {__version__}"
         repeated.append(Repeated(label, path, job.folder, found, note))
     return repeated, skipped
@@ -114,7 +115,8 @@ def _record(folder: Path) -> Path:
 
 def _repetition(folder: Path, place: Path, replace: bool) -> Job:
     """The job of a finished run or training again, in another place. BadInput: why it cannot be repeated."""
-    record, path = _record(folder), folder / STUDY
+    record = _record(folder)
+    path = folder / STUDY
     manifest = read_json(record)
     check_version(folder, manifest)
     try:

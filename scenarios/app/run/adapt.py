@@ -26,7 +26,7 @@ from scenarios.app.results.failures import FAILURES, read_failures
 from scenarios.app.results.folder import read_summary
 from scenarios.app.results.marker import held
 from scenarios.app.results.statistics import figure_text
-from scenarios.app.run.events import Watch
+from scenarios.app.run.events import Fields, Watch
 from scenarios.app.run.setup import ready, with_map
 from scenarios.app.run.sweep import SweepPoint, admit_sweep, checked_points, named, sweep
 from scenarios.app.study.describe import flow
@@ -36,7 +36,8 @@ from scenarios.app.study.yaml_document import place_of
 
 TUNING = "adapt"
 """folder of the runs in which attackers are tuned, a sweep of its own"""
-FIRST_SEED, MOST_EVALUATIONS = 101, 1000
+FIRST_SEED = 101
+MOST_EVALUATIONS = 1000
 ATTACKS_KEY = "learning.attacks"
 _ALONE = {
     "learning.membership": None,
@@ -53,7 +54,7 @@ def adapted_sweep(
     study: Study,
     out: Path,
     at_once: int,
-    overrides: dict[str, Any],
+    overrides: Fields,
     watch: Watch,
     replaces: bool,
     **how: Any,
@@ -62,7 +63,9 @@ def adapted_sweep(
 
     Each row plays one run of tuning, with as many attacks as there are evaluations.
     """
-    scenario, every, rows = Scenario(source), checked_points(source, study, overrides), []
+    scenario = Scenario(source)
+    every = checked_points(source, study, overrides)
+    rows = []
     seed = next(seed for seed in count(FIRST_SEED) if seed not in {point.seed for point, _ in every})
     for setting, of in groupby(every, lambda one: one[0].folder.rpartition("/")[0]):
         points, studies = zip(*of, strict=True)
@@ -77,7 +80,8 @@ def adapted_sweep(
         sweep(source, study, out / TUNING, at_once, {}, watch, replaces, every=runs, **how)
     if failed := len(read_failures(out / TUNING)):
         raise RunsFailed(f"{failed} runs of tuning failed, see {out / TUNING / FAILURES}; the same command goes on")
-    runs, said = [], []
+    runs = []
+    said = []
     for points, written, tuning, refused in rows:
         with named(points[0].label):
             attacks, found = _met(written, tuning.overrides[ATTACKS_KEY], read_summary(out / TUNING / tuning.folder))
@@ -94,16 +98,19 @@ def adapted_sweep(
 
 def _met(
     written: Sequence[Settings], candidates: Sequence[Settings], summary: Mapping[str, Any]
-) -> tuple[list[Settings], dict[str, Any]]:
+) -> tuple[list[Settings], Fields]:
     """The attacks that printed runs meet: those of a row as written, which are the first candidates of its run of
     tuning, with the best candidate and the best of another kind, where these are not among them; what is said of both.
 
     The best names most places, or, where there are none to name, has the smallest median centroid error.
     """
-    goal, sign, names = "places named, %", -1.0, [str(one["name"]) for one in candidates]
+    goal = "places named, %"
+    sign = -1.0
+    names = [str(one["name"]) for one in candidates]
     found = dict(enumerate(named_share(summary, name) for name in names))
     if None in found.values():
-        goal, sign = "centroid error, m", 1.0
+        goal = "centroid error, m"
+        sign = 1.0
         found = dict(enumerate(summary.get(keys.ERROR_MEDIAN.of(name)) for name in names))
     gain = {k: value for k, value in found.items() if value is not None}
     order = sorted(gain, key=lambda k: sign * gain[k])
@@ -113,7 +120,8 @@ def _met(
             "with homes, or updates that arrive"
         )
     others = [k for k in order if candidates[k]["kind"] != candidates[order[0]]["kind"]]
-    attacks, said = list(written), []
+    attacks = list(written)
+    said = []
     for k in (order[0], *others[:1]):
         settings = {key: value for key, value in candidates[k].items() if key != "name"}
         attack = written[k] if k < len(written) else {**settings, "name": f"{settings['kind'][:30]}-adapted"}
@@ -127,9 +135,10 @@ def _met(
     }  # fmt: skip
 
 
-def drawn_settings(seed: int) -> Iterator[dict[str, Any]]:
+def drawn_settings(seed: int) -> Iterator[Fields]:
     """Combinations of the kinds that declare a space, a kind after the other, each combination once."""
-    rng, columns = Streams(seed).at("adapt"), []
+    rng = Streams(seed).at("adapt")
+    columns = []
     for kind, part in ATTACKS.parts.items():
         if space := getattr(part, "space", {}):
             every = [{"kind": kind, **dict(zip(space, values, strict=True))} for values in product(*space.values())]
@@ -138,7 +147,7 @@ def drawn_settings(seed: int) -> Iterator[dict[str, Any]]:
     return filter(None, chain.from_iterable(zip_longest(*columns)))
 
 
-def changed(point: SweepPoint, changes: Settings) -> dict[str, Any]:
+def changed(point: SweepPoint, changes: Settings) -> Fields:
     """The changes of a point with others in place of those at, or below, the same keys."""
     places = [place_of(key) for key in changes]
     kept = (key for key in point.overrides if not any(place_of(key)[: len(p)] == p for p in places))
@@ -155,7 +164,8 @@ def _candidates(
     world, setup = ready(study, Path(), rehearsed=False)
     public = with_map(setup.public, world, study.world.city)
     written = scenario.document(point.overrides, point.origins).data["learning"].get("attacks") or []
-    candidates, refused = list(written), Counter[str]()
+    candidates = list(written)
+    refused = Counter[str]()
     for settings in drawn_settings(seed):
         if len(parts) >= evaluations:
             break

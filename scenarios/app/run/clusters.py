@@ -18,8 +18,8 @@ from typing import Any, Self
 
 from netsim import __version__
 from netsim.errors import BadInput
-from scenarios.app.run.events import RETRIES
-from scenarios.app.run.executor import BAD_INPUT, Answer, Executor, Failure, attempt, failure_of, lost
+from scenarios.app.run.events import RETRIES, Fields
+from scenarios.app.run.executor import BAD_INPUT, Executor, Failure, Jobs, Outcome, attempt, failure_of, lost
 from scenarios.app.run.job import Job
 from scenarios.app.scratch import scratch
 from scenarios.app.study.yaml_document import one_line
@@ -47,20 +47,22 @@ class OnRay:
     def here(self, jobs: int) -> int:
         return 1 if self.address else jobs or os.cpu_count() or 1
 
-    def executor(self, works: Sequence[Job], jobs: int, place: Path) -> Executor:
+    def executor(self, works: Jobs, jobs: int, place: Path) -> Executor:
         return RayCluster(works, jobs, place, self)
 
 
 class RayCluster(Executor):
     """Each job is a task of one CPU."""
 
-    def __init__(self, works: Sequence[Job], jobs: int, place: Path, engine: OnRay) -> None:
+    def __init__(self, works: Jobs, jobs: int, place: Path, engine: OnRay) -> None:
         super().__init__(works, jobs or len(works), engine.retries)
-        self._place, self._address, self._cpus = place.resolve(), engine.address, jobs or os.cpu_count() or 1
+        self._place = place.resolve()
+        self._address = engine.address
+        self._cpus = jobs or os.cpu_count() or 1
 
     def __enter__(self) -> Self:
         os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
-        own: dict[str, Any] = {}
+        own: Fields = {}
         if not self._address:
             own = {"num_cpus": self._cpus, "object_store_memory": STORE_BYTES, "include_dashboard": False}
             os.environ["PYTHONPATH"] = os.pathsep.join(sys.path)  # its workers find the modules of this process
@@ -75,14 +77,15 @@ class RayCluster(Executor):
                 socket.create_connection((host, int(port)), _CONNECT_S).close()
             ray.init(address=self._address or "local", logging_level=logging.ERROR, log_to_driver=False, **own)
         except Exception as error:
-            where, why = self._address or "a cluster of its own", failure_of(error).line
+            where = self._address or "a cluster of its own"
+            why = failure_of(error).line
             line = f"--on ray: no connection to {where} ({why}); is `ray start --head` running there?"
             raise BadInput(line) from None
         signal.signal(signal.SIGTERM, on_term)  # the handler of Ray would end the runs with the cluster
         self._task = ray.remote(num_cpus=1, max_retries=0, retry_exceptions=False)(remote_attempt)
         return self
 
-    def start(self, jobs: Sequence[Job]) -> Sequence[Any]:
+    def start(self, jobs: Jobs) -> Sequence[Any]:
         return [self._task.remote(job, self._place, __version__) for job in jobs]
 
     def is_done(self, handle: Any) -> bool:
@@ -90,12 +93,12 @@ class RayCluster(Executor):
 
         return bool(ray.wait([handle], timeout=0)[0])
 
-    def outcome(self, handle: Any) -> Answer | Failure:
+    def outcome(self, handle: Any) -> Outcome:
         import ray
         from ray.exceptions import RayError, RayTaskError
 
         try:
-            end: Answer | Failure = ray.get(handle)
+            end: Outcome = ray.get(handle)
         except RayTaskError as error:  # not of the job: its machine cannot read it
             return Failure("RayTaskError", str(error).strip().splitlines()[-1], str(error), again=False)
         except RayError as error:
@@ -114,9 +117,10 @@ class RayCluster(Executor):
         ray.shutdown()
 
 
-def remote_attempt(job: Job, place: Path, version: str) -> Answer | Failure:
+def remote_attempt(job: Job, place: Path, version: str) -> Outcome:
     """A job on a machine of the cluster."""
-    here, line = os.uname().nodename, ""
+    here = os.uname().nodename
+    line = ""
     if version != __version__:
         line = f"{here} has netsim {__version__}, and this is {version}; install the same everywhere"
     elif not place.is_dir():
@@ -156,7 +160,7 @@ class OnSlurm:
     def here(self, jobs: int) -> int:
         return 1
 
-    def executor(self, works: Sequence[Job], jobs: int, place: Path) -> Executor:
+    def executor(self, works: Jobs, jobs: int, place: Path) -> Executor:
         at_once = {"slurm_array_parallelism": jobs} if jobs else {}
         return SlurmJobs(works, {**_USUAL, **self.options, **at_once}, place, self.retries)
 
@@ -166,9 +170,11 @@ class SlurmJobs(Executor):
 
     in_arrays = True
 
-    def __init__(self, works: Sequence[Job], options: dict[str, Any], place: Path, retries: int) -> None:
+    def __init__(self, works: Jobs, options: Fields, place: Path, retries: int) -> None:
         super().__init__(works, _MOST, retries)
-        self._folder, self._options, self._lost = place.resolve() / HIDDEN / token_hex(8), options, False
+        self._folder = place.resolve() / HIDDEN / token_hex(8)
+        self._options = options
+        self._lost = False
 
     def __enter__(self) -> Self:
         import submitit
@@ -183,7 +189,7 @@ class SlurmJobs(Executor):
             raise BadInput(one_line(f"--on slurm: {error}")) from None
         return self
 
-    def start(self, jobs: Sequence[Job]) -> Sequence[Any]:
+    def start(self, jobs: Jobs) -> Sequence[Any]:
         try:
             return list(self._executor.map_array(SlurmTask(), jobs))
         except Exception as error:  # of submitit and sbatch, which have no common type
@@ -193,9 +199,9 @@ class SlurmJobs(Executor):
     def is_done(self, handle: Any) -> bool:
         return bool(handle.done())
 
-    def outcome(self, handle: Any) -> Answer | Failure:
+    def outcome(self, handle: Any) -> Outcome:
         try:
-            end: Answer | Failure = handle.result()
+            end: Outcome = handle.result()
         except Exception:  # of submitit, or of a result that cannot be read
             self._lost = True
             return lost(f"job {handle.job_id} ended without an answer; its output is in {handle.paths.stderr}")
@@ -214,7 +220,7 @@ class SlurmJobs(Executor):
 class SlurmTask:
     """What a job does. A job that is preempted, or out of time, is queued again and goes on from its checkpoint."""
 
-    def __call__(self, work: Job) -> Answer | Failure:
+    def __call__(self, work: Job) -> Outcome:
         return attempt(work)
 
     def checkpoint(self, work: Job) -> Any:

@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any, Literal
 
+Fields = dict[str, Any]
+"""plain values by key, as JSON has them"""
 Name = Literal["round", "window", "run", "failed", "played", "world", "step"]
 """a round; a window of time of a radio study; a run of several; one that failed; a trial or a training of several; a
 recorded world; an evaluation of a policy"""
@@ -37,7 +39,7 @@ class Event:
     values: Mapping[str, Any] = field(default_factory=dict)
     part: str = ""
 
-    def line(self, title: str) -> dict[str, Any]:
+    def line(self, title: str) -> Fields:
         """The event as an object of JSON; title : of the whole work."""
         title = f"{title}, {self.part}" if self.part else title
         steps = {"event": self.name, "title": title, "done": self.done, "of": self.of}

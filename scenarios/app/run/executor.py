@@ -26,7 +26,8 @@ from scenarios.app.study.yaml_document import one_line
 
 _LONGEST = 500  # characters of an error's line
 _LOOK_EVERY_S = 0.05  # for jobs that are done
-BAD_INPUT, LOST_WORKER = "bad input", "lost worker"
+BAD_INPUT = "bad input"
+LOST_WORKER = "lost worker"
 """kinds of failure that are no exception of the program; others have the name of the exception"""
 
 
@@ -51,6 +52,11 @@ class Failure:
     attempts: int = 1
 
 
+Jobs = Sequence[Job]
+Outcome = Answer | Failure
+"""what became of a job"""
+
+
 class Executor(ABC):
     """Plays jobs, `room` at a time, and again those that may end otherwise, `retries` times.
 
@@ -61,13 +67,16 @@ class Executor(ABC):
     in_arrays: ClassVar[bool] = False
     """whether jobs are started only once all that were started together are done"""
 
-    def __init__(self, works: Sequence[Job], room: int, retries: int) -> None:
-        self.works, self.room, self.retries = works, room, retries
-        self.waiting, self.attempts = deque[int](), Counter[int]()
+    def __init__(self, works: Jobs, room: int, retries: int) -> None:
+        self.works = works
+        self.room = room
+        self.retries = retries
+        self.waiting = deque[int]()
+        self.attempts = Counter[int]()
         self.under_way: dict[int, Any] = {}
 
     @abstractmethod
-    def start(self, jobs: Sequence[Job]) -> Sequence[Any]:
+    def start(self, jobs: Jobs) -> Sequence[Any]:
         """Start jobs; returns a handle of each."""
 
     @abstractmethod
@@ -75,7 +84,7 @@ class Executor(ABC):
         """Whether a job has ended."""
 
     @abstractmethod
-    def outcome(self, handle: Any) -> Answer | Failure:
+    def outcome(self, handle: Any) -> Outcome:
         """What became of a job that has ended."""
 
     @abstractmethod
@@ -92,7 +101,7 @@ class Executor(ABC):
         """Take on the job of this number."""
         self.waiting.append(k)
 
-    def ended(self) -> tuple[int, Answer | Failure]:
+    def ended(self) -> tuple[int, Outcome]:
         """Wait until a job has ended for good: its number, and what became of it."""
         while True:
             self._fill()
@@ -116,7 +125,7 @@ class Executor(ABC):
             handles = self.start([self.works[k] for k in some])
             self.under_way.update(zip(some, handles, strict=True))
 
-    def played(self) -> Iterator[tuple[int, Answer | Failure]]:
+    def played(self) -> Iterator[tuple[int, Outcome]]:
         """The number of each job with what became of it, as it ends."""
         with self:
             for k in range(len(self.works)):
@@ -134,7 +143,7 @@ class Engine(Protocol):
     def here(self, jobs: int) -> int:
         """Jobs that this machine plays at once, which share its memory; 1 where other machines play them."""
 
-    def executor(self, works: Sequence[Job], jobs: int, place: Path) -> Executor:
+    def executor(self, works: Jobs, jobs: int, place: Path) -> Executor:
         """The executor of these. jobs : at once; 0: as many as there is room for. place : folder of all."""
 
 
@@ -150,7 +159,7 @@ class OnProcesses:
     def here(self, jobs: int) -> int:
         return jobs or os.cpu_count() or 1
 
-    def executor(self, works: Sequence[Job], jobs: int, place: Path) -> Executor:
+    def executor(self, works: Jobs, jobs: int, place: Path) -> Executor:
         return Here(works, 1, self.retries) if jobs == 1 else Processes(works, self.here(jobs), self.retries)
 
 
@@ -160,13 +169,13 @@ ON_PROCESSES = OnProcesses()
 class Here(Executor):
     """Plays jobs in this process, one after the other."""
 
-    def start(self, jobs: Sequence[Job]) -> Sequence[Job]:
+    def start(self, jobs: Jobs) -> Jobs:
         return jobs
 
     def is_done(self, handle: Job) -> bool:
         return True
 
-    def outcome(self, handle: Job) -> Answer | Failure:
+    def outcome(self, handle: Job) -> Outcome:
         return attempt(handle)
 
     def close(self, interrupted: bool) -> None:
@@ -176,14 +185,14 @@ class Here(Executor):
 class Processes(Executor):
     """Each worker is a pool of one: a worker that is killed takes no job with it but its own."""
 
-    def __init__(self, works: Sequence[Job], room: int, retries: int) -> None:
+    def __init__(self, works: Jobs, room: int, retries: int) -> None:
         super().__init__(works, room, retries)
         self._idle: list[ProcessPoolExecutor] = []
 
-    def start(self, jobs: Sequence[Job]) -> Sequence[Any]:
+    def start(self, jobs: Jobs) -> Sequence[Any]:
         return [self._started(job) for job in jobs]
 
-    def _started(self, job: Job) -> tuple[ProcessPoolExecutor, Future[Answer | Failure]]:
+    def _started(self, job: Job) -> tuple[ProcessPoolExecutor, Future[Outcome]]:
         """Give a job to an idle worker, or to a new one where there is none that lives."""
         while self._idle:
             pool = self._idle.pop()
@@ -196,10 +205,10 @@ class Processes(Executor):
     def is_done(self, handle: Any) -> bool:
         return bool(handle[1].done())
 
-    def outcome(self, handle: Any) -> Answer | Failure:
+    def outcome(self, handle: Any) -> Outcome:
         pool, future = handle
         try:
-            end: Answer | Failure = future.result()
+            end: Outcome = future.result()
         except BrokenProcessPool:
             pool.shutdown()
             return lost("its process was killed (was there too little memory for so many at once?)")
@@ -215,13 +224,13 @@ class Processes(Executor):
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _play(job: Job) -> Answer | Failure:
+def _play(job: Job) -> Outcome:
     """Play a job in a worker, which hears signals only while it plays."""
     with hearing():
         return attempt(job)
 
 
-def attempt(job: Job) -> Answer | Failure:
+def attempt(job: Job) -> Outcome:
     """Do the job, here and now. Only a signal that ends this process gets through."""
     try:
         return Answer(do(job))
@@ -247,7 +256,7 @@ def _short(text: str) -> str:
     return one_line(shorten(text, _LONGEST, placeholder="..."))
 
 
-def do_all(jobs: Sequence[Job], engine: Engine, at_once: int, place: Path, watch: Watch = ignore) -> list[Any | Failed]:
+def do_all(jobs: Jobs, engine: Engine, at_once: int, place: Path, watch: Watch = ignore) -> list[Any | Failed]:
     """The result of each job, or why it failed; those that their folders have are not played again.
 
     at_once : jobs at a time; 0: as many as the engine has room for. place : the folder in which all folders lie, which
@@ -265,7 +274,9 @@ def do_all(jobs: Sequence[Job], engine: Engine, at_once: int, place: Path, watch
     except OSError as error:
         raise BadInput(one_line(f"{place}: cannot be written ({error.strerror}); give --out another place")) from None
     for k, end in engine.executor([jobs[i] for i in left], min(at_once, len(left)), place).played():
-        job, of, folder = jobs[left[k]], len(jobs), str(jobs[left[k]].folder.relative_to(place))
+        job = jobs[left[k]]
+        of = len(jobs)
+        folder = str(jobs[left[k]].folder.relative_to(place))
         if isinstance(end, Failure):
             job.fail(end.trace)
             failed = Failed(folder, job.label, job.seed, end.attempts, end.kind, end.line)

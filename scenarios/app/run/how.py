@@ -22,7 +22,8 @@ from netsim.errors import BadInput
 from netsim.parquet import check_installed, convert
 from scenarios.app.study.yaml_document import one_line
 
-OPTION, VARIABLE = "--memory-gb", "NETSIM_MEMORY_GB"
+OPTION = "--memory-gb"
+VARIABLE = "NETSIM_MEMORY_GB"
 GB = 1e9
 _SELF = Path("/proc/self")
 _REMEDY = f"raise {OPTION} or {VARIABLE}, or take fewer UEs, base stations or attacks, or a smaller model or area"
@@ -115,7 +116,8 @@ def within(most: float) -> Generator[None, None, None]:
 
     The peak counts from here on.
     """
-    held, remedy = held_bytes(), f"its limit is {most / GB:.2f} GB; {_REMEDY}"
+    held = held_bytes()
+    remedy = f"its limit is {most / GB:.2f} GB; {_REMEDY}"
     if held > most:
         raise BadInput(f"the run holds {held / GB:.2f} GB of memory before it begins, and {remedy}")
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)

@@ -8,7 +8,7 @@ A folder is *done* with the job whose text it holds as `study.yaml` once its rec
 by any other text, unless the job replaces it; it *failed* where it has an `error.txt`. A kind of work is played by a
 function of the form
 
-    def play(job: Job, watch: Watch) -> dict[str, Any]:
+    def play(job: Job, watch: Watch) -> Fields:
         world = prepare(job)            # refuses bad input before anything is written
         with job.hold():                # lock, admit, write study.yaml
             going = job.resume(restore)     # the checkpoint, or None
@@ -40,7 +40,7 @@ from netsim.safe import content, opened, what_is
 from netsim.traces.source import MOST_FILE_BYTES
 from scenarios.app.results.folder import CHECKPOINT, ERROR, STUDY, SUMMARY, inside, is_text, ours, read_json, version_of
 from scenarios.app.results.marker import Mark, check_files, held
-from scenarios.app.run.events import Watch, ignore
+from scenarios.app.run.events import Fields, Watch, ignore
 from scenarios.app.study.load import file_fields
 from scenarios.app.study.study import Study
 from scenarios.app.study.yaml_document import one_line
@@ -108,7 +108,8 @@ class Job:
 
     def admit(self) -> None:
         """Raise BadInput where the folder is occupied by something else; nothing is written."""
-        folder, kind = self.folder, self.kind
+        folder = self.folder
+        kind = self.kind
         if not ours(folder, kind.name):
             return
         check_files(folder, lambda name: name in kind.files)
@@ -125,7 +126,7 @@ class Job:
             line = f"{folder}: holds the {state}{kind.name} {which}; add --replace, or give --out another folder"
             raise BadInput(one_line(line))
 
-    def done(self) -> dict[str, Any] | None:
+    def done(self) -> Fields | None:
         """The summary, where the folder has it; None where the job is to be played.
 
         Raises BadInput for the result of another version of the program, unless the job replaces it.
@@ -182,7 +183,7 @@ class Job:
     def _check_ours(self) -> None:
         ours(self.folder, self.kind.name)
 
-    def checkpoint(self, **state: Any) -> dict[str, Any]:
+    def checkpoint(self, **state: Any) -> Fields:
         """The tree of a checkpoint with this state, for `save_tree`."""
         return {"key": self.key, "program": __version__, **state}
 

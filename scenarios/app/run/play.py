@@ -49,7 +49,7 @@ from scenarios.app.results.folder import (
     read_table,
 )
 from scenarios.app.results.statistics import hold_out_notes, too_large
-from scenarios.app.run.events import Event, Watch
+from scenarios.app.run.events import Event, Fields, Watch
 from scenarios.app.run.how import USUAL, How, peak_gb
 from scenarios.app.run.job import UNFIT, Job, JobKind, input_digests
 from scenarios.app.run.setup import origin_deg, street_graph
@@ -61,15 +61,11 @@ LIBRARIES = ("numpy", "scipy", "torch", "simpy", "scikit-learn", "pyproj")
 """libraries whose versions a manifest has"""
 
 
-def manifest_of(job: Job, study: Study, world: World) -> dict[str, Any]:
+def manifest_of(job: Job, study: Study, world: World) -> Fields:
     """The manifest of a run, but for what only its end, or its kind, knows."""
-    warned = [] if study.learning is None else disclosed(study.learning, study.world, world)
-    trace, area, at_deg = world.trace, world.area, origin_deg(study, world)
-    of_trace = trace and {
-        "counts": trace.counts, "notes": [*trace.notes, *hold_out_notes(study), *_without_home(world)],
-        "timezone": trace.timezone, "origin_lat": trace.origin_lat, "origin_lon": trace.origin_lon,
-    }  # fmt: skip
-    return {
+    trace = world.trace
+    area = world.area
+    manifest: Fields = {
         "title": study.title,
         "schema": SCHEMA_VERSION,
         "seed": study.seed,
@@ -82,23 +78,28 @@ def manifest_of(job: Job, study: Study, world: World) -> dict[str, Any]:
         "round_s": study.round_s,
         "duration_s": world.duration_s,
         "area_m": [area.x_min_m, area.y_min_m, area.x_max_m, area.y_max_m],
-        "origin_deg": at_deg,
-        "start_unix_s": trace and trace.midnight_s,
-        "trace": of_trace,
+        "origin_deg": origin_deg(study, world),
+        "start_unix_s": None,
+        "trace": None,
         "files": job.inputs,
         "study": job.key,
-        "warnings": [*world.warnings, *warned],
-        "versions": {
-            "python": platform.python_version(),
-            "netsim": __version__,
-            **{name: version(name) for name in LIBRARIES},
-        },
     }
+    if trace is not None:
+        manifest["start_unix_s"] = trace.midnight_s
+        notes = [*trace.notes, *hold_out_notes(study), *_without_home(world)]
+        about = {name: getattr(trace, name) for name in ("timezone", "origin_lat", "origin_lon")}
+        manifest["trace"] = {"counts": trace.counts, "notes": notes, **about}
+    warned = [] if study.learning is None else disclosed(study.learning, study.world, world)
+    manifest["warnings"] = [*world.warnings, *warned]
+    libraries = {name: version(name) for name in LIBRARIES}
+    manifest["versions"] = {"python": platform.python_version(), "netsim": __version__, **libraries}
+    return manifest
 
 
 def _without_home(world: World) -> list[str]:
     """How many UEs of a trace have no home, and how many of these too few nights; nothing where all have one."""
-    none, nights = np.isnan(world.places.home_m[:, 0]), world.places.nights
+    none = np.isnan(world.places.home_m[:, 0])
+    nights = world.places.nights
     if nights is None or not none.any():
         return []
     few = int((none & (nights < FEWEST_NIGHTS)).sum())
@@ -134,10 +135,15 @@ class Play(ABC):
     now: Any
 
     def __init__(self, job: Job, study: Study, world: World, recorder: Recorder, watch: Watch, began_s: float) -> None:
-        self.job, self.study, self.world, self.recorder, self.watch = job, study, world, recorder, watch
+        self.job = job
+        self.study = study
+        self.world = world
+        self.recorder = recorder
+        self.watch = watch
         self.began_s = self.saved_s = began_s
-        self.every_s, self.moves = CHECKPOINT_EVERY_S, 0
-        self.kept: dict[str, Any] = {}
+        self.every_s = CHECKPOINT_EVERY_S
+        self.moves = 0
+        self.kept: Fields = {}
         self.tracks = follow_ues(world)
 
     @property
@@ -150,20 +156,21 @@ class Play(ABC):
         """Play what is left, and call `rest` between two steps."""
 
     @abstractmethod
-    def finish(self, manifest: dict[str, Any]) -> dict[str, Any]:
+    def finish(self, manifest: Fields) -> Fields:
         """Write the tables that are known at the end only; what the manifest says besides, or in place of that."""
 
     @abstractmethod
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> Fields:
         """The figures of all tables."""
 
-    def manifest(self) -> dict[str, Any]:
+    def manifest(self) -> Fields:
         """What the manifest says of this kind of run from its beginning on."""
         return {}
 
-    def play(self) -> dict[str, Any]:
+    def play(self) -> Fields:
         """Everything that writes into the folder; returns the summary."""
-        job, first = self.job, None
+        job = self.job
+        first = None
         with job.hold():
             going = job.resume(self._restored)
             if going is None:
@@ -191,7 +198,7 @@ class Play(ABC):
             job.settle()
         return summary
 
-    def _finish(self, manifest: dict[str, Any], first: int | None) -> dict[str, Any]:
+    def _finish(self, manifest: Fields, first: int | None) -> Fields:
         folder = self.job.folder
         write_tracks(self.recorder, self.world)
         said = self.finish(manifest)
@@ -234,13 +241,15 @@ class Play(ABC):
     def _restored(self, tree: Any) -> tuple[Any, float, Any]:
         """World, time and `now` of the tree of a checkpoint."""
         self.recorder.resume(tree.get("tables"))
-        time_s, most_s = float(tree["time_s"]), _MOST_LONGER * self.world.duration_s
+        time_s = float(tree["time_s"])
+        most_s = _MOST_LONGER * self.world.duration_s
         if not 0 <= time_s <= most_s:
             raise ValueError(f"time_s is {time_s:g}, and this study holds 0 to {most_s:g}")
         return from_tree(tree["world"], self.world.memory()), time_s, from_tree(tree["now"], self.now)
 
     def _write_ues(self) -> None:
-        places, n = self.world.places, len(self.world.ues)
+        places = self.world.places
+        n = len(self.world.ues)
         at_m = {"home": places.home_m, "work": places.work_m, "densest": places.densest()}
         columns = {f"{of}_{axis}_m": xy[:, k] for of, xy in at_m.items() for k, axis in enumerate("xy")}
         nights = np.full(n, np.nan) if places.nights is None else places.nights.astype(float)
@@ -279,15 +288,16 @@ def coverage_grid(world: World) -> FloatArray:
     return place_m[~world.buildings.inside(place_m)]
 
 
-def coverage(world: World, downlink: Downlink, place_m: FloatArray, learnt_dbm: FloatArray | None) -> dict[str, Any]:
+def coverage(world: World, downlink: Downlink, place_m: FloatArray, learnt_dbm: FloatArray | None) -> Fields:
     """Rows of the table `coverage` at places (n, 2): the radio where it is modelled, and what was learnt of it (n,).
 
     Of the radio the strongest base station, and how it is received; nothing where a trace brings measurements.
     """
     modelled = bool(world.stations) and (world.trace is None or world.trace.rsrp_dbm is None)
     place_m = place_m if modelled or learnt_dbm is not None else place_m[:0]
-    n, names = len(place_m), np.array([station.name for station in world.stations], dtype=object)
-    rows: dict[str, Any] = {"x_m": place_m[:, 0], "y_m": place_m[:, 1], "cell": np.full(n, "", dtype=object)}
+    n = len(place_m)
+    names = np.array([station.name for station in world.stations], dtype=object)
+    rows: Fields = {"x_m": place_m[:, 0], "y_m": place_m[:, 1], "cell": np.full(n, "", dtype=object)}
     rows |= {name: np.full(n, np.nan) for name in ("rsrp_dbm", "sinr_db", "los")}
     if modelled:
         rows["los"] = np.zeros(n, dtype=np.int64)
@@ -295,12 +305,14 @@ def coverage(world: World, downlink: Downlink, place_m: FloatArray, learnt_dbm: 
         for part in (slice(first, first + size) for first in range(0, n, size)):
             links = world.budget.links(0.0, place_m[part])
             got = reception(links, links.serving, downlink)
-            rows["cell"][part], rows["los"][part] = names[links.serving], got.los
-            rows["rsrp_dbm"][part], rows["sinr_db"][part] = got.rsrp_dbm, got.sinr_db
+            rows["cell"][part] = names[links.serving]
+            rows["los"][part] = got.los
+            rows["rsrp_dbm"][part] = got.rsrp_dbm
+            rows["sinr_db"][part] = got.sinr_db
     return {**rows, "learnt_dbm": np.full(n, np.nan) if learnt_dbm is None else learnt_dbm}
 
 
-def follow_ues(world: World) -> dict[str, Any]:
+def follow_ues(world: World) -> Fields:
     """Take the tracks of a world that has not moved yet; what the manifest says of them."""
     looks = Looks.of(len(world.ues), world.duration_s, world.tick_s)
     world.follow(looks)
@@ -314,7 +326,8 @@ def write_tracks(recorder: Recorder, world: World) -> None:
         return
     names = np.array([*(station.name for station in world.stations), ""], dtype=object)  # the last one for -1
     for rows in world.tracks.drain():
-        seen, absent = rows.seen, rows.seen.absent
+        seen = rows.seen
+        absent = rows.seen.absent
         columns = {
             "ue": rows.ue,
             "time_s": np.full(len(rows.ue), rows.look * world.tracks.looks.every_s),
@@ -340,7 +353,8 @@ def write_map(folder: Path, world: World, city: City) -> None:
     Where there are some: street_m (v, 2), street_ptr (s + 1,), street_class (s,), a street of two directions once;
     door_m (k, 2); scenery_m (v, 2), scenery_ptr (a + 1,), scenery_kind (a,), index into SCENERY.
     """
-    rng, owner = world.ground.streams.at("report.map"), np.arange(MAP_PLACES)
+    rng = world.ground.streams.at("report.map")
+    owner = np.arange(MAP_PLACES)
     place = world.buildings.outdoor(world.area, rng, "place", owner)
     rings = world.buildings.rings()
     shapes = [ring for own in rings for ring in own]
@@ -367,22 +381,27 @@ def write_map(folder: Path, world: World, city: City) -> None:
         arrays["scenery_m"] = np.concatenate([ring for _, ring in scenery])
         arrays["scenery_ptr"] = np.cumsum([0, *(len(ring) for _, ring in scenery)])
         arrays["scenery_kind"] = np.array([SCENERY.index(kind) for kind, _ in scenery])
-    with replacing(folder / MAP) as file:
-        np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+    write_arrays(folder / MAP, arrays)
 
 
 def write_points(folder: Path, state: RoundState) -> None:
     """True points of every track, thinned: what the report's map draws."""
     points = [track.points for track in state.leakage.values()]
     ue = np.repeat([ue for ue, _ in state.leakage], [len(each) for each in points]).astype(np.int64)
-    with replacing(folder / POINTS) as file:
-        np.savez_compressed(file, ue=ue, position_m=np.concatenate([no_places(), *points]))
+    write_arrays(folder / POINTS, {"ue": ue, "position_m": np.concatenate([no_places(), *points])})
+
+
+def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write a compressed .npz."""
+    with replacing(path) as file:
+        np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
 
 
 def delta_warnings(setup: Setup, state: RoundState) -> list[str]:
     """Deltas of 1/n and more, n being the UEs, or the records that a round learns from, of which one is hidden."""
     records = int(read_table(setup.recorder.folder, "rounds")["selected"].max(initial=0))
-    of, budget = {"user": (state.ledger.n_ue, "UE"), LOCATION: (0, "")}, setup.learning.privacy_budget
+    of = {"user": (state.ledger.n_ue, "UE"), LOCATION: (0, "")}
+    budget = setup.learning.privacy_budget
     stated = {(a.mechanism, a.unit, a.delta) for a in state.ledger.sums}
     stated |= {("privacy_budget", a.unit, budget.delta) for a in state.ledger.sums if budget and budget.delta}
     said = ((name, too_large(delta, *of.get(unit, (records, "record")))) for name, unit, delta in sorted(stated))

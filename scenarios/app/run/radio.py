@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 from scenarios.app.results.folder import QUANTITIES, RADIO, RADIO_STUDY, SELECTIONS
 from scenarios.app.results.summary import radio_summary
-from scenarios.app.run.events import Watch
+from scenarios.app.run.events import Fields, Watch
 from scenarios.app.run.job import Job
 from scenarios.app.run.play import Play, coverage, coverage_grid
 from scenarios.app.run.setup import radio_world
@@ -37,7 +36,8 @@ class RadioSamples:
 
     def more(self, rows: FloatArray, rng: Rng) -> RadioSamples:
         """These and others (m, q + 2)."""
-        share, count = self.share, self.count + np.bincount(rows[:, -1].astype(np.int64), minlength=2)
+        share = self.share
+        count = self.count + np.bincount(rows[:, -1].astype(np.int64), minlength=2)
         drawn = rng.uniform("kept", np.arange(len(rows)))
         kept = np.concatenate([self.kept, np.column_stack([rows, drawn])[drawn < share]])
         while len(kept) > MOST_SAMPLES:
@@ -82,11 +82,12 @@ class RadioPlay(Play):
     def done(self) -> int:
         return self.now.window
 
-    def manifest(self) -> dict[str, Any]:
+    def manifest(self) -> Fields:
         return {"kind": RADIO_STUDY, "cells": [b.name for b in self.world.stations]}
 
     def steps(self) -> None:
-        self.moves, of = self.now.moves, self.plan.windows
+        self.moves = self.now.moves
+        of = self.plan.windows
         for window in range(self.now.window, of):
             instants = range(window * self.plan.window, min((window + 1) * self.plan.window, self.plan.instants))
             rows = np.concatenate([self._sample(k * self.plan.every_s) for k in instants])
@@ -115,13 +116,15 @@ class RadioPlay(Play):
         if world.handover is not None and world.attached is not None:  # a UE attaches at its first sample
             there = np.flatnonzero(links.serving >= 0)
             world.attached = world.handover.attach(world.attached, there, links.rsrp_dbm[there])
-        got, indoors = reception(links, world.serving(links), self.downlink), world.indoors()
+        got = reception(links, world.serving(links), self.downlink)
+        indoors = world.indoors()
         inside = np.zeros(len(world.ues)) if indoors is None else indoors.inside
         rows = np.column_stack([*(getattr(got, name) for name in QUANTITIES), got.los, inside])
         return rows[np.isfinite(got.rsrp_dbm)]
 
-    def finish(self, manifest: dict[str, Any]) -> dict[str, Any]:
-        samples, percent = self.now.samples, np.arange(101.0)
+    def finish(self, manifest: Fields) -> Fields:
+        samples = self.now.samples
+        percent = np.arange(101.0)
         outdoor, indoor = samples.count.tolist()
         some = SELECTIONS if outdoor and indoor else ("all",)
         at = {selection: samples.quantiles(selection, percent / 100.0) for selection in some}
@@ -138,5 +141,5 @@ class RadioPlay(Play):
         part = f"of a random part of the samples, 1 in {1.0 / samples.share:g}"
         return {"quantiles": "exact" if samples.share == 1.0 else part}
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> Fields:
         return radio_summary(self.job.folder, self.study.world.radio.handover is not None)

@@ -26,7 +26,7 @@ from netsim.units import FloatArray, ratio_from_db, w_from_dbm
 from rl.ddpg_power import Ddpg, settled
 from scenarios.app.result import Result
 from scenarios.app.results.folder import STUDY, read_table
-from scenarios.app.run.events import Watch, ignore
+from scenarios.app.run.events import Fields, Watch, ignore
 from scenarios.app.run.how import USUAL, How, one_thread, seldom_collected
 from scenarios.app.run.job import Job, input_digests
 from scenarios.app.run.play import run_job
@@ -59,9 +59,10 @@ def run(
     return Result(job.folder, play_job(job, watch))
 
 
-def play_job(job: Job, watch: Watch) -> dict[str, Any]:
+def play_job(job: Job, watch: Watch) -> Fields:
     """One run, in any process."""
-    study, how = build(Study, read_text(job.spec, str(job.folder / STUDY))), job.options["how"]
+    study = build(Study, read_text(job.spec, str(job.folder / STUDY)))
+    how = job.options["how"]
     how.check()
     with how.within(), seldom_collected():
         if study.learning is None:
@@ -71,7 +72,8 @@ def play_job(job: Job, watch: Watch) -> dict[str, Any]:
             return LearningPlay(job, study, planned(study, cache_folder()), watch).play()
 
 
-_FILE, _FORMAT = "trajectory.npz", 2
+_FILE = "trajectory.npz"
+_FORMAT = 2
 
 
 def learned_plan(study: Study) -> Planned:
@@ -108,7 +110,7 @@ def _with_switch(study: Study, switch: int, **changes: Any) -> Study:
     return study.model_copy(update={**changes, "learning": study.learned.model_copy(update={"defenses": defenses})})
 
 
-def _said(trajectory: Trajectory, switch: int, value: float, power_w: FloatArray) -> dict[str, Any]:
+def _said(trajectory: Trajectory, switch: int, value: float, power_w: FloatArray) -> Fields:
     """What plan.json has of powers."""
     listed = [float(w) for w in power_w]
     return {
@@ -126,7 +128,8 @@ def planned(study: Study, cache: Path) -> Planned:
     ------
     BadInput : one line: a bound that does not contract, limits that nobody can keep, an uplink without a plan.
     """
-    plan, written = study.plan, study
+    plan = study.plan
+    written = study
     if plan is None:
         return learned_plan(study)
     try:
@@ -137,8 +140,10 @@ def planned(study: Study, cache: Path) -> Planned:
         if plan.switch_share is not None:
             calm = PowerLoss(trajectory, plan.bound, plan.criterion)
             factor = calm.noise_factor(own[0], max(1, round(plan.switch_share * len(trajectory.std))))
-            trajectory, written = trajectory.louder(factor), _louder(study, factor)
-        objective, limits = PowerLoss(trajectory, plan.bound, plan.criterion), reachable(plan.limits, study)
+            trajectory = trajectory.louder(factor)
+            written = _louder(study, factor)
+        objective = PowerLoss(trajectory, plan.bound, plan.criterion)
+        limits = reachable(plan.limits, study)
         if plan.power == "evolution":
             best = evolution(objective, limits, Streams(study.seed).at("plan"))
         else:
@@ -229,7 +234,8 @@ def trajectory_of(study: Study, folder: Path) -> Trajectory:
     """
     _checked(study)
     updates, links, spends = (read_table(folder, name) for name in ("updates", "links", "spends"))
-    rounds, n_ue = np.unique(updates["round"]), len(read_table(folder, "ues")["ue"])
+    rounds = np.unique(updates["round"])
+    n_ue = len(read_table(folder, "ues")["ue"])
     shape = (len(rounds), n_ue)
     if not len(rounds):
         raise BadInput(f"{folder}: no round was played; there is no trajectory")

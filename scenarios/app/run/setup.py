@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from math import ceil
 from pathlib import Path
 
@@ -35,6 +34,7 @@ from netsim.traces.home_work import FEWEST_NIGHTS
 from netsim.units import IntArray
 from netsim.world import World
 from scenarios.app.run.how import USUAL, How, one_thread
+from scenarios.app.study.error_messages import nearest
 from scenarios.app.study.study import Study
 
 MOST_ROUNDS = 1_000_000
@@ -62,7 +62,8 @@ def ready(study: Study, folder: Path, rehearsed: bool = True) -> tuple[World, Se
 def _fixed_weights(learning: Learning, n_ue: int) -> Iterator[str]:
     """That weights are for another number of UEs than there are, and what they add up to."""
     if isinstance(learning.aggregation, Uniform):
-        clients, most = learning.aggregation.clients, min(n_ue, learning.server.waits_for or n_ue)
+        clients = learning.aggregation.clients
+        most = min(n_ue, learning.server.waits_for or n_ue)
         if not most <= clients <= 2 * n_ue:  # somewhat more is a public bound on their number
             yield (
                 f"learning.aggregation.clients: {clients:,}, and up to {most:,} of {n_ue:,} UEs are merged at a time: "
@@ -88,12 +89,12 @@ def set_up(study: Study, world: World, streams: Streams, folder: Path, rehearsed
     fitted = tuple(attack.fitted(learning.learner, world.area) for attack in learning.attacks)
     learning = learning.model_copy(update={"attacks": fitted})
     _check_world(study, world)
-    wanted = learning.learner.wants_dataset_statistics or learning.data.wants_counts
-    rehearsal = _rehearse(study) if wanted and rehearsed else None
-    _check_target(study, world)
-    counts = None if rehearsal is None else rehearsal.counts
-    if wanted and not rehearsed:
+    counts = None
+    statistics = None
+    if learning.learner.wants_dataset_statistics or learning.data.wants_counts:
         counts = np.ones(len(world.cells), dtype=np.int64)  # any cell will do to look at
+        if rehearsed:
+            counts, statistics = _rehearse(study)
     models = learning.data.models(world.cells, counts)
     if len(models) > MAX_STATIONS:
         raise BadInput(
@@ -101,7 +102,8 @@ def set_up(study: Study, world: World, streams: Streams, folder: Path, rehearsed
             "one cell, say busiest, or take a smaller area"
         )
     model_of_cell = learning.data.model_of_cell(world.cells, models)
-    days, sampled_m = _days(world, model_of_cell), None
+    days = _days(world, model_of_cell)
+    sampled_m = None
     if learning.learner.wants_sampled_places and rehearsed:
         from fl.round.collect import first_sampled  # not at the top: most checks do without
 
@@ -110,7 +112,7 @@ def set_up(study: Study, world: World, streams: Streams, folder: Path, rehearsed
     cells = world.stations if len(world.stations) == len(world.cells) else ()  # not where a trace brings them
     antennas = Antennas.of(cells) if cells else None
     public = Public(
-        world.area, len(models), None if rehearsal is None else rehearsal.statistics, antennas,
+        world.area, len(models), statistics, antennas,
         world.budget.ue_height_m, learning.data.image_format(),
         sampled_m, len(world.cells), model_of_cell, origin_deg=origin_deg(study, world),
         residents=_residents(world) if learning.threat.knows_homes else None,
@@ -151,9 +153,14 @@ def _days(world: World, model_of_cell: IntArray) -> IntArray:
 def _check_world(study: Study, world: World) -> None:
     """Refuse a world in which the rounds cannot be played, and an eavesdropper far away from it."""
     learning = study.learned
+    target = learning.leakage.target
+    if target not in ("all", "most-data", *world.ues):
+        near = nearest(target, world.ues)
+        raise BadInput(f"learning.leakage.target: no UE is called {target!r}; say all, most-data, or a name{near}")
     if CELLS in learning.learner.offers:
         _check_roofs(world)
-    every_s, round_s = study.world.ues.measure_every_s, learning.round_s
+    every_s = study.world.ues.measure_every_s
+    round_s = learning.round_s
     check_count("learning.round_s", round_s, world.duration_s / round_s, "rounds", MOST_ROUNDS)
     if every_s is not None and world.trace is None:  # UEs of a trace come and go
         samples = min(round_s, world.duration_s) / every_s * len(world.ues)
@@ -178,7 +185,8 @@ def _check_world(study: Study, world: World) -> None:
 
 def _check_numbers(learning: Learning, n_ue: int) -> None:
     """Refuse a server, or sums, that wait for more updates than there are at a time."""
-    server, sums = learning.server, learning.threat.sum_at_least
+    server = learning.server
+    sums = learning.threat.sum_at_least
     key = "first" if server.in_rounds else "buffer"
     most = min(n_ue, server.waits_for or n_ue)
     for place, wanted, there in ((f"server.{key}", server.waits_for, n_ue), ("threat.sum_at_least", sums, most)):
@@ -197,12 +205,12 @@ def _check_homes(study: Study, world: World) -> None:
     mobility = f"mobility {study.world.ues.mobility.kind_name()} gives none"
     if world.places.nights is not None:
         mobility = f"no user of the trace has one (a home takes {FEWEST_NIGHTS} nights that are mostly in one place)"
-    parts: dict[str, Part] = {f"withholding[{i}]": rule for i, rule in enumerate(learning.withholding)}
+    parts: dict[str, Part] = {"availability": learning.availability}
+    parts |= {f"withholding[{i}]": rule for i, rule in enumerate(learning.withholding)}
     asks = ["threat.knows: homes: "] if learning.threat.knows_homes else []
-    asks += [
-        f"{place}: {part.kind_name()} needs homes: {part.needs[HOMES]}, and "
-        for place, part in {"availability": learning.availability, **parts}.items() if HOMES in part.needs
-    ]  # fmt: skip
+    for place, part in parts.items():
+        if HOMES in part.needs:
+            asks.append(f"{place}: {part.kind_name()} needs homes: {part.needs[HOMES]}, and ")
     if asks:
         raise BadInput(f"learning.{asks[0]}{mobility}; take mobility resident or commuter, or leave it out")
 
@@ -217,14 +225,6 @@ def _residents(world: World) -> Directory:
     """UEs with a home, by name."""
     there = np.flatnonzero(np.isfinite(world.places.home_m).all(axis=1))
     return Directory(tuple(world.ues[ue] for ue in there.tolist()), world.places.home_m[there])
-
-
-def _check_target(study: Study, world: World) -> None:
-    """Refuse a target of leakage that is no UE."""
-    target = study.learned.leakage.target
-    if target not in ("all", "most-data", *world.ues):
-        near = ", ".join(get_close_matches(target, world.ues, 1, 0.0))
-        raise BadInput(f"learning.leakage.target: no UE is called {target!r}; say all, most-data, or a name: {near}?")
 
 
 def _check_roofs(world: World) -> None:
@@ -249,41 +249,19 @@ def check_count(key: str, step_s: float, count: float, what: str, most: float) -
         raise BadInput(f"{key}: {step_s:g} s makes {count:.3g} {what}, at most {most:g} are possible; take more")
 
 
-@dataclass(frozen=True, eq=False)
-class _Rehearsal:
-    """What is known once all movement has been played: counts (n_cells,) of measurements, and their statistics."""
+def _rehearse(study: Study) -> tuple[IntArray, DatasetStatistics]:
+    """Play the same world once, without learning: counts (n_cells,) of measurements, and their statistics.
 
-    counts: IntArray
-    statistics: DatasetStatistics
-
-
-_REHEARSALS: dict[str, _Rehearsal] = {}
-
-
-def _rehearse(study: Study) -> _Rehearsal:
-    """The same world once, without learning.
-
-    Streams depend on names and rounds alone, so the rehearsal measures exactly what the run will. The last result is
-    kept, because the variants of a sweep share their world; a trace's file may change.
+    Streams depend on names and rounds alone, so the rehearsal measures exactly what the run will.
     """
-    if study.world.ues.mobility.replays:
-        return _play_rehearsal(study)
-    parts = study.world.model_dump_json(), study.learned.data.model_dump_json()
-    key = f"{study.seed} {study.round_s} {parts}"
-    if key not in _REHEARSALS:
-        _REHEARSALS.clear()
-        _REHEARSALS[key] = _play_rehearsal(study)
-    return _REHEARSALS[key]
-
-
-def _play_rehearsal(study: Study) -> _Rehearsal:
     world = build_world(study.world, Streams(study.seed), study.round_s)
     world.env.run(until=world.duration_s)
-    seen, data = world.observations(), study.learned.data
+    seen = world.observations()
+    data = study.learned.data
     counts = np.bincount(seen.cell, minlength=len(world.cells))
     models = data.models(world.cells, counts)
     model = data.model_of_cell(world.cells, models)[seen.cell]
-    return _Rehearsal(counts, DatasetStatistics.of(seen.position_m, model, len(models)))
+    return counts, DatasetStatistics.of(seen.position_m, model, len(models))
 
 
 def street_graph(world: World, city: City) -> StreetGraph | None:

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from fl.round.asynchronous import AsynchronousServer
 from fl.round.explosion import exploded, explosion_warning
 from fl.round.final_tables import scoring_warnings, surfaces, write_final
@@ -16,12 +14,11 @@ from fl.round.learnt_map import learnt_map
 from fl.round.round import rounds
 from fl.round.state import RoundState, begin
 from netsim.record import write_json
-from netsim.safe import replacing
 from scenarios.app.results.folder import PLAN, SURFACES, read_table
 from scenarios.app.results.summary import summarise
-from scenarios.app.run.events import Event, Watch
+from scenarios.app.run.events import Event, Fields, Watch
 from scenarios.app.run.job import Job
-from scenarios.app.run.play import Play, coverage, coverage_grid, delta_warnings, write_points
+from scenarios.app.run.play import Play, coverage, coverage_grid, delta_warnings, write_arrays, write_points
 from scenarios.app.run.setup import ready
 from scenarios.app.study.study import Study
 
@@ -31,7 +28,7 @@ class Planned:
     """A study with the powers and rounds of its plan written in, and what the plan says of them; empty without one."""
 
     study: Study
-    said: dict[str, Any]
+    said: Fields
 
 
 @dataclass(frozen=True)
@@ -55,22 +52,27 @@ class LearningPlay(Play):
         began_s = time.perf_counter()
         world, self.setup = ready(planned.study, job.folder)
         super().__init__(job, study, world, self.setup.recorder, watch, began_s)
-        self.said, self.last, self.unseen = planned.said, Event("round", 0, 0), list[Event]()
+        self.said = planned.said
+        self.last = Event("round", 0, 0)
+        self.unseen = list[Event]()
         self.now = LearningMemory(begin(self.setup, len(world.ues)))
         self.rounds = world.clock.rounds(world.duration_s, self.setup.learning.round_s)
-        self.most, self.in_rounds = self.setup.learning.rounds, self.setup.learning.server.in_rounds
+        self.most = self.setup.learning.rounds
+        self.in_rounds = self.setup.learning.server.in_rounds
 
     @property
     def done(self) -> int:
         return self.now.state.round
 
-    def manifest(self) -> dict[str, Any]:
+    def manifest(self) -> Fields:
         return {"models": list(self.setup.models), "empty_rounds": self.now.empty}
 
     def steps(self) -> None:
         if self.said:
             write_json(self.job.folder / PLAN, self.said)
-        world, setup, start = self.world, self.setup, self.now.state
+        world = self.world
+        setup = self.setup
+        start = self.now.state
         rounds_of = (
             rounds(world, setup, start, self)
             if self.in_rounds
@@ -81,16 +83,18 @@ class LearningPlay(Play):
             world.env.run(until=world.duration_s + 1.0)
         world.env.run(until=played)  # the last round may still be on the air
 
-    def played(self, state: RoundState, figures: dict[str, Any]) -> None:
+    def played(self, state: RoundState, figures: Fields) -> None:
         """A round was played, or passed by without figures; this is the state after it."""
-        empty, when = self.now.empty + (not figures and not state.stopped), self.now.exploded
+        empty = self.now.empty + (not figures and not state.stopped)
+        when = self.now.exploded
         if not when and exploded(state, figures):
             when = state.round if self.in_rounds else state.played
         self.now = LearningMemory(state, empty, when)
         over = self.in_rounds and (state.round >= self.rounds or state.stopped)  # without rounds others are under way
         marks = {} if self.in_rounds else {"merge": state.played}
         marks |= {"stopped": True} if state.stopped else {}
-        values, now_s = {**marks, **_found(figures)}, float(self.world.env.now)
+        values = {**marks, **_found(figures)}
+        now_s = float(self.world.env.now)
         self.unseen.append(self.event(self._of(state), now_s, over or state.played == self.most, values))
 
     def rested(self, state: RoundState) -> None:
@@ -112,8 +116,10 @@ class LearningPlay(Play):
             return self.rounds
         return min(self.rounds, state.round + max(self.most - state.played, 0))
 
-    def finish(self, manifest: dict[str, Any]) -> dict[str, Any]:
-        setup, last, folder = self.setup, self.now.state, self.job.folder
+    def finish(self, manifest: Fields) -> Fields:
+        setup = self.setup
+        last = self.now.state
+        folder = self.job.folder
         self._show()
         if self.last.done and not self.last.last:  # windows passed by without a merge
             now_s = max(self.world.duration_s, self.last.values["time_s"])
@@ -126,18 +132,17 @@ class LearningPlay(Play):
         setup.recorder.write("coverage", coverage(self.world, self.study.world.radio.downlink, place_m, learnt_dbm))
         write_points(folder, last)
         if maps := surfaces(setup, last, self.world):
-            with replacing(folder / SURFACES) as file:
-                np.savez_compressed(file, **maps)  # type: ignore[arg-type]
+            write_arrays(folder / SURFACES, maps)
         bursts = [explosion_warning(setup.learning, self.now.exploded)] if self.now.exploded else []
         warnings = [*delta_warnings(setup, last), *manifest["warnings"], *scoring_warnings(setup, last, scored, uplink)]
         counted = {"empty_rounds": self.now.empty, "stopped_by_budget": last.stopped}
         return {**counted, "warnings": [*bursts, *warnings]}
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> Fields:
         return summarise(self.job.folder, self.study)
 
 
-def _found(figures: Mapping[str, Any]) -> dict[str, Any]:
+def _found(figures: Mapping[str, Any]) -> Fields:
     """What a round found: the model's scores, its updates, leakage by attack, and epsilon where noise was drawn."""
     if not figures:
         return {"updates": 0, "decoded": 0}

@@ -26,7 +26,7 @@ from scenarios.app.results.folder import STUDY, no_links, ours, remove_run
 from scenarios.app.results.marker import check_files, held
 from scenarios.app.results.read import RUNS, SWEEP
 from scenarios.app.results.statistics import counted
-from scenarios.app.run.events import Watch
+from scenarios.app.run.events import Fields, Watch
 from scenarios.app.run.executor import ON_PROCESSES, Engine, do_all
 from scenarios.app.run.how import USUAL, How
 from scenarios.app.run.play import run_job
@@ -53,7 +53,7 @@ class SweepPoint:
     label: str
     seed: int
     folder: str
-    overrides: dict[str, Any]
+    overrides: Fields
     curve: str = ""
     strength: float | None = None
     origins: dict[str, Place] = field(default_factory=dict)
@@ -63,41 +63,45 @@ class SweepPoint:
 class _Choice:
     """Values of some keys that go together, and what labels call them.
 
-    section, item : each key stands at (*section, key, *item) in the file; no section: it stands nowhere. variant : the
-    variant of `vary` that sets them.
+    section, item : each key stands at (*section, key, *item) in the file; no section: it stands nowhere.
     """
 
-    values: dict[str, Any] = field(default_factory=dict)
+    values: Fields
     label: str = ""
     section: Place = ()
     item: Place = ()
-    variant: Variant = _AS_WRITTEN
 
 
-def points(study: Study, overrides: dict[str, Any]) -> list[SweepPoint]:
+def points(study: Study, overrides: Fields) -> list[SweepPoint]:
     """All combinations of variants, rows of `zip`, value lists, random points and seeds, in that order."""
     vary = study.vary
     if vary is None:
         raise BadInput("this scenario has nothing to vary; give it a `vary:` section, or use netsim run")
-    variants, draws = vary.variants or (_AS_WRITTEN,), 0 if vary.random is None else vary.random.draws
+    variants = vary.variants or (_AS_WRITTEN,)
     varied = [*vary.values, *vary.zip, *vary.drawn, *(key for variant in variants for key in variant.set)]
     if of_training := [key for key in varied if key.startswith("train.")]:
         raise BadInput(
             f"vary: {of_training[0]}: changes a training and no run; leave it out, or search it by netsim tune with "
             "--objective cost.best"
         )
-    random = {key: drawn(Streams(study.seed).at("vary"), key, one, draws) for key, one in vary.drawn.items()}
-    axes = [
-        [_Choice(one.set, one.label, ("vary", "variants", i, "set"), variant=one) for i, one in enumerate(variants)],
-        _listed("zip", vary.zip, vary.together),
-        *(_listed("values", {key: values}, len(values)) for key, values in vary.values.items()),
-        [_Choice(_row(random, i), f"draw {i + 1}", ("vary", "random", "space")) for i in range(draws)] or [_Choice()],
-        [_Choice({"seed": seed}, section=("vary",) if vary.seed else ()) for seed in vary.seed or (study.seed,)],
-    ]
-    runs = prod(map(len, axes))
+    axes = [_listed("zip", vary.zip, vary.together)]
+    for key, values in vary.values.items():
+        axes.append(_listed("values", {key: values}, len(values)))
+    if vary.random is not None:
+        draws = vary.random.draws
+        rng = Streams(study.seed).at("vary")
+        columns = {key: drawn(rng, key, one, draws) for key, one in vary.drawn.items()}
+        section = ("vary", "random", "space")
+        axes.append([_Choice(_row(columns, i), f"draw {i + 1}", section) for i in range(draws)])
+    section_of_seeds = ("vary",) if vary.seed else ()
+    axes.append([_Choice({"seed": seed}, section=section_of_seeds) for seed in vary.seed or (study.seed,)])
+    runs = len(variants) * prod(map(len, axes))
     if runs > MOST_RUNS:
         raise BadInput(f"vary: {runs:,} combinations, at most {MOST_RUNS:,} are possible; take fewer values or seeds")
-    planned = [_point(chosen, overrides) for chosen in product(*axes)]
+    planned = []
+    for i, variant in enumerate(variants):
+        first = _Choice(variant.set, variant.label, ("vary", "variants", i, "set"))
+        planned += [_point(variant, [first, *chosen], overrides) for chosen in product(*axes)]
     folders = Counter(point.folder for point in planned)
     for point in planned:
         if folders[point.folder] > 1:
@@ -106,7 +110,7 @@ def points(study: Study, overrides: dict[str, Any]) -> list[SweepPoint]:
     return planned
 
 
-def _row(columns: Mapping[str, Sequence[Any]], i: int) -> dict[str, Any]:
+def _row(columns: Mapping[str, Sequence[Any]], i: int) -> Fields:
     return {key: column[i] for key, column in columns.items()}
 
 
@@ -120,19 +124,20 @@ def _listed(section: str, columns: Mapping[str, Sequence[Any]], n: int) -> list[
     return choices
 
 
-def _point(chosen: Sequence[_Choice], overrides: dict[str, Any]) -> SweepPoint:
-    """The run of one choice of each axis; the first is the variant, the last the seed."""
-    changed, origins = dict(overrides), dict[str, Place]()
+def _point(variant: Variant, chosen: Sequence[_Choice], overrides: Fields) -> SweepPoint:
+    """The run of a choice of the variant and one of each axis."""
+    changed = dict(overrides)
+    origins = dict[str, Place]()
     for choice in chosen:
         changed |= choice.values
         if choice.section:
             origins |= {key: (*choice.section, key, *choice.item) for key in choice.values}
-    label = ", ".join(choice.label for choice in chosen if choice.label) or "as written"
-    variant, seed = chosen[0].variant, changed["seed"]
-    on_curve = [variant.mechanism, *(choice.label for choice in chosen[1:])] if variant.mechanism else []
-    curve = ", ".join(filter(None, on_curve))
-    folder = f"{folder_name(label)}/seed-{seed}"
-    return SweepPoint(label, seed, folder, {**changed, "vary": None}, curve, variant.strength, origins)
+    labels = [choice.label for choice in chosen if choice.label]
+    label = ", ".join(labels) or "as written"
+    curve = ", ".join([variant.mechanism, *labels[1:]]) if variant.mechanism else ""
+    seed = changed["seed"]
+    changed["vary"] = None
+    return SweepPoint(label, seed, f"{folder_name(label)}/seed-{seed}", changed, curve, variant.strength, origins)
 
 
 def drawn(rng: Rng, key: str, of: Distribution, n: int) -> list[Any]:
@@ -148,7 +153,8 @@ def at(of: Distribution, u: float) -> Any:
     """
     if of.choices is not None:
         return of.choices[floor(u * len(of.choices))]
-    low, high = float(of.low or 0.0), float(of.high or 0.0)
+    low = float(of.low or 0.0)
+    high = float(of.high or 0.0)
     end = high + 1.0 if of.integer else high
     value = low * exp(u * log(end / low)) if of.log else low + u * (end - low)
     return int(min(max(floor(value), low), high)) if of.integer else rounded(value, low, high)
@@ -160,14 +166,16 @@ def rounded(value: float, low: float, high: float) -> float:
 
 
 def checked_points(
-    source: str | Path, study: Study, overrides: dict[str, Any], only: Collection[str] = ()
+    source: str | Path, study: Study, overrides: Fields, only: Collection[str] = ()
 ) -> list[tuple[SweepPoint, Study]]:
     """The points and their studies; a mistake names its point. Of a setting, seeds change nothing but the seed.
 
     only : their labels; none: all of them.
     """
     check_space(source, study, overrides)
-    scenario, settings, checked = Scenario(source), dict[str, Study](), []
+    scenario = Scenario(source)
+    settings = dict[str, Study]()
+    checked = []
     for point in points(study, overrides):
         setting = point.folder.rpartition("/")[0]
         if only and point.label not in only:
@@ -179,7 +187,7 @@ def checked_points(
     return checked
 
 
-def check_space(source: str | Path, study: Study, overrides: dict[str, Any]) -> None:
+def check_space(source: str | Path, study: Study, overrides: Fields) -> None:
     """Refuse a distribution of `vary.random` with values that its key never takes; other keys are as written.
 
     What only some draws of several keys make wrong together is found when they are drawn.
@@ -202,7 +210,9 @@ def check_prepared(
     Of a setting the first seed is looked at, and its movement is not played beforehand; `every`: each run, wholly.
     Returns what they would warn of.
     """
-    scenario, seen, warnings = Scenario(source), set[str](), list[str]()
+    scenario = Scenario(source)
+    seen = set[str]()
+    warnings = list[str]()
     for point, study in todo:
         setting = point.folder if every else point.folder.rpartition("/")[0]
         if setting not in seen:
@@ -234,7 +244,7 @@ def sweep(
     study: Study,
     out: Path,
     at_once: int,
-    overrides: dict[str, Any],
+    overrides: Fields,
     watch: Watch,
     replace: bool = False,
     only: Collection[str] = (),
@@ -305,14 +315,15 @@ def others(out: Path, own: Sequence[str] = (), of: Sequence[str] = ("*",)) -> li
     return sorted(found - {out / folder for folder in own})
 
 
-def write_runs(out: Path, todo: Sequence[SweepPoint], summaries: dict[int, dict[str, Any]]) -> None:
+def write_runs(out: Path, todo: Sequence[SweepPoint], summaries: dict[int, Fields]) -> None:
     """runs.csv: folder, label, seed, curve and strength where there are curves, the varied values, every key.
 
     Runs that failed have no figures. It hangs on the points and their summaries alone, not on who ended first.
     """
     varied = list(dict.fromkeys(k for p in todo for k in p.overrides if k not in ("seed", "vary")))
     keys = list(dict.fromkeys(k for s in summaries.values() for k in s))
-    text, curve = StringIO(), ["curve", "strength"] if any(point.curve for point in todo) else []
+    text = StringIO()
+    curve = ["curve", "strength"] if any(point.curve for point in todo) else []
     columns = ["folder", "label", "seed", *curve, *varied, *keys]
     writer = csv.DictWriter(text, columns, restval="", extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
