@@ -12,7 +12,7 @@ from time import perf_counter
 from benchmarks.world import Row, digits, row
 from scenarios.app.run.clusters import OnRay
 from scenarios.app.run.executor import Engine, OnProcesses
-from scenarios.app.run.sweep import sweep
+from scenarios.app.run.sweep import Sweep
 from scenarios.app.study.load import load
 
 JOBS = 2
@@ -64,5 +64,5 @@ def _played(scenario: Path, engine: Engine) -> tuple[float, bytes]:
     """Seconds that a sweep takes, and its table."""
     with TemporaryDirectory() as out:
         began = perf_counter()
-        table = sweep(scenario, load(scenario), Path(out) / "s", JOBS, {}, lambda *end: None, engine=engine)
+        table = Sweep(scenario, load(scenario), Path(out) / "s", JOBS, {}, lambda *end: None, engine=engine).play()
         return perf_counter() - began, table.read_bytes()

@@ -26,7 +26,7 @@ import scenarios.app.run.play as playing
 import scenarios.app.run.runner as runner
 import scenarios.app.training.ground as ground
 import scenarios.app.training.train as training
-from scenarios.app.run.sweep import sweep
+from scenarios.app.run.sweep import Sweep
 from scenarios.app.study.error_messages import build
 from scenarios.app.study.load import load
 from scenarios.app.study.study import Study
@@ -45,7 +45,7 @@ def play(kind, folder, replace=False):
         runner.run(build(Study, read_text(json.dumps(SHORT | changes), "short")), folder, replace=replace)
     elif kind == "sweep":
         text = folder.parent / "sweep.yaml"
-        sweep(text, load(text), folder, 1, {}, lambda *said: None, replace)
+        Sweep(text, load(text), folder, 1, {}, lambda *said: None, replace).play()
     else:
         study = load("power/pedestrians", {"train.steps": 60, "train.eval_every": 20})
         training.train(study, [0], folder, lambda seen: None, replace=replace)

@@ -22,6 +22,11 @@ def work(call, folder, *arguments, label="work", seed=1):
     return Job(KIND, "", seed, {}, folder, label, options={"call": call, "arguments": arguments})
 
 
+def by_place(played, jobs):
+    """What became of jobs, by their place in a list."""
+    return {jobs.index(job): end for job, end in played}
+
+
 def squared(folder, number):
     """What good work does: it holds its folder, writes a summary, answers with plain data."""
     with held(folder, "run", lambda: None):

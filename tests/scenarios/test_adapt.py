@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from dataclasses import replace
 from itertools import islice, product
 
 import numpy as np
@@ -16,7 +17,7 @@ from scenarios.app.results.folder import STUDY, read_summary
 from scenarios.app.results.statistics import figure_text
 from scenarios.app.run import adapt
 from scenarios.app.run.adapt import changed, drawn_settings
-from scenarios.app.run.sweep import SweepPoint
+from scenarios.app.run.sweep import Sweep, SweepPoint
 from scenarios.app.study.load import load
 
 SPACES = {kind: part.space for kind, part in ATTACKS.parts.items() if part.space}
@@ -160,21 +161,21 @@ def test_what_a_threat_model_refuses_is_counted_and_said(played, capsys):
 
 @pytest.mark.parametrize("after", [1, 3])
 def test_an_interrupted_sweep_ends_in_the_same_bytes(played, scenario, tmp_path, monkeypatch, after):
-    real, seen = adapt.sweep, []
+    real, seen = Sweep.play, []
 
-    def stops(*args, **more):
+    def stops(asked, *more):
         def tell(*of):
             seen.append(of)
             if len(seen) == after:
                 raise KeyboardInterrupt
 
-        return real(*args[:5], tell, *args[6:], **more)
+        return real(replace(asked, watch=tell), *more)
 
     out = tmp_path / "o"
-    monkeypatch.setattr(adapt, "sweep", stops)
+    monkeypatch.setattr(Sweep, "play", stops)
     assert main(command(scenario, out, "--adapt", str(N))) == 130
     assert not (out / "runs.csv").exists() and any((out / "adapt").rglob("summary.json"))
-    monkeypatch.setattr(adapt, "sweep", real)
+    monkeypatch.setattr(Sweep, "play", real)
     assert main(command(scenario, out, "--adapt", str(N))) == 0
     assert (out / "runs.csv").read_bytes() == (played / "runs.csv").read_bytes()
     whole, resumed = (json.loads((o / "sweep.json").read_text())["adapted"] for o in (played, out))

@@ -12,7 +12,7 @@ from scenarios.app.cli import output
 from scenarios.app.cli.commands import main
 from scenarios.app.report.report import report
 from scenarios.app.run.runner import run
-from scenarios.app.run.sweep import checked_points, sweep
+from scenarios.app.run.sweep import Sweep, checked_points
 from scenarios.app.study.dump import study_yaml
 from scenarios.app.study.error_messages import build
 from scenarios.app.study.load import load
@@ -204,7 +204,7 @@ def test_labels_of_a_sweep_are_no_formulas_in_its_tables(tmp_path, tiny):
     variants = [{"label": label, "set": {}, "curve": "@x", "strength": 1}, {"label": "as written", "set": {}}]
     path = written(tmp_path, world__duration_s=60, vary={"variants": variants})
     out = tmp_path / "out"
-    sweep(path, load(path), out, 1, {}, lambda *_: None)
+    Sweep(path, load(path), out, 1, {}, lambda *_: None).play()
     report(out)
     for table in out.rglob("*.csv"):
         cells = [cell for row in csv.reader(table.read_text().splitlines()) for cell in row]

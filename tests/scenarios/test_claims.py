@@ -521,14 +521,14 @@ def two_runs(tmp_path, tiny):
 def test_runs_that_are_no_sweep_are_played_by_the_engine(two_runs, tmp_path, monkeypatch, capsys):
     asked = []
 
-    def executor(self, works, jobs, place):
-        asked.append(([one.label for one in works], jobs, place))
-        return Here(works, 1, 0)
+    def executor(self, jobs, place):
+        asked.append((jobs, place))
+        return Here(1, 0)
 
     monkeypatch.setattr(OnProcesses, "executor", executor)
     command = ["claims", "--file", str(two_runs), "--out", str(tmp_path / "out"), "--jobs", "2"]
     assert main(command) == 0
-    assert asked == [(["a", "b"], 2, tmp_path / "out")]  # both at once
+    assert asked == [(2, tmp_path / "out")]  # both at once
     assert re.search(r"a.yaml: run 1/1, a, seed 3.*b.yaml: run 1/1, b, seed 4", capsys.readouterr().err, re.S)
     assert main(command) == 0 and len(asked) == 1  # what is finished stays
     alone = run(load(tmp_path / "b.yaml"), tmp_path / "alone")

@@ -10,7 +10,7 @@ import pytest
 from netsim.errors import BadInput
 from scenarios.app.report.report import report
 from scenarios.app.run.runner import run
-from scenarios.app.run.sweep import sweep
+from scenarios.app.run.sweep import Sweep
 from scenarios.app.study.load import load
 
 SMALL = {"world.ues.count": 150, "learning.learner.grid": [16, 14], "learning.threat.targets": 5}
@@ -41,7 +41,7 @@ def drawn(page):
 def swept(tmp_path_factory):
     out = tmp_path_factory.mktemp("sweep") / "s"
     changes = SMALL | {"vary": VARY}
-    sweep("density/nine", load("density/nine", changes), out, 1, SMALL, lambda *a: None)
+    Sweep("density/nine", load("density/nine", changes), out, 1, SMALL, lambda *a: None).play()
     return out
 
 

@@ -8,7 +8,7 @@ import signal
 import pytest
 import works
 from conftest import TINY
-from works import work
+from works import by_place, work
 
 from scenarios.app.cli.commands import main
 from scenarios.app.results.failures import MOST_TOLD, Failed, failure_lines, read_failures, write_failures
@@ -17,7 +17,7 @@ from scenarios.app.run.executor import BAD_INPUT, LOST_WORKER, Answer, OnProcess
 
 
 def ends(tmp_path, jobs, several, retries=2):
-    return dict(OnProcesses(retries).executor(several, jobs, tmp_path).played())
+    return by_place(OnProcesses(retries).executor(jobs, tmp_path).played(several), several)
 
 
 @pytest.mark.parametrize("jobs", [1, 3])
@@ -53,15 +53,15 @@ def test_a_killed_worker_takes_no_work_but_its_own(tmp_path):
 
 def test_a_worker_that_is_killed_while_it_has_nothing_to_do_is_replaced(tmp_path):
     several = [work(works.squared, tmp_path / "a", 2), work(works.squared, tmp_path / "b", 3)]
-    with OnProcesses().executor(several, 2, tmp_path) as on:
-        on.begin(0)
-        assert on.ended() == (0, Answer({"square": 4}))
+    with OnProcesses().executor(2, tmp_path) as on:
+        on.begin(several[0])
+        assert on.ended() == (several[0], Answer({"square": 4}))
         (idle,) = multiprocessing.active_children()
         os.kill(idle.pid, signal.SIGKILL)
         idle.join()
-        on.begin(1)
-        k, end = on.ended()
-        assert k == 1 and (end == Answer({"square": 9}) or end.again)
+        on.begin(several[1])
+        job, end = on.ended()
+        assert job is several[1] and (end == Answer({"square": 9}) or end.again)
 
 
 def test_no_attempts_but_the_first(tmp_path):

@@ -58,7 +58,7 @@ if __name__ == "__main__":
         work(works.killed, place / "e", 2, 5),
         work(works.killed, place / "f", 9, 5),
     ]
-    end = dict(OnRay(sys.argv[2]).executor(several, 2, place).played())
+    end = works.by_place(OnRay(sys.argv[2]).executor(2, place).played(several), several)
     assert (end[0], end[3], end[4]) == (Answer({"square": 9}), Answer({"square": 16}), Answer({"square": 25}))
     assert (end[1].kind, end[1].attempts) == ("RuntimeError", 1) and "Traceback" in end[1].trace
     assert (end[2].kind, end[2].attempts) == (BAD_INPUT, 1)
@@ -109,7 +109,7 @@ if __name__ == "__main__":
     events.listen()
     place = Path(sys.argv[1])
     two = [works.work(works.waiting, place / name, place / "never", 0.5) for name in "ab"]
-    print(dict(OnRay(sys.argv[2]).executor(two, 2, place).played()))
+    print(works.by_place(OnRay(sys.argv[2]).executor(2, place).played(two), two))
 """
 
 

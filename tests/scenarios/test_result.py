@@ -125,12 +125,12 @@ def test_damaged_records_are_refused_in_a_line(result, tmp_path):
 
 
 def test_a_sweep_passes_plain_summaries_between_processes(tmp_path):
-    from scenarios.app.run.sweep import sweep
+    from scenarios.app.run.sweep import Sweep
 
     scenario, seen = tmp_path / "s.yaml", []
     text = (ROOT / "scenarios" / "campus.yaml").read_text().replace("6652800", "172800").replace("604800", "86400")
     scenario.write_text(f"{text}vary: {{seed: [1]}}\n")
-    sweep(scenario, scenarios.load(scenario), tmp_path / "w", 1, {}, seen.append)
+    Sweep(scenario, scenarios.load(scenario), tmp_path / "w", 1, {}, seen.append).play()
     assert [type(now.values["summary"]) for now in seen] == [dict]
 
 

@@ -23,7 +23,7 @@ from scenarios.app.run.clusters import OnRay, OnSlurm
 from scenarios.app.run.executor import OnProcesses
 from scenarios.app.run.how import GB, How, free_bytes, held_bytes, limit, peak_gb, within
 from scenarios.app.run.runner import run
-from scenarios.app.run.sweep import sweep
+from scenarios.app.run.sweep import Sweep
 
 HUGE = {
     "city": {"kind": "open-field", "width_m": 40_000, "height_m": 40_000},
@@ -204,7 +204,7 @@ def test_a_run_of_a_sweep_that_is_stopped_stays_open_and_the_others_are_played(t
 
     real = runner.play_job
     monkeypatch.setattr(runner, "play_job", stopped)
-    sweep(file, study, tmp_path / "w", 1, {}, lambda *told: None)
+    Sweep(file, study, tmp_path / "w", 1, {}, lambda *told: None).play()
     failed = (tmp_path / "w" / "failures.csv").read_text().splitlines()
     assert len(failed) == 2 and "bad input" in failed[1] and "its limit is" in failed[1] and len(seen) == 2
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import works
 from slurm_fake import install
-from works import work
+from works import by_place, work
 
 from netsim.errors import BadInput
 from scenarios.app.cli.commands import main
@@ -70,7 +70,7 @@ def slurm(environment, tmp_path, monkeypatch):
 def test_a_machine_without_slurm(environment, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(BadInput, match="srun"):
-        dict(OnSlurm().executor([work(works.squared, tmp_path / "a", 2)], 0, tmp_path).played())
+        dict(OnSlurm().executor(0, tmp_path).played([work(works.squared, tmp_path / "a", 2)]))
     assert not (tmp_path / ".slurm").exists()
     with pytest.raises(BadInput, match="srun"):
         OnSlurm().check()
@@ -81,7 +81,7 @@ def test_an_array_of_which_a_task_is_lost(slurm, tmp_path, monkeypatch):
     state = slurm(loses=2)
     some = [work(works.squared, tmp_path / str(k), k) for k in range(4)] + [work(works.refused, tmp_path / "c")]
     some += [work(works.unwritable, tmp_path / "d", 1, 7)]
-    end = dict(OnSlurm({"slurm_partition": "short", "mem_gb": 2}).executor(some, 3, tmp_path).played())
+    end = by_place(OnSlurm({"slurm_partition": "short", "mem_gb": 2}).executor(3, tmp_path).played(some), some)
     assert [end[k].value["square"] for k in range(4)] == [0, 1, 4, 9] and end[5] == Answer({"square": 49})
     assert (end[4].kind, end[4].attempts) == (BAD_INPUT, 1)
     first, second = ((state / f"{n}.script").read_text() for n in (100, 101))
@@ -93,7 +93,8 @@ def test_an_array_of_which_a_task_is_lost(slurm, tmp_path, monkeypatch):
 def test_a_task_that_is_always_lost(slurm, tmp_path, monkeypatch):
     monkeypatch.setattr("submitit.core.core.Job._results_timeout_s", 0.1)
     slurm()
-    end = dict(OnSlurm(retries=1).executor([work(works.killed, tmp_path / "a", 9, 1)], 0, tmp_path).played())
+    some = [work(works.killed, tmp_path / "a", 9, 1)]
+    end = by_place(OnSlurm(retries=1).executor(0, tmp_path).played(some), some)
     assert (end[0].kind, end[0].attempts) == (LOST_WORKER, 2) and ".slurm" in end[0].line
 
 
@@ -103,7 +104,7 @@ def script(tmp_path, monkeypatch):
         "from scenarios.app.run.clusters import OnSlurm\n"
         "events.listen()\nplace = Path(sys.argv[1])\n"
         "some = [works.work(works.waiting, place / 'a', place / 'go'), works.work(works.squared, place / 'b', 3)]\n"
-        "print(sorted(dict(OnSlurm().executor(some, 0, place).played())))\n"
+        "print(sorted(works.by_place(OnSlurm().executor(0, place).played(some), some)))\n"
     )
     piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     return subprocess.Popen([sys.executable, str(tmp_path / "script.py"), str(tmp_path)], env=os.environ, **piped)

@@ -17,7 +17,7 @@ from scenarios.app.report.compare_page import tradeoff_panel
 from scenarios.app.report.report import report
 from scenarios.app.results.tradeoff import Trial, curves, levels, matched_csv, rmse_db
 from scenarios.app.run.runner import run
-from scenarios.app.run.sweep import sweep
+from scenarios.app.run.sweep import Sweep
 
 A = "attack.closed-form"
 
@@ -149,7 +149,7 @@ def test_curve_and_strength_reach_the_table_of_runs(tmp_path):
     text = (Path(__file__).parents[2] / "scenarios" / "campus.yaml").read_text()
     scenario.write_text(text + f"\nvary: {json.dumps({'variants': variants, 'values': values})}\n")
     told = []
-    sweep(scenario, load(scenario, changes), tmp_path / "w", 1, changes, lambda *a: told.append(a))
+    Sweep(scenario, load(scenario, changes), tmp_path / "w", 1, changes, lambda *a: told.append(a)).play()
     with (tmp_path / "w" / "runs.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert [(r["label"], r["curve"], r["strength"]) for r in rows] == [

@@ -31,7 +31,7 @@ from scenarios.app.run.how import USUAL, How
 from scenarios.app.run.job import Job
 from scenarios.app.run.play import run_job
 from scenarios.app.run.setup import check
-from scenarios.app.run.sweep import sweep
+from scenarios.app.run.sweep import Sweep
 from scenarios.app.study.error_messages import nearest
 from scenarios.app.study.load import bundled, find, load
 from scenarios.app.study.study import Study
@@ -183,7 +183,7 @@ def play(
         folder = out / place_of(name)
         with _noted(why, name):
             own = partial(_of_part, watch, name)
-            sweep(name, study, folder, at_once, {}, own, overwrite, labels, engine=engine, how=how)
+            Sweep(name, study, folder, at_once, {}, own, overwrite, labels, engine=engine, how=how).play()
             if failed := read_failures(folder):
                 why[name] = " ".join(failure_lines(failed))
     return why

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from functools import partial
 
 from netsim.errors import BadInput
 from scenarios.app.cli.engine_options import engine_of, jobs_of
@@ -25,7 +24,7 @@ def main(args: argparse.Namespace) -> None:
     from scenarios.app.report.report import report
     from scenarios.app.results.read import finished
     from scenarios.app.run.adapt import MOST_EVALUATIONS, adapted_sweep
-    from scenarios.app.run.sweep import sweep
+    from scenarios.app.run.sweep import Sweep
     from scenarios.app.study.load import load
 
     engine, jobs, overrides, name = engine_of(args), jobs_of(args), overrides_of(args), name_of(args.scenario)
@@ -37,12 +36,14 @@ def main(args: argparse.Namespace) -> None:
     if "seed" in overrides and study.vary is not None and study.vary.seed:
         raise BadInput("--set seed: the scenario's vary.seed decides; set vary.seed=[...] instead")
     with teller(args, name) as tell:
-        command = command_line()
-        play = partial(adapted_sweep, args.adapt) if args.adapt else sweep
-        play(
+        asked = Sweep(
             args.scenario, study, out, jobs, overrides, lambda now: tell(now.line(name)), args.replace,
-            command=command, engine=engine, how=how,
+            command=command_line(), engine=engine, how=how,
         )  # fmt: skip
+        if args.adapt:
+            adapted_sweep(args.adapt, asked)
+        else:
+            asked.play()
         if finished(out):
             report(out)
     tell_outcome(out, args, name)

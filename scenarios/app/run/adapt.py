@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain, count, groupby, product, zip_longest
 from math import nan
 from pathlib import Path
@@ -26,9 +27,9 @@ from scenarios.app.results.failures import FAILURES, read_failures
 from scenarios.app.results.folder import read_summary
 from scenarios.app.results.marker import held
 from scenarios.app.results.statistics import figure_text
-from scenarios.app.run.events import Fields, Watch
+from scenarios.app.run.events import Fields
 from scenarios.app.run.setup import ready, with_map
-from scenarios.app.run.sweep import SweepPoint, admit_sweep, checked_points, named, sweep
+from scenarios.app.run.sweep import Sweep, SweepPoint, admit_sweep, checked_points, named
 from scenarios.app.study.describe import flow
 from scenarios.app.study.load import Scenario
 from scenarios.app.study.study import Study
@@ -48,36 +49,27 @@ _ALONE = {
 Settings = Mapping[str, Any]
 
 
-def adapted_sweep(
-    evaluations: int,
-    source: str,
-    study: Study,
-    out: Path,
-    at_once: int,
-    overrides: Fields,
-    watch: Watch,
-    replaces: bool,
-    **how: Any,
-) -> Path:
-    """Tune the attacker of each row, then run every point with it beside the attacks of the row. how : as of `sweep`.
+def adapted_sweep(evaluations: int, asked: Sweep) -> Path:
+    """Tune the attacker of each row, then run every point with it beside the attacks of the row.
 
     Each row plays one run of tuning, with as many attacks as there are evaluations.
     """
-    scenario = Scenario(source)
-    every = checked_points(source, study, overrides)
+    scenario = Scenario(asked.source)
+    out = asked.out
+    every = checked_points(asked.source, asked.study, asked.overrides)
     rows = []
     seed = next(seed for seed in count(FIRST_SEED) if seed not in {point.seed for point, _ in every})
     for setting, of in groupby(every, lambda one: one[0].folder.rpartition("/")[0]):
         points, studies = zip(*of, strict=True)
         with named(points[0].label):
-            written, candidates, refused = _candidates(scenario, study.seed, points[0], studies[0], evaluations)
+            written, candidates, refused = _candidates(scenario, asked.study.seed, points[0], studies[0], evaluations)
         changes = changed(points[0], {ATTACKS_KEY: candidates, **_ALONE, "seed": seed})
         tuning = SweepPoint(f"{points[0].label}, tuning", seed, f"{setting}/seed-{seed}", changes)
         rows.append((points, written, tuning, refused))
     own = [point.folder for point, _ in every]
-    with held(out, "sweep", lambda: admit_sweep(out, own, replaces)):
+    with held(out, "sweep", lambda: admit_sweep(out, own, asked.replace)):
         runs = [(tuning, scenario.study(tuning.overrides)) for _, _, tuning, _ in rows]
-        sweep(source, study, out / TUNING, at_once, {}, watch, replaces, every=runs, **how)
+        replace(asked, out=out / TUNING).play(runs)
     if failed := len(read_failures(out / TUNING)):
         raise RunsFailed(f"{failed} runs of tuning failed, see {out / TUNING / FAILURES}; the same command goes on")
     runs = []
@@ -92,8 +84,7 @@ def adapted_sweep(
         f"Attackers adapted to each variant: the best of {evaluations} attacks, those of the variant among them, and "
         f"the best of another kind, on seed {seed}, which no other figure is of"
     )
-    adapted = {"rows": said, "note": note}
-    return sweep(source, study, out, at_once, {}, watch, replaces, every=runs, says={"adapted": adapted}, **how)
+    return asked.play(runs, {"adapted": {"rows": said, "note": note}})
 
 
 def _met(

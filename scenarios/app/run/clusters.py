@@ -26,6 +26,7 @@ from scenarios.app.study.yaml_document import one_line
 
 STORE_BYTES = 100 * 2**20  # of Ray's object store, in which only answers lie
 _CONNECT_S = 5.0
+_MOST_TASKS = 100_000  # that wait in a cluster
 _CALM_S = 20.0  # that runs have to keep a checkpoint when they are cancelled
 
 
@@ -41,21 +42,21 @@ class OnRay:
         if find_spec("ray") is None:
             raise BadInput("--on ray: Ray is not installed; pip install 'netsim-fl[ray]', or use --on processes")
         if self.address:
-            with self.executor([], 1, Path()):
+            with self.executor(1, Path()):
                 pass
 
     def here(self, jobs: int) -> int:
         return 1 if self.address else jobs or os.cpu_count() or 1
 
-    def executor(self, works: Jobs, jobs: int, place: Path) -> Executor:
-        return RayCluster(works, jobs, place, self)
+    def executor(self, jobs: int, place: Path) -> Executor:
+        return RayCluster(jobs, place, self)
 
 
 class RayCluster(Executor):
     """Each job is a task of one CPU."""
 
-    def __init__(self, works: Jobs, jobs: int, place: Path, engine: OnRay) -> None:
-        super().__init__(works, jobs or len(works), engine.retries)
+    def __init__(self, jobs: int, place: Path, engine: OnRay) -> None:
+        super().__init__(jobs or _MOST_TASKS, engine.retries)
         self._place = place.resolve()
         self._address = engine.address
         self._cpus = jobs or os.cpu_count() or 1
@@ -108,7 +109,7 @@ class RayCluster(Executor):
     def close(self, interrupted: bool) -> None:
         import ray
 
-        tasks = list(self.under_way.values())
+        tasks = [task for _, task in self.under_way]
         if interrupted and tasks:
             with suppress(Exception):
                 for task in tasks:
@@ -154,15 +155,15 @@ class OnSlurm:
         """Refuse to play without submitit or Slurm, or with parameters that submitit does not take."""
         if find_spec("submitit") is None:
             raise BadInput("--on slurm: submitit is not installed; pip install 'netsim-fl[slurm]', or leave --on out")
-        with scratch("netsim-slurm-") as place, self.executor([], 0, place):
+        with scratch("netsim-slurm-") as place, self.executor(0, place):
             pass
 
     def here(self, jobs: int) -> int:
         return 1
 
-    def executor(self, works: Jobs, jobs: int, place: Path) -> Executor:
+    def executor(self, jobs: int, place: Path) -> Executor:
         at_once = {"slurm_array_parallelism": jobs} if jobs else {}
-        return SlurmJobs(works, {**_USUAL, **self.options, **at_once}, place, self.retries)
+        return SlurmJobs({**_USUAL, **self.options, **at_once}, place, self.retries)
 
 
 class SlurmJobs(Executor):
@@ -170,8 +171,8 @@ class SlurmJobs(Executor):
 
     in_arrays = True
 
-    def __init__(self, works: Jobs, options: Fields, place: Path, retries: int) -> None:
-        super().__init__(works, _MOST, retries)
+    def __init__(self, options: Fields, place: Path, retries: int) -> None:
+        super().__init__(_MOST, retries)
         self._folder = place.resolve() / HIDDEN / token_hex(8)
         self._options = options
         self._lost = False
@@ -209,8 +210,8 @@ class SlurmJobs(Executor):
 
     def close(self, interrupted: bool) -> None:
         """Cancel what is under way, and remove the files of submitit, but for the output of lost jobs."""
-        for job in self.under_way.values():
-            job.cancel(check=False)
+        for _, task in self.under_way:
+            task.cancel(check=False)
         if not self._lost:
             shutil.rmtree(self._folder, ignore_errors=True)
             with suppress(OSError):  # the output of lost jobs stays

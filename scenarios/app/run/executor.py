@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Protocol, Self
 
 from netsim.errors import BadInput
 from scenarios.app.results.failures import Failed, write_failures
-from scenarios.app.run.events import RETRIES, Event, Watch, deaf_workers, hearing, ignore, work_for_parent
+from scenarios.app.run.events import RETRIES, Event, Fields, Name, Watch, deaf_workers, hearing, ignore, work_for_parent
 from scenarios.app.run.job import Job, do
 from scenarios.app.study.yaml_document import one_line
 
@@ -60,20 +60,19 @@ Outcome = Answer | Failure
 class Executor(ABC):
     """Plays jobs, `room` at a time, and again those that may end otherwise, `retries` times.
 
-    Left with an exception it ends the jobs under way, which keep checkpoints. works : may grow. An engine starts jobs,
-    of which it gives handles, looks whether one is done, and says what became of it.
+    Left with an exception it ends the jobs under way, which keep checkpoints. An engine starts jobs, of which it gives
+    handles, looks whether one is done, and says what became of it.
     """
 
     in_arrays: ClassVar[bool] = False
     """whether jobs are started only once all that were started together are done"""
 
-    def __init__(self, works: Jobs, room: int, retries: int) -> None:
-        self.works = works
+    def __init__(self, room: int, retries: int) -> None:
         self.room = room
         self.retries = retries
-        self.waiting = deque[int]()
-        self.attempts = Counter[int]()
-        self.under_way: dict[int, Any] = {}
+        self.waiting = deque[Job]()
+        self.attempts = Counter[Path]()
+        self.under_way: list[tuple[Job, Any]] = []
 
     @abstractmethod
     def start(self, jobs: Jobs) -> Sequence[Any]:
@@ -97,40 +96,41 @@ class Executor(ABC):
     def __exit__(self, kind: type[BaseException] | None, *more: object) -> None:
         self.close(kind is not None)
 
-    def begin(self, k: int) -> None:
-        """Take on the job of this number."""
-        self.waiting.append(k)
+    def begin(self, job: Job) -> None:
+        """Take on a job."""
+        self.waiting.append(job)
 
-    def ended(self) -> tuple[int, Outcome]:
-        """Wait until a job has ended for good: its number, and what became of it."""
+    def ended(self) -> tuple[Job, Outcome]:
+        """Wait until a job has ended for good: what became of it."""
         while True:
             self._fill()
-            k = next((k for k, handle in self.under_way.items() if self.is_done(handle)), None)
-            if k is None:
+            done = next((one for one in self.under_way if self.is_done(one[1])), None)
+            if done is None:
                 time.sleep(_LOOK_EVERY_S)
                 continue
-            end = self.outcome(self.under_way.pop(k))
-            self.attempts[k] += 1
+            self.under_way.remove(done)
+            job, handle = done
+            end = self.outcome(handle)
+            self.attempts[job.folder] += 1
             if not isinstance(end, Failure):
-                return k, end
-            if not end.again or self.attempts[k] > self.retries:
-                return k, replace(end, attempts=self.attempts[k])
-            self.begin(k)
+                return job, end
+            if not end.again or self.attempts[job.folder] > self.retries:
+                return job, replace(end, attempts=self.attempts[job.folder])
+            self.begin(job)
 
     def _fill(self) -> None:
         """Start as many of the waiting jobs as there is room for."""
         free = 0 if self.in_arrays and self.under_way else self.room - len(self.under_way)
-        some = [self.waiting.popleft() for _ in range(min(free, len(self.waiting)))]
-        if some:
-            handles = self.start([self.works[k] for k in some])
-            self.under_way.update(zip(some, handles, strict=True))
+        jobs = [self.waiting.popleft() for _ in range(min(free, len(self.waiting)))]
+        if jobs:
+            self.under_way += zip(jobs, self.start(jobs), strict=True)
 
-    def played(self) -> Iterator[tuple[int, Outcome]]:
-        """The number of each job with what became of it, as it ends."""
+    def played(self, jobs: Jobs) -> Iterator[tuple[Job, Outcome]]:
+        """Each job with what became of it, as it ends."""
         with self:
-            for k in range(len(self.works)):
-                self.begin(k)
-            for _ in self.works:
+            for job in jobs:
+                self.begin(job)
+            for _ in jobs:
                 yield self.ended()
 
 
@@ -143,8 +143,8 @@ class Engine(Protocol):
     def here(self, jobs: int) -> int:
         """Jobs that this machine plays at once, which share its memory; 1 where other machines play them."""
 
-    def executor(self, works: Jobs, jobs: int, place: Path) -> Executor:
-        """The executor of these. jobs : at once; 0: as many as there is room for. place : folder of all."""
+    def executor(self, jobs: int, place: Path) -> Executor:
+        """The executor of jobs. jobs : at once; 0: as many as there is room for. place : folder of all."""
 
 
 @dataclass(frozen=True)
@@ -159,8 +159,8 @@ class OnProcesses:
     def here(self, jobs: int) -> int:
         return jobs or os.cpu_count() or 1
 
-    def executor(self, works: Jobs, jobs: int, place: Path) -> Executor:
-        return Here(works, 1, self.retries) if jobs == 1 else Processes(works, self.here(jobs), self.retries)
+    def executor(self, jobs: int, place: Path) -> Executor:
+        return Here(1, self.retries) if jobs == 1 else Processes(self.here(jobs), self.retries)
 
 
 ON_PROCESSES = OnProcesses()
@@ -185,8 +185,8 @@ class Here(Executor):
 class Processes(Executor):
     """Each worker is a pool of one: a worker that is killed takes no job with it but its own."""
 
-    def __init__(self, works: Jobs, room: int, retries: int) -> None:
-        super().__init__(works, room, retries)
+    def __init__(self, room: int, retries: int) -> None:
+        super().__init__(room, retries)
         self._idle: list[ProcessPoolExecutor] = []
 
     def start(self, jobs: Jobs) -> Sequence[Any]:
@@ -220,7 +220,7 @@ class Processes(Executor):
             for child in active_children():
                 if child.pid is not None:
                     os.kill(child.pid, signal.SIGINT)
-        for pool in [*self._idle, *(pool for pool, _ in self.under_way.values())]:
+        for pool in [*self._idle, *(handle[0] for _, handle in self.under_way)]:
             pool.shutdown(wait=True, cancel_futures=True)
 
 
@@ -262,32 +262,33 @@ def do_all(jobs: Jobs, engine: Engine, at_once: int, place: Path, watch: Watch =
     at_once : jobs at a time; 0: as many as the engine has room for. place : the folder in which all folders lie, which
     the caller holds; it gets failures.csv. watch : of each job as it ends, a run as `run`, any other as `played`.
     """
-    found: dict[int, Any | Failed] = {i: done for i, job in enumerate(jobs) if (done := job.done()) is not None}
-    for i in found:
-        jobs[i].settle()
-    left = [i for i in range(len(jobs)) if i not in found]
+    found: dict[Path, Any] = {job.folder: done for job in jobs if (done := job.done()) is not None}
+    left = [job for job in jobs if job.folder not in found]
+    for job in jobs:
+        if job.folder in found:
+            job.settle()
     write_failures(place, [])
-    if not left:
-        return list(found.values())
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BadInput(one_line(f"{place}: cannot be written ({error.strerror}); give --out another place")) from None
-    for k, end in engine.executor([jobs[i] for i in left], min(at_once, len(left)), place).played():
-        job = jobs[left[k]]
-        of = len(jobs)
-        folder = str(jobs[left[k]].folder.relative_to(place))
-        if isinstance(end, Failure):
-            job.fail(end.trace)
-            failed = Failed(folder, job.label, job.seed, end.attempts, end.kind, end.line)
-            found[left[k]] = failed
-            write_failures(place, [found[i] for i in left if isinstance(found.get(i), Failed)])
-            watch(Event("failed", len(found), of, len(found) == of, asdict(failed)))
-            continue
-        found[left[k]] = end.value
-        if job.kind.name == "run":
-            values = {"label": job.label, "seed": job.seed, "folder": folder, "summary": end.value}
-            watch(Event("run", len(found), of, len(found) == of, values))
-        else:
-            watch(Event("played", len(found), of, len(found) == of, {"label": f"seed {job.seed}"}))
-    return [found[i] for i in range(len(jobs))]
+    if left:
+        try:
+            place.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            line = f"{place}: cannot be written ({error.strerror}); give --out another place"
+            raise BadInput(one_line(line)) from None
+        for job, end in engine.executor(min(at_once, len(left)), place).played(left):
+            folder = str(job.folder.relative_to(place))
+            name: Name = "run" if job.kind.name == "run" else "played"
+            values: Fields = {"label": f"seed {job.seed}"}
+            if isinstance(end, Failure):
+                job.fail(end.trace)
+                failed = Failed(folder, job.label, job.seed, end.attempts, end.kind, end.line)
+                found[job.folder] = failed
+                failures = [found.get(one.folder) for one in left]
+                write_failures(place, [one for one in failures if isinstance(one, Failed)])
+                name = "failed"
+                values = asdict(failed)
+            else:
+                found[job.folder] = end.value
+                if name == "run":
+                    values = {"label": job.label, "seed": job.seed, "folder": folder, "summary": end.value}
+            watch(Event(name, len(found), len(jobs), len(found) == len(jobs), values))
+    return [found[job.folder] for job in jobs]

@@ -239,57 +239,65 @@ def folder_name(text: str) -> str:
     return f"{name[:40]}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
 
 
-def sweep(
-    source: str | Path,
-    study: Study,
-    out: Path,
-    at_once: int,
-    overrides: Fields,
-    watch: Watch,
-    replace: bool = False,
-    only: Collection[str] = (),
-    command: str = "netsim sweep",
-    engine: Engine = ON_PROCESSES,
-    how: How = USUAL,
-    every: Sequence[tuple[SweepPoint, Study]] = (),
-    says: Mapping[str, Any] = MappingProxyType({}),
-) -> Path:
-    """Run every point (`at_once` at a time), skipping those already there; returns the path of runs.csv.
+@dataclass(frozen=True)
+class Sweep:
+    """A sweep as it is asked for: a scenario with its changes, the folder, and how runs are played.
 
-    A run that fails stays open, and is listed in failures.csv; all others are played. replace : whether runs of other
-    studies, inputs or versions may be played anew, and those removed that are no points of this scenario. only : labels
-    to play and to list; none: all of them. All points are checked before the first one runs. A sweep that was
-    interrupted, or in which runs failed, goes on when it is started again. command : as it was typed, for the page.
-    engine : where runs are played; at_once 0: as many as it has room for. how : of each run, settings that change no
-    result. every : checked points that are played in place of the scenario's; says : what sweep.json says besides.
+    at_once : runs at a time; 0: as many as the engine has room for. replace : whether runs of other studies, inputs or
+    versions may be played anew, and those removed that are no points of this scenario. only : labels to play and to
+    list; none: all of them. command : as it was typed, for the page. how : of each run, settings that change no result.
     """
-    how.check()
-    every = every or checked_points(source, study, overrides, only)
-    own = [point.folder for point in (points(study, overrides) if only else (point for point, _ in every))]
-    jobs = [run_job(one, out / point.folder, point.label, "netsim sweep", replace) for point, one in every]
 
-    def admit() -> None:
-        admit_sweep(out, own, replace)
-        for job in jobs:
-            job.admit()
+    source: str | Path
+    study: Study
+    out: Path
+    at_once: int
+    overrides: Fields
+    watch: Watch
+    replace: bool = False
+    only: Collection[str] = ()
+    command: str = "netsim sweep"
+    engine: Engine = ON_PROCESSES
+    how: How = USUAL
 
-    admit()  # before files are read, and again under the lock
-    todo = [one for one, job in zip(every, jobs, strict=True) if job.done() is None]
-    shared = how.among(min(engine.here(at_once), len(todo)))
-    check_prepared(source, todo, how=shared)
-    if todo:
-        engine.check()
-    with held(out, "sweep", admit):
-        for folder in others(out, own):
-            remove_run(folder)
-        if replace and todo:
-            (out / RUNS).unlink(missing_ok=True)  # it lists runs that are replaced
-        drawn = {"drawn": list(study.vary.drawn)} if study.vary and study.vary.drawn else {}
-        write_json(out / SWEEP, {"kind": "sweep", "title": study.title, "command": command, **drawn, **says})
-        found = do_all([job.played(how=shared) for job in jobs], engine, at_once, out, watch)
-        summaries = {i: end for i, end in enumerate(found) if not isinstance(end, Failed)}
-        write_runs(out, [point for point, _ in every], summaries)
-    return out / RUNS
+    def play(
+        self, every: Sequence[tuple[SweepPoint, Study]] = (), says: Mapping[str, Any] = MappingProxyType({})
+    ) -> Path:
+        """Run every point, skipping those already there; returns the path of runs.csv.
+
+        A run that fails stays open, and is listed in failures.csv; all others are played. All points are checked before
+        the first one runs. A sweep that was interrupted, or in which runs failed, goes on when it is started again.
+        every : checked points that are played in place of the scenario's; says : what sweep.json says besides.
+        """
+        out = self.out
+        self.how.check()
+        every = every or checked_points(self.source, self.study, self.overrides, self.only)
+        chosen = [point for point, _ in every]
+        own = [point.folder for point in (points(self.study, self.overrides) if self.only else chosen)]
+        jobs = [run_job(one, out / point.folder, point.label, "netsim sweep", self.replace) for point, one in every]
+
+        def admit() -> None:
+            admit_sweep(out, own, self.replace)
+            for job in jobs:
+                job.admit()
+
+        admit()  # before files are read, and again under the lock
+        todo = [one for one, job in zip(every, jobs, strict=True) if job.done() is None]
+        shared = self.how.among(min(self.engine.here(self.at_once), len(todo)))
+        check_prepared(self.source, todo, how=shared)
+        if todo:
+            self.engine.check()
+        with held(out, "sweep", admit):
+            for folder in others(out, own):
+                remove_run(folder)
+            if self.replace and todo:
+                (out / RUNS).unlink(missing_ok=True)  # it lists runs that are replaced
+            drawn = {"drawn": list(self.study.vary.drawn)} if self.study.vary and self.study.vary.drawn else {}
+            said = {"kind": "sweep", "title": self.study.title, "command": self.command, **drawn, **says}
+            write_json(out / SWEEP, said)
+            found = do_all([job.played(how=shared) for job in jobs], self.engine, self.at_once, out, self.watch)
+            write_runs(out, chosen, {i: end for i, end in enumerate(found) if not isinstance(end, Failed)})
+        return out / RUNS
 
 
 def admit_sweep(out: Path, own: Sequence[str], replace: bool) -> None:

@@ -247,19 +247,17 @@ def _cut_half_line(path: Path) -> None:
 def _search(of: Tuning, tried: optuna.Study, tell: Tell) -> None:
     """Play trials until there are enough; with one job each is suggested when the one before is finished."""
     under_way: dict[int, optuna.Trial] = {}
-    works: list[Job] = []  # grows with what is asked
-    with ON_PROCESSES.executor(works, of.jobs, of.out) as on:
+    with ON_PROCESSES.executor(of.jobs, of.out) as on:
         while True:
             ended = {row["number"] for row in _rows(tried)}
             while len(ended) + len(under_way) < of.trials and len(under_way) < of.jobs:
                 number = min(set(range(1, of.trials + 1)) - ended - set(under_way))
                 under_way[number] = asked(of, tried, number)
-                works.append(of.trial(f"trial-{number}", under_way[number].user_attrs["settings"], of.seeds))
-                on.begin(len(works) - 1)
+                on.begin(of.trial(f"trial-{number}", under_way[number].user_attrs["settings"], of.seeds))
             if not under_way:
                 return
-            k, end = on.ended()
-            name = works[k].label
+            job, end = on.ended()
+            name = job.label
             _keep(of, tried, under_way.pop(int(name.removeprefix("trial-"))), end)
             tell(len(ended) + 1, of.trials, name)
 
