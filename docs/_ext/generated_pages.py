@@ -15,10 +15,10 @@ from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
+from records_page import keys_page, tables_page
 
 from netsim.part import OneOf, Part, descriptions
 from scenarios.app.cli.commands import parser
-from scenarios.app.cli.records_page import keys_page, tables_page
 from scenarios.app.study.describe import field_type, flow, in_words, members, slot_of, unit, unwrap
 from scenarios.app.study.slots import SLOTS
 from scenarios.app.study.study import Study

@@ -58,12 +58,6 @@ class Result(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(self.summary)
 
-    def __or__(self, other: Mapping[str, Any]) -> dict[str, Any]:
-        return self.summary | dict(other)
-
-    def __ror__(self, other: Mapping[str, Any]) -> dict[str, Any]:
-        return dict(other) | self.summary
-
     def __repr__(self) -> str:
         return f"Result of {self.folder}: {len(self.summary)} keys, tables {', '.join(self.tables)}"
 

@@ -13,7 +13,7 @@ _LINES = [
     "epsilon --noise-multiplier 1.5 --rounds 10 --delta 1e-5 --sampling-rate 0.5", "schema",
     "epsilon --target-epsilon 3 --rounds 10 100 --delta 1e-5", "claims --paper Signal --minutes 3",
     "claims --run tiny=done --page p.html", "run radio.yaml --out out --quiet --json",
-    "sweep rich.yaml --jobs 1 --out out --quiet --set world.duration_s=60", "list --records --csv",
+    "sweep rich.yaml --jobs 1 --out out --quiet --set world.duration_s=60", "list --matrix",
     "train live.yaml --steps 40 --out out --quiet --seed 1 --set train.eval_every=20",
     "import-policy live.yaml model.zip --out p2",
     "replay t.csv --cell c0 --users id --round 2h --out out --quiet --set learning.attacks=[] --set learning.rounds=1",

@@ -705,7 +705,7 @@ def test_a_policy_that_plans_no_switch_gives_none(tmp_path, changes, what):
     [
         (["campus"], "has no `train:` section"),
         (["campus", "--set", "train.agent.worlds=1"], "has no `train:` section"),
-        (["power/paper", "--seed", "1", "1"], "different whole numbers"),
+        (["power/paper", "--seed", "1", "1"], "give different ones"),
         (["power/paper", "--set", "train.task.limits.each_min_w=0.3"], "each_min_w 0.3 is above each_max_w 0.2"),
         (["power/paper", "--set", "train.agent.batch_size=30000"], "above buffer_size"),
         (["power/paper", "--steps", "0"], "train.steps"),

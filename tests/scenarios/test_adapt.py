@@ -206,9 +206,9 @@ def test_without_places_to_name_the_centroid_error_is_the_goal(scenario, tmp_pat
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (["--adapt", "0"], "--adapt 0: must be from 1 to 1,000"),
-        (["--adapt", "-1"], "--adapt -1: must be from 1 to 1,000"),
-        (["--adapt", "1001"], "--adapt 1001: must be from 1 to 1,000"),
+        (["--adapt", "0"], "--adapt 0: must be a whole number from 1 to 1,000"),
+        (["--adapt", "-1"], "--adapt -1: must be a whole number from 1 to 1,000"),
+        (["--adapt", "1001"], "--adapt 1001: must be a whole number from 1 to 1,000"),
         (
             ["--adapt", "1", "--set", "learning.attacks=[{kind: span, layer: 1}, {kind: unit-votes}]"],
             "--adapt 1: 2 attacks are in learning.attacks, so no other is tried",

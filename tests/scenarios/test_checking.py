@@ -13,10 +13,9 @@ from scenarios.app.cli.commands import main
 from scenarios.app.report.report import report
 from scenarios.app.run.runner import run
 from scenarios.app.run.sweep import Sweep, checked_points
-from scenarios.app.study.dump import study_yaml
 from scenarios.app.study.error_messages import build
 from scenarios.app.study.load import load
-from scenarios.app.study.study import Study
+from scenarios.app.study.study import Study, study_yaml
 from scenarios.app.study.yaml_document import read_text
 
 GOOD_CELLS = "radio,mcc,net,area,cell,unit,lon,lat\nLTE,1,1,1,1,0,0.001,0.001\n"

@@ -15,15 +15,15 @@ from netsim.errors import BadInput
 from netsim.record import write_json
 from scenarios.app.claims.claim import KINDS, bundled_claims, median_interval, read_claims
 from scenarios.app.claims.evaluate import FAILS, HOLDS, OPEN, evaluate, folders_of, labelled, scenario_of
-from scenarios.app.cli.claims import printed
 from scenarios.app.cli.commands import main
+from scenarios.app.cli.output import table
 from scenarios.app.results.summary_keys import declaration
 from scenarios.app.run import clusters, runner
 from scenarios.app.run.executor import Here, OnProcesses
 from scenarios.app.run.runner import run
 from scenarios.app.run.sweep import points
-from scenarios.app.study.dump import study_yaml
 from scenarios.app.study.load import bundled, load
+from scenarios.app.study.study import study_yaml
 
 KEY = "attack.closed-form.centroid_error_m.median"
 OTHER = "baseline.anywhere.error_m.mean"
@@ -380,16 +380,6 @@ def test_bad_commands_are_one_line_and_2(file, tmp_path, capsys):
     assert "No such file" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "more", [["--on", "ray"], ["--jobs", "2"], ["--retries", "0"], ["--records", "parquet"], ["--memory-gb", "1"]]
-)
-def test_options_of_what_is_played_need_a_folder(more, folder, file, capsys):
-    for asked in ([], ["--run", f"s.yaml={folder}"]):
-        assert main(["claims", "--file", str(file), *asked, *more]) == 2
-        said = capsys.readouterr().err
-        assert said == f"netsim: {more[0]}: nothing is played without --out DIR; add it, or leave {more[0]} out\n"
-
-
 @pytest.mark.parametrize("columns", [100, 160])
 def test_the_command_lists_claims(capsys, monkeypatch, columns):
     monkeypatch.setenv("COLUMNS", str(columns))
@@ -431,12 +421,8 @@ def test_missing_scenarios_are_played_once(tmp_path, monkeypatch, capsys):
 def test_a_table_stays_aligned_and_on_its_lines(tmp_path):
     one = claim(tmp_path, "at-most", bound=9)
     ours = evaluate(one, {"a\nb": {seed: {KEY: 1.0, "utility.useful": True} for seed in (0, 1)}}).ours
-    lines = printed(("id", "ours"), [("one", ours), ("[bold]two[/]", "[1, 2]")]).splitlines()
-    assert (
-        len(lines) == 5
-        and lines[2].split() == ["one", "a\\nb:", "1", "[1,", "1]"]
-        and lines[4].split() == ["[bold]two[/]", "[1,", "2]"]
-    )
+    lines = table(("id", "ours"), [("one", ours), ("[bold]two[/]", "[1, 2]")]).splitlines()
+    assert lines[1].split() == ["one", "a\\nb:", "1", "[1,", "1]"] and lines[2].split() == ["[bold]two[/]", "[1,", "2]"]
 
 
 LEAK = "attack.nu-{}.centroid_error_m.inside.rms"

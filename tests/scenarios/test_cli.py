@@ -127,14 +127,6 @@ def test_lists_fit_a_terminal_of_a_hundred_columns(words, capsys, monkeypatch):
     assert max(map(len, said.splitlines())) <= 100
 
 
-@pytest.mark.slow
-def test_every_combination_is_a_line_of_the_matrix_as_csv(capsys):
-    assert main(["list", "--matrix", "--csv"]) == 0
-    head, *rows = capsys.readouterr().out.splitlines()
-    assert head == "data,learner,curation,defenses,aggregation,attack,threat,verdict"
-    assert len(rows) > 1e6 and sum(row.endswith(",legal") for row in rows) > 1e4
-
-
 def test_schema_knows_every_kind(capsys):
     from scenarios.app.study.slots import SLOTS
 
@@ -348,8 +340,6 @@ BAD_LINES = [
     ["sweep", "campus"],
     ["sweep", "town", "--jobs", "0"],
     ["list", "defence"],
-    ["list", "--matrix", "defense"],
-    ["list", "defense", "--records"],
     ["report", "nowhere"],
     ["inspect", "nowhere.csv"],
     ["replay", str(ROOT / "scenarios" / "examples" / "commuter.csv.gz"), "--round", "24"],

@@ -12,7 +12,7 @@ import pytest
 from pyproj import Geod, Proj
 
 from scenarios.app.cli.commands import main
-from scenarios.app.cli.export import origin_of
+from scenarios.app.cli.outcome import origin_of
 from scenarios.app.results.export import FORMATS, Globe
 from scenarios.app.results.folder import read_table
 from scenarios.app.results.read import load
@@ -156,7 +156,7 @@ def test_names_are_text(copied, tmp_path):
         (["--origin=91,0"], "latitude is -90 to 90"),
         (["--origin=1"], "write LAT,LON"),
         (["--origin=nan,2"], "latitude is -90 to 90"),
-        (["--out", "{run}/tracks.csv"], "is a record of the run"),
+        (["--out", "{run}/tracks.csv"], "is no export of netsim"),
         (["--out", "{run}"], "cannot be written"),
         (["--out", "{run}/none/here.geojson"], "cannot be written"),
     ],
@@ -199,7 +199,7 @@ def test_files_of_this_run_and_of_others_are_kept(name, town, replayed, capsys):
         assert main(["export", str(town), "--out", str(folder / name)]) == 2
         assert {path: path.read_bytes() for path in folder.iterdir()} == before
         errors = capsys.readouterr().err
-        assert errors.count("\n") == 1 and "is a record of the run" in errors
+        assert errors.count("\n") == 1 and "is no export of netsim" in errors
 
 
 @pytest.mark.parametrize(

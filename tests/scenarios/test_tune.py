@@ -260,7 +260,7 @@ def test_bad_goals_are_refused_before_anything_is_written(more, said, scenario, 
 def test_a_key_that_this_scenario_does_not_have_is_refused_after_the_first_trial(scenario, tmp_path, capsys):
     assert main([*command(scenario, tmp_path / "w"), "--constraint", f"{ACCURACY}>=1"]) == 2
     error = capsys.readouterr().err
-    assert f"--constraint {ACCURACY}: no such key of summary.json" in error and "netsim list --records" in error
+    assert f"--constraint {ACCURACY}: no such key of summary.json" in error and "netsim show DIR --verbose" in error
     assert not (tmp_path / "w" / "trial-2").exists()
 
 

@@ -97,7 +97,7 @@ def test_logarithms_of_draws_are_uniform():
 @pytest.mark.parametrize(
     ("vary", "said"),
     [
-        ("  zip:\n    a.b: [1, 2]\n    c.d: [1]\n", "lists go together and have one length; a.b has 2, c.d has 1"),
+        ("  zip:\n    a.b: [1, 2]\n    c.d: [1]\n", "lists go together and have one length; they have"),
         ("  zip: {a.b: [1]}\n  values: {a.b: [1]}\n", "vary.zip: a.b stands in values too"),
         ("  zip: {a.0.b: [1]}\n  values: {'a[0].b': [1]}\n", "vary.zip: a.0.b stands in values too"),
         ("  values: {seed: [1]}\n", "vary.values: seed cannot be varied here; seeds stand in vary.seed"),

@@ -83,7 +83,7 @@ class ClaimRule(Part):
     ]  # fmt: skip
     """what must be true"""
     key: str
-    """key of the summary, as `netsim list --records` has it"""
+    """key of the summary"""
     labels: tuple[str, ...] = ()
     """labels of the sweep; none: all of them, or the single run"""
     bound: float = 0.0
@@ -150,7 +150,7 @@ def _declared(key: str) -> str:
     known = declaration(key)
     if known is None or known is UTILITY or (known.named and key == known.key):
         near = nearest(key, [one.key for one in KEYS])
-        raise ValueError(f"no summary has a key {key[:60]!r}{near or '; netsim list --records prints all'}")
+        raise ValueError(f"no summary has a key {key[:60]!r}{near or '; see netsim show DIR --verbose'}")
     return known.unit
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+import textwrap
 from pathlib import Path
 
 from netsim.errors import BadInput
 from scenarios.app.cli.options import overrides_of
-from scenarios.app.cli.output import say
+from scenarios.app.cli.output import WIDTH, say, table
 from scenarios.app.study.load import Scenario, bundled, file_fields, find, title_of
 from scenarios.app.study.yaml_document import file_text, one_line, read
 
@@ -75,32 +76,27 @@ def schema(args: argparse.Namespace) -> None:
 
 
 def list_parts(args: argparse.Namespace) -> None:
-    """Print slots and bundled scenarios, a slot or a kind, the matrix, or columns and keys."""
-    from scenarios.app.study.describe import list_kind, list_slot, list_slots, list_titles
+    """Print slots and bundled scenarios, the parts of a slot or of a kind, or the matrix."""
+    from scenarios.app.study.describe import keys_of, title_of_part
     from scenarios.app.study.error_messages import nearest
-    from scenarios.app.study.slots import SLOTS
+    from scenarios.app.study.slots import SLOTS, matrix_text
 
-    if args.slot is not None and (args.matrix or args.records):
-        raise BadInput(f"list: --matrix and --records show all slots; leave out {args.slot!r}, or the option")
     for one_of in SLOTS.values():
         one_of.check()
     if args.matrix:
-        from scenarios.app.study.slots import matrix_csv, matrix_text
-
-        say(matrix_csv() if args.csv else matrix_text(shutil.get_terminal_size((100, 24)).columns))
-    elif args.records:
-        from scenarios.app.cli.records_page import records_page
-
-        say(records_page(), end="")
-    elif args.slot is None:
-        say(list_slots(SLOTS))
-        say(f"\nbundled scenarios:\n{list_titles({name: title_of(path) for name, path in bundled().items()})}")
-    elif args.slot in SLOTS:
-        say(list_slot(args.slot, SLOTS[args.slot]))
-    elif any(args.slot in one_of.parts for one_of in SLOTS.values()):
-        say(list_kind(args.slot, SLOTS))
-    else:
-        names = [*SLOTS, *dict.fromkeys(kind for one_of in SLOTS.values() for kind in one_of.parts)]
-        raise BadInput(
-            f"list: no slot and no kind {args.slot!r}{nearest(args.slot, names)}; slots are: {', '.join(SLOTS)}"
-        )
+        say(matrix_text(shutil.get_terminal_size((100, 24)).columns))
+        return
+    if args.slot is None:
+        say(table(("", ""), [(name, ", ".join(slot.parts)) for name, slot in SLOTS.items()], left=2))
+        say("\nbundled scenarios:")
+        say(table(("", ""), [(f"  {name}", title_of(path)) for name, path in bundled().items()], left=2))
+        return
+    names = [(slot, kind) for slot, one_of in SLOTS.items() for kind in one_of.parts]
+    found = [(slot, kind) for slot, kind in names if args.slot in (slot, kind)]
+    if not found:
+        near = nearest(args.slot, [*SLOTS, *dict.fromkeys(kind for _, kind in names)])
+        raise BadInput(f"list: no slot and no kind {args.slot!r}{near}; slots are: {', '.join(SLOTS)}")
+    for slot, kind in found:
+        part = SLOTS[slot].parts[kind]
+        say("\n".join(textwrap.wrap(f"{slot} {kind}: {title_of_part(part)}", WIDTH)))
+        say(table(("", ""), [(f"  {key}", text) for key, text in keys_of(part)], left=2) + "\n")

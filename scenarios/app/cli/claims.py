@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Sequence
 from math import inf
 from pathlib import Path
 
 from netsim.errors import BadInput
-from scenarios.app.cli.engine_options import check_engine_needed, engine_of, jobs_of
-from scenarios.app.cli.options import command_line, how_of, out_of
-from scenarios.app.cli.output import emit, say
+from scenarios.app.cli.options import command_line, engine_of, how_of, jobs_of
+from scenarios.app.cli.output import emit, say, table
 
 
 def main(args: argparse.Namespace) -> None:
@@ -27,19 +25,18 @@ def main(args: argparse.Namespace) -> None:
         raise BadInput(f"--minutes {args.minutes:g}: must be above 0, and needs --out DIR")
     file = Path(args.file) if args.file else bundled_claims()
     claims = read_claims(file, args.paper, inf if args.minutes is None else args.minutes)
-    check_engine_needed(args, args.out is not None, "--out DIR")
     if not args.run and args.out is None:
         stated = [c.model_dump(mode="json", exclude={"rule"}) | {"key": c.rule.key} for c in claims]
         if args.json:
             emit({"event": "result", "kind": "claims", "claims": stated})
         else:
             rows = [[c.id, c.where, c.says, c.printed, c.scenario] for c in claims]
-            say(printed(("id", "where", "says", "published", "scenario"), rows))
+            say(table(("id", "where", "says", "published", "scenario"), rows, left=5))
         return
     from scenarios.app.report.report import check_ours, claims_report
 
     folders = folders_of(args.run, claims)
-    out = None if args.out is None else out_of(args, Path())
+    out = None if args.out is None else Path(args.out)
     if out is not None:
         admit_out(out, read_claims(file))
     page = Path(args.page) if args.page else None if out is None else out / CLAIMS_PAGE
@@ -55,28 +52,8 @@ def main(args: argparse.Namespace) -> None:
         emit({"event": "result", "kind": "verdicts", "verdicts": [one.row for one in verdicts], **where})
     else:
         rows = [[*(v.row[k] for k in ("id", "where", "says")), v.claim.printed, v.ours, v.text] for v in verdicts]
-        say(printed(("id", "where", "says", "published", "ours, median [quartiles]", "verdict"), rows))
+        say(table(("id", "where", "says", "published", "ours, median [quartiles]", "verdict"), rows, left=6))
         if page is not None:
             say(f"page in {page}")
     own = [place for name, place in played.items() if name not in folders]
     tell_failures(*([] if out is None else [out]), *dict.fromkeys(own))
-
-
-def printed(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table in plain text that fits the terminal, cells wrapped."""
-    from shutil import get_terminal_size
-
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    from scenarios.app.study.yaml_document import one_line
-
-    table = Table(*heads, box=box.SIMPLE_HEAD, show_edge=False, leading=1, padding=(0, 2, 0, 0), pad_edge=False)
-    for row in rows:
-        table.add_row(*(Text(one_line(cell)) for cell in row))
-    console = Console(width=get_terminal_size((100, 24)).columns, no_color=True, highlight=False)
-    with console.capture() as text:
-        console.print(table)
-    return "\n".join(line.rstrip() for line in text.get().splitlines())

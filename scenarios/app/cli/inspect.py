@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 
@@ -15,7 +14,6 @@ from scenarios.app.cli.options import columns_of, overrides_of
 from scenarios.app.cli.output import say, table
 from scenarios.app.study.load import Scenario, bundled
 
-CELL_M, FILL_H = 250.0, 12.0
 ROWS = (
     ("hours with a known place", "hours", 1, "{:,.0f}"),
     ("distinct places S", "places", 1, "{:,.0f}"),
@@ -33,25 +31,26 @@ ROWS = (
 
 def main(args: argparse.Namespace) -> None:
     """Print what the trace holds, or how people move."""
-    reading = {k: v for k in ("format", "crs", "timezone") if (v := getattr(args, k))}
-    is_scenario = args.trace.endswith((".yaml", ".yml")) or (not what_is(args.trace) and args.trace in bundled())
-    if args.mobility:
-        _mobility(args, is_scenario, reading)
-        return
-    given = {"--cell-m": args.cell_m, "--fill-h": args.fill_h, "--seed": args.seed, "--set": args.sets or None}
-    if used := [name for name, value in given.items() if value is not None]:
-        raise BadInput(f"{used[0]}: only with --mobility; add --mobility")
-    if is_scenario:
-        raise BadInput(f"{args.trace}: a scenario, and no trace; add --mobility to see how its people move")
+    from netsim.mobility.series import trace_series
     from netsim.traces.inspect import inspect_trace
 
-    say(inspect_trace(args.trace, columns_of(args.columns), **reading))
+    reading = {k: v for k in ("format", "crs", "timezone") if (v := getattr(args, k))}
+    is_scenario = args.trace.endswith((".yaml", ".yml")) or (not what_is(args.trace) and args.trace in bundled())
+    if not args.mobility:
+        if is_scenario:
+            raise BadInput(f"{args.trace}: a scenario, and no trace; add --mobility to see how its people move")
+        say(inspect_trace(args.trace, columns_of(args.columns), **reading))
+    elif is_scenario:
+        _mobility(args, _played(args))
+    elif args.sets or args.seed is not None:
+        raise BadInput("--set and --seed are for scenarios, and this is a trace; leave them out")
+    else:
+        _mobility(args, trace_series(args.trace, args.cell_m, args.fill_h, columns_of(args.columns), **reading))
 
 
-def _mobility(args: argparse.Namespace, is_scenario: bool, reading: dict[str, Any]) -> None:
+def _mobility(args: argparse.Namespace, series: Iterable[Series]) -> None:
     """Print statistics of the people with enough known hours."""
-    cell_m, fill_h = (CELL_M if args.cell_m is None else args.cell_m), (FILL_H if args.fill_h is None else args.fill_h)
-    found = measures(_played(args, cell_m, fill_h) if is_scenario else _recorded(args, cell_m, fill_h, reading))
+    found = measures(series)
     known = found.hours >= FEWEST_HOURS
     if not known.any():
         raise BadInput(
@@ -64,21 +63,13 @@ def _mobility(args: argparse.Namespace, is_scenario: bool, reading: dict[str, An
         value = value[np.isfinite(value)]
         figures = [form.format(v) for v in np.quantile(value, (0.5, 0.25, 0.75))] if len(value) else ["-"] * 3
         rows.append([title, *figures, f"{len(value):,}"])
-    places = f"squares of {cell_m:g} m" if cell_m > 0 else "buildings, or distinct positions of a trace"
+    places = f"squares of {args.cell_m:g} m" if args.cell_m > 0 else "buildings, or distinct positions of a trace"
     say(f"{known.sum():,} with at least {FEWEST_HOURS} known hours, of {len(known):,}")
-    say(f"last position of each hour, kept for up to {fill_h:g} h; places are {places}\n")
+    say(f"last position of each hour, kept for up to {args.fill_h:g} h; places are {places}\n")
     say(table(["", "median", "25 %", "75 %", "people"], rows))
 
 
-def _recorded(args: argparse.Namespace, cell_m: float, fill_h: float, reading: dict[str, Any]) -> Iterable[Series]:
-    from netsim.mobility.series import trace_series
-
-    if args.sets or args.seed is not None:
-        raise BadInput("--set and --seed are for scenarios, and this is a trace; leave them out")
-    return trace_series(args.trace, cell_m, fill_h, columns_of(args.columns), **reading)
-
-
-def _played(args: argparse.Namespace, cell_m: float, fill_h: float) -> Iterable[Series]:
+def _played(args: argparse.Namespace) -> Iterable[Series]:
     """The movement of a scenario, without its radio and its learning."""
     from netsim.build import build_world
     from netsim.mobility.series import played_series
@@ -94,4 +85,4 @@ def _played(args: argparse.Namespace, cell_m: float, fill_h: float) -> Iterable[
             f"{args.trace}: world.duration_s: {world.duration_s:g} s are less than {FEWEST_HOURS} h; give "
             "--set world.duration_s=2419200 for four weeks"
         )
-    return played_series(world.mobility, world.state, world.ground, world.duration_s, cell_m, fill_h)
+    return played_series(world.mobility, world.state, world.ground, world.duration_s, args.cell_m, args.fill_h)

@@ -1,12 +1,14 @@
-"""A command and its options as data, and what the values of shared options mean."""
+"""A command and its options as data, and what the values of shared options mean: overrides, folders, engines."""
 
 from __future__ import annotations
 
 import argparse
+import hashlib
+import os
 import re
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -15,16 +17,26 @@ from netsim.safe import what_is
 from scenarios.app.cli.output import write
 
 if TYPE_CHECKING:
+    from scenarios.app.run.executor import Engine
     from scenarios.app.run.how import How
 
 DONE, FAILED, BAD_INPUT, INTERRUPTED = 0, 1, 2, 130
 
 
 class Option:
-    """An argument of a command, as argparse takes it."""
+    """An argument of a command.
 
-    def __init__(self, *names: str, **settings: Any) -> None:
-        self.names, self.settings = names, settings
+    usage : `--jobs N`, or `--quiet`, which is a switch; of an argument by position its name. settings : those of
+    argparse.
+    """
+
+    def __init__(self, usage: str, help: str, **settings: Any) -> None:
+        self.name, _, metavar = usage.partition(" ")
+        self.settings = {"help": help, **settings}
+        if metavar:
+            self.settings["metavar"] = metavar
+        elif self.name.startswith("--") and "choices" not in settings:
+            self.settings["action"] = "store_true"
 
 
 class Command:
@@ -91,20 +103,11 @@ def overrides_of(args: argparse.Namespace) -> dict[str, Any]:
 
 def columns_of(text: str) -> dict[str, str]:
     """Our name -> header, of --columns."""
-    pairs = [tuple(map(str.strip, piece.split("=", 1))) for piece in text.split(",") if piece.strip()]
-    columns = {pair[0]: pair[-1] for pair in pairs}
-    if any(len(pair) < 2 or not pair[1] for pair in pairs):
-        raise BadInput(f"--columns {text}: write OURS=HEADER, for example time_s=timestamp")
-    if len(columns) < len(pairs) or len(set(columns.values())) < len(columns):
-        raise BadInput(f"--columns {text}: each of our names and each header may stand only once")
+    pairs = [piece.partition("=") for piece in text.split(",") if piece.strip()]
+    columns = {ours.strip(): header.strip() for ours, _, header in pairs}
+    if "" in columns.values() or len(set(columns.values())) < len(pairs):
+        raise BadInput(f"--columns {text}: write OURS=HEADER for each column once, for example time_s=timestamp")
     return columns
-
-
-def out_of(args: argparse.Namespace, default: Path) -> Path:
-    """Where results go."""
-    if args.out == "":
-        raise BadInput("--out: give the name of a folder")
-    return default if args.out is None else Path(args.out)
 
 
 def name_of(scenario: str) -> str:
@@ -116,3 +119,88 @@ def name_of(scenario: str) -> str:
 def command_line() -> str:
     """The command as it was typed, for the manifest."""
     return shlex.join(["netsim", *sys.argv[1:]])
+
+
+# -- folders
+
+
+def out_of(args: argparse.Namespace, *names: str, changes: Mapping[str, Any]) -> Path:
+    """Where results go: --out, else a folder below `runs` with what was changed in its name, as `-rounds-3`.
+
+    changes : dotted path of the scenario, or another word -> value. The same command has the same folder.
+    """
+    if args.out == "":
+        raise BadInput("--out: give the name of a folder")
+    words = "-".join(f"{_last_name(path)}-{_word(value)}" for path, value in sorted(changes.items()))
+    default = Path("runs", *names)
+    default = default.with_name(f"{default.name}-{part_of_name(words, 60)}") if words else default
+    return default if args.out is None else Path(args.out)
+
+
+def part_of_name(text: str, longest: int) -> str:
+    """A text as part of the name of a folder: itself, or where it has other characters its beginning and a digest."""
+    if re.fullmatch(rf"[A-Za-z0-9][A-Za-z0-9.+-]{{0,{longest - 1}}}", text) and ".." not in text:
+        return text
+    beginning = re.sub(r"([^A-Za-z0-9.+]|\.\.)+", "-", text)[: longest - 20].strip("-.+")
+    return f"{beginning}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+
+
+def _word(value: Any) -> str:
+    """A value as the command line has it; `none` for an empty list."""
+    from scenarios.app.study.describe import flow
+
+    return value if isinstance(value, str) else "none" if value in ([], {}) else flow(value)
+
+
+def _last_name(path: str) -> str:
+    """The last name of a dotted path; of a part's `kind` the name of its slot."""
+    return path.removesuffix(".kind").split(".")[-1].replace("_", "-")
+
+
+# -- where many runs are played
+
+
+def engine_of(args: argparse.Namespace) -> Engine:
+    """The engine, of --on and its options."""
+    for option, given, on in (("--address", args.address is not None, "ray"), ("--slurm", args.slurm, "slurm")):
+        if given and args.on != on:
+            raise BadInput(f"{option}: needs --on {on}")
+    if args.on == "ray":
+        from scenarios.app.run.clusters import OnRay
+
+        if args.address is not None and not re.fullmatch(r"auto|.+:\d+", args.address):
+            raise BadInput(f"--address {args.address}: write auto, or HOST:PORT of the head of a Ray cluster")
+        return OnRay(args.address or "", args.retries)
+    if args.on == "slurm":
+        from scenarios.app.run.clusters import OnSlurm
+
+        return OnSlurm(dict(map(slurm_option, args.slurm)), args.retries)
+    from scenarios.app.run.executor import OnProcesses
+
+    return OnProcesses(args.retries)
+
+
+def slurm_option(text: str) -> tuple[str, Any]:
+    """A parameter of submitit, of KEY=VALUE."""
+    from scenarios.app.run.clusters import OPTIONS
+    from scenarios.app.study.error_messages import nearest
+    from scenarios.app.study.load import parse_value
+
+    key, _, word = text.partition("=")
+    if key not in OPTIONS:
+        raise BadInput(f"--slurm {text}: no such key{nearest(key, list(OPTIONS))}; there are {', '.join(OPTIONS)}")
+    kind = OPTIONS[key]
+    value = word if kind is str else parse_value(word)
+    if type(value) not in (kind, int if kind is float else kind) or (not value and kind is not bool):
+        raise BadInput(f"--slurm {text}: the value must be {_MUST[kind]}")
+    return key, kind(value)
+
+
+_MUST = {bool: "true or false", str: "text", int: "a whole number above 0", float: "a number above 0"}
+
+
+def jobs_of(args: argparse.Namespace, usual: int | None = None) -> int:
+    """Runs at a time, of --jobs; 0: as many as the engine of --on has room for."""
+    if args.jobs is not None or getattr(args, "on", "processes") != "processes":
+        return int(args.jobs or 0)
+    return usual or os.cpu_count() or 1

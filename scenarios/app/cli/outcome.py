@@ -1,18 +1,22 @@
-"""What a finished folder says: the lines that a command prints at its end, and the event of `--json`."""
+"""What a finished folder says, and the commands on one: `show`, `report`, `compare`, `export`."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from netsim.errors import BadInput, RunsFailed
-from netsim.safe import what_is
-from scenarios.app.cli.output import emit, say
+from netsim.safe import OURS_MOST_BYTES, opened, replacing, what_is
+from scenarios.app.browser import show_page
+from scenarios.app.cli.options import command_line
+from scenarios.app.cli.output import emit, say, say_fitted
+from scenarios.app.results.export import BEGINNINGS, FORMATS, Globe
 from scenarios.app.results.failures import FAILURES, failure_lines, read_failures
 from scenarios.app.results.folder import (
+    EXPORTS,
     MANIFEST,
     PAGE,
     RADIO_STUDY,
@@ -22,7 +26,7 @@ from scenarios.app.results.folder import (
     read_summary,
 )
 from scenarios.app.results.marker import marked
-from scenarios.app.results.read import RUNS, SWEEP, finished, listed
+from scenarios.app.results.read import RUNS, SWEEP, finished, listed, load
 from scenarios.app.results.shown import adapted_lines, checked_manifest, fitted, read_adapted, run_lines, sweep_lines
 from scenarios.app.results.statistics import counted
 from scenarios.app.results.tuning_folder import TRIALS_CSV, failed_lines, is_tuning, read_tuning, tuning_lines
@@ -33,24 +37,131 @@ Event = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Kind:
-    """A kind of folder: what its event is called, its lines (the first goes on a heading), the rest of its event."""
+class Outcome:
+    """What a folder says. kind : as events call it. lines : the first goes on a heading. values : of its event."""
 
-    name: str
-    lines: Callable[[Path, bool], Sequence[str]]
-    values: Callable[[Path], Event]
+    kind: str
+    lines: Sequence[str]
+    values: Event
+
+
+def show(args: argparse.Namespace) -> None:
+    """Print what a finished folder says; where it is not finished, how to go on."""
+    tell_outcome(Path(args.folder), args)
+    open_page(Path(args.folder), args)
+
+
+def report(args: argparse.Namespace) -> None:
+    """Draw the page."""
+    from scenarios.app.report.report import report as draw
+
+    page = draw(Path(args.folder), args.pages)
+    if args.json:
+        emit({"event": "result", "kind": "page", "folder": args.folder, "page": str(page)})
+    else:
+        say(f"page in {page}")
+    open_page(Path(args.folder), args)
+
+
+def compare(args: argparse.Namespace) -> None:
+    """Draw the page of several folders; print the answer and the table of main figures."""
+    from scenarios.app.report.report import compare as draw
+    from scenarios.app.results.gathered import gathered
+    from scenarios.app.results.shown import answers, by_label
+
+    if not args.out:
+        raise BadInput("--out: give the name of a file")
+    folders = [Path(name) for name in args.folders]
+    page = draw(folders, Path(args.out), command_line(), args.pages, args.reach)
+    of = gathered(folders)
+    if args.json:
+        runs = [{"label": label, "folder": str(folder)} for label, folder in of.runs]
+        answer = [{"asked": asked, "text": text} for asked, text in answers(by_label(of.summaries))]
+        told = {"answer": answer, "runs": runs, "left_out": of.missing, "notes": of.said}
+        emit({"event": "result", "kind": "comparison", "page": str(page), **told})
+    else:
+        say_fitted(of.said)
+        for line in [*sweep_lines(of.summaries), f"page in {page}"]:
+            say(f"  {line}")
+    _show(page, args)
+
+
+def export(args: argparse.Namespace) -> None:
+    """Write the tracks of a run for maps elsewhere."""
+    folder = Path(args.folder)
+    out = _out(folder / EXPORTS[args.format] if args.out is None else Path(args.out))
+    run = load(folder)
+    globe = Globe.of(folder, run, origin_of(args.origin))
+    text = FORMATS[args.format](run, globe)
+    try:
+        with replacing(out) as file:
+            file.write(text.encode())
+    except OSError as error:
+        raise BadInput(f"{out}: cannot be written ({error.strerror}); give --out another file") from None
+    say(f"tracks in {out}")
+    if not globe.known:
+        lat, lon = globe.origin_deg
+        say(
+            f"  this run has no geographic origin; its south-west corner was put at {lat:g}, {lon:g} (--origin=LAT,LON)"
+        )
+
+
+def _out(out: Path) -> Path:
+    """The file to write: new, or an earlier export."""
+    try:
+        with opened(out, OURS_MOST_BYTES, own=True) as file:
+            if not file.read(max(map(len, BEGINNINGS))).startswith(BEGINNINGS):
+                raise BadInput(f"{out}: exists and is no export of netsim; give --out another file, or move it away")
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise BadInput(f"{out}: cannot be written ({error.strerror}); give --out another file") from None
+    return out
+
+
+def origin_of(text: str | None) -> tuple[float, float] | None:
+    """Latitude and longitude, of --origin."""
+    if text is None:
+        return None
+    try:
+        lat, lon = map(float, text.split(","))
+    except ValueError:
+        raise BadInput(f"--origin {text}: write LAT,LON in degrees, for example --origin=48.8566,2.3522") from None
+    if not (abs(lat) <= 90 and abs(lon) <= 180):
+        raise BadInput(f"--origin {text}: latitude is -90 to 90 and longitude -180 to 180 degrees")
+    return lat, lon
+
+
+def open_page(folder: Path, args: argparse.Namespace) -> None:
+    """With --open: show the page of a folder, drawn first if need be."""
+    from scenarios.app.report.report import report as draw
+
+    if args.open:
+        _show(folder / PAGE if what_is(folder / PAGE) else draw(folder), args)
+
+
+def _show(page: Path, args: argparse.Namespace) -> None:
+    """With --open: show a page; without a browser a line tells its path."""
+    if args.open and not show_page(page) and not args.json:
+        say(f"  no browser here; open {page}")
 
 
 def tell_outcome(folder: Path, args: argparse.Namespace, title: str = "") -> None:
     """Print what a finished folder says, by the options --json and --verbose. BadInput: it is not finished."""
-    kind = kind_of(folder)
+    found = outcome_of(folder, getattr(args, "verbose", False))
     if args.json:
-        emit(event_of(folder, kind))
+        emit_outcome(folder, found)
         return
-    heading, *lines = kind.lines(folder, getattr(args, "verbose", False))
+    heading, *lines = found.lines
     say(f"{title or folder}{heading}")
     for line in lines:
         say(f"  {line}")
+
+
+def emit_outcome(folder: Path, found: Outcome) -> None:
+    """The last line of `--json`: what the folder is, where its page lies (null: it is not drawn), all values."""
+    page = str(folder / PAGE) if what_is(folder / PAGE) else None
+    emit({"event": "result", "kind": found.kind, "folder": str(folder), "page": page, **found.values})
 
 
 def tell_failures(*folders: Path) -> None:
@@ -69,118 +180,77 @@ def tell_failed_trials(folder: Path) -> None:
         raise RunsFailed(one_line(line))
 
 
-def event_of(folder: Path, kind: Kind) -> Event:
-    """The last line of `--json`: what the folder is, where its page lies (null: nobody has drawn it), all values."""
-    page = folder / PAGE
-    where = {"folder": str(folder), "page": str(page) if what_is(page) else None}
-    return {"event": "result", "kind": kind.name, **where, **kind.values(folder)}
-
-
-def kind_of(folder: Path) -> Kind:
-    """What lies in a folder. BadInput: nothing of ours, or something that is not finished, and how to go on."""
+def outcome_of(folder: Path, verbose: bool = False) -> Outcome:
+    """What a folder says. BadInput: nothing of ours lies there, or something that is not finished, and how to go on."""
     if what_is(folder) != "folder":
         raise BadInput(one_line(f"{folder}: no such folder; give the folder of a run, a sweep, a replay or a training"))
-    if what_is(folder / TRAINING) or any(map(_of_training, folder.glob("seed-*"))):
-        return TRAINED
+    if any(what_is(f / TRAINING) or marked(f) == "training" for f in (folder, *folder.glob("seed-*"))):
+        return _training(folder)
     if is_tuning(folder):
-        return TUNED
+        found = read_tuning(folder)
+        where = f"all trials in {folder / TRIALS_CSV}, page in {_page(folder)}"
+        lines = [f": {one_line(found['title'])}", *tuning_lines(found), *failed_lines(found), where]
+        return Outcome("tuning", lines, found)
     if what_is(folder / RUNS) or what_is(folder / SWEEP) or marked(folder) == "sweep":
-        return SWEPT
+        return _sweep(folder)
     if what_is(folder / MANIFEST) or marked(folder) == "run":
-        return RADIO if finished_manifest(folder).get("kind") == RADIO_STUDY else RUN
-    return SEVERAL
+        kind = "radio" if finished_manifest(folder).get("kind") == RADIO_STUDY else "run"
+        manifest = checked_manifest(folder)
+        values = {name: manifest[name] for name in ("title", "seed", "warnings")} | {"summary": read_summary(folder)}
+        return Outcome(kind, run_lines(folder, _page(folder), verbose), values)
+    return several(folder, verbose)
 
 
-def _of_training(folder: Path) -> bool:
-    """Whether a training, finished or not, lies in a folder."""
-    return bool(what_is(folder / TRAINING)) or marked(folder) == "training"
+def several(folder: Path, verbose: bool = False) -> Outcome:
+    """What a folder of runs says: each by itself, below the name of its folder."""
+    lines = [""]
+    for name, run in listed(folder):
+        heading, *rest = outcome_of(run, verbose).lines
+        lines += [f"{name}{heading}", *(f"  {line}" for line in rest)]
+    return Outcome("runs", [*lines, f"records in {folder}, page in {_page(folder)}"], {"runs": _runs(folder)})
+
+
+def _runs(folder: Path) -> list[Event]:
+    """The finished runs of a folder."""
+    return [
+        {
+            "label": label,
+            "seed": read_json(run / MANIFEST).get("seed"),
+            "folder": str(run),
+            "summary": read_summary(run),
+        }
+        for label, run in finished(folder)
+    ]
+
+
+def _sweep(folder: Path) -> Outcome:
+    from scenarios.app.results.gathered import one_kind
+
+    one_kind(finished(folder))
+    runs, failures = _runs(folder), read_failures(folder)
+    title = read_json(folder / SWEEP).get("title") if what_is(folder / SWEEP) else None
+    rows = sweep_lines([(run["label"], run["summary"]) for run in runs]) if runs else []
+    where = f"all runs in {folder / RUNS}, page in {_page(folder)}"
+    heading = f": {one_line(str(title))}" if title else ""
+    lines = [heading, *rows, *adapted_lines(folder), *failure_lines(failures), where]
+    values = {"table": str(folder / RUNS), "runs": runs, "adapted": read_adapted(folder)[0]}
+    return Outcome("sweep", lines, values | {"failures": [asdict(one) for one in failures]})
+
+
+def _training(folder: Path) -> Outcome:
+    from scenarios.app.report.training_page import train_lines
+    from scenarios.app.results.trainings import trainings
+
+    done, failures = trainings(folder), read_failures(folder)
+    each = [{"seed": one.manifest.get("seed"), "summary": one.summary} for one in done]
+    results = train_lines(folder) if done else []
+    title = f": {one_line(str(done[0].manifest.get('title')))}" if done else ""
+    where = [f"policy and figures in {folder}, page in {_page(folder)}"] if done else []
+    lines = [title, *failure_lines(failures), *fitted([*results, *where])]
+    values = {"trainings": each, "lines": results, "failures": [asdict(one) for one in failures]}
+    return Outcome("training", lines, values)
 
 
 def _page(folder: Path) -> str:
     """The page, or how to have one."""
     return str(folder / PAGE) if what_is(folder / PAGE) else f"not drawn yet: netsim report {folder}"
-
-
-def _run_values(folder: Path) -> Event:
-    manifest = checked_manifest(folder)
-    said = {name: manifest[name] for name in ("title", "seed", "warnings")}
-    return {**said, "summary": read_summary(folder)}
-
-
-def _sweep_lines(folder: Path, verbose: bool) -> list[str]:
-    from scenarios.app.results.gathered import one_kind
-
-    one_kind(finished(folder))
-    done = [(label, read_summary(run)) for label, run in finished(folder)]
-    rows = sweep_lines(done) if done else []
-    failed = [*adapted_lines(folder), *failure_lines(read_failures(folder))]
-    return [_sweep_heading(folder), *rows, *failed, f"all runs in {folder / RUNS}, page in {_page(folder)}"]
-
-
-def _sweep_heading(folder: Path) -> str:
-    title = read_json(folder / SWEEP).get("title") if what_is(folder / SWEEP) else None
-    return f": {one_line(str(title))}" if title else ""
-
-
-def _sweep_values(folder: Path) -> Event:
-    failures = [asdict(one) for one in read_failures(folder)]
-    adapted, _ = read_adapted(folder)
-    return {"table": str(folder / RUNS), **_several_values(folder), "failures": failures, "adapted": adapted}
-
-
-def _several_lines(folder: Path, verbose: bool) -> list[str]:
-    """Each run by itself, below the name of its folder."""
-    lines = [""]
-    for name, run in listed(folder):
-        heading, *rest = kind_of(run).lines(run, verbose)
-        lines += [f"{name}{heading}", *(f"  {line}" for line in rest)]
-    return [*lines, f"records in {folder}, page in {_page(folder)}"]
-
-
-def _several_values(folder: Path) -> Event:
-    runs = [(label, run, read_json(run / MANIFEST).get("seed")) for label, run in finished(folder)]
-    return {
-        "runs": [
-            {"label": label, "seed": seed, "folder": str(run), "summary": read_summary(run)}
-            for label, run, seed in runs
-        ]
-    }
-
-
-def _training_lines(folder: Path, verbose: bool) -> list[str]:
-    from scenarios.app.report.training_page import train_lines
-    from scenarios.app.results.trainings import trainings
-
-    done, failed = trainings(folder), failure_lines(read_failures(folder))
-    if not done:
-        return ["", *failed]
-    where = f"policy and figures in {folder}, page in {_page(folder)}"
-    title = one_line(str(done[0].manifest.get("title")))
-    return [f": {title}", *failed, *fitted([*train_lines(folder), where])]
-
-
-def _training_values(folder: Path) -> Event:
-    from scenarios.app.report.training_page import train_lines
-    from scenarios.app.results.trainings import trainings
-
-    each = [{"seed": one.manifest.get("seed"), "summary": one.summary} for one in trainings(folder)]
-    failures = [asdict(one) for one in read_failures(folder)]
-    return {"trainings": each, "lines": train_lines(folder) if each else [], "failures": failures}
-
-
-def _tuning_lines(folder: Path, verbose: bool) -> list[str]:
-    found = read_tuning(folder)
-    where = f"all trials in {folder / TRIALS_CSV}, page in {_page(folder)}"
-    return [f": {one_line(found['title'])}", *tuning_lines(found), *failed_lines(found), where]
-
-
-def _run_lines(folder: Path, verbose: bool) -> list[str]:
-    return run_lines(folder, _page(folder), verbose)
-
-
-RUN = Kind("run", _run_lines, _run_values)
-RADIO = Kind("radio", _run_lines, _run_values)
-SWEPT = Kind("sweep", _sweep_lines, _sweep_values)
-SEVERAL = Kind("runs", _several_lines, _several_values)
-TRAINED = Kind("training", _training_lines, _training_values)
-TUNED = Kind("tuning", _tuning_lines, read_tuning)

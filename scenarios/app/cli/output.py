@@ -6,10 +6,9 @@ Text for people, or with `--json` one JSON object a line.
 from __future__ import annotations
 
 import json
-import math
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
 from netsim.errors import BadInput
@@ -86,21 +85,12 @@ def silence(stream: TextIO) -> None:
     os.close(null)
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]], left: int = 1) -> str:
-    """Rows below their heads, as text of at most 100 columns; `left`: how many columns are words, and not numbers."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+def table(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1) -> str:
+    """Rows below their heads, if any, as text; `left`: how many columns are words, and not numbers."""
+    from scenarios.app.results.shown import drawn
 
-    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for at, name in enumerate(head):
-        made.add_column(Text(name), justify="left" if at < left else "right", overflow="fold")
-    for row in rows:
-        made.add_row(*map(Text, row))
-    console = Console(width=WIDTH, color_system=None, force_terminal=False)
-    with console.capture() as captured:
-        console.print(made)
-    return "\n".join(line.rstrip() for line in captured.get().splitlines())
+    lines = drawn(head, rows, right=range(left, len(head)))
+    return "\n".join(lines if any(head) else lines[1:])
 
 
 def say_fitted(lines: Sequence[str]) -> None:
@@ -113,20 +103,15 @@ def say_fitted(lines: Sequence[str]) -> None:
 
 def emit(event: Mapping[str, Any]) -> bool:
     """Print an event as a line of JSON; what is not finite is null, as JSON knows no such numbers. As `write`."""
-    return write(json.dumps(_plain(event), allow_nan=False) + "\n", sys.stdout, flush=True)
+    from pydantic_core import to_jsonable_python
+
+    plain = to_jsonable_python(event, inf_nan_mode="null", fallback=_plain)
+    return write(json.dumps(plain, allow_nan=False) + "\n", sys.stdout, flush=True)
 
 
 def _plain(value: Any) -> Any:
-    """A value in the types that JSON has."""
-    if isinstance(value, Mapping):
-        return {str(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
-    if isinstance(value, str | bool | int | None):
-        return value
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    return _plain(value.item()) if hasattr(value, "item") else str(value)
+    """A number of numpy as one of Python; of anything else its text."""
+    return value.item() if hasattr(value, "item") else str(value)
 
 
 def complain(lines: Sequence[str]) -> None:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
+from math import isfinite
 from typing import Any, TextIO, cast
 
 from rich.console import Console, RenderableType
@@ -20,7 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from scenarios.app.cli.output import Lenient, emit, write
-from scenarios.app.cli.views import ROWS, view_of
+from scenarios.app.results.statistics import figure_text
 from scenarios.app.study.yaml_document import one_line
 
 DRAW_EVERY_S = 0.1
@@ -29,6 +30,8 @@ LOG_SHARE = 30.0  # a log of a long run has a line for every thirtieth of the ti
 PACE_S = 86_400.0  # the pace is averaged over a day: a round may take an hour
 
 Event = Any
+Line = Mapping[str, Any]
+"""an event as an object of JSON"""
 Tell = Callable[[Event], None]
 
 
@@ -74,7 +77,7 @@ class Meter(Progress):
         """The bar, and rows of a name and a text."""
         yield self.make_tasks_table(self.tasks)
         rows = Table.grid(padding=(0, 2))
-        for name in ROWS:
+        for name in _ROWS:
             if name in self.rows:
                 rows.add_row(Text(f"  {name}", style="dim"), Text(self.rows[name]))
         yield rows
@@ -82,13 +85,15 @@ class Meter(Progress):
     def tell(self, event: Event) -> None:
         """Show an event. Raises KeyboardInterrupt where the reader of JSON lines has gone."""
         event = event if isinstance(event, Mapping) else event.line(self.title)
-        view, now_s = view_of(event), self.get_time()
+        unit, now_s = unit_of(event), self.get_time()
+        rows = {name: one_line(text) for name, text in rows_of(event).items()}
         if (counted := f"{event['event']} {event.get('label') if event['event'] == 'world' else ''}") != self.counted:
             self.counted, self.rows = counted, {}
             self.reset(self.task)
-        self.rows |= {name: one_line(text) for name, text in view.rows.items()}  # what a round leaves out stays
-        far = f"{view.unit} {view.done} of {view.of}, {100 * view.done // max(view.of, 1)} %"
-        self.update(self.task, completed=view.done, total=view.of, description=one_line(event["title"]), far=far)
+        self.rows |= rows  # what a round leaves out stays
+        done, of = event["done"], event["of"]
+        far = f"{unit} {done} of {of}, {100 * done // max(of, 1)} %"
+        self.update(self.task, completed=done, total=of, description=one_line(event["title"]), far=far)
         left_s = self.tasks[0].time_remaining
         left_s = None if left_s is None else max(left_s, 0.0)
         if self.quiet:
@@ -102,8 +107,8 @@ class Meter(Progress):
                 self.refresh()
             else:
                 left = "" if left_s is None or event["last"] else f"; {timedelta(seconds=left_s)} left"
-                texts = [f"{view.unit} {view.done}/{view.of}", *map(one_line, view.rows.values())]
-                write(f"{self.tasks[0].description}: {', '.join(texts)}{left}\n", self.stream)
+                texts = ", ".join([f"{unit} {done}/{of}", *rows.values()])
+                write(f"{self.tasks[0].description}: {texts}{left}\n", self.stream)
 
     def _due(self, now_s: float) -> bool:
         """Whether it is time to show something again."""
@@ -123,3 +128,95 @@ class Meter(Progress):
 def can_rewrite(stream: TextIO, environment: Mapping[str, str]) -> bool:
     """Whether lines can be written over: on a terminal that says that it is more than dumb."""
     return stream.isatty() and environment.get("TERM", "") not in ("", "dumb", "unknown")
+
+
+# -- an event in words
+
+
+def unit_of(event: Line) -> str:
+    """What an event counts."""
+    if "merge" in event:
+        return "window"
+    return "run" if event["event"] in ("played", "failed") else str(event["event"])
+
+
+def rows_of(event: Line) -> dict[str, str]:
+    """What an event tells: name -> text, in the order in which they stand."""
+    rows = {name: text(event) for name, text in _ROWS.items()}
+    return {name: text for name, text in rows.items() if text}
+
+
+def _time(event: Line) -> str:
+    return str(event.get("clock", ""))
+
+
+def _model(event: Line) -> str:
+    """The score of the model, by whichever measure it has."""
+    scores = [form.format(figure_text(event[key])) for key, form in _SCORES.items() if _known(event, key)]
+    if _known(event, "rmse_db") and _known(event, "constant_rmse_db"):
+        scores.append(f"(constant {figure_text(event['constant_rmse_db'])} dB)")
+    return " ".join(scores)
+
+
+def _radio(event: Line) -> str:
+    if "sinr_db" not in event:
+        return ""
+    median = f"median SINR {event['sinr_db']:.1f} dB" if _known(event, "sinr_db") else "no UE is present"
+    return median if event.get("handovers") is None else f"{median}, {event['handovers']:,} handovers"
+
+
+def _leakage(event: Line) -> str:
+    """Homes that each attack names now; of those that can name none, the centroid error."""
+    homes, errors = [], []
+    for name, of in event.get("attacks", {}).items():
+        if _known(of, "homes_named_percent"):
+            homes.append(f"{name} {of['homes_named_percent']:.0f} %")
+        elif _known(of, "centroid_error_m"):
+            errors.append(f"{name} {figure_text(of['centroid_error_m'], 'm')} m")
+    named = {"homes named": homes, "centroid error": errors}
+    return "; ".join(f"{what}: {', '.join(texts)}" for what, texts in named.items() if texts)
+
+
+def _updates(event: Line) -> str:
+    if "updates" not in event:
+        return ""
+    text = f"{event['decoded']} of {event['updates']} updates decoded" if event["updates"] else "no updates"
+    if event.get("stopped"):
+        text = "not played: it would exceed learning.privacy_budget"
+    return f"merge {event['merge']:,}: {text}" if "merge" in event else text
+
+
+def _privacy(event: Line) -> str:
+    return f"epsilon {event['epsilon']:.3g}" if "epsilon" in event else ""
+
+
+def _cost(event: Line) -> str:
+    return f"cost {figure_text(event['cost'])}" if "cost" in event else ""
+
+
+def _last(event: Line) -> str:
+    """The run that ended last, of several."""
+    label = str(event.get("label", ""))
+    return f"{label}, seed {event['seed']}" if "seed" in event else label
+
+
+def _found(event: Line) -> str:
+    """The first lines of the summary of that run, or why it failed."""
+    from scenarios.app.results.table import lines
+
+    if event["event"] == "failed":
+        return f"failed: {event['kind']}: {event['error']}"
+    if "summary" not in event:
+        return ""
+    return ", ".join(f"{line.title} {line.result}" for line in lines([event["summary"]])[:3])
+
+
+def _known(of: Line, name: str) -> bool:
+    return of.get(name) is not None and isfinite(of[name])
+
+
+_SCORES = {"accuracy_percent": "accuracy {} %", "rank_correlation": "rank correlation {}", "rmse_db": "RMSE {} dB"}
+_ROWS: dict[str, Callable[[Line], str]] = {
+    "time": _time, "model": _model, "radio": _radio, "leakage": _leakage, "updates": _updates, "privacy": _privacy,
+    "cost": _cost, "last": _last, "found": _found,
+}  # fmt: skip

@@ -13,17 +13,15 @@ from netsim.base_stations import default_layout
 from netsim.errors import BadInput
 from netsim.mobility.replay import Replay
 from netsim.safe import what_is
-from scenarios.app.cli.options import columns_of, how_of, out_of, overrides_of
-from scenarios.app.cli.outcome import SEVERAL, event_of, tell_outcome
+from scenarios.app.cli.options import columns_of, how_of, out_of, overrides_of, part_of_name
+from scenarios.app.cli.outcome import emit_outcome, open_page, several, tell_outcome
 from scenarios.app.cli.output import emit, say, say_fitted
-from scenarios.app.cli.report import open_page
-from scenarios.app.cli.run import play
-from scenarios.app.cli.run_folder import replay_folder
+from scenarios.app.cli.play import play
 from scenarios.app.report.report import report
 from scenarios.app.results.folder import PAGE, admit_several
 from scenarios.app.results.statistics import counted, hold_out_notes
 from scenarios.app.run.play import run_job
-from scenarios.app.study.load import Scenario, load
+from scenarios.app.study.load import Scenario, load, parse_value
 from scenarios.app.study.study import Study
 
 MOST_TARGETS = 100  # that a replay attacks where nobody says how many
@@ -49,7 +47,7 @@ def main(args: argparse.Namespace) -> None:
         emit({"event": "trace", "lines": trace_lines(study)})
     else:
         say_fitted(trace_lines(study))
-    out = out_of(args, _folder(args, study))
+    out = folder_of(args)
     key = "learning.learner.standardise_by"
     ways = {f"standardised-by-{way}": {**overrides, key: way} for way in ("dataset", "public")}
     admit_several(out, [*ways, PAGE], "a replay")
@@ -61,7 +59,7 @@ def main(args: argparse.Namespace) -> None:
             tell_outcome(out / name, args, name)
     page = report(out)
     if args.json:
-        emit(event_of(out, SEVERAL))
+        emit_outcome(out, several(out))
     else:
         say(f"  records in {out}, page in {page}")
     open_page(out, args)
@@ -77,7 +75,7 @@ def trace_overrides(args: argparse.Namespace) -> dict[str, Any]:
         "columns": columns_of(args.columns) or None,
     }
     keys |= {name: getattr(args, name) for name in _READING}
-    keys |= {"area_deg": _box("--area-deg", args.area_deg), "area_m": _box("--area-m", args.area_m)}
+    keys |= {name: parse_value(f"[{text}]") for name in ("area_deg", "area_m") if (text := getattr(args, name))}
     if (args.area_deg or args.area_m) and args.since and args.until:
         keys["extent"] = "stated"
     overrides: dict[str, Any] = {f"world.ues.mobility.{key}": value for key, value in keys.items() if value is not None}
@@ -86,19 +84,6 @@ def trace_overrides(args: argparse.Namespace) -> dict[str, Any]:
     if args.round is not None:
         overrides["learning.round_s"] = seconds(args.round)
     return overrides
-
-
-def _box(option: str, text: str | None) -> list[float] | None:
-    """The four numbers of a box."""
-    if text is None:
-        return None
-    try:
-        box = [float(part) for part in text.split(",")]
-    except ValueError:
-        box = []
-    if len(box) != 4 or not np.isfinite(box).all():
-        raise BadInput(f"{option} {text[:40]}: give four numbers, low, low, high, high: 39.95,116.28,40.03,116.37")
-    return box
 
 
 def seconds(text: str) -> float:
@@ -158,9 +143,12 @@ def trace_lines(study: Study) -> list[str]:
     return [*lines, *trace.notes, *hold_out_notes(study)]
 
 
-def _folder(args: argparse.Namespace, study: Study) -> Path:
-    """The folder of a replay for which none is named."""
-    shown = {name: value for name in ("cell", "round") if (value := getattr(args, name))}
+def folder_of(args: argparse.Namespace) -> Path:
+    """The folder of a replay; one whose trace lies elsewhere is told from others by a digest of its path."""
+    path = Path(args.trace).resolve()
+    stem = re.sub(r"\.csv(\.gz)?$", "", path.name)
+    words = [stem if path.parent == Path.cwd() else f"{stem} {path}", args.cell, args.round]
     options = {name: value for name in _NAMED if (value := getattr(args, name))}
     options |= {} if args.scenario == "replay" else {"scenario": args.scenario}
-    return replay_folder(args.trace, study, shown, options, overrides_of(args))
+    name = "-".join(part_of_name(word, 40) for word in words if word)
+    return out_of(args, "replay", name, changes=options | overrides_of(args))

@@ -30,7 +30,7 @@ from scenarios.app.results.shown import (
 from scenarios.app.results.statistics import counted
 from scenarios.app.results.table import GROUPS, Line, Runs, model_verdict, row
 from scenarios.app.results.verdicts import AT_CHANCE, FOUND, INCONCLUSIVE, PREVENTED, is_useful
-from scenarios.app.study.dump import as_yaml
+from scenarios.app.study.yaml_document import as_yaml
 
 MOST_COLUMNS = 16  # labels that are columns of a table of settings; more are its rows
 MOST_WARNINGS = 6

@@ -18,7 +18,7 @@ from netsim.parquet import read_parquet
 from netsim.record import cell_text, unguarded
 from netsim.safe import OURS_MOST_BYTES, content, opened, what_is, whole_name
 from scenarios.app.results.marker import MARKER, Mark, held, marked
-from scenarios.app.study.schema import SCHEMA_VERSION
+from scenarios.app.study import SCHEMA_VERSION
 from scenarios.app.study.yaml_document import one_line
 
 QUANTITIES = {

@@ -123,7 +123,7 @@ def spent(account: Mapping[str, np.ndarray]) -> list[str]:
 
 
 def every_figure(summary: Summary) -> list[str]:
-    """A row for each key of a summary: value and unit; `netsim list --records` prints their meanings."""
+    """A row for each key of a summary: value and unit."""
     units = {key: of.unit if (of := declaration(key)) else "" for key in summary}
     rows = [[key, value_text(value, units[key]), units[key]] for key, value in summary.items()]
     return drawn(["key", "value", "unit"], rows, right=(1,), whole=(0, 1, 2))

@@ -38,7 +38,6 @@ from scenarios.app.study.yaml_document import place_of
 TUNING = "adapt"
 """folder of the runs in which attackers are tuned, a sweep of its own"""
 FIRST_SEED = 101
-MOST_EVALUATIONS = 1000
 ATTACKS_KEY = "learning.attacks"
 _ALONE = {
     "learning.membership": None,

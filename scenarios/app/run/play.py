@@ -53,9 +53,8 @@ from scenarios.app.run.events import Event, Fields, Watch
 from scenarios.app.run.how import USUAL, How, peak_gb
 from scenarios.app.run.job import UNFIT, Job, JobKind, input_digests
 from scenarios.app.run.setup import origin_deg, street_graph
-from scenarios.app.study.dump import study_yaml
-from scenarios.app.study.schema import SCHEMA_VERSION
-from scenarios.app.study.study import Study
+from scenarios.app.study import SCHEMA_VERSION
+from scenarios.app.study.study import Study, study_yaml
 
 LIBRARIES = ("numpy", "scipy", "torch", "simpy", "scikit-learn", "pyproj")
 """libraries whose versions a manifest has"""

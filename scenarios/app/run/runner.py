@@ -33,10 +33,9 @@ from scenarios.app.run.play import run_job
 from scenarios.app.run.radio import RadioPlay
 from scenarios.app.run.simulate import LearningPlay, Planned
 from scenarios.app.scratch import scratch
-from scenarios.app.study.dump import study_yaml
 from scenarios.app.study.error_messages import build
 from scenarios.app.study.plan import Plan
-from scenarios.app.study.study import Study
+from scenarios.app.study.study import Study, study_yaml
 from scenarios.app.study.yaml_document import read_text
 
 

@@ -1,13 +1,11 @@
-"""What may stand in a study: types in plain words, the parts of a slot as text, and a schema for editors."""
+"""What may stand in a study: types in plain words, the keys of a part as text, and a schema for editors."""
 
 from __future__ import annotations
 
 import json
 import re
-import textwrap
 import types
-from collections.abc import Mapping, Sequence
-from itertools import zip_longest
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
 
@@ -19,7 +17,6 @@ from pydantic_core import core_schema
 from netsim.part import OneOf, Part, Section, descriptions
 from scenarios.app.study.yaml_document import value_at
 
-WIDTH = 100
 UNITS = {  # suffix -> words; the longer suffix first, so that `speed_m_s` is not taken for seconds
     "_per_m": "per metre",
     "_per_s": "per second",
@@ -40,12 +37,12 @@ UNITS = {  # suffix -> words; the longer suffix first, so that `speed_m_s` is no
     "_j": "joules",
 }
 _SIMPLE = {
-    float: ("a number", "numbers"),
-    int: ("a whole number", "whole numbers"),
-    bool: ("true or false", "truth values"),
-    str: ("text", "texts"),
-    Path: ("a file name", "file names"),
-    dict: ("a mapping", "mappings"),
+    float: "a number",
+    int: "a whole number",
+    bool: "true or false",
+    str: "text",
+    Path: "a file name",
+    dict: "a mapping",
 }
 _BOUNDS = {
     "gt": "above {}", "ge": "at least {}", "lt": "below {}", "le": "at most {}", "multiple_of": "a multiple of {}",
@@ -157,19 +154,18 @@ def in_words(annotation: Any, of: str = "") -> str:
     elif hasattr(base, "model_fields"):
         words = f"a mapping of {', '.join(base.model_fields)}"
     else:
-        words = f"{_SIMPLE.get(origin or base, ('a value',))[0]} {bounds(metadata)}".rstrip()
+        words = f"{_SIMPLE.get(origin or base, 'a value')} {bounds(metadata)}".rstrip()
     return f"{words} ({of.strip()})" if of else words
 
 
 def _list_in_words(args: tuple[Any, ...], metadata: list[Any]) -> str:
+    """`a list, each a number`, `a list of 2, each a number`, or `a list of 2: a number, text`."""
     items = args[:1] if args[-1] is Ellipsis else args
-    count = f"{len(items)} " if len(items) > 1 else ""
-    if len(set(map(in_words, items))) > 1:
-        return f"a list of {count.strip()}: {', '.join(map(in_words, items))}"
-    base, inner = unwrap(items[0])
-    each = f"{_SIMPLE[base][1]} {bounds(inner)}" if base in _SIMPLE else f"entries, each {in_words(items[0])}"
+    kinds = list(dict.fromkeys(map(in_words, items)))
+    count = f" of {len(items)}" if len(items) > 1 else ""
     least = max((getattr(m, "min_length", None) or 0 for m in metadata), default=0)
-    return f"a list of {count}{each}".rstrip() + (f", at least {least}" if least else "")
+    some = f" of at least {least}" if least else count
+    return f"a list{some}, each {kinds[0]}" if len(kinds) == 1 else f"a list{some}: {', '.join(kinds)}"
 
 
 def flow(value: Any) -> str:
@@ -190,55 +186,21 @@ def flow(value: Any) -> str:
     return json.dumps(value, default=str)
 
 
-def list_slots(slots: Mapping[str, OneOf]) -> str:
-    """One line for each slot: its name and its kinds."""
-    return _table({name: ", ".join(slot.parts) for name, slot in slots.items()}, 2)
-
-
-def list_titles(titles: Mapping[str, str]) -> str:
-    """One entry for each scenario: its name and what it shows."""
-    return _table({f"  {name}": title for name, title in titles.items()}, 2)
-
-
-def list_slot(slot: str, one_of: OneOf) -> str:
-    """All parts of a slot: what each is, its parameters, the smallest example, and where it comes from."""
-    parts = one_of.parts
-    return "\n\n".join([f"{slot}: {len(parts)} kinds", *(_part(k, p) for k, p in parts.items())])
-
-
-def list_kind(kind: str, slots: Mapping[str, OneOf]) -> str:
-    """The parts of this kind, under each slot that has one: its parameters, example and source."""
-    found = {slot: one_of.parts[kind] for slot, one_of in slots.items() if kind in one_of.parts}
-    return "\n\n".join(f"slot {slot}\n\n{_part(kind, part)}" for slot, part in found.items())
-
-
-def summary_of(part: type[Part]) -> str:
+def title_of_part(part: type[Part]) -> str:
     """The first paragraph of what a part is."""
     doc = (part.__doc__ or "").strip().split("\n\n")[0]  # not inspect.getdoc, which inherits the base's words
     return re.sub("::$", ".", " ".join(doc.split()))  # the formula that follows is for readers of the code
 
 
-def _part(kind: str, part: type[Part]) -> str:
-    """A title, then for each parameter its type with bounds, unit and default, and what it is on a line of its own."""
-    rows, about = {}, descriptions(part)
+def keys_of(part: type[Part]) -> list[tuple[str, str]]:
+    """Each key of a part with its type, bounds, unit and default, and what it is; then its example and reference."""
+    rows, about = [], descriptions(part)
     for name, field in part.model_fields.items():
         value = field.get_default(call_default_factory=True, validated_data={})
         default = "required" if field.is_required() else f"default {flow(value)}"
-        rows[f"  {name}"] = f"{in_words(field_type(field), unit(name))}; {default}\n{about.get(name, '')}"
-    rows |= {"  (example)": flow(part.example) if part.example else "", "  (reference)": part.reference}
-    rows.pop("  kind", None)
-    title = textwrap.fill(": ".join(filter(None, (kind, summary_of(part)))), WIDTH, subsequent_indent="  ")
-    return "\n".join(filter(None, (title, _table({name: text for name, text in rows.items() if text}, 2))))
-
-
-def _table(rows: Mapping[str, str], apart: int) -> str:
-    """Names and texts in two columns, each line of a text wrapped beside its name."""
-    left = max(map(len, rows), default=0) + apart
-    lines = []
-    for name, text in rows.items():
-        wrapped = [row for line in text.splitlines() for row in textwrap.wrap(line, max(WIDTH - left, 20))] or [""]
-        lines += [f"{head:<{left}}{row}".rstrip() for head, row in zip_longest([name], wrapped, fillvalue="")]
-    return "\n".join(lines)
+        rows.append((name, f"{in_words(field_type(field), unit(name))}; {default}\n{about.get(name, '')}".rstrip()))
+    rows += [("(example)", flow(part.example) if part.example else ""), ("(reference)", part.reference)]
+    return [(name, text) for name, text in rows if text and name != "kind"]
 
 
 class _Schema(GenerateJsonSchema):

@@ -3,31 +3,30 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from functools import cached_property
 from types import SimpleNamespace
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from netsim.errors import BadInput
 from netsim.part import Part, UnusablePlugin, descriptions
 from scenarios.app.study.describe import bounds, field_at, flow, in_words, inside, members, slots_of, unit, unwrap
-from scenarios.app.study.yaml_document import Document, Place, one_line, plain, value_at
+from scenarios.app.study.yaml_document import Document, Place, one_line, place_of, value_at
 
 Model = TypeVar("Model", bound=BaseModel)
 LONGEST = 60
 
 SAYS = {
     "missing": "missing key '{0.key}'{0.about}; add `{0.key}:` with {0.words}",
-    "extra_forbidden": "unknown key {0.shown_key}{0.near_key} keys here: {0.keys}",
-    "union_tag_invalid": "unknown kind {0.shown_kind}{0.near_kind} kinds here: {0.kinds}",
-    "union_tag_not_found": "needs a 'kind'; one of {0.kinds}",
+    "extra_forbidden": "unknown key {0.typed}{0.near_or_stop} keys here: {0.listed}",
+    "union_tag_invalid": "unknown kind {0.typed}{0.near_or_stop} kinds here: {0.listed}",
+    "union_tag_not_found": "needs a 'kind'; one of {0.listed}",
     "bound": "must be {0.bounds}{0.unit}{0.got}",
-    "type": "expected {0.words}{0.got}{0.remedy}",
+    "type": "expected {0.words}{0.got}{0.near}",
     "value_error": "{error}",
     "finite_number": "must be finite{0.got}",
     "too_short": "must have at least {min_length} entries{0.got}",
@@ -39,40 +38,29 @@ SAYS = {
 """the sentence of each of pydantic's error types, of {0}: a `Mistake`, and of pydantic's own context"""
 _BOUNDS = ("greater_than", "greater_than_equal", "less_than", "less_than_equal", "multiple_of")
 _LIKE_TYPES = ("literal_error", "int_from_float", "none_required")
-_SWITCH = {"yes": True, "on": True, "true": True, "no": False, "off": False, "false": False}
 
 
 class Mistake:
-    """One complaint of pydantic: where it stands in the document, and what its sentence is made of."""
+    """One complaint of pydantic: where it stands in the document, and what its sentence is made of.
+
+    place : the value that is complained of; of a missing key the mapping that lacks it. at : the same, or that key.
+    """
 
     def __init__(self, details: ErrorDetails, document: Document, model: type[BaseModel]) -> None:
-        self.details, self.document, self.model, self.value = details, document, model, details["input"]
-        self.place = _place(details["loc"], document.data)
+        self.details, self.document, self.value = details, document, details["input"]
+        self.place = self.at = _place(details["loc"], document.data)
         kind = details["type"]
         self.is_type = kind.endswith("_type") or kind in _LIKE_TYPES
-        if kind == "missing":
-            self.missing = details["loc"][-1]
-            self.is_type = isinstance(self.missing, int)  # a list of fixed length that is too short
-        if kind.startswith("union_tag") and not isinstance(self.value, Mapping):
-            self.is_type = True
+        if kind == "missing" and isinstance(details["loc"][-1], str):
+            self.at = (*self.place, details["loc"][-1])
+        elif kind == "missing" or (kind.startswith("union_tag") and not isinstance(self.value, Mapping)):
+            self.is_type = True  # a list of fixed length that is too short, or no part at all
         self.kind = "type" if self.is_type else "bound" if kind in _BOUNDS else kind
-
-    @cached_property
-    def expected(self) -> Any:
-        """The annotation at the place, or of the key that is missing there; None where the model has none."""
-        place = self.place if self.kind != "missing" else (*self.place, self.missing)
-        return field_at(self.model, self.document.data, place)
-
-    @property
-    def owner(self) -> Any:
-        """The model whose keys are meant."""
-        above = self.place if self.kind == "missing" else self.place[:-1]
-        return inside(field_at(self.model, self.document.data, above), self.document.value(above))
-
-    @property
-    def key(self) -> str:
-        """The key that is missing, or the last one on the way."""
-        return str(self.missing if self.kind == "missing" else self.place[-1] if self.place else "")
+        self.expected = field_at(model, document.data, self.at)
+        self.owner = inside(field_at(model, document.data, self.at[:-1]), document.value(self.at[:-1]))
+        self.key = str(self.at[-1]) if self.at else ""
+        self.unit = unit(next((step for step in reversed(self.at) if isinstance(step, str)), ""))
+        self.is_set = not document.line(self.place) and not isinstance(self.value, dict | list)
 
     @property
     def about(self) -> str:
@@ -85,82 +73,61 @@ class Mistake:
         return in_words(self.expected, self.unit)
 
     @property
-    def unit(self) -> str:
-        steps = (*self.place, self.missing) if self.kind == "missing" else self.place
-        return unit(next((step for step in reversed(steps) if isinstance(step, str)), ""))
-
-    @property
     def bounds(self) -> str:
         return bounds(unwrap(self.expected)[1]) or bounds([SimpleNamespace(**self.details["ctx"])])
-
-    @property
-    def shown_key(self) -> str:
-        return shown(self.key)
-
-    @property
-    def keys(self) -> str:
-        return ", ".join(self.owner.model_fields)
-
-    @property
-    def near_key(self) -> str:
-        return nearest(self.key, list(self.owner.model_fields)) or ";"
-
-    @cached_property
-    def _slot_kinds(self) -> list[str]:
-        return [kind for slot in slots_of(self.expected) for kind in slot.parts]
-
-    @property
-    def kinds(self) -> str:
-        return ", ".join(self._slot_kinds)
-
-    @property
-    def shown_kind(self) -> str:
-        return shown(self.value["kind"])
-
-    @property
-    def near_kind(self) -> str:
-        kind = self.value["kind"]
-        return (nearest(kind, self._slot_kinds) if isinstance(kind, str) else "") or ";"
-
-    @property
-    def is_set(self) -> bool:
-        """Whether a single value was set from outside, so that the line starts with it."""
-        return not self.document.line(self.place) and self.kind in SAYS and not isinstance(self.value, dict | list)
 
     @property
     def got(self) -> str:
         return "" if self.is_set else f", got {shown(self.value)}"
 
     @property
-    def remedy(self) -> str:
-        """The first value that would do, of those that the writer may have meant; empty where none does."""
-        for meant in _meant(self.expected, self.value):
-            try:
-                TypeAdapter(self.expected).validate_json(json.dumps(meant), strict=True)
-            except ValueError:
-                continue
-            if isinstance(meant, str):
-                return f"; did you mean '{meant}'?" if isinstance(self.value, str) else f"; write '{meant}' with quotes"
-            return f"; write {cut(flow(meant))}"
-        return ""
+    def word(self) -> Any:
+        """What is none of the choices: a key, a kind, or a value."""
+        if self.kind == "extra_forbidden":
+            return self.key
+        return self.value["kind"] if self.kind == "union_tag_invalid" else self.value
+
+    @property
+    def typed(self) -> str:
+        return shown(self.word)
+
+    @cached_property
+    def choices(self) -> list[str]:
+        """The keys, kinds or words that could stand there."""
+        if self.kind == "extra_forbidden":
+            return list(self.owner.model_fields)
+        if self.kind.startswith("union_tag"):
+            return [kind for slot in slots_of(self.expected) for kind in slot.parts]
+        literals = (t for t in members(unwrap(self.expected)[0]) if get_origin(t) is Literal)
+        return [word for literal in literals for word in get_args(literal) if isinstance(word, str)]
+
+    @property
+    def listed(self) -> str:
+        return ", ".join(self.choices)
+
+    @property
+    def near(self) -> str:
+        return nearest(self.word, self.choices) if isinstance(self.word, str) else ""
+
+    @property
+    def near_or_stop(self) -> str:
+        return self.near or ";"
 
     def line(self) -> tuple[int, str]:
         """The line of the file, and what to print."""
         place, context = self.place, self.details.get("ctx", {})
-        if self.kind == "type" and self.expected is None:
-            self.kind = "unknown"
-        says = SAYS.get(self.kind)
-        text = says.format(self, **context) if says else f"{self.details['msg']}{self.got}"
-        if self.kind == "value_error":
+        kind = "unknown" if self.kind == "type" and self.expected is None else self.kind
+        text = SAYS[kind].format(self, **context) if kind in SAYS else f"{self.details['msg']}, got {shown(self.value)}"
+        if kind == "value_error":
             text = " ".join(text.splitlines())
             path, _, rest = text.partition(": ")  # of a validator that starts with a path below its own place
-            there = (*place, *(int(i) if i else key for key, i in re.findall(r"([^.\[\]]+)|\[(\d+)\]", path)))
+            there = (*place, *place_of(path))
             if rest and there != place and self.document.holds(there):
                 place, text = there, rest
-        if self.kind == "union_tag_invalid":
+        if kind == "union_tag_invalid":
             place = (*place, "kind")
         where = self.document.at(place)
-        if self.kind in ("type", "bound") and self.is_set:
+        if kind in ("type", "bound") and self.is_set:
             where = f"{where}={shown(self.value)}"
         return self.document.line(place), one_line(f"{where}: {text}")
 
@@ -228,20 +195,6 @@ def _beside(model: Any, data: Any) -> dict[str, Any]:
     return {name: part.model_construct() for name, part in parts.items() if hasattr(part, "kind_name")}
 
 
-def _meant(annotation: Any, value: Any) -> Iterator[Any]:
-    """What a writer of this value may have meant."""
-    yield from ([value], {"kind": value})
-    if isinstance(value, str):
-        yield plain(value.split()[0] if value.split() else "")
-        yield from (switch for word, switch in _SWITCH.items() if word == value.lower())
-        words = [w for t in members(unwrap(annotation)[0]) if get_origin(t) is Literal for w in get_args(t)]
-        yield from _close(value, [word for word in words if isinstance(word, str)])
-    elif isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
-        yield int(value)
-    elif type(value) in (int, float):
-        yield flow(value)
-
-
 def shown(value: Any) -> str:
     """The value as YAML, cut to fit on the line; words stand in quotes."""
     return cut(repr(value) if isinstance(value, str | float) else flow(value))
@@ -253,11 +206,7 @@ def cut(text: str) -> str:
 
 
 def nearest(word: str, words: Sequence[str]) -> str:
-    """`; did you mean 'x'?` or nothing."""
-    return "".join(f"; did you mean '{close}'?" for close in _close(word, words))
-
-
-def _close(word: str, words: Sequence[str]) -> list[str]:
-    """The word that is most like this one, if any is."""
+    """`; did you mean 'x'?` of the word that is most like this one, or nothing."""
     close = get_close_matches(word[:LONGEST].lower().replace(" ", "_"), words, 1, 0.6)
-    return close or [w for w in words if min(len(word), len(w)) > 2 and (word in w or w in word)][:1]
+    close += [w for w in words if min(len(word), len(w)) > 2 and (word in w or w in word)]
+    return f"; did you mean '{close[0]}'?" if close else ""

@@ -94,15 +94,8 @@ def find(source: str | Path) -> Path:
         return path
     if str(source) in names:
         return names[str(source)]
-    what = {
-        "folder": "is a folder; give the path of a scenario file, or a bundled name",
-        "other": "is no regular file but a device, a pipe or a socket; give the path of a scenario file",
-    }.get(
-        what_is(path) or "",
-        f"no such file and no bundled scenario{nearest(str(source), list(names))}; give the path of a YAML file, or a "
-        "name that `netsim list` shows",
-    )
-    raise BadInput(one_line(f"{source}: {what}"))
+    what = f"no scenario file and no bundled scenario{nearest(str(source), list(names))}"
+    raise BadInput(one_line(f"{source}: {what}; give the path of a YAML file, or a name that `netsim list` shows"))
 
 
 def parse_value(text: str) -> Any:

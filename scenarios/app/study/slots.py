@@ -5,13 +5,11 @@ What fits is asked of the very validator that refuses a scenario, so the answer 
 
 from __future__ import annotations
 
-import csv
 import json
 import textwrap
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cache
-from io import StringIO
 from itertools import permutations, product
 from typing import Any, get_args
 
@@ -151,32 +149,19 @@ def threat(sees: str, viewpoint: str) -> dict[str, Any]:
     return {"sees": sees, "viewpoint": viewpoint} | ({"at_m": [0, 0]} if viewpoint == "eavesdropper" else {})
 
 
-def matrix_csv() -> str:
-    """Every combination as CSV."""
-    out = StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([*SLOT_NAMES, "verdict"])
-    writer.writerows([*combination.values(), reason] for combination, reason in combinations())
-    return out.getvalue()
-
-
 def matrix_text(width: int = 110) -> str:
     """How many combinations are legal, what ever meets in a legal one, and every reason with its cases."""
     width, verdicts = max(width, _NARROWEST), list(combinations())
-    reasons = defaultdict[str, list[Combination]](list)
-    for combination, reason in verdicts:
-        reasons[reason].append(combination)
-    head = f"{len(reasons.pop(LEGAL))} of {len(verdicts)} combinations are legal (one part per slot, up to 2 defenses)"
+    reasons = Counter(reason for _, reason in verdicts)
+    head = f"{reasons.pop(LEGAL)} of {len(verdicts)} combinations are legal (one part per slot, up to 2 defenses)"
     lines = textwrap.wrap(head, width)
     for slot, other in (("attack", "threat"), ("defenses", "learner")):
         lines += _crossing(slot, other, verdicts, width)
     for slot, other in product(("learner", "defenses"), ("server", "withholding")):
         lines += _crossing(slot, other, beside(slot, other, verdicts), width)
     lines += ["", "refused, because:"]
-    for reason, them in sorted(reasons.items(), key=lambda item: -len(item[1])):
-        common = [f"{k} {v}" for k, v in them[0].items() if all(c[k] == v for c in them)]
-        text = f"{len(them):7d}  {reason} ({', '.join(common) or 'several'})"
-        lines += textwrap.wrap(text, width, subsequent_indent=" " * 9)
+    for reason, number in reasons.most_common():
+        lines += textwrap.wrap(f"{number:7d}  {reason}", width, subsequent_indent=" " * 9)
     return "\n".join(lines)
 
 

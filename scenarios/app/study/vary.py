@@ -1,7 +1,6 @@
 """What a sweep compares: named variants, value lists that are crossed or go together, random draws, seeds."""
 
 from collections import Counter
-from math import isfinite
 from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
@@ -56,20 +55,19 @@ class Distribution(Part):
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
+        low, high = self.low, self.high
         if self.choices is not None:
-            if self.low is not None or self.high is not None or self.log or self.integer:
+            if low is not None or high is not None or self.log or self.integer:
                 raise ValueError("choices: they have no range; leave low, high, log and integer out")
             return self
-        if self.low is None or self.high is None:
+        if low is None or high is None:
             raise ValueError("a distribution has low and high, or choices")
-        if not (isfinite(self.low) and isfinite(self.high) and self.low < self.high):
-            raise ValueError(f"high: must be above low, {self.low:g}, and finite, got {self.high:g}")
-        if self.log and self.low <= 0:
-            raise ValueError(f"low: must be above 0 with log: true, got {self.low:g}")
-        if self.integer and not (self.low.is_integer() and self.high.is_integer()):
-            raise ValueError(f"low: with integer: true both bounds are whole numbers, got {self.low:g}, {self.high:g}")
-        if self.integer and max(-self.low, self.high) > _LARGEST:
-            raise ValueError("high: with integer: true bounds stay within -2**53 and 2**53")
+        if low >= high:
+            raise ValueError(f"high: must be above low, {low:g}, got {high:g}")
+        if self.log and low <= 0:
+            raise ValueError(f"low: must be above 0 with log: true, got {low:g}")
+        if self.integer and not (low.is_integer() and high.is_integer() and max(-low, high) <= _LARGEST):
+            raise ValueError("low: with integer: true both bounds are whole numbers within -2**53 and 2**53")
         return self
 
 
@@ -105,18 +103,14 @@ class Vary(Part):
     def _once(self) -> Self:
         if not (self.seed or self.values or self.zip or self.random or self.variants):
             raise ValueError("nothing varies: give seed, values, zip, random or variants, or leave vary out")
-        for seed, times in Counter(self.seed or ()).items():
-            if times > 1:
-                raise ValueError(f"seed: {seed} stands {times} times; keep one")
-        for label, times in Counter(v.label for v in self.variants or ()).items():
-            if times > 1:
-                raise ValueError(f"variants: the label {label!r} stands {times} times; give each its own")
-        first = next(iter(self.zip), "")
-        for key, values in self.zip.items():
-            if len(values) != self.together:
-                raise ValueError(
-                    f"zip: lists go together and have one length; {first} has {self.together}, {key} has {len(values)}"
-                )
+        once = {"seed": self.seed or (), "variants": [v.label for v in self.variants or ()]}
+        for section, values in once.items():
+            for value, times in Counter[Any](values).items():
+                if times > 1:
+                    raise ValueError(f"{section}: {value!r} stands {times} times; keep one")
+        lengths = {key: len(values) for key, values in self.zip.items()}
+        if len(set(lengths.values())) > 1:
+            raise ValueError(f"zip: lists go together and have one length; they have {lengths}")
         return self
 
     @model_validator(mode="after")

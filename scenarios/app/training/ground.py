@@ -28,8 +28,7 @@ from rl.settings import ONE_STEP, ORACLE, RANDOM, Online, Train
 from rl.train import SAVE_EVERY_S, check_finite
 from scenarios.app.run.events import Event, Watch
 from scenarios.app.run.job import input_digests, read_lines
-from scenarios.app.study.dump import study_yaml
-from scenarios.app.study.study import Study
+from scenarios.app.study.study import Study, study_yaml
 from scenarios.app.training.environments import Stages, n_ues
 from scenarios.app.training.episode import PlayedEpisode, episode_of
 from scenarios.app.training.evaluate import (

@@ -17,8 +17,7 @@ from rl import ONLINE
 from rl.settings import Online, Train
 from scenarios.app.run.job import input_digests
 from scenarios.app.scratch import scratch
-from scenarios.app.study.dump import study_yaml
-from scenarios.app.study.study import Study
+from scenarios.app.study.study import Study, study_yaml
 from scenarios.app.training.environments import (
     DEFAULTS,
     Source,

@@ -43,9 +43,8 @@ from scenarios.app.run.events import Event, Watch, ignore
 from scenarios.app.run.executor import ON_PROCESSES, Engine, OnProcesses, do_all
 from scenarios.app.run.how import USUAL, How, peak_gb
 from scenarios.app.run.job import Job, JobKind, do, input_digests
-from scenarios.app.study.dump import study_yaml
 from scenarios.app.study.error_messages import build
-from scenarios.app.study.study import Study
+from scenarios.app.study.study import Study, study_yaml
 from scenarios.app.study.yaml_document import read_text
 from scenarios.app.training.environments import fitting
 from scenarios.app.training.episode import write_episode, write_rows

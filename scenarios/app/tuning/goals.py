@@ -128,7 +128,7 @@ def unknown(option: str, key: str, known: Sequence[str]) -> BadInput:
         hint = f"; did you mean {_listed(near, ' or ')}?"
     elif usual:
         hint = f"; some are {_listed(usual, ', ')};"
-    return BadInput(f"{option} {key}: no such key of summary.json{hint} netsim list --records prints all of them")
+    return BadInput(f"{option} {key}: no such key of summary.json{hint} see netsim show DIR --verbose")
 
 
 def _listed(names: Sequence[str], between: str) -> str:

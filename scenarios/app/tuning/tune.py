@@ -31,10 +31,10 @@ from scenarios.app.run.job import Job, JobKind, do, input_digests
 from scenarios.app.run.play import run_job
 from scenarios.app.run.setup import check
 from scenarios.app.run.sweep import SweepPoint, check_space, others, rounded, write_runs
-from scenarios.app.study.dump import as_yaml, study_yaml
 from scenarios.app.study.load import Scenario, load
-from scenarios.app.study.study import Study
+from scenarios.app.study.study import Study, study_yaml
 from scenarios.app.study.vary import Distribution
+from scenarios.app.study.yaml_document import as_yaml
 from scenarios.app.tuning.goals import COST, Goals, of_training
 
 if TYPE_CHECKING:

@@ -7,12 +7,7 @@ import re
 from scenarios.app.results import summary_keys
 from scenarios.app.results.folder import EVERY
 from scenarios.app.results.summary_keys import KEYS
-from scenarios.app.study.schema import SCHEMA_VERSION
-
-
-def records_page() -> str:
-    """Return both, as `netsim list --records` prints them."""
-    return f"{tables_page()}\n{keys_page()}"
+from scenarios.app.study import SCHEMA_VERSION
 
 
 def tables_page() -> str:

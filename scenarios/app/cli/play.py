@@ -1,0 +1,198 @@
+"""The commands that play: `run`, `sweep`, `train`, `tune`, `rerun`, and `import-policy`."""
+
+from __future__ import annotations
+
+import argparse
+from contextlib import nullcontext
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from netsim.errors import BadInput
+from netsim.safe import what_is
+from scenarios.app.cli.options import (
+    DONE,
+    FAILED,
+    command_line,
+    engine_of,
+    how_of,
+    jobs_of,
+    name_of,
+    out_of,
+    overrides_of,
+)
+from scenarios.app.cli.outcome import open_page, tell_failed_trials, tell_failures, tell_outcome
+from scenarios.app.cli.output import emit, say
+from scenarios.app.cli.progress import teller
+from scenarios.app.report.report import report
+from scenarios.app.results.read import finished
+from scenarios.app.study.load import Scenario, load
+
+if TYPE_CHECKING:
+    from scenarios.app.rerun import Repeated
+    from scenarios.app.run.events import Event
+
+MOST_LINES = 10  # of differences of a run that are printed
+
+
+def play(source: str, overrides: dict[str, Any], out: Path, args: argparse.Namespace, title: str) -> None:
+    """Run `source` in the folder `out`; what it found is in that folder then."""
+    from scenarios.app.run.runner import run as run_study
+
+    scenario = Scenario(source)
+    study = scenario.study(overrides)
+    with teller(args, title) as tell, scenario.placed(overrides):
+        run_study(study, out, tell, command_line(), args.replace, how_of(args))
+        report(out)
+
+
+def run(args: argparse.Namespace) -> None:
+    """Run, draw the page, print the result."""
+    overrides, name = overrides_of(args), name_of(args.scenario)
+    seed = load(args.scenario, overrides).seed
+    out = out_of(args, name, str(seed), changes={path: value for path, value in overrides.items() if path != "seed"})
+    play(args.scenario, overrides, out, args, name)
+    tell_outcome(out, args, name)
+    open_page(out, args)
+
+
+def sweep(args: argparse.Namespace) -> None:
+    """Play all points, draw the page that compares them, print their main figures."""
+    from scenarios.app.run.adapt import adapted_sweep
+    from scenarios.app.run.sweep import Sweep
+
+    engine, jobs, overrides, name = engine_of(args), jobs_of(args), overrides_of(args), name_of(args.scenario)
+    how, study = how_of(args), load(args.scenario, overrides)
+    if "seed" in overrides and study.vary is not None and study.vary.seed:
+        raise BadInput("--set seed: the scenario's vary.seed decides; set vary.seed=[...] instead")
+    out = out_of(args, f"{name}-adapt-{args.adapt}-sweep" if args.adapt else f"{name}-sweep", changes=overrides)
+    with teller(args, name) as tell:
+        asked = Sweep(
+            args.scenario, study, out, jobs, overrides, tell, args.replace,
+            command=command_line(), engine=engine, how=how,
+        )  # fmt: skip
+        if args.adapt:
+            adapted_sweep(args.adapt, asked)
+        else:
+            asked.play()
+    _finish(args, out, name, bool(finished(out)))
+
+
+def train(args: argparse.Namespace) -> None:
+    """Train, compare with the baselines, draw the page."""
+    from scenarios.app.results.trainings import trainings
+    from scenarios.app.training.train import train as train_agents
+
+    overrides, seeds, engine, jobs = overrides_of(args), args.seeds, engine_of(args), jobs_of(args, usual=1)
+    if args.on != "processes" and len(seeds) == 1:
+        raise BadInput(f"--on {args.on}: plays trainings of several seeds; give them by --seed")
+    if len(set(seeds)) < len(seeds):
+        raise BadInput(f"--seed {' '.join(map(str, seeds))}: give different ones")
+    if "train" not in overrides and not Scenario(args.scenario).document().data.get("train"):
+        raise BadInput(f"{args.scenario}: has no `train:` section, so there is nothing to learn; see power/paper")
+    overrides |= {} if args.steps is None else {"train.steps": args.steps}
+    study, name = load(args.scenario, overrides), name_of(args.scenario)
+    if args.tensorboard is not None and find_spec("tensorboard") is None:
+        raise BadInput("--tensorboard: tensorboard is not installed; pip install tensorboard, or leave it out")
+    if args.tensorboard is not None and len(seeds) > 1 and (jobs != 1 or args.on != "processes"):
+        raise BadInput("--tensorboard: shows one training after another; leave out --jobs and --on")
+    of_seeds = {} if list(seeds) == [0] else {"seed": "+".join(map(str, seeds))}
+    out = out_of(args, "train", name, changes=overrides | of_seeds)
+    shared = how_of(args).among(min(engine.here(jobs), len(seeds)))
+    with teller(args, name) as tell:
+        train_agents(study, seeds, out, tell, _cache(args), args.tensorboard, args.replace, engine, jobs, shared)
+    _finish(args, out, name, bool(trainings(out)))
+
+
+def tune(args: argparse.Namespace) -> None:
+    """Search, verify, draw the page, print the winner."""
+    from scenarios.app.tuning.goals import goals
+    from scenarios.app.tuning.tune import Tuning
+    from scenarios.app.tuning.tune import tune as search
+
+    overrides, name = overrides_of(args), name_of(args.scenario)
+    of = goals(args.objectives, args.directions, args.constraints)
+    study = load(args.scenario, overrides)
+    out = out_of(args, f"{name}-tune", changes=overrides)
+    tuning = Tuning(
+        args.scenario, study, overrides, of, out, args.trials, jobs_of(args), args.verify, command_line(), how_of(args)
+    )
+    with teller(args, name) as tell:
+
+        def told(done: int, total: int, label: str) -> None:
+            tell({"event": "played", "title": name, "done": done, "of": total, "label": label, "last": done == total})
+
+        search(tuning, told, args.replace)
+    _finish(args, out, name)
+    tell_failed_trials(out)
+
+
+def _finish(args: argparse.Namespace, out: Path, name: str, has_results: bool = True) -> None:
+    """Draw the page of a folder, and say what it holds and what failed."""
+    if has_results:
+        report(out)
+    tell_outcome(out, args, name)
+    if has_results:
+        open_page(out, args)
+    tell_failures(out)
+
+
+def _cache(args: argparse.Namespace) -> Path | None:
+    """Where reference runs are kept, of --cache."""
+    return None if args.cache is None else Path(args.cache)
+
+
+def import_policy(args: argparse.Namespace) -> None:
+    """Read the weights, fit them to the scenario, write the policy."""
+    from rl.policy import save_policy
+    from scenarios.app.training.sb3_model import imported
+
+    out = Path(args.out)
+    if what_is(out) and not (what_is(out) == "folder" and not any(out.iterdir())):
+        raise BadInput(f"--out {out}: something is there; give a new or an empty folder")
+    study = load(args.scenario, overrides_of(args))
+    if study.train is None:
+        raise BadInput(f"{args.scenario}: has no `train:` section, so no policy is for it; see power/paper")
+    save_policy(imported(study, Path(args.file), _cache(args)), out)
+    say("observations are played as they are: a model that was trained under VecNormalize does not fit")
+    say(f"{out}: play it with --set 'power={{kind: ddpg, policy: {out}}}'")
+
+
+def rerun(args: argparse.Namespace) -> int:
+    """Repeat, compare, print; 1 where something differs."""
+    from scenarios.app.rerun import rerun as repeat
+    from scenarios.app.scratch import scratch
+
+    if not args.folder or args.out == "":
+        raise BadInput("rerun: the name of a folder is empty; give the folder of a run, a sweep or a training")
+
+    def watch(event: Event) -> None:
+        if not args.quiet and not args.json:
+            label = event.values["label"]
+            say(f"netsim: repeating {event.done} of {event.of}{f': {label}' if label else ''}", errors=True)
+
+    with scratch("netsim-rerun-") if args.out is None else nullcontext() as place:
+        out = Path(args.out) if place is None else place / "again"
+        repeated, skipped = repeat(Path(args.folder), out, args.only, watch, args.replace)
+    if args.json:
+        runs = [_event(one) for one in repeated]
+        emit({"event": "result", "kind": "rerun", "folder": args.folder, "runs": runs, "skipped": skipped})
+    else:
+        lines = [line for one in repeated for line in _lines(one)]
+        say("\n".join([*lines, *(f"not repeated: {text}" for text in skipped)]))
+    return FAILED if any(one.differences for one in repeated) else DONE
+
+
+def _lines(one: Repeated) -> list[str]:
+    name = f"{one.folder}{f' ({one.label})' if one.label else ''}"
+    first, *others = [difference.text() for difference in one.differences] or [""]
+    lines = [f"{name}: differs, first in {first}" if first else f"{name}: the same, byte by byte"]
+    lines += [f"  {text}" for text in others[: MOST_LINES - 1]]
+    if len(others) >= MOST_LINES:
+        lines.append(f"  and {len(others) - MOST_LINES + 1:,} more")
+    return [*lines, f"  note: {one.note}"] if one.note else lines
+
+
+def _event(one: Repeated) -> dict[str, object]:
+    found = [{"file": d.file, "what": d.what, "how": d.how, "relative": d.size} for d in one.differences]
+    return {"label": one.label, "folder": str(one.folder), "same": not found, "differences": found, "note": one.note}
