@@ -91,8 +91,8 @@ def _spends(line: Line) -> bool:
 def run_lines(folder: Path, page: str, verbose: bool = False) -> list[str]:
     """Seed and answer, which go on a heading; then warnings and the result. `page`: where all details are."""
     manifest, summary = checked_manifest(folder), read_summary(folder)
-    of, learns = lines([summary]), keys.ROUNDS_PLAYED.key in summary
-    told = answer(of, learns) or f"{counted(summary.get(keys.RADIO_SAMPLES.key) or 0, 'sample')} of the radio"
+    of, learns = lines([summary]), "rounds.played" in summary
+    told = answer(of, learns) or f"{counted(summary.get('radio.samples') or 0, 'sample')} of the radio"
     warned = [*(f"warning: {text}" for text in manifest["warnings"]), *warnings(summary)]
     rows = [(name, text) for name in GROUPS if (text := row([summary], name))]
     rows += [("privacy", text) for text in spent(checked_table(folder, "privacy"))] if learns else []
@@ -142,19 +142,21 @@ def value_text(value: Any, unit: str = "") -> str:
 
 def played(summary: Summary) -> str:
     """How much was played."""
-    rounds, ues, samples = (
-        summary.get(key.key) or 0 for key in (keys.ROUNDS_PLAYED, keys.UES_COUNT, keys.SAMPLES_COUNT)
-    )
-    decoded = summary.get(keys.UPDATES_DECODED.key)
-    without = (("without data", keys.ROUNDS_EMPTY), ("with all data held out", keys.ROUNDS_HELD_OUT))
-    aside = [f"{n} {what}" for what, key in without if (n := summary.get(key.key))]
-    aside += ["the next would have exceeded learning.privacy_budget"] if summary.get(keys.ROUNDS_STOPPED.key) else []
-    within = f" ({', '.join(aside)})" if aside else ""
+    aside = [f"{n} without data"] if (n := summary.get("rounds.empty")) else []
+    aside += [f"{n} with all data held out"] if (n := summary.get("rounds.held_out")) else []
+    aside += ["the next would have exceeded learning.privacy_budget"] if _stopped(summary) else []
+    samples = "sample" if "utility.accuracy_percent" in summary else "measurement"
+    decoded = summary.get("updates.decoded.percent")
+    without = f" ({', '.join(aside)})" if aside else ""
     return (
-        f"{counted(rounds, 'round')}{within}, {counted(ues, 'UE')}, "
-        f"{counted(samples, 'sample' if keys.ACCURACY.key in summary else 'measurement')}"
+        f"{counted(summary.get('rounds.played') or 0, 'round')}{without}, "
+        f"{counted(summary.get('ues.count') or 0, 'UE')}, {counted(summary.get('samples.count') or 0, samples)}"
         f"{'' if decoded is None else f'; {figure_text(decoded)} % of updates decoded'}"
     )
+
+
+def _stopped(summary: Summary) -> bool:
+    return bool(summary.get("rounds.stopped_by_budget"))
 
 
 def checked_manifest(folder: Path) -> dict[str, Any]:
@@ -171,53 +173,45 @@ def checked_manifest(folder: Path) -> dict[str, Any]:
 
 def warnings(summary: Summary) -> list[str]:
     """Why results of a run mean little, a line each."""
-    value: dict[Any, Any] = {key: summary.get(key.key) for key in _WARNED}
-    ever, most = value[keys.UPDATES_SENT], value[keys.ROUNDS_PLAYED]
-    found = [_nothing_learned(value)]
+    sent, rounds = summary.get("updates.sent"), summary.get("rounds.played")
+    found = [_nothing_learned(summary)]
     found += [
         f"curation {step} never found a cluster and kept one random sample instead; raise eps_m, lower min_samples, or "
         "give rounds more samples"
         for key, share in summary.items()
         if (step := keys.FALLBACK.name_in(key)) and share == 100
     ]
-    if value[keys.UPDATES_NON_FINITE]:
+    if overflowed := summary.get("updates.non_finite"):
         found.append(
-            f"{value[keys.UPDATES_NON_FINITE]} of {counted(ever, 'update')} overflowed while UEs trained, and count "
-            "for nothing; take a smaller learning_rate of learning.learner, or fewer local steps"
+            f"{overflowed} of {counted(sent, 'update')} overflowed while UEs trained, and count for nothing; take a "
+            "smaller learning_rate of learning.learner, or fewer local steps"
         )
-    if value[keys.REFUSED_BY_ALL]:
+    if refused := summary.get("refused.everybody_rounds"):
         reasons = ", ".join(filter(None, map(keys.REFUSED_REASON.name_in, summary)))
-        why = f" ({reasons})" if reasons else ""
-        found.append(f"all UEs refused in {value[keys.REFUSED_BY_ALL]} of {counted(most, 'round')}{why}")
-    if ever and value[keys.UPDATES_DECODED] == 0:
+        found.append(f"all UEs refused in {refused} of {counted(rounds, 'round')}{f' ({reasons})' if reasons else ''}")
+    if sent and summary.get("updates.decoded.percent") == 0:
         found.append("no update was decoded: the model was not trained, and no attack received anything")
-    if value[keys.USEFUL] is False:
+    if summary.get("utility.useful") is False:
         found.append(f"the model is not useful. {verdicts.USELESS}")
-    if summary.get(keys.RADIO_SAMPLES.key, 1) == 0:
+    if summary.get("radio.samples", 1) == 0:
         found.append("no UE was ever present, so nothing was received; let the world last longer")
     return [f"warning: {text}" for text in found if text]
 
 
-_WARNED = (
-    keys.ROUNDS_PLAYED, keys.ROUNDS_HELD_OUT, keys.ROUNDS_STOPPED, keys.SAMPLES_COUNT, keys.SAMPLES_SELECTED,
-    keys.REFUSED_BY_ALL, keys.UPDATES_NON_FINITE, keys.UPDATES_SENT, keys.UPDATES_DECODED, keys.USEFUL,
-)  # fmt: skip
-
-
-def _nothing_learned(value: Mapping[Any, Any]) -> str:
+def _nothing_learned(summary: Summary) -> str:
     """Why nothing was learned, where there is nothing to learn from, no round, or no update."""
-    rounds, held_out = value[keys.ROUNDS_PLAYED], value[keys.ROUNDS_HELD_OUT]
-    if value[keys.ROUNDS_STOPPED] and rounds == 0:
+    rounds, held_out = summary.get("rounds.played"), summary.get("rounds.held_out")
+    if _stopped(summary) and rounds == 0:
         return (
             "learning.privacy_budget admits no round: the first would have exceeded it, so nothing was learned and "
             "nothing can leak; take a larger epsilon, or more noise"
         )
-    if value[keys.SAMPLES_COUNT] == 0:
+    if summary.get("samples.count") == 0:
         return (
             "no UE measured anything that a model learns from, so nothing was learned and nothing can leak; let the "
             "world last longer, measure more often, or learn other cells"
         )
-    if value[keys.SAMPLES_SELECTED] == 0 and value[keys.REFUSED_BY_ALL] != rounds:
+    if summary.get("samples.selected") == 0 and summary.get("refused.everybody_rounds") != rounds:
         held = f": in {held_out} of them all data were held out" if held_out else ""
         return (
             f"no UE sent an update in {counted(rounds, 'round')}{held}, so nothing was learned; hold out or withhold "

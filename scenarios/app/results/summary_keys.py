@@ -144,15 +144,8 @@ _BY_KEY = {measure.key: measure for measure in KEYS}
 ROUNDS_PLAYED = _BY_KEY["rounds.played"]
 ROUNDS_EMPTY = _BY_KEY["rounds.empty"]
 ROUNDS_HELD_OUT = _BY_KEY["rounds.held_out"]
-ROUNDS_STOPPED = _BY_KEY["rounds.stopped_by_budget"]
 UES_COUNT = _BY_KEY["ues.count"]
-SAMPLES_COUNT = _BY_KEY["samples.count"]
-SAMPLES_SELECTED = _BY_KEY["samples.selected"]
-REFUSED_BY_ALL = _BY_KEY["refused.everybody_rounds"]
 REFUSED_REASON = _BY_KEY["refused.reason.NAME"]
-UPDATES_SENT = _BY_KEY["updates.sent"]
-UPDATES_DECODED = _BY_KEY["updates.decoded.percent"]
-UPDATES_NON_FINITE = _BY_KEY["updates.non_finite"]
 UPLOADS_COUNT = _BY_KEY["uploads.count"]
 RMSE = _BY_KEY["utility.rmse_db"]
 RMSE_BY_PLACE, PATH_LOSS_BY_PLACE = _BY_KEY["utility.rmse_db.place"], _BY_KEY["utility.path_loss_rmse_db.place"]
@@ -182,7 +175,6 @@ DENSEST_NAMED_PERCENT = _BY_KEY["attack.NAME.densest_named_within_near.percent"]
 AUC_LAST = _BY_KEY["membership.NAME.auc.last"]
 METRIC_LAST = _BY_KEY["metric.NAME.last"]
 EPSILON_MAX = _BY_KEY["privacy.NAME.epsilon.max"]
-RADIO_SAMPLES = _BY_KEY["radio.samples"]
 UNIFORM, OTHERS, SHUFFLED = (
     tuple(_BY_KEY[key.replace("PLACE", place)] for place in ("home", "work", "both"))
     for key in (
