@@ -5,8 +5,7 @@ import re
 import pytest
 
 from netsim.record import write_json
-from scenarios.app.claims.claim import Claim
-from scenarios.app.claims.evaluate import FAILS, HOLDS, OPEN, Verdict
+from scenarios.app.claims.claim import FAILS, HOLDS, OPEN, Claim, Verdict
 from scenarios.app.cli.commands import main
 from scenarios.app.report.html import GENERATOR
 from scenarios.app.report.report import claims_page

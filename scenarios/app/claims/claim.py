@@ -5,7 +5,7 @@ decided by the distribution-free interval of that median (David and Nagaraja, Or
 which assumes no normal distribution and takes infinities.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
 from itertools import pairwise
@@ -26,6 +26,7 @@ from scenarios.app.study.load import bundled
 from scenarios.app.study.yaml_document import one_line, read
 
 CONFIDENCE = 0.95
+HOLDS, FAILS, OPEN = "holds", "does not hold", "undecided"
 _ABOVE_ZERO = float(np.nextafter(0.0, 1.0))
 KINDS: dict[str, tuple[set[str], int, int]] = {
     "at-most": ({"bound"}, 0, 99), "at-least": ({"bound"}, 0, 99), "within": ({"tolerance"}, 0, 99),
@@ -105,8 +106,6 @@ class ClaimRule(Part):
         for name in [*sorted(needs - given), *sorted(given - takes)]:
             what = "needs one" if name in needs else "does not take it"
             raise ValueError(f"{name}: a rule of kind {self.kind} {what}")
-        if twice := [label for label in self.labels if self.labels.count(label) > 1]:
-            raise ValueError(f"labels: {twice[0]!r} stands {self.labels.count(twice[0])} times; name it once")
         if not least <= len(self.labels) <= most:
             raise ValueError(f"labels: a rule of kind {self.kind} needs {least}{' or more' * (most > least)}")
         if self.kind in ("ratio", "alike") and self.bound <= (self.kind == "alike"):
@@ -186,8 +185,6 @@ class Claim(Part):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        if isinstance(self.value, tuple) and len(self.value) != len(self.rule.labels):
-            raise ValueError(f"value: {len(self.value)} values for {len(self.rule.labels)} labels; give one for each")
         if self.rule.kind == "within" and not isinstance(self.value, float):
             raise ValueError("value: a rule of kind within needs the one printed value that it compares with")
         return self
@@ -197,6 +194,29 @@ class Claim(Part):
         """The paper's value."""
         values = self.value if isinstance(self.value, tuple) else (self.value,)
         return ", ".join("-" if v is None else f"{v:g}" for v in values)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The result of a claim: holds, does not hold, or undecided, and why."""
+
+    claim: Claim
+    verdict: str
+    reason: str = ""
+    ours: str = "-"
+
+    @property
+    def text(self) -> str:
+        """The verdict, and why it is undecided."""
+        return f"{self.verdict} ({self.reason})" if self.reason else self.verdict
+
+    @property
+    def row(self) -> dict[str, str]:
+        """The verdict and its claim as a row of the table."""
+        claim = self.claim
+        stated = claim.model_dump(include={"id", "paper", "where", "says", "scenario"}) | {"key": claim.rule.key}
+        value = "" if claim.value is None else claim.printed
+        return {**stated, "value": value, "ours": self.ours, "verdict": self.verdict, "reason": self.reason}
 
 
 class Claims(Part):
@@ -232,35 +252,37 @@ def read_claims(path: Path, paper: str = "", minutes: float = np.inf) -> list[Cl
     """
     document = read(path)
     written = build(Claims, document)
-    wrong = [(i, says) for i, claim in enumerate(written.claims) if (says := _unknown(claim.scenario, path.parent))]
+    claims, minutes_of, wrong = list[Claim](), dict[str, float](), list[str]()
+    for i, claim in enumerate(written.claims):
+        try:
+            scenario = _playable(claim.scenario, path.parent)
+        except ValueError as error:
+            wrong.append(one_line(f"{document.at(('claims', i, 'scenario'))}: {error}"))
+            continue
+        minutes_of[scenario] = written.minutes.get(claim.scenario, np.inf)
+        claims.append(claim.model_copy(update={"scenario": scenario}))
     if wrong:
-        raise BadInput(*(one_line(f"{document.at(('claims', i, 'scenario'))}: {says}") for i, says in wrong))
-    chosen = [claim for claim in written.claims if paper.lower() in claim.paper.lower()]
+        raise BadInput(*wrong)
+    chosen = [claim for claim in claims if paper.lower() in claim.paper.lower()]
     if not chosen:
-        known = ", ".join(dict.fromkeys(claim.paper for claim in written.claims))
+        known = ", ".join(dict.fromkeys(claim.paper for claim in claims))
         raise BadInput(one_line(f"--paper {paper}: no claim of such a publication; there are: {known}"))
-    if minutes < np.inf:
-        chosen = _affordable(chosen, written.minutes, minutes)
-    places = {name: name if name in bundled() else str(path.parent / name) for name in (c.scenario for c in chosen)}
-    return [claim.model_copy(update={"scenario": places[claim.scenario]}) for claim in chosen]
+    cheapest = sorted({claim.scenario for claim in chosen}, key=lambda name: (minutes_of[name], name))
+    spent = np.cumsum([minutes_of[name] for name in cheapest])
+    affordable = {name for name, total in zip(cheapest, spent, strict=True) if total <= minutes}
+    if not affordable:
+        raise BadInput(f"--minutes {minutes:g}: no scenario of these claims is known to take so little")
+    return [claim for claim in chosen if claim.scenario in affordable]
 
 
-def _affordable(claims: Sequence[Claim], minutes: Mapping[str, float], most: float) -> list[Claim]:
-    """The claims of those scenarios that together take `most` minutes of one core, the cheapest first."""
-    costs = sorted((minutes[n], n) for n in {c.scenario for c in claims} if n in minutes)
-    names = {name for (_, name), spent in zip(costs, np.cumsum([m for m, _ in costs]), strict=True) if spent <= most}
-    if not names:
-        raise BadInput(f"--minutes {most:g}: no scenario of these claims is known to take so little")
-    return [c for c in claims if c.scenario in names]
-
-
-def _unknown(scenario: str, folder: Path) -> str:
-    """Why it cannot be run; empty if it is bundled, or a file."""
+def _playable(scenario: str, folder: Path) -> str:
+    """The name of a bundled scenario, or the path of a file. Raises ValueError for what is neither."""
     names, file = bundled(), folder / scenario
-    is_file = file.suffix in (".yaml", ".yml")
-    if scenario in names or (is_file and what_is(file) == "file"):
-        return ""
-    if is_file:
-        return f"there is no scenario file {file}; a path counts from the folder of this file"
+    if scenario in names:
+        return scenario
+    if file.suffix in (".yaml", ".yml"):
+        if what_is(file) == "file":
+            return str(file)
+        raise ValueError(f"there is no scenario file {file}; a path counts from the folder of this file")
     near = nearest(scenario, list(names)) or "; netsim list names them, or give the path of a .yaml file"
-    return f"no bundled scenario {scenario!r}{near}"
+    raise ValueError(f"no bundled scenario {scenario!r}{near}")

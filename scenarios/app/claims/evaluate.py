@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from io import StringIO
 from pathlib import Path
@@ -16,68 +15,44 @@ import numpy as np
 from netsim.errors import BadInput
 from netsim.record import guarded, write_text
 from netsim.safe import what_is
-from scenarios.app.claims.claim import Claim, ClaimRule, median_interval
-from scenarios.app.results.failures import FAILURES, Failed, failure_lines, read_failures
-from scenarios.app.results.folder import MANIFEST, SUMMARY, admit_several, inside, read_json, read_summary
+from scenarios.app.claims.claim import FAILS, HOLDS, OPEN, Claim, ClaimRule, Verdict, median_interval
+from scenarios.app.results.failures import failure_lines, read_failures
+from scenarios.app.results.folder import MANIFEST, SUMMARY, admit_several, read_json, read_summary
 from scenarios.app.results.gathered import one_kind
-from scenarios.app.results.read import RUNS, SWEEP, listed
+from scenarios.app.results.read import RUNS, listed
 from scenarios.app.results.shown import cell_text, over_seeds
 from scenarios.app.results.statistics import counted
 from scenarios.app.results.summary_keys import USEFUL, declaration
-from scenarios.app.run.clusters import HIDDEN
 from scenarios.app.run.events import Event, Watch
-from scenarios.app.run.executor import ON_PROCESSES, Engine, do_all
-from scenarios.app.run.how import USUAL, How
-from scenarios.app.run.job import Job
-from scenarios.app.run.play import run_job
-from scenarios.app.run.setup import check
+from scenarios.app.run.executor import Engine
+from scenarios.app.run.how import How
 from scenarios.app.run.sweep import Sweep
 from scenarios.app.study.error_messages import nearest
 from scenarios.app.study.load import bundled, find, load
-from scenarios.app.study.study import Study
 from scenarios.app.study.yaml_document import one_line, read
 
-HOLDS, FAILS, OPEN = "holds", "does not hold", "undecided"
 CLAIMS, CLAIMS_PAGE = "claims.csv", "claims.html"
 Labelled = Mapping[str, Mapping[int, Mapping[str, Any]]]
 """label -> seed -> summary of its run; a run outside of a sweep has the label ''"""
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """The result of a claim: holds, does not hold, or undecided, and why."""
-
-    claim: Claim
-    verdict: str
-    reason: str = ""
-    ours: str = "-"
-
-    @property
-    def text(self) -> str:
-        """The verdict, and why it is undecided."""
-        return f"{self.verdict} ({self.reason})" if self.reason else self.verdict
-
-    @property
-    def row(self) -> dict[str, str]:
-        """The verdict and its claim as a row of the table."""
-        stated = self.claim.model_dump(include={"id", "paper", "where", "says", "scenario"}) | {
-            "key": self.claim.rule.key
-        }
-        value = "" if self.claim.value is None else self.claim.printed
-        return {**stated, "value": value, "ours": self.ours, "verdict": self.verdict, "reason": self.reason}
-
-
 # -- folders
+
+
+def finished_runs(folder: Path) -> list[tuple[str, Path]]:
+    """Label and folder of the finished runs in the folder of a run or of a sweep."""
+    if what_is(folder) != "folder":
+        raise BadInput(one_line(f"{folder}: no such folder; give the folder of a run or of a sweep"))
+    alone = what_is(folder / MANIFEST) and not what_is(folder / RUNS)
+    runs = [run for run in ([("", folder)] if alone else listed(folder)) if what_is(run[1] / SUMMARY)]
+    one_kind(runs)
+    return runs
 
 
 def labelled(folder: Path) -> Labelled:
     """Summaries of the finished runs in the folder of a run or of a sweep."""
-    if what_is(folder) != "folder":
-        raise BadInput(one_line(f"{folder}: no such folder; give the folder of a run or of a sweep"))
-    alone = bool(what_is(folder / MANIFEST)) and not what_is(folder / RUNS)
     by_label: dict[str, dict[int, Mapping[str, Any]]] = {}
-    one_kind(runs := [one for one in ([("", folder)] if alone else listed(folder)) if what_is(one[1] / SUMMARY)])
-    for label, path in runs:
+    for label, path in finished_runs(folder):
         seed = read_json(path / MANIFEST).get("seed")
         if not isinstance(seed, int):
             raise BadInput(one_line(f"{path / MANIFEST}: seed is missing or damaged; run the study again"))
@@ -86,106 +61,74 @@ def labelled(folder: Path) -> Labelled:
 
 
 def folders_of(runs: Sequence[str], claims: Sequence[Claim]) -> dict[str, Path]:
-    """Scenario -> folder, as several `[SCENARIO=]DIR` say."""
+    """Scenario -> folder, as several `[SCENARIO=]DIR` say; without a name, by the title that its runs carry."""
+    titles = {name: read(find(name)).data.get("title") for name in dict.fromkeys(c.scenario for c in claims)}
     folders: dict[str, Path] = {}
     for run in runs:
-        name, folder = scenario_of(run, claims)
-        if name in folders:
-            raise BadInput(one_line(f"--run {run}: {name} already has the folder {folders[name]}; give one"))
-        folders[name] = folder
+        name, equals, rest = run.partition("=")
+        if equals and name not in titles and not what_is(run):
+            near = nearest(name, list(titles))
+            raise BadInput(one_line(f"--run {run}: no claim is about {name!r}{near}; netsim claims lists them"))
+        folder = Path(rest if name in titles else run)
+        title = next((read_json(path / MANIFEST).get("title") for _, path in finished_runs(folder)), None)
+        asked = [name] if name in titles else titles
+        found = [scenario for scenario in asked if titles[scenario] == title]
+        if not found:
+            raise BadInput(one_line(f"--run {run}: no claim is about its runs, {title!r}; netsim claims lists them"))
+        if found[0] in folders:
+            raise BadInput(one_line(f"--run {run}: {found[0]} already has the folder {folders[found[0]]}; give one"))
+        folders[found[0]] = folder
     return folders
 
 
-def scenario_of(run: str, claims: Sequence[Claim]) -> tuple[str, Path]:
-    """Scenario and folder that `[SCENARIO=]DIR` means; without a name, by the title that its runs carry.
+def places_in(out: Path, claims: Sequence[Claim]) -> dict[str, Path]:
+    """Scenario -> where `claims --out` keeps its runs: below its name, or that of its file.
 
-    Raises BadInput where the folder holds no runs, or those of another scenario.
+    Raises BadInput for a folder with what does not belong there, or in which two scenarios would have one place.
     """
-    titles = {name: read(find(name)).data.get("title") for name in dict.fromkeys(c.scenario for c in claims)}
-    name, equals, rest = run.partition("=")
-    if equals and name not in titles and not what_is(run):
-        near = nearest(name, list(titles))
-        raise BadInput(one_line(f"--run {run}: no claim is about {name!r}{near}; netsim claims lists them"))
-    folder, asked = (Path(rest), {name: titles[name]}) if name in titles else (Path(run), titles)
-    if what_is(folder) != "folder":
-        raise BadInput(one_line(f"--run {run}: no such folder; give the folder of a run or of a sweep"))
-    swept, single = folder / SWEEP, folder / MANIFEST
-    title = read_json(swept if what_is(swept) else single if what_is(single) else listed(folder)[0][1] / MANIFEST).get(
-        "title"
-    )
-    found = [scenario for scenario, own in asked.items() if own == title]
-    if not found:
-        about = (
-            f"but {name} is {titles[name]!r}" if name in titles else "and no claim is about a scenario of that title"
-        )
-        raise BadInput(one_line(f"--run {run}: holds runs of {title!r}, {about}; netsim claims lists them"))
-    return found[0], folder
-
-
-def place_of(scenario: str) -> str:
-    """Where `claims --out` keeps the runs of a scenario: its name, or that of its file."""
-    return scenario if scenario in bundled() else Path(scenario).stem
-
-
-def admit_out(out: Path, claims: Sequence[Claim]) -> None:
-    """Refuse a folder with what does not belong there, or in which two scenarios would have one place."""
-    places: dict[str, str] = {}
+    places: dict[str, Path] = {}
     for scenario in dict.fromkeys(c.scenario for c in claims):
-        other = places.setdefault(place_of(scenario), scenario)
-        if other != scenario:
-            line = f"{out / place_of(scenario)}: both {other} and {scenario} would be played there; rename one"
-            raise BadInput(one_line(line))
-    left = [name for name in inside(out) if name.startswith(HIDDEN)]
-    known = [CLAIMS, CLAIMS_PAGE, FAILURES, *(Path(place).parts[0] for place in places), *left]
-    admit_several(out, known, "these claims")
+        place = out / (scenario if scenario in bundled() else Path(scenario).stem)
+        if place in places.values():
+            raise BadInput(one_line(f"{place}: both {scenario} and another scenario would be played there; rename one"))
+        places[scenario] = place
+    admit_several(out, [CLAIMS, CLAIMS_PAGE, *(p.relative_to(out).parts[0] for p in places.values())], "these claims")
+    return places
 
 
 # -- playing
 
 
 def play(
-    claims: Sequence[Claim], out: Path, at_once: int, watch: Watch, engine: Engine, how: How, overwrite: bool
+    claims: Sequence[Claim],
+    places: Mapping[str, Path],
+    at_once: int,
+    watch: Watch,
+    engine: Engine,
+    how: How,
+    overwrite: bool,
 ) -> dict[str, str]:
-    """Play the scenarios of claims into folders below `out`: runs that are no sweep side by side, then each sweep.
+    """Play the scenarios of claims, each as a sweep; returns why some of them have no runs, by name.
 
-    Returns why some of them have no runs, by name. Of a sweep the labels are played that the rules look at. What is
-    finished stays if it is of the same study, inputs and version of netsim, and is refused else, unless `overwrite`.
+    Only the labels are played that the rules look at. What is finished stays if it is of the same study, inputs and
+    version of netsim, and is refused else, unless `overwrite`.
     """
-    why, alone, sweeps = dict[str, str](), dict[str, tuple[Study, Job]](), dict[str, Study]()
-    for name in dict.fromkeys(c.scenario for c in claims):
-        with _noted(why, name):
-            study = load(name)
-            if study.vary is not None:
-                sweeps[name] = study
-                continue
-            job = run_job(study, out / place_of(name), place_of(name), "netsim claims", overwrite, how)
-            job.admit()
-            if job.done() is None:
-                alone[name] = study, job
-    shared = how.among(min(engine.here(at_once), len(alone)))
-    jobs = dict[str, Job]()
-    for name, (study, job) in alone.items():
-        with _noted(why, name):
-            check(study, how=shared)
-            jobs[name] = job.played(how=shared)
-    if jobs or any(not what_is(out / place_of(name) / RUNS) for name in sweeps):
+    why, names = dict[str, str](), dict.fromkeys(c.scenario for c in claims)
+    if any(not what_is(places[name] / RUNS) for name in names):
         engine.check()
-    names = {job.label: name for name, job in jobs.items()}
-
-    def alone_of(now: Event) -> None:
-        watch(replace(now, done=1, of=1, last=True, part=names[now.values["label"]]))
-
-    ended = do_all(list(jobs.values()), engine, at_once, out, alone_of)
-    why |= {n: " ".join(failure_lines([end])) for n, end in zip(jobs, ended, strict=True) if isinstance(end, Failed)}
-    for name, study in sweeps.items():
+    for name in names:
         rules = [c.rule for c in claims if c.scenario == name]
-        labels = {label for rule in rules for label in rule.labels} if all(r.labels for r in rules) else set()
-        folder = out / place_of(name)
-        with _noted(why, name):
+        labels = {label for rule in rules for label in rule.labels} if all(rule.labels for rule in rules) else set()
+        try:
+            study = load(name)
+            if study.vary is None:
+                study = load(name, {"vary": {"seed": [study.seed]}})
             own = partial(_of_part, watch, name)
-            Sweep(name, study, folder, at_once, {}, own, overwrite, labels, engine=engine, how=how).play()
-            if failed := read_failures(folder):
+            Sweep(name, study, places[name], at_once, {}, own, overwrite, labels, engine=engine, how=how).play()
+            if failed := read_failures(places[name]):
                 why[name] = " ".join(failure_lines(failed))
+        except BadInput as error:
+            why[name] = error.lines[0]
     return why
 
 
@@ -194,52 +137,29 @@ def _of_part(watch: Watch, name: str, now: Event) -> None:
     watch(replace(now, part=name))
 
 
-@contextmanager
-def _noted(why: dict[str, str], name: str) -> Iterator[None]:
-    """Bad input is why a scenario has no runs."""
+def write_verdicts(path: Path, verdicts: Sequence[Verdict]) -> None:
+    """Write the table of verdicts, a row per claim."""
+    text = StringIO()
+    writer = csv.DictWriter(text, list(verdicts[0].row), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({name: guarded(cell) for name, cell in one.row.items()} for one in verdicts)
     try:
-        yield
-    except BadInput as error:
-        why[name] = error.lines[0]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_text(path, text.getvalue())
+    except OSError as error:
+        raise BadInput(one_line(f"{path}: cannot be written ({error.strerror})")) from None
 
 
 # -- verdicts
 
 
 def evaluate_all(
-    claims: Sequence[Claim],
-    folders: Mapping[str, Path],
-    out: Path | None,
-    at_once: int,
-    watch: Watch,
-    engine: Engine = ON_PROCESSES,
-    how: How = USUAL,
-    overwrite: bool = False,
+    claims: Sequence[Claim], folders: Mapping[str, Path], why: Mapping[str, str] | None = None
 ) -> list[Verdict]:
-    """Verdicts by the given folders (scenario -> folder); with `out` the other scenarios are played there first.
-
-    The claims of a scenario that cannot be played, or of which a run failed, stay undecided; claims.csv goes into
-    `out`.
-    """
-    runs, why = {name: labelled(folder) for name, folder in folders.items()}, dict[str, str]()
-    if out is not None:
-        missing = [c for c in claims if c.scenario not in folders]
-        why = play(missing, out, at_once, watch, engine, how, overwrite)
-        for name in {c.scenario for c in missing} - set(why):
-            with _noted(why, name):
-                runs[name] = labelled(out / place_of(name))
-    verdicts = [evaluate(c, runs.get(c.scenario, {}), why.get(c.scenario, "")) for c in claims]
-    if out is not None:
-        text = StringIO()
-        writer = csv.DictWriter(text, list(verdicts[0].row), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({name: guarded(cell) for name, cell in one.row.items()} for one in verdicts)
-        try:
-            out.mkdir(parents=True, exist_ok=True)
-            write_text(out / CLAIMS, text.getvalue())
-        except OSError as error:
-            raise BadInput(one_line(f"{out / CLAIMS}: cannot be written ({error.strerror})")) from None
-    return verdicts
+    """Verdicts by folders of runs; why: of scenarios without runs, whose claims stay undecided."""
+    why = dict(why or {})
+    runs = {name: labelled(folder) for name, folder in folders.items() if name not in why}
+    return [evaluate(claim, runs.get(claim.scenario, {}), why.get(claim.scenario, "")) for claim in claims]
 
 
 def evaluate(claim: Claim, runs: Labelled, why_none: str = "") -> Verdict:
@@ -249,49 +169,51 @@ def evaluate(claim: Claim, runs: Labelled, why_none: str = "") -> Verdict:
     and does not hold where one lies outside; otherwise it is undecided, as it is with one seed. Low leakage proves
     nothing where at least half of the models are not useful; high leakage is real there too.
     """
-    rule = claim.rule
-    labels = rule.labels or tuple(runs)
+    labels = claim.rule.labels or tuple(runs)
     absent = [label for label in labels if label not in runs]
     if not runs or absent:
         what = f"no label “{absent[0]}” in {claim.scenario}" if runs else why_none or claim.scenario
         return Verdict(claim, OPEN, f"no run: {what}")
-    ours = "; ".join(
-        f"{label}: {text}" if label else text
-        for label in labels
-        if (text := " against ".join(cell_text([*runs[label].values()], key) for key in rule.keys))
-    )
-    holds, reason = _decided(claim, labels, runs)
-    return Verdict(claim, OPEN if reason else HOLDS if holds else FAILS, reason, ours)
-
-
-def _decided(claim: Claim, labels: Sequence[str], runs: Labelled) -> tuple[bool | None, str]:
-    """Whether a claim holds, and why it stays undecided."""
-    rule = claim.rule
+    ours = list[str]()
     for label in labels:
+        text = " against ".join(cell_text([*runs[label].values()], key) for key in claim.rule.keys)
+        ours.append(f"{label}: {text}" if label else text)
+    word, reason = _decided(claim, {label: runs[label] for label in labels})
+    return Verdict(claim, OPEN if reason else word, reason, "; ".join(ours))
+
+
+def _decided(claim: Claim, runs: Labelled) -> tuple[str, str]:
+    """What the runs of the labels of a claim say, and why it stays undecided."""
+    rule = claim.rule
+    for label, of in runs.items():
         for key in rule.keys:
-            lacking = sum(bool(np.isnan(over_seeds([run], key)[1])) for run in runs[label].values())
-            if 2 * lacking >= len(runs[label]):
-                return None, f"{key} is null in {_of(lacking, label, runs)}"
-    seeds = sorted(set.intersection(*(set(runs[label]) for label in labels)))
+            lacking = [run for run in of.values() if np.isnan(over_seeds([run], key)[1])]
+            if 2 * len(lacking) >= len(of):
+                return OPEN, f"{key} is null in {_share(lacking, label, of)}"
+    seeds = sorted(set.intersection(*map(set, runs.values())))
     if not seeds:
-        return None, "no seed has runs of every label"
-    values = np.array([[rule.value(runs[label][seed]) for seed in seeds] for label in labels])
+        return OPEN, "no seed has runs of every label"
+    values = np.array([[rule.value(of[seed]) for seed in seeds] for of in runs.values()])
     statements = rule.statements(values, claim.value if isinstance(claim.value, float) else np.nan)
     if any(2 * np.isnan(s.values).sum() > len(seeds) for s in statements):
-        return None, "with more than half of the seeds the estimates of both labels diverged"
+        return OPEN, "with more than half of the seeds the estimates of both labels diverged"
     each = [s.holds() for s in statements]
-    holds = False if False in each else None if None in each else True
+    word = FAILS if False in each else OPEN if None in each else HOLDS
     if len(seeds) == 1:
-        return holds, f"one seed gives no interval; with this seed it {HOLDS if holds else FAILS}"
-    for label in labels if _hides(rule) else ():
-        useless = sum(not run.get(USEFUL.of()) for run in runs[label].values())
-        if 2 * useless >= len(runs[label]):
-            alone = {True: HOLDS, False: FAILS, None: "stays undecided"}[holds]
-            return holds, f"the model is not useful in {_of(useless, label, runs)}; with all models it {alone}"
-    if holds is None:
+        return word, f"one seed gives no interval; with this seed it {word}"
+    for label, of in runs.items() if _hides(rule) else ():
+        useless = [run for run in of.values() if not run.get(USEFUL.of())]
+        if 2 * len(useless) >= len(of):
+            alone = "stays undecided" if word == OPEN else word
+            return word, f"the model is not useful in {_share(useless, label, of)}; with all models it {alone}"
+    if word == OPEN:
         low, high, coverage = median_interval(statements[each.index(None)].values)
-        return None, f"too few seeds: median between {low:.4g} and {high:.4g} ({100 * coverage:.0f} % interval)"
-    return holds, ""
+        return word, f"too few seeds: median between {low:.4g} and {high:.4g} ({100 * coverage:.0f} % interval)"
+    return word, ""
+
+
+def _share(some: Sequence[object], label: str, of: Mapping[int, object]) -> str:
+    return f"{len(some)} of {counted(len(of), 'run')}" + (f" of “{label}”" if label else "")
 
 
 def _hides(rule: ClaimRule) -> bool:
@@ -305,7 +227,3 @@ def _hides(rule: ClaimRule) -> bool:
     found = "_within_near." in known.key and known.unit == "%"
     near = rule.kind == "at-most" and known.unit in ("m", "m^0.5")
     return not (near or (found and rule.kind in ("at-least", "exceeds")))
-
-
-def _of(k: int, label: str, runs: Labelled) -> str:
-    return f"{k} of {counted(len(runs[label]), 'run')}" + (f" of “{label}”" if label else "")

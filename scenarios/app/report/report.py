@@ -12,7 +12,7 @@ from pathlib import Path
 from netsim.errors import BadInput
 from netsim.record import write_text
 from netsim.safe import OURS_MOST_BYTES, content, what_is
-from scenarios.app.claims.evaluate import FAILS, HOLDS, OPEN, Verdict
+from scenarios.app.claims.claim import FAILS, HOLDS, OPEN, Verdict
 from scenarios.app.report.compare_page import command_of, comparison, keep_tables
 from scenarios.app.report.html import GENERATOR, Cell, Chapter, Mark, block, page, table
 from scenarios.app.report.radio_page import is_radio, radio_single

@@ -173,7 +173,7 @@ def checked_manifest(folder: Path) -> dict[str, Any]:
 
 def warnings(summary: Summary) -> list[str]:
     """Why results of a run mean little, a line each."""
-    sent, rounds = summary.get("updates.sent"), summary.get("rounds.played")
+    sent, rounds = summary.get("updates.sent", 0), summary.get("rounds.played", 0)
     found = [_nothing_learned(summary)]
     found += [
         f"curation {step} never found a cluster and kept one random sample instead; raise eps_m, lower min_samples, or "
@@ -200,7 +200,7 @@ def warnings(summary: Summary) -> list[str]:
 
 def _nothing_learned(summary: Summary) -> str:
     """Why nothing was learned, where there is nothing to learn from, no round, or no update."""
-    rounds, held_out = summary.get("rounds.played"), summary.get("rounds.held_out")
+    rounds, held_out = summary.get("rounds.played", 0), summary.get("rounds.held_out")
     if _stopped(summary) and rounds == 0:
         return (
             "learning.privacy_budget admits no round: the first would have exceeded it, so nothing was learned and "
