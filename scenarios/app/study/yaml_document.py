@@ -1,8 +1,8 @@
 """YAML text -> plain data and the line of every node; plain values -> YAML.
 
 Numbers and words are those of YAML 1.2's core schema: `1e-5` is a number; `off`, `yes` and a date are words.
-Only the parser of ruamel.yaml is used: its events become dicts, lists and scalars here, so no tag can make an
-object and no alias can be expanded. What is refused is refused at the first such event.
+Only the parser of ruamel.yaml is used: its nodes become dicts, lists and scalars here, so no tag can make an object
+and no alias can be expanded.
 """
 
 from __future__ import annotations
@@ -10,15 +10,16 @@ from __future__ import annotations
 import errno
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML, events
+from ruamel.yaml import YAML
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from ruamel.yaml.reader import ReaderError
 
 from netsim.errors import BadInput
@@ -36,6 +37,7 @@ _TOO_LONG = f"top level: more than {MAX_BYTES} bytes; keep data in files of thei
 _WORDS = {"": None, "~": None, "null": None, "true": True, "false": False}
 _INT = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?((\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|\.inf|\.nan)")
+_TAGS = ("map", "seq", "str", "int", "float", "bool", "null", "timestamp", "merge", "value")
 _NAME = re.compile(r"[\w-]{1,60}")
 
 
@@ -145,24 +147,39 @@ def file_text(path: str | Path) -> str:
 
 def read_text(text: str, name: str = "<text>") -> Document:
     """The document in a string; `name` stands for the file in messages."""
-    document = Document(one_line(name), {}, {})
+    path = one_line(name)
     if len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
-        raise BadInput(f"{document.path}:1: {_TOO_LONG}")
+        raise BadInput(f"{path}:1: {_TOO_LONG}")
     try:
-        return _Reader(document, YAML(typ="safe", pure=True).parse(text)).document()
-    except BadInput:
-        raise
+        top = YAML(typ="safe", pure=True).compose(text)
     except ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         what = f"text: character {chr(error.character)!r} is not allowed in YAML; remove it"
     except MarkedYAMLError as error:
         line, what = _syntax(error)
+    except RecursionError:
+        line, what = 1, f"top level: nested deeper than {MAX_DEPTH}; write it flatter"
     except (YAMLError, ValueError, OverflowError) as error:
         # The parser turns escapes (\\UFFFFFFFF) and directives (%YAML 999...) into numbers without looking.
-        line = max(document.lines.values(), default=1)
-        said = " ".join(str(error).split())[:60]
-        what = f"syntax: from here on the parser cannot read an escape or a number ({said}); correct it"
-    raise BadInput(one_line(f"{document.path}:{line}: {what}"))
+        line, what = (
+            1,
+            f"syntax: an escape or a number cannot be read ({' '.join(str(error).split())[:60]}); correct it",
+        )
+    else:
+        return _read(top, path)
+    raise BadInput(one_line(f"{path}:{line}: {what}"))
+
+
+def _read(top: Node | None, path: str) -> Document:
+    """The document of the parser's tree."""
+    if top is None or (isinstance(top, ScalarNode) and not top.value):
+        raise BadInput(f"{path}:1: {_EMPTY}")
+    reader = _Reader(path, {})
+    data = reader.value(top, ())
+    if not isinstance(data, dict):
+        what = "a list" if isinstance(data, list) else "a single value"
+        raise reader.bad(top, (), f"this is {what}; write a mapping of `key: value` lines")
+    return Document(path, data, reader.lines)
 
 
 def _syntax(error: MarkedYAMLError) -> tuple[int, str]:
@@ -178,77 +195,52 @@ def _syntax(error: MarkedYAMLError) -> tuple[int, str]:
 
 @dataclass
 class _Reader:
-    """Turns the parser's events into plain data, and notes lines in the document."""
+    """Turns the parser's tree into plain data, and notes lines."""
 
-    of: Document
-    stream: Iterator[Any]
+    path: str
+    lines: dict[Place, int]
 
-    def document(self) -> Document:
-        """Read the only document of the stream."""
-        next(self.stream)  # the start of the stream
-        start = next(self.stream)
-        top = start if isinstance(start, events.StreamEndEvent) else next(self.stream)
-        if top is start or (isinstance(top, events.ScalarEvent) and not top.value):
-            raise BadInput(f"{self.of.path}:1: {_EMPTY}")
-        data = self.node(top, ())
-        if not isinstance(data, dict):
-            what = "a list" if isinstance(data, list) else "a single value"
-            raise self.bad(top, (), f"this is {what}; write a mapping of `key: value` lines")
-        next(self.stream)  # the end of the document
-        if isinstance(after := next(self.stream), events.DocumentStartEvent):
-            raise self.bad(after, (), "a second document starts here; keep one document in a file")
-        return Document(self.of.path, data, self.of.lines)
+    def bad(self, node: Node, place: Place, what: str) -> BadInput:
+        """A complaint about a node."""
+        return BadInput(one_line(f"{self.path}:{node.start_mark.line + 1}: {dotted(place)}: {what}"))
 
-    def bad(self, event: Any, place: Place, what: str) -> BadInput:
-        """A complaint about an event."""
-        return BadInput(one_line(f"{self.of.path}:{event.start_mark.line + 1}: {dotted(place)}: {what}"))
+    def value(self, node: Node, place: Place) -> Any:
+        """The value of a node; what could stand for something else is refused."""
+        self.lines.setdefault(place, node.start_mark.line + 1)
+        if node.anchor is not None:  # without which there are no aliases
+            raise self.bad(node, place, f"anchor &{node.anchor[:60]} is not used here; write it out where needed")
+        tag = str(node.tag).removeprefix("tag:yaml.org,2002:")
+        if tag not in _TAGS:
+            raise self.bad(node, place, f"tag {tag[:60]} does not belong here; write a plain value")
+        if len(place) > MAX_DEPTH:
+            raise self.bad(node, place[:3], f"nested deeper than {MAX_DEPTH}; write it flatter")
+        if isinstance(node, SequenceNode):
+            return [self.value(item, (*place, i)) for i, item in enumerate(node.value)]
+        return self.mapping(node, place) if isinstance(node, MappingNode) else self.scalar(node, place)
 
-    def node(self, event: Any, place: Place) -> Any:
-        """The value that an event opens; what could stand for something else, or never end, is refused."""
-        if event.anchor is not None:  # of an alias too
-            raise self.bad(event, place, f"anchor or alias {event.anchor[:60]} is not used here; write it out")
-        if event.tag is not None:
-            tag = event.tag.replace("tag:yaml.org,2002:", "!!")[:60]
-            raise self.bad(event, place, f"tag {tag} does not belong here; write a plain value")
-        if isinstance(event, events.ScalarEvent):
-            return self.scalar(event, place)
-        if len(place) >= MAX_DEPTH:
-            raise self.bad(event, place[:3], f"nested deeper than {MAX_DEPTH}; write it flatter")
-        self.of.lines.setdefault(place, event.start_mark.line + 1)
-        return self.mapping(place) if isinstance(event, events.MappingStartEvent) else self.sequence(place)
-
-    def sequence(self, place: Place) -> list[Any]:
-        """The items up to the end of a list."""
-        data: list[Any] = []
-        while not isinstance(event := next(self.stream), events.SequenceEndEvent):
-            here = (*place, len(data))
-            self.of.lines[here] = event.start_mark.line + 1
-            data.append(self.node(event, here))
-        return data
-
-    def mapping(self, place: Place) -> dict[str, Any]:
-        """The keys and values up to the end of a mapping."""
+    def mapping(self, node: Node, place: Place) -> dict[str, Any]:
+        """The keys and values of a mapping."""
         data: dict[str, Any] = {}
-        while not isinstance(event := next(self.stream), events.MappingEndEvent):
-            key = None if isinstance(event, events.CollectionStartEvent) else self.node(event, place)
+        for key_node, value_node in node.value:
+            key = self.scalar(key_node, place) if isinstance(key_node, ScalarNode) else None
             if not isinstance(key, str):
-                word = getattr(event, "value", "...")[:60]
-                raise self.bad(event, place, f"key {word!r} is not a word; write a word, or put it in quotes")
+                word = key_node.value[:60] if isinstance(key_node, ScalarNode) else "..."
+                raise self.bad(key_node, place, f"key {word!r} is no word; write a word, or put it in quotes")
             here = (*place, key)
             if key in data:
-                raise self.bad(event, here, f"key stands twice, first on line {self.of.lines[here]}; keep one")
-            self.of.lines[here] = event.start_mark.line + 1
-            data[key] = self.node(next(self.stream), here)
+                raise self.bad(key_node, here, f"key stands twice, first on line {self.lines[here]}; keep one")
+            self.lines[here] = key_node.start_mark.line + 1
+            data[key] = self.value(value_node, here)
         return data
 
-    def scalar(self, event: Any, place: Place) -> Any:
+    def scalar(self, node: Node, place: Place) -> Any:
         """What a scalar means in YAML 1.2; one in quotes is text."""
-        text: str = event.value
+        text: str = node.value
         if re.search("[\0\ud800-\udfff]", text):
-            raise self.bad(event, place, "text holds NUL or half a character, which no name can; remove it")
-        value = plain(text) if event.implicit[0] else text
+            raise self.bad(node, place, "text holds NUL or half a character, which no name can; remove it")
+        value = text if node.style else plain(text)
         if isinstance(value, float) and not math.isfinite(value):
-            raise self.bad(event, place, f"number {text[:60]} must be finite; write a finite number")
+            raise self.bad(node, place, f"number {text[:60]} must be finite; write a finite number")
         return value
 
 
