@@ -28,7 +28,7 @@ from scenarios.app.training.environments import online
 from scenarios.app.training.recorded_worlds import onlines
 
 BS, UES = 5, 15
-TOGETHER = 16  # environments stepped as arrays
+TOGETHER = 16  # environments stepped in turn
 CITY = "power/city"
 
 
@@ -79,7 +79,7 @@ def online_rows(bench: Bench, seconds: float) -> Iterator[Row]:
     """Rounds of `power/city`: one live world, and recorded rounds of as many as are stepped together."""
     study = load(CITY, {"world.duration_s": bench.world_s})
     with TemporaryDirectory() as cache:
-        one, recorded = online(study), onlines(TOGETHER, study, cache, "recorded", TOGETHER)
+        one, recorded = online(study), onlines(TOGETHER, study, cache, TOGETHER)
         actions = np.random.default_rng(1).uniform(-1, 1, (97, TOGETHER, one.n_ue)).astype(np.float32)
         count = 0
         one.reset(seed=0)
@@ -100,9 +100,9 @@ def online_rows(bench: Bench, seconds: float) -> Iterator[Row]:
     steps = study.world.duration_s / study.round_s
     hz, all_hz = 1e3 / one_ms, 1e3 * TOGETHER / all_ms * steps / (steps + 1)
     yield row(f"OnlinePower, {CITY}, live: a step", hz, "steps/s", None, least=True)
-    yield row(f"OnlinePowers, {CITY}, {TOGETHER} recorded worlds: a step", all_hz, "steps/s", None, least=True)
+    yield row(f"RecordedPower, {CITY}, {TOGETHER} recorded worlds: a step", all_hz, "steps/s", None, least=True)
     yield row(
-        f"OnlinePowers over OnlinePower, {TOGETHER} recorded worlds", all_hz / hz, "x", bench.recorded, least=True
+        f"RecordedPower over OnlinePower, {TOGETHER} recorded worlds", all_hz / hz, "x", bench.recorded, least=True
     )
 
 

@@ -20,8 +20,8 @@ from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 from netsim.world import World
 from rl.cost import Costs, costs
-from rl.ddpg_power import Decision, kept, start_w
 from rl.observation import seen_online, seen_online_size
+from rl.powers import Decision, kept, start_w
 from rl.problem import Seen, checked_action, checked_options, log_power
 from rl.settings import Online
 from rl.specs import Specified

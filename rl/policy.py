@@ -17,11 +17,9 @@ from fl.power.bound import Convergence, Criterion, PowerLoss, Trajectory
 from fl.power.search import Limits
 from netsim.errors import BadInput
 from netsim.part import Part
-from netsim.record import write_text
-from netsim.safe import replacing
 from netsim.units import FloatArray
 from rl.observation import seen_online_size
-from rl.policy_files import CARD, WEIGHTS, checked, read_card, read_tensors
+from rl.policy_files import WEIGHTS, Shapes, read_files, save_files
 from rl.problem import Acts, Observe, Problem, Seen, seen_size
 from rl.train import Weights
 
@@ -125,59 +123,46 @@ def forward(layers: Layers, seen: Seen) -> FloatArray:
 
 
 def save_policy(policy: Policy, folder: Path) -> None:
-    """Write a policy into a folder, weights first, so that a card never stands without them."""
-    from safetensors.numpy import save
-
-    folder.mkdir(parents=True, exist_ok=True)
+    """Write a policy into a folder."""
     tensors: dict[str, np.ndarray] = {}
     for i, (weight, bias) in enumerate(policy.layers):
-        tensors |= {f"layers.{i}.weight": np.ascontiguousarray(weight), f"layers.{i}.bias": np.ascontiguousarray(bias)}
-    if policy.reference is not None:
-        t = policy.reference
-        tensors |= {
-            "reference.std": t.std,
-            "reference.weight": t.weight,
-            "reference.gain": np.ascontiguousarray(t.gain),
-        }
-        tensors["reference.scale"] = np.array([t.scale])
-    with replacing(folder / WEIGHTS) as file:
-        file.write(save({k: np.ascontiguousarray(v) for k, v in tensors.items()}))
-    write_text(folder / CARD, policy.card.model_dump_json(indent=1) + "\n")
+        tensors |= {f"layers.{i}.weight": weight, f"layers.{i}.bias": bias}
+    if (t := policy.reference) is not None:
+        values = {"std": t.std, "weight": t.weight, "gain": t.gain, "scale": np.array([t.scale])}
+        tensors |= {f"reference.{name}": value for name, value in values.items()}
+    save_files(policy.card, tensors, folder)
 
 
 def load_policy(folder: Path) -> Policy:
     """The policy of a folder. Raises BadInput with one line for whatever is wrong with it."""
-    card = read_card(folder / CARD, Card)
-    path = folder / WEIGHTS
-    tensors = read_tensors(path)
-    expected: dict[str, tuple[int, ...]] = {}
-    for i, shape in enumerate(card.shapes):
-        expected |= {f"layers.{i}.weight": shape, f"layers.{i}.bias": shape[:1]}
-    reference = {k: v for k, v in tensors.items() if k.startswith("reference.")}
-    checked(path, tensors, expected, set(reference))
+    card, tensors = read_files(folder, Card, _shapes)
     layers = tuple(
         (tensors[f"layers.{i}.weight"].astype(np.float32), tensors[f"layers.{i}.bias"].astype(np.float32))
         for i in range(len(card.shapes))
     )
-    return Policy(card, layers, _reference(path, card, reference))
-
-
-def _reference(path: Path, card: Card, tensors: dict[str, np.ndarray]) -> Trajectory | None:
-    """The trajectory of a policy for the study's problem; None for one that acts online."""
     if card.observe == "online":
-        if tensors:
-            raise BadInput(f"{path}: a policy that acts online has no reference trajectory; train it again")
-        return None
-    wanted = {f"reference.{name}" for name in ("std", "weight", "gain", "scale")}
-    if set(tensors) != wanted or tensors["reference.scale"].shape != (1,):
-        raise BadInput(f"{path}: the reference trajectory is not whole; train the policy again")
-    std, weight, gain = (tensors[f"reference.{n}"].astype(np.float64) for n in ("std", "weight", "gain"))
+        return Policy(card, layers)
+    std, weight, gain, scale = (tensors[f"reference.{n}"].astype(np.float64) for n in _REFERENCE)
     try:
-        trajectory = Trajectory(std, weight, gain, float(tensors["reference.scale"][0]))
+        trajectory = Trajectory(std, weight, gain, float(scale[0]))
         card.bound.factor(weight)
         card.limits.check(card.ues)
+        if trajectory.scale <= 0:
+            raise ValueError("its reference.scale is not above 0")
     except ValueError as error:
-        raise BadInput(f"{path}: {error}; train the policy again") from None
-    if trajectory.std.shape[1] != card.ues or not 0 < trajectory.scale < np.inf:
-        raise BadInput(f"{path}: its trajectory has {trajectory.std.shape[1]} UEs, its card {card.ues}; train it again")
-    return trajectory
+        raise BadInput(f"{folder / WEIGHTS}: {error}; train the policy again") from None
+    return Policy(card, layers, trajectory)
+
+
+_REFERENCE = ("std", "weight", "gain", "scale")
+
+
+def _shapes(card: Card) -> Shapes:
+    """Of all arrays: layers, and the reference trajectory of a policy for a whole training."""
+    shapes: dict[str, tuple[int | None, ...]] = {}
+    for i, shape in enumerate(card.shapes):
+        shapes |= {f"layers.{i}.weight": shape, f"layers.{i}.bias": shape[:1]}
+    if card.observe != "online":
+        shapes |= {f"reference.{name}": (None, card.ues) for name in ("std", "weight", "gain")}
+        shapes |= {"reference.scale": (1,)}
+    return shapes

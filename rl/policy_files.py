@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -11,24 +11,41 @@ from pydantic import ValidationError
 
 from netsim.errors import BadInput
 from netsim.part import Part
-from netsim.safe import content
+from netsim.record import write_text
+from netsim.safe import content, replacing
 
 CARD, WEIGHTS = "policy.json", "policy.safetensors"
 _MOST_BYTES, _MOST_CARD_BYTES = 256_000_000, 1_000_000
 Card = TypeVar("Card", bound=Part)
+Shapes = Mapping[str, tuple[int | None, ...]]
+"""name of an array -> its shape; None: as long as the file says"""
 
 
-def read_card(path: Path, card: type[Card]) -> Card:
-    """A card. Raises BadInput with one line for whatever is wrong with it."""
+def save_files(card: Part, tensors: Mapping[str, np.ndarray], folder: Path) -> None:
+    """Write a policy into a folder, weights first, so that a card never stands without them."""
+    from safetensors.numpy import save
+
+    folder.mkdir(parents=True, exist_ok=True)
+    with replacing(folder / WEIGHTS) as file:
+        file.write(save({name: np.ascontiguousarray(x) for name, x in tensors.items()}))
+    write_text(folder / CARD, card.model_dump_json(indent=1) + "\n")
+
+
+def read_files(folder: Path, kind: type[Card], shapes: Callable[[Card], Shapes]) -> tuple[Card, dict[str, np.ndarray]]:
+    """The card of a policy and its arrays, which have exactly the shapes of its card and are finite.
+
+    Raises BadInput with one line for whatever is wrong with them.
+    """
+    path = folder / CARD
     try:
-        text = content(path, _MOST_CARD_BYTES)
-        return card.model_validate_json(text, strict=True)
+        card = kind.model_validate_json(content(path, _MOST_CARD_BYTES), strict=True)
     except FileNotFoundError:
         raise BadInput(f"{path}: no such file; give the folder that `netsim train` wrote a policy into") from None
     except OSError as error:
         raise BadInput(f"{path}: cannot be read ({error.strerror or error})") from None
     except ValidationError as error:
         raise BadInput(f"{path}: {_said(error)}") from None
+    return card, _read_tensors(folder / WEIGHTS, shapes(card))
 
 
 _PLAYED_BY = {"shared": "shared", "online": "ddpg", "allocation": "ddpg"}
@@ -51,8 +68,8 @@ def _said(error: ValidationError) -> str:
     return f"{place or 'card'}: {_WORDS.get(first['type'], f'cannot be {repr(value)[:60]}')}; train the policy again"
 
 
-def read_tensors(path: Path) -> dict[str, np.ndarray]:
-    """Arrays of real numbers, whatever their names and shapes."""
+def _read_tensors(path: Path, shapes: Shapes) -> dict[str, np.ndarray]:
+    """Finite real numbers of these names and shapes."""
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
@@ -66,25 +83,16 @@ def read_tensors(path: Path) -> dict[str, np.ndarray]:
         raise BadInput(
             f"{path}: not safetensors ({' '.join(str(error).split())[:120]}); train the policy again"
         ) from None
-    wrong = sorted(k for k, v in tensors.items() if v.dtype not in (np.float32, np.float64))
-    if wrong:
-        raise BadInput(f"{path}: {wrong[0][:60]} is not of real numbers; train the policy again")
-    return tensors
-
-
-def checked(
-    path: Path, tensors: Mapping[str, np.ndarray], shapes: Mapping[str, tuple[int, ...]], others: set[str]
-) -> None:
-    """BadInput unless there are exactly these arrays, finite and of these shapes, beside others."""
-    unknown = sorted(set(tensors) - set(shapes) - others)
-    if unknown:
-        raise BadInput(f"{path}: {unknown[0][:60]!r} has no place in a policy of these layers; train it again")
-    for name, wanted in shapes.items():
+    for name in sorted({*tensors, *shapes}):
+        if name not in shapes:
+            raise BadInput(f"{path}: {name[:60]!r} has no place in a policy of these layers; train it again")
         if name not in tensors:
             raise BadInput(f"{path}: {name} is missing; train the policy again")
-        if tensors[name].shape != wanted:
-            raise BadInput(
-                f"{path}: {name} has shape {tensors[name].shape}, its card asks for {wanted}; train it again"
-            )
-    if not all(np.isfinite(tensors[name]).all() for name in shapes):
-        raise BadInput(f"{path}: holds numbers that are not finite; train the policy again")
+        array, wanted = tensors[name], shapes[name]
+        if array.dtype not in (np.float32, np.float64):
+            raise BadInput(f"{path}: {name} is not of real numbers; train the policy again")
+        if len(array.shape) != len(wanted) or any(n not in (None, m) for m, n in zip(array.shape, wanted, strict=True)):
+            raise BadInput(f"{path}: {name} has shape {array.shape}, its card asks for {wanted}; train it again")
+        if not np.isfinite(array).all():
+            raise BadInput(f"{path}: {name}: holds numbers that are not finite; train the policy again")
+    return tensors

@@ -15,20 +15,26 @@ The last layer begins at 0, so that an untrained policy is the rule.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
+from pydantic import Field, model_validator
 
+from fl.power.search import Limits
+from netsim.part import Part
 from netsim.units import FloatArray
 from rl.look import FEATURES, OUTLOOK, PAIR_FEATURES, Look
-from rl.rules import Tuned, within
+from rl.policy_files import read_files, save_files
+from rl.rules import LAWS, Tuned, untuned, within
 from rl.train import Weights
 
 ENCODED, HIDDEN = 32, 64
 UNIT_DB = 10.0
 SEEN = len(FEATURES) + len(OUTLOOK)
 Shapes = dict[str, tuple[int, ...]]
+Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
 def _message(i: int, out: int) -> Shapes:
@@ -97,3 +103,48 @@ def forward(xp: Any, w: Any, features: Any, pairs: Any, others: Any) -> Any:
         heard, head = (others[..., None] * message).sum(2), w[f"head{i}.weight"]
         e = xp.tanh(e @ head[:, :ENCODED].T + heard @ head[:, ENCODED:].T + w[f"head{i}.bias"])
     return (e @ w["out.weight"].T + w["out.bias"])[..., 0]
+
+
+class SharedCard(Part):
+    """Whom a shared policy is for, and where it comes from."""
+
+    format: Literal[2] = 2
+    """version of these files"""
+    program: str = Field(max_length=40)
+    """version of the program that trained it"""
+    task: Literal["shared"] = "shared"
+    """one network for every UE"""
+    limits: Limits
+    """what its powers may be"""
+    rule: str = Field(max_length=40)
+    """the rule that it adds to"""
+    parameters: tuple[Finite, ...] = Field(max_length=16)
+    """of the rule"""
+    scenario: str = Field(default="", max_length=300)
+    """title of the scenario that it was trained in"""
+    seed: int = Field(default=0, ge=0)
+    """of its training"""
+    steps: int = Field(default=0, ge=0)
+    """of its training, when it was kept"""
+
+    @model_validator(mode="after")
+    def _known_rule(self) -> Self:
+        laws = {law.name: len(law.start) for law in LAWS}
+        if laws.get(self.rule) != len(self.parameters):
+            raise ValueError(
+                f"rule {self.rule!r} with {len(self.parameters)} parameters is none of this program's; there are "
+                + ", ".join(f"{name} ({n})" for name, n in laws.items())
+            )
+        return self
+
+
+def save_shared(policy: SharedPolicy, card: SharedCard, folder: Path) -> None:
+    """Write a policy into a folder."""
+    save_files(card, policy.weights, folder)
+
+
+def load_shared(folder: Path) -> tuple[SharedPolicy, SharedCard]:
+    """The policy of a folder. Raises BadInput with one line for whatever is wrong with it."""
+    card, weights = read_files(folder, SharedCard, lambda _: SHAPES)
+    tuned = replace(untuned(card.rule), parameters=np.array(card.parameters), cost=float("nan"))
+    return SharedPolicy({name: w.astype(np.float32) for name, w in weights.items()}, tuned), card

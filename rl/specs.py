@@ -8,15 +8,13 @@ from typing import Any
 
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
-from gymnasium.vector import VectorEnv
 from pydantic import BaseModel
 
-from netsim.units import FloatArray
 from rl.problem import Seen
 
 
-class _PlainSpec:
-    """`spec` holds plain arguments: a study as nested values, a path as text.
+class Specified(gymnasium.Env[Seen, Seen]):
+    """An environment whose `spec` holds plain arguments: a study as nested values, a path as text.
 
     Gymnasium sets `spec` to the arguments that it was given. Made from its JSON, the environment is the same.
     """
@@ -32,14 +30,6 @@ class _PlainSpec:
     def spec(self, spec: EnvSpec | None) -> None:
         arguments = {} if spec is None else {name: _plain(value) for name, value in spec.kwargs.items()}
         self._spec = None if spec is None else replace(spec, kwargs=arguments)
-
-
-class Specified(_PlainSpec, gymnasium.Env[Seen, Seen]):
-    """An environment whose `spec` can be written as JSON."""
-
-
-class SpecifiedVector(_PlainSpec, VectorEnv[Seen, Seen, FloatArray]):
-    """Environments whose `spec` can be written as JSON."""
 
 
 def _plain(value: Any) -> Any:

@@ -6,7 +6,7 @@ import pytest
 from gymnasium.error import ResetNeeded
 
 from netsim.errors import BadInput
-from rl.env_onlines import OnlinePowers
+from rl.env_recorded import RecordedPower
 from rl.problem import as_action
 from rl.recording import look_now
 from rl.rules import untuned
@@ -43,7 +43,7 @@ def by_the_rule(env):
 def test_at_the_recorded_powers_everything_is_as_live(study, cache):
     """Over two episodes, the reset between them included: the same worlds, observations, rewards and figures."""
     mine = onlines(2, study, cache)
-    assert isinstance(mine, OnlinePowers)
+    assert all(isinstance(env, RecordedPower) for env in mine.envs)
     live = gymnasium.vector.SyncVectorEnv([lambda: online(study)] * 2)
     seen, info = mine.reset(seed=3)
     wanted, said = live.reset(seed=3)
@@ -73,12 +73,14 @@ def test_the_first_round_is_as_live_at_other_powers(study, cache, far):
         mine.reset(seed=3)
         live.reset(seed=3)
         rule = np.array([by_the_rule(env.unwrapped) for env in live.envs])
-        action = np.clip(rule + g.uniform(-far, far, mine.shape), -1, 1).astype(np.float32)
+        action = np.clip(rule + g.uniform(-far, far, mine.action_space.shape), -1, 1).astype(np.float32)
         seen, reward, _, _, info = mine.step(action)
         wanted, paid, _, _, said = live.step(action)
         arrived = said["lost"] == 0
         assert arrived.all() or far > 1
-        np.testing.assert_array_equal(seen[:, : mine.shape[1]], wanted[:, : mine.shape[1]])
+        np.testing.assert_array_equal(
+            seen[:, : mine.single_action_space.shape[0]], wanted[:, : mine.single_action_space.shape[0]]
+        )
         np.testing.assert_allclose(reward[arrived], paid[arrived], rtol=1e-9)
         np.testing.assert_allclose(info["noise"][arrived], said["noise"][arrived], rtol=1e-9, atol=1e-12)
         for name in OBSERVED[1:]:
@@ -92,7 +94,7 @@ def test_worlds_are_recorded_once_and_begin_again(tmp_path):
     first, worlds = seen.copy(), [info["world"].tolist()]
     for _ in range(2):
         for _ in range(3):
-            *_, info = mine.step(np.zeros(mine.shape))
+            *_, info = mine.step(np.zeros(mine.action_space.shape))
         worlds.append(info["world"].tolist())
     assert worlds[2] == worlds[0] and len(set(worlds[0] + worlds[1])) == 4
     files = {f.name: f.stat().st_mtime_ns for f in (tmp_path / "rounds").iterdir()}
@@ -126,45 +128,26 @@ def test_a_damaged_recording_is_one_line(tmp_path):
         onlines(1, study, tmp_path).reset(seed=0)
 
 
-def test_what_cannot_be_recorded_is_stepped_live(tmp_path):
+def test_what_cannot_be_recorded_is_refused(tmp_path):
     leaking = load("power/city", SHORT | {"train.task.reward.leakage": 1, "train.agent": {"kind": "ddpg"}})
-    with pytest.raises(BadInput, match=r"train.task.reward.leakage: .*take rounds='live'"):
-        onlines(2, leaking, tmp_path, rounds="recorded")
-    with pytest.raises(BadInput, match="rounds: 'both'"):
-        onlines(2, leaking, tmp_path, rounds="both")
-    envs = onlines(2, leaking, tmp_path)
-    assert isinstance(envs, gymnasium.vector.SyncVectorEnv) and not list(tmp_path.iterdir())
-    assert isinstance(onlines(2, load("power/city", SHORT), rounds="live"), gymnasium.vector.SyncVectorEnv)
+    with pytest.raises(BadInput, match=r"train.task.reward.leakage: .*take vectorization_mode='sync'"):
+        onlines(2, leaking, tmp_path)
     for bad in ("2", True, 0, 10_001):
         with pytest.raises(BadInput, match=r"worlds: .*take 1 to 10,000"):
             onlines(2, load("power/city", SHORT), tmp_path, worlds=bad)
-    with pytest.raises(BadInput, match="worlds: are recorded rounds, and rounds='live'"):
-        onlines(2, load("power/city", SHORT), tmp_path, rounds="live", worlds=2)
-    for how in ("recorded", "live"):
-        with pytest.raises(ValueError, match="num_envs: 0"):
-            onlines(0, load("power/city", SHORT), tmp_path, rounds=how)
+    with pytest.raises(BadInput, match="num_envs: 0"):
+        onlines(0, load("power/city", SHORT), tmp_path)
+    assert not list(tmp_path.iterdir())
 
 
-def test_a_bad_action_is_refused_and_no_environment_steps(study, cache):
-    envs = onlines(2, study, cache)
-    n_ue = envs.shape[1]
+def test_a_bad_action_is_refused(study, cache):
+    (env,) = onlines(1, study, cache).envs
     with pytest.raises(ResetNeeded):
-        envs.step(np.zeros(envs.shape))
-    envs.reset(seed=3)
-    bad = np.zeros(envs.shape)
-    bad[1, 2] = np.nan
+        env.step(np.zeros(env.n_ue))
+    env.reset(seed=3)
     with pytest.raises(ValueError, match="number 2 is nan"):
-        envs.step(bad)
-    with pytest.raises(ValueError, match=rf"shape \(2, {n_ue}\)"):
-        envs.step(np.zeros((3, n_ue)))
-    with pytest.raises(ValueError, match="no option 'draw'"):
-        envs.reset(options={"draw": 1})
-    with pytest.raises(ValueError, match="3 seeds"):
-        envs.reset(seed=[1, 2, 3])
-    assert envs.steps.tolist() == [0, 0]
-    for _ in range(4):
-        envs.step(np.zeros(envs.shape))
-    assert envs.step(bad)[1].tolist() == [0.0] * 2  # new episodes begin: actions are ignored
+        env.step(np.where(np.arange(env.n_ue) == 2, np.nan, 0.0))
+    assert env.steps == 0
 
 
 def stepped(env):

@@ -322,7 +322,7 @@ def test_what_does_not_fit_is_refused(changes, said):
     ],
 )
 def test_a_damaged_policy_is_one_line(change, said, tmp_path, city):
-    from rl.shared_folder import SharedCard, load_shared, save_shared
+    from rl.shared_policy import SharedCard, load_shared, save_shared
 
     rule = tuned(LAWS[1], city, 1, Streams(0).at("t"))
     card = SharedCard(program="1", limits=city.look.limits, rule=rule.law.name,

@@ -11,8 +11,8 @@ from netsim.rng import Streams
 from rl.cost import _leakage, rows_sent
 from rl.look import Look
 from rl.oracle import best_powers
+from rl.powers import PARAMETERS
 from rl.radio_records import ALL, Air, Links
-from rl.rule_names import PARAMETERS
 from rl.rules import LAWS, Law, tuned, within
 
 RNG = Streams(2).at("rules")

@@ -23,7 +23,7 @@ from netsim.rng import Streams
 from netsim.safe import what_is
 from netsim.tree import from_tree_as, to_tree
 from netsim.units import FloatArray, ratio_from_db, w_from_dbm
-from rl.ddpg_power import Ddpg, settled
+from rl.powers import Ddpg, settled
 from scenarios.app.result import Result
 from scenarios.app.results.folder import STUDY, read_table
 from scenarios.app.run.events import Fields, Watch, ignore

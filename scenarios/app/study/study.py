@@ -34,9 +34,9 @@ POWERS = OneOf(
     "power",
     places={
         **WITHOUT_LEARNING,
-        "ddpg": "rl.ddpg_power:Ddpg",
-        "shared": "rl.shared_power:Shared",
-        "rule": "rl.rule_power:Rule",
+        "ddpg": "rl.powers:Ddpg",
+        "shared": "rl.powers:Shared",
+        "rule": "rl.powers:Rule",
     },
 )
 """parts of power control, which live on two floors"""

@@ -1,4 +1,4 @@
-"""Many live worlds in one process: on recorded rounds where the radio alone decides what they cost, else in turn."""
+"""Many worlds in one process, on recorded rounds: where the radio alone decides what they cost."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import hashlib
 import json
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from netsim import __version__
 from netsim.checkpoint import load_tree, save_tree
@@ -24,7 +24,6 @@ from scenarios.app.training.environments import (
     Stages,
     fitting,
     n_ues,
-    online,
     say,
     shared_band,
     study_of,
@@ -36,51 +35,36 @@ if TYPE_CHECKING:
 
     from rl.recording import Episode
 
-How = Literal["recorded", "live"]
 _FORMAT = 1
-_WORLDS, _MOST_WORLDS = 48, 10_000
+_MOST_WORLDS = 10_000
 
 
 def onlines(
     num_envs: int = 1,
     scenario: Source = DEFAULTS[ONLINE],
     cache: str | Path | None = None,
-    rounds: How | None = None,
-    worlds: int | None = None,
+    worlds: int = 48,
 ) -> VectorEnv:
-    """`online` so many times in one process: what `gymnasium.make_vec` calls.
-
-    rounds : `recorded`, whose worlds are played once and kept in `cache`; `live`; none, recorded where that can be.
-    worlds : so many are recorded at most, shared out among the environments; none, 48. Live worlds are never kept.
+    """`online` so many times in one process, on rounds that are played once and kept in `cache`: what
+    `gymnasium.make_vec` calls. worlds : so many are recorded at most, shared out among the environments.
     """
     from gymnasium.vector import SyncVectorEnv
 
+    from rl.env_recorded import RecordedPower
+    from rl.radio_records import air_of
     from scenarios.app.training.ground import unrecorded
 
-    if rounds not in (None, "recorded", "live"):
-        raise BadInput(f"rounds: {rounds!r} is not known; take 'recorded' or 'live'")
-    if worlds is not None and (isinstance(worlds, bool) or not isinstance(worlds, int)):
-        raise BadInput(f"worlds: {worlds!r:.40} is no integer; take 1 to {_MOST_WORLDS:,}")
-    if worlds is not None and not 1 <= worlds <= _MOST_WORLDS:
-        raise BadInput(f"worlds: {worlds}; take 1 to {_MOST_WORLDS:,}")
+    for name, given in (("num_envs", num_envs), ("worlds", worlds)):
+        if isinstance(given, bool) or not isinstance(given, int) or not 1 <= given <= _MOST_WORLDS:
+            raise BadInput(f"{name}: {given!r:.40}; take 1 to {_MOST_WORLDS:,}")
     study = shared_band(study_of(scenario))
     task = fitting(study, task_of(study, Online))
     study = study.model_copy(update={"train": study.train or Train(task=task)})
-    reason = unrecorded(study)
-    if rounds == "recorded" and reason is not None:
-        raise BadInput(f"{reason}; change that, or take rounds='live'")
-    if rounds == "live" or reason is not None:
-        if num_envs < 1:
-            raise ValueError(f"num_envs: {num_envs}; take 1 or more")
-        if worlds is not None:
-            why = "rounds='live' was asked for" if rounds == "live" else reason
-            raise BadInput(f"worlds: are recorded rounds, and {why}; leave worlds out")
-        return SyncVectorEnv([partial(online, study)] * num_envs)
-    from rl.env_onlines import OnlinePowers
-    from rl.radio_records import air_of
-
+    if (reason := unrecorded(study)) is not None:
+        raise BadInput(f"{reason}; change that, or take vectorization_mode='sync', which steps live worlds")
     air = air_of(study.world.radio.uplink, study.round_s)
-    return OnlinePowers(Recordings(study, task, cache), air, n_ues(study), task, num_envs, worlds or _WORLDS)
+    record, each = Recordings(study, task, cache), max(worlds // num_envs, 1)
+    return SyncVectorEnv([partial(RecordedPower, record, air, n_ues(study), task, each)] * num_envs)
 
 
 class Recordings:
@@ -99,9 +83,16 @@ class Recordings:
         code, files = code_digest("netsim", "fl", "rl", "scenarios"), sorted(input_digests(alone).items())
         self.text = f"{__version__} {_FORMAT} {code} {files}\n{study_yaml(alone)}{json.dumps(powers)}"
         self.said = False
+        self.read: dict[int, Episode] = {}
 
     def __call__(self, world: int) -> Episode:
         """The rounds of a world. BadInput where they cannot be kept, or what is kept is no recording."""
+        if world not in self.read:
+            self.read[world] = self._found(world)
+        return self.read[world]
+
+    def _found(self, world: int) -> Episode:
+        """The rounds of a world from its file, which is written first where there is none."""
         name = hashlib.sha256(f"{self.text}\n{world}".encode()).hexdigest()[:16]
         path = self.folder / "rounds" / f"{name}.npz"
         if not what_is(path):

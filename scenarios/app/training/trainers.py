@@ -89,7 +89,7 @@ class RecordedTrainer:
         return self.on.chosen_on.score(self._policy(weights).power_w)
 
     def save(self, course: Course, seed: int, folder: Path) -> None:
-        from rl.shared_folder import SharedCard, save_shared
+        from rl.shared_policy import SharedCard, save_shared
 
         on, rule = self.on, self.on.rule
         card = SharedCard(

@@ -1,14 +1,16 @@
-"""Powers that an agent has learnt to set, as one more policy of the slot."""
+"""Powers by a rule, or by what an agent has learnt, as more policies of the slot."""
 
 from abc import abstractmethod
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
+from fl.power.search import Limits
 from netsim.columns import no_ints
 from netsim.errors import BadInput
 from netsim.part import FILE_NAME
@@ -19,9 +21,29 @@ from netsim.units import FloatArray, IntArray
 from rl.policy_files import CARD, WEIGHTS
 
 if TYPE_CHECKING:
-    from fl.power.search import Limits
+    from rl.look import Look
     from rl.policy import Policy
     from rl.problem import Problem
+    from rl.shared_policy import SharedCard, SharedPolicy
+
+Finite = Annotated[float, Field(allow_inf_nan=False)]
+
+
+RuleName = Literal[
+    "constant", "fractional", "equal SNR", "inverse amplitude", "required SNR", "capped inversion", "rank ladder",
+    "log-linear",
+]  # fmt: skip
+PARAMETERS: dict[RuleName, tuple[str, ...]] = {
+    "constant": ("p, dBW",),
+    "fractional": ("p, dBW", "alpha"),
+    "equal SNR": ("p, dB",),
+    "inverse amplitude": ("p, dBW",),
+    "required SNR": ("p, dB",),
+    "capped inversion": ("p, dB", "c, dBW"),
+    "rank ladder": ("p, dB", "d, dB a rank"),
+    "log-linear": ("p, dBW", "a", "b", "c", "d", "f, dB a rank"),
+}
+"""what each parameter of a rule is called in `rl.rules`, with its unit; factors have none"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,8 +120,10 @@ class Ddpg(FromFolder):
             )
 
     def learnt(self) -> "Policy":
-        """The policy of the folder; BadInput where there is none."""
-        return _read(self.policy, self.stamps())
+        from rl.policy import load_policy
+
+        found: Policy = _read(load_policy, self.policy, self.stamps())
+        return found
 
     def update_context(self, context: PowerContext, state: Decision) -> Decision:
         policy = self.learnt()
@@ -115,7 +139,82 @@ class Ddpg(FromFolder):
         return Decision(kept(wanted_w, context.sends, limits), context.sends)
 
 
-def kept(wanted_w: FloatArray, sends: IntArray, limits: "Limits") -> FloatArray:
+class Shared(FromFolder):
+    """What `netsim train` learnt on recorded rounds: a network for every UE, for any number of them.
+
+    In every round it looks at the links of all UEs, also to the eavesdropper if there is one, and at the noise that was
+    required last. Powers keep the limits of the training for the UEs that send.
+    """
+
+    kind: Literal["shared"] = "shared"
+
+    reference: ClassVar = "Gilmer et al., Neural Message Passing for Quantum Chemistry, 2017"
+    example: ClassVar = {"kind": "shared", "policy": "runs/power"}
+
+    def check(self, n_ue: int) -> None:
+        try:
+            self.learnt()[1].limits.check(n_ue)
+        except ValueError as error:
+            raise ValueError(f"power.policy: {error}") from None
+
+    def learnt(self) -> "tuple[SharedPolicy, SharedCard]":
+        from rl.shared_policy import load_shared
+
+        found: tuple[SharedPolicy, SharedCard] = _read(load_shared, self.policy, self.stamps())
+        return found
+
+    def update_context(self, context: PowerContext, state: Decision) -> Decision:
+        policy, card = self.learnt()
+        return _decided(policy.power_w, context, card.limits)
+
+
+class Rule(Decided):
+    """A rule that `netsim train` tunes, with parameters of one's own: powers of all UEs from their links and what their
+    budgets asked for last, in every round.
+
+    Parameters in order, with the SNR s at 1 W, the SNR r that was required last, the strongest other station o and the
+    eavesdropper e, all in dB; powers in dBW: constant p; fractional p, alpha: p - alpha s; equal SNR p: p - s, so that
+    p is the received SNR; inverse amplitude p: p - s / 2; required SNR p: p + r - s; capped inversion p, c:
+    min(p - s, c); rank ladder p, d: p - s - d rank; log-linear p, a, b, c, d, f: p + a s + b r + c o + d e + f rank.
+    """
+
+    needs_channel_noise: ClassVar[bool] = True
+
+    kind: Literal["rule"] = "rule"
+    rule: RuleName
+    """which one"""
+    parameters: tuple[Finite, ...] = Field(min_length=1, max_length=6)
+    """its parameters, in the order in which they stand in the table of rules: p first"""
+    limits: Limits = Limits(each_min_w=1e-9, total_min_w=0.0, total_max_w=1e6)
+    """limits of powers"""
+
+    reference: ClassVar = "3GPP TS 38.213, Section 7.1.1 (fractional); baselines"
+    example: ClassVar = {"kind": "rule", "rule": "equal SNR", "parameters": [10.0]}
+
+    @model_validator(mode="after")
+    def _as_many_as_it_has(self) -> Self:
+        wanted = PARAMETERS[self.rule]
+        if len(self.parameters) != len(wanted):
+            raise ValueError(
+                f"parameters: rule {self.rule!r} has {len(wanted)}, in this order: {'; '.join(wanted)}; got "
+                f"{len(self.parameters)}"
+            )
+        return self
+
+    def check(self, n_ue: int) -> None:
+        try:
+            self.limits.check(n_ue)
+        except ValueError as error:
+            raise ValueError(f"power.limits: {error}") from None
+
+    def update_context(self, context: PowerContext, state: Decision) -> Decision:
+        from rl.rules import untuned
+
+        tuned = replace(untuned(self.rule), parameters=np.array(self.parameters))
+        return _decided(tuned.power_w, context, self.limits)
+
+
+def kept(wanted_w: FloatArray, sends: IntArray, limits: Limits) -> FloatArray:
     """Powers (K,) of all UEs, those that send projected onto the limits of their number."""
     from rl.kernel import project
 
@@ -127,7 +226,7 @@ def kept(wanted_w: FloatArray, sends: IntArray, limits: "Limits") -> FloatArray:
     return power_w
 
 
-def start_w(limits: "Limits", k: int) -> FloatArray:
+def start_w(limits: Limits, k: int) -> FloatArray:
     """The powers (K,) that count as the last ones before the first round: the middle of the total, shared alike."""
     return np.full(k, (limits.total_min_w + limits.total_max_w) / 2 / k)
 
@@ -144,9 +243,14 @@ def settled(policy: "Policy", snr_per_w: FloatArray) -> "tuple[Problem, FloatArr
     return problem, problem.rollout(policy.act)[-1].power_w
 
 
-@lru_cache(maxsize=8)
-def _read(folder: Path, stamps: tuple[int, ...]) -> "Policy":
-    """A policy, read once as long as its files stay the same."""
-    from rl.policy import load_policy
+def _decided(power_w: "Callable[[Look], FloatArray]", context: PowerContext, limits: Limits) -> Decision:
+    """Powers of a rule of what is known of a round."""
+    from rl.look import Look
 
-    return load_policy(folder)
+    return Decision(kept(np.asarray(power_w(Look.of(context, limits))[0]), context.sends, limits), context.sends)
+
+
+@lru_cache(maxsize=16)
+def _read(load: Callable[[Path], Any], folder: Path, stamps: tuple[int, ...]) -> Any:
+    """A policy, read once as long as its files stay the same."""
+    return load(folder)
