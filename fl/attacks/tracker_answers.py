@@ -7,8 +7,8 @@ import numpy as np
 from fl.attacks.base import View, recall
 from fl.tracking.discs import blurred
 from fl.tracking.error_model import ErrorModel
+from fl.tracking.maps import Maps
 from fl.tracking.place_grid import PlaceGrid
-from fl.tracking.wide import Maps
 from fl.types import Estimates
 from netsim.units import FloatArray, IntArray
 

@@ -11,9 +11,9 @@ from fl.attacks.learnt_errors import MOST_RANKS, LearntErrors
 from fl.tracking.habits import Habits
 from fl.tracking.history import History
 from fl.tracking.lifetimes import Lifetimes
+from fl.tracking.maps import Maps
 from fl.tracking.memory import Memory
 from fl.tracking.own_places import OwnPlaces
-from fl.tracking.wide import Maps
 from fl.types import State
 from netsim.columns import no_floats, no_ints
 from netsim.units import BoolArray, FloatArray, IntArray

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fl.tracking.error_model import ErrorModel, ErrorModels
+from fl.tracking.maps import Maps, bilinear, weighed
 from fl.tracking.place_grid import PlaceGrid
-from fl.tracking.wide import Maps
 from netsim.columns import Columns
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -53,8 +53,6 @@ class Emission(Columns):
 
     def inner(self, p: Maps, total: Maps) -> Maps:
         """<p, e> / exp(log_top) (n,) of maps p (n or 1, ny, nx), with sums total (n or 1,)."""
-        from fl.tracking.map_loops import bilinear
-
         return self.floor * total + bilinear(p, self.fy, self.fx)
 
 
@@ -62,8 +60,6 @@ def updated(p: Maps, emission: Emission, out: Maps) -> tuple[FloatArray, BoolArr
     """Writes p e / sum(p e) to out; the logarithm (n,) of that sum, and whose estimates (n,) are impossible and change
     nothing.
     """
-    from fl.tracking.map_loops import weighed
-
     return log_ratio(weighed(out, p, emission.fy, emission.fx, emission.floor), emission.log_top)
 
 

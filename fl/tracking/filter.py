@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fl.tracking.emission import Emission, updated
-from fl.tracking.motion import Motion, totals
-from fl.tracking.wide import Maps
+from fl.tracking.maps import Maps, sums
+from fl.tracking.motion import Motion
 from netsim.units import FloatArray, IntArray
 
 _NUMBERS = 80_000  # of a block of maps: temporary ones stay in the cache
@@ -74,9 +74,9 @@ def _shares(
     motion: Motion, p: Maps, parts: list[Maps], leg: RoundOfMotion, emission: Emission, read: list[tuple[Maps, Maps]]
 ) -> FloatArray:
     """r_k (n_ue, K + 2) of a step from p, with `parts` of p, to estimates, of which Gaussians read `read`."""
-    total = totals(p)
+    total = sums(p)
     each = [emission.inner(p, total), *(emission.floor * total + one for one in motion.product_uses(p, parts, read))]
-    each.append(total * emission.inner(leg.target, totals(leg.target)))
+    each.append(total * emission.inner(leg.target, sums(leg.target)))
     share = leg.weight * np.stack(each, axis=1)
     whole = share.sum(axis=1, keepdims=True)
     return np.asarray(np.divide(share, whole, out=np.zeros_like(share), where=whole > 0))

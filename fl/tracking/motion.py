@@ -19,9 +19,10 @@ from functools import cached_property, lru_cache
 import numpy as np
 import numpy.typing as npt
 
+from fl.tracking.maps import Maps, bilinear, inner, sums, unfolded
 from fl.tracking.narrow import Narrow, NarrowAxis
 from fl.tracking.place_grid import PlaceGrid
-from fl.tracking.wide import Axis, Halves, Maps, Wide
+from fl.tracking.wide import Axis, Halves, Wide
 from netsim.normal import ndtr
 from netsim.units import FloatArray
 
@@ -51,7 +52,7 @@ class Motion:
         weight (n_ue, K + 2); target (n_ue or 1, ny, nx) : where jumps end.
         """
         scale = weight.astype(np.float32)
-        moved = self._spread_out(self._forward, p, parts, scale, totals(p), target)
+        moved = self._spread_out(self._forward, p, parts, scale, sums(p), target)
         for k, kernel in enumerate(self._narrow):
             kernel.add(moved, p, scale[:, k + 1])
         return moved
@@ -60,15 +61,13 @@ class Motion:
         """K v, the adjoint of `step`; and <p, w_k K_k v> (n_ue, K + 2): how much each component takes part in coming
         from p to v, or none (0, K + 2) of no maps p.
         """
-        from fl.tracking.map_loops import inner
-
         scale, parts, ends = weight.astype(np.float32), self._backward.parts(v), inner(v, target)
         moved = self._spread_out(self._backward, v, parts, scale, ends, self._everywhere)
         narrow = [kernel.add_back(moved, v, scale[:, k + 1], p) for k, kernel in enumerate(self._narrow)]
         if not len(p):
             return moved, np.zeros((0, weight.shape[1]))
         wide = [inner(a, b) for a, b in zip(self._forward.parts(p), parts, strict=True)]
-        return moved, np.asarray(weight * np.stack([inner(p, v), *narrow, *wide, totals(p) * ends], axis=1))
+        return moved, np.asarray(weight * np.stack([inner(p, v), *narrow, *wide, sums(p) * ends], axis=1))
 
     def parts(self, p: Maps) -> list[Maps]:
         """What each wide Gaussian reads of maps that move on."""
@@ -76,8 +75,6 @@ class Motion:
 
     def product_uses(self, p: Maps, parts: list[Maps], read: list[tuple[Maps, Maps]]) -> list[Maps]:
         """<p, G_k v> (n_ue,) of each Gaussian: maps p with `parts`, products v of which `read_product` reads."""
-        from fl.tracking.map_loops import bilinear
-
         maps = [p] * len(self._narrow) + parts
         return [bilinear(one, fy, fx) for one, (fy, fx) in zip(maps, read, strict=True)]
 
@@ -91,8 +88,6 @@ class Motion:
     @staticmethod
     def _spread_out(wide: Wide, p: Maps, parts: list[Maps], scale: Maps, total: Maps, target: Maps) -> Maps:
         """Of a step: who stays, wide Gaussians and jumps, by their weights (n_ue, K + 2)."""
-        from fl.tracking.fold_loops import unfolded
-
         q = wide.spread_out(parts, scale[:, scale.shape[1] - 1 - len(parts) : -1], p.shape[2])
         return unfolded(q, p, scale[:, 0], scale[:, -1] * total, target)
 
@@ -126,13 +121,6 @@ class Motion:
                 wide.append((y, x))
         across = [(y.transposed, x.transposed) for y, x in wide]
         return narrow, Wide.of(wide, ny), Wide.of(across, ny)
-
-
-def totals(p: Maps) -> Maps:
-    """Sums over all places (n_ue,)."""
-    from fl.tracking.map_loops import sums
-
-    return sums(p)
 
 
 def resampled(p: Maps, grid: PlaceGrid) -> Maps:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fl.tracking.wide import Maps
+from fl.tracking.maps import Maps
 from netsim.normal import ndtr, ndtri
 
 _TAILS = 3e-7

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from fl.tracking.habits import CLASSES
-from fl.tracking.motion import resampled, totals
+from fl.tracking.maps import Maps, sums
+from fl.tracking.motion import resampled
 from fl.tracking.place_grid import PlaceGrid
-from fl.tracking.wide import Maps
 from netsim.units import IntArray
 
 PARTS = 8
@@ -67,5 +67,5 @@ def part_of_day(at: int) -> int:
 
 def _mean(occupancy: Maps, prior: Maps) -> Maps:
     """Maps (n, ny, nx) that sum to 1."""
-    total = totals(occupancy)[:, None, None]
+    total = sums(occupancy)[:, None, None]
     return np.where(total > 0, occupancy / np.maximum(total, np.float32(1e-30)), prior)

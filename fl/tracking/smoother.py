@@ -24,10 +24,10 @@ from fl.tracking.error_model import ErrorModels
 from fl.tracking.filter import RoundOfMotion, blocks
 from fl.tracking.habits import Habits
 from fl.tracking.history import History
+from fl.tracking.maps import Maps, multiply, scale_to, weighed
 from fl.tracking.motion import Motion, resampled
 from fl.tracking.own_places import OwnPlaces
 from fl.tracking.place_grid import PlaceGrid
-from fl.tracking.wide import Maps
 from netsim.units import BoolArray, FloatArray, IntArray
 
 _NUMBERS = 40_000_000  # of the maps of a group: 160 MB
@@ -181,8 +181,6 @@ class _LooksAtUes:
 
     def weigh(self, look: int, p: Maps, out: Maps) -> Maps:
         """Writes p e / sum(p e) of a look to out; that sum (n_ue,)."""
-        from fl.tracking.map_loops import weighed
-
         rows = slice(look * len(self.first), (look + 1) * len(self.first))
         e = self.emission
         return weighed(out, p, e.fy[rows], e.fx[rows], e.floor[rows])
@@ -237,8 +235,6 @@ def _backward(
     Yields each look when its belief stands, with the uses (n_ue, K + 2) of the components on the way there:
     0 where nobody learns, or where not exactly one round has passed.
     """
-    from fl.tracking.map_loops import multiply, scale_to
-
     motion, v = chain.motion, np.ones_like(p[0])
     seen = np.empty_like(v)
     for t in range(len(p) - 1, -1, -1):

@@ -17,14 +17,13 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
+from fl.tracking.maps import Maps, folded
 from netsim.units import FloatArray
 
 _RANK = 3e-7  # of the largest singular value
 _ROUND = 8  # numbers that the processor handles at once
 
 Matrix = npt.NDArray[np.float32]
-Maps = npt.NDArray[np.float32]
-"""one number a UE and place: (n_ue, ny, nx)"""
 
 
 @dataclass(frozen=True)
@@ -100,8 +99,6 @@ class Wide:
 
     def parts(self, p: Maps) -> list[Maps]:
         """What each reads of maps (n_ue, ny, nx): (n_ue, 2 r_y, r_x)."""
-        from fl.tracking.fold_loops import folded
-
         if not self.x:
             return []
         read = np.empty((len(p), self.into_y.shape[1], 2, p.shape[2]), dtype=np.float32)

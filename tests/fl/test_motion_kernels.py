@@ -5,8 +5,7 @@ import pytest
 from scipy.special import ndtr
 
 from fl.tracking.distance_loops import block_side, distances_to, gather, median
-from fl.tracking.fold_loops import unfolded
-from fl.tracking.map_loops import add_products, bilinear, inner, multiply, scale_to, weighed
+from fl.tracking.maps import add_products, bilinear, inner, multiply, scale_to, unfolded, weighed
 from fl.tracking.narrow import Narrow, NarrowAxis
 from fl.tracking.wide import Axis, Halves, Wide
 

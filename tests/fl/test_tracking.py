@@ -11,7 +11,8 @@ from fl.tracking.error_model import ErrorModel
 from fl.tracking.filter import RoundOfMotion, step
 from fl.tracking.habits import Habits, hour_class, weights_of, weights_without_knowledge
 from fl.tracking.history import MOST_STEPS, History
-from fl.tracking.motion import Motion, totals
+from fl.tracking.maps import sums
+from fl.tracking.motion import Motion
 from fl.tracking.own_places import OwnPlaces, part_of_day
 from fl.tracking.place_grid import PlaceGrid
 from fl.tracking.smoother import Chain, learnt
@@ -148,9 +149,9 @@ def test_motion_is_stochastic_and_has_an_adjoint() -> None:
         ones = np.ones_like(a)
         assert motion.back(ones, weight, target, ones[:0])[0] == pytest.approx(ones, abs=1e-5)
         moved, (back, uses) = motion.step(a, motion.parts(a), weight, target), motion.back(b, weight, target, a)
-        assert totals(moved) == pytest.approx(totals(a), rel=1e-5)
-        assert totals(moved * b) == pytest.approx(totals(a * back), rel=1e-5)
-        assert uses.sum(axis=1) == pytest.approx(totals(a * back), rel=1e-5)
+        assert sums(moved) == pytest.approx(sums(a), rel=1e-5)
+        assert sums(moved * b) == pytest.approx(sums(a * back), rel=1e-5)
+        assert uses.sum(axis=1) == pytest.approx(sums(a * back), rel=1e-5)
         k = dense(motion, weight[0], target[0])
         assert moved[0].reshape(-1) == pytest.approx(a[0].reshape(-1) @ k, rel=2e-4)
 
@@ -196,7 +197,7 @@ def test_impossible_and_tiny_likelihoods_break_nothing() -> None:
     p = np.empty_like(uniform(cells))
     log, bad = updated(uniform(cells), Emission.of(exact, np.array([[[15_000.0, -1100.0]]]), cells), p)
     assert not bad.any() and np.isfinite(p).all() and log[0] < -50  # 11 sigma beyond the border: exp(-60)
-    assert totals(p) == pytest.approx(1.0, abs=1e-5)
+    assert sums(p) == pytest.approx(1.0, abs=1e-5)
     log, bad = updated(uniform(cells), Emission.of(exact, np.array([[[15_000.0, -90_000.0]]]), cells), p)
     assert bad.all() and np.array_equal(p, uniform(cells)) and log[0] == 0
 
@@ -232,7 +233,7 @@ def test_learning_happens_on_a_coarser_grid_and_keeps_the_mass() -> None:
     east = (chain.prior * np.arange(72)).sum() / 72 - (coarse.prior * np.arange(50)).sum() / 50
     assert east == pytest.approx(0.5 / 50 - 0.5 / 72, abs=2e-4)  # the same mean place
     p = OwnPlaces.none(1, True, 31, 72).plus(0, chain.prior).resampled(coarse.motion.grid).resampled(fine)
-    assert totals(p.occupancy[0]) == pytest.approx(1.0, abs=1e-5)
+    assert sums(p.occupancy[0]) == pytest.approx(1.0, abs=1e-5)
     z = np.repeat(np.array([[[2000.0, 900.0]]]), 30, axis=0) + np.random.default_rng(0).normal(0, 250, (30, 1, 2))
     on = [learnt(one, history(z), np.arange(1), habits, own, 2).habits.weight(0) for one in (chain, coarse)]
     assert on[0] == pytest.approx(on[1], abs=1e-6)
