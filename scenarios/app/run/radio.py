@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from math import ceil
 
 import numpy as np
 
@@ -87,7 +88,7 @@ class RadioPlay(Play):
 
     def steps(self) -> None:
         self.moves = self.now.moves
-        of = self.plan.windows
+        of = ceil(self.plan.instants / self.plan.window)
         for window in range(self.now.window, of):
             instants = range(window * self.plan.window, min((window + 1) * self.plan.window, self.plan.instants))
             rows = np.concatenate([self._sample(k * self.plan.every_s) for k in instants])

@@ -27,7 +27,7 @@ from rl.powers import Ddpg, settled
 from scenarios.app.result import Result
 from scenarios.app.results.folder import STUDY, read_table
 from scenarios.app.run.events import Fields, Watch, ignore
-from scenarios.app.run.how import USUAL, How, one_thread, seldom_collected
+from scenarios.app.run.how import USUAL, How, one_thread
 from scenarios.app.run.job import Job, input_digests
 from scenarios.app.run.play import run_job
 from scenarios.app.run.radio import RadioPlay
@@ -63,7 +63,7 @@ def play_job(job: Job, watch: Watch) -> Fields:
     study = build(Study, read_text(job.spec, str(job.folder / STUDY)))
     how = job.options["how"]
     how.check()
-    with how.within(), seldom_collected():
+    with how.within():
         if study.learning is None:
             with threadpool_limits(limits=1):
                 return RadioPlay(job, study, watch).play()

@@ -291,25 +291,12 @@ class Windows:
     instants: int
     window: int
 
-    @classmethod
-    def of(cls, study: Study, world: World) -> Windows:
-        """Every measure_every_s; once a tick where the mobility model says itself when UEs measure."""
-        every_s = study.world.ues.measure_every_s or study.world.tick_s
-        check_count(
-            "world.ues.measure_every_s", every_s, world.duration_s / every_s, "samples of every UE", MOST_INSTANTS
-        )
-        instants = max(first_multiple(world.duration_s, every_s), 1)
-        longest = max(int(LONGEST_WINDOW_S / every_s), ceil(instants / MOST_WINDOWS))
-        return cls(every_s, instants, max(1, min(longest, ceil(instants / 20))))
-
-    @property
-    def windows(self) -> int:
-        """Number of windows."""
-        return ceil(self.instants / self.window)
-
 
 def radio_world(study: Study) -> tuple[World, Windows]:
-    """The world of a study and when it is sampled: all files are read, and what cannot be played is refused."""
+    """The world of a study and when it is sampled: all files are read, and what cannot be played is refused.
+
+    Samples are taken every measure_every_s; once a tick where the mobility model says itself when UEs measure.
+    """
     world = build_world(study.world, Streams(study.seed), study.round_s)
     if not world.stations:
         raise BadInput(
@@ -318,14 +305,18 @@ def radio_world(study: Study) -> tuple[World, Windows]:
         )
     check_ticks(world)
     world.measure_every_s = None  # the samples are taken here
-    plan = Windows.of(study, world)
-    look_s = min(world.tick_s, plan.every_s)
+    every_s = study.world.ues.measure_every_s or study.world.tick_s
+    number = world.duration_s / every_s
+    check_count("world.ues.measure_every_s", every_s, number, "samples of every UE", MOST_INSTANTS)
+    instants = max(first_multiple(world.duration_s, every_s), 1)
+    longest = max(int(LONGEST_WINDOW_S / every_s), ceil(instants / MOST_WINDOWS))
+    look_s = min(world.tick_s, every_s)
     if world.handover is not None and look_s > SLOW_LOOK_S:
         world.warnings += (
             f"handover is looked at every {look_s:g} s only: UEs that move keep cells that they have left behind; take "
             "a shorter world.tick_s",
         )
-    return world, plan
+    return world, Windows(every_s, instants, max(1, min(longest, ceil(instants / 20))))
 
 
 def check(study: Study, thorough: bool = False, how: How = USUAL) -> tuple[str, ...]:

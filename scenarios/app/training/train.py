@@ -58,12 +58,12 @@ if TYPE_CHECKING:
 
 def play(job: Job, watch: Watch = ignore) -> dict[str, Any]:
     """One training, from its environment to its page's figures; returns its summary."""
-    from scenarios.app.run.how import one_thread, seldom_collected
+    from scenarios.app.run.how import one_thread
 
     study = build(Study, read_text(job.spec, str(job.folder / STUDY)))
     watch, how = job.options.get("watch", watch), job.options.get("how", USUAL)
     on = _ground(job, study, watch) if on_recorded(study) else None
-    with how.within(), job.hold(), one_thread(), seldom_collected():
+    with how.within(), job.hold(), one_thread():
         for name in (SUMMARY, ERROR, *_EPISODE):
             (job.folder / name).unlink(missing_ok=True)
         found = _play(job, study, on, watch)
