@@ -57,7 +57,7 @@ class Span(AddsMaps):
     strongest singular vectors of a(x) within 60 m of each of j places, D (of its k + 2 j strongest triplets) becomes
     (I - Q Q^T) D, and a(x) becomes (I - Q Q^T) a / max(|.|, 0.15). Otherwise the surroundings of the first place score
     higher than a second place wherever activations vary slowly. A peak counts as much as it stands above the mean of
-    its map, at most `most_height`: in noise it stands low, and otherwise one round counts as much as another. Counts
+    its map, at most 2: in noise it stands low, and otherwise one round counts as much as another. Counts
     are smoothed by a Gaussian of `width_m`.
 
     `add: scores` adds up s(x) itself over rounds.
@@ -82,12 +82,8 @@ class Span(AddsMaps):
     add: Literal["peaks", "scores"] | None = None
     """what is added up over rounds: the peaks of each round, or the scores of all places; none: peaks, with rank: auto
     scores for sums and published models"""
-    deflate: bool | None = None
-    """for peaks: project out the surroundings of a round's peaks before the next is looked for; none: yes"""
     width_m: float | None = Field(default=None, gt=0, le=1e6)
     """for peaks: standard deviation of the Gaussian that smooths their map, m; none: 60"""
-    most_height: float | None = Field(default=None, gt=0, le=100)
-    """for peaks: what one counts at most, in natural logarithms of the share outside; none: 2"""
 
     reference: ClassVar = (
         "Subspace test of Schmidt 1986 (MUSIC), on updates with the rank of the batch, Dimitrov et al. 2024 (SPEAR)"
@@ -115,9 +111,8 @@ class Span(AddsMaps):
 
     @model_validator(mode="after")
     def _of_peaks(self) -> Self:
-        stated = [key for key in ("deflate", "width_m", "most_height") if getattr(self, key) is not None]
-        if stated and (self.add == "scores" or (self.add is None and self.rank == "auto")):
-            raise ValueError(f"{stated[0]}: scores are added up as they are; leave it out, or take add: peaks")
+        if self.width_m is not None and (self.add == "scores" or (self.add is None and self.rank == "auto")):
+            raise ValueError("width_m: scores are added up as they are; leave it out, or take add: peaks")
         return self
 
     def naming(self, view: View) -> Naming:
@@ -156,7 +151,7 @@ class Span(AddsMaps):
         learner, number, peaks = cast(LayeredLearner, view.learner), self._layer(view), self._adds_peaks(view)
         score: AnyFloats = np.zeros((len(view.update), len(grid)), dtype=np.float32)
         good, layer = usable(view.update), learner.layer(view.update, number)
-        deflated = self.answers - 1 if peaks and self.deflate is not False else 0
+        deflated = self.answers - 1 if peaks else 0
         for model in np.unique(view.source_model[good]).tolist():
             a = _activations(learner, view.model_before, model, grid, number)
             single = a.astype(np.float32)  # what a place shares with a span needs no more than this
@@ -192,10 +187,10 @@ class Span(AddsMaps):
             mean = own.mean(axis=1)
             own[_near(grid, found_m, self.apart_m)] = -np.inf
             at = own.argmax(axis=1)
-            height = np.minimum(own[every, at] - mean, _MOST_HEIGHT if self.most_height is None else self.most_height)
+            height = np.minimum(own[every, at] - mean, _MOST_HEIGHT)
             score[every, at] += np.where(np.isfinite(height), height, 0.0)  # no place is far enough: none
             found_m = np.concatenate([found_m, grid.place_m[at][:, None]], axis=1)
-            if self.deflate is not False and number + 1 < self.answers:
+            if number + 1 < self.answers:
                 around = principal_of_columns(_around(grid, a, found_m[:, -1]))
                 out = np.concatenate([out, directions(around, _PROJECTED, _ROUNDING_OF_PRODUCTS)], axis=2)
                 own = self._outside(_deflated(strong, rank, out, single))

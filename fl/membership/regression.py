@@ -65,8 +65,6 @@ class GradientRegression(Inference):
     kind: Literal["gradient-regression"] = "gradient-regression"
     coefficient_std: float = Field(default=0.003, gt=0, le=1e6)
     """prior standard deviation of a record's coefficient (v), about learning rate x local steps / records"""
-    over_rounds: bool = True
-    """add up the audited rounds, or take each by itself"""
 
     reference: ClassVar[str] = (
         "Bayesian linear regression (Lindley and Smith 1972) on the gradients of Nasr, Shokri, Houmansadr 2019"
@@ -99,7 +97,7 @@ class GradientRegression(Inference):
             )
         of = view.source[target]
         key = np.column_stack([view.ue[target], view.model[target], y, x]).astype(np.float64)
-        total = (state if self.over_rounds else self.start()).of(key)
+        total = state.of(key)
         heard = np.zeros(len(x), dtype=np.bool_)
         for source in np.unique(of).tolist():
             mine, u = np.flatnonzero(of == source), view.update[source]

@@ -57,9 +57,8 @@ class Custom(Query):
     gamma: float | None = Field(default=0.1, gt=0, le=100)
     """gamma of Lemma 3: the bands have probability exp(-gamma / 2) in the plane, less on a line; none: any bandwidth"""
     multiples: Literal["4n+1", "any"] | tuple[int, ...] = "4n+1"
-    """allowed multiples of the base bandwidth: the family of Lemma 4, a list of whole numbers, or any"""
-    base_bandwidth_m: float | None = Field(default=None, gt=0, le=1e9)
-    """base of the multiples (h0); none: the smallest bandwidth of the first request that is answered"""
+    """allowed multiples of the smallest bandwidth of the first request that is answered (h0): the family of Lemma 4, a
+    list of whole numbers, or any"""
     area_m: tuple[float, float, float, float] | None = None
     """agreed area: x, y of the south-western and the north-eastern corner; none: the area of the world"""
     speed_m_s: float | None = Field(default=None, gt=0, le=1e4)
@@ -81,7 +80,7 @@ class Custom(Query):
         return self
 
     def start(self, n_ue: int) -> AnswersOfUes:
-        return AnswersOfUes(np.full(n_ue, -np.inf), self.base_bandwidth_m or 0.0)
+        return AnswersOfUes(np.full(n_ue, -np.inf), 0.0)
 
     def figures(self, state: AnswersOfUes) -> dict[str, float]:
         return state.figures
@@ -135,22 +134,15 @@ class Strict(Query):
     """
 
     kind: Literal["strict"] = "strict"
-    base_bandwidth_m: float | None = Field(default=None, gt=0, le=1e9)
-    """base of the family (h0); none: the smallest bandwidth of the first request that is answered"""
-
     reference: ClassVar = "Zong et al., Privacy by Projection, PoPETs 2023, Lemmas 3 and 4"
     example: ClassVar = {"kind": "strict"}
     needs: ClassVar = _NEEDS
 
-    @property
-    def _rules(self) -> Custom:
-        return Custom(base_bandwidth_m=self.base_bandwidth_m)
-
     def start(self, n_ue: int) -> AnswersOfUes:
-        return self._rules.start(n_ue)
+        return Custom().start(n_ue)
 
     def figures(self, state: AnswersOfUes) -> dict[str, float]:
         return state.figures
 
     def accept(self, ue: IntArray, facts: Facts, state: AnswersOfUes) -> tuple[BoolArray, AnswersOfUes]:
-        return self._rules.accept(ue, facts, state)
+        return Custom().accept(ue, facts, state)

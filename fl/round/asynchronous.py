@@ -47,7 +47,6 @@ class AsynchronousServer:
         self.transmitter = Transmitter(world, setup, state.air, self._ended)
         self.most = setup.learning.rounds or np.inf
         self.closed = False
-        self._be_patient(resumed=True)
 
     def serve(self) -> Generator[simpy.Event, None, None]:
         """Process: until the world ends, all merges that are wanted are made, or the budget is spent."""
@@ -139,7 +138,6 @@ class AsynchronousServer:
         self.flight = replace(self.flight, come=come)
         while self._merge_full():
             pass
-        self._be_patient()
 
     def _merge_full(self) -> bool:
         """Merge the uploads up to the one that makes the buffer full, if there is one."""
@@ -156,7 +154,7 @@ class AsynchronousServer:
             return
         done, rest = come.select(slice(n)), come.select(slice(n, None))
         flight, state, setup = self.flight, self.state, self.setup
-        self.flight = replace(flight.without(done, rest), first_s=inf)
+        self.flight = flight.without(done, rest)
         learning, number, now_s = setup.learning, state.played + 1, float(self.world.env.now)
         got = gather(setup, flight, done, number - 1)
         streams = RoundStreams(setup.streams, number)
@@ -230,23 +228,6 @@ class AsynchronousServer:
                      RoundStreams(setup.streams, state.played + 1))  # fmt: skip
         phase = self._phase(at, got, Merge(np.zeros(len(got.made.ue)), state.model, []), None)
         records.write_lost(setup.recorder, self.world, setup.learning, self._outcome(facts, phase, got, None, state))
-
-    def _be_patient(self, resumed: bool = False) -> None:
-        """Merge what has come after the server's patience, counted from the first arrival that waits."""
-        come, patience_s = self.flight.come, self.server.patience_s
-        if patience_s == inf or come is None or not come.sent.decoded.any():
-            return
-        first_s = float(come.sent.ended_s[come.sent.decoded].min())
-        if resumed or first_s != self.flight.first_s:
-            self.flight = replace(self.flight, first_s=first_s)
-            self.world.env.process(self._wait(first_s, first_s + patience_s - float(self.world.env.now)))
-
-    def _wait(self, first_s: float, left_s: float) -> Generator[simpy.Event, None, None]:
-        """Process: the end of the server's patience."""
-        yield self.world.env.timeout(max(left_s, 0.0))
-        come, goes_on = self.flight.come, not self.closed and self.state.played < self.most
-        if self.flight.first_s == first_s and come is not None and goes_on:
-            self._merge(len(come.wave))
 
     def _write_unfinished(self) -> None:
         """At the end: uploads that no merge has had, and those that are still under way; nothing is merged any more."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import inf
 
 import numpy as np
 
@@ -60,14 +59,10 @@ class Come(Columns):
 
 @dataclass(frozen=True)
 class Flight:
-    """Everything between requests and merges: waves with updates that are not merged, and the uploads that have ended.
-
-    first_s: when the first of those that wait for a merge arrived; infinite if none does.
-    """
+    """Everything between requests and merges: waves with updates that are not merged, and uploads that have ended."""
 
     waves: tuple[Wave, ...] = ()
     come: Come | None = None
-    first_s: float = inf
 
     def busy(self, n_ue: int) -> BoolArray:
         """UEs (n_ue,) of which an update is under way or not merged yet."""
@@ -89,7 +84,7 @@ class Flight:
             left[done.place[done.wave == wave.number]] = False
             if left.any():
                 waves.append(replace(wave, left=left))
-        return Flight(tuple(waves), rest if len(rest.wave) else None, self.first_s)
+        return Flight(tuple(waves), rest if len(rest.wave) else None)
 
     def wave(self, number: int) -> Wave:
         """The wave of a window."""

@@ -1,7 +1,6 @@
 """What policies without rounds have in common."""
 
 from abc import abstractmethod
-from math import inf
 from typing import ClassVar
 
 from pydantic import Field
@@ -41,11 +40,6 @@ class Asynchronous(Server):
     @property
     def waits_for(self) -> int:
         return self.merged_at_once
-
-    @property
-    def patience_s(self) -> float:
-        """Time after the first arrival at which fewer are merged; infinite for never."""
-        return inf
 
     @abstractmethod
     def staleness_weight(self, staleness: IntArray) -> FloatArray:

@@ -1,6 +1,5 @@
 """Buffered asynchronous aggregation."""
 
-from math import inf
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -28,8 +27,6 @@ class FedBuff(Asynchronous):
     """number K of UEs whose updates are merged at a time"""
     staleness_exponent: float = Field(default=0.5, ge=0, le=10)
     """exponent a of the weight of stale updates; 0: staleness does not count"""
-    longest_wait_s: float | None = Field(default=None, gt=0, le=1e9)
-    """time after the first arrival at which a buffer is merged that is not full, s; none: it waits"""
 
     reference: ClassVar = (
         "Nguyen et al., Federated Learning with Buffered Asynchronous Aggregation, AISTATS 2022, Algorithms 1 and 2"
@@ -39,10 +36,6 @@ class FedBuff(Asynchronous):
     @property
     def merged_at_once(self) -> int:
         return self.buffer
-
-    @property
-    def patience_s(self) -> float:
-        return inf if self.longest_wait_s is None else self.longest_wait_s
 
     def staleness_weight(self, staleness: IntArray) -> FloatArray:
         return np.asarray((1.0 + staleness) ** -self.staleness_exponent)

@@ -7,15 +7,13 @@ import numpy as np
 from pydantic import Field
 
 from fl.server_optimiser.base import ServerOptimiser
-from netsim.columns import no_ints
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import BoolArray, FloatArray
 
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """m and v (n_model, d) after steps (n_model,); of size 0 before the first."""
+    """m and v (n_model, d); of size 0 before the first step."""
 
-    steps: IntArray
     mean: FloatArray
     square: FloatArray
 
@@ -36,31 +34,20 @@ class Adaptive(ServerOptimiser):
     tau: float = Field(default=1e-3, ge=1e-12, le=1e3)
     """degree of adaptivity: what is added to the root of the mean square; small is more adaptive"""
 
-    @property
-    def first_square(self) -> float:
-        """v before the first step."""
-        return self.tau**2
-
     @abstractmethod
     def mean_square(self, before: FloatArray, square: FloatArray) -> FloatArray:
         """The next v (n_model, d), from the last one and D^2."""
 
-    def corrected(self, now: Moments) -> tuple[FloatArray, FloatArray]:
-        """m and v as the step takes them."""
-        return now.mean, now.square
-
     def start(self) -> Moments:
-        return Moments(no_ints(), np.zeros((0, 0)), np.zeros((0, 0)))
+        return Moments(np.zeros((0, 0)), np.zeros((0, 0)))
 
     def change(self, merged: FloatArray, came: BoolArray, state: Moments) -> tuple[FloatArray, Moments]:
         if not state.mean.size:
             zero = np.zeros_like(merged)
-            state = Moments(np.zeros(len(merged), dtype=np.int64), zero, zero + self.first_square)
+            state = Moments(zero, zero + self.tau**2)
         mean, square, rows = state.mean.copy(), state.square.copy(), came[:, None]
         with np.errstate(over="ignore", invalid="ignore"):  # what has diverged stands in the records as such
             np.copyto(mean, self.beta1 * mean + (1.0 - self.beta1) * merged, where=rows)
             np.copyto(square, self.mean_square(square, merged**2), where=rows)
-            now = Moments(state.steps + came, mean, square)
-            m, v = self.corrected(now)
-            step = self.learning_rate * m / (np.sqrt(v) + self.tau)
-        return np.where(rows, step, 0.0), now
+            step = self.learning_rate * mean / (np.sqrt(square) + self.tau)
+        return np.where(rows, step, 0.0), Moments(mean, square)

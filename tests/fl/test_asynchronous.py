@@ -100,7 +100,6 @@ def test_models_are_those_of_a_slow_account_of_the_same_uploads(tiny, tmp_path, 
 KINDS = {
     "fedbuff": FEDBUFF,
     "fedasync": FEDASYNC,
-    "patient": {"learning.server": {"kind": "fedbuff", "buffer": 5, "longest_wait_s": 4}},
     "deadline": {"learning.server": {"kind": "fedbuff", "buffer": 2, "deadline_s": 9}},
     "losses": FEDBUFF | {"world.radio.air": {"dropout_per_s": 0.03, "block_s": 1.5, "retransmissions": 1}},
     "turns": FEDBUFF | {"world.radio.air": {"scheduler": {"kind": "round-robin"}, "step_s": 0.5}},

@@ -291,7 +291,7 @@ AIR = {"world.radio.air": {}, "world.radio.uplink": NOMA, "world.ues.compute_s_p
 SERVERS = {
     "rounds": {},
     "over-selection": AIR | {"learning.server": {"kind": "synchronous", "first": 2, "deadline_s": 12}},
-    "fedbuff": AIR | {"learning.server": {"kind": "fedbuff", "buffer": 2, "longest_wait_s": 12}},
+    "fedbuff": AIR | {"learning.server": {"kind": "fedbuff", "buffer": 2}},
     "fedasync": AIR | {"learning.server": {"kind": "fedasync"}},
 }
 RESIDENTS = {"world.ues.mobility": {"kind": "commuter"}, "world.ues.measure_every_s": None, "world.duration_s": DAY_S,

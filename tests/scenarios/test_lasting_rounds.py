@@ -123,7 +123,7 @@ def test_power_control_follows_ues_that_drive_while_they_send(tiny, tmp_path):
 SCHEDULERS = ["all-at-once", "groups", "round-robin", "proportional-fair", "energy-aware"]
 SERVERS = [
     {"kind": "synchronous", "deadline_s": 30, "first": 2},
-    {"kind": "fedbuff", "buffer": 3, "longest_wait_s": 5},
+    {"kind": "fedbuff", "buffer": 3},
     {"kind": "fedasync", "deadline_s": 12},
 ]
 AVAILABILITIES = [
