@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from scenarios.app.results.summary import reached_rows, reached_s
 from scenarios.app.results.summary_keys import measured
-from scenarios.app.results.uploads import reached_rows, reached_s
 
 
 def array(*values):

@@ -20,7 +20,6 @@ from scenarios.app.report.charts import TimeGrid
 from scenarios.app.report.report import report
 from scenarios.app.results.shown import meaning
 from scenarios.app.results.statistics import carried, quantile, row_numbers
-from scenarios.app.results.summary_keys import declaration
 from scenarios.app.results.table import lines
 from scenarios.app.run.runner import run
 from scenarios.app.study.load import load
@@ -119,7 +118,7 @@ def test_page_of_a_run_is_complete_and_needs_no_network(campus):
         assert all(str(escape(text)) in shown for text in (line.title, line.baseline, line.attack))
     assert "<b>Model</b>" in shown and "none: the server receives unmodified updates; no differential privacy" in shown
     assert "No mechanism spent a finite epsilon" in shown
-    assert all(str(escape(meaning(declaration(key)))) in page for key in summary)
+    assert all(str(escape(meaning(key))) in page for key in summary)
     assert "2026-01-05 00:00 to" in shown
     # nothing is fetched, and plotly's button that would send figures away is off
     assert not re.search(r"<(script|link|img|iframe)[^>]*(src|href)\s*=", shown)

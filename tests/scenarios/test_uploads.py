@@ -16,9 +16,8 @@ from scenarios.app.report.run_page import STALENESS, latency, uploads_panels
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.folder import read_table
 from scenarios.app.results.read import load as load_run
-from scenarios.app.results.summary import summarise
+from scenarios.app.results.summary import bounds_s, durations_s, summarise, vain_share
 from scenarios.app.results.table import row
-from scenarios.app.results.uploads import bounds_s, durations_s, vain_share
 from scenarios.app.run.runner import run
 from scenarios.app.study.load import load
 

@@ -65,7 +65,7 @@ from scenarios.app.results.run import (
     where,
 )
 from scenarios.app.results.statistics import counted, figure_text
-from scenarios.app.results.uploads import arrived, durations_s
+from scenarios.app.results.summary import arrived, durations_s
 
 MOST_METRICS = 12  # pairs of axes
 _ELSEWHERE = ("rmse_db", "constant_rmse_db", "raw_upload_rmse_db", "rank_correlation", "accuracy_percent")

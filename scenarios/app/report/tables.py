@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +18,10 @@ from scenarios.app.results.gathered import differences
 from scenarios.app.results.run import Run, Table, clock_of, part
 from scenarios.app.results.shown import (
     HEAD,
-    blocks,
     cell_text,
+    in_order,
     label_lines,
+    meaning,
     over_seeds,
     read_adapted,
     table_rows,
@@ -154,10 +154,9 @@ def figures_table(labels: Mapping[str, Runs]) -> str:
     """Every figure: a row per key, a column per label; it opens on a click."""
     every = dict.fromkeys(key for of in labels.values() for run in of for key in run)
     rows = list[list[Cell]]()
-    for entry in chain.from_iterable(blocks([*every]).values()):
-        key = entry.key
+    for key in in_order(every):
         marks = [Mark(cell_text(of, key), over_seeds(of, key)[1]) for of in labels.values()]
-        rows.append([key, *marks, entry.meaning])
+        rows.append([key, *marks, meaning(key)])
     title = f"Every figure: median [quartiles] over seeds, {len(rows)} keys"
     return block("folded_parts", title, table(title, ["key", *labels, "what it says"], rows, "every-figure"))
 

@@ -64,8 +64,8 @@ class Gathered:
     def drawn(self) -> list[int]:
         """Places of the runs that are drawn: all, or a sample that is always the same."""
         n = len(self.runs)
-        places = np.linspace(0, n - 1, min(n, MOST_DRAWN)).round()
-        return [int(place) for place in places]
+        places: list[int] = np.linspace(0, n - 1, min(n, MOST_DRAWN)).round().astype(int).tolist()
+        return places
 
     @property
     def radio(self) -> bool:

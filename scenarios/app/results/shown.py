@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from io import StringIO
 from pathlib import Path
 from typing import Any, Literal
@@ -20,13 +19,8 @@ from scenarios.app.results.folder import MANIFEST, read_json, read_summary
 from scenarios.app.results.read import SWEEP, checked_table
 from scenarios.app.results.statistics import Quartiles, counted, figure_text, quartiles_of
 from scenarios.app.results.summary_keys import (
-    AUC_LAST,
     DIVERGED,
-    EPSILON_MAX,
-    ERROR_MEDIAN,
     KEYS,
-    METRIC_LAST,
-    Measure,
     declaration,
 )
 from scenarios.app.results.table import GROUPS, Line, Runs, Summary, lines, model_verdict, row
@@ -173,7 +167,7 @@ def checked_manifest(folder: Path) -> dict[str, Any]:
 
 def warnings(summary: Summary) -> list[str]:
     """Why results of a run mean little, a line each."""
-    sent, rounds = summary.get("updates.sent", 0), summary.get("rounds.played", 0)
+    sent, rounds = summary.get("updates.sent") or 0, summary.get("rounds.played") or 0
     found = [_nothing_learned(summary)]
     found += [
         f"curation {step} never found a cluster and kept one random sample instead; raise eps_m, lower min_samples, or "
@@ -200,7 +194,7 @@ def warnings(summary: Summary) -> list[str]:
 
 def _nothing_learned(summary: Summary) -> str:
     """Why nothing was learned, where there is nothing to learn from, no round, or no update."""
-    rounds, held_out = summary.get("rounds.played", 0), summary.get("rounds.held_out")
+    rounds, held_out = summary.get("rounds.played") or 0, summary.get("rounds.held_out")
     if _stopped(summary) and rounds == 0:
         return (
             "learning.privacy_budget admits no round: the first would have exceeded it, so nothing was learned and "
@@ -319,51 +313,17 @@ def adapted_lines(folder: Path) -> list[str]:
 
 # -- values over seeds
 
-BY_NAME = tuple(key.group for key in (ERROR_MEDIAN, EPSILON_MAX, AUC_LAST, METRIC_LAST))
-"""groups of keys whose names have a column, or a table, each"""
+
+def in_order(every: Iterable[str]) -> list[str]:
+    """Keys of summaries in the order of their declarations."""
+    place = {measure.key: k for k, measure in enumerate(KEYS)}
+    return sorted(every, key=lambda key: (place.get(getattr(declaration(key), "key", ""), len(KEYS)), key))
 
 
-@dataclass(frozen=True)
-class Entry:
-    """A key of a summary on a page: `label` leaves out the group and the name that stand above it.
-
-    pattern : its declaration's; it and `meaning` are empty for an undeclared key.
-    """
-
-    key: str
-    label: str
-    pattern: str
-    meaning: str
-    unit: str
-
-
-def blocks(keys: Sequence[str]) -> dict[tuple[str, str], list[Entry]]:
-    """(group, name) -> its entries in the order of KEYS; keys outside of BY_NAME stand under ("", "")."""
-    placed = [(key, *_declared(key)) for key in keys]
-    grouped: dict[tuple[str, str], list[Entry]] = {}
-    for key, _, declared, name in sorted(placed, key=lambda p: (p[1], p[0])):
-        if declared is not None and declared.group in BY_NAME:
-            grouped.setdefault((declared.group, name), []).append(
-                Entry(key, declared.rest, declared.key, meaning(declared), declared.unit)
-            )
-        else:
-            about = ("", "", "") if declared is None else (declared.key, meaning(declared), declared.unit)
-            grouped.setdefault(("", ""), []).append(Entry(key, key, *about))
-    return grouped
-
-
-def _declared(key: str) -> tuple[int, Measure | None, str]:
-    """Place in KEYS, declaration and NAME of a key; after all others, None and empty for an undeclared one."""
-    for i, declared in enumerate(KEYS):
-        name = declared.name_in(key)
-        if name is not None:
-            return i, declared, name
-    return len(KEYS), None, ""
-
-
-def meaning(key: Measure) -> str:
-    """What a key says, with its unit."""
-    return f"{key.says} ({key.unit})" if key.unit else key.says
+def meaning(key: str) -> str:
+    """What a key says, with its unit; empty for an undeclared one."""
+    of = declaration(key)
+    return "" if of is None else f"{of.says} ({of.unit})" if of.unit else of.says
 
 
 def over_seeds(runs: Sequence[Mapping[str, Any]], key: str) -> Quartiles:
@@ -379,8 +339,7 @@ def cell_text(runs: Sequence[Mapping[str, Any]], key: str) -> str:
     if all(isinstance(v, bool) for v in values):
         return f"{values.count(True)} of {len(values)}" if len(values) > 1 else value_text(values[0])
     low, median, high = over_seeds(runs, key)
-    known, declared = sum(v is not None for v in values), _declared(key)[1]
-    unit = "" if declared is None else declared.unit
+    known, unit = sum(v is not None for v in values), getattr(declaration(key), "unit", "")
     if len(runs) == 1 or np.isnan(median):
         return figure_text(median, unit)
     few = f" ({known} of {len(runs)})" if known < len(runs) and np.isfinite(high) else ""
