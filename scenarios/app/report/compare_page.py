@@ -71,6 +71,7 @@ from scenarios.app.results.table import Line, Runs, lines, mean, model_verdict
 from scenarios.app.results.verdicts import USELESS, is_useful
 from scenarios.app.study.yaml_document import one_line, read
 
+MOST_ANSWERS = 3  # results of attacks that head the page; all stand in the table below
 MOST_TIMES = 400  # of merges that are drawn
 _NONE: Series = (np.zeros(0), np.zeros(0))
 _SEEDS = (
@@ -158,7 +159,7 @@ def comparison(of: Gathered, place: Path, command: str = "", reach: float | None
         next(iter(titles)) if len(titles) == 1 else f"Comparison of {of.name}",
         [*chapters, Chapter("configuration", "Configuration", [block("facts", facts)])],
         below="; ".join([*papers, counted(len(members), "run")]),
-        answers=answers({label: label_lines(runs) for label, runs in labels.items()}),
+        answers=answers({label: label_lines(runs) for label, runs in labels.items()})[:MOST_ANSWERS],
         warns=[*of.said, *drawn_sentence([m.label for m in members], of.drawn), *useless(labels)],
         results=variants_table(labels, of.runs, place),
     )

@@ -330,13 +330,13 @@ def latency(uploads: Table) -> Panel:
     """Distributions of the time from request to arrival, and of its parts."""
     key, title, traces = "uploads-latency", "How long uploads take, part by part", list[Figure]()
     length_s = durations_s(where(uploads, arrived(uploads)))
+    percent, hover = np.linspace(0.0, 100.0, 201), "%{y:.0f} % at most %{x:,.3~r}"
     for part, look in _PARTS.items():
-        known_s = np.sort(length_s[part][np.isfinite(length_s[part])])
-        percent = 100.0 * np.arange(1, len(known_s) + 1) / max(len(known_s), 1)
-        shown = known_s > 0  # the axis has no zero
-        if shown.any():
-            hover = "%{y:.0f} % at most %{x:,.3~r}"
-            traces.append(line(look, numbers(known_s[shown]), percent[shown], mode="lines", hovertemplate=hover))
+        known_s = length_s[part][np.isfinite(length_s[part])]
+        if (known_s > 0).any():
+            at_s = np.quantile(known_s, percent / 100.0)
+            shown = at_s > 0  # the axis has no zero
+            traces.append(line(look, numbers(at_s[shown]), percent[shown], mode="lines", hovertemplate=hover))
     if not traces:
         return Panel(key, title, "No upload arrived.")
     caption = (

@@ -49,15 +49,17 @@ def head(run: Run) -> dict[str, Any]:
     """The first section of the page of a run: answer, warnings, main figures."""
     of, manifest = label_lines([run.summary]), run.manifest
     n_ue = run.summary.get(keys.UES_COUNT.of()) or len(run.tables["ues"]["ue"])
-    rounds = run.summary.get(keys.ROUNDS_PLAYED.of())
-    below = [run.study.get("paper"), f"seed {manifest.get('seed')}", counted(n_ue, "UE") if n_ue else None]
+    counts = ((n_ue, "UE"), (run.summary.get(keys.ROUNDS_PLAYED.of()), "round"))
+    below = [f"seed {manifest.get('seed')}", *(counted(n, what) for n, what in counts if n)]
+    if run.study.get("paper"):
+        below.insert(0, str(run.study["paper"]))
     found = manifest.get("warnings")
     warns = list(map(str, found)) if isinstance(found, list) else []
     if len(warns) > MOST_WARNINGS:
         more = f"{counted(len(warns) - MOST_WARNINGS, 'more warning')} in manifest.json"
         warns[MOST_WARNINGS:] = [more]
     return {
-        "below": "; ".join(str(text) for text in [*below, counted(rounds, "round") if rounds else None] if text),
+        "below": "; ".join(below),
         "answers": answer(of, run.study["learning"]) if isinstance(run.study.get("learning"), dict) else [],
         "warns": [*warnings(run.summary), *warns],
         "results": lines_table(of),
