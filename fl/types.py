@@ -223,6 +223,10 @@ class Updates(ABC):
     def weighted_sum(self, weights: FloatArray, n_model: int) -> FloatArray:
         """Sum of weights[i] * row i per model: (n_model, d)."""
 
+    def dense(self) -> DenseUpdates:
+        """The same as one array."""
+        return self.replaced(self.rows(slice(None)), self.bound)
+
     def replaced(self, values: FloatArray, bound: Bound | None) -> DenseUpdates:
         """The same devices with other rows (n, d)."""
         return DenseUpdates(self.ue, self.model, self.count, values, self.phase, bound)
@@ -257,6 +261,17 @@ class DenseUpdates(Updates):
 
     def plus(self, noise: FloatArray) -> Self:
         return replace(self, values=self.values + noise, bound=None)
+
+    def select(self, rows: IntArray) -> Self:
+        """Some rows (k,), in this order."""
+        ue, model, count, values = (a[rows] for a in (self.ue, self.model, self.count, self.values))
+        return replace(self, ue=ue, model=model, count=count, values=values)
+
+    @classmethod
+    def join(cls, pieces: Sequence[Self]) -> Self:
+        """Updates of one phase and bound, one after the other."""
+        names = ("ue", "model", "count", "values")
+        return replace(pieces[0], **{name: np.concatenate([getattr(p, name) for p in pieces]) for name in names})
 
     def weighted_sum(self, weights: FloatArray, n_model: int) -> FloatArray:
         total = np.zeros((n_model, self.n_parameters))
@@ -529,7 +544,7 @@ class Curated:
 
 
 @dataclass(frozen=True, eq=False)
-class Received:
+class Received(Columns):
     """What the server holds after the uplink: updates and which rows it decoded in time (n,)."""
 
     updates: Updates

@@ -161,7 +161,7 @@ def _leakage(outcome: RoundOutcome, within_m: float, n: int) -> tuple[float, Flo
     """Share of the estimates of a round that come near enough, mean over attacks; 0 without an attack. And the part of
     it that each UE's estimates make up (K,).
     """
-    ue, attack, error_m = (np.array([row[name] for row in outcome.leaks]) for name in ("ue", "attack", "error_m"))
+    ue, attack, error_m = (np.array([row[name] for row in outcome.leaked.rows]) for name in ("ue", "attack", "error_m"))
     attacks, of_ue, total = np.unique(attack), np.zeros(n), 0.0
     for a in attacks:
         mine = attack == a

@@ -11,16 +11,16 @@ import simpy
 
 from fl.data.base import Taken
 from fl.round import records
-from fl.round.attack import Attacks, attack
+from fl.round.attack import attack
 from fl.round.baselines import Reference
-from fl.round.collect import Collected, Free, collect, looked
+from fl.round.collect import Free, collect, looked
 from fl.round.flight import Come, Flight, Wave
-from fl.round.gather import GatheredUploads, dense, gather
-from fl.round.leaked import Leaked, leaked
+from fl.round.gather import GatheredUploads, gather
+from fl.round.leaked import leaked
 from fl.round.merge import Merge, Merging, merge, observe
 from fl.round.round import Watcher
 from fl.round.setup import Setup
-from fl.round.state import PhaseOutcome, RoundOutcome, RoundState
+from fl.round.state import Attacks, Collected, PhaseOutcome, RoundOutcome, RoundState
 from fl.round.streams import RoundStreams
 from fl.round.sums import in_groups
 from fl.round.transmit import Transmitter, UploadRequest
@@ -117,7 +117,7 @@ class AsynchronousServer:
         wave = Wave(
             number=phase.facts.round, submission=air.last_submission + 1, version=phase.version,
             requested_s=phase.requested_s, base=phase.model, measured=measured.only(np.isin(measured.ue, asked)),
-            local=collected.local, made=dense(upload.made), updates=dense(upload.updates), cohort=upload.cohort,
+            local=collected.local, made=upload.made.dense(), updates=upload.updates.dense(), cohort=upload.cohort,
             of_row=upload.of_row, payload=upload.payload, whence=upload.whence, overheard=upload.overheard,
             left=np.ones(len(asked), dtype=np.bool_),
         )  # fmt: skip
@@ -130,12 +130,9 @@ class AsynchronousServer:
         """Uploads (k,) have ended: remember them, and merge as soon as there are enough; not after the end."""
         if self.closed:
             return
-        number = {wave.submission: wave.number for wave in self.flight.waves}
-        more = Come(np.array([number[s] for s in ended.submission.tolist()]), ended.place, ended.sent)
-        come = more if self.flight.come is None else Come.join([self.flight.come, more])
         spent = self.setup.learning.availability.spent(ended.ue, ended.sent.energy_j, self.state.parts.availability)
         self.state = replace(self.state, parts=replace(self.state.parts, availability=spent))
-        self.flight = replace(self.flight, come=come)
+        self.flight = replace(self.flight, come=self._with_come(ended))
         while self._merge_full():
             pass
 
@@ -169,9 +166,8 @@ class AsynchronousServer:
         merged, parts = merge(at, batch, state.parts)
         parts = observe(at, batch, merged.weights, parts)
         attacks, parts = attack(at, batch, merged, parts)
-        phase = replace(self._phase(at, got, merged, attacks), sums=sums)
-        taken = Taken(got.measured, got.local, HeldOut.none())
-        collected = Collected(taken, got.local, 0, [], [], [])
+        phase = replace(self._phase(now_s, got, merged), attacks=attacks, sums=sums)
+        collected = Collected(Taken(got.measured, got.local, HeldOut.none()), got.local)
         leaks = leaked(setup, self.world, state, parts, facts, collected, [phase], number == self.most)
         self.state = replace(
             state, played=number, model=merged.model, parts=parts, leakage=leaks.tracks, ended_s=now_s,
@@ -179,34 +175,21 @@ class AsynchronousServer:
             baselines=records.baselines(learning, state.baselines, state.reference, state.held_out),
             ledger=state.ledger.add(merged.spends) if merged.spends else state.ledger,
         )  # fmt: skip
-        outcome = self._outcome(facts, phase, got, leaks, state)
+        asked = replace(facts, time_s=phase.requested_s)
+        outcome = RoundOutcome(asked, state.model, self.state, collected, [phase], [*phase.spends], leaks)
         figures = records.write(setup.recorder, self.world, learning, outcome)
         self.watcher.played(self.state, figures)
 
-    def _phase(self, at: Merging, got: GatheredUploads, merged: Merge, attacks: Attacks | None) -> PhaseOutcome:
-        """A merge, as the one phase of a round; attacks: None where nobody looked."""
+    def _phase(self, now_s: float, got: GatheredUploads, merged: Merge) -> PhaseOutcome:
+        """A merge that nobody attacks, as the one phase of a round."""
         return PhaseOutcome(
-            name=at.phase, requested_s=float(got.uploads.requested_s.min()), asked_s=got.uploads.requested_s,
-            arrived_s=got.arrived_s, merged_s=at.facts.time_s, attacked_s=at.facts.time_s, made=got.made,
+            name=self.setup.learning.learner.phases[0], requested_s=float(got.uploads.requested_s.min()),
+            asked_s=got.uploads.requested_s,
+            arrived_s=got.arrived_s, merged_s=now_s, attacked_s=now_s, made=got.made,
             received=got.batch.got, channel=got.channel, spends=merged.spends, weights=merged.weights,
-            model=merged.model, estimates={} if attacks is None else attacks.estimates,
-            beliefs={} if attacks is None else attacks.beliefs,
-            self_tests={} if attacks is None else attacks.self_tests, eavesdropped=got.overheard,
-            non_finite=int((~got.batch.finite).sum()),
-            view=None if attacks is None else attacks.view, whence=got.whence, uploads=got.uploads,
+            model=merged.model, eavesdropped=got.overheard, non_finite=int((~got.batch.finite).sum()),
+            whence=got.whence, uploads=got.uploads, attacks=Attacks(),
             at_arrival=self.setup.learning.threat.sees == "rows",
-        )  # fmt: skip
-
-    def _outcome(
-        self, facts: Facts, phase: PhaseOutcome, got: GatheredUploads, leaks: Leaked | None, before: RoundState
-    ) -> RoundOutcome:
-        """A merge, as a round that was played."""
-        return RoundOutcome(
-            facts=replace(facts, time_s=phase.requested_s), before=before.model, state=self.state,
-            taken=Taken(got.measured, got.local, HeldOut.none()), local=got.local, refused=0, withheld=[],
-            curation=[], phases=[phase], spends=[*phase.spends], leaks=leaks.rows if leaks else [], audits=[],
-            tracked=leaks.tracked if leaks else {}, beliefs=leaks.beliefs if leaks else {},
-            linked=leaks.linked if leaks else {}, identified=leaks.identified if leaks else {},
         )  # fmt: skip
 
     def _give_up_lost(self) -> None:
@@ -221,25 +204,27 @@ class AsynchronousServer:
 
     def _write_lost(self, got: GatheredUploads) -> None:
         """Rows of uploads that no merge will have, those that arrived too late for one included."""
-        setup, now_s, state = self.setup, float(self.world.env.now), self.state
+        setup, state = self.setup, self.state
         got = replace(got, uploads=replace(got.uploads, staleness=np.full(len(got.uploads.ue), -1)))
-        facts = Facts(state.played + 1, now_s, setup.public, got.channel)
-        at = Merging(setup, facts, setup.learning.learner.phases[0], state.model, len(self.world.ues),
-                     RoundStreams(setup.streams, state.played + 1))  # fmt: skip
-        phase = self._phase(at, got, Merge(np.zeros(len(got.made.ue)), state.model, []), None)
-        records.write_lost(setup.recorder, self.world, setup.learning, self._outcome(facts, phase, got, None, state))
+        phase = self._phase(float(self.world.env.now), got, Merge(np.zeros(len(got.made.ue)), state.model, []))
+        collected = Collected(Taken(got.measured, got.local, HeldOut.none()), got.local)
+        records.write_uploads(
+            setup.recorder, self.world, setup.learning, state.played + 1, state.model, collected, [phase]
+        )
 
     def _write_unfinished(self) -> None:
         """At the end: uploads that no merge has had, and those that are still under way; nothing is merged any more."""
         self.closed, air = True, self.transmitter.air
-        if air is None:
-            return
-        number = {wave.submission: wave.number for wave in self.flight.waves}
-        going = air.under_way()
-        more = Come(np.array([number[s] for s in going.submission.tolist()], dtype=np.int64), going.place, going.sent)
-        come = more if self.flight.come is None else Come.join([self.flight.come, more])
-        if len(come.wave):
+        come = None if air is None else self._with_come(air.under_way())
+        if come is not None and len(come.wave):
             self._write_lost(gather(self.setup, self.flight, come, self.state.played))
+
+    def _with_come(self, ended: Ended) -> Come:
+        """Uploads that have ended before, then these."""
+        number = {wave.submission: wave.number for wave in self.flight.waves}
+        wave = np.array([number[s] for s in ended.submission.tolist()], dtype=np.int64)
+        more = Come(wave, ended.place, ended.sent)
+        return more if self.flight.come is None else Come.join([self.flight.come, more])
 
 
 def _reference(setup: Setup, before: Reference, taken: Taken) -> Reference:

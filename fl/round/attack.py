@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,21 +10,8 @@ from fl.attacks.base import View
 from fl.pseudonyms.names import Names, asked
 from fl.round.merge import Batch, Merge, Merging
 from fl.round.replica import PublicReplica
-from fl.round.state import PartStates
-from fl.tracking.belief import Belief
+from fl.round.state import Attacks, PartStates
 from fl.types import Estimates
-
-
-@dataclass(frozen=True)
-class Attacks:
-    """What the attacker saw, and what each attack said and believes, all with UEs for names; self_tests: errors in
-    metres, by attack.
-    """
-
-    view: View
-    estimates: dict[str, Estimates]
-    beliefs: dict[str, Belief]
-    self_tests: dict[str, float | None]
 
 
 def attack(at: Merging, batch: Batch, merged: Merge, states: PartStates) -> tuple[Attacks, PartStates]:

@@ -10,7 +10,7 @@ from fl.data.base import Taken
 from fl.learning import Learning
 from fl.pseudonyms.base import SeenSamples
 from fl.round.setup import Setup
-from fl.round.state import CurationStep, PartStates, Withheld
+from fl.round.state import Collected, CurationStep, PartStates, Withheld
 from fl.round.streams import RoundStreams
 from fl.round.upload import conditions
 from fl.types import AnySpend, Facts, Local, State
@@ -19,20 +19,6 @@ from netsim.columns import no_places
 from netsim.rng import Rng, Streams
 from netsim.units import BoolArray, FloatArray, IntArray
 from netsim.world import World
-
-
-@dataclass(frozen=True)
-class Collected:
-    """What UEs learn from in a round: what was taken, and what of it is left after sampling, queries, withholding and
-    curation.
-    """
-
-    taken: Taken
-    local: Local
-    refused: int
-    withheld: list[Withheld]
-    curation: list[CurationStep]
-    spends: list[AnySpend]
 
 
 @dataclass(frozen=True, eq=False)

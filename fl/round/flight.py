@@ -11,7 +11,7 @@ from fl.types import DenseUpdates, Local, Model
 from netsim.columns import Columns
 from netsim.radio.sent import SentUploads
 from netsim.radio.uplink import Cohort, Payload
-from netsim.units import BoolArray, IntArray
+from netsim.units import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +38,11 @@ class Wave:
     whence: Whence
     overheard: Overheard | None
     left: BoolArray
+
+    @property
+    def bits(self) -> FloatArray:
+        """Size (k,) of each UE's upload."""
+        return self.payload.bits(self.cohort.rows)
 
     def unlinked(self) -> Wave:
         """Without links to base stations, which are large and no longer needed."""

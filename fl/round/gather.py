@@ -14,11 +14,11 @@ from fl.round.state import Eavesdropped
 from fl.round.streams import RoundStreams
 from fl.round.transmit import Uploads, received
 from fl.round.whence import Whence
-from fl.types import DenseUpdates, Local, Received, Timing, Updates
-from netsim.radio.sent import SentUploads
+from fl.types import DenseUpdates, Local, Received, Timing
+from netsim.columns import Columns
 from netsim.radio.uplink import Channel
 from netsim.row_id import row_id
-from netsim.units import FloatArray, IntArray
+from netsim.units import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,123 +41,79 @@ class GatheredUploads:
 
 
 @dataclass(frozen=True, eq=False)
-class _Piece:
-    """What one wave brings to a merge: uploads by entry of its cohort, and rows as the wave has them."""
+class _Rows(Columns):
+    """Rows (n,): as UEs made them, as the server and the attacker received them, and the version they began from."""
 
-    wave: Wave
-    place: IntArray
-    sent: SentUploads
-    channel: Channel
     made: DenseUpdates
     got: Received
     heard: Received
-    local: Local
-    measured: Local
-    row_entry: IntArray
+    channel: Channel
+    timing: Timing
+    version: IntArray
     overheard: Channel | None
+
+
+@dataclass(frozen=True, eq=False)
+class _Senders(Columns):
+    """UEs (k,): their uploads, where they were, and how an eavesdropper saw them, if there is one."""
+
+    uploads: Uploads
+    whence: Whence
+    distance_m: FloatArray | None
+    los: BoolArray | None
 
 
 def gather(setup: Setup, flight: Flight, done: Come, version: int) -> GatheredUploads:
     """The uploads `done`, as the rows of a merge into the model of this version."""
-    numbers = np.unique(done.wave).tolist()
-    pieces = [_piece(setup, flight.wave(number), done.select(done.wave == number)) for number in numbers]
-    versions = sorted({piece.wave.version for piece in pieces})
-    bases = {piece.wave.version: piece.wave.base for piece in pieces}
-    made = _stacked([piece.made for piece in pieces])
-    order = np.argsort(row_id(made.ue, made.model), kind="stable")
-    base = np.concatenate([np.full(len(p.made.ue), versions.index(p.wave.version)) for p in pieces])[order]
-    channel = Channel.join([piece.channel for piece in pieces]).select(order)
-    uploads, whence, by_ue = _uploads(pieces, version)
-    entry = np.concatenate([p.row_entry + first for p, first in zip(pieces, _starts(pieces), strict=True)])[order]
-    requested_s = np.concatenate([np.full(len(p.place), p.wave.requested_s) for p in pieces])[entry]
-    arrived_s = np.concatenate([p.sent.ended_s for p in pieces])[entry]
-    serving = np.concatenate([p.wave.cohort.serving[p.place] for p in pieces])[entry]
-    bits = np.concatenate([p.wave.payload.bits(p.wave.cohort.rows[p.place]) for p in pieces])[entry]
-    timing = Timing(requested_s, arrived_s, serving, bits, version - np.array(versions, dtype=np.int64)[base])
+    waves = [flight.wave(number) for number in np.unique(done.wave).tolist()]
+    pieces = [_piece(setup, wave, done.select(done.wave == wave.number), version) for wave in waves]
+    every, senders, local, measured = zip(*pieces, strict=True)
+    rows = _Rows.join(every)
+    order = np.argsort(row_id(rows.made.ue, rows.made.model), kind="stable")
+    rows, sent, data = rows.select(order), _Senders.join(senders), Local.join(list(measured))
+    sent = sent.select(np.argsort(sent.uploads.ue, kind="stable"))
+    bases = {wave.version: wave.base for wave in waves}
+    versions = sorted(bases)
     batch = Batch(
-        _received([p.got for p in pieces], order), _received([p.heard for p in pieces], order), timing,
-        tuple(bases[v] for v in versions), base, np.isfinite(made.norm())[order],
+        rows.got, rows.heard, rows.timing, tuple(bases[v] for v in versions), np.searchsorted(versions, rows.version),
+        np.isfinite(rows.made.norm()),
     )  # fmt: skip
-    local, measured = Local.join([p.local for p in pieces]), Local.join([p.measured for p in pieces])
+    overheard = None
+    if rows.overheard is not None and sent.distance_m is not None and sent.los is not None:
+        overheard = Eavesdropped(rows.overheard, sent.distance_m, sent.los)
     return GatheredUploads(
-        batch=batch, measured=measured.take(np.argsort(row_id(measured.ue, measured.model), kind="stable")),
-        local=local.take(order), made=_rows(made, order), channel=channel,
-        arrived_s=np.where(channel.decoded, arrived_s, np.nan), uploads=uploads, whence=whence,
-        overheard=_overheard(pieces, order, by_ue),
+        batch=batch, measured=data.take(np.argsort(row_id(data.ue, data.model), kind="stable")),
+        local=Local.join(list(local)).take(order), made=rows.made, channel=rows.channel,
+        arrived_s=np.where(rows.channel.decoded, rows.timing.arrived_s, np.nan), uploads=sent.uploads,
+        whence=sent.whence, overheard=overheard,
     )  # fmt: skip
 
 
-def _piece(setup: Setup, wave: Wave, done: Come) -> _Piece:
-    """Some uploads of one wave: what the server receives of them, and an eavesdropper."""
+def _piece(setup: Setup, wave: Wave, done: Come, version: int) -> tuple[_Rows, _Senders, Local, Local]:
+    """Some uploads of one wave, merged into the model of this version, and what their UEs learnt from and measured."""
     order = np.argsort(done.place)
     place, sent = done.place[order], done.sent.select(order)
+    ue, n = wave.cohort.ue[place], len(place)
+    requested_s, began, bits = np.full(n, wave.requested_s), np.full(n, wave.version), wave.bits[place]
     rows = np.flatnonzero(np.isin(wave.of_row, place))
     entry = np.searchsorted(place, wave.of_row[rows])
-    channel, updates = sent.select(entry), _rows(wave.updates, rows)
+    channel, updates = Channel.join([sent.select(entry)]), wave.updates.select(rows)
     streams = RoundStreams(setup.streams, wave.number)
     got = received(updates, channel, streams.at("uplink.send"))
     antenna, overheard, heard = wave.overheard, None, got
     if antenna is not None:
-        overheard = overhear(setup, antenna.cohort.take(place), wave.payload, sent)
-        heard = received(updates, overheard.select(entry), streams.at("eavesdropper.send"))
-    asked = np.isin(wave.measured.ue, wave.cohort.ue[place])
-    return _Piece(
-        wave, place, sent, channel, _rows(wave.made, rows), got, heard, wave.local.take(rows),
-        wave.measured.take(np.flatnonzero(asked)), entry, overheard,
-    )  # fmt: skip
-
-
-def _uploads(pieces: list[_Piece], version: int) -> tuple[Uploads, Whence, IntArray]:
-    """The uploads of all pieces and where their UEs were, by increasing UE, and the order (k,) that makes it so."""
-    ue = np.concatenate([p.wave.cohort.ue[p.place] for p in pieces])
-    order = np.argsort(ue, kind="stable")
-    sent = SentUploads.join([p.sent for p in pieces]).select(order)
-    began = np.concatenate([np.full(len(p.place), p.wave.version) for p in pieces])[order]
-    requested_s = np.concatenate([np.full(len(p.place), p.wave.requested_s) for p in pieces])[order]
-    bits = np.concatenate([p.wave.payload.bits(p.wave.cohort.rows[p.place]) for p in pieces])[order]
-    uploads = Uploads(ue[order], requested_s, bits, sent, began, np.where(sent.decoded, version - began, -1))
-    whence = Whence.join([p.wave.whence.select(p.place) for p in pieces]).select(order)
-    return uploads, whence, order
-
-
-def _overheard(pieces: list[_Piece], order: IntArray, by_ue: IntArray) -> Eavesdropped | None:
-    """The eavesdropper's side of all rows and UEs; None where there is none."""
-    channels, antennas = [], []
-    for p in pieces:
-        if p.overheard is None or p.wave.overheard is None:
-            return None
-        channels.append(p.overheard.select(p.row_entry))
-        antennas.append((p.wave.overheard.distance_m[p.place], p.wave.overheard.los[p.place]))
-    distance_m, los = (np.concatenate(some)[by_ue] for some in zip(*antennas, strict=True))
-    return Eavesdropped(Channel.join(channels).select(order), distance_m, los)
-
-
-def _starts(pieces: list[_Piece]) -> list[int]:
-    """Where the uploads of each piece begin among those of all."""
-    return [0, *np.cumsum([len(p.place) for p in pieces])[:-1].tolist()]
-
-
-def _rows(updates: DenseUpdates, rows: IntArray) -> DenseUpdates:
-    """Some rows (k,), in this order."""
-    return DenseUpdates(
-        updates.ue[rows], updates.model[rows], updates.count[rows], updates.values[rows], updates.phase, updates.bound
+        overheard = overhear(setup, antenna.cohort.take(place), wave.payload, sent).select(entry)
+        heard = received(updates, overheard, streams.at("eavesdropper.send"))
+    timing = Timing(requested_s, sent.ended_s, wave.cohort.serving[place], bits, version - began).select(entry)
+    asked = np.isin(wave.measured.ue, ue)
+    return (
+        _Rows(wave.made.select(rows), got, heard, channel, timing, began[entry], overheard),
+        _Senders(
+            Uploads(ue, requested_s, bits, sent, began, np.where(sent.decoded, version - began, -1)),
+            wave.whence.select(place),
+            None if antenna is None else antenna.distance_m[place],
+            None if antenna is None else antenna.los[place],
+        ),
+        wave.local.take(rows),
+        wave.measured.take(np.flatnonzero(asked)),
     )
-
-
-def _stacked(pieces: list[DenseUpdates]) -> DenseUpdates:
-    """Updates one after the other."""
-    ue, model, count, values = (
-        np.concatenate([getattr(p, name) for p in pieces]) for name in ("ue", "model", "count", "values")
-    )
-    return DenseUpdates(ue, model, count, values, pieces[0].phase, pieces[0].bound)
-
-
-def _received(pieces: list[Received], order: IntArray) -> Received:
-    """What was received, in the order of the rows."""
-    updates = _stacked([dense(p.updates) for p in pieces])
-    return Received(_rows(updates, order), np.concatenate([p.decoded for p in pieces])[order])
-
-
-def dense(updates: Updates) -> DenseUpdates:
-    """Updates as one array."""
-    return updates.replaced(updates.rows(slice(None)), updates.bound)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from math import inf
 from typing import Any
 
@@ -14,32 +14,13 @@ from fl.leakage.attributed import OwnedPlaces, of_ues, owners
 from fl.leakage.linking import Linking, observe
 from fl.leakage.named import NamedPlaces
 from fl.leakage.tracking import Whereabouts, belief_rows, compared
-from fl.leakage.tracks import Tracks
-from fl.round.collect import Collected
 from fl.round.setup import Setup
-from fl.round.state import PartStates, PhaseOutcome, RoundState
+from fl.round.state import Collected, Leaked, PartStates, PhaseOutcome, RoundState
 from fl.round.streams import RoundStreams
 from fl.types import Estimates, Facts, Local
 from netsim.row_id import row_id, ue_and_model
 from netsim.units import FloatArray
 from netsim.world import World
-
-
-@dataclass(frozen=True)
-class Leaked:
-    """Truth beside what attacks said. tracks, whereabouts : the state after the round; rows : of `leakage`, without
-    round and time; tracked, beliefs : columns of those tables, by attack; linking, linked : the state, and columns of
-    the table `linking`; identified : columns of the table `identities`.
-    """
-
-    tracks: Tracks
-    whereabouts: Whereabouts
-    rows: list[dict[str, Any]]
-    tracked: dict[str, dict[str, Any]]
-    beliefs: dict[str, dict[str, Any]]
-    linking: Linking
-    linked: dict[str, Any]
-    identified: dict[str, Any] = field(default_factory=dict)
 
 
 def leaked(
@@ -59,14 +40,14 @@ def leaked(
     number = facts.round
     learning, measured = setup.learning, _with_learners(collected.taken.measured, collected.local)
     if "positions" not in learning.data.offers:
-        return Leaked(before.leakage, before.whereabouts, [], {}, {}, before.linking, {})
+        return Leaked(before.leakage, before.whereabouts, before.linking)
     targeted = learning.threat.after(measured.ue, len(world.ues))
     learnt = np.isin(row_id(measured.ue, measured.model), row_id(collected.local.ue, collected.local.model))
     watched = measured.only(targeted & (learnt | (measured.count > 0)))
-    estimates = {a.label: Estimates.join([p.estimates[a.label] for p in phases]) for a in learning.attacks}
+    estimates = {a.label: Estimates.join([p.attacks.estimates[a.label] for p in phases]) for a in learning.attacks}
     now = leakage.Now(
         number, watched, _selected(watched, collected.local), {}, world.area, world.places, {}, last,
-        heard=not learning.attacks or any(p.view is not None and len(p.view.ue) > 0 for p in phases),
+        heard=not learning.attacks or any(p.attacks.view is not None and len(p.attacks.view.ue) > 0 for p in phases),
         names_end=_names_end(setup, world, facts),
     )  # fmt: skip
     if leakage.is_due(learning.leakage, before.leakage, now):
@@ -77,23 +58,21 @@ def leaked(
     now = replace(now, estimates=estimates, named=named)
     rng = setup.streams.at("leakage")
     tracks, rows = leakage.observe(learning.leakage, before.leakage, now, rng)
-    identified = _identified(setup, world, states, facts)
-    held = phases[-1].beliefs
+    held = phases[-1].attacks.beliefs
+    found = Leaked(
+        tracks, before.whereabouts, linking, rows, linked=linked, identified=_identified(setup, world, states, facts)
+    )
     if not held and not learning.threat.renames:
-        return Leaked(tracks, before.whereabouts, rows, {}, {}, linking, linked, identified)
+        return found
     there, how = Whereabouts.of(number, measured.only(targeted)), learning.leakage
-    return Leaked(
-        tracks,
-        before.whereabouts.plus(there),
-        rows,
-        {
+    return replace(
+        found,
+        whereabouts=before.whereabouts.plus(there),
+        tracked={
             label: compared(belief, there, estimates[label], how.near_m, hindsight=False)
             for label, belief in held.items()
         },
-        {label: belief_rows(belief, how.belief_ues, hindsight=False) for label, belief in held.items()},
-        linking,
-        linked,
-        identified,
+        beliefs={label: belief_rows(belief, how.belief_ues, hindsight=False) for label, belief in held.items()},
     )
 
 

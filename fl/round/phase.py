@@ -76,9 +76,8 @@ def _finish(
     return PhaseOutcome(
         name=phase.name, requested_s=phase.requested_s, asked_s=np.full(n, asked_s),
         arrived_s=arrived_s, merged_s=merged_s, attacked_s=attacked_s, made=upload.made, received=got, channel=channel,
-        spends=[*upload.spends, *merged.spends], weights=merged.weights, model=merged.model,
-        estimates=attacks.estimates, beliefs=attacks.beliefs, self_tests=attacks.self_tests, eavesdropped=overheard,
-        non_finite=int((~upload.finite).sum()), view=attacks.view, whence=upload.whence, uploads=uploads, sums=sums,
+        spends=[*upload.spends, *merged.spends], weights=merged.weights, model=merged.model, eavesdropped=overheard,
+        non_finite=int((~upload.finite).sum()), whence=upload.whence, uploads=uploads, attacks=attacks, sums=sums,
     ), states  # fmt: skip
 
 

@@ -11,10 +11,10 @@ from fl.learning import Learning
 from fl.privacy.ledger import Ledger
 from fl.round.baselines import Baselines, Final, Reference, final_references
 from fl.round.setup import Setup
-from fl.round.state import CurationStep, Eavesdropped, PhaseOutcome, RoundOutcome, RoundState, Sums, Withheld
+from fl.round.state import Collected, CurationStep, Eavesdropped, PhaseOutcome, RoundOutcome, RoundState, Sums, Withheld
 from fl.round.tables import TABLES
 from fl.round.transmit import Uploads
-from fl.types import LOCATION, AnySpend, Estimates, HeldOut, Local
+from fl.types import LOCATION, AnySpend, Estimates, HeldOut, Local, Model
 from netsim.radio.fates import Fate
 from netsim.record import Recorder
 from netsim.safe import replacing
@@ -28,12 +28,14 @@ def write(recorder: Recorder, world: World, learning: Learning, outcome: RoundOu
     What devices and links do is stamped with the server's request; an update with its own arrival; the model, and what
     is said of it, with the merge, when the last update that counts has come; an attack with when it was made.
     """
-    facts, state, phases = outcome.facts, outcome.state, outcome.phases
+    facts, state, phases, collected, leaks = (
+        outcome.facts, outcome.state, outcome.phases, outcome.collected, outcome.leaked
+    )  # fmt: skip
     requested = {"round": facts.round, "time_s": facts.time_s}
     when = {**requested, "time_s": phases[-1].merged_s}
     attacked = {**requested, "time_s": max(p.attacked_s for p in phases)}
     scores = utility(learning, state, scored(learning, state.held_out), world) | state.baselines.figures
-    diagnosis = learning.learner.diagnose(outcome.before, outcome.local)
+    diagnosis = learning.learner.diagnose(outcome.before, collected.local)
     figures = {
         **when,
         "requested_s": facts.time_s,
@@ -42,31 +44,26 @@ def write(recorder: Recorder, world: World, learning: Learning, outcome: RoundOu
     }
     recorder.row("rounds", **figures)
     recorder.write("metrics", _figures(when, learning, state, scores | diagnosis))
-    write_asked(
-        recorder, Booked(facts.round, facts.time_s, when["time_s"]), state.ledger, outcome.withheld, outcome.curation,
-        outcome.spends,
-    )  # fmt: skip
+    booked = Booked(facts.round, facts.time_s, when["time_s"])
+    write_asked(recorder, booked, state.ledger, collected.withheld, collected.curation, outcome.spends)
+    write_uploads(recorder, world, learning, facts.round, outcome.before, collected, phases)
     for phase in phases:
-        recorder.write("updates", _updates(learning, outcome, phase))
-        for label, estimates in phase.estimates.items():
+        for label, estimates in phase.attacks.estimates.items():
             recorder.write("estimates", _estimates(facts.round, phase, label, estimates))
         if phase.eavesdropped is not None:
             recorder.write("eavesdropper", _eavesdropped(facts.round, phase, phase.eavesdropped))
-        if phase.uploads is not None:
-            recorder.write("transmissions", transmission_rows(facts.round, phase.uploads))
         if phase.sums is not None:
             recorder.write("sums", _sums(facts.round, phase, phase.sums))
-    recorder.write("links", _links(facts.round, world, phases[-1]))
-    recorder.write("leakage", _columns("leakage", _timed(attacked, phases[-1], outcome.leaks)))
-    write_tracked(recorder, outcome.tracked, outcome.beliefs)
-    if outcome.linked:
-        recorder.write("linking", outcome.linked | {"round": [facts.round] * len(outcome.linked["attack"])})
-    if outcome.identified:
-        recorder.write("identities", outcome.identified)
+    recorder.write("leakage", _columns("leakage", _timed(attacked, phases[-1], leaks.rows)))
+    write_tracked(recorder, leaks.tracked, leaks.beliefs)
+    if leaks.linked:
+        recorder.write("linking", leaks.linked | {"round": [facts.round] * len(leaks.linked["attack"])})
+    if leaks.identified:
+        recorder.write("identities", leaks.identified)
     recorder.write("membership", _columns("membership", [{**attacked, **row} for row in outcome.audits]))
     recorder.write("handovers", handover_rows(world))
     _keep_grid(recorder.folder, world, learning, outcome)
-    of_attack = {a.label: [r for r in outcome.leaks if r["attack"] == a.label] for a in learning.attacks}
+    of_attack = {a.label: [r for r in leaks.rows if r["attack"] == a.label] for a in learning.attacks}
     figures["scores"] = scores
     figures["sent"] = sum(len(p.made.ue) for p in phases)
     figures["leakage"] = {label: _median([r["error_m"] for r in rows]) for label, rows in of_attack.items()}
@@ -95,13 +92,16 @@ def write_tracked(
             recorder.write(table, columns | {"attack": [label] * len(columns["ue"])})
 
 
-def write_lost(recorder: Recorder, world: World, learning: Learning, outcome: RoundOutcome) -> None:
-    """Append the rows of uploads that were lost on their way to a server without rounds."""
-    for phase in outcome.phases:
-        recorder.write("updates", _updates(learning, outcome, phase))
-        recorder.write("links", _links(outcome.facts.round, world, phase))
+def write_uploads(
+    recorder: Recorder, world: World, learning: Learning, number: int, before: Model, collected: Collected,
+    phases: list[PhaseOutcome],
+) -> None:  # fmt: skip
+    """Append what UEs made of what they had from a model, and what became of it on its way to the server."""
+    for phase in phases:
+        recorder.write("updates", _updates(learning, number, before, collected, phase))
         if phase.uploads is not None:
-            recorder.write("transmissions", transmission_rows(outcome.facts.round, phase.uploads))
+            recorder.write("transmissions", transmission_rows(number, phase.uploads))
+    recorder.write("links", _links(number, world, phases[-1]))
 
 
 class Booked(NamedTuple):
@@ -140,7 +140,7 @@ def _keep_grid(folder: Path, world: World, learning: Learning, outcome: RoundOut
     roof_m, height_m, made, sent (ny, nx); place_m (2,) where that row's UE was; area_m (4,). Nothing for a learner
     without a grid, or where nobody sent.
     """
-    model, local = outcome.state.model, outcome.local
+    model, local = outcome.state.model, outcome.collected.local
     grid = learning.learner.update_grid(model)
     phase = next((p for p in outcome.phases if p.name == learning.learner.grid_phase), None)
     if grid is None or phase is None or not len(phase.made.ue):
@@ -160,7 +160,7 @@ def _keep_grid(folder: Path, world: World, learning: Learning, outcome: RoundOut
 
 def _round(learning: Learning, outcome: RoundOutcome, diagnosis: dict[str, float]) -> dict[str, Any]:
     """The row of `rounds`, without its time."""
-    state, taken, local, phases = outcome.state, outcome.taken, outcome.local, outcome.phases
+    state, phases, taken, local = outcome.state, outcome.phases, outcome.collected.taken, outcome.collected.local
     last = phases[-1]
     spent = state.ledger.statements()
     epsilon = [float(s.epsilon.max()) for s in spent if s.unit != LOCATION]
@@ -170,7 +170,7 @@ def _round(learning: Learning, outcome: RoundOutcome, diagnosis: dict[str, float
         "samples": len(taken.measured.x),
         "held_out": len(taken.held_out),
         "selected": len(local.x),
-        "refused": outcome.refused,
+        "refused": outcome.collected.refused,
         "decoded": int(sum(p.received.decoded.sum() for p in phases)),
         "non_finite": sum(p.non_finite for p in phases),
         "update_norm": _median(last.made.norm()),
@@ -306,8 +306,10 @@ def _sums(number: int, phase: PhaseOutcome, sums: Sums) -> dict[str, Any]:
     }
 
 
-def _updates(learning: Learning, outcome: RoundOutcome, phase: PhaseOutcome) -> dict[str, Any]:
-    taken, local, learner = outcome.taken, outcome.local, learning.learner
+def _updates(
+    learning: Learning, number: int, before: Model, collected: Collected, phase: PhaseOutcome
+) -> dict[str, Any]:
+    taken, local, learner = collected.taken, collected.local, learning.learner
     made, sent = phase.made, phase.received.updates
     n = len(made.ue)
     key = {(u, m): i for i, (u, m) in enumerate(zip(*_pairs(taken.measured), strict=True))}
@@ -316,7 +318,7 @@ def _updates(learning: Learning, outcome: RoundOutcome, phase: PhaseOutcome) -> 
     truth, samples = selected.copy(), np.zeros(n, dtype=np.int64)
     truth[new], samples[new] = _centroids(learning, taken.measured)[row[new]], taken.measured.count[row[new]]
     return {
-        "round": [outcome.facts.round] * n,
+        "round": [number] * n,
         "time_s": phase.arrived_s,
         "phase": [phase.name] * n,
         "ue": made.ue,
@@ -330,7 +332,7 @@ def _updates(learning: Learning, outcome: RoundOutcome, phase: PhaseOutcome) -> 
         "norm": made.norm(),
         "sent_norm": sent.norm(),
         "bias_rms": learner.bias_rms(made),
-        "bound_m": learner.centroid_bound_m(outcome.before, local) if learning.attacks else np.full(n, np.nan),
+        "bound_m": learner.centroid_bound_m(before, local) if learning.attacks else np.full(n, np.nan),
         "decoded": phase.received.decoded,
         "weight": phase.weights,
     }
@@ -363,7 +365,7 @@ def _eavesdropped(number: int, phase: PhaseOutcome, heard: Eavesdropped) -> dict
 
 
 def _estimates(number: int, phase: PhaseOutcome, label: str, estimates: Estimates) -> dict[str, Any]:
-    n, self_test_m = len(estimates.ue), phase.self_tests.get(label)
+    n, self_test_m = len(estimates.ue), phase.attacks.self_tests.get(label)
     return {
         "round": [number] * n,
         "time_s": phase.known_s(estimates.ue, estimates.model),

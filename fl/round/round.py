@@ -118,13 +118,7 @@ def play(
         baselines=records.baselines(learning, before.baselines, reference, held_out),
         ended_s=_ended_s(learning, facts, phases), air=transmitter.memory(),
     )  # fmt: skip
-    outcome = RoundOutcome(
-        facts=facts, before=before.model, state=state, taken=taken, local=collected.local, refused=collected.refused,
-        withheld=collected.withheld, curation=collected.curation, phases=phases, spends=spends, leaks=leaks.rows,
-        audits=audits, tracked=leaks.tracked,
-        beliefs=leaks.beliefs, linked=leaks.linked, identified=leaks.identified,
-    )  # fmt: skip
-    return state, outcome
+    return state, RoundOutcome(facts, before.model, state, collected, phases, spends, leaks, audits)
 
 
 def _ended_s(learning: Learning, facts: Facts, phases: list[PhaseOutcome]) -> float:
@@ -198,7 +192,7 @@ def _audits(
     streams: RoundStreams,
 ) -> tuple[list[dict[str, Any]], dict[str, State]]:
     """Rows of the audit of membership, in rounds that have one, and what attacks remember."""
-    learning, view = setup.learning, phases[-1].view
+    learning, view = setup.learning, phases[-1].attacks.view
     if learning.membership is None or view is None or not due(learning.membership, before.played + 1):
         return [], states.membership
     others: HeldOut = (taken.held_out if len(taken.held_out) else held_out).usual

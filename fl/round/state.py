@@ -141,6 +141,18 @@ class Sums:
     opened: BoolArray
 
 
+@dataclass(frozen=True)
+class Attacks:
+    """What the attacker saw, and what each attack said and believes, all with UEs for names; self_tests: errors in
+    metres, by attack. Without anything: nobody looked.
+    """
+
+    view: View | None = None
+    estimates: dict[str, Estimates] = field(default_factory=dict)
+    beliefs: dict[str, Belief] = field(default_factory=dict)
+    self_tests: dict[str, float | None] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, eq=False)
 class PhaseOutcome:
     """One phase of a round, as it came out.
@@ -149,7 +161,7 @@ class PhaseOutcome:
     each row's last bit came, NaN where it never does; merged_s: when the last row that counts had come, and the server
     merged, published, and (if it is the attacker) attacked; attacked_s: when the attack was made. whence: one entry a
     UE; uploads: None where transmissions are planned; at_arrival: whether a single update is attacked when it arrives;
-    view: None where nobody looked; sums: None where nothing is summed.
+    sums: None where nothing is summed.
     """
 
     name: str
@@ -164,14 +176,11 @@ class PhaseOutcome:
     spends: list[Spend]
     weights: FloatArray
     model: Model
-    estimates: dict[str, Estimates]
-    beliefs: dict[str, Belief]
-    self_tests: dict[str, float | None]
     eavesdropped: Eavesdropped | None
     non_finite: int
-    view: View | None
     whence: Whence
     uploads: Uploads | None
+    attacks: Attacks
     at_arrival: bool = False
     sums: Sums | None = None
 
@@ -205,30 +214,52 @@ class CurationStep:
 
 
 @dataclass(frozen=True)
+class Collected:
+    """What UEs learn from in a round: what was taken, and what of it is left after sampling, queries, withholding and
+    curation. refused: UEs whose query policy refused; withheld: by each rule.
+    """
+
+    taken: Taken
+    local: Local
+    refused: int = 0
+    withheld: list[Withheld] = field(default_factory=list)
+    curation: list[CurationStep] = field(default_factory=list)
+    spends: list[AnySpend] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Leaked:
+    """Truth beside what attacks said. tracks, whereabouts : the state after the round; rows : of `leakage`, without
+    round and time; tracked, beliefs : columns of those tables, by attack; linking, linked : the state, and columns of
+    the table `linking`; identified : columns of the table `identities`.
+    """
+
+    tracks: Tracks
+    whereabouts: Whereabouts
+    linking: Linking
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    tracked: dict[str, dict[str, Any]] = field(default_factory=dict)
+    beliefs: dict[str, dict[str, Any]] = field(default_factory=dict)
+    linked: dict[str, Any] = field(default_factory=dict)
+    identified: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class RoundOutcome:
     """A round that was played: what its records are made of.
 
-    before: the model that it started from; state: what the next round starts from; taken and local: the data of the
-    round and what was learnt from; refused: UEs whose query policy refused; withheld: by each rule; leaks,
-    audits: rows of the tables `leakage` and `membership`, without round and time.
+    before: the model that it started from; state: what the next round starts from; audits: rows of the table
+    `membership`, without round and time.
     """
 
     facts: Facts
     before: Model
     state: RoundState
-    taken: Taken
-    local: Local
-    refused: int
-    withheld: list[Withheld]
-    curation: list[CurationStep]
+    collected: Collected
     phases: list[PhaseOutcome]
     spends: list[AnySpend]
-    leaks: list[dict[str, object]]
-    audits: list[dict[str, object]]
-    tracked: dict[str, dict[str, Any]]
-    beliefs: dict[str, dict[str, Any]]
-    linked: dict[str, Any]
-    identified: dict[str, Any]
+    leaked: Leaked
+    audits: list[dict[str, object]] = field(default_factory=list)
 
 
 def begin(setup: Setup, n_ue: int) -> RoundState:

@@ -13,6 +13,7 @@ import simpy
 from fl.round.setup import Setup
 from fl.server.synchronous import Synchronous
 from fl.types import Received, Updates
+from netsim.columns import Columns
 from netsim.radio.air import AirMemory, Ended, EventUplink
 from netsim.radio.outlook import look_at
 from netsim.radio.sent import SentUploads
@@ -55,7 +56,7 @@ class UploadRequest:
 
 
 @dataclass(frozen=True, eq=False)
-class Uploads:
+class Uploads(Columns):
     """Uploads of UEs (n,) that took their time: whose, when requested, how many bits, what became of them; from which
     version of the model they began, and how many versions later they were merged, -1 for those that were not.
     """
