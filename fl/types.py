@@ -109,9 +109,7 @@ class Local:
 
     def only(self, rows: BoolArray) -> Local:
         """Some rows (n,), with their samples."""
-        kept = self.keep(rows[self.row_of_sample])
-        ptr = np.concatenate([[0], np.cumsum(kept.count[rows])]).astype(np.int64)
-        return replace(kept, ue=self.ue[rows], model=self.model[rows], ptr=ptr)
+        return self.take(np.flatnonzero(rows))
 
 
 NEW_PLACE = -1
@@ -599,3 +597,21 @@ class Estimates(Columns):
     iterations: IntArray
     evaluations: IntArray
     status: list[str]
+
+    @classmethod
+    def of(
+        cls,
+        ue: IntArray,
+        model: IntArray,
+        what: str,
+        position_m: FloatArray,
+        weight: FloatArray | None = None,
+        status: list[str] | None = None,
+    ) -> Self:
+        """Of one kind (k,), by an attack without an objective; by default of weight 1 and status ok."""
+        k, none = len(ue), np.zeros(len(ue), dtype=np.int64)
+        weight = np.ones(k) if weight is None else weight
+        loss = np.full(k, np.nan)
+        return cls(
+            ue, model, [what] * k, position_m, weight, loss, none, none, ["ok"] * k if status is None else status
+        )

@@ -144,8 +144,4 @@ def _moved_m(before: RankedPlaces, now: RankedPlaces, same_cell: BoolArray) -> F
 
 def _estimates(view: View, row: IntArray, what: str, position_m: FloatArray, weight: FloatArray) -> Estimates:
     """Estimates about some targets (k,) of the view."""
-    none = np.zeros(len(row), dtype=np.int64)
-    return Estimates(
-        ue=view.ue[row], model=view.model[row], what=[what] * len(row), position_m=position_m, weight=weight,
-        loss=np.full(len(row), np.nan), iterations=none, evaluations=none, status=["ok"] * len(row),
-    )  # fmt: skip
+    return Estimates.of(view.ue[row], view.model[row], what, position_m, weight)

@@ -201,15 +201,6 @@ class Dwell(OverRounds):
         silent = np.asarray(~spoken.any(axis=1))
         row, rank = np.nonzero(spoken | (silent[:, None] & (np.arange(spoken.shape[1]) == 0)))
         where = np.where(spoken[row, rank, None], place_m[row, rank], np.nan)
-        none = np.zeros(len(row), dtype=np.int64)
-        return Estimates(
-            ue=view.ue[row],
-            model=view.model[row],
-            what=["answer"] * len(row),
-            position_m=where,
-            weight=np.where(spoken[row, rank], probability[row, rank], 0.0),
-            loss=np.full(len(row), np.nan),
-            iterations=none,
-            evaluations=none,
-            status=["unsure" if silent[i] else DwellPlaces.PLACES[k] for i, k in zip(row, rank, strict=True)],
-        )
+        weight = np.where(spoken[row, rank], probability[row, rank], 0.0)
+        status = ["unsure" if silent[i] else DwellPlaces.PLACES[k] for i, k in zip(row, rank, strict=True)]
+        return Estimates.of(view.ue[row], view.model[row], "answer", where, weight, status)

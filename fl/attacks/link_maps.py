@@ -123,8 +123,5 @@ class LinkMaps(Attack):
 def _answers(named_m: FloatArray) -> Estimates:
     """Places (K, count, 2) of tracks, best first, as answers."""
     row, rank = np.nonzero(np.isfinite(named_m).all(axis=2))
-    none = np.zeros(len(row), dtype=np.int64)
-    return Estimates(
-        row, none, ["answer"] * len(row), named_m[row, rank], (named_m.shape[1] - rank).astype(np.float64),
-        np.full(len(row), np.nan), none, none, ["ok"] * len(row),
-    )  # fmt: skip
+    weight = (named_m.shape[1] - rank).astype(np.float64)
+    return Estimates.of(row, np.zeros(len(row), dtype=np.int64), "answer", named_m[row, rank], weight)

@@ -136,13 +136,11 @@ def named(view: View, known: IntArray, named_m: FloatArray) -> Estimates:
     there = np.asarray(np.isfinite(each).all(axis=2))
     there[:, 0] = True  # without a place, where there is none: the attack has been heard
     target, rank = np.nonzero(there)
-    where, none = each[target, rank], np.zeros(len(target), dtype=np.int64)
+    where = each[target, rank]
     found = np.asarray(np.isfinite(where).all(axis=1))
-    return Estimates(
-        ue=view.ue[target], model=view.model[target], what=["answer"] * len(target), position_m=where,
-        weight=(named_m.shape[1] - rank).astype(np.float64), loss=np.full(len(target), np.nan), iterations=none,
-        evaluations=none, status=["ok" if good else "no gradient" for good in found],
-    )  # fmt: skip
+    status = ["ok" if good else "no gradient" for good in found]
+    weight = (named_m.shape[1] - rank).astype(np.float64)
+    return Estimates.of(view.ue[target], view.model[target], "answer", where, weight, status)
 
 
 def usable(update: FloatArray) -> BoolArray:

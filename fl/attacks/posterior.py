@@ -10,10 +10,11 @@ from fl.attacks.base import Attack, View
 from fl.density.esprit import Lattice, fitted, kernel_place, read_waves
 from fl.learners.base import SurfaceLearner
 from fl.types import Estimates, Facts
+from netsim.columns import Columns
 from netsim.mobility.mixture import Component, Mixture
 from netsim.rng import Rng
 from netsim.row_id import row_id
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import FloatArray, IntArray
 
 _MISFIT = 0.1  # of a surface's energy, that its waves leave at most
 _SAME = 0.1  # rad over the grid, by which a wave that is asked for again may turn
@@ -24,12 +25,11 @@ _MEDIAN_STEPS = 100
 
 
 @dataclass(frozen=True, eq=False)
-class Told:
+class Told(Columns):
     """What UEs have told (k,): the track and the round, a wave (k, 3) omega per metre and phase, and a place (k, 2),
     that of the kernel's peak; NaN where it is no wave, or no place.
     """
 
-    equal_rows: ClassVar[bool] = True
     track: IntArray
     round: IntArray
     wave: FloatArray
@@ -41,18 +41,8 @@ class Told:
         return cls(zero, zero, wave, place_m)
 
     @classmethod
-    def join(cls, parts: "list[Told]") -> "Told":
-        parts = [cls.one(np.zeros((0, 3)), np.zeros((0, 2))), *parts]
-        columns = ([getattr(part, name) for part in parts] for name in ("track", "round", "wave", "place_m"))
-        return cls(*(np.concatenate(column) for column in columns))
-
-    def where(self, mask: BoolArray) -> "Told":
-        """Rows of a mask (k,)."""
-        return Told(self.track[mask], self.round[mask], self.wave[mask], self.place_m[mask])
-
-    def of(self, track: int, round_: int) -> "Told":
-        """The same, of one track and round."""
-        return replace(self, track=np.full_like(self.track, track), round=np.full_like(self.round, round_))
+    def nothing(cls) -> "Told":
+        return cls.one(np.zeros((0, 3)), np.zeros((0, 2)))
 
 
 class Posterior(Attack):
@@ -91,7 +81,7 @@ class Posterior(Attack):
     }
 
     def start(self) -> Told:
-        return Told.join([])
+        return Told.nothing()
 
     def run(self, view: View, facts: Facts, state: Told, rng: Rng) -> tuple[Estimates, Told]:
         learner, model = cast(SurfaceLearner, view.learner), view.model_before
@@ -103,16 +93,16 @@ class Posterior(Attack):
         said, status, told = np.zeros((len(track), 2)), list[str](), [past]
         linked, steps = list[int](), [np.zeros((0, 2))]
         for i, who in enumerate(track.tolist()):
-            before = past.where(past.track == who)
+            before = past.select(past.track == who)
             now, word = _read(surface[i], at, before.wave)
-            now = now.of(who, facts.round)
-            step_m = _step(now, before.where(before.round == before.round.max(initial=0)), at.grid)
+            now = replace(now, track=np.full_like(now.track, who), round=np.full_like(now.round, facts.round))
+            step_m = _step(now, before.select(before.round == before.round.max(initial=0)), at.grid)
             if word == "ok" and step_m is not None:
                 linked.append(i)
                 steps.append(step_m[None])
-            memory = before.where(before.round > facts.round - self.memory_rounds)
+            memory = before.select(before.round > facts.round - self.memory_rounds)
             if at.epsilon is None:  # what is kept counts once, as it is now
-                memory = memory.where(_twin(memory.wave, now.wave, at.grid) < 0)
+                memory = memory.select(_twin(memory.wave, now.wave, at.grid) < 0)
             height = surface[i] if word == "no wave" else surface[i][:0]
             law = at.posterior(prior[int(view.source_model[i])], Told.join([memory, now]), height)
             said[i] = law.best_m if self.answer == "mode" else law.median_m()
@@ -129,7 +119,7 @@ class Posterior(Attack):
         several, of_row = np.unique(state.track, return_inverse=True)
         last = np.zeros(len(several), dtype=np.int64)
         np.maximum.at(last, of_row, state.round)
-        return state.where((state.round > round_ - self.memory_rounds) | (state.round == last[of_row]))
+        return state.select((state.round > round_ - self.memory_rounds) | (state.round == last[of_row]))
 
     def _weight(self, at: "_AskedGrid", published: FloatArray) -> FloatArray:
         """Prior of each tried place (n,), up to a factor."""
@@ -207,7 +197,7 @@ class _AskedGrid:
 
     def posterior(self, prior: FloatArray, told: Told, height: FloatArray) -> _PlaceLaw:
         """From the prior (n,), what a UE told, and surfaces (H, P, Q) that count by their height, or none."""
-        waves = told.where(np.isfinite(told.wave[:, 0]))
+        waves = told.select(np.isfinite(told.wave[:, 0]))
         points = told.place_m[np.isfinite(told.place_m[:, 0])]
         if self.epsilon is None and len(points):
             return _PlaceLaw(points[-1:], np.ones(1), points[-1])
@@ -279,7 +269,7 @@ def _step(now: Told, last: Told, grid: Lattice) -> FloatArray | None:
 
 def _read(surface: FloatArray, at: _AskedGrid, known: FloatArray) -> tuple[Told, str]:
     """What surfaces (H, P, Q) of one UE tell, and a word on it; known : its waves before (k, 3)."""
-    nothing, found, word = Told.join([]), list[FloatArray](), "ok"
+    nothing, found, word = Told.nothing(), list[FloatArray](), "ok"
     if np.ptp(surface) == 0:
         return nothing, "constant surface"
     if np.isinf(at.features):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from fl.attacks.base import View, recall
@@ -22,22 +24,9 @@ def estimates(
     view: View, said: Estimates, named: IntArray, ues: IntArray, place_m: FloatArray, sure: FloatArray
 ) -> Estimates:
     """The answers (k, 2) about UEs (k,) ascending, for every target, then what the tracked attack says itself."""
-    none = np.zeros(len(view.ue), dtype=np.int64)
     known, new = np.isin(view.ue, ues), np.isin(view.ue, named)
-    own = Estimates(
-        ue=view.ue, model=view.model, what=["centroid"] * len(view.ue), position_m=recall(ues, place_m, view.ue),
-        weight=np.nan_to_num(recall(ues, sure, view.ue)), loss=np.full(len(view.ue), np.nan), iterations=none,
-        evaluations=none,
-        status=["ok" if n else "moved on" if k else "unknown" for n, k in zip(new, known, strict=True)],
-    )  # fmt: skip
-    return Estimates.join([own, _plain(said)])
-
-
-def _plain(said: Estimates) -> Estimates:
-    """Places that the tracked attack names, as estimates of kind `plain`."""
-    some = np.flatnonzero([what in ("centroid", "place", "answer") for what in said.what])
-    return Estimates(
-        ue=said.ue[some], model=said.model[some], what=["plain"] * len(some), position_m=said.position_m[some],
-        weight=said.weight[some], loss=said.loss[some], iterations=said.iterations[some],
-        evaluations=said.evaluations[some], status=[said.status[i] for i in some],
-    )  # fmt: skip
+    status = ["ok" if n else "moved on" if k else "unknown" for n, k in zip(new, known, strict=True)]
+    weight = np.nan_to_num(recall(ues, sure, view.ue))
+    own = Estimates.of(view.ue, view.model, "centroid", recall(ues, place_m, view.ue), weight, status)
+    plain = said.select(np.flatnonzero([what in ("centroid", "place", "answer") for what in said.what]))
+    return Estimates.join([own, replace(plain, what=["plain"] * len(plain.ue))])
