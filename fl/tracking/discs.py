@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 import numpy.typing as npt
 
-from fl.tracking.answers import disc_shares
 from fl.tracking.place_grid import PlaceGrid
 from netsim.normal import ndtr
 from netsim.units import FloatArray
+
+_FINE = 32  # points a side and cell, by which shares of cells in a disc are counted
 
 
 def disc_masses(probability: npt.NDArray[np.float32], grid: PlaceGrid, radius_m: float) -> npt.NDArray[np.float32]:
@@ -49,3 +52,18 @@ def _spread(cells: int, cell_m: float, sigma_m: float) -> npt.NDArray[np.float32
 def _ends(step: int, n: int) -> tuple[slice, slice]:
     """The cells of an axis that have one `step` further, and those."""
     return slice(max(-step, 0), n - max(step, 0)), slice(max(step, 0), n - max(-step, 0))
+
+
+@lru_cache(maxsize=16)
+def _disc_shares(cell_x_m: float, cell_y_m: float, near_m: float, most_x: int, most_y: int) -> FloatArray:
+    rx, ry = min(int(near_m / cell_x_m + 0.5), most_x), min(int(near_m / cell_y_m + 0.5), most_y)
+    sub = (np.arange(_FINE) + 0.5) / _FINE - 0.5
+    x = ((np.arange(-rx, rx + 1)[:, None] + sub) * cell_x_m).reshape(-1)
+    y = ((np.arange(-ry, ry + 1)[:, None] + sub) * cell_y_m).reshape(-1)
+    inside = (np.hypot(y[:, None], x) <= near_m).astype(np.float64)
+    return np.asarray(inside.reshape(2 * ry + 1, _FINE, 2 * rx + 1, _FINE).mean(axis=(1, 3)))
+
+
+def disc_shares(grid: PlaceGrid, near_m: float) -> FloatArray:
+    """Share (2 ry + 1, 2 rx + 1) of each cell around a cell that lies within near_m of its middle."""
+    return _disc_shares(float(grid.cell_m[0]), float(grid.cell_m[1]), float(near_m), grid.nx, grid.ny)

@@ -18,6 +18,7 @@ Maps = npt.NDArray[np.float32]
 _OWN = 0.3826  # mean distance from the middle of a unit square
 _BLOCKS = 25  # a side, into which cells are gathered for the first steps
 _FIRST, _LATER = 25, 12  # steps of the median, at most
+_SURE = 0.05
 _CHUNK = 64  # places, of which each has a sum of its own
 
 
@@ -167,4 +168,25 @@ def distances_to(maps: Maps, cx: float, cy: float, at: FloatArray) -> FloatArray
     out = np.empty(len(maps))
     for i in range(len(maps)):
         out[i] = expected_distance(maps[i], cx, cy, at[i, 0], at[i, 1])
+    return out
+
+
+@compiled
+def medians(maps: Maps, cx: float, cy: float) -> FloatArray:
+    """The point of least expected distance of each map, metres from its corner, and that distance: (k, 3)."""
+    k, ny, nx = maps.shape
+    out, side = np.empty((k, 3)), block_side(ny, nx)
+    by, bx = (ny + side - 1) // side, (nx + side - 1) // side
+    mass, at_x, at_y, top = np.empty((by, bx)), np.empty((by, bx)), np.empty((by, bx)), np.empty((by, bx), np.float32)
+    for i in range(k):
+        gather(maps[i], side, mass, at_x, at_y, top)
+        x, y = median(maps[i], side, mass, at_x, at_y, cx, cy)
+        error = expected_distance(maps[i], cx, cy, x, y)
+        if top.max() > _SURE:  # the iteration reaches a point of much mass only in the limit
+            row, column = np.divmod(np.argmax(maps[i]), nx)
+            mode_x, mode_y = (column + 0.5) * cx, (row + 0.5) * cy
+            at_mode = expected_distance(maps[i], cx, cy, mode_x, mode_y)
+            if at_mode < error:
+                x, y, error = mode_x, mode_y, at_mode
+        out[i, 0], out[i, 1], out[i, 2] = x, y, error
     return out
