@@ -21,7 +21,7 @@ from fl.attacks.subspace import (
 from fl.evenly import evenly
 from fl.learners.base import LayeredLearner
 from fl.tracking.place_grid import PlaceGrid
-from fl.types import Model, Public
+from fl.types import Public
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -153,7 +153,7 @@ class Span(AddsMaps):
         good, layer = usable(view.update), learner.layer(view.update, number)
         deflated = self.answers - 1 if peaks else 0
         for model in np.unique(view.source_model[good]).tolist():
-            a = _activations(learner, view.model_before, model, grid, number)
+            a = unit_rows(learner.layer_input(view.model_before, model, grid.place_m, number))  # a(x) of all places
             single = a.astype(np.float32)  # what a place shares with a span needs no more than this
             ranks = np.where(good & (view.source_model == model), self._ranks(view, a), 0)
             for rank in np.unique(ranks[ranks > 0]).tolist():
@@ -206,11 +206,6 @@ def _deflated(strong: FloatArray, rank: int, out: FloatArray, single: AnyFloats)
     inside = squares(part[:, q.shape[2] :])
     inside /= np.maximum(1.0 - squares(part[:, : q.shape[2]]), single.dtype.type(_LEFT**2))
     return inside
-
-
-def _activations(learner: LayeredLearner, model: Model, of: int, grid: PlaceGrid, layer: int) -> FloatArray:
-    """Return a(x) (G, inputs + 1) of all places."""
-    return unit_rows(learner.layer_input(model, of, grid.place_m, layer))
 
 
 def _dimensions(a: FloatArray) -> int:

@@ -54,8 +54,5 @@ class Diurnal(Availability):
         ue = np.arange(len(now.position_m))
         shifted_s = np.asarray(now.time_s + _GOLDEN * ue % 1.0 * self.block_s)
         block = last_multiples(shifted_s, self.block_s).astype(np.int64)
-        return rng.uniform("block", ue, item=block) < self._probability(now.wall_s), state
-
-    def _probability(self, wall_s: float) -> float:
-        """Share of UEs that are available at a time of the wall clock."""
-        return self.share * (1 + self.depth * cos(2 * pi * (wall_s / DAY_S - self.peak_hour / 24.0)))
+        share = self.share * (1 + self.depth * cos(2 * pi * (now.wall_s / DAY_S - self.peak_hour / 24.0)))
+        return rng.uniform("block", ue, item=block) < share, state

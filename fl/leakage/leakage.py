@@ -6,7 +6,6 @@ compared with all estimates of an attack for that UE, in all its models, and wit
 (`fl.leakage.named`).
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
@@ -354,16 +353,15 @@ def named_at_end(how: Leakage, tracks: Tracks, area: Area, places: Places) -> li
     for (ue, _), track in sorted(tracks.items()):
         for label, one in track.attacks.items():
             said.setdefault((ue, label), []).append(one)
-    return [
-        {"attack": label, "ue": ue, "rank": rank, "x_m": x, "y_m": y, "place": place, "probability": probability}
-        for (ue, label), every in said.items()
-        for (x, y), rank, place, probability in _rows(_guesses(how, every, area))
-    ]
-
-
-def _rows(named: NamedPlaces) -> Iterator[tuple[list[float], int, str, float]]:
-    """Place, rank, what it is and probability of each."""
-    return zip(named.place_m.tolist(), named.rank.tolist(), named.place, named.probability.tolist(), strict=True)
+    rows = list[dict[str, Any]]()
+    for (ue, label), every in said.items():
+        named = _guesses(how, every, area)
+        for i, (x, y) in enumerate(named.place_m.tolist()):
+            rows.append({
+                "attack": label, "ue": ue, "rank": int(named.rank[i]), "x_m": x, "y_m": y, "place": named.place[i],
+                "probability": float(named.probability[i]),
+            })  # fmt: skip
+    return rows
 
 
 def _place_errors(how: Leakage, position_m: FloatArray, weight: FloatArray, track: Track) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, cast
 
 import numpy as np
@@ -20,7 +20,6 @@ from fl.round.leaked import retold_of
 from fl.round.setup import Setup
 from fl.round.state import RoundState
 from fl.round.streams import RoundStreams
-from fl.tracking.belief import Belief
 from fl.types import Facts, Local
 from netsim.units import FloatArray
 from netsim.world import World
@@ -46,12 +45,7 @@ def write_final(setup: Setup, state: RoundState, world: World, spends: Table) ->
     _write_lists(setup, state, world, named)
     now_s = float(world.env.now)
     facts = Facts(state.round, now_s, setup.public, round_s=setup.learning.round_s, week_s=world.clock.week_s(now_s))
-    for label, belief in _in_hindsight(setup, state, facts):
-        tracked = compared(belief, state.whereabouts.at(belief.round), None, how.near_m, hindsight=True)
-        cells = belief_rows(belief, how.belief_ues, hindsight=True)
-        records.write_tracked(setup.recorder, {label: tracked}, {label: cells})
-    for rows in _linked_again(setup, state, facts) if setup.learning.threat.renames else ():
-        setup.recorder.write("linking", rows)
+    _write_hindsight(setup, state, facts)
     for row in unicity(state.whereabouts, setup.streams.at("unicity")) if setup.learning.threat.renames else ():
         setup.recorder.row("unicity", **row)
     for ue, other, sw1_m in leakage.pairs(state.leakage, how.directions):
@@ -79,20 +73,20 @@ def _write_lists(setup: Setup, state: RoundState, world: World, named: list[dict
         setup.recorder.row("list_scores", **row)
 
 
-def _in_hindsight(setup: Setup, state: RoundState, facts: Facts) -> Iterator[tuple[str, Belief]]:
-    """What attacks believe of each round, now that they know all of them; by attack."""
+def _write_hindsight(setup: Setup, state: RoundState, facts: Facts) -> None:
+    """What attacks believe of each round, and how they link names anew, now that they know all rounds."""
+    how, names, recorder = setup.learning.leakage, state.parts.names, setup.recorder
     for attack in setup.learning.attacks:
-        for belief in attack.hindsight(state.parts.attacks[attack.label], facts):
-            yield attack.label, state.parts.names.of_ues(belief)
-
-
-def _linked_again(setup: Setup, state: RoundState, facts: Facts) -> Iterator[dict[str, Any]]:
-    """Columns of the table `linking` of attacks that link names anew, now that they know all rounds."""
-    for label, retold in retold_of(setup, state.parts, facts).items():
+        for believed in attack.hindsight(state.parts.attacks[attack.label], facts):
+            belief = names.of_ues(believed)
+            tracked = compared(belief, state.whereabouts.at(belief.round), None, how.near_m, hindsight=True)
+            cells = belief_rows(belief, how.belief_ues, hindsight=True)
+            records.write_tracked(recorder, {attack.label: tracked}, {attack.label: cells})
+    for label, retold in retold_of(setup, state.parts, facts).items() if setup.learning.threat.renames else ():
         linking = Linking()
         for time_s, links in retold.links:
-            linking, rows = observe(linking, {label: links}, state.parts.names, time_s)
-            yield rows | {"round": [links.round]}
+            linking, rows = observe(linking, {label: links}, names, time_s)
+            recorder.write("linking", rows | {"round": [links.round]})
 
 
 def surfaces(setup: Setup, state: RoundState, world: World) -> dict[str, FloatArray]:

@@ -161,7 +161,7 @@ def _keep_grid(folder: Path, world: World, learning: Learning, outcome: RoundOut
 def _round(learning: Learning, outcome: RoundOutcome, diagnosis: dict[str, float]) -> dict[str, Any]:
     """The row of `rounds`, without its time."""
     state, phases, taken, local = outcome.state, outcome.phases, outcome.collected.taken, outcome.collected.local
-    last = phases[-1]
+    last, delay_s = phases[-1], np.concatenate([p.channel.delay_s for p in phases])
     spent = state.ledger.statements()
     epsilon = [float(s.epsilon.max()) for s in spent if s.unit != LOCATION]
     per_m = [float(s.epsilon.max()) for s in spent if s.unit == LOCATION]
@@ -180,7 +180,7 @@ def _round(learning: Learning, outcome: RoundOutcome, diagnosis: dict[str, float
         "epsilon_per_m_max": max(per_m) if per_m else None,
         "energy_j": float(sum(_energy_j(p) for p in phases)),
         "late": int(sum(p.channel.late.sum() for p in phases)),
-        "latency_s": _longest(np.concatenate([p.channel.delay_s for p in phases])),
+        "latency_s": float(delay_s[np.isfinite(delay_s)].max(initial=0.0)),
     }
 
 
@@ -245,11 +245,6 @@ def _figures(when: dict[str, Any], learning: Learning, state: RoundState, scores
     return _columns("metrics", rows)
 
 
-def _longest(delay_s: FloatArray) -> float:
-    """The longest finite turn."""
-    return float(delay_s[np.isfinite(delay_s)].max(initial=0.0))
-
-
 def _median(values: Any) -> float:
     finite = np.asarray(values, dtype=np.float64)
     finite = finite[np.isfinite(finite)]
@@ -260,14 +255,17 @@ def _columns(table: str, rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
     return {c: [row[c] for row in rows] for c in TABLES[table]}
 
 
+def _repeated(n: int, **same: Any) -> dict[str, list[Any]]:
+    """Columns that say the same in all of n rows."""
+    return {name: [value] * n for name, value in same.items()}
+
+
 def _curation(when: dict[str, Any], step: CurationStep) -> dict[str, Any]:
     before, done = step.before, step.after
     n = len(before.ue)
     unknown = np.full(n, -1)
     return {
-        "round": [when["round"]] * n,
-        "time_s": [when["time_s"]] * n,
-        "step": [step.label] * n,
+        **_repeated(n, **when, step=step.label),
         "ue": before.ue,
         "model": before.model,
         "before": before.count,
@@ -282,9 +280,7 @@ def _withheld(when: dict[str, Any], rule: Withheld) -> dict[str, Any]:
     """One row a UE and model that was asked."""
     before, n = rule.before, len(rule.before.ue)
     return {
-        "round": [when["round"]] * n,
-        "time_s": [when["time_s"]] * n,
-        "rule": [rule.label] * n,
+        **_repeated(n, **when, rule=rule.label),
         "ue": before.ue,
         "model": before.model,
         "before": before.count,
@@ -296,9 +292,7 @@ def _sums(number: int, phase: PhaseOutcome, sums: Sums) -> dict[str, Any]:
     """One row a group."""
     n = len(sums.group)
     return {
-        "round": [number] * n,
-        "time_s": [phase.merged_s] * n,
-        "phase": [phase.name] * n,
+        **_repeated(n, round=number, time_s=phase.merged_s, phase=phase.name),
         "group": sums.group,
         "ues": sums.ues,
         "decoded": sums.decoded,
@@ -318,9 +312,8 @@ def _updates(
     truth, samples = selected.copy(), np.zeros(n, dtype=np.int64)
     truth[new], samples[new] = _centroids(learning, taken.measured)[row[new]], taken.measured.count[row[new]]
     return {
-        "round": [number] * n,
+        **_repeated(n, round=number, phase=phase.name),
         "time_s": phase.arrived_s,
-        "phase": [phase.name] * n,
         "ue": made.ue,
         "model": made.model,
         "samples": samples,
@@ -352,9 +345,8 @@ def _eavesdropped(number: int, phase: PhaseOutcome, heard: Eavesdropped) -> dict
     """One row a UE that the eavesdropper could hear."""
     ue, first = np.unique(phase.made.ue, return_index=True)
     return {
-        "round": [number] * len(ue),
+        **_repeated(len(ue), round=number, phase=phase.name),
         "time_s": phase.arrived_s[first],
-        "phase": [phase.name] * len(ue),
         "ue": ue,
         "distance_m": heard.distance_m,
         "los": heard.los,
@@ -367,10 +359,8 @@ def _eavesdropped(number: int, phase: PhaseOutcome, heard: Eavesdropped) -> dict
 def _estimates(number: int, phase: PhaseOutcome, label: str, estimates: Estimates) -> dict[str, Any]:
     n, self_test_m = len(estimates.ue), phase.attacks.self_tests.get(label)
     return {
-        "round": [number] * n,
+        **_repeated(n, round=number, phase=phase.name, attack=label),
         "time_s": phase.known_s(estimates.ue, estimates.model),
-        "phase": [phase.name] * n,
-        "attack": [label] * n,
         "ue": estimates.ue,
         "model": estimates.model,
         "quantity": estimates.what,

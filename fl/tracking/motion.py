@@ -52,8 +52,9 @@ class Motion:
         weight (n_ue, K + 2); target (n_ue or 1, ny, nx) : where jumps end.
         """
         scale = weight.astype(np.float32)
-        moved = self._spread_out(self._forward, p, parts, scale, sums(p), target)
-        for k, kernel in enumerate(self._narrow):
+        narrow, forward, _ = self._kernels
+        moved = self._spread_out(forward, p, parts, scale, sums(p), target)
+        for k, kernel in enumerate(narrow):
             kernel.add(moved, p, scale[:, k + 1])
         return moved
 
@@ -61,51 +62,36 @@ class Motion:
         """K v, the adjoint of `step`; and <p, w_k K_k v> (n_ue, K + 2): how much each component takes part in coming
         from p to v, or none (0, K + 2) of no maps p.
         """
-        scale, parts, ends = weight.astype(np.float32), self._backward.parts(v), inner(v, target)
-        moved = self._spread_out(self._backward, v, parts, scale, ends, self._everywhere)
-        narrow = [kernel.add_back(moved, v, scale[:, k + 1], p) for k, kernel in enumerate(self._narrow)]
+        kernels, forward, backward = self._kernels
+        scale, parts, ends = weight.astype(np.float32), backward.parts(v), inner(v, target)
+        moved = self._spread_out(backward, v, parts, scale, ends, np.ones((1, *v.shape[1:]), dtype=np.float32))
+        narrow = [kernel.add_back(moved, v, scale[:, k + 1], p) for k, kernel in enumerate(kernels)]
         if not len(p):
             return moved, np.zeros((0, weight.shape[1]))
-        wide = [inner(a, b) for a, b in zip(self._forward.parts(p), parts, strict=True)]
+        wide = [inner(a, b) for a, b in zip(forward.parts(p), parts, strict=True)]
         return moved, np.asarray(weight * np.stack([inner(p, v), *narrow, *wide, sums(p) * ends], axis=1))
 
     def parts(self, p: Maps) -> list[Maps]:
         """What each wide Gaussian reads of maps that move on."""
-        return self._forward.parts(p)
+        return self._kernels[1].parts(p)
 
     def product_uses(self, p: Maps, parts: list[Maps], read: list[tuple[Maps, Maps]]) -> list[Maps]:
         """<p, G_k v> (n_ue,) of each Gaussian: maps p with `parts`, products v of which `read_product` reads."""
-        maps = [p] * len(self._narrow) + parts
+        maps = [p] * len(self._kernels[0]) + parts
         return [bilinear(one, fy, fx) for one, (fy, fx) in zip(maps, read, strict=True)]
 
     def read_product(self, fy: Maps, fx: Maps) -> list[tuple[Maps, Maps]]:
         """What each Gaussian reads of maps fy fx, fy (n, R, ny), fx (n, R, nx): narrow ones G_k v as factors, wide ones
         factors of their parts.
         """
-        narrow = [(fy @ kernel.y.matrix, fx @ kernel.x.matrix) for kernel in self._narrow]
-        return narrow + self._backward.read_product(fy, fx)
+        narrow, _, backward = self._kernels
+        return [(fy @ kernel.y.matrix, fx @ kernel.x.matrix) for kernel in narrow] + backward.read_product(fy, fx)
 
     @staticmethod
     def _spread_out(wide: Wide, p: Maps, parts: list[Maps], scale: Maps, total: Maps, target: Maps) -> Maps:
         """Of a step: who stays, wide Gaussians and jumps, by their weights (n_ue, K + 2)."""
         q = wide.spread_out(parts, scale[:, scale.shape[1] - 1 - len(parts) : -1], p.shape[2])
         return unfolded(q, p, scale[:, 0], scale[:, -1] * total, target)
-
-    @cached_property
-    def _everywhere(self) -> Maps:
-        return np.ones((1, self.grid.ny, self.grid.nx), dtype=np.float32)
-
-    @property
-    def _narrow(self) -> list[Narrow]:
-        return self._kernels[0]
-
-    @property
-    def _forward(self) -> Wide:
-        return self._kernels[1]
-
-    @property
-    def _backward(self) -> Wide:
-        return self._kernels[2]
 
     @cached_property
     def _kernels(self) -> tuple[list[Narrow], Wide, Wide]:

@@ -80,9 +80,11 @@ def habits(
     found = _fitted(said, known_m, len(known_m), classes, area_m2)
     odds = np.zeros(0)
     while _apart(found, near_m)[len(known_m) :].sum() < most and len(odds) < _TRIES * most:
-        more = _with_one_more(said, found, len(known_m), classes, area_m2)
+        seed = said.z_m[_densest(said, found, said.right)]  # where most of what is not explained yet lies
+        more = _fitted(said, np.concatenate([found.place_m, seed[None]]), len(known_m), classes, area_m2)
         gain = more.log_likelihood - found.log_likelihood - float(_costs(said, more, area_m2)[-1])
-        if gain <= 0 or _days(said, more.mine[:, -1]) < _LEAST_DAYS:
+        days = np.unique(said.day[more.mine[:, -1] > 0.5])  # with an estimate that is probably of this place
+        if gain <= 0 or len(days) < _LEAST_DAYS:
             break
         found, odds = more, np.append(odds, gain)
     new = np.flatnonzero(_apart(found, near_m)[len(known_m) :])
@@ -135,17 +137,6 @@ def _costs(said: OfOneUe, found: FittedPlaces, area_m2: float, shares: bool = Tr
     """What each place (k,) costs of log-likelihood, with its share where that is not known."""
     position = np.maximum(np.log(area_m2 / (2 * np.pi * _variance_m2(said, found))), 0.0)
     return np.asarray(position + shares * np.log(max(len(said.z_m), 1)))
-
-
-def _days(said: OfOneUe, mine: FloatArray) -> int:
-    """Number of days with an estimate that is probably of a place, given responsibilities (n,)."""
-    return len(np.unique(said.day[mine > 0.5]))
-
-
-def _with_one_more(said: OfOneUe, found: FittedPlaces, known: int, classes: int, area_m2: float) -> FittedPlaces:
-    """With a place more, first where most of what is not explained yet lies."""
-    seed = said.z_m[_densest(said, found, said.right)]
-    return _fitted(said, np.concatenate([found.place_m, seed[None]]), known, classes, area_m2)
 
 
 def _densest(said: OfOneUe, found: FittedPlaces, right: FloatArray) -> int:
