@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from math import inf
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import simpy
@@ -16,7 +16,6 @@ from netsim.city.buildings import Buildings
 from netsim.clock import Clock
 from netsim.geometry import Area
 from netsim.indoors import Indoors
-from netsim.later import Later
 from netsim.lookahead import Lookahead, tick_after
 from netsim.mobility.base import Ground, Mobility, Places, State
 from netsim.multiples import first_multiple, last_multiple
@@ -32,11 +31,6 @@ from netsim.row_id import row_id
 from netsim.traces.trace import Trace
 from netsim.trail import Looks, Seen, Tracks, Trail
 from netsim.units import FloatArray, IntArray
-
-if TYPE_CHECKING:
-    from netsim.radio import cohort_loops
-else:
-    cohort_loops = Later("netsim.radio.cohort_loops")
 
 
 def _nowhere(at_m: tuple[float, float], height_m: float) -> Budget:
@@ -338,19 +332,22 @@ class World:
 
         rows (n,) of the round that each sends, samples (n,) that it trained on, every pass counted.
         """
-        n, n_bs = len(ue), links.gain.shape[1]
-        block = self.fading.block_index(round_, links.time_s)
-        found, serving = np.empty((3, n)), np.empty(n, dtype=np.int64)
-        whole = cohort_loops.looked_up(
-            ue, self.serving(links), links.sinr(self.downlink_noise_dbm), self.compute_s_per_sample,
-            self.compute_j_per_sample, samples, found, serving,
-        )  # fmt: skip
-        sinr, compute_s, compute_j = found
-        fading = self.fading.draw(ue, n_bs, block, self._fading_rng)
+        n_bs, serving = links.gain.shape[1], self.serving(links)[ue]
+        sinr = np.full(len(ue), np.inf)
+        if n_bs:
+            sinr = np.where(serving >= 0, links.sinr(self.downlink_noise_dbm)[ue, serving], 0.0)
+        everybody = np.array_equal(ue, np.arange(len(self.ues)))  # then nothing is copied
         return Cohort(
-            ue, serving, links.gain if whole else links.gain.take(ue, axis=0), fading, np.zeros(n), rows,
-            sinr if n_bs else np.full(n, np.inf), compute_s, compute_j,
-        )  # fmt: skip
+            ue=ue,
+            serving=serving,
+            gain=links.gain if everybody else links.gain[ue],
+            fading=self.fading.draw(ue, n_bs, self.fading.block_index(round_, links.time_s), self._fading_rng),
+            power_w=np.zeros(len(ue)),
+            rows=rows,
+            downlink_sinr=sinr,
+            compute_s=self.compute_s_per_sample[ue] * samples,
+            compute_j=self.compute_j_per_sample * samples,
+        )
 
     def _links_at(self, at_m: tuple[float, float], height_m: float, time_s: float) -> RadioLinks:
         """The radio of somebody else's antenna; whoever asks again at the same time gets the same."""

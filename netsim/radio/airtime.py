@@ -7,7 +7,6 @@ from math import sqrt
 import numpy as np
 
 from netsim.compiled import compiled
-from netsim.radio.cohort_loops import own_signal_w
 from netsim.radio.rate import Adaptation
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -143,44 +142,3 @@ def waits(
             if bits / downlink_bps[u] + compute_s[u] + wait_s[u] + airtime_s <= limit_s:
                 longest_s[b] = max(longest_s[b], airtime_s)
     return wait_s
-
-
-@compiled
-def superposed(
-    sinr: FloatArray,
-    strength: FloatArray,
-    serving: IntArray,
-    group_of: IntArray,
-    downlink_sinr: FloatArray,
-    rows: IntArray,
-    compute_s: FloatArray,
-    compute_j: FloatArray,
-    power_w: FloatArray,
-    noise_w: float,
-    in_turn: bool,
-    n_bits: float,
-    deadline_s: float,
-    least_sinr: float,
-    rho: float,
-    bandwidth_hz: float,
-    law: Adaptation,
-    of_broadcast: Adaptation,
-    numbers: FloatArray,
-    ends: BoolArray,
-) -> None:
-    """`transmissions` over one band of UEs with SINR (n,), rates among what is written: numbers (6, n), the first row.
-
-    strength as in `own_signal_w`, which over noise_w is the SNR. Groups (n,) send one after the other if `in_turn`,
-    none waiting for one that ends after the deadline (see `waits`). The downlink has the same bandwidth.
-    """
-    numbers[0] = rates(sinr, bandwidth_hz, law)
-    downlink_bps = rates(downlink_sinr, bandwidth_hz, of_broadcast)
-    wait_s = np.zeros(len(sinr))
-    if in_turn:
-        wait_s = waits(
-            sinr, numbers[0], downlink_bps, rows, compute_s, serving, group_of, n_bits, deadline_s, least_sinr
-        )
-    transmissions(
-        sinr, own_signal_w(power_w, strength, serving, noise_w), numbers[0], downlink_bps, rows, wait_s, compute_s,
-        compute_j, power_w, n_bits, deadline_s, least_sinr, rho, numbers[1:], ends,
-    )  # fmt: skip

@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 
 from netsim.columns import Columns
-from netsim.radio.fates import ENDED, SENDING, WAITING
+from netsim.radio.fates import ENDED, PREPARING, SENDING, WAITING
 from netsim.radio.uplink import ComplexArray, Decoded
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -110,39 +110,40 @@ class Transmissions(Columns):
 
     def next_s(self) -> FloatArray:
         """When each row (n,) ends or becomes ready by itself; infinite for an ended one."""
-        from netsim.radio import row_laws
-
-        own_s: FloatArray = row_laws.next_s(
-            self.stage, self.requested_s, self.ready_s, self.since_s, self.left_bits, self.rate_bps, self.airtime_s,
-            self.most_airtime_s, self.deadline_s, self.stops_s,
-        )  # fmt: skip
-        return own_s
+        sends = np.flatnonzero(self.stage == SENDING)
+        own_s = np.full(len(self), np.inf)
+        own_s[sends] = self.since_s[sends] + self.sends_for_s(sends)
+        ready_s = np.where(np.isinf(self.ready_s), self.requested_s, self.ready_s)
+        own_s = np.where(self.stage == PREPARING, ready_s, own_s)
+        limit_s = np.minimum(self.deadline_s, self.stops_s)
+        return np.where(self.stage == ENDED, np.inf, np.minimum(own_s, limit_s))
 
     def needs_s(self, rows: IntArray) -> FloatArray:
         """How long rows (k,) that send need for their bits after since_s; infinite at a rate of 0."""
-        from netsim.radio import row_laws
-
-        needed_s: FloatArray = row_laws.needs_s(rows, self.left_bits, self.rate_bps)
-        return needed_s
+        rate_bps = self.rate_bps[rows]
+        return np.divide(self.left_bits[rows], rate_bps, out=np.full(len(rows), np.inf), where=rate_bps > 0)
 
     def sends_for_s(self, rows: IntArray) -> FloatArray:
         """How long rows (k,) that send go on after since_s: until their last bit, or until their energy is spent."""
-        from netsim.radio import row_laws
-
-        span_s: FloatArray = row_laws.sends_for_s(
-            rows, self.left_bits, self.rate_bps, self.airtime_s, self.most_airtime_s
-        )
-        return span_s
+        left_s = np.maximum(self.most_airtime_s[rows] - self.airtime_s[rows], 0.0)
+        return np.where(self.rate_bps[rows] == 0, np.inf, np.minimum(self.needs_s(rows), left_s))
 
     def settle(self, rows: IntArray, time_s: float | FloatArray) -> None:
         """Count what rows (k,) did from since_s to time_s, (k,) or one for all: they waited, or sent at their rate."""
-        from netsim.radio import row_laws
+        span_s, rate_bps = time_s - self.since_s[rows], self.rate_bps[rows]
+        on_air = self.stage[rows] == SENDING
+        waits, sends = (self.stage[rows] == WAITING) | (on_air & (rate_bps == 0)), on_air & (rate_bps != 0)
+        self.waited_s[rows[waits]] += span_s[waits]
+        bits = np.multiply(rate_bps, span_s, out=np.zeros(len(rows)), where=sends & (span_s > 0))
+        self._send(rows[sends], span_s[sends], np.minimum(bits, self.left_bits[rows])[sends])
+        self.since_s[rows] = time_s
 
-        at_s = time_s if isinstance(time_s, np.ndarray) else np.full(len(rows), time_s)
-        row_laws.settle(
-            rows, at_s, self.stage, self.since_s, self.waited_s, self.airtime_s, self.left_bits, self.rate_bps,
-            self.sinr, self.snr, self.block_noise, self.block_thermal,
-        )  # fmt: skip
+    def _send(self, rows: IntArray, span_s: FloatArray, bits: FloatArray) -> None:
+        """Count bits (k,) that rows (k,) sent within spans (k,)."""
+        self.airtime_s[rows] += span_s
+        self.left_bits[rows] -= bits
+        for total, ratio in ((self.block_noise, self.sinr[rows]), (self.block_thermal, self.snr[rows])):
+            total[rows] += np.divide(bits, ratio, out=np.zeros(len(rows)), where=ratio > 0)
 
     def send_with(self, rows: IntArray, power_w: FloatArray) -> None:
         """Other powers (k,) of rows (k,), from since_s on."""
@@ -158,12 +159,9 @@ class Transmissions(Columns):
 
     def send_rest(self, rows: IntArray) -> None:
         """Count all that rows (k,) had left as sent, at their rate: the last bit leaves at since_s."""
-        from netsim.radio import row_laws
-
-        row_laws.send_rest(
-            rows, self.since_s, self.airtime_s, self.left_bits, self.rate_bps, self.sinr, self.snr, self.block_noise,
-            self.block_thermal,
-        )  # fmt: skip
+        span_s = self.needs_s(rows)
+        self._send(rows, span_s, self.left_bits[rows])
+        self.since_s[rows] += span_s
 
     def close_blocks(self, rows: IntArray, again: BoolArray, stuck: BoolArray, most_tries: int) -> IntArray:
         """End the current blocks of rows (k,); the rows among them that failed once too often.
@@ -171,12 +169,21 @@ class Transmissions(Columns):
         Blocks that failed, and those of `again` (k,), which do not count as tries, are sent again. stuck (k,): see
         `happenings.stuck`; a whole block without a rate counts as a try for them.
         """
-        from netsim.radio import row_laws
-
-        hopeless: BoolArray = row_laws.close_blocks(
-            rows, again, stuck, most_tries, self.left_bits, self.block_bits, self.lost_bits, self.block_noise,
-            self.block_thermal, self.noise, self.thermal, self.failed, self.tries,
-        )  # fmt: skip
+        begun = self.block_bits[rows] > self.left_bits[rows]  # not at this very time
+        failed = self.failed[rows] & begun
+        tried = ((stuck & ~begun) | failed) & ~again
+        self.tries[rows[tried]] += 1
+        hopeless = tried & (self.tries[rows] > most_tries)
+        repeats = (failed | again) & ~hopeless
+        lost, kept, others = rows[repeats], rows[begun & ~repeats & ~hopeless], rows[~hopeless]
+        self.lost_bits[lost] += self.block_bits[lost] - self.left_bits[lost]
+        self.left_bits[lost] = self.block_bits[lost]
+        self.noise[kept] += self.block_noise[kept]
+        self.thermal[kept] += self.block_thermal[kept]
+        self.tries[kept] = 0
+        self.block_bits[others] = self.left_bits[others]
+        self.block_noise[others] = self.block_thermal[others] = 0.0
+        self.failed[others] = False
         return rows[hopeless]
 
     def hear(self, rows: IntArray, heard: Decoded, decoded: BoolArray, time_s: float) -> None:

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from netsim.columns import no_ints
 from netsim.later import Later
-from netsim.radio.shared_band import SharedBand, own_signal_w, strength_of_own
+from netsim.radio.shared_band import SharedBand, own_signal_w
 from netsim.radio.uplink import Channel, Cohort, Decoded, Payload
 from netsim.units import FloatArray, IntArray
 
@@ -52,14 +52,13 @@ class Noma(SharedBand):
         sinr, group_of = self.sinr(cohort, noise)
         first, deaf = Decoded(sinr, sinr, sinr), self.deaf(cohort)
         sinr = self.granted(cohort, first, lambda some: Decoded(*[self.sinr(some, noise, group_of)[0]] * 3), deaf).sinr
-        numbers, ends = np.empty((6, len(sinr))), np.empty((2, len(sinr)), dtype=np.bool_)
-        airtime.superposed(
-            sinr, strength_of_own(cohort), cohort.serving, group_of, cohort.downlink_sinr, cohort.rows,
-            cohort.compute_s, cohort.compute_j, cohort.power_w, noise, self.groups_ues, payload.n_bits,
-            min(cohort.limit_s, self.limit_s()), self.least_sinr(), self.noise_scale(payload), self.bandwidth_hz,
-            self.rate.law, self.rate.of_broadcast, numbers, ends,
-        )  # fmt: skip
-        return Channel(cohort.power_w, sinr, *numbers, *ends)
+        rate_bps, wait_s = self.rate_bps(sinr), None
+        if self.groups_ues:
+            wait_s = airtime.waits(
+                sinr, rate_bps, self.downlink_bps(cohort), cohort.rows, cohort.compute_s, cohort.serving, group_of,
+                payload.n_bits, min(cohort.limit_s, self.limit_s()), self.least_sinr(),
+            )  # fmt: skip
+        return self.outcome(cohort, payload, sinr, own_signal_w(cohort, noise), rate_bps, wait_s)
 
     def heard(self, cohort: Cohort, resource: IntArray, resource_blocks: int = 1) -> Decoded:
         noise = self.band_noise_w() / resource_blocks

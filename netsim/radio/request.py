@@ -59,12 +59,7 @@ def _by_ue(cohort: Cohort) -> tuple[Cohort, IntArray]:
     if (cohort.ue[1:] > cohort.ue[:-1]).all():
         return cohort, np.arange(len(cohort.ue))
     place = np.argsort(cohort.ue, kind="stable")
-    ordered = Cohort(
-        cohort.ue[place], cohort.serving[place], cohort.gain[place],
-        None if cohort.fading is None else cohort.fading[place], cohort.power_w[place], cohort.rows[place],
-        cohort.downlink_sinr[place], cohort.compute_s[place], cohort.compute_j[place], cohort.limit_s,
-    )  # fmt: skip
-    return ordered, place
+    return cohort.take(place), place
 
 
 def see(lives: Transmissions, rows: IntArray, seen: SeenLinks, uplink: Uplink) -> None:

@@ -29,10 +29,9 @@ from netsim.radio.uplink import Channel, Cohort, Payload, Uplink
 from netsim.units import BoolArray, FloatArray
 
 if TYPE_CHECKING:
-    from netsim.radio import airtime, cohort_loops
+    from netsim.radio import airtime
 else:
-    airtime, cohort_loops = Later("netsim.radio.airtime"), Later("netsim.radio.cohort_loops")
-
+    airtime = Later("netsim.radio.airtime")
 
 _ROUNDING = 1e-9  # relative, of bits that are computed from airtime and rate
 
@@ -103,9 +102,15 @@ class SharedBand(Uplink):
         return max(self.floor_sinr(), 0.0 if self.max_ser is None else threshold(self.max_ser, self.modulation))
 
     def outcome(
-        self, cohort: Cohort, payload: Payload, sinr: FloatArray, snr: FloatArray, rate_bps: FloatArray
+        self,
+        cohort: Cohort,
+        payload: Payload,
+        sinr: FloatArray,
+        snr: FloatArray,
+        rate_bps: FloatArray,
+        wait_s: FloatArray | None = None,
     ) -> Channel:
-        """The channel of the cohort, whose UEs send at once, from SINR, SNR and rate (n,).
+        """The channel of the cohort from SINR, SNR and rate (n,), and time to wait for others (n,), None: for nobody.
 
         The downlink broadcasts the same number of bits over the same bandwidth.
         """
@@ -117,7 +122,7 @@ class SharedBand(Uplink):
             rate_bps,
             self.downlink_bps(cohort),
             cohort.rows,
-            np.zeros(n),
+            np.zeros(n) if wait_s is None else wait_s,
             cohort.compute_s,
             cohort.compute_j,
             cohort.power_w,
@@ -173,9 +178,7 @@ class SharedBand(Uplink):
 
 def own_signal_w(cohort: Cohort, unit_w: float = 1.0) -> FloatArray:
     """Power (n,) of each UE at its own base station after combining its antennas, in units of unit_w; 0 without one."""
-    return cohort_loops.own_signal_w(cohort.power_w, strength_of_own(cohort), cohort.serving, unit_w)
-
-
-def strength_of_own(cohort: Cohort) -> FloatArray:
-    """`Cohort.strength` at all base stations (n, n_bs), or at that of each UE alone (n, 1): whichever costs less."""
-    return cohort.gain if cohort.fading is None or not cohort.gain.shape[1] else cohort.own_strength[:, None]
+    if not cohort.gain.shape[1]:
+        return np.zeros(len(cohort.serving))
+    signal_w = cohort.power_w * cohort.own_strength
+    return np.where((cohort.serving >= 0) & np.isfinite(signal_w), signal_w / unit_w, 0.0)

@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import inf
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Self
+from typing import ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -16,14 +16,8 @@ import numpy.typing as npt
 from netsim.altered import altered
 from netsim.columns import Columns
 from netsim.errors import BadInput
-from netsim.later import Later
 from netsim.part import Part
 from netsim.units import BoolArray, FloatArray, IntArray
-
-if TYPE_CHECKING:
-    from netsim.radio import cohort_loops
-else:
-    cohort_loops = Later("netsim.radio.cohort_loops")
 
 ComplexArray = npt.NDArray[np.complex128]
 
@@ -75,8 +69,9 @@ class Cohort:
             raise BadInput(
                 f"power: shape {self.power_w.shape} for {len(self.ue)} UEs; a power part gives one for each UE"
             )
-        k = cohort_loops.first_bad(self.power_w)
-        if k >= 0:
+        bad = np.flatnonzero(~((self.power_w >= 0) & (self.power_w < inf)))
+        if bad.size:
+            k = bad[0]
             raise BadInput(
                 f"power: UE {self.ue[k]} would send with {self.power_w[k]:g} W; a power part gives finite powers, not "
                 "negative, 0 for a UE that is to be silent"
