@@ -27,6 +27,11 @@ _CORNER_STD_M = 25.0  # [dlg 11]
 _TAIL = 3.0  # hours and corners are cut at 3 deviations, so that every day ends at home
 _LONGEST_WALK_S = 4000.0  # from work at 20:12, two such walks and a stop of 1.5 h end before midnight
 _THIRD_PLACES = 4  # [dlg 11]
+_DWELL_FIXES_PER_H, _WORK_FIXES_PER_H = 25.0, 18.0  # [dlg 11] at home and third places; at work
+_WALK_FIX_EVERY_S = 15.0  # [dlg 11]
+_HOME_SPREAD_M, _WORK_SPREAD_M, _THIRD_SPREAD_M = 18.0, 22.0, 15.0  # [dlg 11] deviation of fixes, per axis
+_GPS_NOISE_M = 4.0  # deviation of fixes on a walk, per axis
+_SKIP_DAY, _COMMUTE, _LUNCH, _EVENING = 0.04, 0.92, 0.6, 0.3  # [dlg 11] probabilities; the last two on a workday
 _BLOCK = 512  # UEs whose fixes are drawn at once, to bound memory
 
 
@@ -85,30 +90,8 @@ class Commuter(Mobility):
     """workplaces [[x, y], ...] in m, as home_m; none: drawn at least a third of the area's shorter side from home"""
     third_places_m: Points | None = None
     """places for lunch, evenings and trips [[x, y], ...] in m, for all UEs; none: four drawn per UE"""
-    dwell_fixes_per_h: float = Field(default=25.0, ge=0)
-    """fixes per hour at home and at third places"""
-    work_fixes_per_h: float = Field(default=18.0, ge=0)
-    """fixes per hour at work"""
-    walk_fix_every_s: float = Field(default=15.0, gt=0)
-    """time between fixes on a walk, s"""
-    home_spread_m: float = Field(default=18.0, ge=0)
-    """standard deviation of fixes at home, per axis, m"""
-    work_spread_m: float = Field(default=22.0, ge=0)
-    """standard deviation of fixes at work, per axis, m"""
-    third_spread_m: float = Field(default=15.0, ge=0)
-    """standard deviation of fixes at third places, per axis, m"""
-    gps_noise_m: float = Field(default=4.0, ge=0)
-    """standard deviation of fixes on a walk, per axis, m"""
     walk_speed_m_s: float = Field(default=1.4, gt=0)
     """walking speed before its factor U(0.85, 1.6), m/s"""
-    skip_day_probability: float = Field(default=0.04, ge=0, le=1)
-    """probability of a day without fixes"""
-    commute_probability: float = Field(default=0.92, ge=0, le=1)
-    """probability of going to work, Monday to Friday"""
-    lunch_probability: float = Field(default=0.6, ge=0, le=1)
-    """probability of lunch away from work, on a workday"""
-    evening_probability: float = Field(default=0.3, ge=0, le=1)
-    """probability of a stop after work, on a workday"""
 
     def start(self, ue: IntArray, ground: Ground) -> CommuterState:
         """All UEs at home."""
@@ -166,10 +149,10 @@ class Commuter(Mobility):
         chance = rng.uniform("chance", ue, (8,)).T
         hours = _HOUR_MEAN + _HOUR_STD * np.clip(rng.normal("hour", ue, (3,)), -_TAIL, _TAIL)
         leave_h, lunch_h, close_h = hours.T
-        out = chance[0] >= self.skip_day_probability
-        works = out & weekday & (chance[1] < self.commute_probability)
-        lunch = works & (chance[2] < self.lunch_probability)
-        evening = works & (chance[3] < self.evening_probability)
+        out = chance[0] >= _SKIP_DAY
+        works = out & weekday & (chance[1] < _COMMUTE)
+        lunch = works & (chance[2] < _LUNCH)
+        evening = works & (chance[3] < _EVENING)
         trip = out & ~works & (chance[2] < _TRIP_PROBABILITY)
         midday, after = _THIRD + (chance[4:6] * n_third).astype(np.int64)
         office = np.where(works, _WORK, _HOME)
@@ -193,15 +176,15 @@ class Commuter(Mobility):
 
     def _fixes(self, plan: Day, role: IntArray, ue: IntArray, rng: Rng) -> Fixes:
         """All fixes of the day, sorted by (ue, time); times in s of the day."""
-        rate_per_h = np.array([self.dwell_fixes_per_h, self.work_fixes_per_h, self.dwell_fixes_per_h])
-        spread_m = np.array([self.home_spread_m, self.work_spread_m, self.third_spread_m])
+        rate_per_h = np.array([_DWELL_FIXES_PER_H, _WORK_FIXES_PER_H, _DWELL_FIXES_PER_H])
+        spread_m = np.array([_HOME_SPREAD_M, _WORK_SPREAD_M, _THIRD_SPREAD_M])
         pieces = [Fixes.none()]
         for first in range(0, len(ue), _BLOCK):
             some = slice(first, first + _BLOCK)
             part = Day(plan.knot_s[some], plan.knot_m[some])
             rate_per_s = rate_per_h[role[some]] / _HOUR_S
             pieces.append(dwell_fixes(part, rate_per_s, spread_m[role[some]], ue[some], rng))
-            pieces.append(walk_fixes(part, self.walk_fix_every_s, self.gps_noise_m, ue[some], rng))
+            pieces.append(walk_fixes(part, _WALK_FIX_EVERY_S, _GPS_NOISE_M, ue[some], rng))
         return _in_order(Fixes.join(pieces))
 
     def _all_places(self, ue: IntArray, ground: Ground) -> FloatArray:

@@ -11,6 +11,9 @@ from netsim.part import Part
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
+LEAST_M = 1.0
+"""distance, nearer than which laws in closed form keep the loss"""
+
 
 @dataclass(frozen=True, eq=False)
 class Pairs:

@@ -5,14 +5,14 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from netsim.radio.base import Pairs, PathLoss
+from netsim.radio.base import LEAST_M, Pairs, PathLoss
 from netsim.units import FloatArray
 
 
 class LogDistance(PathLoss):
     r"""Log-distance path loss: the loss grows by 10 n dB per decade of distance::
 
-        PL(d) = PL(d_ref) + 10 n log10(max(d, d_min) / d_ref)
+        PL(d) = PL(d_ref) + 10 n log10(max(d, 1 m) / d_ref)
 
     where d is the 3D distance in m and n the exponent. The carrier enters through `reference_loss_db` only,
     so `carrier_hz` is not used.
@@ -28,10 +28,8 @@ class LogDistance(PathLoss):
     """distance of the reference loss, m"""
     reference_loss_db: float = Field(default=50.0, ge=-300, le=500)
     """loss at the reference distance, dB"""
-    min_distance_m: float = Field(default=1.0, ge=1e-3, le=1e6)
-    """nearer than this the loss stays as it is here, m"""
 
     def loss_db(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
         """Loss in dB, shape (n_ue, n_bs)."""
-        ratio = np.maximum(pairs.distance_3d_m, self.min_distance_m) / self.reference_m
+        ratio = np.maximum(pairs.distance_3d_m, LEAST_M) / self.reference_m
         return self.reference_loss_db + 10.0 * self.exponent * np.log10(ratio)

@@ -54,9 +54,7 @@ class SharedBand(Uplink):
     deadline_s: float | None = Field(default=None, gt=0, le=1e9)
     """longest latency from the server's request to the last bit, s; later updates are lost; none: the round length"""
     max_ser: float | None = Field(default=None, gt=0, lt=0.75)
-    """largest symbol error rate at which a UE is selected, and its signal cancelled; none: no limit"""
-    modulation: Literal["bpsk", "qpsk", "16qam"] = "qpsk"
-    """modulation that the symbol error rate refers to"""
+    """largest symbol error rate (QPSK) at which a UE is selected, and its signal cancelled; none: no limit"""
     rate: Annotated[RateLaw, RATES] = LinkAdaptation()
     """law of the rate: link-adaptation (attenuated, capped, none below an SINR) or shannon"""
 
@@ -99,7 +97,7 @@ class SharedBand(Uplink):
 
     def least_sinr(self) -> float:
         """SINR below which a UE has no rate, or a symbol error rate above max_ser; 0 without such limits."""
-        return max(self.floor_sinr(), 0.0 if self.max_ser is None else threshold(self.max_ser, self.modulation))
+        return max(self.floor_sinr(), 0.0 if self.max_ser is None else threshold(self.max_ser))
 
     def outcome(
         self,

@@ -153,7 +153,7 @@ class TestCommuter:
             state = after
 
     def test_weekends_have_no_work_and_nights_no_fixes(self):
-        (fixes,) = run(PAPER_USER.model_copy(update={"skip_day_probability": 0.0}), [0], [0.0, 70 * DAY_S], ground())[1]
+        (fixes,) = run(PAPER_USER, [0], [0.0, 70 * DAY_S], ground())[1]
         day, hour = np.divmod(fixes.time_s / HOUR_S, 24)
         at_work = np.linalg.norm(fixes.position_m - WORK, axis=1) < 60
         weekday = day % 7 < 5
@@ -162,13 +162,14 @@ class TestCommuter:
         assert (hour > 23.5).mean() < 1e-3
         # the way to a third place may pass by work
         assert at_work[~weekday].mean() < 0.01 < 0.2 < at_work[weekday].mean()
-        assert len(np.unique(day)) == 70
+        assert 60 < len(np.unique(day)) < 70  # on some days there are none
 
     def test_dwell_counts_are_poisson(self):
-        part = Commuter(commute_probability=0.0, skip_day_probability=0.0)
-        (fixes,) = run(part, np.arange(4000), [0.0, DAY_S], ground())[1]
-        morning = (fixes.time_s > 9 * HOUR_S) & (fixes.time_s < 11 * HOUR_S)  # everybody at home
-        count = np.bincount(fixes.ue[morning], minlength=4000)
+        (fixes,) = run(Commuter(), np.arange(4000), [5 * DAY_S, 6 * DAY_S], ground())[1]
+        hour = fixes.time_s / HOUR_S % 24
+        morning = (hour > 9) & (hour < 11)  # on a Saturday everybody who takes fixes is at home
+        count = np.bincount(fixes.ue[morning])
+        count = count[count > 0]
         assert count.mean() == pytest.approx(50.0, rel=0.01)
         assert count.var() == pytest.approx(50.0, rel=0.07)
 

@@ -5,15 +5,13 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from netsim.radio.schedulers.base import Grants, Queue, Scheduler, State
-from netsim.radio.schedulers.places import Pairing, grouped, ranks
+from netsim.radio.schedulers.places import ranks
 
 
 class AllAtOnce(Scheduler):
     """Every UE sends as soon as it is ready; the UEs of a cell are spread over the resource blocks."""
 
     kind: Literal["all-at-once"] = "all-at-once"
-    pairing: Pairing = "power"
-    """who shares a resource block: UEs of similar received power (power) or of different (difference)"""
     reference: ClassVar = "grant-free access; the assumption of LAPA, Eqs. 4-6"
     example: ClassVar = {"kind": "all-at-once"}
 
@@ -21,4 +19,4 @@ class AllAtOnce(Scheduler):
         if self.resource_blocks == 1:
             return Grants(np.zeros(len(queue.ue), dtype=np.int64))
         rank, number = ranks(queue.serving, -queue.received_w)
-        return Grants(grouped(rank, number, -(-number // self.resource_blocks), self.pairing))
+        return Grants(rank // -(-number // self.resource_blocks))

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 import numpy as np
 
 from netsim.units import BoolArray, FloatArray, IntArray
-
-Pairing = Literal["power", "difference"]
 
 
 def ranks(serving: IntArray, *keys: FloatArray) -> tuple[IntArray, IntArray]:
@@ -23,16 +19,6 @@ def ranks(serving: IntArray, *keys: FloatArray) -> tuple[IntArray, IntArray]:
     rank[order] = np.arange(len(cell)) - np.repeat(first, many)
     number[order] = np.repeat(many, many)
     return rank, number
-
-
-def grouped(rank: IntArray, number: IntArray, size: IntArray, pairing: Pairing) -> IntArray:
-    """The group (n,) of each UE of a cell from its rank: at most `size` (n,) UEs a group, ceil(number / size) groups.
-
-    power: neighbours in rank send together; difference: UEs whose ranks are far apart, the same distance in each group.
-    """
-    if pairing == "power":
-        return rank // size
-    return rank % -(-number // size)
 
 
 def free_blocks(serving: IntArray, resource: IntArray, holds: BoolArray, resource_blocks: int) -> BoolArray:
