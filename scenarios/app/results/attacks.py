@@ -124,26 +124,22 @@ def attack_rows(rows: Table, centre: Mapping[str, np.ndarray]) -> dict[str, Tabl
 def _less_centre(heard: Table, centre: Mapping[str, np.ndarray]) -> Table:
     """Error less that of the map's centre; an estimate that diverged counts as this baseline."""
     order = np.argsort(centre["row"])
-    at = order[np.searchsorted(centre["row"][order], row_numbers(heard))] if len(order) else no_ints()
+    at = order[np.searchsorted(centre["row"][order], row_numbers(heard))]
     less = np.where(np.isinf(heard["error_m"]), 0.0, heard["error_m"] - centre["centre_m"][at])
-    return paired(heard, less)
+    return _paired(heard, less)
 
 
-def paired(rows: Table, less: FloatArray) -> Table:
-    """Mean over UEs of differences (n,), NaN for none, with its 95 % interval; of fewer than five UEs over days.
-
-    Each as a column of one row.
-    """
-    both, ends = np.isfinite(less), np.full(3, np.nan)
-    if both.any():
-        unit = rows["ue"][both].astype(np.int64)
-        if len(np.unique(unit)) < _FEW_UES:
-            unit = unit * 2**31 + (rows["time_s"][both] // DAY_S).astype(np.int64)
-        _, of = np.unique(unit, return_inverse=True)
-        each = np.bincount(of, weights=less[both]) / np.bincount(of)
-        ends = each.mean() + half_width(each) * np.array([0, -1, 1])
-        ends[0] = each.mean()
-    return dict(zip(("mean", "low", "high"), ends[:, None], strict=True))
+def _paired(rows: Table, less: FloatArray) -> Table:
+    """Mean over UEs of differences (n,), NaN for none, with its 95 % interval; of fewer than five UEs over days."""
+    known = np.isfinite(less)
+    unit = rows["ue"][known].astype(np.int64)
+    if len(np.unique(unit)) < _FEW_UES:
+        unit = unit * 2**31 + (rows["time_s"][known] // DAY_S).astype(np.int64)
+    _, of = np.unique(unit, return_inverse=True)
+    each = np.bincount(of, weights=less[known]) / np.bincount(of)
+    mean = mean_of(each)
+    ends = {"mean": mean, "low": mean - half_width(each), "high": mean + half_width(each)}
+    return {name: np.array([end]) for name, end in ends.items()}
 
 
 def ever_named(rows: Table, homes: np.ndarray, near_m: float) -> Table:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import date
 from pathlib import Path
 from typing import Annotated, Any
@@ -45,14 +45,10 @@ RUNS, SWEEP = "runs.csv", "sweep.json"
 _PTR = ("footprint_ptr", "footprint_building", "street_ptr", "scenery_ptr")
 _GROUND = {
     "footprint_m": 2, "footprint_ptr": 1, "footprint_building": 1, "building_height_m": 1, "station_m": 2,
-    "station_azimuth_deg": 1,
+    "station_azimuth_deg": 1, "distance_m": 2, "rsrp_dbm": 2, "los": 2, "street_m": 2, "street_ptr": 1,
+    "street_class": 1, "door_m": 2, "scenery_m": 2, "scenery_ptr": 1, "scenery_kind": 1,
 }  # fmt: skip
-"""what map.npz holds, with dimensions"""
-_MORE = {
-    "distance_m": 2, "rsrp_dbm": 2, "los": 2, "street_m": 2, "street_ptr": 1, "street_class": 1, "door_m": 2,
-    "scenery_m": 2, "scenery_ptr": 1, "scenery_kind": 1,
-}  # fmt: skip
-"""what it may hold besides"""
+"""what map.npz holds, with dimensions; the first six always"""
 
 
 def load(folder: Path, study: dict[str, Any] | None = None) -> Run:
@@ -68,7 +64,7 @@ def load(folder: Path, study: dict[str, Any] | None = None) -> Run:
     tables = {name: _no_rows(columns) for name, columns in EVERY.items()} | tables
     points_m = no_places() if radio else _points_m(folder / POINTS)
     ground = _ground(folder / MAP)
-    grid = _arrays(folder / GRID, ARRAYS) if what_is(folder / GRID) else {}
+    grid = _arrays(folder / GRID, ARRAYS, needed=[*ARRAYS]) if what_is(folder / GRID) else {}
     study = study or read(folder / STUDY).data
     return Run(manifest, summary, study, tables, points_m, ground, read_surfaces(folder), grid)
 
@@ -135,14 +131,14 @@ def _no_rows(columns: Mapping[str, Column]) -> Table:
 
 def _points_m(path: Path) -> FloatArray:
     """True points (n, 2)."""
-    return _arrays(path, {"position_m": 2})["position_m"].reshape(-1, 2)
+    return _arrays(path, {"position_m": 2}, needed=["position_m"])["position_m"].reshape(-1, 2)
 
 
 def _ground(path: Path) -> dict[str, NDArray[Any]]:
     """What map.npz holds, indices as integers; nothing where there is none."""
     if not what_is(path):
         return {}
-    ground: dict[str, NDArray[Any]] = {**_arrays(path, _GROUND, _MORE)}
+    ground: dict[str, NDArray[Any]] = {**_arrays(path, _GROUND, needed=[*_GROUND][:6])}
     ground |= {name: ground[name].astype(np.int64) for name in _PTR if name in ground}
     for of in ("footprint", "street", "scenery"):
         ptr, points_m = ground.get(f"{of}_ptr", np.zeros(1)), ground.get(f"{of}_m", ())
@@ -151,17 +147,16 @@ def _ground(path: Path) -> dict[str, NDArray[Any]]:
     return ground
 
 
-def _arrays(path: Path, needed: Mapping[str, int], more: Mapping[str, int] | None = None) -> dict[str, NDArray[Any]]:
-    """Arrays of an npz file by name, with their number of dimensions; `more` may be missing."""
+def _arrays(path: Path, dimensions: Mapping[str, int], needed: Collection[str] = ()) -> dict[str, NDArray[Any]]:
+    """Arrays of an npz file by name, those of `dimensions`; only `needed` ones must be there."""
     try:
-        arrays = read_arrays(path)
-        found = {name: np.asarray(arrays[name], dtype=np.float64) for name in needed}
-        found |= {name: np.asarray(arrays[name], dtype=np.float64) for name in more or {} if name in arrays}
-    except (ValueError, KeyError, TypeError) as error:
+        arrays = {name: np.asarray(array, np.float64) for name, array in read_arrays(path).items()}
+    except (ValueError, TypeError) as error:
         raise BadInput(one_line(f"{path}: cannot be read ({error}); run the study again")) from None
-    for name, array in found.items():
-        if array.ndim != {**needed, **(more or {})}[name]:
-            raise BadInput(one_line(f"{path}: {name} has the wrong shape; run the study again"))
+    found = {name: arrays[name] for name in dimensions if name in arrays}
+    wrong = [name for name in needed if name not in found] or [n for n in found if found[n].ndim != dimensions[n]]
+    if wrong:
+        raise BadInput(one_line(f"{path}: {wrong[0]} is missing or has the wrong shape; run the study again"))
     return found
 
 
@@ -210,11 +205,8 @@ def read_surfaces(folder: Path) -> Surfaces:
     path = folder / SURFACES
     if not what_is(path):
         return {}
-    try:
-        arrays = {name: np.asarray(array, dtype=np.float64) for name, array in read_arrays(path).items()}
-        shape = (len(arrays["x_m"]), len(arrays["y_m"]))
-        if any(arrays[name].shape != shape for name in MAPS if name in arrays):
-            raise ValueError("its maps do not fit the grid")
-    except (ValueError, KeyError, TypeError) as error:
-        raise BadInput(one_line(f"{path}: cannot be read ({error}); run the study again")) from None
+    arrays = _arrays(path, {"x_m": 1, "y_m": 1, "answer_at_m": 1, **dict.fromkeys(MAPS, 2)}, needed=("x_m", "y_m"))
+    shape = (len(arrays["x_m"]), len(arrays["y_m"]))
+    if any(arrays[name].shape != shape for name in MAPS if name in arrays):
+        raise BadInput(one_line(f"{path}: its maps do not fit the grid; run the study again"))
     return arrays

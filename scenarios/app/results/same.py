@@ -125,8 +125,7 @@ def _compared(a: Sequence[Any], b: Sequence[Any]) -> tuple[str, float] | None:
     values = f"{str(a[at])[:_SHOWN]!r} and {str(b[at])[:_SHOWN]!r}"
     if len(a) == 1:
         return values, sizes[at]
-    first = f", first in row {min(sizes) + 1:,}" if min(sizes) != at else ""
-    return f"{len(sizes):,} of {len(a):,} rows differ{first}, most in row {at + 1:,}: {values}", sizes[at]
+    return f"{len(sizes):,} of {len(a):,} rows differ, most in row {at + 1:,}: {values}", sizes[at]
 
 
 def _size(x: Any, y: Any) -> float:
