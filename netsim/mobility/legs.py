@@ -143,6 +143,7 @@ class Legged(Mobility):
 
 def _on_legs(state: Leg, times_s: list[float]) -> FloatArray:
     """Positions (k, n, 2) at times (k,) within the current legs."""
-    import netsim.mobility.leg_loops as loops  # not at the top: whoever only reads a scenario does without
-
-    return loops.on_legs(state.origin_m, state.target_m, state.depart_s, state.arrive_s, np.array(times_s))
+    walk_s = np.maximum(state.arrive_s - state.depart_s, 1e-200)  # a leg of no length is over at once
+    done = np.clip((np.array(times_s)[:, None] - state.depart_s) / walk_s, 0.0, 1.0)[:, :, None]
+    # this form, not origin + done * way, so that the waypoint itself is met exactly
+    return np.asarray((1.0 - done) * state.origin_m + done * state.target_m)

@@ -57,11 +57,6 @@ class Budget:
 
     def _distances(self, position_m: FloatArray, indoors: Indoors | None) -> Pairs:
         """The geometry of all links without line of sight."""
-        if indoors is None and self.shifts_m is None:
-            from netsim.radio.link_loops import distances  # not at the top: whoever only reads a scenario does without
-
-            flat, slant = distances(position_m, self.at_m, self.height_m - self.ue_height_m)
-            return Pairs(flat, slant, self.ue_height_m, self.height_m)
         square, north = self._offset_m(position_m)
         square *= square  # in place: new arrays of this size are what a tick spends its time on
         north *= north
@@ -145,9 +140,7 @@ class Budget:
             shadow = shadow * np.where(far, self.far_factor, 1.0)
         if self.shadow_nlos is not None:
             return np.where(pairs.los, shadow, self.shadow_nlos(position_m))
-        from netsim.radio.link_loops import spread
-
-        return spread(shadow, pairs.los, self.nlos_factor)
+        return np.where(pairs.los, shadow, self.nlos_factor * shadow)
 
     @property
     def _by_sight(self) -> bool:

@@ -16,21 +16,6 @@ _DECADES = 1.0 / np.log(10.0)
 
 
 @compiled
-def distances(position_m: FloatArray, at_m: FloatArray, rise_m: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Distances on the map and in space (n, n_bs) of positions (n, 2) to places (n_bs, 2) that are rise_m higher."""
-    n, n_bs = len(position_m), len(at_m)
-    flat, slant = np.empty((n, n_bs)), np.empty((n, n_bs))
-    x, y, rise = at_m[:, 0].copy(), at_m[:, 1].copy(), rise_m * rise_m
-    for i in range(n):
-        east, north = position_m[i, 0], position_m[i, 1]
-        for b in range(n_bs):
-            square = (east - x[b]) * (east - x[b]) + (north - y[b]) * (north - y[b])
-            flat[i, b] = np.sqrt(square)
-            slant[i, b] = np.sqrt(square + rise[b])
-    return flat, slant
-
-
-@compiled
 def decades_of(distance: FloatArray) -> None:
     """Writes log10 of distances (n, n_bs) in their place."""
     flat = distance.ravel()  # rows of few base stations fill no vector
@@ -48,16 +33,6 @@ def urban_sight(distance_m: FloatArray, decay_m: float) -> FloatArray:
         share = 18.0 / (18.0 if d < 18.0 else d)
         probability[k] = exp(d * rate) * (1.0 - share) + share
     return out
-
-
-@compiled
-def where_hidden(seen: FloatArray, hidden: FloatArray, los: BoolArray) -> None:
-    """Writes to `seen` (n, n_bs) the larger of both where there is no line of sight; NaN stays NaN."""
-    for i in range(seen.shape[0]):
-        for b in range(seen.shape[1]):
-            more = hidden[i, b] - seen[i, b]
-            more = 0.0 if more < 0.0 else more
-            seen[i, b] += 0.0 if los[i, b] else more
 
 
 @compiled
@@ -96,17 +71,6 @@ def two_slopes(
             more = (hidden_db * decade + hidden_first) - loss
             more = 0.0 if more < 0.0 else more
             out[i, b] = loss + (0.0 if los[i, b] else more)
-    return out
-
-
-@compiled
-def spread(shadow_db: FloatArray, los: BoolArray, nlos_factor: float) -> FloatArray:
-    """Shadowing (n, n_bs), times a factor where there is no line of sight."""
-    n, n_bs = shadow_db.shape
-    out = np.empty((n, n_bs))
-    for i in range(n):
-        for b in range(n_bs):
-            out[i, b] = (1.0 if los[i, b] else nlos_factor) * shadow_db[i, b]
     return out
 
 

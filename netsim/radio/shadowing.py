@@ -112,13 +112,43 @@ class GridField:
         return _corner_covariance(self.step_m / _shortened(self.decorrelation_m, self.step_m))
 
     def __call__(self, position_m: FloatArray) -> FloatArray:
-        """Shadowing in dB (n, n_bs)."""
-        from netsim.radio.field_loops import interpolated  # not at the top: whoever only reads a scenario does without
-
+        """Shadowing in dB (n, n_bs), in single precision."""
         ny, nx, n_site = self.value_db.shape
-        table = self.value_db.reshape(ny * nx, n_site)
-        side, diagonal = self.covariance[0, 1], self.covariance[0, 3]
-        return interpolated(table, nx, position_m, self.low_m, self.step_m, side, diagonal, self.column)
+        top = np.array([nx - 1.0, ny - 1.0])
+        at = np.clip((position_m - self.low_m) / self.step_m, 0.0, top)
+        cell = np.where(at < top - 1.0, at, top - 1.0).astype(np.int64)  # a NaN takes any cell: its weights are NaN
+        weight = np.stack(_weights(*(at - cell).T, self.covariance)).astype(np.float32)[:, :, None]
+        node = cell[:, 1] * nx + cell[:, 0]
+        table, (left, right, above, beyond) = self.value_db.reshape(ny * nx, n_site), weight
+        value = left * table[node] + right * table[node + 1] + above * table[node + nx] + beyond * table[node + nx + 1]
+        return self._of_stations(value).astype(np.float64)
+
+    def nearest(self, values: npt.NDArray[np.float32], position_m: FloatArray) -> npt.NDArray[np.float32]:
+        """Values (ny, nx, n_site) at the node nearest to each position (n, 2); any node for NaN: (n, n_bs)."""
+        ny, nx, _ = values.shape
+        top = np.array([nx - 1.0, ny - 1.0])
+        at = (position_m - self.low_m) / self.step_m + 0.5
+        column, row = np.maximum(np.where(at < top, at, top), 0.0).astype(np.int64).T
+        return self._of_stations(values[row, column])
+
+    def _of_stations(self, value: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """Values of base stations (n, n_bs) from those of sites (n, n_site)."""
+        return value[:, self.column] if len(self.column) else value
+
+
+def _weights(x: FloatArray, y: FloatArray, covariance: FloatArray) -> tuple[FloatArray, ...]:
+    """Bilinear weights (n,) of the corners of a unit cell at (x, y), scaled to variance 1 for corners so correlated.
+
+    With b = 2 x (1 - x) on each axis the variance is
+    (1 - b_x)(1 - b_y) + c_side (b_x (1 - b_y) + (1 - b_x) b_y) + c_diagonal b_x b_y.
+    """
+    side, diagonal = float(covariance[0, 1]), float(covariance[0, 3])
+    left, down = 1.0 - x, 1.0 - y
+    bx, by = 2.0 * x * left, 2.0 * y * down
+    variance = 1.0 + (side - 1.0) * (bx + by) + (1.0 - 2.0 * side + diagonal) * (bx * by)
+    scale = 1.0 / np.sqrt(variance)
+    left, x = left * scale, x * scale
+    return left * down, x * down, left * y, x * y
 
 
 @dataclass(frozen=True, eq=False)
@@ -321,14 +351,11 @@ def _shortened(decorrelation_m: float, step_m: float) -> float:
     With g = E[1 / sqrt(variance left by interpolation)] over a cell, distant points correlate by
     g^2 exp(-d / D); this is 1/e at d = decorrelation for D = decorrelation / (1 + 2 ln g).
     """
-    from netsim.radio.field_loops import weights
-
-    middle = ((np.arange(16) + 0.5) / 16).tolist()
+    middle = (np.arange(16) + 0.5) / 16
+    x, y = np.tile(middle, 16), np.repeat(middle, 16)
     shorter_m = decorrelation_m
     for _ in range(20):  # a contraction: g depends on D weakly
-        covariance = _corner_covariance(step_m / shorter_m)
-        side, diagonal = float(covariance[0, 1]), float(covariance[0, 3])
-        weight = np.array([weights(x, y, side, diagonal) for y in middle for x in middle]).T
+        weight = np.array(_weights(x, y, _corner_covariance(step_m / shorter_m)))
         gain = float(weight.sum(axis=0).mean())  # bilinear weights sum to 1 before scaling
         shorter_m = decorrelation_m / (1.0 + 2.0 * log(gain))
     return shorter_m

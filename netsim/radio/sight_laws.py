@@ -73,11 +73,7 @@ class ByProbability(Sight):
             return np.asarray(ndtr(field.draw()))
 
         def law(pairs: Pairs, position_m: FloatArray) -> BoolArray:
-            from netsim.radio.field_loops import below  # not at the top: whoever only reads a scenario does without
-
-            ny, nx, n_site = drawn_at_nodes().shape
-            uniform = drawn_at_nodes().reshape(ny * nx, n_site)
-            probability = path_loss.los_probability(pairs)  # NaN of an absent UE, who sees nobody
-            return below(uniform, nx, position_m, field.low_m, field.step_m, field.column, probability)
+            probability = path_loss.los_probability(pairs)  # NaN of an absent UE, which sees no base station
+            return np.asarray(field.nearest(drawn_at_nodes(), position_m) < probability)
 
         return law

@@ -226,8 +226,7 @@ class RuralMacro(_Tr38901Scenario):
         nlos = self._nlos(decades, pairs, carrier_hz / 1e9)
         if pairs.los is None:
             return np.maximum(los, nlos)
-        link_loops.where_hidden(los, nlos, pairs.los)
-        return los
+        return np.where(pairs.los, los, np.maximum(los, nlos))
 
     def _los(self, distance: FloatArray, decades: FloatArray, pairs: Pairs, carrier_hz: float) -> FloatArray:
         breakpoint_m = self._breakpoint_m(pairs, carrier_hz)

@@ -5,8 +5,9 @@ import pytest
 
 from netsim.compiled import compiled
 from netsim.elementary import exp, log
-from netsim.radio import field_loops, link_loops
+from netsim.radio import link_loops
 from netsim.radio.links import _COLUMNS, RadioLinks
+from netsim.radio.shadowing import GridField
 
 
 @compiled
@@ -51,10 +52,8 @@ def test_laws_of_links_are_those_of_numpy(n):
     """More pairs than a vector holds, also by one; base stations lie apart in memory."""
     draw, position_m, at_m = _places(n, n)
     rise_m = draw.uniform(-5, 30, n + 1)
-    flat, slant = link_loops.distances(position_m, at_m, rise_m)
-    expected = np.linalg.norm(position_m[:, None] - at_m, axis=-1)
-    np.testing.assert_allclose(flat, expected, rtol=1e-15)
-    np.testing.assert_allclose(slant, np.hypot(expected, rise_m), rtol=1e-15)
+    flat = np.linalg.norm(position_m[:, None] - at_m, axis=-1)
+    slant = np.hypot(flat, rise_m)
     decades = slant.copy()
     link_loops.decades_of(decades)
     np.testing.assert_allclose(decades, np.log10(slant), rtol=1e-14)
@@ -62,9 +61,6 @@ def test_laws_of_links_are_those_of_numpy(n):
     share = 18.0 / np.maximum(flat, 18.0)
     sight = np.exp(-flat / 63.0) * (1 - share) + share
     np.testing.assert_allclose(link_loops.urban_sight(flat, 63.0), sight, rtol=1e-14)
-    seen, hidden, los = flat.copy(), flat + draw.normal(size=flat.shape), draw.random(flat.shape) < 0.5
-    link_loops.where_hidden(seen, hidden, los)
-    np.testing.assert_allclose(seen, np.where(los, flat, np.maximum(flat, hidden)), rtol=1e-14)
     gain_db, power_dbm = -flat / 20, draw.uniform(0, 50, n + 1)
     gain, dbm, w = link_loops.powers(gain_db, power_dbm, 10 ** (power_dbm / 10 - 3))
     np.testing.assert_allclose(gain, 10 ** (gain_db / 10), rtol=1e-13)
@@ -72,34 +68,33 @@ def test_laws_of_links_are_those_of_numpy(n):
     np.testing.assert_allclose(w, 10 ** ((power_dbm + gain_db) / 10 - 3), rtol=1e-13)
 
 
-def _fields(seed, nx=23, ny=17, n_site=21, n=300):
-    """A table, positions on and off the grid with one of an absent UE, and the corner and distance of nodes."""
+def _fields(seed, column, nx=23, ny=17, n_site=21, n=300):
+    """A field, positions on and off its grid with one of an absent UE, and draws."""
     draw = np.random.default_rng(seed)
     low_m, step_m = np.array([-30.0, 10.0]), 7.0
     position_m = low_m + draw.uniform(-3, max(nx, ny) + 3, (n, 2)) * step_m
     position_m[:4] = low_m + np.array([[0, 0], [nx - 1, ny - 1], [nx - 2, 3], [5, ny - 2]]) * step_m
     position_m[-1] = np.nan
-    return draw, draw.normal(size=(nx * ny, n_site)).astype(np.float32), position_m, low_m, step_m
+    table = draw.normal(size=(ny, nx, n_site)).astype(np.float32)
+    return draw, GridField(lambda: table, low_m, step_m, 50.0, np.array(column, dtype=np.int64)), position_m
 
 
 @pytest.mark.parametrize("column", [[], [3, 3, 0, 20, 7]])
-def test_interpolation_is_that_of_numpy_in_single_precision(column):
+def test_interpolation_is_bilinear_in_single_precision(column):
     """Also at the edges, beyond them, and where several base stations share a site."""
-    nx, ny, side, diagonal, column = 23, 17, 0.9, 0.86, np.array(column, dtype=np.int64)
-    _, table, position_m, low_m, step_m = _fields(0, nx, ny)
-    at = np.clip((position_m - low_m) / step_m, 0.0, [nx - 1.0, ny - 1.0])
-    cell = np.fmin(at, [nx - 2.0, ny - 2.0]).astype(np.int64)
-    x, y = (at - cell).T
+    _, field, position_m = _fields(0, column)
+    side, diagonal = field.covariance[0, 1], field.covariance[0, 3]
+    at = np.clip((position_m - field.low_m) / field.step_m, 0.0, [22.0, 16.0])
+    column_, row = np.fmin(at, [21.0, 15.0]).astype(np.int64).T
+    x, y = (at - np.stack([column_, row], axis=1)).T
     bx, by = 2 * x * (1 - x), 2 * y * (1 - y)
     variance = (1 - bx) * (1 - by) + side * (bx * (1 - by) + (1 - bx) * by) + diagonal * bx * by
-    expected = np.zeros((len(at), table.shape[1]), dtype=np.float32)
+    expected = np.zeros((len(at), 21), dtype=np.float32)
     for right, up, weight in ((0, 0, (1 - x) * (1 - y)), (1, 0, x * (1 - y)), (0, 1, (1 - x) * y), (1, 1, x * y)):
-        scaled = (weight / np.sqrt(variance)).astype(np.float32)
-        expected += scaled[:, None] * table[(cell[:, 1] + up) * nx + cell[:, 0] + right]
-    found = field_loops.interpolated(table, nx, position_m, low_m, step_m, side, diagonal, column)
-    np.testing.assert_allclose(found, expected[:, column] if len(column) else expected, rtol=1e-5, atol=1e-6)
-    exact = found.astype(np.float32)
-    np.testing.assert_array_equal(exact, found)  # single precision
+        expected += (weight / np.sqrt(variance)).astype(np.float32)[:, None] * field.value_db[row + up, column_ + right]
+    found = field(position_m)
+    np.testing.assert_allclose(found, expected[:, column] if column else expected, rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(found.astype(np.float32), found)
     assert np.isnan(found[-1]).all() and np.isfinite(found[:-1]).all()
 
 
