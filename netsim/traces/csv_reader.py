@@ -46,7 +46,7 @@ def read_sheets(path: str) -> Iterator[Sheet]:
     header = tuple(name.strip() for name in next(_records(path, iter([(at, first)]), delimiter))[1])
     if not _is_header(header):
         problem = f"line {at} ({shown(first.strip())}) is a row, and the file has no header"
-        example = ",".join(_likely_header(header)).replace(",", " TAB " if delimiter == "\t" else delimiter)
+        example = "time_s,user,lat,lon".replace(",", " TAB " if delimiter == "\t" else delimiter)
         raise BadInput(f"{path}: {problem}; put one above it, such as {example}")
     empty = True
     for line, flat in _pieces(path, chain([(at + 1, text)], blocks), delimiter, len(header)):
@@ -79,26 +79,8 @@ def _first_line(text: str) -> tuple[int, str, str, str]:
 
 def _is_header(cells: Sequence[str]) -> bool:
     """Whether a line has names: at least half of its cells are no number and no date."""
-    return 2 * sum(_kind(cell.strip().strip('"')) == "name" for cell in cells) >= len(cells)
-
-
-def _kind(cell: str) -> str:
-    return "name" if math.isnan(number(cell)) and not _DATE.match(cell) else "date" if _DATE.match(cell) else "number"
-
-
-def _likely_header(cells: Sequence[str]) -> list[str]:
-    """Names for the cells of a row: a date is the time, and of the numbers with a point one beyond 90 the longitude."""
-    kinds = [_kind(cell) for cell in cells]
-    places = [i for i, cell in enumerate(cells) if kinds[i] == "number" and "." in cell][:2]
-    names = [f"column_{i}" for i in range(1, len(cells) + 1)]
-    if "date" not in kinds or len(places) < 2:
-        return ["time_s", "user", "lat", "lon"]
-    names[kinds.index("date")] = "time_s"
-    turned = abs(number(cells[places[0]])) > 90.0
-    names[places[0]], names[places[1]] = ("lon", "lat") if turned else ("lat", "lon")
-    if 0 not in (*places, kinds.index("date")):
-        names[0] = "user"
-    return names
+    texts = [cell.strip().strip('"') for cell in cells]
+    return 2 * sum(math.isnan(number(text)) and not _DATE.match(text) for text in texts) >= len(texts)
 
 
 def _pieces(path: str, blocks: _Blocks, delimiter: str, width: int) -> Iterator[tuple[Sequence[int], list[str]]]:

@@ -29,9 +29,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, date, tzinfo
 from pathlib import Path
-from typing import NamedTuple, get_args
-
-import numpy as np
+from typing import NamedTuple
 
 from netsim.clock import DAY_S
 from netsim.errors import BadInput
@@ -104,10 +102,8 @@ def read_trace(
 
     Raises `BadInput` with one line. The arrays are read-only, because they may be shared.
     """
-    _check(path, users, outlier_sigmas, round_s)
     _check_segments(path, users, segments)
     _check_boxes(path, area_deg, area_m)
-    _check_resampling(path, resample_s, gap_s)
     zone = None if timezone == "auto" else named_zone(timezone)
     table = read_table(path, columns, format=format, crs=crs, sample_s=sample_s, timezone=timezone)
     counts = {"rows_read": len(table) + sum(table.skipped.values()), **table.skipped, **table.counts}
@@ -258,15 +254,6 @@ def _resampled(table: Table, moves: Moves, every_s: float | None, gap_s: float) 
     return regular, [f"resampled: {len(regular.user):,} rows, every {every_s:g} s of {n_trips:,} trips"]
 
 
-def _check(path: str | Path, users: str, outlier_sigmas: float | None, round_s: float) -> None:
-    if users not in get_args(Users):
-        raise BadInput(f"{path}: users: {users!r} is none of {', '.join(get_args(Users))}; use one of these")
-    if outlier_sigmas is not None and not outlier_sigmas > 0:
-        raise BadInput(f"{path}: outlier_sigmas: {outlier_sigmas!r} is not above 0; use 4, say, or none to keep all")
-    if not 0 < round_s < np.inf:
-        raise BadInput(f"{path}: round_s: {round_s!r} is not above 0 and finite; use 86400 for a day")
-
-
 def _check_segments(path: str | Path, users: str, segments: int | None) -> None:
     if (users == "segments") != (segments is not None):
         raise BadInput(f"{path}: segments: {segments!r} with users: {users!r}; give users: segments and their number")
@@ -280,9 +267,3 @@ def _check_boxes(path: str | Path, area_deg: Box | None, area_m: Box | None) -> 
         if box is not None and not (box[0] < box[2] and box[1] < box[3]):
             a, b, c, d = names[key]
             raise BadInput(f"{path}: {key}: {box} is not {a},{b},{c},{d}; give {a} < {c} and {b} < {d}")
-
-
-def _check_resampling(path: str | Path, resample_s: float | None, gap_s: float) -> None:
-    for key, value, usual in (("resample_s", resample_s, "60"), ("gap_s", gap_s, f"{GAP_S:g}")):
-        if value is not None and not 0 < value < np.inf:
-            raise BadInput(f"{path}: {key}: {value!r} is not above 0 and finite; use {usual}")

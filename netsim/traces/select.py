@@ -10,7 +10,7 @@ import numpy as np
 
 from netsim.clock import DAY_S, Clock
 from netsim.errors import BadInput
-from netsim.traces.order import Index, arranged, by_user_and_time, taken
+from netsim.traces.order import Index, taken
 from netsim.traces.points import Box
 from netsim.traces.table import Table
 from netsim.traces.times import epoch_s
@@ -48,23 +48,10 @@ def kept(rows: IntArray, keep: BoolArray, reason: str, counts: dict[str, int]) -
 
 def repeated(table: Table, rows: IntArray) -> BoolArray:
     """Which of `rows` (n,) equal an earlier one in user, time, cell, place and RSRP."""
-    # only rows that share user and time with another can be equal: few, in most files
-    user, time_s = taken(table.user, rows), taken(table.time_s, rows)
-    order = by_user_and_time(user, time_s)
-    user, time_s = arranged(user, order), arranged(time_s, order)
-    same = (user[1:] == user[:-1]) & (time_s[1:] == time_s[:-1])
-    shared = np.flatnonzero(np.append(same, False) | np.append(False, same))
-    shared = shared if order is None else np.sort(order[shared])
-    out = np.zeros(len(rows), dtype=np.bool_)
-    out[shared] = _equal_an_earlier(table, rows[shared])
-    return out
-
-
-def _equal_an_earlier(table: Table, rows: IntArray) -> BoolArray:
     # a missing RSRP (NaN) equals another; no phone measures 0 dBm
     rsrp_dbm = None if table.rsrp_dbm is None else np.nan_to_num(table.rsrp_dbm, nan=0.0)
     keys = [*table.points.columns, rsrp_dbm, table.cell, table.time_s, table.user]
-    columns = [key[rows] for key in keys if key is not None]
+    columns = [taken(key, rows) for key in keys if key is not None]
     order = np.lexsort(columns)
     same = np.ones(max(len(rows) - 1, 0), dtype=np.bool_)
     for column in columns:

@@ -6,7 +6,6 @@ import re
 from array import array
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, tzinfo
-from itertools import pairwise
 
 import numpy as np
 
@@ -38,7 +37,6 @@ _OF_CHECKINS = "%a %b %d %H:%M:%S %z %Y"  # Tue Apr 03 18:00:09 +0000 2012
 _SERIAL_DAYS = (25_569.0, 73_050.0)  # of 1970 and 2100 in spreadsheets, which count days since 1899-12-30
 _SERIAL_DECIMALS = 4  # of a day: 9 s
 _SERIAL_STEP = 0.05  # more than an hour in days; clocks in seconds seldom tick as fast
-_UNDECIDED = np.log(2.0)
 
 
 def unit_of(header: str) -> str | None:
@@ -81,11 +79,10 @@ class Times:
         if not self._twice_row:
             return time_s
         later_s = dict(zip(self._twice_row, self._later_s, strict=True))
-        time_s, n_second, n_open = passes(time_s, user, later_s)
+        time_s, n_second = passes(time_s, user, later_s)
         self.notes += (
             f"{len(later_s):,} rows lie in an hour that came twice in {self.zone}, as clocks went back: {n_second:,} "
-            "of them were taken as the second, by the order and the intervals of their user's rows"
-            + (f"; {n_open:,} could be either and were taken as the first" if n_open else ""),
+            "of them were taken as the second, because time would run backwards; the others as the first",
         )
         return time_s
 
@@ -123,61 +120,25 @@ def epoch_s(text: str, zone: tzinfo | None = None) -> float:
     return _within(number(text) / _PER_S[unit], text) if unit else _moment_s(text, zone)[0]
 
 
-def passes(time_s: FloatArray, user: IntArray | Codes, later_s: Mapping[int, float]) -> tuple[FloatArray, int, int]:
+def passes(time_s: FloatArray, user: IntArray | Codes, later_s: Mapping[int, float]) -> tuple[FloatArray, int]:
     """Times of day that came twice, as clocks went back: which rows are of the second pass.
 
     time_s (n,), user (n,) : rows in the order of the file, those that came twice at the former; later_s : row -> how
-    much later it was if it is of the second pass. Returns the times, how many rows are of the second, and of how many
-    nothing tells.
+    much later it was if it is of the second pass. Returns the times, and how many rows are of the second.
 
-    Of one user's rows in such an hour the first k are of the first pass, the others of the second. Time must not run
-    backwards; of what is left, k is that whose intervals, also those to the rows before and after the hour, are
-    nearest to the user's median interval c: one interval d becomes d + later_s, which costs |ln((d + later_s) / c)| -
-    |ln(d / c)|. Choices within a factor of two of the best are left to the first pass.
+    In such an hour a user's rows are of the first pass until time would run backwards, and of the second from there.
     """
-    time_s, n_second, n_open = time_s.copy(), 0, 0
     order = np.argsort(user, kind="stable")
-    twice = np.zeros(len(user), dtype=np.bool_)
-    twice[list(later_s)] = True
-    user, twice = user[order], twice[order]
-    for first, end in _runs(user, twice, time_s[order]):
-        low, high = (int(np.searchsorted(user, user[first], side)) for side in ("left", "right"))
-        rows, shift_s = order[first:end], later_s[int(order[first])]
-        k, n_near = _switch(time_s[order[low:high]], first - low, end - low, shift_s)
-        time_s[rows[k:]] += shift_s
-        n_second, n_open = n_second + len(rows) - k, n_open + n_near
-    return time_s, n_second, n_open
-
-
-def _runs(user: IntArray | Codes, twice: np.ndarray, time_s: FloatArray) -> list[tuple[int, int]]:
-    """Ends of the runs of rows of one user that came twice, a day at most."""
-    at = np.flatnonzero(twice)
-    apart = (np.diff(at) > 1) | (np.diff(user[at]) != 0) | (np.abs(np.diff(time_s[at])) > 86_400.0)
-    edges = np.flatnonzero(np.concatenate([[True], apart, [True]]))
-    return [(int(at[low]), int(at[high - 1]) + 1) for low, high in pairwise(edges)]
-
-
-def _switch(time_s: FloatArray, first: int, end: int, shift_s: float) -> tuple[int, int]:
-    """How many of the rows first to end of a user are of the first pass, and of how many nothing tells."""
-    known_s = np.concatenate([np.diff(time_s[:first]), np.diff(time_s[end:])])
-    known_s = known_s if (known_s > 0).any() else np.diff(time_s)
-    usual_s = float(np.median(known_s[known_s > 0])) if (known_s > 0).any() else 1.0
-    least_s = usual_s if (known_s == 0).any() else 1e-3 * usual_s  # rows of one time are usual, or are not
-    gap_s = np.full(end - first + 1, np.nan)  # before each row, and after the last, if that is of the second pass
-    inner = slice(max(first - 1, 0), min(end + 1, len(time_s)))
-    gap_s[slice(first == 0, len(gap_s) - (end == len(time_s)))] = np.diff(time_s[inner])
-    if end < len(time_s):
-        gap_s[-1] -= shift_s
-    back = np.flatnonzero(gap_s < 0)
-    if back.size:
-        return int(back[0]), 0
-
-    def cost(interval_s: FloatArray) -> FloatArray:
-        return np.abs(np.log(np.maximum(interval_s, least_s) / usual_s))
-
-    change = np.nan_to_num(cost(gap_s + shift_s) - cost(gap_s))  # an end of the trace tells nothing
-    near = np.flatnonzero(change <= change.min() + _UNDECIDED)
-    return int(near[-1]), int(near[-1] - near[0])
+    shift_s = np.zeros(len(user))
+    shift_s[list(later_s)] = list(later_s.values())
+    shift_s, step_s = shift_s[order], np.diff(time_s[order], prepend=0.0)
+    begins = np.diff(user[order], prepend=-1) != 0  # a user's first row, or the first of an hour
+    begins |= (shift_s == 0) | (np.abs(step_s) > 86_400.0) | (np.append(0.0, shift_s[:-1]) == 0)
+    n_back = np.cumsum((step_s < 0) & ~begins)
+    second = (shift_s > 0) & (n_back > n_back[np.maximum.accumulate(np.where(begins, np.arange(len(user)), 0))])
+    settled_s = time_s.copy()
+    settled_s[order[second]] += shift_s[second]
+    return settled_s, int(second.sum())
 
 
 def _unit(text: Sequence[str], header: str) -> tuple[str, tuple[str, ...]]:

