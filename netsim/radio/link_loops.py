@@ -9,7 +9,7 @@ import numpy as np
 
 from netsim.compiled import compiled
 from netsim.elementary import exp, log
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import BoolArray, FloatArray
 
 _NEPERS_PER_DB = np.log(10.0) / 10.0
 _DECADES = 1.0 / np.log(10.0)
@@ -90,52 +90,3 @@ def powers(
             received_dbm[i, b] = dbm[b] + gain_db[i, b]
             received_w[i, b] = gain[i, b] * w[b]
     return gain, received_dbm, received_w
-
-
-@compiled
-def strongest(received_w: FloatArray) -> IntArray:
-    """The first of the strongest base stations (n,) by powers received (n, n_bs); -1 for an absent UE."""
-    n, n_bs = received_w.shape
-    out = np.empty(n, np.int64)
-    for i in range(n):
-        best = 0
-        for b in range(1, n_bs):
-            best = b if received_w[i, b] > received_w[i, best] else best
-        out[i] = best if n_bs and received_w[i, 0] == received_w[i, 0] else -1
-    return out
-
-
-@compiled
-def _interference(received_w: FloatArray, strongest: int, noise_w: float, out: FloatArray) -> None:
-    """`interference` of one UE; strongest: its base station, -1 for an absent UE."""
-    others, n_bs = 0.0, len(received_w)
-    own = max(strongest, 0)
-    for b in range(n_bs):
-        others += 0.0 if b == own else received_w[b]
-    for b in range(n_bs):
-        rest = others + (received_w[own] - received_w[b])
-        out[b] = (others if b == own else rest) + noise_w
-
-
-@compiled
-def interference(received_w: FloatArray, strongest: IntArray, noise_w: float) -> FloatArray:
-    """What all other base stations and noise add up to (n, n_bs), W, of powers received (n, n_bs).
-
-    Of the strongest one (n,) it is the sum of the others: a difference of sums would lose weak interference.
-    """
-    out = np.empty(received_w.shape)
-    for i in range(len(out)):
-        _interference(received_w[i], strongest[i], noise_w, out[i])
-    return out
-
-
-@compiled
-def sinrs(received_w: FloatArray, strongest: IntArray, noise_w: float) -> FloatArray:
-    """Powers received (n, n_bs) over their `interference`."""
-    n, n_bs = received_w.shape
-    out = np.empty((n, n_bs))
-    for i in range(n):
-        _interference(received_w[i], strongest[i], noise_w, out[i])
-        for b in range(n_bs):
-            out[i, b] = received_w[i, b] / out[i, b]
-    return out

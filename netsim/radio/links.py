@@ -66,8 +66,6 @@ class RadioLinks:
     @cached_property
     def serving(self) -> IntArray:
         """The strongest base station of each UE (n_ue,), -1 for none."""
-        from netsim.radio.link_loops import strongest  # not at the top: whoever only reads a scenario does without
-
         return strongest(self.received_w)
 
     @cached_property
@@ -76,8 +74,6 @@ class RadioLinks:
         if self._whole is not None:
             whole, rows = self._whole
             return whole.interference_w[rows]
-        from netsim.radio.link_loops import interference
-
         return interference(self.received_w, self.serving, 0.0)
 
     def sinr(self, noise_dbm: float) -> FloatArray:
@@ -90,8 +86,28 @@ class RadioLinks:
                 whole, rows = self._whole
                 ratio = whole.sinr(noise_dbm)[rows]
             else:
-                from netsim.radio.link_loops import sinrs
-
-                ratio = sinrs(self.received_w, self.serving, float(w_from_dbm(noise_dbm)))
+                ratio = self.received_w / interference(self.received_w, self.serving, float(w_from_dbm(noise_dbm)))
             self._sinr[noise_dbm] = ratio
         return self._sinr[noise_dbm]
+
+
+def strongest(received_w: FloatArray) -> IntArray:
+    """The first of the strongest base stations (n,) by powers received (n, n_bs); -1 for an absent UE."""
+    n, n_bs = received_w.shape
+    if not n_bs:
+        return np.full(n, -1)
+    return np.where(np.isnan(received_w[:, 0]), -1, np.argmax(received_w, axis=1))
+
+
+def interference(received_w: FloatArray, strongest: IntArray, noise_w: float) -> FloatArray:
+    """What all other base stations and noise add up to (n, n_bs), W, of powers received (n, n_bs).
+
+    Of the strongest one (n,) it is the sum of the others: a difference of sums would lose weak interference.
+    """
+    if not received_w.shape[1]:
+        return received_w
+    own = np.maximum(strongest, 0)[:, None]
+    is_own = np.arange(received_w.shape[1]) == own
+    others_w = np.cumsum(np.where(is_own, 0.0, received_w), axis=1)[:, -1:]  # one after the other, however many
+    rest_w = others_w + (np.take_along_axis(received_w, own, axis=1) - received_w)
+    return np.where(is_own, others_w, rest_w) + noise_w

@@ -121,7 +121,9 @@ class Transmissions(Columns):
     def needs_s(self, rows: IntArray) -> FloatArray:
         """How long rows (k,) that send need for their bits after since_s; infinite at a rate of 0."""
         rate_bps = self.rate_bps[rows]
-        return np.divide(self.left_bits[rows], rate_bps, out=np.full(len(rows), np.inf), where=rate_bps > 0)
+        needed_s = np.full(len(rows), np.inf)
+        np.divide(self.left_bits[rows], rate_bps, out=needed_s, where=rate_bps > 0)
+        return needed_s
 
     def sends_for_s(self, rows: IntArray) -> FloatArray:
         """How long rows (k,) that send go on after since_s: until their last bit, or until their energy is spent."""

@@ -117,7 +117,8 @@ class GridField:
         top = np.array([nx - 1.0, ny - 1.0])
         at = np.clip((position_m - self.low_m) / self.step_m, 0.0, top)
         cell = np.where(at < top - 1.0, at, top - 1.0).astype(np.int64)  # a NaN takes any cell: its weights are NaN
-        weight = np.stack(_weights(*(at - cell).T, self.covariance)).astype(np.float32)[:, :, None]
+        x, y = (at - cell).T
+        weight = np.stack(_weights(x, y, self.covariance)).astype(np.float32)[:, :, None]
         node = cell[:, 1] * nx + cell[:, 0]
         table, (left, right, above, beyond) = self.value_db.reshape(ny * nx, n_site), weight
         value = left * table[node] + right * table[node + 1] + above * table[node + nx] + beyond * table[node + nx + 1]

@@ -51,7 +51,7 @@ def repeated(table: Table, rows: IntArray) -> BoolArray:
     # a missing RSRP (NaN) equals another; no phone measures 0 dBm
     rsrp_dbm = None if table.rsrp_dbm is None else np.nan_to_num(table.rsrp_dbm, nan=0.0)
     keys = [*table.points.columns, rsrp_dbm, table.cell, table.time_s, table.user]
-    columns = [taken(key, rows) for key in keys if key is not None]
+    columns = [key[rows] for key in keys if key is not None]
     order = np.lexsort(columns)
     same = np.ones(max(len(rows) - 1, 0), dtype=np.bool_)
     for column in columns:
