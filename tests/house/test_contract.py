@@ -44,7 +44,7 @@ def test_a_union_knows_each_part_by_its_kind():
         assert "no such kind" not in union.parts
 
 
-FAST = 100
+FAST = 50
 
 
 def covering(legal):
