@@ -206,6 +206,7 @@ def replayed(trace, **mobility):
     told = {"kind": "replay", "trace": trace, "cell": "x", "users": "id", "timezone": "Europe/Amsterdam"} | mobility
     return {
         "world.duration_s": None, "world.tick_s": 3600, "world.city": {"kind": "open-field"}, "world.base_stations": [],
+        "world.radio.shadowing": {"kind": "none"},  # a field of 60 km would take most of the time
         "world.ues": {"mobility": told}, "learning.round_s": 86400, "learning.attacks": [],
         "learning.aggregation": {"kind": "uniform", "clients": 5},
         "learning.defenses": [
