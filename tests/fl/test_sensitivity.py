@@ -116,11 +116,16 @@ def refusal(server, sampling, relation, uplink):
     return "decides when others send and how many rounds there are" if uplink == "air" else ""
 
 
-@pytest.mark.parametrize("uplink", UPLINKS)
-def test_no_user_moves_a_sum_by_more_than_is_booked(tiny, played, uplink):
+COMBINATIONS = list(product(SERVERS, SAMPLING, RELATIONS))
+CASES = [(uplink, COMBINATIONS[i::5]) for i, uplink in enumerate(UPLINKS)]
+CASES += [pytest.param(uplink, COMBINATIONS, marks=pytest.mark.slow) for uplink in UPLINKS]
+
+
+@pytest.mark.parametrize(("uplink", "combinations"), CASES)
+def test_no_user_moves_a_sum_by_more_than_is_booked(tiny, played, uplink, combinations):
     """Servers, ways of sampling, relations: each is refused, or one UE moves no sum by more than the sensitivity."""
     worst = beyond = 0.0
-    for server, sampling, relation in product(SERVERS, SAMPLING, RELATIONS):
+    for server, sampling, relation in combinations:
         why, asked = refusal(server, sampling, relation, uplink), changes(server, sampling, relation, uplink)
         if why:
             with pytest.raises(BadInput, match=why):
@@ -142,8 +147,9 @@ def test_no_user_moves_a_sum_by_more_than_is_booked(tiny, played, uplink):
             else:
                 assert moved(sums, again) <= booked[0] * (1 + 1e-9), (server, sampling, relation, other.__name__)
                 worst = max(worst, moved(sums, again) / booked[0])
-    assert worst > 0.9 or uplink in ("oma", "noma", "air")  # the booked figure is no larger than it must be
-    assert beyond > 1.05 or uplink not in ("oma", "noma")  # and the caveat is needed
+    whole = combinations is COMBINATIONS
+    assert worst > 0.9 or not (uplink == "ideal" or (whole and uplink == "slow"))  # no more is booked than must be
+    assert beyond > 1.05 or not (whole and uplink in ("oma", "noma"))  # and the caveat is needed
 
 
 RADIO_MAP = {
