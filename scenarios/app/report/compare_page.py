@@ -120,8 +120,10 @@ def member(label: str, run: Run) -> Member:
 
 def labels_of(members: Sequence[Member]) -> dict[str, list[Mapping[str, Any]]]:
     """Label -> the summaries of its runs."""
-    labels = dict.fromkeys(m.label for m in members)
-    return {label: [m.summary for m in members if m.label == label] for label in labels}
+    labels = dict[str, list[Mapping[str, Any]]]()
+    for m in members:
+        labels.setdefault(m.label, []).append(m.summary)
+    return labels
 
 
 def comparison(of: Gathered, place: Path, command: str = "", reach: float | None = None) -> str:
@@ -133,19 +135,20 @@ def comparison(of: Gathered, place: Path, command: str = "", reach: float | None
     labels, titles = labels_of(members), dict.fromkeys(str(m.manifest.get("title")) for m in members)
     if of.radio:
         shown = [Member(label, r.manifest, r.summary, r.study, curves=curves(r)) for label, r in _loaded(of)]
-        chapters = _of_radio(shown, reach)
     elif keys.RANK_CORRELATION.key in members[0].summary:  # such runs are many: their tables are left unread
         study_of = cache(lambda label: read(dict(reversed(of.runs))[label] / STUDY).data)
         shown = [replace(members[k], study=study_of(members[k].label)) for k in of.drawn]
-        chapters = _of_learning(of, members, shown, place, reach)
     else:
         shown = [member(label, run) for label, run in _loaded(of)]
-        chapters = _of_learning(of, members, shown, place, reach)
-    studies = {m.label: m.study for m in reversed(shown)}
-    drawn = [label for label in labels if label in studies]
-    chapters[-1:-1] = [
-        Chapter("variants-all", "All numbers", [adapted_table(place), figures_table({x: labels[x] for x in drawn})]),
-        Chapter("differences-all", "What differs", [differences_table({x: studies[x] for x in drawn})]),
+    own = labels_of(shown)
+    columns = {label: labels[label] for label in own}
+    first = {m.label: m.study for m in reversed(shown)}
+    attacks = enumerate(dict.fromkeys(name for m in shown for name in m.attacks))
+    chapters = [
+        *(_of_learning(of, members, shown, place, reach) if not of.radio else _of_radio(shown, reach)),
+        Chapter("variants-all", "All numbers", [adapted_table(place), figures_table(columns)]),
+        Chapter("differences-all", "What differs", [differences_table({label: first[label] for label in own})]),
+        Chapter("attacks", "Attack by attack", [p for k, name in attacks for p in attack_panels(shown, name, k)]),
     ]
     facts = {
         "runs": str(len(members)),
@@ -179,7 +182,7 @@ def _of_radio(shown: Sequence[Member], reach: float | None) -> list[Chapter]:
     if reach is not None:
         raise no_goal(reach)
     own = [(look, [m.curves for m in shown if m.label == look.name]) for look in looks(labels_of(shown))]
-    return [Chapter("figures", "Distributions", [distributions(own)]), Chapter("", "", [])]
+    return [Chapter("figures", "Distributions", [distributions(own)])]
 
 
 def _of_learning(
@@ -193,13 +196,10 @@ def _of_learning(
         over.append(time_table(shown, strongest, reach))
     over += [panel for chart in (PROGRESS, UPLINKS) for panel in drawn_over_time(shown, chart, strongest)]
     draws = draws_panels(place, [(m.label, m.study, m.summary) for m in shown])
-    names = dict.fromkeys(name for m in shown for name in m.attacks)
-    attacks = [panel for k, name in enumerate(names) for panel in attack_panels(shown, name, k)]
     return [
         Chapter("tradeoffs", "Privacy and utility", [tradeoff_panel(labels_of(members), of.trials), *draws]),
         Chapter("densities", "Densities", [*compared_densities(of.runs)]),
         Chapter("time", "Over time", over),
-        Chapter("attacks", "Attack by attack", attacks),
     ]
 
 
