@@ -145,7 +145,7 @@ def test_a_command_that_is_killed_leaves_no_process(number, tmp_path):
         else:
             os.killpg(process.pid, number)
         process.wait()
-    until = began + 30
+    until = began + 90
     while (alive := processes_of(temporary)) and time.monotonic() < until:
         time.sleep(0.2)
     assert alive == []
