@@ -55,10 +55,13 @@ class Document:
 
     def override(self, place: Place, origin: Place | None = None) -> None:
         """From now on what stands at this place comes from `origin`, another place in the file; none: from outside."""
-        line = self.line(origin) if origin else 0
+        lines: dict[Place, int] = {(): self.line(origin) if origin else 0}
+        if origin:
+            lines |= {p[len(origin) :]: n for p, n in self.lines.items() if p[: len(origin)] == origin}
         for inner in [p for p in self.lines if p[: len(place)] == place]:
             del self.lines[inner]
-        self.lines[place] = line
+        for inner, line in lines.items():
+            self.lines[(*place, *inner)] = line
 
     def holds(self, place: Place) -> bool:
         """Whether something stands at a place, in the file or set from outside."""
