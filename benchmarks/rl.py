@@ -19,13 +19,12 @@ from benchmarks.peers import start
 from benchmarks.world import Ours, Row, digits, tick_ms
 from fl.power.bound import Convergence, PowerLoss, Trajectory
 from fl.power.search import Limits
-from rl.agents import DdpgAgent
 from rl.ddpg import DdpgTraining
 from rl.env_allocation import PowerAllocation
 from rl.problem import Problem
+from rl.settings import DdpgAgent
 from scenarios import load
-from scenarios.app.training.environments import online
-from scenarios.app.training.recorded_worlds import onlines
+from scenarios.app.training.environments import online, onlines
 
 BS, UES = 5, 15
 TOGETHER = 16  # environments stepped in turn

@@ -15,5 +15,5 @@ gymnasium.register(
 gymnasium.register(
     ONLINE,
     entry_point="scenarios.app.training.environments:online",
-    vector_entry_point="scenarios.app.training.recorded_worlds:onlines",
+    vector_entry_point="scenarios.app.training.environments:onlines",
 )

@@ -6,6 +6,7 @@ exactly the required one, without its energy, its part of lost updates and of le
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,7 +19,7 @@ from netsim.radio.power import PowerContext
 from netsim.units import FloatArray, IntArray
 from rl.lagrangian import priced
 from rl.radio_records import RadioCosts, Sent, costs_of, lost_noise
-from rl.reward import Figures
+from rl.reward import FIGURES, Figures
 from rl.settings import Online
 
 
@@ -29,22 +30,10 @@ class Costs:
     own (K,) : the cost of each UE.
     """
 
-    noise: float
-    loss: float
-    leakage: float
-    energy_j: float
-    lost: float
-    leak: float
+    figures: Mapping[str, float]
     total: float
     artificial: bool
     own: FloatArray
-
-    def parts(self) -> dict[str, float]:
-        """The figures by name."""
-        return {
-            "noise": self.noise, "loss": self.loss, "leakage": self.leakage, "energy_j": self.energy_j,
-            "lost": self.lost, "leak": self.leak,
-        }  # fmt: skip
 
 
 def costs(
@@ -58,15 +47,14 @@ def costs(
     """
     reward, n = task.reward, len(now.snr_per_w)
     if outcome is None:
-        return Costs(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, False, np.zeros(n))
+        return Costs(dict.fromkeys(FIGURES, 0.0), 0.0, False, np.zeros(n))
     radio = _radio(task, setup, outcome, now, of)
-    loss = _loss(setup.learning, outcome)
     leakage, leakage_of_ue = _leakage(outcome, reward.leakage_within_m, n)
-    figures = replace(radio.figures, loss=np.array([loss]), leakage=np.array([leakage]))
+    figures = replace(radio.figures, loss=np.array([_loss(setup.learning, outcome)]), leakage=np.array([leakage]))
     total, own = priced(reward, figures, multipliers), _own(radio, outcome, figures, leakage_of_ue, n)
     return Costs(
-        float(radio.noise[0]), loss, leakage, float(radio.energy_j[0]), float(radio.lost[0]), float(radio.leak[0]),
-        float(total[0]), bool(radio.artificial[0]), total - priced(reward, figures.less(own), multipliers),
+        {name: float(figures.of(name)[0]) for name in FIGURES}, float(total[0]), bool(radio.artificial[0]),
+        total - priced(reward, figures.less(own), multipliers),
     )  # fmt: skip
 
 

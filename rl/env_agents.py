@@ -95,29 +95,17 @@ class PowerAgents(ParallelEnv):  # type: ignore[misc] # the library has no types
         return self._seen.copy()
 
     def _joint(self, actions: Mapping[str, Any]) -> Seen:
-        """The actions of all UEs (K,); 0 for those that are away. ValueError where one is missing or not a number."""
-        if not isinstance(actions, Mapping):
-            raise ValueError(f"action: {actions!r:.40}; give a mapping from agents to actions")
-        if unknown := set(actions) - set(self.possible_agents):
-            raise ValueError(
-                f"action: no agent {min(unknown, key=str)!r}; there are ue_0 to {self.possible_agents[-1]}"
-            )
+        """The actions of all UEs (K,); 0 for those that are away. ValueError where one is missing or is no number."""
+        if not isinstance(actions, Mapping) or not set(actions) <= set(self.possible_agents):
+            raise ValueError(f"action: {actions!r:.40}; give a mapping from agents, ue_0 to {self.possible_agents[-1]}")
         joint = np.zeros(self.env.n_ue, dtype=np.float32)
-        for k, agent in enumerate(self.possible_agents):
-            if not self.env.over and not self._away[k]:
-                if agent not in actions:
-                    raise ValueError(f"action: none for {agent}, which is there; give one number from -1 to 1")
-                joint[k] = self._number(agent, actions[agent])
+        for k in np.flatnonzero(~self._away & (not self.env.over)).tolist():
+            agent = self.possible_agents[k]
+            try:
+                (joint[k],) = np.asarray(actions[agent], dtype=np.float64)
+            except (KeyError, TypeError, ValueError):
+                raise ValueError(f"action: none for {agent}, which is there; give one number from -1 to 1") from None
         return joint
-
-    def _number(self, agent: str, action: Any) -> float:
-        try:
-            number = np.asarray(action, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise ValueError(f"action of {agent}: not a number; give one from -1 to 1") from None
-        if number.shape != (1,) or not np.isfinite(number[0]):
-            raise ValueError(f"action of {agent}: {str(action)[:40]}; give one finite number from -1 to 1, shape (1,)")
-        return float(number[0])
 
     @property
     def _away(self) -> np.ndarray:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import gymnasium
 import numpy as np
 from gymnasium import spaces
 from gymnasium.error import ResetNeeded
 
 from rl.problem import STEPS, Outcome, Problem, Seen, checked_options
-from rl.specs import Specified
 
 
-class PowerAllocation(Specified):
+class PowerAllocation(gymnasium.Env[Seen, Seen]):
     """Power of K UEs for a whole federated training, judged by its convergence bound.
 
     Description

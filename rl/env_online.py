@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+import gymnasium
 import numpy as np
 from gymnasium import spaces
 from gymnasium.error import ResetNeeded
@@ -24,7 +25,6 @@ from rl.observation import seen_online, seen_online_size
 from rl.powers import Decision, kept, start_w
 from rl.problem import Seen, checked_action, checked_options, log_power
 from rl.settings import Online
-from rl.specs import Specified
 
 WORLDS = 2**63  # seeds that a world may have; those of episodes are drawn from the first 2**40
 
@@ -66,7 +66,7 @@ class Held(Power):
         return np.minimum(power_w[sends], max_power_w), replace(state, power_w=power_w, sends=sends)
 
 
-class OnlinePower(Specified):
+class OnlinePower(gymnasium.Env[Seen, Seen]):
     """Power of K UEs in every round of a federated training that goes on while they move.
 
     Description
@@ -102,10 +102,10 @@ class OnlinePower(Specified):
         self.action_space = spaces.Box(-1.0, 1.0, (n_ue,), np.float32)
         self.observation_space = spaces.Box(-1.0, 1.0, (seen_online_size(n_ue),), np.float32)
         self.world_seed = self.steps = self.t_th = 0
-        self.world: World | None = None
         self.over = True
         self.multipliers: FloatArray | None = None
 
+    world: World
     state: RoundState
     setup: Setup
     transmitter: Transmitter
@@ -121,7 +121,7 @@ class OnlinePower(Specified):
         return self._begin(int(given.get("world", drawn))), self._info(self.cost)
 
     def step(self, action: Seen) -> tuple[Seen, float, bool, bool, dict[str, Any]]:
-        if self.world is None or self.over:
+        if self.over:
             raise ResetNeeded("step: no episode is going on; reset the environment first")
         wanted_w = log_power(checked_action(action, self.n_ue), self.task.limits)
         parts = replace(self.state.parts, power=replace(self.state.parts.power, wanted_w=wanted_w))
@@ -152,7 +152,7 @@ class OnlinePower(Specified):
         return self._begin(int(memory["world"]))
 
     def __getstate__(self) -> dict[str, Any]:
-        if self.world is not None:
+        if "world" in self.__dict__:
             raise TypeError(
                 "OnlinePower: the processes that run in its world cannot be copied or pickled; copy before the first "
                 "reset, or make another one: gymnasium.make(env.spec), then reset(options={'world': seed})"
@@ -177,13 +177,12 @@ class OnlinePower(Specified):
 
     def _next(self) -> int | None:
         """Number of the next round; None where the world ends before."""
-        assert self.world is not None  # noqa: S101 - reset
         return next_round(self.world, self.setup.learning, self.state)
 
     def _advance(self) -> None:
         """To the request of the next round."""
         number = self._next()
-        if self.world is None or number is None:
+        if number is None:
             return
         self.state = replace(self.state, round=number - 1)
         begins_s = min(self.world.clock.end_s(number, self.setup.learning.round_s), self.world.duration_s)
@@ -191,7 +190,6 @@ class OnlinePower(Specified):
             self.world.env.run(until=begins_s)
 
     def _context(self) -> PowerContext:
-        assert self.world is not None  # noqa: S101 - reset
         numbers = int(self.state.model.parameters.shape[1])
         nobody = no_ints()
         return power_context(self.world, self.setup, self.state.parts, numbers, self.state.round + 1, nobody)
@@ -205,4 +203,4 @@ class OnlinePower(Specified):
         return seen_online(self.now, self._power_w(), self.task.limits)
 
     def _info(self, cost: Costs) -> dict[str, Any]:
-        return {"t_th": self.t_th, "power_w": self._power_w().copy(), "world": self.world_seed, **cost.parts()}
+        return {"t_th": self.t_th, "power_w": self._power_w().copy(), "world": self.world_seed, **cost.figures}

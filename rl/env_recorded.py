@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import gymnasium
 import numpy as np
 from gymnasium import spaces
 from gymnasium.error import ResetNeeded
@@ -18,10 +19,9 @@ from rl.radio_loops import judged
 from rl.radio_records import Air, RadioCosts
 from rl.recording import Episode
 from rl.settings import Online
-from rl.specs import Specified
 
 
-class RecordedPower(Specified):
+class RecordedPower(gymnasium.Env[Seen, Seen]):
     """`OnlinePower`, with its spaces, in worlds that were recorded once.
 
     With one seed it draws the worlds that `OnlinePower` draws, `worlds` of them, and then begins again with the first.
@@ -91,5 +91,5 @@ class RecordedPower(Specified):
     def _info(self, found: RadioCosts | None) -> dict[str, Any]:
         """The same keys after a reset, where costs are 0."""
         names = ("noise", "energy_j", "lost", "leak")
-        costs = {name: 0.0 if found is None else float(getattr(found, name)[0]) for name in names}
+        costs = {name: 0.0 if found is None else float(found.figures.of(name)[0]) for name in names}
         return {"t_th": self.t_th, "power_w": self.last_w.copy(), "world": self.world_seed, **costs}

@@ -137,25 +137,14 @@ class RowCosts:
 
 @dataclass(frozen=True, eq=False)
 class RadioCosts:
-    """Unweighted figures (B,) of power vectors; energy of each UE (B, K), and what stands behind the rest."""
+    """Unweighted figures (B,) of power vectors, NaN for what the radio does not tell; energy of each UE (B, K), and
+    what stands behind the rest.
+    """
 
-    noise: FloatArray
-    lost: FloatArray
-    leak: FloatArray
+    figures: Figures
     energy_of_ue_j: FloatArray
     artificial: BoolArray
     rows: RowCosts
-
-    @property
-    def energy_j(self) -> FloatArray:
-        """Of all UEs (B,)."""
-        return np.asarray(self.energy_of_ue_j.sum(axis=1))
-
-    @property
-    def figures(self) -> Figures:
-        """What rewards are made of (B,); what the radio does not tell is NaN."""
-        unknown = np.full(len(self.noise), np.nan)
-        return Figures(self.noise, unknown, unknown, self.lost, self.leak, self.energy_j)
 
 
 def band(uplink: Uplink) -> SharedBand:
@@ -232,10 +221,16 @@ def costs_of(
         hidden = np.where(scale > 0, drawn / scale, 0.0) + 1.0 / np.maximum(heard, 1e-30)
         leak = np.where(there & (heard > 0), 1.0 / (1.0 + hidden), 0.0)
     n, lost = np.maximum(there.sum(axis=1), 1), there & ~came
+    unknown = np.full(len(n), np.nan)
     return RadioCosts(
-        noise=np.where(there.any(axis=1), noise, 0.0),
-        lost=lost.sum(axis=1) / n,
-        leak=leak.sum(axis=1) / n,
+        figures=Figures(
+            noise=np.where(there.any(axis=1), noise, 0.0),
+            loss=unknown,
+            leakage=unknown,
+            lost=lost.sum(axis=1) / n,
+            leak=leak.sum(axis=1) / n,
+            energy_j=energy_j.sum(axis=1),
+        ),
         energy_of_ue_j=energy_j,
         artificial=np.asarray((drawn > 0).any(axis=1)),
         rows=RowCosts(suffered, asked, lost, leak, drawn > 0, factor),

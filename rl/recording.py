@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from fl.round.state import RoundOutcome
 from netsim.units import BoolArray, FloatArray, IntArray
-from rl.cost import rows_sent
+from rl.cost import Costs, rows_sent
 from rl.env_online import OnlinePower
 from rl.look import Look
 from rl.observation import Before
@@ -50,30 +51,10 @@ class Episode:
     def __len__(self) -> int:
         return len(self.silent)
 
-    def check(self, n_ue: int) -> None:
-        """Raise ValueError unless everything is of S rounds of so many UEs, and points at what there is."""
-        s, r, rounds, links, before = len(self), self.rounds.of.shape[-1], self.rounds, self.rounds.links, self.before
-        of_steps = (rounds.n_bits, rounds.rho, rounds.factor, rounds.lost_noise, self.played, self.silent)
-        of_ues = (links.serving, links.downlink_bps, rounds.rows, rounds.compute_s, rounds.compute_j, self.sends)
-        shapes = [
-            *((x, (s,)) for x in of_steps),
-            *((x, (s, n_ue)) for x in of_ues),
-            *((x, (s, r)) for x in (rounds.of, rounds.weight, rounds.required_std)),
-            *((x, (s + 1,)) for x in (before.scale, before.budget_left, before.progress)),
-            *((x, (s + 1, n_ue)) for x in (before.snr_per_w, before.required_std, before.drawn_std)),
-            *((x, (s, n_ue, *x.shape[2:4])) for x in (links.h, links.heard)),
-        ]
-        if s < 1 or any(x.shape != shape for x, shape in shapes):
-            raise ValueError(f"it is not of {n_ue} UEs in all of its rounds")
-        for of, below in ((links.serving, links.h.shape[2]), (rounds.of, n_ue)):
-            if of.dtype.kind != "i" or of.min() < -1 or of.max() >= below:
-                raise ValueError("it points at a UE or base station that there is not")
-
 
 def episode_of(env: OnlinePower, rule: Rule, world: int) -> Episode:
     """All steps of a world that is played with a rule."""
     env.reset(options={"world": world})
-    assert env.world is not None  # noqa: S101 - reset
     before, rounds, silent, played = [Before.of(env.now)], list[Rounds](), list[bool](), list[int]()
     for own, look in _played(env, rule):
         rounds.append(_silent(look) if own is None else own)
@@ -109,7 +90,6 @@ def _silent(look: Look) -> Rounds:
 def _of_round(env: OnlinePower, outcome: RoundOutcome, look: Look) -> Rounds:
     """The round that was played last, whose links were known before."""
     world, setup = env.world, env.setup
-    assert world is not None  # noqa: S101 - it has been played
     sent = rows_sent(setup.learning, outcome)
     k = look.links.serving.shape[1]
     count = outcome.phases[-1].made.count
@@ -131,3 +111,41 @@ def _of_round(env: OnlinePower, outcome: RoundOutcome, look: Look) -> Rounds:
         weight=sent.weight[None],
         required_std=sent.required_std[None],
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """A round. position_m (K, 2), NaN for a UE that is away; serving (K,), -1 : no base station; sent, arrived (K,);
+    power_w (K,), NaN for a UE that sent nothing.
+    """
+
+    round: int
+    position_m: FloatArray
+    serving: IntArray
+    sent: BoolArray
+    power_w: FloatArray
+    arrived: BoolArray
+    cost: Costs
+
+
+def steps_of(env: OnlinePower, act: Callable[[OnlinePower, Any], FloatArray], world: int) -> list[Step]:
+    """All rounds of a world under a policy."""
+    seen, _ = env.reset(options={"world": world})
+    steps = list[Step]()
+    while not env.over:
+        number, at_m = env.state.round + 1, env.world.position_m().copy()
+        serving = env.world.serving(env.world.links())
+        seen, *_ = env.step(act(env, seen).astype(np.float32))
+        steps.append(Step(number, at_m, serving, *_sent(env, len(at_m)), env.cost))
+    return steps
+
+
+def _sent(env: OnlinePower, n: int) -> tuple[BoolArray, FloatArray, BoolArray]:
+    """Who sent in the last round, with what, and whose updates arrived: all (K,)."""
+    sent, arrived = np.zeros((2, n), dtype=np.bool_)
+    power_w = np.full(n, np.nan)
+    if env.outcome is not None:
+        last = env.outcome.phases[-1]
+        ue, first = np.unique(last.made.ue, return_index=True)
+        sent[ue], power_w[ue], arrived[ue] = True, last.channel.power_w[first], last.channel.decoded[first]
+    return sent, power_w, arrived

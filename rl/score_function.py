@@ -22,10 +22,10 @@ import torch
 from netsim.rng import Streams
 from netsim.tree import from_tree_as, to_tree
 from netsim.units import FloatArray, IntArray
-from rl.agents import ScoreFunctionAgent
 from rl.ddpg import optimiser_memory, resume_optimiser
 from rl.lagrangian import Prices, first_prices, over, priced
 from rl.rules import Known, Tuned, within
+from rl.settings import ScoreFunctionAgent
 from rl.shared_policy import UNIT_DB, SharedPolicy, first_weights, forward, others, seen
 from rl.train import Weights
 

@@ -7,8 +7,87 @@ from pydantic import Field, model_validator
 from fl.power.bound import Convergence, Criterion
 from fl.power.search import Limits
 from netsim.part import OneOf, Part
-from rl.agents import AGENT, AGENTS, Agent, DdpgAgent, ScoreFunctionAgent
 from rl.reward import REWARDS, Reward, Weighted
+
+AGENT = "ddpg"
+"""What comparisons call the agent DDPG."""
+
+
+class Agent(Part):
+    """What learns, and how."""
+
+    kind: str
+
+
+class DdpgAgent(Agent):
+    """Deep deterministic policy gradient (DDPG): an actor and a critic, each with a target network.
+
+    Learning starts after `learning_starts` random steps. With discount 0 only the immediate reward counts.
+    """
+
+    kind: Literal["ddpg"] = "ddpg"
+    learning_rate: float = Field(default=1e-3, gt=0, le=1)
+    """learning rate of Adam, for actor and critic"""
+    batch_size: int = Field(default=128, ge=1, le=65_536)
+    """number of transitions in a gradient step"""
+    buffer_size: int = Field(default=20_000, ge=1, le=10_000_000)
+    """size of the replay buffer in transitions"""
+    learning_starts: int = Field(default=300, ge=1, le=1_000_000)
+    """random steps before learning starts"""
+    gradient_steps: int = Field(default=1, ge=1, le=1000)
+    """gradient steps after each step in the environment"""
+    tau: float = Field(default=0.01, gt=0, le=1)
+    """soft update coefficient of the target networks"""
+    discount: float = Field(default=0.0, ge=0, lt=1)
+    """discount factor (gamma)"""
+    exploration_noise_std: float = Field(default=0.2, ge=0, le=2)
+    """standard deviation of the Gaussian noise on actions during training; a unit is half of the range of powers in
+    decibels"""
+    exploration_noise_final_std: float | None = Field(default=None, ge=0, le=2)
+    """its value at the end of training, reached linearly; none: constant"""
+    hidden: tuple[int, ...] = Field(default=(128, 128), min_length=1, max_length=8)
+    """units of the hidden layers of actor and critic"""
+
+    reference: ClassVar = "Lillicrap et al., Continuous control with deep reinforcement learning, 2015"
+    example: ClassVar = {"kind": "ddpg"}
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.batch_size > self.buffer_size:
+            raise ValueError(f"batch_size {self.batch_size} is above buffer_size {self.buffer_size}; exchange them")
+        if any(not 1 <= n <= 4096 for n in self.hidden):
+            raise ValueError("hidden: a layer has 1 to 4096 units")
+        return self
+
+
+class ScoreFunctionAgent(Agent):
+    """The score-function gradient on recorded rounds: a policy of all UEs, as a residual on the best tuned rule.
+
+    The training records rounds of worlds once, and judges powers there without any local training: millions of
+    evaluations a minute. `train.steps` are gradient steps. It is evaluated live. For the task `online` over an uplink
+    `noma` with noisy decoding, where the cost of a round hangs on its radio alone (weights `loss` and `leakage` 0).
+    """
+
+    kind: Literal["score-function"] = "score-function"
+    worlds: int = Field(default=48, ge=1, le=10_000)
+    """number of worlds whose rounds are recorded for training"""
+    situations: int = Field(default=24, ge=1, le=65_536)
+    """number of rounds in a gradient step"""
+    actions: int = Field(default=12, ge=2, le=4096, multiple_of=2)
+    """number of power vectors that are judged in each of them, half of them mirrored"""
+    exploration_noise_std: float = Field(default=0.2, gt=0, le=10)
+    """standard deviation of actions at the beginning, in units of 10 dB"""
+    exploration_noise_final_std: float = Field(default=0.05, gt=0, le=10)
+    """the same at the end, reached linearly"""
+    learning_rate: float = Field(default=3e-3, gt=0, le=1)
+    """learning rate of Adam at the beginning; it falls linearly to a hundredth"""
+
+    reference: ClassVar = "Williams, Simple Statistical Gradient-Following Algorithms, 1992"
+    example: ClassVar = {"kind": "score-function"}
+
+
+AGENTS = OneOf("power-agent", DdpgAgent, ScoreFunctionAgent, default=AGENT)
+"""The agent slot: what learns."""
 
 VISITED, OPTIMUM, ORACLE = f"{AGENT}, best visited", "optimum", "oracle"
 """What comparisons call the best vector that a training tried, the best of the optimisers, and the best powers of each

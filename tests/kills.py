@@ -79,7 +79,7 @@ class Small:
         save_policy(policy("online"), folder)
 
     def evaluated(self, course, evaluations, seed):
-        from rl.agents import AGENT
+        from rl.settings import AGENT
         from scenarios.app.training.evaluate import Evaluation
 
         cost = {AGENT: course.score, "average": 1.0}

@@ -5,9 +5,9 @@ import numpy as np
 from fl.power.bound import Convergence, PowerLoss, Trajectory
 from fl.power.search import Limits
 from netsim.checkpoint import load_tree, save_tree
-from rl.agents import DdpgAgent
 from rl.policy import Card, Policy, forward, layers_of
 from rl.problem import Problem
+from rl.settings import DdpgAgent
 
 LIMITS = Limits()
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from power_problems import ONLINE, kept_course
 
-from rl.agents import DdpgAgent
+from rl.ddpg import LiveBounds
 from rl.lagrangian import priced
-from rl.live_bounds import LiveBounds
 from rl.reward import FIGURES, Figures
+from rl.settings import DdpgAgent
 
 gymnasium = pytest.importorskip("gymnasium")
 ATTACKS = [{"kind": "closed-form", "cloud": False}]

@@ -449,9 +449,9 @@ class TestCosts:
         contraction = 1 + 1.0 * 10 * 0.02**2 * 1.2**2 * (0.25**2 + 0.75**2) - 2 * 0.02 * 1.0
         for played, left in ((10, 0), (3, 7), (1, 9)):
             _, found = cost_of({"noise": 2.0}, [self.budget], played)
-            assert found.noise == pytest.approx(contraction**left * math.log(added / asked), rel=1e-12)
-            assert found.total == pytest.approx(2.0 * found.noise, rel=1e-12) and found.artificial
-        assert found.noise < 0  # less than was asked for
+            assert found.figures["noise"] == pytest.approx(contraction**left * math.log(added / asked), rel=1e-12)
+            assert found.total == pytest.approx(2.0 * found.figures["noise"], rel=1e-12) and found.artificial
+        assert found.figures["noise"] < 0  # less than was asked for
 
     def test_own_noise_is_what_the_required_noise_would_have_saved(self):
         """UE 0 has 0.4^2 + 0.3^2 = 0.5^2, just what it needs; UE 2 has 0.4^2 for 0.6^2; UE 1 was away."""
@@ -520,10 +520,13 @@ def test_costs_are_those_that_the_records_tell(tiny, attacks):
         figures = records.write(kept, env.world, env.setup.learning, env.outcome)
         tables = kept.joined()
         links, updates = tables["links"], tables["updates"]
-        assert found.loss == figures["rmse_db"] > 0
-        assert found.energy_j == pytest.approx(float(np.nansum(links["energy_j"])), rel=1e-12) and found.energy_j > 0
+        assert found.figures["loss"] == figures["rmse_db"] > 0
+        assert (
+            found.figures["energy_j"] == pytest.approx(float(np.nansum(links["energy_j"])), rel=1e-12)
+            and found.figures["energy_j"] > 0
+        )
         near = [np.mean(tables["leakage"]["error_m"] <= 300.0)] if attacks else [0.0]
-        assert found.leakage == pytest.approx(near[0])
+        assert found.figures["leakage"] == pytest.approx(near[0])
         (standing,) = env.state.parts.standings(env.setup.learning)
         ue, share = updates["ue"], updates["weight"] ** 2
         channel = dict(zip(links["ue"].tolist(), links["noise_std"].tolist(), strict=True))
@@ -532,7 +535,7 @@ def test_costs_are_those_that_the_records_tell(tiny, attacks):
         by_model = np.zeros((2, len(now.snr_per_w)))
         by_model[updates["model"], ue] = updates["weight"]
         factor = env.task.bound.factor(by_model) ** (env.rounds - env.state.played)
-        assert found.noise == pytest.approx(factor * np.log(had / asked), rel=1e-9)
+        assert found.figures["noise"] == pytest.approx(factor * np.log(had / asked), rel=1e-9)
 
 
 def test_a_step_writes_nothing_and_tests_no_attack(tiny, tmp_path, monkeypatch):
@@ -720,7 +723,7 @@ def test_bad_trainings_are_refused_in_one_line(tmp_path, capsys, words, said):
 
 
 def test_fractional_power_keeps_the_total():
-    from rl.baselines import fractional, references
+    from rl.problem import fractional, references
 
     p = problem(limits=Limits(total_max_w=0.8))
     for alpha in (0.0, 0.8, 1.0):

@@ -9,11 +9,10 @@ import pytest
 from fl.power.search import Limits
 from netsim.errors import BadInput
 from netsim.rng import Streams
-from rl.agents import ScoreFunctionAgent
 from rl.radio_loops import judged
 from rl.radio_records import Links, air_of
 from rl.rules import LAWS, Known, tuned, within
-from rl.settings import Online
+from rl.settings import Online, ScoreFunctionAgent
 from rl.shared_policy import SHAPES, SharedPolicy, first_weights
 from scenarios.app.study.load import load
 from scenarios.app.training.environments import Stages, n_ues, task_of
@@ -89,11 +88,11 @@ def costs_what_it_costs_live(of):
                       factor=np.array([factor]))  # fmt: skip
         asked_w = log_power(action.astype(np.float64), env.task.limits)
         power_w = np.minimum(asked_w, own.look.max_power_w)
-        found = judged(one, own.air, power_w[None], np.zeros(1, dtype=np.int64))
+        found = judged(one, own.air, power_w[None], np.zeros(1, dtype=np.int64)).figures
         assert replace(own, rounds=one).cost(asked_w[None])[0] == pytest.approx(-reward, rel=1e-9)
         for name in ("noise", "lost", "leak", "energy_j"):
             assert getattr(found, name)[0] == pytest.approx(info[name], rel=1e-9, abs=1e-12), (s, name)
-        assert env.task.reward.cost(found.figures)[0] == pytest.approx(-reward, rel=1e-9)
+        assert env.task.reward.cost(found)[0] == pytest.approx(-reward, rel=1e-9)
 
 
 def test_exchanging_ues_exchanges_features_and_powers(city):
@@ -369,7 +368,7 @@ LAPA = {"kind": "lapa", "epsilon_system_total": 17280, "epsilon_cap": 300, "roun
 )
 def test_other_laws_than_those_of_the_records_are_refused_and_compared_live_only(changes, said, tmp_path):
     """Noise that is drawn by another rule costs otherwise than recorded rounds say: no rule is tuned on them."""
-    from scenarios.app.training.ground import unrecorded
+    from scenarios.app.training.environments import unrecorded
     from scenarios.app.training.train import train
 
     assert unrecorded(study()) is None
@@ -390,10 +389,10 @@ def test_the_law_of_costs_by_hand():
     )  # fmt: skip
     drawn = [9.0 - 1.0, 0.0, 0.0]  # thermal noise is 1, 1 and 4
     suffered = 0.25 * (drawn[0] + 2.0) + 0.25 * (drawn[1] + 2.0) + 1.0 * (4.0 + 10.0 * 4.0)
-    assert found.noise[0] == pytest.approx(0.5 * np.log(suffered / (0.25 * 9.0 + 0.25 * 0.25 + 4.0)))
+    assert found.figures.noise[0] == pytest.approx(0.5 * np.log(suffered / (0.25 * 9.0 + 0.25 * 0.25 + 4.0)))
     z = [1 / (8.0 / 4.0 + 1 / 8.0), 8.0, 0.25]
-    assert found.leak[0] == pytest.approx(np.mean([x / (1 + x) for x in z]))
-    assert found.lost[0] == pytest.approx(1 / 3) and found.energy_j[0] == pytest.approx(0.3)
+    assert found.figures.leak[0] == pytest.approx(np.mean([x / (1 + x) for x in z]))
+    assert found.figures.lost[0] == pytest.approx(1 / 3) and found.figures.energy_j[0] == pytest.approx(0.3)
     assert found.artificial[0]
 
 
@@ -409,7 +408,7 @@ def test_random_search_is_the_best_of_its_draws_and_counts_them(city):
 
 
 def test_links_without_phases_disturb_each_other_as_on_average(city):
-    from rl.one_step import phaseless
+    from rl.oracle import phaseless
 
     links = phaseless(city.look.links)
     np.testing.assert_allclose(links.strength, city.look.links.strength, rtol=1e-12)
@@ -423,8 +422,7 @@ def test_links_without_phases_disturb_each_other_as_on_average(city):
 
 def test_the_optimiser_plans_by_what_was_known_alone(city):
     """Its plan is the same whatever phases are, the start before a requirement is known, and no worse there."""
-    from rl.one_step import expected, planned_w
-    from rl.oracle import best_powers
+    from rl.oracle import best_powers, expected, planned_w
 
     last = _at(city.look, len(city) - 1)
     start = LAWS[1].dbw(last, np.array([3.0, 0.75]))

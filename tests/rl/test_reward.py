@@ -9,10 +9,10 @@ from power_problems import kept_course
 
 from netsim.errors import BadInput
 from netsim.rng import Streams
-from rl.agents import ScoreFunctionAgent
 from rl.lagrangian import FEASIBLE_FIRST, Prices, first_prices, over, penalty, priced
 from rl.reward import FIGURES, Constrained, Figures, Reward
 from rl.rules import LAWS, tuned
+from rl.settings import ScoreFunctionAgent
 from scenarios.app.study.load import load
 
 DRAW = np.random.default_rng(5)

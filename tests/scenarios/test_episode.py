@@ -65,8 +65,7 @@ def test_it_costs_what_was_judged_and_says_who_sent_with_what(tmp_path):
     from rl.settings import Online
     from scenarios.app.study.load import load
     from scenarios.app.training.environments import Stages, n_ues, task_of
-    from scenarios.app.training.episode import episode_of, write_episode
-    from scenarios.app.training.evaluate import episode
+    from scenarios.app.training.evaluate import episode, episode_of, write_episode
 
     study = load("power/city", {"world.duration_s": 180})
     env = OnlinePower(Stages(study), n_ues(study), task_of(study, Online))
@@ -147,7 +146,7 @@ def test_a_browser_goes_through_the_rounds_by_keys(tmp_path, show):
 
 def test_terms_are_those_of_the_reward_whatever_its_kind():
     from rl.reward import FIGURES, Constrained, Weighted
-    from scenarios.app.training.episode import _cost_of_one
+    from scenarios.app.training.evaluate import _cost_of_one
 
     assert set(TERMS) == set(FIGURES)
     weighted = Weighted(noise=2, leak=5, energy_per_j=100)

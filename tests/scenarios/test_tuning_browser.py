@@ -68,9 +68,9 @@ def test_the_table_has_the_numbers_of_the_figure_and_sorts_by_them(shown):
     head.get_by_role("button").click()
     rows = shown.locator("#trials tbody tr")
     assert [row.split("\t")[0] for row in rows.all_inner_texts()] == ["trial-2 (best)", "trial-1", "trial-3", "trial-4"]
-    assert "breaks a constraint" in rows.nth(2).inner_text() and "ended early" in rows.nth(3).inner_text()
+    assert "breaks a constraint" in rows.nth(2).inner_text() and "failed" in rows.nth(3).inner_text()
     assert EVIL in rows.nth(3).inner_text() and shown.locator("img").count() == 0
-    shown.fill("input[data-filter=trials]", "ended")
+    shown.fill("input[data-filter=trials]", "failed")
     assert shown.inner_text("#trials-rows") == "1 of 4 rows"
 
 

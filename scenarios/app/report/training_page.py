@@ -84,8 +84,6 @@ def train_page(trained: list[FinishedTraining], failed: Sequence[Failed] = ()) -
         "seeds": ", ".join(str(t.manifest.get("seed")) for t in trained),
         "training, mean": f"{np.mean([of.get('trained_s', 0.0) for of in timing]):.0f} s",
     }
-    if planned_s := [of["planned_round_s"] for of in timing if of.get("planned_round_s") is not None]:
-        facts[f"{ONE_STEP}, time per round"] = f"{1000 * np.mean(planned_s):.0f} ms"
     title = "Comparison with baseline policies"
     title += f", mean over {seeds.text}" if len(trained) + len(failed) > 1 else ""
     title += " with its 95 % interval" if len(trained) > 1 else ""

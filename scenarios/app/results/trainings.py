@@ -13,8 +13,7 @@ from pydantic import BaseModel, Field, FiniteFloat, PositiveFloat, ValidationErr
 from netsim.errors import BadInput
 from netsim.safe import what_is
 from netsim.units import FloatArray
-from rl.agents import AGENT
-from rl.settings import VISITED
+from rl.settings import AGENT, VISITED
 from scenarios.app.results.failures import read_failures
 from scenarios.app.results.folder import (
     CURVE,
@@ -31,6 +30,7 @@ from scenarios.app.results.folder import (
     read_json,
     read_rows,
 )
+from scenarios.app.results.trainings import EpisodeRead, read_episode
 from scenarios.app.study.yaml_document import one_line
 
 # -- the episode: one world under the agent and under the best rule

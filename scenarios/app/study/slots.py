@@ -45,9 +45,8 @@ from netsim.part import OneOf
 from netsim.radio import ANTENNAS, FADINGS, PATH_LOSSES, PENETRATIONS, SHADOWINGS, SIGHTS, UPLINKS
 from netsim.radio.rate import RATES
 from netsim.radio.schedulers import SCHEDULERS
-from rl.agents import AGENTS
 from rl.reward import REWARDS
-from rl.settings import TASKS
+from rl.settings import AGENTS, TASKS
 from scenarios.app.study.study import POWERS
 
 SLOTS: dict[str, OneOf] = {

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from fl.availability.battery import Battery
+from fl.defenses.budgeted import Budgeted
+from fl.defenses.noise_switch import NoiseSwitch
+from fl.server.synchronous import Synchronous
 from netsim.errors import BadInput
+from netsim.radio.noma import Noma
 from netsim.radio.shared_band import SharedBand
 from netsim.rng import Streams
 from netsim.units import FloatArray
 from rl import ALLOCATION, ONLINE
 from rl.settings import Allocation, Online, Task, Train
-from scenarios.app.study.error_messages import build
 from scenarios.app.study.load import load
 from scenarios.app.study.study import Study
-from scenarios.app.study.yaml_document import Document
 
 if TYPE_CHECKING:
     from gymnasium.vector import VectorEnv
@@ -30,10 +33,14 @@ if TYPE_CHECKING:
     from rl.env_allocation import PowerAllocation
     from rl.env_online import OnlinePower, Stage
     from rl.problem import Problem
+    from rl.recording import Episode
 
-Source = str | Path | Study | Mapping[str, Any]
-"""A bundled name, a file, a study, or a study's values as `EnvSpec` writes them."""
+
+Source = str | Path | Study
+"""A bundled name, a file, or a study"""
 Wanted = TypeVar("Wanted", bound=Task)
+FIRST = "fractional"
+"""the rule that worlds are recorded with"""
 _FAR = 2**40  # seeds of drawn channels begin there, above those of scenarios
 DEFAULTS = {ALLOCATION: "power/paper", ONLINE: "power/pedestrians"}
 
@@ -115,11 +122,7 @@ def parallel_env(
 
 def study_of(source: Source) -> Study:
     """The study of an environment's argument. Raises BadInput with one line per mistake."""
-    if isinstance(source, Study):
-        return source
-    if isinstance(source, Mapping):
-        return build(Study, Document("scenario", dict(source), {}))
-    return load(source)
+    return source if isinstance(source, Study) else load(source)
 
 
 def task_of(study: Study, kind: type[Wanted]) -> Wanted:
@@ -131,6 +134,36 @@ def task_of(study: Study, kind: type[Wanted]) -> Wanted:
             f"train.task: this environment is for {wanted!r}, the scenario trains {given!r}; take the other one"
         )
     return train.task
+
+
+def unrecorded(study: Study) -> str | None:
+    """Why rounds of a study cannot be judged again at other powers; None where the radio alone decides what they cost,
+    by the laws of `rl.radio_records`.
+    """
+    uplink, learning, (_, task) = study.world.radio.uplink, study.learned, settings(study)
+    noisy = [d for d in learning.defenses if isinstance(d, Budgeted | NoiseSwitch)]
+    server = learning.server
+    if not isinstance(uplink, Noma) or uplink.decoding != "noisy":
+        return "world.radio.uplink: recorded rounds need kind: noma with decoding: noisy"
+    if study.world.radio.air is not None:
+        return "world.radio.air: recorded rounds need transmissions that are planned"
+    if not isinstance(server, Synchronous) or server.first is not None or server.deadline_s is not None:
+        return "learning.server: recorded rounds need a server that waits for all, until the uplink's deadline"
+    if len(noisy) > 1 or any(not isinstance(d, NoiseSwitch) or d.mode != "top-up" for d in noisy):
+        return "learning.defenses: recorded rounds need budgets of one noise-switch with mode: top-up, or none"
+    if isinstance(learning.availability, Battery):
+        return "learning.availability: recorded rounds need presence that powers do not change; kind: battery does"
+    if task.reward.beyond_radio:
+        return f"train.task.reward.{task.reward.beyond_radio[0]}: recorded rounds do not tell it"
+    return None
+
+
+def settings(study: Study) -> tuple[Train, Online]:
+    """What is trained, in a world."""
+    how = study.train or Train()
+    if not isinstance(how.task, Online):
+        raise TypeError("another task")
+    return how, how.task
 
 
 @dataclass(frozen=True)
@@ -239,3 +272,55 @@ class Stages:
         world = build_world(study.world, streams, study.round_s)
         setup = set_up(study, world, streams, Path())
         return Stage(world, setup, begin(setup, len(world.ues)))
+
+
+_FORMAT = 1
+_MOST_WORLDS = 10_000
+
+
+def onlines(
+    num_envs: int = 1,
+    scenario: Source = DEFAULTS[ONLINE],
+    cache: str | Path | None = None,
+    worlds: int = 48,
+) -> VectorEnv:
+    """`online` so many times in one process, on rounds that are played once: what `gymnasium.make_vec` calls.
+
+    worlds : so many are recorded at most, shared out among the environments; cache : not needed.
+    """
+    from gymnasium.vector import SyncVectorEnv
+
+    from rl.env_recorded import RecordedPower
+    from rl.radio_records import air_of
+
+    for name, given in (("num_envs", num_envs), ("worlds", worlds)):
+        if isinstance(given, bool) or not isinstance(given, int) or not 1 <= given <= _MOST_WORLDS:
+            raise BadInput(f"{name}: {given!r:.40}; take 1 to {_MOST_WORLDS:,}")
+    study = shared_band(study_of(scenario))
+    task = fitting(study, task_of(study, Online))
+    study = study.model_copy(update={"train": study.train or Train(task=task)})
+    if (reason := unrecorded(study)) is not None:
+        raise BadInput(f"{reason}; change that, or take vectorization_mode='sync', which steps live worlds")
+    air = air_of(study.world.radio.uplink, study.round_s)
+    record, each = Recordings(study, task), max(worlds // num_envs, 1)
+    return SyncVectorEnv([partial(RecordedPower, record, air, n_ues(study), task, each)] * num_envs)
+
+
+class Recordings:
+    """World seed -> its rounds, played once with the fractional rule."""
+
+    def __init__(self, study: Study, task: Online) -> None:
+        self.stages, self.n_ue, self.task = Stages(study, watched=False), n_ues(study), task
+        self.kept: dict[int, Episode] = {}
+
+    def __call__(self, world: int) -> Episode:
+        from rl.env_online import OnlinePower
+        from rl.recording import episode_of
+        from rl.rules import untuned
+        from scenarios.app.run.how import one_thread
+
+        if world not in self.kept:
+            with one_thread():
+                env = OnlinePower(self.stages, self.n_ue, self.task)
+                self.kept[world] = episode_of(env, untuned(FIRST).power_w, world)
+        return self.kept[world]

@@ -2,29 +2,44 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping, Sequence
+import csv
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from io import StringIO
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from netsim.radio.power import Full, Power
 from netsim.radio.power_rules import Average, Fractional
+from netsim.record import cell_text, write_json, write_text
 from netsim.rng import Streams
-from netsim.units import FloatArray
+from netsim.units import FloatArray, IntArray
 from rl.lagrangian import penalty
 from rl.reward import FIGURES, Figures, Reward
 from rl.settings import OPTIMUM, VISITED, Online
+from scenarios.app.results.folder import (
+    EPISODE,
+    EPISODE_ROUND_COLUMNS,
+    EPISODE_ROUNDS,
+    EPISODE_SCENE,
+    EPISODE_UE_COLUMNS,
+    MOST_ROUNDS,
+    MOST_UES,
+)
 from scenarios.app.results.statistics import half_width, interquartile_mean
 from scenarios.app.results.trainings import probability_of_improvement
 from scenarios.app.study.study import Study
 
 if TYPE_CHECKING:
+    from netsim.world import World
     from rl.env_online import OnlinePower
     from rl.look import Look
     from rl.radio_records import Air
+    from rl.recording import Step
     from rl.rules import Tuned
+
 
 Act = Callable[["OnlinePower", Any], FloatArray]
 """An action in the live environment, of what it shows"""
@@ -69,16 +84,15 @@ def worlds(study: Study, purpose: str, n: int) -> list[int]:
 
 def episode(env: OnlinePower, policy: str, act: Act, world: int, evaluations: int = 1) -> Evaluation:
     """A whole training in one world under one policy, which took so many judged power vectors to find."""
-    seen, _ = env.reset(options={"world": world})
-    rounds = []
-    while not env.over:
-        seen, *_ = env.step(act(env, seen).astype(np.float32))
-        rounds.append([env.cost.total, *(getattr(env.cost, name) for name in FIGURES)])
+    from rl.recording import steps_of
+
+    costs = [step.cost for step in steps_of(env, act, world)]
+    rounds = [[cost.total, *(cost.figures[name] for name in FIGURES)] for cost in costs]
     n, sums = len(rounds), np.array(rounds).sum(axis=0).tolist()
     cost, of = sums[0], dict(zip(FIGURES, sums[1:], strict=True))
     shares = {name: of[name] / n for name in ("leakage", "lost", "leak")}
     return Evaluation(
-        policy, world, cost, env.t_th, of["noise"], env.cost.loss, energy_j=of["energy_j"], **shares,
+        policy, world, cost, env.t_th, of["noise"], env.cost.figures["loss"], energy_j=of["energy_j"], **shares,
         evaluations=evaluations, rounds=n, loss_mean=of["loss"] / n,
     )  # fmt: skip
 
@@ -112,33 +126,28 @@ def planned(power_w: FloatArray, progress: FloatArray) -> Act:
 
 @dataclass(eq=False)
 class OneStep:
-    """The optimiser that plans one round ahead, from the powers of a rule. It counts rounds, judged power vectors, and
-    seconds of wall time.
-    """
+    """The optimiser that plans one round ahead, from the powers of a rule. It counts judged power vectors."""
 
     air: Air
     rule: Tuned
     multipliers: FloatArray
-    rounds: int = 0
     judged: int = 0
-    spent_s: float = 0.0
 
     def __call__(self, env: OnlinePower, seen: Any) -> FloatArray:
         """The action of a round."""
-        from rl.one_step import planned_w
+        from rl.oracle import planned_w
         from rl.problem import as_action
         from rl.radio_records import lost_noise
         from rl.recording import look_now
 
-        began, look, task = time.perf_counter(), look_now(env), env.task
+        look, task = look_now(env), env.task
         contraction = task.bound.factor(np.full((1, env.n_ue), 1.0 / env.n_ue))
         factor = contraction ** (env.rounds - env.state.played - 1)
         kappa = lost_noise(env.setup.uplink, env.setup.learning.round_s, look.n_bits)
         power_w, judged = planned_w(
             look, factor, kappa, self.air, task.reward, self.multipliers, self.rule.dbw(look)
         )  # fmt: skip
-        self.rounds, self.judged = self.rounds + 1, self.judged + judged
-        self.spent_s += time.perf_counter() - began
+        self.judged += judged
         return as_action(power_w[0], task.limits)
 
 
@@ -155,8 +164,6 @@ def _of_slot(power: Power) -> Act:
 
     def act(env: OnlinePower, seen: FloatArray) -> FloatArray:
         world = env.world
-        if world is None:
-            raise ValueError("no world")
         links = world.links()
         n = np.arange(len(world.ues))
         power_w, _ = power.power_w(
@@ -201,3 +208,92 @@ def summary_of(agent_name: str, rows: Sequence[Evaluation], bounds: Mapping[str,
             found = {"mean": float(means.mean()), "half_width": half_width(means), "at_most": at_most}
             summary |= {f"bound.{name}.{figure}.{key}": value for key, value in found.items()}
     return summary
+
+
+_MOST_CORNERS = 20_000  # of buildings that are drawn
+
+
+@dataclass(frozen=True)
+class PlayedEpisode:
+    """A world of the comparison, what stands in it, and its rounds under each policy, the agent first."""
+
+    world: int
+    scene: dict[str, Any]
+    steps: dict[str, list[Step]]
+
+
+def episode_of(
+    env: OnlinePower, study: Study, agent: tuple[str, Act], rules: Mapping[str, Act], rows: Iterable[Evaluation]
+) -> PlayedEpisode:
+    """The first world of a comparison under the agent, and under the rule of least mean cost there."""
+    from rl.recording import steps_of
+
+    rows = list(rows)
+    costs = {name: float(np.mean([r.cost for r in rows if r.policy == name])) for name in rules}
+    best = min(costs, key=lambda name: costs[name])
+    world = next(r.case for r in rows if r.policy == agent[0])
+    acts = {agent[0]: agent[1], best: rules[best]}
+    steps = {name: steps_of(env, act, world) for name, act in acts.items()}
+    return PlayedEpisode(world, _scene(env.world, study, env), steps)
+
+
+def _scene(world: World, study: Study, env: OnlinePower) -> dict[str, Any]:
+    """What stands still: the area, base stations, the eavesdropper, walls; and the limits of powers."""
+    area, threat = world.area, study.learned.threat
+    rings = [ring for own in world.buildings.rings() for ring in own]
+    kept = np.cumsum([len(ring) for ring in rings]) <= _MOST_CORNERS
+    return {
+        "area_m": [area.x_min_m, area.y_min_m, area.x_max_m, area.y_max_m],
+        "stations": [{"name": b.name, "at_m": [float(x) for x in b.at_m]} for b in world.stations],
+        "eavesdropper_m": None if threat.at_m is None else [float(x) for x in threat.at_m],
+        "buildings_m": [np.round(ring, 1).tolist() for ring, keep in zip(rings, kept, strict=True) if keep],
+        "limits_w": [env.task.limits.each_min_w, env.task.limits.each_max_w],
+        "weights": {name: _cost_of_one(env.task.reward, name) for name in FIGURES},
+    }
+
+
+def _cost_of_one(reward: Reward, name: str) -> float:
+    """What a round costs of whose figures one is 1 and the others are 0: its weight, as costs are linear."""
+    return float(reward.cost(Figures(*(np.array([float(figure == name)]) for figure in FIGURES)))[0])
+
+
+def write_episode(folder: Path, episode: PlayedEpisode) -> None:
+    """`episode.csv`, a row a policy, round and UE; `episode_rounds.csv`, a row a policy and round; `episode.json`."""
+    every = list(episode.steps.values())
+    ues, rounds = every[0][0].sent.size, max(map(len, every))
+    shown, kept = spaced(ues, MOST_UES), spaced(rounds, MOST_ROUNDS)
+    names = [b["name"] for b in episode.scene["stations"]]
+    steps = [(name, own[at]) for name, own in episode.steps.items() for at in kept[kept < len(own)]]
+    own = [_of_ue(name, step, int(k), names) for name, step in steps for k in shown]
+    write_rows(folder / EPISODE, [dict(zip(EPISODE_UE_COLUMNS, row, strict=True)) for row in own])
+    write_rows(folder / EPISODE_ROUNDS, [_of_round(name, step) for name, step in steps])
+    counts = {"world": episode.world, "policies": list(episode.steps), "ues": ues, "rounds": rounds}
+    write_json(folder / EPISODE_SCENE, counts | episode.scene)
+
+
+def spaced(n: int, most: int) -> IntArray:
+    """At most so many of n numbers, evenly spaced: the same for the same n."""
+    return np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(np.int64))
+
+
+def _of_ue(policy: str, step: Step, k: int, names: list[str]) -> list[Any]:
+    station = names[step.serving[k]] if step.serving[k] >= 0 else None
+    arrived = bool(step.arrived[k]) if step.sent[k] else None
+    x_m, y_m = (float(x) for x in step.position_m[k])
+    return [policy, step.round, k, x_m, y_m, station, float(step.power_w[k]), arrived, float(step.cost.own[k])]
+
+
+def _of_round(policy: str, step: Step) -> dict[str, Any]:
+    of = {"policy": policy, "round": step.round, "cost": step.cost.total}
+    of |= {"sent": int(step.sent.sum()), "arrived": int(step.arrived.sum())}
+    of |= {"artificial": step.cost.artificial, **step.cost.figures}
+    return {name: of[name] for name in EPISODE_ROUND_COLUMNS}
+
+
+def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Rows of the same columns as a CSV file."""
+    text = StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(list(rows[0]))
+    writer.writerows([cell_text(v) for v in row.values()] for row in rows)
+    write_text(path, text.getvalue())

@@ -11,26 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fl.availability.battery import Battery
-from fl.defenses.budgeted import Budgeted
-from fl.defenses.noise_switch import NoiseSwitch
-from fl.server.synchronous import Synchronous
 from netsim import __version__
 from netsim.checkpoint import load_tree, save_tree
 from netsim.errors import BadInput
-from netsim.radio.noma import Noma
 from netsim.rng import Streams
 from netsim.safe import what_is
 from netsim.tree import from_tree_as, to_tree
 from netsim.units import FloatArray, w_from_dbm
-from rl.agents import ScoreFunctionAgent
-from rl.settings import ONE_STEP, ORACLE, RANDOM, Online, Train
+from rl.settings import ONE_STEP, ORACLE, RANDOM, ScoreFunctionAgent
 from rl.train import SAVE_EVERY_S, check_finite
 from scenarios.app.run.events import Event, Watch
 from scenarios.app.run.job import input_digests, read_lines
 from scenarios.app.study.study import Study, study_yaml
-from scenarios.app.training.environments import Stages, n_ues
-from scenarios.app.training.episode import PlayedEpisode, episode_of
+from scenarios.app.training.environments import FIRST, Stages, n_ues, settings, unrecorded
 from scenarios.app.training.evaluate import (
     CHOSEN,
     HELD_OUT,
@@ -39,7 +32,9 @@ from scenarios.app.training.evaluate import (
     Act,
     Evaluation,
     OneStep,
+    PlayedEpisode,
     episode,
+    episode_of,
     planned,
     played,
     worlds,
@@ -49,43 +44,11 @@ if TYPE_CHECKING:
     from rl.rules import Known, Law, Tuned
 
 _STARTS = 3  # of the oracle: the best rules
-FIRST = "fractional"
-"""the rule that worlds are recorded with"""
 _RECORDED = {
     TUNED: "recorded to tune rules", TRAINED: "recorded to train on", CHOSEN: "recorded to choose the policy by",
     HELD_OUT: "recorded for the oracle",
 }  # fmt: skip
 _SHARE = 20.0  # of the time that writing took, at least, passes until findings are written again
-
-
-def unrecorded(study: Study) -> str | None:
-    """Why rounds of a study cannot be judged again at other powers; None where the radio alone decides what they cost,
-    by the laws of `rl.radio_records`.
-    """
-    uplink, learning, (_, task) = study.world.radio.uplink, study.learned, settings(study)
-    noisy = [d for d in learning.defenses if isinstance(d, Budgeted | NoiseSwitch)]
-    server = learning.server
-    if not isinstance(uplink, Noma) or uplink.decoding != "noisy":
-        return "world.radio.uplink: recorded rounds need kind: noma with decoding: noisy"
-    if study.world.radio.air is not None:
-        return "world.radio.air: recorded rounds need transmissions that are planned"
-    if not isinstance(server, Synchronous) or server.first is not None or server.deadline_s is not None:
-        return "learning.server: recorded rounds need a server that waits for all, until the uplink's deadline"
-    if len(noisy) > 1 or any(not isinstance(d, NoiseSwitch) or d.mode != "top-up" for d in noisy):
-        return "learning.defenses: recorded rounds need budgets of one noise-switch with mode: top-up, or none"
-    if isinstance(learning.availability, Battery):
-        return "learning.availability: recorded rounds need presence that powers do not change; kind: battery does"
-    if task.reward.beyond_radio:
-        return f"train.task.reward.{task.reward.beyond_radio[0]}: recorded rounds do not tell it"
-    return None
-
-
-def settings(study: Study) -> tuple[Train, Online]:
-    """What is trained, in a world."""
-    how = study.train or Train()
-    if not isinstance(how.task, Online):
-        raise TypeError("another task")
-    return how, how.task
 
 
 class RecordedGround:
@@ -103,8 +66,6 @@ class RecordedGround:
             raise BadInput(f"{reason}; change that, or take train.agent: {{kind: ddpg}}")
         how, self.task = settings(study)
         self.study, self.watch, self.file, self.name = study, watch, file, how.agent.kind
-        self.planned_s = list[float]()
-        """seconds that the one-step optimiser took for a round, mean of each world"""
         self.air = air_of(study.world.radio.uplink, study.round_s)
         self.env, self.watched = (
             OnlinePower(Stages(study, watched), n_ues(study), self.task) for watched in (False, True)
@@ -239,14 +200,11 @@ class RecordedGround:
     def _planned(self, world: int) -> Evaluation:
         """The one-step optimiser in a world; its evaluations are those of this world."""
 
-        def find() -> list[Any]:
+        def find() -> dict[str, Any]:
             act = OneStep(self.air, self.rule, self._multipliers)
-            row = replace(episode(self.watched, ONE_STEP, act, world), evaluations=act.judged)
-            return [asdict(row), act.spent_s / max(act.rounds, 1)]
+            return asdict(replace(episode(self.watched, ONE_STEP, act, world), evaluations=act.judged))
 
-        row, spent_s = self.once(f"planned/{world}", find)
-        self.planned_s.append(spent_s)
-        return Evaluation(**row)
+        return Evaluation(**self.once(f"planned/{world}", find))
 
     def _oracle(self) -> list[Evaluation]:
         """The best powers of every round, found in these worlds as recorded with the first rule, and played live."""

@@ -10,15 +10,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from netsim import __version__
 from netsim.checkpoint import save_tree
 from netsim.errors import BadInput
 from netsim.record import write_json
 from netsim.safe import what_is
-from rl.agents import DdpgAgent
-from rl.settings import Allocation, Online, Train
+from rl.settings import Allocation, DdpgAgent, Online, Train
 from rl.train import Course
 from scenarios.app.results.failures import Failed
 from scenarios.app.results.folder import (
@@ -47,8 +44,7 @@ from scenarios.app.study.error_messages import build
 from scenarios.app.study.study import Study, study_yaml
 from scenarios.app.study.yaml_document import read_text
 from scenarios.app.training.environments import fitting
-from scenarios.app.training.episode import write_episode, write_rows
-from scenarios.app.training.evaluate import summary_of
+from scenarios.app.training.evaluate import summary_of, write_episode, write_rows
 from scenarios.app.training.ground import RecordedGround
 from scenarios.app.training.trainers import on_recorded, trainer_of
 
@@ -62,7 +58,9 @@ def play(job: Job, watch: Watch = ignore) -> dict[str, Any]:
 
     study = build(Study, read_text(job.spec, str(job.folder / STUDY)))
     watch, how = job.options.get("watch", watch), job.options.get("how", USUAL)
-    on = _ground(job, study, watch) if on_recorded(study) else None
+    on: RecordedGround | None = job.options.get("ground")
+    if on is None and on_recorded(study):
+        on = RecordedGround(study, watch, job.folder / WORLDS)
     with how.within(), job.hold(), one_thread():
         for name in (SUMMARY, ERROR, *_EPISODE):
             (job.folder / name).unlink(missing_ok=True)
@@ -106,8 +104,6 @@ def _play(job: Job, study: Study, on: RecordedGround | None, watch: Watch) -> di
     found = {"steps.best": course.steps, "cost.best": course.score} | summary_of(how.agent.kind, rows, bounds)
     write_json(folder / SUMMARY, found)
     timing = {"trained_s": trained_s, "wall_s": time.perf_counter() - began, "peak_memory_gb": peak_gb()}
-    if on is not None and on.planned_s:
-        timing["planned_round_s"] = float(np.mean(on.planned_s))
     write_json(folder / TRAINING, {**manifest, "finished": True, "timing": timing})
     return read_json(folder / SUMMARY)
 
@@ -118,18 +114,6 @@ FILES = (
     *_EPISODE,
 )  # fmt: skip
 TRAINED = JobKind("training", FILES, TRAINING, play)
-_LAST: dict[str, RecordedGround] = {}  # that of the training before, which another seed of the same study can take
-
-
-def _ground(job: Job, study: Study, watch: Watch) -> RecordedGround:
-    """The recorded rounds of a study, shared by trainings of several seeds that follow each other in a process."""
-    on = RecordedGround(study, watch, job.options.get("worlds", job.folder / WORLDS))
-    key = f"{on.file}\n{on.text}"
-    if key not in _LAST:
-        _LAST.clear()
-        _LAST[key] = on
-    _LAST[key].watch = watch
-    return _LAST[key]
 
 
 def _manifest(job: Job, study: Study, how: Train) -> dict[str, Any]:
@@ -201,18 +185,19 @@ def train(
     process they share the rounds that they record. how : of the memory of each.
     """
     options: dict[str, Any] = {"cache": cache, "board": board, "how": how}
-    shares = at_once == 1 and isinstance(engine, OnProcesses)
-    if shares and len(seeds) > 1:
-        options |= {"watch": watch, "worlds": out / WORLDS}
     jobs = jobs_of(study, seeds, out, replace, **options)
-    try:
-        if len(jobs) == 1:
-            return [do(jobs[0], watch)]
-        if any(job.done() is None for job in jobs):
-            engine.check()
-        found = do_all(jobs, engine, at_once, out, watch)
-    finally:
-        _LAST.clear()
+    if len(jobs) == 1:
+        return [do(jobs[0], watch)]
+    if any(job.done() is None for job in jobs):
+        engine.check()
+    shares = at_once == 1 and isinstance(engine, OnProcesses)
+    if shares:
+        shared: dict[str, Any] = {"watch": watch}
+        if on_recorded(study):
+            plain = build(Study, read_text(jobs[0].spec, str(out)))
+            shared["ground"] = RecordedGround(plain, watch, out / WORLDS)
+        jobs = [job.played(**shared) for job in jobs]
+    found = do_all(jobs, engine, at_once, out, watch)
     if shares and not any(isinstance(one, Failed) for one in found):
         (out / WORLDS).unlink(missing_ok=True)
     return [one for one in found if not isinstance(one, Failed)]

@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from netsim import __version__
 from netsim.rng import Streams
-from rl.agents import AGENT, DdpgAgent, ScoreFunctionAgent
-from rl.settings import VISITED, Allocation, Online, Train
+from rl.settings import AGENT, VISITED, Allocation, DdpgAgent, Online, ScoreFunctionAgent, Train
 from scenarios.app.study.study import Study
-from scenarios.app.training.environments import Stages, n_ues, problems, task_of
-from scenarios.app.training.episode import PlayedEpisode, episode_of
+from scenarios.app.training.environments import Stages, n_ues, problems, task_of, unrecorded
 from scenarios.app.training.evaluate import (
     CHOSEN,
     HELD_OUT,
     Act,
     Evaluation,
+    PlayedEpisode,
     baselines,
     episode,
+    episode_of,
     live_score,
     played,
     worlds,
 )
-from scenarios.app.training.ground import RecordedGround, unrecorded
+from scenarios.app.training.ground import RecordedGround
 
 if TYPE_CHECKING:
     from stable_baselines3.common.logger import Logger
@@ -34,25 +34,6 @@ if TYPE_CHECKING:
     from rl.problem import Outcome, Problem
     from rl.shared_policy import SharedPolicy
     from rl.train import Course, Training, Weights
-
-
-class Trainer(Protocol):
-    """A task with its agent."""
-
-    def begin(self, seed: int, board: Logger) -> Training:
-        """A training before its first step."""
-
-    def score(self, weights: Weights) -> float:
-        """The figure of a policy by which the best one is kept: small is good."""
-
-    def save(self, course: Course, seed: int, folder: Path) -> None:
-        """Write the best policy."""
-
-    def evaluated(self, course: Course, evaluations: int, seed: int) -> list[Evaluation]:
-        """The best policy, found by so many evaluations, beside others in cases that it was not made from."""
-
-    def shown(self, course: Course, rows: list[Evaluation]) -> PlayedEpisode | None:
-        """An episode of that comparison; None where rounds are not played."""
 
 
 def on_recorded(study: Study) -> bool:
@@ -75,7 +56,7 @@ def trainer_of(study: Study, on: RecordedGround | None, cache: Path | None) -> T
 
 
 class RecordedTrainer:
-    """Policies that all UEs share, on recorded rounds."""
+    """Trains, keeps and compares policies that all UEs share, on recorded rounds."""
 
     def __init__(self, on: RecordedGround, how: Train, agent: ScoreFunctionAgent) -> None:
         self.on, self.how, self.agent = on, how, agent
@@ -175,7 +156,7 @@ class AllocationTrainer:
         _save(self.study, self.sets.own, course, seed, folder)
 
     def evaluated(self, course: Course, evaluations: int, seed: int) -> list[Evaluation]:
-        from rl.baselines import references
+        from rl.problem import references
 
         rows, held, rng = [], self.sets.held_out, Streams(seed).at("references")
         for i, problem in enumerate(held):
@@ -190,6 +171,11 @@ class AllocationTrainer:
 
     def shown(self, course: Course, rows: list[Evaluation]) -> None:
         return None
+
+
+Trainer = RecordedTrainer | LiveTrainer | AllocationTrainer
+"""begin: a training before its first step; score: the figure of a policy by which the best one is kept, small is good;
+save: write it; evaluated: it beside others, in cases that it was not made from; shown: an episode of that comparison"""
 
 
 def _settled(problem: Problem, weights: Weights) -> Outcome:
