@@ -30,7 +30,6 @@ from scenarios.app.results.folder import (
     read_json,
     read_rows,
 )
-from scenarios.app.results.trainings import EpisodeRead, read_episode
 from scenarios.app.study.yaml_document import one_line
 
 # -- the episode: one world under the agent and under the best rule
