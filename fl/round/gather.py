@@ -41,7 +41,7 @@ class GatheredUploads:
 
 
 @dataclass(frozen=True, eq=False)
-class _Rows(Columns):
+class _WaveRows(Columns):
     """Rows (n,): as UEs made them, as the server and the attacker received them, and the version they began from."""
 
     made: DenseUpdates
@@ -54,7 +54,7 @@ class _Rows(Columns):
 
 
 @dataclass(frozen=True, eq=False)
-class _Senders(Columns):
+class _WaveSenders(Columns):
     """UEs (k,): their uploads, where they were, and how an eavesdropper saw them, if there is one."""
 
     uploads: Uploads
@@ -68,9 +68,9 @@ def gather(setup: Setup, flight: Flight, done: Come, version: int) -> GatheredUp
     waves = [flight.wave(number) for number in np.unique(done.wave).tolist()]
     pieces = [_piece(setup, wave, done.select(done.wave == wave.number), version) for wave in waves]
     every, senders, local, measured = zip(*pieces, strict=True)
-    rows = _Rows.join(every)
+    rows = _WaveRows.join(every)
     order = np.argsort(row_id(rows.made.ue, rows.made.model), kind="stable")
-    rows, sent, data = rows.select(order), _Senders.join(senders), Local.join(list(measured))
+    rows, sent, data = rows.select(order), _WaveSenders.join(senders), Local.join(list(measured))
     sent = sent.select(np.argsort(sent.uploads.ue, kind="stable"))
     bases = {wave.version: wave.base for wave in waves}
     versions = sorted(bases)
@@ -89,7 +89,7 @@ def gather(setup: Setup, flight: Flight, done: Come, version: int) -> GatheredUp
     )  # fmt: skip
 
 
-def _piece(setup: Setup, wave: Wave, done: Come, version: int) -> tuple[_Rows, _Senders, Local, Local]:
+def _piece(setup: Setup, wave: Wave, done: Come, version: int) -> tuple[_WaveRows, _WaveSenders, Local, Local]:
     """Some uploads of one wave, merged into the model of this version, and what their UEs learnt from and measured."""
     order = np.argsort(done.place)
     place, sent = done.place[order], done.sent.select(order)
@@ -107,8 +107,8 @@ def _piece(setup: Setup, wave: Wave, done: Come, version: int) -> tuple[_Rows, _
     timing = Timing(requested_s, sent.ended_s, wave.cohort.serving[place], bits, version - began).select(entry)
     asked = np.isin(wave.measured.ue, ue)
     return (
-        _Rows(wave.made.select(rows), got, heard, channel, timing, began[entry], overheard),
-        _Senders(
+        _WaveRows(wave.made.select(rows), got, heard, channel, timing, began[entry], overheard),
+        _WaveSenders(
             Uploads(ue, requested_s, bits, sent, began, np.where(sent.decoded, version - began, -1)),
             wave.whence.select(place),
             None if antenna is None else antenna.distance_m[place],
