@@ -262,18 +262,15 @@ class DenseUpdates(Updates):
 
     def select(self, rows: IntArray) -> Self:
         """Some rows (k,), in this order."""
-        return replace(self, ue=self.ue[rows], model=self.model[rows], count=self.count[rows], values=self.values[rows])
+        ue, model, count = self.ue[rows], self.model[rows], self.count[rows]
+        return replace(self, ue=ue, model=model, count=count, values=self.values[rows])
 
     @classmethod
     def join(cls, pieces: Sequence[Self]) -> Self:
         """Updates of one phase and bound, one after the other."""
-        return replace(
-            pieces[0],
-            ue=np.concatenate([p.ue for p in pieces]),
-            model=np.concatenate([p.model for p in pieces]),
-            count=np.concatenate([p.count for p in pieces]),
-            values=np.concatenate([p.values for p in pieces]),
-        )
+        names = ("ue", "model", "count", "values")
+        columns: dict[str, Any] = {name: np.concatenate([getattr(p, name) for p in pieces]) for name in names}
+        return replace(pieces[0], **columns)
 
     def weighted_sum(self, weights: FloatArray, n_model: int) -> FloatArray:
         total = np.zeros((n_model, self.n_parameters))
