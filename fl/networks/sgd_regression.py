@@ -126,8 +126,9 @@ class _DevicesInStep:
                 g[:k] += how.weight_decay * w[:k]
             if how.polyak:
                 mlp_loops.limit(g[:k], loss, POLYAK / how.learning_rate)
-            for weights, slopes, *own in parts:
-                how.optimiser.step(weights, slopes, own, how.learning_rate, t + 1)
+            with np.errstate(over="ignore", invalid="ignore"):  # a device that overflows stays non-finite
+                for weights, slopes, *own in parts:
+                    how.optimiser.step(weights, slopes, own, how.learning_rate, t + 1)
         return w - self.before
 
     def _parts(self, arrays: list[FloatArray]) -> list[list[FloatArray]]:
