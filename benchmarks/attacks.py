@@ -60,7 +60,7 @@ def cohort(targets: int, rng: Rng) -> Local:
 
 
 def view(bench: Bench, activation: Literal["elu", "tanh", "sigmoid", "relu"], seed: int = 0) -> View:
-    """What a server sees of the second round: everybody's update."""
+    """What a server observes of the second round: everybody's update."""
     streams = Streams(seed)
     data = cohort(bench.targets, streams.at("benchmark.cohort"))
     learner = RsrpNet(hidden=bench.hidden, activation=activation)

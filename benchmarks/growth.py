@@ -3,7 +3,7 @@
 Each run has a process of its own, in which a run of two rounds loads modules and compiles functions before CPU time
 counts. An exponent is the slope of a straight line through the logarithms: 1 for a cost in proportion.
 
-    python -m benchmarks.growth '{"rounds": 50, "ues": 5, "targets": 5}'     # one run, one JSON object
+    python -m benchmarks.growth '{"rounds": 50, "ues": 5, "n_targets": 5}'     # one run, one JSON object
 """
 
 from __future__ import annotations
@@ -66,15 +66,15 @@ def document(work: Work) -> dict[str, Any]:
             "duration_s": ROUND_S * work.rounds,
             "tick_s": 60,
             "city": {"kind": "open-field", "width_m": 1000, "height_m": 800},
-            "base_stations": [{"name": "west", "at_m": [250, 400]}, {"name": "east", "at_m": [750, 400]}],
-            "ues": {"count": work.ues, "mobility": {"kind": "random-waypoint"}, "measure_every_s": 30},
+            "base_stations": [{"name": "west", "position_m": [250, 400]}, {"name": "east", "position_m": [750, 400]}],
+            "ues": {"count": work.ues, "mobility": {"kind": "random-waypoint"}, "measurement_period_s": 30},
             "radio": {"shadowing": {"kind": "correlated"}, "uplink": {"kind": "noma"}},
         },
         "learning": {
             "round_s": ROUND_S,
             "learner": {"kind": "rsrp-net", "hidden": [64, 32], "labels": "centred"},
             "defenses": [{"kind": "clip", "norm": 1}, {"kind": "gaussian", "noise_multiplier": 0.01}],
-            "threat": {"targets": work.targets},
+            "threat": {"n_targets": work.targets},
             "attacks": [{"kind": "closed-form"}],
             "leakage": {"random_baseline_draws": 100},
             "references": {"kriging_samples": 0, "central": False},

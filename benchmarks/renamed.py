@@ -40,7 +40,8 @@ def rows(ues: int, rounds: int, cells: int) -> Iterator[Row]:
     state, took = attack.start(), list[float]()
     for t in range(rounds):
         facts = Facts(t, t * _ROUND_S, Public(area, 1), round_s=_ROUND_S, week_s=t * _ROUND_S)
-        view = View("rows", "all", np.zeros((ues, 1)), every * 0, t * ues + every, every * 0, every, None, None, None,
+        view = View("updates", "all", np.zeros((ues, 1)), every * 0, t * ues + every, every * 0, every, None, None,
+                    None,
                     renames=True)  # type: ignore[arg-type]  # fmt: skip
         started = process_time()
         _, state = attack.run(view, facts, state, rng)

@@ -1,4 +1,4 @@
-"""What `span` and `unit-votes` cost: time of a target in a round, whose map of places is kept over rounds."""
+"""What `span` and `neuron-votes` cost: time of a target in a round, whose map of places is kept over rounds."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import numpy as np
 from benchmarks import attacks
 from benchmarks.world import Row, row
 from fl.attacks.base import Attack, View
+from fl.attacks.neuron_votes import NeuronVotes
 from fl.attacks.span import Span
-from fl.attacks.unit_votes import UnitVotes
 from fl.types import Facts, Public
 from netsim.rng import Streams
 
@@ -54,6 +54,6 @@ def rows(bench: Bench, seconds: float) -> Iterator[Row]:
     for attack, says, bar in (
         (Span(cell_m=cell_m), "span", bench.span_ms),
         (Span(cell_m=cell_m, deflate=False), "span without deflation", None),
-        (UnitVotes(cell_m=cell_m), "unit votes", None),
+        (NeuronVotes(cell_m=cell_m), "unit votes", None),
     ):
         yield {**row(f"{says}, {work}", target_ms(attack, seen, seconds), "ms", bar), "subject": "span"}

@@ -24,8 +24,8 @@ seed: 1
 world:
   duration_s: 900
   city: {{kind: open-field, width_m: 400, height_m: 300}}
-  base_stations: [{{name: a, at_m: [100, 100]}}, {{name: b, at_m: [300, 200]}}]
-  ues: {{count: 4, mobility: {{kind: random-waypoint}}, measure_every_s: 5}}
+  base_stations: [{{name: a, position_m: [100, 100]}}, {{name: b, position_m: [300, 200]}}]
+  ues: {{count: 4, mobility: {{kind: random-waypoint}}, measurement_period_s: 5}}
 vary: {{seed: {seeds}}}
 """
 

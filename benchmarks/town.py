@@ -45,8 +45,8 @@ def setting(bench: Bench) -> WorldSetting:
             "duration_s": 1e6,
             "tick_s": TICK_S,
             "city": {"kind": "town", "width_m": bench.side_m, "height_m": bench.side_m},
-            "base_stations": tuple({"name": f"b{k}", "at_m": at} for k, at in enumerate(at_m)),
-            "ues": {"count": bench.n_ue, "mobility": {"kind": "resident"}, "measure_every_s": 1e9},
+            "base_stations": tuple({"name": f"b{k}", "position_m": at} for k, at in enumerate(at_m)),
+            "ues": {"count": bench.n_ue, "mobility": {"kind": "resident"}, "measurement_period_s": 1e9},
             "radio": {"carrier_hz": 3.5e9, "path_loss": {"kind": "uma"}},
         }
     )

@@ -28,7 +28,7 @@ from scenarios import load, run
 N_BS = 21
 UPLINK = Noma(norm_bound=1.0)
 PAYLOAD = Payload(n_bits=1e6, n_numbers=10_000, norm_bound=1.0)
-HELD = AirInterface(adapt="grant")
+HELD = AirInterface(link_adaptation="grant")
 STEP_S = 0.1
 STEPS_GROWTH_BAR = 1.2  # rounds of more UEs last longer, and have more steps
 Interval = tuple[float, float, float]
@@ -147,7 +147,12 @@ def scenario(n_ue: int) -> dict[str, Any]:
     """Walkers under six base stations learn to tell digits, three rounds of one step on one image each."""
     sites = [(x, y) for y in (625, 1875) for x in (500, 1500, 2500)]
     uplink = {"kind": "noma", "decoding": "error-free"}
-    ues = {"count": n_ue, "mobility": {"kind": "random-waypoint"}, "measure_every_s": 300, "compute_s_per_sample": 0.1}
+    ues = {
+        "count": n_ue,
+        "mobility": {"kind": "random-waypoint"},
+        "measurement_period_s": 300,
+        "training_s_per_sample": 0.1,
+    }
     learner = {"kind": "image-net", "network": {"kind": "mlp", "hidden": [32]}, "batch_share": 1}
     return {
         "title": "Walkers send updates",
@@ -155,7 +160,7 @@ def scenario(n_ue: int) -> dict[str, Any]:
         "world": {
             "duration_s": 900,
             "city": {"kind": "open-field", "width_m": 3000, "height_m": 2500},
-            "base_stations": [{"name": f"b{k}", "at_m": list(at)} for k, at in enumerate(sites)],
+            "base_stations": [{"name": f"b{k}", "position_m": list(at)} for k, at in enumerate(sites)],
             "ues": ues,
             "radio": {"path_loss": {"kind": "uma"}, "shadowing": {"kind": "correlated"}, "uplink": uplink},
         },
@@ -172,7 +177,7 @@ def whole_run(n_ue: int, seconds: float, bar: float | None) -> Row:
     with TemporaryDirectory() as name:
         file, out = Path(name) / "walkers.yaml", Path(name) / "run"
         file.write_text(json.dumps(scenario(n_ue)))
-        settings = [{"world.radio.air": {"adapt": "grant"}}, {}]
+        settings = [{"world.radio.dynamic_uplink": {"link_adaptation": "grant"}}, {}]
         studies = [load(file, settings_of) for settings_of in settings]
         plays = [lambda one=one: run(one, out, replace=True) for one in studies]
         air, plan = interval_ms(plays, seconds, least=3)

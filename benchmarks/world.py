@@ -76,13 +76,14 @@ def setting(n_bs: int, n_ue: int) -> WorldSetting:
         "tick_s": TICK_S,
         "city": {"kind": "open-field", "width_m": width_m, "height_m": height_m},
         "base_stations": [
-            {"name": f"b{k}", "at_m": list(at), "height_m": BS_HEIGHT_M} for k, at in enumerate(sites_m(n_bs).tolist())
+            {"name": f"b{k}", "position_m": list(at), "height_m": BS_HEIGHT_M}
+            for k, at in enumerate(sites_m(n_bs).tolist())
         ],
         "ues": {
             "count": n_ue,
             "height_m": UE_HEIGHT_M,
             "mobility": {"kind": "random-waypoint", "pause_s": [0.0, 0.0]},
-            "measure_every_s": NEVER_S,
+            "measurement_period_s": NEVER_S,
         },
         "radio": {
             "carrier_hz": CARRIER_HZ,

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from math import inf
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -80,7 +80,7 @@ class Learning(Part):
     """a privacy budget that ends learning"""
     availability: Annotated[Availability, AVAILABILITIES] = Always()
     """UEs that may be asked: always, or only while they charge, are at home, ..."""
-    query: Annotated[Query, QUERIES] = Off()
+    request_policy: Annotated[Query, QUERIES] = Off()
     """every UE's own policy about requests"""
     withholding: tuple[Annotated[Withholding, WITHHOLDINGS], ...] = ()
     """what devices hold back by themselves, each rule beside the others"""
@@ -106,6 +106,8 @@ class Learning(Part):
     """how leakage is measured"""
     references: References = References()
     """maps that a final signal map is compared with"""
+
+    renamed: ClassVar = {"query": "request_policy"}
 
     @property
     def hides_who_came(self) -> bool:
@@ -143,7 +145,7 @@ class Learning(Part):
             _unique(slot, getattr(self, slot))
         offered = set(self.data.offers)
         _meets("learner", self.learner, offered)
-        _meets("query", self.query, set(self.learner.offers))
+        _meets("request_policy", self.request_policy, set(self.learner.offers))
         offered |= self.learner.offers | {f"phase {name}" for name in self.learner.phases}
         offered |= {"single upload a round"} if len(self.learner.phases) == 1 else set()
         offered |= {UNTOUCHED} if "positions" in offered else set()
@@ -174,7 +176,9 @@ class Learning(Part):
                 f"{self.participation:g} of the UEs; give both the same"
             )
         # a server that sees only their sum cannot weigh single rows
-        _meets("aggregation", self.aggregation, offered | (set() if self.threat.sees == "sum" else {"rows"}))
+        _meets(
+            "aggregation", self.aggregation, offered | (set() if self.threat.observes == "aggregate" else {"updates"})
+        )
         _meets("server_optimiser", self.server_optimiser, offered)
         _meets("server", self.server, offered)
         self._fits_company()
@@ -182,7 +186,7 @@ class Learning(Part):
         self._fits_noise_at_server()
         self._fits_days()
         # whoever sees published models sees updates through the server's optimiser, others see them before it
-        shown = self.server_optimiser.offers if self.threat.sees == "model" else frozenset({LINEAR_STEP})
+        shown = self.server_optimiser.offers if self.threat.observes == "model" else frozenset({LINEAR_STEP})
         self._fits_membership(offered | self.threat.offers | shown)
         for i, attack in enumerate(self.attacks):
             _meets(f"attacks[{i}]", attack, offered | self.threat.offers | shown)
@@ -219,7 +223,7 @@ class Learning(Part):
                     "model before training has, and records held out by session, day or block differ by place or time "
                     "alone; take loss-threshold without reference_model, or hold out by sample"
                 )
-        if self.threat.sees != "model" and not self.threat.knows_weights:
+        if self.threat.observes != "model" and not self.threat.knows_weights:
             raise ValueError(
                 "membership: the model of a device is what it started from plus its update; let the threat know "
                 "weights, or see the model"
@@ -242,17 +246,17 @@ class Learning(Part):
                 )
         if not self.hides_who_came:
             return
-        if isinstance(self.server, Synchronous) and self.server.first is not None:
+        if isinstance(self.server, Synchronous) and self.server.merge_after_updates is not None:
             raise ValueError(
                 "server.first: a UE that is early takes the place of others among the first, and noise at the server "
                 "hides one update only; leave first out, and set deadline_s"
             )
         if self.data.ties_ues:
             raise ValueError(f"data: noise at the server hides one UE only, and {self.data.ties_ues}")
-        if self.threat.sum_at_least is not None:
+        if self.threat.secagg_threshold is not None:
             raise ValueError(
-                "threat.sum_at_least: whether one UE comes may decide whether its whole group is merged, and noise at "
-                "the server hides one update only; leave sum_at_least out"
+                "threat.secagg_threshold: one UE may decide whether its whole group is merged, and noise at "
+                "the server hides one update only; leave secagg_threshold out"
             )
 
     def _fits_days(self) -> None:
@@ -282,10 +286,11 @@ class Learning(Part):
                 f"cohort_rounds: server {kind} merges whoever comes first, so company changes from merge to merge, got "
                 f"{self.cohort_rounds}; leave it out, or take server: {{kind: synchronous}}"
             )
-        if self.threat.groups == "fixed" and self.threat.sum_at_least is None:
+        if self.threat.groups == "fixed" and self.threat.secagg_threshold is None:
             raise ValueError(
                 f"threat.groups: server {kind} merges whoever comes first, of a fixed group often one UE, whose update "
-                f"is then the sum; give sum_at_least (2 to {self.threat.sum_of}), take groups: random, or server: "
+                f"is then the sum; give secagg_threshold (2 to {self.threat.secagg_group_size}), take groups: random, "
+                "or server: "
                 "{kind: synchronous}"
             )
 

@@ -323,7 +323,7 @@ class Antennas:
     @classmethod
     def of(cls, stations: Sequence[BaseStation]) -> Antennas:
         """Those of base stations, one a cell."""
-        at_m = np.array([(*b.at_m, b.height_m) for b in stations])
+        at_m = np.array([(*b.position_m, b.height_m) for b in stations])
         azimuth_deg = np.array([np.nan if b.azimuth_deg is None else b.azimuth_deg for b in stations])
         return cls(at_m, np.array([b.power_dbm for b in stations]), azimuth_deg)
 

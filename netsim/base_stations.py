@@ -25,7 +25,7 @@ class BaseStation(Part):
 
     name: str = Field(min_length=1, max_length=60)
     """name of the cell in records"""
-    at_m: Coordinates
+    position_m: Coordinates
     """position east and north"""
     height_m: float = Field(default=25.0, ge=0, le=1000)
     """antenna height above ground"""
@@ -35,6 +35,8 @@ class BaseStation(Part):
     """azimuth of a sector antenna, degrees clockwise from north; none: isotropic"""
     antenna: Annotated[Antenna, ANTENNAS] = Sector()
     """pattern of an antenna with an azimuth"""
+
+    renamed: ClassVar = {"at_m": "position_m"}
 
     @model_validator(mode="after")
     def _directed(self) -> Self:
@@ -173,7 +175,7 @@ class Hexagonal(Layout):
     def _cell(self, k: int, site: Any, sector: int) -> BaseStation:
         return BaseStation(
             name=f"site{k}" if self.sectors == 1 else f"site{k}.{sector}",
-            at_m=(float(site[0]), float(site[1])),
+            position_m=(float(site[0]), float(site[1])),
             height_m=self.height_m,
             power_dbm=self.power_dbm,
             azimuth_deg=None if self.sectors == 1 else 30.0 + 120.0 * sector,
@@ -193,7 +195,7 @@ def sites(stations: tuple[BaseStation, ...]) -> IntArray:
 
     What stands between a site and a UE is the same for all its sectors [TR 38.901, Section 7.5, Step 4].
     """
-    at_m = np.array([b.at_m for b in stations], dtype=np.float64).reshape(-1, 2) + 0.0  # -0 is 0
+    at_m = np.array([b.position_m for b in stations], dtype=np.float64).reshape(-1, 2) + 0.0  # -0 is 0
     _, first, place = np.unique(at_m, axis=0, return_index=True, return_inverse=True)
     rank = np.empty(len(first), dtype=np.int64)
     rank[np.argsort(first)] = np.arange(len(first))

@@ -63,8 +63,8 @@ def build_world(setting: WorldSetting, streams: Streams, round_s: float) -> Worl
         state=state,
         budget=_budget(setting, stations, area, buildings, streams),
         tick_s=setting.tick_s,
-        compute_s_per_sample=_compute_s_per_sample(setting, len(names), streams),
-        measure_every_s=setting.ues.measure_every_s,
+        training_s_per_sample=_compute_s_per_sample(setting, len(names), streams),
+        measurement_period_s=setting.ues.measurement_period_s,
         noise_db=setting.radio.measurement_noise_db,
         fading=setting.radio.fading,
         warnings=(
@@ -119,7 +119,7 @@ def stations_of(setting: WorldSetting, area: Area, trace: Trace | None, site: Si
 
 def _images(setting: WorldSetting, stations: tuple[BaseStation, ...]) -> FloatArray:
     """Places (k, 2) of the base stations, with those of their images where the layout wraps around."""
-    at_m = np.array(sorted({b.at_m for b in stations}), dtype=np.float64).reshape(-1, 2)
+    at_m = np.array(sorted({b.position_m for b in stations}), dtype=np.float64).reshape(-1, 2)
     shifts_m = None if setting.layout is None else setting.layout.shifts_m
     return at_m if shifts_m is None else np.concatenate([at_m + shift_m for shift_m in shifts_m])
 
@@ -137,8 +137,8 @@ def _drawn_indoors(setting: WorldSetting, state: State, streams: Streams) -> Ind
 
 def _compute_s_per_sample(setting: WorldSetting, n_ue: int, streams: Streams) -> FloatArray:
     """How long each UE (n_ue,) trains on one sample."""
-    stated_s = np.full(n_ue, setting.ues.compute_s_per_sample)
-    spread = setting.ues.compute_spread
+    stated_s = np.full(n_ue, setting.ues.training_s_per_sample)
+    spread = setting.ues.compute_heterogeneity
     return stated_s if spread is None else stated_s * spread.factor(np.arange(n_ue), streams.at("ues.compute"))
 
 
@@ -169,7 +169,7 @@ def _budget_at(
 
     At the very place of a base station it has the shadowing and the sight of that site, for obstacles are the same.
     """
-    antenna = BaseStation(name="elsewhere", at_m=at_m, height_m=height_m, power_dbm=0.0)
+    antenna = BaseStation(name="elsewhere", position_m=at_m, height_m=height_m, power_dbm=0.0)
     site = sites((*world.stations, antenna))
     known = bool((site[:-1] == site[-1]).any())
     drawn, name = (site[-1:], "") if known else (np.zeros(1, dtype=np.int64), ".elsewhere")
@@ -200,7 +200,7 @@ def _laws(
     """The laws of place of these antennas, drawn for their sites (n_bs,) from streams of that name."""
     radio = setting.radio
     values: FloatArray = np.array(
-        [(*b.at_m, b.height_m, b.power_dbm, np.nan if b.azimuth_deg is None else b.azimuth_deg) for b in stations]
+        [(*b.position_m, b.height_m, b.power_dbm, np.nan if b.azimuth_deg is None else b.azimuth_deg) for b in stations]
     ).reshape(-1, 5)
     at_m, height_m = values[:, :2], values[:, 2]
     antennas_m = values[:, :3]

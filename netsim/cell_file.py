@@ -66,7 +66,7 @@ class CellFile(Layout):
         return tuple(
             BaseStation(
                 name=cells.name[k],
-                at_m=(float(at[k, 0]), float(at[k, 1])),
+                position_m=(float(at[k, 0]), float(at[k, 1])),
                 height_m=self.height_m,
                 power_dbm=self.power_dbm,
             )

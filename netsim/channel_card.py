@@ -5,7 +5,7 @@ from __future__ import annotations
 from netsim.base_stations import BaseStation
 from netsim.indoor_share import IndoorShare
 from netsim.part import Part
-from netsim.radio.schedulers.all_at_once import AllAtOnce
+from netsim.radio.schedulers.simultaneous import Simultaneous
 from netsim.setting import Radio, WorldSetting
 
 
@@ -32,12 +32,12 @@ def channel_card(
         "uplink": _words(radio.uplink),
         "transmissions": _transmission_words(radio),
     }
-    training = f"{setting.ues.compute_s_per_sample:g} s and {setting.ues.compute_j_per_sample:g} J a sample"
+    training = f"{setting.ues.training_s_per_sample:g} s and {setting.ues.compute_j_per_sample:g} J a sample"
     card |= radio.uplink.described(training)
     if setting.ues.indoor is not None:
         card["UEs indoors"] = f"{100 * setting.ues.indoor.share:g} %, drawn, {_drawn_floors(setting.ues.indoor, radio)}"
-    if setting.ues.compute_spread is not None:
-        formula = setting.ues.compute_spread.formula
+    if setting.ues.compute_heterogeneity is not None:
+        formula = setting.ues.compute_heterogeneity.formula
         card["speed of UEs"] = f"training takes {formula} times the stated time, N standard normal, drawn once per UE"
     if presence is not None:
         card["presence"] = presence
@@ -48,11 +48,11 @@ def not_modelled(radio: Radio) -> tuple[str, ...]:
     """What no part of this radio models: retransmissions are modelled where `air` allows some, scheduling where UEs of
     a cell take turns or resource blocks.
     """
-    air = radio.air
+    air = radio.dynamic_uplink
     repeats = air is not None and air.retransmissions > 0
     schedules = radio.uplink.groups_ues
     if air is not None:
-        schedules = air.scheduler.resource_blocks > 1 or not isinstance(air.scheduler, AllAtOnce)
+        schedules = air.scheduler.resource_blocks > 1 or not isinstance(air.scheduler, Simultaneous)
     return (
         "Doppler and fading within a block",
         "frequency selectivity",
@@ -65,7 +65,7 @@ def not_modelled(radio: Radio) -> tuple[str, ...]:
 
 def _transmission_words(radio: Radio) -> str:
     """Whether transmissions are planned or take their time, and by which scheduler."""
-    air = radio.air
+    air = radio.dynamic_uplink
     if air is None:
         return "planned at the request, with the links and powers of that time"
     rest = _fields(air, {"scheduler"})

@@ -76,9 +76,9 @@ def long_links(setting: WorldSetting, stations: tuple[BaseStation, ...], area: A
     """
     if not stations:
         return ()
-    away_m = area.farthest_m(np.array([b.at_m for b in stations]))
+    away_m = area.farthest_m(np.array([b.position_m for b in stations]))
     far = int(np.argmax(away_m))
-    check_near(area, stations[far].at_m, f"world.base_stations[{far}].at_m: {stations[far].name}")
+    check_near(area, stations[far].position_m, f"world.base_stations[{far}].at_m: {stations[far].name}")
     law = setting.radio.path_loss
     outside = _far_stations(setting, area)
     if away_m[far] <= law.longest_m:
@@ -93,7 +93,7 @@ def long_links(setting: WorldSetting, stations: tuple[BaseStation, ...], area: A
 def _far_stations(setting: WorldSetting, area: Area) -> tuple[str, ...]:
     """Whether listed base stations stand farther outside of the area than its longer side is long."""
     stations = setting.listed_stations
-    at_m = np.array([b.at_m for b in stations]).reshape(-1, 2)
+    at_m = np.array([b.position_m for b in stations]).reshape(-1, 2)
     away_m = np.linalg.norm(at_m - np.clip(at_m, area.low_m, area.high_m), axis=1)
     far = np.flatnonzero(away_m > area.side_m.max())
     if not len(far):
@@ -149,7 +149,7 @@ def low_stations(stations: tuple[BaseStation, ...], buildings: Buildings) -> tup
     """What a person should know of where base stations stand."""
     if not stations:
         return ()
-    roof_m = buildings.height_at(np.array([b.at_m for b in stations]))
+    roof_m = buildings.height_at(np.array([b.position_m for b in stations]))
     return tuple(
         f"base station {b.name} stands inside a building ({roof:g} m high, its antenna at {b.height_m:g} m)"
         for b, roof in zip(stations, roof_m, strict=True)

@@ -1,7 +1,7 @@
 """Settings of the world: the section `world:` of a scenario."""
 
 from datetime import date
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, field_validator, model_validator
@@ -10,7 +10,7 @@ from netsim.base_stations import LAYOUTS, BaseStation, Layout
 from netsim.city import CITIES
 from netsim.city.base import City
 from netsim.city.town import Town
-from netsim.compute_spread import COMPUTE_SPREADS, ComputeSpread
+from netsim.compute_heterogeneity import COMPUTE_SPREADS, ComputeSpread
 from netsim.indoor_share import IndoorShare
 from netsim.mobility import MOBILITIES
 from netsim.mobility.base import Mobility
@@ -36,7 +36,7 @@ class Ues(Part):
     """number of UEs; for a replayed trace the number of its users"""
     mobility: Annotated[Mobility, MOBILITIES]
     """mobility model"""
-    measure_every_s: float | None = Field(default=None, ge=1e-3, le=1e10)
+    measurement_period_s: float | None = Field(default=None, ge=1e-3, le=1e10)
     """time between measurements, s; none: given by the mobility model (a diary, a trace)"""
     height_m: float = Field(default=1.5, ge=0, le=500)
     """antenna height above ground, m"""
@@ -44,29 +44,35 @@ class Ues(Part):
     """largest transmit power, dBm"""
     measure: Literal["serving", "all"] = "serving"
     """cells in a measurement: the serving cell, or all cells"""
-    compute_s_per_sample: float = Field(default=0.0, ge=0, le=1e3)
+    training_s_per_sample: float = Field(default=0.0, ge=0, le=1e3)
     """time of one training pass over one sample, s"""
-    compute_spread: Annotated[ComputeSpread, COMPUTE_SPREADS] | None = None
+    compute_heterogeneity: Annotated[ComputeSpread, COMPUTE_SPREADS] | None = None
     """factor of that time, drawn once for each UE; none: 1. It leaves the energy as it is: the work is the same"""
     compute_j_per_sample: float = Field(default=0.0, ge=0, le=1e3)
     """energy of one training pass over one sample, J"""
     indoor: IndoorShare | None = None
     """UEs inside buildings by a draw, in open ground; none: as the mobility model says"""
 
+    renamed: ClassVar = {
+        "measure_every_s": "measurement_period_s",
+        "compute_s_per_sample": "training_s_per_sample",
+        "compute_spread": "compute_heterogeneity",
+    }
+
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         own = self.mobility.has_own_fixes
-        if not own and self.measure_every_s is None:
+        if not own and self.measurement_period_s is None:
             raise ValueError(
-                f"mobility {self.mobility.kind_name()!r} does not say when UEs measure: give measure_every_s"
+                f"mobility {self.mobility.kind_name()!r} does not say when UEs measure: give measurement_period_s"
             )
-        if own and self.measure_every_s is not None:
+        if own and self.measurement_period_s is not None:
             raise ValueError(
-                f"mobility {self.mobility.kind_name()!r} says itself when UEs measure: leave out measure_every_s"
+                f"mobility {self.mobility.kind_name()!r} says itself when UEs measure: leave out measurement_period_s"
             )
-        if self.compute_spread is not None and self.compute_s_per_sample == 0:
+        if self.compute_heterogeneity is not None and self.training_s_per_sample == 0:
             raise ValueError(
-                "compute_spread: it multiplies compute_s_per_sample, which is 0; give that, or leave compute_spread out"
+                "compute_heterogeneity: it multiplies training_s_per_sample, which is 0; give that, or leave it out"
             )
         return self
 
@@ -125,8 +131,10 @@ class Radio(Part):
     """the downlink: receiver noise, and the rate that an SINR gives"""
     uplink: Annotated[Uplink, UPLINKS] = Ideal()
     """uplink model"""
-    air: AirInterface | None = None
+    dynamic_uplink: AirInterface | None = None
     """transmissions as events that take their time while UEs move; none: planned at the request, with links as then"""
+
+    renamed: ClassVar = {"air": "dynamic_uplink"}
 
     @property
     def report_dbm(self) -> tuple[float, float] | None:
@@ -135,7 +143,7 @@ class Radio(Part):
 
     @model_validator(mode="after")
     def _one_scheduler(self) -> Self:
-        if self.air is not None and self.uplink.groups_ues:
+        if self.dynamic_uplink is not None and self.uplink.groups_ues:
             raise ValueError(
                 "air: with transmissions as events a scheduler makes the groups; leave group_size of the uplink out, "
                 "and set air.scheduler: {kind: groups, size: ...}"

@@ -47,6 +47,8 @@ class Scattered(Layout):
                 "row; fly higher, or leave room between the buildings"
             )
         return tuple(
-            BaseStation(name=f"air{k}", at_m=(float(x), float(y)), height_m=self.height_m, power_dbm=self.power_dbm)
+            BaseStation(
+                name=f"air{k}", position_m=(float(x), float(y)), height_m=self.height_m, power_dbm=self.power_dbm
+            )
             for k, (x, y) in enumerate(at_m)
         )

@@ -83,9 +83,9 @@ class World:
     state: State
     budget: Budget
     tick_s: float
-    compute_s_per_sample: FloatArray
+    training_s_per_sample: FloatArray
     """time (n_ue,) in which each UE trains one pass over one sample"""
-    measure_every_s: float | None
+    measurement_period_s: float | None
     noise_db: float
     fading: Fading = field(default_factory=NoFading)
     warnings: tuple[str, ...] = ()
@@ -141,7 +141,7 @@ class World:
         if t1 <= t0:
             return
         while t0 < t1:
-            until, due = t1, self.measure_every_s is not None and self._due_s < t1
+            until, due = t1, self.measurement_period_s is not None and self._due_s < t1
             if due and self._next_sample(t0) < t1:
                 # a sampled UE stands still for the clock until somebody wakes, then moves tick by tick
                 wake = min(t1, self._wake_s(t0))
@@ -149,10 +149,10 @@ class World:
             before, served = self.state, self.attached
             self.state, fixes = self._ahead.advance(self.state, t0, until)
             self.moves += 1
-            if self.measure_every_s is not None:
+            if self.measurement_period_s is not None:
                 fixes = self._sample(before.position_m, t0, until) if due else Fixes.none()
             if len(fixes):
-                self._note(fixes, None if self.measure_every_s is None else before)
+                self._note(fixes, None if self.measurement_period_s is None else before)
             self._attach(until)
             if self.tracks is not None:
                 seen = partial(self._seen, before, served), partial(self._seen, self.state, self.attached)
@@ -212,12 +212,12 @@ class World:
         return self._ahead.links(self.state, float(self.env.now))
 
     def _next_sample(self, t_s: float) -> float:
-        every = self.measure_every_s or self.tick_s
+        every = self.measurement_period_s or self.tick_s
         return (last_multiple(t_s, every) + 1) * every
 
     def _sample(self, position_m: FloatArray, t0_s: float, t1_s: float) -> Fixes:
-        """Fixes at the multiples of measure_every_s in [t0, t1), while everybody is where they were at t0."""
-        every = self.measure_every_s or self.tick_s
+        """Fixes at the multiples of measurement_period_s in [t0, t1), while everybody is where they were at t0."""
+        every = self.measurement_period_s or self.tick_s
         first, end = first_multiple(t0_s, every), first_multiple(t1_s, every)
         self._due_s = end * every
         if first >= end:
@@ -345,7 +345,7 @@ class World:
             power_w=np.zeros(len(ue)),
             rows=rows,
             downlink_sinr=sinr,
-            compute_s=self.compute_s_per_sample[ue] * samples,
+            compute_s=self.training_s_per_sample[ue] * samples,
             compute_j=self.compute_j_per_sample * samples,
         )
 

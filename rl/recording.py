@@ -102,7 +102,7 @@ def _of_round(env: OnlinePower, outcome: RoundOutcome, look: Look) -> Rounds:
         links=links,
         rows=rows[None],
         n_bits=look.n_bits,
-        compute_s=(world.compute_s_per_sample * work)[None],
+        compute_s=(world.training_s_per_sample * work)[None],
         compute_j=np.asarray(world.compute_j_per_sample * work)[None],
         rho=look.rho,
         factor=np.array([factor]),

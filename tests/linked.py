@@ -70,7 +70,7 @@ def play(x, sigma_m, seen=1.0, seed=0, fingerprint=None, round_s=300.0, area=ARE
     return Linked(right / count, row)
 
 
-def days_as_ues(source: Source, hours: tuple[float, float], least_share: float) -> np.ndarray:
+def days_as_ues(source: Source, hours: tuple[float, float], min_charge_share: float) -> np.ndarray:
     """Each local day of each UE as a UE of its own, all on one clock (T, n, 2): the rounds of these hours, and the days
     that have places in at least this share of them.
     """
@@ -79,4 +79,4 @@ def days_as_ues(source: Source, hours: tuple[float, float], least_share: float) 
     by_day = source.truth_m[: days * a_day].reshape(days, a_day, -1, 2)  # (day, round of the day, UE, 2)
     first, last = (int(hour * a_day / 24) for hour in hours)
     x = by_day[:, first:last].transpose(1, 0, 2, 3).reshape(last - first, -1, 2)
-    return np.asarray(x[:, np.isfinite(x[:, :, 0]).mean(axis=0) >= least_share])
+    return np.asarray(x[:, np.isfinite(x[:, :, 0]).mean(axis=0) >= min_charge_share])

@@ -29,7 +29,7 @@ class Told(Attack):
 
 def view_of(ue: np.ndarray) -> View:
     every = np.arange(len(ue))
-    return View("rows", "all", np.zeros((len(ue), 1)), every * 0, ue, every * 0, every, None, None, None)  # type: ignore[arg-type]
+    return View("updates", "all", np.zeros((len(ue), 1)), every * 0, ue, every * 0, every, None, None, None)  # type: ignore[arg-type]
 
 
 def facts_of(number: int) -> Facts:

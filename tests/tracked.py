@@ -7,7 +7,7 @@ import numpy as np
 
 from fl.attacks.base import Attack, View
 from fl.attacks.learnt_errors import LearntErrors
-from fl.attacks.simulated_ues import Population, positions_m
+from fl.attacks.shadow_ues import Population, positions_m
 from fl.attacks.tracker import Tracker
 from fl.leakage.reliability import reliability_error
 from fl.tracking.answers import answers, expected_distance_m, in_area
@@ -182,7 +182,7 @@ def commuters(
 
 def _view(ue: np.ndarray) -> View:
     every = np.arange(len(ue))
-    return View("rows", "all", np.zeros((len(ue), 1)), every * 0, ue, every * 0, every, None, None, None)  # type: ignore[arg-type]
+    return View("updates", "all", np.zeros((len(ue), 1)), every * 0, ue, every * 0, every, None, None, None)  # type: ignore[arg-type]
 
 
 def _scores(belief: Belief, source: Source, ue: np.ndarray) -> Scores:

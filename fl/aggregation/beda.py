@@ -42,7 +42,7 @@ class Beda(Aggregation):
         "LAPA study"
     )
     example: ClassVar = {"kind": "beda"}
-    needs: ClassVar = {"rows": "compares single updates, and a sum of them is all that the server gets"}
+    needs: ClassVar = {"updates": "compares single updates, and a sum of them is all that the server gets"}
 
     def start(self) -> Angles:
         return Angles(no_ints(), np.zeros(0), np.zeros(0))

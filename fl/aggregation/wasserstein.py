@@ -71,7 +71,7 @@ class Wasserstein(Aggregation):
     @property
     def needs(self) -> dict[str, str]:  # type: ignore[override]
         """Rows to weigh, and labels of the right sort."""
-        rows = {"rows": "weighs single updates, and a sum of them is all that the server gets"}
+        rows = {"updates": "weighs single updates, and a sum of them is all that the server gets"}
         if self.distance == "label-range":
             return {
                 **rows,

@@ -8,7 +8,7 @@ ATTACKS = OneOf(
         "closed-form": "fl.attacks.closed_form:ClosedForm",
         "dlg": "fl.attacks.dlg:Dlg",
         "tracker": "fl.attacks.tracker:Tracker",
-        "unit-votes": "fl.attacks.unit_votes:UnitVotes",
+        "neuron-votes": "fl.attacks.neuron_votes:NeuronVotes",
         "span": "fl.attacks.span:Span",
         "place-filter": "fl.attacks.place_filter:PlaceFilter",
         "kept-numbers": "fl.attacks.kept_numbers:KeptNumbers",

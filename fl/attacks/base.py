@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fl.tracking.belief import Belief
     from fl.tracking.identity import Identities
 
-Vantage = Literal["rows", "sum", "model"]
+Vantage = Literal["updates", "aggregate", "model"]
 
 
 class Replica(Protocol):
@@ -46,11 +46,11 @@ class Replica(Protocol):
 class View:
     """What an attacker sees of one phase of a round.
 
-    update (n_source, d) : what it could attribute: one row a device (`rows`), the sum a model (`sum`), or the
+    update (n_source, d) : what it could attribute: one row a device (`updates`), the sum a model (`aggregate`), or the
     step between two published models (`model`). ue, model (n_target,) are the devices that took part, and
     source (n_target,) says which update row speaks of each. count (n_source,) is how many samples are behind each row
-    (`rows` only), which servers weigh by. timing : when the updates of targets (n_target,) came, for whoever hears them
-    come; None for who sees published models only. renames : whether the names of devices may change.
+    (`updates` only), which servers weigh by. timing : when the updates of targets (n_target,) came, for whoever hears
+    them come; None for who sees published models only. renames : whether the names of devices may change.
 
     party : whose updates are in each update row, those that are no targets included: ue (k,), source (k,), every pair
     once; ue is -1 where the name is not known. None: the threat does not say.
@@ -84,7 +84,7 @@ class View:
         order = np.lexsort([self.model, ue])
         timing = None if self.timing is None else self.timing.select(order)
         view = replace(self, ue=ue[order], model=self.model[order], source=self.source[order], timing=timing)
-        if self.vantage != "rows":
+        if self.vantage != "updates":
             party = None if self.party is None else (np.full(len(self.party[0]), -1), self.party[1])
             return replace(view, party=party)
         row = view.source
@@ -263,7 +263,7 @@ class Attack(Named):
         merged = made.weighted_sum(np.ones(1), len(view.model_before.parameters))
         after = view.learner.step(view.model_before, view.phase, merged)
         own = View(
-            "rows", view.phase, made.rows(slice(None)), model, ue, model, ue, view.model_before, after, view.learner,
+            "updates", view.phase, made.rows(slice(None)), model, ue, model, ue, view.model_before, after, view.learner,
             made.count,
         )  # fmt: skip
         estimates, _ = self.run(own, facts, self.start(), rng)

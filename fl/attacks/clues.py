@@ -32,7 +32,7 @@ def clues_of(view: View, of_target: IntArray, places_m: FloatArray, use: Collect
     known = Clues(places_m if "place" in use else np.full_like(places_m, np.nan), x, cell, unit)
     if not n or "fingerprint" not in use:
         return known
-    if view.vantage == "rows":
+    if view.vantage == "updates":
         of_source = np.zeros(len(view.update), dtype=np.int64)
         of_source[view.source] = of_target
         x[:, 0] = _amounts(view, of_source, n)

@@ -52,7 +52,7 @@ class DensityPeak(Attack):
     example: ClassVar = {"kind": "density-peak"}
     needs: ClassVar = {
         "surfaces": "reads answers about a grid of points",
-        "rows": "reads every device's own surface; a merged one has nobody's peak",
+        "updates": "reads every device's own surface; a merged one has nobody's peak",
     }
 
     def run(self, view: View, facts: Facts, state: State, rng: Rng) -> tuple[Estimates, State]:

@@ -71,7 +71,7 @@ class Dlg(Attack):
         "sample gradient": "compares updates with the gradient of a guessed sample",
         "linear local steps": "an update has the direction of a gradient under steps that are linear in gradients",
         "linear server step": "published models must differ by a sum of gradients; take fedavgm, or see rows or sums",
-        "starting weights": "it compares gradients there; add weights to threat.knows",
+        "starting weights": "it compares gradients there; add weights to threat.knowledge",
     }
 
     @model_validator(mode="after")
@@ -89,7 +89,7 @@ class Dlg(Attack):
         learner, area = cast(RsrpNet, view.learner), facts.public.area
         centre, scale = learner.standardisation(view.model_before)
         centre, scale = centre[view.source_model], scale[view.source_model]
-        owner = row_id(view.ue, view.model) if view.vantage == "rows" else view.source_model
+        owner = row_id(view.ue, view.model) if view.vantage == "updates" else view.source_model
         start = self._starts(owner, centre, scale, area, state, rng)
         if self.guess_label == "free":
             label = np.broadcast_to(self._label(view, learner)[:, None, None], (*start.shape[:2], 1))

@@ -13,7 +13,7 @@ from fl.attacks.closed_form import ClosedForm
 from fl.attacks.dwell_state import MOST_THIRDS, DwellPlaces, DwellState, Hours, NamedSoFar
 from fl.attacks.learnt_errors import LearntErrors
 from fl.attacks.over_rounds import OverRounds
-from fl.attacks.simulated_ues import Population
+from fl.attacks.shadow_ues import Population
 from fl.tracking.discs import best_discs
 from fl.tracking.error_model import ErrorModel
 from fl.tracking.place_grid import PlaceGrid
@@ -28,7 +28,7 @@ OF_ROUNDS = ATTACKS.only(
     "closed-form",
     "dlg",
     "span",
-    "unit-votes",
+    "neuron-votes",
     "weighted-centroid",
     "link-filter",
     "density-peak",
@@ -57,8 +57,8 @@ class Dwell(OverRounds):
     alone hardly tell which is which, and the probability says so. Where one place is named, the mean of a day at home
     and at work is neither: workdays tell nothing, and of days off 0.3 are at home. These shares are assumed.
 
-    The answer is the disc of radius `near_m` that holds most of the posterior, its probability the mass in it. An
-    answer below `least_probability` is not given (status `unsure`), and takes back an earlier one. Status: home, work,
+    The answer is the disc of radius `hit_radius_m` that holds most of the posterior, its probability the mass in it. An
+    answer below `min_probability` is not given (status `unsure`), and takes back an earlier one. Status: home, work,
     third 1, third 2, ...; weight: the probability.
 
     Errors are learnt on UEs that the attacker makes up, unless `sigma_m` is given. The rounds of a UE count together,
@@ -69,7 +69,7 @@ class Dwell(OverRounds):
     kind: Literal["dwell"] = "dwell"
     of: Annotated[Attack, OF_ROUNDS] = ClosedForm(cloud=False)
     """the attack that names places in every round"""
-    least_probability: float = Field(default=0.5, ge=0, lt=1)
+    min_probability: float = Field(default=0.5, ge=0, lt=1)
     """smallest probability with which a place is named; below 1, which no posterior reaches"""
     near_m: float = Field(default=100.0, gt=0, le=1e6)
     """radius of the disc of which the probability is stated, m"""
@@ -90,8 +90,9 @@ class Dwell(OverRounds):
     """share of the other workdays that people spend at home"""
     employed_share: float = Field(default=0.7, gt=0, lt=1)
     """share of people with a workplace away from home"""
+    renamed: ClassVar = {"least_probability": "min_probability"}
     reference: ClassVar = "A Bayesian posterior of home and work, in the terms of Shokri et al. 2011"
-    example: ClassVar = {"kind": "dwell", "simulated_ues": 8, "cell_m": 50.0}
+    example: ClassVar = {"kind": "dwell", "shadow_ues": 8, "cell_m": 50.0}
     space: ClassVar = OverRounds.space | {"least_probability": (0.0, 0.5)}
 
     @model_validator(mode="after")
@@ -187,7 +188,7 @@ class Dwell(OverRounds):
         area_m2, count = float(np.prod(grid.area.side_m)), heard.count(names)
         due = named.grown(names, count)
         for ue, n in zip(names[due].tolist(), count[due].tolist(), strict=True):
-            known_m = named.sure(ue, self.least_probability)
+            known_m = named.sure(ue, self.min_probability)
             found = habits(
                 heard.of(ue), known_m, NamedSoFar.CLASSES, area_m2, errors.bias_m, self.near_m, self.third_places
             )
@@ -197,7 +198,7 @@ class Dwell(OverRounds):
     def _answers(self, view: View, named: DwellPlaces) -> Estimates:
         """What is named of each UE of the view, at all of its models; one answer without a place for nothing."""
         place_m, probability = named.recalled(view.ue)
-        spoken: BoolArray = (probability >= self.least_probability) & (probability > 0)
+        spoken: BoolArray = (probability >= self.min_probability) & (probability > 0)
         silent = np.asarray(~spoken.any(axis=1))
         row, rank = np.nonzero(spoken | (silent[:, None] & (np.arange(spoken.shape[1]) == 0)))
         where = np.where(spoken[row, rank, None], place_m[row, rank], np.nan)

@@ -34,7 +34,9 @@ def directory_of(homes: str, public: Public, label: str) -> Directory:
         except BadInput as error:
             raise BadInput(f"learning.attacks: {label}: homes: {error}") from None
     if public.residents is None:
-        raise BadInput(f"learning.attacks: {label}: homes: known needs homes in threat.knows; add it, or give a file")
+        raise BadInput(
+            f"learning.attacks: {label}: homes: known needs homes in threat.knowledge; add it, or give a file"
+        )
     return public.residents
 
 

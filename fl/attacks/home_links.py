@@ -117,7 +117,7 @@ def check(directory: Directory, area: Area, n_ue: int, label: str) -> None:
     if n_ue > _MOST_UES:
         raise BadInput(
             f"learning.attacks: {label}: homes: at most {_MOST_UES:,} UEs can be linked to homes, got {n_ue:,}; attack "
-            "fewer with threat.targets"
+            "fewer with threat.n_targets"
         )
 
 

@@ -43,7 +43,7 @@ class KeptNumbers(AddsMaps):
         "layers": "reads the update of one fully connected layer",
         f"layer {_LAYER}": f"reads the update of layer {_LAYER}, and the network has none that is trained",
         "hidden activations": "computes what a hidden layer reads of every place",
-        "starting weights": "computes hidden activations with them; add weights to threat.knows",
+        "starting weights": "computes hidden activations with them; add weights to threat.knowledge",
     }
 
     def scores(self, view: View, grid: PlaceGrid, rng: Rng) -> AnyFloats:

@@ -13,7 +13,7 @@ import numpy as np
 
 from fl.attacks.base import Attack, View
 from fl.attacks.pace import Pace
-from fl.attacks.simulated_ues import STILL_M, Population, made_up
+from fl.attacks.shadow_ues import STILL_M, Population, made_up
 from fl.tracking.error_model import ErrorModel
 from fl.types import Estimates, Facts, State
 from netsim.columns import no_floats, no_ints, no_places

@@ -60,7 +60,7 @@ class LinkFilter(Attack):
     example: ClassVar[dict[str, Any]] = {"kind": "link-filter", "step_m": 100}
     needs: ClassVar[dict[str, str]] = {
         CELLS: "looks for the cells of a grid that a UE's links cross (radio-map)",
-        "rows": "explains every UE's own update by its links; merged ones have those of many places",
+        "updates": "explains every UE's own update by its links; merged ones have those of many places",
         "starting weights": "computes what links do to an update, from the heights that a round starts from",
     }
 

@@ -63,7 +63,7 @@ class LinkMaps(Attack):
     @property
     def needs(self) -> dict[str, str]:  # type: ignore[override]
         """Single updates, and what `of` needs."""
-        return {"rows": "links single updates by their maps; let the threat see rows", **self.of.needs}
+        return {"updates": "links single updates by their maps; let the threat see rows", **self.of.needs}
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

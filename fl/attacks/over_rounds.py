@@ -8,9 +8,9 @@ from pydantic import Field, model_validator
 
 from fl.attacks.base import Attack, View
 from fl.attacks.learnt_errors import LearntErrors, named_places
-from fl.attacks.simulated_ues import Population
+from fl.attacks.neuron_votes import NeuronVotes
+from fl.attacks.shadow_ues import Population
 from fl.attacks.span import Span
-from fl.attacks.unit_votes import UnitVotes
 from fl.tracking.error_model import ErrorModel
 from fl.types import Estimates, Facts, State
 from netsim.rng import Rng
@@ -19,7 +19,7 @@ from netsim.units import FloatArray, IntArray
 OUTLIER = 0.1
 """share of estimates that say nothing, where nobody says"""
 _SIMULATED_UES = 64
-_ADD_UP = (Span, UnitVotes)  # whose answers are of all rounds so far: they begin anew in every round
+_ADD_UP = (Span, NeuronVotes)  # whose answers are of all rounds so far: they begin anew in every round
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +41,7 @@ class OverRounds(Attack):
     """Makes something of the estimates of all rounds, by the law of their errors: given, or learnt on UEs made up."""
 
     of: Attack
-    simulated_ues: int | None = Field(default=None, ge=1, le=10_000)
+    shadow_ues: int | None = Field(default=None, ge=1, le=10_000)
     """number of UEs that the attacker makes up; none: 64"""
     sigma_m: float | None = Field(default=None, ge=0.1, le=1e6)
     """error of an estimate, standard deviation a axis, m; none: learnt on UEs that the attacker makes up"""
@@ -51,16 +51,18 @@ class OverRounds(Attack):
     """with sigma_m: the part of sigma_m that stays the same over rounds, m; none: 0"""
 
     space: ClassVar = {
-        "of": ({"kind": "closed-form", "cloud": False}, {"kind": "span", "layer": 1}, {"kind": "unit-votes"}),
+        "of": ({"kind": "closed-form", "cloud": False}, {"kind": "span", "layer": 1}, {"kind": "neuron-votes"}),
         "sigma_m": (100.0, 30.0, 300.0),
     }
-    made_up_by: ClassVar[tuple[str, ...]] = ("simulated_ues",)
+    made_up_by: ClassVar[tuple[str, ...]] = ("shadow_ues",)
     """keys that say how UEs are made up, which nobody does where sigma_m is given"""
+
+    renamed: ClassVar = {"simulated_ues": "shadow_ues"}
 
     @property
     def needs(self) -> dict[str, str]:  # type: ignore[override]
         """What the wrapped attack needs, and to make up UEs."""
-        why = "learns the errors of estimates on UEs that it makes up; add {} to threat.knows, or give sigma_m"
+        why = "learns the errors of estimates on UEs that it makes up; add {} to threat.knowledge, or give sigma_m"
         learns = {"starting weights": why.format("weights"), "training details": why.format("training")}
         return self.of.needs | (learns if self.sigma_m is None else {})
 
@@ -95,7 +97,7 @@ class OverRounds(Attack):
         """What the wrapped attack, in its state `of`, says of this round; its errors are learnt before."""
         fresh = isinstance(self.of, _ADD_UP)
         if self.sigma_m is None:
-            n_ue = self.simulated_ues or _SIMULATED_UES
+            n_ue = self.shadow_ues or _SIMULATED_UES
             errors = errors.plus(view, facts, self.of, population, n_ue, rng, fresh)
         said, inner = self.of.run(view, facts, self.of.start() if fresh else of, rng)
         names, z_m = named_places(said, facts.public.area)

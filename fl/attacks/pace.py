@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from fl.attacks.simulated_ues import ROAMING, SPEED_MPS, STILL_M, Population
+from fl.attacks.shadow_ues import ROAMING, SPEED_MPS, STILL_M, Population
 from netsim.columns import no_floats, no_ints, no_places
 from netsim.units import FloatArray, IntArray
 

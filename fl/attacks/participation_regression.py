@@ -88,10 +88,10 @@ class ParticipationRegression(NamesPlaces):
     Kept are Z^T Z, Z^T S and class means, which grow by every sum and hold all of the past. A UE that was always there
     has no answer (status `no gradient`), nor has anybody of a company that is always the same a map of its own.
 
-    Published models are read as sums of whoever was merged, where threat.knows has participants. Momentum at the server
-    (beta, a public setting) repeats earlier rounds, so it is undone first: D_t = Delta_t - beta Delta_t-1, of each
-    model whenever it moved; the server's learning rate is a factor, which no span depends on. Of `threat.targets` only
-    sums that have a target in them are read.
+    Published models are read as sums of whoever was merged, where threat.knowledge has participants. Momentum at the
+    server (beta, a public setting) repeats earlier rounds, so it is undone first: D_t = Delta_t - beta Delta_t-1, of
+    each model whenever it moved; the server's learning rate is a factor, which no span depends on. Of
+    `threat.n_targets` only sums that have a target in them are read.
     """
 
     kind: Literal["participation-regression"] = "participation-regression"
@@ -116,7 +116,8 @@ class ParticipationRegression(NamesPlaces):
         return {
             **self.span.needs,
             PARTICIPANTS: "asks in which sums each UE was; of published models the threat must say so: add "
-            "participants to threat.knows; under names that change nobody returns: take pseudonyms: {kind: permanent}",
+            "participants to threat.knowledge; under names that change no UE returns: take "
+            "pseudonyms: {kind: permanent}",
             "linear server step": "published models must differ by a sum of updates; take fedavg or fedavgm, or see "
             "rows or sums",
         }

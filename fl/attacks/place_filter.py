@@ -96,7 +96,7 @@ class PlaceFilter(Attack):
         "sample gradient": "compares updates with gradients at places",
         "linear local steps": "an update has the direction of gradients under steps that are linear in them",
         "linear server step": "published models must differ by a sum of gradients; take fedavgm, or see rows or sums",
-        "starting weights": "it takes gradients there; add weights to threat.knows",
+        "starting weights": "it takes gradients there; add weights to threat.knowledge",
     }
 
     def start(self) -> PastUpdates:

@@ -77,7 +77,7 @@ class Posterior(Attack):
     example: ClassVar[dict[str, Any]] = {"kind": "posterior", "places": 20}
     needs: ClassVar[dict[str, str]] = {
         "surfaces": "reads answers about a grid of points",
-        "rows": "reads every device's own waves; merged ones cannot be told apart",
+        "updates": "reads every device's own waves; merged ones cannot be told apart",
     }
 
     def start(self) -> Told:

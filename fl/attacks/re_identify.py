@@ -35,7 +35,7 @@ _HOME_HOURS = (0.0, 6.0)
 RE_IDENTIFIED = ATTACKS.only(
     "closed-form",
     "dlg",
-    "unit-votes",
+    "neuron-votes",
     "span",
     "weighted-centroid",
     "link-filter",
@@ -45,7 +45,7 @@ RE_IDENTIFIED = ATTACKS.only(
     "dwell",
 )
 """Attacks whose senders can be tracks."""
-PLACES = ATTACKS.only("closed-form", "dlg", "density-peak", "span", "unit-votes")
+PLACES = ATTACKS.only("closed-form", "dlg", "density-peak", "span", "neuron-votes")
 """Attacks that name places of a UE from one round."""
 
 
@@ -93,19 +93,20 @@ class ReIdentify(Attack):
     longer side of the area where it cannot"""
     outlier: float | None = Field(default=None, ge=1e-6, lt=1)
     """share of places that say nothing; none: learnt likewise, or 0.05"""
-    largest_speed_mps: float = Field(default=30.0, gt=0, le=1000)
+    max_speed_mps: float = Field(default=30.0, gt=0, le=1000)
     """largest speed of UEs, m/s: in one round they move by less than twice the widest Gaussian"""
-    simulated_ues: int | None = Field(default=None, ge=1, le=10_000)
+    shadow_ues: int | None = Field(default=None, ge=1, le=10_000)
     """number of UEs that the attacker makes up, if the error is learnt; none: 32"""
 
     homes: Literal["known"] | Annotated[str, FILE_NAME] | None = None
-    """whose homes it knows, to link names to people: known (those of all UEs, which threat.knows must grant), or the
-    path of a CSV file with columns user and x_m, y_m or lat, lon; none: nobody's"""
+    """whose homes it knows, to link names to people: known (those of all UEs, which threat.knowledge must grant), or
+    the path of a CSV file with columns user and x_m, y_m or lat, lon; none: nobody's"""
     home_hours: Annotated[tuple[HourOfDay, HourOfDay], Field(strict=False)] | None = None
     """with homes: hours between which a round tells of home, from and to; 20 to 8 goes over midnight. none: 0 to 6"""
     outside: float | None = Field(default=None, ge=0, lt=1)
     """with homes: share of senders who are not in the directory; none: 0.1 of a file, 0 of those known"""
 
+    renamed: ClassVar = {"largest_speed_mps": "max_speed_mps", "simulated_ues": "shadow_ues"}
     reference: ClassVar = (
         "Hoh and Gruteser, Protecting Location Privacy Through Path Confusion, 2005: tracking of anonymous samples; "
         "Reid 1979: costs of births and misses; fingerprints: netsim"
@@ -117,7 +118,7 @@ class ReIdentify(Attack):
         """What the attacks in it need, and whose homes it knows."""
         own = {SENDERS: "links the names under which updates are sent; let the threat see rows or sum"}
         if self.homes == KNOWN:
-            own[KNOWN_HOMES] = "homes: known are those of the threat; add homes to threat.knows, or give a file"
+            own[KNOWN_HOMES] = "homes: known are those of the threat; add homes to threat.knowledge, or give a file"
         return {**own, **(self.places_by.needs if self.reads_places else {}), **self.of.needs}
 
     @model_validator(mode="after")
@@ -131,7 +132,7 @@ class ReIdentify(Attack):
             "by": self.by,
             "sigma_m": self.sigma_m,
             "outlier": self.outlier,
-            "simulated_ues": self.simulated_ues,
+            "shadow_ues": self.shadow_ues,
         }
         for key in ("home_hours", "outside"):
             if self.homes is None and getattr(self, key) is not None:
@@ -140,8 +141,8 @@ class ReIdentify(Attack):
             raise ValueError(f"home_hours: from and to {self.home_hours[0]:g} is no time at all; take different hours")
         if not self.reads_places and (given := [key for key, value in of_places.items() if value is not None]):
             raise ValueError(f"{given[0]}: it speaks of places, and use has none; leave it out, or use place")
-        if self.sigma_m is not None and self.simulated_ues is not None:
-            raise ValueError("simulated_ues: with sigma_m no UEs are made up; leave one of them out")
+        if self.sigma_m is not None and self.shadow_ues is not None:
+            raise ValueError("shadow_ues: with sigma_m no UEs are made up; leave one of them out")
         if self.outlier is not None and self.sigma_m is None:
             raise ValueError("outlier: it is learnt with sigma_m; give both, or none")
         return self
@@ -201,7 +202,7 @@ class ReIdentify(Attack):
         learnt = places.learnt(state.errors, view, facts, rng)
         places_m, errors = places.named_m(name, view, facts, rng), places.errors_now(learnt, facts.public.area)
         clues = clues_of(view, of_target, places_m, self.use, rng)
-        linker = Linker(errors, facts, self.largest_speed_mps, view.renames)
+        linker = Linker(errors, facts, self.max_speed_mps, view.renames)
         book, rates, links = linker.linked(name, clues, state.book, state.rates)
         track = book.track_of(name)
         said, inner = self.of.run(view.renamed(track[of_target]), facts, state.of, rng)
@@ -235,7 +236,7 @@ class ReIdentify(Attack):
     def _places(self) -> RoundPlaces:
         """What it asks of single rounds."""
         by = self.places_by if self.reads_places else None
-        return RoundPlaces(by, self.sigma_m, self.outlier, self.simulated_ues)
+        return RoundPlaces(by, self.sigma_m, self.outlier, self.shadow_ues)
 
     def _residents(
         self, known: Residents, heard: OfTracks, alive: IntArray | None, errors: ErrorModel, facts: Facts, rng: Rng

@@ -8,7 +8,7 @@ import numpy as np
 
 from fl.attacks.base import Attack, View
 from fl.attacks.learnt_errors import LearntErrors, named_places
-from fl.attacks.simulated_ues import Population
+from fl.attacks.shadow_ues import Population
 from fl.tracking.error_model import ErrorModel
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Facts
@@ -26,21 +26,21 @@ _ROUGHLY = 0.1  # of the longer side of the area: error of an attack that nobody
 class RoundPlaces:
     """by : the attack that names places, forgetting all at the end of a round; None: nobody asks for places.
 
-    sigma_m, outlier : its error and the share of places that say nothing, where given; simulated_ues : number of UEs
+    sigma_m, outlier : its error and the share of places that say nothing, where given; shadow_ues : number of UEs
     made up that the error is learnt on, where it is not.
     """
 
     by: Attack | None
     sigma_m: float | None
     outlier: float | None
-    simulated_ues: int | None
+    shadow_ues: int | None
 
     def learnt(self, errors: LearntErrors, view: View, facts: Facts, rng: Rng) -> LearntErrors:
         """With what this round tells of errors."""
         if self.by is None or self.sigma_m is not None:
             return errors
         everywhere = Population.uniform(PlaceGrid(facts.public.area, _CELLS, _CELLS))
-        n_ue = self.simulated_ues or _SIMULATED_UES
+        n_ue = self.shadow_ues or _SIMULATED_UES
         return errors.plus(view, facts, self.by, everywhere, n_ue, _own(rng), fresh=True)
 
     def errors_now(self, learnt: LearntErrors, area: Area) -> ErrorModel:

@@ -105,7 +105,7 @@ class Span(AddsMaps):
         }
         hidden = {
             "hidden activations": "computes what a hidden layer reads of every place; take layer: 1",
-            "starting weights": "computes hidden activations with them; add weights to threat.knows, or take layer: 1",
+            "starting weights": "computes activations with them; add weights to threat.knowledge, or take layer: 1",
         }
         return own if layer == 1 else own | hidden
 
@@ -128,7 +128,7 @@ class Span(AddsMaps):
 
     def _of_many(self, view: View) -> bool:
         """Whether updates of several UEs are to be read as such."""
-        return self.rank == "auto" and view.vantage != "rows"
+        return self.rank == "auto" and view.vantage != "updates"
 
     def _adds_peaks(self, view: View) -> bool:
         return self.add == "peaks" or (self.add is None and not self._of_many(view))
@@ -142,7 +142,7 @@ class Span(AddsMaps):
 
     def _ranks(self, view: View, a: FloatArray) -> IntArray:
         """k of each source (n_source,), where places read a (G, p)."""
-        if self.rank != "auto" or view.vantage == "rows":
+        if self.rank != "auto" or view.vantage == "updates":
             return np.full(len(view.update), _RANK_OF_UE if self.rank == "auto" else self.rank)
         most = _dimensions(a)
         return np.full(len(view.update), most) if view.members is None else np.minimum(_RANK_OF_UE * view.members, most)

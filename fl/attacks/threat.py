@@ -1,7 +1,7 @@
 """The threat model: the attacker, and its view of a round."""
 
 from dataclasses import replace
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, field_validator, model_validator
@@ -33,11 +33,11 @@ PARTICIPANTS = "lasting names of participants"
 class Threat(Part):
     """The view of an attacker.
 
-    `rows`: every decoded update with its sender. `sum`: only the merged update of each model, as under secure
-    aggregation; with `sum_of` n, the sums of groups of n UEs that send, before the uplink loses any (what is left over
-    goes into the last), put together at random in every round or once for all (`groups`). A sum is that of the updates
-    which were decoded; with `sum_at_least` t one of fewer than t UEs is not opened: nobody sees it and nothing of it is
-    merged. `model`: only the published models before and after the round. An `analyst` reads published
+    `updates`: every decoded update with its sender. `aggregate`: only the merged update of each model, as under secure
+    aggregation; with `secagg_group_size` n, the sums of groups of n UEs that send, before the uplink loses any (what is
+    left over goes into the last), put together at random in every round or once for all (`groups`). A sum is that of
+    the updates which were decoded; with `secagg_threshold` t one of fewer than t UEs is not opened: nobody sees it and
+    nothing of it is merged. `model`: only the published models before and after the round. An `analyst` reads published
     models from outside; the `server` runs the training; an `eavesdropper` receives all uplinks with its own antenna at
     a given position, with links of its own: nearby UEs better than the base station, others worse.
 
@@ -47,31 +47,32 @@ class Threat(Part):
     UE stay together. With `cells: false` it does not learn through which cell an update came, as behind a relay or a
     core network that keeps this to itself; names, times and sizes stay.
 
-    `knows` is further knowledge of the attacker: `weights` (the initial model of the round, which is broadcast to all
-    participants), `training` (learning rate, epochs and batch size of the learner), `homes` (who lives where: the name
-    and the true home of every UE that has one, but not which sender it is) and `participants` (whose updates were
+    `knowledge` is further knowledge of the attacker: `weights` (the initial model of the round, which is broadcast to
+    all participants), `training` (learning rate, epochs and batch size of the learner), `homes` (who lives where: the
+    name and the true home of every UE that has one, but not which sender it is) and `participants` (whose updates were
     merged into a published model; with rows and sums it hears who sends anyway).
     """
 
-    sees: Literal["rows", "sum", "model"] = "rows"
+    observes: Literal["updates", "aggregate", "model"] = "updates"
     """observed updates: of each UE, their sum, or published models only"""
-    sum_of: int | None = Field(default=None, ge=2, le=1_000_000)
-    """UEs of a group whose updates are summed, with `sees: sum`; fewer where the uplink loses some; a UE without an
-    update of a model adds nothing to its sum. none: all UEs"""
-    sum_at_least: int | None = Field(default=None, ge=2, le=1_000_000)
-    """UEs of a group whose updates must be decoded for its sum to be opened, with `sees: sum`; none: one will do"""
+    secagg_group_size: int | None = Field(default=None, ge=2, le=1_000_000)
+    """UEs of a group whose updates are summed, with `observes: aggregate`; fewer where the uplink loses some; a UE
+    without an update of a model adds nothing to its sum. none: all UEs"""
+    secagg_threshold: int | None = Field(default=None, ge=2, le=1_000_000)
+    """UEs of a group whose updates must be decoded for its sum to be opened, with `observes: aggregate`; none: one will
+    do"""
     groups: Literal["random", "fixed"] = "random"
     """company of a UE in sums: drawn anew in every round and phase, or once for the whole run (then of a group come
     those that send)"""
     viewpoint: Literal["server", "analyst", "eavesdropper"] = "server"
     """position of the attacker in the system"""
-    knows: tuple[Literal["weights", "training", "homes", "participants"], ...] = ("weights", "training")
+    knowledge: tuple[Literal["weights", "training", "homes", "participants"], ...] = ("weights", "training")
     """knowledge of the training, of who lives where, and of who takes part in published models; an attack that needs
     more is refused"""
-    targets: int | None = Field(default=None, ge=1, le=1_000_000)
+    n_targets: int | None = Field(default=None, ge=1, le=1_000_000)
     """number of targeted UEs, taken evenly from all; only these are attacked, and leakage is measured for these only;
     none: all UEs"""
-    at_m: Coordinates | None = None
+    position_m: Coordinates | None = None
     """position of an eavesdropper, metres east and north"""
     height_m: float | None = Field(default=None, ge=0, le=1000)
     """antenna height of an eavesdropper above ground, m; none: 10"""
@@ -87,19 +88,30 @@ class Threat(Part):
     cells: bool = True
     """whether it learns through which cell each update comes; false: a relay hides that"""
 
+    renamed: ClassVar = {
+        "sees": "observes",
+        "observes: rows": "updates",
+        "observes: sum": "aggregate",
+        "sum_of": "secagg_group_size",
+        "sum_at_least": "secagg_threshold",
+        "knows": "knowledge",
+        "targets": "n_targets",
+        "at_m": "position_m",
+    }
+
     @property
     def offers(self) -> frozenset[str]:  # type: ignore[override]
         """What attacks may count on."""
         words = {"weights": "starting weights", "training": "training details", "homes": KNOWN_HOMES}
-        heard = set() if self.sees == "model" else {SENDERS} if self.shuffle else {SENDERS, ARRIVAL_TIMES}
+        heard = set() if self.observes == "model" else {SENDERS} if self.shuffle else {SENDERS, ARRIVAL_TIMES}
         heard |= {CELLS} if ARRIVAL_TIMES in heard and self.cells else set()
         lasting = {PARTICIPANTS} if self.knows_participants and not self.renames else set()
-        return frozenset({self.sees, *(words[k] for k in self.knows if k in words), *heard, *lasting})
+        return frozenset({self.observes, *(words[k] for k in self.knowledge if k in words), *heard, *lasting})
 
     @property
     def renames(self) -> bool:
         """Whether the attacker sees senders under names that change."""
-        return self.sees != "model" and self.pseudonyms.changes
+        return self.observes != "model" and self.pseudonyms.changes
 
     @property
     def antenna_m(self) -> float:
@@ -109,36 +121,36 @@ class Threat(Part):
     @property
     def knows_weights(self) -> bool:
         """Whether it knows the models that rounds start from."""
-        return "weights" in self.knows
+        return "weights" in self.knowledge
 
     @property
     def knows_homes(self) -> bool:
         """Whether it knows who lives where."""
-        return "homes" in self.knows
+        return "homes" in self.knowledge
 
     @property
     def knows_participants(self) -> bool:
         """Whether it knows whose updates are in what it sees, by whatever name."""
-        return self.sees != "model" or "participants" in self.knows
+        return self.observes != "model" or "participants" in self.knowledge
 
     @property
     def can_train(self) -> bool:
         """Whether it knows enough to make an update of its own."""
-        return {"weights", "training"} <= set(self.knows)
+        return {"weights", "training"} <= set(self.knowledge)
 
     @model_validator(mode="after")
     def _eavesdropper(self) -> Self:
-        if (self.viewpoint == "eavesdropper") != (self.at_m is not None):
-            raise ValueError("an eavesdropper stands somewhere: give at_m with viewpoint: eavesdropper, and only then")
+        if (self.viewpoint == "eavesdropper") != (self.position_m is not None):
+            raise ValueError("position_m is required with viewpoint: eavesdropper, and forbidden otherwise")
         if self.viewpoint != "eavesdropper" and self.height_m is not None:
             raise ValueError(f"height_m: the {self.viewpoint} has no antenna of its own; leave it out")
         if self.viewpoint != "eavesdropper" and self.antennas is not None:
             raise ValueError(f"antennas: the {self.viewpoint} has no antenna of its own; leave it out")
-        if self.viewpoint == "eavesdropper" and self.sees != "rows":
-            raise ValueError(f"an eavesdropper hears single uplinks: sees must be 'rows', got {self.sees!r}")
+        if self.viewpoint == "eavesdropper" and self.observes != "updates":
+            raise ValueError(f"an eavesdropper hears single uplinks: observes must be 'updates', got {self.observes!r}")
         return self
 
-    @field_validator("knows")
+    @field_validator("knowledge")
     @classmethod
     def _once(cls, knows: tuple[str, ...]) -> tuple[str, ...]:
         if twice := [word for word in knows if knows.count(word) > 1]:
@@ -147,23 +159,30 @@ class Threat(Part):
 
     @model_validator(mode="after")
     def _sums_of_groups(self) -> Self:
-        if self.sum_of is not None and self.sees != "sum":
-            raise ValueError(f"sum_of: groups are summed with sees: sum only, got {self.sees!r}; leave it out")
-        if self.sum_at_least is not None and self.sees != "sum":
-            raise ValueError(f"sum_at_least: there are sums with sees: sum only, got {self.sees!r}; leave it out")
-        if self.sum_at_least is not None and self.sum_of is not None and self.sum_at_least > self.sum_of:
+        if self.secagg_group_size is not None and self.observes != "aggregate":
+            raise ValueError(f"secagg_group_size: needs observes: aggregate, got {self.observes!r}; leave it out")
+        if self.secagg_threshold is not None and self.observes != "aggregate":
             raise ValueError(
-                f"sum_at_least: {self.sum_at_least} of groups of {self.sum_of} never come; take {self.sum_of} or fewer"
+                f"secagg_threshold: there are sums with observes: aggregate only, got {self.observes!r}; leave it out"
             )
-        if self.groups == "fixed" and self.sum_of is None:
-            raise ValueError("groups: fixed ones need a size; give sum_of, or leave it out")
+        if (
+            self.secagg_threshold is not None
+            and self.secagg_group_size is not None
+            and self.secagg_threshold > self.secagg_group_size
+        ):
+            raise ValueError(
+                f"secagg_threshold: {self.secagg_threshold} of groups of {self.secagg_group_size} never come; take at "
+                f"most {self.secagg_group_size}"
+            )
+        if self.groups == "fixed" and self.secagg_group_size is None:
+            raise ValueError("groups: fixed ones need a size; give secagg_group_size, or leave it out")
         return self
 
     @model_validator(mode="after")
     def _analyst(self) -> Self:
-        if self.viewpoint == "analyst" and self.sees != "model":
+        if self.viewpoint == "analyst" and self.observes != "model":
             raise ValueError(
-                f"an analyst sees published models only: sees must be 'model', got {self.sees!r}; "
+                f"an analyst sees published models only: observes must be 'model', got {self.observes!r}; "
                 "for rows or sums set viewpoint: server"
             )
         return self
@@ -183,8 +202,10 @@ class Threat(Part):
             return self
         if self.viewpoint == "eavesdropper":
             raise ValueError("shuffle: an eavesdropper hears updates before they are shuffled; leave it out")
-        if self.sees != "rows":
-            raise ValueError(f"shuffle: single updates are shuffled with sees: rows, got {self.sees!r}; leave it out")
+        if self.observes != "updates":
+            raise ValueError(
+                f"shuffle: single updates are shuffled with observes: updates, got {self.observes!r}; leave it out"
+            )
         if not isinstance(self.pseudonyms, PerRound):
             raise ValueError(
                 f"shuffle: names of pseudonyms {self.pseudonyms.kind_name()} tell who sent what; take pseudonyms: "
@@ -194,9 +215,9 @@ class Threat(Part):
 
     def after(self, ue: IntArray, n_ue: int) -> BoolArray:
         """Which of the UEs (n,) it is after, of n_ue in the world."""
-        if self.targets is None or self.targets >= n_ue:
+        if self.n_targets is None or self.n_targets >= n_ue:
             return np.ones(len(ue), dtype=np.bool_)
-        return np.isin(ue, np.linspace(0, n_ue - 1, self.targets).astype(np.int64))
+        return np.isin(ue, np.linspace(0, n_ue - 1, self.n_targets).astype(np.int64))
 
     def view(
         self,
@@ -221,11 +242,11 @@ class Threat(Part):
         wanted = np.flatnonzero(received.decoded & targeted)
         ue, model = updates.ue[wanted], updates.model[wanted]
         count, party = None, (ue, np.arange(len(wanted)))
-        if self.sees == "rows":
+        if self.observes == "updates":
             count = None if self.shuffle else updates.count[wanted]
             rows = slice(None) if len(wanted) == len(updates.ue) else wanted  # all of a large round are not copied
             update, source_model, source = updates.rows(rows), model, np.arange(len(wanted))
-        elif self.sees == "model":
+        elif self.observes == "model":
             step = after.parameters - before.parameters
             source_model = np.union1d(model, np.flatnonzero((step != 0).any(axis=1)))
             update, source = step[source_model], np.searchsorted(source_model, model)
@@ -236,14 +257,14 @@ class Threat(Part):
             known, source = np.unique(of_row[wanted], return_inverse=True)
             update, source_model = total[known], of_sum[known]
             party = _party(updates.ue, of_row, received.decoded, known)
-        if "weights" not in self.knows:
+        if "weights" not in self.knowledge:
             before = replace(before, parameters=np.full_like(before.parameters, np.nan))
-        unheard = timing is None or self.sees == "model" or self.shuffle
+        unheard = timing is None or self.observes == "model" or self.shuffle
         heard = None if unheard or timing is None else timing.select(wanted)
         if heard is not None and not self.cells:
             heard = replace(heard, base_station=np.full(len(wanted), -1))
         return View(
-            self.sees, phase, update, source_model, ue, model, source, before, after, learner, count, heard,
+            self.observes, phase, update, source_model, ue, model, source, before, after, learner, count, heard,
             party=party if self.knows_participants else None,
         )  # fmt: skip
 
@@ -272,13 +293,15 @@ class Threat(Part):
         return sum_of_row, pairs[:, 1], total
 
     def _groups(self, ue: IntArray, rng: Rng) -> IntArray:
-        """The group of each row (n,): groups of `sum_of` UEs in a random order, what is left over in the last."""
+        """The group of each row (n,): groups of `secagg_group_size` UEs in a random order, what is left over in the
+        last.
+        """
         several, of_row = np.unique(ue, return_inverse=True)
-        if self.sum_of is None or len(several) < 2 * self.sum_of:
+        if self.secagg_group_size is None or len(several) < 2 * self.secagg_group_size:
             return np.zeros(len(ue), dtype=np.int64)
         rank = np.empty(len(several), dtype=np.int64)
         rank[np.argsort(rng.uniform("group", several), kind="stable")] = np.arange(len(several))
-        return np.minimum(rank // self.sum_of, len(several) // self.sum_of - 1)[of_row]
+        return np.minimum(rank // self.secagg_group_size, len(several) // self.secagg_group_size - 1)[of_row]
 
 
 def _party(ue: IntArray, number: IntArray, decoded: BoolArray, known: IntArray) -> tuple[IntArray, IntArray]:

@@ -12,7 +12,7 @@ from fl.attacks.base import Attack, View
 from fl.attacks.closed_form import ClosedForm
 from fl.attacks.follower import Follower
 from fl.attacks.over_rounds import OUTLIER, OverRounds
-from fl.attacks.simulated_ues import ROAMING, SPEED_MPS, Population
+from fl.attacks.shadow_ues import ROAMING, SPEED_MPS, Population
 from fl.attacks.tracker_answers import estimates, shown
 from fl.attacks.tracker_state import TrackerState
 from fl.population import POPULATIONS
@@ -32,7 +32,7 @@ TRACKED = ATTACKS.only(
     "closed-form",
     "dlg",
     "span",
-    "unit-votes",
+    "neuron-votes",
     "weighted-centroid",
     "link-filter",
     "density-peak",
@@ -57,9 +57,10 @@ class Tracker(OverRounds):
     believed to be at this time of day: in the filter in past rounds, in the smoother in all. A part of the error that
     persists over rounds (`bias_m`) widens beliefs, and no number of rounds removes it.
 
-    Estimates: `centroid`, the place of least expected distance, with the probability within `near_m` as weight and the
-    status `ok`, `moved on` (no estimate in this round) or `unknown`; `plain`, what the tracked attack says itself.
-    Models of a UE count together. What is estimated of a sum, or of a published model, speaks of every UE in it.
+    Estimates: `centroid`, the place of least expected distance, with the probability within `hit_radius_m` as weight
+    and the status `ok`, `moved on` (no estimate in this round) or `unknown`; `plain`, what the tracked attack says
+    itself. Models of a UE count together. What is estimated of a sum, or of a published model, speaks of every UE in
+    it.
     """
 
     kind: Literal["tracker"] = "tracker"
@@ -69,7 +70,7 @@ class Tracker(OverRounds):
     """largest side of a cell, m; half of near_m makes stated probabilities right, a larger one is faster"""
     near_m: float = Field(default=100.0, gt=0, le=1e6)
     """distance of which estimates state the probability, m"""
-    largest_speed_mps: float = Field(default=30.0, gt=0, le=1000)
+    max_speed_mps: float = Field(default=30.0, gt=0, le=1000)
     """no Gaussian of motion is wider than half the way at this speed in a round, m/s"""
     own_places: bool = False
     """jump back to places of one's own"""
@@ -82,9 +83,10 @@ class Tracker(OverRounds):
     estimates of real UEs have it"""
     speed_mps: float | None = Field(default=None, gt=0, le=1000)
     """how fast they travel, m/s; none: 8, then as estimates of real UEs have it"""
+    renamed: ClassVar = {"largest_speed_mps": "max_speed_mps"}
     reference: ClassVar = "Shokri et al., Quantifying Location Privacy, S&P 2011, Section III (tracking attack)"
-    example: ClassVar = {"kind": "tracker", "simulated_ues": 8, "cell_m": 200.0}
-    made_up_by: ClassVar[tuple[str, ...]] = ("simulated_ues", "roaming", "speed_mps")
+    example: ClassVar = {"kind": "tracker", "shadow_ues": 8, "cell_m": 200.0}
+    made_up_by: ClassVar[tuple[str, ...]] = ("shadow_ues", "roaming", "speed_mps")
 
     @property
     def reads_the_city(self) -> bool:
@@ -175,5 +177,5 @@ class Tracker(OverRounds):
     def _follower(self, facts: Facts, grid: PlaceGrid) -> Follower:
         """Of what it believes over a grid."""
         prior = self.population.probability(grid, facts.public).astype(np.float32).reshape(1, grid.ny, grid.nx)
-        chain = Chain(Motion.over(grid, self.largest_speed_mps, facts.round_s), prior, facts.round_s)
+        chain = Chain(Motion.over(grid, self.max_speed_mps, facts.round_s), prior, facts.round_s)
         return Follower(chain, self.hours, self.own_places)

@@ -94,7 +94,7 @@ class GridAttack(Attack):
     @staticmethod
     def _track(view: View) -> IntArray:
         """Whom each update is remembered as (n_source,): its device, or its model where devices are not told apart."""
-        if view.vantage != "rows":
+        if view.vantage != "updates":
             return view.source_model
         return row_id(view.ue[np.argsort(view.source)], view.source_model)
 

@@ -25,9 +25,9 @@ class Battery(Availability):
 
     Chargers fill the battery up to its capacity, training and sending take from it, and nothing else does: capacity_j
     is what learning may use of a battery. An update may spend whatever charge there is at the request. With
-    `world.radio.air` one that needs more is lost when the charge is gone; without, it is sent and leaves nothing.
-    Charging is brought up to date whenever the server looks for UEs. Where the wall clock has changed since its last
-    look, all that time counts by the later one.
+    `world.radio.dynamic_uplink` one that needs more is lost when the charge is gone; without, it is sent and leaves
+    nothing. Charging is brought up to date whenever the server looks for UEs. Where the wall clock has changed since
+    its last look, all that time counts by the later one.
     """
 
     kind: Literal["battery"] = "battery"
@@ -35,13 +35,14 @@ class Battery(Availability):
     """energy of a full battery, J"""
     start_share: float = Field(default=1.0, ge=0, le=1)
     """share of the capacity that UEs begin with"""
-    least_share: float = Field(default=0.2, ge=0, le=1)
+    min_charge_share: float = Field(default=0.2, ge=0, le=1)
     """share of the capacity below which a UE is not asked"""
     charge_w: float = Field(default=5.0, ge=0, le=1e6)
     """power of a charger, W"""
     charging: Charging | None = Charging()
     """when UEs are plugged in; none: all the time"""
 
+    renamed: ClassVar = {"least_share": "min_charge_share"}
     reference: ClassVar = "an energy store with a constant charger; its parameters are assumed"
     example: ClassVar = {"kind": "battery", "capacity_j": 50.0}
 
@@ -51,7 +52,7 @@ class Battery(Availability):
     def available(self, now: Conditions, state: Charge, rng: Rng) -> tuple[BoolArray, Charge]:
         charged_j = self.charge_w * self._plugged_in_s(now, state, rng)
         charge_j = np.minimum(state.charge_j + charged_j, self.capacity_j)
-        enough = (charge_j >= self.least_share * self.capacity_j) & (charge_j > 0)
+        enough = (charge_j >= self.min_charge_share * self.capacity_j) & (charge_j > 0)
         return enough, Charge(charge_j, now.time_s)
 
     def energy_j(self, state: Charge) -> FloatArray:

@@ -8,7 +8,7 @@ compared with all estimates of an attack for that UE, in all its models, and wit
 
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -65,11 +65,11 @@ class Leakage(Part):
     peak_width_m: float = Field(default=75.0, gt=0)
     """kernel width of densities, m: of estimates, whose two highest peaks an attack names that gives no answers itself,
     and of the positions of other UEs, the baseline"""
-    near_m: float = Field(default=100.0, gt=0)
+    hit_radius_m: float = Field(default=100.0, gt=0)
     """distance within which a place counts as found, or as named, m"""
     list_places: int = Field(default=8, ge=1, le=100)
     """places of the list that each attack makes of sums, published models, or updates under names that change"""
-    list_near_m: float = Field(default=50.0, gt=0)
+    list_hit_radius_m: float = Field(default=50.0, gt=0)
     """distance from a true home or workplace within which a place of a list counts as right, m"""
     literal_score: bool = False
     """divide `place_error_m` by the number of places, as printed in the density paper; more places then give a smaller
@@ -78,6 +78,8 @@ class Leakage(Part):
     """number of UEs, those of smallest index, whose beliefs are recorded cell by cell (trackers only)"""
     target: str = Field(default="all", min_length=1, max_length=200)
     """UEs in the summary of leakage: all, most-data (the UE with most measurements), or the name of a UE"""
+
+    renamed: ClassVar = {"near_m": "hit_radius_m", "list_near_m": "list_hit_radius_m"}
 
 
 @dataclass(frozen=True, eq=False)

@@ -77,7 +77,7 @@ def scores(
     town : true places of the UEs, `participants`, and of as many residents who do not take part, `aside`. The place of
     most time of a UE without a home stands for it. floor_area (n, 3) : of all buildings, as in `Public`.
     """
-    near_m, count = how.list_near_m, how.list_places
+    near_m, count = how.list_hit_radius_m, how.list_places
     for residents, of in town.items():
         every = np.concatenate([of.home_m, of.work_m, of.densest()])
         at_m = every[np.isfinite(every).all(axis=1)]

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -25,13 +25,13 @@ Wholes = Callable[[IntArray, FloatArray, FloatArray], IntArray]
 class Membership(Part):
     """Membership inference on records of each UE that the attacker holds.
 
-    Members are a random share `overlap` of what each device learnt from in the round, non-members as many (where there
-    are as many) of what it measured and held out. Held-out records without an owner (images) are each paired with a
-    random member of the same class, whose UE is asked about both, and only members in pairs are compared: of every UE
-    and class there are as many members as non-members, since a model knows some classes better than others whoever is
-    a member. Scores are computed with the model that the attacker sees: with `rows` that of each UE, weights before
-    plus its update; with `sum` or `model` the common one. Scores are relative to the median of the UE's records, so
-    that differences between the models of UEs do not affect them.
+    Members are a random share `known_member_share` of what each device learnt from in the round, non-members as many
+    (where there are as many) of what it measured and held out. Held-out records without an owner (images) are each
+    paired with a random member of the same class, whose UE is asked about both, and only members in pairs are compared:
+    of every UE and class there are as many members as non-members, since a model knows some classes better than others
+    whoever is a member. Scores are computed with the model that the attacker sees: with `rows` that of each UE, weights
+    before plus its update; with `sum` or `model` the common one. Scores are relative to the median of the UE's records,
+    so that differences between the models of UEs do not affect them.
 
     The area under the ROC curve stands beside that of the model before any training, asked of the same records, and
     their difference has an interval: members and held-out records of other places differ whatever a model has learnt.
@@ -41,12 +41,14 @@ class Membership(Part):
 
     attacks: tuple[Annotated[Inference, INFERENCES], ...] = Field(min_length=1)
     """attacks, each of which assigns a score to a record"""
-    overlap: float = Field(default=1.0, gt=0, le=1)
+    known_member_share: float = Field(default=1.0, gt=0, le=1)
     """share of each UE's records that the attacker holds"""
     every_rounds: int = Field(default=10, ge=1)
     """number of rounds with training between audits; the first of them is always audited"""
     max_records: int = Field(default=5000, ge=10, le=1_000_000)
     """largest number of members, and of non-members"""
+
+    renamed: ClassVar = {"overlap": "known_member_share"}
 
     def start(self) -> dict[str, State]:
         """What attacks remember before the first audit, by their labels."""
@@ -81,7 +83,7 @@ def audit(
     target = {(u, m): i for i, (u, m) in enumerate(zip(view.ue.tolist(), view.model.tolist(), strict=True))}
     inside = _pairs(local.ue[local.row_of_sample], local.model[local.row_of_sample], target)
     outside = _pairs(held_out.ue, held_out.model, target)
-    member = _drawn(inside, membership.overlap, membership.max_records, rng, "members")
+    member = _drawn(inside, membership.known_member_share, membership.max_records, rng, "members")
     if local.y is not None and (held_out.ue < 0).any():
         compared, other = _paired(local.y[member], held_out.y, rng)
         outside[other] = inside[member[compared]]

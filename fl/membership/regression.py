@@ -73,7 +73,7 @@ class GradientRegression(Inference):
     needs: ClassVar[dict[str, str]] = {
         "record gradients": "explains updates by gradients of single records; the learner cannot compute them",
         "linear server step": "published models must differ by a sum of gradients; take fedavgm, or see rows or sums",
-        "starting weights": "it takes gradients there; add weights to threat.knows",
+        "starting weights": "it takes gradients there; add weights to threat.knowledge",
     }
 
     @property

@@ -189,7 +189,7 @@ class AsynchronousServer:
             received=got.batch.got, channel=got.channel, spends=merged.spends, weights=merged.weights,
             model=merged.model, eavesdropped=got.overheard, non_finite=int((~got.batch.finite).sum()),
             whence=got.whence, uploads=got.uploads, attacks=Attacks(),
-            at_arrival=self.setup.learning.threat.sees == "rows",
+            at_arrival=self.setup.learning.threat.observes == "updates",
         )  # fmt: skip
 
     def _give_up_lost(self) -> None:

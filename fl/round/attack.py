@@ -58,8 +58,8 @@ def _views(at: Merging, batch: Batch, merged: Merge, states: PartStates) -> list
     heard = batch.heard
     looks = bool(learning.attacks) or learning.membership is not None
     targeted = threat.after(heard.updates.ue, at.n_ue) & looks
-    if threat.sees != "rows" or len(batch.bases) == 1:
-        begun = batch.bases[0] if len(batch.bases) == 1 and threat.sees == "rows" else at.model
+    if threat.observes != "updates" or len(batch.bases) == 1:
+        begun = batch.bases[0] if len(batch.bases) == 1 and threat.observes == "updates" else at.model
         groups = [(begun, targeted)]
     else:
         some = [(base, targeted & (batch.base == k)) for k, base in enumerate(batch.bases)]

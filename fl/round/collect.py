@@ -68,7 +68,7 @@ def collect(
     sampled = sample_ues(ready.only(there[ready.ue]), learning, streams.streams, streams.round, len(there))
     if free is not None:
         sampled = _at_most(sampled, free.most, streams.at("concurrency"))
-    accepted, query = learning.query.accept(sampled.ue, facts, states.query)
+    accepted, query = learning.request_policy.accept(sampled.ue, facts, states.query)
     local = sampled.keep(accepted[sampled.row_of_sample]).nonempty()
     # what they hold back, each rule by itself
     looks = any(rule.waits_for_a_cell for rule in learning.withholding)

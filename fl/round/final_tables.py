@@ -58,7 +58,7 @@ def _write_lists(setup: Setup, state: RoundState, world: World, named: list[dict
     named : what attacks name of each UE, of which a list is made where they make none.
     """
     learning, n = setup.learning, len(world.ues)
-    if learning.threat.sees == "rows" and not learning.threat.renames:
+    if learning.threat.observes == "updates" and not learning.threat.renames:
         return
     listed_m = dict[str, FloatArray]()
     for one in learning.attacks:
@@ -79,7 +79,7 @@ def _write_hindsight(setup: Setup, state: RoundState, facts: Facts) -> None:
     for attack in setup.learning.attacks:
         for believed in attack.hindsight(state.parts.attacks[attack.label], facts):
             belief = names.of_ues(believed)
-            tracked = compared(belief, state.whereabouts.at(belief.round), None, how.near_m, hindsight=True)
+            tracked = compared(belief, state.whereabouts.at(belief.round), None, how.hit_radius_m, hindsight=True)
             cells = belief_rows(belief, how.belief_ues, hindsight=True)
             records.write_tracked(recorder, {attack.label: tracked}, {attack.label: cells})
     for label, retold in retold_of(setup, state.parts, facts).items() if setup.learning.threat.renames else ():

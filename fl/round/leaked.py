@@ -69,7 +69,7 @@ def leaked(
         found,
         whereabouts=before.whereabouts.plus(there),
         tracked={
-            label: compared(belief, there, estimates[label], how.near_m, hindsight=False)
+            label: compared(belief, there, estimates[label], how.hit_radius_m, hindsight=False)
             for label, belief in held.items()
         },
         beliefs={label: belief_rows(belief, how.belief_ues, hindsight=False) for label, belief in held.items()},

@@ -27,8 +27,8 @@ def power_context(
     rounds = min(rounds, learning.rounds or np.inf)
     payload, time_s = payload_of(n_numbers, states.norm_bound(learning)), float(world.env.now)
     overheard = None
-    if threat.at_m is not None:
-        overheard, _ = world.cohort_at(threat.at_m, threat.antenna_m, cohort, time_s, round_, threat.antennas)
+    if threat.position_m is not None:
+        overheard, _ = world.cohort_at(threat.position_m, threat.antenna_m, cohort, time_s, round_, threat.antennas)
     row_ue, _, row_std, _ = rows_of(budgets)
     return PowerContext(
         sends=ue,

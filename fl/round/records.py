@@ -68,7 +68,7 @@ def write(recorder: Recorder, world: World, learning: Learning, outcome: RoundOu
     figures["sent"] = sum(len(p.made.ue) for p in phases)
     figures["leakage"] = {label: _median([r["error_m"] for r in rows]) for label, rows in of_attack.items()}
     figures["homes_named_percent"] = {
-        label: homes_named_percent(rows, world.places.home_m, learning.leakage.near_m)
+        label: homes_named_percent(rows, world.places.home_m, learning.leakage.hit_radius_m)
         for label, rows in of_attack.items()
     }
     return figures
@@ -232,7 +232,7 @@ def _figures(when: dict[str, Any], learning: Learning, state: RoundState, scores
     """One row a figure: what the learner says besides the columns of `rounds`, and what parts say of themselves."""
     parts = state.parts
     said = [("learner", name, value) for name, value in scores.items() if name not in TABLES["rounds"]]
-    said += [("query", name, value) for name, value in learning.query.figures(parts.query).items()]
+    said += [("query", name, value) for name, value in learning.request_policy.figures(parts.query).items()]
     own = learning.aggregation.figures(parts.aggregation)
     said += [("aggregation", name, value) for name, value in own.items()]
     for defense in learning.defenses:

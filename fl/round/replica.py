@@ -43,9 +43,9 @@ class PublicReplica:
     def made_up(self, wanted: int) -> int:
         """Of single updates as many as wanted, of sums of groups whole groups, of one sum as many as are in it."""
         threat, heard = self.at.setup.learning.threat, self.batch.heard
-        if threat.sees == "rows":
+        if threat.observes == "updates":
             return wanted
-        together, group = max(len(np.unique(heard.updates.ue[heard.decoded])), 1), threat.sum_of
+        together, group = max(len(np.unique(heard.updates.ue[heard.decoded])), 1), threat.secagg_group_size
         return together if group is None or together < 2 * group else -(-wanted // group) * group
 
     def play(self, data: Local, state: State, rng: Rng) -> tuple[View, State]:
@@ -80,7 +80,7 @@ class PublicReplica:
         needed = int(data.ue.max(initial=0)) + 1
         if state and needed <= state[_ROOM]:
             return state[_ROOM], state[_OF_PARTS]
-        return needed if self.at.setup.learning.threat.sees == "rows" else max(needed, self.at.n_ue), {}
+        return needed if self.at.setup.learning.threat.observes == "updates" else max(needed, self.at.n_ue), {}
 
     def _start(self, n_ue: int) -> dict[str, State]:
         """What curation and defenses begin with."""
@@ -100,7 +100,7 @@ class PublicReplica:
         """What the threat grants of rows that were received."""
         learning, at, n = self.at.setup.learning, self.at, len(got.updates.ue)
         every, weights, after = np.ones(n, dtype=np.bool_), np.ones(n), self.base
-        if learning.threat.sees != "rows":
+        if learning.threat.observes != "updates":
             states = replace(
                 self.states,
                 aggregation=learning.aggregation.receive_disclosed(data, facts, learning.aggregation.start()),

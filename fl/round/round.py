@@ -167,7 +167,7 @@ def _play_phases(
     for i, name in enumerate(setup.learning.learner.phases):
         own, left_s = streams.of_phase(name, first=i == 0), limit_s - (requested_s - facts.time_s)
         phase = PhaseStart(world, setup, facts, name, model, local, requested_s, left_s, before.played, own)
-        outcome, states = yield from play_phase(phase, states, transmitter, server.first)
+        outcome, states = yield from play_phase(phase, states, transmitter, server.merge_after_updates)
         phases.append(outcome)
         model, requested_s = outcome.model, outcome.merged_s
     return phases, states

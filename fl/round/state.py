@@ -70,7 +70,7 @@ class PartStates:
         learning = setup.learning
         return cls(
             data=learning.data.with_days(learning.data.start(n_ue, setup.streams.at("data")), setup.days),
-            query=learning.query.start(n_ue),
+            query=learning.request_policy.start(n_ue),
             curation={step.label: step.start(n_ue) for step in learning.curation},
             aggregation=learning.aggregation.start(),
             power=setup.power.start(n_ue),

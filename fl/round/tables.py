@@ -131,7 +131,7 @@ TABLES: dict[str, dict[str, Column]] = {
         "round": _ROUND,
         "time_s": _MERGE,
         "phase": _PHASE,
-        "group": _whole("number of the group of UEs whose updates are summed (`threat: sees: sum`)"),
+        "group": _whole("number of the group of UEs whose updates are summed (`threat: observes: aggregate`)"),
         "ues": _whole("UEs of the group that had an update to send"),
         "decoded": _whole("UEs of the group that the server decoded in time, whose updates are the sum"),
         "opened": _flag("whether the server could open the sum; if not, nobody sees it and it is not merged"),
@@ -289,7 +289,7 @@ TABLES: dict[str, dict[str, Column]] = {
         "round": _ROUND,
         "time_s": _ATTACK_TIME,
         "attack": _text("name of the membership attack"),
-        "sees": _text("what it observed: rows (the model of each UE), sum, or model (the published one)"),
+        "sees": _text("what it observed: updates (the model of each UE), aggregate, or model (the published one)"),
         "members": _whole("records trained on in the round; of images those that are paired with one held out"),
         "non_members": _whole("records that were held out; of images as many of each UE and class as members"),
         "auc": Column("area under the ROC curve, members against non-members; 0.5 is random guessing"),
@@ -373,7 +373,9 @@ TABLES: dict[str, dict[str, Column]] = {
         "x_m": Column("place that the attack names of the UE at the end of the run (see leakage.csv), east", "m"),
         "y_m": Column("the same, north", "m"),
         "place": _text("which place the attack says it is: home, work, third 1, ...; empty where it does not say"),
-        "probability": Column("that it is within leakage.near_m, as the attack states it; empty where it does not"),
+        "probability": Column(
+            "that it is within leakage.hit_radius_m, as the attack states it; empty where it does not"
+        ),
     },
     "listed": {
         "attack": _ATTACK,
@@ -394,7 +396,7 @@ TABLES: dict[str, dict[str, Column]] = {
             "whose homes and workplaces: participants (the UEs), or aside (as many who do not take part)"
         ),
         "precision_percent": Column(
-            "share of the places of the list within leakage.list_near_m of any home or workplace", "%"
+            "share of the places of the list within leakage.list_hit_radius_m of any home or workplace", "%"
         ),
         "coverage_percent": Column("share of homes and workplaces within that distance of any of these places", "%"),
     },
@@ -406,7 +408,9 @@ TABLES: dict[str, dict[str, Column]] = {
         "hindsight": _flag("what the attack believes of this round after the last one; 0: after the round itself"),
         "x_m": Column("answer of least expected distance, east", "m"),
         "y_m": Column("the same, north", "m"),
-        "disc_x_m": Column("centre of the disc of radius leakage.near_m that holds most of the belief, east", "m"),
+        "disc_x_m": Column(
+            "centre of the disc of radius leakage.hit_radius_m that holds most of the belief, east", "m"
+        ),
         "disc_y_m": Column("the same, north", "m"),
         "disc_probability": Column("probability that the UE is in that disc, as the attack states it"),
         "stated_error_m": Column("expected distance of the answer, as the attack states it", "m"),
@@ -414,7 +418,7 @@ TABLES: dict[str, dict[str, Column]] = {
         "area90_m2": Column("smallest area that holds 90 % of the belief", "m2"),
         "entropy_bits": Column("entropy of the belief over cells", "bit"),
         "error_m": Column("distance of the answer from the true mean position in the round", "m"),
-        "near": _flag("whether the truth is within leakage.near_m of the disc's centre"),
+        "near": _flag("whether the truth is within leakage.hit_radius_m of the disc's centre"),
         "expected_distance_m": Column("distance from the truth, mean over the belief: the location privacy", "m"),
         "in50": _flag("whether the truth lies in the area of 50 %"),
         "in90": _flag("whether the truth lies in the area of 90 %"),
@@ -423,11 +427,13 @@ TABLES: dict[str, dict[str, Column]] = {
         "plain_error_m": Column(
             "distance of the tracked attack's own estimate of the round; empty in hindsight, or without one", "m"
         ),
-        "plain_near": _flag("whether the truth is within leakage.near_m of it"),
+        "plain_near": _flag("whether the truth is within leakage.hit_radius_m of it"),
         "prior_error_m": Column("baseline: distance of the best answer without any estimate", "m"),
         "prior_near": _flag("baseline: whether the truth is in the best disc without any estimate"),
         "prior_expected_distance_m": Column("baseline: location privacy against the prior alone", "m"),
-        "prior_draw_near": Column("baseline: probability that a place drawn from the prior is within leakage.near_m"),
+        "prior_draw_near": Column(
+            "baseline: probability that a place drawn from the prior is within leakage.hit_radius_m"
+        ),
     },
     "beliefs": {
         "round": _ROUND,

@@ -82,7 +82,7 @@ class Transmitter:
             return
         look = None if setup.air.block_s is None else look_at(world, setup.power)
         server = setup.learning.server
-        counts = isinstance(server, Synchronous) and server.first is not None
+        counts = isinstance(server, Synchronous) and server.merge_after_updates is not None
         told = each if each is not None else self._count if counts else None
         self.air = EventUplink(world.env, setup.uplink, len(world.ues), setup.streams, setup.air, look, told)
         if memory is not None:

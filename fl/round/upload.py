@@ -145,9 +145,9 @@ def _whence(phase: PhaseStart, ue: IntArray, links: RadioLinks) -> Whence:
 def _overheard(phase: PhaseStart, cohort: Cohort) -> Overheard | None:
     """The UEs at an eavesdropper's antenna; None where there is none."""
     threat, facts = phase.setup.learning.threat, phase.facts
-    if threat.at_m is None:
+    if threat.position_m is None:
         return None
     heard, links = phase.world.cohort_at(
-        threat.at_m, threat.antenna_m, cohort, facts.time_s, facts.round, threat.antennas
+        threat.position_m, threat.antenna_m, cohort, facts.time_s, facts.round, threat.antennas
     )
     return Overheard(heard, links.distance_m[cohort.ue, 0], links.los[cohort.ue, 0])

@@ -11,16 +11,18 @@ class Synchronous(Server):
     """Asks UEs at the end of each window of round_s, waits until all have answered, and merges what has come in time.
 
     A deadline longer than round_s makes rounds as long as they need: windows that end while one is under way pass by,
-    and the next round learns from all that was measured since. With `first` m the server merges as soon as the updates
-    of m UEs have arrived, and the others stop (over-selection: ask more than are needed, and leave out the slowest).
-    Beside noise at the server each round lasts until its deadline, whoever has come, and `first` is refused.
+    and the next round learns from all that was measured since. With `merge_after_updates` m the server merges as soon
+    as the updates of m UEs have arrived, and the others stop (over-selection: ask more than are needed, and leave out
+    the slowest). Beside noise at the server each round lasts until its deadline, whoever has come, and
+    `merge_after_updates` is refused.
     """
 
     kind: Literal["synchronous"] = "synchronous"
     deadline_s: float | None = Field(default=None, gt=0, le=1e9)
     """time from the request after which an update is late, s; none: until the next window ends"""
-    first: int | None = Field(default=None, ge=1, le=1_000_000)
+    merge_after_updates: int | None = Field(default=None, ge=1, le=1_000_000)
     """number of UEs after whose updates the server merges; none: all that come before the deadline"""
+    renamed: ClassVar = {"first": "merge_after_updates"}
     reference: ClassVar = (
         "McMahan et al., Communication-Efficient Learning of Deep Networks, 2017, Algorithm 1; over-selection: "
         "Bonawitz et al., Towards Federated Learning at Scale: System Design, 2019, Section 3"
@@ -29,7 +31,7 @@ class Synchronous(Server):
 
     @property
     def waits_for(self) -> int | None:
-        return self.first
+        return self.merge_after_updates
 
     def limit_s(self, round_s: float) -> float:
         """How long an update may take, from the request of a round."""

@@ -40,9 +40,9 @@ class Motion:
 
     @staticmethod
     @lru_cache(maxsize=8)
-    def over(grid: PlaceGrid, largest_speed_mps: float, round_s: float) -> Motion:
+    def over(grid: PlaceGrid, max_speed_mps: float, round_s: float) -> Motion:
         """Gaussians for rounds of round_s: none wider than half the way at the largest speed, none within a cell."""
-        widest_m = largest_speed_mps * round_s / 2 if np.isfinite(round_s) else np.inf
+        widest_m = max_speed_mps * round_s / 2 if np.isfinite(round_s) else np.inf
         sigma_m = np.unique(np.minimum(SIGMA_M, widest_m))
         return Motion(grid, sigma_m[sigma_m >= _NARROW * grid.cell_m.max()])
 

@@ -43,7 +43,7 @@ class PlaceGrid:
         if nx * ny > most:
             raise BadInput(
                 f"learning.attacks: {attack}: cell_m {cell_m:g} makes {nx * ny:,} places, at most {most:,} are "
-                f"possible in {maps:,} maps; take a larger cell_m, or attack fewer UEs with threat.targets"
+                f"possible in {maps:,} maps; take a larger cell_m, or attack fewer UEs with threat.n_targets"
             )
         return cls(area, nx, ny)
 

@@ -81,7 +81,7 @@ class Mobility(Part):
     """Moves all UEs at once. The state is passed in and returned; a mobility model keeps no state of its own.
 
     `has_own_fixes`: the model determines when UEs measure (a diary, a trace); otherwise the world samples positions
-    every `measure_every_s`. Fields of the state that `start` always recomputes are marked `REBUILT` (see
+    every `measurement_period_s`. Fields of the state that `start` always recomputes are marked `REBUILT` (see
     `netsim.tree`), and checkpoints omit them.
     """
 

@@ -14,7 +14,7 @@ from netsim.units import FloatArray, IntArray
 class Component(Part):
     """One Gaussian of a mixture."""
 
-    at_m: Coordinates
+    mean_m: Coordinates
     """mean, metres east and north"""
     std_m: tuple[Annotated[float, Field(gt=0, le=1e9)], Annotated[float, Field(gt=0, le=1e9)]]
     """standard deviations along the component's two principal axes, metres"""
@@ -22,6 +22,8 @@ class Component(Part):
     """angle from east to the first principal axis, counter-clockwise"""
     weight: float = Field(default=1.0, gt=0, le=1e6)
     """weight of the component, relative to the others"""
+
+    renamed: ClassVar = {"at_m": "mean_m"}
 
     @property
     def axes(self) -> FloatArray:
@@ -42,7 +44,7 @@ class Mixture(Mobility):
     """the Gaussian components"""
 
     reference: ClassVar = "Zong et al., Privacy by Projection, PoPETs 2023, Section 4.1.1"
-    example: ClassVar = {"kind": "mixture", "components": [{"at_m": [200, 150], "std_m": [50, 20]}]}
+    example: ClassVar = {"kind": "mixture", "components": [{"mean_m": [200, 150], "std_m": [50, 20]}]}
 
     @property
     def _share(self) -> FloatArray:
@@ -54,7 +56,7 @@ class Mixture(Mobility):
         rng = ground.streams.at("mobility.mixture")
         edges = np.cumsum(self._share)[:-1]
         k = np.searchsorted(edges, rng.uniform("component", ue), side="right")
-        at_m, axes = np.array([c.at_m for c in self.components]), np.array([c.axes for c in self.components])
+        at_m, axes = np.array([c.mean_m for c in self.components]), np.array([c.axes for c in self.components])
         return State(at_m[k] + np.einsum("nij,nj->ni", axes[k], rng.normal("place", ue, (2,))))
 
     def advance(self, state: State, t0_s: float, t1_s: float, ground: Ground) -> tuple[State, Fixes]:
@@ -69,6 +71,6 @@ class Mixture(Mobility):
         """p(x) at places (k, 2), per square metre."""
         density = np.zeros(len(position_m))
         for share, c in zip(self._share, self.components, strict=True):
-            z = np.linalg.solve(c.axes, (position_m - np.array(c.at_m)).T)  # (2, k)
+            z = np.linalg.solve(c.axes, (position_m - np.array(c.mean_m)).T)  # (2, k)
             density += share * np.exp(-0.5 * (z**2).sum(axis=0)) / (2 * np.pi * c.std_m[0] * c.std_m[1])
         return density

@@ -16,30 +16,33 @@ _BLOCK = 4096  # UEs whose distances are computed at once, to bound memory
 
 
 class Static(Mobility):
-    """UEs do not move: x_u(t) = x_u(0), drawn uniformly outdoors unless `at_m` lists the places.
+    """UEs do not move: x_u(t) = x_u(0), drawn uniformly outdoors unless `positions_m` lists the places.
 
-    UE u takes place u mod len(at_m), so adding a UE does not move the others. A listed place may be indoors.
+    UE u takes place u mod len(positions_m), so adding a UE does not move the others. A listed place may be indoors.
     """
 
+    renamed: ClassVar = {"at_m": "positions_m"}
     reference: ClassVar = "none: a fixed deployment"
     example: ClassVar = {"kind": "static"}
 
     kind: Literal["static"] = "static"
-    at_m: Points | None = None
+    positions_m: Points | None = None
     """places [[x, y], ...] in m; none: uniform outdoors"""
     min_station_distance_m: float = Field(default=0.0, ge=0, le=1e6)
     """smallest horizontal distance from a base station, m; nearer places are drawn again"""
 
     @model_validator(mode="after")
     def _drawn(self) -> Self:
-        if self.at_m is not None and self.min_station_distance_m:
-            raise ValueError("min_station_distance_m: belongs to places that are drawn; leave it out beside at_m")
+        if self.positions_m is not None and self.min_station_distance_m:
+            raise ValueError(
+                "min_station_distance_m: belongs to places that are drawn; leave it out beside positions_m"
+            )
         return self
 
     def start(self, ue: IntArray, ground: Ground) -> State:
         """Positions (n_ue, 2), which do not change."""
-        if self.at_m is not None:
-            return State(listed_m(self.at_m, ue, ground.area, "world.ues.mobility.at_m"))
+        if self.positions_m is not None:
+            return State(listed_m(self.positions_m, ue, ground.area, "world.ues.mobility.positions_m"))
         rng = ground.streams.at("mobility.static")
         position_m = ground.buildings.outdoor(ground.area, rng, "start", ue)
         if not self.min_station_distance_m:

@@ -103,7 +103,7 @@ class EventUplink:
         done, now_s, block_s = self.env.event(), float(self.env.now), self.interface.block_s
         look = 0 if block_s is None else last_multiple(now_s, block_s)
         new = begun(cohort, payload, self.uplink, now_s, number, look, deadline_s, round_)
-        may_drop_out(new, self.interface.dropout_per_s, self.streams)
+        may_drop_out(new, self.interface.client_dropout_per_s, self.streams)
         if battery_j is not None:
             may_exhaust(new, battery_j[new.place])
         if not len(new):
@@ -127,7 +127,7 @@ class EventUplink:
         rows = np.flatnonzero((lives.submission == submission) & (lives.stage != ENDED))
         lives.settle(rows, now_s)
         lives.end(rows, now_s, Fate.STOPPED)
-        self._share(now_s, self.interface.adapt == "change", sends)
+        self._share(now_s, self.interface.link_adaptation == "change", sends)
         self._tell(np.flatnonzero((lives.stage == ENDED) & ~known))
         self._arm()
 
@@ -167,7 +167,7 @@ class EventUplink:
         waits = bool((lives.stage == WAITING).any())
         places_stay = self._scheduled is None and self.interface.scheduler.resource_blocks == 1
         silent = bool(((lives.stage == SENDING) & (lives.rate_bps == 0)).any())
-        if self.interface.adapt == "grant" and self.each is None and places_stay and not waits and not silent:
+        if self.interface.link_adaptation == "grant" and self.each is None and places_stay and not waits and not silent:
             own_s = _last_of_each(lives, own_s)
         next_s = float(own_s.min(initial=inf))
         if waits:
@@ -191,7 +191,7 @@ class EventUplink:
             looked = look_again(lives, self.look, self.uplink, now_s, self.interface.block_s, most_tries)
         asked = now_s >= self._until_s and bool((lives.stage == WAITING).any())
         if came or left or looked or asked:
-            self._share(now_s, looked or (left and self.interface.adapt == "change"), sends)
+            self._share(now_s, looked or (left and self.interface.link_adaptation == "change"), sends)
         self._tell(np.flatnonzero((lives.stage == ENDED) & ~known))
         self._arm()
 
@@ -207,7 +207,7 @@ class EventUplink:
 
         sends : see `_sends`, of the time before now_s.
         """
-        lives, changes = self.lives, self.interface.adapt == "change"
+        lives, changes = self.lives, self.interface.link_adaptation == "change"
         senders = NOBODY
         if sends is not None:
             senders = Senders(lives.ue[sends[0]], sends[1], np.fmin(lives.ended_s[sends[0]], now_s))

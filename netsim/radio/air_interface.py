@@ -1,25 +1,25 @@
 """Settings of transmissions that take their time."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
 from netsim.part import Part
 from netsim.radio.schedulers import SCHEDULERS
-from netsim.radio.schedulers.all_at_once import AllAtOnce
 from netsim.radio.schedulers.base import Scheduler
+from netsim.radio.schedulers.simultaneous import Simultaneous
 
 
 class AirInterface(Part):
     """How UEs share the air over time.
 
-    adapt: rates follow every coming and going of a transmitter (change), or are held until the next grant or block
-    (grant), as if those who have sent went on with padding.
+    link_adaptation: rates follow every coming and going of a transmitter (change), or are held until the next grant or
+    block (grant), as if those who have sent went on with padding.
     """
 
-    scheduler: Annotated[Scheduler, SCHEDULERS] = AllAtOnce()
+    scheduler: Annotated[Scheduler, SCHEDULERS] = Simultaneous()
     """who of the UEs of a cell may send"""
-    adapt: Literal["change", "grant"] = "change"
+    link_adaptation: Literal["change", "grant"] = "change"
     """when rates follow the interference: with each coming and going, or only with grants and blocks"""
     block_s: float | None = Field(default=None, ge=1e-3, le=1e6)
     """length of a block, after which links are looked at again, s; none: links stay as they were at the request"""
@@ -27,8 +27,10 @@ class AirInterface(Part):
     """grants and changes of interference happen at multiples of it, s; none: at any time"""
     retransmissions: int = Field(default=0, ge=0, le=1000)
     """how often a block that was not decoded is sent again, without combining; then the update is lost"""
-    dropout_per_s: float = Field(default=0.0, ge=0, le=1e3)
+    client_dropout_per_s: float = Field(default=0.0, ge=0, le=1e3)
     """rate at which UEs leave for good between request and last bit, 1/s"""
+
+    renamed: ClassVar = {"adapt": "link_adaptation", "dropout_per_s": "client_dropout_per_s"}
 
     @model_validator(mode="after")
     def _whole_steps(self) -> Self:

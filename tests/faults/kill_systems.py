@@ -32,7 +32,7 @@ def systems(root):
             "run",
             "cities/town-rsrp-dp",
             *_sets(
-                *small_town, "world.ues.count=8", "world.ues.measure_every_s=300", "world.duration_s=18000",
+                *small_town, "world.ues.count=8", "world.ues.measurement_period_s=300", "world.duration_s=18000",
                 "learning.aggregation.clients=8",
             ),
         ],
@@ -48,7 +48,7 @@ def systems(root):
             "run",
             "density/moving",
             *_sets(
-                "world.ues.count=40", "learning.threat.targets=6", "learning.rounds=3", "learning.learner.grid=[9, 9]"
+                "world.ues.count=40", "learning.threat.n_targets=6", "learning.rounds=3", "learning.learner.grid=[9, 9]"
             ),
         ],
         "privacy budgets": ["run", "lapa/aggregation", *_sets("learning.rounds=6", "learning.data.samples=20")],

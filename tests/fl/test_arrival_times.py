@@ -35,7 +35,7 @@ def public_of(at_m=PAIR_M, azimuth_deg=None):
 
 
 def view_of(ue, cell, delay_s, model=None, staleness=None, requested_s=100.0, n_bits=1e5):
-    """What a server sees of uploads (n,), as under secure aggregation."""
+    """What a server observes of uploads (n,), as under secure aggregation."""
     ue, n = np.asarray(ue, dtype=np.int64), len(ue)
     model = np.zeros(n, dtype=np.int64) if model is None else np.asarray(model)
     staleness = np.zeros(n, dtype=np.int64) if staleness is None else np.asarray(staleness)
@@ -43,7 +43,9 @@ def view_of(ue, cell, delay_s, model=None, staleness=None, requested_s=100.0, n_
     timing = Timing(asked, asked + np.asarray(delay_s), np.asarray(cell), np.broadcast_to(n_bits, n) * 1.0, staleness)
     before = Model(np.zeros((1, 3)))
     sums = np.zeros((1, 3)), np.zeros(1, dtype=np.int64)
-    return View("sum", "all", *sums, ue, model, np.zeros(n, dtype=np.int64), before, before, LEARNER, None, timing)
+    return View(
+        "aggregate", "all", *sums, ue, model, np.zeros(n, dtype=np.int64), before, before, LEARNER, None, timing
+    )
 
 
 def played(attack, views, public=None, state=None):
@@ -223,7 +225,7 @@ class TestViews:
         received, weights = Received(made, every), np.full(n, 0.25)
         said = [
             played(ArrivalTimes(), [t.view(LEARNER, "all", received, weights, every, models, RNG, timing)])[0][0]
-            for t in (Threat(sees="rows"), Threat(sees="sum"))
+            for t in (Threat(observes="updates"), Threat(observes="aggregate"))
         ]
         assert_array_equal(said[0].position_m, said[1].position_m)
         assert len(set(rows(said[1], "near")[2])) == n
@@ -232,9 +234,9 @@ class TestViews:
         def build(**more):
             return Learning(round_s=60, learner=LEARNER, attacks=(ArrivalTimes(),), **more)
 
-        assert build(threat=Threat(sees="sum"))
+        assert build(threat=Threat(observes="aggregate"))
         with pytest.raises(ValueError, match="arrival-times needs arrival times"):
-            build(threat=Threat(sees="model"))
+            build(threat=Threat(observes="model"))
         ArrivalTimes().check(public_of(), 1)
         with pytest.raises(BadInput, match=r"^learning\.attacks: late needs the places of base stations") as refused:
             ArrivalTimes(name="late").check(Public(AREA, 1), 1)

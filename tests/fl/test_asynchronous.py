@@ -14,11 +14,11 @@ from scenarios.app.run.runner import run
 SLOW = {
     "world.duration_s": 90,
     "world.ues.count": 6,
-    "world.ues.compute_s_per_sample": 1.0,
+    "world.ues.training_s_per_sample": 1.0,
     "world.ues.compute_j_per_sample": 0.25,
     "world.radio.uplink": {"kind": "noma", "rate": {"kind": "shannon"}, "bandwidth_hz": 100,
                            "decoding": "error-free", "sic_residual": 0.01},
-    "world.radio.air": {},
+    "world.radio.dynamic_uplink": {},
     "learning.round_s": 10,
     "learning.attacks": [{"kind": "closed-form", "cloud": False}],
 }  # fmt: skip
@@ -101,8 +101,9 @@ KINDS = {
     "fedbuff": FEDBUFF,
     "fedasync": FEDASYNC,
     "deadline": {"learning.server": {"kind": "fedbuff", "buffer": 2, "deadline_s": 9}},
-    "losses": FEDBUFF | {"world.radio.air": {"dropout_per_s": 0.03, "block_s": 1.5, "retransmissions": 1}},
-    "turns": FEDBUFF | {"world.radio.air": {"scheduler": {"kind": "round-robin"}, "step_s": 0.5}},
+    "losses": FEDBUFF
+    | {"world.radio.dynamic_uplink": {"client_dropout_per_s": 0.03, "block_s": 1.5, "retransmissions": 1}},
+    "turns": FEDBUFF | {"world.radio.dynamic_uplink": {"scheduler": {"kind": "round-robin"}, "step_s": 0.5}},
     "one at a time": {"learning.server": {"kind": "fedasync", "concurrency": 1}},
     "cells": FEDBUFF | {"learning.data": {"kind": "measured", "cell": "all"}},
     "some": FEDBUFF | {"learning.participation": 0.5, "learning.sampling": "poisson"},

@@ -61,7 +61,7 @@ def learner_of(activation="tanh", hidden=(256, 128), **more):
     return RsrpNet(hidden=hidden, activation=activation, standardise_by="dataset", **more)
 
 
-def view_of(learner, data, sees="rows", decoded=None, n_model=1, seed=0):
+def view_of(learner, data, observes="updates", decoded=None, n_model=1, seed=0):
     """What the threat grants of a first round."""
     model = learner.init(public_of(data, n_model), Streams(seed).at("init"))
     updates = learner.local(model, "all", data, RNG)
@@ -72,7 +72,9 @@ def view_of(learner, data, sees="rows", decoded=None, n_model=1, seed=0):
     merged = updates.weighted_sum(share, n_model)
     after = learner.step(model, "all", merged)
     everybody = np.ones(len(data.ue), dtype=bool)
-    return Threat(sees=sees).view(learner, "all", Received(updates, decoded), share, everybody, (model, after), RNG)
+    return Threat(observes=observes).view(
+        learner, "all", Received(updates, decoded), share, everybody, (model, after), RNG
+    )
 
 
 def rows_of(learner, updates, before, after):
@@ -252,7 +254,7 @@ def _check_identity(net, w, z, y, g, how):
 
 
 class TestUnitCloud:
-    """Two tight groups on either side of the network's origin: a rectified unit sees one of them at a time."""
+    """Two tight groups on either side of the network's origin: a rectified unit observes one of them at a time."""
 
     def data(self, n_home=60, n_work=40):
         rng = np.random.default_rng(5)
@@ -365,9 +367,9 @@ class TestHostileUpdates:
         np.testing.assert_allclose(scaled, plain, atol=1e-3)
 
     @pytest.mark.parametrize("part", [ClosedForm(), Dlg(starts=2)], ids=lambda p: p.kind)
-    @pytest.mark.parametrize("sees", ["rows", "sum", "model"])
-    def test_nobody_heard(self, part, sees):
-        view = view_of(RsrpNet(hidden=(8,)), local_of([batch_of(0, 30)]), sees, decoded=[False])
+    @pytest.mark.parametrize("observes", ["updates", "aggregate", "model"])
+    def test_nobody_heard(self, part, observes):
+        view = view_of(RsrpNet(hidden=(8,)), local_of([batch_of(0, 30)]), observes, decoded=[False])
         found = attack(part, view)
         assert len(found.ue) == 0 and found.position_m.shape == (0, 2)
         assert part.self_test(view, FACTS, RNG) is None
@@ -386,36 +388,36 @@ class TestVantage:
     def cohort(self):
         return local_of([batch_of(0, 60), batch_of(1, 300), batch_of(2, 20)])
 
-    @pytest.mark.parametrize("sees", ["sum", "model"])
+    @pytest.mark.parametrize("observes", ["aggregate", "model"])
     @pytest.mark.parametrize("part", [ClosedForm(), Dlg(starts=4)], ids=["closed-form", "dlg"])
-    def test_a_sum_speaks_of_the_pooled_batch(self, sees, part):
+    def test_a_sum_speaks_of_the_pooled_batch(self, observes, part):
         """Under FedSGD the merge is the gradient of all samples together, so the estimate is that of one UE."""
         data, learner = self.cohort(), learner_of("tanh", hidden=(64,))
         pooled = local_of([(data.x, data.y)])
         one = attack(part, view_of(learner, pooled))
-        found = attack(part, view_of(learner, data, sees))
+        found = attack(part, view_of(learner, data, observes))
         told = centroids(found)
         assert found.ue[: len(told)].tolist() == [0, 1, 2]
         assert np.ptp(told, axis=0).max() == 0
         np.testing.assert_allclose(told[0], centroids(one)[0], atol=0.1 if isinstance(part, Dlg) else 1e-6)
         assert np.linalg.norm(told[0] - data.x.mean(axis=0)) < 50
 
-    @pytest.mark.parametrize("sees", ["rows", "sum", "model"])
-    def test_who_was_not_heard_is_not_spoken_of(self, sees):
+    @pytest.mark.parametrize("observes", ["updates", "aggregate", "model"])
+    def test_who_was_not_heard_is_not_spoken_of(self, observes):
         data = self.cohort()
-        view = view_of(learner_of("tanh", hidden=(64,)), data, sees, decoded=[True, False, True])
+        view = view_of(learner_of("tanh", hidden=(64,)), data, observes, decoded=[True, False, True])
         found = attack(ClosedForm(cloud=False), view)
         assert found.ue.tolist() == [0, 2]
-        if sees != "rows":
+        if observes != "updates":
             heard = np.concatenate([data.x[:60], data.x[360:]])
             assert np.linalg.norm(found.position_m[0] - heard.mean(axis=0)) < 80
 
-    @pytest.mark.parametrize("sees", ["sum", "model"])
-    def test_each_model_has_a_sum_of_its_own(self, sees):
+    @pytest.mark.parametrize("observes", ["aggregate", "model"])
+    def test_each_model_has_a_sum_of_its_own(self, observes):
         batches = [batch_of(0, 60), batch_of(1, 300), batch_of(2, 20), batch_of(3, 50)]
         learner = learner_of("tanh", hidden=(64,))
         data = local_of(batches, model=[2, 0, 2, 0])
-        view = view_of(learner, data, sees, n_model=3)
+        view = view_of(learner, data, observes, n_model=3)
         assert view.source_model.tolist() == [0, 2] and view.source.tolist() == [1, 0, 1, 0]
         found = attack(ClosedForm(cloud=False), view)
         said = {int(u): p for u, p in zip(found.ue, found.position_m, strict=True)}
@@ -523,9 +525,9 @@ class TestStarts:
 class TestSelfTest:
     """The attacker on one sample of its own: a failed optimiser is no protected user."""
 
-    def view(self, activation="tanh", hidden=(64,), sees="rows", **more):
+    def view(self, activation="tanh", hidden=(64,), observes="updates", **more):
         learner = RsrpNet(hidden=hidden, activation=activation, **more)
-        return view_of(learner, local_of([batch_of(0, 60), batch_of(1, 60)]), sees)
+        return view_of(learner, local_of([batch_of(0, 60), batch_of(1, 60)]), observes)
 
     @pytest.mark.parametrize("activation", ["tanh", "relu"])
     @pytest.mark.parametrize("labels", ["raw", "centred", "standardised"])
@@ -534,9 +536,9 @@ class TestSelfTest:
         view = self.view(activation, labels=labels, **more)
         assert ClosedForm().self_test(view, FACTS, RNG) < 1e-6
 
-    @pytest.mark.parametrize("sees", ["rows", "sum", "model"])
-    def test_the_search_passes_on_a_smooth_net(self, sees):
-        assert 0 < Dlg(starts=4).self_test(self.view(sees=sees), FACTS, RNG) < 0.5
+    @pytest.mark.parametrize("observes", ["updates", "aggregate", "model"])
+    def test_the_search_passes_on_a_smooth_net(self, observes):
+        assert 0 < Dlg(starts=4).self_test(self.view(observes=observes), FACTS, RNG) < 0.5
 
     def test_trains_as_the_learner_does_on_one_sample_from_the_weights_before(self):
         seen = []
@@ -747,7 +749,7 @@ class TestMinimise:
 class TestSumsOfGroups:
     """Secure aggregation over groups of UEs."""
 
-    def view(self, sum_of, n=7, targeted=None, seed=0):
+    def view(self, secagg_group_size, n=7, targeted=None, seed=0):
         """Seven UEs of two models each; update of UE u and model m: 10 u + m, weight 1 / (1 + u)."""
         ue, model = np.repeat(np.arange(n), 2), np.tile([0, 1], n)
         updates = DenseUpdates(ue, model, np.ones(2 * n), (10.0 * ue + model)[:, None])
@@ -755,7 +757,7 @@ class TestSumsOfGroups:
         wanted = np.ones(2 * n, dtype=bool) if targeted is None else np.isin(ue, targeted)
         weights = np.where(decoded, 1.0 / (1 + ue), 0.0)
         models = Model(np.zeros((2, 1))), Model(np.zeros((2, 1)))
-        threat = Threat(sees="sum", sum_of=sum_of)
+        threat = Threat(observes="aggregate", secagg_group_size=secagg_group_size)
         rng = Streams(seed).at("threat", 1)
         return threat.view(None, "all", Received(updates, decoded), weights, wanted, models, rng)
 
@@ -774,5 +776,5 @@ class TestSumsOfGroups:
         assert frozenset().union(*groups) == {0, 1, 2, 4, 5, 6}
 
     def test_groups_without_sums_are_refused(self):
-        with pytest.raises(ValueError, match="sum_of: groups are summed with sees: sum only"):
-            Threat(sum_of=3)
+        with pytest.raises(ValueError, match="secagg_group_size: groups are summed with observes: aggregate only"):
+            Threat(secagg_group_size=3)

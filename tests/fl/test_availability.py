@@ -78,7 +78,7 @@ def test_at_home_is_refused_where_nobody_has_a_home(tiny):
     study = tiny({"learning.availability": {"kind": "at-home"}})
     with pytest.raises(BadInput, match=r"learning\.availability: at-home needs homes: .* random-waypoint gives none"):
         ready(study, Path())
-    commuters = {"world.ues.mobility": {"kind": "commuter"}, "world.ues.measure_every_s": None}
+    commuters = {"world.ues.mobility": {"kind": "commuter"}, "world.ues.measurement_period_s": None}
     ready(tiny({"learning.availability": {"kind": "at-home"}, **commuters}), Path())
 
 
@@ -138,7 +138,7 @@ def test_the_hour_is_that_of_the_wall_clock_and_blocks_are_of_elapsed_time():
 
 
 def test_what_a_battery_holds_is_what_it_began_with_plus_charged_minus_spent_up_to_its_capacity():
-    part, rng = Battery(capacity_j=1e5, start_share=0.5, charge_w=2.0, least_share=0), np.random.default_rng(1)
+    part, rng = Battery(capacity_j=1e5, start_share=0.5, charge_w=2.0, min_charge_share=0), np.random.default_rng(1)
     n, state = 30, part.start(30)
     expected_j, last_s = np.full(n, 5e4), 0.0
     for time_s in np.cumsum(rng.uniform(0, 20 * HOUR_S, 40)):
@@ -155,10 +155,10 @@ def test_what_a_battery_holds_is_what_it_began_with_plus_charged_minus_spent_up_
 
 
 def test_a_ue_is_asked_from_its_least_share_on_and_never_with_nothing():
-    part = Battery(capacity_j=100.0, charge_w=0, least_share=0.2)
+    part = Battery(capacity_j=100.0, charge_w=0, min_charge_share=0.2)
     state = Charge(np.array([19.9, 20.0, 0.0]), 0.0)
     assert part.available(at(5.0), state, RNG)[0].tolist() == [False, True, False]
-    part = part.model_copy(update={"least_share": 0.0})
+    part = part.model_copy(update={"min_charge_share": 0.0})
     assert part.available(at(5.0), state, RNG)[0].tolist() == [True, True, False]
 
 
@@ -176,11 +176,11 @@ def test_a_wall_clock_that_jumps_adds_no_energy(shift_h):
 
 DRAINED = {
     "world.duration_s": 300,
-    "world.ues.compute_s_per_sample": 0.1,
+    "world.ues.training_s_per_sample": 0.1,
     "world.ues.compute_j_per_sample": 1.0,
     "world.radio.uplink": {"kind": "noma", "norm_bound": 1.0},
-    "world.radio.air": {},
-    "learning.availability": {"kind": "battery", "capacity_j": 25, "least_share": 0.2, "charge_w": 0.05,
+    "world.radio.dynamic_uplink": {},
+    "learning.availability": {"kind": "battery", "capacity_j": 25, "min_charge_share": 0.2, "charge_w": 0.05,
                               "charging": None},
 }  # fmt: skip
 

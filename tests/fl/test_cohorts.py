@@ -18,7 +18,7 @@ N = 40
 LEARNING = {"round_s": 60.0, "learner": {"kind": "rsrp-net"}, "participation": 0.25}
 BUSY = {
     "world.duration_s": 720, "world.ues.count": 12, "learning.participation": 0.5, "learning.cohort_rounds": 4,
-    "learning.threat": {"sees": "sum"},
+    "learning.threat": {"observes": "aggregate"},
 }  # fmt: skip
 NOISE = [{"kind": "clip", "norm": 1.0, "relation": "add-remove"}, {"kind": "central-gaussian", "noise_multiplier": 1.0}]
 CENTRAL = {
@@ -64,7 +64,7 @@ def test_nobody_takes_the_place_of_one_who_is_away(sampling):
     assert drawn(4, sorted(set(range(N)) - every), sampling=sampling, cohort_rounds=5) == set()
 
 
-HOME = {"world.ues.mobility": {"kind": "commuter"}, "world.ues.measure_every_s": None,
+HOME = {"world.ues.mobility": {"kind": "commuter"}, "world.ues.measurement_period_s": None,
         "learning.round_s": 10_800, "world.duration_s": 12 * 10_800}  # fmt: skip
 
 
@@ -72,7 +72,7 @@ HOME = {"world.ues.mobility": {"kind": "commuter"}, "world.ues.measure_every_s":
     ("changes", "is_whole"),
     [
         ({}, True),
-        ({"learning.threat": {"sees": "sum", "sum_of": 3, "groups": "fixed"}}, True),
+        ({"learning.threat": {"observes": "aggregate", "secagg_group_size": 3, "groups": "fixed"}}, True),
         ({"learning.sampling": "poisson"}, True),
         (HOME | {"learning.availability": {"kind": "at-home", "radius_m": 200}}, False),
         ({"learning.withholding": [{"kind": "random-silence", "probability": 0.3}]}, False),

@@ -19,11 +19,11 @@ WORLD = {
     "duration_s": 60,
     "city": {"kind": "open-field", "width_m": 600, "height_m": 400},
     "base_stations": [
-        {"name": "a", "at_m": [50, 80], "azimuth_deg": 30},
-        {"name": "b", "at_m": [50, 80], "azimuth_deg": 150},
-        {"name": "c", "at_m": [550, 330]},
+        {"name": "a", "position_m": [50, 80], "azimuth_deg": 30},
+        {"name": "b", "position_m": [50, 80], "azimuth_deg": 150},
+        {"name": "c", "position_m": [550, 330]},
     ],
-    "ues": {"count": 1, "mobility": {"kind": "random-waypoint"}, "measure_every_s": 60},
+    "ues": {"count": 1, "mobility": {"kind": "random-waypoint"}, "measurement_period_s": 60},
     "radio": {"carrier_hz": 3.5e9, "path_loss": {"kind": "uma"}, "measurement_noise_db": 2.5},
 }
 PLACE_M = np.array([[120.0, 140.0], [300.0, 200.0], [420.0, 60.0], [590.0, 390.0]])

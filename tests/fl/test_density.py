@@ -77,7 +77,8 @@ def estimated(learner, box, x, seed=0):
 def view_of(learner, model, updates, ue=None):
     n = len(updates.ue)
     which = np.arange(n)
-    return View("rows", "all", updates.rows(slice(None)), updates.model, updates.ue, updates.model, which, model, model,
+    return View("updates", "all", updates.rows(slice(None)), updates.model, updates.ue, updates.model, which, model,
+                model,
                 learner)  # fmt: skip
 
 
@@ -519,7 +520,12 @@ class TestPolicies:
 
 class TestRuns:
     def small(self, **changes):
-        base = {"world.ues.count": 300, "learning.learner.grid": [30, 30], "learning.threat.targets": 20, "vary": None}
+        base = {
+            "world.ues.count": 300,
+            "learning.learner.grid": [30, 30],
+            "learning.threat.n_targets": 20,
+            "vary": None,
+        }
         return load("density/nine", base | {k.replace("__", "."): v for k, v in changes.items()})
 
     def test_the_records_hold_the_figures(self, tmp_path):
@@ -530,7 +536,7 @@ class TestRuns:
         assert found["utility.kde_truth_rank_correlation"] > 0.95
         assert found["metric.query.bands_probability.last"] == pytest.approx(0.0348, abs=1e-3)
         assert found["attack.density-peak.place_error_m.mean"] == pytest.approx(1690, abs=300)
-        assert found["baseline.anywhere.error_m.mean"] == pytest.approx(1930, abs=80)
+        assert found["baseline.uniform_guess.error_m.mean"] == pytest.approx(1930, abs=80)
         with (tmp_path / "run" / "leakage.csv").open() as f:
             assert len({row["ue"] for row in csv.DictReader(f)}) == 20
 
@@ -554,21 +560,21 @@ class TestRuns:
         learner = {"kind": "density", "n_features": 0, "bandwidth_m": 550, "grid": grid, "area_m": area_m}
         found = run(self.small(world__ues__count=50, learning__learner=learner), tmp_path / "run")
         assert found["attack.density-peak.place_error_m.mean"] == pytest.approx(
-            found["baseline.anywhere.error_m.mean"], rel=1e-9
+            found["baseline.uniform_guess.error_m.mean"], rel=1e-9
         )
 
     @pytest.mark.slow
     def test_linked_answers_give_the_walk_away_and_a_rate_limit_keeps_most_of_it(self, tmp_path):
         from scenarios.app.run.runner import run
 
-        small = {"world.ues.count": 40, "learning.threat.targets": 10, "vary": None}
+        small = {"world.ues.count": 40, "learning.threat.n_targets": 10, "vary": None}
         every = run(load("density/moving", small), tmp_path / "every")
         assert (
             every["attack.posterior.walk_error_m.mean"] < 1e-6 < 500 < every["attack.posterior.walk_no_motion_m.mean"]
         )
         assert every["attack.density-peak.centroid_error_m.median"] > 1000
         rate = {"kind": "custom", "gamma": None, "multiples": "any", "speed_m_s": 1.8}
-        seldom = run(load("density/moving", small | {"learning.query": rate}), tmp_path / "seldom")
+        seldom = run(load("density/moving", small | {"learning.request_policy": rate}), tmp_path / "seldom")
         assert seldom["updates.sent"] == 80 and seldom["attack.posterior.walk_error_m.mean"] > 50
         anew = run(load("density/moving", small | {"learning.learner.draws": "each-round"}), tmp_path / "anew")
         assert anew.get("attack.posterior.walk_error_m.mean", math.inf) > 10
@@ -577,8 +583,8 @@ class TestRuns:
         from scenarios.app.run.runner import run
 
         rate = {"kind": "custom", "gamma": None, "multiples": "any", "speed_m_s": 20.0}
-        changes = {"world.ues.count": 30, "learning.learner.grid": [12, 12], "learning.threat.targets": 4}
-        study = load("density/moving", changes | {"learning.query": rate, "learning.rounds": 8, "vary": None})
+        changes = {"world.ues.count": 30, "learning.learner.grid": [12, 12], "learning.threat.n_targets": 4}
+        study = load("density/moving", changes | {"learning.request_policy": rate, "learning.rounds": 8, "vary": None})
         run(study, tmp_path / "whole")
 
         def stop(progress):

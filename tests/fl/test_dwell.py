@@ -59,7 +59,7 @@ def estimates(ue, places, what="centroid"):
 def view_of(ue):
     n, none = len(ue), np.zeros(len(ue), dtype=np.int64)
     model = Model(np.zeros((1, 1)))
-    return View("rows", "all", np.ones((n, 1)), none, np.asarray(ue), none, np.arange(n), model, model, None)
+    return View("updates", "all", np.ones((n, 1)), none, np.asarray(ue), none, np.arange(n), model, model, None)
 
 
 def facts_of(number, clock=MONDAY, round_s=HOUR_S):

@@ -118,10 +118,10 @@ def test_what_is_remembered_survives_a_checkpoint(tmp_path):
 class TestCellsHidden:
     """`threat.cells: false`: names and times stay, and cells are in no view."""
 
-    @pytest.mark.parametrize("sees", ["rows", "sum"])
+    @pytest.mark.parametrize("observes", ["updates", "aggregate"])
     @pytest.mark.parametrize("cells", [True, False])
-    def test_a_view_has_cells_only_where_they_are_granted(self, sees, cells):
-        threat, n = Threat(sees=sees, cells=cells), 3
+    def test_a_view_has_cells_only_where_they_are_granted(self, observes, cells):
+        threat, n = Threat(observes=observes, cells=cells), 3
         made = DenseUpdates(np.arange(n), np.zeros(n, int), np.ones(n), np.ones((n, 3)))
         timing = Timing(np.zeros(n), np.ones(n), np.array([2, 0, 1]), np.ones(n), np.zeros(n, int))
         every, model = np.ones(n, dtype=bool), Model(np.zeros((1, 3)))

@@ -164,7 +164,7 @@ def table(folder, name):
 
 
 def commuters(tiny, threat=None, **more):
-    threat = {"knows": ["weights", "training", "homes"], **(threat or {})}
+    threat = {"knowledge": ["weights", "training", "homes"], **(threat or {})}
     return tiny(COMMUTERS | {"learning.attacks": attack(**more), "learning.threat": threat})
 
 

@@ -19,7 +19,7 @@ GRID = PlaceGrid.over(AREA, 25.0, 1, "")
 
 
 def compressed(rounds, defense):
-    """The same rounds, as the server sees them behind a defense."""
+    """The same rounds, as the server observes them behind a defense."""
     made = []
     for view, facts in rounds:
         updates = DenseUpdates(view.ue, view.model, np.ones(len(view.ue)), view.update)
@@ -48,8 +48,8 @@ def test_planted_places_are_named_and_those_of_others_are_not(defense):
 
 
 def test_company_in_a_sum_is_named_together_and_models_by_model():
-    for sees, owners in (("sum", 2), ("model", 1)):
-        found, state = run(KeptNumbers(), played(LEARNER, days_of(2), sees=sees))
+    for observes, owners in (("aggregate", 2), ("model", 1)):
+        found, state = run(KeptNumbers(), played(LEARNER, days_of(2), observes=observes))
         assert len(state.owner) == owners
         assert_array_equal(of(found, 0), of(found, 1))
 

@@ -8,7 +8,7 @@ import pytest
 from fl.attacks.base import View
 from fl.attacks.closed_form import ClosedForm
 from fl.attacks.learnt_errors import MOST_RANKS, LearntErrors, fitted, named_places
-from fl.attacks.simulated_ues import Population, made_up
+from fl.attacks.shadow_ues import Population, made_up
 from fl.learners.rsrp_net import RsrpNet
 from fl.tracking.error_model import ErrorModel
 from fl.tracking.place_grid import PlaceGrid
@@ -117,7 +117,8 @@ class Copies:
     def play(self, data, state, rng):
         zero = np.zeros(len(data.ue), dtype=np.int64)
         nothing = Model(np.zeros((2, 2)))
-        view = View("rows", "all", data.mean_x(), data.model, data.ue, data.model, zero + np.arange(len(zero)), nothing,
+        view = View("updates", "all", data.mean_x(), data.model, data.ue, data.model, zero + np.arange(len(zero)),
+                    nothing,
                     nothing, None, data.count.astype(float))  # fmt: skip
         return view, (state or 0) + 1
 

@@ -85,7 +85,7 @@ def played(attack, names, renames, state=None, start=0):
     state = attack.start() if state is None else state
     for t, now in enumerate(names[start:], start):
         every = np.arange(len(now))
-        view = View("rows", "all", np.zeros((len(now), 1)), every * 0, np.asarray(now), every * 0, every, None, None,
+        view = View("updates", "all", np.zeros((len(now), 1)), every * 0, np.asarray(now), every * 0, every, None, None,
                     None, renames=renames)  # fmt: skip
         facts = Facts(t, t * ROUND_S, Public(AREA, 1), round_s=ROUND_S, week_s=t * ROUND_S)
         found, state = attack.run(view, facts, state, RNG)
@@ -156,7 +156,7 @@ def test_goes_on_to_the_bit_where_names_change(more):
 @pytest.mark.slow
 @pytest.mark.parametrize("rule", [{"kind": "per-round"}, {"kind": "every", "period_s": 150, "stagger": True}])
 def test_runs_go_on_to_the_same_bytes_after_names_were_given_up(rule, tiny, tmp_path, table_bytes):
-    learnt = {"sigma_m": 50.0, "cell_m": 40.0, "near_m": 80.0}
+    learnt = {"sigma_m": 50.0, "cell_m": 40.0, "hit_radius_m": 80.0}
     attacks = [
         {"kind": "tracker", **learnt, "own_places": True}, {"kind": "dwell", **learnt},
         {"kind": "re-identify", "sigma_m": 50.0, "of": {"kind": "tracker", **learnt}},

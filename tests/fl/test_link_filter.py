@@ -39,7 +39,7 @@ def sent(n=24, seed=1, learner=LEAK, noise=None, heights=None):
         facts = Facts(1, 60.0, PUBLIC)
         dense = DenseUpdates(row, zero, made.count, values, "heights")
         values = noise.protect(dense, data, facts, noise.start(n), Streams(seed).at("defense"))[0].rows(slice(None))
-    return View("rows", "heights", values, zero, row, zero, row, model, model, learner), place
+    return View("updates", "heights", values, zero, row, zero, row, model, model, learner), place
 
 
 def errors(view, place, attack=NEAR, facts=FACTS):

@@ -129,8 +129,8 @@ TOWN = {"world.duration_s": 480, "world.ues.count": 6, "world.radio.uplink": {"k
 NEW = {"kind": "per-round"}
 SERVERS = {
     "rounds": {},
-    "fedbuff": {"learning.server": {"kind": "fedbuff", "buffer": 3}, "world.radio.air": {}},
-    "fedasync": {"learning.server": {"kind": "fedasync"}, "world.radio.air": {}},
+    "fedbuff": {"learning.server": {"kind": "fedbuff", "buffer": 3}, "world.radio.dynamic_uplink": {}},
+    "fedasync": {"learning.server": {"kind": "fedasync"}, "world.radio.dynamic_uplink": {}},
 }
 RULES = [NEW, {"kind": "every", "period_s": 130, "stagger": True}, {"kind": "permanent"}]
 BOTH = [
@@ -188,6 +188,6 @@ def test_people_are_linked_by_their_days_and_their_homes_named_at_the_end(tmp_pa
     summary = run(load("tracking/names", few), tmp_path)
     for label in ("link-maps", "then"):
         assert summary[f"linking.{label}.right.percent"] > 90 > 2 * summary[f"linking.{label}.chance_right.percent"]
-        assert summary[f"attack.{label}.home_named_within_near.percent"] > 80
-        assert summary[f"attack.{label}.home_named_within_near.shuffled.percent"] < 20
+        assert summary[f"attack.{label}.home_located.percent"] > 80
+        assert summary[f"attack.{label}.home_located.shuffled.percent"] < 20
     assert pd.read_csv(tmp_path / "estimates.csv").self_test_m.max() < 25  # a cell

@@ -261,13 +261,13 @@ BUSY = {"world.duration_s": 480, "world.ues.count": 6, "world.radio.uplink": {"k
 NEW = {"kind": "per-round"}
 SERVERS = {
     "rounds": {},
-    "fedbuff": {"learning.server": {"kind": "fedbuff", "buffer": 3}, "world.radio.air": {}},
-    "fedasync": {"learning.server": {"kind": "fedasync"}, "world.radio.air": {}},
+    "fedbuff": {"learning.server": {"kind": "fedbuff", "buffer": 3}, "world.radio.dynamic_uplink": {}},
+    "fedasync": {"learning.server": {"kind": "fedasync"}, "world.radio.dynamic_uplink": {}},
 }
 RULES = [NEW, {"kind": "every", "period_s": 130}, {"kind": "mix-zones", "radius_m": 30}, {"kind": "permanent"}]
 THREATS = [
-    {}, {"sees": "sum", "sum_of": 2}, {"viewpoint": "eavesdropper", "at_m": [200, 150]},
-    {"shuffle": True, "pseudonyms": NEW}, {"knows": []},
+    {}, {"observes": "aggregate", "secagg_group_size": 2}, {"viewpoint": "eavesdropper", "position_m": [200, 150]},
+    {"shuffle": True, "pseudonyms": NEW}, {"knowledge": []},
 ]  # fmt: skip
 
 
@@ -281,10 +281,10 @@ def table(folder, name):
 @pytest.mark.parametrize("server", SERVERS)
 def test_runs_and_goes_on_to_the_same_bytes(server, rule, threat, tiny, tmp_path, table_bytes):
     attacks = [
-        {"kind": "re-identify", "simulated_ues": 4},
+        {"kind": "re-identify", "shadow_ues": 4},
         {"kind": "re-identify", "name": "by-print", "use": ["fingerprint"]},
     ]
-    attacks.append({"kind": "re-identify", "name": "rings", "of": {"kind": "unit-votes"}, "sigma_m": 50})
+    attacks.append({"kind": "re-identify", "name": "rings", "of": {"kind": "neuron-votes"}, "sigma_m": 50})
     threat = {"pseudonyms": RULES[rule]} | THREATS[threat]
     study = tiny(BUSY | SERVERS[server] | {"learning.attacks": attacks, "learning.threat": threat})
 
@@ -302,13 +302,13 @@ def test_runs_and_goes_on_to_the_same_bytes(server, rule, threat, tiny, tmp_path
 @pytest.mark.slow
 @pytest.mark.parametrize("server", SERVERS)
 def test_under_permanent_names_it_is_the_attack_that_it_wraps(server, tiny, tmp_path):
-    attacks = [{"kind": "unit-votes"}, {"kind": "re-identify", "of": {"kind": "unit-votes"}, "sigma_m": 50}]
+    attacks = [{"kind": "neuron-votes"}, {"kind": "re-identify", "of": {"kind": "neuron-votes"}, "sigma_m": 50}]
     tracker = {"kind": "tracker", "sigma_m": 30, "cell_m": 40}
     attacks += [tracker, {"kind": "re-identify", "name": "tracks", "of": tracker, "sigma_m": 50}]
     run(tiny(BUSY | SERVERS[server] | {"learning.attacks": attacks}), tmp_path)
     every = table(tmp_path, "estimates").drop(columns="self_test_m")
     keys = ["round", "ue", "model", "quantity", "weight"]
-    for plain, wrapped in (("unit-votes", "re-identify"), ("tracker", "tracks")):
+    for plain, wrapped in (("neuron-votes", "re-identify"), ("tracker", "tracks")):
         one, two = (every[every.attack == a].drop(columns="attack").sort_values(keys) for a in (plain, wrapped))
         assert len(one) > 20
         pd.testing.assert_frame_equal(one.reset_index(drop=True), two.reset_index(drop=True), rtol=1e-5)

@@ -195,7 +195,7 @@ class TestPrior:
     at = np.array([[100.0, 50.0], [100.0, 150.0], [100.0, 1050.0]])
 
     def part(self, **more):
-        return RsrpNet(hidden=(4,), prior={"kind": "log-distance", "at_m": (100.0, 50.0), "exponent": 3.0} | more)
+        return RsrpNet(hidden=(4,), prior={"kind": "log-distance", "position_m": (100.0, 50.0), "exponent": 3.0} | more)
 
     def test_the_law_of_distance(self):
         part = self.part(rsrp_dbm=-70.0)

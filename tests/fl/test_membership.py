@@ -116,16 +116,16 @@ def campaign(n_ue=2, n=10):
     return local, HeldOut(ue, 0 * ue, x[n_ue * n :], y[n_ue * n :], 0 * ue)
 
 
-def view_of(sees, local, trained):
+def view_of(observes, local, trained):
     before = trained.init(Public(AREA, 1), RNG)
     made = trained.local(before, "all", local, RNG)
     rows, ue, model = made.rows(slice(None)), local.ue, local.model
-    if sees == "rows":
+    if observes == "updates":
         after = trained.step(before, "all", rows.mean(axis=0, keepdims=True))
-        return View("rows", "all", rows, model, ue, model, np.arange(len(ue)), before, after, trained)
+        return View("updates", "all", rows, model, ue, model, np.arange(len(ue)), before, after, trained)
     total = rows.mean(axis=0, keepdims=True)
     after = trained.step(before, "all", total)
-    return View(sees, "all", total, model[:1], ue, model, 0 * ue, before, after, trained)
+    return View(observes, "all", total, model[:1], ue, model, 0 * ue, before, after, trained)
 
 
 class TestAudit:
@@ -134,7 +134,7 @@ class TestAudit:
     def test_a_device_that_learns_by_heart_is_found_out_by_the_server(self):
         local, others = campaign()
         for row in audit(self.part, view_of("rows", local, learner()), local, others, RNG)[0]:
-            assert row["members"] == row["non_members"] == 20 and row["sees"] == "rows"
+            assert row["members"] == row["non_members"] == 20 and row["observes"] == "updates"
             assert row["auc"] > 0.7 and row["auc_low"] > 0.55
 
     def test_who_sees_the_average_alone_knows_less(self):
@@ -218,10 +218,10 @@ def images(partition, seed, n_ue=15):
     return taken.train, taken.held_out
 
 
-@pytest.mark.parametrize("sees, partition", [
+@pytest.mark.parametrize("observes, partition", [
     ("model", Dirichlet(alpha=0.3)), ("rows", LabelSkew(iid=3, labels=2)),
 ], ids=["model, Dirichlet", "rows, label skew"])  # fmt: skip
-def test_classes_are_no_membership(sees, partition):
+def test_classes_are_no_membership(observes, partition):
     """200 seeds of networks that learn nothing, each device's its own: areas are 0.5, in 95 % by their intervals.
 
     Every such network knows some classes better than others, and members are of other classes than all held-out images.
@@ -233,8 +233,8 @@ def test_classes_are_no_membership(sees, partition):
         local, others = images(partition, seed)
         before = net.init(public, Streams(seed).at("first"))
         random = net.init(replace(public, n_model=15), Streams(seed).at("second")).parameters - before.parameters
-        who = local.ue if sees == "rows" else 0 * local.ue
-        view = View(sees, "all", random, 0 * local.ue, local.ue, local.model, who, before,
+        who = local.ue if observes == "updates" else 0 * local.ue
+        view = View(observes, "all", random, 0 * local.ue, local.ue, local.model, who, before,
                     Model(before.parameters + random[:1], before.constants), net)  # fmt: skip
         rows, _ = audit(part, view, local, others, Streams(seed).at("membership"))
         assert {row["members"] == row["non_members"] for row in rows} == {True}
@@ -258,7 +258,7 @@ def test_pairs_are_of_one_class_and_one_device_and_no_record_is_in_two(overlap):
 
     net = ImageNet(network=Perceptron(hidden=(8,)), device="cpu")
     before = net.init(Public(AREA, 1, images=IMAGES), RNG)
-    view = View("rows", "all", np.zeros((15, before.parameters.shape[1])), 0 * local.ue, local.ue, local.model,
+    view = View("updates", "all", np.zeros((15, before.parameters.shape[1])), 0 * local.ue, local.ue, local.model,
                 local.ue, before, before, net)  # fmt: skip
     ((row,), _) = audit(Membership(attacks=(Told(),), overlap=overlap), view, local, others, RNG)
     (members, _, of), (_, classes, whose) = asked
@@ -301,27 +301,27 @@ class TestRegression:
             slope = torch.autograd.grad(torch.nn.functional.cross_entropy(logits, torch.tensor([int(y[i])])), w)[0][0]
             np.testing.assert_allclose(found[i], slope.numpy(), rtol=1e-12, atol=1e-12 * float(slope.abs().max()))
 
-    def rounds(self, count, noise, seed, learn=True, sees="rows"):
+    def rounds(self, count, noise, seed, learn=True, observes="updates"):
         """Areas of audits in rounds whose updates are one step on the members, or noise alone; and what is known."""
         local, others = campaign()
         part = Membership(attacks=(GradientRegression(coefficient_std=0.03),))
         draw, states, found = np.random.default_rng(seed), part.start(), []
         for number in range(count):
             start = self.net.init(Public(AREA, 1), Streams(seed).at("start", number))
-            view = view_of(sees, local, self.net)
+            view = view_of(observes, local, self.net)
             g = self.net.record_gradients(start, np.zeros(len(local.x), int), local.x, local.y)
             u = np.stack([-0.01 * g[local.row_of_sample == i].sum(axis=0) for i in range(2)])
-            u = (u if sees == "rows" else u.mean(axis=0, keepdims=True)) * learn
+            u = (u if observes == "updates" else u.mean(axis=0, keepdims=True)) * learn
             u = u + noise * draw.normal(size=u.shape)
             view = replace(view, model_before=start, update=u)
             ((row,), states) = audit(part, view, local, others, RNG, states=states)
             found.append(row)
         return found, states
 
-    @pytest.mark.parametrize("sees", ["rows", "sum"])
-    def test_without_noise_every_member_is_told(self, sees):
-        (row,), _ = self.rounds(1, 0.0, 1, sees=sees)
-        assert row["auc"] > 0.99 and row["sees"] == sees
+    @pytest.mark.parametrize("observes", ["updates", "aggregate"])
+    def test_without_noise_every_member_is_told(self, observes):
+        (row,), _ = self.rounds(1, 0.0, 1, observes=observes)
+        assert row["auc"] > 0.99 and row["observes"] == observes
 
     def test_under_noise_rounds_add_up(self):
         """A round alone tells little; the evidence of twenty is what one regression over all of them gives."""
@@ -427,6 +427,6 @@ def test_noise_takes_membership_away(tmp_path):
     assert np.median(area[0.0]) > 0.6 > np.median(area[0.3]) > np.median(area[1.0]) - 0.03
     assert abs(np.mean(area[1.0]) - 0.5) < 0.05
     noise[1]["noise_multiplier"] = 0.3
-    seen = {"learning.threat": {"sees": "rows"}, "learning.defenses": noise, "seed": 1}
+    seen = {"learning.threat": {"observes": "updates"}, "learning.defenses": noise, "seed": 1}
     server = run(load("rsrp-dp/membership", seen), tmp_path / "server")
     assert server["membership.loss-threshold.auc.last"] > area[0.3].max() + 0.03

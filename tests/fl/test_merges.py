@@ -8,7 +8,8 @@ import fl.round.asynchronous as asynchronous
 from scenarios.app.run.runner import run
 
 SLOW = {
-    "world.duration_s": 60, "world.ues.count": 6, "world.ues.compute_s_per_sample": 1.0, "world.radio.air": {},
+    "world.duration_s": 60, "world.ues.count": 6, "world.ues.training_s_per_sample": 1.0,
+    "world.radio.dynamic_uplink": {},
     "world.radio.uplink": {
         "kind": "noma", "bandwidth_hz": 100, "rate": {"kind": "shannon"}, "decoding": "error-free",
         "sic_residual": 0.01,
@@ -33,13 +34,15 @@ def merges(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "air", [{}, {"dropout_per_s": 0.1, "block_s": 1.5, "retransmissions": 1}], ids=["all arrive", "some are lost"]
+    "air",
+    [{}, {"client_dropout_per_s": 0.1, "block_s": 1.5, "retransmissions": 1}],
+    ids=["all arrive", "some are lost"],
 )
 def test_fedasync_mixes_in_the_model_that_each_ue_arrived_at(tiny, tmp_path, merges, air):
     """w <- (1 - a) w + a (w_t0 + D), a = 0.7 (1 + tau)^-0.3: w_t0 weighs less the older it is, as D does; what was lost
     before the arrival brings no model along."""
     server = {"kind": "fedasync", "mixing": 0.7, "staleness_exponent": 0.3}
-    run(tiny(SLOW | {"learning.server": server, "world.radio.air": air}), tmp_path)
+    run(tiny(SLOW | {"learning.server": server, "world.radio.dynamic_uplink": air}), tmp_path)
     moved = 0
     for at, batch, merged in merges:
         expected, rows = at.model.parameters.copy(), batch.got.updates
@@ -74,7 +77,7 @@ def test_fedbuff_adds_updates_that_weigh_less_the_older_they_are(tiny, tmp_path,
 @pytest.mark.parametrize("most", [1, 2, 4])
 def test_no_more_are_under_way_than_the_server_allows(tiny, tmp_path, most):
     """Whoever is asked counts until its upload has ended, in all windows that follow."""
-    long = {"world.ues.compute_s_per_sample": 8.0, "learning.server": {"kind": "fedasync", "concurrency": most}}
+    long = {"world.ues.training_s_per_sample": 8.0, "learning.server": {"kind": "fedasync", "concurrency": most}}
     run(tiny(SLOW | long), tmp_path)
     uploads = pd.read_csv(tmp_path / "transmissions.csv")
     times_s, ended = sorted(set(uploads.requested_s)), uploads.ended_s

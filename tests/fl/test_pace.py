@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fl.attacks.pace import Pace
-from fl.attacks.simulated_ues import ROAMING, SPEED_MPS, Population
+from fl.attacks.shadow_ues import ROAMING, SPEED_MPS, Population
 from fl.tracking.place_grid import PlaceGrid
 from netsim.geometry import Area
 

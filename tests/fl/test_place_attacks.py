@@ -1,4 +1,4 @@
-"""What `unit-votes` and `span` name: exact cases, an independent slow form, views, and what they refuse."""
+"""What `neuron-votes` and `span` name: exact cases, an independent slow form, views, and what they refuse."""
 
 import json
 from dataclasses import replace
@@ -8,13 +8,13 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 
+from fl.attacks.neuron_votes import NeuronVotes
 from fl.attacks.participation_regression import ParticipationRegression, _without_momentum
 from fl.attacks.place_filter import PlaceFilter
 from fl.attacks.place_maps import smoothed
 from fl.attacks.span import Span
 from fl.attacks.subspace import directions, parts, principal, principal_of_columns, squares
 from fl.attacks.threat import Threat
-from fl.attacks.unit_votes import UnitVotes
 from fl.learners.rsrp_net import RsrpNet
 from fl.learning import Learning
 from fl.server_optimiser.fedavgm import FedAvgM
@@ -27,7 +27,7 @@ from netsim.tree import from_tree, to_tree
 
 AREA = Area(0.0, 0.0, 1200.0, 900.0)
 PUBLIC = Public(AREA, 1)
-NOISE = {"span": 0.5, "unit-votes": 0.05, "place-filter": 2.0}
+NOISE = {"span": 0.5, "neuron-votes": 0.05, "place-filter": 2.0}
 RNG = Streams(3).at("tests", 1)
 SMALL = {"hidden": (48, 24), "activation": "relu", "labels": "standardised"}
 FOURIER = {**SMALL, "encoding": {"kind": "fourier", "frequencies": 32}}
@@ -49,7 +49,17 @@ def local_of(places, model=None):
     return Local(np.arange(len(places)), model, ptr, x, y, np.zeros(len(x)))
 
 
-def played(learner, days, sees="rows", n_model=1, noise=0.0, ue=None, sum_of=None, participants=False, group=None):
+def played(
+    learner,
+    days,
+    observes="updates",
+    n_model=1,
+    noise=0.0,
+    ue=None,
+    secagg_group_size=None,
+    participants=False,
+    group=None,
+):
     """Views and facts of rounds on these data."""
     public = replace(PUBLIC, n_model=n_model)
     model, rounds = learner.init(public, Streams(1).at("init")), []
@@ -62,7 +72,7 @@ def played(learner, days, sees="rows", n_model=1, noise=0.0, ue=None, sum_of=Non
         after = learner.step(model, "all", merged)
         every, groups = np.ones(len(made.ue), dtype=bool), Streams(9).at("threat", number)
         knows = ("weights", "training", *(("participants",) if participants else ()))
-        threat, models = Threat(sees=sees, sum_of=sum_of, knows=knows), (model, after)
+        threat, models = Threat(observes=observes, secagg_group_size=secagg_group_size, knowledge=knows), (model, after)
         view = threat.view(learner, "all", Received(made, every), share, every, models, groups, None, group)
         rounds.append((view, Facts(number, 0.0, public)))
         model = after
@@ -128,7 +138,7 @@ class TestSpanOfOneStep:
             centre, scale = (of[0] for of in learner.standardisation(view.model_before))
             assert live.sum() > 8
             assert np.abs(centre + scale * dw[0, live] / db[0, live, None] - x[0]).max() < 2e-8
-            found, _ = run(UnitVotes(cell_m=5), [(view, Facts(1, 0.0, PUBLIC))])
+            found, _ = run(NeuronVotes(cell_m=5), [(view, Facts(1, 0.0, PUBLIC))])
             assert np.abs(of(found, 0)[0] - x[0]).max() <= 2.5
 
 
@@ -200,7 +210,7 @@ class TestSpan:
             assert all(np.linalg.norm(named - place, axis=1).min() < 50 for place in (home, work))
 
 
-ATTACKS = (Span(), Span(add="scores"), UnitVotes())
+ATTACKS = (Span(), Span(add="scores"), NeuronVotes())
 
 
 class EveryAttack:
@@ -243,13 +253,13 @@ class EveryAttack:
         assert np.median(errors_m) < (40 if getattr(attack, "places", 1) == 2 else 25)  # two explain what lies between
         assert min(errors_m) > 0
 
-    @pytest.mark.parametrize("sees", ["sum", "model"])
-    def test_sums_and_published_models(self, attack, sees):
+    @pytest.mark.parametrize("observes", ["aggregate", "model"])
+    def test_sums_and_published_models(self, attack, observes):
         """What a model tells is told of everybody who took part."""
         people = [(HOME, WORK), (HOME + 20.0, WORK - 20.0), (HOME - 20.0, WORK + 20.0)]
-        rounds = played(learner_of(**SMALL, learning_rate=0.05, batch_size=20), days_of(8, people), sees=sees)
+        rounds = played(learner_of(**SMALL, learning_rate=0.05, batch_size=20), days_of(8, people), observes=observes)
         found, state = run(attack, rounds)
-        assert np.unique(state.owner).tolist() == ([0, 1, 2] if sees == "sum" else [0])
+        assert np.unique(state.owner).tolist() == ([0, 1, 2] if observes == "aggregate" else [0])
         assert sorted(set(found.ue.tolist())) == [0, 1, 2]
         assert_array_equal(of(found, 0), of(found, 2))
         assert min(np.linalg.norm(of(found, 0)[0] - p) for p in (HOME, WORK)) < 100
@@ -298,7 +308,10 @@ class TestBoth(EveryAttack):
         corner = np.array([[200, 200], [200, 700], [1000, 200], [1000, 700], [600, 450], [600, 100]]) + 12.5
         people = [(at, at + 1.0) for at in corner]
         rounds = played(
-            learner_of(**SMALL, learning_rate=0.05, batch_size=20), days_of(12, people), sees="sum", sum_of=2
+            learner_of(**SMALL, learning_rate=0.05, batch_size=20),
+            days_of(12, people),
+            observes="aggregate",
+            secagg_group_size=2,
         )
         found, state = run(attack, rounds)
         away_m = [np.linalg.norm(of(found, u)[0] - corner[u]) for u in range(6)]
@@ -380,10 +393,10 @@ class TestRankThatFits:
         people = [(np.array([100.0 + 80 * u, 200.0]), np.array([1000.0 - 60 * u, 700.0])) for u in range(n_ue)]
         return played(learner_of(**self.LEARNER), days_of(3, people), **more)
 
-    @pytest.mark.parametrize(("sum_of", "rank"), [(3, 12), (6, 20), (None, 20)])
-    def test_of_sums_grows_with_their_members_up_to_what_places_differ_by(self, sum_of, rank):
+    @pytest.mark.parametrize(("secagg_group_size", "rank"), [(3, 12), (6, 20), (None, 20)])
+    def test_of_sums_grows_with_their_members_up_to_what_places_differ_by(self, secagg_group_size, rank):
         """97 % of the squares of all activations lie in so many directions, by a singular value decomposition."""
-        rounds = self.rounds(sees="sum", sum_of=sum_of)
+        rounds = self.rounds(observes="aggregate", secagg_group_size=secagg_group_size)
         view, places = rounds[0][0], PlaceGrid.over(AREA, 25, 1, "span").place_m
         a = view.learner.layer_input(view.model_before, 0, places, 1)
         size = np.linalg.svd(a / np.linalg.norm(a, axis=1, keepdims=True), compute_uv=False) ** 2
@@ -393,7 +406,7 @@ class TestRankThatFits:
 
     def test_of_published_models_is_that_of_a_crowd_unless_it_is_known_who_took_part(self):
         for participants, rank in ((False, self.MOST), (True, 16)):
-            rounds = self.rounds(4, sees="model", participants=participants)
+            rounds = self.rounds(4, observes="model", participants=participants)
             stated, found = Span(rank=rank, layer=1, add="scores"), run(Span(rank="auto"), rounds)[1]
             assert found.owner.tolist() == (list(range(4)) if participants else [0])
             assert_array_equal(found.score, run(stated, rounds)[1].score)
@@ -412,7 +425,7 @@ class TestParticipationRegression:
     def test_equals_a_dense_least_squares(self, layer):
         """12 UEs, sums of 3, two hours of the day: hours are columns of their own, the ridge is rows of its own."""
         attack = ParticipationRegression(ridge=0.7, cell_m=50, rank=12, layer=layer)
-        rounds = self.rounds(sees="sum", sum_of=3)
+        rounds = self.rounds(observes="aggregate", secagg_group_size=3)
         rounds = [(v, replace(f, week_s=3600.0 * (7 if f.round % 2 else 23))) for v, f in rounds]
         grid = PlaceGrid.over(AREA, 50, 12, "test")
         z, s, hour = [], [], []
@@ -432,7 +445,10 @@ class TestParticipationRegression:
             assert np.linalg.norm(of(found, ue)[0] - grid.place_m[np.argmax(dense[ue])]) < 1e-9
 
     def test_changing_company_names_homes_of_sums_that_hide_them_from_one_round(self):
-        attack, rounds = ParticipationRegression(answers=1), self.rounds(n_days=24, sees="sum", sum_of=6)
+        attack, rounds = (
+            ParticipationRegression(answers=1),
+            self.rounds(n_days=24, observes="aggregate", secagg_group_size=6),
+        )
         homes = np.array([self.HOMES[u % 6] + 40.0 * (u // 6) for u in range(12)])
 
         def right(found, shift=0):
@@ -444,11 +460,11 @@ class TestParticipationRegression:
     def test_company_that_never_changes_gives_chance(self):
         """In the sum of all nobody has an answer; members of a fixed group have one map."""
         attack = ParticipationRegression()
-        found, state = run(attack, self.rounds(sees="sum"))
+        found, state = run(attack, self.rounds(observes="aggregate"))
         assert set(found.status) == {"no gradient"} and np.isnan(found.position_m).all()
         assert not state.maps(np.arange(12), 1.0).score.any()
         fixed = np.repeat(np.arange(4), 3)
-        found, state = run(attack, self.rounds(sees="sum", sum_of=3, group=fixed))
+        found, state = run(attack, self.rounds(observes="aggregate", secagg_group_size=3, group=fixed))
         maps = state.maps(np.arange(12), 1.0).score
         for group in maps.reshape(4, 3, -1):
             assert_allclose(group[1:], group[:1].repeat(2, axis=0), atol=1e-9)
@@ -457,7 +473,7 @@ class TestParticipationRegression:
     def test_published_models_are_read_as_sums_once_momentum_is_undone(self):
         """A model that nobody moved keeps its velocity; the last step is that before."""
         attack, optimiser = ParticipationRegression(), FedAvgM(learning_rate=1.5, momentum=0.7)
-        rounds, state, velocity = self.rounds(sees="model", participants=True), attack.start(), optimiser.start()
+        rounds, state, velocity = self.rounds(observes="model", participants=True), attack.start(), optimiser.start()
         for number, (view, facts) in enumerate(rounds):
             merged, came = view.update.copy(), np.array([number != 2])
             step, velocity = optimiser.change(merged if came[0] else 0 * merged, came, velocity)
@@ -467,7 +483,7 @@ class TestParticipationRegression:
                 assert_allclose(undone.update, 1.5 * merged, atol=1e-12)
 
     def test_remembers_through_a_checkpoint(self, tmp_path):
-        attack, rounds = ParticipationRegression(cell_m=50), self.rounds(sees="sum", sum_of=3)
+        attack, rounds = ParticipationRegression(cell_m=50), self.rounds(observes="aggregate", secagg_group_size=3)
         _, state = run(attack, rounds[:3])
         before = state.cross.copy()
         save_tree(tmp_path / "state.npz", to_tree(state))
@@ -495,7 +511,7 @@ class TestUnitVotes:
         one = np.ones(1, dtype=bool)
         received = Received(DenseUpdates(nobody, nobody, np.ones(1), row), one)
         view = Threat().view(learner, "all", received, np.ones(1), one, (model, model), RNG)
-        attack, grid = UnitVotes(most_weight=0.25), PlaceGrid.over(AREA, 25, 1, "unit-votes")
+        attack, grid = NeuronVotes(most_weight=0.25), PlaceGrid.over(AREA, 25, 1, "neuron-votes")
         votes = attack.scores(view, grid, RNG)[0]
         expected = np.zeros(len(grid))
         expected[grid.nearest(where[:1])] = 0.2 / 1.6 + 0.3 / 1.6
@@ -506,7 +522,7 @@ class TestUnitVotes:
 
     def test_names_both_places_of_everybody(self):
         learner = learner_of(**{**SMALL, "hidden": [256, 32]}, learning_rate=0.1, batch_size="all", local_epochs=1)
-        found, _ = run(UnitVotes(), played(learner, days_of(8)))
+        found, _ = run(NeuronVotes(), played(learner, days_of(8)))
         for ue, places in enumerate(PEOPLE):
             assert min(np.linalg.norm(of(found, ue)[0] - p) for p in places) < 75
 
@@ -520,24 +536,39 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("attack", "learner", "threat", "says"),
         [
-            ({"kind": "unit-votes"}, {"optimiser": {"kind": "adam"}}, {}, "unit-votes needs linear local steps"),
+            ({"kind": "neuron-votes"}, {"optimiser": {"kind": "adam"}}, {}, "neuron-votes needs linear local steps"),
             ({"kind": "closed-form"}, {"optimiser": {"kind": "adam"}}, {}, "closed-form needs linear local steps"),
             ({"kind": "dlg"}, {"optimiser": {"kind": "adam"}}, {}, "dlg needs a sample gradient"),
             ({"kind": "span"}, {"optimiser": {"kind": "adam"}}, {}, None),
             ({"kind": "place-filter"}, {"optimiser": {"kind": "adam"}}, {}, "place-filter needs a sample gradient"),
             ({"kind": "place-filter"}, {"frozen_layers": 1}, {}, "place-filter needs a sample gradient"),
-            ({"kind": "place-filter"}, {}, {"knows": []}, "place-filter needs starting weights"),
+            ({"kind": "place-filter"}, {}, {"knowledge": []}, "place-filter needs starting weights"),
             ({"kind": "span", "layer": 4}, {}, {}, "span needs a layer 4: .*none that is trained"),
             ({"kind": "span", "layer": 3}, {}, {}, None),
-            ({"kind": "span"}, {}, {"knows": ["training"]}, "span needs starting weights: .*or take layer: 1"),
-            ({"kind": "span", "layer": 1}, {}, {"knows": []}, None),
+            ({"kind": "span"}, {}, {"knowledge": ["training"]}, "span needs starting weights: .*or take layer: 1"),
+            ({"kind": "span", "layer": 1}, {}, {"knowledge": []}, None),
             ({"kind": "span", "add": "scores", "width_m": 60.0}, {}, {}, "width_m: scores are added up as they are"),
-            (REGRESSION, {}, {"sees": "sum"}, None),
-            (REGRESSION, {}, {"sees": "model"}, "lasting names of participants: .*add participants to threat.knows"),
-            (REGRESSION, {}, {"sees": "model", "knows": ["weights", "participants"]}, None),
-            (REGRESSION, {}, {"sees": "sum", "knows": ["training"]}, "needs starting weights: .*or take layer: 1"),
-            (REGRESSION | {"layer": 1}, {}, {"sees": "sum", "knows": []}, None),
-            (REGRESSION, {}, {"sees": "sum", "pseudonyms": {"kind": "per-round"}}, "pseudonyms: {kind: permanent}"),
+            (REGRESSION, {}, {"observes": "aggregate"}, None),
+            (
+                REGRESSION,
+                {},
+                {"observes": "model"},
+                "lasting names of participants: .*add participants to threat.knowledge",
+            ),
+            (REGRESSION, {}, {"observes": "model", "knowledge": ["weights", "participants"]}, None),
+            (
+                REGRESSION,
+                {},
+                {"observes": "aggregate", "knowledge": ["training"]},
+                "needs starting weights: .*or take layer: 1",
+            ),
+            (REGRESSION | {"layer": 1}, {}, {"observes": "aggregate", "knowledge": []}, None),
+            (
+                REGRESSION,
+                {},
+                {"observes": "aggregate", "pseudonyms": {"kind": "per-round"}},
+                "pseudonyms: {kind: permanent}",
+            ),
         ],
     )
     def test_by_the_words_that_parts_offer(self, attack, learner, threat, says):

@@ -105,12 +105,13 @@ def public():
 BUSY = {"world.duration_s": 360, "world.ues.count": 6, "world.radio.uplink": {"kind": "oma", "decoding": "error-free"}}
 SERVERS = {
     "rounds": {},
-    "fedbuff": {"learning.server": {"kind": "fedbuff", "buffer": 3}, "world.radio.air": {}},
-    "fedasync": {"learning.server": {"kind": "fedasync"}, "world.radio.air": {}},
+    "fedbuff": {"learning.server": {"kind": "fedbuff", "buffer": 3}, "world.radio.dynamic_uplink": {}},
+    "fedasync": {"learning.server": {"kind": "fedasync"}, "world.radio.dynamic_uplink": {}},
 }
 THREATS = {
-    "rows": {}, "sum": {"sees": "sum", "sum_of": 2}, "model": {"sees": "model", "viewpoint": "analyst"},
-    "eavesdropper": {"viewpoint": "eavesdropper", "at_m": [200, 150]}, "targets": {"targets": 2},
+    "rows": {}, "sum": {"observes": "aggregate", "secagg_group_size": 2},
+    "model": {"observes": "model", "viewpoint": "analyst"},
+    "eavesdropper": {"viewpoint": "eavesdropper", "position_m": [200, 150]}, "n_targets": {"n_targets": 2},
 }  # fmt: skip
 
 
@@ -139,7 +140,7 @@ def test_names_move_no_estimate_of_an_attack_on_single_rounds(rule, threat, serv
     assert (tmp_path / "known/updates.csv").read_bytes() == (tmp_path / "named/updates.csv").read_bytes()
 
 
-@pytest.mark.parametrize("attack", [{"kind": "span"}, {"kind": "unit-votes"}])
+@pytest.mark.parametrize("attack", [{"kind": "span"}, {"kind": "neuron-votes"}])
 def test_what_adds_up_rounds_begins_anew_under_a_new_name(attack, tiny, tmp_path):
     """Under names of one round it says what it says of a run that begins there."""
     # the model does not move, so that every round begins from the same one; a UE stands still
@@ -159,7 +160,7 @@ def test_what_adds_up_rounds_begins_anew_under_a_new_name(attack, tiny, tmp_path
 @pytest.mark.parametrize(("rule", "server"), one_in(4, itertools.product(range(1, len(RULES)), SERVERS)))
 def test_names_go_on_from_a_checkpoint(rule, server, tiny, tmp_path, table_bytes):
     threat = {"pseudonyms": RULES[rule]}
-    study = tiny(BUSY | SERVERS[server] | {"learning.attacks": [{"kind": "unit-votes"}], "learning.threat": threat})
+    study = tiny(BUSY | SERVERS[server] | {"learning.attacks": [{"kind": "neuron-votes"}], "learning.threat": threat})
     run(study, tmp_path / "whole")
     run_in_two(study, tmp_path / "cut", lambda progress: progress.values["time_s"] >= 200)
     assert table_bytes(tmp_path / "cut") == table_bytes(tmp_path / "whole")

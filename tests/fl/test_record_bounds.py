@@ -52,7 +52,7 @@ def test_a_round_without_anybody_steps_on_where_noise_hides_who_came(tiny, tmp_p
     from scenarios.app.run.runner import run
 
     study = tiny({
-        "world.ues.measure_every_s": 120, "world.duration_s": 240, "learning.round_s": 60,
+        "world.ues.measurement_period_s": 120, "world.duration_s": 240, "learning.round_s": 60,
         "learning.server_optimiser": {"kind": "fedavgm", "momentum": 0.9},
         "learning.defenses": [
             {"kind": "clip", "norm": 0.1, "relation": "add-remove"},

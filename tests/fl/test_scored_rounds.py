@@ -10,7 +10,7 @@ from scenarios.app.run.runner import run
 
 ROUND_S = 21_600
 DAYS = {
-    "world.duration_s": 3 * 86_400, "learning.round_s": ROUND_S, "world.ues.measure_every_s": 1800,
+    "world.duration_s": 3 * 86_400, "learning.round_s": ROUND_S, "world.ues.measurement_period_s": 1800,
     "learning.attacks": [{"kind": "closed-form"}],
 }  # fmt: skip
 LIVING = DAYS | {

@@ -21,14 +21,14 @@ C, UES = 2e-3, 4
 SHARED = {"rate": {"kind": "shannon"}, "decoding": "error-free", "bandwidth_hz": 60}
 UPLINKS = {
     "ideal": {},
-    "slow": {"world.ues.compute_s_per_sample": 3.0, "world.ues.compute_spread": {"kind": "log-normal"}},
+    "slow": {"world.ues.training_s_per_sample": 3.0, "world.ues.compute_heterogeneity": {"kind": "log-normal"}},
     "oma": {"world.radio.uplink": {"kind": "oma", **SHARED}},
     "noma": {"world.radio.uplink": {"kind": "noma", **SHARED}},
-    "air": {"world.radio.air": {}},
+    "dynamic_uplink": {"world.radio.dynamic_uplink": {}},
 }
 SERVERS = {
     "rounds": {"kind": "synchronous"}, "deadline": {"kind": "synchronous", "deadline_s": 15},
-    "long": {"kind": "synchronous", "deadline_s": 50}, "first": {"kind": "synchronous", "first": 2},
+    "long": {"kind": "synchronous", "deadline_s": 50}, "first": {"kind": "synchronous", "merge_after_updates": 2},
     "fedbuff": {"kind": "fedbuff", "buffer": 2}, "fedasync": {"kind": "fedasync"},
 }  # fmt: skip
 SAMPLING = {"all": (1.0, "fixed"), "fixed": (0.5, "fixed"), "poisson": (0.5, "poisson")}
@@ -166,7 +166,7 @@ RADIO_MAP = {
         ({"learning.data": {"kind": "links"}}, "all learn from the round in which a UE measures first"),
         ({"learning.data": {"kind": "links", "memory": "all", "hold_out_ues": 1}}, "takes the place of another"),
         (
-            {"learning.data": {"kind": "links", "memory": "round"}, "world.ues.compute_s_per_sample": 1.0},
+            {"learning.data": {"kind": "links", "memory": "round"}, "world.ues.training_s_per_sample": 1.0},
             "the slowest UE of a phase decides how much time all have for the next",
         ),
     ],

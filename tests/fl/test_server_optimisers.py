@@ -127,16 +127,18 @@ class TestWhoMaySee:
     class Reader(ClosedForm):
         needs = ClosedForm.needs | {"linear server step": "it reads sums of gradients"}
 
-    def learning(self, optimiser, sees="rows", **more):
+    def learning(self, optimiser, observes="updates", **more):
         parts = {"learner": RsrpNet(hidden=(4,)), "attacks": (self.Reader(),)} | more
         plain = Learning(round_s=60, learner=RsrpNet(hidden=(4,)), data=Measured()).__dict__
-        return Learning.model_construct(**plain | {"threat": Threat(sees=sees), "server_optimiser": optimiser} | parts)
+        return Learning.model_construct(
+            **plain | {"threat": Threat(observes=observes), "server_optimiser": optimiser} | parts
+        )
 
     @pytest.mark.parametrize("part", EVERY, ids=lambda p: p.kind)
-    @pytest.mark.parametrize("sees", ["rows", "sum", "model"])
-    def test_adaptive_steps_hide_gradients_from_whoever_sees_published_models(self, part, sees):
-        if sees == "model" and part.kind in ("fedadam", "fedyogi"):
+    @pytest.mark.parametrize("observes", ["updates", "aggregate", "model"])
+    def test_adaptive_steps_hide_gradients_from_whoever_sees_published_models(self, part, observes):
+        if observes == "model" and part.kind in ("fedadam", "fedyogi"):
             with pytest.raises(ValueError, match="needs a linear server step"):
-                self.learning(part, sees).check()
+                self.learning(part, observes).check()
         else:
-            self.learning(part, sees).check()
+            self.learning(part, observes).check()

@@ -158,7 +158,7 @@ def view(rows, phase="heights"):
     model = Model(np.zeros((1, N * N + 4)), {"area_m": np.array([0.0, 0.0, 300.0, 300.0])})
     n = len(rows)
     who, zero = np.arange(n), np.zeros(n, dtype=np.int64)
-    return View("rows", phase, rows, zero, who, zero, who, model, model, learner)
+    return View("updates", phase, rows, zero, who, zero, who, model, model, learner)
 
 
 FACTS = Facts(1, 60.0, Public(AREA, 1))

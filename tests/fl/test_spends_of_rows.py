@@ -124,7 +124,7 @@ class TestDevicesAreCompared:
         learner = RsrpNet(hidden=(3,))
         model = learner.init(Public(Area(0.0, 0.0, 1.0, 1.0), 1), RNG)
         rows = np.zeros((4, model.parameters.shape[1]))
-        view = View("rows", "all", rows, 0 * devices, devices, 0 * devices, devices, model, model, learner)
+        view = View("updates", "all", rows, 0 * devices, devices, 0 * devices, devices, model, model, learner)
         ((row,), _) = audit(Membership(attacks=(Told(),)), view, local, HeldOut(ue, zero, outside, 0.0 * ue, zero), RNG)
         assert row["members"] == row["non_members"] == 40
         assert row["auc"] == 1.0 and row["tpr_percent"] == 100.0

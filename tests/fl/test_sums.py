@@ -42,7 +42,7 @@ def groups_of(threat, ue, n_ue=N, round_=1, seed=0):
 
 def test_groups_are_drawn_before_the_uplink_loses_updates():
     """An update that is lost is missing in its own sum, and changes no other."""
-    threat = Threat(sees="sum", sum_of=3)
+    threat = Threat(observes="aggregate", secagg_group_size=3)
     whole, rest = sums_of(view(threat, range(N))), sums_of(view(threat, [u for u in range(N) if u != 4]))
     (mine,) = [members for members in whole if 4 in members]
     left = tuple(u for u in mine if u != 4)
@@ -54,12 +54,12 @@ def test_groups_are_drawn_before_the_uplink_loses_updates():
 @pytest.mark.parametrize("n", [1, 5, 6, 7, 11, 40])
 @pytest.mark.parametrize("groups", ["random", "fixed"])
 def test_groups_have_their_size_and_the_last_one_what_is_left(n, groups):
-    found = groups_of(Threat(sees="sum", sum_of=3, groups=groups), np.arange(n), n)
+    found = groups_of(Threat(observes="aggregate", secagg_group_size=3, groups=groups), np.arange(n), n)
     assert sorted(np.bincount(found)) == sorted([3] * (n // 3 - 1) + [3 + n % 3] if n >= 6 else [n])
 
 
 def test_fixed_company_is_the_same_whoever_comes_and_random_company_is_not():
-    fixed, random = (Threat(sees="sum", sum_of=4, groups=g) for g in ("fixed", "random"))
+    fixed, random = (Threat(observes="aggregate", secagg_group_size=4, groups=g) for g in ("fixed", "random"))
     whole, some = groups_of(fixed, np.arange(40), 40), np.arange(0, 40, 3)
     assert (groups_of(fixed, some, 40, round_=9) == whole[some]).all()
     assert (groups_of(fixed, np.arange(40), 40, seed=1) != whole).any()
@@ -76,20 +76,25 @@ LOSSY = {
     "world.radio.uplink": {
         "kind": "noma",
         "rate": {"kind": "shannon"}, "bandwidth_hz": 400, "decoding": "error-free", "sic_residual": 0.01},
-    "world.ues.compute_s_per_sample": 0.3, "world.ues.count": 9, "learning.round_s": 10,
+    "world.ues.training_s_per_sample": 0.3, "world.ues.count": 9, "learning.round_s": 10,
     "learning.data": {"kind": "measured", "cell": "all"},
 }  # fmt: skip
 SERVERS = {
     "rounds": {"learning.server": {"kind": "synchronous", "deadline_s": 6}},
-    "over-selection": {"learning.server": {"kind": "synchronous", "first": 5, "deadline_s": 15}, "world.radio.air": {}},
-    "fedbuff": {"learning.server": {"kind": "fedbuff", "buffer": 4, "deadline_s": 8}, "world.radio.air": {}},
+    "over-selection": {
+        "learning.server": {"kind": "synchronous", "merge_after_updates": 5, "deadline_s": 15},
+        "world.radio.dynamic_uplink": {},
+    },
+    "fedbuff": {"learning.server": {"kind": "fedbuff", "buffer": 4, "deadline_s": 8}, "world.radio.dynamic_uplink": {}},
 }
 
-ONE_BY_ONE = {"learning.server": {"kind": "fedasync"}, "world.radio.air": {}}
+ONE_BY_ONE = {"learning.server": {"kind": "fedasync"}, "world.radio.dynamic_uplink": {}}
 
 
 def summed(server, **threat):
-    return LOSSY | (SERVERS | {"fedasync": ONE_BY_ONE})[server] | {"learning.threat": {"sees": "sum", **threat}}
+    return (
+        LOSSY | (SERVERS | {"fedasync": ONE_BY_ONE})[server] | {"learning.threat": {"observes": "aggregate", **threat}}
+    )
 
 
 def table(folder, name):
@@ -100,7 +105,7 @@ def table(folder, name):
 @pytest.mark.parametrize("server", SERVERS)
 def test_of_a_sum_that_is_not_opened_nothing_is_seen_or_merged(tiny, tmp_path, server, groups):
     least = 2 if server == "fedbuff" else 3
-    run(tiny(summed(server, sum_of=least, sum_at_least=least, groups=groups)), tmp_path)
+    run(tiny(summed(server, secagg_group_size=least, secagg_threshold=least, groups=groups)), tmp_path)
     sums, updates, estimates = (table(tmp_path, name) for name in ("sums", "updates", "estimates"))
     assert (sums.opened == (sums.decoded >= least)).all() and (sums.decoded <= sums.ues).all()
     assert sums.opened.any()
@@ -116,7 +121,7 @@ def test_of_a_sum_that_is_not_opened_nothing_is_seen_or_merged(tiny, tmp_path, s
     assert seen == in_merge
     if server != "fedbuff":  # there weights fall with staleness
         np.testing.assert_allclose(merged.groupby(["round", "model"]).weight.sum(), 1.0, rtol=1e-6)
-    if "world.radio.air" in SERVERS[server]:
+    if "world.radio.dynamic_uplink" in SERVERS[server]:
         sent = table(tmp_path, "transmissions")
         assert set(zip(sent["round"], sent.ue, strict=True)) >= in_merge
         kept = sent[sent.staleness.notna()]
@@ -125,7 +130,7 @@ def test_of_a_sum_that_is_not_opened_nothing_is_seen_or_merged(tiny, tmp_path, s
 
 @pytest.mark.parametrize("server", SERVERS)
 def test_an_interrupted_run_ends_in_the_same_bytes(tiny, tmp_path, table_bytes, server):
-    changes = summed(server, sum_of=3, sum_at_least=2, groups="fixed")
+    changes = summed(server, secagg_group_size=3, secagg_threshold=2, groups="fixed")
     attacks = [{"kind": "span", "rank": "auto"}, {"kind": "participation-regression"}]
     study, news = tiny(changes | {"learning.attacks": attacks}), []
     run(study, tmp_path / "whole", lambda progress: news.append(progress.values["time_s"]))
@@ -150,8 +155,8 @@ def test_an_interrupted_run_ends_in_the_same_bytes(tiny, tmp_path, table_bytes, 
     ("fedasync", 2, "of 1 UEs; .* leave it out"),
 ])  # fmt: skip
 def test_a_sum_that_is_never_opened_is_refused_before_anything_is_written(tiny, server, least, remedy):
-    with pytest.raises(BadInput, match=rf"sum_at_least: {least} updates are never there at a time, {remedy}"):
-        ready(tiny(summed(server, sum_at_least=least)), Path())
+    with pytest.raises(BadInput, match=rf"secagg_threshold: {least} updates are never there at a time, {remedy}"):
+        ready(tiny(summed(server, secagg_threshold=least)), Path())
 
 
 def test_noise_at_the_server_does_not_go_with_a_threshold(tiny):
@@ -159,8 +164,8 @@ def test_noise_at_the_server_does_not_go_with_a_threshold(tiny):
     central = {
         "learning.aggregation": {"kind": "uniform", "clients": 4},
         "learning.defenses": [{"kind": "clip"}, {"kind": "central-gaussian", "noise_multiplier": 1.0}],
-        "learning.threat": {"sees": "sum", "sum_of": 2, "sum_at_least": 2},
+        "learning.threat": {"observes": "aggregate", "secagg_group_size": 2, "secagg_threshold": 2},
     }
     with pytest.raises(BadInput, match="whether one UE comes may decide whether its whole group is merged"):
         tiny(central)
-    tiny(central | {"learning.threat": {"sees": "sum", "sum_of": 2}})
+    tiny(central | {"learning.threat": {"observes": "aggregate", "secagg_group_size": 2}})

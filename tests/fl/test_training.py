@@ -148,7 +148,10 @@ class TestOverflow:
         monkeypatch.setattr(RsrpNet, "local", wild)
         changes = {"learning.data": {"kind": "measured", "hold_out": 0.0}, "learning.server": {"kind": server}}
         if server != "synchronous":
-            changes |= {"world.radio.uplink": {"kind": "noma", "decoding": "error-free"}, "world.radio.air": {}}
+            changes |= {
+                "world.radio.uplink": {"kind": "noma", "decoding": "error-free"},
+                "world.radio.dynamic_uplink": {},
+            }
         changes["learning.server"] |= {"buffer": 4} if server == "fedbuff" else {}
         summary = run(tiny(changes), tmp_path / "run")
         updates = read_table(tmp_path / "run", "updates")

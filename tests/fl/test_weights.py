@@ -121,7 +121,7 @@ def test_what_weighs_rows_is_refused_under_secure_aggregation(tiny):
         "learning.data": {"kind": "images", "samples": 9},
         "learning.learner": {"kind": "image-net", "network": {"kind": "mlp"}},
         "learning.attacks": [],
-        "learning.threat": {"sees": "sum"},
+        "learning.threat": {"observes": "aggregate"},
     }
     for kind in ("wasserstein", "beda"):
         with pytest.raises(BadInput, match=f"{kind} needs rows"):

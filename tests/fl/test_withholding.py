@@ -169,7 +169,7 @@ def test_silence_by_a_coin_has_its_probability_and_rounds_are_independent():
 
 # --- runs ---------------------------------------------------------------------------------------------------
 
-COMMUTERS = {"world.ues.mobility": {"kind": "commuter"}, "world.ues.measure_every_s": None}
+COMMUTERS = {"world.ues.mobility": {"kind": "commuter"}, "world.ues.measurement_period_s": None}
 MODELS = {"learning.data": {"kind": "measured", "cell": "all"}}
 SHORT = {"learning.round_s": 10}
 NOBODY_LOOKS = {"learning.attacks": []}  # attacks train as well
@@ -252,7 +252,8 @@ def test_a_deferred_upload_leaves_only_outside_of_the_zone_and_through_another_c
 
 
 DEFERRED = {"kind": "home-zone", "radius_m": 100, "centre": "exact", "defer_upload": True}
-WAITING = {"world.ues.mobility": {"kind": "commuter"}, "world.ues.measure_every_s": None, "world.duration_s": DAY_S,
+WAITING = {"world.ues.mobility": {"kind": "commuter"}, "world.ues.measurement_period_s": None,
+    "world.duration_s": DAY_S,
            "world.tick_s": 60, "learning.round_s": DAY_S / 12, "world.ues.count": 6, "learning.data.memory": 50,
            "learning.withholding": [DEFERRED]}  # fmt: skip
 
@@ -287,14 +288,15 @@ RULES = {
     "random-silence": {"kind": "random-silence", "probability": 0.4},
 }
 NOMA = {"kind": "noma", "bandwidth_hz": 400, "decoding": "error-free", "sic_residual": 0.01}
-AIR = {"world.radio.air": {}, "world.radio.uplink": NOMA, "world.ues.compute_s_per_sample": 0.3}
+AIR = {"world.radio.dynamic_uplink": {}, "world.radio.uplink": NOMA, "world.ues.training_s_per_sample": 0.3}
 SERVERS = {
     "rounds": {},
-    "over-selection": AIR | {"learning.server": {"kind": "synchronous", "first": 2, "deadline_s": 12}},
+    "over-selection": AIR | {"learning.server": {"kind": "synchronous", "merge_after_updates": 2, "deadline_s": 12}},
     "fedbuff": AIR | {"learning.server": {"kind": "fedbuff", "buffer": 2}},
     "fedasync": AIR | {"learning.server": {"kind": "fedasync"}},
 }
-RESIDENTS = {"world.ues.mobility": {"kind": "commuter"}, "world.ues.measure_every_s": None, "world.duration_s": DAY_S,
+RESIDENTS = {"world.ues.mobility": {"kind": "commuter"}, "world.ues.measurement_period_s": None,
+    "world.duration_s": DAY_S,
              "world.tick_s": 60, "learning.round_s": DAY_S / 12, "world.ues.count": 6}  # fmt: skip
 
 
@@ -359,7 +361,7 @@ def test_noise_at_the_server_counts_on_no_coin_that_hangs_on_who_has_sent(tiny, 
 
 def by_day(n):
     return {
-        "world.duration_s": 3 * DAY_S, "world.tick_s": 600, "world.ues.measure_every_s": 1800,
+        "world.duration_s": 3 * DAY_S, "world.tick_s": 600, "world.ues.measurement_period_s": 1800,
         "learning.round_s": DAY_S / 6, "learning.data": {"kind": "measured", "cell": "all"},
         "learning.withholding": [{"kind": "daily-limit", "updates": n}],
         "learning.defenses": [{"kind": "clip"}, {"kind": "gaussian", "epsilon": 1.5, "updates_a_day": 4}],

@@ -50,10 +50,10 @@ def rich():
         "data": {"kind": "measured", "hold_out": 0.2},
         "curation": [{"kind": "random", "num": 3}],
         "defenses": [{"kind": "clip", "norm": 1.0}, {"kind": "gaussian", "noise_multiplier": 0.1}],
-        "attacks": [{"kind": "closed-form"}, {"kind": "dlg", "starts": 2, "iterations": 3}, {"kind": "unit-votes"}],
+        "attacks": [{"kind": "closed-form"}, {"kind": "dlg", "starts": 2, "iterations": 3}, {"kind": "neuron-votes"}],
         "server_optimiser": {"kind": "fedadam"},
         "availability": {"kind": "always"},
-        "threat": {"targets": 2},
+        "threat": {"n_targets": 2},
     }
     return study
 

@@ -21,7 +21,7 @@ from scenarios.app.results.same import values_in
 WORLD = {"links.csv": ("x_m", "y_m", "rsrp_dbm"), "tracks.csv": ("time_s", "x_m", "y_m")}
 """file -> its columns that are the same on every processor but for rounding"""
 TOLERANCE = 1e-3
-"""share of a mean by which one of them may move: room for a row that sees past a corner on one processor alone"""
+"""share of a mean by which one of them may move: room for a row that observes past a corner on one processor alone"""
 _DIGITS = 9
 
 Sketch = dict[str, dict[str, Any]]

@@ -1,4 +1,4 @@
-"""The watch over pages in a browser sees what pages say and fetch."""
+"""The watch over pages in a browser observes what pages say and fetch."""
 
 import pytest
 from browser import Pages

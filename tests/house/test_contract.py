@@ -219,7 +219,7 @@ def test_every_two_parts_run_where_devices_hold_updates_back(combination, tiny, 
 
 
 ON_THE_AIR = {
-    "synchronous": {"kind": "synchronous", "first": 3, "deadline_s": 90},
+    "synchronous": {"kind": "synchronous", "merge_after_updates": 3, "deadline_s": 90},
     "fedbuff": {"kind": "fedbuff", "buffer": 2},
     "fedasync": {"kind": "fedasync"},
 }
@@ -234,9 +234,13 @@ def test_every_two_parts_over_the_air_run_or_are_refused_in_one_line(server, com
 
     more = {
         "learning.server": ON_THE_AIR[server],
-        "world.radio.air": {"scheduler": {"kind": "round-robin"}, "block_s": 5, "dropout_per_s": 1e-4},
+        "world.radio.dynamic_uplink": {
+            "scheduler": {"kind": "round-robin"},
+            "block_s": 5,
+            "client_dropout_per_s": 1e-4,
+        },
         "world.duration_s": 300,
-        "world.ues.compute_s_per_sample": 3.0,
+        "world.ues.training_s_per_sample": 3.0,
     }
     try:
         study = study_of(combination, tiny, **more)
@@ -268,7 +272,7 @@ def study_of(combination, tiny, **more):
     def several(slot):
         return [] if combination[slot] == "none" else [example(slot, combination[slot])]
 
-    viewpoint, sees = combination["threat"].split(" sees ")
+    viewpoint, observes = combination["threat"].split(" observes ")
     chain = [] if combination["defenses"] == "none" else combination["defenses"].split(" > ")
     return tiny(
         {
@@ -277,7 +281,7 @@ def study_of(combination, tiny, **more):
             "learning.curation": several("curation"),
             "learning.defenses": [example("defense", d) for d in chain],
             "learning.aggregation": example("aggregation", combination["aggregation"]),
-            "learning.threat": threat(sees, viewpoint),
+            "learning.threat": threat(observes, viewpoint),
             "learning.attacks": several("attack"),
         }
         | ({"world.radio.uplink": {"kind": "noma", "norm_bound": 1.0}} if viewpoint == "eavesdropper" else {})

@@ -334,7 +334,7 @@ def test_links_of_the_readme_lead_somewhere():
 
 @pytest.mark.slow
 def test_the_package_of_the_manual_installs_as_written(tmp_path):
-    """The commands of docs/extending.md, in an environment of its own that sees the packages of this one."""
+    """The commands of docs/extending.md, in an environment of its own that observes the packages of this one."""
     if any(importlib.util.find_spec(name) is None for name in ("pip", "setuptools")):
         pytest.skip("pip or setuptools is not installed: nothing to build with")
     package, environment = tmp_path / "package", tmp_path / "environment"

@@ -194,7 +194,7 @@ def test_every_bit_arrives_is_sent_again_or_is_lost(seed, tries, adapt):
     battery = np.random.default_rng(seed).choice([inf, 0.8, 1.05], 12)
     found = sent_by(
         Noma(max_ser=0.2, **BOUND), c, deadline_s=4.0, battery_j=battery, look=wandering(seed, 12), block_s=0.2,
-        adapt=adapt, retransmissions=tries, dropout_per_s=0.1, scheduler=Groups(size=3),
+        adapt=adapt, retransmissions=tries, client_dropout_per_s=0.1, scheduler=Groups(size=3),
     )  # fmt: skip
     assert np.isin(found.fate, list(Fate)).all() and not (found.fate == Fate.UNDER_WAY).any()
     kept, n_bits = found.sent_bits - found.lost_bits, PAYLOAD.n_bits * c.rows
@@ -217,7 +217,9 @@ def columns(found):
 
 
 @pytest.mark.parametrize("kind", [Noma, Oma])
-@pytest.mark.parametrize("interface", [{}, {"adapt": "grant"}, {"step_s": 0.05}, {"scheduler": Groups(size=2)}])
+@pytest.mark.parametrize(
+    "interface", [{}, {"link_adaptation": "grant"}, {"step_s": 0.05}, {"scheduler": Groups(size=2)}]
+)
 def test_the_order_of_submissions_changes_nothing(interface, kind):
     def play(order):
         air = air_of(kind(**BOUND), **interface)
@@ -244,7 +246,7 @@ def test_whoever_asks_at_a_time_is_heard_before_places_are_given():
     assert done[1].value.granted_s[0] == 1.0 and done[0].value.granted_s[0] == 1.5
 
 
-@pytest.mark.parametrize("interface", [{}, {"adapt": "grant"}, {"scheduler": Groups(size=2)}])
+@pytest.mark.parametrize("interface", [{}, {"link_adaptation": "grant"}, {"scheduler": Groups(size=2)}])
 def test_looking_more_often_changes_nothing(interface):
     def play(interruptions):
         air = air_of(Noma(norm_bound=1.0), **interface)
@@ -258,7 +260,7 @@ def test_looking_more_often_changes_nothing(interface):
     assert play([]) == play(np.linspace(0.05, 2.0, 40).tolist())
 
 
-@pytest.mark.parametrize("kind", ["all-at-once", "groups", "round-robin", "proportional-fair", "energy-aware"])
+@pytest.mark.parametrize("kind", ["simultaneous", "groups", "round-robin", "proportional-fair", "energy-aware"])
 @pytest.mark.parametrize("at_s", [0.7, 2.3])
 def test_an_interrupted_air_goes_on_to_the_same_bytes(kind, at_s, tmp_path):
     from netsim.checkpoint import load_tree, save_tree
@@ -270,7 +272,7 @@ def test_an_interrupted_air_goes_on_to_the_same_bytes(kind, at_s, tmp_path):
     def build(env):
         scheduler = {"kind": kind}
         interface = AirInterface.model_validate(
-            {"scheduler": scheduler, "block_s": 0.5, "retransmissions": 2, "dropout_per_s": 0.05}
+            {"scheduler": scheduler, "block_s": 0.5, "retransmissions": 2, "client_dropout_per_s": 0.05}
         )  # fmt: skip
         return EventUplink(env, Noma(max_ser=0.2, **BOUND), 40, Streams(3), interface, look=look)
 
@@ -419,14 +421,14 @@ def test_a_battery_pays_for_the_powers_that_were_sent_with():
 def test_ues_leave_at_the_stated_rate():
     n = 4000
     c = cohort(np.ones((n, 1)), compute=2.0)
-    ideal = sent_by(Ideal(), c, n_ue=n, dropout_per_s=0.25)
+    ideal = sent_by(Ideal(), c, n_ue=n, client_dropout_per_s=0.25)
     share = np.exp(-0.5)
     assert abs(ideal.decoded.mean() - share) < 4 * np.sqrt(share * (1 - share) / n)
     left = ideal.fate == Fate.DROPPED
     assert np.array_equal(left, ~ideal.decoded) and (ideal.delay_s[left] < 2.0).all()
     np.testing.assert_allclose(ideal.energy_j[left], 2 * ideal.delay_s[left])  # of training until it left
-    assert columns(sent_by(Ideal(), c, n_ue=n, dropout_per_s=0.25)) == columns(ideal)
-    assert columns(sent_by(Ideal(), c, n_ue=n, dropout_per_s=0.25, seed=2)) != columns(ideal)
+    assert columns(sent_by(Ideal(), c, n_ue=n, client_dropout_per_s=0.25)) == columns(ideal)
+    assert columns(sent_by(Ideal(), c, n_ue=n, client_dropout_per_s=0.25, seed=2)) != columns(ideal)
 
 
 def test_energy_ends_in_training_or_on_the_air():

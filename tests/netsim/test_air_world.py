@@ -21,7 +21,7 @@ from netsim.setting import WorldSetting
 from netsim.tree import from_tree, to_tree
 
 UPLINK = Noma(norm_bound=1.0, bandwidth_hz=1e5, rate=Shannon())
-INTERFACE = AirInterface(block_s=2.0, retransmissions=1, dropout_per_s=0.005)
+INTERFACE = AirInterface(block_s=2.0, retransmissions=1, client_dropout_per_s=0.005)
 PAYLOAD = Payload(2e6, 1000, 1.0)
 
 
@@ -30,11 +30,11 @@ def world(n_ue=12, **radio):
         "duration_s": 600.0,
         "tick_s": 1.0,
         "city": {"kind": "open-field", "width_m": 600.0, "height_m": 500.0},
-        "base_stations": [{"name": f"b{k}", "at_m": [100.0 + 200.0 * k, 250.0]} for k in range(3)],
+        "base_stations": [{"name": f"b{k}", "position_m": [100.0 + 200.0 * k, 250.0]} for k in range(3)],
         "ues": {
             "count": n_ue,
             "mobility": {"kind": "random-waypoint", "speed_m_s": [5.0, 20.0]},
-            "measure_every_s": 10.0,
+            "measurement_period_s": 10.0,
         },
         "radio": {"shadowing": {"kind": "correlated"}, **radio},
     }

@@ -61,10 +61,10 @@ class TestColumn:
 
     def test_every_station_has_its_own(self):
         stations = [
-            {"name": "a", "at_m": [50.0, 50.0], "azimuth_deg": 0, "antenna": {"kind": "column"}},
-            {"name": "b", "at_m": [50.0, 50.0], "azimuth_deg": 0},
-            {"name": "c", "at_m": [50.0, 50.0]},
-            {"name": "d", "at_m": [50.0, 50.0], "azimuth_deg": 0, "antenna": {"kind": "column", "elements": 4}},
+            {"name": "a", "position_m": [50.0, 50.0], "azimuth_deg": 0, "antenna": {"kind": "column"}},
+            {"name": "b", "position_m": [50.0, 50.0], "azimuth_deg": 0},
+            {"name": "c", "position_m": [50.0, 50.0]},
+            {"name": "d", "position_m": [50.0, 50.0], "azimuth_deg": 0, "antenna": {"kind": "column", "elements": 4}},
         ]
         world = build_world(setting(stations, radio={"path_loss": {"kind": "free-space"}}), Streams(1), 60.0)
         at = np.array([[80.0, 300.0], [10.0, 10.0]])
@@ -80,7 +80,7 @@ def setting(stations, ues=None, radio=None, side_m=(400.0, 400.0)):
         "duration_s": 10.0,
         "city": {"kind": "open-field", "width_m": side_m[0], "height_m": side_m[1]},
         "base_stations": stations,
-        "ues": {"count": 5, "mobility": {"kind": "static"}, "measure_every_s": 10.0, **(ues or {})},
+        "ues": {"count": 5, "mobility": {"kind": "static"}, "measurement_period_s": 10.0, **(ues or {})},
         "radio": radio or {},
     }
     return WorldSetting.model_validate_json(json.dumps(document))

@@ -30,7 +30,7 @@ def city(*prisms):
     return Buildings(np.array([p for p, _ in prisms], dtype=object), np.array([h for _, h in prisms], dtype=float))
 
 
-def sees(buildings, a_m, b_m):
+def observes(buildings, a_m, b_m):
     """One link."""
     return bool(buildings.line_of_sight(np.array([a_m], dtype=float), np.array([b_m], dtype=float))[0, 0])
 
@@ -131,21 +131,21 @@ class TestLineOfSight:
 
     def test_a_touched_corner_or_wall_is_free(self):
         buildings = city((box(40, 40, 60, 60), 20.0), (box(60, 60, 80, 80), 20.0))
-        assert sees(buildings, (30, 50, 1), (50, 30, 1))  # the corner (40, 40)
-        assert sees(buildings, (0, 40, 1), (100, 40, 1))  # along a wall
-        assert sees(buildings, (40, 0, 1), (40, 100, 1))
-        assert sees(buildings, (50, 70, 1), (70, 50, 1))  # between two that touch
-        assert not sees(buildings, (30, 50.001, 1), (50.001, 30, 1))
-        assert not sees(buildings, (0, 40.001, 1), (100, 40.001, 1))
+        assert observes(buildings, (30, 50, 1), (50, 30, 1))  # the corner (40, 40)
+        assert observes(buildings, (0, 40, 1), (100, 40, 1))  # along a wall
+        assert observes(buildings, (40, 0, 1), (40, 100, 1))
+        assert observes(buildings, (50, 70, 1), (70, 50, 1))  # between two that touch
+        assert not observes(buildings, (30, 50.001, 1), (50.001, 30, 1))
+        assert not observes(buildings, (0, 40.001, 1), (100, 40.001, 1))
 
     def test_roofs_and_rooms(self):
         buildings = city((box(40, 40, 60, 60), 20.0))
-        assert sees(buildings, (0, 50, 1.5), (41, 50, 25))  # a mast at the near side of the roof
-        assert not sees(buildings, (0, 50, 1.5), (59, 50, 25))  # its roof is in the way
-        assert not sees(buildings, (50, 50, 1.5), (0, 50, 25))  # a phone indoors
-        assert not sees(buildings, (50, 50, 1.5), (50, 50, 25))  # straight below the mast
-        assert sees(buildings, (50, 50, 20), (50, 50, 25))
-        assert sees(buildings, (10, 50, 1.5), (10, 50, 25))
+        assert observes(buildings, (0, 50, 1.5), (41, 50, 25))  # a mast at the near side of the roof
+        assert not observes(buildings, (0, 50, 1.5), (59, 50, 25))  # its roof is in the way
+        assert not observes(buildings, (50, 50, 1.5), (0, 50, 25))  # a phone indoors
+        assert not observes(buildings, (50, 50, 1.5), (50, 50, 25))  # straight below the mast
+        assert observes(buildings, (50, 50, 20), (50, 50, 25))
+        assert observes(buildings, (10, 50, 1.5), (10, 50, 25))
 
 
 class TestGround:
@@ -456,7 +456,7 @@ class TestStudy:
     def test_a_world_has_its_buildings_and_streets(self, tiny, mobility):
         from netsim.build import build_world
 
-        ues = {"count": 6, "mobility": {"kind": mobility}, "measure_every_s": 5}
+        ues = {"count": 6, "mobility": {"kind": mobility}, "measurement_period_s": 5}
         setting = tiny({"world.ues": ues, "world.city": GridCity.example}).world
         world = build_world(setting, Streams(1), 60.0)
         assert len(world.buildings) == 15

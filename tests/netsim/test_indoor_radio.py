@@ -33,13 +33,13 @@ def inside(n, building=0, floor=0, depth_m=0.0, stay=0, in_vehicle=False):
 
 def world(seed=4, count=40, indoor=None, mobility=None, stations=None, city=None, height_m=25.0, ues=None, **radio):
     at = ((100.0, 650.0), (400.0, 400.0), (700.0, 100.0))
-    listed = [{"name": f"b{k}", "at_m": list(p), "height_m": height_m} for k, p in enumerate(at)]
+    listed = [{"name": f"b{k}", "position_m": list(p), "height_m": height_m} for k, p in enumerate(at)]
     document = {
         "duration_s": 60.0,
         "city": city or {"kind": "open-field", "width_m": 800.0, "height_m": 800.0},
         "base_stations": stations or listed,
         "ues": {
-            "count": count, "mobility": mobility or {"kind": "static"}, "measure_every_s": 10.0,
+            "count": count, "mobility": mobility or {"kind": "static"}, "measurement_period_s": 10.0,
             **({} if indoor is None else {"indoor": indoor}), **(ues or {}),
         },
         "radio": {"path_loss": {"kind": "uma"}, "carrier_hz": 3.5e9, **radio},
@@ -207,7 +207,7 @@ class TestShadowing:
     def test_every_state_has_its_field_of_the_table(self, law, los_m, nlos_m, in_m, sites):
         city = {"kind": "open-field", "width_m": 2000.0, "height_m": 2000.0}
         height_m = {"uma": 25.0, "umi": 10.0, "rma": 35.0}[law]
-        stations = [{"name": f"b{k}", "at_m": [60.0 * k, 0.0], "height_m": height_m} for k in range(sites)]
+        stations = [{"name": f"b{k}", "position_m": [60.0 * k, 0.0], "height_m": height_m} for k in range(sites)]
         budget = world(city=city, path_loss={"kind": law}, stations=stations).budget
         rows = inside(20_000, building=3, floor=2)
 

@@ -22,12 +22,12 @@ MOBILITY = {
 }
 
 
-def world(mobility="random-waypoint", n_ue=7, measure_every_s=10.0, tick_s=1.0, city=None, indoor=None, **radio):
+def world(mobility="random-waypoint", n_ue=7, measurement_period_s=10.0, tick_s=1.0, city=None, indoor=None, **radio):
     document = {
         "duration_s": 3600.0,
         "tick_s": tick_s,
         "city": city or {"kind": "open-field", "width_m": 600.0, "height_m": 500.0},
-        "base_stations": [{"name": f"b{k}", "at_m": [100.0 + 200.0 * k, 250.0]} for k in range(3)],
+        "base_stations": [{"name": f"b{k}", "position_m": [100.0 + 200.0 * k, 250.0]} for k in range(3)],
         "ues": {"count": n_ue, "mobility": MOBILITY[mobility], "indoor": indoor},
         "radio": {
             "path_loss": {"kind": "uma"}, "line_of_sight": {"kind": "probability"},
@@ -35,7 +35,7 @@ def world(mobility="random-waypoint", n_ue=7, measure_every_s=10.0, tick_s=1.0, 
         },
     }  # fmt: skip
     if mobility != "commuter":
-        document["ues"]["measure_every_s"] = measure_every_s
+        document["ues"]["measurement_period_s"] = measurement_period_s
     return build_world(WorldSetting.model_validate_json(json.dumps(document)), Streams(3), 60.0)
 
 
@@ -102,7 +102,7 @@ class Counted:
 
 @pytest.mark.parametrize("step_s", [0.5, 0.25, 1.0, 3.0])
 def test_a_caller_out_of_step_with_the_ticks_gets_the_same(step_s):
-    eager, plain = world(measure_every_s=0.7), world(measure_every_s=0.7)
+    eager, plain = world(measurement_period_s=0.7), world(measurement_period_s=0.7)
     for t in np.arange(step_s, 40.0, step_s):
         eager.env.run(until=float(t))
         found = eager.links()
@@ -178,7 +178,7 @@ def test_fixes_of_a_trace_are_measured_in_blocks_to_the_same_bits(monkeypatch, t
     trace.write_text("\n".join(["time_s,user,x_m,y_m", *rows]))
     document = {
         "duration_s": 3600.0, "tick_s": 20.0, "city": {"kind": "open-field"},
-        "base_stations": [{"name": f"b{k}", "at_m": [60.0 * k, 250.0]} for k in range(3)],
+        "base_stations": [{"name": f"b{k}", "position_m": [60.0 * k, 250.0]} for k in range(3)],
         "ues": {"mobility": {"kind": "replay", "trace": str(trace), "users": "id"}},
         "radio": {"shadowing": {"kind": "correlated"}, "measurement_noise_db": 2.0},
     }  # fmt: skip

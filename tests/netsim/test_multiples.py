@@ -57,7 +57,7 @@ def test_every_tick_is_later_than_the_last_by_one_tick(step_s):
 def world_of(**ues):
     document = {
         "duration_s": 30.0, "tick_s": 0.1, "city": {"kind": "open-field", "width_m": 600.0, "height_m": 500.0},
-        "base_stations": [{"name": "a", "at_m": [100.0, 100.0]}],
+        "base_stations": [{"name": "a", "position_m": [100.0, 100.0]}],
         "ues": {"count": 2, "mobility": {"kind": "random-waypoint"}, **ues},
     }  # fmt: skip
     return build_world(WorldSetting.model_validate_json(json.dumps(document)), Streams(3), 10.0)
@@ -65,7 +65,7 @@ def world_of(**ues):
 
 @pytest.mark.parametrize("every_s", [0.1, 0.3, 0.7, 1.0])
 def test_a_world_of_tenths_of_seconds_comes_to_its_end(every_s):
-    world, moves = world_of(measure_every_s=every_s), []
+    world, moves = world_of(measurement_period_s=every_s), []
     while world.env.now < 30.0 and len(moves) < 500:
         world.env.step()
         moves.append(world.env.now)

@@ -16,12 +16,12 @@ from netsim.radio.oma import Oma
 from netsim.radio.outlook import SeenLinks
 from netsim.radio.rate import RateLaw, Shannon
 from netsim.radio.schedulers import SCHEDULERS
-from netsim.radio.schedulers.all_at_once import AllAtOnce
 from netsim.radio.schedulers.base import Queue, Senders
 from netsim.radio.schedulers.energy_aware import EnergyAware
 from netsim.radio.schedulers.groups import Groups
 from netsim.radio.schedulers.proportional_fair import ProportionalFair
 from netsim.radio.schedulers.round_robin import RoundRobin
+from netsim.radio.schedulers.simultaneous import Simultaneous
 from netsim.radio.schedulers.slots import Slot
 from netsim.radio.uplink import Cohort, Payload
 from netsim.rng import Streams
@@ -99,10 +99,10 @@ def test_every_free_place_of_a_cell_is_given_away(seed, kind, blocks):
     for cell in np.unique(q.serving):
         mine = resource[q.serving == cell]
         used = np.bincount(mine[mine >= 0], minlength=blocks)
-        most = {"all-at-once": -(-len(mine) // blocks), "groups": 2}.get(kind, 1)
+        most = {"simultaneous": -(-len(mine) // blocks), "groups": 2}.get(kind, 1)
         assert used.max() <= most
         assert (mine >= 0).all() or (used >= 1).all()
-        assert kind != "all-at-once" or (mine >= 0).all()
+        assert kind != "simultaneous" or (mine >= 0).all()
 
 
 @pytest.mark.parametrize(("pairing", "together"), [("power", [{0, 1}, {2, 3}]), ("difference", [{0, 2}, {1, 3}])])
@@ -119,7 +119,7 @@ def test_who_shares_the_air_starts_together(pairing, together):
 @pytest.mark.parametrize("uplink", [Superposed(), Divided(rate=Shannon())])
 def test_resource_blocks_cut_the_band_and_its_noise(uplink):
     """Each in a block of its own: nobody disturbs anybody, at a quarter of the band and of the noise."""
-    found = sent_by(uplink, cohort([3.0, 1.0, 0.5, 0.25]), AllAtOnce(resource_blocks=4))
+    found = sent_by(uplink, cohort([3.0, 1.0, 0.5, 0.25]), Simultaneous(resource_blocks=4))
     np.testing.assert_allclose(found.sinr, [12, 4, 2, 1])
     np.testing.assert_allclose(found.rate_bps, 1e6 / 4 * np.log2([13, 5, 3, 2]))
     np.testing.assert_allclose(found.thermal_std**2 * 1000, [1 / 12, 1 / 4, 1 / 2, 1])
@@ -163,7 +163,7 @@ def test_who_comes_within_a_slot_waits_for_the_next():
 def test_turns_in_short_slots_are_processor_sharing():
     ready = [0.0, 0.3, 0.9]
     turns = sent_by(Superposed(), cohort([1.0, 1.0, 1.0], ready_s=ready), RoundRobin(slot_s=1e-3))
-    shares = sent_by(Divided(interference="none"), cohort([9.0] * 3, ready_s=ready), AllAtOnce())
+    shares = sent_by(Divided(interference="none"), cohort([9.0] * 3, ready_s=ready), Simultaneous())
     np.testing.assert_allclose(turns.ended_s, shares.ended_s, atol=3e-3)
 
 
@@ -199,7 +199,7 @@ def test_equal_shares_take_as_long_as_m_g_1_ps():
         rng = np.random.default_rng(1000 + seed)
         rows = np.maximum(np.round(rng.exponential(1000.0, n)), 1)
         c = cohort(np.full(n, 50.0), ready_s=arrivals_s(seed, n, load), rows=rows)
-        found = sent_by(Divided(interference="none"), c, AllAtOnce(), Payload(1e3, 10, 1.0))
+        found = sent_by(Divided(interference="none"), c, Simultaneous(), Payload(1e3, 10, 1.0))
         return (found.ended_s - found.ready_s)[50:].mean()
 
     mean_s, error_s = mean_and_error(play, range(8))

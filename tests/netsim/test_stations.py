@@ -239,8 +239,8 @@ def test_exact_reports_have_no_range_and_quantised_ones_that_of_their_standard(e
     at_m = [[310.0, 300.0], [600.0, 300.0], [300.0 + far_m, 300.0]]
     changes = {
         "world.city": {"kind": "open-field", "width_m": 4000, "height_m": 600},
-        "world.base_stations": [{"name": "a", "at_m": [300, 300], "power_dbm": power_dbm, "height_m": 25}],
-        "world.ues": {"count": 3, "mobility": {"kind": "static", "at_m": at_m}, "measure_every_s": 30},
+        "world.base_stations": [{"name": "a", "position_m": [300, 300], "power_dbm": power_dbm, "height_m": 25}],
+        "world.ues": {"count": 3, "mobility": {"kind": "static", "positions_m": at_m}, "measurement_period_s": 30},
     }
     path_loss = {"kind": "log-distance", "exponent": exponent}  # 50 dB at 10 m
     slant_m = np.hypot(np.array([10.0, 300.0, far_m]), 25 - 1.5)
@@ -265,7 +265,7 @@ def test_a_base_station_far_outside_is_refused_and_a_long_link_is_named(tiny):
     from netsim.rng import Streams
 
     def built(at_m, **radio):
-        one = [{"name": "a", "at_m": at_m, "height_m": 25}]
+        one = [{"name": "a", "position_m": at_m, "height_m": 25}]
         changes = {"world.base_stations": one} | {f"world.radio.{k}": v for k, v in radio.items()}
         return build_world(tiny(changes).world, Streams(0), 60.0)
 
@@ -314,17 +314,17 @@ def sectored(stations, **radio):
         "duration_s": 60.0,
         "city": {"kind": "open-field", "width_m": 800.0, "height_m": 800.0},
         "base_stations": stations,
-        "ues": {"count": 2, "mobility": {"kind": "static"}, "measure_every_s": 10.0},
+        "ues": {"count": 2, "mobility": {"kind": "static"}, "measurement_period_s": 10.0},
         "radio": {"path_loss": {"kind": "uma"}, **radio},
     }
     return build_world(WorldSetting.model_validate_json(json.dumps(document)), Streams(4), 60.0)
 
 
 LISTED = [
-    {"name": "alone", "at_m": [100.0, 650.0]},
-    {"name": "north-east", "at_m": [400.0, 400.0], "azimuth_deg": 30},
-    {"name": "south-east", "at_m": [400.0, 400.0], "azimuth_deg": 150},
-    {"name": "west", "at_m": [400.0, 400.0], "azimuth_deg": 270},
+    {"name": "alone", "position_m": [100.0, 650.0]},
+    {"name": "north-east", "position_m": [400.0, 400.0], "azimuth_deg": 30},
+    {"name": "south-east", "position_m": [400.0, 400.0], "azimuth_deg": 150},
+    {"name": "west", "position_m": [400.0, 400.0], "azimuth_deg": 270},
 ]
 
 
@@ -355,7 +355,7 @@ def test_sectors_of_a_mast_share_shadowing_and_sight(shadowing):
     [("uma", 2.6e9, 25.0, 4.0, 6.0), ("umi", 2.6e9, 10.0, 4.0, 7.82), ("rma", 2.6e9, 35.0, 4.0, 8.0)],
 )
 def test_a_3gpp_law_brings_its_probability_of_sight_and_its_deviations(law, carrier_hz, height_m, los_db, nlos_db):
-    stations = [{"name": f"b{k}", "at_m": [400.0 + k, 400.0], "height_m": height_m} for k in range(40)]
+    stations = [{"name": f"b{k}", "position_m": [400.0 + k, 400.0], "height_m": height_m} for k in range(40)]
     world = sectored(stations, path_loss={"kind": law}, carrier_hz=carrier_hz)
     at = np.random.default_rng(0).uniform(0, 800, (3000, 2))
     pairs = world.budget.pairs(at)
@@ -369,7 +369,7 @@ def test_a_3gpp_law_brings_its_probability_of_sight_and_its_deviations(law, carr
 
 def test_rma_spreads_more_beyond_its_breakpoint():
     # 2 pi 10 m 1.5 m 0.8 GHz / c = 251 m
-    stations = [{"name": f"b{k}", "at_m": [400.0 + k, 400.0], "height_m": 10.0} for k in range(40)]
+    stations = [{"name": f"b{k}", "position_m": [400.0 + k, 400.0], "height_m": 10.0} for k in range(40)]
     radio = {"path_loss": {"kind": "rma"}, "carrier_hz": 0.8e9}
     at = np.random.default_rng(0).uniform(0, 800, (3000, 2))
     for shadowing, far_db in ((None, 6.0), ({"kind": "correlated", "std_db": 4.0, "nlos_std_db": 8.0}, 4.0)):

@@ -104,7 +104,7 @@ class TestAssembly:
         assert streets(assemble(lines(*some)).graph) == streets(assemble(lines(*some[::-1])).graph)
 
     def test_length_is_conserved(self):
-        """The union of all lines, as shapely sees it, is the graph and what is left out."""
+        """The union of all lines, as shapely observes it, is the graph and what is left out."""
         rng = np.random.default_rng(6)
         for _ in range(20):
             some = [np.cumsum(rng.integers(-1, 2, (6, 2)), axis=0) * 10.0 for _ in range(8)]

@@ -54,7 +54,7 @@ UPLINKS = [
     {"world.radio.uplink": {"kind": "noma", "max_ser": 0.1, "deadline_s": 0.004}},
     {"world.radio.fading": {"kind": "none"}},
     {"world.radio.fading.antennas": 1},
-    {"learning.threat": {"targets": 4}},
+    {"learning.threat": {"n_targets": 4}},
     {"world.ues.max_power_dbm": 10, "train.task.limits.each_max_w": 2.0, "train.task.limits.total_max_w": 24.0},
 ]
 
@@ -172,7 +172,7 @@ def test_without_interference_a_rule_is_the_optimum():
     from rl.oracle import best_powers
 
     of = study(**{"world.radio.uplink": {"kind": "noma", "interference": "none"}, "learning.data.cell": "strongest",
-                  "train.task.reward": {"noise": 1}, "learning.threat": {"targets": 4}})  # fmt: skip
+                  "train.task.reward": {"noise": 1}, "learning.threat": {"n_targets": 4}})  # fmt: skip
     own = known(of)
     gamma = np.full(own.look.snr_db.shape, np.nan)
     for s in range(len(own)):
@@ -361,8 +361,14 @@ LAPA = {"kind": "lapa", "epsilon_system_total": 17280, "epsilon_cap": 300, "roun
             {"learning.defenses": [CLIP, {"kind": "noise-switch", "mode": "first-crossing", "noise": LAPA}]},
             "learning.defenses: recorded rounds need budgets",
         ),
-        ({"learning.defenses": [CLIP], "world.radio.air": {}}, "world.radio.air: recorded rounds need"),
-        ({"learning.server": {"kind": "synchronous", "first": 6}}, "learning.server: recorded rounds need"),
+        (
+            {"learning.defenses": [CLIP], "world.radio.dynamic_uplink": {}},
+            "world.radio.dynamic_uplink: recorded rounds need",
+        ),
+        (
+            {"learning.server": {"kind": "synchronous", "merge_after_updates": 6}},
+            "learning.server: recorded rounds need",
+        ),
         ({"learning.availability": {"kind": "battery", "capacity_j": 50.0}}, "kind: battery does"),
     ],
 )

@@ -28,7 +28,7 @@ world:
   duration_s: 432000
   tick_s: 1200
   city: {kind: open-field, width_m: 1200, height_m: 900}
-  base_stations: [{name: a, at_m: [100, 100]}, {name: b, at_m: [300, 200]}]
+  base_stations: [{name: a, position_m: [100, 100]}, {name: b, position_m: [300, 200]}]
   ues:
     count: 4
     mobility:
@@ -45,7 +45,7 @@ vary:
   seed: [101, 7]
   variants:
     - {label: updates, set: {}}
-    - {label: hidden weights, set: {learning.threat: {sees: sum, knows: []}}}
+    - {label: hidden weights, set: {learning.threat: {observes: aggregate, knowledge: []}}}
 """
 N = 9
 
@@ -114,15 +114,13 @@ def test_the_two_best_kinds_of_a_row_are_played_beside_its_own(played):
     assert [row["variant"] for row in said["rows"]] == ["updates", "hidden weights"] and "seed 102" in said["note"]
     for row, folder in zip(said["rows"], ("updates", "hidden-weights"), strict=True):
         tuning = read_summary(played / "adapt" / folder / "seed-102")
-        keys = [
-            [f"attack.candidate-{k}.{at}_named_within_near.percent" for at in ("home", "work")] for k in range(1, N + 1)
-        ]
+        keys = [[f"attack.candidate-{k}.{at}_located.percent" for at in ("home", "work")] for k in range(1, N + 1)]
         shares = [np.mean([tuning[key] for key in pair]) for pair in keys]
         best = int(np.argmax(shares))
         tuned = load(played / "adapt" / folder / "seed-102" / STUDY).learning.attacks[best]
         assert float(row["adapted"]) == pytest.approx(shares[best], rel=0.01)
         assert float(row["as written"]) == pytest.approx(shares[0], rel=0.01)
-        assert tuning["leakage.strongest_named_within_near.percent"] == pytest.approx(max(shares))
+        assert tuning["leakage.strongest_located.percent"] == pytest.approx(max(shares))
         kinds = [attack.kind for attack in load(played / "adapt" / folder / "seed-102" / STUDY).learning.attacks]
         second = max((k for k in range(N) if kinds[k] != tuned.kind), key=lambda k: (shares[k], -k))
         assert row["second"].endswith(f" {figure_text(float(shares[second]))}") and kinds[second] in row["second"]
@@ -142,7 +140,7 @@ def test_attacks_change_no_training_so_a_row_is_never_safer_than_as_written(play
         plain, adapted = (read_summary(out / row["folder"]) for out in (tmp_path / "plain", played))
         kept = [key for key in plain if key.startswith(("utility.", "attack.own.home", "attack.own.work", "updates."))]
         assert len(kept) > 15 and {key: adapted[key] for key in kept} == {key: plain[key] for key in kept}
-        strongest = "leakage.strongest_named_within_near.percent"
+        strongest = "leakage.strongest_located.percent"
         assert adapted[strongest] >= plain[strongest] == named_share(plain, "own")
 
 
@@ -191,7 +189,7 @@ def test_failed_runs_of_tuning_end_the_command(played, scenario, monkeypatch, ca
 def test_without_places_to_name_the_centroid_error_is_the_goal(scenario, tmp_path):
     field = [
         "--set",
-        "world.ues={count: 4, mobility: {kind: random-waypoint}, measure_every_s: 1200}",
+        "world.ues={count: 4, mobility: {kind: random-waypoint}, measurement_period_s: 1200}",
         "--set",
         "vary={seed: [1]}",
     ]
@@ -210,7 +208,7 @@ def test_without_places_to_name_the_centroid_error_is_the_goal(scenario, tmp_pat
         (["--adapt", "-1"], "--adapt -1: must be a whole number from 1 to 1,000"),
         (["--adapt", "1001"], "--adapt 1001: must be a whole number from 1 to 1,000"),
         (
-            ["--adapt", "1", "--set", "learning.attacks=[{kind: span, layer: 1}, {kind: unit-votes}]"],
+            ["--adapt", "1", "--set", "learning.attacks=[{kind: span, layer: 1}, {kind: neuron-votes}]"],
             "--adapt 1: 2 attacks are in learning.attacks, so no other is tried",
         ),
         (["--adapt", "1000"], "vary, 'updates': --adapt 1000: "),

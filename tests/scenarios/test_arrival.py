@@ -9,12 +9,12 @@ import pytest
 from scenarios.app.run.runner import run
 
 SLOW = {
-    "world.ues.compute_s_per_sample": 0.3,  # so that everybody comes at a time of its own
+    "world.ues.training_s_per_sample": 0.3,  # so that everybody comes at a time of its own
     "world.ues.mobility": {"kind": "random-waypoint", "pause_s": [0, 100]},
     "learning.data": {"kind": "measured", "cell": "all", "hold_out": 0.2},
 }
 RADIO = {**SLOW, "world.radio.uplink": {"kind": "noma", "norm_bound": 1.0, "deadline_s": 3.2}}
-EAR = {"learning.threat": {"sees": "rows", "viewpoint": "eavesdropper", "at_m": [50, 50]}}
+EAR = {"learning.threat": {"observes": "updates", "viewpoint": "eavesdropper", "position_m": [50, 50]}}
 
 
 def rows(folder, table):
@@ -87,7 +87,7 @@ def test_the_phases_of_a_round_follow_each_other(played):
     """The second phase is asked for when the first is merged."""
     pytest.importorskip("numba")
     changes = {
-        "world.ues.compute_s_per_sample": 0.01,
+        "world.ues.training_s_per_sample": 0.01,
         "world.ues.measure": "all",
         "learning.data": {"kind": "links", "hold_out_ues": 1},
         "learning.learner": {"kind": "radio-map", "cell_m": 20},

@@ -55,7 +55,7 @@ WRONG = {
     ),
     "no such cell": (PLACED, {"learning__data": {"kind": "measured", "cell": "x"}}, GOOD_CELLS, "no cell 'x' here"),
     "no such images": (
-        [{"name": "a", "at_m": [100, 100]}],
+        [{"name": "a", "position_m": [100, 100]}],
         {"learning__data": {"kind": "images", "folder": "nowhere"}, "learning__learner": {"kind": "image-net"},
          "learning__attacks": []},
         None,

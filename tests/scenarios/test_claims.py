@@ -26,7 +26,7 @@ from scenarios.app.study.load import bundled, load
 from scenarios.app.study.study import study_yaml
 
 KEY = "attack.closed-form.centroid_error_m.median"
-OTHER = "baseline.anywhere.error_m.mean"
+OTHER = "baseline.uniform_guess.error_m.mean"
 
 
 def claim_file(tmp_path, *claims, name="claims.yaml"):
@@ -454,8 +454,8 @@ def test_what_noise_costs_a_map_is_judged_against_the_map_without_noise():
     assert verdict([5.0, 5.1, 5.2], [5.1, 5.2, 5.3]) == HOLDS  # another error, and the printed cost
 
 
-NAMED = "attack.span.home_named_within_near.percent"
-CHANCE = "attack.span.home_named_within_near.shuffled.percent"
+NAMED = "attack.span.home_located.percent"
+CHANCE = "attack.span.home_located.shuffled.percent"
 
 
 def shares(named, chance, useful=False):

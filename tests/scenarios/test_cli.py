@@ -213,7 +213,7 @@ BAD_SCENARIOS = {
         CAMPUS + "  defenses: [{kind: gaussian, noise_multiplier: 1}]\n",
         ["gaussian needs a bound", "clip"],
     ),
-    "analyst sees rows": (CAMPUS.replace("viewpoint: server", "viewpoint: analyst"), ["analyst"]),
+    "analyst observes rows": (CAMPUS.replace("viewpoint: server", "viewpoint: analyst"), ["analyst"]),
     "twice the same attack": (CAMPUS.replace("{kind: dlg, starts: 8}", "{kind: closed-form}"), ["name"]),
     "unknown cell": (CAMPUS.replace("hold_out: 0.2", "cell: campos"), ["campos", "campus"]),
     "no size": (CAMPUS.replace(", width_m: 2000, height_m: 1500", ""), ["size"]),
@@ -255,7 +255,7 @@ def test_somebody_elses_manifest_is_not_a_run(tmp_path, capsys):
 
 def test_validate_looks_into_vary_and_names_the_variant(tmp_path, capsys):
     scenario = tmp_path / "s.yaml"
-    variant = "vary: {variants: [{label: wrong one, set: {learning.threat.sees: summ}}]}\n"
+    variant = "vary: {variants: [{label: wrong one, set: {learning.threat.observes: summ}}]}\n"
     scenario.write_text((ROOT / "scenarios" / "campus.yaml").read_text() + variant)
     assert main(["validate", str(scenario)]) == 2
     err = capsys.readouterr().err
@@ -280,7 +280,7 @@ def test_validate_counts_what_run_leaves_out(tmp_path, capsys):
     shapes("streets.geojson", "LineString", [[-90, 0], [90, 0]], [{"highway": each} for each in tags])
     city = {"kind": "footprints", "file": "houses.geojson", "streets": "streets.geojson", "default_height_m": 9}
     world = {**TINY["world"], "city": {**city, "margin_m": 150}, "ues": {"count": 2, "mobility": {"kind": "static"}}}
-    world["ues"]["measure_every_s"] = 5
+    world["ues"]["measurement_period_s"] = 5
     file, where = tmp_path / "s.yaml", f"warning: city: {tmp_path}"
     vary = {"variants": [{"label": "alone", "set": {"world.city.streets": None}}]}
     file.write_text(json.dumps({**TINY, "world": world, "vary": vary}))

@@ -26,7 +26,7 @@ def page_file(tiny, tmp_path_factory):
         mine = {"utility.rmse_db": rmse, "attack.closed-form.centroid_error_m.median": error}
         write_json(copy / "summary.json", summary | mine | {"utility.constant_rmse_db": 15.0})
         text = (copy / "study.yaml").read_text()
-        (copy / "study.yaml").write_text(text.replace("measure_every_s: 5.0", f"measure_every_s: {5 + k}.0"))
+        (copy / "study.yaml").write_text(text.replace("measurement_period_s: 5.0", f"measurement_period_s: {5 + k}.0"))
         quoted = label.replace('"', '""')
         lines.append(f'r{k},"{quoted}",3')
     (out / "runs.csv").write_text("\n".join(lines) + "\n")

@@ -19,7 +19,7 @@ SAMPLED = {
     "learning.round_s": 20, "learning.participation": 0.25, "learning.sampling": "poisson",
     "learning.aggregation": {"kind": "uniform", "clients": 4, "participation": 0.25},
 }  # fmt: skip
-SELDOM = {"learning.round_s": 20, "world.ues.measure_every_s": 45}  # windows 2, 4 and 6 of 6 are empty
+SELDOM = {"learning.round_s": 20, "world.ues.measurement_period_s": 45}  # windows 2, 4 and 6 of 6 are empty
 MAP = {
     "world.ues.measure": "all", "learning.data": {"kind": "links", "memory": "round"},
     "learning.learner": {"kind": "radio-map", "cell_m": 25},
@@ -38,7 +38,7 @@ class TestOneCoin:
             ({}, 2),  # two models
             (MAP, 2),  # two phases of one model
             ({"learning.defenses": [CLIP, NOISE, NOISE | {"name": "again"}]}, 4),  # two mechanisms on two models
-            ({"learning.threat": {"sees": "sum"}}, 2),
+            ({"learning.threat": {"observes": "aggregate"}}, 2),
             ({"world.radio.uplink": {"kind": "oma", "decoding": "error-free", "deadline_s": 1e-6}}, 2),  # all is lost
             (SELDOM, 2),  # in windows without data too
             (MAP | SELDOM, 2),
@@ -81,7 +81,7 @@ class TestWindowsWithoutData:
         """Measuring in every window, in every other, or never costs the same and leaves the same rounds."""
         every = {"learning.round_s": 20}
         paid = [
-            self.spent(tiny(CENTRAL | more | every | {"world.ues.measure_every_s": often}), tmp_path / str(often))
+            self.spent(tiny(CENTRAL | more | every | {"world.ues.measurement_period_s": often}), tmp_path / str(often))
             for often in (5, 45, 100_000)
         ]
         assert paid[0] == paid[1] == paid[2] and set(paid[0][0]) == {1, 2, 3, 4, 5, 6}

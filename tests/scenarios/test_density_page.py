@@ -13,7 +13,7 @@ from scenarios.app.run.runner import run
 from scenarios.app.run.sweep import Sweep
 from scenarios.app.study.load import load
 
-SMALL = {"world.ues.count": 150, "learning.learner.grid": [16, 14], "learning.threat.targets": 5}
+SMALL = {"world.ues.count": 150, "learning.learner.grid": [16, 14], "learning.threat.n_targets": 5}
 GEO = [{"kind": "geo-indistinguishable", "epsilon_per_m": 0.001}]
 VARY = {
     "seed": [0, 1],

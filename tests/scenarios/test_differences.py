@@ -9,7 +9,7 @@ CLIP, NOISE = {"kind": "clip", "norm": 1.0}, {"kind": "gaussian", "noise_multipl
 FIRST = {
     "title": "a", "seed": 1, "vary": None,
     "world": {"duration_s": 60.0, "radio": {"uplink": {"kind": "noma", "deadline_s": 60.0}}, "area": [0.0, 1.0]},
-    "learning": {"defenses": [CLIP, NOISE], "threat": {"sees": "rows", "sum_of": None}},
+    "learning": {"defenses": [CLIP, NOISE], "threat": {"observes": "updates", "secagg_group_size": None}},
 }  # fmt: skip
 
 
@@ -36,7 +36,7 @@ def changed(path, value):
         ("learning.defenses", [CLIP, NOISE | {"noise_multiplier": 2.0}], "learning.defenses.1.noise_multiplier"),
         ("learning.defenses", [CLIP], "learning.defenses"),
         ("learning.defenses", [NOISE, CLIP], "learning.defenses"),
-        ("learning.threat.sees", "sum", "learning.threat.sees"),
+        ("learning.threat.observes", "aggregate", "learning.threat.observes"),
         ("plan", {"noise_w": 1.0}, "plan"),
     ],
 )
@@ -51,9 +51,9 @@ def test_seeds_and_the_section_of_a_sweep_are_no_difference():
 
 
 def test_several_changes_stand_in_the_order_of_the_study():
-    other = changed("learning.threat.sum_of", 5) | {"title": "b"}
+    other = changed("learning.threat.secagg_group_size", 5) | {"title": "b"}
     assert [(d.path, d.texts) for d in differences([FIRST, other])] == [
-        ("title", ["a", "b"]), ("learning.threat.sum_of", ["null", "5"]),
+        ("title", ["a", "b"]), ("learning.threat.secagg_group_size", ["null", "5"]),
     ]  # fmt: skip
 
 

@@ -30,7 +30,7 @@ def scene(**changes):
     weights = dict.fromkeys(TERMS, 0.0) | {"noise": 1.0, "leak": 5.0}
     return {
         "world": 5, "policies": POLICIES, "ues": 2, "rounds": 3, "area_m": [0, 0, 100, 50], "limits_w": [1e-6, 0.1],
-        "stations": [{"name": EVIL, "at_m": [10, 10]}], "eavesdropper_m": [50, 25], "weights": weights,
+        "stations": [{"name": EVIL, "position_m": [10, 10]}], "eavesdropper_m": [50, 25], "weights": weights,
         "buildings_m": [[[20, 20], [30, 20], [30, 30]]],
     } | changes  # fmt: skip
 

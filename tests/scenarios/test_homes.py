@@ -18,10 +18,11 @@ from scenarios.app.run.runner import run
 
 NEAR = 3.0
 COMMUTERS = {
-    "world.duration_s": 259200, "world.tick_s": 600, "world.ues.measure_every_s": None, "world.ues.count": 5,
+    "world.duration_s": 259200, "world.tick_s": 600, "world.ues.measurement_period_s": None, "world.ues.count": 5,
     "world.ues.mobility": {"kind": "commuter"}, "world.city.width_m": 1200, "world.city.height_m": 900,
     "world.base_stations": [
-        {"name": "a", "at_m": [100, 100]}, {"name": "b", "at_m": [1000, 200]}, {"name": "c", "at_m": [600, 800]}
+        {"name": "a", "position_m": [100, 100]}, {"name": "b", "position_m": [1000, 200]},
+        {"name": "c", "position_m": [600, 800]}
     ],
     "learning.round_s": 21600, "learning.data": {"kind": "measured", "cell": "all"},
     "learning.learner.activation": "relu", "learning.leakage": {"near_m": NEAR, "random_baseline_draws": 20},
@@ -73,9 +74,9 @@ def test_every_row_of_a_ue_says_the_same(folder):
 def test_a_ue_with_many_rows_counts_once_and_one_without_a_home_does_not():
     rows = {"ue": np.array([0.0] * 9 + [1, 2, 3]), "home_named_m": np.array([5000.0] * 9 + [4.0, np.nan, 1.0])}
     found = measured({"home ever": ever_named(rows, np.array([0, 1, 2]), 100.0)}, "a")
-    assert found["attack.a.home_named_within_near.ever.percent"] == pytest.approx(100 / 3)
+    assert found["attack.a.home_located.ever.percent"] == pytest.approx(100 / 3)
     nobody = measured({"home ever": ever_named(rows, np.zeros(0), 100.0)}, "a")
-    assert np.isnan(nobody["attack.a.home_named_within_near.ever.percent"])
+    assert np.isnan(nobody["attack.a.home_located.ever.percent"])
 
 
 @pytest.mark.parametrize("worth", [{"utility.rmse_db": 21.2}, {"utility.rmse_db": None}])

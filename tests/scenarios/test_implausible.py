@@ -5,7 +5,7 @@ import pytest
 from scenarios.app.run.setup import ready
 
 HOUR_S = 3600.0
-DWELL = {"kind": "dwell", "simulated_ues": 8, "cell_m": 50}
+DWELL = {"kind": "dwell", "shadow_ues": 8, "cell_m": 50}
 
 
 def notes(study, tmp_path, word):
@@ -18,7 +18,7 @@ def notes(study, tmp_path, word):
 )
 def test_a_base_station_far_outside_is_told(away_m, said, tiny, tmp_path):
     """The longer side of the area is 400 m; laws of path loss reach much farther."""
-    stations = [{"name": "near", "at_m": [200, 150]}, {"name": "far", "at_m": [400 + away_m, 100]}]
+    stations = [{"name": "near", "position_m": [200, 150]}, {"name": "far", "position_m": [400 + away_m, 100]}]
     found = notes(tiny({"world.base_stations": stations}), tmp_path, "outside of the area")
     assert len(found) == len(said) and all("base station far" in f and s in f for f, s in zip(found, said, strict=True))
 
@@ -36,7 +36,8 @@ def test_an_attack_that_can_name_nothing_is_told(hours, attack, said, tiny, tmp_
     """Rounds of an hour have their middles at half past, on a Monday."""
     study = tiny(
         {
-            "world.duration_s": hours * HOUR_S, "world.first_day": "2026-01-05", "world.ues.measure_every_s": HOUR_S,
+            "world.duration_s": hours * HOUR_S, "world.first_day": "2026-01-05",
+            "world.ues.measurement_period_s": HOUR_S,
             "learning.round_s": HOUR_S, "learning.attacks": [DWELL | attack],
         }
     )  # fmt: skip

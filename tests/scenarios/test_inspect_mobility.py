@@ -13,8 +13,8 @@ seed: 1
 world:
   duration_s: 1209600
   city: {kind: town, width_m: 500, height_m: 500}
-  base_stations: [{name: a, at_m: [250, 250]}]
-  ues: {count: 4, mobility: {kind: resident}, measure_every_s: 3600}
+  base_stations: [{name: a, position_m: [250, 250]}]
+  ues: {count: 4, mobility: {kind: resident}, measurement_period_s: 3600}
 learning:
   round_s: 86400
   learner: {kind: rsrp-net, hidden: [4]}

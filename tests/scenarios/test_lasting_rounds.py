@@ -14,7 +14,7 @@ from scenarios.app.run.runner import run
 UPLINK = {"kind": "noma", "bandwidth_hz": 2e3, "decoding": "error-free", "interference": "none"}
 QUIET = {
     "world.radio.uplink": UPLINK,
-    "world.ues.compute_s_per_sample": 0.3,
+    "world.ues.training_s_per_sample": 0.3,
     "learning.attacks": [{"kind": "closed-form", "cloud": False}],
 }
 """UEs that do not disturb one another"""
@@ -57,7 +57,7 @@ def different(one, other):
         {"learning.data": {"kind": "measured", "cell": "all"}},
         {"world.radio.handover": {}},
         {"world.radio.uplink": UPLINK | {"decoding": "noisy", "norm_bound": 1.0}},
-        {"learning.threat": {"viewpoint": "eavesdropper", "at_m": [200, 100]}},
+        {"learning.threat": {"viewpoint": "eavesdropper", "position_m": [200, 100]}},
         {
             "learning.server": {"kind": "synchronous", "deadline_s": 90},
             "world.radio.uplink": UPLINK | {"bandwidth_hz": 80},
@@ -70,16 +70,16 @@ def test_undisturbed_transmissions_are_those_that_are_planned(tiny, tmp_path, ch
     """Rates that are held, and nobody who disturbs: events tell what the plan tells, to the byte."""
     study = QUIET | changes
     run(tiny(study), tmp_path / "planned")
-    run(tiny(study | {"world.radio.air": {"adapt": "grant"}}), tmp_path / "events")
+    run(tiny(study | {"world.radio.dynamic_uplink": {"link_adaptation": "grant"}}), tmp_path / "events")
     assert (table(tmp_path / "events", "transmissions").fate == "arrived").sum() >= 6
     assert different(tmp_path / "planned", tmp_path / "events") == []
 
 
 def test_with_enough_updates_the_same_model_comes_of_events_and_of_a_plan(tiny, tmp_path):
     """The plan calls the others late; as events they are stopped. Both send until then, and no longer."""
-    study = QUIET | {"learning.server": {"kind": "synchronous", "first": 2}}
+    study = QUIET | {"learning.server": {"kind": "synchronous", "merge_after_updates": 2}}
     run(tiny(study), tmp_path / "planned")
-    run(tiny(study | {"world.radio.air": {"adapt": "grant"}}), tmp_path / "events")
+    run(tiny(study | {"world.radio.dynamic_uplink": {"link_adaptation": "grant"}}), tmp_path / "events")
     uploads = table(tmp_path / "events", "transmissions")
     assert set(uploads.fate) == {"arrived", "stopped"} and (uploads.fate == "arrived").sum() == 2 * 2
     assert not {"estimates.csv", "metrics.csv", "final.csv"} & set(different(tmp_path / "planned", tmp_path / "events"))
@@ -91,7 +91,7 @@ def test_with_enough_updates_the_same_model_comes_of_events_and_of_a_plan(tiny, 
 def test_a_round_that_outlasts_windows_learns_from_all_of_them(tiny, tmp_path):
     """Rounds of up to 30 s and windows of 5 s: each begins at an end of a window, when the one before is over."""
     server = {"kind": "synchronous", "deadline_s": 30}
-    run(tiny(BUSY | {"learning.server": server, "world.radio.air": {}}), tmp_path)
+    run(tiny(BUSY | {"learning.server": server, "world.radio.dynamic_uplink": {}}), tmp_path)
     rounds = table(tmp_path, "rounds")
     assert 2 <= len(rounds) < 10 and (rounds.requested_s % 5 == 0).all()
     ended_s = rounds.time_s.to_numpy()[:-1]
@@ -108,7 +108,7 @@ def test_power_control_follows_ues_that_drive_while_they_send(tiny, tmp_path):
     law = {"kind": "fractional", "p0_dbm": -80, "alpha": 1}
     study = QUIET | {"world.ues.mobility": fast, "power": law, "world.ues.max_power_dbm": 10}
     for name, air in (("planned", None), ("held", {}), ("followed", {"block_s": 1})):
-        run(tiny(study | {"world.radio.air": air}), tmp_path / name)
+        run(tiny(study | {"world.radio.dynamic_uplink": air}), tmp_path / name)
     planned, held, followed = (table(tmp_path / name, "links") for name in ("planned", "held", "followed"))
     asked_dbm = -80 + 15 - planned.rsrp_dbm  # base stations send 15 dBm
     np.testing.assert_allclose(planned.power_w, 1e-3 * 10 ** (np.minimum(asked_dbm, 10) / 10), rtol=1e-5)
@@ -120,9 +120,9 @@ def test_power_control_follows_ues_that_drive_while_they_send(tiny, tmp_path):
 
 # -- interruptions
 
-SCHEDULERS = ["all-at-once", "groups", "round-robin", "proportional-fair", "energy-aware"]
+SCHEDULERS = ["simultaneous", "groups", "round-robin", "proportional-fair", "energy-aware"]
 SERVERS = [
-    {"kind": "synchronous", "deadline_s": 30, "first": 2},
+    {"kind": "synchronous", "deadline_s": 30, "merge_after_updates": 2},
     {"kind": "fedbuff", "buffer": 3},
     {"kind": "fedasync", "deadline_s": 12},
 ]
@@ -132,7 +132,7 @@ AVAILABILITIES = [
     {"kind": "battery", "capacity_j": 2, "charge_w": 0.02, "charging": None},
     {"kind": "charging", "from_hour": 0, "from_spread_hours": 0.01, "hours": 1, "length_spread_hours": 0.5},
 ]
-AIRS = [{}, {"block_s": 2.0, "retransmissions": 1}, {"adapt": "grant"}]
+AIRS = [{}, {"block_s": 2.0, "retransmissions": 1}, {"link_adaptation": "grant"}]
 EVERY = list(itertools.product(range(5), range(3), range(4)))
 SOME = [(0, 1, 2), (2, 0, 2), (4, 2, 3)]
 SLOW = [pytest.param(*each, marks=pytest.mark.slow) for each in EVERY if each not in SOME]
@@ -157,9 +157,9 @@ def interrupted(study, folder, at_s):
 
 @pytest.mark.parametrize(("scheduler", "server", "availability"), [*SOME, *SLOW])
 def test_an_interrupted_run_ends_in_the_same_bytes(tiny, tmp_path, table_bytes, scheduler, server, availability):
-    air = {"scheduler": {"kind": SCHEDULERS[scheduler]}, "dropout_per_s": 0.005}
+    air = {"scheduler": {"kind": SCHEDULERS[scheduler]}, "client_dropout_per_s": 0.005}
     parts = {"learning.server": SERVERS[server], "learning.availability": AVAILABILITIES[availability]}
-    study = tiny(BUSY | parts | {"world.radio.air": air | AIRS[(scheduler + server + availability) % 3]})
+    study = tiny(BUSY | parts | {"world.radio.dynamic_uplink": air | AIRS[(scheduler + server + availability) % 3]})
     run(study, tmp_path / "whole")
     assert interrupted(study, tmp_path / "cut", (5, 20, 25, 45)) >= 3
     assert len(table(tmp_path / "whole", "transmissions"))
@@ -168,7 +168,9 @@ def test_an_interrupted_run_ends_in_the_same_bytes(tiny, tmp_path, table_bytes, 
 
 def test_a_run_goes_on_from_a_round_that_outlasted_the_world(tiny, tmp_path, table_bytes):
     """Interrupted when its last round is over, more than a second after the end of the world."""
-    study = tiny(BUSY | {"learning.server": {"kind": "synchronous", "deadline_s": 40}, "world.radio.air": {}})
+    study = tiny(
+        BUSY | {"learning.server": {"kind": "synchronous", "deadline_s": 40}, "world.radio.dynamic_uplink": {}}
+    )
     run(study, tmp_path / "whole")
     last_s = float(table(tmp_path / "whole", "rounds").time_s.iloc[-1])
     assert last_s > 61
@@ -182,24 +184,27 @@ def test_a_run_goes_on_from_a_round_that_outlasted_the_world(tiny, tmp_path, tab
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"learning.server": {"kind": "fedbuff"}}, "set world.radio.air, {} for its defaults"),
+        ({"learning.server": {"kind": "fedbuff"}}, "set world.radio.dynamic_uplink, {} for its defaults"),
         ({"learning.server": {"kind": "fedbuff", "buffer": 0}}, "learning.server.buffer=0: must be at least 1"),
         (
             {"learning.server": {"kind": "fedasync", "mixing": 0}},
             "must be above 0 and at most 1",
         ),
         ({"learning.server": {"kind": "fedasync", "buffer": 2}}, "unknown key 'buffer'; keys here: kind, concurrency"),
-        ({"learning.server": {"kind": "synchronous", "first": 0}}, "learning.server.first=0: must be at least 1"),
-        ({"learning.server": {"kind": "fed"}}, "unknown kind 'fed'; did you mean 'fedbuff'?"),
-        ({"world.radio.air": {"block_s": 1, "step_s": 0.3}}, "block_s 1 must be a multiple of step_s 0.3"),
         (
-            {"world.radio.air": {"dropout_per_s": 1e4}},
+            {"learning.server": {"kind": "synchronous", "merge_after_updates": 0}},
+            "learning.server.merge_after_updates=0: must be at least 1",
+        ),
+        ({"learning.server": {"kind": "fed"}}, "unknown kind 'fed'; did you mean 'fedbuff'?"),
+        ({"world.radio.dynamic_uplink": {"block_s": 1, "step_s": 0.3}}, "block_s 1 must be a multiple of step_s 0.3"),
+        (
+            {"world.radio.dynamic_uplink": {"client_dropout_per_s": 1e4}},
             "must be at least 0 and at most 1000 per second",
         ),
         (
             {
                 "learning.server": {"kind": "fedbuff", "buffer": 2},
-                "world.radio.air": {},
+                "world.radio.dynamic_uplink": {},
                 "learning.defenses": [{"kind": "adaptive-clip"}],
             },
             "adaptive-clip needs rounds, and server fedbuff has none",

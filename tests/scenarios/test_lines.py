@@ -5,10 +5,11 @@ import pytest
 from scenarios.app.results.table import lines, model_verdict, row
 
 RUN = {
-    "leakage.near_m": 100.0, "utility.rmse_db": 11.2, "utility.constant_rmse_db": 19.7, "utility.central_rmse_db": 9.05,
-    "attack.span.home_named_within_near.percent": 97.5, "attack.span.homes.count": 40,
-    "attack.fit.home_named_within_near.percent": 10.0, "attack.fit.homes.count": 40,
-    "baseline.uniform.home_named_within_near.percent": 1.7, "attack.span.home_named_within_near.shuffled.percent": 1.1,
+    "leakage.hit_radius_m": 100.0, "utility.rmse_db": 11.2, "utility.constant_rmse_db": 19.7,
+    "utility.central_rmse_db": 9.05,
+    "attack.span.home_located.percent": 97.5, "attack.span.homes.count": 40,
+    "attack.fit.home_located.percent": 10.0, "attack.fit.homes.count": 40,
+    "baseline.uniform.home_located.percent": 1.7, "attack.span.home_located.shuffled.percent": 1.1,
     "attack.span.centroid_error_m.median": None, "attack.fit.centroid_error_m.median": 220.0,
     "attack.span.diverged.percent": 100.0, "baseline.area_centre.error_m.median": 508.0,
     "attack.fit.centroid_error_m.less_baseline.mean": -280.0, "attack.fit.centroid_error_m.less_baseline.low": -300.0,
@@ -35,10 +36,10 @@ def test_lines_of_a_run():
 
 def test_lines_over_seeds():
     """A share is of the UEs of all seeds, anything else a mean with its range."""
-    none = RUN | {f"attack.{n}.home_named_within_near.percent": 0.0 for n in ("span", "fit")}
+    none = RUN | {f"attack.{n}.home_located.percent": 0.0 for n in ("span", "fit")}
     assert shown([none])["homes within 100 m"][2] == "inconclusive"
     assert shown([none] * 3)["homes within 100 m"][0::2] == ("0/120 [0, 3.1 %]", "at chance")
-    town = RUN | {"attack.span.home_named_within_near.shuffled.percent": 90.0}  # the largest of its kinds of chance
+    town = RUN | {"attack.span.home_located.shuffled.percent": 90.0}  # the largest of its kinds of chance
     assert shown([town])["homes within 100 m"][1:3] == ("chance 1.7-90 %", "inconclusive")
     worse = RUN | {"utility.rmse_db": 21.2}
     assert shown([RUN, worse])["map RMSE, dB"][0::2] == ("16.2 [11.2, 21.2]", "useful")

@@ -101,7 +101,7 @@ def test_types_are_told_in_words(annotation, words):
     [
         ("speed_m_s", " metres per second"),
         ("loss_db_per_m", " per metre"),
-        ("dropout_per_s", " per second"),
+        ("client_dropout_per_s", " per second"),
         ("height_m", " metres"),
         ("power_dbm", " dBm"),
         ("gain_db", " dB"),

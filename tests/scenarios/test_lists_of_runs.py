@@ -12,7 +12,7 @@ from scenarios.app.study.load import load
 SPAN = {"kind": "span", "layer": 1, "rank": 16, "add": "scores", "cell_m": 50}
 BRIEF = {
     "world.duration_s": 2 * 86_400, "world.ues.count": 6, "learning.data.hold_out": 0, "world.tick_s": 3600,
-    "learning.data.hold_out_by": "sample", "world.ues.measure_every_s": 3600, "learning.leakage.directions": 12,
+    "learning.data.hold_out_by": "sample", "world.ues.measurement_period_s": 3600, "learning.leakage.directions": 12,
     "world.radio.uplink": {"kind": "ideal"}, "learning.attacks": [SPAN, {"kind": "closed-form", "cloud": False}],
 }  # fmt: skip
 
@@ -29,7 +29,7 @@ def rows(folder, table):
 @pytest.fixture(scope="module")
 def of_sum(tmp_path_factory):
     folder = tmp_path_factory.mktemp("sum") / "run"
-    return folder, play(folder, sees="sum")
+    return folder, play(folder, observes="aggregate")
 
 
 def test_the_list_of_a_sum_stands_beside_chance_and_residents_who_do_not_take_part(of_sum):
@@ -52,7 +52,7 @@ def test_the_list_of_a_sum_stands_beside_chance_and_residents_who_do_not_take_pa
 
 @pytest.mark.parametrize(
     "threat",
-    [{"sees": "model"}, {"sees": "sum", "sum_of": 3}, {"pseudonyms": {"kind": "per-round"}}],
+    [{"observes": "model"}, {"observes": "aggregate", "secagg_group_size": 3}, {"pseudonyms": {"kind": "per-round"}}],
     ids=["model", "sums of 3", "changing names"],
 )
 def test_whatever_is_not_one_ues_has_lists(threat, tmp_path):
@@ -62,7 +62,8 @@ def test_whatever_is_not_one_ues_has_lists(threat, tmp_path):
 def test_lists_do_not_hang_on_the_rounds_that_leakage_compares(tmp_path):
     """In the first and the last round nobody sends, and the sum between them has a list."""
     quiet = {
-        "world.duration_s": 3 * 86_400, "learning.leakage.every_rounds": 3, "learning.threat": {"sees": "sum"},
+        "world.duration_s": 3 * 86_400, "learning.leakage.every_rounds": 3,
+        "learning.threat": {"observes": "aggregate"},
         "learning.rounds": 3, "learning.data.hold_out": 0.5, "learning.data.hold_out_by": "day",
     }  # fmt: skip
     for seed in range(1, 9):
@@ -79,7 +80,7 @@ def test_residents_who_do_not_take_part_change_nothing_of_the_training(of_sum, t
     from netsim.mobility.resident import Resident
 
     monkeypatch.setattr(Resident, "residents", Mobility.residents)
-    summary = play(tmp_path / "run", sees="sum")
+    summary = play(tmp_path / "run", observes="aggregate")
     assert not [key for key in summary if "aside" in key]
     for table in ("ues", "rounds", "updates", "links", "estimates", "leakage", "named", "listed"):
         assert (tmp_path / "run" / f"{table}.csv").read_bytes() == (of_sum[0] / f"{table}.csv").read_bytes()

@@ -25,7 +25,7 @@ from scenarios.app.run.runner import run
 HOMES = [[100, 100], [1000, 700], [300, 800], [1100, 100]]
 WORKS = [[600, 400], [150, 700], [900, 300], [500, 850]]
 COMMUTERS = {
-    "world.duration_s": 5 * 86_400, "world.tick_s": 1200, "world.ues.measure_every_s": None, "world.ues.count": 4,
+    "world.duration_s": 5 * 86_400, "world.tick_s": 1200, "world.ues.measurement_period_s": None, "world.ues.count": 4,
     "world.ues.mobility": {"kind": "commuter", "home_m": HOMES, "work_m": WORKS},
     "world.city.width_m": 1200, "world.city.height_m": 900, "learning.round_s": 43_200,
     "learning.data": {"kind": "measured", "cell": "all"}, "learning.learner.activation": "relu",
@@ -80,22 +80,22 @@ def summary(folder):
 
 
 def test_shares_at_the_end_by_hand(summary):
-    found = {key: summary[f"attack.informed.{key}_named_within_near.percent"] for key in ("home", "work", "both")}
+    found = {key: summary[f"attack.informed.{key}_located.percent"] for key in ("home", "work", "both")}
     assert found == {"home": 50, "work": 50, "both": 25}
-    assert summary["attack.informed.home_named_within_near.ever.percent"] == 75  # UE 3 was named, and no more
+    assert summary["attack.informed.home_located.ever.percent"] == 75  # UE 3 was named, and no more
     assert [summary[f"attack.informed.{who}.count"] for who in ("homes", "workplaces", "commuters")] == [4, 4, 4]
 
 
 def test_since_which_round_home_stays_named(summary):
     """Of 1, 4, never, never fewer than half are known to the median; of 1, 4 it is 2.5."""
-    assert summary["attack.informed.home_named_within_near.day.median"] is None
+    assert summary["attack.informed.home_located.day.median"] is None
     rows = {k: np.array([float(r[k]) for r in read_rows()]) for k in ("ue", "round", "home_named_m")}
     truth = Truth(np.array([0.0, 1.0]), np.array(HOMES[:2], float), np.array(WORKS[:2], float), 100.0)
     table = {name: np.zeros(0) for name in ("ue", "rank", "x_m", "y_m", "place")}
     ends = {number: number * 43_200.0 for number in range(1, 7)}
     found = measured(named_rows(rows, table, truth, np.array([0.0, 1.0]), ends), "a")
     assert (
-        found["attack.a.home_named_within_near.day.median"] == 1.5
+        found["attack.a.home_located.day.median"] == 1.5
     )  # rounds 1 and 4: they end at noon and midnight: round 4 ends the second day
 
 
@@ -121,7 +121,7 @@ def test_shuffled_by_hand(folder, summary):
         any(np.hypot(x - HOMES[i][0], y - HOMES[i][1]) <= 100 for x, y in named[j])
         for i in range(4) for j in range(4) if i != j
     ]  # fmt: skip
-    assert summary["attack.informed.home_named_within_near.shuffled.percent"] == pytest.approx(100 * np.mean(hits))
+    assert summary["attack.informed.home_located.shuffled.percent"] == pytest.approx(100 * np.mean(hits))
 
 
 def test_another_ues_places_that_fit_are_counted():
@@ -163,7 +163,7 @@ def test_the_summary_comes_from_the_folder_alone(tiny, folder, summary, tmp_path
 
 def test_runs_without_homes_name_nothing(tiny, tmp_path):
     found = run(tiny(), tmp_path / "r")
-    assert not [key for key in found if "_named_within_near.percent" in key or key.startswith("baseline.uniform")]
+    assert not [key for key in found if "_located.percent" in key or key.startswith("baseline.uniform")]
     assert read(tmp_path / "r", "named") == []
     assert not any("within" in line.what for line in lines([found]))
 
@@ -194,10 +194,10 @@ def test_shares_over_time_end_where_the_summary_does(drawn, summary):
     ends = {t["name"]: t["y"][0] for t in drawn["named"].figure["data"] if t["yaxis"] == "y" and len(t["y"]) == 2}
     assert ends == pytest.approx(
         {
-            "chance: two random places": summary["baseline.uniform.home_named_within_near.percent"],
-            "chance: others' density": summary["baseline.others.home_named_within_near.percent"],
+            "chance: two random places": summary["baseline.uniform.home_located.percent"],
+            "chance: others' density": summary["baseline.others.home_located.percent"],
             **{
-                f"{name}: with another UE's places": summary[f"attack.{name}.home_named_within_near.shuffled.percent"]
+                f"{name}: with another UE's places": summary[f"attack.{name}.home_located.shuffled.percent"]
                 for name in ("informed", "closed-form")
             },
         },
@@ -213,11 +213,11 @@ def test_pages_of_a_run_and_of_several_show_shares(folder, summary):
     assert "two highest density peaks of the true positions" in page.replace("\n", " ")
     several = member("x", load(folder))
     times, share = several.trends["informed", BOTH.law]
-    assert share[-1] == summary["attack.informed.both_named_within_near.percent"] and len(times) == 10
+    assert share[-1] == summary["attack.informed.both_located.percent"] and len(times) == 10
     titles = [a["text"] for p in attack_panels([several], "informed") for a in p.figure["layout"]["annotations"]]
     assert "<b>Homes</b>" in titles and "<b>Both home and workplace</b>" in titles
     tables = figures_table(labels_of([several]))
-    assert "both_named_within_near.percent" in tables and "baseline.others.home_named_within_near.percent" in tables
+    assert "both_located.percent" in tables and "baseline.others.home_located.percent" in tables
 
 
 def test_without_homes_nothing_is_drawn(tiny, tmp_path):

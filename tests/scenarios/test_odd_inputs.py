@@ -17,7 +17,7 @@ CLUSTERED = [
 ATTACKS = [
     {"kind": "closed-form"},
     {"kind": "dlg", "starts": 2, "iterations": 5},
-    {"kind": "unit-votes"},
+    {"kind": "neuron-votes"},
 ]
 
 WILD = {  # overflows on the device
@@ -38,7 +38,7 @@ def test_a_handful_of_scattered_points_makes_no_cluster(step, measurements, tiny
     """A walker's points lie further apart than a metre: the fallback is one of them, and the record says so."""
     round_s = {1: 60.0, 2: 30.0, 3: 20.0}[measurements]
     changes = {
-        "world.ues.measure_every_s": round_s, "learning.curation": [step], "learning.data.kind": "measured",
+        "world.ues.measurement_period_s": round_s, "learning.curation": [step], "learning.data.kind": "measured",
         "learning.data.hold_out": 0.0, "learning.data.cell": "all", "world.radio.path_loss": {"kind": "free-space"},
     }  # fmt: skip
     summary, tables = played(tiny, tmp_path / "r", **changes)
@@ -61,7 +61,7 @@ def test_points_that_are_all_the_same(step, tiny, tmp_path):
 
 
 def test_rounds_in_which_nobody_measures(tiny, tmp_path):
-    summary, tables = played(tiny, tmp_path / "r", **{"world.ues.measure_every_s": 1000.0})
+    summary, tables = played(tiny, tmp_path / "r", **{"world.ues.measurement_period_s": 1000.0})
     assert summary["rounds.played"] == 1 and summary["rounds.empty"] == 1
     assert set(tables("leakage")["round"]) == {1.0}
 
@@ -90,7 +90,7 @@ def test_an_area_without_any_estimate(tiny, tmp_path):
 
 def test_a_world_in_which_nobody_measures_says_so(tiny, tmp_path):
     """Commuters measure nothing before 07:00."""
-    asleep = {"world.ues.mobility": {"kind": "commuter"}, "world.ues.measure_every_s": None}
+    asleep = {"world.ues.mobility": {"kind": "commuter"}, "world.ues.measurement_period_s": None}
     summary = run(tiny(asleep), tmp_path / "r")
     assert summary["samples.count"] == 0
     assert any(line.startswith("warning: no UE measured anything") for line in warnings(summary))

@@ -37,14 +37,14 @@ def test_the_server_asks_a_share_of_the_ues(tiny, tmp_path):
 
 @pytest.mark.parametrize("decoding", ["noisy", "error-free"])
 def test_an_eavesdropper_beside_a_ue_hears_it_better_than_the_base_station(decoding, tiny, tmp_path):
-    static = {"kind": "static", "at_m": [[50.0, 50.0], [900.0, 700.0]]}
+    static = {"kind": "static", "positions_m": [[50.0, 50.0], [900.0, 700.0]]}
     changes = {
         "world.city": {"kind": "open-field", "width_m": 1000, "height_m": 800},
         "world.ues.mobility": static,
         "world.ues.count": 2,
         "world.radio.uplink": {"kind": "noma", "norm_bound": 1.0, "decoding": decoding},
-        "world.base_stations": [{"name": "b", "at_m": [500, 400]}],
-        "learning.threat": {"viewpoint": "eavesdropper", "at_m": [60, 60], "height_m": 1.5},
+        "world.base_stations": [{"name": "b", "position_m": [500, 400]}],
+        "learning.threat": {"viewpoint": "eavesdropper", "position_m": [60, 60], "height_m": 1.5},
     }
     summary, tables = played(tiny(changes), tmp_path / "r")
     near, far = (tables("eavesdropper")["ue"] == k for k in (0, 1))
@@ -78,16 +78,16 @@ def test_what_is_overheard_is_decoded_at_the_rate_that_was_sent():
 
 def test_an_attack_that_needs_more_than_the_threat_grants_is_refused(tiny):
     dlg = {"learning.attacks": [{"kind": "dlg", "starts": 1, "iterations": 1}]}
-    with pytest.raises(BadInput, match=r"dlg needs starting weights: .*threat.knows"):
-        tiny(dlg | {"learning.threat": {"knows": []}})
-    tiny({"learning.threat": {"knows": []}})  # the closed form needs neither
+    with pytest.raises(BadInput, match=r"dlg needs starting weights: .*threat.knowledge"):
+        tiny(dlg | {"learning.threat": {"knowledge": []}})
+    tiny({"learning.threat": {"knowledge": []}})  # the closed form needs neither
     with pytest.raises(BadInput, match="ideal uplink"):
-        spy = {"viewpoint": "eavesdropper", "at_m": [0, 0]}
+        spy = {"viewpoint": "eavesdropper", "position_m": [0, 0]}
         tiny({"world.radio.uplink": {"kind": "ideal"}, "learning.threat": spy})
     with pytest.raises(BadInput, match="at_m"):
         tiny(NOMA | {"learning.threat": {"viewpoint": "eavesdropper"}})
     with pytest.raises(BadInput, match="single uplinks"):
-        tiny(NOMA | {"learning.threat": {"viewpoint": "eavesdropper", "at_m": [0, 0], "sees": "sum"}})
+        tiny(NOMA | {"learning.threat": {"viewpoint": "eavesdropper", "position_m": [0, 0], "observes": "aggregate"}})
 
 
 def batch(n, rng):

@@ -235,7 +235,7 @@ def test_homes_named_now_are_those_of_the_table(tiny, tmp_path):
     shown = []
     changes = {
         "world.duration_s": 259_200, "world.tick_s": 3600, "learning.round_s": 86_400,
-        "world.ues": {"count": 3, "mobility": {"kind": "commuter"}}, "learning.leakage": {"near_m": 150.0},
+        "world.ues": {"count": 3, "mobility": {"kind": "commuter"}}, "learning.leakage": {"hit_radius_m": 150.0},
     }  # fmt: skip
     run(tiny(changes), tmp_path / "r", lambda now: shown.append(now.values["attacks"]))
     with (tmp_path / "r" / "leakage.csv").open() as f:

@@ -46,7 +46,7 @@ def tiny(tiny):
 def raw_samples(study):
     """All samples of a study, an instant at a time: values (m, q)."""
     world = build_world(study.world, Streams(study.seed), study.round_s)
-    every, values = study.world.ues.measure_every_s, []
+    every, values = study.world.ues.measurement_period_s, []
     for k in range(round(study.world.duration_s / every)):
         if k:
             world.env.run(until=k * every)
@@ -114,7 +114,7 @@ def test_tracks_are_where_ues_were_and_who_served_them(played):
 
 
 def test_a_slow_look_at_handover_is_told(tiny):
-    slow = {"world.tick_s": 60, "world.ues.measure_every_s": 60}
+    slow = {"world.tick_s": 60, "world.ues.measurement_period_s": 60}
     assert any("handover is looked at every 60 s" in text for text in radio_world(tiny({**RADIO, **slow}))[0].warnings)
     assert not radio_world(tiny(RADIO))[0].warnings
 
@@ -321,8 +321,8 @@ def test_a_resolved_study_without_learning_repeats_it(tiny, tmp_path):
 
 
 def test_too_many_samples_are_refused_before_anything_is_written(tiny, tmp_path):
-    study = tiny({**RADIO, "world.duration_s": 1e7, "world.ues.measure_every_s": 0.01})
-    with pytest.raises(BadInput, match=r"measure_every_s: 0\.01 s makes 1e\+09 samples"):
+    study = tiny({**RADIO, "world.duration_s": 1e7, "world.ues.measurement_period_s": 0.01})
+    with pytest.raises(BadInput, match=r"measurement_period_s: 0\.01 s makes 1e\+09 samples"):
         run(study, tmp_path / "r")
     assert not (tmp_path / "r").exists()
 
@@ -341,13 +341,13 @@ def test_a_trace_with_its_own_rsrp_needs_base_stations(tiny):
 def test_ues_that_measure_at_times_of_their_own_are_sampled_once_a_tick(tiny, tmp_path):
     commuters = {
         **RADIO, "world.duration_s": 7200, "world.tick_s": 600, "world.ues.mobility": {"kind": "commuter"},
-        "world.ues.measure_every_s": None, "world.city": {"kind": "open-field", "width_m": 2400, "height_m": 1800},
+        "world.ues.measurement_period_s": None, "world.city": {"kind": "open-field", "width_m": 2400, "height_m": 1800},
     }  # fmt: skip
     assert run(tiny(commuters), tmp_path / "r")["radio.samples"] == 4 * 12
 
 
 def test_a_single_cell_has_no_geometry(tiny, tmp_path):
-    one = {**RADIO, "world.base_stations": [{"name": "a", "at_m": [100, 100]}], "world.radio.handover": None}
+    one = {**RADIO, "world.base_stations": [{"name": "a", "position_m": [100, 100]}], "world.radio.handover": None}
     summary = run(tiny(one), tmp_path / "r")
     assert summary["radio.geometry_db.median"] is None and summary["radio.sinr_db.median"] > 20
     assert summary["handover.count"] is None and summary["handover.per_ue_hour"] is None

@@ -32,7 +32,7 @@ from scenarios.app.results.read import load
 from scenarios.app.run.runner import run
 
 COMMUTERS = {
-    "world.duration_s": 3 * 86_400, "world.tick_s": 1200, "world.ues.measure_every_s": None, "world.ues.count": 3,
+    "world.duration_s": 3 * 86_400, "world.tick_s": 1200, "world.ues.measurement_period_s": None, "world.ues.count": 3,
     "world.ues.mobility": {
         "kind": "commuter",
         "home_m": [[100, 100], [1000, 700], [300, 800]], "work_m": [[600, 400], [150, 700], [900, 300]],

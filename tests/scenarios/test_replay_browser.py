@@ -15,7 +15,7 @@ from scenarios.app.run.runner import run
 
 HOMES = [[100, 100], [1000, 700], [300, 800]]
 COMMUTERS = {
-    "world.duration_s": 3 * 86_400, "world.tick_s": 600, "world.ues.measure_every_s": None, "world.ues.count": 3,
+    "world.duration_s": 3 * 86_400, "world.tick_s": 600, "world.ues.measurement_period_s": None, "world.ues.count": 3,
     "world.ues.mobility": {"kind": "commuter", "home_m": HOMES, "work_m": [[600, 400], [150, 700], [900, 300]]},
     "world.city.width_m": 1200, "world.city.height_m": 900, "learning.round_s": 43_200,
     "world.radio.uplink": {"kind": "noma", "sic_residual": 0.01, "decoding": "error-free", "deadline_s": 60},
@@ -322,7 +322,7 @@ def frame_ms(page):
 def test_two_hundred_ues_move_smoothly(show, tiny, tmp_path):
     small = {
         "world.ues.count": 200, "world.duration_s": 1200, "learning.attacks": [], "learning.round_s": 600,
-        "world.ues.measure_every_s": 60, "world.city.width_m": 2000, "world.city.height_m": 2000,
+        "world.ues.measurement_period_s": 60, "world.city.width_m": 2000, "world.city.height_m": 2000,
     }  # fmt: skip
     run(tiny(small), tmp_path / "r")
     page = show(report(tmp_path / "r"))

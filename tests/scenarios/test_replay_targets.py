@@ -6,7 +6,7 @@ from scenarios.app.cli.commands import parser
 from scenarios.app.cli.replay import MOST_TARGETS, some_targets, trace_lines, trace_overrides
 from scenarios.app.study.load import load
 
-TARGETS = "learning.threat.targets"
+TARGETS = "learning.threat.n_targets"
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def test_a_bound_where_there_are_more(of_users, n, bound):
 def test_what_somebody_wishes_stands(of_users, wish):
     given = of_users(MOST_TARGETS + 20, {TARGETS: wish})
     study = load("replay", given)
-    assert some_targets(study, given) == {} and study.learning.threat.targets == wish
+    assert some_targets(study, given) == {} and study.learning.threat.n_targets == wish
 
 
 def test_the_bound_is_told_with_the_way_to_lift_it(of_users):
@@ -41,6 +41,6 @@ def test_the_bound_is_told_with_the_way_to_lift_it(of_users):
     told = [line for line in trace_lines(load("replay", given | {TARGETS: MOST_TARGETS})) if line.startswith("attacks")]
     assert told == [
         "attacks: 100 targets of 120, evenly taken, are attacked and their leakage measured; all of them train "
-        "(--set learning.threat.targets=null attacks all)"
+        "(--set learning.threat.n_targets=null attacks all)"
     ]
     assert not [line for line in trace_lines(load("replay", given)) if line.startswith("attacks")]

@@ -5,8 +5,8 @@ import pytest
 from scenarios.app.run.runner import run
 
 CLIP = {"kind": "clip", "norm": 1.0}
-TRACKER = {"kind": "tracker", "simulated_ues": 6, "cell_m": 100.0, "own_places": True, "hours": True}
-DWELL = {"kind": "dwell", "simulated_ues": 6}
+TRACKER = {"kind": "tracker", "shadow_ues": 6, "cell_m": 100.0, "own_places": True, "hours": True}
+DWELL = {"kind": "dwell", "shadow_ues": 6}
 SETTINGS = {
     "optimiser and state of defenses": {
         "learning.defenses": [CLIP, {"kind": "lapa", "epsilon_system_total": 60.0}, {"kind": "quantise"}],
@@ -15,7 +15,7 @@ SETTINGS = {
     },
     "sums and curation": {
         "learning.defenses": [CLIP, {"kind": "gaussian", "noise_multiplier": 0.1}],
-        "learning.threat": {"sees": "sum", "sum_of": 2},
+        "learning.threat": {"observes": "aggregate", "secagg_group_size": 2},
         "learning.curation": [{"kind": "geo-indistinguishable", "epsilon_per_m": 0.01}],
     },
     "without rounds, names change": {
@@ -23,7 +23,7 @@ SETTINGS = {
         "learning.threat": {"pseudonyms": {"kind": "per-round"}},
         "learning.server": {"kind": "fedbuff", "buffer": 2},
         "world.radio.uplink": {"kind": "oma", "bandwidth_hz": 1e6},
-        "world.radio.air": {},
+        "world.radio.dynamic_uplink": {},
     },
 }
 

@@ -29,7 +29,7 @@ HUGE = {
     "city": {"kind": "open-field", "width_m": 40_000, "height_m": 40_000},
     "base_stations": {"kind": "hexagonal", "inter_site_m": 1000},
     "radio": {"path_loss": {"kind": "uma"}},
-    "ues": {"count": 100_000, "mobility": {"kind": "random-waypoint"}, "measure_every_s": 10},
+    "ues": {"count": 100_000, "mobility": {"kind": "random-waypoint"}, "measurement_period_s": 10},
 }
 EXAMPLES = Path(scenarios.__file__).parent / "examples"
 RADIO = {"learning": None, "world.radio.measurement_noise_db": 0, "world.duration_s": 400}

@@ -96,7 +96,7 @@ def _moving(mobility, folder):
         return {}
     if mobility == "commuter":
         late = {"world.duration_s": 14 * 3600.0, "learning.round_s": 2.8 * 3600}
-        return {**hours, **late, "world.ues.mobility": {"kind": "commuter"}, "world.ues.measure_every_s": None}
+        return {**hours, **late, "world.ues.mobility": {"kind": "commuter"}, "world.ues.measurement_period_s": None}
     from scenarios.app.study.load import bundled
 
     trace = bundled()["replay"].parent / "examples" / "commuter.csv.gz"
@@ -192,7 +192,7 @@ def test_observations_do_not_depend_on_the_tick(tiny):
 
 def test_empty_rounds_make_no_row_and_are_counted(tiny, tmp_path):
     # commuters measure nothing before 07:00
-    changes = {"world.ues.mobility": {"kind": "commuter"}, "world.ues.measure_every_s": None, "world.tick_s": 600}
+    changes = {"world.ues.mobility": {"kind": "commuter"}, "world.ues.measurement_period_s": None, "world.tick_s": 600}
     study = tiny({**changes, "world.duration_s": 43_200, "learning.round_s": 10_800, "seed": 0})
     summary = run(study, tmp_path / "r")
     assert summary["rounds.empty"] == 2 and summary["rounds.played"] == 2
@@ -222,7 +222,7 @@ def test_a_finished_run_of_another_study_stays_unless_asked(tiny, tmp_path, tabl
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"world.ues.measure_every_s": 1e-3, "world.ues.count": 100_000}, "measurements of a round"),
+        ({"world.ues.measurement_period_s": 1e-3, "world.ues.count": 100_000}, "measurements of a round"),
         ({"world.tick_s": 1e-3, "world.duration_s": 1e6}, "ticks"),
     ],
 )

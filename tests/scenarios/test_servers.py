@@ -7,7 +7,7 @@ import pytest
 from netsim.errors import BadInput
 from scenarios.app.run.runner import run
 
-AT_ONCE = {"world.duration_s": 360, "world.ues.count": 6, "world.radio.air": {}}
+AT_ONCE = {"world.duration_s": 360, "world.ues.count": 6, "world.radio.dynamic_uplink": {}}
 
 
 def rows(folder, table, numbers):
@@ -24,7 +24,7 @@ def test_a_buffer_of_everybody_without_latency_is_a_synchronous_round(cell, tiny
     """
     more = {"learning.data": {"kind": "measured", "cell": cell}}
     more |= {"learning.defenses": [{"kind": "clip", "norm": 1.0}, {"kind": "gaussian", "noise_multiplier": 0.1}]}
-    more |= {"learning.curation": [{"kind": "diverse-batch"}], "world.ues.measure_every_s": 1}
+    more |= {"learning.curation": [{"kind": "diverse-batch"}], "world.ues.measurement_period_s": 1}
     run(tiny(AT_ONCE | more), tmp_path / "rounds")
     run(tiny(AT_ONCE | more | {"learning.server": {"kind": "fedbuff", "buffer": 6}}), tmp_path / "buffer")
     for table in ("rounds", "updates", "estimates", "leakage", "links", "metrics", "curation", "spends"):
@@ -48,12 +48,13 @@ def test_one_ue_whose_model_replaces_the_global_one_is_federated_averaging(tiny,
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"learning.server": {"kind": "fedbuff"}}, "set world.radio.air"),
+        ({"learning.server": {"kind": "fedbuff"}}, "set world.radio.dynamic_uplink"),
         ({"learning.defenses": [{"kind": "clip", "norm": 1.0}, {"kind": "lapa", "rounds": 5, "initial_noise_std": 1.0}],
-          "learning.server": {"kind": "fedasync"}, "world.radio.air": {}}, "lapa needs rounds"),
+          "learning.server": {"kind": "fedasync"}, "world.radio.dynamic_uplink": {}}, "lapa needs rounds"),
         ({"learning.membership": {"attacks": [{"kind": "loss-threshold"}]}, "learning.server": {"kind": "fedasync"},
-          "world.radio.air": {}}, "audited in rounds"),
-        ({"world.radio.uplink": {"kind": "noma", "group_size": 2, "decoding": "error-free"}, "world.radio.air": {}},
+          "world.radio.dynamic_uplink": {}}, "audited in rounds"),
+        ({"world.radio.uplink": {"kind": "noma", "group_size": 2, "decoding": "error-free"},
+          "world.radio.dynamic_uplink": {}},
          "group_size"),
     ],
 )  # fmt: skip
@@ -69,7 +70,9 @@ def test_a_buffer_that_can_never_be_full_is_refused(tiny, tmp_path):
         run(study, tmp_path)
 
 
-@pytest.mark.parametrize("server", [{"kind": "fedbuff", "buffer": 7}, {"kind": "synchronous", "first": 7}])
+@pytest.mark.parametrize(
+    "server", [{"kind": "fedbuff", "buffer": 7}, {"kind": "synchronous", "merge_after_updates": 7}]
+)
 def test_a_server_that_waits_for_more_ues_than_there_are_is_refused(server, tiny, tmp_path):
     with pytest.raises(BadInput, match=r"7 updates .* of 6 UEs; take 6 or fewer"):
         run(tiny(AT_ONCE | {"learning.server": server}), tmp_path / "run")

@@ -41,7 +41,7 @@ def named(of):
 
 
 def test_by_hand():
-    assert named(STATED)["attack.a.home_spoken.percent"] == 50
+    assert named(STATED)["attack.a.home_answer_rate.percent"] == 50
     bins = {5: 0.55 - 1, 6: 0.6 - 1, 7: 0.7, 8: 0.8 - 1, 9: 0.9}
     found = stated_reliability(STATED, TRUTH)
     assert found.error == pytest.approx(sum(map(abs, bins.values())) / 5)
@@ -55,7 +55,7 @@ def test_who_is_silent_is_not_named():
     third = table((2, 3, 900, 300, "third 1", 0.9))
     for of, share in ((STATED, 50.0), (third, 0.0)):
         assert named(of)[keys.HOME_NAMED_PERCENT.of("a")] == share
-    assert named(third)["attack.a.home_spoken.percent"] == 0
+    assert named(third)["attack.a.home_answer_rate.percent"] == 0
 
 
 @pytest.fixture(scope="module")
@@ -63,12 +63,13 @@ def folder(tiny, tmp_path_factory):
     """Two commuters, four days of rounds of two hours, and errors that are learnt."""
     out = tmp_path_factory.mktemp("stated") / "r"
     changes = {
-        "world.duration_s": 4 * 86_400, "world.tick_s": 1200, "world.ues.measure_every_s": None, "world.ues.count": 2,
+        "world.duration_s": 4 * 86_400, "world.tick_s": 1200, "world.ues.measurement_period_s": None,
+        "world.ues.count": 2,
         "world.ues.mobility": {"kind": "commuter", "home_m": [[100, 100], [1000, 700]],
                                "work_m": [[900, 400], [150, 700]]},
         "world.city.width_m": 1200, "world.city.height_m": 900, "learning.round_s": 7200,
         "learning.data": {"kind": "measured", "cell": "all"}, "learning.learner.activation": "relu",
-        "learning.attacks": [{"kind": "dwell", "simulated_ues": 24, "least_probability": 0.3, "third_places": 1,
+        "learning.attacks": [{"kind": "dwell", "shadow_ues": 24, "least_probability": 0.3, "third_places": 1,
                               "home_hours": [17, 9]}],
         "learning.leakage": {"random_baseline_draws": 20, "directions": 12},
     }  # fmt: skip
@@ -85,5 +86,5 @@ def test_a_run_names_homes_with_probabilities(folder):
         assert 0.3 <= float(homes[ue]["probability"]) <= 1 and homes[ue]["rank"] == "1"
         assert np.hypot(float(homes[ue]["x_m"]) - x, float(homes[ue]["y_m"]) - y) <= 100
     summary = json.loads((folder / "summary.json").read_text())
-    assert summary["attack.dwell.home_named_within_near.percent"] == 100
-    assert summary["attack.dwell.home_spoken.percent"] == 100
+    assert summary["attack.dwell.home_located.percent"] == 100
+    assert summary["attack.dwell.home_answer_rate.percent"] == 100

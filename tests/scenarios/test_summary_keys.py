@@ -89,7 +89,7 @@ def test_a_measure_is_weighted_and_what_has_no_rows_has_no_key():
         measured({"walks": {"walk_error_m": np.zeros(1)}}, "a")
 
 
-SMALL = {"world.ues.count": 40, "learning.learner.grid": [12, 12], "learning.threat.targets": 4, "vary": None}
+SMALL = {"world.ues.count": 40, "learning.learner.grid": [12, 12], "learning.threat.n_targets": 4, "vary": None}
 LIMITED = {"kind": "custom", "gamma": None, "multiples": "any", "speed_m_s": 1.8}  # refuses by rate
 MOVING = {"world.ues.count": 8, "learning.rounds": 3, "vary": None}
 NOISE = {
@@ -98,9 +98,9 @@ NOISE = {
     "learning.curation": [{"kind": "geo-indistinguishable", "epsilon_per_m": 0.1}],
     "learning.membership": {"attacks": [{"kind": "gradient-norm"}]},
 }  # fmt: skip
-LASTING = {"world.duration_s": 60, "world.ues.count": 4, "world.radio.air": {}, "vary": None}
+LASTING = {"world.duration_s": 60, "world.ues.count": 4, "world.radio.dynamic_uplink": {}, "vary": None}
 SUMMED = {
-    "learning.threat": {"sees": "sum", "sum_of": 2},
+    "learning.threat": {"observes": "aggregate", "secagg_group_size": 2},
     "learning.withholding": [{"kind": "random-silence", "probability": 0.5}],
 }
 RUNS = [
@@ -108,8 +108,11 @@ RUNS = [
     ("cities/plaza", LASTING),
     ("density/nine", SMALL),
     ("density/moving", MOVING),
-    ("density/moving", {**MOVING, "learning.query": LIMITED}),
-    ("lapa/aggregation", {"learning.rounds": 2, "learning.data.samples": 20, "world.radio.air": {}, "vary": None}),
+    ("density/moving", {**MOVING, "learning.request_policy": LIMITED}),
+    (
+        "lapa/aggregation",
+        {"learning.rounds": 2, "learning.data.samples": 20, "world.radio.dynamic_uplink": {}, "vary": None},
+    ),
     ("radio/coverage", {"world.duration_s": 60, "world.ues.count": 4, "vary": None}),
     ("town", {"learning.rounds": 2, "learning.attacks": [{"kind": "arrival-times"}], "vary": None, **SUMMED}),
     (
@@ -126,7 +129,7 @@ RUNS = [
         {
             "learning.rounds": 2,
             "world.ues.count": 4,
-            "learning.threat.knows": ["weights", "training", "homes"],
+            "learning.threat.knowledge": ["weights", "training", "homes"],
             "learning.attacks": [{"kind": "re-identify", "sigma_m": 100, "homes": "known"}],
             "vary": None,
         },

@@ -112,7 +112,7 @@ def test_of_very_many_merges_evenly_spaced_times_are_drawn(swept):
 
 def made(label, errors_db, homes, ends_s=(3600.0, 7200.0)):
     """A run of two merges."""
-    summary = {"utility.constant_rmse_db": 20.0, "attack.span.home_named_within_near.percent": homes[-1]}
+    summary = {"utility.constant_rmse_db": 20.0, "attack.span.home_located.percent": homes[-1]}
     summary["attack.span.centroid_error_m.median"] = None
     trends = {("", RMSE.law): (np.array(ends_s), np.array(errors_db)),
               ("span", HOME.law): (np.array(ends_s), np.array(homes))}  # fmt: skip

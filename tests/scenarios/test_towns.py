@@ -114,7 +114,7 @@ def test_people_live_in_munich_on_streets_between_its_buildings(tmp_path):
             "world.ues.mobility": {"kind": "resident"},
             "world.duration_s": 36000.0,
             "world.tick_s": 300.0,
-            "world.ues.measure_every_s": 600.0,
+            "world.ues.measurement_period_s": 600.0,
             "world.ues.count": 10,
             "learning.round_s": 18000.0,
         },

@@ -29,7 +29,7 @@ def linked(**more):
     return attack("re-identify", **more) | {"threat": {"pseudonyms": PER_ROUND}}
 
 
-KNOWN = {"threat": {"pseudonyms": PER_ROUND, "knows": ["weights", "training", "homes"]}}
+KNOWN = {"threat": {"pseudonyms": PER_ROUND, "knowledge": ["weights", "training", "homes"]}}
 
 
 def rule(kind, **more):
@@ -41,7 +41,7 @@ def named(**more):
 
 
 def summed(**more):
-    return {"threat": {"sees": "sum", **more}}
+    return {"threat": {"observes": "aggregate", **more}}
 
 
 def noisy(*rules, **more):
@@ -76,8 +76,8 @@ WRONG_TYPE = [
     (named(), "threat.pseudonyms: needs a 'kind'"),
     (named(kind="every", period_s=60, stagger="no"), "threat.pseudonyms.stagger: expected true or false"),
     ({"threat": {"shuffle": 1}}, "threat.shuffle: expected true or false"),
-    (summed(sum_at_least="two"), "threat.sum_at_least: expected a whole number at least 2"),
-    (summed(sum_of=2.5), "threat.sum_of: expected a whole number"),
+    (summed(secagg_threshold="two"), "threat.secagg_threshold: expected a whole number at least 2"),
+    (summed(secagg_group_size=2.5), "threat.secagg_group_size: expected a whole number"),
     (noisy(LIMIT, **DAY, updates_a_day="4"), "defenses[1].updates_a_day: expected a whole number"),
     ({"leakage": {"belief_ues": "all"}}, "leakage.belief_ues: expected a whole number at least 0 and at most 1000"),
 ]
@@ -99,7 +99,7 @@ UNKNOWN = [
     (named(kind="every"), "threat.pseudonyms: missing key 'period_s'"),
     (named(kind="mix-zones"), "threat.pseudonyms: missing key 'radius_m'"),
     (named(**PER_ROUND, period_s=3), "threat.pseudonyms.period_s: unknown key 'period_s'"),
-    (summed(sum_of=2, groups="free"), "threat.groups: expected 'random' or 'fixed', got 'free'"),
+    (summed(secagg_group_size=2, groups="free"), "threat.groups: expected 'random' or 'fixed', got 'free'"),
     (noisy(LIMIT, **DAY, update_a_day=2), "defenses[1].update_a_day: unknown key 'update_a_day'; did you mean"),
     ({"leakage": {"belief_us": 1}}, "leakage.belief_us: unknown key 'belief_us'; did you mean 'belief_ues'?"),
 ]
@@ -109,7 +109,7 @@ OUT_OF_BOUNDS = [
     (tracker(roaming=1.5), "attacks[0].roaming: must be at least 0 and at most 1"),
     (tracker(sigma_m=0), "attacks[0].sigma_m: must be at least 0.1"),
     (tracker(sigma_m=30, outlier=1), "attacks[0].outlier: must be at least 1e-06 and below 1"),
-    (tracker(largest_speed_mps=-3), "attacks[0].largest_speed_mps: must be above 0"),
+    (tracker(max_speed_mps=-3), "attacks[0].max_speed_mps: must be above 0"),
     (dwell(third_places=9), "attacks[0].third_places: must be at least 0 and at most 8"),
     (dwell(home_hours=[8, 25]), "attacks[0].home_hours[1]: must be at least 0 and at most 24"),
     (dwell(home_share=1), "attacks[0].home_share: must be above 0 and below 1"),
@@ -122,13 +122,13 @@ OUT_OF_BOUNDS = [
     (rule("quiet-zones", radius_m=20, centres_m=[[1e5, 1e5]]), "nothing within 20 m of it lies in the area"),
     (named(kind="every", period_s=0), "threat.pseudonyms.period_s: must be above 0"),
     (named(kind="mix-zones", radius_m=-5), "threat.pseudonyms.radius_m: must be above 0"),
-    (summed(sum_at_least=1), "threat.sum_at_least: must be at least 2"),
+    (summed(secagg_threshold=1), "threat.secagg_threshold: must be at least 2"),
     (noisy(LIMIT, **DAY, updates_a_day=0), "defenses[1].updates_a_day: must be at least 1"),
     ({"leakage": {"belief_ues": 1001}}, "leakage.belief_ues: must be at least 0 and at most 1000, got 1001"),
 ]
 CONTRADICTORY = [
     *(
-        (attack(kind, sigma_m=30, simulated_ues=5), "attacks[0].simulated_ues: with sigma_m no UEs are made up; leave")
+        (attack(kind, sigma_m=30, shadow_ues=5), "attacks[0].shadow_ues: with sigma_m no UEs are made up; leave")
         for kind in ("tracker", "dwell", "re-identify")
     ),
     (tracker(sigma_m=30, roaming=0.2), "attacks[0].roaming: with sigma_m no UEs are made up; leave one of them out"),
@@ -137,7 +137,7 @@ CONTRADICTORY = [
     (tracker(sigma_m=3, bias_m=5), "attacks[0].bias_m: a part of sigma_m 3, so at most that, got 5; take a smaller"),
     (tracker(of={"kind": "closed-form", "name": "x"}), "give the name 'x' to tracker itself"),
     (tracker(population={"kind": "buildings"}), "the city has no buildings; take a town"),
-    (tracker() | {"threat": {"knows": ["weights"]}}, "add training to threat.knows, or give sigma_m"),
+    (tracker() | {"threat": {"knowledge": ["weights"]}}, "add training to threat.knowledge, or give sigma_m"),
     (dwell(cell_m=60), "attacks[0].cell_m: at most half of near_m 100, so that a disc has cells, got 60; take 50 or"),
     (dwell(home_hours=[8, 8]), "attacks[0].home_hours: from 8 to 8 is no time at all; take two different hours"),
     (dwell(work_hours=[16, 10]), "attacks[0].work_hours: 16 to 10 must be hours of one day; take the earlier one"),
@@ -145,7 +145,10 @@ CONTRADICTORY = [
     (linked(use=["fingerprint"], sigma_m=30), "attacks[0].sigma_m: it speaks of places, and use has none"),
     (linked(outlier=0.1), "attacks[0].outlier: it is learnt with sigma_m; give both, or none"),
     (linked(homes="known"), "re-identify needs homes of residents: homes: known are those of the threat; add homes to"),
-    (linked(homes="known") | KNOWN, "learning.threat.knows: homes: mobility random-waypoint gives none; take mobility"),
+    (
+        linked(homes="known") | KNOWN,
+        "learning.threat.knowledge: homes: mobility random-waypoint gives none; take mobility",
+    ),
     (linked(homes="nowhere.csv"), "nowhere.csv: cannot be read (No such file or directory); give a CSV file of homes"),
     (linked(homes=3), "attacks[0].homes: expected"),
     (linked(use=["place", "place"]), "attacks[0].use: 'place' stands twice; name it once"),
@@ -153,7 +156,7 @@ CONTRADICTORY = [
     (linked(home_hours=[0, 6]), "attacks[0].home_hours: it speaks of homes, and none are known; leave it out, or give"),
     (linked(homes="nowhere.csv", home_hours=[8, 8]), "attacks[0].home_hours: from and to 8 is no time at all"),
     (linked(homes="nowhere.csv", outside=1), "attacks[0].outside: must be at least 0 and below 1"),
-    (attack("re-identify") | {"threat": {"sees": "model"}}, "let the threat see rows or sum"),
+    (attack("re-identify") | {"threat": {"observes": "model"}}, "let the threat see rows or sum"),
     (rule("cooldown"), "withholding[0]: cooldown: give exactly one of rounds and time_s"),
     (rule("cooldown", rounds=2, time_s=60), "withholding[0]: cooldown: give exactly one of rounds and time_s"),
     (rule("quiet-zones", radius_m=20), "give centres_m, or base_stations: true"),
@@ -161,11 +164,17 @@ CONTRADICTORY = [
     (rule("home-zone", radius_m=20), "home-zone needs homes"),
     ({"withholding": [LIMIT, LIMIT]}, "withholding: 'daily-limit' stands 2 times; give each a name of its own"),
     ({"threat": {"shuffle": True}}, "threat.shuffle: names of pseudonyms permanent tell who sent what; take"),
-    (summed(shuffle=True, pseudonyms=PER_ROUND), "threat.shuffle: single updates are shuffled with sees: rows"),
-    ({"threat": {"sum_at_least": 2}}, "threat.sum_at_least: there are sums with sees: sum only, got 'rows'"),
-    (summed(sum_of=3, sum_at_least=4), "threat.sum_at_least: 4 of groups of 3 never come; take 3 or fewer"),
-    (summed(sum_at_least=5), "threat.sum_at_least: 5 updates are never there at a time, of 4 UEs"),
-    (summed(groups="fixed"), "threat.groups: fixed ones need a size; give sum_of, or leave it out"),
+    (summed(shuffle=True, pseudonyms=PER_ROUND), "threat.shuffle: single updates are shuffled with observes: updates"),
+    (
+        {"threat": {"secagg_threshold": 2}},
+        "threat.secagg_threshold: there are sums with observes: aggregate only, got 'rows'",
+    ),
+    (
+        summed(secagg_group_size=3, secagg_threshold=4),
+        "threat.secagg_threshold: 4 of groups of 3 never come; take 3 or fewer",
+    ),
+    (summed(secagg_threshold=5), "threat.secagg_threshold: 5 updates are never there at a time, of 4 UEs"),
+    (summed(groups="fixed"), "threat.groups: fixed ones need a size; give secagg_group_size, or leave it out"),
     (noisy(LIMIT, noise_multiplier=1, updates_a_day=2), "give epsilon in place of noise_multiplier"),
     (noisy(**DAY, updates_a_day=2), "put {kind: daily-limit, updates: 2} into withholding"),
     (noisy(LIMIT, **DAY, updates_a_day=1), "put {kind: daily-limit, updates: 1} into withholding"),

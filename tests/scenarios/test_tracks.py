@@ -25,7 +25,7 @@ MODELS = {
     "resident": {
         "world.city": TOWN, "world.base_stations": {"kind": "hexagonal", "inter_site_m": 400},
         "world.ues.mobility": {"kind": "resident"}, "world.tick_s": 60, "world.duration_s": 43_200,
-        "world.ues.measure_every_s": 300, "learning.round_s": 14_400,
+        "world.ues.measurement_period_s": 300, "learning.round_s": 14_400,
     },
     "handover": {
         "world.ues.mobility": {"kind": "random-waypoint", "speed_m_s": [5, 15]},
@@ -89,7 +89,7 @@ def test_an_interrupted_run_ends_in_the_same_bytes(stop_after, model, tmp_path, 
 
 def test_a_round_without_data_loses_no_track_and_no_handover(tiny, tmp_path, table_bytes):
     late = {
-        **MODELS["handover"], "world.ues.measure_every_s": 150, "learning.round_s": 30,
+        **MODELS["handover"], "world.ues.measurement_period_s": 150, "learning.round_s": 30,
     }  # fmt: skip
     run(tiny(late), tmp_path / "whole")
 

@@ -224,7 +224,7 @@ def test_the_command_verifies_the_winner_on_fresh_seeds_and_writes_it(scenario, 
 
 
 def test_a_key_inside_a_list_is_tuned_for_the_strongest_named_share(tmp_path):
-    strongest, key = "leakage.strongest_named_within_near.percent", "learning.attacks.0.cluster_m"
+    strongest, key = "leakage.strongest_located.percent", "learning.attacks.0.cluster_m"
     changes = {"world.duration_s": 172_800, "learning.round_s": 86_400}
     changes["vary"] = {"seed": [1], "random": {"space": {key: {"choices": [30.0, 60.0]}}}}
     of = Tuning("campus", load("campus", changes), changes, goals([strongest], ["max"], []), tmp_path, 1, verify=0)

@@ -66,7 +66,7 @@ def test_times_and_bits_of_the_summary(folder):
     assert summary["uploads.count"] == len(MIXED) and summary["uploads.arrived"] == 3
     assert summary["uploads.time_s.mean"] == pytest.approx(62 / 3)
     assert summary["uploads.time_s.q95"] == pytest.approx(29.0)  # 20 + 0.9 (30 - 20)
-    assert summary["uploads.sent_in_vain.percent"] == pytest.approx(100 * 1000 / 4000)
+    assert summary["uploads.wasted_bits.percent"] == pytest.approx(100 * 1000 / 4000)
     assert summary["uploads.staleness.mean"] == pytest.approx(1 / 3)
     declared = {one.of() for one in keys.KEYS if one.key.startswith("uploads.")}
     assert declared == {key for key in summary if key.startswith("uploads.")}
@@ -75,7 +75,7 @@ def test_times_and_bits_of_the_summary(folder):
 def test_of_uploads_that_all_failed_no_time_is_known(folder):
     summary = summary_of(folder([upload(1, 0, (60, None, None, 61), fate="dropped")]))
     assert summary["uploads.time_s.mean"] is summary["uploads.staleness.mean"] is None
-    assert summary["uploads.sent_in_vain.percent"] is None
+    assert summary["uploads.wasted_bits.percent"] is None
     assert row([summary], "uploads") == "requested 1"
 
 

@@ -23,7 +23,7 @@ def study_of(recipe, seed):
             "world.ues.mobility": {"kind": "commuter", **FIXES},
             "learning.learner": {**learner, **RECIPES[recipe]},
             "learning.defenses": [],
-            "learning.attacks": [{"kind": "span"}, {"kind": "unit-votes"}],
+            "learning.attacks": [{"kind": "span"}, {"kind": "neuron-votes"}],
         },
     )
 
@@ -36,11 +36,11 @@ def test_most_homes_and_workplaces_are_named_and_another_persons_are_not(recipe,
     def mean(key):
         return sum(summary[key] for summary in found) / len(found)
 
-    named = "named_within_near"
+    named = "located"
     assert mean(f"attack.span.both_{named}.percent") >= 85
     assert mean(f"attack.span.first_{named}.percent") >= 95
-    assert mean(f"attack.unit-votes.first_{named}.percent") >= 90
-    for attack in ("span", "unit-votes"):
+    assert mean(f"attack.neuron-votes.first_{named}.percent") >= 90
+    for attack in ("span", "neuron-votes"):
         assert mean(f"attack.{attack}.first_{named}.shuffled.percent") <= 10
     for chance in ("uniform", "others"):
         assert mean(f"baseline.{chance}.both_{named}.percent") <= 10

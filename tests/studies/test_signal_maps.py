@@ -118,7 +118,7 @@ class TestFirstWeek:
         assert np.linalg.norm(estimate(seed, **NETS["sigmoid"]) - week.learnt_m - week.label_term_m) < 1.0
 
     def test_relu_gives_away_less(self, seed):
-        """The published band; every unit sees half of the data only."""
+        """The published band; every unit observes half of the data only."""
         assert 30 <= error_m(seed, **NETS["relu"]) <= 250
         assert error_m(seed, **NETS["relu"]) > 2 * error_m(seed, **NETS["tanh"])
 

@@ -5,7 +5,7 @@ from netsim.part import OneOf
 SCHEDULERS = OneOf(
     "scheduler",
     places={
-        "all-at-once": "netsim.radio.schedulers.all_at_once:AllAtOnce",
+        "simultaneous": "netsim.radio.schedulers.simultaneous:Simultaneous",
         "groups": "netsim.radio.schedulers.groups:Groups",
         "round-robin": "netsim.radio.schedulers.round_robin:RoundRobin",
         "proportional-fair": "netsim.radio.schedulers.proportional_fair:ProportionalFair",

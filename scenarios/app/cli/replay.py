@@ -25,7 +25,7 @@ from scenarios.app.study.load import Scenario, load, parse_value
 from scenarios.app.study.study import Study
 
 MOST_TARGETS = 100  # that a replay attacks where nobody says how many
-_TARGETS = "learning.threat.targets"
+_TARGETS = "learning.threat.n_targets"
 _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _READING = ("cell", "users", "timezone", "format", "crs", "since", "until")
 """options that are keys of the replay"""
@@ -101,7 +101,7 @@ def some_targets(study: Study, overrides: dict[str, Any]) -> dict[str, Any]:
     Attacks take far longer than training, and their figures are medians over targets.
     """
     mobility = study.world.ues.mobility
-    if _TARGETS in overrides or study.learned.threat.targets is not None or not isinstance(mobility, Replay):
+    if _TARGETS in overrides or study.learned.threat.n_targets is not None or not isinstance(mobility, Replay):
         return {}
     few = len(mobility.load(study.round_s).users) <= MOST_TARGETS
     return {} if few else {_TARGETS: MOST_TARGETS}
@@ -128,7 +128,7 @@ def trace_lines(study: Study) -> list[str]:
             f"base stations: the trace has no RSRP; {counted(len(layout.stations(area, None)), 'site')} placed on a "
             f"hexagonal layout, inter-site distance {layout.inter_site_m:g} m (--base-stations FILE overrides)"
         )
-    targets = None if study.learning is None else study.learning.threat.targets
+    targets = None if study.learning is None else study.learning.threat.n_targets
     if targets is not None and targets < users:
         lines.append(
             f"attacks: {counted(targets, 'target')} of {users:,}, evenly taken, are attacked and their leakage "

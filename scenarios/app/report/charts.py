@@ -125,8 +125,8 @@ class Quantity:
 class Chart:
     """A figure over time: pairs of axes side by side, a curve for each of `by`.
 
-    caption : {near} stands for leakage.near_m. missing : why there is no figure, where none of the quantities is known;
-    empty: nothing is written.
+    caption : {near} stands for leakage.hit_radius_m. missing : why there is no figure, where none of the quantities is
+    known; empty: nothing is written.
     """
 
     key: str
@@ -222,7 +222,7 @@ def lasting(key: keys.Measure) -> Law:
 
 
 def _near(run: Run, attack: str) -> Series:
-    """leakage.near_m, at the first and the last round."""
+    """leakage.hit_radius_m, at the first and the last round."""
     number = run.rows("rounds")["round"]
     ends = number[:: max(len(number) - 1, 1)]
     return ends, np.full((len(ends), 1), run.near_m)

@@ -334,7 +334,7 @@ def _between(values: FloatArray) -> Cell:
 
 # -- leakage against utility
 
-LEAKS = ("both_named_within_near", "home_named_within_near", "centroid_error_m", "sw1_m", "auc", "place_error_m")
+LEAKS = ("both_located", "home_located", "centroid_error_m", "sw1_m", "auc", "place_error_m")
 """measures of leakage that stand against the model, where runs have them"""
 Pairs = Mapping[str, tuple[Line, Line]]
 """label -> the lines of its model and of its leakage"""

@@ -1,8 +1,8 @@
 """What attacks reach, from their rows in the records: errors, named places, what they state, claims, and tracking.
 
 Of a UE without a home one thing may be found, its place of most time, as a home is. Of any other three may be found
-within leakage.near_m of a named place: home, work, and both of them. All arrays of hits have one column for each, in
-this order.
+within leakage.hit_radius_m of a named place: home, work, and both of them. All arrays of hits have one column for each,
+in this order.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ class Run:
     @property
     def near_m(self) -> float:
         """Within this distance a place is found."""
-        value = part(self.study, "learning", "leakage").get("near_m")
+        value = part(self.study, "learning", "leakage").get("hit_radius_m")
         return float(value) if isinstance(value, int | float) else 100.0
 
     @property
@@ -62,7 +62,7 @@ class Run:
         """Name and place of each base station: those of a layout stand in map.npz, and their names in the manifest."""
         listed = part(self.study, "world").get("base_stations")
         if isinstance(listed, list) and listed:
-            return [(str(s.get("name")), *s["at_m"]) for s in listed if _placed(s)]
+            return [(str(s.get("name")), *s["position_m"]) for s in listed if _placed(s)]
         at_m, cells = self.ground.get("station_m", ()), self.manifest.get("cells")
         named = isinstance(cells, list) and len(cells) == len(at_m) and not self.replayed
         names = map(str, cells if named and cells is not None else range(len(at_m)))
@@ -115,7 +115,7 @@ def part(inside: Any, *keys: str) -> dict[str, Any]:
 
 
 def _placed(station: Any) -> bool:
-    at = station.get("at_m") if isinstance(station, dict) else None
+    at = station.get("position_m") if isinstance(station, dict) else None
     return isinstance(at, list) and len(at) == 2 and all(isinstance(v, int | float) for v in at)
 
 
@@ -145,7 +145,7 @@ def of_kind(rows: Mapping[str, Table], kind: str, column: str) -> tuple[Table, F
 
 
 def known_hours(run: Run, rows: Mapping[str, Table], kind: str) -> tuple[FloatArray, FloatArray]:
-    """Numbers of rounds (n,), and the hours (n,) of a UE up to each in which it was known within leakage.near_m.
+    """Numbers of rounds (n,), and the hours (n,) of a UE up to each in which it was known within leakage.hit_radius_m.
 
     Mean over all UEs with a row; a row stands for the window of its round.
     """

@@ -185,11 +185,11 @@ def _of_attacks(folder: Path, study: Study) -> Iterator[Part]:
     area, off_m = Area(*area_m), (updates["x_m"] - (west + east) / 2, updates["y_m"] - (south + north) / 2)
     centre = {"row": row_numbers(updates), "centre_m": np.hypot(*off_m)}
     watched = np.unique(leakage["ue"])
-    truth, densest = (of(ues, watched, settings.near_m) for of in (Truth.of, Truth.densest))
-    lists = _lists(read_table(folder, "list_scores"), settings.list_near_m)
+    truth, densest = (of(ues, watched, settings.hit_radius_m) for of in (Truth.of, Truth.densest))
+    lists = _lists(read_table(folder, "list_scores"), settings.list_hit_radius_m)
     if "positions" in study.learned.data.offers:
         away_m = anywhere_m(updates, leakage, study.learned.learner, area_m)
-        yield "", {"centre": centre, "area": one(near_m=settings.near_m, anywhere_m=away_m), **lists.pop("", {})}
+        yield "", {"centre": centre, "area": one(near_m=settings.hit_radius_m, anywhere_m=away_m), **lists.pop("", {})}
         if labels:
             points = read_arrays(folder / POINTS)
             whose = points["ue"], points["position_m"], settings.peak_width_m
@@ -206,8 +206,8 @@ def _of_attacks(folder: Path, study: Study) -> Iterator[Part]:
         )
         attacked = np.unique(_by_attack(every, label)["ue"])
         yield label, {
-            **attack_rows(mine, centre), "home ever": ever_named(mine, with_home(ues), settings.near_m),
-            **claim_rows(effort, links, settings.near_m), **named_rows(mine, said, truth, attacked, requested_s),
+            **attack_rows(mine, centre), "home ever": ever_named(mine, with_home(ues), settings.hit_radius_m),
+            **claim_rows(effort, links, settings.hit_radius_m), **named_rows(mine, said, truth, attacked, requested_s),
             **densest_rows(said, densest, attacked),
             **({"reliability": _scalars(stated_reliability(said, truth))} if len(truth.ue) else {}),
             **({"tracking": tracking_rows(tracked)} if len(tracked["ue"]) else {}),

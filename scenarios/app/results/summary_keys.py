@@ -67,10 +67,10 @@ class Measure:
     is a statistic of; a run without them does not have the key. statistic : one of STATISTICS; empty:
     the last word of the key if it is one, else `last`. weight : column by which values are averaged before.
 
-    headline : its name in tables of results; empty for a figure that stands in none; {near} is leakage.near_m; before
-    a colon stands the row that it shares with others. rule : how `table` judges it. better : whether low or high values
-    are those of a better model, or of a stronger attack. beside : names and keys of its baselines. count : key of the
-    number that a share is of.
+    headline : its name in tables of results; empty for a figure that stands in none; {near} is leakage.hit_radius_m;
+    before a colon stands the row that it shares with others. rule : how `table` judges it. better : whether low or high
+    values are those of a better model, or of a stronger attack. beside : names and keys of its baselines. count : key
+    of the number that a share is of.
     """
 
     key: str
@@ -169,18 +169,18 @@ AREA_CENTRE_ERROR = _BY_KEY["baseline.area_centre.error_m.median"]
 ERROR_MEDIAN = _BY_KEY["attack.NAME.centroid_error_m.median"]
 DIVERGED = _BY_KEY["attack.NAME.diverged.percent"]
 SQRT_SW1 = _BY_KEY["attack.NAME.sqrt_sw1.mean"]
-HOME_NAMED_PERCENT = _BY_KEY["attack.NAME.home_named_within_near.percent"]
-WORK_NAMED_PERCENT = _BY_KEY["attack.NAME.work_named_within_near.percent"]
-DENSEST_NAMED_PERCENT = _BY_KEY["attack.NAME.densest_named_within_near.percent"]
+HOME_NAMED_PERCENT = _BY_KEY["attack.NAME.home_located.percent"]
+WORK_NAMED_PERCENT = _BY_KEY["attack.NAME.work_located.percent"]
+DENSEST_NAMED_PERCENT = _BY_KEY["attack.NAME.densest_located.percent"]
 AUC_LAST = _BY_KEY["membership.NAME.auc.last"]
 METRIC_LAST = _BY_KEY["metric.NAME.last"]
 EPSILON_MAX = _BY_KEY["privacy.NAME.epsilon.max"]
 UNIFORM, OTHERS, SHUFFLED = (
     tuple(_BY_KEY[key.replace("PLACE", place)] for place in ("home", "work", "both"))
     for key in (
-        "baseline.uniform.PLACE_named_within_near.percent",
-        "baseline.others.PLACE_named_within_near.percent",
-        "attack.NAME.PLACE_named_within_near.shuffled.percent",
+        "baseline.uniform.PLACE_located.percent",
+        "baseline.others.PLACE_located.percent",
+        "attack.NAME.PLACE_located.shuffled.percent",
     )
 )
 """by home, work and both"""

@@ -122,7 +122,7 @@ def _line(measure: Measure, name: str, runs: Runs) -> Line:
     key = measure.of(name)
     values = [np.inf if _diverged(run, key) else float(run[key]) for run in runs if _known(run, key)]
     beside = tuple((word, mean(runs, other.replace(NAME, name))) for word, other in measure.beside)
-    what = measure.headline.format(near=figure_text(mean(runs, "leakage.near_m")))
+    what = measure.headline.format(near=figure_text(mean(runs, "leakage.hit_radius_m")))
     attacks = measure.group in ATTACKED
     line = Line(
         what if attacks or not name else f"{what} ({name})", measure.unit, float(np.mean(values)), *_range(values),

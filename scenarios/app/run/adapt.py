@@ -161,7 +161,7 @@ def _candidates(
             break
         try:
             learning = scenario.study(changed(point, {ATTACKS_KEY: [settings]})).learned
-            learning.attacks[0].check(public, min(learning.threat.targets or len(world.ues), len(world.ues)))
+            learning.attacks[0].check(public, min(learning.threat.n_targets or len(world.ues), len(world.ues)))
         except BadInput as error:
             refused[error.lines[0].rpartition("attacks[0]: ")[2]] += 1
             continue

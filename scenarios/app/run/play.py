@@ -362,7 +362,7 @@ def write_map(folder: Path, world: World, city: City) -> None:
         "footprint_ptr": np.cumsum([0, *(len(s) for s in shapes)]),
         "footprint_building": np.repeat(np.arange(len(rings)), [len(own) for own in rings]),
         "building_height_m": world.buildings.height_m,
-        "station_m": np.array([b.at_m for b in world.stations]).reshape(-1, 2),
+        "station_m": np.array([b.position_m for b in world.stations]).reshape(-1, 2),
         "station_azimuth_deg": np.array([np.nan if b.azimuth_deg is None else b.azimuth_deg for b in world.stations]),
         "place_m": place,
     }

@@ -125,13 +125,13 @@ def set_up(study: Study, world: World, streams: Streams, folder: Path, rehearsed
     for rule in learning.withholding:
         rule.check(public)
     for attack in learning.attacks:
-        attack.check(public, min(learning.threat.targets or len(world.ues), len(world.ues)))
+        attack.check(public, min(learning.threat.n_targets or len(world.ues), len(world.ues)))
     learning.threat.pseudonyms.check(public)
     return Setup(
         learning=learning,
         power=study.power,
         uplink=study.world.radio.uplink,
-        air=study.world.radio.air,
+        air=study.world.radio.dynamic_uplink,
         public=public,
         models=models,
         model_of_cell=model_of_cell,
@@ -159,12 +159,12 @@ def _check_world(study: Study, world: World) -> None:
         raise BadInput(f"learning.leakage.target: no UE is called {target!r}; say all, most-data, or a name{near}")
     if CELLS in learning.learner.offers:
         _check_roofs(world)
-    every_s = study.world.ues.measure_every_s
+    every_s = study.world.ues.measurement_period_s
     round_s = learning.round_s
     check_count("learning.round_s", round_s, world.duration_s / round_s, "rounds", MOST_ROUNDS)
     if every_s is not None and world.trace is None:  # UEs of a trace come and go
         samples = min(round_s, world.duration_s) / every_s * len(world.ues)
-        check_count("world.ues.measure_every_s", every_s, samples, "measurements of a round", MOST_SAMPLES)
+        check_count("world.ues.measurement_period_s", every_s, samples, "measurements of a round", MOST_SAMPLES)
     campaign = getattr(learning.data, "campaign_rounds", 1)
     last = world.clock.rounds(world.duration_s, round_s)
     if campaign > max(last, 1):
@@ -179,17 +179,17 @@ def _check_world(study: Study, world: World) -> None:
         study.power.check(len(world.ues))
     except ValueError as error:
         raise BadInput(str(error)) from None
-    if learning.threat.at_m is not None:
-        check_near(world.area, learning.threat.at_m, "learning.threat.at_m: the eavesdropper")
+    if learning.threat.position_m is not None:
+        check_near(world.area, learning.threat.position_m, "learning.threat.at_m: the eavesdropper")
 
 
 def _check_numbers(learning: Learning, n_ue: int) -> None:
     """Refuse a server, or sums, that wait for more updates than there are at a time."""
     server = learning.server
-    sums = learning.threat.sum_at_least
-    key = "first" if server.in_rounds else "buffer"
+    sums = learning.threat.secagg_threshold
+    key = "merge_after_updates" if server.in_rounds else "buffer"
     most = min(n_ue, server.waits_for or n_ue)
-    for place, wanted, there in ((f"server.{key}", server.waits_for, n_ue), ("threat.sum_at_least", sums, most)):
+    for place, wanted, there in ((f"server.{key}", server.waits_for, n_ue), ("threat.secagg_threshold", sums, most)):
         if wanted is not None and wanted > there:
             raise BadInput(
                 f"learning.{place}: {wanted:,} updates are never there at a time, of {there:,} UEs; take {there:,} or "
@@ -207,7 +207,7 @@ def _check_homes(study: Study, world: World) -> None:
         mobility = f"no user of the trace has one (a home takes {FEWEST_NIGHTS} nights that are mostly in one place)"
     parts: dict[str, Part] = {"availability": learning.availability}
     parts |= {f"withholding[{i}]": rule for i, rule in enumerate(learning.withholding)}
-    asks = ["threat.knows: homes: "] if learning.threat.knows_homes else []
+    asks = ["threat.knowledge: homes: "] if learning.threat.knows_homes else []
     for place, part in parts.items():
         if HOMES in part.needs:
             asks.append(f"{place}: {part.kind_name()} needs homes: {part.needs[HOMES]}, and ")
@@ -230,7 +230,7 @@ def _residents(world: World) -> Directory:
 def _check_roofs(world: World) -> None:
     """Refuse base stations inside buildings, or on the ground: a map of obstacles has no link that begins there."""
     for i, station in enumerate(world.stations):
-        (roof_m,) = world.buildings.height_at(np.array([station.at_m]))
+        (roof_m,) = world.buildings.height_at(np.array([station.position_m]))
         if station.height_m <= roof_m:
             raise BadInput(
                 f"world.base_stations[{i}].height_m: {station.name} is at {station.height_m:g} m, and the ground or "
@@ -295,7 +295,7 @@ class Windows:
 def radio_world(study: Study) -> tuple[World, Windows]:
     """The world of a study and when it is sampled: all files are read, and what cannot be played is refused.
 
-    Samples are taken every measure_every_s; once a tick where the mobility model says itself when UEs measure.
+    Samples are taken every measurement_period_s; once a tick where the mobility model says itself when UEs measure.
     """
     world = build_world(study.world, Streams(study.seed), study.round_s)
     if not world.stations:
@@ -304,10 +304,10 @@ def radio_world(study: Study) -> tuple[World, Windows]:
             "is none; list some, or take a layout"
         )
     check_ticks(world)
-    world.measure_every_s = None  # the samples are taken here
-    every_s = study.world.ues.measure_every_s or study.world.tick_s
+    world.measurement_period_s = None  # the samples are taken here
+    every_s = study.world.ues.measurement_period_s or study.world.tick_s
     number = world.duration_s / every_s
-    check_count("world.ues.measure_every_s", every_s, number, "samples of every UE", MOST_INSTANTS)
+    check_count("world.ues.measurement_period_s", every_s, number, "samples of every UE", MOST_INSTANTS)
     instants = max(first_multiple(world.duration_s, every_s), 1)
     longest = max(int(LONGEST_WINDOW_S / every_s), ceil(instants / MOST_WINDOWS))
     look_s = min(world.tick_s, every_s)

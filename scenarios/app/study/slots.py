@@ -39,7 +39,7 @@ from fl.server_optimiser import SERVER_OPTIMISERS
 from fl.withholding import WITHHOLDINGS
 from netsim.base_stations import LAYOUTS
 from netsim.city import CITIES
-from netsim.compute_spread import COMPUTE_SPREADS
+from netsim.compute_heterogeneity import COMPUTE_SPREADS
 from netsim.mobility import MOBILITIES
 from netsim.part import OneOf
 from netsim.radio import ANTENNAS, FADINGS, PATH_LOSSES, PENETRATIONS, SHADOWINGS, SIGHTS, UPLINKS
@@ -145,7 +145,7 @@ def beside(slot: str, other: str, verdicts: Verdicts) -> Iterator[tuple[Combinat
 
 def threat(sees: str, viewpoint: str) -> dict[str, Any]:
     """An example of a threat; an eavesdropper has a place."""
-    return {"sees": sees, "viewpoint": viewpoint} | ({"at_m": [0, 0]} if viewpoint == "eavesdropper" else {})
+    return {"observes": sees, "viewpoint": viewpoint} | ({"position_m": [0, 0]} if viewpoint == "eavesdropper" else {})
 
 
 def matrix_text(width: int = 110) -> str:

@@ -104,11 +104,11 @@ def _of_radio_studies(study: Study) -> Rules:
         ("train", study.train is not None, "there is nothing that an agent could be trained on"),
         ("power", study.power != Full(), "no update is sent"),
         ("world.radio.uplink", radio.uplink != Ideal(), "no update is sent"),
-        ("world.radio.air", radio.air is not None, "no update is sent"),
+        ("world.radio.dynamic_uplink", radio.dynamic_uplink is not None, "no update is sent"),
         ("world.radio.fading", radio.fading != NoFading(), "it is the fading of uplinks, and no update is sent"),
         ("world.radio.measurement_noise_db", radio.measurement_noise_db > 0, "RSRP is recorded without error"),
         ("world.radio.rsrp_report", radio.rsrp_report != "exact", "RSRP is recorded without error"),
-        ("world.ues.compute_spread", ues.compute_spread is not None, "no UE trains"),
+        ("world.ues.compute_heterogeneity", ues.compute_heterogeneity is not None, "no UE trains"),
         ("world.ues.measure", ues.measure != "serving", "the serving cell is recorded"),
     )
     for place, stated, why in unused:
@@ -118,7 +118,7 @@ def _of_radio_studies(study: Study) -> Rules:
 def _of_learning(study: Study, learning: Learning) -> Rules:
     """What data, power, uplink, plan and training ask of each other."""
     radio, ues, power, plan, train = study.world.radio, study.world.ues, study.power, study.plan, study.train
-    air, uplink, server, defenses = radio.air, radio.uplink, learning.server, learning.defenses
+    air, uplink, server, defenses = radio.dynamic_uplink, radio.uplink, learning.server, learning.defenses
     cell, names = learning.data.named_cell, [b.name for b in study.world.listed_stations]
     switching = ", ".join(d.label for d in defenses if d.waits)
     counting = ", ".join(d.label for d in defenses if d.needs_plan)
@@ -149,31 +149,32 @@ def _of_learning(study: Study, learning: Learning) -> Rules:
         (
             air is None and not server.in_rounds,
             f"learning.server: {server.kind_name()} merges updates as they come, which planned transmissions do not "
-            "tell; set world.radio.air, {} for its defaults",
+            "tell; set world.radio.dynamic_uplink, {} for its defaults",
         ),
         (
             air is not None and counting != "",
             f"learning.defenses: {counting} counts on the channel's noise before an update is sent, and with "
-            "world.radio.air it is not known then; leave air out",
+            "world.radio.dynamic_uplink it is not known then; leave air out",
         ),
         (
             air is not None and deferring != "",
             f"learning.withholding: {deferring} with defer_upload decides by the cell at the request, and with "
-            "world.radio.air an upload may end in another one; leave air out, or defer_upload",
+            "world.radio.dynamic_uplink an upload may end in another one; leave air out, or defer_upload",
         ),
         (
             air is not None and learning.hides_who_came,
-            "world.radio.air: how long a UE sends decides when others send and how many rounds there are, and noise "
+            "world.radio.dynamic_uplink: how long a UE sends decides when others send and how many rounds there are, "
+            "and noise "
             "at the server hides one update only; leave air out",
         ),
         (
-            learning.hides_who_came and len(learning.learner.phases) > 1 and ues.compute_s_per_sample > 0,
-            "world.ues.compute_s_per_sample: the slowest UE of a phase decides how much time all have for the next, "
+            learning.hides_who_came and len(learning.learner.phases) > 1 and ues.training_s_per_sample > 0,
+            "world.ues.training_s_per_sample: the slowest UE of a phase decides how much time all have for the next, "
             f"and noise at the server hides one of them only; make it 0 for learner {learning.learner.kind_name()}",
         ),
         (
             air is not None and plan is not None,
-            "plan: powers are planned for planned transmissions; leave world.radio.air out",
+            "plan: powers are planned for planned transmissions; leave world.radio.dynamic_uplink out",
         ),
         (
             train is not None and train.task.kind == "online" and not server.in_rounds,
@@ -186,7 +187,7 @@ def _of_learning(study: Study, learning: Learning) -> Rules:
             "with decoding: noisy",
         ),
         (
-            ues.measure_every_s is not None and by_session,
+            ues.measurement_period_s is not None and by_session,
             "learning.data.hold_out_by: UEs that measure all the time have no sessions; hold out by day or block, or "
             "replay a trace",
         ),

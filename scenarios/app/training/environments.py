@@ -145,9 +145,9 @@ def unrecorded(study: Study) -> str | None:
     server = learning.server
     if not isinstance(uplink, Noma) or uplink.decoding != "noisy":
         return "world.radio.uplink: recorded rounds need kind: noma with decoding: noisy"
-    if study.world.radio.air is not None:
-        return "world.radio.air: recorded rounds need transmissions that are planned"
-    if not isinstance(server, Synchronous) or server.first is not None or server.deadline_s is not None:
+    if study.world.radio.dynamic_uplink is not None:
+        return "world.radio.dynamic_uplink: recorded rounds need transmissions that are planned"
+    if not isinstance(server, Synchronous) or server.merge_after_updates is not None or server.deadline_s is not None:
         return "learning.server: recorded rounds need a server that waits for all, until the uplink's deadline"
     if len(noisy) > 1 or any(not isinstance(d, NoiseSwitch) or d.mode != "top-up" for d in noisy):
         return "learning.defenses: recorded rounds need budgets of one noise-switch with mode: top-up, or none"

@@ -8,12 +8,12 @@ from netsim.radio.schedulers.base import Grants, Queue, Scheduler, State
 from netsim.radio.schedulers.places import ranks
 
 
-class AllAtOnce(Scheduler):
+class Simultaneous(Scheduler):
     """Every UE sends as soon as it is ready; the UEs of a cell are spread over the resource blocks."""
 
-    kind: Literal["all-at-once"] = "all-at-once"
+    kind: Literal["simultaneous"] = "simultaneous"
     reference: ClassVar = "grant-free access; the assumption of LAPA, Eqs. 4-6"
-    example: ClassVar = {"kind": "all-at-once"}
+    example: ClassVar = {"kind": "simultaneous"}
 
     def grants(self, queue: Queue, time_s: float, state: State) -> Grants:
         if self.resource_blocks == 1:

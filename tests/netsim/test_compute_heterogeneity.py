@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from netsim.build import build_world
-from netsim.compute_spread import COMPUTE_SPREADS
-from netsim.compute_spread_laws import HalfNormal, LogNormal
+from netsim.compute_heterogeneity import COMPUTE_SPREADS
+from netsim.compute_heterogeneity_laws import HalfNormal, LogNormal
 from netsim.rng import Streams
 from netsim.setting import WorldSetting
 
@@ -20,10 +20,10 @@ def setting(n_ue=6, **ues):
     document = {
         "duration_s": 60.0,
         "city": {"kind": "open-field", "width_m": 600.0, "height_m": 500.0},
-        "base_stations": [{"name": "b", "at_m": [100.0, 250.0]}],
+        "base_stations": [{"name": "b", "position_m": [100.0, 250.0]}],
         "ues": {
-            "count": n_ue, "mobility": {"kind": "random-waypoint"}, "measure_every_s": 10.0,
-            "compute_s_per_sample": 0.2, "compute_j_per_sample": 0.5, **ues,
+            "count": n_ue, "mobility": {"kind": "random-waypoint"}, "measurement_period_s": 10.0,
+            "training_s_per_sample": 0.2, "compute_j_per_sample": 0.5, **ues,
         },
     }  # fmt: skip
     return WorldSetting.model_validate_json(json.dumps(document))
@@ -58,8 +58,8 @@ def test_a_ues_factor_hangs_on_its_number_and_the_seed_alone(kind):
 
 def test_training_takes_the_ues_own_factor_of_the_stated_time_and_the_stated_energy():
     drawn = HalfNormal(scale=2.0).factor(np.arange(6), Streams(3).at("ues.compute"))
-    found = cohort(compute_spread={"kind": "half-normal", "scale": 2.0})
+    found = cohort(compute_heterogeneity={"kind": "half-normal", "scale": 2.0})
     np.testing.assert_allclose(found.compute_s, 0.2 * drawn[[1, 4, 5]] * [10.0, 20.0, 7.0], rtol=1e-15)
     assert found.compute_j.tolist() == [5.0, 10.0, 3.5]
-    more = cohort(n_ue=9, compute_spread={"kind": "half-normal", "scale": 2.0})
+    more = cohort(n_ue=9, compute_heterogeneity={"kind": "half-normal", "scale": 2.0})
     assert more.compute_s.tolist() == found.compute_s.tolist()

@@ -25,8 +25,8 @@ class ComputeSpread(Part):
 COMPUTE_SPREADS = OneOf(
     "compute-spread",
     places={
-        "half-normal": "netsim.compute_spread_laws:HalfNormal",
-        "log-normal": "netsim.compute_spread_laws:LogNormal",
+        "half-normal": "netsim.compute_heterogeneity_laws:HalfNormal",
+        "log-normal": "netsim.compute_heterogeneity_laws:LogNormal",
     },
 )
 """The compute-spread slot: how unequal UEs are in training."""

@@ -17,7 +17,7 @@ from netsim.rng import Rng
 from netsim.units import FloatArray
 
 
-class UnitVotes(AddsMaps):
+class NeuronVotes(AddsMaps):
     r"""Every unit of the first layer votes for one place in every round; the places with most votes are the answers.
 
     With rectified units the ratio r_h = dW_h / db_h (see `fl.attacks.closed_form`) is the mean of the samples that
@@ -35,16 +35,17 @@ class UnitVotes(AddsMaps):
     starts at zero in every round, or with clipped gradients of whole samples.
     """
 
-    kind: Literal["unit-votes"] = "unit-votes"
+    kind: Literal["neuron-votes"] = "neuron-votes"
     width_m: float = Field(default=40.0, gt=0, le=1e6)
     """standard deviation of the Gaussian that smooths the votes, m"""
-    most_weight: float = Field(default=0.05, gt=0, le=1)
+    max_weight: float = Field(default=0.05, gt=0, le=1)
     """largest weight of a unit in a round, as a share of all units"""
     answers: int = Field(default=2, ge=1, le=20)
     """number of places that are named of each UE"""
 
+    renamed: ClassVar = {"most_weight": "max_weight"}
     reference: ClassVar = "Per-unit ratios of Bakopoulou et al., Location Leakage in Federated Signal Maps, Eq. 1"
-    example: ClassVar = {"kind": "unit-votes"}
+    example: ClassVar = {"kind": "neuron-votes"}
     space: ClassVar = {"width_m": (40.0, 20.0, 80.0), "most_weight": (0.05, 0.01)}
     needs: ClassVar = {
         "positions": "the network's inputs must be positions",
@@ -69,7 +70,7 @@ class UnitVotes(AddsMaps):
         with np.errstate(over="ignore", invalid="ignore"):
             where = centre + scale * unit_cloud(dw, db)
             size = np.abs(db) / np.abs(db).max(axis=1, keepdims=True, initial=1e-300)
-            weight = np.minimum(size / size.sum(axis=1, keepdims=True), self.most_weight)
+            weight = np.minimum(size / size.sum(axis=1, keepdims=True), self.max_weight)
         row, unit = np.nonzero(grid.area.contains(where))
         at = row * len(grid) + grid.nearest(where[row, unit])
         count = np.bincount(at, weights=weight[row, unit], minlength=len(where) * len(grid))

@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from netsim.compute_spread import ComputeSpread
+from netsim.compute_heterogeneity import ComputeSpread
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
