@@ -37,7 +37,7 @@ Event = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class FolderResult:
     """What a folder says. kind : as events call it. lines : the first goes on a heading. values : of its event."""
 
     kind: str
@@ -158,7 +158,7 @@ def tell_outcome(folder: Path, args: argparse.Namespace, title: str = "") -> Non
         say(f"  {line}")
 
 
-def emit_outcome(folder: Path, found: Outcome) -> None:
+def emit_outcome(folder: Path, found: FolderResult) -> None:
     """The last line of `--json`: what the folder is, where its page lies (null: it is not drawn), all values."""
     page = str(folder / PAGE) if what_is(folder / PAGE) else None
     emit({"event": "result", "kind": found.kind, "folder": str(folder), "page": page, **found.values})
@@ -180,7 +180,7 @@ def tell_failed_trials(folder: Path) -> None:
         raise RunsFailed(one_line(line))
 
 
-def outcome_of(folder: Path, verbose: bool = False) -> Outcome:
+def outcome_of(folder: Path, verbose: bool = False) -> FolderResult:
     """What a folder says. BadInput: nothing of ours lies there, or something that is not finished, and how to go on."""
     if what_is(folder) != "folder":
         raise BadInput(one_line(f"{folder}: no such folder; give the folder of a run, a sweep, a replay or a training"))
@@ -190,24 +190,24 @@ def outcome_of(folder: Path, verbose: bool = False) -> Outcome:
         found = read_tuning(folder)
         where = f"all trials in {folder / TRIALS_CSV}, page in {_page(folder)}"
         lines = [f": {one_line(found['title'])}", *tuning_lines(found), *failed_lines(found), where]
-        return Outcome("tuning", lines, found)
+        return FolderResult("tuning", lines, found)
     if what_is(folder / RUNS) or what_is(folder / SWEEP) or marked(folder) == "sweep":
         return _sweep(folder)
     if what_is(folder / MANIFEST) or marked(folder) == "run":
         kind = "radio" if finished_manifest(folder).get("kind") == RADIO_STUDY else "run"
         manifest = checked_manifest(folder)
         values = {name: manifest[name] for name in ("title", "seed", "warnings")} | {"summary": read_summary(folder)}
-        return Outcome(kind, run_lines(folder, _page(folder), verbose), values)
+        return FolderResult(kind, run_lines(folder, _page(folder), verbose), values)
     return several(folder, verbose)
 
 
-def several(folder: Path, verbose: bool = False) -> Outcome:
+def several(folder: Path, verbose: bool = False) -> FolderResult:
     """What a folder of runs says: each by itself, below the name of its folder."""
     lines = [""]
     for name, run in listed(folder):
         heading, *rest = outcome_of(run, verbose).lines
         lines += [f"{name}{heading}", *(f"  {line}" for line in rest)]
-    return Outcome("runs", [*lines, f"records in {folder}, page in {_page(folder)}"], {"runs": _runs(folder)})
+    return FolderResult("runs", [*lines, f"records in {folder}, page in {_page(folder)}"], {"runs": _runs(folder)})
 
 
 def _runs(folder: Path) -> list[Event]:
@@ -223,7 +223,7 @@ def _runs(folder: Path) -> list[Event]:
     ]
 
 
-def _sweep(folder: Path) -> Outcome:
+def _sweep(folder: Path) -> FolderResult:
     from scenarios.app.results.gathered import one_kind
 
     one_kind(finished(folder))
@@ -234,10 +234,10 @@ def _sweep(folder: Path) -> Outcome:
     heading = f": {one_line(str(title))}" if title else ""
     lines = [heading, *rows, *adapted_lines(folder), *failure_lines(failures), where]
     values = {"table": str(folder / RUNS), "runs": runs, "adapted": read_adapted(folder)[0]}
-    return Outcome("sweep", lines, values | {"failures": [asdict(one) for one in failures]})
+    return FolderResult("sweep", lines, values | {"failures": [asdict(one) for one in failures]})
 
 
-def _training(folder: Path) -> Outcome:
+def _training(folder: Path) -> FolderResult:
     from scenarios.app.report.training_page import train_lines
     from scenarios.app.results.trainings import trainings
 
@@ -248,7 +248,7 @@ def _training(folder: Path) -> Outcome:
     where = [f"policy and figures in {folder}, page in {_page(folder)}"] if done else []
     lines = [title, *failure_lines(failures), *fitted([*results, *where])]
     values = {"trainings": each, "lines": results, "failures": [asdict(one) for one in failures]}
-    return Outcome("training", lines, values)
+    return FolderResult("training", lines, values)
 
 
 def _page(folder: Path) -> str:

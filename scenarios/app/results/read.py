@@ -73,7 +73,7 @@ _Number = Annotated[float, Field(allow_inf_nan=False, ge=-4.1e7, le=4.1e7)]  # o
 _Seconds = Annotated[float, Field(gt=0, le=400 * 365.25 * DAY_S)]
 
 
-class _Tracks(BaseModel, strict=True):
+class _TracksEntry(BaseModel, strict=True):
     every_s: _Seconds
 
 
@@ -85,7 +85,7 @@ class _Manifest(BaseModel, strict=True):
     duration_s: _Seconds
     area_m: Annotated[list[_Number], Field(min_length=4, max_length=4)]
     origin_deg: Annotated[list[_Number], Field(min_length=2, max_length=2)] | None = None
-    tracks: _Tracks
+    tracks: _TracksEntry
     round_s: _Seconds | None = None
     clock_changes: list[Annotated[list[_Number], Field(min_length=2, max_length=2)]] = []
 

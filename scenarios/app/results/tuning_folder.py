@@ -35,14 +35,14 @@ def read_tuning(folder: Path) -> dict[str, Any]:
         raise BadInput(one_line(f"{folder}: this tuning is not finished; start it again and it goes on"))
     found = read_json(folder / TUNING)
     try:
-        _Tuning.model_validate(found)
+        _TuningFile.model_validate(found)
     except ValidationError as error:
         wrong = ".".join(map(str, error.errors()[0]["loc"]))
         raise BadInput(one_line(f"{folder / TUNING}: damaged ({wrong}); tune again")) from None
     return found
 
 
-class _Objective(BaseModel):
+class _ObjectiveRow(BaseModel):
     key: str
     direction: Literal["min", "max"]
 
@@ -56,13 +56,13 @@ class _TrialRow(BaseModel):
     why: str
 
 
-class _Tuning(BaseModel):
+class _TuningFile(BaseModel):
     """What pages rely on."""
 
     title: str
     scenario: str
     command: str
-    objectives: Annotated[list[_Objective], Field(min_length=1)]
+    objectives: Annotated[list[_ObjectiveRow], Field(min_length=1)]
     constraints: list[str]
     trials: list[_TrialRow]
     space: dict[str, Any]
