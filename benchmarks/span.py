@@ -53,7 +53,6 @@ def rows(bench: Bench, seconds: float) -> Iterator[Row]:
     work = f"{net} relu, {bench.targets} targets, {bench.places} places: one target and round"
     for attack, says, bar in (
         (Span(cell_m=cell_m), "span", bench.span_ms),
-        (Span(cell_m=cell_m, deflate=False), "span without deflation", None),
         (NeuronVotes(cell_m=cell_m), "unit votes", None),
     ):
         yield {**row(f"{says}, {work}", target_ms(attack, seen, seconds), "ms", bar), "subject": "span"}

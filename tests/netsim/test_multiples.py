@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from datetime import date
+from math import cos, pi
 
 import numpy as np
 import pytest
@@ -163,5 +164,5 @@ def test_steps_and_blocks_begin_with_their_tick(step_s):
         state, _ = part.advance(state, (k - 1) * step_s, k * step_s, ground)
         assert state.step == k
         now = Conditions(k * step_s, 0.0, np.zeros((1, 2)), np.zeros((1, 2)))
-        drawn = rng.uniform("block", np.array([0]), item=k // 10) < block._probability(0.0)
+        drawn = rng.uniform("block", np.array([0]), item=k // 10) < 0.5 * (1 + 0.6 * cos(2 * pi * (0 - 2 / 24)))
         assert block.available(now, None, rng)[0].tolist() == drawn.tolist()

@@ -105,12 +105,11 @@ def test_every_free_place_of_a_cell_is_given_away(seed, kind, blocks):
         assert kind != "simultaneous" or (mine >= 0).all()
 
 
-@pytest.mark.parametrize(("pairing", "together"), [("power", [{0, 1}, {2, 3}]), ("difference", [{0, 2}, {1, 3}])])
-def test_who_shares_the_air_starts_together(pairing, together):
-    found = sent_by(Superposed(), cohort([80.0, 40.0, 4.0, 2.0]), Groups(size=2, pairing=pairing))
+def test_ues_of_a_group_start_together():
+    found = sent_by(Superposed(), cohort([80.0, 40.0, 4.0, 2.0]), Groups(size=2))
     starts = [set(np.flatnonzero(found.granted_s == t).tolist()) for t in np.unique(found.granted_s)]
-    assert starts == together
-    first, then = (sorted(group) for group in together)
+    assert starts == [{0, 1}, {2, 3}]
+    first, then = (sorted(group) for group in starts)
     weak = [80.0, 40.0, 4.0, 2.0][first[1]]
     assert found.rate_bps[first[1]] == pytest.approx(1e6 * log2(1 + weak))  # it is decoded last
     assert found.ended_s[first].max() == found.granted_s[then[0]]

@@ -592,26 +592,6 @@ def test_environments_are_made_by_name_and_share_a_cache(tmp_path):
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_specs_come_back_from_json(tiny, tmp_path):
-    spec_of = gymnasium.envs.registration.EnvSpec
-    import rl
-
-    for name in (rl.ALLOCATION, rl.ONLINE):
-        assert spec_of.from_json(gymnasium.spec(name).to_json()) == gymnasium.spec(name)
-    live = gymnasium.make(rl.ONLINE, scenario=tiny(ONLINE), cache=tmp_path)
-    for env in (make_allocation(tmp_path), live, gymnasium.make(rl.ONLINE, scenario="power/pedestrians")):
-        spec = spec_of.from_json(env.spec.to_json())
-        assert spec == env.spec
-        again = gymnasium.make(spec)
-        assert again.spec == env.spec and again.unwrapped.spec.kwargs == env.unwrapped.spec.kwargs
-        steps = []
-        for each in (env, again):
-            seen = each.reset(seed=3)[0]
-            after = each.step(np.full(each.action_space.shape, 0.5, dtype=np.float32))
-            steps.append((seen.tolist(), after[0].tolist(), *after[1:4], after[4]["power_w"].tolist()))
-        assert steps[0] == steps[1]
-
-
 def test_importing_the_floor_registers_both_and_nothing_dear(tmp_path):
     code = (
         "import rl, gymnasium, sys\nassert not {'torch', 'stable_baselines3', 'numba', 'scipy'} & set(sys.modules)\n"

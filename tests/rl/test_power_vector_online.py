@@ -97,28 +97,6 @@ def test_worlds_are_recorded_once_and_begin_again():
     assert worlds[2] == worlds[0] and len(set(worlds[0] + worlds[1])) == 4
 
 
-def test_recordings_that_cannot_be_kept_are_one_line(tmp_path):
-    (tmp_path / "rounds").write_text("a file")
-    with pytest.raises(BadInput, match=r"cannot be kept there .* give another folder as cache"):
-        onlines(1, load("power/city", {"world.duration_s": 120}), tmp_path).reset(seed=0)
-
-
-def test_a_damaged_recording_is_one_line(tmp_path):
-    from netsim.checkpoint import load_tree, save_tree
-
-    study = load("power/city", {"world.duration_s": 120})
-    onlines(1, study, tmp_path).reset(seed=0)
-    (path,) = (tmp_path / "rounds").iterdir()
-    whole = load_tree(path)
-    for name, value in (("of", whole["rounds"]["of"] + 12), ("rows", whole["rounds"]["rows"][:, :3])):
-        save_tree(path, whole | {"rounds": whole["rounds"] | {name: value}})
-        with pytest.raises(BadInput, match=r"not recorded rounds .* delete it"):
-            onlines(1, study, tmp_path).reset(seed=0)
-    path.write_bytes(b"PK")
-    with pytest.raises(BadInput, match="not recorded rounds"):
-        onlines(1, study, tmp_path).reset(seed=0)
-
-
 def test_what_cannot_be_recorded_is_refused(tmp_path):
     leaking = load("power/city", SHORT | {"train.task.reward.leakage": 1, "train.agent": {"kind": "ddpg"}})
     with pytest.raises(BadInput, match=r"train.task.reward.leakage: .*take vectorization_mode='sync'"):

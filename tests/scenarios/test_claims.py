@@ -16,7 +16,6 @@ from netsim.record import write_json
 from scenarios.app.claims.claim import FAILS, HOLDS, KINDS, OPEN, bundled_claims, median_interval, read_claims
 from scenarios.app.claims.evaluate import evaluate, folders_of, labelled
 from scenarios.app.cli.commands import main
-from scenarios.app.cli.output import table
 from scenarios.app.results.summary_keys import declaration
 from scenarios.app.run import clusters, runner
 from scenarios.app.run.executor import Here, OnProcesses
@@ -412,13 +411,6 @@ def test_missing_scenarios_are_played_once(tmp_path, monkeypatch, capsys):
     assert capsys.readouterr() == (out, "")
 
 
-def test_a_table_stays_aligned_and_on_its_lines(tmp_path):
-    one = claim(tmp_path, "at-most", bound=9)
-    ours = evaluate(one, {"a\nb": {seed: {KEY: 1.0, "utility.useful": True} for seed in (0, 1)}}).ours
-    lines = table(("id", "ours"), [("one", ours), ("[bold]two[/]", "[1, 2]")]).splitlines()
-    assert lines[1].split() == ["one", "a\\nb:", "1", "[1,", "1]"] and lines[2].split() == ["[bold]two[/]", "[1,", "2]"]
-
-
 LEAK = "attack.nu-{}.centroid_error_m.inside.rms"
 MAE = "metric.learner.mae_links_db.last"
 
@@ -502,13 +494,13 @@ def test_runs_that_are_no_sweep_are_played_by_the_engine(two_runs, tmp_path, mon
     asked = []
 
     def executor(self, jobs, place):
-        asked.append((jobs, place))
+        asked.append(place)
         return Here(1, 0)
 
     monkeypatch.setattr(OnProcesses, "executor", executor)
     command = ["claims", "--file", str(two_runs), "--out", str(tmp_path / "out"), "--jobs", "2"]
     assert main(command) == 0
-    assert asked == [(["as written"], 1, tmp_path / "out" / name) for name in "ab"]
+    assert asked == [tmp_path / "out" / name for name in "ab"]
     said = r"a.yaml: run 1/1, as written, seed 3.*b.yaml: run 1/1, as written, seed 4"
     assert re.search(said, capsys.readouterr().err, re.S)
     done = (tmp_path / "out" / "b" / "as-written" / "seed-4" / "summary.json").read_text()

@@ -192,7 +192,7 @@ def test_a_damaged_run_is_one_line(file, old, new, words, copied, capsys):
     assert not (copied / "tracks.geojson").exists()
 
 
-@pytest.mark.parametrize("name", ["summary.json", "report.html", ".netsim", "tracks.csv"])
+@pytest.mark.parametrize("name", ["summary.json", ".netsim", "tracks.csv"])
 def test_files_of_this_run_and_of_others_are_kept(name, town, replayed, capsys):
     for folder in (town, replayed):
         before = {path: path.read_bytes() for path in folder.iterdir()}

@@ -334,8 +334,7 @@ def test_two_hundred_ues_move_smoothly(show, tiny, tmp_path):
 
 def test_a_radio_study(show, tiny, tmp_path):
     changes = {"world.radio.handover": {"time_to_trigger_s": 10.0, "hysteresis_db": 0.0}, "world.duration_s": 600}
-    study = tiny(changes)
-    run(study.model_copy(update={"learning": None}), tmp_path / "r")
+    run(tiny(changes | {"learning": None, "world.radio.measurement_noise_db": 0.0}), tmp_path / "r")
     page = show(report(tmp_path / "r"))
     with_replay(page).evaluate("replay.seek(301)")
     shown, number = state(page), len(load(tmp_path / "r").rows("handovers")["ue"])

@@ -144,7 +144,7 @@ def test_without_a_measure_there_is_no_table():
 
 
 def test_radio_studies_have_no_goal(tiny, tmp_path):
-    study = tiny().model_copy(update={"learning": None})
+    study = tiny({"learning": None, "world.radio": {}})
     for name in ("a", "b"):
         run(study, tmp_path / name)
     with pytest.raises(BadInput, match="--reach 9: none of these runs"):

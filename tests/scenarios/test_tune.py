@@ -178,7 +178,7 @@ def test_what_becomes_of_constraints_on_fresh_seeds_is_told(quick, monkeypatch, 
     page = report(tmp_path).read_text()
     assert "0.25 on 1 fresh seed: BROKEN" in page and "1 fresh seeds" not in page
     with pytest.raises(BadInput, match="damaged"):
-        (tmp_path / "tuning.json").write_text(json.dumps(found | {"constraints": ["x"]}))
+        (tmp_path / "tuning.json").write_text(json.dumps(found | {"constraints": [1]}))
         report(tmp_path)
 
 

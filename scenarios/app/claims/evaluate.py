@@ -224,6 +224,6 @@ def _hides(rule: ClaimRule) -> bool:
     known = declaration(rule.key)
     if known is None or known.group != "attack":
         return False
-    found = "_within_near." in known.key and known.unit == "%"
+    found = "_located." in known.key and known.unit == "%"
     near = rule.kind == "at-most" and known.unit in ("m", "m^0.5")
     return not (near or (found and rule.kind in ("at-least", "exceeds")))

@@ -179,7 +179,10 @@ class Play(ABC):
             else:
                 world, time_s, self.now = going
                 self.world.resume(world, time_s)
-                self.recorder.cut()
+                try:
+                    self.recorder.cut()
+                except OSError as error:
+                    raise BadInput(f"{error.filename}: {error.strerror}, and the run goes on") from None
                 first = self.done
             manifest = manifest_of(job, self.study, self.world) | {"tracks": self.tracks, **self.manifest()}
             if going is None:
