@@ -56,7 +56,7 @@ def _town(axes, world, scenery, tracks) -> None:
     for ue in range(0, 40, 5):
         mine = tracks["ue"] == ue
         axes.plot(tracks["x_m"][mine], tracks["y_m"][mine], lw=0.8, zorder=4)
-    axes.plot(*np.array([b.at_m for b in world.stations]).T, "^", color="k", ms=6, zorder=5)
+    axes.plot(*np.array([b.position_m for b in world.stations]).T, "^", color="k", ms=6, zorder=5)
     _frame(axes, world, "Streets, buildings, doors; a week of eight of 40 people")
 
 
@@ -69,7 +69,7 @@ def _coverage(axes, table, world, column: str, title: str, limits: tuple[float, 
     extent = (area.x_min_m, area.x_max_m, area.y_min_m, area.y_max_m)
     image = axes.imshow(grid, origin="lower", extent=extent, cmap="viridis", clim=limits)
     axes.figure.colorbar(image, ax=axes, shrink=0.7)
-    axes.plot(*np.array([b.at_m for b in world.stations]).T, "^", color="k", ms=5)
+    axes.plot(*np.array([b.position_m for b in world.stations]).T, "^", color="k", ms=5)
     _frame(axes, world, title)
 
 
