@@ -163,7 +163,7 @@ def test_the_summary_comes_from_the_folder_alone(tiny, folder, summary, tmp_path
 
 def test_runs_without_homes_name_nothing(tiny, tmp_path):
     found = run(tiny(), tmp_path / "r")
-    assert not [key for key in found if "_located.percent" in key or key.startswith("baseline.uniform")]
+    assert not [key for key in found if "_located.percent" in key or key.startswith("baseline.uniform.")]
     assert read(tmp_path / "r", "named") == []
     assert not any("within" in line.what for line in lines([found]))
 
