@@ -1,4 +1,4 @@
-"""Draw what remains of each leak: ``python docs/defenses_picture.py docs/_static/published-defenses.svg``.
+"""Draw the share of each leak that remains: ``python docs/defenses_picture.py docs/_static/published-defenses.svg``.
 
 Its figures are those of the table of docs/studies/published-defenses.md.
 """
@@ -15,7 +15,7 @@ matplotlib.use("svg")
 import matplotlib.pyplot as plt
 
 PAGE = Path(__file__).parent / "studies" / "published-defenses.md"
-COLUMNS = ("system, defense", "chance", "nothing hidden", "as published", "knows the defense")
+COLUMNS = ("defense", "chance", "no defense", "published attacker", "adapted attacker")
 
 
 def rows() -> list[tuple[str, list[float]]]:
@@ -40,10 +40,10 @@ def draw(out: Path) -> None:
     for y, (_, (chance, nothing, published, knows)) in enumerate(found):
         left = [min(max((of - chance) / (nothing - chance), 0), 1) for of in (published, knows)]
         axes.plot(left, [y, y], color="0.8", zorder=1)
-        axes.plot(left[0], y, "o", mfc="white", color="tab:blue", label="as published" if y == 0 else None)
-        axes.plot(left[1], y, "o", color="tab:red", label="knows the defense" if y == 0 else None)
+        axes.plot(left[0], y, "o", mfc="white", color="tab:blue", label="published attacker" if y == 0 else None)
+        axes.plot(left[1], y, "o", color="tab:red", label="adapted attacker" if y == 0 else None)
     axes.set(yticks=range(len(found)), yticklabels=[name for name, _ in found], xlim=(-0.03, 1.03))
-    axes.set_xlabel("what remains of the leak: 0 chance, 1 nothing hidden")
+    axes.set_xlabel("share of the leak that remains: 0 chance, 1 no defense")
     figure.legend(loc="outside upper right", ncols=2, frameon=False)
     figure.savefig(out, metadata={"Date": None})
 
