@@ -1,6 +1,11 @@
 """The one exception for what a person gave us and we cannot use."""
 
 
+def one_line(text: str) -> str:
+    """Printable on one line: control characters, line ends and half characters are escaped."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 class BadInput(ValueError):
     """Bad input from outside: each line names the file, the place, the value, the bound and the remedy.
 
@@ -8,8 +13,8 @@ class BadInput(ValueError):
     """
 
     def __init__(self, *lines: str) -> None:
-        super().__init__("\n".join(lines))
-        self.lines = lines
+        self.lines = tuple(map(one_line, lines))
+        super().__init__("\n".join(self.lines))
 
 
 class OldName(FutureWarning):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from netsim import __version__
-from netsim.errors import BadInput
+from netsim.errors import BadInput, one_line
 from netsim.safe import content, what_is
 from scenarios.app.results.folder import (
     CHECKPOINT,
@@ -32,7 +32,6 @@ from scenarios.app.run.job import MOST_TEXT_BYTES, Job, JobKind, changed_input, 
 from scenarios.app.run.play import run_job
 from scenarios.app.run.sweep import folder_name
 from scenarios.app.study.load import load
-from scenarios.app.study.yaml_document import one_line
 
 _OTHER = (MANIFEST, TRAINING, STUDY, CHECKPOINT, PAGE, ERROR, WORLDS, *EXPORTS.values())
 """files that a repetition does not write byte by byte: records tell wall times"""
@@ -66,17 +65,18 @@ def rerun(
         that is gone or changed, an `out` that holds something else.
     """
     if what_is(folder) != "folder":
-        raise BadInput(one_line(f"{folder}: no such folder; give the folder of a run, a sweep or a training"))
+        raise BadInput(f"{folder}: no such folder; give the folder of a run, a sweep or a training")
     if out.resolve().is_relative_to(folder.resolve()):
-        raise BadInput(one_line(f"--out {out}: lies in {folder}, which stays as it is; give another folder"))
+        raise BadInput(f"--out {out}: lies in {folder}, which stays as it is; give another folder")
     paths, skipped = _finished_in(folder, only)
     jobs = [_repetition(path, out / path.relative_to(folder), replace) for path in paths]
     no_links(out, [str(job.folder.relative_to(out)) for job in jobs])
     for job in jobs:
         job.admit()
         if what_is(job.folder / SUMMARY) and not replace:
-            line = f"{job.folder}: holds a finished {job.kind.name}; add --replace, or give --out another folder"
-            raise BadInput(one_line(line))
+            raise BadInput(
+                f"{job.folder}: holds a finished {job.kind.name}; add --replace, or give --out another folder"
+            )
     repeated = []
     for k, (path, job) in enumerate(zip(paths, jobs, strict=True), 1):
         label = "" if path == folder else str(path.relative_to(folder))
@@ -104,7 +104,7 @@ def _finished_in(folder: Path, only: str | None) -> tuple[list[Path], list[str]]
     skipped = [one_line(f"{path}: is not finished") for path in found if path not in done]
     if not done:
         which = "" if only is None else f" of the label {only}"
-        nothing = one_line(f"{folder}: no finished run, sweep, tuning or training{which} in it")
+        nothing = f"{folder}: no finished run, sweep, tuning or training{which} in it"
         raise BadInput(f"{skipped[0] if skipped else nothing}; give a folder that netsim wrote to the end")
     return done, skipped
 
@@ -122,10 +122,10 @@ def _repetition(folder: Path, place: Path, replace: bool) -> Job:
     try:
         digest = hashlib.sha256(content(path, MOST_TEXT_BYTES, own=True)).hexdigest()
     except OSError as error:
-        raise BadInput(one_line(f"{path}: cannot be read ({error.strerror}); put back the file of this run")) from None
+        raise BadInput(f"{path}: cannot be read ({error.strerror}); put back the file of this run") from None
     if manifest.get("study", digest) != digest:
         changed = f"{path}: was changed after the run: its SHA-256 is not the one in {record}"
-        raise BadInput(one_line(f"{changed}; put back the file of this run, or run the changed one as a scenario"))
+        raise BadInput(f"{changed}; put back the file of this run, or run the changed one as a scenario")
     study = load(path)
     if record.name == TRAINING:
         from scenarios.app.training.train import jobs_of
@@ -137,6 +137,6 @@ def _repetition(folder: Path, place: Path, replace: bool) -> Job:
     file, digest = changed_input(path, job.text)
     if file:
         why = "has other content than when this run read it" if digest else "is gone or cannot be read"
-        raise BadInput(one_line(f"{folder}: {file} {why}; put it back"))
+        raise BadInput(f"{folder}: {file} {why}; put it back")
     check_whole(folder, compared(job.kind))
     return job

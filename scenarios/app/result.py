@@ -14,7 +14,6 @@ from scenarios.app.browser import show_page
 from scenarios.app.results.folder import MANIFEST, PAGE, RADIO_STUDY, finished_manifest, read_summary
 from scenarios.app.results.frames import Frames
 from scenarios.app.results.read import RUNS, SWEEP, listed
-from scenarios.app.study.yaml_document import one_line
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -32,9 +31,9 @@ def open_run(folder: str | Path) -> Result:
     """
     path = Path(folder)
     if what_is(path) != "folder":
-        raise BadInput(one_line(f"{path}: no such folder; give the folder of a run"))
+        raise BadInput(f"{path}: no such folder; give the folder of a run")
     if what_is(path / RUNS) or what_is(path / SWEEP) or not what_is(path / MANIFEST):
-        raise BadInput(one_line(f"{path}: holds several runs; open one of them, such as {listed(path)[0][1]}"))
+        raise BadInput(f"{path}: holds several runs; open one of them, such as {listed(path)[0][1]}")
     finished_manifest(path)
     return Result(path, read_summary(path))
 

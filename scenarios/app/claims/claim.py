@@ -23,7 +23,7 @@ from scenarios.app.results.shown import over_seeds
 from scenarios.app.results.summary_keys import KEYS, UTILITY, declaration
 from scenarios.app.study.error_messages import build, nearest
 from scenarios.app.study.load import bundled
-from scenarios.app.study.yaml_document import one_line, read
+from scenarios.app.study.yaml_document import read
 
 CONFIDENCE = 0.95
 HOLDS, FAILS, OPEN = "holds", "does not hold", "undecided"
@@ -257,7 +257,7 @@ def read_claims(path: Path, paper: str = "", minutes: float = np.inf) -> list[Cl
         try:
             scenario = _playable(claim.scenario, path.parent)
         except ValueError as error:
-            wrong.append(one_line(f"{document.at(('claims', i, 'scenario'))}: {error}"))
+            wrong.append(f"{document.at(('claims', i, 'scenario'))}: {error}")
             continue
         minutes_of[scenario] = written.minutes.get(claim.scenario, np.inf)
         claims.append(claim.model_copy(update={"scenario": scenario}))
@@ -266,7 +266,7 @@ def read_claims(path: Path, paper: str = "", minutes: float = np.inf) -> list[Cl
     chosen = [claim for claim in claims if paper.lower() in claim.paper.lower()]
     if not chosen:
         known = ", ".join(dict.fromkeys(claim.paper for claim in claims))
-        raise BadInput(one_line(f"--paper {paper}: no claim of such a publication; there are: {known}"))
+        raise BadInput(f"--paper {paper}: no claim of such a publication; there are: {known}")
     cheapest = sorted({claim.scenario for claim in chosen}, key=lambda name: (minutes_of[name], name))
     spent = np.cumsum([minutes_of[name] for name in cheapest])
     affordable = {name for name, total in zip(cheapest, spent, strict=True) if total <= minutes}

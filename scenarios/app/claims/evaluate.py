@@ -29,7 +29,7 @@ from scenarios.app.run.how import How
 from scenarios.app.run.sweep import Sweep
 from scenarios.app.study.error_messages import nearest
 from scenarios.app.study.load import bundled, find, load
-from scenarios.app.study.yaml_document import one_line, read
+from scenarios.app.study.yaml_document import read
 
 CLAIMS, CLAIMS_PAGE = "claims.csv", "claims.html"
 Labelled = Mapping[str, Mapping[int, Mapping[str, Any]]]
@@ -42,7 +42,7 @@ Labelled = Mapping[str, Mapping[int, Mapping[str, Any]]]
 def finished_runs(folder: Path) -> list[tuple[str, Path]]:
     """Label and folder of the finished runs in the folder of a run or of a sweep."""
     if what_is(folder) != "folder":
-        raise BadInput(one_line(f"{folder}: no such folder; give the folder of a run or of a sweep"))
+        raise BadInput(f"{folder}: no such folder; give the folder of a run or of a sweep")
     alone = what_is(folder / MANIFEST) and not what_is(folder / RUNS)
     runs = [run for run in ([("", folder)] if alone else listed(folder)) if what_is(run[1] / SUMMARY)]
     one_kind(runs)
@@ -55,7 +55,7 @@ def labelled(folder: Path) -> Labelled:
     for label, path in finished_runs(folder):
         seed = read_json(path / MANIFEST).get("seed")
         if not isinstance(seed, int):
-            raise BadInput(one_line(f"{path / MANIFEST}: seed is missing or damaged; run the study again"))
+            raise BadInput(f"{path / MANIFEST}: seed is missing or damaged; run the study again")
         by_label.setdefault(label, {})[seed] = read_summary(path)
     return by_label
 
@@ -68,15 +68,15 @@ def folders_of(runs: Sequence[str], claims: Sequence[Claim]) -> dict[str, Path]:
         name, equals, rest = run.partition("=")
         if equals and name not in titles and not what_is(run):
             near = nearest(name, list(titles))
-            raise BadInput(one_line(f"--run {run}: no claim is about {name!r}{near}; netsim claims lists them"))
+            raise BadInput(f"--run {run}: no claim is about {name!r}{near}; netsim claims lists them")
         folder = Path(rest if name in titles else run)
         title = next((read_json(path / MANIFEST).get("title") for _, path in finished_runs(folder)), None)
         asked = [name] if name in titles else titles
         found = [scenario for scenario in asked if titles[scenario] == title]
         if not found:
-            raise BadInput(one_line(f"--run {run}: no claim is about its runs, {title!r}; netsim claims lists them"))
+            raise BadInput(f"--run {run}: no claim is about its runs, {title!r}; netsim claims lists them")
         if found[0] in folders:
-            raise BadInput(one_line(f"--run {run}: {found[0]} already has the folder {folders[found[0]]}; give one"))
+            raise BadInput(f"--run {run}: {found[0]} already has the folder {folders[found[0]]}; give one")
         folders[found[0]] = folder
     return folders
 
@@ -90,7 +90,7 @@ def places_in(out: Path, claims: Sequence[Claim]) -> dict[str, Path]:
     for scenario in dict.fromkeys(c.scenario for c in claims):
         place = out / (scenario if scenario in bundled() else Path(scenario).stem)
         if place in places.values():
-            raise BadInput(one_line(f"{place}: both {scenario} and another scenario would be played there; rename one"))
+            raise BadInput(f"{place}: both {scenario} and another scenario would be played there; rename one")
         places[scenario] = place
     admit_several(out, [CLAIMS, CLAIMS_PAGE, *(p.relative_to(out).parts[0] for p in places.values())], "these claims")
     return places
@@ -147,7 +147,7 @@ def write_verdicts(path: Path, verdicts: Sequence[Verdict]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, text.getvalue())
     except OSError as error:
-        raise BadInput(one_line(f"{path}: cannot be written ({error.strerror})")) from None
+        raise BadInput(f"{path}: cannot be written ({error.strerror})") from None
 
 
 # -- verdicts

@@ -8,11 +8,11 @@ import shutil
 import textwrap
 from pathlib import Path
 
-from netsim.errors import BadInput
+from netsim.errors import BadInput, one_line
 from scenarios.app.cli.options import overrides_of
 from scenarios.app.cli.output import WIDTH, say, table
 from scenarios.app.study.load import Scenario, bundled, file_fields, find, title_of
-from scenarios.app.study.yaml_document import file_text, one_line, read
+from scenarios.app.study.yaml_document import file_text, read
 
 BEGINNING = Path(__file__).with_name("beginning.yaml")
 NEXT = """\

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from netsim.errors import BadInput, RunsFailed
+from netsim.errors import BadInput, RunsFailed, one_line
 from netsim.safe import OURS_MOST_BYTES, opened, replacing, what_is
 from scenarios.app.browser import show_page
 from scenarios.app.cli.options import command_line
@@ -30,7 +30,6 @@ from scenarios.app.results.read import RUNS, SWEEP, finished, listed, load
 from scenarios.app.results.shown import adapted_lines, checked_manifest, fitted, read_adapted, run_lines, sweep_lines
 from scenarios.app.results.statistics import counted
 from scenarios.app.results.tuning_folder import TRIALS_CSV, failed_lines, is_tuning, read_tuning, tuning_lines
-from scenarios.app.study.yaml_document import one_line
 
 Event = dict[str, Any]
 """a line of JSON"""
@@ -153,9 +152,8 @@ def tell_outcome(folder: Path, args: argparse.Namespace, title: str = "") -> Non
         emit_outcome(folder, found)
         return
     heading, *lines = found.lines
-    say(f"{title or folder}{heading}")
-    for line in lines:
-        say(f"  {line}")
+    for line in (f"{title or folder}{heading}", *(f"  {line}" for line in lines)):
+        say(one_line(line))
 
 
 def emit_outcome(folder: Path, found: FolderResult) -> None:
@@ -170,26 +168,25 @@ def tell_failures(*folders: Path) -> None:
     if any(failed.values()):
         tables = ", ".join(str(folder / FAILURES) for folder, n in failed.items() if n)
         total = counted(sum(failed.values()), "run")
-        raise RunsFailed(one_line(f"{total} failed, see {tables}; the same command plays what is missing"))
+        raise RunsFailed(f"{total} failed, see {tables}; the same command plays what is missing")
 
 
 def tell_failed_trials(folder: Path) -> None:
     """Raise RunsFailed where trials of a tuning failed, or a winner on fresh seeds."""
     if failed := failed_lines(read_tuning(folder)):
-        line = f"{failed[0].removesuffix(':')}, see {folder / TRIALS_CSV}; the search went on without them"
-        raise RunsFailed(one_line(line))
+        raise RunsFailed(f"{failed[0].removesuffix(':')}, see {folder / TRIALS_CSV}; the search went on without them")
 
 
 def outcome_of(folder: Path, verbose: bool = False) -> FolderResult:
     """What a folder says. BadInput: nothing of ours lies there, or something that is not finished, and how to go on."""
     if what_is(folder) != "folder":
-        raise BadInput(one_line(f"{folder}: no such folder; give the folder of a run, a sweep, a replay or a training"))
+        raise BadInput(f"{folder}: no such folder; give the folder of a run, a sweep, a replay or a training")
     if any(what_is(f / TRAINING) or marked(f) == "training" for f in (folder, *folder.glob("seed-*"))):
         return _training(folder)
     if is_tuning(folder):
         found = read_tuning(folder)
         where = f"all trials in {folder / TRIALS_CSV}, page in {_page(folder)}"
-        lines = [f": {one_line(found['title'])}", *tuning_lines(found), *failed_lines(found), where]
+        lines = [f": {found['title']}", *tuning_lines(found), *failed_lines(found), where]
         return FolderResult("tuning", lines, found)
     if what_is(folder / RUNS) or what_is(folder / SWEEP) or marked(folder) == "sweep":
         return _sweep(folder)
@@ -231,7 +228,7 @@ def _sweep(folder: Path) -> FolderResult:
     title = read_json(folder / SWEEP).get("title") if what_is(folder / SWEEP) else None
     rows = sweep_lines([(run["label"], run["summary"]) for run in runs]) if runs else []
     where = f"all runs in {folder / RUNS}, page in {_page(folder)}"
-    heading = f": {one_line(str(title))}" if title else ""
+    heading = f": {title}" if title else ""
     lines = [heading, *rows, *adapted_lines(folder), *failure_lines(failures), where]
     values = {"table": str(folder / RUNS), "runs": runs, "adapted": read_adapted(folder)[0]}
     return FolderResult("sweep", lines, values | {"failures": [asdict(one) for one in failures]})
@@ -244,7 +241,7 @@ def _training(folder: Path) -> FolderResult:
     done, failures = trainings(folder), read_failures(folder)
     each = [{"seed": one.manifest.get("seed"), "summary": one.summary} for one in done]
     results = train_lines(folder) if done else []
-    title = f": {one_line(str(done[0].manifest.get('title')))}" if done else ""
+    title = f": {done[0].manifest.get('title')}" if done else ""
     where = [f"policy and figures in {folder}, page in {_page(folder)}"] if done else []
     lines = [title, *failure_lines(failures), *fitted([*results, *where])]
     values = {"trainings": each, "lines": results, "failures": [asdict(one) for one in failures]}

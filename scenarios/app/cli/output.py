@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, TextIO
 
-from netsim.errors import BadInput
+from netsim.errors import BadInput, one_line
 
 WIDTH = 100  # columns of tables
 MOST_LINES, LONGEST = 50, 2000  # of complaints; a longer one loses its middle
@@ -44,8 +44,6 @@ def say(text: str, end: str = "\n", errors: bool = False) -> None:
 
     Characters that the encoding of the stream does not have are written as escapes.
     """
-    from scenarios.app.study.yaml_document import one_line
-
     lines, stream = "\n".join(one_line(line) for line in text.split("\n")), sys.stderr if errors else sys.stdout
     write(_encodable(lines, stream) + end, stream)
 

@@ -20,9 +20,9 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
+from netsim.errors import one_line
 from scenarios.app.cli.output import Lenient, emit, write
 from scenarios.app.results.statistics import figure_text
-from scenarios.app.study.yaml_document import one_line
 
 DRAW_EVERY_S = 0.1
 LOG_EVERY_S = 2.0

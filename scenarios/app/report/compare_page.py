@@ -69,7 +69,7 @@ from scenarios.app.results.shown import answers, label_lines
 from scenarios.app.results.statistics import counted, figure_text, half_width, quantile
 from scenarios.app.results.table import Line, Runs, lines, mean, model_verdict
 from scenarios.app.results.verdicts import USELESS, is_useful
-from scenarios.app.study.yaml_document import one_line, read
+from scenarios.app.study.yaml_document import read
 
 MOST_ANSWERS = 3  # results of attacks that head the page; all stand in the table below
 MOST_TIMES = 400  # of merges that are drawn
@@ -210,7 +210,7 @@ def keep_tables(folder: Path, of: Gathered) -> None:
         try:
             write_text(path, tradeoff.matched_csv(of.trials))
         except OSError as error:
-            raise BadInput(one_line(f"{path}: cannot be written ({error.strerror})")) from None
+            raise BadInput(f"{path}: cannot be written ({error.strerror})") from None
 
 
 def command_of(folder: Path) -> str:

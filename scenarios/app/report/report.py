@@ -25,7 +25,6 @@ from scenarios.app.results.gathered import Gathered, gathered, of_sweep, side_by
 from scenarios.app.results.read import RUNS, load
 from scenarios.app.results.trainings import trainings
 from scenarios.app.results.tuning_folder import is_tuning, read_tuning
-from scenarios.app.study.yaml_document import one_line
 
 
 def report(folder: Path, pages: bool = False) -> Path:
@@ -41,7 +40,7 @@ def report(folder: Path, pages: bool = False) -> Path:
         raise BadInput("report: the name of the folder is empty; give the folder of a run, a sweep or a training")
     folder = Path(folder)
     if what_is(folder) != "folder":
-        raise BadInput(one_line(f"{folder}: no such folder; give the folder of a run, a sweep or a training"))
+        raise BadInput(f"{folder}: no such folder; give the folder of a run, a sweep or a training")
     trained = trainings(folder)
     if trained:
         text = train_page(trained, read_failures(folder))
@@ -77,7 +76,7 @@ def written(path: Path, text: str) -> Path:
         write_text(path, text)
     except OSError as error:
         remedy = "make room, or see that it can be written; the same command goes on"
-        raise BadInput(one_line(f"{path}: cannot be written ({error.strerror}); {remedy}")) from None
+        raise BadInput(f"{path}: cannot be written ({error.strerror}); {remedy}") from None
     return path
 
 
@@ -87,10 +86,10 @@ def check_ours(path: Path) -> None:
     try:
         old = content(path, OURS_MOST_BYTES, own=True) if kind == "file" else None
     except OSError as error:
-        raise BadInput(one_line(f"{path}: cannot be read ({error.strerror})")) from None
+        raise BadInput(f"{path}: cannot be read ({error.strerror})") from None
     if kind == "folder" or (old is not None and GENERATOR.encode() not in old):
         what = "is a folder; give the name of a file" if kind == "folder" else "is not a page of ours; move it"
-        raise BadInput(one_line(f"{path}: {what}, and give the command again"))
+        raise BadInput(f"{path}: {what}, and give the command again")
 
 
 def _swept(folder: Path, pages: bool) -> str:

@@ -7,12 +7,11 @@ from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from netsim.errors import BadInput
+from netsim.errors import BadInput, one_line
 from netsim.record import write_text
 from netsim.safe import what_is
 from scenarios.app.results.folder import ERROR, csv_text, read_rows
 from scenarios.app.results.statistics import counted
-from scenarios.app.study.yaml_document import one_line
 
 FAILURES = "failures.csv"
 MOST_TOLD = 10
@@ -49,7 +48,7 @@ def read_failures(folder: Path) -> list[Failed]:
     try:
         return [Failed(**row | {name: int(row[name]) for name in ("seed", "attempts")}) for row in rows]
     except (ValueError, KeyError, TypeError) as error:
-        raise BadInput(one_line(f"{path}: not a table of failures ({error!r}); start the sweep again")) from None
+        raise BadInput(f"{path}: not a table of failures ({error!r}); start the sweep again") from None
 
 
 def failure_lines(failed: Sequence[Failed]) -> list[str]:

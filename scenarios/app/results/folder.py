@@ -13,13 +13,12 @@ from typing import Any, TextIO
 import numpy as np
 
 from fl.round.tables import TABLES, Column
-from netsim.errors import BadInput
+from netsim.errors import BadInput, one_line
 from netsim.parquet import read_parquet
 from netsim.record import cell_text, unguarded
 from netsim.safe import OURS_MOST_BYTES, content, opened, what_is, whole_name
 from scenarios.app.results.marker import MARKER, Mark, held, marked
 from scenarios.app.study import SCHEMA_VERSION
-from scenarios.app.study.yaml_document import one_line
 
 QUANTITIES = {
     "rsrp_dbm": "RSRP of the serving cell",
@@ -181,7 +180,7 @@ def read_summary(folder: Path) -> dict[str, Any]:
     summary = read_json(folder / SUMMARY)
     wrong = [key for key, value in summary.items() if not isinstance(value, int | float | None)]
     if wrong:
-        raise BadInput(one_line(f"{folder / SUMMARY}: {wrong[0]} is not a number; run the study again"))
+        raise BadInput(f"{folder / SUMMARY}: {wrong[0]} is not a number; run the study again")
     return summary
 
 
@@ -193,7 +192,7 @@ def finished_manifest(folder: Path) -> dict[str, Any]:
     check_version(folder, manifest)
     command = str(manifest.get("command") or "")
     again = f"`{command}`" if command.startswith("netsim ") else "the same command"
-    raise BadInput(one_line(f"{folder}: this run is not finished; {again} goes on where it stopped"))
+    raise BadInput(f"{folder}: this run is not finished; {again} goes on where it stopped")
 
 
 def version_of(manifest: Mapping[str, Any]) -> str:
@@ -207,8 +206,8 @@ def check_version(folder: Path, manifest: Mapping[str, Any]) -> None:
     """Refuse a run whose records have another schema: other tables, columns or keys."""
     if manifest.get("schema", SCHEMA_VERSION) != SCHEMA_VERSION:
         raise BadInput(
-            one_line(f"{folder}: records of schema {manifest['schema']}, written by netsim {version_of(manifest)}; "
-                     f"this one reads schema {SCHEMA_VERSION}; run the study again")
+            f"{folder}: records of schema {manifest['schema']}, written by netsim {version_of(manifest)}; "
+                     f"this one reads schema {SCHEMA_VERSION}; run the study again"
         )  # fmt: skip
 
 
@@ -217,8 +216,8 @@ def one_version(folders: Mapping[str, Path]) -> None:
     if len(folders) > 1:
         (version, path), (other, beside), *_ = folders.items()
         raise BadInput(
-            one_line(f"{path} was made by netsim {version} and {beside} by {other}, whose figures may differ by "
-                     "themselves; make both with one version, or look at each alone")
+            f"{path} was made by netsim {version} and {beside} by {other}, whose figures may differ by "
+                     "themselves; make both with one version, or look at each alone"
         )  # fmt: skip
 
 
@@ -245,9 +244,9 @@ def read_table(folder: Path, table: str) -> dict[str, np.ndarray]:
         columns = list(zip(*lines, strict=True)) if lines else [()] * len(header)
         return {name: _column(table, name, cells) for name, cells in zip(header, columns, strict=True)}
     except OSError as error:
-        raise BadInput(one_line(f"{path}: cannot be read ({error.strerror}); is {folder} a run folder?")) from None
+        raise BadInput(f"{path}: cannot be read ({error.strerror}); is {folder} a run folder?") from None
     except (ValueError, csv.Error) as error:  # cells that are no numbers, rows of different lengths, a NUL
-        raise BadInput(one_line(f"{path}: damaged ({error}); run the study again")) from None
+        raise BadInput(f"{path}: damaged ({error}); run the study again") from None
 
 
 def _parquet(path: Path, table: str) -> dict[str, np.ndarray]:
@@ -255,13 +254,13 @@ def _parquet(path: Path, table: str) -> dict[str, np.ndarray]:
     try:
         columns = read_parquet(path)
     except FileNotFoundError as error:
-        raise BadInput(one_line(f"{path}: cannot be read ({error.strerror}); run the study again")) from None
+        raise BadInput(f"{path}: cannot be read ({error.strerror}); run the study again") from None
     except (OSError, ValueError) as error:
         said = getattr(error, "strerror", None) or error
-        raise BadInput(one_line(f"{path}: damaged ({said}); run the study again")) from None
+        raise BadInput(f"{path}: damaged ({said}); run the study again") from None
     for name in (name for name in columns if name in EVERY[table]):
         if (columns[name].dtype == object) != (EVERY[table][name].type == "text"):
-            raise BadInput(one_line(f"{path}: column {name} is not a {EVERY[table][name].type}; run the study again"))
+            raise BadInput(f"{path}: column {name} is not a {EVERY[table][name].type}; run the study again")
     return columns
 
 
@@ -274,7 +273,7 @@ def read_rows(path: Path, again: str = "start the sweep again") -> list[dict[str
             raise ValueError("a row has not as many cells as the heading")
     except (OSError, ValueError, csv.Error) as error:
         said = getattr(error, "strerror", None) or error
-        raise BadInput(one_line(f"{path}: damaged ({said}); {again}")) from None
+        raise BadInput(f"{path}: damaged ({said}); {again}") from None
     return [{name: unguarded(cell) for name, cell in row.items()} for row in rows]
 
 

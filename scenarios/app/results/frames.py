@@ -13,7 +13,6 @@ from netsim.safe import what_is
 from scenarios.app.results.folder import EVERY, MANIFEST, read_json, table_path
 from scenarios.app.results.read import checked_table
 from scenarios.app.results.run import clock_of
-from scenarios.app.study.yaml_document import one_line
 
 if TYPE_CHECKING:
     import pandas
@@ -77,4 +76,4 @@ class Frames(Mapping[str, "pandas.DataFrame"]):
             clock = clock_of(read_json(path))
             return pandas.Timestamp(clock.first_day) + pandas.to_timedelta(clock.wall_s(time_s), unit="s")
         except (KeyError, TypeError, ValueError, OverflowError) as error:
-            raise BadInput(one_line(f"{path}: no calendar for these times ({error}); run the study again")) from None
+            raise BadInput(f"{path}: no calendar for these times ({error}); run the study again") from None

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from netsim.errors import BadInput
+from netsim.errors import BadInput, one_line
 from netsim.safe import OURS_MOST_BYTES, content, what_is
 from netsim.units import FloatArray
 from scenarios.app.results.failures import failure_lines, read_failures
@@ -31,7 +31,6 @@ from scenarios.app.results.read import RUNS, finished, listed
 from scenarios.app.results.statistics import counted
 from scenarios.app.results.tradeoff import Trial, read_trials
 from scenarios.app.study.describe import flow
-from scenarios.app.study.yaml_document import one_line
 
 
 @dataclass(frozen=True)
@@ -92,7 +91,7 @@ def of_sweep(folder: Path) -> Gathered:
     """The finished runs of a sweep."""
     every, done = listed(folder), finished(folder)
     if not done:
-        raise BadInput(one_line(f"{folder}: no finished run among {counted(len(every), 'run')}; start them again"))
+        raise BadInput(f"{folder}: no finished run among {counted(len(every), 'run')}; start them again")
     one_kind(done)
     note = " ".join(failure_lines(read_failures(folder)))
     return Gathered(folder.resolve().name, done, len(every) - len(done), read_trials(folder), note)
@@ -131,8 +130,8 @@ def gathered(folders: Sequence[Path]) -> Gathered:
                      _names([*singles, *sweeps]), strict=True))  # fmt: skip
     runs = _by_study(singles, names) + [(f"{names[folder]}: {label}", path) for folder, label, path in swept]
     if len(runs) < 2:
-        raise BadInput(one_line(f"{folders[0]}: one finished run, and nothing to compare it with; give two runs or "
-                                "more, or a sweep (netsim report draws the page of one run)"))  # fmt: skip
+        raise BadInput(f"{folders[0]}: one finished run, and nothing to compare it with; give two runs or "
+                                "more, or a sweep (netsim report draws the page of one run)")  # fmt: skip
     one_kind(runs)
     name = " and ".join(names[f] for f in names) if len(names) < 4 else "runs compared"
     return Gathered(name, runs, missing, note=" ".join(notes))
@@ -141,15 +140,15 @@ def gathered(folders: Sequence[Path]) -> Gathered:
 def _check(folder: Path) -> None:
     """Refuse what holds no run."""
     if not str(folder) or what_is(folder) != "folder":
-        raise BadInput(one_line(f"{folder}: no such folder; give folders of runs or of sweeps"))
+        raise BadInput(f"{folder}: no such folder; give folders of runs or of sweeps")
     if what_is(folder / TRAINING) or any(folder.glob(f"seed-*/{TRAINING}")):
-        raise BadInput(one_line(f"{folder}: holds a training, which has other figures than a run; netsim report "
-                                f"{folder} draws its page with all its seeds"))  # fmt: skip
+        raise BadInput(f"{folder}: holds a training, which has other figures than a run; netsim report "
+                                f"{folder} draws its page with all its seeds")  # fmt: skip
 
 
 def _check_finished(folder: Path) -> None:
     if not what_is(folder / SUMMARY):
-        raise BadInput(one_line(f"{folder}: this run is not finished; start it again and it goes on, or leave it out"))
+        raise BadInput(f"{folder}: this run is not finished; start it again and it goes on, or leave it out")
 
 
 def one_kind(runs: Sequence[tuple[str, Path]]) -> None:
@@ -161,8 +160,8 @@ def one_kind(runs: Sequence[tuple[str, Path]]) -> None:
         kinds.setdefault(manifest.get("kind") == RADIO_STUDY, path)
         versions.setdefault(version_of(manifest), path)
     if len(kinds) > 1:
-        raise BadInput(one_line(f"{kinds[True]} is a radio study and {kinds[False]} trains a model, which have no "
-                                "figure in common; compare them apart"))  # fmt: skip
+        raise BadInput(f"{kinds[True]} is a radio study and {kinds[False]} trains a model, which have no "
+                                "figure in common; compare them apart")  # fmt: skip
     one_version(versions)
 
 
@@ -170,7 +169,7 @@ def _names(paths: Sequence[Path]) -> list[str]:
     """The end of each path, as long as it must be to tell all of them apart."""
     parts = [path.resolve().parts for path in paths]
     for twice in (p for k, p in enumerate(paths) if parts[k] in parts[:k]):
-        raise BadInput(one_line(f"{twice}: is given twice; give it once"))
+        raise BadInput(f"{twice}: is given twice; give it once")
     for length in range(1, max(map(len, parts), default=0) + 1):
         names = ["/".join(p[-length:]) for p in parts]
         if len(set(names)) == len(names):
@@ -196,7 +195,7 @@ def _without_seed(path: Path) -> bytes:
     try:
         text = content(path, OURS_MOST_BYTES, own=True)
     except OSError as error:
-        raise BadInput(one_line(f"{path}: cannot be read ({error.strerror}); run the study again")) from None
+        raise BadInput(f"{path}: cannot be read ({error.strerror}); run the study again") from None
     return b"\n".join(line for line in text.split(b"\n") if not line.startswith(b"seed:"))
 
 

@@ -38,7 +38,7 @@ from scenarios.app.results.folder import (
 )
 from scenarios.app.results.marker import marked
 from scenarios.app.results.run import Run, Table
-from scenarios.app.study.yaml_document import one_line, read
+from scenarios.app.study.yaml_document import read
 
 RUNS, SWEEP = "runs.csv", "sweep.json"
 
@@ -95,7 +95,7 @@ def _check_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
         _Manifest.model_validate(manifest)
     except ValidationError as error:
         wrong = ".".join(map(str, error.errors()[0]["loc"]))
-        raise BadInput(one_line(f"{path}: {wrong} is missing or damaged; run the study again")) from None
+        raise BadInput(f"{path}: {wrong} is missing or damaged; run the study again") from None
 
 
 def _check_rows(folder: Path, manifest: Mapping[str, Any], tables: Mapping[str, Table]) -> None:
@@ -112,7 +112,7 @@ def _check_rows(folder: Path, manifest: Mapping[str, Any], tables: Mapping[str, 
             wrong = np.flatnonzero((columns[column] < low) | (columns[column] > high))
             if len(wrong):
                 found = f"row {wrong[0] + 1}: {column} {columns[column][wrong[0]]:g} is not in [{low:g}, {high:g}]"
-                raise BadInput(one_line(f"{table_path(folder, name)}: {found}; run the study again"))
+                raise BadInput(f"{table_path(folder, name)}: {found}; run the study again")
 
 
 def checked_table(folder: Path, name: str) -> Table:
@@ -120,7 +120,7 @@ def checked_table(folder: Path, name: str) -> Table:
     columns = read_table(folder, name)
     missing = [column for column in EVERY[name] if column not in columns]
     if missing:
-        raise BadInput(one_line(f"{table_path(folder, name)}: column {missing[0]} is missing; run the study again"))
+        raise BadInput(f"{table_path(folder, name)}: column {missing[0]} is missing; run the study again")
     return columns
 
 
@@ -143,7 +143,7 @@ def _ground(path: Path) -> dict[str, NDArray[Any]]:
     for of in ("footprint", "street", "scenery"):
         ptr, points_m = ground.get(f"{of}_ptr", np.zeros(1)), ground.get(f"{of}_m", ())
         if len(ptr) == 0 or ptr[0] or ptr[-1] != len(points_m) or (np.diff(ptr) < 0).any():
-            raise BadInput(one_line(f"{path}: its parts do not fit together; run the study again"))
+            raise BadInput(f"{path}: its parts do not fit together; run the study again")
     return ground
 
 
@@ -152,11 +152,11 @@ def _arrays(path: Path, dimensions: Mapping[str, int], needed: Collection[str] =
     try:
         arrays = {name: np.asarray(array, np.float64) for name, array in read_arrays(path).items()}
     except (ValueError, TypeError) as error:
-        raise BadInput(one_line(f"{path}: cannot be read ({error}); run the study again")) from None
+        raise BadInput(f"{path}: cannot be read ({error}); run the study again") from None
     found = {name: arrays[name] for name in dimensions if name in arrays}
     wrong = [name for name in needed if name not in found] or [n for n in found if found[n].ndim != dimensions[n]]
     if wrong:
-        raise BadInput(one_line(f"{path}: {wrong[0]} is missing or has the wrong shape; run the study again"))
+        raise BadInput(f"{path}: {wrong[0]} is missing or has the wrong shape; run the study again")
     return found
 
 
@@ -165,11 +165,11 @@ def listed(folder: Path) -> list[tuple[str, Path]]:
     if what_is(folder / RUNS):
         return _sweep(folder)
     if what_is(folder / SWEEP) or marked(folder) == "sweep":
-        raise BadInput(one_line(f"{folder}: this sweep is not finished; start it again and it goes on"))
+        raise BadInput(f"{folder}: this sweep is not finished; start it again and it goes on")
     runs = [(p.name, p) for p in sorted(folder.iterdir()) if (p / MANIFEST).exists()]
     if not runs:
         what = f"neither the folder of a run (no {MANIFEST}) nor of a sweep (no {RUNS})"
-        raise BadInput(one_line(f"{folder}: {what}; give a folder that netsim wrote"))
+        raise BadInput(f"{folder}: {what}; give a folder that netsim wrote")
     return runs
 
 
@@ -183,12 +183,12 @@ def _sweep(folder: Path) -> list[tuple[str, Path]]:
     try:
         runs = [(row["label"] or "as written", folder / row["folder"]) for row in read_rows(path)]
     except KeyError as error:
-        raise BadInput(one_line(f"{path}: has no column {error}; start the sweep again")) from None
+        raise BadInput(f"{path}: has no column {error}; start the sweep again") from None
     if not runs:
-        raise BadInput(one_line(f"{path}: lists no run; start the sweep again"))
+        raise BadInput(f"{path}: lists no run; start the sweep again")
     for _, run in runs:
         if not run.resolve().is_relative_to(folder.resolve()):
-            raise BadInput(one_line(f"{path}: the run {run} lies outside of {folder}; move it inside"))
+            raise BadInput(f"{path}: the run {run} lies outside of {folder}; move it inside")
     return runs
 
 
@@ -208,5 +208,5 @@ def read_surfaces(folder: Path) -> Surfaces:
     arrays = _arrays(path, {"x_m": 1, "y_m": 1, "answer_at_m": 1, **dict.fromkeys(MAPS, 2)}, needed=("x_m", "y_m"))
     shape = (len(arrays["x_m"]), len(arrays["y_m"]))
     if any(arrays[name].shape != shape for name in MAPS if name in arrays):
-        raise BadInput(one_line(f"{path}: its maps do not fit the grid; run the study again"))
+        raise BadInput(f"{path}: its maps do not fit the grid; run the study again")
     return arrays

@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 
 from netsim.checkpoint import read_arrays
-from netsim.errors import BadInput
+from netsim.errors import BadInput, one_line
 from netsim.parquet import read_parquet
 from netsim.safe import OURS_MOST_BYTES, content, what_is
 from scenarios.app.results.folder import read_json, text_of
-from scenarios.app.study.yaml_document import one_line
 
 _SHOWN = 40  # characters of a text
 
@@ -67,7 +66,7 @@ def _bytes(path: Path) -> bytes:
     try:
         return content(path, OURS_MOST_BYTES, own=True)
     except OSError as error:
-        raise BadInput(one_line(f"{path}: cannot be read ({error.strerror}); run the study again")) from None
+        raise BadInput(f"{path}: cannot be read ({error.strerror}); run the study again") from None
 
 
 def _looked_into(a: Path, b: Path) -> list[ValueDifference]:
@@ -91,7 +90,7 @@ def values_in(path: Path) -> dict[str, list[Any]]:
         read = read_parquet if path.suffix == ".parquet" else read_arrays
         return {key: array.reshape(-1).tolist() for key, array in read(path).items()}
     except (OSError, ValueError, csv.Error) as error:
-        raise BadInput(one_line(f"{path}: damaged ({error}); run the study again")) from None
+        raise BadInput(f"{path}: damaged ({error}); run the study again") from None
 
 
 def _flat(value: Any, path: str = "") -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from netsim.channel_card import card_lines
-from netsim.errors import BadInput
+from netsim.errors import BadInput, one_line
 from netsim.safe import what_is
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results import verdicts
@@ -24,7 +24,6 @@ from scenarios.app.results.summary_keys import (
     declaration,
 )
 from scenarios.app.results.table import GROUPS, Line, Runs, Summary, lines, model_verdict, row
-from scenarios.app.study.yaml_document import one_line
 
 COLUMNS = 99
 """of a line of a terminal"""
@@ -158,7 +157,7 @@ def checked_manifest(folder: Path) -> dict[str, Any]:
     manifest = read_json(folder / MANIFEST)
     wrong = [name for name, kind in _NEEDED.items() if not isinstance(manifest.get(name), kind)]
     if wrong:
-        raise BadInput(one_line(f"{folder / MANIFEST}: {wrong[0]} is missing or damaged; run the study again"))
+        raise BadInput(f"{folder / MANIFEST}: {wrong[0]} is missing or damaged; run the study again")
     return manifest
 
 
@@ -297,7 +296,7 @@ def read_adapted(folder: Path) -> tuple[list[dict[str, str]], str]:
     try:
         return ([{key: str(row[key]) for key in HEAD} for row in said["rows"]], str(said["note"])) if said else ([], "")
     except (KeyError, TypeError) as error:
-        raise BadInput(one_line(f"{folder / SWEEP}: damaged ({error!r}); start the sweep again")) from None
+        raise BadInput(f"{folder / SWEEP}: damaged ({error!r}); start the sweep again") from None
 
 
 def adapted_lines(folder: Path) -> list[str]:

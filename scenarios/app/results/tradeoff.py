@@ -21,7 +21,6 @@ from scenarios.app.results.attacks import attacks
 from scenarios.app.results.folder import SUMMARY, csv_text, read_rows, read_summary
 from scenarios.app.results.read import RUNS, listed
 from scenarios.app.results.statistics import figure_text, quartiles_of
-from scenarios.app.study.yaml_document import one_line
 
 MATCHED_CSV = "matched_privacy.csv"
 MATCHED = (keys.SQRT_SW1, keys.ERROR_MEDIAN)
@@ -56,7 +55,7 @@ def _strength(path: Path, row: Mapping[str, str]) -> float:
     except ValueError:
         value = np.nan
     if row["curve"] and not np.isfinite(value):
-        raise BadInput(one_line(f"{path}: strength {row['strength']!r} is not a number; start the sweep again"))
+        raise BadInput(f"{path}: strength {row['strength']!r} is not a number; start the sweep again")
     return value
 
 

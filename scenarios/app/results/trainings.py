@@ -30,7 +30,6 @@ from scenarios.app.results.folder import (
     read_json,
     read_rows,
 )
-from scenarios.app.study.yaml_document import one_line
 
 # -- the episode: one world under the agent and under the best rule
 
@@ -75,7 +74,7 @@ def read_episode(folder: Path) -> EpisodeRead | None:
         _Scene.model_validate(scene)
     except ValidationError as error:
         wrong = ".".join(map(str, error.errors()[0]["loc"]))
-        raise BadInput(one_line(f"{path}: damaged ({wrong}); train again")) from None
+        raise BadInput(f"{path}: damaged ({wrong}); train again") from None
     ues = dict[tuple[str, int], list[dict[str, Any]]]()
     of_ues = [name for name in EPISODE_UE_COLUMNS if name not in _TEXTS]
     for row in _rows(folder / EPISODE, _TEXTS, of_ues):
@@ -83,7 +82,7 @@ def read_episode(folder: Path) -> EpisodeRead | None:
     of_rounds = _rows(folder / EPISODE_ROUNDS, _TEXTS[:1], EPISODE_ROUND_COLUMNS[1:])
     rounds = {(row["policy"], int(row["round"])): row for row in of_rounds}
     if set(ues) - set(rounds) or {name for name, _ in rounds} != set(scene["policies"]):
-        raise BadInput(one_line(f"{folder / EPISODE}: damaged (other policies or rounds than its scene); train again"))
+        raise BadInput(f"{folder / EPISODE}: damaged (other policies or rounds than its scene); train again")
     return EpisodeRead(scene, ues, rounds)
 
 
@@ -150,16 +149,14 @@ def trainings(folder: Path) -> list[FinishedTraining]:
 def _read(folder: Path) -> FinishedTraining:
     manifest = read_json(folder / TRAINING)
     if manifest.get("kind") != KIND or not manifest.get("finished"):
-        raise BadInput(one_line(f"{folder}: this training is not finished; start it again and it goes on"))
+        raise BadInput(f"{folder}: this training is not finished; start it again and it goes on")
     curve = _rows(folder / CURVE, (), _CURVE)
     evaluations = _rows(folder / EVALUATIONS, ("policy",), ("case", *METRICS))
     cases = {policy: {r["case"] for r in evaluations if r["policy"] == policy} for policy in _names(evaluations)}
     agent = str(manifest.get("agent", AGENT))
     short = [policy for policy, own in cases.items() if policy != VISITED and own != cases.get(agent)]
     if short:
-        raise BadInput(
-            one_line(f"{folder / EVALUATIONS}: {short[0]} and {agent} are not judged in the same cases; train again")
-        )
+        raise BadInput(f"{folder / EVALUATIONS}: {short[0]} and {agent} are not judged in the same cases; train again")
     columns = {name: np.array([row[name] for row in curve]) for name in _CURVE}
     return FinishedTraining(manifest, read_json(folder / SUMMARY), columns, evaluations, read_episode(folder))
 
@@ -168,13 +165,13 @@ def _rows(path: Path, texts: Sequence[str], numbers: Sequence[str]) -> list[dict
     """Rows of a table; a number that is not known is NaN. BadInput: what is wrong, with the file."""
     rows = read_rows(path, "train again")
     if not rows:
-        raise BadInput(one_line(f"{path}: has no rows; train again"))
+        raise BadInput(f"{path}: has no rows; train again")
     try:
         return [{n: row[n] for n in texts} | {n: float(row[n] or "nan") for n in numbers} for row in rows]
     except KeyError as error:
-        raise BadInput(one_line(f"{path}: has no column {error}; train again")) from None
+        raise BadInput(f"{path}: has no column {error}; train again") from None
     except ValueError as error:
-        raise BadInput(one_line(f"{path}: {error}; train again")) from None
+        raise BadInput(f"{path}: {error}; train again") from None
 
 
 def _names(rows: list[dict[str, Any]]) -> list[str]:

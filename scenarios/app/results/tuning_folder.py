@@ -12,14 +12,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
-from netsim.errors import BadInput
+from netsim.errors import BadInput, one_line
 from netsim.safe import what_is
 from scenarios.app.results.failures import MOST_TOLD
 from scenarios.app.results.folder import csv_text, read_json
 from scenarios.app.results.marker import marked
 from scenarios.app.results.statistics import counted, figure_text
 from scenarios.app.study.describe import flow
-from scenarios.app.study.yaml_document import one_line
 
 TUNING, TRIALS_CSV, BEST = "tuning.json", "trials.csv", "best.yaml"
 
@@ -32,13 +31,13 @@ def is_tuning(folder: Path) -> bool:
 def read_tuning(folder: Path) -> dict[str, Any]:
     """What a finished tuning found, checked as far as pages rely on it."""
     if not what_is(folder / TUNING):
-        raise BadInput(one_line(f"{folder}: this tuning is not finished; start it again and it goes on"))
+        raise BadInput(f"{folder}: this tuning is not finished; start it again and it goes on")
     found = read_json(folder / TUNING)
     try:
         _TuningFile.model_validate(found)
     except ValidationError as error:
         wrong = ".".join(map(str, error.errors()[0]["loc"]))
-        raise BadInput(one_line(f"{folder / TUNING}: damaged ({wrong}); tune again")) from None
+        raise BadInput(f"{folder / TUNING}: damaged ({wrong}); tune again") from None
     return found
 
 

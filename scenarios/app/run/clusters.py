@@ -22,7 +22,6 @@ from scenarios.app.run.events import RETRIES, Fields
 from scenarios.app.run.executor import BAD_INPUT, Executor, Failure, Jobs, Outcome, attempt, failure_of, lost
 from scenarios.app.run.job import Job
 from scenarios.app.scratch import scratch
-from scenarios.app.study.yaml_document import one_line
 
 STORE_BYTES = 100 * 2**20  # of Ray's object store, in which only answers lie
 _CONNECT_S = 5.0
@@ -80,8 +79,9 @@ class RayCluster(Executor):
         except Exception as error:
             where = self._address or "a cluster of its own"
             why = failure_of(error).line
-            line = f"--on ray: no connection to {where} ({why}); is `ray start --head` running there?"
-            raise BadInput(line) from None
+            raise BadInput(
+                f"--on ray: no connection to {where} ({why}); is `ray start --head` running there?"
+            ) from None
         signal.signal(signal.SIGTERM, on_term)  # the handler of Ray would end the runs with the cluster
         self._task = ray.remote(num_cpus=1, max_retries=0, retry_exceptions=False)(remote_attempt)
         return self
@@ -187,7 +187,7 @@ class SlurmJobs(Executor):
             self._executor.update_parameters(**self._options)
         except RuntimeError as error:
             self.close(interrupted=True)
-            raise BadInput(one_line(f"--on slurm: {error}")) from None
+            raise BadInput(f"--on slurm: {error}") from None
         return self
 
     def start(self, jobs: Jobs) -> Sequence[Any]:

@@ -18,11 +18,10 @@ from pathlib import Path
 from textwrap import shorten
 from typing import Any, ClassVar, Protocol, Self
 
-from netsim.errors import BadInput
+from netsim.errors import BadInput, one_line
 from scenarios.app.results.failures import Failed, write_failures
 from scenarios.app.run.events import RETRIES, Event, Fields, Name, Watch, deaf_workers, hearing, ignore, work_for_parent
 from scenarios.app.run.job import Job, do
-from scenarios.app.study.yaml_document import one_line
 
 _LONGEST = 500  # characters of an error's line
 _LOOK_EVERY_S = 0.05  # for jobs that are done
@@ -272,8 +271,7 @@ def do_all(jobs: Jobs, engine: Engine, at_once: int, place: Path, watch: Watch =
         try:
             place.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            line = f"{place}: cannot be written ({error.strerror}); give --out another place"
-            raise BadInput(one_line(line)) from None
+            raise BadInput(f"{place}: cannot be written ({error.strerror}); give --out another place") from None
         for job, end in engine.executor(min(at_once, len(left)), place).played(left):
             folder = str(job.folder.relative_to(place))
             name: Name = "run" if job.kind.name == "run" else "played"

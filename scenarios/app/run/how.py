@@ -19,7 +19,6 @@ from typing import Literal
 from fl.round.tables import Column
 from netsim.errors import BadInput
 from netsim.parquet import check_installed, convert
-from scenarios.app.study.yaml_document import one_line
 
 OPTION = "--memory-gb"
 VARIABLE = "NETSIM_MEMORY_GB"
@@ -116,7 +115,7 @@ def within(most: float) -> Generator[None, None, None]:
         if isinstance(error, RuntimeError) and "can't allocate memory" not in str(error):  # that is one of PyTorch
             raise
         why = str(error)[:200] or "nothing is left"
-        raise BadInput(one_line(f"not enough memory ({why}): {remedy}; a run goes on from its checkpoint")) from None
+        raise BadInput(f"not enough memory ({why}): {remedy}; a run goes on from its checkpoint") from None
     finally:
         resource.setrlimit(resource.RLIMIT_DATA, (soft, hard))
 

@@ -43,7 +43,6 @@ from scenarios.app.results.marker import Mark, check_files, held
 from scenarios.app.run.events import Fields, Watch, ignore
 from scenarios.app.study.load import file_fields
 from scenarios.app.study.study import Study
-from scenarios.app.study.yaml_document import one_line
 
 Restored = TypeVar("Restored")
 UNFIT = (ArithmeticError, AttributeError, LookupError, MemoryError, RuntimeError, TypeError, ValueError)
@@ -118,13 +117,14 @@ class Job:
             return
         file, digest = changed_input(folder / STUDY, self.text)
         if file and not digest:
-            raise BadInput(one_line(f"{file}: cannot be read, and the {kind.name} in {folder} read it; put it back"))
+            raise BadInput(f"{file}: cannot be read, and the {kind.name} in {folder} read it; put it back")
         if not self.replace:
             unfinished = "unfinished " if SUMMARY in kind.files else ""
             state = "finished " if what_is(folder / SUMMARY) else unfinished
             which = f"that read {file} with other content" if file else f"of another {kind.text}"
-            line = f"{folder}: holds the {state}{kind.name} {which}; add --replace, or give --out another folder"
-            raise BadInput(one_line(line))
+            raise BadInput(
+                f"{folder}: holds the {state}{kind.name} {which}; add --replace, or give --out another folder"
+            )
 
     def done(self) -> Fields | None:
         """The summary, where the folder has it; None where the job is to be played.
@@ -210,8 +210,8 @@ class Job:
 
     def unfit(self, what: str, error: Exception) -> BadInput:
         """Why the job cannot go on from its checkpoint, in one line."""
-        why = one_line(" ".join(str(error).replace(f"{self.folder / CHECKPOINT}: ", "").split()))[:200]
         where = self.folder / CHECKPOINT
+        why = " ".join(str(error).replace(f"{where}: ", "").split())[:200]
         return BadInput(f"{where}: {what} ({why}); delete it, or add --replace, to start again")
 
 

@@ -35,7 +35,7 @@ from scenarios.app.study.describe import flow
 from scenarios.app.study.load import Scenario
 from scenarios.app.study.study import Study
 from scenarios.app.study.vary import Distribution, Variant
-from scenarios.app.study.yaml_document import Place, dotted, one_line, place_of
+from scenarios.app.study.yaml_document import Place, dotted, place_of
 
 MOST_RUNS = 100_000
 _LONGEST_NAME = 200  # bytes; file systems take 255
@@ -312,9 +312,7 @@ def admit_sweep(out: Path, own: Sequence[str], replace: bool) -> None:
     no_links(out, [*own, *(str(folder.relative_to(out)) for folder in found)])
     if found and not replace:
         what = f"{counted(len(found), 'run')} that this sweep does not have, first {found[0].relative_to(out)}"
-        raise BadInput(
-            one_line(f"{out}: holds {what}; add --replace, which removes them, or give --out another folder")
-        )
+        raise BadInput(f"{out}: holds {what}; add --replace, which removes them, or give --out another folder")
 
 
 def others(out: Path, own: Sequence[str] = (), of: Sequence[str] = ("*",)) -> list[Path]:

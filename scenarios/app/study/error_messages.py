@@ -15,7 +15,7 @@ from pydantic_core import ErrorDetails
 from netsim.errors import BadInput
 from netsim.part import Part, UnusablePlugin, descriptions
 from scenarios.app.study.describe import bounds, field_at, flow, in_words, inside, members, slots_of, unit, unwrap
-from scenarios.app.study.yaml_document import Document, Place, one_line, place_of, value_at
+from scenarios.app.study.yaml_document import Document, Place, place_of, value_at
 
 Model = TypeVar("Model", bound=BaseModel)
 LONGEST = 60
@@ -129,7 +129,7 @@ class Mistake:
         where = self.document.at(place)
         if kind in ("type", "bound") and self.is_set:
             where = f"{where}={shown(self.value)}"
-        return self.document.line(place), one_line(f"{where}: {text}")
+        return self.document.line(place), f"{where}: {text}"
 
 
 def _place(loc: Sequence[str | int], data: Any) -> Place:

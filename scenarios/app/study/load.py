@@ -19,7 +19,7 @@ from netsim.safe import what_is
 from scenarios.app.study.describe import field_at, inside, members, slots_of, unwrap
 from scenarios.app.study.error_messages import build, default_of, nearest
 from scenarios.app.study.study import Study
-from scenarios.app.study.yaml_document import Document, Place, one_line, place_of, read, read_text
+from scenarios.app.study.yaml_document import Document, Place, place_of, read, read_text
 
 
 def load(
@@ -95,7 +95,7 @@ def find(source: str | Path) -> Path:
     if str(source) in names:
         return names[str(source)]
     what = f"no scenario file and no bundled scenario{nearest(str(source), list(names))}"
-    raise BadInput(one_line(f"{source}: {what}; give the path of a YAML file, or a name that `netsim list` shows"))
+    raise BadInput(f"{source}: {what}; give the path of a YAML file, or a name that `netsim list` shows")
 
 
 def parse_value(text: str) -> Any:
@@ -111,7 +111,7 @@ def set_value(document: Document, path: str, value: Any, origin: Place | None = 
     """
     where = f"--set {path}" if origin is None else document.at(origin)
     if not _PATH.fullmatch(path):
-        raise BadInput(one_line(f"{where}: {path!r} is no path; write names with one dot between them, as a.b[0].c"))
+        raise BadInput(f"{where}: {path!r} is no path; write names with one dot between them, as a.b[0].c")
     above: Place = ()
     steps = place_of(path)
     for step, after in pairwise(steps):
@@ -122,7 +122,7 @@ def set_value(document: Document, path: str, value: Any, origin: Place | None = 
     data, last = document.value(above), _new_key(document, above, steps[-1], where)
     is_index = isinstance(data, list) and isinstance(last, int) and last < len(data)
     if not is_index and not (isinstance(data, dict) and isinstance(last, str)):
-        raise BadInput(one_line(f"{where}: there is nothing at {path!r} to replace; check the path"))
+        raise BadInput(f"{where}: there is nothing at {path!r} to replace; check the path")
     data[last] = value
     document.override((*above, last), origin)
     rename(document, above)

@@ -22,7 +22,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from ruamel.yaml.reader import ReaderError
 
-from netsim.errors import BadInput
+from netsim.errors import BadInput, one_line
 from netsim.safe import content
 
 Place = tuple[str | int, ...]
@@ -80,7 +80,7 @@ class Document:
     def at(self, place: Place) -> str:
         """How a complaint starts: `FILE:LINE: world.ues[2].height_m`, or `--set world.ues[2].height_m`."""
         line = self.line(place)
-        return one_line(f"{self.path}:{line}: {dotted(place)}" if line else f"--set {dotted(place)}")
+        return f"{self.path}:{line}: {dotted(place)}" if line else f"--set {dotted(place)}"
 
     def where(self, place: Place) -> str:
         """How a warning starts: `FILE:LINE`, or `--set world.ues[2].height_m`."""
@@ -104,11 +104,6 @@ def value_at(data: Any, place: Place, default: Any = None) -> Any:
     return data
 
 
-def one_line(text: str) -> str:
-    """Printable on one line: control characters, line ends and half characters are escaped."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
-
-
 def place_of(path: str) -> Place:
     """`a.b[0].c`, or `a.b.0.c` -> ("a", "b", 0, "c")."""
     steps = re.findall(r"[^.\[\]]+", path)
@@ -128,29 +123,27 @@ def read(path: str | Path) -> Document:
     ------
     BadInput : one line: the file cannot be read, is not UTF-8, or is not YAML of the kind used here.
     """
-    return read_text(file_text(path), one_line(str(path)))
+    return read_text(file_text(path), str(path))
 
 
 def file_text(path: str | Path) -> str:
     """The text of a scenario file. BadInput: it cannot be read, is too long, or is not UTF-8."""
-    name = one_line(str(path))
     try:
         raw = content(path, MAX_BYTES)
     except OSError as error:
         at = ":1" if error.errno == errno.EFBIG else ""
         what = _TOO_LONG if at else f"cannot be read ({error.strerror or error}); check the path"
-        raise BadInput(one_line(f"{name}{at}: {what}")) from None
+        raise BadInput(f"{path}{at}: {what}") from None
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         what = f"byte 0x{raw[error.start]:02x} is not UTF-8; save the file as UTF-8"
-        raise BadInput(f"{name}:{line}: text: {what}") from None
+        raise BadInput(f"{path}:{line}: text: {what}") from None
 
 
-def read_text(text: str, name: str = "<text>") -> Document:
-    """The document in a string; `name` stands for the file in messages."""
-    path = one_line(name)
+def read_text(text: str, path: str = "<text>") -> Document:
+    """The document in a string; `path` stands for the file in messages."""
     if len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
         raise BadInput(f"{path}:1: {_TOO_LONG}")
     try:
@@ -170,7 +163,7 @@ def read_text(text: str, name: str = "<text>") -> Document:
         )
     else:
         return _read(top, path)
-    raise BadInput(one_line(f"{path}:{line}: {what}"))
+    raise BadInput(f"{path}:{line}: {what}")
 
 
 def _read(top: Node | None, path: str) -> Document:
@@ -205,7 +198,7 @@ class _Reader:
 
     def bad(self, node: Node, place: Place, what: str) -> BadInput:
         """A complaint about a node."""
-        return BadInput(one_line(f"{self.path}:{node.start_mark.line + 1}: {dotted(place)}: {what}"))
+        return BadInput(f"{self.path}:{node.start_mark.line + 1}: {dotted(place)}: {what}")
 
     def value(self, node: Node, place: Place) -> Any:
         """The value of a node; what could stand for something else is refused."""
