@@ -214,8 +214,7 @@ COMMANDS: dict[str, Command] = {
             Option("--out FILE", "the page (default: %(default)s)", default="compare.html"),
             Option(
                 "--reach VALUE",
-                "say when models reach this RMSE (dB) or accuracy (%%); default: what the worst run ends with, "
-                "where uploads take their time",
+                "say when models reach this RMSE (dB) or accuracy (%%)",
                 type=number(float, 1e-6, 1e6),
             ),
             PAGES,

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from netsim.errors import BadInput
-from netsim.record import write_text
 from netsim.safe import what_is
 from netsim.units import FloatArray
 from scenarios.app.report.charts import (
@@ -28,6 +27,7 @@ from scenarios.app.report.charts import (
     WORK,
     Chart,
     Law,
+    Quantity,
     Series,
 )
 from scenarios.app.report.html import Cell, Chapter, Mark, block, page, table
@@ -60,14 +60,13 @@ from scenarios.app.report.tables import (
 )
 from scenarios.app.report.tuning_page import draws_panels
 from scenarios.app.results import summary_keys as keys
-from scenarios.app.results import tradeoff
 from scenarios.app.results.folder import MANIFEST, STUDY, read_json
-from scenarios.app.results.gathered import Gathered, Goal, drawn_sentence, goal_of
+from scenarios.app.results.gathered import Gathered, drawn_sentence
 from scenarios.app.results.read import SWEEP, load
 from scenarios.app.results.run import Run
 from scenarios.app.results.shown import answers, label_lines
 from scenarios.app.results.statistics import counted, figure_text, half_width, quantile
-from scenarios.app.results.table import Line, Runs, lines, mean, model_verdict
+from scenarios.app.results.table import Line, Runs, lines, model_verdict
 from scenarios.app.results.verdicts import USELESS, is_useful
 from scenarios.app.study.yaml_document import read
 
@@ -192,25 +191,15 @@ def _of_learning(
     every = {label: leading(lines(runs)) for label, runs in labels_of(shown).items()}
     strongest = {label: leak.attack if leak else "" for label, leak in every.items()}
     over = list[str | Panel]()
-    if reach is not None or any(keys.UPLOADS_COUNT.of() in m.summary for m in members):
+    if reach is not None:
         over.append(time_table(shown, strongest, reach))
     over += [panel for chart in (PROGRESS, UPLINKS) for panel in drawn_over_time(shown, chart, strongest)]
     draws = draws_panels(place, [(m.label, m.study, m.summary) for m in shown])
     return [
-        Chapter("tradeoffs", "Privacy and utility", [tradeoff_panel(labels_of(members), of.trials), *draws]),
+        Chapter("tradeoffs", "Privacy and utility", [tradeoff_panel(labels_of(members), of.curves), *draws]),
         Chapter("densities", "Densities", [*compared_densities(of.runs)]),
         Chapter("time", "Over time", over),
     ]
-
-
-def keep_tables(folder: Path, of: Gathered) -> None:
-    """The table of matched privacy, beside the page of a sweep."""
-    path = folder / tradeoff.MATCHED_CSV
-    if of.trials and keys.RANK_CORRELATION.key not in of.summaries[0][1]:
-        try:
-            write_text(path, tradeoff.matched_csv(of.trials))
-        except OSError as error:
-            raise BadInput(f"{path}: cannot be written ({error.strerror})") from None
 
 
 def command_of(folder: Path) -> str:
@@ -277,51 +266,44 @@ def latest(series: Series, time_s: FloatArray) -> FloatArray:
 
 # -- how soon models are good
 
-_GOALS = (
-    (RMSE, "an RMSE of at most", True, keys.CONSTANT_RMSE.of()),
-    (ACCURACY, "an accuracy of at least", False, keys.CONSTANT_ACCURACY.of()),
-)
-"""quantity, the goal in words, whether smaller is better, and the measure of a constant"""
-
 
 def no_goal(reach: float) -> BadInput:
     """The error for runs without a measure."""
     return BadInput(f"--reach {reach:g}: none of these runs has an RMSE in dB or an accuracy in %; leave it out")
 
 
-def time_table(members: Sequence[Member], attack: Mapping[str, str], reach: float | None = None) -> str:
-    """A row per label: the time to the goal, and the homes that are named by then; empty without a goal.
+def time_table(members: Sequence[Member], attack: Mapping[str, str], reach: float) -> str:
+    """A row per label: the time at which models reach an RMSE or an accuracy, and the homes that are named by then.
 
-    reach : the goal; None: what the worst run ends with. Raises BadInput where no run has a measure of it.
+    Raises BadInput where no run has either.
     """
     unit, second = time_unit(members)
-    for quantity, word, smaller, constant in _GOALS:
-        models = [m.trends.get(("", quantity.law), _NONE) for m in members]
-        ends = [float(latest(model, np.array([np.inf]))[0]) for model in models]
-        goal = goal_of(ends, [mean([m.summary], constant) for m in members], smaller)
-        if goal is None:
-            continue
-        goal = goal if reach is None else Goal(reach, smaller)
-        times_s = np.array([goal.first_s(*model) for model in models])
-        homes = [m.trends.get((attack[m.label], HOME.law), _NONE) for m in members]
-        named = np.array([latest(home, t)[0] for home, t in zip(homes, times_s[:, None], strict=True)])
-        rows = list[list[Cell]]()
-        for label in labels_of(members):
-            own = np.array([m.label == label for m in members])
-            reached = f"{np.isfinite(times_s[own]).sum()} of {own.sum()}"
-            rows.append([label, _between(times_s[own] / second), reached, _between(named[own])])
-        heads = ["variant", f"time to it ({unit})", "seeds that reach it", "homes named by then (%)"]
-        if not any(len(home[0]) for home in homes):
-            heads, rows = heads[:3], [row[:3] for row in rows]
-        says = "Simulated time until the server first has such a model: mean over the seeds that reach it, with a 95 % "
-        says += "interval (Student's t)."
-        if reach is None:
-            says += " The goal is what the worst run ends with, of those that are better than a constant if any are."
-        title = f"Time to {word} {figure_text(goal.value)} {quantity.unit}"
-        return table(title, heads, rows, "times") + block("paragraphs", [says], "says")
-    if reach is not None:
+    known = [q for q in (RMSE, ACCURACY) if any(np.isfinite(_series(m, q)[1]).any() for m in members)]
+    if not known:
         raise no_goal(reach)
-    return ""
+    quantity = known[0]
+    word, sign = ("an RMSE of at most", -1) if quantity is RMSE else ("an accuracy of at least", 1)
+    models = [_series(m, quantity) for m in members]
+    times_s = np.array([np.append(time_s[sign * values >= sign * reach], np.nan)[0] for time_s, values in models])
+    homes = [_series(m, HOME, attack[m.label]) for m in members]
+    named = np.array([latest(home, t)[0] for home, t in zip(homes, times_s[:, None], strict=True)])
+    rows = list[list[Cell]]()
+    for label in labels_of(members):
+        own = np.array([m.label == label for m in members])
+        reached = f"{np.isfinite(times_s[own]).sum()} of {own.sum()}"
+        rows.append([label, _between(times_s[own] / second), reached, _between(named[own])])
+    heads = ["variant", f"time to it ({unit})", "seeds that reach it", "homes named by then (%)"]
+    says = (
+        "Simulated time until the server first has such a model: mean over the seeds that reach it, with a 95 % "
+        "interval (Student's t)."
+    )
+    title = f"Time to {word} {figure_text(reach)} {quantity.unit}"
+    return table(title, heads, rows, "times") + block("paragraphs", [says], "says")
+
+
+def _series(of: Member, quantity: Quantity, attack: str = "") -> Series:
+    """A run's values of a quantity over time; empty where it has none."""
+    return of.trends.get((attack, quantity.law), _NONE)
 
 
 def _between(values: FloatArray) -> Cell:
@@ -340,7 +322,7 @@ Pairs = Mapping[str, tuple[Line, Line]]
 """label -> the lines of its model and of its leakage"""
 
 
-def tradeoff_panel(labels: Mapping[str, Runs], trials: Sequence[tradeoff.Trial] = ()) -> Panel:
+def tradeoff_panel(labels: Mapping[str, Runs], curves: Mapping[str, Sequence[str]] | None = None) -> Panel:
     """A mark per label: what the strongest attack finds against how good the model is; lines join labels of a curve."""
     title, cells, models = "Privacy against utility", list[Axes](), list[Line]()
     every = {label: lines(runs) for label, runs in labels.items()}
@@ -351,7 +333,7 @@ def tradeoff_panel(labels: Mapping[str, Runs], trials: Sequence[tradeoff.Trial] 
             if leak.key.split(".")[-2] == stem and np.isfinite(model.value + leak.value)
         }  # fmt: skip
         if pairs:
-            cells.append(_tradeoff_axes(pairs, trials, [*labels]))
+            cells.append(_tradeoff_axes(pairs, curves or {}, [*labels]))
             models += [model for model, _ in pairs.values()]
     if not cells:
         return Panel("tradeoff", title, "No label has both an attack's result and a finite measure of its model.")
@@ -366,10 +348,10 @@ def tradeoff_panel(labels: Mapping[str, Runs], trials: Sequence[tradeoff.Trial] 
     return Panel("tradeoff", title, caption, mosaic(cells, x_axis, 400, closest=True))
 
 
-def _tradeoff_axes(pairs: Pairs, trials: Sequence[tradeoff.Trial], labels: Sequence[str]) -> Axes:
+def _tradeoff_axes(pairs: Pairs, curves: Mapping[str, Sequence[str]], labels: Sequence[str]) -> Axes:
     """A measure of leakage against that of the model: labels, the curves that join them, and baselines."""
     traces = [_point(look, *pairs[look.name]) for look in looks(labels) if look.name in pairs]
-    for name, of in tradeoff.curves(trials).items():
+    for name, of in curves.items():
         along = [pairs[label] for label in of if label in pairs]
         x, y = (np.array([pair[k].value for pair in along]) for k in (0, 1))
         traces.append(line(CurveStyle(name, GREY), numbers(x), y, mode="lines", hoverinfo="name"))

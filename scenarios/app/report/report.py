@@ -13,7 +13,7 @@ from netsim.errors import BadInput
 from netsim.record import write_text
 from netsim.safe import OURS_MOST_BYTES, content, what_is
 from scenarios.app.claims.claim import FAILS, HOLDS, OPEN, Verdict
-from scenarios.app.report.compare_page import command_of, comparison, keep_tables
+from scenarios.app.report.compare_page import command_of, comparison
 from scenarios.app.report.html import GENERATOR, Cell, Chapter, Mark, block, page, table
 from scenarios.app.report.radio_page import is_radio, radio_single
 from scenarios.app.report.run_page import single
@@ -93,11 +93,10 @@ def check_ours(path: Path) -> None:
 
 
 def _swept(folder: Path, pages: bool) -> str:
-    """The page of a sweep, or of runs in one folder, and the tables beside it."""
+    """The page of a sweep, or of runs in one folder, ."""
     of = of_sweep(folder) if what_is(folder / RUNS) else side_by_side(folder)
     if pages:
         _each(of)
-    keep_tables(folder, of)
     return comparison(of, folder, command_of(folder))
 
 

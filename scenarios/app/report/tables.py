@@ -76,7 +76,7 @@ def answer(of: Sequence[Line], learning: dict[str, Any]) -> list[tuple[str, str]
     return [
         ("Model", in_words(model) if model else "nothing was held out, so its error is not known"),
         (
-            f"Leakage; attacker: {threat.get('viewpoint')}, sees {threat.get('sees')}",
+            f"Leakage; attacker: {threat.get('viewpoint')}, observes {threat.get('observes')}",
             in_words(leak) if leak else "not measured",
         ),
         ("Protection", f"{protects}; {(spent or ['no differential privacy'])[0]}"),

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from math import ceil, floor, log10
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ import numpy as np
 
 from netsim.errors import BadInput, one_line
 from netsim.safe import OURS_MOST_BYTES, content, what_is
-from netsim.units import FloatArray
 from scenarios.app.results.failures import failure_lines, read_failures
 from scenarios.app.results.folder import (
     MANIFEST,
@@ -27,9 +25,8 @@ from scenarios.app.results.folder import (
     read_summary,
     version_of,
 )
-from scenarios.app.results.read import RUNS, finished, listed
+from scenarios.app.results.read import RUNS, curves_of, finished, listed
 from scenarios.app.results.statistics import counted
-from scenarios.app.results.tradeoff import Trial, read_trials
 from scenarios.app.study.describe import flow
 
 
@@ -37,14 +34,14 @@ from scenarios.app.study.describe import flow
 class Gathered:
     """Finished runs with their labels, in the order of the figures.
 
-    missing : runs that are listed and not finished. trials : of one sweep with curves, its runs. note : what must be
-    known of how they came together.
+    missing : runs that are listed and not finished. curves : of a sweep that has some, the labels along each.
+    note : what must be known of how they came together.
     """
 
     name: str
     runs: Sequence[tuple[str, Path]]
     missing: int = 0
-    trials: Sequence[Trial] = ()
+    curves: Mapping[str, Sequence[str]] = field(default_factory=dict)
     note: str = ""
 
     @cached_property
@@ -94,7 +91,7 @@ def of_sweep(folder: Path) -> Gathered:
         raise BadInput(f"{folder}: no finished run among {counted(len(every), 'run')}; start them again")
     one_kind(done)
     note = " ".join(failure_lines(read_failures(folder)))
-    return Gathered(folder.resolve().name, done, len(every) - len(done), read_trials(folder), note)
+    return Gathered(folder.resolve().name, done, len(every) - len(done), curves_of(folder), note)
 
 
 def gathered(folders: Sequence[Path]) -> Gathered:
@@ -269,44 +266,3 @@ def _kinds(values: Sequence[Any]) -> bool:
 def _lists(values: Sequence[Any]) -> bool:
     """Whether all are lists of one length."""
     return all(isinstance(v, list) for v in values) and len(set(map(len, values))) == 1
-
-
-# -- when a model is as good as that of the worst run at its end
-
-_DIGITS = 3  # of a goal, which is told with as many
-
-
-@dataclass(frozen=True)
-class Goal:
-    """A value to be reached; smaller: from above, as by an error."""
-
-    value: float
-    smaller: bool
-
-    def first_s(self, time_s: FloatArray, values: FloatArray) -> float:
-        """The first of the times (n,) at which a value (n,) reaches it; NaN if none does."""
-        hit = values <= self.value if self.smaller else values >= self.value
-        return float(time_s[np.argmax(hit)]) if hit.any() else float("nan")
-
-
-def goal_of(ends: Sequence[float], constants: Sequence[float], smaller: bool) -> Goal | None:
-    """The worst of the values at the ends of runs (n,), rounded to three digits so that its own run reaches it.
-
-    Runs whose model is not better than a constant, constants (n,), set no goal if others are; None where nothing is
-    known.
-    """
-    pairs = [(end, constant) for end, constant in zip(ends, constants, strict=True) if np.isfinite(end)]
-    good = [end for end, constant in pairs if (end < constant if smaller else end > constant)]
-    known = good or [end for end, _ in pairs]
-    if not known:
-        return None
-    return Goal(_rounded(max(known) if smaller else min(known), up=smaller), smaller)
-
-
-def _rounded(value: float, up: bool) -> float:
-    """To three significant digits, up or down."""
-    if value == 0:
-        return 0.0
-    step = 10.0 ** (floor(log10(abs(value))) - _DIGITS + 1)
-    number = value / step
-    return float(f"{(ceil(number - 1e-9) if up else floor(number + 1e-9)) * step:.12g}")

@@ -192,6 +192,20 @@ def _sweep(folder: Path) -> list[tuple[str, Path]]:
     return runs
 
 
+def curves_of(folder: Path) -> dict[str, list[str]]:
+    """Curve -> its labels in the order of strength, of a sweep."""
+    path = folder / RUNS
+    rows = [row for row in read_rows(path) if row.get("curve")]
+    try:
+        rows.sort(key=lambda row: float(row["strength"]))
+    except (KeyError, ValueError) as error:
+        raise BadInput(one_line(f"{path}: damaged ({error}); start the sweep again")) from None
+    labels: dict[str, dict[str, None]] = {}
+    for row in rows:
+        labels.setdefault(row["curve"], {})[row["label"]] = None
+    return {curve: [*along] for curve, along in labels.items()}
+
+
 # -- surfaces.npz
 
 MAPS = ("estimate", "exact", "law", "answer")
