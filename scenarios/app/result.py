@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from scenarios.app.browser import show_page
 from scenarios.app.results.folder import MANIFEST, PAGE, RADIO_STUDY, finished_manifest, read_summary
 from scenarios.app.results.frames import Frames
 from scenarios.app.results.read import RUNS, SWEEP, listed
+from scenarios.app.study import Record
 
 if TYPE_CHECKING:
     from plotly.graph_objects import Figure
@@ -38,14 +39,14 @@ def open_run(folder: str | Path) -> Result:
     return Result(path, read_summary(path))
 
 
-class Result(Mapping[str, Any]):
+class Result(Record):
     """A finished run. As a mapping it is its summary: `result["utility.rmse_db"]`.
 
     folder : where its records lie. summary : every key of summary.json.
     Tables, figures and the page are read or made when they are first asked for.
     """
 
-    def __init__(self, folder: Path, summary: Mapping[str, Any]) -> None:
+    def __init__(self, folder: Path, summary: Record) -> None:
         self.folder, self.summary = folder, dict(summary)
 
     def __getitem__(self, key: str) -> Any:

@@ -5,12 +5,11 @@ decided by the distribution-free interval of that median (David and Nagaraja, Or
 which assumes no normal distribution and takes infinities.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Literal, Self, TypeVar
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -21,6 +20,7 @@ from netsim.safe import what_is
 from netsim.units import FloatArray
 from scenarios.app.results.shown import over_seeds
 from scenarios.app.results.summary_keys import KEYS, UTILITY, declaration
+from scenarios.app.study import Record
 from scenarios.app.study.error_messages import build, nearest
 from scenarios.app.study.load import bundled
 from scenarios.app.study.yaml_document import read
@@ -121,7 +121,7 @@ class ClaimRule(Part):
         """The keys of a run's summary that it reads."""
         return (self.key, self.other) if self.other else (self.key,)
 
-    def value(self, run: Mapping[str, Any]) -> float:
+    def value(self, run: Record) -> float:
         """What it looks at in a run, NaN where that is missing; a centroid error of diverged estimates is infinite."""
         value, *other = (over_seeds([run], key)[1] for key in self.keys)
         return _less(value, other[0]) if other else value

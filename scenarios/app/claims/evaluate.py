@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import partial
 from io import StringIO
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -27,12 +26,13 @@ from scenarios.app.run.events import Event, Watch
 from scenarios.app.run.executor import Engine
 from scenarios.app.run.how import How
 from scenarios.app.run.sweep import Sweep
+from scenarios.app.study import Record
 from scenarios.app.study.error_messages import nearest
 from scenarios.app.study.load import bundled, find, load
 from scenarios.app.study.yaml_document import read
 
 CLAIMS, CLAIMS_PAGE = "claims.csv", "claims.html"
-Labelled = Mapping[str, Mapping[int, Mapping[str, Any]]]
+Labelled = Mapping[str, Mapping[int, Record]]
 """label -> seed -> summary of its run; a run outside of a sweep has the label ''"""
 
 
@@ -51,7 +51,7 @@ def finished_runs(folder: Path) -> list[tuple[str, Path]]:
 
 def labelled(folder: Path) -> Labelled:
     """Summaries of the finished runs in the folder of a run or of a sweep."""
-    by_label: dict[str, dict[int, Mapping[str, Any]]] = {}
+    by_label: dict[str, dict[int, Record]] = {}
     for label, path in finished_runs(folder):
         seed = read_json(path / MANIFEST).get("seed")
         if not isinstance(seed, int):

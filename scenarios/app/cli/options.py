@@ -8,13 +8,14 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from netsim.errors import BadInput
 from netsim.safe import what_is
 from scenarios.app.cli.output import write
+from scenarios.app.study import Fields, Record
 
 if TYPE_CHECKING:
     from scenarios.app.run.executor import Engine
@@ -86,11 +87,11 @@ def how_of(args: argparse.Namespace) -> How:
     return how
 
 
-def overrides_of(args: argparse.Namespace) -> dict[str, Any]:
+def overrides_of(args: argparse.Namespace) -> Fields:
     """Dotted path -> value, of --set and --seed."""
     from scenarios.app.study.load import parse_value
 
-    overrides: dict[str, Any] = {}
+    overrides: Fields = {}
     for text in args.sets:
         path, equals, value = text.partition("=")
         if not equals or not path:
@@ -124,7 +125,7 @@ def command_line() -> str:
 # -- folders
 
 
-def out_of(args: argparse.Namespace, *names: str, changes: Mapping[str, Any]) -> Path:
+def out_of(args: argparse.Namespace, *names: str, changes: Record) -> Path:
     """Where results go: --out, else a folder below `runs` with what was changed in its name, as `-rounds-3`.
 
     changes : dotted path of the scenario, or another word -> value. The same command has the same folder.

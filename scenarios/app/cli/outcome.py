@@ -6,7 +6,6 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from netsim.errors import BadInput, RunsFailed, one_line
 from netsim.safe import OURS_MOST_BYTES, opened, replacing, what_is
@@ -30,9 +29,7 @@ from scenarios.app.results.read import RUNS, SWEEP, finished, listed, load
 from scenarios.app.results.shown import adapted_lines, checked_manifest, fitted, read_adapted, run_lines, sweep_lines
 from scenarios.app.results.statistics import counted
 from scenarios.app.results.tuning_folder import TRIALS_CSV, failed_lines, is_tuning, read_tuning, tuning_lines
-
-Event = dict[str, Any]
-"""a line of JSON"""
+from scenarios.app.study import Fields
 
 
 @dataclass(frozen=True)
@@ -41,7 +38,7 @@ class FolderResult:
 
     kind: str
     lines: Sequence[str]
-    values: Event
+    values: Fields
 
 
 def show(args: argparse.Namespace) -> None:
@@ -207,7 +204,7 @@ def several(folder: Path, verbose: bool = False) -> FolderResult:
     return FolderResult("runs", [*lines, f"records in {folder}, page in {_page(folder)}"], {"runs": _runs(folder)})
 
 
-def _runs(folder: Path) -> list[Event]:
+def _runs(folder: Path) -> list[Fields]:
     """The finished runs of a folder."""
     return [
         {

@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, TextIO
 
 from netsim.errors import BadInput, one_line
+from scenarios.app.study import Record
 
 WIDTH = 100  # columns of tables
 MOST_LINES, LONGEST = 50, 2000  # of complaints; a longer one loses its middle
@@ -99,7 +100,7 @@ def say_fitted(lines: Sequence[str]) -> None:
         say(f"  {line}")
 
 
-def emit(event: Mapping[str, Any]) -> bool:
+def emit(event: Record) -> bool:
     """Print an event as a line of JSON; what is not finite is null, as JSON knows no such numbers. As `write`."""
     from pydantic_core import to_jsonable_python
 

@@ -6,7 +6,7 @@ import argparse
 from contextlib import nullcontext
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from netsim.errors import BadInput
 from netsim.safe import what_is
@@ -26,6 +26,7 @@ from scenarios.app.cli.output import emit, say
 from scenarios.app.cli.progress import teller
 from scenarios.app.report.report import report
 from scenarios.app.results.read import finished
+from scenarios.app.study import Fields
 from scenarios.app.study.load import Scenario, load
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 MOST_LINES = 10  # of differences of a run that are printed
 
 
-def play(source: str, overrides: dict[str, Any], out: Path, args: argparse.Namespace, title: str) -> None:
+def play(source: str, overrides: Fields, out: Path, args: argparse.Namespace, title: str) -> None:
     """Run `source` in the folder `out`; what it found is in that folder then."""
     from scenarios.app.run.runner import run as run_study
 

@@ -23,6 +23,7 @@ from rich.text import Text
 from netsim.errors import one_line
 from scenarios.app.cli.output import Lenient, emit, write
 from scenarios.app.results.statistics import figure_text
+from scenarios.app.study import Record
 
 DRAW_EVERY_S = 0.1
 LOG_EVERY_S = 2.0
@@ -30,7 +31,7 @@ LOG_SHARE = 30.0  # a log of a long run has a line for every thirtieth of the ti
 PACE_S = 86_400.0  # the pace is averaged over a day: a round may take an hour
 
 Event = Any
-Line = Mapping[str, Any]
+Line = Record
 """an event as an object of JSON"""
 Tell = Callable[[Event], None]
 

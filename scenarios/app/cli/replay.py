@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from scenarios.app.report.report import report
 from scenarios.app.results.folder import PAGE, admit_several
 from scenarios.app.results.statistics import counted, hold_out_notes
 from scenarios.app.run.play import run_job
+from scenarios.app.study import Fields
 from scenarios.app.study.load import Scenario, load, parse_value
 from scenarios.app.study.study import Study
 
@@ -65,11 +65,11 @@ def main(args: argparse.Namespace) -> None:
     open_page(out, args)
 
 
-def trace_overrides(args: argparse.Namespace) -> dict[str, Any]:
+def trace_overrides(args: argparse.Namespace) -> Fields:
     """What the options set in the scenario, by dotted path."""
     if not what_is(args.trace):
         raise BadInput(f"{args.trace}: no such file; give the path of a trace")
-    keys: dict[str, Any] = {
+    keys: Fields = {
         "kind": "replay",
         "trace": str(Path(args.trace).resolve()),
         "columns": columns_of(args.columns) or None,
@@ -78,7 +78,7 @@ def trace_overrides(args: argparse.Namespace) -> dict[str, Any]:
     keys |= {name: parse_value(f"[{text}]") for name in ("area_deg", "area_m") if (text := getattr(args, name))}
     if (args.area_deg or args.area_m) and args.since and args.until:
         keys["extent"] = "stated"
-    overrides: dict[str, Any] = {f"world.ues.mobility.{key}": value for key, value in keys.items() if value is not None}
+    overrides: Fields = {f"world.ues.mobility.{key}": value for key, value in keys.items() if value is not None}
     if args.base_stations is not None:
         overrides["world.base_stations"] = {"kind": "cell-file", "file": str(Path(args.base_stations).resolve())}
     if args.round is not None:
@@ -95,7 +95,7 @@ def seconds(text: str) -> float:
     return float(match[1]) * _SECONDS[match[2]]
 
 
-def some_targets(study: Study, overrides: dict[str, Any]) -> dict[str, Any]:
+def some_targets(study: Study, overrides: Fields) -> Fields:
     """A bound on the attacked targets of a trace with more, as an override; nothing where somebody has set one.
 
     Attacks take far longer than training, and their figures are medians over targets.

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -68,6 +67,7 @@ from scenarios.app.results.shown import answers, label_lines
 from scenarios.app.results.statistics import counted, figure_text, half_width, quantile
 from scenarios.app.results.table import Line, Runs, lines, model_verdict
 from scenarios.app.results.verdicts import USELESS, is_useful
+from scenarios.app.study import Fields, Record
 from scenarios.app.study.yaml_document import read
 
 MOST_ANSWERS = 3  # results of attacks that head the page; all stand in the table below
@@ -97,9 +97,9 @@ class Member:
     """
 
     label: str
-    manifest: dict[str, Any]
-    summary: dict[str, Any]
-    study: dict[str, Any] = field(default_factory=dict)
+    manifest: Fields
+    summary: Fields
+    study: Fields = field(default_factory=dict)
     attacks: Sequence[str] = ()
     near_m: float = 0.0
     trends: dict[tuple[str, Law], Series] = field(default_factory=dict)
@@ -117,9 +117,9 @@ def member(label: str, run: Run) -> Member:
     return Member(label, run.manifest, run.summary, run.study, run.attacks, run.near_m, trends)
 
 
-def labels_of(members: Sequence[Member]) -> dict[str, list[Mapping[str, Any]]]:
+def labels_of(members: Sequence[Member]) -> dict[str, list[Record]]:
     """Label -> the summaries of its runs."""
-    labels = dict[str, list[Mapping[str, Any]]]()
+    labels = dict[str, list[Record]]()
     for m in members:
         labels.setdefault(m.label, []).append(m.summary)
     return labels
@@ -169,7 +169,7 @@ def comparison(of: Gathered, place: Path, command: str = "", reach: float | None
 
 def _loaded(of: Gathered) -> Iterator[tuple[str, Run]]:
     """Label and run of those that are drawn, one at a time: tables are large. Runs of a label share a study."""
-    studies = dict[str, dict[str, Any]]()
+    studies = dict[str, Fields]()
     for label, path in (of.runs[place] for place in of.drawn):
         run = load(path, studies.get(label))
         studies.setdefault(label, run.study)

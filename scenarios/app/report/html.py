@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from scenarios.app.report.plot import Panel
 from scenarios.app.results.statistics import figure_text
+from scenarios.app.study import Record
 
 ASSETS = files("scenarios.app.report") / "assets"
 PLOTLY = "plotly-cartesian-4.1.1.min.js.gz"
@@ -140,7 +141,7 @@ ALIGNED = 8  # bytes, as the browser's typed arrays want it
 PACKED = {"i1", "i2", "i4", "u1", "u2", "u4", "f4", "f8"}  # types of arrays that the page reads
 
 
-def packed(meta: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> str:
+def packed(meta: Record, arrays: Mapping[str, NDArray[Any]]) -> str:
     """A header of JSON, then the arrays, flat and little-endian: `netsim.unpacked(id)` in the page gives both back.
 
     Raises ValueError for arrays that are not one of PACKED, and for NaN in `meta`.

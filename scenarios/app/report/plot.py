@@ -16,8 +16,9 @@ import numpy as np
 
 from netsim.units import FloatArray, IntArray
 from scenarios.app.results.statistics import Interval, figure_text
+from scenarios.app.study import Fields
 
-Figure = dict[str, Any]
+Figure = Fields
 
 # Okabe and Ito's colours, told apart by colour-blind people too; their yellow is too pale on white.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -16,6 +15,7 @@ from scenarios.app.report.tables import head, last_chapters
 from scenarios.app.results.folder import RADIO_STUDY, SHOWN
 from scenarios.app.results.run import Run
 from scenarios.app.results.statistics import counted, quantile
+from scenarios.app.study import Record
 
 # Tol's colours, distinguishable with colour blindness; no attack has one of them
 SEEN, HIDDEN = CurveStyle("line of sight", "#44AA99"), CurveStyle("no line of sight", "#882255", "diamond")
@@ -76,7 +76,7 @@ def service(run: Run) -> Panel:
 MOST_PAIRS = 10  # of cells, in the table of handovers
 
 
-def is_radio(manifest: Mapping[str, Any]) -> bool:
+def is_radio(manifest: Record) -> bool:
     """Whether a run is a radio study."""
     return manifest.get("kind") == RADIO_STUDY
 

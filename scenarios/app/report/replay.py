@@ -16,6 +16,7 @@ from scenarios.app.report.plot import looks
 from scenarios.app.results.run import Run, Table, clock_of, part, where
 from scenarios.app.results.statistics import counted, span_text
 from scenarios.app.results.summary_keys import ACCURACY, CONSTANT_RMSE, RMSE
+from scenarios.app.study import Fields
 
 FINEST_M = 0.5
 _COARSEST_M = 16.0
@@ -248,7 +249,7 @@ def _shapes(run: Run, name: str, kind: str) -> tuple[Table, bool]:
     return found, len(kept) < len(order)
 
 
-def _stations(run: Run) -> list[dict[str, Any]]:
+def _stations(run: Run) -> list[Fields]:
     """Name, place and azimuth (None: no sector) of the base stations."""
     if run.replayed:
         return []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from markupsafe import Markup
@@ -30,6 +29,7 @@ from scenarios.app.results.shown import (
 from scenarios.app.results.statistics import counted
 from scenarios.app.results.table import GROUPS, Line, Runs, model_verdict, row
 from scenarios.app.results.verdicts import AT_CHANCE, FOUND, INCONCLUSIVE, PREVENTED, is_useful
+from scenarios.app.study import Fields, Record
 from scenarios.app.study.yaml_document import as_yaml
 
 MOST_COLUMNS = 16  # labels that are columns of a table of settings; more are its rows
@@ -45,7 +45,7 @@ VERDICTS = (
 # -- the first section
 
 
-def head(run: Run) -> dict[str, Any]:
+def head(run: Run) -> Fields:
     """The first section of the page of a run: answer, warnings, main figures."""
     of, manifest = label_lines([run.summary]), run.manifest
     n_ue = run.summary.get(keys.UES_COUNT.of()) or len(run.tables["ues"]["ue"])
@@ -67,7 +67,7 @@ def head(run: Run) -> dict[str, Any]:
     }
 
 
-def answer(of: Sequence[Line], learning: dict[str, Any]) -> list[tuple[str, str]]:
+def answer(of: Sequence[Line], learning: Fields) -> list[tuple[str, str]]:
     """What is asked, and the answer: model, leakage, protection."""
     model, leak = model_line(of), leading(of)
     spent = [f"epsilon {line.result} {line.verdict}".strip() for line in of if line.key.startswith("privacy.")]
@@ -146,7 +146,7 @@ def last_chapters(run: Run) -> list[Chapter]:
     ]
 
 
-def period(manifest: Mapping[str, Any]) -> str:
+def period(manifest: Record) -> str:
     """First and last moment of a run."""
     clock = clock_of(manifest)
     return f"{clock.text(0.0)} to {clock.text(manifest['duration_s'])}"
@@ -205,7 +205,7 @@ def adapted_table(folder: Path) -> Markup:
     return table("Adapted attackers", HEAD, cells) + block("paragraphs", [note] if rows else [], "says")
 
 
-def differences_table(studies: Mapping[str, Mapping[str, Any]]) -> str:
+def differences_table(studies: Mapping[str, Record]) -> str:
     """The keys in which the studies of labels differ; what is not as with the first label is marked."""
     rows = list[list[Cell]]()
     for key in differences(list(studies.values())):

@@ -29,6 +29,7 @@ from scenarios.app.results.trainings import (
     summaries_of,
     trainings,
 )
+from scenarios.app.study import Fields
 
 Bounds = dict[str, tuple[float, float, float]]
 """figure -> mean over rounds, half width of its interval over worlds, and bound"""
@@ -165,7 +166,7 @@ def verdict(mean: float, half: float, at_most: float) -> str:
     return "kept" if mean + half <= at_most else "broken" if mean - half > at_most else "undecided"
 
 
-def bounds_of(summaries: Sequence[dict[str, Any]], policy: str) -> Bounds:
+def bounds_of(summaries: Sequence[Fields], policy: str) -> Bounds:
     """Figure -> mean over rounds, half width of its interval over worlds (the widest of all seeds), and bound."""
     found = Bounds()
     for key, at_most in summaries[0].items():
@@ -258,6 +259,6 @@ def episode_chapter(episode: EpisodeRead | None, seed: Any) -> Chapter:
     return Chapter("episode", "Episode", parts, {"episode-data": packed(meta, {})})
 
 
-def _known(row: dict[str, Any]) -> dict[str, Any]:
+def _known(row: Fields) -> Fields:
     """What is known of a row: JSON has no NaN."""
     return {name: value for name, value in row.items() if value == value}

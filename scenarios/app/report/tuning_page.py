@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,12 @@ from scenarios.app.results.folder import read_json
 from scenarios.app.results.read import SWEEP
 from scenarios.app.results.statistics import figure_text
 from scenarios.app.results.tuning_folder import failed_lines, set_line, tuning_lines
+from scenarios.app.study import Record
 from scenarios.app.study.describe import flow
 
 _KEPT, _BROKEN = CurveStyle("trials", PALETTE[0]), CurveStyle("break a constraint", GREY, "cross")
 BEST = CurveStyle("best", PALETTE[1], "diamond")
-Found = Mapping[str, Any]
+Found = Record
 Groups = Sequence[tuple[CurveStyle, Sequence[Found]]]
 """looks, and the rows (`settings`, `values`, `name`) drawn so"""
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from math import isnan
-from typing import Any
 
 import numpy as np
 
@@ -30,12 +29,13 @@ from netsim.units import BoolArray, FloatArray
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.run import Table, where
 from scenarios.app.results.statistics import half_width, mean_of, row_numbers
+from scenarios.app.study import Record
 
 DAY_S = 86_400.0
 _FEW_UES = 5
 
 
-def attacks(summary: Mapping[str, Any]) -> list[str]:
+def attacks(summary: Record) -> list[str]:
     """Names of the attacks on location in a summary, in order."""
     return list(_in(tuple(summary)))
 
@@ -46,7 +46,7 @@ def _in(names: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(name for key in names if (name := keys.ERROR_MEDIAN.name_in(key)) is not None)
 
 
-def named_share(summary: Mapping[str, Any], name: str) -> float | None:
+def named_share(summary: Record, name: str) -> float | None:
     """Mean of the shares in percent of homes, of workplaces, and of UEs without a home of their places of most time
     that an attack names at the end; None where there is no place to name.
     """

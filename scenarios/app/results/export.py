@@ -16,13 +16,14 @@ from netsim.multiples import last_multiple
 from netsim.units import FloatArray
 from scenarios.app.results.folder import csv_text
 from scenarios.app.results.run import Run, Table, clock_of, where
+from scenarios.app.study import Fields
 
 _DECIMALS = 7  # of degrees: 1 cm
 BEGINNINGS = (b'{"type":"FeatureCollection","netsim_origin":', b"ue,name,time_s,local_time,lat,lon,indoor\n")
 """the first bytes of every file that is written here, by which it may be replaced"""
 _NOWHERE = "is nowhere on the globe: its south-west corner was put at this origin"
 
-Feature = dict[str, Any]
+Feature = Fields
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,14 +165,14 @@ def _feature(shape: str, coordinates: list[Any], **properties: Any) -> Feature:
 def _collection(globe: Globe, features: list[Feature]) -> str:
     """RFC 7946; how the plane was put on the globe stands in a member of its own, which readers pass over."""
     lat, lon = globe.origin_deg
-    origin: dict[str, Any] = {"lat": lat, "lon": lon}
+    origin: Fields = {"lat": lat, "lon": lon}
     if not globe.known:
         origin["note"] = f"the area of this run {_NOWHERE}"
     whole = {"type": "FeatureCollection", "netsim_origin": origin, "features": features}
     return json.dumps(whole, ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n"
 
 
-def _ue(run: Run, ue: float) -> dict[str, Any]:
+def _ue(run: Run, ue: float) -> Fields:
     """Number and name of a UE."""
     return {"ue": int(ue), "name": run.names.get(int(ue), str(int(ue)))}
 

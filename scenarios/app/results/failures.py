@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass, fields
 from pathlib import Path
-from typing import Any
 
 from netsim.errors import BadInput, one_line
 from netsim.record import write_text
 from netsim.safe import what_is
 from scenarios.app.results.folder import ERROR, csv_text, read_rows
 from scenarios.app.results.statistics import counted
+from scenarios.app.study import Fields
 
 FAILURES = "failures.csv"
 MOST_TOLD = 10
@@ -44,7 +44,7 @@ def read_failures(folder: Path) -> list[Failed]:
     path = folder / FAILURES
     if not what_is(path):
         return []
-    rows: list[dict[str, Any]] = read_rows(path)
+    rows: list[Fields] = read_rows(path)
     try:
         return [Failed(**row | {name: int(row[name]) for name in ("seed", "attempts")}) for row in rows]
     except (ValueError, KeyError, TypeError) as error:

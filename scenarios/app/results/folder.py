@@ -18,7 +18,7 @@ from netsim.parquet import read_parquet
 from netsim.record import cell_text, unguarded
 from netsim.safe import OURS_MOST_BYTES, content, opened, what_is, whole_name
 from scenarios.app.results.marker import MARKER, Mark, held, marked
-from scenarios.app.study import SCHEMA_VERSION
+from scenarios.app.study import SCHEMA_VERSION, Fields, Record
 
 QUANTITIES = {
     "rsrp_dbm": "RSRP of the serving cell",
@@ -161,7 +161,7 @@ def is_text(path: Path, text: str) -> bool:
         return False
 
 
-def read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> Fields:
     """A JSON object of a run folder."""
     try:
         value = json.loads(content(path, _MOST_JSON_BYTES, own=True))
@@ -174,7 +174,7 @@ def read_json(path: Path) -> dict[str, Any]:
     return value
 
 
-def read_summary(folder: Path) -> dict[str, Any]:
+def read_summary(folder: Path) -> Fields:
     """The summary of a finished run, checked: written with the names of this version, and numbers only."""
     check_version(folder, read_json(folder / MANIFEST))
     summary = read_json(folder / SUMMARY)
@@ -184,7 +184,7 @@ def read_summary(folder: Path) -> dict[str, Any]:
     return summary
 
 
-def finished_manifest(folder: Path) -> dict[str, Any]:
+def finished_manifest(folder: Path) -> Fields:
     """The manifest of a finished run. BadInput for one that is not finished, with how it goes on."""
     if what_is(folder / SUMMARY):
         return read_json(folder / MANIFEST)
@@ -195,14 +195,14 @@ def finished_manifest(folder: Path) -> dict[str, Any]:
     raise BadInput(f"{folder}: this run is not finished; {again} goes on where it stopped")
 
 
-def version_of(manifest: Mapping[str, Any]) -> str:
+def version_of(manifest: Record) -> str:
     """The version of netsim that played a run, as its manifest says."""
     versions = manifest.get("versions")
     version = versions.get("netsim") if isinstance(versions, dict) else manifest.get("program")
     return one_line(str(version or "of another version"))
 
 
-def check_version(folder: Path, manifest: Mapping[str, Any]) -> None:
+def check_version(folder: Path, manifest: Record) -> None:
     """Refuse a run whose records have another schema: other tables, columns or keys."""
     if manifest.get("schema", SCHEMA_VERSION) != SCHEMA_VERSION:
         raise BadInput(

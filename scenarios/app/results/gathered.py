@@ -27,6 +27,7 @@ from scenarios.app.results.folder import (
 )
 from scenarios.app.results.read import RUNS, curves_of, finished, listed
 from scenarios.app.results.statistics import counted
+from scenarios.app.study import Fields, Record
 from scenarios.app.study.describe import flow
 
 
@@ -45,7 +46,7 @@ class Gathered:
     note: str = ""
 
     @cached_property
-    def summaries(self) -> list[tuple[str, dict[str, Any]]]:
+    def summaries(self) -> list[tuple[str, Fields]]:
         """Label and summary of each run."""
         return [(label, read_summary(path)) for label, path in self.runs]
 
@@ -235,7 +236,7 @@ class Difference:
         return ["–" if value is MISSING else flow(value) for value in self.values]
 
 
-def differences(studies: Sequence[Mapping[str, Any]]) -> list[Difference]:
+def differences(studies: Sequence[Record]) -> list[Difference]:
     """The keys in which resolved studies differ, in the order of the studies.
 
     A part of another kind, or a list of other parts, is one difference; of equal kinds their keys are compared.

@@ -38,6 +38,7 @@ from scenarios.app.results.folder import (
 )
 from scenarios.app.results.marker import marked
 from scenarios.app.results.run import Run, Table
+from scenarios.app.study import Fields, Record
 from scenarios.app.study.yaml_document import read
 
 RUNS, SWEEP = "runs.csv", "sweep.json"
@@ -51,7 +52,7 @@ _GROUND = {
 """what map.npz holds, with dimensions; the first six always"""
 
 
-def load(folder: Path, study: dict[str, Any] | None = None) -> Run:
+def load(folder: Path, study: Fields | None = None) -> Run:
     """The run of a folder, checked.
 
     study : where it is known, as of a run of the same label; none: it is read.
@@ -90,7 +91,7 @@ class _Manifest(BaseModel, strict=True):
     clock_changes: list[Annotated[list[_Number], Field(min_length=2, max_length=2)]] = []
 
 
-def _check_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
+def _check_manifest(path: Path, manifest: Record) -> None:
     try:
         _Manifest.model_validate(manifest)
     except ValidationError as error:
@@ -98,7 +99,7 @@ def _check_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
         raise BadInput(f"{path}: {wrong} is missing or damaged; run the study again") from None
 
 
-def _check_rows(folder: Path, manifest: Mapping[str, Any], tables: Mapping[str, Table]) -> None:
+def _check_rows(folder: Path, manifest: Record, tables: Mapping[str, Table]) -> None:
     """Refuse times outside of the calendar, UEs that the run does not have, and what is no probability."""
     latest_s = (date.max - date.fromisoformat(manifest["first_day"])).days * DAY_S
     limits = {

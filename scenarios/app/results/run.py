@@ -15,6 +15,7 @@ from netsim.clock import Clock
 from netsim.columns import no_places
 from netsim.units import BoolArray, FloatArray
 from scenarios.app.results.summary_keys import ERROR_MEDIAN
+from scenarios.app.study import Fields, Record
 
 Table = dict[str, NDArray[Any]]
 
@@ -30,9 +31,9 @@ class Run:
     surfaces.npz and grid.npz, empty where there is none.
     """
 
-    manifest: dict[str, Any]
-    summary: dict[str, Any]
-    study: dict[str, Any]
+    manifest: Fields
+    summary: Fields
+    study: Fields
     tables: dict[str, Table]
     points_m: FloatArray = field(default_factory=no_places)
     ground: dict[str, NDArray[Any]] = field(default_factory=dict)
@@ -101,13 +102,13 @@ class Run:
         return [str((start + timedelta(seconds=float(t))).replace(microsecond=0)) for t in shown_s]
 
 
-def clock_of(manifest: Mapping[str, Any]) -> Clock:
+def clock_of(manifest: Record) -> Clock:
     """The wall clock of a run."""
     changes = manifest.get("clock_changes", [])
     return Clock(date.fromisoformat(manifest["first_day"]), tuple((float(t), float(s)) for t, s in changes))
 
 
-def part(inside: Any, *keys: str) -> dict[str, Any]:
+def part(inside: Any, *keys: str) -> Fields:
     """A mapping inside mappings, or an empty one."""
     for key in keys:
         inside = inside.get(key) if isinstance(inside, dict) else None

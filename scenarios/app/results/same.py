@@ -15,6 +15,7 @@ from netsim.errors import BadInput, one_line
 from netsim.parquet import read_parquet
 from netsim.safe import OURS_MOST_BYTES, content, what_is
 from scenarios.app.results.folder import read_json, text_of
+from scenarios.app.study import Fields
 
 _SHOWN = 40  # characters of a text
 
@@ -93,7 +94,7 @@ def values_in(path: Path) -> dict[str, list[Any]]:
         raise BadInput(f"{path}: damaged ({error}); run the study again") from None
 
 
-def _flat(value: Any, path: str = "") -> dict[str, Any]:
+def _flat(value: Any, path: str = "") -> Fields:
     """Path -> value of everything in a JSON object."""
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else None
     if inner is None:

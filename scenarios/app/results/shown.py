@@ -24,6 +24,7 @@ from scenarios.app.results.summary_keys import (
     declaration,
 )
 from scenarios.app.results.table import GROUPS, Line, Runs, Summary, lines, model_verdict, row
+from scenarios.app.study import Fields, Record
 
 COLUMNS = 99
 """of a line of a terminal"""
@@ -152,7 +153,7 @@ def _stopped(summary: Summary) -> bool:
     return bool(summary.get("rounds.stopped_by_budget"))
 
 
-def checked_manifest(folder: Path) -> dict[str, Any]:
+def checked_manifest(folder: Path) -> Fields:
     """The manifest of a run, with what its lines are made of."""
     manifest = read_json(folder / MANIFEST)
     wrong = [name for name, kind in _NEEDED.items() if not isinstance(manifest.get(name), kind)]
@@ -325,14 +326,14 @@ def meaning(key: str) -> str:
     return "" if of is None else f"{of.says} ({of.unit})" if of.unit else of.says
 
 
-def over_seeds(runs: Sequence[Mapping[str, Any]], key: str) -> Quartiles:
+def over_seeds(runs: Sequence[Record], key: str) -> Quartiles:
     """Quartiles of a value; a centroid error that is missing because estimates diverged counts as infinite."""
     head, error, _ = key.partition(".centroid_error_m.")
     lost = DIVERGED.of(head.partition(".")[2]) if error else ""
     return quartiles_of(np.inf if run.get(key) is None and (run.get(lost) or 0) > 0 else run.get(key) for run in runs)
 
 
-def cell_text(runs: Sequence[Mapping[str, Any]], key: str) -> str:
+def cell_text(runs: Sequence[Record], key: str) -> str:
     """A value over seeds, with its quartiles where there are several."""
     values = [run.get(key) for run in runs]
     if all(isinstance(v, bool) for v in values):

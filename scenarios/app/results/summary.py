@@ -38,6 +38,7 @@ from scenarios.app.results.run import Table, where
 from scenarios.app.results.statistics import half_width, row_numbers
 from scenarios.app.results.summary_keys import check_declared, measured
 from scenarios.app.results.verdicts import USEFUL_RANKS
+from scenarios.app.study import Fields, Record
 from scenarios.app.study.study import Study
 
 NO_WORSE_DB = 0.2
@@ -48,9 +49,9 @@ Part = tuple[str, Rows]
 """NAME in keys, empty for the whole run, and rows"""
 
 
-def summarise(folder: Path, study: Study) -> dict[str, Any]:
+def summarise(folder: Path, study: Study) -> Fields:
     """All values of a run by key. Raises KeyError for one whose key is not declared."""
-    values: dict[str, Any] = {}
+    values: Fields = {}
     for name, rows in (*_of_rounds(folder, study), *_of_model(folder, study), *_of_attacks(folder, study)):
         values |= measured(rows, name)
     shares = [share for of in study.learned.attacks if (share := named_share(values, of.label)) is not None]
@@ -59,7 +60,7 @@ def summarise(folder: Path, study: Study) -> dict[str, Any]:
     return values
 
 
-def radio_summary(folder: Path, handover: bool) -> dict[str, Any]:
+def radio_summary(folder: Path, handover: bool) -> Fields:
     """All values of a radio study by key; handover: whether it is modelled."""
     samples, cdf = read_table(folder, "radio_samples"), read_table(folder, "radio_cdf")
     of = _groups(samples, "selection")
@@ -155,7 +156,7 @@ def is_useful(final: Mapping[str, float]) -> bool | None:
     return bool(final.get("rmse_db", nan) < constant) if np.isfinite(constant) else None
 
 
-def good_map(runs: Sequence[Mapping[str, Any]]) -> bool | None:
+def good_map(runs: Sequence[Record]) -> bool | None:
     """Whether the maps of a label are good: better than the law of three numbers, and by place no worse.
 
     Of several runs that have all four figures, both 95 % intervals of the mean paired difference must lie below 0 and

@@ -27,6 +27,7 @@ import numpy as np
 from pydantic import TypeAdapter
 
 from scenarios.app.results.statistics import mean_of, median_of, quantile_of, share_of
+from scenarios.app.study import Fields
 
 Rows = Mapping[str, np.ndarray]
 """columns by name"""
@@ -195,7 +196,7 @@ _PARTIAL = ("final", "list", "plan")
 """rows that have only some of the columns"""
 
 
-def measured(rows: Mapping[str, Mapping[str, np.ndarray]], name: str = "") -> dict[str, Any]:
+def measured(rows: Mapping[str, Mapping[str, np.ndarray]], name: str = "") -> Fields:
     """Values of the measures of some rows, by key, of the part `name`; rows: columns by the name of the rows."""
     found = (key for key in KEYS if key.rows in rows and key.named == bool(name))
     some = (key for key in found if key.rows not in _PARTIAL or key.column in rows[key.rows])

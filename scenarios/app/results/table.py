@@ -5,17 +5,17 @@ Terminal, page, sweep and comparison draw the same lines, of one run or of the s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from scenarios.app.results import verdicts
 from scenarios.app.results.statistics import figure_text, half_width, wilson
 from scenarios.app.results.summary_keys import CONSTANT_RMSE, KEYS, NAME, RMSE, Measure
+from scenarios.app.study import Record
 
-Summary = Mapping[str, Any]
+Summary = Record
 Runs = Sequence[Summary]
 """summaries of a label's runs"""
 

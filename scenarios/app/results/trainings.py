@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 from pydantic import BaseModel, Field, FiniteFloat, PositiveFloat, ValidationError
@@ -30,6 +30,7 @@ from scenarios.app.results.folder import (
     read_json,
     read_rows,
 )
+from scenarios.app.study import Fields
 
 # -- the episode: one world under the agent and under the best rule
 
@@ -44,9 +45,9 @@ TERMS = {
 class EpisodeRead:
     """The scene, and rows by policy and round: of UEs, and of the round as a whole."""
 
-    scene: dict[str, Any]
-    ues: dict[tuple[str, int], list[dict[str, Any]]]
-    rounds: dict[tuple[str, int], dict[str, Any]]
+    scene: Fields
+    ues: dict[tuple[str, int], list[Fields]]
+    rounds: dict[tuple[str, int], Fields]
 
     @property
     def policies(self) -> list[str]:
@@ -75,7 +76,7 @@ def read_episode(folder: Path) -> EpisodeRead | None:
     except ValidationError as error:
         wrong = ".".join(map(str, error.errors()[0]["loc"]))
         raise BadInput(f"{path}: damaged ({wrong}); train again") from None
-    ues = dict[tuple[str, int], list[dict[str, Any]]]()
+    ues = dict[tuple[str, int], list[Fields]]()
     of_ues = [name for name in EPISODE_UE_COLUMNS if name not in _TEXTS]
     for row in _rows(folder / EPISODE, _TEXTS, of_ues):
         ues.setdefault((row["policy"], int(row["round"])), []).append(row)
@@ -120,10 +121,10 @@ METRICS = ("cost", "t_th", "noise", "loss", "leakage", "lost", "leak", "energy_j
 class FinishedTraining:
     """The folder of a training, read back."""
 
-    manifest: dict[str, Any]
-    summary: dict[str, Any]
+    manifest: Fields
+    summary: Fields
     curve: dict[str, FloatArray]
-    evaluations: list[dict[str, Any]]
+    evaluations: list[Fields]
     episode: EpisodeRead | None
 
     @property
@@ -161,7 +162,7 @@ def _read(folder: Path) -> FinishedTraining:
     return FinishedTraining(manifest, read_json(folder / SUMMARY), columns, evaluations, read_episode(folder))
 
 
-def _rows(path: Path, texts: Sequence[str], numbers: Sequence[str]) -> list[dict[str, Any]]:
+def _rows(path: Path, texts: Sequence[str], numbers: Sequence[str]) -> list[Fields]:
     """Rows of a table; a number that is not known is NaN. BadInput: what is wrong, with the file."""
     rows = read_rows(path, "train again")
     if not rows:
@@ -174,12 +175,12 @@ def _rows(path: Path, texts: Sequence[str], numbers: Sequence[str]) -> list[dict
         raise BadInput(f"{path}: {error}; train again") from None
 
 
-def _names(rows: list[dict[str, Any]]) -> list[str]:
+def _names(rows: list[Fields]) -> list[str]:
     """Policies, each once."""
     return list(dict.fromkeys(r["policy"] for r in rows))
 
 
-def summaries_of(trained: list[FinishedTraining]) -> list[dict[str, Any]]:
+def summaries_of(trained: list[FinishedTraining]) -> list[Fields]:
     """Of each training."""
     return [t.summary for t in trained]
 

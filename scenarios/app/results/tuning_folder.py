@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
@@ -18,6 +17,7 @@ from scenarios.app.results.failures import MOST_TOLD
 from scenarios.app.results.folder import csv_text, read_json
 from scenarios.app.results.marker import marked
 from scenarios.app.results.statistics import counted, figure_text
+from scenarios.app.study import Fields, Record
 from scenarios.app.study.describe import flow
 
 TUNING, TRIALS_CSV, BEST = "tuning.json", "trials.csv", "best.yaml"
@@ -28,7 +28,7 @@ def is_tuning(folder: Path) -> bool:
     return what_is(folder / TUNING) == "file" or marked(folder) == "tuning"
 
 
-def read_tuning(folder: Path) -> dict[str, Any]:
+def read_tuning(folder: Path) -> Fields:
     """What a finished tuning found, checked as far as pages rely on it."""
     if not what_is(folder / TUNING):
         raise BadInput(f"{folder}: this tuning is not finished; start it again and it goes on")
@@ -50,7 +50,7 @@ class _TrialRow(BaseModel):
     name: str
     number: int
     state: Literal["finished", "failed"]
-    settings: dict[str, Any]
+    settings: Fields
     values: dict[str, float | None]
     why: str
 
@@ -64,17 +64,17 @@ class _TuningFile(BaseModel):
     objectives: Annotated[list[_ObjectiveRow], Field(min_length=1)]
     constraints: list[str]
     trials: list[_TrialRow]
-    space: dict[str, Any]
+    space: Fields
     best: list[str]
     front: list[str]
     seeds: list[int]
     fresh_seeds: list[int]
-    verified: dict[str, dict[str, Any]]
-    overrides: dict[str, Any]
-    importance: dict[str, Any]
+    verified: dict[str, Fields]
+    overrides: Fields
+    importance: Fields
 
 
-def trials_csv(found: Mapping[str, Any]) -> str:
+def trials_csv(found: Record) -> str:
     """A row a trial: name, state, whether bounds are kept, settings, mean figures over seeds, why it ended."""
     space = list(found["space"])
     figures = list(dict.fromkeys(key for row in found["trials"] for key in row["values"]))
@@ -86,7 +86,7 @@ def trials_csv(found: Mapping[str, Any]) -> str:
     return csv_text(rows)
 
 
-def set_line(found: Mapping[str, Any], name: str) -> str:
+def set_line(found: Record, name: str) -> str:
     """The command that plays a trial's settings."""
     row = next(row for row in found["trials"] if row["name"] == name)
     sets = [
@@ -96,7 +96,7 @@ def set_line(found: Mapping[str, Any], name: str) -> str:
     return " ".join([f"netsim {found.get('plays', 'run')}", shlex.quote(found["scenario"]), *sets])
 
 
-def _fresh(found: Mapping[str, Any], fresh: Mapping[str, Any], key: str) -> str:
+def _fresh(found: Record, fresh: Record, key: str) -> str:
     """The figure of a winner on fresh seeds; empty where there is none."""
     if "values" not in fresh:
         return ""
@@ -105,7 +105,7 @@ def _fresh(found: Mapping[str, Any], fresh: Mapping[str, Any], key: str) -> str:
     return f", {figure_text(fresh['values'][key])}{spread} on {counted(len(found['fresh_seeds']), 'fresh seed')}"
 
 
-def _kept(found: Mapping[str, Any], bound: Constraint, searched: float, fresh: Mapping[str, Any]) -> str:
+def _kept(found: Record, bound: Constraint, searched: float, fresh: Record) -> str:
     """Whether a winner, which keeps a bound on the seeds of the search, keeps it on fresh ones too."""
     text = f"{figure_text(searched)} as searched{_fresh(found, fresh, bound.key)}"
     if "values" not in fresh:
@@ -113,7 +113,7 @@ def _kept(found: Mapping[str, Any], bound: Constraint, searched: float, fresh: M
     return f"{text}: {'kept' if bound.excess(fresh['values'][bound.key]) <= 0 else 'BROKEN on fresh seeds'}"
 
 
-def failed_lines(found: Mapping[str, Any]) -> list[str]:
+def failed_lines(found: Record) -> list[str]:
     """Trials that failed, and winners that failed on fresh seeds, each with its error; nothing where none did."""
     failed = {row["name"]: row["why"] for row in found["trials"] if row["state"] == "failed"}
     failed |= {f"verify/{name}": one["error"] for name, one in found["verified"].items() if "error" in one}
@@ -122,7 +122,7 @@ def failed_lines(found: Mapping[str, Any]) -> list[str]:
     return [f"{counted(len(failed), 'trial')} failed:", *told, *more] if failed else []
 
 
-def tuning_lines(found: Mapping[str, Any]) -> list[str]:
+def tuning_lines(found: Record) -> list[str]:
     """What was found, for the terminal and the top of the page."""
     states = [row["state"] for row in found["trials"]]
     counts = [f"{states.count(s)} {s}" for s in ("finished", "failed") if s in states]

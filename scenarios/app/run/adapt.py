@@ -8,12 +8,11 @@ order of a stream of the scenario's seed. What the row refuses is counted, and t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain, count, groupby, product, zip_longest
 from math import nan
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -27,9 +26,9 @@ from scenarios.app.results.failures import FAILURES, read_failures
 from scenarios.app.results.folder import read_summary
 from scenarios.app.results.marker import held
 from scenarios.app.results.statistics import figure_text
-from scenarios.app.run.events import Fields
 from scenarios.app.run.setup import ready, with_map
 from scenarios.app.run.sweep import Sweep, SweepPoint, admit_sweep, checked_points, named
+from scenarios.app.study import Fields, Record
 from scenarios.app.study.describe import flow
 from scenarios.app.study.load import Scenario
 from scenarios.app.study.study import Study
@@ -44,8 +43,6 @@ _ALONE = {
     "learning.references": {"neighbours": None, "path_loss": False, "kriging_samples": 0, "central": False},
 }
 """what a run of tuning leaves out: nobody reads it"""
-
-Settings = Mapping[str, Any]
 
 
 def adapted_sweep(evaluations: int, asked: Sweep) -> Path:
@@ -86,9 +83,7 @@ def adapted_sweep(evaluations: int, asked: Sweep) -> Path:
     return asked.play(runs, {"adapted": {"rows": said, "note": note}})
 
 
-def _met(
-    written: Sequence[Settings], candidates: Sequence[Settings], summary: Mapping[str, Any]
-) -> tuple[list[Settings], Fields]:
+def _met(written: Sequence[Record], candidates: Sequence[Record], summary: Record) -> tuple[list[Record], Fields]:
     """The attacks that printed runs meet: those of a row as written, which are the first candidates of its run of
     tuning, with the best candidate and the best of another kind, where these are not among them; what is said of both.
 
@@ -137,7 +132,7 @@ def drawn_settings(seed: int) -> Iterator[Fields]:
     return filter(None, chain.from_iterable(zip_longest(*columns)))
 
 
-def changed(point: SweepPoint, changes: Settings) -> Fields:
+def changed(point: SweepPoint, changes: Record) -> Fields:
     """The changes of a point with others in place of those at, or below, the same keys."""
     places = [place_of(key) for key in changes]
     kept = (key for key in point.overrides if not any(place_of(key)[: len(p)] == p for p in places))
@@ -146,7 +141,7 @@ def changed(point: SweepPoint, changes: Settings) -> Fields:
 
 def _candidates(
     scenario: Scenario, seed: int, point: SweepPoint, study: Study, evaluations: int
-) -> tuple[Sequence[Settings], list[Settings], str]:
+) -> tuple[Sequence[Record], list[Record], str]:
     """The attacks of a row as they are written; as many candidates as there are evaluations, these first; and how often
     others were refused, with reasons. seed : of the order in which they are drawn.
     """

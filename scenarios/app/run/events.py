@@ -10,14 +10,14 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import Any, Literal
+from typing import Literal
 
-Fields = dict[str, Any]
-"""plain values by key, as JSON has them"""
+from scenarios.app.study import Fields, Record
+
 Name = Literal["round", "window", "run", "failed", "played", "world", "step"]
 """a round; a window of time of a radio study; a run of several; one that failed; a trial or a training of several; a
 recorded world; an evaluation of a policy"""
@@ -36,7 +36,7 @@ class Event:
     done: int
     of: int
     last: bool = False
-    values: Mapping[str, Any] = field(default_factory=dict)
+    values: Record = field(default_factory=dict)
     part: str = ""
 
     def line(self, title: str) -> Fields:

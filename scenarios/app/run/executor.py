@@ -20,8 +20,9 @@ from typing import Any, ClassVar, Protocol, Self
 
 from netsim.errors import BadInput, one_line
 from scenarios.app.results.failures import Failed, write_failures
-from scenarios.app.run.events import RETRIES, Event, Fields, Name, Watch, deaf_workers, hearing, ignore, work_for_parent
+from scenarios.app.run.events import RETRIES, Event, Name, Watch, deaf_workers, hearing, ignore, work_for_parent
 from scenarios.app.run.job import Job, do
+from scenarios.app.study import Fields
 
 _LONGEST = 500  # characters of an error's line
 _LOOK_EVERY_S = 0.05  # for jobs that are done

@@ -40,7 +40,8 @@ from netsim.safe import content, opened, what_is
 from netsim.traces.source import MOST_FILE_BYTES
 from scenarios.app.results.folder import CHECKPOINT, ERROR, STUDY, SUMMARY, inside, is_text, ours, read_json, version_of
 from scenarios.app.results.marker import Mark, check_files, held
-from scenarios.app.run.events import Fields, Watch, ignore
+from scenarios.app.run.events import Watch, ignore
+from scenarios.app.study import Fields, Record
 from scenarios.app.study.load import file_fields
 from scenarios.app.study.study import Study
 
@@ -88,7 +89,7 @@ class Job:
     label: str = ""
     replace: bool = False
     notes: Sequence[str] = ()
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Record = field(default_factory=dict)
 
     @cached_property
     def text(self) -> str:

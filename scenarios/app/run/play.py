@@ -49,11 +49,11 @@ from scenarios.app.results.folder import (
     read_table,
 )
 from scenarios.app.results.statistics import hold_out_notes, too_large
-from scenarios.app.run.events import Event, Fields, Watch
+from scenarios.app.run.events import Event, Watch
 from scenarios.app.run.how import USUAL, How, peak_gb
 from scenarios.app.run.job import UNFIT, Job, JobKind, input_digests
 from scenarios.app.run.setup import origin_deg, street_graph
-from scenarios.app.study import SCHEMA_VERSION
+from scenarios.app.study import SCHEMA_VERSION, Fields, Record
 from scenarios.app.study.study import Study, study_yaml
 
 LIBRARIES = ("numpy", "scipy", "torch", "simpy", "scikit-learn", "pyproj")
@@ -235,7 +235,7 @@ class Play(ABC):
         self.saved_s = time.perf_counter()
         self.every_s = max(CHECKPOINT_EVERY_S, 20.0 * (self.saved_s - began_s))
 
-    def event(self, of: int, now_s: float, last: bool, values: Mapping[str, Any]) -> Event:
+    def event(self, of: int, now_s: float, last: bool, values: Record) -> Event:
         """A step that ended at a time of the world."""
         clock = {"time_s": now_s, "clock": self.world.clock.text(now_s)}
         return Event(self.unit, self.done, of, last, {**clock, **values})

@@ -14,10 +14,11 @@ from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 from scenarios.app.results.folder import QUANTITIES, RADIO, RADIO_STUDY, SELECTIONS
 from scenarios.app.results.summary import radio_summary
-from scenarios.app.run.events import Fields, Watch
+from scenarios.app.run.events import Watch
 from scenarios.app.run.job import Job
 from scenarios.app.run.play import Play, coverage, coverage_grid
 from scenarios.app.run.setup import radio_world
+from scenarios.app.study import Fields
 from scenarios.app.study.study import Study
 
 MOST_SAMPLES = 500_000  # that are kept: 20 MB

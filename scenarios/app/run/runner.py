@@ -26,13 +26,14 @@ from netsim.units import FloatArray, ratio_from_db, w_from_dbm
 from rl.powers import Ddpg, settled
 from scenarios.app.result import Result
 from scenarios.app.results.folder import STUDY, read_table
-from scenarios.app.run.events import Fields, Watch, ignore
+from scenarios.app.run.events import Watch, ignore
 from scenarios.app.run.how import USUAL, How, one_thread
 from scenarios.app.run.job import Job, input_digests
 from scenarios.app.run.play import run_job
 from scenarios.app.run.radio import RadioPlay
 from scenarios.app.run.simulate import LearningPlay, Planned
 from scenarios.app.scratch import scratch
+from scenarios.app.study import Fields
 from scenarios.app.study.error_messages import build
 from scenarios.app.study.plan import Plan
 from scenarios.app.study.study import Study, study_yaml

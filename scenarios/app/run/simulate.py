@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from fl.round.asynchronous import AsynchronousServer
 from fl.round.explosion import exploded, explosion_warning
@@ -16,10 +14,11 @@ from fl.round.state import RoundState, begin
 from netsim.record import write_json
 from scenarios.app.results.folder import PLAN, SURFACES, read_table
 from scenarios.app.results.summary import summarise
-from scenarios.app.run.events import Event, Fields, Watch
+from scenarios.app.run.events import Event, Watch
 from scenarios.app.run.job import Job
 from scenarios.app.run.play import Play, coverage, coverage_grid, delta_warnings, write_arrays, write_points
 from scenarios.app.run.setup import ready
+from scenarios.app.study import Fields, Record
 from scenarios.app.study.study import Study
 
 
@@ -142,7 +141,7 @@ class LearningPlay(Play):
         return summarise(self.job.folder, self.study)
 
 
-def _found(figures: Mapping[str, Any]) -> Fields:
+def _found(figures: Record) -> Fields:
     """What a round found: the model's scores, its updates, leakage by attack, and epsilon where noise was drawn."""
     if not figures:
         return {"updates": 0, "decoded": 0}

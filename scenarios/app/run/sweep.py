@@ -26,11 +26,12 @@ from scenarios.app.results.folder import STUDY, no_links, ours, remove_run
 from scenarios.app.results.marker import check_files, held
 from scenarios.app.results.read import RUNS, SWEEP
 from scenarios.app.results.statistics import counted
-from scenarios.app.run.events import Fields, Watch
+from scenarios.app.run.events import Watch
 from scenarios.app.run.executor import ON_PROCESSES, Engine, do_all
 from scenarios.app.run.how import USUAL, How
 from scenarios.app.run.play import run_job
 from scenarios.app.run.setup import check
+from scenarios.app.study import Fields, Record
 from scenarios.app.study.describe import flow
 from scenarios.app.study.load import Scenario
 from scenarios.app.study.study import Study
@@ -260,9 +261,7 @@ class Sweep:
     engine: Engine = ON_PROCESSES
     how: How = USUAL
 
-    def play(
-        self, every: Sequence[tuple[SweepPoint, Study]] = (), says: Mapping[str, Any] = MappingProxyType({})
-    ) -> Path:
+    def play(self, every: Sequence[tuple[SweepPoint, Study]] = (), says: Record = MappingProxyType({})) -> Path:
         """Run every point, skipping those already there; returns the path of runs.csv.
 
         A run that fails stays open, and is listed in failures.csv; all others are played. All points are checked before

@@ -15,6 +15,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import core_schema
 
 from netsim.part import OneOf, Part, Section, descriptions
+from scenarios.app.study import Fields
 from scenarios.app.study.yaml_document import value_at
 
 UNITS = {  # suffix -> words; the longer suffix first, so that `speed_m_s` is not taken for seconds
@@ -216,7 +217,7 @@ class _Schema(GenerateJsonSchema):
         return made
 
 
-def json_schema(model: type[BaseModel]) -> dict[str, Any]:
+def json_schema(model: type[BaseModel]) -> Fields:
     """The JSON schema of a study (draft 2020-12), by which an editor completes and checks keys.
 
     A slot is a `oneOf` with a discriminator; each of its parts has a constant `kind`, which is required even

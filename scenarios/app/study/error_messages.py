@@ -14,6 +14,7 @@ from pydantic_core import ErrorDetails
 
 from netsim.errors import BadInput
 from netsim.part import Part, UnusablePlugin, descriptions
+from scenarios.app.study import Fields
 from scenarios.app.study.describe import bounds, field_at, flow, in_words, inside, members, slots_of, unit, unwrap
 from scenarios.app.study.yaml_document import Document, Place, place_of, value_at
 
@@ -175,7 +176,7 @@ def explain(error: ValidationError, document: Document, model: type[BaseModel]) 
     return sorted(lines, key=lambda text: lines[text])
 
 
-def default_of(model: type[BaseModel], data: Any, place: Place) -> dict[str, Any]:
+def default_of(model: type[BaseModel], data: Any, place: Place) -> Fields:
     """What a mapping that is left out at a place starts from: the part that stands there by default, else nothing."""
     above = value_at(data, place[:-1])
     owner = inside(field_at(model, data, place[:-1]), above)
@@ -188,7 +189,7 @@ def default_of(model: type[BaseModel], data: Any, place: Place) -> dict[str, Any
     return {"kind": default.kind_name(), **json.loads(default.model_dump_json(exclude_defaults=True))}
 
 
-def _beside(model: Any, data: Any) -> dict[str, Any]:
+def _beside(model: Any, data: Any) -> Fields:
     """The parts that a mapping names by their kind, with nothing else of them: what a default may depend on."""
     values = data if isinstance(data, dict) else {}
     parts = {name: inside(field_at(model, values, (name,)), value) for name, value in values.items()}

@@ -16,15 +16,14 @@ from typing import Any, Literal, get_args, get_origin
 from netsim.errors import BadInput, OldName
 from netsim.part import FILE_NAME, Part
 from netsim.safe import what_is
+from scenarios.app.study import Fields, Record
 from scenarios.app.study.describe import field_at, inside, members, slots_of, unwrap
 from scenarios.app.study.error_messages import build, default_of, nearest
 from scenarios.app.study.study import Study
 from scenarios.app.study.yaml_document import Document, Place, place_of, read, read_text
 
 
-def load(
-    source: str | Path, overrides: dict[str, Any] | None = None, origins: Mapping[str, Place] | None = None
-) -> Study:
+def load(source: str | Path, overrides: Fields | None = None, origins: Mapping[str, Place] | None = None) -> Study:
     """The study of a scenario file, or of a bundled scenario by its name (`campus`).
 
     overrides : dotted path -> value, set before anything is checked.
@@ -42,9 +41,7 @@ class Scenario:
         self.folder, self._text = path.parent, read(path)
         rename(self._text)
 
-    def document(
-        self, overrides: Mapping[str, Any] | None = None, origins: Mapping[str, Place] | None = None
-    ) -> Document:
+    def document(self, overrides: Record | None = None, origins: Mapping[str, Place] | None = None) -> Document:
         """The text as data, overrides applied and file names made absolute."""
         document = self._text.copy()
         for key, value in deepcopy(dict(overrides or {})).items():  # later ones may change what earlier ones set
@@ -52,13 +49,13 @@ class Scenario:
         _absolute(document, self.folder)
         return document
 
-    def study(self, overrides: Mapping[str, Any] | None = None, origins: Mapping[str, Place] | None = None) -> Study:
+    def study(self, overrides: Record | None = None, origins: Mapping[str, Place] | None = None) -> Study:
         """The checked study; BadInput with one line per mistake."""
         return build(Study, self.document(overrides, origins))
 
     @contextmanager
     def placed(
-        self, overrides: Mapping[str, Any] | None = None, origins: Mapping[str, Place] | None = None
+        self, overrides: Record | None = None, origins: Mapping[str, Place] | None = None
     ) -> Generator[None, None, None]:
         """What only shows when a study is prepared names its key; here it gets the file and the line."""
         try:

@@ -47,6 +47,7 @@ from netsim.radio.rate import RATES
 from netsim.radio.schedulers import SCHEDULERS
 from rl.reward import REWARDS
 from rl.settings import AGENTS, TASKS
+from scenarios.app.study import Fields
 from scenarios.app.study.study import POWERS
 
 SLOTS: dict[str, OneOf] = {
@@ -143,7 +144,7 @@ def beside(slot: str, other: str, verdicts: Verdicts) -> Iterator[tuple[Combinat
             yield {slot: word, other: kind}, _verdict(_parts(combination)[0] | more)
 
 
-def threat(sees: str, viewpoint: str) -> dict[str, Any]:
+def threat(sees: str, viewpoint: str) -> Fields:
     """An example of a threat; an eavesdropper has a place."""
     return {"observes": sees, "viewpoint": viewpoint} | ({"position_m": [0, 0]} if viewpoint == "eavesdropper" else {})
 
@@ -175,7 +176,7 @@ def _crossing(slot: str, other: str, verdicts: Verdicts, width: int) -> list[str
     return ["", f"{slot}: {other} that it goes with", *wrapped]
 
 
-def _parts(combination: Combination) -> tuple[dict[str, Any], str]:
+def _parts(combination: Combination) -> tuple[Fields, str]:
     """The parts of a combination without its attack, and LEGAL or why they do not fit together."""
     chain, (viewpoint, sees) = combination["defenses"].split(" > "), combination["threat"].split(" sees ")
     curation, seen = combination["curation"], _threat(sees, viewpoint)
@@ -190,7 +191,7 @@ def _parts(combination: Combination) -> tuple[dict[str, Any], str]:
     return parts, seen if isinstance(seen, str) else _verdict(parts)
 
 
-def _verdict(parts: dict[str, Any]) -> str:
+def _verdict(parts: Fields) -> str:
     """LEGAL, or the first reason why parts that are each well do not fit together."""
     try:
         Learning.model_construct(**parts).check()
@@ -209,7 +210,7 @@ def _threat(sees: str, viewpoint: str) -> Threat | str:
 
 
 @cache
-def _plain() -> dict[str, Any]:
+def _plain() -> Fields:
     """Every field of learning with its default."""
     fields = Learning.model_fields.items()
     return {name: field.get_default(call_default_factory=True) for name, field in fields} | {"round_s": 60}

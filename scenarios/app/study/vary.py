@@ -6,6 +6,7 @@ from typing import Annotated, Any, Self
 from pydantic import Field, model_validator
 
 from netsim.part import Part
+from scenarios.app.study import Fields
 from scenarios.app.study.yaml_document import Place, place_of
 
 Seed = Annotated[int, Field(ge=0, lt=2**63)]
@@ -22,7 +23,7 @@ class Variant(Part):
     """the line it belongs to where privacy is set against utility (a mechanism's name); none: undefended"""
     strength: float | None = None
     """its place on that line, which runs in the order of strength"""
-    set: dict[str, Any] = Field(default_factory=dict)
+    set: Fields = Field(default_factory=dict)
     """dotted path: value"""
 
     @model_validator(mode="after")

@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 import math
 import re
-from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from io import StringIO
@@ -24,6 +23,7 @@ from ruamel.yaml.reader import ReaderError
 
 from netsim.errors import BadInput, one_line
 from netsim.safe import content
+from scenarios.app.study import Fields, Record
 
 Place = tuple[str | int, ...]
 """Where a value stands: the keys and indices that lead to it from the top."""
@@ -214,9 +214,9 @@ class _Reader:
             return [self.value(item, (*place, i)) for i, item in enumerate(node.value)]
         return self.mapping(node, place) if isinstance(node, MappingNode) else self.scalar(node, place)
 
-    def mapping(self, node: Node, place: Place) -> dict[str, Any]:
+    def mapping(self, node: Node, place: Place) -> Fields:
         """The keys and values of a mapping."""
-        data: dict[str, Any] = {}
+        data: Fields = {}
         for key_node, value_node in node.value:
             key = self.scalar(key_node, place) if isinstance(key_node, ScalarNode) else None
             if not isinstance(key, str):
@@ -249,7 +249,7 @@ def plain(text: str) -> Any:
     return float(text.replace(".inf", "inf").replace(".nan", "nan")) if _FLOAT.fullmatch(text) else text
 
 
-def as_yaml(values: Mapping[str, Any]) -> str:
+def as_yaml(values: Record) -> str:
     """Plain values as YAML, in their order."""
     yaml = YAML(typ="safe", pure=True)
     yaml.default_flow_style = False

@@ -30,6 +30,7 @@ from scenarios.app.results.folder import (
 )
 from scenarios.app.results.statistics import half_width, interquartile_mean
 from scenarios.app.results.trainings import probability_of_improvement
+from scenarios.app.study import Fields, Record
 from scenarios.app.study.study import Study
 
 if TYPE_CHECKING:
@@ -174,7 +175,7 @@ def _of_slot(power: Power) -> Act:
     return act
 
 
-def summary_of(agent_name: str, rows: Sequence[Evaluation], bounds: Mapping[str, float]) -> dict[str, Any]:
+def summary_of(agent_name: str, rows: Sequence[Evaluation], bounds: Mapping[str, float]) -> Fields:
     """Flat: the mean over cases of every figure of every policy; the paired difference of the agent's cost to that of
     each of the others; and of each policy and bound the mean over rounds, the half width of its 95 % interval over
     worlds, and the bound.
@@ -182,7 +183,7 @@ def summary_of(agent_name: str, rows: Sequence[Evaluation], bounds: Mapping[str,
     of: dict[str, list[Evaluation]] = {}
     for row in rows:
         of.setdefault(row.policy, []).append(row)
-    summary: dict[str, Any] = {"cases": len({row.case for row in rows})}
+    summary: Fields = {"cases": len({row.case for row in rows})}
     figures = [f.name for f in fields(Evaluation) if f.name not in ("policy", "case")]
     for name, own in of.items():
         for figure in figures:
@@ -218,7 +219,7 @@ class PlayedEpisode:
     """A world of the comparison, what stands in it, and its rounds under each policy, the agent first."""
 
     world: int
-    scene: dict[str, Any]
+    scene: Fields
     steps: dict[str, list[Step]]
 
 
@@ -237,7 +238,7 @@ def episode_of(
     return PlayedEpisode(world, _scene(env.world, study, env), steps)
 
 
-def _scene(world: World, study: Study, env: OnlinePower) -> dict[str, Any]:
+def _scene(world: World, study: Study, env: OnlinePower) -> Fields:
     """What stands still: the area, base stations, the eavesdropper, walls; and the limits of powers."""
     area, threat = world.area, study.learned.threat
     rings = [ring for own in world.buildings.rings() for ring in own]
@@ -283,14 +284,14 @@ def _of_ue(policy: str, step: Step, k: int, names: list[str]) -> list[Any]:
     return [policy, step.round, k, x_m, y_m, station, float(step.power_w[k]), arrived, float(step.cost.own[k])]
 
 
-def _of_round(policy: str, step: Step) -> dict[str, Any]:
+def _of_round(policy: str, step: Step) -> Fields:
     of = {"policy": policy, "round": step.round, "cost": step.cost.total}
     of |= {"sent": int(step.sent.sum()), "arrived": int(step.arrived.sum())}
     of |= {"artificial": step.cost.artificial, **step.cost.figures}
     return {name: of[name] for name in EPISODE_ROUND_COLUMNS}
 
 
-def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+def write_rows(path: Path, rows: Sequence[Record]) -> None:
     """Rows of the same columns as a CSV file."""
     text = StringIO()
     writer = csv.writer(text, lineterminator="\n")

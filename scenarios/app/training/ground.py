@@ -22,6 +22,7 @@ from rl.settings import ONE_STEP, ORACLE, RANDOM, ScoreFunctionAgent
 from rl.train import SAVE_EVERY_S, check_finite
 from scenarios.app.run.events import Event, Watch
 from scenarios.app.run.job import input_digests, read_lines
+from scenarios.app.study import Fields
 from scenarios.app.study.study import Study, study_yaml
 from scenarios.app.training.environments import FIRST, Stages, n_ues, settings, unrecorded
 from scenarios.app.training.evaluate import (
@@ -81,7 +82,7 @@ class RecordedGround:
         return f"{__version__}\n{read_lines(input_digests(self.study))}{study_yaml(self.study)}"
 
     @cached_property
-    def _found(self) -> dict[str, Any]:
+    def _found(self) -> Fields:
         """Trees of plain values and arrays by name."""
         if self.file is None or not what_is(self.file):
             return {}
@@ -200,7 +201,7 @@ class RecordedGround:
     def _planned(self, world: int) -> Evaluation:
         """The one-step optimiser in a world; its evaluations are those of this world."""
 
-        def find() -> dict[str, Any]:
+        def find() -> Fields:
             act = OneStep(self.air, self.rule, self._multipliers)
             return asdict(replace(episode(self.watched, ONE_STEP, act, world), evaluations=act.judged))
 

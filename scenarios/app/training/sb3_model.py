@@ -21,6 +21,7 @@ from netsim.errors import BadInput
 from netsim.safe import content, size_text
 from rl.policy import Layers, Policy
 from rl.settings import Allocation
+from scenarios.app.study import Fields
 from scenarios.app.study.study import Study
 from scenarios.app.training.environments import own_problem
 from scenarios.app.training.trainers import policy_of
@@ -99,7 +100,7 @@ def _check_activation(path: Path, data: bytes) -> None:
         )
 
 
-def _tensors(path: Path, data: bytes) -> dict[str, Any]:
+def _tensors(path: Path, data: bytes) -> Fields:
     """Name -> tensor, of the actor."""
     import torch
 
@@ -139,7 +140,7 @@ def _check_plain(place: str, tensor: Any) -> None:
         )
 
 
-def _layers(path: Path, actor: dict[str, Any]) -> Layers:
+def _layers(path: Path, actor: Fields) -> Layers:
     """The layers of an actor by the names of the library."""
     arrays = {name: np.ascontiguousarray(x.detach().resolve_neg().float().numpy()) for name, x in actor.items()}
     n = len(arrays) // 2

@@ -40,6 +40,7 @@ from scenarios.app.run.events import Event, Watch, ignore
 from scenarios.app.run.executor import ON_PROCESSES, Engine, OnProcesses, do_all
 from scenarios.app.run.how import USUAL, How, peak_gb
 from scenarios.app.run.job import Job, JobKind, do, input_digests
+from scenarios.app.study import Fields
 from scenarios.app.study.error_messages import build
 from scenarios.app.study.study import Study, study_yaml
 from scenarios.app.study.yaml_document import read_text
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     from rl.train import CurvePoint
 
 
-def play(job: Job, watch: Watch = ignore) -> dict[str, Any]:
+def play(job: Job, watch: Watch = ignore) -> Fields:
     """One training, from its environment to its page's figures; returns its summary."""
     from scenarios.app.run.how import one_thread
 
@@ -71,7 +72,7 @@ def play(job: Job, watch: Watch = ignore) -> dict[str, Any]:
     return found
 
 
-def _play(job: Job, study: Study, on: RecordedGround | None, watch: Watch) -> dict[str, Any]:
+def _play(job: Job, study: Study, on: RecordedGround | None, watch: Watch) -> Fields:
     from rl.train import board_of, restored, take_steps
 
     began, folder, how = time.perf_counter(), job.folder, study.train or Train()
@@ -88,7 +89,7 @@ def _play(job: Job, study: Study, on: RecordedGround | None, watch: Watch) -> di
         values = {"seed": job.seed, "cost": point.score}
         watch(Event("step", point.step, how.steps, last, values, f"seed {job.seed}"))
 
-    def save(tree: dict[str, Any]) -> None:
+    def save(tree: Fields) -> None:
         save_tree(folder / CHECKPOINT, job.checkpoint(**tree))
 
     course = take_steps(training, trainer.score, how.eval_every, course or Course(), tell, save, board)
@@ -116,7 +117,7 @@ FILES = (
 TRAINED = JobKind("training", FILES, TRAINING, play)
 
 
-def _manifest(job: Job, study: Study, how: Train) -> dict[str, Any]:
+def _manifest(job: Job, study: Study, how: Train) -> Fields:
     return {
         "kind": KIND, "title": study.title, "paper": study.paper, "task": how.task.kind_name(), "seed": job.seed,
         "agent": how.agent.kind, "residual": isinstance(how.task, Allocation) and how.task.acts == "residual",
@@ -126,7 +127,7 @@ def _manifest(job: Job, study: Study, how: Train) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _curve_row(point: CurvePoint, bounds: Sequence[str]) -> dict[str, Any]:
+def _curve_row(point: CurvePoint, bounds: Sequence[str]) -> Fields:
     """A row of the curve: one column for the multiplier of each bound."""
     row = asdict(point)
     multipliers = row.pop("multipliers") or (0.0,) * len(bounds)
@@ -176,7 +177,7 @@ def _is_of(job: Job) -> bool:
 def train(
     study: Study, seeds: Sequence[int], out: Path, watch: Watch = ignore, cache: Path | None = None,
     board: str | None = None, replace: bool = False, engine: Engine = ON_PROCESSES, at_once: int = 1, how: How = USUAL,
-) -> list[dict[str, Any]]:  # fmt: skip
+) -> list[Fields]:  # fmt: skip
     """Train once for each seed; one seed into `out`, several into `out/seed-N`. Returns the summaries.
 
     A finished training of the same study is not made again, an unfinished one goes on where it was. The training of
@@ -184,7 +185,7 @@ def train(
     all others are made. Of a single one the error is raised. at_once : trainings at a time; one after another in this
     process they share the rounds that they record. how : of the memory of each.
     """
-    options: dict[str, Any] = {"cache": cache, "board": board, "how": how}
+    options: Fields = {"cache": cache, "board": board, "how": how}
     jobs = jobs_of(study, seeds, out, replace, **options)
     if len(jobs) == 1:
         return [do(jobs[0], watch)]
@@ -192,7 +193,7 @@ def train(
         engine.check()
     shares = at_once == 1 and isinstance(engine, OnProcesses)
     if shares:
-        shared: dict[str, Any] = {"watch": watch}
+        shared: Fields = {"watch": watch}
         if on_recorded(study):
             plain = build(Study, read_text(jobs[0].spec, str(out)))
             shared["ground"] = RecordedGround(plain, watch, out / WORLDS)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from netsim import __version__
 from netsim.rng import Streams
 from rl.settings import AGENT, VISITED, Allocation, DdpgAgent, Online, ScoreFunctionAgent, Train
+from scenarios.app.study import Fields
 from scenarios.app.study.study import Study
 from scenarios.app.training.environments import Stages, n_ues, problems, task_of, unrecorded
 from scenarios.app.training.evaluate import (
@@ -205,7 +206,7 @@ def policy_of(study: Study, layers: Layers, own: Problem | None, seed: int = 0, 
     from rl.policy import Card, Policy
 
     task = (study.train or Train()).task
-    common: dict[str, Any] = {
+    common: Fields = {
         "program": __version__, "task": task.kind_name(), "ues": n_ues(study), "bound": task.bound, "seed": seed,
         "hidden": tuple(len(bias) for _, bias in layers[:-1]), "scenario": study.title, "steps": steps,
     }  # fmt: skip

@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any
 
 from netsim.errors import BadInput
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.tuning_folder import Constraint, constraint
+from scenarios.app.study import Record
 from scenarios.app.study.error_messages import LONGEST
 
 COST = "cost.best"
 """cost of the policy that a training keeps, in its evaluation worlds"""
 _TRAINING_KEYS = ("cases", "steps.best", COST, "visited.percent")
 _TRAINING_PARTS = ("policy", "against", "bound")
-Row = Mapping[str, Any]
-"""a finished trial, as `tuning.json` has it"""
 
 
 def of_training(key: str) -> bool:
@@ -74,22 +72,22 @@ class Goals:
         """Whether all constraints are."""
         return all(e <= 0 for e in self.excess(values))
 
-    def losses(self, row: Row) -> tuple[float, ...]:
+    def losses(self, row: Record) -> tuple[float, ...]:
         """The figures of a trial, so that less is better."""
         return tuple(o.loss(row["values"][o.key]) for o in self.objectives)
 
-    def check_found(self, summary: Mapping[str, Any]) -> None:
+    def check_found(self, summary: Record) -> None:
         """Refuse keys that the summary of a finished run of the scenario does not have."""
         for option, key in self.named:
             if key not in summary:
                 raise unknown(option, key, list(summary))
 
-    def front(self, rows: Sequence[Row]) -> list[int]:
+    def front(self, rows: Sequence[Record]) -> list[int]:
         """Numbers of the trials that keep all bounds and that no other one beats."""
         losses = {row["number"]: self.losses(row) for row in rows if row["kept"]}
         return [n for n, own in losses.items() if not any(_beats(other, own) for other in losses.values())]
 
-    def best(self, rows: Sequence[Row]) -> list[int]:
+    def best(self, rows: Sequence[Record]) -> list[int]:
         """The winner, the first of equal ones; of several objectives the front, best of the first objective first."""
         losses = {row["number"]: self.losses(row) for row in rows if row["kept"]}
         order = sorted(self.front(rows), key=lambda n: (losses[n], n))

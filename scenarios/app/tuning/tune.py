@@ -31,6 +31,7 @@ from scenarios.app.run.job import Job, JobKind, do, input_digests
 from scenarios.app.run.play import run_job
 from scenarios.app.run.setup import check
 from scenarios.app.run.sweep import SweepPoint, check_space, others, rounded, write_runs
+from scenarios.app.study import Fields, Record
 from scenarios.app.study.load import Scenario, load
 from scenarios.app.study.study import Study, study_yaml
 from scenarios.app.study.vary import Distribution
@@ -56,7 +57,7 @@ class Tuning:
 
     source: str
     study: Study
-    overrides: Mapping[str, Any]
+    overrides: Record
     goals: Goals
     out: Path
     trials: int
@@ -95,16 +96,16 @@ class Tuning:
         """Of trials, which share the memory of this machine."""
         return self.how.among(min(self.jobs, self.trials))
 
-    def changes(self, settings: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    def changes(self, settings: Record, seed: int) -> Fields:
         """What a run with these settings changes in the scenario."""
         return {**self.overrides, **settings, "seed": seed, "vary": None}
 
-    def trial(self, name: str, settings: Mapping[str, Any], seeds: Sequence[int]) -> Job:
+    def trial(self, name: str, settings: Record, seeds: Sequence[int]) -> Job:
         """A trial as a job."""
         options = {"of": self, "settings": settings, "seeds": seeds}
         return Job(TRIAL, "", self.study.seed, {}, self.out / name, name, options=options)
 
-    def parts(self, folder: Path, settings: Mapping[str, Any], seeds: Sequence[int]) -> list[Job]:
+    def parts(self, folder: Path, settings: Record, seeds: Sequence[int]) -> list[Job]:
         """The runs, or the trainings, of a trial. A training has a seed of its own, in the world of the scenario."""
         from scenarios.app.training.train import jobs_of
 
@@ -134,7 +135,7 @@ class Tuning:
         )  # fmt: skip
 
 
-def tune(of: Tuning, tell: Tell, replace: bool = False) -> dict[str, Any]:
+def tune(of: Tuning, tell: Tell, replace: bool = False) -> Fields:
     """Go on until so many trials are finished, then verify the winners; returns what `tuning.json` holds."""
     if importlib.util.find_spec("optuna") is None:
         raise BadInput("netsim tune: optuna is not installed; pip install 'netsim-fl[tune]'")
@@ -291,7 +292,7 @@ def _suggested(trial: optuna.Trial, key: str, of: Distribution) -> Any:
     return rounded(trial.suggest_float(key, low, high, log=of.log), low, high)
 
 
-def _play_trial(job: Job, watch: Watch) -> list[dict[str, Any]]:
+def _play_trial(job: Job, watch: Watch) -> list[Fields]:
     """The summaries of a trial, read back where they are finished; what a killed program began goes on."""
     given = job.options
     return [do(one) for one in given["of"].parts(job.folder, given["settings"], given["seeds"])]
@@ -304,7 +305,7 @@ def _means(goals: Goals, end: Answer | Failure) -> tuple[dict[str, float], str]:
     """The mean over seeds of each key, or why there is none. BadInput for keys that no trial can have."""
     if isinstance(end, Failure):
         return {}, end.line if end.kind == BAD_INPUT else f"{end.kind}: {end.line}"
-    summaries: list[dict[str, Any]] = end.value
+    summaries: list[Fields] = end.value
     goals.check_found(summaries[0])
     values = {}
     for key in goals.keys:
@@ -330,7 +331,7 @@ def _keep(of: Tuning, tried: optuna.Study, trial: optuna.Trial, end: Answer | Fa
         tried.tell(trial, state=optuna.trial.TrialState.FAIL)
 
 
-def _rows(tried: optuna.Study) -> list[dict[str, Any]]:
+def _rows(tried: optuna.Study) -> list[Fields]:
     """The trials that came to an end, in the order of their numbers."""
     rows = [
         {
@@ -344,7 +345,7 @@ def _rows(tried: optuna.Study) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: row["number"])
 
 
-def _verified(of: Tuning, row: Mapping[str, Any]) -> dict[str, Any]:
+def _verified(of: Tuning, row: Record) -> Fields:
     """The figures of a winner on fresh seeds: mean and half of its 95 % interval by key; nothing without seeds."""
     if not of.fresh:
         return {}
@@ -378,9 +379,7 @@ def _importances(tried: optuna.Study, of: Tuning) -> dict[str, dict[str, float]]
     return found
 
 
-def _write(
-    of: Tuning, found: dict[str, Any], done: Sequence[Mapping[str, Any]], winners: Sequence[Mapping[str, Any]]
-) -> None:
+def _write(of: Tuning, found: Fields, done: Sequence[Record], winners: Sequence[Record]) -> None:
     """The tables, the scenario of the winner, and last what the page is drawn from."""
     points = [
         SweepPoint(row["name"], seed, f"{row['name']}/seed-{seed}", of.changes(row["settings"], seed))
@@ -395,7 +394,7 @@ def _write(
     write_json(of.out / TUNING, found)
 
 
-def _tune(job: Job, watch: Watch) -> dict[str, Any]:
+def _tune(job: Job, watch: Watch) -> Fields:
     return tune(job.options["of"], lambda done, of, what: watch(Event("played", done, of, done == of, {"label": what})))
 
 
