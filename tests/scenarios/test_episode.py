@@ -30,7 +30,7 @@ def scene(**changes):
     weights = dict.fromkeys(TERMS, 0.0) | {"noise": 1.0, "leak": 5.0}
     return {
         "world": 5, "policies": POLICIES, "ues": 2, "rounds": 3, "area_m": [0, 0, 100, 50], "limits_w": [1e-6, 0.1],
-        "stations": [{"name": EVIL, "position_m": [10, 10]}], "eavesdropper_m": [50, 25], "weights": weights,
+        "stations": [{"name": EVIL, "at_m": [10, 10]}], "eavesdropper_m": [50, 25], "weights": weights,
         "buildings_m": [[[20, 20], [30, 20], [30, 30]]],
     } | changes  # fmt: skip
 
@@ -86,7 +86,8 @@ def test_it_costs_what_was_judged_and_says_who_sent_with_what(tmp_path):
     for name in read.policies:
         assert sum(read.rounds[name, n]["cost"] for n in read.numbers) == pytest.approx(costs[name], rel=1e-7)
         for n in read.numbers:
-            assert sum(read.terms(name, n).values()) == pytest.approx(read.rounds[name, n]["cost"], rel=1e-6)
+            terms = [weight * read.rounds[name, n][key] for key, weight in read.scene["weights"].items()]
+            assert sum(terms) == pytest.approx(read.rounds[name, n]["cost"], rel=1e-6)
             own = [row for row in read.ues[name, n] if row["power_w"] > 0]
             assert len(own) == read.rounds[name, n]["sent"]
             assert sum(row["arrived"] for row in own) == read.rounds[name, n]["arrived"]

@@ -16,6 +16,7 @@ from scenarios.app.report.charts import median_line
 from scenarios.app.report.html import Cell, Chapter, Mark, block, packed, page, rendered, table
 from scenarios.app.report.plot import DARK, PALETTE, Axes, CurveStyle, Panel, line, mosaic
 from scenarios.app.results.failures import Failed, failure_lines, read_failures
+from scenarios.app.results.shown import drawn
 from scenarios.app.results.statistics import counted, figure_text, half_width
 from scenarios.app.results.trainings import (
     METRICS,
@@ -26,7 +27,6 @@ from scenarios.app.results.trainings import (
     paired,
     percent_gaps,
     probability_of_improvement,
-    summaries_of,
     trainings,
 )
 from scenarios.app.study import Fields
@@ -62,16 +62,15 @@ class Seeds:
 
     def bounds(self, policy: str) -> Bounds:
         """The bounds on means of a policy."""
-        return bounds_of(summaries_of(self.trained), policy)
+        return bounds_of([t.summary for t in self.trained], policy)
 
 
 def train_lines(folder: Path) -> list[str]:
     """The result of a training for the terminal: warnings, sentences, and a row for each policy."""
     seeds = Seeds(trainings(folder), read_failures(folder))
     heads, rows = policy_rows(seeds)
-    cells = [heads[:4], *([cell.text if isinstance(cell, Mark) else str(cell) for cell in row[:4]] for row in rows)]
-    wide = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    printed = ["  ".join(map(str.ljust, row, wide)).rstrip() for row in cells]
+    cells = [[cell.text if isinstance(cell, Mark) else str(cell) for cell in row[:4]] for row in rows]
+    printed = drawn(heads[:4], cells)
     return [*untrained(seeds.trained), *(text for _, text in answer(seeds)), *printed]
 
 
@@ -214,23 +213,22 @@ def _beside(seeds: Seeds, name: str) -> list[Cell]:
 
 def _curve(seeds: Seeds) -> Panel:
     """Cost of the policy over the steps of its training: the median over seeds and their quartiles."""
-    curves = [t.curve for t in seeds.trained]
-    step = np.unique(np.concatenate([curve["step"] for curve in curves]))
-    grid = np.full((len(step), len(curves)), np.nan)
-    for k, curve in enumerate(curves):
-        grid[np.searchsorted(step, curve["step"]), k] = curve["score"]
+    import pandas
+
+    scores = pandas.concat([t.curve.set_index("step")["score"] for t in seeds.trained], axis=1).sort_index()
+    step = scores.index.to_numpy()
     name, caption = f"seed {seeds.first.manifest.get('seed')}", "Lower is better: "
-    if len(curves) > 1:
+    if len(seeds.trained) > 1:
         name, caption = "median over seeds", "The line is the median over seeds, the band their quartiles. " + caption
-    drawn = median_line(CurveStyle(name, PALETTE[0]), step.tolist(), grid, "")
+    lines = median_line(CurveStyle(name, PALETTE[0]), step.tolist(), scores.to_numpy(), "")
     if seeds.first.online:
         caption += "cost of an episode (minus its rewards) of the policy without exploration, in the evaluation worlds."
     else:
         caption += "bound L at the power of the policy without exploration over that at average power."
         level = np.full(2, seeds.costs[OPTIMUM].mean())
         look = CurveStyle(f"baseline: {OPTIMUM}", DARK, dash="dot")
-        drawn.append(line(look, step[[0, -1]].tolist(), level, mode="lines"))
-    return Panel("curve", "Learning curve", caption, mosaic([Axes("cost", drawn, near=True)], {"title": "steps"}))
+        lines.append(line(look, step[[0, -1]].tolist(), level, mode="lines"))
+    return Panel("curve", "Learning curve", caption, mosaic([Axes("cost", lines, near=True)], {"title": "steps"}))
 
 
 def episode_chapter(episode: EpisodeRead | None, seed: Any) -> Chapter:

@@ -200,7 +200,7 @@ def curves_of(folder: Path) -> dict[str, list[str]]:
     try:
         rows.sort(key=lambda row: float(row["strength"]))
     except (KeyError, ValueError) as error:
-        raise BadInput(one_line(f"{path}: damaged ({error}); start the sweep again")) from None
+        raise BadInput(f"{path}: damaged ({error}); start the sweep again") from None
     labels: dict[str, dict[str, None]] = {}
     for row in rows:
         labels.setdefault(row["curve"], {})[row["label"]] = None

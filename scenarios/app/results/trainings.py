@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from pydantic import BaseModel, Field, FiniteFloat, PositiveFloat, ValidationError
@@ -31,6 +32,9 @@ from scenarios.app.results.folder import (
     read_rows,
 )
 from scenarios.app.study import Fields
+
+if TYPE_CHECKING:
+    import pandas
 
 # -- the episode: one world under the agent and under the best rule
 
@@ -59,11 +63,6 @@ class EpisodeRead:
         """Rounds that both have."""
         return sorted({n for _, n in self.rounds if all((p, n) in self.rounds for p in self.policies)})
 
-    def terms(self, policy: str, number: int) -> dict[str, float]:
-        """Weighted terms of the cost of a round, those that count."""
-        row, weights = self.rounds[policy, number], self.scene["weights"]
-        return {key: weight * row[key] for key, weight in weights.items() if weight}
-
 
 def read_episode(folder: Path) -> EpisodeRead | None:
     """The episode of a training; None where it has none. BadInput: the file that is damaged."""
@@ -76,12 +75,11 @@ def read_episode(folder: Path) -> EpisodeRead | None:
     except ValidationError as error:
         wrong = ".".join(map(str, error.errors()[0]["loc"]))
         raise BadInput(f"{path}: damaged ({wrong}); train again") from None
-    ues = dict[tuple[str, int], list[Fields]]()
-    of_ues = [name for name in EPISODE_UE_COLUMNS if name not in _TEXTS]
-    for row in _rows(folder / EPISODE, _TEXTS, of_ues):
-        ues.setdefault((row["policy"], int(row["round"])), []).append(row)
-    of_rounds = _rows(folder / EPISODE_ROUNDS, _TEXTS[:1], EPISODE_ROUND_COLUMNS[1:])
-    rounds = {(row["policy"], int(row["round"])): row for row in of_rounds}
+    numbers = [name for name in EPISODE_UE_COLUMNS if name not in _TEXTS]
+    of_ues = _table(folder / EPISODE, _TEXTS, numbers).groupby(["policy", "round"])
+    ues = {(policy, int(n)): rows.to_dict("records") for (policy, n), rows in of_ues}
+    of_rounds = _table(folder / EPISODE_ROUNDS, _TEXTS[:1], EPISODE_ROUND_COLUMNS[1:])
+    rounds = {(row["policy"], int(row["round"])): row for row in of_rounds.to_dict("records")}
     if set(ues) - set(rounds) or {name for name, _ in rounds} != set(scene["policies"]):
         raise BadInput(f"{folder / EPISODE}: damaged (other policies or rounds than its scene); train again")
     return EpisodeRead(scene, ues, rounds)
@@ -121,10 +119,10 @@ METRICS = ("cost", "t_th", "noise", "loss", "leakage", "lost", "leak", "energy_j
 class FinishedTraining:
     """The folder of a training, read back."""
 
-    manifest: Fields
-    summary: Fields
-    curve: dict[str, FloatArray]
-    evaluations: list[Fields]
+    manifest: dict[str, Any]
+    summary: dict[str, Any]
+    curve: pandas.DataFrame
+    evaluations: pandas.DataFrame
     episode: EpisodeRead | None
 
     @property
@@ -136,6 +134,11 @@ class FinishedTraining:
     def online(self) -> bool:
         """Whether powers are of rounds."""
         return bool(self.manifest.get("task") == "online")
+
+    @cached_property
+    def costs(self) -> pandas.DataFrame:
+        """Cost by case and policy."""
+        return self.evaluations.pivot(index="case", columns="policy", values="cost")
 
 
 def trainings(folder: Path) -> list[FinishedTraining]:
@@ -151,69 +154,52 @@ def _read(folder: Path) -> FinishedTraining:
     manifest = read_json(folder / TRAINING)
     if manifest.get("kind") != KIND or not manifest.get("finished"):
         raise BadInput(f"{folder}: this training is not finished; start it again and it goes on")
-    curve = _rows(folder / CURVE, (), _CURVE)
-    evaluations = _rows(folder / EVALUATIONS, ("policy",), ("case", *METRICS))
-    cases = {policy: {r["case"] for r in evaluations if r["policy"] == policy} for policy in _names(evaluations)}
+    curve = _table(folder / CURVE, (), _CURVE)
+    evaluations = _table(folder / EVALUATIONS, ("policy",), ("case", *METRICS))
+    cases = {policy: set(of) for policy, of in evaluations.groupby("policy", sort=False)["case"]}
     agent = str(manifest.get("agent", AGENT))
     short = [policy for policy, own in cases.items() if policy != VISITED and own != cases.get(agent)]
     if short:
-        raise BadInput(f"{folder / EVALUATIONS}: {short[0]} and {agent} are not judged in the same cases; train again")
-    columns = {name: np.array([row[name] for row in curve]) for name in _CURVE}
-    return FinishedTraining(manifest, read_json(folder / SUMMARY), columns, evaluations, read_episode(folder))
+        raise BadInput(
+            one_line(f"{folder / EVALUATIONS}: {short[0]} and {agent} are not judged in the same cases; train again")
+        )
+    return FinishedTraining(manifest, read_json(folder / SUMMARY), curve, evaluations, read_episode(folder))
 
 
-def _rows(path: Path, texts: Sequence[str], numbers: Sequence[str]) -> list[Fields]:
-    """Rows of a table; a number that is not known is NaN. BadInput: what is wrong, with the file."""
-    rows = read_rows(path, "train again")
-    if not rows:
+def _table(path: Path, texts: Sequence[str], numbers: Sequence[str]) -> pandas.DataFrame:
+    """Columns of a table; an empty cell of a number is NaN. BadInput: what is wrong, with the file."""
+    import pandas
+
+    table = pandas.DataFrame(read_rows(path, "train again"))
+    if table.empty:
         raise BadInput(f"{path}: has no rows; train again")
+    missing = [name for name in (*texts, *numbers) if name not in table]
+    if missing:
+        raise BadInput(f"{path}: has no column {missing[0]!r}; train again")
     try:
-        return [{n: row[n] for n in texts} | {n: float(row[n] or "nan") for n in numbers} for row in rows]
-    except KeyError as error:
-        raise BadInput(f"{path}: has no column {error}; train again") from None
+        known = table[[*numbers]].replace("", "nan").astype(float)
     except ValueError as error:
         raise BadInput(f"{path}: {error}; train again") from None
+    return table[[*texts]].join(known)
 
 
-def _names(rows: list[Fields]) -> list[str]:
-    """Policies, each once."""
-    return list(dict.fromkeys(r["policy"] for r in rows))
-
-
-def summaries_of(trained: list[FinishedTraining]) -> list[Fields]:
-    """Of each training."""
-    return [t.summary for t in trained]
-
-
-def means_of(trained: list[FinishedTraining]) -> dict[str, dict[str, FloatArray]]:
+def means_of(trained: Sequence[FinishedTraining]) -> dict[str, dict[str, FloatArray]]:
     """Policy -> metric -> its mean over cases, one entry per training."""
-    names = list(dict.fromkeys(r["policy"] for t in trained for r in t.evaluations))
-    return {
-        n: {f: np.array([np.mean([r[f] for r in t.evaluations if r["policy"] == n]) for t in trained]) for f in METRICS}
-        for n in names
-    }
+    means = [t.evaluations.groupby("policy", sort=False)[[*METRICS]].mean(skipna=False) for t in trained]
+    names = dict.fromkeys(name for of in means for name in of.index)
+    return {name: {f: np.array([of[f].get(name, np.nan) for of in means]) for f in METRICS} for name in names}
 
 
-def percent_gaps(trained: list[FinishedTraining], name: str, other: str) -> FloatArray:
+def percent_gaps(trained: Sequence[FinishedTraining], name: str, other: str) -> FloatArray:
     """Cost of a policy over that of another minus 1, in percent: mean over cases, one entry per training."""
-    gaps = []
-    for t in trained:
-        costs = {(r["policy"], r["case"]): r["cost"] for r in t.evaluations}
-        cases = [c for p, c in costs if p == name]
-        gaps.append(np.mean([100 * (costs[name, c] / costs[other, c] - 1) for c in cases if (other, c) in costs]))
-    return np.array(gaps)
+    return np.array([(100 * (t.costs[name] / t.costs[other] - 1)).mean() for t in trained])
 
 
-def paired(trained: list[FinishedTraining], name: str) -> tuple[FloatArray, FloatArray]:
+def paired(trained: Sequence[FinishedTraining], name: str) -> tuple[FloatArray, FloatArray]:
     """Costs of the agent and of another policy (seeds, worlds)."""
-    costs, others = (np.array([_costs(t, of, t.agent) for t in trained]) for of in (trained[0].agent, name))
-    return costs, others
-
-
-def _costs(trained: FinishedTraining, name: str, agent: str) -> FloatArray:
-    """Cost of a policy in each world of the agent's."""
-    costs = {(r["policy"], r["case"]): r["cost"] for r in trained.evaluations}
-    return np.array([costs[name, case] for policy, case in costs if policy == agent])
+    agent = trained[0].agent
+    both = np.array([t.costs[[agent, name]].dropna(subset=agent) for t in trained])
+    return both[..., 0], both[..., 1]
 
 
 # -- how probable it is that one policy costs less than another
@@ -232,7 +218,8 @@ def probability_of_improvement(costs: FloatArray, others: FloatArray) -> tuple[f
     keep their tasks; worlds are draws themselves, and are drawn with replacement as well. The same numbers give the
     same interval.
     """
-    wins = _wins(costs, others)
+    x, y = costs.T[:, :, None], others.T[:, None, :]
+    wins = (x < y) + 0.5 * (x == y)
     worlds, n, k = wins.shape
     draw = np.random.default_rng(0)
     found = list[float]()
@@ -243,9 +230,3 @@ def probability_of_improvement(costs: FloatArray, others: FloatArray) -> tuple[f
         found += wins[world, own, other].mean(axis=(1, 2, 3)).tolist()
     low, high = np.quantile(found, _LEVELS)
     return float(wins.mean()), float(low), float(high)
-
-
-def _wins(costs: FloatArray, others: FloatArray) -> FloatArray:
-    """S (worlds, seeds, seeds of the others)."""
-    x, y = costs.T[:, :, None], others.T[:, None, :]
-    return np.asarray((x < y) + 0.5 * (x == y))
