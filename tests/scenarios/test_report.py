@@ -116,7 +116,8 @@ def test_page_of_a_run_is_complete_and_needs_no_network(campus):
     shown = body(page)
     for line in lines([summary]):
         assert all(str(escape(text)) in shown for text in (line.title, line.baseline, line.attack))
-    assert "<b>Model</b>" in shown and "none: the server receives unmodified updates; no differential privacy" in shown
+    assert "<b>Result</b>" in shown and "none: the server receives unmodified updates" in shown
+    assert "no differential privacy" in shown
     assert "No mechanism spent a finite epsilon" in shown
     assert all(str(escape(meaning(key))) in page for key in summary)
     assert "2026-01-05 00:00 to" in shown
@@ -245,7 +246,7 @@ def test_channel_card_and_warnings_are_shown_and_escaped(copied):
     assert EVIL not in page
     box = re.search(r'<ul class="warns">(.*?)</ul>', page)[1]
     assert "&lt;script&gt;alert(1)&lt;/script&gt; 5" in box and "3 more warnings in manifest.json" in box
-    change_json(copied / "manifest.json", channel_card=[1], warnings="no list", cells={"a": 1})
+    change_json(copied / "manifest.json", channel_card=[1], warnings="no list")
     assert "Channel card" not in body(text_of(copied))
 
 

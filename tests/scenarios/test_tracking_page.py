@@ -18,7 +18,7 @@ from scenarios.app.report.replay import drawn_tables
 from scenarios.app.report.report import report
 from scenarios.app.report.run_page import (
     LINKING,
-    reliability_panel,
+    reliability_table,
     tracking_chart,
     tracking_panels,
     unicity,
@@ -89,7 +89,7 @@ def test_rounds_that_make_one_point_keep_all_values(n, n_ue, together):
 
 
 def test_a_run_that_tracks_nothing_has_no_such_chapter(one):
-    assert tracking_panels(load(one)) == [""]
+    assert not any(tracking_panels(load(one)))
     assert "Tracking" not in report(one).read_text().split("<script")[0]
 
 
@@ -108,13 +108,6 @@ def test_medians_hours_and_areas_are_those_of_the_rows(folder):
     np.testing.assert_allclose(drawn(panel, "filter", "5")["y"], [0.04, 0.04])
 
 
-def test_reliability_shows_stated_against_hit_with_numbers(folder):
-    loaded = load(folder(rows_of_two_rounds()))
-    (panel,) = reliability_panel(loaded)
-    own = drawn(panel, "filter")
-    assert (own["x"], own["y"]) == ([25.0], [87.5]) and own["text"][0].endswith("8 answers")
-
-
 def test_an_attack_that_only_names_places_has_its_reliability(folder):
     """Of two homes that are named with 0.9 one is right; the third place has no truth."""
     made = folder()
@@ -127,11 +120,10 @@ def test_an_attack_that_only_names_places_has_its_reliability(folder):
     write_rows(made, "ues", ues)
     write_rows(made, "named", rows)
     loaded = load(made)
-    (panel,) = reliability_panel(loaded)
-    own = drawn(panel, "places named at the end")
-    assert (own["x"], own["y"]) == ([90.0], [50.0]) and own["text"][0].endswith("2 answers")
-    assert f"{ATTACK}, places named at the end: 40 points [" in panel.caption
-    assert panel in tracking_panels(loaded)
+    text = reliability_table(loaded)
+    cells = re.findall(r"<td[^>]*>(.*?)</td>", text)
+    assert cells[:3] == [ATTACK, "places named at the end", "2"] and cells[3].startswith("40 ")
+    assert text in tracking_panels(loaded)
 
 
 def test_links_stand_beside_chance(folder):
@@ -223,7 +215,7 @@ def test_figures_have_no_number_that_json_does_not_know(folder):
     rows = rows_of_two_rounds(plain_error_m="", plain_near="", prior_expected_distance_m="", area90_m2="")
     text = report(folder(rows)).read_text()
     found = json.loads(re.search(r'id="drawn">(.*?)</script>', text, flags=re.DOTALL)[1])
-    assert {"tracking-0", "tracking-reliability"} <= set(found)
+    assert {"tracking-0"} <= set(found)
 
 
 def test_lines_of_a_tracker_and_of_links_stand_beside_one_round_and_chance(folder):

@@ -46,13 +46,8 @@ def page_of(tmp_path, **more):
 def shown(show, tmp_path):
     page = show(page_of(tmp_path))
     page.evaluate("netsim.drawAll()")
-    page.wait_for_selector("#plot-history .main-svg")
+    page.wait_for_selector('[id="plot-settings-utility.rmse_db"] .main-svg')
     return page
-
-
-def test_the_history_has_every_finished_trial_and_the_best_so_far(shown):
-    data = shown.evaluate("document.getElementById('plot-history').data.map(t => [t.name, t.x, t.y])")
-    assert data == [["trials", [1, 2], [12, 9]], ["break a constraint", [3], [30]], ["best so far", [1, 2], [12, 9]]]
 
 
 def test_several_objectives_have_a_front(show, tmp_path):
@@ -80,7 +75,7 @@ def test_nothing_is_cut_off_and_everything_can_be_read(show, tmp_path, width, da
     axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is missing").Axe()
     page = show(page_of(tmp_path), width=width, dark=dark)
     page.evaluate("netsim.drawAll()")
-    page.wait_for_selector("#plot-history .main-svg")
+    page.wait_for_selector('[id="plot-settings-utility.rmse_db"] .main-svg')
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     said = axe.run(page, options={"runOnly": ["wcag2a", "wcag2aa", "wcag21aa"]}).response["violations"]
     serious = {v["id"]: [n["html"][:200] for n in v["nodes"]] for v in said if v["impact"] in ("serious", "critical")}

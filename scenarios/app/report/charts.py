@@ -144,7 +144,7 @@ class Chart:
         def draws(law: Law, look: CurveStyle | None) -> tuple[list[str], FloatArray]:
             number, values = law(run, (look or own[0]).name)
             together = _together(len(number))
-            return run.dates(run.moment_s(number[::together], merged=True)), grouped(values, together)
+            return run.dates(run.moment_s(number[::together])), grouped(values, together)
 
         note = " Lines are medians over UEs, bands their quartiles." if len(run.tables["ues"]["ue"]) > 1 else ""
         note += f" A point stands for {counted(_together(n), 'round')}." if n > MOST_POINTS else ""

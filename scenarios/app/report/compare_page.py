@@ -113,7 +113,7 @@ def member(label: str, run: Run) -> Member:
         for name in run.attacks if quantity in OF_ATTACK else [""]:
             for law in (quantity.law, *(beside.of for beside in quantity.beside)):
                 number, values = law(run, name)
-                trends[name, law] = run.moment_s(number, merged=True), quantile(values, 0.5)
+                trends[name, law] = run.moment_s(number), quantile(values, 0.5)
     return Member(label, run.manifest, run.summary, run.study, run.attacks, run.near_m, trends)
 
 

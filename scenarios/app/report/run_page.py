@@ -29,7 +29,7 @@ from scenarios.app.report.charts import (
     largest,
     positive,
 )
-from scenarios.app.report.html import Chapter, page
+from scenarios.app.report.html import Cell, Chapter, Mark, page, table
 from scenarios.app.report.maps import density_panels, obstacle_panels
 from scenarios.app.report.plot import (
     DARK,
@@ -41,7 +41,6 @@ from scenarios.app.report.plot import (
     Panel,
     line,
     looks,
-    marks,
     mosaic,
     numbers,
 )
@@ -64,6 +63,7 @@ from scenarios.app.results.run import (
     tracking_attacks,
     where,
 )
+from scenarios.app.results.shown import worst_accounts
 from scenarios.app.results.statistics import counted, figure_text
 from scenarios.app.results.summary import arrived, durations_s
 
@@ -146,10 +146,7 @@ def run_chapters(run: Run) -> list[Chapter]:
 
 def account(run: Run) -> str:
     """The account of the UE that spent most, of each mechanism."""
-    rows = run.tables["privacy"]
-    order = np.argsort(np.nan_to_num(rows["epsilon"], nan=np.inf), kind="stable")
-    worst = {rows["mechanism"][k]: k for k in order}
-    return records_table("Privacy account of the UE that spent most", where(rows, sorted(worst.values())))
+    return records_table("Privacy account of the UE that spent most", worst_accounts(run.tables["privacy"]))
 
 
 def _metrics(run: Run) -> list[Panel]:
@@ -178,14 +175,13 @@ LOOKS = {
     SMOOTHER: CurveStyle(SMOOTHER, PALETTE[2], "square"),
     PRIOR: CurveStyle(PRIOR, GREY, "cross", "dash"),
 }
-_PLACES = CurveStyle("places named at the end", PALETTE[3], "triangle-up", "longdash")
 
 
 def tracking_panels(run: Run) -> list[str | Panel]:
     """Figures of attacks that track, state probabilities or link; nothing without any."""
     charts = [tracking_chart(run, name, k) for k, name in enumerate(tracking_attacks(run))]
     tracks = [panel for chart in charts for panel in chart.panels(run)]
-    return [*tracks, *reliability_panel(run), *LINKING.panels(run), unicity(run)]
+    return [*tracks, reliability_table(run), *LINKING.panels(run), unicity(run)]
 
 
 def tracking_chart(run: Run, attack: str, k: int = 0) -> Chart:
@@ -265,47 +261,32 @@ def unicity(run: Run) -> str:
     return records_table(title, run.tables["unicity"])
 
 
-def reliability_panel(run: Run) -> list[Panel]:
-    """Share of hits in bins of the stated probability, a pair of axes per attack that states probabilities."""
-    named, cells, errors = run.tables["named"], list[Axes](), list[str]()
-    ideal = line(CurveStyle("as stated", DARK, dash="dash"), [0.0, 100.0], np.array([0.0, 100.0]), mode="lines")
+def reliability_table(run: Run) -> str:
+    """How well each attack knows its own error, where it states probabilities: a row for each kind of answer."""
+    named = run.tables["named"]
+    rows = list[list[Cell]]()
     for name in dict.fromkeys([*tracking_attacks(run), *map(str, named["attack"][np.isfinite(named["probability"])])]):
-        drawn = [(look, of) for look, of in _reliabilities(run, name) if of.count.any()]
-        if drawn:
-            cells.append(Axes("hits (%)", [ideal, *(_hits(look, of) for look, of in drawn)], name, percent=True))
-        for look, of in drawn:
-            ends = (figure_text(100 * value) for value in (of.error, of.error_low, of.error_high, of.by_chance_error))
-            errors.append("{}, {}: {} points [{}, {}] (right probabilities: {})".format(name, look.name, *ends))
-    if not cells:
-        return []
-    caption = (
-        f"How often the truth lies within {run.near_m:g} m of the centre of the best disc, in ten bins of the "
-        "probability that the attack gives this disc: on the dashed line it can be trusted, below it is too sure; the "
-        "larger a mark, the more answers it stands for. Expected calibration error (ECE) with its 95 % interval over "
-        f"UEs: {'; '.join(errors)}."
-    )
-    figure = mosaic(cells, {"title": "stated probability (%)", "range": [-3, 103]}, 320, closest=True)
-    return [Panel("tracking-reliability", "Reliability: stated probability against hits", caption, figure)]
+        for kind, of in _reliabilities(run, name):
+            if of.count.any():
+                error, low, high, perfect = (
+                    figure_text(100 * value) for value in (of.error, of.error_low, of.error_high, of.by_chance_error)
+                )
+                rows.append([name, kind, int(of.count.sum()), Mark(f"{error} [{low}, {high}]", of.error), perfect])
+    title = "Expected calibration error (ECE) of stated probabilities, in percentage points, with its 95 % interval"
+    return table(title, ["attack", "answers", "number", "ECE", "ECE of right probabilities"], rows, "calibration")
 
 
-def _reliabilities(run: Run, name: str) -> Iterator[tuple[CurveStyle, Reliability]]:
+def _reliabilities(run: Run, name: str) -> Iterator[tuple[str, Reliability]]:
     """Of the answers of filter and smoother, and of the places named at the end."""
     for kind, rows in tracked(run, name).items():
-        ue, stated = rows["ue"].astype(np.int64), np.minimum(rows["disc_probability"], 1.0)
+        ue = rows["ue"].astype(np.int64)
+        stated = np.minimum(rows["disc_probability"], 1.0)
         draws = Streams(0).at("reliability").uniform("ue", np.arange(DRAWS), (len(np.unique(ue)),))
-        yield LOOKS[kind], reliability(ue, stated, rows["near"] == 1, draws)
+        yield kind, reliability(ue, stated, rows["near"] == 1, draws)
     named = run.tables["named"]
     truth = Truth.of(run.tables["ues"], np.unique(run.rows("leakage", "attack", name)["ue"]), run.near_m)
     mine = where(named, (named["attack"] == name) & np.isfinite(named["ue"]))
-    yield _PLACES, stated_reliability(mine, truth)
-
-
-def _hits(look: CurveStyle, of: Reliability) -> Figure:
-    known = of.count > 0
-    n, x, y = of.count[known], 100 * of.stated[known], 100 * of.hit[known]
-    texts = [f"stated {a:.3g} %, hit {b:.3g} %, {counted(int(k), 'answer')}" for a, b, k in zip(x, y, n, strict=True)]
-    marker = {"symbol": look.symbol, "color": look.color, "size": numbers(6 + 10 * n / n.max())}
-    return marks(look, numbers(x), y, texts, mode="lines+markers", marker=marker)
+    yield "places named at the end", stated_reliability(mine, truth)
 
 
 # -- uploads that take their time

@@ -17,6 +17,7 @@ from scenarios.app.results.gathered import differences
 from scenarios.app.results.run import Run, Table, clock_of, part
 from scenarios.app.results.shown import (
     HEAD,
+    answer,
     cell_text,
     in_order,
     label_lines,
@@ -58,29 +59,26 @@ def head(run: Run) -> Fields:
     if len(warns) > MOST_WARNINGS:
         more = f"{counted(len(warns) - MOST_WARNINGS, 'more warning')} in manifest.json"
         warns[MOST_WARNINGS:] = [more]
+    learning = part(run.study, "learning")
     return {
         "below": "; ".join(below),
-        "answers": answer(of, run.study["learning"]) if isinstance(run.study.get("learning"), dict) else [],
+        "answers": [("Result", answer(of))] if learning else [],
         "warns": [*warnings(run.summary), *warns],
         "results": lines_table(of),
-        "facts": {name: text for name in GROUPS if (text := row([run.summary], name))},
+        "facts": _setting(learning) | {name: text for name in GROUPS if (text := row([run.summary], name))},
     }
 
 
-def answer(of: Sequence[Line], learning: Fields) -> list[tuple[str, str]]:
-    """What is asked, and the answer: model, leakage, protection."""
-    model, leak = model_line(of), leading(of)
-    spent = [f"epsilon {line.result} {line.verdict}".strip() for line in of if line.key.startswith("privacy.")]
-    threat, defenses = part(learning, "threat"), [str(part(one).get("kind")) for one in learning.get("defenses") or []]
-    protects = ", ".join(defenses) or "none: the server receives unmodified updates"
-    return [
-        ("Model", in_words(model) if model else "nothing was held out, so its error is not known"),
-        (
-            f"Leakage; attacker: {threat.get('viewpoint')}, observes {threat.get('observes')}",
-            in_words(leak) if leak else "not measured",
-        ),
-        ("Protection", f"{protects}; {(spent or ['no differential privacy'])[0]}"),
-    ]
+def _setting(learning: dict[str, Any]) -> dict[str, str]:
+    """The attacker and the defenses of a run that learns."""
+    if not learning:
+        return {}
+    threat = part(learning, "threat")
+    defenses = [str(part(one).get("kind")) for one in learning.get("defenses") or []]
+    return {
+        "attacker": f"{threat.get('viewpoint')}, observes {threat.get('observes')}",
+        "defenses": ", ".join(defenses) or "none: the server receives unmodified updates",
+    }
 
 
 def model_line(of: Sequence[Line]) -> Line | None:
@@ -92,14 +90,6 @@ def leading(of: Sequence[Line]) -> Line | None:
     """The line of leakage that matters most: what was found, homes and workplaces before distances."""
     attacked = [line for line in of if line.attack]
     return min(attacked, key=lambda line: (line.verdict != FOUND, line.n == 0, not line.verdict), default=None)
-
-
-def in_words(line: Line) -> str:
-    """`Found: homes within 100 m 39/40 (chance 1.7 %), by span`"""
-    head = f"{line.verdict}: ".capitalize() if line.verdict else ""
-    unit = "" if line.n or not line.unit else f" {line.unit}"
-    baseline = f" ({line.baseline})" if line.baseline else ""
-    return f"{head}{line.what} {line.result}{unit}{baseline}" + (f", by {line.attack}" if line.attack else "")
 
 
 def lines_table(of: Sequence[Line]) -> Markup:

@@ -10,7 +10,7 @@ import numpy as np
 
 from netsim.safe import what_is
 from scenarios.app.report.html import Cell, Chapter, Mark, block, page, table
-from scenarios.app.report.plot import GREY, PALETTE, Axes, CurveStyle, Panel, line, marks, mosaic, plain
+from scenarios.app.report.plot import GREY, PALETTE, Axes, CurveStyle, Panel, marks, mosaic, plain
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.folder import read_json
 from scenarios.app.results.read import SWEEP
@@ -37,22 +37,6 @@ def settings_panel(found: Found, key: str) -> Panel:
     """What each setting does to an objective, over the finished trials."""
     caption = "One mark per finished trial: its mean over seeds, against each setting that was searched."
     return of_settings(key, f"{key} by setting", caption, groups(found))
-
-
-def history_panel(found: Found) -> Panel:
-    """The objective trial by trial, and the best so far among those that keep every bound."""
-    key, small = found["objectives"][0]["key"], found["objectives"][0]["direction"] == "min"
-    caption = "Each finished trial in the order of suggestion, and the best so far that breaks no bound."
-    every = groups(found)[:2]
-    panel = _panel("history", "History", caption, every, [(key, "", lambda row: row["number"])], "trial")
-    if kept := every[0][1]:
-        best = (np.minimum if small else np.maximum).accumulate([float(row["values"][key]) for row in kept])
-        steps = {"shape": "hv", "color": BEST.color, "width": 2}
-        so_far = line(
-            CurveStyle("best so far", BEST.color), [row["number"] for row in kept], best, mode="lines", line=steps
-        )
-        (panel.figure or {"data": []})["data"].append(so_far)
-    return panel
 
 
 def tradeoff_panel(found: Found) -> Panel:
@@ -135,7 +119,7 @@ def tuning_page(found: Found) -> str:
         "winner as a scenario": "best.yaml" if found["best"] else "none",
     }
     chapters = [
-        Chapter("search", "Search", [tradeoff_panel(found) if len(objectives) > 1 else history_panel(found)]),
+        Chapter("search", "Search", [tradeoff_panel(found)] if len(objectives) > 1 else []),
         Chapter("settings", "Settings", [_importance(found), *settings]),
         Chapter("trials-all", "Trials", [_table(found)]),
         Chapter("configuration", "Configuration", [block("facts", facts)]),

@@ -88,6 +88,7 @@ class _Manifest(BaseModel, strict=True):
     origin_deg: Annotated[list[_Number], Field(min_length=2, max_length=2)] | None = None
     tracks: _TracksEntry
     round_s: _Seconds | None = None
+    cells: list[str] = []
     clock_changes: list[Annotated[list[_Number], Field(min_length=2, max_length=2)]] = []
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from netsim.clock import Clock
 from netsim.columns import no_places
-from netsim.units import BoolArray, FloatArray
+from netsim.units import FloatArray
 from scenarios.app.results.summary_keys import ERROR_MEDIAN
 from scenarios.app.study import Fields, Record
 
@@ -60,14 +60,11 @@ class Run:
 
     @property
     def stations(self) -> list[tuple[str, float, float]]:
-        """Name and place of each base station: those of a layout stand in map.npz, and their names in the manifest."""
-        listed = part(self.study, "world").get("base_stations")
-        if isinstance(listed, list) and listed:
-            return [(str(s.get("name")), *s["position_m"]) for s in listed if _placed(s)]
-        at_m, cells = self.ground.get("station_m", ()), self.manifest.get("cells")
-        named = isinstance(cells, list) and len(cells) == len(at_m) and not self.replayed
-        names = map(str, cells if named and cells is not None else range(len(at_m)))
-        return [(name, float(x), float(y)) for name, (x, y) in zip(names, at_m, strict=True)]
+        """Name and place of each base station of map.npz; numbers for names where cells are those of a trace."""
+        at_m = self.ground.get("station_m", no_places())
+        cells = self.manifest.get("cells", [])
+        names = range(len(at_m)) if self.replayed or len(cells) != len(at_m) else cells
+        return [(str(name), float(x), float(y)) for name, (x, y) in zip(names, at_m, strict=True)]
 
     @property
     def replayed(self) -> bool:
@@ -76,12 +73,10 @@ class Run:
         from_trace = str(card.get("RSRP measurement")).startswith("read from the trace")
         return from_trace or (len(serving) > 0 and not any(serving))
 
-    def moment_s(self, number: FloatArray, merged: bool) -> FloatArray:
-        """When rounds (n,) were merged, seconds; or when the server asked, which is the same in all runs of a study."""
+    def moment_s(self, number: FloatArray) -> FloatArray:
+        """When rounds (n,) were merged, seconds."""
         rounds = self.rows("rounds")
-        if merged and len(rounds["round"]):
-            return np.interp(number, rounds["round"], rounds["time_s"])
-        return np.minimum(number * float(self.manifest["round_s"]), float(self.manifest["duration_s"]))
+        return np.interp(number, rounds["round"], rounds["time_s"]) if len(number) else number
 
     def rows(self, table: str, column: str = "", value: str = "") -> Table:
         """Rows of a table that have a time, a UE and a round; those with `value` in a text column."""
@@ -115,11 +110,6 @@ def part(inside: Any, *keys: str) -> Fields:
     return inside if isinstance(inside, dict) else {}
 
 
-def _placed(station: Any) -> bool:
-    at = station.get("position_m") if isinstance(station, dict) else None
-    return isinstance(at, list) and len(at) == 2 and all(isinstance(v, int | float) for v in at)
-
-
 # -- the table tracking
 
 FILTER, SMOOTHER, PLAIN, PRIOR = "filter", "smoother", "plain", "prior"
@@ -151,13 +141,7 @@ def known_hours(run: Run, rows: Mapping[str, Table], kind: str) -> tuple[FloatAr
     Mean over all UEs with a row; a row stands for the window of its round.
     """
     table, near = of_kind(rows, kind, "near")
-    return _summed_hours(run, rows, table, near == 1)
-
-
-def _summed_hours(
-    run: Run, rows: Mapping[str, Table], table: Table, share: FloatArray | BoolArray
-) -> tuple[FloatArray, FloatArray]:
     number, at = np.unique(table["round"], return_inverse=True)
     n_ue = len(np.unique(np.concatenate([of["ue"] for of in rows.values()])))
-    hours = np.bincount(at, share, minlength=len(number)) * float(run.manifest["round_s"]) / 3600.0
+    hours = np.bincount(at, near == 1, minlength=len(number)) * float(run.manifest["round_s"]) / 3600.0
     return number, np.cumsum(hours) / max(n_ue, 1)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
+from textwrap import wrap
 from typing import Any, Literal
 
 import numpy as np
@@ -17,6 +18,7 @@ from scenarios.app.results import summary_keys as keys
 from scenarios.app.results import verdicts
 from scenarios.app.results.folder import MANIFEST, read_json, read_summary
 from scenarios.app.results.read import SWEEP, checked_table
+from scenarios.app.results.run import Table, where
 from scenarios.app.results.statistics import Quartiles, counted, figure_text, quartiles_of
 from scenarios.app.results.summary_keys import (
     DIVERGED,
@@ -37,12 +39,12 @@ def drawn(
     heads: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[int] = (), whole: Sequence[int] = (0,)
 ) -> list[str]:
     """A table as plain lines; right: columns of figures; whole: those that never wrap. Empty ones are left out."""
+    from rich import table as of_rich
     from rich.console import Console
-    from rich.table import Table
     from rich.text import Text
 
     kept = [k for k in range(len(heads)) if any(of[k] for of in rows)]
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    table = of_rich.Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     for k in kept:
         align: Literal["right", "left"] = "right" if k in right else "left"
         table.add_column(Text(heads[k]), justify=align, no_wrap=k in whole)
@@ -55,8 +57,6 @@ def drawn(
 
 def fitted(texts: Sequence[str], columns: int = COLUMNS - 2) -> list[str]:
     """Lines broken at blanks to a number of columns; what goes on is indented."""
-    from textwrap import wrap
-
     broken = (wrap(t, columns, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False) for t in texts)
     return [piece for pieces in broken for piece in pieces or [""]]
 
@@ -101,19 +101,25 @@ def run_lines(folder: Path, page: str, verbose: bool = False) -> list[str]:
     ]
 
 
-def spent(account: Mapping[str, np.ndarray]) -> list[str]:
-    """For each account of the table `privacy` what was spent on it, by the UE that spent most."""
+def worst_accounts(account: Table) -> Table:
+    """Rows of the table `privacy`: of each account that of the UE that spent most."""
+    order = np.argsort(-np.nan_to_num(account["epsilon"], nan=np.inf), kind="stable")[::-1]
     columns = [account[name].tolist() for name in ("mechanism", "unit", "relation", "delta")]
-    who, epsilon = list(zip(*columns, strict=True)), np.nan_to_num(account["epsilon"], nan=np.inf)
-    lines = []
-    for each in dict.fromkeys(who):
-        worst = max((k for k, one in enumerate(who) if one == each), key=lambda k: float(epsilon[k]))
-        mechanism, unit, relation, delta = each
-        lines.append(
-            f"{mechanism}: epsilon {figure_text(float(epsilon[worst]))} at delta {delta:g}, unit {unit}, {relation}; "
-            f"{account['accountant'][worst]} over {counted(int(account['draws'][worst]), 'draw')} of noise"
-        )
-    return lines
+    accounts = list(zip(*columns, strict=True))
+    worst = {accounts[k]: k for k in order}
+    return where(account, sorted(worst.values()))
+
+
+def spent(account: Table) -> list[str]:
+    """What was spent on each account."""
+    worst = worst_accounts(account)
+    epsilon = np.nan_to_num(worst["epsilon"], nan=np.inf)
+    return [
+        f"{worst['mechanism'][k]}: epsilon {figure_text(float(epsilon[k]))} at delta {worst['delta'][k]:g}, "
+        f"unit {worst['unit'][k]}, {worst['relation'][k]}; {worst['accountant'][k]} over "
+        f"{counted(int(worst['draws'][k]), 'draw')} of noise"
+        for k in range(len(epsilon))
+    ]
 
 
 def every_figure(summary: Summary) -> list[str]:
@@ -129,9 +135,7 @@ def value_text(value: Any, unit: str = "") -> str:
         return "–"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return (
-        figure_text(value, unit) if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
-    )
+    return f"{value:,}" if isinstance(value, int) else figure_text(value, unit)
 
 
 def played(summary: Summary) -> str:
@@ -227,8 +231,6 @@ def by_label(runs: Sequence[tuple[str, Summary]]) -> dict[str, list[Line]]:
 
 def label_lines(of: Runs) -> list[Line]:
     """The lines of a label's runs among others."""
-    from dataclasses import replace
-
     found = lines(of)
     model = model_verdict(found)
     return [replace(one, verdict=verdicts.prevents(one.verdict, model)) for one in found]
@@ -243,7 +245,7 @@ def sweep_lines(runs: Sequence[tuple[str, Summary]]) -> list[str]:
     cells = {label: {one.title: one for one in of} for label, of in every.items()}
     rows = [[label, *(_cell(of.get(title)) for title in titles)] for label, of in cells.items()]
     chance = next(iter(cells.values()))
-    rows.append(["baseline", *("\n".join(_first_baseline(chance.get(title))) for title in titles)])
+    rows.append(["baseline", *(_first_baseline(chance.get(title)) for title in titles)])
     seeds = sorted({sum(name == label for name, _ in runs) for label in every})
     text = counted(seeds[0], "seed") if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]} seeds"
     return [
@@ -256,14 +258,12 @@ def sweep_lines(runs: Sequence[tuple[str, Summary]]) -> list[str]:
 def _cell(line: Line | None) -> str:
     if line is None:
         return "-"
-    value = f"{line.hits}/{line.n}" if line.n else figure_text(line.value, line.unit)
-    return f"{value}\n{'?' if line.verdict == verdicts.INCONCLUSIVE else line.verdict}".rstrip()
+    return f"{line.figure}\n{'?' if line.verdict == verdicts.INCONCLUSIVE else line.verdict}".rstrip()
 
 
-def _first_baseline(line: Line | None) -> list[str]:
+def _first_baseline(line: Line | None) -> str:
     """Name and value of the first baseline."""
-    name, _, value = line.baseline.split(", ")[0].rpartition(" ") if line and line.beside else ("", "", "")
-    return [name, value] if value != "%" else [*name.rsplit(" ", 1)]
+    return "\n".join(next(iter(line.baselines.items()), [])) if line else ""
 
 
 def answers(every: Mapping[str, Sequence[Line]]) -> list[tuple[str, str]]:
@@ -272,7 +272,7 @@ def answers(every: Mapping[str, Sequence[Line]]) -> list[tuple[str, str]]:
     for label, of in every.items():
         for one in of:
             if one.verdict and one.attack:
-                figure = f"{one.hits}/{one.n}" if one.n else f"{figure_text(one.value, one.unit)} {one.unit}".rstrip()
+                figure = one.figure if one.n else f"{one.figure} {one.unit}".rstrip()
                 found.setdefault(one.what, {}).setdefault(one.verdict, []).append(f"“{label}” ({figure})")
     first = sorted(found, key=lambda what: not what.startswith("homes"))
     return [(what, "; ".join(f"{verdict} with {_listed(of)}" for verdict, of in found[what].items())) for what in first]
@@ -303,12 +303,8 @@ def read_adapted(folder: Path) -> tuple[list[dict[str, str]], str]:
 def adapted_lines(folder: Path) -> list[str]:
     """For the terminal: how attackers were tuned, then each."""
     rows, note = read_adapted(folder)
-    lines = [one_line(line) for line in (note, *(_LINE.format(**row) for row in rows))]
-    return [
-        part
-        for line in lines
-        for part in textwrap.wrap(line, COLUMNS - 2, subsequent_indent="  ", break_on_hyphens=False)
-    ]
+    lines = [note, *(_LINE.format(**row) for row in rows)] if rows else []
+    return fitted([one_line(line) for line in lines])
 
 
 # -- values over seeds

@@ -46,20 +46,29 @@ class Line:
         return self.what if self.n or not self.unit else f"{self.what}, {self.unit}"
 
     @property
-    def result(self) -> str:
-        """Value and interval."""
-        value = f"{self.hits}/{self.n}" if self.n else figure_text(self.value, self.unit)
-        low, high = (figure_text(end, self.unit) for end in (self.low, self.high))
-        percent = " %" if self.n else ""
-        return value if np.isnan(self.low) or low == high else f"{value} [{low}, {high}{percent}]"
+    def figure(self) -> str:
+        """The value alone."""
+        return f"{self.hits}/{self.n}" if self.n else figure_text(self.value, self.unit)
 
     @property
-    def baseline(self) -> str:
-        """Every baseline by its name, several of one name as a range."""
+    def result(self) -> str:
+        """Value and interval."""
+        low, high = (figure_text(end, self.unit) for end in (self.low, self.high))
+        percent = " %" if self.n else ""
+        return self.figure if np.isnan(self.low) or low == high else f"{self.figure} [{low}, {high}{percent}]"
+
+    @property
+    def baselines(self) -> dict[str, str]:
+        """Name -> value, several of one name as a range."""
         named: dict[str, list[float]] = {}
         for name, value in self.beside:
             named.setdefault(name, []).append(value)
-        return ", ".join(f"{name} {_span(values, self.unit)}" for name, values in named.items())
+        return {name: _span(values, self.unit) for name, values in named.items()}
+
+    @property
+    def baseline(self) -> str:
+        """All baselines."""
+        return ", ".join(f"{name} {value}" for name, value in self.baselines.items())
 
 
 def lines(summaries: Runs) -> list[Line]:

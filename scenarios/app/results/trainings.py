@@ -160,9 +160,7 @@ def _read(folder: Path) -> FinishedTraining:
     agent = str(manifest.get("agent", AGENT))
     short = [policy for policy, own in cases.items() if policy != VISITED and own != cases.get(agent)]
     if short:
-        raise BadInput(
-            one_line(f"{folder / EVALUATIONS}: {short[0]} and {agent} are not judged in the same cases; train again")
-        )
+        raise BadInput(f"{folder / EVALUATIONS}: {short[0]} and {agent} are not judged in the same cases; train again")
     return FinishedTraining(manifest, read_json(folder / SUMMARY), curve, evaluations, read_episode(folder))
 
 
