@@ -9,8 +9,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from uploads import change_rows, upload, write_uploads
 
 from netsim.checkpoint import read_arrays
@@ -20,13 +18,10 @@ from scenarios.app.report import replay
 from scenarios.app.report.charts import HOME, Chart
 from scenarios.app.report.html import Chapter
 from scenarios.app.report.replay import (
-    MISSING,
     drawn_tables,
     needed,
-    packed_column,
     replay_chapter,
     simplified,
-    step_of,
 )
 from scenarios.app.results.read import load
 from scenarios.app.run.runner import run
@@ -59,40 +54,13 @@ def unpacked(text):
     tables = {}
     for one in head["arrays"]:
         table, column = one["name"].split(".")
-        whole = np.frombuffer(raw, f"<{one['type']}", one["size"], first + one["at"]).cumsum(dtype=np.int64)
-        step = head["meta"]["steps"][one["name"]]
-        tables.setdefault(table, {})[column] = np.where(whole == step["missing"], np.nan, whole * step["size"])
+        tables.setdefault(table, {})[column] = np.frombuffer(raw, f"<{one['type']}", one["size"], first + one["at"])
     return head["meta"], tables
 
 
 def in_page(folder):
     loaded = load(folder)
     return loaded, *unpacked(replay_chapter(loaded).data["replay-data"])
-
-
-# -- columns
-
-
-@given(
-    st.lists(st.floats(-1e7, 1e7) | st.just(np.nan) | st.just(np.inf) | st.just(1e300), max_size=20),
-    st.sampled_from([1.0, 0.5, 0.1, 1e-3]),
-)
-def test_columns_are_exact_up_to_half_a_step(values, step):
-    values = np.array(values, dtype=float)
-    change, size, missing = packed_column(values, step)
-    whole = change.cumsum(dtype=np.int64)
-    back = np.where(whole == missing, np.nan, whole * size)
-    known = np.abs(values) < 1e8
-    assert (np.isnan(back) == ~known).all()
-    longest = max(step, step * 10 ** np.ceil(np.log10(max(1.0, np.abs(values[known]).max(initial=0) / step / 2**30))))
-    assert (np.abs(back - values)[known] <= longest / 2 * (1 + 1e-6)).all()
-
-
-def test_regular_columns_are_small():
-    change, size, _ = packed_column(np.tile(np.arange(0.0, 6000, 600), 3), 1e-3)
-    assert change.dtype == np.int8 and size == pytest.approx(600) and set(change.tolist()) == {0, 1, -9}
-    assert packed_column(np.array([np.nan]), 1.0)[0].tolist() == [-1]
-    assert MISSING % 1024 == 0 and step_of("tracks", "x_m") == 0.5 and step_of("coverage", "x_m") == 0.01
 
 
 # -- tracks

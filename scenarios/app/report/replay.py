@@ -74,9 +74,7 @@ def _away_m(time_s: FloatArray, at_m: FloatArray, row: IntArray, a: IntArray, b:
 
 
 MOST_UES, MOST_ROWS, MOST_TRACKED, MOST_CORNERS = 1000, 400_000, 100_000, 40_000
-MISSING = -(2**30)
-"""in place of a number that is unknown or beyond every map"""
-_LARGEST = 1e8
+_LARGEST = 1e8  # a number beyond every map is unknown
 _TALL = 1.3  # width over height of a map up to which the curve stands beside it
 _SHOWN = ("tracks", "footprint", "street", "estimates", "beliefs")
 _KEYS = ("attack", "ue", "hindsight", "round", "time_s", "model", "y_m", "x_m")
@@ -103,19 +101,6 @@ COLUMNS = {
     "coverage": "x_m y_m cell rsrp_dbm sinr_db learnt_dbm los",
 }
 """table -> the columns that the map reads"""
-_STEPS = {
-    "_m": 0.5,
-    "_s": 1e-3,
-    "_db": 1e-3,
-    "_dbm": 0.1,
-    "_max": 1e-4,
-    "value": 1e-3,
-    "probability": 1e-5,
-    "kind": 0.1,
-}
-"""end of the name of a column -> the step to which it is rounded, or else 1"""
-_FINE = {"coverage": 0.01, "beliefs": 0.01, "leakage.error_m": 0.01, "footprint": 0.1, "street": 0.1, "scenery": 0.1}
-"""table or column whose metres are rounded to other steps"""
 SHAPES = {"footprint": "building", "street": "class", "scenery": "kind"}
 _CORNERS = ("shape", "kind", "x_m", "y_m")
 
@@ -130,43 +115,21 @@ def replay_chapter(run: Run) -> Chapter:
     shape, near = "tall" if ratio < _TALL else "wide", f"{run.near_m:g}"
     stage = rendered("replay.html", ratio=f"{ratio:.4g}", near=near, shape=shape, says=" ".join(says))
     clock = clock_of(run.manifest)
-    columns = {f"{t}.{c}": packed_column(v, step_of(t, c)) for t, of in tables.items() for c, v in of.items()}
+    arrays = {f"{table}.{name}": _packed_column(name, v) for table, of in tables.items() for name, v in of.items()}
     meta = {
         "area_m": area_m, "duration_s": float(run.manifest["duration_s"]), "near_m": run.near_m,
         "first_day": str(clock.first_day), "clock_changes": [list(change) for change in clock.changes],
         "ues": [str(name) for name in run.tables["ues"]["name"][: len(tables["ues"]["home_x_m"])]],
         "attacks": [{"name": look.name, "color": look.color} for look in looks(run.attacks)],
         "stations": stations,
-        "steps": {name: {"size": size, "missing": none} for name, (_, size, none) in columns.items()},
         "final": {"rmse_db": run.summary.get(RMSE.of()), "constant_rmse_db": run.summary.get(CONSTANT_RMSE.of())},
     }  # fmt: skip
-    arrays = {name: change for name, (change, *_) in columns.items()}
     return Chapter("map", "Map", [stage], {"replay-data": packed(meta, arrays)})
 
 
-def step_of(table: str, column: str) -> float:
-    """To what a column is rounded, in its unit."""
-    fine = _FINE.get(f"{table}.{column}", _FINE.get(table))
-    if column.endswith("_m") and fine is not None:
-        return fine
-    return next((step for end, step in _STEPS.items() if column.endswith(end)), 1.0)
-
-
-def packed_column(values: NDArray[Any], step: float) -> tuple[IntArray, float, int]:
-    """Differences (n,) of neighbours in whole steps, the length of a step, and the number that stands for MISSING.
-
-    Steps are longer than asked for where all differences are multiples, or 31 bits would not hold the largest value.
-    """
-    known = np.isfinite(values) & (np.abs(values) < _LARGEST)
-    most = float(np.max(np.abs(values), where=known, initial=0.0))
-    step *= 10.0 ** max(0, int(np.ceil(np.log10(max(most / step, 1.0) / -MISSING))))
-    whole = np.where(known, np.round(np.where(known, values, 0.0) / step), MISSING).astype(np.int64)
-    change = np.diff(whole, prepend=0)
-    common = int(np.gcd.reduce(change, initial=0)) or 1
-    change //= common
-    low, high = int(change.min(initial=0)), int(change.max(initial=0))
-    kind = next(k for k in (np.int8, np.int16, np.int32) if np.iinfo(k).min <= low and high <= np.iinfo(k).max)
-    return change.astype(kind), step * common, MISSING // common
+def _packed_column(name: str, values: NDArray[Any]) -> NDArray[Any]:
+    """Numbers for the page: times of a year need more digits than places."""
+    return values.astype(np.float64 if name.endswith("_s") else np.float32)
 
 
 def drawn_tables(run: Run) -> tuple[dict[str, Table], list[str]]:

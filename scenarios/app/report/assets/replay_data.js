@@ -17,17 +17,11 @@ const replayData = (() => {
     return low - 1;
   }
 
-  /** Tables of columns of numbers: differences added up, times their step; NaN for what is missing. */
-  function tablesOf({ meta, arrays }) {
+  /** Tables of columns of numbers; NaN for what is missing. */
+  function tablesOf({ arrays }) {
     const tables = {};
-    for (const [name, changes] of Object.entries(arrays)) {
-      const [table, column] = name.split("."), values = new Float64Array(changes.length);
-      const { size, missing } = meta.steps[name];
-      let sum = 0;
-      for (let i = 0; i < changes.length; i += 1) {
-        sum += changes[i];
-        values[i] = sum === missing ? NaN : sum * size;
-      }
+    for (const [name, values] of Object.entries(arrays)) {
+      const [table, column] = name.split(".");
       (tables[table] ??= {})[column] = values;
     }
     return tables;
@@ -175,7 +169,7 @@ const replayData = (() => {
 
   /** Everything of a run. */
   function modelOf({ meta, arrays }) {
-    const tables = tablesOf({ meta, arrays }), n = meta.ues.length, rounds = roundsOf(tables);
+    const tables = tablesOf({ arrays }), n = meta.ues.length, rounds = roundsOf(tables);
     const { tracks, ues, leakage, handovers } = tables, [west, south, east, north] = meta.area_m;
     const end_s = Math.max(meta.duration_s, rounds.told_s.at(-1) ?? 0), grid = coverageOf(tables, meta.area_m, meta.stations);
     const links = linksOf(tables, meta.duration_s), link_ptr = pointers(links.link_ue, n);
