@@ -22,7 +22,7 @@ from fl.attacks.closed_form import ClosedForm
 from fl.attacks.dlg import Dlg
 from fl.attacks.threat import Threat
 from fl.learners.rsrp_net import RsrpNet
-from fl.types import Facts, Local, Public, Received
+from fl.types import Local, Public, Received, RoundContext
 from netsim.geometry import Area
 from netsim.rng import Rng, Streams
 
@@ -77,7 +77,7 @@ def view(bench: Bench, activation: Literal["elu", "tanh", "sigmoid", "relu"], se
 
 def target_ms(attack: Attack, seen: View, seconds: float) -> tuple[float, float]:
     """Median time of a target in ms, from whole rounds, and the mean number of evaluations of a target."""
-    facts, rng = Facts(2, 0.0, Public(AREA, 1)), Streams(0).at("benchmark.attack")
+    facts, rng = RoundContext(2, 0.0, Public(AREA, 1)), Streams(0).at("benchmark.attack")
     attack.run(seen, facts, attack.start(), rng)  # loads
     times: list[float] = []
     while len(times) < 3 or sum(times) < seconds:

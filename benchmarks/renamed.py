@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks.world import Row, row
 from fl.attacks.base import Attack, View
 from fl.attacks.tracker import Tracker
-from fl.types import Estimates, Facts, Public
+from fl.types import Estimates, Public, RoundContext
 from netsim.geometry import Area
 from netsim.rng import Rng, Streams
 
@@ -24,7 +24,7 @@ class _Near(Attack):
     kind: str = "near"
     home_m: object = None
 
-    def run(self, view: View, facts: Facts, state: None, rng: Rng) -> tuple[Estimates, None]:
+    def run(self, view: View, facts: RoundContext, state: None, rng: Rng) -> tuple[Estimates, None]:
         every = np.arange(len(view.ue))
         error_m = _SIGMA_M * rng.normal("error", every, (2,), item=facts.round)
         return view.spread("centroid", every, np.clip(self.home_m + error_m, 1.0, _SIDE_M - 1.0)), None
@@ -39,7 +39,7 @@ def rows(ues: int, rounds: int, cells: int) -> Iterator[Row]:
     attack = Tracker.model_construct(**(given.__dict__ | {"of": told}))
     state, took = attack.start(), list[float]()
     for t in range(rounds):
-        facts = Facts(t, t * _ROUND_S, Public(area, 1), round_s=_ROUND_S, week_s=t * _ROUND_S)
+        facts = RoundContext(t, t * _ROUND_S, Public(area, 1), round_s=_ROUND_S, week_s=t * _ROUND_S)
         view = View("updates", "all", np.zeros((ues, 1)), every * 0, t * ues + every, every * 0, every, None, None,
                     None,
                     renames=True)  # type: ignore[arg-type]  # fmt: skip

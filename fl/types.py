@@ -389,7 +389,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Facts:
+class RoundContext:
     """Where a round stands; read-only. `channel` is None before the uplink is planned.
 
     weight is what every decoded row counts in the merge, where the aggregation fixes it beforehand; else None.
@@ -409,6 +409,9 @@ class Facts:
     round_s: float = float("nan")
     week_s: float = float("nan")
     day: int = 0
+
+
+Facts = RoundContext  # the name that parts in packages of their own may still import
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 
-from fl.types import Facts, Local, Received, State
+from fl.types import Local, Received, RoundContext, State
 from netsim.part import Part
 from netsim.units import FloatArray
 
@@ -31,7 +31,7 @@ class Aggregation(Part):
         """The first state; None for a rule without memory."""
         return None
 
-    def receive_disclosed(self, local: Local, facts: Facts, state: State) -> State:
+    def receive_disclosed(self, local: Local, facts: RoundContext, state: State) -> State:
         """The next state after UEs have sent what it `discloses`, before they train."""
         return state
 
@@ -40,5 +40,5 @@ class Aggregation(Part):
         return {}
 
     @abstractmethod
-    def weights(self, received: Received, facts: Facts, state: State) -> tuple[FloatArray, State]:
+    def weights(self, received: Received, facts: RoundContext, state: State) -> tuple[FloatArray, State]:
         """Weights (n,), 0 where not decoded; they sum to 1 over a model's decoded rows unless `weight` is fixed."""

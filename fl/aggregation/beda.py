@@ -8,7 +8,7 @@ from pydantic import Field
 
 from fl.aggregation.base import Aggregation
 from fl.aggregation.shares import effective, shares
-from fl.types import Facts, Received
+from fl.types import Received, RoundContext
 from netsim.columns import no_ints
 from netsim.row_id import row_id
 from netsim.units import FloatArray, IntArray
@@ -51,7 +51,7 @@ class Beda(Aggregation):
         """f of angles in radians."""
         return self.alpha * (1.0 - np.exp(-np.exp(-self.alpha * (angle - 1.0))))
 
-    def weights(self, received: Received, facts: Facts, state: Angles) -> tuple[FloatArray, Angles]:
+    def weights(self, received: Received, facts: RoundContext, state: Angles) -> tuple[FloatArray, Angles]:
         updates, heard, n_model = received.updates, received.decoded, facts.public.n_model
         log_mass = np.log(updates.count)
         now = self._angles(received, shares(log_mass, heard, updates.model, n_model), n_model)

@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from fl.aggregation.base import Aggregation
-from fl.types import Facts, Received, State
+from fl.types import Received, RoundContext, State
 from netsim.units import FloatArray
 
 
@@ -16,7 +16,7 @@ class FedAvg(Aggregation):
     reference: ClassVar = "McMahan et al., Communication-Efficient Learning of Deep Networks, 2017"
     example: ClassVar = {"kind": "fedavg"}
 
-    def weights(self, received: Received, facts: Facts, state: State) -> tuple[FloatArray, State]:
+    def weights(self, received: Received, facts: RoundContext, state: State) -> tuple[FloatArray, State]:
         updates = received.updates
         mass = np.where(received.decoded, updates.count, 0.0)
         total = np.bincount(updates.model, weights=mass, minlength=facts.public.n_model)

@@ -6,7 +6,7 @@ import numpy as np
 from pydantic import Field
 
 from fl.aggregation.base import Aggregation
-from fl.types import Facts, Received, State
+from fl.types import Received, RoundContext, State
 from netsim.units import FloatArray
 
 
@@ -38,5 +38,5 @@ class Uniform(Aggregation):
     def expected_participation(self) -> float:
         return self.participation
 
-    def weights(self, received: Received, facts: Facts, state: State) -> tuple[FloatArray, State]:
+    def weights(self, received: Received, facts: RoundContext, state: State) -> tuple[FloatArray, State]:
         return np.where(received.decoded, self.weight, 0.0), state

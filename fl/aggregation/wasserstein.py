@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from fl.aggregation.base import Aggregation
 from fl.aggregation.shares import effective, shares
-from fl.types import Facts, Local, Received
+from fl.types import Local, Received, RoundContext
 from netsim.columns import no_ints
 from netsim.row_id import row_id, ue_and_model
 from netsim.units import FloatArray, IntArray
@@ -86,7 +86,7 @@ class Wasserstein(Aggregation):
     def start(self) -> Histograms:
         return Histograms(no_ints(), np.zeros((0, 0)), np.zeros(0))
 
-    def receive_disclosed(self, local: Local, facts: Facts, state: Histograms) -> Histograms:
+    def receive_disclosed(self, local: Local, facts: RoundContext, state: Histograms) -> Histograms:
         row, pmf = row_id(local.ue, local.model), self._histograms(local, facts)
         known = np.isin(row, state.row)
         before = state.pmf[np.searchsorted(state.row, row[known])]
@@ -98,7 +98,7 @@ class Wasserstein(Aggregation):
         count = np.concatenate([local.count, state.count[rest]])[order]
         return Histograms(every[order], np.concatenate([pmf, old])[order], count, state.disclosed + news)
 
-    def _histograms(self, local: Local, facts: Facts) -> FloatArray:
+    def _histograms(self, local: Local, facts: RoundContext) -> FloatArray:
         """pmf_k (n, bins)."""
         label = np.zeros(len(local.x)) if local.y is None else local.y
         if self.distance == "label-range":
@@ -124,7 +124,7 @@ class Wasserstein(Aggregation):
         moved = np.abs(np.cumsum(away, axis=1)).sum(axis=1)
         return np.asarray(moved / (self.bins if self.distance == "label-range" else 1))
 
-    def weights(self, received: Received, facts: Facts, state: Histograms) -> tuple[FloatArray, Histograms]:
+    def weights(self, received: Received, facts: RoundContext, state: Histograms) -> tuple[FloatArray, Histograms]:
         updates, n_model = received.updates, facts.public.n_model
         away = self.distances(state, row_id(updates.ue, updates.model), n_model)
         log_mass = np.log(updates.count) + 1.0 / np.maximum(away, self.floor)

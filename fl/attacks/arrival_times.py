@@ -10,7 +10,7 @@ from fl.attacks.base import Attack, View, latest, recall
 from fl.attacks.rank_match import RankedPlaces, RankMatch
 from fl.attacks.rings import Rings
 from fl.attacks.threat import ARRIVAL_TIMES, CELLS
-from fl.types import Estimates, Facts, Public, Timing
+from fl.types import Estimates, Public, RoundContext, Timing
 from netsim.columns import no_ints, no_places
 from netsim.errors import BadInput
 from netsim.rng import Rng
@@ -48,7 +48,7 @@ class OfUploads(Attack):
                 "brings cells without places); leave the attack out"
             )
 
-    def self_test(self, view: View, facts: Facts, rng: Rng) -> float | None:
+    def self_test(self, view: View, facts: RoundContext, rng: Rng) -> float | None:
         """None: what it reads is in no update."""
         return None
 
@@ -88,7 +88,7 @@ class ArrivalTimes(OfUploads):
     def start(self) -> UploadDelays:
         return UploadDelays(_NOTHING, np.zeros(0), np.zeros(0), _NOTHING, _NOTHING, np.zeros(0))
 
-    def run(self, view: View, facts: Facts, state: UploadDelays, rng: Rng) -> tuple[Estimates, UploadDelays]:
+    def run(self, view: View, facts: RoundContext, state: UploadDelays, rng: Rng) -> tuple[Estimates, UploadDelays]:
         timing, antennas = view.timing, facts.public.antennas
         if timing is None or antennas is None or view.phase != view.learner.phases[0]:
             return _estimates(view, _NOTHING, "centroid", no_places(), np.zeros(0)), state

@@ -12,7 +12,7 @@ import numpy as np
 
 from fl.learners.base import Learner
 from fl.tracking.linking import Linked
-from fl.types import Directory, Estimates, Facts, Local, Model, Public, State, Timing
+from fl.types import Directory, Estimates, Local, Model, Public, RoundContext, State, Timing
 from netsim.geometry import Area
 from netsim.part import Named
 from netsim.rng import Rng
@@ -195,7 +195,7 @@ class Attack(Named):
         """What a person should know of what it is given, a line each."""
         return ()
 
-    def notes_on_rounds(self, rounds: Iterable[Facts]) -> tuple[str, ...]:
+    def notes_on_rounds(self, rounds: Iterable[RoundContext]) -> tuple[str, ...]:
         """What it can never tell from rounds that end at these times, a line each; rounds : in order."""
         return ()
 
@@ -204,18 +204,18 @@ class Attack(Named):
         return None
 
     @abstractmethod
-    def run(self, view: "View", facts: Facts, state: State, rng: Rng) -> tuple[Estimates, State]:
+    def run(self, view: "View", facts: RoundContext, state: State, rng: Rng) -> tuple[Estimates, State]:
         """Estimates about the devices of this phase."""
 
     def figures(self, state: State) -> dict[str, float]:
         """Figures of the last round besides the estimates, for the table `metrics`; names with units."""
         return {}
 
-    def belief(self, state: State, facts: Facts) -> "Belief | None":
+    def belief(self, state: State, facts: RoundContext) -> "Belief | None":
         """What it believes after the round of all UEs that it knows, by the names of the view; None: it has no such."""
         return None
 
-    def hindsight(self, state: State, facts: Facts) -> "Iterator[Belief]":
+    def hindsight(self, state: State, facts: RoundContext) -> "Iterator[Belief]":
         """What it believes at the end of each round so far, in order, now that it knows all of them."""
         return iter(())
 
@@ -229,7 +229,7 @@ class Attack(Named):
         """Which track it gives each name of the last round to; None: it links no names."""
         return None
 
-    def retold(self, state: State, facts: Facts, rng: Rng) -> Retold | None:
+    def retold(self, state: State, facts: RoundContext, rng: Rng) -> Retold | None:
         """What it says of all rounds so far in place of what it said in each; None: nothing else."""
         return None
 
@@ -241,7 +241,7 @@ class Attack(Named):
         """The people whose homes it knows; None: it knows of nobody."""
         return None
 
-    def self_test(self, view: "View", facts: Facts, rng: Rng) -> float | None:
+    def self_test(self, view: "View", facts: RoundContext, rng: Rng) -> float | None:
         """Error in metres of the attack on an update that the attacker generated itself.
 
         The attacker trains on one sample at a random place in the area, with a random label around the public mean,

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from fl.attacks.base import Attack, View
 from fl.learners.base import FirstLayerLearner
-from fl.types import Estimates, Facts, State
+from fl.types import Estimates, RoundContext, State
 from netsim.columns import no_ints
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
@@ -79,7 +79,7 @@ class ClosedForm(Attack):
         "linear server step": "published models must differ by a sum of gradients; take fedavgm, or see rows or sums",
     }
 
-    def run(self, view: View, facts: Facts, state: State, rng: Rng) -> tuple[Estimates, State]:
+    def run(self, view: View, facts: RoundContext, state: State, rng: Rng) -> tuple[Estimates, State]:
         learner = cast(FirstLayerLearner, view.learner)
         centre, scale = learner.standardisation(view.model_before)
         centre, scale = centre[view.source_model], scale[view.source_model]
@@ -95,7 +95,7 @@ class ClosedForm(Attack):
             estimates.append(view.spread("place", source, position, weight=share))
         return Estimates.join(estimates), state
 
-    def self_test(self, view: View, facts: Facts, rng: Rng) -> float | None:
+    def self_test(self, view: View, facts: RoundContext, rng: Rng) -> float | None:
         """As of any attack; one sample has one place, so its cloud is left out."""
         return super(ClosedForm, self.model_copy(update={"cloud": False})).self_test(view, facts, rng)
 

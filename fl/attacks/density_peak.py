@@ -7,7 +7,7 @@ from pydantic import Field
 
 from fl.attacks.base import Attack, View
 from fl.learners.base import SurfaceLearner
-from fl.types import Estimates, Facts, State
+from fl.types import Estimates, RoundContext, State
 from netsim.rng import Rng
 from netsim.row_id import row_id
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -55,7 +55,7 @@ class DensityPeak(Attack):
         "updates": "reads every device's own surface; a merged one has nobody's peak",
     }
 
-    def run(self, view: View, facts: Facts, state: State, rng: Rng) -> tuple[Estimates, State]:
+    def run(self, view: View, facts: RoundContext, state: State, rng: Rng) -> tuple[Estimates, State]:
         learner = cast(SurfaceLearner, view.learner)
         surface = learner.surfaces(view.model_before, view.update)[:, 0]
         grid = learner.grid_m(view.model_before)

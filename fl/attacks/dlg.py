@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from fl.attacks.base import Attack, View, latest, recall
 from fl.learners.rsrp_net import RsrpNet
-from fl.types import Estimates, Facts
+from fl.types import Estimates, RoundContext
 from netsim.columns import no_ints, no_places
 from netsim.geometry import Area
 from netsim.rng import Rng
@@ -85,7 +85,7 @@ class Dlg(Attack):
     def start(self) -> LastPlaces:
         return LastPlaces(no_ints(), no_places())
 
-    def run(self, view: View, facts: Facts, state: LastPlaces, rng: Rng) -> tuple[Estimates, LastPlaces]:
+    def run(self, view: View, facts: RoundContext, state: LastPlaces, rng: Rng) -> tuple[Estimates, LastPlaces]:
         learner, area = cast(RsrpNet, view.learner), facts.public.area
         centre, scale = learner.standardisation(view.model_before)
         centre, scale = centre[view.source_model], scale[view.source_model]

@@ -19,7 +19,7 @@ from fl.tracking.error_model import ErrorModel
 from fl.tracking.place_grid import PlaceGrid
 from fl.tracking.residence import Residences, Shares
 from fl.tracking.visited import habits, home_and_work
-from fl.types import Estimates, Facts, Public
+from fl.types import Estimates, Public, RoundContext
 from netsim.geometry import Area
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -117,7 +117,7 @@ class Dwell(OverRounds):
         self.of.check(public, n_ue)
         self._grid(public.area, n_ue)
 
-    def notes_on_rounds(self, rounds: Iterable[Facts]) -> tuple[str, ...]:
+    def notes_on_rounds(self, rounds: Iterable[RoundContext]) -> tuple[str, ...]:
         none = {f"home in {_hours_text(self.home_hours)}", f"work in {_hours_text(self.work_hours)} on a workday"}
         for facts in rounds:
             hours = Hours.of(facts)
@@ -139,7 +139,7 @@ class Dwell(OverRounds):
     def figures(self, state: DwellState) -> dict[str, float]:
         return self.error_figures(state.errors)
 
-    def run(self, view: View, facts: Facts, state: DwellState, rng: Rng) -> tuple[Estimates, DwellState]:
+    def run(self, view: View, facts: RoundContext, state: DwellState, rng: Rng) -> tuple[Estimates, DwellState]:
         grid = self._grid(facts.public.area, len(np.union1d(view.ue, state.past.owner)))
         look = self.looked(view, facts, state.of, state.errors, Population.uniform(grid), rng)
         lifetimes = state.lifetimes.after(look.names, facts.round, facts.time_s, facts.round_s, view.renames)

@@ -12,7 +12,7 @@ from fl.tracking.error_model import ErrorModel
 from fl.tracking.lifetimes import Lifetimes
 from fl.tracking.residence import Period, Residences
 from fl.tracking.visited import OfOneUe
-from fl.types import Facts, State
+from fl.types import RoundContext, State
 from netsim.clock import DAY_S, WEEK_S
 from netsim.columns import Columns, no_floats, no_ints, no_places
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -34,7 +34,7 @@ class Hours:
     whole_day: bool
 
     @classmethod
-    def of(cls, facts: Facts) -> Hours | None:
+    def of(cls, facts: RoundContext) -> Hours | None:
         """None where nobody says what the wall clock shows."""
         if not np.isfinite([facts.week_s, facts.round_s]).all():
             return None

@@ -19,7 +19,7 @@ from fl.population.base import PopulationPrior
 from fl.population.buildings import InBuildings
 from fl.tracking.discs import disc_masses
 from fl.tracking.place_grid import PlaceGrid
-from fl.types import Estimates, Facts, Public
+from fl.types import Estimates, Public, RoundContext
 from netsim.clock import DAY_S
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -72,7 +72,7 @@ class HomeCells(NamesPlaces, OfUploads):
         super().check(public, n_ue)
         self.population.probability(self._grid(public, n_ue), public)
 
-    def notes_on_rounds(self, rounds: Iterable[Facts]) -> tuple[str, ...]:
+    def notes_on_rounds(self, rounds: Iterable[RoundContext]) -> tuple[str, ...]:
         if any(self._at_night(np.array([facts.time_s]), facts).any() for facts in rounds):
             return ()
         start, end = self.home_hours
@@ -85,7 +85,7 @@ class HomeCells(NamesPlaces, OfUploads):
         """How many uploads at night of each UE came through each cell: a map whose places are cells."""
         return PlaceMaps.empty()
 
-    def run(self, view: View, facts: Facts, state: PlaceMaps, rng: Rng) -> tuple[Estimates, PlaceMaps]:
+    def run(self, view: View, facts: RoundContext, state: PlaceMaps, rng: Rng) -> tuple[Estimates, PlaceMaps]:
         ue, first = np.unique(view.ue, return_index=True)  # all rows of a UE come together
         state = state.plus(ue, self._heard(view, first, facts))
         grid, counts = self._grid(facts.public, len(state.owner)), state.of(ue)
@@ -95,7 +95,7 @@ class HomeCells(NamesPlaces, OfUploads):
         mass = disc_masses(np.asarray(p, dtype=np.float32), grid, self.near_m) * (n > 0)
         return answers(view, PlaceMaps(ue, mass), grid, self.naming(view)), state
 
-    def _heard(self, view: View, target: IntArray, facts: Facts) -> FloatArray:
+    def _heard(self, view: View, target: IntArray, facts: RoundContext) -> FloatArray:
         """The uploads (n,) of targets (n,) that tell of home, one in the column of its cell: (n, n_cell)."""
         counts = np.zeros((len(target), facts.public.n_cell))
         if view.timing is not None and view.phase == view.learner.phases[0]:  # all phases have the cell of the request
@@ -104,7 +104,7 @@ class HomeCells(NamesPlaces, OfUploads):
             counts[tells, cell[tells]] = 1.0
         return counts
 
-    def _at_night(self, time_s: FloatArray, facts: Facts) -> BoolArray:
+    def _at_night(self, time_s: FloatArray, facts: RoundContext) -> BoolArray:
         """Which times (n,) are in the home hours by the wall clock; all, where nobody says what it shows."""
         hour = (facts.week_s + (time_s - facts.time_s)) % DAY_S / 3600.0
         start, end = self.home_hours

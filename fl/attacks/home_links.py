@@ -11,7 +11,7 @@ from fl.tracking.error_model import ErrorModel
 from fl.tracking.identity import Identities, identified, log_odds
 from fl.tracking.place_grid import PlaceGrid
 from fl.tracking.residence import Period, Residences, Shares
-from fl.types import Directory, Facts
+from fl.types import Directory, RoundContext
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.rng import Rng
@@ -49,7 +49,13 @@ class HomeLinker:
     outside: float
 
     def linked(
-        self, known: Residents, heard: OfTracks, alive: IntArray | None, errors: ErrorModel, facts: Facts, rng: Rng
+        self,
+        known: Residents,
+        heard: OfTracks,
+        alive: IntArray | None,
+        errors: ErrorModel,
+        facts: RoundContext,
+        rng: Rng,
     ) -> Residents:
         """After a part of a round. alive: tracks that are followed, where names change; None: all, and each is one UE.
 
@@ -70,7 +76,7 @@ class HomeLinker:
 
     def _told(
         self, past: Residences, rivals: IntArray, heard: OfTracks, errors: ErrorModel, shares: Shares, grid: PlaceGrid,
-        facts: Facts, rng: Rng,
+        facts: RoundContext, rng: Rng,
     ) -> Identities:  # fmt: skip
         """What is said of the names, when rivals (m,) are given to different people."""
         told, people = Identities.untold(facts.round, heard.name), len(self.directory.user)

@@ -15,7 +15,7 @@ from fl.attacks.base import Attack, View
 from fl.attacks.pace import Pace
 from fl.attacks.shadow_ues import STILL_M, Population, made_up
 from fl.tracking.error_model import ErrorModel
-from fl.types import Estimates, Facts, State
+from fl.types import Estimates, RoundContext, State
 from netsim.columns import no_floats, no_ints, no_places
 from netsim.geometry import Area
 from netsim.rng import Rng
@@ -81,7 +81,7 @@ class LearntErrors:
     pace: Pace = field(default_factory=Pace)
 
     def plus(
-        self, view: View, facts: Facts, of: Attack, population: Population, n_ue: int, rng: Rng, fresh: bool
+        self, view: View, facts: RoundContext, of: Attack, population: Population, n_ue: int, rng: Rng, fresh: bool
     ) -> LearntErrors:
         """With a round of its own UEs, n_ue or as many as the attacker sees together; unchanged without a replica.
 

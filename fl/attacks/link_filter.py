@@ -8,7 +8,7 @@ from pydantic import Field
 from fl.attacks.base import Attack, View
 from fl.learners.base import GridLearner
 from fl.radio_map.grid import CELLS, HeightGrid
-from fl.types import Estimates, Facts, Model, State
+from fl.types import Estimates, Model, RoundContext, State
 from netsim.geometry import Area
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray
@@ -64,7 +64,7 @@ class LinkFilter(Attack):
         "starting weights": "computes what links do to an update, from the heights that a round starts from",
     }
 
-    def run(self, view: View, facts: Facts, state: State, rng: Rng) -> tuple[Estimates, State]:
+    def run(self, view: View, facts: RoundContext, state: State, rng: Rng) -> tuple[Estimates, State]:
         learner = cast(GridLearner, view.learner)
         sources = np.arange(len(view.update))
         spared = facts.round != 1 and facts.round % self.every_rounds > 0

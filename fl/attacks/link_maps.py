@@ -13,7 +13,7 @@ from fl.attacks.place_maps import Naming, PlaceMaps, answers, best_places
 from fl.attacks.span import Span
 from fl.attacks.subspace import AnyFloats, unit_rows
 from fl.tracking.place_grid import PlaceGrid
-from fl.types import Estimates, Facts
+from fl.types import Estimates, RoundContext
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -80,14 +80,14 @@ class LinkMaps(Attack):
     def start(self) -> MapTracks:
         return MapTracks.none()
 
-    def run(self, view: View, facts: Facts, state: MapTracks, rng: Rng) -> tuple[Estimates, MapTracks]:
+    def run(self, view: View, facts: RoundContext, state: MapTracks, rng: Rng) -> tuple[Estimates, MapTracks]:
         grid = self._grid(facts, len(state.score))
         name, score, mean = self._maps(view, grid, state.mean, rng)
         state = replace(state.heard(name, score, facts, self.tracks or 0, self.hindsight_names), mean=mean)
         maps = PlaceMaps(name, state.score[state.track_of(name)])
         return answers(view, maps, grid, self._span.naming(view)), state
 
-    def retold(self, state: MapTracks, facts: Facts, rng: Rng) -> Retold | None:
+    def retold(self, state: MapTracks, facts: RoundContext, rng: Rng) -> Retold | None:
         if not len(state.name):
             return None
         track, score = state.relinked(_STARTS, rng)
@@ -95,7 +95,7 @@ class LinkMaps(Attack):
         named_m = best_places(score, grid, Naming(self._span.answers, self._span.apart_m, 0.0))
         return Retold(state.name, track, _answers(named_m), state.links_of(track))
 
-    def _grid(self, facts: Facts, tracks: int) -> PlaceGrid:
+    def _grid(self, facts: RoundContext, tracks: int) -> PlaceGrid:
         return PlaceGrid.over(facts.public.area, self._span.cell_m, self.hindsight_names + tracks, self.label)
 
     def _maps(self, view: View, grid: PlaceGrid, past: PlaceMaps, rng: Rng) -> tuple[IntArray, AnyFloats, PlaceMaps]:

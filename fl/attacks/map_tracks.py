@@ -9,7 +9,7 @@ import numpy as np
 from fl.attacks.place_maps import PlaceMaps
 from fl.attacks.subspace import AnyFloats
 from fl.tracking.linking import Linked
-from fl.types import Facts
+from fl.types import RoundContext
 from netsim.columns import no_ints
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -43,7 +43,7 @@ class MapTracks:
         no, empty = no_ints(), np.zeros((0, 0), dtype=np.float32)
         return cls(no, no, no, no, np.zeros(0), empty, empty, PlaceMaps.empty())
 
-    def heard(self, name: IntArray, score: AnyFloats, facts: Facts, least: int, most: int) -> MapTracks:
+    def heard(self, name: IntArray, score: AnyFloats, facts: RoundContext, least: int, most: int) -> MapTracks:
         """After names (n,) with maps (n, G) in a round; at least so many tracks, the maps of at most so many names."""
         new, places = np.setdiff1d(name, self.name), score.shape[1]
         state = self._with(new, facts, places)
@@ -94,7 +94,7 @@ class MapTracks:
             told.append((float(self.time_s[mine[0]]), links))
         return told
 
-    def _with(self, name: IntArray, facts: Facts, places: int) -> MapTracks:
+    def _with(self, name: IntArray, facts: RoundContext, places: int) -> MapTracks:
         """A copy with names (n,) that have no track yet."""
 
         def then(old: IntArray, value: int) -> IntArray:

@@ -9,7 +9,7 @@ from fl.attacks.base import Attack, View
 from fl.attacks.place_maps import Naming, PlaceMaps, answers, told
 from fl.attacks.subspace import AnyFloats
 from fl.tracking.place_grid import PlaceGrid
-from fl.types import Estimates, Facts
+from fl.types import Estimates, RoundContext
 from netsim.rng import Rng
 
 
@@ -35,7 +35,7 @@ class AddsMaps(NamesPlaces):
     def start(self) -> PlaceMaps:
         return PlaceMaps.empty()
 
-    def run(self, view: View, facts: Facts, state: PlaceMaps, rng: Rng) -> tuple[Estimates, PlaceMaps]:
+    def run(self, view: View, facts: RoundContext, state: PlaceMaps, rng: Rng) -> tuple[Estimates, PlaceMaps]:
         owner, source = told(view)
         grid = PlaceGrid.over(facts.public.area, self.cell_m, len(np.union1d(owner, state.owner)), self.label)
         state = state.plus(owner, self.scores(view, grid, rng)[source])

@@ -12,7 +12,7 @@ from fl.attacks.neuron_votes import NeuronVotes
 from fl.attacks.shadow_ues import Population
 from fl.attacks.span import Span
 from fl.tracking.error_model import ErrorModel
-from fl.types import Estimates, Facts, State
+from fl.types import Estimates, RoundContext, State
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -87,12 +87,12 @@ class OverRounds(Attack):
             )
         return self
 
-    def self_test(self, view: View, facts: Facts, rng: Rng) -> float | None:
+    def self_test(self, view: View, facts: RoundContext, rng: Rng) -> float | None:
         """That of the wrapped attack on one round."""
         return self.of.self_test(view, facts, rng)
 
     def looked(
-        self, view: View, facts: Facts, of: State, errors: LearntErrors, population: Population, rng: Rng
+        self, view: View, facts: RoundContext, of: State, errors: LearntErrors, population: Population, rng: Rng
     ) -> RoundEstimates:
         """What the wrapped attack, in its state `of`, says of this round; its errors are learnt before."""
         fresh = isinstance(self.of, _ADD_UP)

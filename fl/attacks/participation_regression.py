@@ -12,7 +12,7 @@ from fl.attacks.place_maps import Naming, PlaceMaps, answers, best_of_all, usabl
 from fl.attacks.span import Span
 from fl.attacks.threat import PARTICIPANTS
 from fl.tracking.place_grid import PlaceGrid
-from fl.types import Estimates, Facts, Public
+from fl.types import Estimates, Public, RoundContext
 from netsim.columns import no_ints
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
@@ -135,11 +135,11 @@ class ParticipationRegression(NamesPlaces):
         found = state.maps(state.ue, self.ridge)
         return best_of_all(found, public.area, self.cell_m, Naming(count, self.apart_m, 0.0))
 
-    def self_test(self, view: View, facts: Facts, rng: Rng) -> float | None:
+    def self_test(self, view: View, facts: RoundContext, rng: Rng) -> float | None:
         """That of the span: one update is in no company."""
         return self.span.self_test(view, facts, rng)
 
-    def run(self, view: View, facts: Facts, state: Normal, rng: Rng) -> tuple[Estimates, Normal]:
+    def run(self, view: View, facts: RoundContext, state: Normal, rng: Rng) -> tuple[Estimates, Normal]:
         party = (view.ue, view.source) if view.party is None else view.party
         ue = np.unique(party[0])
         maps = len(np.union1d(ue, state.ue)) + _QUARTERS
@@ -158,7 +158,7 @@ class ParticipationRegression(NamesPlaces):
         return answers(view, found, grid, self.naming(view)), state
 
 
-def _without_momentum(view: View, facts: Facts, state: Normal) -> tuple[View, Normal]:
+def _without_momentum(view: View, facts: RoundContext, state: Normal) -> tuple[View, Normal]:
     """Published steps less what the server's momentum repeats of the step before; a model at rest keeps velocity."""
     before = state.change if len(state.change) else np.zeros_like(view.model_after.parameters)
     moved = view.source_model[usable(view.update)]

@@ -11,7 +11,7 @@ from fl.attacks.place_maps import highest_apart, named, owners, told, usable
 from fl.attacks.subspace import AnyFloats
 from fl.learners.rsrp_net import RsrpNet
 from fl.tracking.place_grid import PlaceGrid
-from fl.types import Estimates, Facts
+from fl.types import Estimates, RoundContext
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -103,7 +103,7 @@ class PlaceFilter(Attack):
         none = np.zeros(0, dtype=np.int64)
         return PastUpdates(np.zeros((0, 0)), none, none, none, np.zeros((0, 0), dtype=np.float32))
 
-    def run(self, view: View, facts: Facts, state: PastUpdates, rng: Rng) -> tuple[Estimates, PastUpdates]:
+    def run(self, view: View, facts: RoundContext, state: PastUpdates, rng: Rng) -> tuple[Estimates, PastUpdates]:
         owner, source = told(view)
         maps = len(np.union1d(owner, state.owner)) * self.memory
         grid = PlaceGrid.over(facts.public.area, self.cell_m, maps, self.label)

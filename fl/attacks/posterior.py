@@ -9,7 +9,7 @@ from pydantic import Field
 from fl.attacks.base import Attack, View
 from fl.density.esprit import Lattice, fitted, kernel_place, read_waves
 from fl.learners.base import SurfaceLearner
-from fl.types import Estimates, Facts
+from fl.types import Estimates, RoundContext
 from netsim.columns import Columns
 from netsim.mobility.mixture import Component, Mixture
 from netsim.rng import Rng
@@ -83,7 +83,7 @@ class Posterior(Attack):
     def start(self) -> Told:
         return Told.nothing()
 
-    def run(self, view: View, facts: Facts, state: Told, rng: Rng) -> tuple[Estimates, Told]:
+    def run(self, view: View, facts: RoundContext, state: Told, rng: Rng) -> tuple[Estimates, Told]:
         learner, model = cast(SurfaceLearner, view.learner), view.model_before
         surface, at = learner.surfaces(model, view.update), _AskedGrid.of(view, self.places)
         maps = learner.surfaces(view.model_after, view.model_after.parameters)[:, 0]

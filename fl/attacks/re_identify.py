@@ -25,7 +25,7 @@ from fl.tracking.error_model import ErrorModel
 from fl.tracking.identity import Identities
 from fl.tracking.linker import Linker, Rates
 from fl.tracking.linking import Linked
-from fl.types import Directory, Estimates, Facts, Public, State
+from fl.types import Directory, Estimates, Public, RoundContext, State
 from netsim.part import FILE_NAME
 from netsim.rng import Rng
 from netsim.units import IntArray
@@ -187,7 +187,7 @@ class ReIdentify(Attack):
         directory = self.directory(public)
         return () if directory is None else outside_notes(directory, public.area, self.label)
 
-    def notes_on_rounds(self, rounds: Iterable[Facts]) -> tuple[str, ...]:
+    def notes_on_rounds(self, rounds: Iterable[RoundContext]) -> tuple[str, ...]:
         return self.of.notes_on_rounds(rounds)
 
     def directory(self, public: Public) -> Directory | None:
@@ -196,7 +196,9 @@ class ReIdentify(Attack):
     def start(self) -> ReIdentifyState:
         return ReIdentifyState(self.of.start(), Book.empty(NUMBERS), Rates.start())
 
-    def run(self, view: View, facts: Facts, state: ReIdentifyState, rng: Rng) -> tuple[Estimates, ReIdentifyState]:
+    def run(
+        self, view: View, facts: RoundContext, state: ReIdentifyState, rng: Rng
+    ) -> tuple[Estimates, ReIdentifyState]:
         name, of_target = np.unique(view.ue, return_inverse=True)
         places = self._places
         learnt = places.learnt(state.errors, view, facts, rng)
@@ -223,12 +225,12 @@ class ReIdentify(Attack):
     def identities(self, state: ReIdentifyState) -> Identities | None:
         return None if self.homes is None else state.residents.identities
 
-    def belief(self, state: ReIdentifyState, facts: Facts) -> Belief | None:
+    def belief(self, state: ReIdentifyState, facts: RoundContext) -> Belief | None:
         """That of the attack on tracks, each by its last name."""
         believed = self.of.belief(state.of, facts)
         return None if believed is None else state.book.by_names(believed)
 
-    def hindsight(self, state: ReIdentifyState, facts: Facts) -> Any:
+    def hindsight(self, state: ReIdentifyState, facts: RoundContext) -> Any:
         """That of the attack on tracks, each by the name that it had last in the round."""
         return (state.book.by_names(believed) for believed in self.of.hindsight(state.of, facts))
 
@@ -239,7 +241,13 @@ class ReIdentify(Attack):
         return RoundPlaces(by, self.sigma_m, self.outlier, self.shadow_ues)
 
     def _residents(
-        self, known: Residents, heard: OfTracks, alive: IntArray | None, errors: ErrorModel, facts: Facts, rng: Rng
+        self,
+        known: Residents,
+        heard: OfTracks,
+        alive: IntArray | None,
+        errors: ErrorModel,
+        facts: RoundContext,
+        rng: Rng,
     ) -> Residents:
         """With what a part of a round says of homes."""
         directory = self.directory(facts.public)

@@ -11,7 +11,7 @@ from fl.attacks.learnt_errors import LearntErrors, named_places
 from fl.attacks.shadow_ues import Population
 from fl.tracking.error_model import ErrorModel
 from fl.tracking.place_grid import PlaceGrid
-from fl.types import Facts
+from fl.types import RoundContext
 from netsim.geometry import Area
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
@@ -35,7 +35,7 @@ class RoundPlaces:
     outlier: float | None
     shadow_ues: int | None
 
-    def learnt(self, errors: LearntErrors, view: View, facts: Facts, rng: Rng) -> LearntErrors:
+    def learnt(self, errors: LearntErrors, view: View, facts: RoundContext, rng: Rng) -> LearntErrors:
         """With what this round tells of errors."""
         if self.by is None or self.sigma_m is not None:
             return errors
@@ -51,7 +51,7 @@ class RoundPlaces:
             return learnt.fitted
         return ErrorModel.plain(_ROUGHLY * float(area.side_m.max()), _OUTLIER)
 
-    def named_m(self, name: IntArray, view: View, facts: Facts, rng: Rng) -> FloatArray:
+    def named_m(self, name: IntArray, view: View, facts: RoundContext, rng: Rng) -> FloatArray:
         """Where the senders (k,) ascending are: (k, R, 2), NaN where nothing is said."""
         if self.by is None:
             return np.full((len(name), 1, 2), np.nan)

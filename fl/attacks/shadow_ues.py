@@ -22,7 +22,7 @@ import numpy as np
 from fl.attacks.base import View
 from fl.learners.rsrp_net import RsrpNet
 from fl.tracking.place_grid import PlaceGrid
-from fl.types import Facts, Local
+from fl.types import Local, RoundContext
 from netsim.clock import DAY_S, WEEK_S
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
@@ -104,7 +104,7 @@ def _roaming(ue: IntArray, time_s: FloatArray, population: Population, rng: Rng)
     return a + (time_s / leg_s - leg)[:, None] * (b - a)
 
 
-def made_up(n_ue: int, view: View, facts: Facts, population: Population, rng: Rng) -> Local:
+def made_up(n_ue: int, view: View, facts: RoundContext, population: Population, rng: Rng) -> Local:
     """What UEs 0 ... n_ue - 1 measured in the window that has just ended, in rows like those of real ones.
 
     Each has the models, and the numbers of samples, of one real UE of the view, drawn at random; there must be one.
@@ -134,7 +134,7 @@ def made_up(n_ue: int, view: View, facts: Facts, population: Population, rng: Rn
     return Local(ue, model, ptr, x, y, np.full(len(x), facts.time_s), cell)
 
 
-def _cells(x: FloatArray, model: IntArray, facts: Facts) -> IntArray:
+def _cells(x: FloatArray, model: IntArray, facts: RoundContext) -> IntArray:
     """The nearest base station's cell (N,) of those that each sample's model learns."""
     antennas, model_of_cell = facts.public.antennas, facts.public.model_of_cell
     cell = np.zeros(len(x), dtype=np.int64)
@@ -148,7 +148,7 @@ def _cells(x: FloatArray, model: IntArray, facts: Facts) -> IntArray:
     return cell
 
 
-def _rsrp_dbm(x: FloatArray, cell: IntArray, model: IntArray, view: View, facts: Facts, rng: Rng) -> FloatArray:
+def _rsrp_dbm(x: FloatArray, cell: IntArray, model: IntArray, view: View, facts: RoundContext, rng: Rng) -> FloatArray:
     """RSRP (N,) of the samples."""
     antennas, constants = facts.public.antennas, view.model_before.constants
     row, column = np.floor(x / _DECORRELATION_M).astype(np.int64).T

@@ -24,7 +24,7 @@ from fl.tracking.error_model import ErrorModel
 from fl.tracking.motion import Motion
 from fl.tracking.place_grid import PlaceGrid
 from fl.tracking.smoother import Chain
-from fl.types import Estimates, Facts, Public
+from fl.types import Estimates, Public, RoundContext
 from netsim.geometry import Area
 from netsim.rng import Rng
 
@@ -100,7 +100,7 @@ class Tracker(OverRounds):
     def start(self) -> TrackerState:
         return TrackerState(self.of.start())
 
-    def run(self, view: View, facts: Facts, state: TrackerState, rng: Rng) -> tuple[Estimates, TrackerState]:
+    def run(self, view: View, facts: RoundContext, state: TrackerState, rng: Rng) -> tuple[Estimates, TrackerState]:
         grid = self._grid(facts.public.area, len(np.union1d(view.ue, state.ue)))
         look = self.looked(view, facts, state.of, state.errors, self._made_up(grid, facts), rng)
         errors, z_m = self.errors_now(look.errors), look.z_m
@@ -133,7 +133,7 @@ class Tracker(OverRounds):
             figures |= {"stay_share": stay, "jump_share": jump}
         return figures
 
-    def belief(self, state: TrackerState, facts: Facts) -> Belief | None:
+    def belief(self, state: TrackerState, facts: RoundContext) -> Belief | None:
         if not len(state.ue):
             return None
         grid = self._grid(facts.public.area, len(state.ue))
@@ -143,7 +143,7 @@ class Tracker(OverRounds):
         points_m = state.history.points_m(facts.round, state.ue, alone)
         return Belief(facts.round, facts.time_s, state.ue, grid, p, prior.reshape(-1), points_m, alone)
 
-    def hindsight(self, state: TrackerState, facts: Facts) -> Iterator[Belief]:
+    def hindsight(self, state: TrackerState, facts: RoundContext) -> Iterator[Belief]:
         """Of names that were given up as long as they were followed: their motion is learnt from the beginning."""
         grid, history, lives = self._grid(facts.public.area, len(state.ue)), state.history, state.lifetimes
         follower = self._follower(facts, grid)
@@ -162,7 +162,7 @@ class Tracker(OverRounds):
         """Of the area; a UE has maps of its own."""
         return PlaceGrid.over(area, self.cell_m, n_ue * (10 if self.own_places else 2), self.label)
 
-    def _made_up(self, grid: PlaceGrid, facts: Facts) -> Population:
+    def _made_up(self, grid: PlaceGrid, facts: RoundContext) -> Population:
         """Of the UEs that the attacker makes up."""
         roaming, speed_mps = self.roaming, self.speed_mps
         return Population(
@@ -174,7 +174,7 @@ class Tracker(OverRounds):
             match_speed=speed_mps is None,
         )
 
-    def _follower(self, facts: Facts, grid: PlaceGrid) -> Follower:
+    def _follower(self, facts: RoundContext, grid: PlaceGrid) -> Follower:
         """Of what it believes over a grid."""
         prior = self.population.probability(grid, facts.public).astype(np.float32).reshape(1, grid.ny, grid.nx)
         chain = Chain(Motion.over(grid, self.max_speed_mps, facts.round_s), prior, facts.round_s)

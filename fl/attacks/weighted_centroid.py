@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from fl.attacks.base import Attack, View, latest, recall
 from fl.learners.base import GridLearner
 from fl.radio_map.grid import CELLS, HeightGrid
-from fl.types import Estimates, Facts
+from fl.types import Estimates, RoundContext
 from netsim.columns import no_ints, no_places
 from netsim.rng import Rng
 from netsim.row_id import row_id
@@ -72,7 +72,7 @@ class GridAttack(Attack):
     def start(self) -> MeanUpdates:
         return MeanUpdates(no_ints(), np.zeros((0, 0)), np.zeros(0))
 
-    def run(self, view: View, facts: Facts, state: MeanUpdates, rng: Rng) -> tuple[Estimates, MeanUpdates]:
+    def run(self, view: View, facts: RoundContext, state: MeanUpdates, rng: Rng) -> tuple[Estimates, MeanUpdates]:
         learner = cast(GridLearner, view.learner)
         sources = np.arange(len(view.update))
         if view.phase != learner.grid_phase or not len(sources):

@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from typing import ClassVar
 
-from fl.types import Curated, Facts, Local, State
+from fl.types import Curated, Local, RoundContext, State
 from netsim.part import Named
 from netsim.rng import Rng
 
@@ -27,5 +27,5 @@ class Curation(Named):
         return None
 
     @abstractmethod
-    def apply(self, local: Local, facts: Facts, state: State, rng: Rng) -> Curated:
+    def apply(self, local: Local, facts: RoundContext, state: State, rng: Rng) -> Curated:
         """The curated data of all devices, with the same rows; they may become empty."""

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from fl.curation.base import Curation
 from fl.curation.clusters import Lone, means, select
-from fl.types import Curated, Facts, Local, State
+from fl.types import Curated, Local, RoundContext, State
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -37,7 +37,7 @@ class DiverseBatch(Curation):
     by_place: ClassVar[bool] = True
     needs: ClassVar = {"positions": "it works on places; these data have none"}
 
-    def apply(self, local: Local, facts: Facts, state: State, rng: Rng) -> Curated:
+    def apply(self, local: Local, facts: RoundContext, state: State, rng: Rng) -> Curated:
         return select(local, state, rng, self.eps_m, self.min_samples, self.noise, _nearest)
 
 

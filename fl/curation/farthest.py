@@ -7,7 +7,7 @@ from pydantic import Field
 
 from fl.curation.base import Curation
 from fl.curation.clusters import Lone, means, select
-from fl.types import Curated, Facts, Local, State
+from fl.types import Curated, Local, RoundContext, State
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -39,7 +39,7 @@ class FarthestBatch(Curation):
     by_place: ClassVar[bool] = True
     needs: ClassVar = {"positions": "it works on places; these data have none"}
 
-    def apply(self, local: Local, facts: Facts, state: State, rng: Rng) -> Curated:
+    def apply(self, local: Local, facts: RoundContext, state: State, rng: Rng) -> Curated:
         def farthest(position_m: FloatArray, label: IntArray, owner: int) -> IntArray:
             away_m = np.linalg.norm(means(position_m, label) - position_m.mean(axis=0), axis=1)
             rank = np.argsort(np.argsort(-away_m, kind="stable"))

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from fl.curation.base import Curation
-from fl.types import Curated, Facts, Local, State
+from fl.types import Curated, Local, RoundContext, State
 from netsim.rng import Rng
 from netsim.row_id import row_id
 from netsim.units import FloatArray, IntArray
@@ -60,7 +60,7 @@ class Gan(Curation):
     by_place: ClassVar[bool] = True
     needs: ClassVar = {"positions": "it works on places; these data have none"}
 
-    def apply(self, local: Local, facts: Facts, state: State, rng: Rng) -> Curated:
+    def apply(self, local: Local, facts: RoundContext, state: State, rng: Rng) -> Curated:
         x = local.x.copy()
         rows = np.flatnonzero(local.count)
         for at in range(0, len(rows), _ROWS):

@@ -7,7 +7,7 @@ import numpy as np
 from pydantic import Field
 
 from fl.curation.base import UNTOUCHED, Curation
-from fl.types import Curated, Facts, Local, MetricSpend, State
+from fl.types import Curated, Local, MetricSpend, RoundContext, State
 from netsim.rng import Rng
 from netsim.row_id import row_id
 from netsim.units import FloatArray, IntArray
@@ -49,7 +49,7 @@ class GeoIndistinguishable(Curation):
     def displacement_per_m(self) -> float:
         return self.epsilon_per_m
 
-    def apply(self, local: Local, facts: Facts, state: State, rng: Rng) -> Curated:
+    def apply(self, local: Local, facts: RoundContext, state: State, rng: Rng) -> Curated:
         owner = row_id(local.ue, local.model)
         row = local.row_of_sample
         x = local.x + planar_laplace(self.epsilon_per_m, owner[row], np.arange(len(row)) - local.ptr[row], rng)

@@ -6,7 +6,7 @@ import numpy as np
 from pydantic import Field
 
 from fl.curation.base import Curation
-from fl.types import Curated, Facts, Local, State
+from fl.types import Curated, Local, RoundContext, State
 from netsim.rng import Rng
 from netsim.row_id import row_id
 
@@ -21,7 +21,7 @@ class RandomBatch(Curation):
     reference: ClassVar = "control of Bakopoulou et al., Location Leakage in Federated Signal Maps"
     example: ClassVar = {"kind": "random", "num": 5}
 
-    def apply(self, local: Local, facts: Facts, state: State, rng: Rng) -> Curated:
+    def apply(self, local: Local, facts: RoundContext, state: State, rng: Rng) -> Curated:
         keep = np.zeros(len(local.x), dtype=bool)
         for row, (ue, model) in enumerate(zip(local.ue, local.model, strict=True)):
             start, stop = local.ptr[row], local.ptr[row + 1]

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from fl.defenses.base import Defense
 from fl.defenses.clip import Clip
-from fl.types import Facts, Local, Spend, Updates
+from fl.types import Local, RoundContext, Spend, Updates
 from netsim.columns import no_floats
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
@@ -92,7 +92,7 @@ class AdaptiveClip(Defense):
         return state.norm
 
     def protect(
-        self, updates: Updates, local: Local, facts: Facts, state: NormState, rng: Rng
+        self, updates: Updates, local: Local, facts: RoundContext, state: NormState, rng: Rng
     ) -> tuple[Updates, NormState, list[Spend]]:
         bits = _share_of_ue(updates.ue, updates.norm() <= state.norm)
         clip = Clip(norm=state.norm, relation=self.relation)
@@ -103,7 +103,7 @@ class AdaptiveClip(Defense):
         return {} if state.used is None else {"clip_norm": state.used}
 
     def finish(
-        self, total: FloatArray, n_expected: int, facts: Facts, state: NormState, rng: Rng
+        self, total: FloatArray, n_expected: int, facts: RoundContext, state: NormState, rng: Rng
     ) -> tuple[FloatArray, NormState, list[Spend]]:
         bits = state.bits
         most = float(len(bits)) if facts.weight is None else 1.0 / facts.weight

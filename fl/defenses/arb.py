@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from fl.defenses.budgeted import Budgeted, BudgetState, merged
-from fl.types import Facts, Received
+from fl.types import Received, RoundContext
 from netsim.rng import Rng
 from netsim.units import FloatArray
 
@@ -59,7 +59,7 @@ class Arb(Budgeted):
         allowed = min(epsilon, 2 * left / (n * rounds_left), left / n)
         return np.full(n, allowed), replace(rule, epsilon=epsilon)
 
-    def remember(self, received: Received, weights: FloatArray, facts: Facts, state: BudgetState) -> Changes:
+    def remember(self, received: Received, weights: FloatArray, facts: RoundContext, state: BudgetState) -> Changes:
         now = merged(received, weights, facts.public.n_model, state.scale)
         rule: Changes = state.rule
         moved = rule.moved

@@ -4,7 +4,7 @@ from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from fl.types import Facts, Local, Received, Spend, State, Updates
+from fl.types import Local, Received, RoundContext, Spend, State, Updates
 from netsim.columns import no_floats, no_ints
 from netsim.part import Named
 from netsim.rng import Rng
@@ -97,12 +97,12 @@ class Defense(Named):
 
     @abstractmethod
     def protect(
-        self, updates: Updates, local: Local, facts: Facts, state: State, rng: Rng
+        self, updates: Updates, local: Local, facts: RoundContext, state: State, rng: Rng
     ) -> tuple[Updates, State, list[Spend]]:
         """Device half: the whole cohort in one call."""
 
     def finish(
-        self, total: FloatArray, n_expected: int, facts: Facts, state: State, rng: Rng
+        self, total: FloatArray, n_expected: int, facts: RoundContext, state: State, rng: Rng
     ) -> tuple[FloatArray, State, list[Spend]]:
         """Server half: on the merged update (n_model, d), in reverse order of the chain."""
         return total, state, []
@@ -115,6 +115,6 @@ class Defense(Named):
         """Status of its budget, for power policies; None without a budget."""
         return None
 
-    def observe(self, received: Received, weights: FloatArray, facts: Facts, state: State) -> State:
+    def observe(self, received: Received, weights: FloatArray, facts: RoundContext, state: State) -> State:
         """The next state, from public information only."""
         return state

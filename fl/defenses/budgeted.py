@@ -30,7 +30,7 @@ from pydantic import Field, model_validator
 from fl.defenses.base import Defense, Standing
 from fl.privacy.filter import GaussianFilter
 from fl.privacy.gaussian import epsilon_of
-from fl.types import Bound, Facts, Local, Received, Spend, State, Updates
+from fl.types import Bound, Local, Received, RoundContext, Spend, State, Updates
 from netsim.columns import no_floats, no_ints
 from netsim.rng import Rng
 from netsim.row_id import row_id
@@ -171,7 +171,9 @@ class Budgeted(Defense):
             return 2 * self.paper_learning_rate * bound.norm / np.maximum(samples, 1.0)
         return np.full(len(samples), bound.sensitivity)
 
-    def noise(self, updates: Updates, facts: Facts, state: BudgetState, rng: Rng) -> tuple[BudgetedNoise, BudgetState]:
+    def noise(
+        self, updates: Updates, facts: RoundContext, state: BudgetState, rng: Rng
+    ) -> tuple[BudgetedNoise, BudgetState]:
         """The noise of this round's rows, and the memory with their epsilon spent."""
         if updates.bound is None:
             raise ValueError(f"{self.kind_name()}: the update has no bound")
@@ -219,7 +221,7 @@ class Budgeted(Defense):
         return capped if self.epsilon_device_total is None else min(capped, self.epsilon_device_total)
 
     def protect(
-        self, updates: Updates, local: Local, facts: Facts, state: BudgetState, rng: Rng
+        self, updates: Updates, local: Local, facts: RoundContext, state: BudgetState, rng: Rng
     ) -> tuple[Updates, BudgetState, list[Spend]]:
         noise, state = self.noise(updates, facts, state, rng)
         thermal, decoder = radio_std(facts, len(noise.std))
@@ -258,10 +260,10 @@ class Budgeted(Defense):
             )  # fmt: skip
         return sent, spends
 
-    def observe(self, received: Received, weights: FloatArray, facts: Facts, state: BudgetState) -> BudgetState:
+    def observe(self, received: Received, weights: FloatArray, facts: RoundContext, state: BudgetState) -> BudgetState:
         return replace(state, rule=self.remember(received, weights, facts, state))
 
-    def remember(self, received: Received, weights: FloatArray, facts: Facts, state: BudgetState) -> State:
+    def remember(self, received: Received, weights: FloatArray, facts: RoundContext, state: BudgetState) -> State:
         """The next memory of the rule, from what was published; the same by default."""
         return state.rule
 
@@ -284,7 +286,7 @@ class Budgeted(Defense):
         return 1.0
 
 
-def radio_std(facts: Facts, n: int) -> tuple[FloatArray, FloatArray]:
+def radio_std(facts: RoundContext, n: int) -> tuple[FloatArray, FloatArray]:
     """What the radio adds to each number of the rows (n,): what may count as privacy, and what stays on the update.
 
     The first is thermal noise alone; the second, which the merge suffers, also has other UEs' signals.

@@ -7,7 +7,7 @@ import numpy as np
 from pydantic import Field
 
 from fl.defenses.base import Defense
-from fl.types import Bound, Facts, Local, Spend, Updates
+from fl.types import Bound, Local, RoundContext, Spend, Updates
 from netsim.columns import no_floats
 from netsim.rng import Rng
 from netsim.units import FloatArray
@@ -73,14 +73,14 @@ class CentralGaussian(Defense):
         return CentralState()
 
     def protect(
-        self, updates: Updates, local: Local, facts: Facts, state: CentralState, rng: Rng
+        self, updates: Updates, local: Local, facts: RoundContext, state: CentralState, rng: Rng
     ) -> tuple[Updates, CentralState, list[Spend]]:
         if updates.bound is None:
             raise ValueError("central-gaussian: the update has no bound")
         return updates, replace(state, bound=updates.bound, channel_var=_channel_variance(updates, facts)), []
 
     def finish(
-        self, total: FloatArray, n_expected: int, facts: Facts, state: CentralState, rng: Rng
+        self, total: FloatArray, n_expected: int, facts: RoundContext, state: CentralState, rng: Rng
     ) -> tuple[FloatArray, CentralState, list[Spend]]:
         if facts.weight is None:
             raise ValueError("central-gaussian: the aggregation has no fixed weight")
@@ -110,7 +110,7 @@ class CentralGaussian(Defense):
         return {} if state.signal_to_noise is None else {"signal_to_noise": state.signal_to_noise}
 
 
-def _channel_variance(updates: Updates, facts: Facts) -> FloatArray:
+def _channel_variance(updates: Updates, facts: RoundContext) -> FloatArray:
     """Variance (n_model,) of the receiver's thermal noise on each number of the sum of the decoded updates."""
     n = facts.public.n_model
     if facts.channel is None:

@@ -6,7 +6,7 @@ import numpy as np
 from pydantic import Field
 
 from fl.defenses.base import Defense
-from fl.types import Bound, Facts, LastFigures, Local, Spend, State, Updates
+from fl.types import Bound, LastFigures, Local, RoundContext, Spend, State, Updates
 from netsim.rng import Rng
 
 
@@ -56,7 +56,7 @@ class Clip(Defense):
         return self.norm if self.phase is None else None
 
     def protect(
-        self, updates: Updates, local: Local, facts: Facts, state: LastFigures, rng: Rng
+        self, updates: Updates, local: Local, facts: RoundContext, state: LastFigures, rng: Rng
     ) -> tuple[Updates, LastFigures, list[Spend]]:
         if self.phase not in (None, updates.phase):
             return updates, state, []

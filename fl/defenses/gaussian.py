@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from fl.defenses.base import Defense
 from fl.privacy.gaussian import classic_multiplier_of, epsilon_of, multiplier_of
-from fl.types import Bound, Facts, Local, Spend, State, Updates
+from fl.types import Bound, Local, RoundContext, Spend, State, Updates
 from netsim.rng import Rng
 from netsim.row_id import row_id
 from netsim.units import FloatArray, IntArray
@@ -119,7 +119,7 @@ class Gaussian(Defense):
         return law(self.epsilon, self.delta) * bound.sensitivity
 
     def protect(
-        self, updates: Updates, local: Local, facts: Facts, state: State, rng: Rng
+        self, updates: Updates, local: Local, facts: RoundContext, state: State, rng: Rng
     ) -> tuple[Updates, State, list[Spend]]:
         bound = updates.bound
         if bound is None:

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from fl.defenses.budgeted import Budgeted, BudgetState, merged, of_ue
-from fl.types import Facts, Received
+from fl.types import Received, RoundContext
 from netsim.rng import Rng
 from netsim.units import FloatArray
 
@@ -126,7 +126,7 @@ class Lapa(Budgeted):
                 return abs(float(np.linalg.norm(a)) - float(np.linalg.norm(b)))
             return away
 
-    def remember(self, received: Received, weights: FloatArray, facts: Facts, state: BudgetState) -> SumHistory:
+    def remember(self, received: Received, weights: FloatArray, facts: RoundContext, state: BudgetState) -> SumHistory:
         updates, n, models = received.updates, state.n_ue, facts.public.n_model
         rule: SumHistory = state.rule
         total = merged(received, weights, models, state.scale)

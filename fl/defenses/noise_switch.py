@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from fl.defenses.base import Defense, Standing
 from fl.defenses.budgeted import Budgeted, BudgetedNoise, BudgetState, newest, radio_std
-from fl.types import Facts, Local, Received, Spend, Updates
+from fl.types import Local, Received, RoundContext, Spend, Updates
 from netsim.part import OneOf
 from netsim.rng import Rng
 from netsim.units import FloatArray
@@ -115,7 +115,7 @@ class NoiseSwitch(Defense):
         return SwitchState(self.noise.start(n_ue))
 
     def protect(
-        self, updates: Updates, local: Local, facts: Facts, state: SwitchState, rng: Rng
+        self, updates: Updates, local: Local, facts: RoundContext, state: SwitchState, rng: Rng
     ) -> tuple[Updates, SwitchState, list[Spend]]:
         noise, inner = self.noise.noise(updates, facts, state.noise, rng)
         channel, decoder = radio_std(facts, len(noise.std))
@@ -146,7 +146,7 @@ class NoiseSwitch(Defense):
     def standing(self, state: SwitchState) -> Standing:
         return self.noise.standing(state.noise)
 
-    def observe(self, received: Received, weights: FloatArray, facts: Facts, state: SwitchState) -> SwitchState:
+    def observe(self, received: Received, weights: FloatArray, facts: RoundContext, state: SwitchState) -> SwitchState:
         return replace(state, noise=self.noise.observe(received, weights, facts, state.noise))
 
     def figures(self, state: SwitchState) -> dict[str, float]:

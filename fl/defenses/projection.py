@@ -6,7 +6,7 @@ import numpy as np
 from pydantic import Field
 
 from fl.defenses.base import Defense
-from fl.types import Facts, Local, Spend, State, Updates
+from fl.types import Local, RoundContext, Spend, State, Updates
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -37,7 +37,7 @@ class Projection(Defense):
     contracts: ClassVar[bool] = True
 
     def protect(
-        self, updates: Updates, local: Local, facts: Facts, state: State, rng: Rng
+        self, updates: Updates, local: Local, facts: RoundContext, state: State, rng: Rng
     ) -> tuple[Updates, State, list[Spend]]:
         d = updates.n_parameters
         if self.dimension >= d or not len(updates.ue):

@@ -6,7 +6,7 @@ import numpy as np
 from pydantic import Field
 
 from fl.defenses.base import Defense
-from fl.types import Facts, Local, Spend, State, Updates
+from fl.types import Local, RoundContext, Spend, State, Updates
 from netsim.rng import Rng
 from netsim.row_id import row_id
 from netsim.units import FloatArray
@@ -38,7 +38,7 @@ class Quantise(Defense):
     example: ClassVar = {"kind": "quantise", "bits": 4}
 
     def protect(
-        self, updates: Updates, local: Local, facts: Facts, state: State, rng: Rng
+        self, updates: Updates, local: Local, facts: RoundContext, state: State, rng: Rng
     ) -> tuple[Updates, State, list[Spend]]:
         values = np.array(updates.rows(slice(None)))
         owner = row_id(updates.ue, updates.model)

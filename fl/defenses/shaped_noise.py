@@ -9,7 +9,7 @@ from pydantic import Field
 from fl.defenses.alignment import aligned, at_edge
 from fl.defenses.base import Defense
 from fl.radio_map.grid import CELLS, HEIGHTS, HeightGrid
-from fl.types import Facts, LastFigures, Local, Spend, Updates
+from fl.types import LastFigures, Local, RoundContext, Spend, Updates
 from netsim.rng import Rng
 from netsim.row_id import row_id
 from netsim.units import FloatArray
@@ -41,11 +41,11 @@ class ShapedNoise(Defense):
         return LastFigures()
 
     @abstractmethod
-    def variance(self, g: FloatArray, local: Local, facts: Facts) -> FloatArray:
+    def variance(self, g: FloatArray, local: Local, facts: RoundContext) -> FloatArray:
         """sigma^2 (n, M) from squared gradients g (n, M)."""
 
     def protect(
-        self, updates: Updates, local: Local, facts: Facts, state: LastFigures, rng: Rng
+        self, updates: Updates, local: Local, facts: RoundContext, state: LastFigures, rng: Rng
     ) -> tuple[Updates, LastFigures, list[Spend]]:
         if updates.phase != HEIGHTS or not len(updates.ue):
             return updates, state, []
@@ -77,7 +77,7 @@ class UniformNoise(ShapedNoise):
     kind: Literal["uniform-noise"] = "uniform-noise"
     example: ClassVar = {"kind": "uniform-noise", "mu": 1.0}
 
-    def variance(self, g: FloatArray, local: Local, facts: Facts) -> FloatArray:
+    def variance(self, g: FloatArray, local: Local, facts: RoundContext) -> FloatArray:
         return np.broadcast_to(self.mu * g.mean(axis=1, keepdims=True), g.shape)
 
 
@@ -103,7 +103,7 @@ class GeometryAligned(ShapedNoise):
     )
     example: ClassVar = {"kind": "geometry-aligned", "mu": 1.0}
 
-    def variance(self, g: FloatArray, local: Local, facts: Facts) -> FloatArray:
+    def variance(self, g: FloatArray, local: Local, facts: RoundContext) -> FloatArray:
         return aligned(g, facts.public.area, local.mean_x(), self.mu, self.rho, self.refine)
 
 
@@ -116,7 +116,7 @@ class EdgeNoise(ShapedNoise):
     kind: Literal["edge-noise"] = "edge-noise"
     example: ClassVar = {"kind": "edge-noise", "mu": 1.0}
 
-    def variance(self, g: FloatArray, local: Local, facts: Facts) -> FloatArray:
+    def variance(self, g: FloatArray, local: Local, facts: RoundContext) -> FloatArray:
         area = facts.public.area
         energy = np.maximum(g.sum(axis=1, keepdims=True), 1e-300)
         return at_edge(g, area, g @ HeightGrid.of(area, g.shape[1]).centre_m / energy, self.mu)

@@ -6,7 +6,7 @@ import numpy as np
 from pydantic import Field
 
 from fl.defenses.base import Defense
-from fl.types import Facts, Local, Spend, State, Updates
+from fl.types import Local, RoundContext, Spend, State, Updates
 from netsim.rng import Rng
 
 
@@ -27,7 +27,7 @@ class TopK(Defense):
     example: ClassVar = {"kind": "top-k", "share": 0.2}
 
     def protect(
-        self, updates: Updates, local: Local, facts: Facts, state: State, rng: Rng
+        self, updates: Updates, local: Local, facts: RoundContext, state: State, rng: Rng
     ) -> tuple[Updates, State, list[Spend]]:
         d = updates.n_parameters
         k = max(1, round(self.share * d))

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from fl.density.bands import band_probability
-from fl.types import Facts, LastFigures, Request, State
+from fl.types import LastFigures, Request, RoundContext, State
 from netsim.part import Part
 from netsim.units import BoolArray, IntArray
 
@@ -23,7 +23,7 @@ class Query(Part):
         return None
 
     @abstractmethod
-    def accept(self, ue: IntArray, facts: Facts, state: State) -> tuple[BoolArray, State]:
+    def accept(self, ue: IntArray, facts: RoundContext, state: State) -> tuple[BoolArray, State]:
         """Which of the UEs (n,) answer."""
 
     def figures(self, state: State) -> dict[str, float]:
@@ -50,7 +50,7 @@ class Off(Query):
     def start(self, n_ue: int) -> LastFigures:
         return LastFigures()
 
-    def accept(self, ue: IntArray, facts: Facts, state: LastFigures) -> tuple[BoolArray, LastFigures]:
+    def accept(self, ue: IntArray, facts: RoundContext, state: LastFigures) -> tuple[BoolArray, LastFigures]:
         return np.ones(len(ue), dtype=bool), LastFigures(bands_said(facts.request, BANDS))
 
     def figures(self, state: LastFigures) -> dict[str, float]:

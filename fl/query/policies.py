@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from fl.density.bands import in_family, largest_bandwidth_m, shortest_interval_s
 from fl.query.base import Query, bands_said
-from fl.types import Facts, Request
+from fl.types import Request, RoundContext
 from netsim.geometry import Area
 from netsim.multiples import slack_s
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -85,7 +85,7 @@ class Custom(Query):
     def figures(self, state: AnswersOfUes) -> dict[str, float]:
         return state.figures
 
-    def accept(self, ue: IntArray, facts: Facts, state: AnswersOfUes) -> tuple[BoolArray, AnswersOfUes]:
+    def accept(self, ue: IntArray, facts: RoundContext, state: AnswersOfUes) -> tuple[BoolArray, AnswersOfUes]:
         request = facts.request
         if request is None:
             raise ValueError(f"{self.kind}: nothing is asked")
@@ -144,5 +144,5 @@ class Strict(Query):
     def figures(self, state: AnswersOfUes) -> dict[str, float]:
         return state.figures
 
-    def accept(self, ue: IntArray, facts: Facts, state: AnswersOfUes) -> tuple[BoolArray, AnswersOfUes]:
+    def accept(self, ue: IntArray, facts: RoundContext, state: AnswersOfUes) -> tuple[BoolArray, AnswersOfUes]:
         return Custom().accept(ue, facts, state)

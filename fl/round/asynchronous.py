@@ -14,7 +14,7 @@ from fl.round import records
 from fl.round.attack import attack
 from fl.round.baselines import Reference
 from fl.round.collect import Free, collect, looked
-from fl.round.flight import Come, Flight, Wave
+from fl.round.flight import ArrivedUploads, Flight, Wave
 from fl.round.gather import GatheredUploads, gather
 from fl.round.leaked import leaked
 from fl.round.merge import Merge, Merging, merge, observe
@@ -26,7 +26,7 @@ from fl.round.sums import in_groups
 from fl.round.transmit import Transmitter, UploadRequest
 from fl.round.upload import PhaseStart, Upload, prepare
 from fl.server.asynchronous import Asynchronous
-from fl.types import AnySpend, Facts, HeldOut
+from fl.types import AnySpend, HeldOut, RoundContext
 from netsim.radio.air import Ended
 from netsim.world import World
 
@@ -72,7 +72,7 @@ class AsynchronousServer:
         """Steps a to g, and k: UEs that are free learn from what they have, and begin to send."""
         world, setup, state, learning = self.world, self.setup, self.state, self.setup.learning
         streams = RoundStreams(setup.streams, number)
-        facts = Facts(
+        facts = RoundContext(
             round=number, time_s=float(world.env.now), public=setup.public, weight=learning.aggregation.weight,
             request=learning.learner.request(state.model), round_s=learning.round_s,
             week_s=world.clock.week_s(float(world.env.now)), day=world.clock.day_ended(float(world.env.now)),
@@ -118,7 +118,7 @@ class AsynchronousServer:
             number=phase.facts.round, submission=air.last_submission + 1, version=phase.version,
             requested_s=phase.requested_s, base=phase.model, measured=measured.only(np.isin(measured.ue, asked)),
             local=collected.local, made=upload.made.dense(), updates=upload.updates.dense(), cohort=upload.cohort,
-            of_row=upload.of_row, payload=upload.payload, whence=upload.whence, overheard=upload.overheard,
+            of_row=upload.of_row, payload=upload.payload, context=upload.context, overheard=upload.overheard,
             left=np.ones(len(asked), dtype=np.bool_),
         )  # fmt: skip
         self.flight = replace(self.flight, waves=(*self.flight.waves, wave.unlinked()))
@@ -132,30 +132,30 @@ class AsynchronousServer:
             return
         spent = self.setup.learning.availability.spent(ended.ue, ended.sent.energy_j, self.state.parts.availability)
         self.state = replace(self.state, parts=replace(self.state.parts, availability=spent))
-        self.flight = replace(self.flight, come=self._with_come(ended))
+        self.flight = replace(self.flight, arrived=self._with_arrived(ended))
         while self._merge_full():
             pass
 
     def _merge_full(self) -> bool:
         """Merge the uploads up to the one that makes the buffer full, if there is one."""
-        come, k = self.flight.come, self.server.merged_at_once
-        if come is None or self.state.played >= self.most or come.sent.decoded.sum() < k:
+        arrived, k = self.flight.arrived, self.server.merged_at_once
+        if arrived is None or self.state.played >= self.most or arrived.sent.decoded.sum() < k:
             return False
-        self._merge(int(np.flatnonzero(come.sent.decoded)[k - 1]) + 1)
+        self._merge(int(np.flatnonzero(arrived.sent.decoded)[k - 1]) + 1)
         return True
 
     def _merge(self, n: int) -> None:
         """Steps h to j, l and m, for the first n uploads that have ended."""
-        come = self.flight.come
-        if come is None:
+        arrived = self.flight.arrived
+        if arrived is None:
             return
-        done, rest = come.select(slice(n)), come.select(slice(n, None))
+        done, rest = arrived.select(slice(n)), arrived.select(slice(n, None))
         flight, state, setup = self.flight, self.state, self.setup
         self.flight = flight.without(done, rest)
         learning, number, now_s = setup.learning, state.played + 1, float(self.world.env.now)
         got = gather(setup, flight, done, number - 1)
         streams = RoundStreams(setup.streams, number)
-        facts = Facts(
+        facts = RoundContext(
             number, now_s, setup.public, got.channel, learning.aggregation.weight, round_s=learning.round_s,
             week_s=self.world.clock.week_s(now_s),
         )  # fmt: skip
@@ -188,16 +188,16 @@ class AsynchronousServer:
             arrived_s=got.arrived_s, merged_s=now_s, attacked_s=now_s, made=got.made,
             received=got.batch.got, channel=got.channel, spends=merged.spends, weights=merged.weights,
             model=merged.model, eavesdropped=got.overheard, non_finite=int((~got.batch.finite).sum()),
-            whence=got.whence, uploads=got.uploads, attacks=Attacks(),
+            context=got.context, uploads=got.uploads, attacks=Attacks(),
             at_arrival=self.setup.learning.threat.observes == "updates",
         )  # fmt: skip
 
     def _give_up_lost(self) -> None:
         """Record uploads that were lost since the last merge: their UEs are free again."""
-        come = self.flight.come
-        if come is None or come.sent.decoded.all():
+        arrived = self.flight.arrived
+        if arrived is None or arrived.sent.decoded.all():
             return
-        lost, rest = come.select(~come.sent.decoded), come.select(come.sent.decoded)
+        lost, rest = arrived.select(~arrived.sent.decoded), arrived.select(arrived.sent.decoded)
         got = gather(self.setup, self.flight, lost, self.state.played)
         self.flight = self.flight.without(lost, rest)
         self._write_lost(got)
@@ -215,16 +215,16 @@ class AsynchronousServer:
     def _write_unfinished(self) -> None:
         """At the end: uploads that no merge has had, and those that are still under way; nothing is merged any more."""
         self.closed, air = True, self.transmitter.air
-        come = None if air is None else self._with_come(air.under_way())
-        if come is not None and len(come.wave):
-            self._write_lost(gather(self.setup, self.flight, come, self.state.played))
+        arrived = None if air is None else self._with_arrived(air.under_way())
+        if arrived is not None and len(arrived.wave):
+            self._write_lost(gather(self.setup, self.flight, arrived, self.state.played))
 
-    def _with_come(self, ended: Ended) -> Come:
+    def _with_arrived(self, ended: Ended) -> ArrivedUploads:
         """Uploads that have ended before, then these."""
         number = {wave.submission: wave.number for wave in self.flight.waves}
         wave = np.array([number[s] for s in ended.submission.tolist()], dtype=np.int64)
-        more = Come(wave, ended.place, ended.sent)
-        return more if self.flight.come is None else Come.join([self.flight.come, more])
+        more = ArrivedUploads(wave, ended.place, ended.sent)
+        return more if self.flight.arrived is None else ArrivedUploads.join([self.flight.arrived, more])
 
 
 def _reference(setup: Setup, before: Reference, taken: Taken) -> Reference:

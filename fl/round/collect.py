@@ -13,7 +13,7 @@ from fl.round.setup import Setup
 from fl.round.state import Collected, CurationStep, PartStates, Withheld
 from fl.round.streams import RoundStreams
 from fl.round.upload import conditions
-from fl.types import AnySpend, Facts, Local, State
+from fl.types import AnySpend, Local, RoundContext, State
 from fl.withholding.base import Asked
 from netsim.columns import no_places
 from netsim.rng import Rng, Streams
@@ -53,7 +53,7 @@ def collect(
     world: World,
     learning: Learning,
     taken: Taken,
-    facts: Facts,
+    facts: RoundContext,
     states: PartStates,
     streams: RoundStreams,
     free: Free | None = None,

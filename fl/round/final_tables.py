@@ -20,7 +20,7 @@ from fl.round.leaked import retold_of
 from fl.round.setup import Setup
 from fl.round.state import RoundState
 from fl.round.streams import RoundStreams
-from fl.types import Facts, Local
+from fl.types import Local, RoundContext
 from netsim.units import FloatArray
 from netsim.world import World
 
@@ -44,7 +44,9 @@ def write_final(setup: Setup, state: RoundState, world: World, spends: Table) ->
         setup.recorder.row("named", **row)
     _write_lists(setup, state, world, named)
     now_s = float(world.env.now)
-    facts = Facts(state.round, now_s, setup.public, round_s=setup.learning.round_s, week_s=world.clock.week_s(now_s))
+    facts = RoundContext(
+        state.round, now_s, setup.public, round_s=setup.learning.round_s, week_s=world.clock.week_s(now_s)
+    )
     _write_hindsight(setup, state, facts)
     for row in unicity(state.whereabouts, setup.streams.at("unicity")) if setup.learning.threat.renames else ():
         setup.recorder.row("unicity", **row)
@@ -73,7 +75,7 @@ def _write_lists(setup: Setup, state: RoundState, world: World, named: list[dict
         setup.recorder.row("list_scores", **row)
 
 
-def _write_hindsight(setup: Setup, state: RoundState, facts: Facts) -> None:
+def _write_hindsight(setup: Setup, state: RoundState, facts: RoundContext) -> None:
     """What attacks believe of each round, and how they link names anew, now that they know all rounds."""
     how, names, recorder = setup.learning.leakage, state.parts.names, setup.recorder
     for attack in setup.learning.attacks:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fl.round.whence import Overheard, Whence
+from fl.round.upload_context import Overheard, UploadContext
 from fl.types import DenseUpdates, Local, Model
 from netsim.columns import Columns
 from netsim.radio.sent import SentUploads
@@ -35,7 +35,7 @@ class Wave:
     cohort: Cohort
     of_row: IntArray
     payload: Payload
-    whence: Whence
+    context: UploadContext
     overheard: Overheard | None
     left: BoolArray
 
@@ -51,7 +51,7 @@ class Wave:
 
 
 @dataclass(frozen=True, eq=False)
-class Come(Columns):
+class ArrivedUploads(Columns):
     """Uploads (j,) that have ended and are not merged yet, in the order of their ends.
 
     wave: number of their wave; place: the entry in its cohort; sent: what became of them.
@@ -67,7 +67,7 @@ class Flight:
     """Everything between requests and merges: waves with updates that are not merged, and uploads that have ended."""
 
     waves: tuple[Wave, ...] = ()
-    come: Come | None = None
+    arrived: ArrivedUploads | None = None
 
     def busy(self, n_ue: int) -> BoolArray:
         """UEs (n_ue,) of which an update is under way or not merged yet."""
@@ -79,9 +79,10 @@ class Flight:
     @property
     def under_way(self) -> int:
         """Number of UEs whose updates have not ended."""
-        return sum(int(wave.left.sum()) for wave in self.waves) - (0 if self.come is None else len(self.come.wave))
+        left = sum(int(wave.left.sum()) for wave in self.waves)
+        return left if self.arrived is None else left - len(self.arrived.wave)
 
-    def without(self, done: Come, rest: Come) -> Flight:
+    def without(self, done: ArrivedUploads, rest: ArrivedUploads) -> Flight:
         """After uploads have been merged or given up, with the rest of those that have ended."""
         waves = []
         for wave in self.waves:

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fl.round.flight import Come, Flight, Wave
+from fl.round.flight import ArrivedUploads, Flight, Wave
 from fl.round.merge import Batch
 from fl.round.overhear import overhear
 from fl.round.setup import Setup
 from fl.round.state import Eavesdropped
 from fl.round.streams import RoundStreams
 from fl.round.transmit import Uploads, received
-from fl.round.whence import Whence
+from fl.round.upload_context import UploadContext
 from fl.types import DenseUpdates, Local, Received, Timing
 from netsim.columns import Columns
 from netsim.radio.uplink import Channel
@@ -26,7 +26,7 @@ class GatheredUploads:
     """Uploads (k,) and their rows (n,), both by increasing UE.
 
     batch: the rows as server and attacker have them; measured, local: data of the UEs; channel, arrived_s: one entry a
-    row, NaN where the last bit never came; uploads, whence: one entry an upload; overheard: at an eavesdropper.
+    row, NaN where the last bit never came; uploads, context: one entry an upload; overheard: at an eavesdropper.
     """
 
     batch: Batch
@@ -36,7 +36,7 @@ class GatheredUploads:
     channel: Channel
     arrived_s: FloatArray
     uploads: Uploads
-    whence: Whence
+    context: UploadContext
     overheard: Eavesdropped | None
 
 
@@ -58,12 +58,12 @@ class _WaveSenders(Columns):
     """UEs (k,): their uploads, where they were, and how an eavesdropper saw them, if there is one."""
 
     uploads: Uploads
-    whence: Whence
+    context: UploadContext
     distance_m: FloatArray | None
     los: BoolArray | None
 
 
-def gather(setup: Setup, flight: Flight, done: Come, version: int) -> GatheredUploads:
+def gather(setup: Setup, flight: Flight, done: ArrivedUploads, version: int) -> GatheredUploads:
     """The uploads `done`, as the rows of a merge into the model of this version."""
     waves = [flight.wave(number) for number in np.unique(done.wave).tolist()]
     pieces = [_piece(setup, wave, done.select(done.wave == wave.number), version) for wave in waves]
@@ -85,11 +85,13 @@ def gather(setup: Setup, flight: Flight, done: Come, version: int) -> GatheredUp
         batch=batch, measured=data.take(np.argsort(row_id(data.ue, data.model), kind="stable")),
         local=Local.join(list(local)).take(order), made=rows.made, channel=rows.channel,
         arrived_s=np.where(rows.channel.decoded, rows.timing.arrived_s, np.nan), uploads=sent.uploads,
-        whence=sent.whence, overheard=overheard,
+        context=sent.context, overheard=overheard,
     )  # fmt: skip
 
 
-def _piece(setup: Setup, wave: Wave, done: Come, version: int) -> tuple[_WaveRows, _WaveSenders, Local, Local]:
+def _piece(
+    setup: Setup, wave: Wave, done: ArrivedUploads, version: int
+) -> tuple[_WaveRows, _WaveSenders, Local, Local]:
     """Some uploads of one wave, merged into the model of this version, and what their UEs learnt from and measured."""
     order = np.argsort(done.place)
     place, sent = done.place[order], done.sent.select(order)
@@ -110,7 +112,7 @@ def _piece(setup: Setup, wave: Wave, done: Come, version: int) -> tuple[_WaveRow
         _WaveRows(wave.made.select(rows), got, heard, channel, timing, began[entry], overheard),
         _WaveSenders(
             Uploads(ue, requested_s, bits, sent, began, np.where(sent.decoded, version - began, -1)),
-            wave.whence.select(place),
+            wave.context.select(place),
             None if antenna is None else antenna.distance_m[place],
             None if antenna is None else antenna.los[place],
         ),

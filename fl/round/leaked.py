@@ -17,7 +17,7 @@ from fl.leakage.tracking import Whereabouts, belief_rows, compared
 from fl.round.setup import Setup
 from fl.round.state import Collected, Leaked, PartStates, PhaseOutcome, RoundState
 from fl.round.streams import RoundStreams
-from fl.types import Estimates, Facts, Local
+from fl.types import Estimates, Local, RoundContext
 from netsim.row_id import row_id, ue_and_model
 from netsim.units import FloatArray
 from netsim.world import World
@@ -28,7 +28,7 @@ def leaked(
     world: World,
     before: RoundState,
     states: PartStates,
-    facts: Facts,
+    facts: RoundContext,
     collected: Collected,
     phases: list[PhaseOutcome],
     last: bool,
@@ -76,14 +76,14 @@ def leaked(
     )
 
 
-def retold_of(setup: Setup, states: PartStates, facts: Facts) -> dict[str, Retold]:
+def retold_of(setup: Setup, states: PartStates, facts: RoundContext) -> dict[str, Retold]:
     """What attacks say of all rounds so far at once, by label; nothing of those that say nothing else than before."""
     streams = RoundStreams(setup.streams, facts.round)
     every = {a.label: a.retold(states.attacks[a.label], facts, streams.attack(a.label)) for a in setup.learning.attacks}
     return {label: retold for label, retold in every.items() if retold is not None}
 
 
-def _names_end(setup: Setup, world: World, facts: Facts) -> int:
+def _names_end(setup: Setup, world: World, facts: RoundContext) -> int:
     """The last round before all names change at once; 0 where they never do, or no clock says when merges are."""
     learning = setup.learning
     until_s = learning.threat.pseudonyms.lasts_until_s(facts.time_s)
@@ -92,7 +92,7 @@ def _names_end(setup: Setup, world: World, facts: Facts) -> int:
     return int(world.clock.round_of(np.array([until_s]), learning.round_s)[0])
 
 
-def _identified(setup: Setup, world: World, states: PartStates, facts: Facts) -> dict[str, Any]:
+def _identified(setup: Setup, world: World, states: PartStates, facts: RoundContext) -> dict[str, Any]:
     """Columns of the table `identities`: what attacks that know homes say of who sent, beside who did."""
     rows = list[dict[str, Any]]()
     for attack in setup.learning.attacks:
@@ -104,7 +104,7 @@ def _identified(setup: Setup, world: World, states: PartStates, facts: Facts) ->
 
 
 def _linked(
-    setup: Setup, before: Linking, states: PartStates, estimates: dict[str, Estimates], facts: Facts
+    setup: Setup, before: Linking, states: PartStates, estimates: dict[str, Estimates], facts: RoundContext
 ) -> tuple[Linking, dict[str, Any], dict[str, dict[int, NamedPlaces]]]:
     """The state, columns of the table `linking`, and what each attack names of UEs by what it can tell to be of one."""
     learning, names, area = setup.learning, states.names, facts.public.area

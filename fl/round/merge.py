@@ -10,7 +10,7 @@ from fl.round.setup import Setup
 from fl.round.state import PartStates
 from fl.round.streams import RoundStreams
 from fl.server.asynchronous import Asynchronous
-from fl.types import Facts, Model, Received, Spend, State, Timing
+from fl.types import Model, Received, RoundContext, Spend, State, Timing
 from netsim.units import BoolArray, FloatArray, IntArray
 
 
@@ -38,7 +38,7 @@ class Merging:
     """Where rows are merged: the phase of the learner, the model now, and the draws of this merge."""
 
     setup: Setup
-    facts: Facts
+    facts: RoundContext
     phase: str
     model: Model
     n_ue: int

@@ -77,7 +77,7 @@ def _finish(
         name=phase.name, requested_s=phase.requested_s, asked_s=np.full(n, asked_s),
         arrived_s=arrived_s, merged_s=merged_s, attacked_s=attacked_s, made=upload.made, received=got, channel=channel,
         spends=[*upload.spends, *merged.spends], weights=merged.weights, model=merged.model, eavesdropped=overheard,
-        non_finite=int((~upload.finite).sum()), whence=upload.whence, uploads=uploads, attacks=attacks, sums=sums,
+        non_finite=int((~upload.finite).sum()), context=upload.context, uploads=uploads, attacks=attacks, sums=sums,
     ), states  # fmt: skip
 
 

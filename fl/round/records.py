@@ -378,16 +378,16 @@ def _estimates(number: int, phase: PhaseOutcome, label: str, estimates: Estimate
 def _links(number: int, world: World, phase: PhaseOutcome) -> dict[str, Any]:
     """One row a transmitting UE: where it was when it was asked, and its uplink."""
     ue, first = np.unique(phase.made.ue, return_index=True)
-    whence, channel = phase.whence, phase.channel
+    context, channel = phase.context, phase.channel
     return {
         "round": [number] * len(ue),
         "time_s": phase.asked_s,
         "ue": ue,
-        "x_m": whence.position_m[:, 0],
-        "y_m": whence.position_m[:, 1],
-        "base_station": [world.stations[s].name if s >= 0 else "" for s in whence.serving],
-        "distance_m": whence.distance_m,
-        "rsrp_dbm": whence.rsrp_dbm,
+        "x_m": context.position_m[:, 0],
+        "y_m": context.position_m[:, 1],
+        "base_station": [world.stations[s].name if s >= 0 else "" for s in context.serving],
+        "distance_m": context.distance_m,
+        "rsrp_dbm": context.rsrp_dbm,
         "power_w": channel.power_w[first],
         "sinr_db": db_from_ratio(channel.sinr[first]),
         "noise_std": channel.noise_std[first],

@@ -11,7 +11,7 @@ from fl.attacks.base import View
 from fl.round.merge import Batch, Merging, merge
 from fl.round.state import PartStates
 from fl.round.transmit import received
-from fl.types import Facts, Local, Model, Received, State, Timing
+from fl.types import Local, Model, Received, RoundContext, State, Timing
 from netsim.rng import Rng
 from netsim.tree import from_tree, to_tree
 from netsim.units import IntArray
@@ -88,7 +88,7 @@ class PublicReplica:
         curation = {f"curation.{step.label}": step.start(n_ue) for step in learning.curation}
         return curation | {f"defense.{defense.label}": defense.start(n_ue) for defense in learning.defenses}
 
-    def _with_channels(self, facts: Facts, ue: IntArray, rng: Rng) -> Facts:
+    def _with_channels(self, facts: RoundContext, ue: IntArray, rng: Rng) -> RoundContext:
         """With channels of UEs (n,) drawn from those that were heard, where any was."""
         channel, heard = self.at.facts.channel, np.flatnonzero(self.batch.got.decoded)
         if channel is None or not len(heard):
@@ -96,7 +96,7 @@ class PublicReplica:
         pick = (_own(rng, "channel").uniform("of", ue) * len(heard)).astype(np.int64)
         return replace(facts, channel=channel.select(heard[pick]))
 
-    def _seen(self, got: Received, data: Local, facts: Facts, known: dict[str, State], rng: Rng) -> View:
+    def _seen(self, got: Received, data: Local, facts: RoundContext, known: dict[str, State], rng: Rng) -> View:
         """What the threat grants of rows that were received."""
         learning, at, n = self.at.setup.learning, self.at, len(got.updates.ue)
         every, weights, after = np.ones(n, dtype=np.bool_), np.ones(n), self.base

@@ -23,7 +23,7 @@ from fl.round.streams import RoundStreams
 from fl.round.transmit import Transmitter
 from fl.round.upload import PhaseStart
 from fl.server.synchronous import Synchronous
-from fl.types import Facts, HeldOut, Local, State
+from fl.types import HeldOut, Local, RoundContext, State
 from netsim.world import World
 
 _ROUNDING = 1e-12  # relative; a deadline may miss the end of a window by as much
@@ -121,7 +121,7 @@ def play(
     return state, RoundOutcome(facts, before.model, state, collected, phases, spends, leaks, audits)
 
 
-def _ended_s(learning: Learning, facts: Facts, phases: list[PhaseOutcome]) -> float:
+def _ended_s(learning: Learning, facts: RoundContext, phases: list[PhaseOutcome]) -> float:
     """When the round is over: windows that end before it pass by.
 
     At the merge; with noise at the server at the deadline, whoever has come by then: otherwise one slow UE would decide
@@ -133,10 +133,10 @@ def _ended_s(learning: Learning, facts: Facts, phases: list[PhaseOutcome]) -> fl
     return phases[-1].merged_s
 
 
-def _facts(world: World, setup: Setup, before: RoundState) -> Facts:
+def _facts(world: World, setup: Setup, before: RoundState) -> RoundContext:
     """Where the round stands."""
     learning = setup.learning
-    return Facts(
+    return RoundContext(
         round=before.round + 1,
         time_s=float(world.env.now),
         public=setup.public,
@@ -153,7 +153,7 @@ def _play_phases(
     world: World,
     setup: Setup,
     transmitter: Transmitter,
-    facts: Facts,
+    facts: RoundContext,
     before: RoundState,
     local: Local,
     states: PartStates,

@@ -22,17 +22,17 @@ from fl.round.baselines import Baselines, Reference
 from fl.round.flight import Flight
 from fl.round.setup import Setup
 from fl.round.transmit import Uploads
-from fl.round.whence import Whence
+from fl.round.upload_context import UploadContext
 from fl.tracking.belief import Belief
 from fl.types import (
     AnySpend,
     Curated,
     Estimates,
-    Facts,
     HeldOut,
     Local,
     Model,
     Received,
+    RoundContext,
     Spend,
     State,
     Updates,
@@ -159,7 +159,7 @@ class PhaseOutcome:
 
     requested_s: when the server asked; asked_s (n_ue,): when it asked each UE, as records say it; arrived_s (n,): when
     each row's last bit came, NaN where it never does; merged_s: when the last row that counts had come, and the server
-    merged, published, and (if it is the attacker) attacked; attacked_s: when the attack was made. whence: one entry a
+    merged, published, and (if it is the attacker) attacked; attacked_s: when the attack was made. context: one entry a
     UE; uploads: None where transmissions are planned; at_arrival: whether a single update is attacked when it arrives;
     sums: None where nothing is summed.
     """
@@ -178,7 +178,7 @@ class PhaseOutcome:
     model: Model
     eavesdropped: Eavesdropped | None
     non_finite: int
-    whence: Whence
+    context: UploadContext
     uploads: Uploads | None
     attacks: Attacks
     at_arrival: bool = False
@@ -252,7 +252,7 @@ class RoundOutcome:
     `membership`, without round and time.
     """
 
-    facts: Facts
+    facts: RoundContext
     before: Model
     state: RoundState
     collected: Collected

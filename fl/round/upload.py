@@ -12,8 +12,8 @@ from fl.round.setup import Setup
 from fl.round.state import PartStates
 from fl.round.streams import RoundStreams
 from fl.round.transmit import payload_of
-from fl.round.whence import Overheard, Whence
-from fl.types import Facts, Local, Model, Spend, State, Updates
+from fl.round.upload_context import Overheard, UploadContext
+from fl.types import Local, Model, RoundContext, Spend, State, Updates
 from netsim.radio.links import RadioLinks
 from netsim.radio.uplink import Channel, Cohort, Payload
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -29,7 +29,7 @@ class PhaseStart:
 
     world: World
     setup: Setup
-    facts: Facts
+    facts: RoundContext
     name: str
     model: Model
     local: Local
@@ -57,7 +57,7 @@ class Upload:
     of_row: IntArray
     payload: Payload
     planned: Channel | None
-    whence: Whence
+    context: UploadContext
     overheard: Overheard | None
     energy_j: FloatArray | None
 
@@ -80,7 +80,7 @@ def prepare(phase: PhaseStart, states: PartStates) -> tuple[Upload, PartStates]:
     energy_j = setup.learning.availability.energy_j(states.availability)
     return Upload(
         made=made, updates=updates, finite=finite, spends=spends, cohort=cohort, of_row=of_row, payload=payload,
-        planned=planned, whence=_whence(phase, cohort.ue, links), overheard=_overheard(phase, cohort),
+        planned=planned, context=_upload_context(phase, cohort.ue, links), overheard=_overheard(phase, cohort),
         energy_j=None if energy_j is None else energy_j[cohort.ue],
     ), states  # fmt: skip
 
@@ -129,7 +129,7 @@ def _protect(phase: PhaseStart, updates: Updates, states: PartStates) -> tuple[U
     return updates, replace(states, defenses=defenses), spends
 
 
-def _whence(phase: PhaseStart, ue: IntArray, links: RadioLinks) -> Whence:
+def _upload_context(phase: PhaseStart, ue: IntArray, links: RadioLinks) -> UploadContext:
     """Where the UEs (n,) are now, and their links to their base stations."""
     world = phase.world
     serving = world.serving(links)[ue]
@@ -139,7 +139,9 @@ def _whence(phase: PhaseStart, ue: IntArray, links: RadioLinks) -> Whence:
     def of_serving(values: FloatArray) -> FloatArray:
         return np.where(has, values[ue, pick], np.nan) if values.shape[1] else np.full(len(ue), np.nan)
 
-    return Whence(np.asarray(world.position_m())[ue], serving, of_serving(links.distance_m), of_serving(links.rsrp_dbm))
+    return UploadContext(
+        np.asarray(world.position_m())[ue], serving, of_serving(links.distance_m), of_serving(links.rsrp_dbm)
+    )
 
 
 def _overheard(phase: PhaseStart, cohort: Cohort) -> Overheard | None:

@@ -10,7 +10,7 @@ from fl.tracking import linking
 from fl.tracking.book import Book, Clues
 from fl.tracking.error_model import ErrorModel
 from fl.tracking.linking import Displacement, LastSeen, Linked
-from fl.types import Facts
+from fl.types import RoundContext
 from netsim.units import BoolArray, FloatArray, IntArray
 
 _STD_M = np.array([0.0, 150.0, 400.0, 1000.0, 2500.0])  # of motion in one round, a axis; the first stays
@@ -41,7 +41,7 @@ class Rates:
 class Linker:
     """Links the names of one round: error of places, facts, the largest speed of UEs, and whether names ever change."""
 
-    def __init__(self, error: ErrorModel, facts: Facts, speed_mps: float, renames: bool = True) -> None:
+    def __init__(self, error: ErrorModel, facts: RoundContext, speed_mps: float, renames: bool = True) -> None:
         self.error, self.facts, self.renames = error, facts, renames
         area = facts.public.area
         self.area_m2, self.centre_m = float(np.prod(area.side_m)), area.low_m + area.side_m / 2

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from fl.types import Facts, Local, Public, State
+from fl.types import Local, Public, RoundContext, State
 from netsim.part import Named
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -24,7 +24,7 @@ class Asked:
 
     local: Local
     measured: Local
-    facts: Facts
+    facts: RoundContext
     home_m: FloatArray
     position_m: FloatArray
     serving: IntArray
@@ -75,7 +75,7 @@ class Withholding(Named):
         rng : one stream for the whole run, the same at every call; what is drawn anew has the round as `item`.
         """
 
-    def sent(self, ue: IntArray, facts: Facts, state: State, rng: Rng) -> State:
+    def sent(self, ue: IntArray, facts: RoundContext, state: State, rng: Rng) -> State:
         """The next state after these UEs (n,), each once, have learnt from something and send an update."""
         return state
 

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from fl.types import Facts
+from fl.types import RoundContext
 from fl.withholding.base import Asked, Withholding, of_ues
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -62,7 +62,7 @@ class Cooldown(Withholding):
         now = asked.facts.time_s if self.rounds is None else float(asked.facts.round)
         return of_ues(state.until * (1 - _ROUNDING) <= now, asked.local)
 
-    def sent(self, ue: IntArray, facts: Facts, state: Pauses, rng: Rng) -> Pauses:
+    def sent(self, ue: IntArray, facts: RoundContext, state: Pauses, rng: Rng) -> Pauses:
         longer = 1 + self.jitter * rng.uniform("pause", ue, item=facts.round)
         until = state.until.copy()
         if self.rounds is not None:

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from fl.types import Facts
+from fl.types import RoundContext
 from fl.withholding.base import Asked, Withholding, of_ues
 from netsim.rng import Rng
 from netsim.units import BoolArray, IntArray
@@ -49,7 +49,7 @@ class DailyLimit(Withholding):
     def keep(self, asked: Asked, state: Today, rng: Rng) -> BoolArray:
         return of_ues(self._on(asked.facts.day, state).updates < self.updates, asked.local)
 
-    def sent(self, ue: IntArray, facts: Facts, state: Today, rng: Rng) -> Today:
+    def sent(self, ue: IntArray, facts: RoundContext, state: Today, rng: Rng) -> Today:
         now = self._on(facts.day, state)
         updates = now.updates.copy()
         updates[ue] += 1

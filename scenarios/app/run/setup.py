@@ -16,7 +16,7 @@ from fl.learning import Learning
 from fl.radio_map.grid import CELLS
 from fl.round.setup import Setup
 from fl.round.tables import TABLES
-from fl.types import Antennas, DatasetStatistics, Directory, Facts, Public
+from fl.types import Antennas, DatasetStatistics, Directory, Public, RoundContext
 from netsim.base_stations import sites
 from netsim.build import build_world
 from netsim.city.base import City
@@ -71,13 +71,13 @@ def _fixed_weights(learning: Learning, n_ue: int) -> Iterator[str]:
             )
 
 
-def _rounds(world: World, setup: Setup) -> Iterator[Facts]:
+def _rounds(world: World, setup: Setup) -> Iterator[RoundContext]:
     """The times of the rounds of a run, of two weeks at most: later ones have the same hours."""
     round_s = setup.learning.round_s
     last = world.clock.rounds(min(world.duration_s, 2 * WEEK_S), round_s)
     for number in range(1, min(last, setup.learning.rounds or last) + 1):
         time_s = min(world.clock.end_s(number, round_s), world.duration_s)
-        yield Facts(number, time_s, setup.public, round_s=round_s, week_s=world.clock.week_s(time_s))
+        yield RoundContext(number, time_s, setup.public, round_s=round_s, week_s=world.clock.week_s(time_s))
 
 
 def set_up(study: Study, world: World, streams: Streams, folder: Path, rehearsed: bool = True) -> Setup:

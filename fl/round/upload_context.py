@@ -10,7 +10,7 @@ from netsim.units import BoolArray, FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
-class Whence(Columns):
+class UploadContext(Columns):
     """Where UEs (n,) were when they were asked, and their links: position_m (n, 2), serving (-1: none), distance_m and
     rsrp_dbm of their base stations, NaN without one.
     """
