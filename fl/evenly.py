@@ -8,5 +8,5 @@ from netsim.units import IntArray
 
 
 def evenly(count: int, most: int) -> IntArray:
-    """At most so many of 0..count - 1, ascending: all of them, or evenly spaced ones with the first and the last."""
+    """At most `most` numbers of 0..count - 1, ascending: all, or evenly spaced ones with both ends."""
     return np.arange(count) if count <= most else np.linspace(0, count - 1, most).astype(np.int64)

@@ -48,7 +48,7 @@ else:
 class PrivacyBudget(Part):
     """A budget: the round that would take any UE beyond it is not played, and learning ends.
 
-    All noise that hides one unit under one relation counts together, over all rounds, exactly where everybody takes
+    All noise that hides one unit under one relation counts together, over all rounds, exactly where all UEs take
     part (see `fl.privacy.filter`), by RDP where users are sampled.
     """
 
@@ -69,7 +69,7 @@ class Learning(Part):
     data: Annotated[Data, DATA] = Measured()
     """what a round learns from"""
     participation: float = Field(default=1.0, gt=0, le=1)
-    """share of the UEs with data that the server asks in a round, drawn anew each time (C of FedAvg), at least one; of
+    """share of the UEs with data that the server asks in a round, drawn again each time (C of FedAvg), at least one; of
     the free ones at the end of each window where the server has no rounds"""
     sampling: Literal["fixed", "poisson"] = "fixed"
     """how it draws them: fixed, exactly that share; poisson, a coin for each UE, which central noise can count on"""
@@ -101,7 +101,7 @@ class Learning(Part):
     attacks: tuple[Annotated[Attack, ATTACKS], ...] = ()
     """what they try"""
     membership: Annotated[Membership, Section("fl.membership.audit:Membership")] | None = None
-    """whether records that were learnt from can be told from others"""
+    """attacks that distinguish records that were learnt from, from others"""
     leakage: Leakage = Leakage()
     """how leakage is measured"""
     references: References = References()
@@ -114,7 +114,7 @@ class Learning(Part):
         """Whether noise at the server hides who was in a round: then a window without data is a round like any other.
 
         A round that is played only because of one user's data would show that user. Weights are fixed (central noise
-        needs that), so nothing else of the round hangs on whether anybody came.
+        needs that), so nothing else of the round depends on whether a UE responds.
         """
         return any("central noise" in d.offers for d in self.defenses)
 
@@ -126,8 +126,8 @@ class Learning(Part):
         as a cohort does that is kept, and amplification adds up rounds whose coins are independent: then sampling
         counts nothing, which is safe.
         """
-        anew = self.cohort_rounds == 1 and not any(rule.by_history for rule in self.withholding)
-        return self.participation if self.sampling == "poisson" and anew else 1.0
+        independent = self.cohort_rounds == 1 and not any(rule.by_history for rule in self.withholding)
+        return self.participation if self.sampling == "poisson" and independent else 1.0
 
     @property
     def on_device(self) -> list[Defense]:
@@ -154,7 +154,7 @@ class Learning(Part):
             _meets(f"curation[{i}]", step, offered)
             offered = (offered - {UNTOUCHED} if step.by_place else offered) | step.offers
         if self.curation or RECORDS_ALONE not in offered:
-            offered -= {"bound", "record bound"}  # which records are learnt from hangs on all of them
+            offered -= {"bound", "record bound"}  # the selection of records depends on all of them
         central = None
         for i, defense in enumerate(self.defenses):
             if central is not None and not defense.contracts:
@@ -185,14 +185,14 @@ class Learning(Part):
         self._fits_without_rounds()
         self._fits_noise_at_server()
         self._fits_days()
-        # whoever sees published models sees updates through the server's optimiser, others see them before it
+        # an attacker on published models sees updates through the server's optimiser, others see them before it
         shown = self.server_optimiser.offers if self.threat.observes == "model" else frozenset({LINEAR_STEP})
         self._fits_membership(offered | self.threat.offers | shown)
         for i, attack in enumerate(self.attacks):
             _meets(f"attacks[{i}]", attack, offered | self.threat.offers | shown)
 
     def _after_withholding(self, offered: set[str]) -> set[str]:
-        """What is offered once devices have held back what they do; ValueError where a rule does not fit."""
+        """Capabilities offered after withholding; ValueError where a rule does not fit."""
         for i, rule in enumerate(self.withholding):
             _meets(f"withholding[{i}]", rule, offered | {HOMES})  # whether there are any, the world says
             if rule.waits_for_a_cell and EARLIER_RECORDS not in offered:
@@ -232,7 +232,7 @@ class Learning(Part):
     def _fits_noise_at_server(self) -> None:
         """ValueError with the reason, where one UE moves updates of others in or out of a sum with noise at the server.
 
-        It hides one update. What hangs on the radio is refused or stated elsewhere (`Study`, `fl.round.caveats`).
+        It hides one update. Dependence on the radio is refused or stated elsewhere (`Study`, `fl.round.caveats`).
         """
         relation = "replace"
         for i, defense in enumerate(self.defenses):
@@ -283,12 +283,12 @@ class Learning(Part):
         kind = self.server.kind_name()
         if self.cohort_rounds > 1:
             raise ValueError(
-                f"cohort_rounds: server {kind} merges whoever comes first, so company changes from merge to merge, got "
+                f"cohort_rounds: server {kind} merges the first updates, so company changes from merge to merge, got "
                 f"{self.cohort_rounds}; leave it out, or take server: {{kind: synchronous}}"
             )
         if self.threat.groups == "fixed" and self.threat.secagg_threshold is None:
             raise ValueError(
-                f"threat.groups: server {kind} merges whoever comes first, of a fixed group often one UE, whose update "
+                f"threat.groups: server {kind} merges the first updates, of a fixed group often one UE, whose update "
                 f"is then the sum; give secagg_threshold (2 to {self.threat.secagg_group_size}), take groups: random, "
                 "or server: "
                 "{kind: synchronous}"
@@ -321,7 +321,7 @@ def _unique(slot: str, parts: Iterable[Named]) -> None:
 
 
 def _partly(before: tuple[Defense, ...]) -> str:
-    """What a clip that covers one phase lacks, in words; empty where there is none."""
+    """Gap of a clip that covers one phase, in words; empty where there is none."""
     for step in before:
         if step.bounded_phase is not None:
             return f" (the clip before it covers phase {step.bounded_phase} only: leave its phase out)"

@@ -90,7 +90,7 @@ class Local:
 
     @classmethod
     def join(cls, pieces: list[Local]) -> Local:
-        """All rows of pieces of one kind of data, one after the other."""
+        """Join all rows of pieces of one kind of data, one after the other."""
         if len(pieces) == 1:
             return pieces[0]
 
@@ -144,8 +144,8 @@ class HeldOut(Columns):
     @classmethod
     def none(cls) -> Self:
         """No sample."""
-        nobody = no_ints()
-        return cls(nobody, nobody, no_places(), np.zeros(0), nobody)
+        no_ue = no_ints()
+        return cls(no_ue, no_ue, no_places(), np.zeros(0), no_ue)
 
     def plus(self, more: Self) -> Self:
         """Return these, then those."""
@@ -156,12 +156,12 @@ class HeldOut(Columns):
 
     @property
     def usual(self) -> HeldOut:
-        """Those that were not held out for a score by place."""
+        """Samples that were not held out for a score by place."""
         new = self.group == NEW_PLACE
         return self.select(~new) if new.any() else self
 
     def thinned(self, most: int) -> HeldOut:
-        """At most so many of them, evenly spaced in their order."""
+        """At most `most` of them, evenly spaced in their order."""
         return self if len(self) <= most else self.select(evenly(len(self), most))
 
 
@@ -179,12 +179,12 @@ class Bound:
 
     @property
     def sensitivity(self) -> float:
-        """How far one neighbour can move the row: the norm, or twice the norm when data are replaced."""
+        """Distance that one neighbour can move the row: the norm, or twice the norm when data are replaced."""
         return self.norm * (2.0 if self.relation == "replace" else 1.0)
 
 
 class Updates(ABC):
-    """What devices send: n rows (ue, model, count) of d numbers, dense or factored.
+    """Updates that devices send: n rows (ue, model, count) of d numbers, dense or factored.
 
     `count` (n,) is the number of samples behind a row, `phase` the learner's phase, `bound` the standing
     promise about row norms or None.
@@ -302,7 +302,7 @@ class DatasetStatistics:
 
     @classmethod
     def of(cls, position_m: FloatArray, model: IntArray, n_model: int) -> DatasetStatistics:
-        """Those of positions (n, 2) by the model (n,) that learns from each; 0 and 1 for one without positions."""
+        """Statistics of positions (n, 2) by the model (n,) that learns from each; 0 and 1 for one without positions."""
         mean, std = np.zeros((n_model, 2)), np.ones((n_model, 2))
         for m in np.unique(model[model >= 0]):
             mean[m], std[m] = position_m[model == m].mean(axis=0), position_m[model == m].std(axis=0)
@@ -311,7 +311,7 @@ class DatasetStatistics:
 
 @dataclass(frozen=True, eq=False)
 class Antennas:
-    """Where the base stations are and how strongly they send: at_m (n_cell, 3) with heights, power_dbm (n_cell,).
+    """Places and powers of base stations: at_m (n_cell, 3) with heights, power_dbm (n_cell,).
 
     azimuth_deg (n_cell,): where sectors point, clockwise from north, NaN for an isotropic antenna; None: all are.
     """
@@ -322,7 +322,7 @@ class Antennas:
 
     @classmethod
     def of(cls, stations: Sequence[BaseStation]) -> Antennas:
-        """Those of base stations, one a cell."""
+        """Antennas of base stations, one per cell."""
         at_m = np.array([(*b.position_m, b.height_m) for b in stations])
         azimuth_deg = np.array([np.nan if b.azimuth_deg is None else b.azimuth_deg for b in stations])
         return cls(at_m, np.array([b.power_dbm for b in stations]), azimuth_deg)
@@ -330,7 +330,7 @@ class Antennas:
 
 @dataclass(frozen=True)
 class ImageFormat:
-    """What every image of a collection looks like: height and width in pixels; and how many classes there are."""
+    """Format of every image of a collection: height and width in pixels; and the number of classes."""
 
     height: int
     width: int
@@ -339,7 +339,7 @@ class ImageFormat:
 
 @dataclass(frozen=True, eq=False)
 class Directory:
-    """Where people live: user (n,), by the names of ues.csv, each once, and home_m (n, 2)."""
+    """Homes of people: user (n,), by the names of ues.csv, each once, and home_m (n, 2)."""
 
     user: tuple[str, ...]
     home_m: FloatArray
@@ -347,9 +347,9 @@ class Directory:
 
 @dataclass(frozen=True, eq=False)
 class Public:
-    """What everybody knows: the area, how many models, the data's statistics where they are published, and antennas.
+    """Public facts: the area, the number of models, the data's statistics where they are published, and antennas.
 
-    sampled_m (n, 2) are the places of the first round that asks anybody, where a learner has them published for it.
+    sampled_m (n, 2) are the places of the first round that asks UEs, where a learner has them published for it.
     antennas is None where a trace replaces the radio; ue_height_m is the height of every UE's antenna; images is what
     samples look like where they are images; n_cell is the number of cells and model_of_cell
     (n_cell,) the model that learns each (-1: none). street_m (k, 2, 2), the ends of straight pieces of streets, and
@@ -380,7 +380,7 @@ class Public:
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """What a server asks of every UE about a grid: features (inf for the exact kernel), bandwidth_m (H,), the area."""
+    """Request of a server to every UE about a grid: features (inf for the exact kernel), bandwidth_m (H,), the area."""
 
     features: float
     bandwidth_m: FloatArray
@@ -390,13 +390,13 @@ class Request:
 
 @dataclass(frozen=True)
 class RoundContext:
-    """Where a round stands; read-only. `channel` is None before the uplink is planned.
+    """Context of a round; read-only. `channel` is None before the uplink is planned.
 
     weight is what every decoded row counts in the merge, where the aggregation fixes it beforehand; else None.
     sampling_rate is the probability with which the server asks each UE, by a coin for each; 1 where it does otherwise.
     request is what the server asks, where a learner asks anything that a UE may refuse.
     round_s is the length of a window of data, and week_s (s since Monday's midnight, by the wall clock) the time at
-    which this one ended; NaN where nobody says. day is the number of the local day that it ended in.
+    which this one ended; NaN if unknown. day is the number of the local day that it ended in.
     """
 
     round: int
@@ -416,7 +416,7 @@ Facts = RoundContext  # the name that parts in packages of their own may still i
 
 @dataclass(frozen=True)
 class Account:
-    """Where a spend is booked: the ledger adds up the spends of one account, and no others.
+    """Account of a spend: the ledger adds up the spends of one account, and no others.
 
     mechanism: name of the part that drew the noise; unit: whose data a neighbour may change; relation: how; delta: at
     which epsilon is stated.
@@ -443,10 +443,10 @@ class Spend:
 
     ue (n,) whose data it hides (-1: all of them, at the server), model (n,), std (n,) per coordinate,
     sensitivity (n,) of what the noise was added to. mu = sensitivity / std is the exact Gaussian-DP parameter.
-    sampling_rate is the probability with which each user took part by a secret coin of its own: 1 for whoever took part
-    because of where it was, what it measured, or what its channel allowed. channel_std (n,) is the receiver's thermal
-    noise on the same numbers, which the ledger states beside the drawn noise and never adds to it; None: there is none.
-    Other UEs' signals are no part of it: somebody who decodes them subtracts them.
+    sampling_rate is the probability with which each user took part by a secret coin of its own: 1 for a user that took
+    part because of where it was, what it measured, or what its channel allowed. channel_std (n,) is the receiver's
+    thermal noise on the same numbers, which the ledger states beside the drawn noise and never adds to it; None: there
+    is none. Other UEs' signals are no part of it: an attacker that decodes them subtracts them.
     """
 
     mechanism: str
@@ -462,7 +462,7 @@ class Spend:
 
     @property
     def account(self) -> Account:
-        """Where it is booked."""
+        """Account of the spend."""
         return Account(self.mechanism, self.unit, self.relation, self.delta)
 
     @property
@@ -479,7 +479,7 @@ class Spend:
             return (self.sensitivity / std) ** 2
 
     def row(self, i: int) -> dict[str, float]:
-        """What was drawn for entry i, as columns of the table `spends`."""
+        """Draw of entry i, as columns of the table `spends`."""
         std, sensitivity = self.std[i], self.sensitivity[i]
         return {
             "points": 0,
@@ -494,7 +494,7 @@ class Spend:
 
 @dataclass(frozen=True, eq=False)
 class MetricSpend:
-    """Locations that were moved at random before anybody learnt from them, booked when they are drawn.
+    """Locations that were moved at random before training, booked when they are drawn.
 
     ue, model (n,) whose; points (n,) how many locations; epsilon_per_m (n,) what each of them costs a metre: two
     places d metres apart differ in the law of what is shown by at most exp(epsilon_per_m d). All locations of a UE
@@ -512,7 +512,7 @@ class MetricSpend:
 
     @property
     def account(self) -> Account:
-        """Where it is booked."""
+        """Account of the spend."""
         return Account(self.mechanism, LOCATION, "per metre", 0.0)
 
     def cost(self, with_channel: bool) -> FloatArray:
@@ -520,7 +520,7 @@ class MetricSpend:
         return self.points * self.epsilon_per_m
 
     def row(self, i: int) -> dict[str, float]:
-        """What was drawn for entry i, as columns of the table `spends`."""
+        """Draw of entry i, as columns of the table `spends`."""
         unsaid = ("std", "sensitivity", "noise_multiplier", "sampling_rate", "channel_std")
         drawn = {"points": self.points[i], "epsilon_per_m": self.epsilon_per_m[i]}
         return {**dict.fromkeys(unsaid, float("nan")), **drawn}
@@ -531,7 +531,7 @@ AnySpend = Spend | MetricSpend
 
 @dataclass(frozen=True, eq=False)
 class Curated:
-    """What a step of curation gives back: the data (rows may be empty), its memory, what was spent, and notes.
+    """Result of a step of curation: the data (rows may be empty), its memory, what was spent, and notes.
 
     clusters, noise (n,) are how many clusters a row's samples made and how many samples belonged to none, -1 where
     the step does not cluster; fallback (n,) says for which rows the step could not do what it is for.
@@ -547,7 +547,7 @@ class Curated:
 
 @dataclass(frozen=True, eq=False)
 class Received(Columns):
-    """What the server holds after the uplink: updates and which rows it decoded in time (n,)."""
+    """Updates at the server after the uplink: all updates and which rows it decoded in time (n,)."""
 
     updates: Updates
     decoded: BoolArray
@@ -555,7 +555,7 @@ class Received(Columns):
 
 @dataclass(frozen=True, eq=False)
 class Timing(Columns):
-    """What a server's clock says of updates (n,), one entry a row of a view; no secure aggregation hides it.
+    """Times of updates (n,) by a server's clock, one entry per row of a view; secure aggregation does not hide them.
 
     requested_s, arrived_s : when the UE was asked, and when its last bit came; base_station : index of the cell that
     it came through, -1 for none; n_bits : size of the UE's upload, all its rows together; staleness : versions of the
@@ -579,7 +579,7 @@ def rank_of_place(status: str) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Estimates(Columns):
-    """What an attack says: one row an estimate.
+    """Estimates of an attack: one row each.
 
     what : "centroid" (where the samples of the batch were on average), "place" (one place among several), "answer" (one
         of the places that the attack names of a UE after all rounds so far; they replace its earlier answers and have
@@ -612,7 +612,7 @@ class Estimates(Columns):
         weight: FloatArray | None = None,
         status: list[str] | None = None,
     ) -> Self:
-        """Of one kind (k,), by an attack without an objective; by default of weight 1 and status ok."""
+        """Estimates of one kind (k,), by an attack without an objective; by default of weight 1 and status ok."""
         k, none = len(ue), np.zeros(len(ue), dtype=np.int64)
         weight = np.ones(k) if weight is None else weight
         loss = np.full(k, np.nan)

@@ -24,7 +24,7 @@ class Aggregation(Part):
 
     @property
     def discloses(self) -> str:
-        """What UEs disclose of their data besides updates and the number of samples, in words; empty: nothing."""
+        """Data that UEs disclose besides updates and the number of samples, in words; empty: nothing."""
         return ""
 
     def start(self) -> State:

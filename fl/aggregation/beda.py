@@ -16,7 +16,7 @@ from netsim.units import FloatArray, IntArray
 
 @dataclass(frozen=True, eq=False)
 class Angles:
-    """Of every row that was decoded so far, by ascending row id: its mean angle in radians, over how many rounds."""
+    """Mean angle in radians of every row decoded so far, by ascending row id, and the number of its rounds."""
 
     row: IntArray
     angle: FloatArray

@@ -18,6 +18,6 @@ def shares(log_mass: FloatArray, decoded: BoolArray, model: IntArray, n_model: i
 
 
 def effective(weights: FloatArray) -> float:
-    """Rows that equal weights of the same noise would have: (sum w)^2 / sum w^2; 0 where nobody counts."""
+    """Rows that equal weights of the same noise would have: (sum w)^2 / sum w^2; 0 where no row counts."""
     square = float((weights**2).sum())
     return float(weights.sum() ** 2 / square) if square > 0 else 0.0

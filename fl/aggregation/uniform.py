@@ -31,7 +31,7 @@ class Uniform(Aggregation):
 
     @property
     def weight(self) -> float:
-        """What every row weighs, known before any comes."""
+        """Weight of every row, known before any arrives."""
         return 1.0 / (self.participation * self.clients)
 
     @property

@@ -35,7 +35,7 @@ class Wasserstein(Aggregation):
     by their size. Its ground metric is `distance`::
 
         total-variation   sum |pmf_k - pmf_G| / 2      0 or 1 between classes; in [0, 1]
-        label-index       sum |CDF_k - CDF_G|          classes as numbers, Eq. 20 as printed; hangs on their order
+        label-index       sum |CDF_k - CDF_G|          classes as numbers, Eq. 20 as printed; depends on their order
         label-range       sum |CDF_k - CDF_G| / bins   real labels on equal bins of a public range; in [0, 1], whatever
                                                        the unit, and hardly dependent on the bins
 
@@ -112,7 +112,7 @@ class Wasserstein(Aggregation):
         return counted.reshape(-1, bins) / local.count[:, None]
 
     def distances(self, state: Histograms, row: IntArray, n_model: int) -> FloatArray:
-        """W_k (n,) of rows (see `netsim.row_id`) that have told their histograms."""
+        """W_k (n,) of rows (see `netsim.row_id`) whose UEs have sent their histograms."""
         _, model = ue_and_model(state.row)
         whole = np.zeros((n_model, state.pmf.shape[1]))
         np.add.at(whole, model, state.count[:, None] * state.pmf)

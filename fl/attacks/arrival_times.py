@@ -1,4 +1,4 @@
-r"""What the times at which updates arrive say of where their UEs are."""
+r"""Places of UEs from the times at which updates arrive."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -25,8 +25,8 @@ _NOTHING: IntArray = no_ints()
 class UploadDelays:
     """Uploads so far.
 
-    link (k,) ascending: the pairs of UE and cell that were heard (see `row_id`); mean, mass (k,): their running means,
-    and the weight of the uploads in them. ue (m,) ascending; cell, value (m,): what the last upload of each came
+    link (k,) ascending: the pairs of UE and cell that were received (see `row_id`); mean, mass (k,): their running
+    means, and the weight of the uploads in them. ue (m,) ascending; cell, value (m,): what the last upload of each came
     through, and its own value.
     """
 
@@ -56,12 +56,13 @@ class OfUploads(Attack):
 class ArrivalTimes(OfUploads):
     r"""Locates UEs by how long their uploads take: the farther away, the slower.
 
-    Whoever hears updates come knows when each was asked for, when its last bit came, its size and its cell, also under
-    secure aggregation. The value of an upload is the logarithm of its time per bit; the running mean of a UE's values
-    through a cell fades by 1 - 1 / memory_rounds an upload. Ranks of these means are matched with ranks of distances
-    (see `fl.attacks.rank_match`): neither power, bandwidth, training time nor the law of delays has to be known, only
-    that they are alike for all UEs. A priori a UE is anywhere in the area where its cell is the strongest, by path loss
-    of exponent 3.5 and antennas of the usual kind. The estimated centroid is the posterior mean of the place.
+    An attacker that observes arriving updates knows when each was asked for, when its last bit came, its size and its
+    cell, also under secure aggregation. The value of an upload is the logarithm of its time per bit; the running mean
+    of a UE's values through a cell fades by 1 - 1 / memory_rounds an upload. Ranks of these means are matched with
+    ranks of distances (see `fl.attacks.rank_match`): neither power, bandwidth, training time nor the law of delays has
+    to be known, only that they are alike for all UEs. A priori a UE is anywhere in the area where its cell is the
+    strongest, by path loss of exponent 3.5 and antennas of the usual kind. The estimated centroid is the posterior mean
+    of the place.
 
     Two more claims stand in `estimates.csv`: `near` (at the base station; weight: reciprocal of the posterior mean of
     the distance, 1/m), and `moved` (without a place; weight: by how much the UE has moved since its last upload, m: in
@@ -115,7 +116,7 @@ class ArrivalTimes(OfUploads):
         ), state
 
     def _value(self, timing: Timing) -> FloatArray:
-        """What is read of each upload (n,): it grows with the distance."""
+        """Reading of each upload (n,): it grows with the distance."""
         if self.use == "staleness":
             return timing.staleness.astype(np.float64)
         if self.use == "cell":

@@ -33,10 +33,10 @@ class Replica(Protocol):
         """epsilon of the planar Laplace noise by which UEs move their places first; None: they do not."""
 
     def made_up(self, wanted: int) -> int:
-        """How many UEs to make up where so many are wanted: as many as make up what it sees of real ones."""
+        """Number of shadow UEs when `wanted` are asked for: enough to make up one view of real ones."""
 
     def play(self, data: Local, state: State, rng: Rng) -> "tuple[View, State]":
-        """What it would see of UEs with this data, numbered from 0; curation and defenses work on it as on any other.
+        """View of UEs with this data, numbered from 0; curation and defenses work on it as on any other.
 
         state : of those parts for the UEs made up, as a tree (see `netsim.tree`); empty before their first round.
         """
@@ -44,13 +44,13 @@ class Replica(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """What an attacker sees of one phase of a round.
+    """View of an attacker of one phase of a round.
 
     update (n_source, d) : what it could attribute: one row a device (`updates`), the sum a model (`aggregate`), or the
     step between two published models (`model`). ue, model (n_target,) are the devices that took part, and
     source (n_target,) says which update row speaks of each. count (n_source,) is how many samples are behind each row
-    (`updates` only), which servers weigh by. timing : when the updates of targets (n_target,) came, for whoever hears
-    them come; None for who sees published models only. renames : whether the names of devices may change.
+    (`updates` only), which servers weigh by. timing : when the updates of targets (n_target,) came, for an attacker
+    that receives them come; None for who sees published models only. renames : whether the names of devices may change.
 
     party : whose updates are in each update row, those that are no targets included: ue (k,), source (k,), every pair
     once; ue is -1 where the name is not known. None: the threat does not say.
@@ -74,7 +74,7 @@ class View:
 
     @property
     def members(self) -> IntArray | None:
-        """How many UEs are in each update row (n_source,); None where nobody says."""
+        """Number of UEs in each update row (n_source,); None if unknown."""
         return None if self.party is None else np.bincount(self.party[1], minlength=len(self.update))
 
     def renamed(self, ue: IntArray) -> "View":
@@ -129,7 +129,7 @@ class View:
 
 @dataclass(frozen=True, eq=False)
 class Retold:
-    """What an attack says of all rounds so far at once: the track (N,) of each name (N,), estimates by tracks, and the
+    """Revised estimates of all rounds so far: the track (N,) of each name (N,), estimates by tracks, and the
     links of the names that came in each round, with its time in s.
     """
 
@@ -140,7 +140,7 @@ class Retold:
 
 
 def recall(known: IntArray, value: FloatArray, wanted: IntArray) -> FloatArray:
-    """What is known, value (k, ...) of an ascending list (k,), of each number wanted (n,): NaN where nothing is."""
+    """Values (n, ...) of the numbers wanted (n,), from value (k, ...) of an ascending list (k,): NaN if unknown."""
     recalled = np.full((len(wanted), *value.shape[1:]), np.nan)
     at = np.searchsorted(known, wanted)
     there = at < len(known)
@@ -171,7 +171,7 @@ class Attack(Named):
 
     @property
     def granted(self) -> str:
-        """What it is given to know beyond the view and public facts; empty for nothing."""
+        """Knowledge that it is given beyond the view and public facts; empty for none."""
         return ""
 
     @property
@@ -180,7 +180,7 @@ class Attack(Named):
         return ()
 
     def check(self, public: Public, n_ue: int) -> None:
-        """BadInput where the public facts of a world lack what it needs, or so many UEs are too many to attack."""
+        """BadInput where the public facts of a world lack what it needs, or n_ue UEs are too many to attack."""
         return None
 
     def fitted(self, learner: Learner, area: Area) -> Self:
@@ -192,11 +192,11 @@ class Attack(Named):
         return self.model_copy(update={"cell_m": usual_cell_m(area, learner.shortest_m)})
 
     def notes(self, public: Public) -> tuple[str, ...]:
-        """What a person should know of what it is given, a line each."""
+        """Notes on the knowledge that it is given, one line each."""
         return ()
 
     def notes_on_rounds(self, rounds: Iterable[RoundContext]) -> tuple[str, ...]:
-        """What it can never tell from rounds that end at these times, a line each; rounds : in order."""
+        """Limits of rounds that end at these times, one line each; rounds : in order."""
         return ()
 
     def start(self) -> State:
@@ -212,33 +212,33 @@ class Attack(Named):
         return {}
 
     def belief(self, state: State, facts: RoundContext) -> "Belief | None":
-        """What it believes after the round of all UEs that it knows, by the names of the view; None: it has no such."""
+        """Belief after the round about all known UEs, by the names of the view; None: no beliefs."""
         return None
 
     def hindsight(self, state: State, facts: RoundContext) -> "Iterator[Belief]":
-        """What it believes at the end of each round so far, in order, now that it knows all of them."""
+        """Beliefs about each round so far, in order, given all of them."""
         return iter(())
 
     def listed(self, state: State, public: Public, count: int) -> FloatArray | None:
-        """The best places (<= count, 2) that it can name, best first, of anybody whom it has heard of; None: it keeps
+        """The best places (<= count, 2) that it can name, best first, of all known UEs; None: it keeps
         no map of them, and its estimates speak for it.
         """
         return None
 
     def links(self, state: State) -> "Linked | None":
-        """Which track it gives each name of the last round to; None: it links no names."""
+        """Track of each name of the last round; None: it links no names."""
         return None
 
     def retold(self, state: State, facts: RoundContext, rng: Rng) -> Retold | None:
-        """What it says of all rounds so far in place of what it said in each; None: nothing else."""
+        """Estimates of all rounds so far that replace those of each round; None: no revision."""
         return None
 
     def identities(self, state: State) -> "Identities | None":
-        """Which person of its directory it gives each name of the last round to; None: it has no directory."""
+        """Person of its directory for each name of the last round; None: it has no directory."""
         return None
 
     def directory(self, public: Public) -> Directory | None:
-        """The people whose homes it knows; None: it knows of nobody."""
+        """Directory of people whose homes it knows; None: none."""
         return None
 
     def self_test(self, view: "View", facts: RoundContext, rng: Rng) -> float | None:

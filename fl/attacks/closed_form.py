@@ -96,7 +96,7 @@ class ClosedForm(Attack):
         return Estimates.join(estimates), state
 
     def self_test(self, view: View, facts: RoundContext, rng: Rng) -> float | None:
-        """As of any attack; one sample has one place, so its cloud is left out."""
+        """Self-test as of any attack; one sample has one place, so its cloud is left out."""
         return super(ClosedForm, self.model_copy(update={"cloud": False})).self_test(view, facts, rng)
 
     def _places(self, cloud: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:

@@ -1,4 +1,4 @@
-"""What an attacker reads from one round that may tell senders apart."""
+"""Clues of one round that distinguish senders."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ _LEAST_S = 1e-9
 
 
 def clues_of(view: View, of_target: IntArray, places_m: FloatArray, use: Collection[Clue], rng: Rng) -> Clues:
-    """Of senders (k,): what `use` asks for of places (k, R, 2) and fingerprints; of_target (n_target,): whose each is.
+    """Clues `use` of senders (k,) from places (k, R, 2) and fingerprints; of_target (n_target,): the sender of each
+    target.
 
     Numbers are the logarithms of the amount of data and of the time per bit. In a sum of updates, amounts and
     directions of single ones are not seen.
@@ -48,7 +49,7 @@ def clues_of(view: View, of_target: IntArray, places_m: FloatArray, use: Collect
 
 
 def _amounts(view: View, of_source: IntArray, n: int) -> FloatArray:
-    """Logarithm of the amount of data (n,); NaN where nobody says."""
+    """Logarithm of the amount of data (n,); NaN if unknown."""
     if view.count is None:
         return np.full(n, np.nan)
     return np.log(np.maximum(np.bincount(of_source, weights=view.count, minlength=n), 1.0))

@@ -16,7 +16,7 @@ TIE = 1e-12  # neighbours on a ridge differ by rounding
 
 
 def local_maxima(surface: FloatArray, tie: float = TIE) -> BoolArray:
-    """Which points of surfaces (n, P, Q) are no lower than any of their 8 neighbours; the border takes part.
+    """Whether points of surfaces (n, P, Q) are no lower than their 8 neighbours; the border takes part.
 
     Ties count on both sides, within `tie` of the largest value: a constant surface is all maxima.
     """
@@ -52,7 +52,7 @@ class DensityPeak(Attack):
     example: ClassVar = {"kind": "density-peak"}
     needs: ClassVar = {
         "surfaces": "reads answers about a grid of points",
-        "updates": "reads every device's own surface; a merged one has nobody's peak",
+        "updates": "reads every device's own surface; a merged one has no UE's peak",
     }
 
     def run(self, view: View, facts: RoundContext, state: State, rng: Rng) -> tuple[Estimates, State]:

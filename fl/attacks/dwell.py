@@ -134,7 +134,7 @@ class Dwell(OverRounds):
         )
 
     def start(self) -> DwellState:
-        return DwellState(self.of.start(), LearntErrors(), Residences(), NamedSoFar(), DwellPlaces.nobody())
+        return DwellState(self.of.start(), LearntErrors(), Residences(), NamedSoFar(), DwellPlaces.empty())
 
     def figures(self, state: DwellState) -> dict[str, float]:
         return self.error_figures(state.errors)
@@ -150,7 +150,7 @@ class Dwell(OverRounds):
         return self._answers(view, known.named), known
 
     def _grid(self, area: Area, n_ue: int) -> PlaceGrid:
-        """Of the area; a UE has three maps."""
+        """Grid of the area; a UE has three maps."""
         return PlaceGrid.over(area, self.cell_m, 3 * n_ue, self.label)
 
     def _told(
@@ -196,7 +196,7 @@ class Dwell(OverRounds):
         return named
 
     def _answers(self, view: View, named: DwellPlaces) -> Estimates:
-        """What is named of each UE of the view, at all of its models; one answer without a place for nothing."""
+        """Answers for each UE of the view, at all of its models; one answer without a place for nothing."""
         place_m, probability = named.recalled(view.ue)
         spoken: BoolArray = (probability >= self.min_probability) & (probability > 0)
         silent = np.asarray(~spoken.any(axis=1))

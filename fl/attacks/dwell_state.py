@@ -1,4 +1,4 @@
-"""What the attack `dwell` remembers: estimates with the time of day at which they were made, and what it would name."""
+"""State of the attack `dwell`: estimates with the time of day at which they were made, and its places."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Hours:
 
     @classmethod
     def of(cls, facts: RoundContext) -> Hours | None:
-        """None where nobody says what the wall clock shows."""
+        """None if the wall clock is unknown."""
         if not np.isfinite([facts.week_s, facts.round_s]).all():
             return None
         weeks = np.floor((facts.time_s - facts.week_s) / WEEK_S + 0.5)  # clock changes are far below half a week
@@ -98,12 +98,12 @@ class NamedSoFar(Columns):
         return self.join([self, new])
 
     def of(self, ue: int) -> OfOneUe:
-        """What was said of one UE."""
+        """Estimates of one UE."""
         mine = self.owner == ue
         return OfOneUe(self.z_m[mine], self.spread_m[mine], self.right[mine], self.of_class[mine], self.day[mine])
 
     def count(self, names: IntArray) -> IntArray:
-        """How much of each UE (k,), names ascending."""
+        """Number of estimates of each UE (k,), names ascending."""
         row = np.searchsorted(names, self.owner)
         mine = row < len(names)
         mine[mine] = names[row[mine]] == self.owner[mine]
@@ -120,8 +120,8 @@ def _has_better(z_m: FloatArray, share: FloatArray) -> BoolArray:
 
 @dataclass(frozen=True, eq=False)
 class DwellPlaces(Columns):
-    """What would be named: owner (k,) ascending, place_m (k, P, 2) and probability (k, P) of home, work and third
-    places; looked (k,) : how much had been heard when third places were looked for.
+    """Places to name: owner (k,) ascending, place_m (k, P, 2) and probability (k, P) of home, work and third
+    places; looked (k,) : number of estimates at the search for third places.
     """
 
     owner: IntArray
@@ -132,8 +132,8 @@ class DwellPlaces(Columns):
     PLACES: ClassVar[tuple[str, ...]] = ("home", "work", *(f"third {k + 1}" for k in range(MOST_THIRDS)))
 
     @classmethod
-    def nobody(cls) -> DwellPlaces:
-        """Before anything is heard."""
+    def empty(cls) -> DwellPlaces:
+        """Before any estimate."""
         places = len(cls.PLACES)
         none = no_ints()
         return cls(none, np.zeros((0, places, 2)), np.zeros((0, places)), none)
@@ -165,7 +165,7 @@ class DwellPlaces(Columns):
         return replace(self, place_m=places, probability=p, looked=seen)
 
     def grown(self, names: IntArray, count: IntArray) -> BoolArray:
-        """Of whom (k,) a tenth more has been heard, count (k,), than when third places were looked for."""
+        """Whether the estimates of a UE (k,), count (k,), have grown by a tenth since the search for third places."""
         return np.asarray(count >= np.maximum(1.1 * self.looked[np.searchsorted(self.owner, names)], 2.0))
 
     def sure(self, ue: int, least: float) -> FloatArray:

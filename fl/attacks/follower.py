@@ -38,11 +38,11 @@ class Follower:
 
     @property
     def _components(self) -> int:
-        """Of motion: to stay, Gaussians, to jump."""
+        """Number of components of motion: to stay, Gaussians, to jump."""
         return len(self.chain.motion.sigma_m) + 2
 
     def filtered(self, state: TrackerState, week_s: float) -> TrackerState:
-        """After the last look of the history, at a time of the week; who is new begins with the prior."""
+        """After the last look of the history, at a time of the week; a new UE begins with the prior."""
         look = len(state.history) - 1
         mine = state.history.look == look
         ue, z_m = state.history.ue[mine], state.history.z_m[mine]
@@ -80,7 +80,7 @@ class Follower:
         return learnt_habits(self.chain, past, state.ue, self._habits(state), state.own)[0]
 
     def smoothed(self, state: TrackerState, ue: IntArray, history: History) -> Iterator[Belief]:
-        """Of UEs (n,) ascending, some of which the filter knows."""
+        """Smoothed beliefs of UEs (n,) ascending, some of which the filter knows."""
         state = self._with_rows(state, ue)
         return smoothed(self.chain, history, ue, self._habits(state), state.own)
 
@@ -89,7 +89,7 @@ class Follower:
         return state.with_rows(every, self.chain.prior, self._components, self.hours, self.own_places)
 
     def _habits(self, state: TrackerState) -> Habits:
-        """As learnt until now, beginning with the motion of UEs that the attacker has made up, or of nobody."""
+        """Habits learnt until now, beginning with the motion of UEs that the attacker has made up, or of none."""
         widest_m = float(self.grid.cell_m.max())
         borrowed = weights_of(state.errors.displacements_m, self.chain.motion.sigma_m, widest_m, self.grid.area.side_m)
         return Habits(state.count, borrowed)

@@ -29,7 +29,7 @@ from netsim.units import FloatArray
 
 @dataclass(frozen=True)
 class Waves:
-    """What networks read beside a standardised position z: cos a and sin a of a = V (s z).
+    """Inputs of networks beside a standardised position z: cos a and sin a of a = V (s z).
 
     per_z (n_network, 2, J) is V^T in standardised units of each network: wave vectors (J, 2) in radians per metre times
     the scale s (2,) of its positions in metres.
@@ -39,7 +39,7 @@ class Waves:
 
     @classmethod
     def of(cls, wave_vectors: Tensor, scale_m: Tensor) -> Waves:
-        """Of wave vectors (J, 2) and scales (n_network, 2)."""
+        """Waves of vectors (J, 2) and scales (n_network, 2)."""
         return cls(scale_m[:, :, None] * wave_vectors.T)
 
     def inputs(self, z: Tensor, runs: _Runs) -> Tensor:
@@ -172,7 +172,7 @@ def _through_deltas(
     carried: list[Tensor],
     by_delta: list[Tensor],
 ) -> list[Tensor | None]:
-    """What the deltas' derivatives give to each hidden layer's sum before activation."""
+    """Gradient from the deltas' derivatives at each hidden layer's sum before activation."""
     deltas: list[Tensor | None] = []
     above = by_delta[0]
     for h, slope in enumerate(slopes):

@@ -1,4 +1,4 @@
-r"""Homes told by the cells through which UEs send at night, whatever their updates were learnt from."""
+r"""Homes from the cells through which UEs send at night, whatever their updates were learnt from."""
 
 from collections.abc import Iterable
 from typing import Annotated, ClassVar, Literal
@@ -82,7 +82,7 @@ class HomeCells(NamesPlaces, OfUploads):
         )
 
     def start(self) -> PlaceMaps:
-        """How many uploads at night of each UE came through each cell: a map whose places are cells."""
+        """Number of uploads at night of each UE through each cell: a map whose places are cells."""
         return PlaceMaps.empty()
 
     def run(self, view: View, facts: RoundContext, state: PlaceMaps, rng: Rng) -> tuple[Estimates, PlaceMaps]:
@@ -105,7 +105,7 @@ class HomeCells(NamesPlaces, OfUploads):
         return counts
 
     def _at_night(self, time_s: FloatArray, facts: RoundContext) -> BoolArray:
-        """Which times (n,) are in the home hours by the wall clock; all, where nobody says what it shows."""
+        """Which times (n,) are in the home hours by the wall clock; all, if it is unknown."""
         hour = (facts.week_s + (time_s - facts.time_s)) % DAY_S / 3600.0
         start, end = self.home_hours
         return np.isnan(hour) | ((hour - start) % 24 <= (end - start) % 24)

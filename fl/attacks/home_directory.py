@@ -27,7 +27,7 @@ KNOWN = "known"
 
 
 def directory_of(homes: str, public: Public, label: str) -> Directory:
-    """That of a file, or of the UEs of the world where these are known. Raises BadInput with one line."""
+    """Directory of a file, or of the UEs of the world where these are known. Raises BadInput with one line."""
     if homes != KNOWN:
         try:
             return read_directory(homes, public.origin_deg)
@@ -60,7 +60,7 @@ def read_directory(file: str, origin_deg: tuple[float, float] | None) -> Directo
         raise BadInput(f"{file}: cannot be read ({error.strerror}); give a CSV file of homes") from None
     if len(set(users)) < len(users):
         twice = next(user for user, n in Counter(users).items() if n > 1)
-        raise BadInput(f"{file}: user {shown(twice)} stands twice; give everybody one home")
+        raise BadInput(f"{file}: user {shown(twice)} stands twice; give each user one home")
     place = np.concatenate(places)
     if columns == _DEGREES and origin_deg is not None:
         place = projected(place[:, ::-1], origin_deg)

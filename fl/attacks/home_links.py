@@ -72,26 +72,28 @@ class HomeLinker:
         if period is not None and len(some):
             past = past.plus(heard.track[some], heard.z_m[some], errors, grid, period, shares)
         mine = past.owner if alive is None else np.intersect1d(past.owner, heard.track)
-        return Residents(past, known.identities.plus(self._told(past, mine, heard, errors, shares, grid, facts, rng)))
+        return Residents(
+            past, known.identities.plus(self._identified(past, mine, heard, errors, shares, grid, facts, rng))
+        )
 
-    def _told(
+    def _identified(
         self, past: Residences, rivals: IntArray, heard: OfTracks, errors: ErrorModel, shares: Shares, grid: PlaceGrid,
         facts: RoundContext, rng: Rng,
     ) -> Identities:  # fmt: skip
-        """What is said of the names, when rivals (m,) are given to different people."""
-        told, people = Identities.untold(facts.round, heard.name), len(self.directory.user)
+        """Persons of the names, when rivals (m,) are given to different people."""
+        said, people = Identities.unknown(facts.round, heard.name), len(self.directory.user)
         home = past.homes(rivals, shares, grid, errors.bias_m)
         known = np.asarray(home.any(axis=1))
         rivals, home = rivals[known], home[known]
         if not len(rivals):
-            return told
+            return said
         order = np.argsort(rng.uniform("directory", np.arange(people)), kind="stable")
         odds = log_odds(home, self.directory.home_m, grid, self.outside)
         person, probability, bits = identified(odds, order)
         at = np.minimum(np.searchsorted(rivals, heard.track), len(rivals) - 1)
         spoken = rivals[at] == heard.track
         return replace(
-            told, person=np.where(spoken, person[at], told.person),
+            said, person=np.where(spoken, person[at], said.person),
             probability=np.where(spoken, probability[at], np.nan), entropy_bits=np.where(spoken, bits[at], np.nan),
         )  # fmt: skip
 
@@ -114,7 +116,7 @@ def outside_notes(directory: Directory, area: Area, label: str) -> tuple[str, ..
 
 
 def check(directory: Directory, area: Area, n_ue: int, label: str) -> None:
-    """BadInput where nobody lives in the area, or so many UEs are too many."""
+    """BadInput where no person lives in the area, or n_ue UEs are too many."""
     if not area.contains(directory.home_m).any():
         raise BadInput(
             f"learning.attacks: {label}: homes: none of {len(directory.user):,} homes lies in the area of the world; "

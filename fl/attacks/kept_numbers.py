@@ -1,4 +1,4 @@
-r"""Places told by which numbers of an update were sent, whatever their values."""
+r"""Places from the indices of the numbers of an update that were sent, whatever their values."""
 
 from typing import ClassVar, Literal, cast
 

@@ -29,11 +29,11 @@ _STEPS = 60  # of EM
 _LEAST_M, _LEAST_GAIN = 1.0, 0.001
 _FEWEST = 10
 _MEDIAN = float(np.log(2.0))  # of |b|^2 / 2 for b of two standard normal numbers
-_MATCHED = tuple(2**k for k in range(2, 13))  # rounds after which the motion of made-up UEs is matched anew
+_MATCHED = tuple(2**k for k in range(2, 13))  # rounds after which the motion of made-up UEs is matched again
 
 
 def named_places(estimates: Estimates, area: Area) -> tuple[IntArray, FloatArray]:
-    """What was estimated of each UE: names (k,) ascending, places (k, R, 2), NaN where fewer were named.
+    """Estimates of each UE: names (k,) ascending, places (k, R, 2), NaN where fewer were named.
 
     Centroids count where there are any, averaged over the models of the UE; they stand at all ranks, so that their
     errors may have several scales. Else places or answers count, by weight. What lies outside the area was not named.
@@ -61,7 +61,7 @@ def named_places(estimates: Estimates, area: Area) -> tuple[IntArray, FloatArray
 
 @dataclass(frozen=True, eq=False)
 class LearntErrors:
-    """What the attacker has seen of its own UEs.
+    """Observations of the attacker on its own UEs.
 
     of, replica : states of the attack, and of the parts, for them, as trees (see `netsim.tree`), empty before the first
     round; named_m (m, R, 2) : estimates, NaN where nothing was named; ue, round (m,) : whose, and when; truth_m (m, 2)

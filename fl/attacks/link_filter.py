@@ -33,7 +33,7 @@ class LinkFilter(Attack):
         y = A(u) e + n,    u = argmax b' H^-1 b / 2 - log det(error_db^2 H) / 2,
         b = A' Sigma^-1 y,    H = I / error_db^2 + A' Sigma^-1 A
 
-    Sigma is max(a.c_m + b, 0) on the cells that got noise: these are told first, as the half-plane in which nearly all
+    Sigma is max(a.c_m + b, 0) on the cells that got noise: these are found first, as the half-plane in which nearly all
     cells are loud, and the plane is fitted there by maximum likelihood without the largest ratios, at most 30, which
     are the gradient's own. Uniform noise is a flat plane, noise on an edge a half-plane of one row. Places are tried
     `step_m` apart, and the best of them ever more closely; Sigma grows with the square of the distance between places
@@ -52,7 +52,7 @@ class LinkFilter(Attack):
     resolution_m: float = Field(default=0.01, gt=0, le=1e6)
     """distance between the places tried last, m"""
     every_rounds: int = Field(default=1, ge=1, le=1_000_000)
-    """it estimates in round 1 and then every so many rounds: all links of a UE take seconds"""
+    """it estimates in round 1 and then in every such number of rounds: all links of a UE take seconds"""
 
     reference: ClassVar[str] = (
         "against Geometry-Aligned Differential Privacy, Eq. 16 and 37: an adversary who knows the scheme"

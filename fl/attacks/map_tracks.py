@@ -1,4 +1,4 @@
-"""Tracks of an attacker who links names by maps: which name is whose, as it was told in its round and in hindsight."""
+"""Tracks of an attacker that links names by maps: the track of each name in its round and in hindsight."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class MapTracks:
         return cls(no, no, no, no, np.zeros(0), empty, empty, PlaceMaps.empty())
 
     def heard(self, name: IntArray, score: AnyFloats, facts: RoundContext, least: int, most: int) -> MapTracks:
-        """After names (n,) with maps (n, G) in a round; at least so many tracks, the maps of at most so many names."""
+        """After names (n,) with maps (n, G) in a round; at least `least` tracks, the maps of at most `most` names."""
         new, places = np.setdiff1d(name, self.name), score.shape[1]
         state = self._with(new, facts, places)
         row, first = state._row(name), len(state.name) - len(state.kept)
@@ -66,7 +66,7 @@ class MapTracks:
         return self.track[self._row(name)]
 
     def relinked(self, starts: int, rng: Rng) -> tuple[IntArray, AnyFloats]:
-        """The track (N,) of each name and the maps (K, G) of all tracks in hindsight: the best of so many starts."""
+        """The track (N,) of each name and the maps (K, G) of all tracks in hindsight: the best of `starts` starts."""
         latest = slice(len(self.name) - len(self.kept), None)
         rounds, best = np.unique(self.since[latest]), -1.0
         settled = self.score.copy()
@@ -85,14 +85,14 @@ class MapTracks:
         return found
 
     def links_of(self, track: IntArray) -> list[tuple[float, Linked]]:
-        """When each round was heard, and the links of the names that came in it, if they have tracks (N,)."""
-        born, told = np.zeros(len(track), dtype=np.bool_), list[tuple[float, Linked]]()
+        """Time of each round, and the links of its names, if they have tracks (N,)."""
+        born, rounds = np.zeros(len(track), dtype=np.bool_), list[tuple[float, Linked]]()
         born[np.unique(track, return_index=True)[1]] = True
         for number in np.unique(self.since).tolist():
             mine = np.flatnonzero(self.since == number)
             links = Linked(number, self.name[mine], track[mine], born[mine], np.full(len(mine), np.nan))
-            told.append((float(self.time_s[mine[0]]), links))
-        return told
+            rounds.append((float(self.time_s[mine[0]]), links))
+        return rounds
 
     def _with(self, name: IntArray, facts: RoundContext, places: int) -> MapTracks:
         """A copy with names (n,) that have no track yet."""
@@ -111,7 +111,7 @@ class MapTracks:
         )
 
     def _row(self, name: IntArray) -> IntArray:
-        """Where names (n,) that it knows stand."""
+        """Rows of the known names (n,)."""
         order = np.argsort(self.name)
         return order[np.searchsorted(self.name[order], name)]
 

@@ -19,7 +19,7 @@ Objective = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 """(group (m,) of each point, ascending; points (m, dim)) -> values (m,), gradients (m, dim)."""
 
 STILL = 1e-5  # a start that moves no more than this ...
-PATIENCE = 10  # ... for so many iterations has settled
+PATIENCE = 10  # ... for this number of iterations has settled
 _STUCK = 5  # of which this many are over where a search finds no better point: twice, and the start has settled
 _MEMORY = 6  # pairs that L-BFGS keeps
 _ROUNDING = 1e-16  # a step that promises no more, as a share of the value (or of 1), is the last: it cannot be seen
@@ -181,7 +181,7 @@ def _line_search(
 def _cubic(
     low: FloatArray, f: FloatArray, slope: FloatArray, at: FloatArray, value: FloatArray, along: FloatArray
 ) -> FloatArray:
-    """Where cubics through both ends have their minima (Nocedal and Wright, Eq. 3.59), well inside the bracket."""
+    """Minima of cubics through both ends (Nocedal and Wright, Eq. 3.59), well inside the bracket."""
     width = at - low
     with np.errstate(all="ignore"):
         middle = slope + along - 3.0 * (value - f) / width

@@ -6,7 +6,7 @@ import numpy as np
 from pydantic import Field
 
 from fl.attacks.base import Attack, View
-from fl.attacks.place_maps import Naming, PlaceMaps, answers, told
+from fl.attacks.place_maps import Naming, PlaceMaps, answers, sources_of_owners
 from fl.attacks.subspace import AnyFloats
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Estimates, RoundContext
@@ -25,7 +25,7 @@ class NamesPlaces(Attack):
     """smallest distance between two answers, m"""
 
     def naming(self, view: View) -> Naming:
-        """How its answers are read: from unsmoothed maps."""
+        """Reading of its answers: from unsmoothed maps."""
         return Naming(self.answers, self.apart_m, 0.0)
 
 
@@ -36,11 +36,11 @@ class AddsMaps(NamesPlaces):
         return PlaceMaps.empty()
 
     def run(self, view: View, facts: RoundContext, state: PlaceMaps, rng: Rng) -> tuple[Estimates, PlaceMaps]:
-        owner, source = told(view)
+        owner, source = sources_of_owners(view)
         grid = PlaceGrid.over(facts.public.area, self.cell_m, len(np.union1d(owner, state.owner)), self.label)
         state = state.plus(owner, self.scores(view, grid, rng)[source])
         return answers(view, state, grid, self.naming(view)), state
 
     @abstractmethod
     def scores(self, view: View, grid: PlaceGrid, rng: Rng) -> AnyFloats:
-        """What this round adds to each source's map (n_source, G); 0 of a source that sent nothing."""
+        """Scores that this round adds to each source's map (n_source, G); 0 of a source that sent nothing."""

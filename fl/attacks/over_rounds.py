@@ -17,14 +17,14 @@ from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
 OUTLIER = 0.1
-"""share of estimates that say nothing, where nobody says"""
+"""share of estimates that carry no information, where none is given"""
 _SIMULATED_UES = 64
-_ADD_UP = (Span, NeuronVotes)  # whose answers are of all rounds so far: they begin anew in every round
+_ADD_UP = (Span, NeuronVotes)  # whose answers are of all rounds so far: they start from scratch in every round
 
 
 @dataclass(frozen=True, eq=False)
 class RoundEstimates:
-    """What the wrapped attack said in a round.
+    """Estimates of the wrapped attack in a round.
 
     said : all of it; of : its state; errors : what has been learnt of its errors; names (k,) ascending, z_m (k, R, 2) :
     of whom it named places, and which.
@@ -55,13 +55,13 @@ class OverRounds(Attack):
         "sigma_m": (100.0, 30.0, 300.0),
     }
     made_up_by: ClassVar[tuple[str, ...]] = ("shadow_ues",)
-    """keys that say how UEs are made up, which nobody does where sigma_m is given"""
+    """keys of shadow UEs, which are not made up where sigma_m is given"""
 
     renamed: ClassVar = {"simulated_ues": "shadow_ues"}
 
     @property
     def needs(self) -> dict[str, str]:  # type: ignore[override]
-        """What the wrapped attack needs, and to make up UEs."""
+        """Needs of the wrapped attack, and to make up UEs."""
         why = "learns the errors of estimates on UEs that it makes up; add {} to threat.knowledge, or give sigma_m"
         learns = {"starting weights": why.format("weights"), "training details": why.format("training")}
         return self.of.needs | (learns if self.sigma_m is None else {})
@@ -88,13 +88,13 @@ class OverRounds(Attack):
         return self
 
     def self_test(self, view: View, facts: RoundContext, rng: Rng) -> float | None:
-        """That of the wrapped attack on one round."""
+        """Self-test of the wrapped attack on one round."""
         return self.of.self_test(view, facts, rng)
 
     def looked(
         self, view: View, facts: RoundContext, of: State, errors: LearntErrors, population: Population, rng: Rng
     ) -> RoundEstimates:
-        """What the wrapped attack, in its state `of`, says of this round; its errors are learnt before."""
+        """Estimates of the wrapped attack, in its state `of`, of this round; its errors are learnt before."""
         fresh = isinstance(self.of, _ADD_UP)
         if self.sigma_m is None:
             n_ue = self.shadow_ues or _SIMULATED_UES

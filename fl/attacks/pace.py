@@ -1,4 +1,4 @@
-"""How much the UEs that an attacker makes up move, matched to the estimates that it has of real ones.
+"""Pace of shadow UEs, matched to the estimates of real ones.
 
 Estimates of a moving UE err more than those of one at rest, so what is learnt on UEs that move too much says that all
 errors are large. The attacker sees how far the estimates of a UE lie apart in two successive rounds. Made-up UEs

@@ -53,7 +53,7 @@ class Normal:
         cross, rows, mean = np.zeros((n, n + places)), np.zeros(c), np.zeros((c, n + places))
         if len(self.classes.number):
             at, of = np.searchsorted(every, self.ue), np.searchsorted(numbers, self.classes.number)
-            column = np.concatenate([at, n + np.arange(places)])  # of whoever is new all is 0 so far
+            column = np.concatenate([at, n + np.arange(places)])  # a new UE begins at 0
             cross[np.ix_(at, column)], rows[of] = self.cross, self.classes.rows
             mean[np.ix_(of, column)] = self.classes.mean
         both = np.zeros((len(z), n + places))
@@ -86,9 +86,9 @@ class ParticipationRegression(NamesPlaces):
 
     Theta_u is the map of UE u; answers are its highest place, then the highest at least `apart_m` from those before.
     Kept are Z^T Z, Z^T S and class means, which grow by every sum and hold all of the past. A UE that was always there
-    has no answer (status `no gradient`), nor has anybody of a company that is always the same a map of its own.
+    has no answer (status `no gradient`), nor have members of an unchanging company maps of their own.
 
-    Published models are read as sums of whoever was merged, where threat.knowledge has participants. Momentum at the
+    Published models are read as sums of the merged updates, where threat.knowledge has participants. Momentum at the
     server (beta, a public setting) repeats earlier rounds, so it is undone first: D_t = Delta_t - beta Delta_t-1, of
     each model whenever it moved; the server's learning rate is a factor, which no span depends on. Of
     `threat.n_targets` only sums that have a target in them are read.
@@ -112,7 +112,7 @@ class ParticipationRegression(NamesPlaces):
 
     @property
     def needs(self) -> dict[str, str]:  # type: ignore[override]
-        """Those of the span that it reads, and to know who takes part."""
+        """Needs of the span that it reads, and to know participants."""
         return {
             **self.span.needs,
             PARTICIPANTS: "asks in which sums each UE was; of published models the threat must say so: add "
@@ -136,7 +136,7 @@ class ParticipationRegression(NamesPlaces):
         return best_of_all(found, public.area, self.cell_m, Naming(count, self.apart_m, 0.0))
 
     def self_test(self, view: View, facts: RoundContext, rng: Rng) -> float | None:
-        """That of the span: one update is in no company."""
+        """Self-test of the span: one update is in no company."""
         return self.span.self_test(view, facts, rng)
 
     def run(self, view: View, facts: RoundContext, state: Normal, rng: Rng) -> tuple[Estimates, Normal]:

@@ -7,7 +7,7 @@ import numpy as np
 from pydantic import Field
 
 from fl.attacks.base import Attack, View
-from fl.attacks.place_maps import highest_apart, named, owners, told, usable
+from fl.attacks.place_maps import highest_apart, named, owners, sources_of_owners, usable
 from fl.attacks.subspace import AnyFloats
 from fl.learners.rsrp_net import RsrpNet
 from fl.tracking.place_grid import PlaceGrid
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from fl.attacks.place_gradients import PlaceGradients
 
 _STARTS = 3  # first places of the search for a pair
-_TURNS = 2  # times that each place of a pair is looked for anew
-_ALIKE = 1e-4  # squared sine between gradients that are not told apart
+_TURNS = 2  # times that each place of a pair is searched again
+_ALIKE = 1e-4  # squared sine between gradients that count as equal
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +104,7 @@ class PlaceFilter(Attack):
         return PastUpdates(np.zeros((0, 0)), none, none, none, np.zeros((0, 0), dtype=np.float32))
 
     def run(self, view: View, facts: RoundContext, state: PastUpdates, rng: Rng) -> tuple[Estimates, PastUpdates]:
-        owner, source = told(view)
+        owner, source = sources_of_owners(view)
         maps = len(np.union1d(owner, state.owner)) * self.memory
         grid = PlaceGrid.over(facts.public.area, self.cell_m, maps, self.label)
         state = self._heard(view, grid, owner, source, state).latest(self.memory)

@@ -46,16 +46,17 @@ class PlaceMaps:
 
 
 def owners(view: View) -> IntArray:
-    """Whose map tells the places of each target (n_target,): the UE's, all its models together.
+    """Owner of the map of each target (n_target,): the UE, all its models together.
 
     A sum of updates tells of every UE that it has in it, so rounds in different company tell its members apart.
-    Published models tell of nobody in particular, unless it is known who took part: then the map is that of the model.
+    Published models cannot be attributed to one UE unless the participants are known: then the map is that of the
+    model.
     """
     return view.model if view.party is None and view.vantage == "model" else view.ue
 
 
-def told(view: View) -> tuple[IntArray, IntArray]:
-    """Which source adds to whose map: owner (k,), source (k,), every pair once."""
+def sources_of_owners(view: View) -> tuple[IntArray, IntArray]:
+    """Pairs of maps and the sources that add to them: owner (k,), source (k,), every pair once."""
     pairs = np.unique(np.stack([owners(view), view.source], axis=1), axis=0)
     return pairs[:, 0], pairs[:, 1]
 
@@ -93,7 +94,7 @@ def highest_apart(score: AnyFloats, place_m: FloatArray, named_m: FloatArray, ap
 
 @dataclass(frozen=True)
 class Naming:
-    """How answers are read from a map: how many, how far apart, and the Gaussian that smooths the map first."""
+    """Reading of answers from a map: their number, their distance, and the Gaussian that smooths the map first."""
 
     count: int
     apart_m: float
@@ -112,7 +113,7 @@ def best_places(score: AnyFloats, grid: PlaceGrid, how: Naming) -> FloatArray:
 
 
 def best_of_all(maps: PlaceMaps, area: Area, cell_m: float | None, how: Naming) -> FloatArray:
-    """The highest places (<= count, 2) of all maps added up, whoever they are of; cell_m: of their grid."""
+    """The highest places (<= count, 2) of all maps added up; cell_m: of their grid."""
     grid = PlaceGrid.over(area, cell_m, 1, "")
     if not len(maps.owner):
         return grid.place_m[:0]
@@ -134,7 +135,7 @@ def named(view: View, known: IntArray, named_m: FloatArray) -> Estimates:
     """
     each = named_m[np.searchsorted(known, owners(view))]
     there = np.asarray(np.isfinite(each).all(axis=2))
-    there[:, 0] = True  # without a place, where there is none: the attack has been heard
+    there[:, 0] = True  # without a place, where there is none: the attack has answered
     target, rank = np.nonzero(there)
     where = each[target, rank]
     found = np.asarray(np.isfinite(where).all(axis=1))

@@ -25,8 +25,8 @@ _MEDIAN_STEPS = 100
 
 
 @dataclass(frozen=True, eq=False)
-class Told(Columns):
-    """What UEs have told (k,): the track and the round, a wave (k, 3) omega per metre and phase, and a place (k, 2),
+class Evidence(Columns):
+    """Evidence (k,) from answers: the track and the round, a wave (k, 3) omega per metre and phase, and a place (k, 2),
     that of the kernel's peak; NaN where it is no wave, or no place.
     """
 
@@ -36,12 +36,12 @@ class Told(Columns):
     place_m: FloatArray
 
     @classmethod
-    def one(cls, wave: FloatArray, place_m: FloatArray) -> "Told":
+    def one(cls, wave: FloatArray, place_m: FloatArray) -> "Evidence":
         zero = np.zeros(len(wave), dtype=np.int64)
         return cls(zero, zero, wave, place_m)
 
     @classmethod
-    def nothing(cls) -> "Told":
+    def nothing(cls) -> "Evidence":
         return cls.one(np.zeros((0, 3)), np.zeros((0, 2)))
 
 
@@ -77,20 +77,20 @@ class Posterior(Attack):
     example: ClassVar[dict[str, Any]] = {"kind": "posterior", "places": 20}
     needs: ClassVar[dict[str, str]] = {
         "surfaces": "reads answers about a grid of points",
-        "updates": "reads every device's own waves; merged ones cannot be told apart",
+        "updates": "reads every device's own waves; merged ones cannot be separated",
     }
 
-    def start(self) -> Told:
-        return Told.nothing()
+    def start(self) -> Evidence:
+        return Evidence.nothing()
 
-    def run(self, view: View, facts: RoundContext, state: Told, rng: Rng) -> tuple[Estimates, Told]:
+    def run(self, view: View, facts: RoundContext, state: Evidence, rng: Rng) -> tuple[Estimates, Evidence]:
         learner, model = cast(SurfaceLearner, view.learner), view.model_before
         surface, at = learner.surfaces(model, view.update), _AskedGrid.of(view, self.places)
         maps = learner.surfaces(view.model_after, view.model_after.parameters)[:, 0]
         prior = {m: self._weight(at, maps[m]) for m in np.unique(view.source_model).tolist()}
         track = row_id(view.ue, view.model)[np.argsort(view.source)]  # one target a row
         past = self._recent(state, facts.round)
-        said, status, told = np.zeros((len(track), 2)), list[str](), [past]
+        said, status, pieces = np.zeros((len(track), 2)), list[str](), [past]
         linked, steps = list[int](), [np.zeros((0, 2))]
         for i, who in enumerate(track.tolist()):
             before = past.select(past.track == who)
@@ -104,18 +104,18 @@ class Posterior(Attack):
             if at.epsilon is None:  # what is kept counts once, as it is now
                 memory = memory.select(_twin(memory.wave, now.wave, at.grid) < 0)
             height = surface[i] if word == "no wave" else surface[i][:0]
-            law = at.posterior(prior[int(view.source_model[i])], Told.join([memory, now]), height)
+            law = at.posterior(prior[int(view.source_model[i])], Evidence.join([memory, now]), height)
             said[i] = law.best_m if self.answer == "mode" else law.median_m()
             status.append(word)
-            told.append(now)
+            pieces.append(now)
         estimates = [
             view.spread("centroid", np.arange(len(said)), said, status=status),
             view.spread("step", np.array(linked, dtype=np.int64), np.concatenate(steps)),
         ]
-        return Estimates.join(estimates), Told.join(told)
+        return Estimates.join(estimates), Evidence.join(pieces)
 
-    def _recent(self, state: Told, round_: int) -> Told:
-        """What still counts: the last `memory_rounds` rounds, and of each UE its last answer."""
+    def _recent(self, state: Evidence, round_: int) -> Evidence:
+        """Evidence that still counts: the last `memory_rounds` rounds, and of each UE its last answer."""
         several, of_row = np.unique(state.track, return_inverse=True)
         last = np.zeros(len(several), dtype=np.int64)
         np.maximum.at(last, of_row, state.round)
@@ -154,7 +154,7 @@ class _PlaceLaw:
 
 @dataclass(frozen=True, eq=False)
 class _AskedGrid:
-    """What the server asked for, and places at_m (n, 2) tried on a grid of shape (p, q), step_m apart.
+    """Request of the server, and places at_m (n, 2) tried on a grid of shape (p, q), step_m apart.
 
     grid : points of the surface, about centre_m (2,); features : inf for the exact kernel; epsilon : of the noise on
     places, None without.
@@ -171,7 +171,7 @@ class _AskedGrid:
 
     @classmethod
     def of(cls, view: View, longer: int) -> "_AskedGrid":
-        """From a view, with so many places along the longer side."""
+        """Lattice of a view, with `longer` places along the longer side."""
         constants = view.model_before.constants
         axes = constants["x_m"], constants["y_m"]
         grid, centre_m = Lattice.of(*axes), np.array([axis[0] + axis[-1] for axis in axes]) / 2
@@ -195,15 +195,15 @@ class _AskedGrid:
         along = surface[low[0], low[1]] * (1 - u) + surface[high[0], low[1]] * u
         return np.asarray(along * (1 - v) + (surface[low[0], high[1]] * (1 - u) + surface[high[0], high[1]] * u) * v)
 
-    def posterior(self, prior: FloatArray, told: Told, height: FloatArray) -> _PlaceLaw:
-        """From the prior (n,), what a UE told, and surfaces (H, P, Q) that count by their height, or none."""
-        waves = told.select(np.isfinite(told.wave[:, 0]))
-        points = told.place_m[np.isfinite(told.place_m[:, 0])]
+    def posterior(self, prior: FloatArray, evidence: Evidence, height: FloatArray) -> _PlaceLaw:
+        """From the prior (n,), evidence of a UE, and surfaces (H, P, Q) that count by their height, or none."""
+        waves = evidence.select(np.isfinite(evidence.wave[:, 0]))
+        points = evidence.place_m[np.isfinite(evidence.place_m[:, 0])]
         if self.epsilon is None and len(points):
             return _PlaceLaw(points[-1:], np.ones(1), points[-1])
         with np.errstate(divide="ignore"):
             log = np.log(prior)
-        each = np.unique(waves.round) if self.epsilon else [None]  # a place is moved anew in each round
+        each = np.unique(waves.round) if self.epsilon else [None]  # a place is moved again in each round
         for some in (waves.wave if r is None else waves.wave[waves.round == r] for r in each):
             log += self._moved(-self._misfit(self.at_m, some))
         for surface, h in zip(height, self.bandwidth_m, strict=False):
@@ -250,7 +250,7 @@ def _wrapped(angle: FloatArray) -> FloatArray:
 
 
 def _twin(wave: FloatArray, other: FloatArray, grid: Lattice) -> IntArray:
-    """Of each wave (n, 3) the index of the one of the same omega among others (k, 3); -1: none."""
+    """Index of the wave of the same omega among others (k, 3) for each wave (n, 3); -1: none."""
     if not len(other):
         return np.full(len(wave), -1)
     gap = np.linalg.norm(wave[:, None, :2] - other[None, :, :2], axis=2) * grid.extent_m
@@ -258,7 +258,7 @@ def _twin(wave: FloatArray, other: FloatArray, grid: Lattice) -> IntArray:
     return np.where(gap.min(axis=1) < _SAME, gap.argmin(axis=1), -1)
 
 
-def _step(now: Told, last: Told, grid: Lattice) -> FloatArray | None:
+def _step(now: Evidence, last: Evidence, grid: Lattice) -> FloatArray | None:
     """The shortest displacement (2,) that turns all waves of the last answer into these; None: not the same waves."""
     twin = _twin(now.wave, last.wave, grid)
     if not len(twin) or (twin < 0).any():
@@ -267,14 +267,14 @@ def _step(now: Told, last: Told, grid: Lattice) -> FloatArray | None:
     return np.asarray(np.linalg.lstsq(now.wave[:, :2], turn, rcond=1e-9)[0])
 
 
-def _read(surface: FloatArray, at: _AskedGrid, known: FloatArray) -> tuple[Told, str]:
-    """What surfaces (H, P, Q) of one UE tell, and a word on it; known : its waves before (k, 3)."""
-    nothing, found, word = Told.nothing(), list[FloatArray](), "ok"
+def _read(surface: FloatArray, at: _AskedGrid, known: FloatArray) -> tuple[Evidence, str]:
+    """Read surfaces (H, P, Q) of one UE: evidence, and a word on it; known : its waves before (k, 3)."""
+    nothing, found, word = Evidence.nothing(), list[FloatArray](), "ok"
     if np.ptp(surface) == 0:
         return nothing, "constant surface"
     if np.isinf(at.features):
         peak_m = kernel_place(surface[0], at.grid, float(at.bandwidth_m[0]))
-        return (nothing, "no wave") if peak_m is None else (Told.one(_NO_WAVE, at.centre_m + peak_m[None]), "ok")
+        return (nothing, "no wave") if peak_m is None else (Evidence.one(_NO_WAVE, at.centre_m + peak_m[None]), "ok")
     if not 1 <= at.features <= _MOST_WAVES:
         return nothing, "no wave"
     for one, h in zip(surface, at.bandwidth_m, strict=True):
@@ -288,4 +288,4 @@ def _read(surface: FloatArray, at: _AskedGrid, known: FloatArray) -> tuple[Told,
             word = "new wave"
         found.append(np.column_stack([waves.omega, waves.phase]))
     wave = np.concatenate(found)
-    return Told.one(wave, np.full((len(wave), 2), np.nan)), word
+    return Evidence.one(wave, np.full((len(wave), 2), np.nan)), word

@@ -46,7 +46,7 @@ class RankMatch:
         self._rho = float(np.sqrt(1.0 - self._std**2)) if self._std < 1.0 else 0.0
 
     def locate(self, cell: IntArray, value: FloatArray) -> RankedPlaces:
-        """Where UEs (n,) are that were heard through a cell each, with these values."""
+        """Locate UEs (n,) that were received through one cell each, with these values."""
         distance_m, place_m = np.zeros(len(cell)), np.zeros((len(cell), 2))
         for rows in np.array_split(np.arange(len(cell)), len(cell) // _ROWS + 1):
             own = cell[rows]

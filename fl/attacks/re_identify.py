@@ -70,7 +70,7 @@ class ReIdentify(Attack):
     `fl.tracking.linking`): near where the track was (place, by an attack on that round alone, `by`), and like it
     (fingerprint: amount of data, time per bit, serving cell, direction of the update). A name that it
     has seen stays with its track, which is certain. The attack `of` then sees tracks instead of names, so what it adds
-    up over rounds goes on; its estimates are told by the names of the round. A wrong link mixes two UEs.
+    up over rounds goes on; its estimates have the names of the round. A wrong link mixes two UEs.
 
     The error of `by` is learnt on UEs that the attacker makes up, if it knows the training and sigma_m is not given;
     how UEs move, how often they send, and how alike updates of one UE are, is learnt from what was linked, weighted by
@@ -100,7 +100,7 @@ class ReIdentify(Attack):
 
     homes: Literal["known"] | Annotated[str, FILE_NAME] | None = None
     """whose homes it knows, to link names to people: known (those of all UEs, which threat.knowledge must grant), or
-    the path of a CSV file with columns user and x_m, y_m or lat, lon; none: nobody's"""
+    the path of a CSV file with columns user and x_m, y_m or lat, lon; none: no homes"""
     home_hours: Annotated[tuple[HourOfDay, HourOfDay], Field(strict=False)] | None = None
     """with homes: hours between which a round tells of home, from and to; 20 to 8 goes over midnight. none: 0 to 6"""
     outside: float | None = Field(default=None, ge=0, lt=1)
@@ -115,7 +115,7 @@ class ReIdentify(Attack):
 
     @property
     def needs(self) -> dict[str, str]:  # type: ignore[override]
-        """What the attacks in it need, and whose homes it knows."""
+        """Needs of the attacks in it, and of known homes."""
         own = {SENDERS: "links the names under which updates are sent; let the threat see rows or sum"}
         if self.homes == KNOWN:
             own[KNOWN_HOMES] = "homes: known are those of the threat; add homes to threat.knowledge, or give a file"
@@ -157,7 +157,7 @@ class ReIdentify(Attack):
 
     @property
     def reads_places(self) -> bool:
-        """Whether it asks where senders are in a round."""
+        """Whether it uses the places of senders in a round."""
         return "place" in self.use or self.homes is not None
 
     @property
@@ -226,17 +226,17 @@ class ReIdentify(Attack):
         return None if self.homes is None else state.residents.identities
 
     def belief(self, state: ReIdentifyState, facts: RoundContext) -> Belief | None:
-        """That of the attack on tracks, each by its last name."""
+        """Belief of the attack on tracks, each by its last name."""
         believed = self.of.belief(state.of, facts)
         return None if believed is None else state.book.by_names(believed)
 
     def hindsight(self, state: ReIdentifyState, facts: RoundContext) -> Any:
-        """That of the attack on tracks, each by the name that it had last in the round."""
+        """Beliefs of the attack on tracks, each by the name that it had last in the round."""
         return (state.book.by_names(believed) for believed in self.of.hindsight(state.of, facts))
 
     @property
     def _places(self) -> RoundPlaces:
-        """What it asks of single rounds."""
+        """Places in single rounds."""
         by = self.places_by if self.reads_places else None
         return RoundPlaces(by, self.sigma_m, self.outlier, self.shadow_ues)
 

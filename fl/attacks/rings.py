@@ -1,4 +1,4 @@
-"""Where a UE may be that a cell serves, by its distance from the base station: the public side of a network."""
+"""Places that a cell serves, by distance from the base station: the public side of a network."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Rings:
 
     @classmethod
     def around(cls, public: Public, antennas: Antennas) -> Rings:
-        """Of all cells, with every place served by the cell that is strongest there.
+        """Rings of all cells, with every place served by the cell that is strongest there.
 
         A cell that is strongest nowhere may serve any place.
         """

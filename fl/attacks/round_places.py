@@ -1,4 +1,4 @@
-"""Where senders are by one round alone, and how far from the truth that is: what the attack `re-identify` links by."""
+"""Places of senders by one round alone, and their errors, by which the attack `re-identify` links."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from netsim.units import FloatArray, IntArray
 _CELLS = 50  # of the grid that made-up UEs are spread over, a side
 _OUTLIER = 0.05
 _SIMULATED_UES = 32
-_ROUGHLY = 0.1  # of the longer side of the area: error of an attack that nobody could try out
+_ROUGHLY = 0.1  # of the longer side of the area: error of an attack that could not be tried out
 
 
 @dataclass(frozen=True)
 class RoundPlaces:
-    """by : the attack that names places, forgetting all at the end of a round; None: nobody asks for places.
+    """by : the attack that names places, forgetting all at the end of a round; None: places are not used.
 
     sigma_m, outlier : its error and the share of places that say nothing, where given; shadow_ues : number of UEs
     made up that the error is learnt on, where it is not.
@@ -44,7 +44,7 @@ class RoundPlaces:
         return errors.plus(view, facts, self.by, everywhere, n_ue, _own(rng), fresh=True)
 
     def errors_now(self, learnt: LearntErrors, area: Area) -> ErrorModel:
-        """How far from the truth places are."""
+        """Errors of the places."""
         if self.sigma_m is not None:
             return ErrorModel.plain(self.sigma_m, _OUTLIER if self.outlier is None else self.outlier)
         if learnt.fitted is not None:
@@ -52,7 +52,7 @@ class RoundPlaces:
         return ErrorModel.plain(_ROUGHLY * float(area.side_m.max()), _OUTLIER)
 
     def named_m(self, name: IntArray, view: View, facts: RoundContext, rng: Rng) -> FloatArray:
-        """Where the senders (k,) ascending are: (k, R, 2), NaN where nothing is said."""
+        """Places of the senders (k,) ascending: (k, R, 2), NaN where none is named."""
         if self.by is None:
             return np.full((len(name), 1, 2), np.nan)
         said, _ = self.by.run(view, facts, self.by.start(), _own(rng))

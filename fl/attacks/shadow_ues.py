@@ -40,7 +40,7 @@ _MOST_SAMPLES = 256  # of a UE in a round: more do not change the mean that atta
 
 @dataclass(frozen=True, eq=False)
 class Population:
-    """Where people are, as the attacker assumes it: probability (G,) of each place of the grid; which share of them
+    """Distribution of people that the attacker assumes: probability (G,) of each place of the grid; which share of them
     roams, and how fast they travel; match_roaming, match_speed : whether that is only where learning begins.
     """
 
@@ -64,7 +64,7 @@ class Population:
 
 
 def positions_m(ue: IntArray, time_s: FloatArray, population: Population, rng: Rng) -> FloatArray:
-    """Where UEs (n,) are at times (n,), seconds since a Monday's midnight: (n, 2)."""
+    """Positions of UEs (n,) at times (n,), seconds since a Monday's midnight: (n, 2)."""
     day = np.floor(time_s / DAY_S).astype(np.int64)
     home, work = (population.sample(rng.uniform(what, ue, (3,))) for what in ("home", "work"))
     third, out = (population.sample(rng.uniform(what, ue, (3,), item=day)) for what in ("third", "out"))
@@ -90,7 +90,7 @@ def positions_m(ue: IntArray, time_s: FloatArray, population: Population, rng: R
 
 
 def _towards(at: FloatArray, to: FloatArray, way_m: FloatArray) -> FloatArray:
-    """Places (n, 2) on the straight way after so many metres (n,), at most at its end."""
+    """Places (n, 2) on the straight way after way_m (n,), at most at its end."""
     length = np.hypot(*(to - at).T)
     share = np.minimum(np.divide(way_m, length, out=np.ones_like(length), where=length > way_m), 1.0)
     return at + np.where(way_m > 0, share, 0.0)[:, None] * (to - at)
@@ -105,7 +105,7 @@ def _roaming(ue: IntArray, time_s: FloatArray, population: Population, rng: Rng)
 
 
 def made_up(n_ue: int, view: View, facts: RoundContext, population: Population, rng: Rng) -> Local:
-    """What UEs 0 ... n_ue - 1 measured in the window that has just ended, in rows like those of real ones.
+    """Measurements of UEs 0 ... n_ue - 1 in the window that has just ended, in rows like those of real ones.
 
     Each has the models, and the numbers of samples, of one real UE of the view, drawn at random; there must be one.
     """

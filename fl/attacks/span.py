@@ -27,7 +27,7 @@ from netsim.units import BoolArray, FloatArray, IntArray
 
 _PROJECTED = 2  # directions that are projected out a place,
 _AROUND_M = 60.0  # of places so near to it,
-_ARMS = 4  # in so many steps to either side at most
+_ARMS = 4  # steps to either side at most
 _LEFT = 0.15  # least length by which what is left of an activation is divided
 _ROUNDING, _ROUNDING_OF_PRODUCTS = 1e-10, 1e-7  # shorter than this share of the strongest: no direction
 _WIDTH_M, _MOST_HEIGHT = 60.0, 2.0
@@ -63,9 +63,9 @@ class Span(AddsMaps):
     `add: scores` adds up s(x) itself over rounds.
 
     A sum of the updates of m UEs has the places of all of them: `rank: auto` takes k = 4 m, at most as many directions
-    as hold 97 % of all a(x), beyond which no place stands out. The largest k stands for published models where nobody
-    says who took part. For sums and published models it reads layer 1 unless `layer` says otherwise, if there is an
-    encoding, and adds up scores, which is the strong setting there; for single updates it is `rank: 4`.
+    as hold 97 % of all a(x), beyond which no place stands out. The largest k stands for published models where no
+    attacker says who took part. For sums and published models it reads layer 1 unless `layer` says otherwise, if there
+    is an encoding, and adds up scores, which is the strong setting there; for single updates it is `rank: 4`.
 
     Answers: the highest place, then the highest at least `apart_m` from those before. The rounds of a UE are added up,
     of all its models together, also from sums that it is in; those of published models by model.
@@ -78,7 +78,7 @@ class Span(AddsMaps):
     rank: Annotated[int, Field(ge=1, le=256)] | Literal["auto"] = _RANK
     """number of singular vectors (k); auto: 4 a UE that is in the update"""
     floor: float = Field(default=1e-3, gt=0, le=1)
-    """share of an activation outside of the span that is not told from none"""
+    """share of an activation outside of the span that counts as none"""
     add: Literal["peaks", "scores"] | None = None
     """what is added up over rounds: the peaks of each round, or the scores of all places; none: peaks, with rank: auto
     scores for sums and published models"""
@@ -209,7 +209,7 @@ def _deflated(strong: FloatArray, rank: int, out: FloatArray, single: AnyFloats)
 
 
 def _dimensions(a: FloatArray) -> int:
-    """How many directions hold 97 % of what places read (G, p)."""
+    """Number of directions that hold 97 % of what places read (G, p)."""
     some = a[evenly(len(a), min(len(a), _MOST_LOOKED_AT))]
     held = np.linalg.eigvalsh(some.T @ some)[::-1].cumsum()
     return int((held < (1 - _LEFT_OUTSIDE) * held[-1]).sum()) + 1
@@ -236,6 +236,6 @@ def _around(grid: PlaceGrid, a: FloatArray, place_m: FloatArray) -> FloatArray:
 
 
 def _blocks(rows: IntArray, numbers: int) -> list[IntArray]:
-    """Rows in blocks of so many numbers each that memory stays small."""
+    """Rows in blocks that keep memory small."""
     size = max(1, _NUMBERS // numbers)
     return [rows[i : i + size] for i in range(0, len(rows), size)]

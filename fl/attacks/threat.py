@@ -23,9 +23,9 @@ ARRIVAL_TIMES = "arrival times"
 CELLS = "cells of uploads"
 """offered where it moreover learns through which cell each of them comes"""
 SENDERS = "names of senders"
-"""offered where the attacker hears who sends, by whatever name"""
+"""offered where the attacker sees senders, by whatever name"""
 KNOWN_HOMES = "homes of residents"
-"""offered where the attacker knows who lives where"""
+"""offered where the attacker knows homes"""
 PARTICIPANTS = "lasting names of participants"
 """offered where the attacker knows whose updates are in what it sees, by names that do not change"""
 
@@ -36,21 +36,21 @@ class Threat(Part):
     `updates`: every decoded update with its sender. `aggregate`: only the merged update of each model, as under secure
     aggregation; with `secagg_group_size` n, the sums of groups of n UEs that send, before the uplink loses any (what is
     left over goes into the last), put together at random in every round or once for all (`groups`). A sum is that of
-    the updates which were decoded; with `secagg_threshold` t one of fewer than t UEs is not opened: nobody sees it and
-    nothing of it is merged. `model`: only the published models before and after the round. An `analyst` reads published
-    models from outside; the `server` runs the training; an `eavesdropper` receives all uplinks with its own antenna at
-    a given position, with links of its own: nearby UEs better than the base station, others worse.
+    the updates which were decoded; with `secagg_threshold` t one of fewer than t UEs is not recovered: the server does
+    not see it and nothing of it is merged. `model`: only the published models before and after the round. An `analyst`
+    reads published models from outside; the `server` runs the training; an `eavesdropper` receives all uplinks with its
+    own antenna at a given position, with links of its own: nearby UEs better than the base station, others worse.
 
-    `pseudonyms` are the names under which it sees who sends; who sees published models alone hears no names, and they
-    change nothing. With `shuffle` somebody else collects the updates of a round, and hands them over in a random order:
-    the attacker does not learn when each came, through which cell, nor how many samples are behind it. All models of a
-    UE stay together. With `cells: false` it does not learn through which cell an update came, as behind a relay or a
-    core network that keeps this to itself; names, times and sizes stay.
+    `pseudonyms` are the names under which it sees who sends; an attacker that sees published models alone sees no
+    names, and they change nothing. With `shuffle` a third party collects the updates of a round, and hands them over in
+    a random order: the attacker does not learn when each came, through which cell, nor how many samples are behind it.
+    All models of a UE stay together. With `cells: false` it does not learn through which cell an update came, as behind
+    a relay or a core network that keeps this to itself; names, times and sizes stay.
 
     `knowledge` is further knowledge of the attacker: `weights` (the initial model of the round, which is broadcast to
     all participants), `training` (learning rate, epochs and batch size of the learner), `homes` (who lives where: the
     name and the true home of every UE that has one, but not which sender it is) and `participants` (whose updates were
-    merged into a published model; with rows and sums it hears who sends anyway).
+    merged into a published model; with rows and sums it sees senders anyway).
     """
 
     observes: Literal["updates", "aggregate", "model"] = "updates"
@@ -62,7 +62,7 @@ class Threat(Part):
     """UEs of a group whose updates must be decoded for its sum to be opened, with `observes: aggregate`; none: one will
     do"""
     groups: Literal["random", "fixed"] = "random"
-    """company of a UE in sums: drawn anew in every round and phase, or once for the whole run (then of a group come
+    """company of a UE in sums: drawn again in every round and phase, or once for the whole run (then of a group come
     those that send)"""
     viewpoint: Literal["server", "analyst", "eavesdropper"] = "server"
     """position of the attacker in the system"""
@@ -82,7 +82,7 @@ class Threat(Part):
     pseudonyms: Annotated[Pseudonyms, PSEUDONYMS] = Permanent()
     """names under which senders are seen, and how long they last"""
     shuffle: bool = False
-    """whether somebody else collects updates and hands them over without order, times and counts; needs pseudonyms
+    """whether a third party collects updates and hands them over without order, times and counts; needs pseudonyms
     per-round"""
 
     cells: bool = True
@@ -101,7 +101,7 @@ class Threat(Part):
 
     @property
     def offers(self) -> frozenset[str]:  # type: ignore[override]
-        """What attacks may count on."""
+        """Capabilities that attacks may require."""
         words = {"weights": "starting weights", "training": "training details", "homes": KNOWN_HOMES}
         heard = set() if self.observes == "model" else {SENDERS} if self.shuffle else {SENDERS, ARRIVAL_TIMES}
         heard |= {CELLS} if ARRIVAL_TIMES in heard and self.cells else set()
@@ -125,7 +125,7 @@ class Threat(Part):
 
     @property
     def knows_homes(self) -> bool:
-        """Whether it knows who lives where."""
+        """Whether it knows homes."""
         return "homes" in self.knowledge
 
     @property
@@ -214,7 +214,7 @@ class Threat(Part):
         return self
 
     def after(self, ue: IntArray, n_ue: int) -> BoolArray:
-        """Which of the UEs (n,) it is after, of n_ue in the world."""
+        """Whether it targets UEs (n,), of n_ue in the world."""
         if self.n_targets is None or self.n_targets >= n_ue:
             return np.ones(len(ue), dtype=np.bool_)
         return np.isin(ue, np.linspace(0, n_ue - 1, self.n_targets).astype(np.int64))
@@ -234,7 +234,7 @@ class Threat(Part):
         """The view of one phase, in which rows (n,) of `received` were merged with `weights` (n,).
 
         targeted (n,): of whom the attacker wants to know; a sum has also the others in it. models: those before and
-        after the phase; timing: when rows (n,) came, None where nobody knows; group (n,): of each row; None: rng
+        after the phase; timing: when rows (n,) came, None if unknown; group (n,): of each row; None: rng
         draws it.
         """
         before, after = models
@@ -305,7 +305,7 @@ class Threat(Part):
 
 
 def _party(ue: IntArray, number: IntArray, decoded: BoolArray, known: IntArray) -> tuple[IntArray, IntArray]:
-    """Who is in which source (k,), every pair once: rows (n,) of UEs are in sums `number`, sources those of `known`."""
+    """UEs and sources (k,), every pair once: rows (n,) of UEs are in sums `number`, sources those of `known`."""
     there = decoded & np.isin(number, known)
     pairs = np.unique(np.stack([np.searchsorted(known, number[there]), ue[there]], axis=1), axis=0)
     return pairs[:, 1], pairs[:, 0]

@@ -39,7 +39,7 @@ TRACKED = ATTACKS.only(
     "posterior",
 )
 """Attacks whose estimates of rounds can be tracked"""
-_RELEARNT = tuple(2**k for k in range(4, 13))  # looks after which motion is learnt anew from the whole past
+_RELEARNT = tuple(2**k for k in range(4, 13))  # looks after which motion is learnt again from the whole past
 
 
 class Tracker(OverRounds):
@@ -93,7 +93,7 @@ class Tracker(OverRounds):
         return self.population.of_the_city
 
     def check(self, public: Public, n_ue: int) -> None:
-        """BadInput where so many maps are too many, or nothing is known of the population."""
+        """BadInput where n_ue maps are too many, or the population is unknown."""
         self.of.check(public, n_ue)
         self.population.probability(self._grid(public.area, n_ue), public)
 
@@ -144,7 +144,7 @@ class Tracker(OverRounds):
         return Belief(facts.round, facts.time_s, state.ue, grid, p, prior.reshape(-1), points_m, alone)
 
     def hindsight(self, state: TrackerState, facts: RoundContext) -> Iterator[Belief]:
-        """Of names that were given up as long as they were followed: their motion is learnt from the beginning."""
+        """Beliefs about given-up names while they were followed: their motion is learnt from the beginning."""
         grid, history, lives = self._grid(facts.public.area, len(state.ue)), state.history, state.lifetimes
         follower = self._follower(facts, grid)
         errors = {int(history.round[look]): history.errors[look] for look in history.last_looks()}
@@ -152,18 +152,18 @@ class Tracker(OverRounds):
             ue, gone = lives.name[group], lives.gone[group]
             now = state.only(np.isin(state.ue, ue[lives.alive[group]]))
             for belief in follower.smoothed(now, ue, lives.past(history, group)):
-                told = belief.only(belief.round < gone[np.searchsorted(ue, belief.ue)])
-                if len(told.ue):
-                    p = shown(told.probability, errors[told.round], grid)
-                    points_m = history.points_m(told.round, told.ue, state.memory.misleads)
-                    yield replace(told, probability=p, point_m=points_m, alone=state.memory.misleads)
+                past = belief.only(belief.round < gone[np.searchsorted(ue, belief.ue)])
+                if len(past.ue):
+                    p = shown(past.probability, errors[past.round], grid)
+                    points_m = history.points_m(past.round, past.ue, state.memory.misleads)
+                    yield replace(past, probability=p, point_m=points_m, alone=state.memory.misleads)
 
     def _grid(self, area: Area, n_ue: int) -> PlaceGrid:
-        """Of the area; a UE has maps of its own."""
+        """Grid of the area; each UE has its maps."""
         return PlaceGrid.over(area, self.cell_m, n_ue * (10 if self.own_places else 2), self.label)
 
     def _made_up(self, grid: PlaceGrid, facts: RoundContext) -> Population:
-        """Of the UEs that the attacker makes up."""
+        """Errors and motion of the UEs that the attacker makes up."""
         roaming, speed_mps = self.roaming, self.speed_mps
         return Population(
             grid,
@@ -175,7 +175,7 @@ class Tracker(OverRounds):
         )
 
     def _follower(self, facts: RoundContext, grid: PlaceGrid) -> Follower:
-        """Of what it believes over a grid."""
+        """Follower of beliefs over a grid."""
         prior = self.population.probability(grid, facts.public).astype(np.float32).reshape(1, grid.ny, grid.nx)
         chain = Chain(Motion.over(grid, self.max_speed_mps, facts.round_s), prior, facts.round_s)
         return Follower(chain, self.hours, self.own_places)

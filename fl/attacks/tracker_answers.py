@@ -1,4 +1,4 @@
-"""What the attack `tracker` answers about where UEs are, from what it believes of them."""
+"""Answers of the attack `tracker` about the places of UEs, from its beliefs."""
 
 from __future__ import annotations
 

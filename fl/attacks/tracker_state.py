@@ -1,4 +1,4 @@
-"""What the attack `tracker` remembers: estimates, and of each name that it follows what it believes."""
+"""State of the attack `tracker`: estimates, and a belief about each name that it follows."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class TrackerState:
     memory: Memory = field(default_factory=Memory)
 
     def only(self, some: BoolArray) -> TrackerState:
-        """Of some of those (k,) that it follows."""
+        """Select some of those (k,) that it follows."""
         if some.all():
             return self
         rows = np.flatnonzero(some)

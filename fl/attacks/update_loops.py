@@ -1,6 +1,6 @@
 """Loops over guesses and the directions of their updates, layer by layer (notation of `fl.attacks.gradient_matching`).
 
-Guesses are few for each update: a library's matrix product would pack an update's matrix anew for each of the two
+Guesses are few for each update: a library's matrix product would pack an update's matrix again for each of the two
 products with it. Here a matrix is read once, four of its rows at a time, for both products of up to eight guesses.
 """
 
@@ -17,7 +17,7 @@ def pull(
     direction: FloatArray, at: int, of: IntArray, a: FloatArray, d: FloatArray, q: FloatArray, p: FloatArray,
     inner: FloatArray, norm2: FloatArray,
 ) -> None:  # fmt: skip
-    """What one layer adds to inner, I (m,), and to norm2, N^2 (m,); q = D U^T (m, in) and p = a U + v (m, out).
+    """Terms that one layer adds to inner, I (m,), and to norm2, N^2 (m,); q = D U^T (m, in) and p = a U + v (m, out).
 
     direction (n, parameters), C-contiguous, of which the layer's begin at `at`; of (m,): the row of each guess, equal
     ones together; a (m, in), d (m, out).

@@ -84,16 +84,18 @@ class GridAttack(Attack):
         return view.spread("centroid", sources, where, status=status), state
 
     def places(self, seen: FloatArray, grid: HeightGrid, view: View) -> FloatArray:
-        """Where each update (n, M) says that its device is (n, 2); NaN for an update of zeros."""
+        """Places (n, 2) of the devices of updates (n, M); NaN for an update of zeros."""
         return weighted_centroid(self.size(seen, grid), grid.centre_m, float(self.nu))
 
     def size(self, seen: FloatArray, grid: HeightGrid) -> FloatArray:
-        """How strong each cell is (n, M)."""
+        """Strength of each cell (n, M)."""
         return np.abs(seen)
 
     @staticmethod
     def _track(view: View) -> IntArray:
-        """Whom each update is remembered as (n_source,): its device, or its model where devices are not told apart."""
+        """Key under which each update (n_source,) is remembered: its device, or its model where devices are not
+        separated.
+        """
         if view.vantage != "updates":
             return view.source_model
         return row_id(view.ue[np.argsort(view.source)], view.source_model)

@@ -1,4 +1,4 @@
-"""Availability of UEs: who may be asked for an update, and when."""
+"""Availability of UEs for updates."""
 
 from netsim.part import OneOf
 

@@ -1,4 +1,4 @@
-"""Everybody at any time."""
+"""All UEs at any time."""
 
 from typing import ClassVar, Literal
 

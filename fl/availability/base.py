@@ -14,7 +14,7 @@ HOMES = "homes"
 
 @dataclass(frozen=True, eq=False)
 class Conditions:
-    """Where all UEs (n_ue,) are when the server looks for some to ask.
+    """State of all UEs (n_ue,) when the server selects UEs.
 
     time_s : of the simulation; wall_s : what the wall clock shows, seconds from the first midnight, so that
     `wall_s % 86400` is the time of day; position_m, home_m (n_ue, 2) : NaN for a UE that is absent, or has no home.

@@ -14,7 +14,7 @@ from netsim.units import BoolArray, FloatArray, IntArray
 
 @dataclass(frozen=True, eq=False)
 class Charge:
-    """What UEs have left: charge_j (n_ue,) at time_s of the simulation."""
+    """Remaining charge of UEs: charge_j (n_ue,) at time_s of the simulation."""
 
     charge_j: FloatArray
     time_s: float
@@ -63,7 +63,7 @@ class Battery(Availability):
         return replace(state, charge_j=np.maximum(state.charge_j - spent_j, 0.0))
 
     def _plugged_in_s(self, now: Conditions, state: Charge, rng: Rng) -> FloatArray:
-        """How long each UE (n_ue,) has been plugged in since the last look."""
+        """Seconds that each UE (n_ue,) has been plugged in since the last look."""
         n_ue, elapsed_s = len(state.charge_j), now.time_s - state.time_s
         if self.charging is None:
             return np.full(n_ue, elapsed_s)

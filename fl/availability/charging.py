@@ -16,7 +16,7 @@ _CUT = 3.0  # standard deviations at which draws are cut off
 
 
 class Charging(Availability):
-    r"""Each UE is plugged in once a night, at a time and for as long as drawn anew, and available while it is.
+    r"""Each UE is plugged in once a night, at a time and for as long as drawn each night, and available while it is.
 
     In the night that begins on local day n, UE u is plugged in at S and out at S + L, on the wall clock::
 
@@ -57,7 +57,7 @@ class Charging(Availability):
         return (from_s <= now.wall_s) & (now.wall_s < until_s), state
 
     def plugged_in_s(self, n_ue: int, begin_s: float, end_s: float, rng: Rng) -> FloatArray:
-        """How long each UE (n_ue,) is plugged in between two times of the wall clock."""
+        """Seconds that each UE (n_ue,) is plugged in between two times of the wall clock."""
         total_s = np.zeros(n_ue)
         for night in range(self._night(begin_s), self._night(end_s) + 1):
             from_s, until_s = self._plugged_in(n_ue, night, rng)
@@ -65,7 +65,7 @@ class Charging(Availability):
         return total_s
 
     def _night(self, wall_s: float) -> int:
-        """The one night in which anybody can be plugged in at this time, by the day on which it begins."""
+        """The one night in which a UE can be plugged in at this time, by the day on which it begins."""
         earliest_h = self.from_hour - _CUT * self.from_spread_hours
         return floor((wall_s / _HOUR_S - earliest_h) / 24.0)
 

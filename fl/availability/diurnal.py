@@ -21,7 +21,7 @@ class Diurnal(Availability):
 
         p(t) = share (1 + depth cos(2 pi (t - peak) / 24 h))
 
-    UE u is available while U < p(t). U is uniform on (0, 1), drawn anew for each of its blocks of `block_s`, so the
+    UE u is available while U < p(t). U is uniform on (0, 1), drawn for each of its blocks of `block_s`, so the
     share of available UEs is p(t) at any time. Blocks of different UEs begin at different times. Devices idle and
     charge at night: Bonawitz et al. saw four times as many at the best hour as at the worst, which is
     (1 + depth) / (1 - depth) at a depth of 0.6.
@@ -35,7 +35,7 @@ class Diurnal(Availability):
     peak_hour: float = Field(default=2.0, ge=0, lt=24)
     """time of day at which most UEs are available, hours after midnight"""
     block_s: float = Field(default=3600.0, ge=1, le=1e7)
-    """time after which a UE's state is drawn anew, s"""
+    """time after which a UE's state is drawn again, s"""
 
     reference: ClassVar = (
         "Yang et al., Applied Federated Learning: Improving Google Keyboard Query Suggestions, 2018; Bonawitz et al., "

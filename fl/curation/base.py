@@ -7,7 +7,7 @@ from fl.types import Curated, Local, RoundContext, State
 from netsim.part import Named
 from netsim.rng import Rng
 
-UNTOUCHED = "untouched places"  # what data with positions offer, until a step of curation hangs on them
+UNTOUCHED = "untouched places"  # what data with positions offer, until a step of curation depends on them
 
 
 class Curation(Named):

@@ -26,7 +26,7 @@ def means(position_m: FloatArray, label: IntArray) -> FloatArray:
 
 
 def select(local: Local, state: State, rng: Rng, eps_m: float, min_samples: int, lone: Lone, choice: Choice) -> Curated:
-    """Of each row the samples that `choice` names; of a row without any cluster one at random, which is its fallback.
+    """Select the samples that `choice` names in each row; a row without clusters falls back to one at random.
 
     `lone: keep` lets each sample in no cluster stand as a cluster of its own. Nothing is kept of an empty row.
     """

@@ -41,7 +41,7 @@ class GeoIndistinguishable(Curation):
     example: ClassVar = {"kind": "geo-indistinguishable", "epsilon_per_m": 0.01}
     needs: ClassVar = {
         "positions": "it works on places; these data have none",
-        UNTOUCHED: "a step before it hangs on the true places, and its epsilon does not cover that; put it first",
+        UNTOUCHED: "a step before it depends on the true places, and its epsilon does not cover that; put it first",
     }
     offers: ClassVar = frozenset({"location spend"})
 

@@ -94,15 +94,15 @@ class Data(Part):
         return np.array([models.index(c) if c in models else -1 for c in cells], dtype=np.int64)
 
     def image_format(self) -> ImageFormat | None:
-        """What all samples look like, where they are images; raises BadInput when they cannot be read."""
+        """Format of samples that are images; raises BadInput when they cannot be read."""
         return None
 
     def start(self, n_ue: int, rng: Rng) -> State:
-        """What devices hold before the first round; raises BadInput when they cannot be given what is asked."""
+        """Samples that devices hold before the first round; raises BadInput when they cannot be given what is asked."""
         return None
 
     def with_days(self, state: State, days: IntArray) -> State:
-        """That state, where the days (n,) are known on which UEs may measure: numbers of days of 86,400 s, ascending.
+        """State with the known days (n,) on which UEs may measure: numbers of days of 86,400 s, ascending.
 
         They are public: all days of a world, and of a replayed trace those with rows.
         """

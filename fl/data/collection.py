@@ -18,7 +18,7 @@ _NAMES = {
     "images": ("-images-idx3-ubyte", "-images.idx3-ubyte"),
     "labels": ("-labels-idx1-ubyte", "-labels.idx1-ubyte"),
 }
-_EVERY = 5  # of each class of the digits, so many-th images are held out
+_EVERY = 5  # every fifth image of each class of the digits is held out
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,7 +32,7 @@ BLOCK_M = 100.0
 
 @dataclass(frozen=True, eq=False)
 class Sessions:
-    """What is known of the UEs' sessions so far: last_s (n_ue,), the latest measurement; number (n_ue,) of sessions."""
+    """The UEs' sessions so far: last_s (n_ue,), the latest measurement; number (n_ue,) of sessions."""
 
     last_s: FloatArray
     number: IntArray
@@ -63,7 +63,7 @@ class Sessions:
 
 def held_out_samples(observed: Observations, model: IntArray, share: float, rng: Rng) -> BoolArray:
     """Which observations (N,) of models (N,) are held out one by one, with the stream of their round."""
-    # a sample's fate hangs on who, when and which cell, not on how many others there are
+    # a sample's draw depends on its UE, time and cell, not on the number of others
     moment = np.round(observed.time_s * 1e3).astype(np.int64)
     return rng.uniform("hold out", row_id(observed.ue, model), item=moment) < share
 

@@ -24,7 +24,7 @@ _MOST_BYTES = 2**31
 
 
 def read_idx(path: Path, dimensions: int) -> Bytes:
-    """The array of a file, with so many dimensions.
+    """Read the array of a file with the given number of dimensions.
 
     Raises
     ------

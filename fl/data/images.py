@@ -96,6 +96,6 @@ class Images(Data):
         )
         scored = slice(0) if state.scored else slice(None)
         pixels, label = whole.held_out[scored], whole.held_out_label[scored]
-        nobody = np.full(len(label), -1, dtype=np.int64)
-        held_out = HeldOut(nobody, np.zeros_like(nobody), cast(FloatArray, pixels), label.astype(np.float64), nobody)
+        no_ue = np.full(len(label), -1, dtype=np.int64)
+        held_out = HeldOut(no_ue, np.zeros_like(no_ue), cast(FloatArray, pixels), label.astype(np.float64), no_ue)
         return Taken(local, local, held_out), replace(state, scored=state.scored or len(here) > 0)

@@ -93,7 +93,7 @@ class LinkMeasurements(Data):
         observed = observed if state.surveyed is None else state.surveyed
         order = np.lexsort((observed.cell, observed.time_s, observed.ue))
         observed = observed.select(order)
-        # lots that hang on the seed alone, whatever is measured when
+        # lots that depend on the seed alone, not on the measurements
         lots = replace(rng, round=0)
         new_ue = _drawn(lots, "ue", observed.ue, self.hold_out_ues)
         new_station = _chosen(lots, "station", len(model_of_cell), self.hold_out_stations)[observed.cell]
@@ -131,7 +131,7 @@ def _drawn(lots: Rng, what: str, ue: IntArray, count: int) -> BoolArray:
     every, at = np.unique(ue, return_inverse=True)
     if count >= len(every):
         raise BadInput(
-            f"learning.data.hold_out_ues: {count} of {len(every)} UEs that measured leaves nobody to learn; keep fewer "
+            f"learning.data.hold_out_ues: {count} of {len(every)} UEs that measured leaves no UE to learn; keep fewer "
             "back"
         )
     chosen = np.zeros(len(every), dtype=np.bool_)

@@ -38,7 +38,7 @@ STRONGEST = "strongest"
 
 @dataclass(frozen=True, eq=False)
 class Kept:
-    """What devices keep: the samples that they may learn from again, and where their sessions stand.
+    """Samples that devices keep to learn from again, and the state of their sessions.
 
     days (n,) : on which UEs may measure, ascending.
     """
@@ -52,7 +52,7 @@ class Measured(Data):
     """Every UE's RSRP measurements of the round.
 
     With `memory: round` a UE trains on the measurements of the round; with `memory: all` on all its measurements so
-    far; with a number n on those of the round and n random earlier ones, drawn anew in every round. There is one model
+    far; with a number n on those of the round and n random earlier ones, drawn again in every round. There is one model
     per cell, and a sample belongs to the cell that it measured; with `cell: strongest` there is one model of the
     strongest signal at each moment and place. With `participants: holding` a UE that has measured a cell once takes
     part in every later round, also where it measures nothing new.
@@ -196,7 +196,7 @@ class Measured(Data):
 
     @property
     def held_out_by(self) -> tuple[Whole, ...]:
-        """What is held out as a whole; of two the second is block."""
+        """Groups that are held out as a whole; of two the second is block."""
         return (self.hold_out_by,) if isinstance(self.hold_out_by, str) else self.hold_out_by
 
     @property
@@ -231,7 +231,7 @@ class Measured(Data):
         return out, group
 
     def _train(self, fresh: Local, past: Signals, rng: Rng) -> tuple[Local, Signals]:
-        """What UEs learn from in the round, and what they remember of it and of earlier ones."""
+        """Samples that UEs learn from in the round, and samples kept of it and of earlier ones."""
         if self.memory == "round":
             return fresh, past
         if self.memory == "all" and self.participants == "measuring":

@@ -40,7 +40,7 @@ class Signals(Columns):
 
     @classmethod
     def of(cls, local: Local) -> Self:
-        """Those of local data. Raises ValueError for data without labels or cells."""
+        """Samples of local data. Raises ValueError for data without labels or cells."""
         if local.y is None or local.cell is None:
             raise ValueError("samples of signals have labels and cells")
         row = row_id(local.ue, local.model)[local.row_of_sample]
@@ -93,10 +93,10 @@ def _ragged(samples: Signals, rows: IntArray) -> Local:
 
 
 def recalled(fresh: Signals, past: Signals, rows: IntArray, most: int | None, rng: Rng) -> Local:
-    """What each of `rows` (n,), sorted, learns from: what it measured now, and `most` of what it had before.
+    """Samples that each of `rows` (n,), sorted, learns from: those measured now, and `most` earlier ones.
 
-    Of more earlier samples than that, one is drawn at random from each of `most` equal stretches of them, anew in every
-    round and for each row by itself. None: all of them.
+    Of more earlier samples than that, one is drawn at random from each of `most` equal stretches of them, again in
+    every round and for each row by itself. None: all of them.
     """
     first, end = np.searchsorted(past.row, rows, side="left"), np.searchsorted(past.row, rows, side="right")
     chosen = [np.arange(a, b) for a, b in zip(first, end, strict=True)]
@@ -108,6 +108,6 @@ def recalled(fresh: Signals, past: Signals, rows: IntArray, most: int | None, rn
 
 
 def _spread(count: int, most: int, unit: FloatArray) -> IntArray:
-    """So many of the numbers below count, which are more, in order: one of each stretch, by unit (most,)."""
+    """Draw `most` of the numbers below count in order: one of each stretch, by unit (most,)."""
     edge = np.arange(most + 1) * count // most
     return edge[:-1] + (unit * np.diff(edge)).astype(np.int64)

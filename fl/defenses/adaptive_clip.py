@@ -77,7 +77,7 @@ class AdaptiveClip(Defense):
 
     @property
     def needs(self) -> dict[str, str]:  # type: ignore[override]
-        """A fixed weight, where nobody may know how many took part."""
+        """A fixed weight, where the number of participants is secret."""
         if self.relation == "replace":
             return {}
         reason = (

@@ -49,7 +49,7 @@ class Defense(Named):
     """what every UE discloses to the server in each round besides its update, in words; empty: nothing"""
 
     needs_rounds: ClassVar[str] = ""
-    """why it counts on rounds, in which everybody is asked at once and merged together; empty: it does not"""
+    """why it counts on rounds, in which all UEs are asked at once and merged together; empty: it does not"""
 
     needs_plan: ClassVar[bool] = False
     """whether it draws less noise where the channel has some, which only planned transmissions tell beforehand"""

@@ -42,7 +42,7 @@ PRINTED = "record-as-printed"
 
 @dataclass(frozen=True, eq=False)
 class BudgetedNoise:
-    """What the rows of a round get: std (n,), claimed (n,) the sensitivity behind it, epsilon (n,) what it was set for.
+    """Noise of the rows of a round: std (n,), claimed (n,) the sensitivity behind it, epsilon (n,) what it was set for.
 
     silent (n,) are rows whose budget is gone: they send zeros.
     """
@@ -110,13 +110,13 @@ class Budgeted(Defense):
 
     @property
     def caveat(self) -> str:  # type: ignore[override]
-        """What its epsilon is not."""
+        """Limits of its epsilon."""
         adaptive = "noise follows earlier rounds; guaranteed is the figure epsilon_promised, not what a run spent"
         return "; ".join(filter(None, (self.claim_caveat, adaptive if self.adaptive else "")))
 
     @property
     def claim_caveat(self) -> str:
-        """What a sensitivity that is only claimed is not."""
+        """Limits of a sensitivity that is only claimed."""
         if self.sensitivity in ("mean-clip", "paper"):
             return (
                 f"sensitivity {self.sensitivity} is the source's claim, no guarantee; true is the account in unit user"
@@ -164,7 +164,7 @@ class Budgeted(Defense):
         return math.sqrt(2 * math.log(1.25 / self.delta))
 
     def claimed(self, bound: Bound, samples: FloatArray) -> FloatArray:
-        """Delta_k (n,) of rows learnt from so many samples."""
+        """Delta_k (n,) of rows learnt from count (n,) samples."""
         if self.sensitivity == "mean-clip":
             return 2 * bound.norm / np.maximum(samples, 1.0)
         if self.sensitivity == "paper":
@@ -287,7 +287,8 @@ class Budgeted(Defense):
 
 
 def radio_std(facts: RoundContext, n: int) -> tuple[FloatArray, FloatArray]:
-    """What the radio adds to each number of the rows (n,): what may count as privacy, and what stays on the update.
+    """Noise that the radio adds to each number of the rows (n,): the part that may count as privacy, and the
+    part that stays on the update.
 
     The first is thermal noise alone; the second, which the merge suffers, also has other UEs' signals.
     """

@@ -66,7 +66,7 @@ class CentralGaussian(Defense):
     offers: ClassVar = frozenset({"spend", "central noise"})
     needs: ClassVar = {
         "bound": "noise without a bound on the update protects nothing that can be stated; put a clip before it",
-        "fixed weight": "if weights hang on who came, one UE moves those of all others; take aggregation uniform",
+        "fixed weight": "if weights depend on which UEs arrive, one UE moves all others; take aggregation uniform",
     }
 
     def start(self, n_ue: int) -> CentralState:

@@ -16,7 +16,7 @@ from netsim.units import FloatArray, IntArray
 
 @dataclass(frozen=True, eq=False)
 class DailySpend:
-    """What a local day has cost so far: its number, and the sum of (sensitivity / std)^2 of each UE (n_ue,); costliest:
+    """Cost of a local day so far: its number, and the sum of (sensitivity / std)^2 of each UE (n_ue,); costliest:
     the largest such sum of any UE and day.
     """
 
@@ -80,7 +80,7 @@ class Gaussian(Defense):
     @property
     def needs(self) -> dict[str, str]:  # type: ignore[override]
         """A bound, and one upload a round where it counts them."""
-        single = "its epsilon is for so many updates a day, and this learner has several phases a round"
+        single = "its epsilon is for a number of updates per day, and this learner has several phases a round"
         days = {} if self.updates_a_day is None else {"single upload a round": single}
         return {
             "bound": "noise without a bound on the update protects nothing that can be stated; put a clip before it",
@@ -145,7 +145,7 @@ class Gaussian(Defense):
         return updates.plus(std[:, None] * noise), state, [spend]
 
     def _shares(self, ue: IntArray) -> FloatArray:
-        """How many times the noise of a single release each row (n,) gets: its share of mu^2 is one over the square."""
+        """Factor of each row's (n,) noise over that of a single release: its share of mu^2 is one over the square."""
         if self.updates_a_day is None:
             return np.ones(len(ue))
         _, of_row, rows = np.unique(ue, return_inverse=True, return_counts=True)

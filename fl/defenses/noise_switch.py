@@ -26,7 +26,7 @@ BUDGETED = OneOf(
 @dataclass(frozen=True)
 class SwitchState:
     """noise: of the part whose noise it is; played: rounds so far; crossed: the first round in which the criterion
-    held, None before; switch: the last round in which anybody drew noise, 0 before any.
+    held, None before; switch: the last round in which a UE drew noise, 0 before any.
     """
 
     noise: BudgetState
@@ -92,7 +92,7 @@ class NoiseSwitch(Defense):
 
     @property
     def needs(self) -> dict[str, str]:  # type: ignore[override]
-        """Those of the noise."""
+        """Needs of the noise."""
         return self.noise.needs
 
     @model_validator(mode="after")

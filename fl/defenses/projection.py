@@ -1,4 +1,4 @@
-"""Updates within a random subspace that everybody knows."""
+"""Updates within a public random subspace."""
 
 from typing import ClassVar, Literal
 
@@ -15,7 +15,7 @@ _TOGETHER = 64  # rows that are transformed at once
 
 
 class Projection(Defense):
-    """Projects every update on a random subspace of `dimension` r, drawn anew in every round: u <- P P^T u.
+    """Projects every update on a random subspace of `dimension` r, drawn again in every round: u <- P P^T u.
 
     P = S F^T R has orthonormal columns: R takes r random coordinates, F is a cosine transform (orthonormal DCT-II) of
     blocks of 2,048 coordinates, S shuffles all coordinates and flips random signs. The subspace is public and the same

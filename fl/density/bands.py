@@ -1,4 +1,4 @@
-r"""What one wave cos(omega . (g - d)) leaves open about d, and which questions a device can answer without harm.
+r"""Ambiguity of d after one wave cos(omega . (g - d)), and the questions that a device can answer without harm.
 
 omega = xi / h with xi a standard normal vector: in the plane |xi|^2 is chi-square with 2 degrees of freedom, on a line
 with 1. All of these laws read public numbers only.
@@ -44,7 +44,7 @@ def in_family(bandwidth_m: FloatArray, base_m: float, multiples: str | tuple[int
 
 
 def shortest_interval_s(bandwidth_m: float, speed_m_s: float, share: float, dimensions: int = 2) -> float:
-    r"""Time in which somebody at that speed passes the wavelength of a `share` of all waves.
+    r"""Time in which a UE at that speed passes the wavelength of a `share` of all waves.
 
     P(2 pi h / |xi| < s) = share, solved for s, over the speed: |xi| exceeds r with probability exp(-r^2 / 2) in the
     plane and erfc(r / sqrt(2)) on a line. Snapshots that are farther apart leave that share of displacements known

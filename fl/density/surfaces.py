@@ -6,7 +6,7 @@ At the grid point (x_p, y_q) a device at d answers, for each bandwidth h,
     features   sum_b cos(xi_b . (g_pq - d) / h)        xi_b ~ N(0, I), kept
 
 Both are products of a function of x and one of y: cos(a + b) = cos a cos b - sin a sin b. So a weighted sum over all
-devices is one or two products of matrices, (P, terms) by (terms, Q), and no answer is ever written out unless somebody
+devices is one or two products of matrices, (P, terms) by (terms, Q), and no answer is ever written out unless a caller
 asks for it. A device with several samples answers with their mean.
 
 Coordinates are subtracted before anything is multiplied, so phases stay exact to a few units of rounding.
@@ -156,7 +156,7 @@ class SurfaceUpdates(Updates):
         return [(fx.reshape(*shape, len(self.x_m)), fy.reshape(*shape, len(self.y_m))) for fx, fy in parts]
 
     def _alike(self, rows: IntArray, most: int) -> Iterator[tuple[IntArray, IntArray]]:
-        """Places (r,) in `rows` that have equally many samples s, and these (r, s); at most so many samples at once."""
+        """Places (r,) in `rows` that have equally many samples s, and these (r, s), in bounded blocks."""
         first, count = self.ptr[rows], np.diff(self.ptr)[rows]
         for s in np.unique(count):
             place = np.flatnonzero(count == s)

@@ -1,10 +1,10 @@
 """Which estimates an attacker can tell to be of one UE, where names change.
 
-Measures of error compare every estimate with the truth, whoever is believed to have sent it. What an attack names of a
-UE must follow from what the attacker knows: estimates belong together if they were made under one name or, of an attack
-that links names, about one track, which may be that of several UEs. Home and work are looked for in the two highest
-density peaks of the estimates that belong to the present name or track of the UE. Of an attack that links all names
-anew in hindsight, what it says of the track that holds most of the UE's names counts.
+Measures of error compare every estimate with the truth, whichever UE is believed to have sent it. What an attack names
+of a UE must follow from what the attacker knows: estimates belong together if they were made under one name or, of an
+attack that links names, about one track, which may be that of several UEs. Home and work are looked for in the two
+highest density peaks of the estimates that belong to the present name or track of the UE. Of an attack that links all
+names again in hindsight, what it says of the track that holds most of the UE's names counts.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class OwnedPlaces:
 
 
 def of_ues(retold: Retold, names: Names) -> Estimates:
-    """What is said of tracks, as estimates about UEs: each by the track that holds most of its names."""
+    """Estimates about tracks as estimates about UEs: each by the track that holds most of its names."""
     pairs, count = np.unique(np.stack([names.of[retold.name], retold.track], axis=1), axis=0, return_counts=True)
     pairs = pairs[np.lexsort([pairs[:, 1], -count, pairs[:, 0]])]
     ue, first = np.unique(pairs[:, 0], return_index=True)
@@ -61,7 +61,7 @@ def of_ues(retold: Retold, names: Names) -> Estimates:
 
 
 def owners(ue: IntArray, names: Names, links: Linked | None) -> IntArray:
-    """Whose estimates about UEs (k,) are, as the attacker sees it: the name of each UE now or, by links, its track."""
+    """Names of estimates about UEs (k,), as the attacker sees it: the name of each UE now or, by links, its track."""
     name = names.now[ue]
     if links is None or not len(links.name):
         return name

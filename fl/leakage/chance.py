@@ -1,4 +1,4 @@
-r"""What places named by chance reach: uniformly random ones, and those at the density of other people.
+r"""Places named by chance: uniformly random ones, and those at the density of other people.
 
 k uniformly random places in the area all miss a region that covers a share F of it with probability (1 - F)^k. With
 H and W the shares of the area within the same distance of home and of work, and U that of the two discs together,
@@ -73,9 +73,9 @@ def others_peaks(
         own = own[evenly(len(own), _MOST_POINTS)]
         return gaussian_density(points_m[own], np.full(len(own), 1 / max(len(own), 1)), x, y, width_m)
 
-    everybody = sum((density(one) for one in np.unique(ue)), np.zeros((len(x), len(y))))
-    least = _RESIDUE * float(everybody.max())  # where only the one UE was, the difference is a rounding error
-    return [highest_peaks(x, y, everybody - density(one), count, least) for one in of]
+    together = sum((density(one) for one in np.unique(ue)), np.zeros((len(x), len(y))))
+    least = _RESIDUE * float(together.max())  # where only the one UE was, the difference is a rounding error
+    return [highest_peaks(x, y, together - density(one), count, least) for one in of]
 
 
 _MOST_POINTS = 200  # of a UE in the density of others, evenly taken

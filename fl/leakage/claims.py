@@ -1,4 +1,4 @@
-"""How well an attack tells UEs apart: which of them are near a place, and which have moved.
+"""Success of telling UEs apart: which of them are near a place, and which have moved.
 
 Both figures are areas under ROC curves of the weights that the attack gives its estimates "near" and "moved": 0.5 is
 random guessing, and only the order of weights counts.

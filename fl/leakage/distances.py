@@ -36,7 +36,7 @@ def sorted_projections(points_m: FloatArray, directions: int) -> FloatArray:
 
 
 def sums_so_far(along: FloatArray) -> FloatArray:
-    """Of sorted projections (directions, n) the sum of the first 0 to n: (directions, n + 1)."""
+    """Sums of the first 0 to n sorted projections (directions, n): (directions, n + 1)."""
     return np.cumsum(np.pad(along, ((0, 0), (1, 0))), axis=1)
 
 
@@ -75,7 +75,7 @@ def exact_w1(a_m: FloatArray, b_m: FloatArray) -> float:
     """W1 in metres between point sets a (n, 2) and b (m, 2), by optimal transport; NaN when one is empty.
 
     A set of more than 1,000 points is thinned evenly in its order. Equal points are one with their weights' sum: a UE
-    at rest measures at one place many times, and a problem with so many ties takes the solver very long.
+    at rest measures at one place many times, and a problem with these many ties takes the solver very long.
     """
     if len(a_m) == 0 or len(b_m) == 0:
         return float("nan")
@@ -129,7 +129,7 @@ def _quadrant(x_m: float, y_m: float, radius_m: FloatArray) -> FloatArray:
 
 
 def guesses_nearest_m(place_m: FloatArray, area: Area, count: int) -> float:
-    """Expected distance from a place (2,) to the nearest of so many uniformly random places in the area.
+    """Expected distance from a place (2,) to the nearest of `count` uniformly random places in the area.
 
     int_0^inf (1 - F(r))^count dr, with F(r) the share of the area within r. NaN for no guess, or an unknown place.
     """

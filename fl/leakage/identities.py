@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from fl.pseudonyms.names import Names
-from fl.tracking.identity import NOBODY, UNTOLD, Identities
+from fl.tracking.identity import NO_PERSON, UNKNOWN, Identities
 from fl.types import Directory
 from netsim.units import BoolArray, FloatArray
 
@@ -19,20 +19,20 @@ from netsim.units import BoolArray, FloatArray
 def compared(said: Identities, directory: Directory, users: tuple[str, ...], names: Names) -> dict[str, Any]:
     """A row of the table `identities` without round, time and attack; users (n_ue,): the name of each UE."""
     person = {user: i for i, user in enumerate(directory.user)}
-    truth = np.array([person.get(users[ue], NOBODY) for ue in names.of[said.name].tolist()], dtype=np.int64)
+    truth = np.array([person.get(users[ue], NO_PERSON) for ue in names.of[said.name].tolist()], dtype=np.int64)
     right, listed = said.person == truth, truth >= 0
-    given, told = said.person >= 0, said.person != UNTOLD
+    given, answered = said.person >= 0, said.person != UNKNOWN
     return {
         "people": len(directory.user),
         "names": int(listed.sum()),
         "others": int((~listed).sum()),
-        "told": int(told.sum()),
+        "told": int(answered.sum()),
         "given": int(given.sum()),
         "right_share": _mean(right, listed),
         "chance_share": 1.0 / len(directory.user) if listed.any() else float("nan"),
         "probability": _mean(said.probability, given),
         "given_right_share": _mean(right, given),
-        "anonymity_set": _mean(2.0**said.entropy_bits, told),
+        "anonymity_set": _mean(2.0**said.entropy_bits, answered),
         "others_given_share": _mean(given, ~listed),
     }
 

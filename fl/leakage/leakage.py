@@ -45,7 +45,7 @@ _TOLD = ("centroid", "place", "step")  # what is said of a round, by track; answ
 MOST_CENTROIDS = 500  # true or named ones of a track whose distribution is compared,
 MOST_ESTIMATES = 2000  # and estimates of a UE whose density names places; of more, as many evenly in time
 FEWEST_DRAWS = 20  # of the band of random guesses,
-GUESSES = 40  # whose draws fall beyond so many guesses: the more there are, the less draws differ
+GUESSES = 40  # beyond so many centroids, which draws of guesses fall matters less
 
 
 class Leakage(Part):
@@ -58,7 +58,7 @@ class Leakage(Part):
     random_baseline_draws: int = Field(default=300, ge=1, le=10_000)
     """number of random attackers of the baseline; for n > 40 guesses 40 / n times as many, but at least 20"""
     every_rounds: int = Field(default=1, ge=1, le=1_000_000)
-    """leakage, named places included, is measured in round 1, then once in every so many rounds, and in the last one
+    """leakage, named places included, is measured in round 1, then once in this number of rounds, and in the last one
     (without rounds: in the last merge of `rounds`, where that is set); with many UEs it costs more than the attacks.
     Of rounds k to 2 k - 1, 2 k to 3 k - 1, ... it is the last one before all names change at once, if there is one, or
     else the first in which the attacker heard a UE"""
@@ -121,7 +121,7 @@ def observe(how: Leakage, tracks: Tracks, now: Now, rng: Rng) -> tuple[Tracks, l
         if not len(points_m) and not known.seen:  # measured in a round that leakage left out
             continue
         track = known.plus(points_m, how.max_points, None if len(points_m) else now.selected_mean_m[i])
-        if now.estimates:  # where nobody attacks the truth is kept, and there is nothing to compare with it
+        if now.estimates:  # without attacks the truth is kept, and there is nothing to compare with it
             owner = row_id(ue, model)
             common, attacks = _Common(how, track, owner, now.area, rng), dict(track.attacks)
             for label, estimates in now.estimates.items():
@@ -163,16 +163,18 @@ def _answered(tracks: Tracks, answers: dict[str, dict[int, NamedPlaces]], number
 
 
 def _by_track(estimates: Estimates) -> dict[int, IntArray]:
-    """What was told of each (UE, model) in the round, by its number: estimates in their order."""
-    told = np.flatnonzero([what in _TOLD for what in estimates.what])
-    of = row_id(estimates.ue[told], estimates.model[told])
+    """Estimates of each (UE, model) in the round, by its number, in their order."""
+    places = np.flatnonzero([what in _TOLD for what in estimates.what])
+    of = row_id(estimates.ue[places], estimates.model[places])
     order = np.argsort(of, kind="stable")
     tracks, first = np.unique(of[order], return_index=True)
-    return dict(zip(tracks.tolist(), np.split(told[order], first[1:]), strict=False))  # a split of nobody's is empty
+    return dict(
+        zip(tracks.tolist(), np.split(places[order], first[1:]), strict=False)
+    )  # a split without estimates is empty
 
 
 class _Common:
-    """What the attacks on one track are compared with: its points, its true centroids, and as many random guesses."""
+    """Truth and baselines of attacks on one track: its points, its true centroids, and as many random guesses."""
 
     def __init__(self, how: Leakage, track: Track, owner: int, area: Area, rng: Rng) -> None:
         self.how, self.owner, self.area, self.rng = how, owner, area, rng
@@ -186,9 +188,9 @@ class _Common:
         self._drawn: dict[int, Band] = {}
 
     def band(self, last: Band, spoken: int) -> Band:
-        """The band of an attack that has named so many centroids.
+        """The band of an attack that has named `spoken` centroids.
 
-        It changes slowly: it is drawn anew when rounds or centroids have grown by a twentieth.
+        It changes slowly: it is drawn again when rounds or centroids have grown by a twentieth.
         """
         if spoken == 0 or (self.rounds < 1.05 * last.rounds and spoken < 1.05 * last.spoken):
             return last
@@ -220,7 +222,7 @@ def _attack(
     now: Now,
     i: int,
 ) -> tuple[Said, dict[str, Any]]:
-    """One attack on one UE: what it has said so far, and the row of this round; mine: what it told of this UE."""
+    """One attack on one UE: what it has said so far, and the row of this round; mine: its estimates of this UE."""
     if not len(mine) and not before.heard:  # as of an attack that only gives answers
         return before, {**_SILENCE, "true_centroids_sw1_m": common.of_centroids_m}
     inside = now.area.contains(estimates.position_m[mine])
@@ -311,7 +313,7 @@ def _with_places(how: Leakage, tracks: Tracks, now: Now, rows: list[dict[str, An
 
 
 def _places(how: Leakage, said: dict[tuple[int, str], list[Said]], now: Now) -> list[dict[str, float]]:
-    """How near all estimates of each UE came to its places, and what an attacker without the truth would name.
+    """Measure estimates of each UE against its places, and those that an attacker without the truth would name.
 
     NaN for a UE without any: there is nothing to be near to.
     """
@@ -367,7 +369,7 @@ def named_at_end(how: Leakage, tracks: Tracks, area: Area, places: Places) -> li
 
 
 def _place_errors(how: Leakage, position_m: FloatArray, weight: FloatArray, track: Track) -> dict[str, Any]:
-    """How many places the attack named this round, and how far they lie from the truth, by the attack's own weights.
+    """Number of places the attack named this round, and their distances from the truth, by the attack's own weights.
 
     Z_i = sum_j e_j |g_j - d_i| / sum_j e_j of [Zong et al., Eq. 16], there with a further 1 / K_i: `literal_score`.
     """

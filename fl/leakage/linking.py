@@ -1,8 +1,8 @@
-r"""How well an attacker links names: shares, anonymity sets, and how long until it is confused.
+r"""Success of linking names: shares, anonymity sets, and the time until the attacker is confused.
 
 An update counts if its UE was seen before under another name. It is linked right if it is given to the track that last
-held an update of that UE. Whoever assigns k new names to the m UEs that were seen before and have no old name now, at
-random, is right about each with probability 1 / max(k, m).
+held an update of that UE. An attacker that assigns k new names to the m UEs that were seen before and have no old name
+now, at random, is right about each with probability 1 / max(k, m).
 
 Time to confusion is exposure over confusions: exposure is the time between successive updates of a UE, summed over UEs;
 a confusion is an update that is not linked right or, by entropy, one whose track could have gone on as several names,
@@ -31,7 +31,7 @@ CONFUSED_BITS = 0.4
 
 @dataclass(frozen=True, eq=False)
 class LinkedUpdates:
-    """What an attack has made of the updates so far.
+    """Links that an attack has made of the updates so far.
 
     track, name (n_ue,) : those of each UE's last update, -1 before any; seen_s (n_ue,) : its time. exposure_s, wrong,
     unsure, by_chance : sums over updates that count: time, confusions, those by entropy, and those of random links.
@@ -50,8 +50,8 @@ class LinkedUpdates:
     @classmethod
     def nothing(cls, n_ue: int) -> LinkedUpdates:
         """Before the first round."""
-        nobody = np.full(n_ue, -1)
-        return cls(nobody, nobody, np.full(n_ue, np.nan))
+        nameless = np.full(n_ue, -1)
+        return cls(nameless, nameless, np.full(n_ue, np.nan))
 
 
 @dataclass(frozen=True)

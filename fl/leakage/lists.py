@@ -1,4 +1,4 @@
-"""Lists of places that an attack makes of what is nobody's in particular: how many of them are somebody's places.
+"""Lists of places made from data of no UE in particular: the number that are a UE's places.
 
 A sum, a published model or an update under a name that lasts a round may tell where people live and work without
 telling who. With places p_1 to p_N of a list, true places t_1 to t_K (homes and workplaces) and a radius r,
@@ -6,7 +6,7 @@ telling who. With places p_1 to p_N of a list, true places t_1 to t_K (homes and
     precision = share of the p within r of any t,    coverage = share of the t within r of any p,
 
 shares from 0 to 1 in this order. Both grow with the number of people and with the density of a town, so they stand
-beside the same figures of places that nobody has learnt anything about: N uniformly random places, N drawn by the floor
+beside the same figures of places drawn without an attack: N uniformly random places, N drawn by the floor
 area of buildings, and the list itself held against as many residents of the same town who do not take part. What is no
 better for those who take part than for those who do not is the town's density, and tells nothing of the people in the
 sum.
@@ -37,7 +37,7 @@ def most_named(named: list[dict[str, Any]], attack: str, area: Area, how: Leakag
 
 
 def listed_score(listed_m: FloatArray, true_m: FloatArray, radius_m: float, count: int) -> FloatArray:
-    """Of the places of a list (n <= count, 2) against true ones (k, 2); one that is missing is wrong."""
+    """Score the places of a list (n <= count, 2) against true ones (k, 2); one that is missing is wrong."""
     right, found = (nearest_m(listed_m, true_m) <= radius_m).sum(), nearest_m(true_m, listed_m) <= radius_m
     return np.array([right / count, found.mean()])
 

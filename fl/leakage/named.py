@@ -24,7 +24,7 @@ to be home and work"""
 
 @dataclass(frozen=True, eq=False)
 class NamedPlaces:
-    """What is named of a UE: place_m (k, 2), rank (k,) ascending from 1, place : home, work, third 1, ..., or empty
+    """Places named of a UE: place_m (k, 2), rank (k,) ascending from 1, place : home, work, third 1, ..., or empty
     where the attack does not say; probability (k,) : as stated, NaN where it is not.
 
     Home has rank 1 and work rank 2, also where only one of them is named.
@@ -51,7 +51,7 @@ class NamedPlaces:
 
 
 def answers_of(estimates: Estimates, area: Area) -> dict[int, NamedPlaces]:
-    """What an attack answers in a round, by UE, whatever model the answers stand at.
+    """Answers of an attack in a round, by UE, whatever their model.
 
     A place that is repeated, for instance at each model of the UE, counts once. Answers outside of the area, or not
     finite, are left out; a UE of which only such ones were given has no places.
@@ -60,7 +60,7 @@ def answers_of(estimates: Estimates, area: Area) -> dict[int, NamedPlaces]:
     given = given[np.argsort(estimates.ue[given], kind="stable")]
     ues, first = np.unique(estimates.ue[given], return_index=True)
     found, inside = {}, area.contains(estimates.position_m)
-    for ue, mine in zip(ues.tolist(), np.split(given, first[1:]), strict=False):  # an empty split where nobody answers
+    for ue, mine in zip(ues.tolist(), np.split(given, first[1:]), strict=False):  # an empty split without answers
         found[ue] = _named(estimates, mine[inside[mine]])
     return found
 

@@ -35,8 +35,9 @@ def reliability_error(stated: FloatArray, hit: BoolArray) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Reliability:
-    """Of n statements about some UEs. stated, hit, count (BINS,) : means by bin, NaN where it is empty; error, brier :
-    as above; error_low, error_high : its 95 % interval; by_chance_error : of an attack that is right about itself.
+    """Reliability of n statements about some UEs. stated, hit, count (BINS,) : means by bin, NaN where it is empty;
+    error, brier : as above; error_low, error_high : its 95 % interval; by_chance_error : of an attack that is right
+    about itself.
     """
 
     stated: FloatArray
@@ -50,7 +51,8 @@ class Reliability:
 
 
 def reliability(ue: IntArray, probability: FloatArray, hit: BoolArray, draws: FloatArray) -> Reliability:
-    """Of statements (n,) about UEs ue (n,), and whether they came true; draws (d, k) : uniform, for k distinct UEs.
+    """Measure statements (n,) about UEs ue (n,), and whether they came true; draws (d, k) : uniform, for k distinct
+    UEs.
 
     NaN where there is no statement.
     """
@@ -81,12 +83,12 @@ def _bins(p: FloatArray) -> IntArray:
 
 
 def _errors(times: FloatArray, count: FloatArray, away: FloatArray) -> FloatArray:
-    """Error (d,) of samples in which each UE counts so many times (d, k); count, away (k, BINS) : sums of a UE."""
+    """Error (d,) of samples that weigh each UE by times (d, k); count, away (k, BINS) : sums of a UE."""
     return np.asarray(np.abs(times @ away).sum(axis=1) / (times @ count.sum(axis=1)))
 
 
 def _resampled(ues: int, draws: FloatArray) -> FloatArray:
-    """How often each UE is in each sample (d, k) of so many UEs, drawn with replacement."""
+    """Draw UEs with replacement: the number of times (d, k) that each UE is in each sample."""
     pick = np.minimum((draws[:, :ues] * ues).astype(np.int64), ues - 1)
     return np.stack([np.bincount(one, minlength=ues) for one in pick]).astype(np.float64)
 

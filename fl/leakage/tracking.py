@@ -1,4 +1,4 @@
-r"""What an attacker's beliefs are worth: measures of location privacy, one row a round and UE.
+r"""Measures of location privacy of an attacker's beliefs, one row per round and UE.
 
 With the belief p over places c of a UE that is truly at x, and the attacker's best answers (`fl.tracking.answers`):
 
@@ -42,7 +42,7 @@ class Whereabouts(Columns):
 
     @classmethod
     def of(cls, number: int, measured: Local) -> Whereabouts:
-        """Of the UEs with measurements in this round, all their models together."""
+        """Truth of the UEs with measurements in this round, all their models together."""
         some = measured.nonempty()
         ue, row = np.unique(some.ue, return_inverse=True)
         count = np.bincount(row, weights=some.count, minlength=len(ue))
@@ -55,7 +55,7 @@ class Whereabouts(Columns):
         return self.join([self, more])
 
     def at(self, number: int) -> Whereabouts:
-        """Of one round."""
+        """Truth of one round."""
         low, high = np.searchsorted(self.round, [number, number + 1])
         return self.select(slice(low, high))
 

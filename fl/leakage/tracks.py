@@ -1,4 +1,4 @@
-"""What leakage remembers of each (UE, model): its true points, and what attacks have said of it."""
+"""State of leakage per (UE, model): its true points, and the estimates of attacks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Band:
 
 @dataclass(frozen=True, eq=False)
 class Said:
-    """What an attack has said of one track so far.
+    """Estimates of one track by an attack so far.
 
     centroids, places (k, 2), weights (k,) of the places: those inside the area; spoken: centroids that it named, inside
     or not; named: these and other places; heard, diverged: rounds in which it named a centroid, and in which none lay

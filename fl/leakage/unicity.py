@@ -1,7 +1,7 @@
-"""Unicity: how many points of a trace it takes to tell its owner from everybody else.
+"""Unicity: the number of points of a trace that distinguish its owner from all others.
 
 Of p points of a UE, drawn at random, each known as a round and a square of the grid, it is asked whether the trace of
-anybody else has them all. [de Montjoye et al., Unique in the Crowd, Sci. Rep. 3:1376, 2013.] Names do not matter: this
+another UE has them all. [de Montjoye et al., Unique in the Crowd, Sci. Rep. 3:1376, 2013.] Names do not matter: this
 is what is left of anonymity where nothing but names is hidden and each UE keeps one.
 """
 
@@ -19,7 +19,7 @@ RESOLUTIONS_M = (100.0, 500.0, 2500.0)
 MOST_POINTS = 6
 DRAWS = 20
 MOST_UES = 500
-"""UEs of smallest number that points are drawn of; they are told from all"""
+"""UEs of smallest number that points are drawn of; they are distinguished from all"""
 
 
 def unicity(traces: Whereabouts, rng: Rng) -> list[dict[str, Any]]:
@@ -49,7 +49,7 @@ def _points(traces: Whereabouts, owner: IntArray, n: int, resolution_m: float) -
 
 
 def _alone(owner: IntArray, point: IntArray, has: np.ndarray, p: int, rng: Rng) -> list[bool]:
-    """Whether nobody else has the points of each draw."""
+    """Whether no other UE has the points of each draw."""
     alone = []
     order = np.argsort(owner, kind="stable")
     start = np.searchsorted(owner[order], np.arange(owner.max(initial=-1) + 2))

@@ -76,7 +76,7 @@ class Learner(Part):
         return None
 
     def trained_centrally(self, model: Model, samples: HeldOut, epochs: int, rng: Rng) -> Model | None:
-        """What it would learn in one place from the samples of everybody; None: not defined.
+        """Model trained centrally on the samples of all UEs; None: not defined.
 
         `model` gives the public constants; training starts afresh.
         """
@@ -139,7 +139,7 @@ class GridLearner(Learner):
     def link_patterns(self, model: Model, place_m: FloatArray, links: int, error_db: float) -> "LinkPatterns":
         """Updates of devices at places (n, 2) by an error of `error_db` on one link each, of the nearest stations.
 
-        What anybody can compute who has the model: what a device measures is taken as unknown.
+        Anyone with the model can compute this: a device's measurements are taken as unknown.
         """
 
 
@@ -159,7 +159,7 @@ class FirstLayerLearner(Learner):
         return 1.0
 
     def bias_rms(self, updates: Updates) -> FloatArray:
-        """What the closed-form attack divides by."""
+        """Root mean square of bias gradients, by which the closed-form attack divides."""
         _, db = self.first_layer(updates.rows(slice(None)))
         with np.errstate(over="ignore", invalid="ignore"):
             return np.asarray(np.sqrt((db**2).mean(axis=1)) / self.update_over_gradient)
@@ -217,7 +217,7 @@ class SurfaceLearner(Learner):
 
     @abstractmethod
     def reference_map(self, model: Model, held_out: HeldOut, of: int = 0) -> FloatArray:
-        """What somebody who knew all places would draw of model `of`, at the first bandwidth: (P, Q)."""
+        """Map of model `of` drawn from all true places, at the first bandwidth: (P, Q)."""
 
     @staticmethod
     def grid_m(model: Model) -> FloatArray:

@@ -132,7 +132,7 @@ class Density(SurfaceLearner):
         return np.array([nearest_mean_m(self._flat(public.sampled_m), self.neighbours, rng)])
 
     def _flat(self, position_m: FloatArray, y_m: float = 0.0) -> FloatArray:
-        """Positions as the grid sees them: on a line, everybody stands on it."""
+        """Positions as the grid sees them: on a line, all of them stand on it."""
         if len(self.grid) == 2:
             return position_m
         return np.column_stack([position_m[:, 0], np.full(len(position_m), y_m)])
@@ -163,7 +163,7 @@ class Density(SurfaceLearner):
         )
 
     def step(self, model: Model, phase: str, merged: FloatArray) -> Model:
-        """The mean over features; a model that nobody answered about stays as it was."""
+        """The mean over features; a model without answers stays as it was."""
         shape = (len(merged), len(model.constants["bandwidth_m"]), -1)
         new = merged.reshape(shape) / (1 if self.n_features == "exact" else max(self.n_features, 1))
         new = new * self._unit(model.constants["bandwidth_m"])[:, None]
@@ -171,7 +171,7 @@ class Density(SurfaceLearner):
         return replace(model, parameters=np.where(heard, new.reshape(len(merged), -1), model.parameters))
 
     def _unit(self, bandwidth_m: FloatArray) -> FloatArray:
-        """What the kernel is multiplied by (H,)."""
+        """Factor (H,) of the kernel."""
         if not self.normalised:
             return np.ones(len(bandwidth_m))
         return (2 * np.pi * bandwidth_m**2) ** (-len(self.grid) / 2)

@@ -84,7 +84,7 @@ class ImageNet(Learner):
     def init(self, public: Public, rng: Rng) -> Model:
         image = public.images
         if image is None:
-            raise ValueError("image-net: nobody said what the images look like")
+            raise ValueError("image-net: the format of the images is unknown")
         from fl.networks.sgd_classification import device
 
         self.network.check(image)

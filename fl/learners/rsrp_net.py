@@ -64,7 +64,7 @@ def _of_profile(key: str) -> Callable[[dict[str, Any]], Any]:
 
 
 def _step_limit(given: dict[str, Any]) -> Literal["none", "polyak"]:
-    """That of the profile; none where steps have a size of their own."""
+    """Step limit of the profile; none where steps are normalised."""
     linear = getattr(given.get("optimiser"), "linear", True)
     return "polyak" if linear and _of_profile("step_limit")(given) == "polyak" else "none"
 
@@ -78,7 +78,7 @@ class RsrpNet(LayeredLearner):
 
     `proximal` mu adds mu / 2 |w - w_before|^2 to the loss of every batch [Li et al. 2020, Eq. 2]; in the first step of
     a round it changes nothing. `weight_decay` lambda adds lambda w to every gradient: weights that no sample needs go
-    back to 0, and what a map says of places that nobody measured to its prior. An update then has a part of w itself,
+    back to 0, and what a map predicts at unmeasured places to its prior. An update then has a part of w itself,
     which the server knows. Frozen layers have updates of exactly zero, which are sent like others.
 
     `step_limit: polyak` bounds the learning rate of each step by the batch itself [Loizou et al. 2021, SPS_max with
@@ -168,7 +168,7 @@ class RsrpNet(LayeredLearner):
 
     @property
     def offers(self) -> frozenset[str]:  # type: ignore[override]
-        """What later parts may count on.
+        """Capabilities that later parts may require.
 
         `bound` where one record's share of an update is bounded, `linear local steps` where an update is a linear
         combination of gradients, with the same factors for all parameters; `sample gradient` where these are gradients
@@ -315,10 +315,12 @@ class RsrpNet(LayeredLearner):
         return replace(made, bound=self._record_bound(data))
 
     def _record_bound(self, data: Local) -> Bound | None:
-        """What one record can add to an update, at most: learning_rate C / n for the fewest samples n of a row."""
+        """Upper bound of one record's part of an update: learning_rate C / n for the fewest samples n of a row."""
         if self.sample_clip is None or not self._bounds_records:
             return None
-        fewest = max(int(data.count.min()), 1) if len(data.count) else 1  # of nobody: as of a device with one record
+        fewest = (
+            max(int(data.count.min()), 1) if len(data.count) else 1
+        )  # without devices: as of a device with one record
         return Bound(self.learning_rate * self.sample_clip / fewest, "record", "replace")
 
     def step(self, model: Model, phase: str, merged: FloatArray) -> Model:

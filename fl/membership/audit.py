@@ -29,9 +29,9 @@ class Membership(Part):
     (where there are as many) of what it measured and held out. Held-out records without an owner (images) are each
     paired with a random member of the same class, whose UE is asked about both, and only members in pairs are compared:
     of every UE and class there are as many members as non-members, since a model knows some classes better than others
-    whoever is a member. Scores are computed with the model that the attacker sees: with `rows` that of each UE, weights
-    before plus its update; with `sum` or `model` the common one. Scores are relative to the median of the UE's records,
-    so that differences between the models of UEs do not affect them.
+    whichever records are members. Scores are computed with the model that the attacker sees: with `rows` that of each
+    UE, weights before plus its update; with `sum` or `model` the common one. Scores are relative to the median of the
+    UE's records, so that differences between the models of UEs do not affect them.
 
     The area under the ROC curve stands beside that of the model before any training, asked of the same records, and
     their difference has an interval: members and held-out records of other places differ whatever a model has learnt.
@@ -51,7 +51,7 @@ class Membership(Part):
     renamed: ClassVar = {"overlap": "known_member_share"}
 
     def start(self) -> dict[str, State]:
-        """What attacks remember before the first audit, by their labels."""
+        """States of attacks before the first audit, by label."""
         return {a.label: a.start() for a in self.attacks if isinstance(a, GradientRegression)}
 
     @property
@@ -61,7 +61,7 @@ class Membership(Part):
 
 
 def due(membership: Membership | None, played: int) -> bool:
-    """Whether the round that makes so many played is audited."""
+    """Whether round number `played` is audited."""
     return membership is not None and (played == 1 or played % membership.every_rounds == 0)
 
 
@@ -124,7 +124,7 @@ def audit(
 
 
 def _figures(now: Scores, before: Scores | None, whole: Whole) -> dict[str, Any]:
-    """How well scores tell members, and those of the models before training where there are any."""
+    """Success of scores at telling members, and of those of the models before training where there are any."""
     area, power = auc(now.member, now.other, whole), tpr_percent(now.member, now.other, whole=whole.member)
     first, change = math.nan, (math.nan, math.nan, math.nan)
     if before is not None:
@@ -144,7 +144,7 @@ def _of_known(scores: list[FloatArray], known: list[BoolArray], device: IntArray
 
 
 def _whole(wholes: Wholes | None, local: Local, held_out: HeldOut, member: IntArray, other: IntArray) -> Whole:
-    """What the chosen records are held out with."""
+    """The groups with which chosen records are held out."""
     if wholes is None:
         return Whole.single(len(member), len(other))
     ue = np.concatenate([local.ue[local.row_of_sample], held_out.ue])
@@ -180,9 +180,9 @@ def _drawn(target: IntArray, share: float, most: int, rng: Rng, what: str) -> In
 
 
 def _matched(target: IntArray, count: IntArray, most: int, rng: Rng) -> IntArray:
-    """Of each target so many random records as `count` (n_target,) says, or all that there are."""
+    """Random records of each target: count (n_target,) of them, or all."""
     rank, _ = _ranked(target, rng, "others")
-    wanted = np.append(count, 0)[target]  # -1 is nobody
+    wanted = np.append(count, 0)[target]  # -1: no target
     return _thinned(np.flatnonzero((target >= 0) & (rank < wanted)), most, rng, "others")
 
 

@@ -26,7 +26,7 @@ class Evidence:
     pull: FloatArray
 
     def of(self, key: FloatArray) -> "Evidence":
-        """Those of the records with these keys alone, of new ones 0; records that are asked no more are forgotten."""
+        """Select the records with these keys; new ones are 0, and records no longer asked are dropped."""
         n = len(key)
         fresh = Evidence(key, np.zeros((n, n)), np.zeros(n))
         if not len(self.key) or not n or self.key.shape[1] != key.shape[1]:

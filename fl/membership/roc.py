@@ -1,4 +1,4 @@
-"""How well scores tell members from non-members: the area under the ROC curve, and true positives at a false rate.
+"""Success of scores at telling members from non-members: area under the ROC curve, true positives at a false rate.
 
 Records that are held out together (all of a session, a day or a block of ground) are alike, so they are no independent
 draws; nor are a member and a non-member that were paired for being alike. `Whole` numbers what each record belongs to,
@@ -21,7 +21,7 @@ _TAIL = 0.975
 
 @dataclass(frozen=True, eq=False)
 class Whole:
-    """What each member (m,) and each non-member (n,) was drawn with: records of one number are one draw."""
+    """Group of each member (m,) and each non-member (n,): records of one number are one draw."""
 
     member: IntArray
     other: IntArray
@@ -115,5 +115,5 @@ def _sums(values: FloatArray, whole: IntArray) -> FloatArray:
 
 
 def _placed(score: FloatArray, ordered: FloatArray) -> FloatArray:
-    """How many of the ordered scores lie below each score, ties half."""
+    """Number of ordered scores below each score, ties half."""
     return (np.searchsorted(ordered, score, "left") + np.searchsorted(ordered, score, "right")) / 2

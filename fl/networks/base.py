@@ -52,7 +52,7 @@ class Network(Part):
 
     @abstractmethod
     def layers(self, image: ImageFormat) -> tuple[Layer, ...]:
-        """All arrays of parameters, in order."""
+        """Arrays of parameters, in order."""
 
     @abstractmethod
     def forward(self, weights: "list[Tensor]", x: "Tensor", live: "Tensor") -> "Tensor":

@@ -24,7 +24,7 @@ FEW = 8  # inputs up to which a loop is faster than BLAS
 
 
 class Shape(NamedTuple):
-    """Of all networks: units of each layer, the inputs first; the activation; layers that need no gradient; the
+    """Shape of all networks: units of each layer, the inputs first; the activation; layers that need no gradient; the
     largest norm of a sample's gradient, or infinity; and the share by which that norm may be misjudged.
     """
 
@@ -60,7 +60,7 @@ class Scratch(NamedTuple):
 
 
 def scratch(sizes: tuple[int, ...], batch: int, number: Any) -> Scratch:
-    """Memory for networks with layers of such sizes and batches of at most so many samples, of a type of number."""
+    """Memory for networks with layers of such sizes and batches of at most `batch` samples, of a type of number."""
     n, units, weights = min(batch, CHUNK), sum(sizes), sum((a + 1) * b for a, b in pairwise(sizes))
     return Scratch(*(np.empty(size, dtype=number) for size in (n * units, n * units, n * max(sizes), weights, n)))
 

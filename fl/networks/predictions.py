@@ -1,4 +1,4 @@
-"""What a network answers, and its gradients at single samples: in double precision."""
+"""Predictions of a network, and its gradients at single samples: in double precision."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def predict(net: Mlp, parameters: FloatArray, model_of: IntArray, z: FloatArray)
 
 
 def layer_inputs(net: Mlp, parameters: FloatArray, z: FloatArray, layer: int) -> FloatArray:
-    """What layer `layer` (from 1) of the network parameters (d,) reads of inputs z (N, p), then 1: (N, inputs + 1)."""
+    """Inputs of layer `layer` (from 1) of the network parameters (d,) for z (N, p), then 1: (N, inputs + 1)."""
     before = replace(net, sizes=(*net.sizes[:layer], 1))  # no hidden layer after it is computed
     activations = before.forward(*_tensors(parameters, z))[1]
     return np.column_stack([activations[-1][0].numpy(), np.ones(len(z))])

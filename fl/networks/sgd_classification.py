@@ -29,7 +29,7 @@ Device = Literal["auto", "cpu", "cuda"]
 
 @dataclass(frozen=True)
 class DeviceSteps:
-    """How a device trains: step size, share of its images in a mini-batch, passes over them.
+    """Local training settings: step size, share of its images in a mini-batch, passes over them.
 
     sample_clip is the largest L2 norm of one image's gradient in the mean of a batch; None leaves them as they are.
     Weights, activations and gradients have `precision` bits.
@@ -47,7 +47,7 @@ class DeviceSteps:
         return torch.float32 if self.precision == 32 else torch.float64
 
     def batch(self, count: IntArray) -> IntArray:
-        """Images of a mini-batch (n,) of devices with so many, one at least."""
+        """Images of a mini-batch (n,) of devices with count (n,) images, one at least."""
         return np.asarray(np.maximum(np.ceil(self.batch_share * count - 1e-9), 1).astype(np.int64))
 
 

@@ -30,11 +30,11 @@ POLYAK = 3.0
 
 @dataclass(frozen=True)
 class SgdSettings:
-    """How a device trains: step size, mini-batch (the word all: full batch), epochs, dropout.
+    """Local training settings: step size, mini-batch (the word all: full batch), epochs, dropout.
 
     sample_clip is the largest L2 norm of one sample's gradient in the mean of a batch; None leaves them as they are.
     proximal is mu of the term mu/2 |w - w_before|^2 that is added to the loss; weight_decay times the weights is added
-    to every gradient; so many first layers are frozen.
+    to every gradient; the first `frozen_layers` layers keep their weights.
     Weights, activations and gradients have `precision` bits. With polyak no step is longer than that of Polyak's.
     """
 
@@ -56,7 +56,7 @@ class SgdSettings:
         return np.float32 if self.precision == 32 else np.float64
 
     def batch(self, count: IntArray) -> IntArray:
-        """Samples of a full mini-batch of devices with so many samples (n,)."""
+        """Samples of a full mini-batch of devices with count (n,) samples."""
         return count if self.batch_size == "all" else np.minimum(count, self.batch_size)
 
     def steps(self, count: IntArray) -> IntArray:

@@ -1,4 +1,4 @@
-r"""How far noise keeps a run from its optimum: the convergence bound of the LAPA study, as a law of transmit power.
+r"""Convergence bound of the LAPA study under noise, as a law of transmit power.
 
 With artificial noise of std sigma_k[t] and channel noise of std c_k[t] / sqrt(x_k) on every number of a row (x_k the
 UE's power, c_k[t] the noise at 1 W), weights G_k[t], and the contraction A of a round::
@@ -33,7 +33,7 @@ _BLOCK = 4_000_000  # numbers of a block of power vectors x rounds x UEs
 
 @dataclass(frozen=True, eq=False)
 class Trajectory:
-    """What a reference run did, round by round: arrays (T, K).
+    """A reference run, round by round: arrays (T, K).
 
     std : artificial noise that its budgets ask for, per number, in the unit of updates; weight : G_k[t]; gain : SNR of
     the UE's uplink at 1 W, linear. scale : rho = C / sqrt(q), so that channel noise has std scale / sqrt(x gain). A UE

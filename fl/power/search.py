@@ -186,7 +186,7 @@ class _Halfspace:
 
 
 def _edge(objective: PowerLoss, j: int) -> _Halfspace | None:
-    """What T_th <= j asks for; None where no power can meet it."""
+    """Powers that meet T_th <= j; None where none does."""
     t = objective.trajectory
     std, noise = t.std[j:], t.channel_std[j:]
     k = std.shape[1]

@@ -14,7 +14,7 @@ class Prior(Part):
 
     @abstractmethod
     def constants(self, public: Public) -> dict[str, FloatArray]:
-        """What goes into the constants of the model; raises BadInput where something is unknown."""
+        """Constants of the model; raises BadInput where something is unknown."""
 
     @abstractmethod
     def expected_dbm(self, constants: dict[str, FloatArray], model_of: IntArray, place_m: FloatArray) -> FloatArray:

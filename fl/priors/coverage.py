@@ -1,4 +1,4 @@
-"""What the radio's own laws say of a place, before anything is measured."""
+"""Prediction by the radio's own laws, before any measurement."""
 
 from functools import lru_cache
 from typing import ClassVar, Literal

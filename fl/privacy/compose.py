@@ -1,8 +1,8 @@
-"""What many noisy rounds cost one user together: four figures, each with the words that say what it stands on.
+"""Cost of many noisy rounds to one user: four figures, each with its assumptions in words.
 
 A round is (z, q): z is the noise deviation over the sensitivity *for the relation stated*, 1 / mu of its spend, and q
-the probability with which a user takes part by a secret coin of its own. Who is silent because of where it is, of its
-channel or of a scheduler that others see did not flip such a coin: for those rounds q = 1.
+the probability with which a user takes part by a secret coin of its own. A UE that is silent because of where it is, of
+its channel or of a scheduler that others see did not flip such a coin: for those rounds q = 1.
 
     naive   every round's exact epsilon at delta / rounds, added up
     zCDP    rho = sum 1 / (2 z^2); takes no account of sampling
@@ -67,7 +67,7 @@ class RoundKinds:
             return float(np.sum(self.count / self.z**2))
 
     def without_sampling(self) -> RoundKinds:
-        """The same rounds, everybody in all of them."""
+        """The same rounds, with all users in all of them."""
         return RoundKinds.of((z, 1.0, n) for z, n in zip(self.z, self.count, strict=True))
 
 
@@ -82,7 +82,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Composition:
-    """What rounds cost one user at this delta. `best` is the figure to state: exact, PLD, or RDP and why."""
+    """Cost of rounds to one user at this delta. `best` is the figure to state: exact, PLD, or RDP and why."""
 
     naive: Figure
     zcdp: Figure
@@ -97,7 +97,7 @@ class Composition:
 
 
 def compose(draws: RoundKinds, delta: float, relation: str = ADD_REMOVE) -> Composition:
-    """All four figures. Raises ValueError for a delta outside (0, 1)."""
+    """Compute all four figures. Raises ValueError for a delta outside (0, 1)."""
     dropped = draws.sampled and relation != ADD_REMOVE
     if dropped:
         draws = draws.without_sampling()
@@ -125,7 +125,7 @@ def compose(draws: RoundKinds, delta: float, relation: str = ADD_REMOVE) -> Comp
 
 
 def least_multiplier(epsilon: float, delta: float, rounds: int, q: float = 1.0) -> float:
-    """The smallest noise multiplier with which so many rounds cost no more than epsilon, by the best figure.
+    """The smallest noise multiplier with which the rounds cost no more than epsilon, by the best figure.
 
     For q = 1 exact to rounding; otherwise within 0.02 %, from above (the bisection keeps its upper end). 0 where no
     noise is needed, because who takes part is secret enough. Raises ValueError for an epsilon that is not positive and
@@ -180,14 +180,14 @@ def _bisect(
 
 
 def _miss(reached: float, epsilon: float) -> float:
-    """How far above the target, as a ratio's logarithm; never infinite below."""
+    """Excess over the target as a ratio's logarithm; never infinite below."""
     return math.log(max(reached, 1e-300) / epsilon)
 
 
 def _best(draws: RoundKinds, delta: float, renyi: Figure, note: str) -> Figure:
     """The figure to state."""
     if not draws.sampled:
-        words = "one Gaussian with mu^2 = sum 1 / z^2, everybody in every round" + note
+        words = "one Gaussian with mu^2 = sum 1 / z^2, all users in every round" + note
         return Figure("exact", epsilon_of(delta, math.sqrt(draws.mu2)), words)
     kinds = int(np.sum(draws.q < 1)) + bool(np.any(draws.q == 1))
     if kinds > pld.MOST_KINDS:

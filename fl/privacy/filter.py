@@ -24,7 +24,7 @@ class GaussianFilter:
     beforehand: sum mu_t^2 <= mu^2 gives mu-GDP for mu_t chosen from all earlier outputs
     [Smith and Thakurta 2022, "Fully adaptive composition for Gaussian differential privacy"]: given the past, the log
     likelihood ratio moves by a Gaussian step of mean mu_t^2 / 2 and variance mu_t^2, so it is a Brownian motion at time
-    sum mu_t^2, and what is left of the time until mu^2 can be filled up with noise that nobody looks at.
+    sum mu_t^2, and what is left of the time until mu^2 can be filled up with noise that is never published.
     """
 
     epsilon: float

@@ -14,14 +14,14 @@ from fl.types import LOCATION
 from netsim.columns import no_ints
 from netsim.units import FloatArray
 
-EVERYBODY = -1
+ALL_UES = -1
 _WHO = ("mechanism", "unit", "relation", "delta")
 
 
 def final_account(spends: Mapping[str, Sequence[Any] | np.ndarray]) -> list[dict[str, Any]]:
     """One row an account and UE, from the columns of the table `spends`.
 
-    Noise that hides everybody makes one row, ue = -1, unless some UE spends more in the same account. `all` adds up the
+    Noise that hides all UEs makes one row, ue = -1, unless some UE spends more in the same account. `all` adds up the
     mechanisms of one unit and relation, at the smallest of their deltas. Every row has the epsilon of naive, zCDP and
     RDP composition and the best known one, with the accountant that says it, and `with_channel`, the exact epsilon if
     the noise of the channel counts too (NaN in an account where users are sampled, or where no channel adds any).
@@ -50,8 +50,8 @@ def _rows(
     ue = column["ue"][rows].astype(np.int64)
     believed = _channel_counts(column, rows, str(relation))
     stated = []
-    for each in np.unique(ue[ue >= 0]) if np.any(ue >= 0) else [EVERYBODY]:
-        mine = rows[(ue == each) | (ue == EVERYBODY)]
+    for each in np.unique(ue[ue >= 0]) if np.any(ue >= 0) else [ALL_UES]:
+        mine = rows[(ue == each) | (ue == ALL_UES)]
         said = _composed(_draws(column, mine, str(relation)), float(delta), str(relation), known)
         with_channel = math.nan
         if believed:
@@ -77,7 +77,7 @@ def _rows(
 
 
 def _composed(draws: RoundKinds, delta: float, relation: str, known: dict[bytes, Composition]) -> Composition:
-    """All figures of some draws, found once for all UEs that paid alike."""
+    """Compose some draws, once for all UEs that paid alike."""
     key = b"".join((draws.z.tobytes(), draws.q.tobytes(), draws.count.tobytes(), repr((relation, delta)).encode()))
     if key not in known:
         known[key] = compose(draws, delta, relation)
@@ -87,9 +87,9 @@ def _composed(draws: RoundKinds, delta: float, relation: str, known: dict[bytes,
 def _draws(
     column: Mapping[str, np.ndarray], mine: np.ndarray, relation: str, more: np.ndarray | None = None
 ) -> RoundKinds:
-    """What one UE's rows compose to; `more` is noise beside the drawn one.
+    """Composition of one UE's rows; `more` is noise beside the drawn one.
 
-    Those of a round that hang on the same coin are one Gaussian before the coin amplifies it: their 1 / z^2 add up.
+    Those of a round that depend on the same coin are one Gaussian before the coin amplifies it: their 1 / z^2 add up.
     """
     std, sensitivity, q = (column[k][mine].astype(np.float64) for k in ("std", "sensitivity", "sampling_rate"))
     if more is not None:

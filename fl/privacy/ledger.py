@@ -23,11 +23,11 @@ Key = TypeVar("Key")
 
 @dataclass(frozen=True, eq=False)
 class PrivacyStatement:
-    """What a mechanism has cost each UE (n_ue,) up to now: (epsilon, delta) for one unit and relation.
+    """Cost of a mechanism to each UE (n_ue,) up to now: (epsilon, delta) for one unit and relation.
 
-    `with_channel` is the epsilon if the noise of the radio channel counts too: true only against somebody who hears
-    through that channel, and as long as its noise is what the channel law says. The mechanism `all` stands for all of
-    one unit and relation together.
+    `with_channel` is the epsilon if the noise of the radio channel counts too: true only against an attacker that
+    receives through that channel, and as long as its noise is what the channel law says. The mechanism `all` stands for
+    all of one unit and relation together.
     """
 
     mechanism: str
@@ -39,13 +39,13 @@ class PrivacyStatement:
 
     @property
     def account(self) -> Account:
-        """What it is about."""
+        """Account of the statement."""
         return Account(self.mechanism, self.unit, self.relation, self.delta)
 
 
 @dataclass(frozen=True, eq=False)
 class DrawSums:
-    """What the draws of an account add up to, for each UE.
+    """Sums of the draws of an account, for each UE.
 
     total (n_ue,): (sensitivity / std)^2 of all Gaussian draws, or epsilon per metre of all moved locations;
     with_channel (n_ue,): the same with the channel's noise.
@@ -56,12 +56,12 @@ class DrawSums:
 
     def plus(self, spend: AnySpend) -> DrawSums:
         """With the draws of one more spend."""
-        everybody = spend.ue < 0
+        all_ues = spend.ue < 0
 
         def grown(sums: FloatArray, cost: FloatArray) -> FloatArray:
             grown = sums.copy()
-            np.add.at(grown, spend.ue[~everybody], cost[~everybody])
-            grown += cost[everybody].sum()
+            np.add.at(grown, spend.ue[~all_ues], cost[~all_ues])
+            grown += cost[all_ues].sum()
             return grown
 
         with_channel = grown(self.with_channel, spend.cost(with_channel=True))
@@ -70,9 +70,9 @@ class DrawSums:
 
 @dataclass(frozen=True, eq=False)
 class Ledger:
-    """What every UE has spent, account by account, as a value.
+    """Spending of every UE, account by account, as a value.
 
-    Draws that a random part of the users takes part in are paid by everybody alike, and a round has one coin for each
+    Draws that a random part of the users takes part in are paid by all UEs alike, and a round has one coin for each
     user, whatever it then sends to: to all its models, in all phases, through all mechanisms. So their mu^2 = sum
     (sensitivity / std)^2 adds up first, and the coin amplifies that one Gaussian: `sampled` (n_orders,) are its Renyi
     costs by account, `together` those of all accounts of one unit and relation.
@@ -85,7 +85,7 @@ class Ledger:
 
     @classmethod
     def empty(cls, n_ue: int) -> Ledger:
-        """Nobody has spent anything."""
+        """Before any spend."""
         return cls(n_ue)
 
     def add(self, spends: Iterable[AnySpend]) -> Ledger:
@@ -110,7 +110,7 @@ class Ledger:
     def statements(self) -> list[PrivacyStatement]:
         """The epsilon of every UE and account, and of all accounts of one unit and relation where there are several.
 
-        Exact for Gaussian draws that everybody takes part in; by RDP where users are sampled; for moved locations the
+        Exact for Gaussian draws that all UEs take part in; by RDP where users are sampled; for moved locations the
         sum, per metre by which all of them are displaced. Together they are stated at the smallest of their deltas.
         """
         stated = [self._statement(account, [account], self.sampled.get(account)) for account in self.sums]
@@ -124,7 +124,7 @@ class Ledger:
     def exceeds(self, epsilon: float, delta: float | None) -> bool:
         """Whether any UE has spent more than epsilon on one unit and relation, all mechanisms together.
 
-        delta: at which; None: the smallest that a mechanism states. Where everybody takes part it is the filter that
+        delta: at which; None: the smallest that a mechanism states. Where all UEs take part it is the filter that
         decides, so that the total also holds for noise that was chosen as one went; sampled rounds go by RDP.
         """
         for group, accounts in self._groups().items():
@@ -149,7 +149,7 @@ class Ledger:
         return groups
 
     def _statement(self, of: Account, accounts: list[Account], sampled: FloatArray | None) -> PrivacyStatement:
-        """What these accounts cost together, said of account `of`."""
+        """Cost of these accounts together, stated of account `of`."""
         total = reduce(np.add, (self.sums[account].total for account in accounts))
         channel = reduce(np.add, (self.sums[account].with_channel for account in accounts))
         if of.unit != LOCATION:
@@ -164,7 +164,7 @@ def _amplified(costs: Mapping[Key, FloatArray], on_coin: Mapping[Key, list[AnySp
         rates = {spend.sampling_rate for spend in drawn}
         if len(rates) > 1 or any(np.any(spend.ue >= 0) for spend in drawn):
             raise ValueError(
-                f"{drawn[0].mechanism}: only noise that hides everybody, at one rate a round, can count on sampling"
+                f"{drawn[0].mechanism}: only noise that hides all UEs, at one rate per round, can count on sampling"
             )
         mu2 = float(sum(spend.cost(with_channel=False).sum() for spend in drawn))
         grown[key] = grown.get(key, 0.0) + rdp.renyi(1 / math.sqrt(mu2) if mu2 > 0 else math.inf, rates.pop())

@@ -35,10 +35,10 @@ def epsilon_of(z: FloatArray, q: FloatArray, count: FloatArray, delta: float) ->
 
     Raises ValueError for a delta outside (0, 1).
     """
-    everybody = q == 1
+    certain = q == 1
     with np.errstate(divide="ignore", over="ignore"):
-        mu2 = float(np.sum(count[everybody] / z[everybody] ** 2))
-    z, q, count = z[~everybody], q[~everybody], count[~everybody]
+        mu2 = float(np.sum(count[certain] / z[certain] ** 2))
+    z, q, count = z[~certain], q[~certain], count[~certain]
     if len(z) <= _FEW or not np.isfinite(mu2) or _may_be_free(z, q, count, mu2, delta):
         cost = rdp.full(mu2)
         for z_, q_, n in zip(z, q, count, strict=True):
@@ -66,7 +66,7 @@ def epsilon_of(z: FloatArray, q: FloatArray, count: FloatArray, delta: float) ->
 
 
 def _least_costs(log_a: dict[int, float]) -> FloatArray:
-    """What each order costs at least (n_orders,), by convexity of ln A and because costs do not fall."""
+    """Lower bound of each order's cost (n_orders,), by convexity of ln A and because costs do not fall."""
     x = np.array([1.0, *(rdp.ORDERS[i] for i in sorted(log_a))])
     y = np.array([0.0, *(log_a[i] for i in sorted(log_a))])
     if len(x) < 2:
@@ -85,7 +85,7 @@ def _may_be_free(z: FloatArray, q: FloatArray, count: FloatArray, mu2: float, de
     """Whether rounds could cost so little that delta covers them alone, which only the lowest orders can tell.
 
     Their KL divergence, below which no order lies, is 2 TV^2 at least (Pinsker), with TV = q (2 Phi(1 / 2z) - 1) of
-    each round, and mu^2 / 2 of the rounds of everybody.
+    each round, and mu^2 / 2 of the rounds with all users.
     """
     from scipy.special import erf
 

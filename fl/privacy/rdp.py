@@ -90,7 +90,7 @@ def epsilon_of(cost: FloatArray, delta: float) -> FloatArray:
 
 
 def at_no_cost(delta: float) -> FloatArray:
-    """What an epsilon is above its cost at ORDERS (n_orders,)."""
+    """Offset of an epsilon above its cost at ORDERS (n_orders,)."""
     above: FloatArray = np.log1p(-1 / ORDERS) - (math.log(delta) + np.log(ORDERS)) / (ORDERS - 1)
     return above
 

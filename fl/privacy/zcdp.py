@@ -1,7 +1,7 @@
 r"""Sums that need no root: zero-concentrated privacy, and the epsilons of single rounds added up.
 
 A Gaussian round with noise multiplier z is rho-zCDP with rho = 1 / (2 z^2), and rhos add [Bun and Steinke 2016].
-Sampling of users gives zCDP nothing: its sum is that of rounds which everybody takes part in.
+Sampling of users gives zCDP nothing: its sum is that of rounds with all users.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Pseudonyms: under which names the attacker sees who sends, and when they change."""
+"""Pseudonyms: names under which the attacker sees senders."""
 
 from netsim.part import OneOf
 

@@ -18,7 +18,7 @@ class Every(Pseudonyms):
     """A new name every period_s, from the beginning of the run; an update that is asked for when a period ends, of what
     was measured in it, still has the name of that period.
 
-    All UEs change at once, so that who appears under a new name may be anybody; or each at times of its own (stagger),
+    All UEs change at once, so that a new name may belong to any UE; or each at times of its own (stagger),
     shifted by a draw from 0 to period_s: then only few others change with it, and they are the ones to confuse it with.
     """
 

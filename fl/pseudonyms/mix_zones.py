@@ -1,4 +1,4 @@
-"""Names that change where nobody is heard."""
+"""Names that change where no UE sends."""
 
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, Self
@@ -17,7 +17,7 @@ from netsim.units import BoolArray, FloatArray, IntArray
 
 @dataclass(frozen=True, eq=False)
 class Passed:
-    """Of all UEs (n_ue,): windows in which each was in a zone, and when it was seen in one last (-inf: never)."""
+    """Windows in which each UE (n_ue,) was in a zone, and when it was last seen in one (-inf: never)."""
 
     times: IntArray
     last_s: FloatArray
@@ -26,7 +26,7 @@ class Passed:
 class MixZones(Pseudonyms):
     """A new name whenever a UE comes out of a zone: a circle in which it sends nothing.
 
-    Who comes out may be anybody who was in. A UE is in a zone if it is there when the server asks; it has passed one
+    A UE that leaves may be any that was inside. It is in a zone if it is there when the server asks; it has passed one
     also if it took a measurement there since the server asked last. What it measured there is not left out.
     """
 

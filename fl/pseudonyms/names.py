@@ -1,4 +1,4 @@
-"""Who has which name: what only the simulation knows."""
+"""True owners of names, which only the simulation knows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
 YOUNG = 0.25
-"""of the updates under earlier names: an attacker who has heard less under the present ones has hardly begun"""
+"""of the updates under earlier names: an attacker who has received less under the present ones has hardly begun"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,10 +35,10 @@ class Names:
 
     @classmethod
     def start(cls, rule: Pseudonyms, n_ue: int) -> Names:
-        """Before the first round: nobody has a name, or for good its number."""
+        """Before the first round: UEs have no names, or permanently their numbers."""
         n = 0 if rule.changes else n_ue
-        every, nobody, never = np.arange(n, dtype=np.int64), np.full(n_ue, -1), np.zeros(n, dtype=np.int64)
-        return cls(every, never, nobody if rule.changes else every, nobody, rule.start(n_ue), never, never)
+        every, nameless, never = np.arange(n, dtype=np.int64), np.full(n_ue, -1), np.zeros(n, dtype=np.int64)
+        return cls(every, never, nameless if rule.changes else every, nameless, rule.start(n_ue), never, never)
 
     def given(self, ue: IntArray, period: IntArray, round_: int, rng: Rng) -> Names:
         """With new names for those of UEs (k,), each once, whose period (k,) is not that of their name."""

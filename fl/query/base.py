@@ -10,7 +10,7 @@ from fl.types import LastFigures, Request, RoundContext, State
 from netsim.part import Part
 from netsim.units import BoolArray, IntArray
 
-BANDS = 3  # that a policy without a number of its own is told about
+BANDS = 3  # assumed of a policy that states no number
 
 
 class Query(Part):

@@ -1,4 +1,4 @@
-r"""What the paper's analysis of descent says of a round: Lemma 1 and Corollary 1, with L and B estimated.
+r"""The paper's analysis of descent in a round: Lemma 1 and Corollary 1, with L and B estimated.
 
 With weights w_i = J_i / J, device gradients g_i, their mean g = sum_i w_i g_i, and J~ = sum_i w_i^2::
 

@@ -46,7 +46,7 @@ class HeightGrid:
 
     @classmethod
     def of(cls, area: Area, n_cells: int) -> HeightGrid:
-        """The grid that has so many cells: anybody can tell it from the length of an update."""
+        """The grid with n_cells cells: the length of an update reveals it."""
         return cls.over(area, sqrt(float(np.prod(area.side_m)) / n_cells))
 
     def __len__(self) -> int:

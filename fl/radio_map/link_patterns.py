@@ -1,4 +1,4 @@
-r"""What a device at a place would send about each of its links, and how well that explains an update.
+r"""Patterns that a device at a place would send about its links, and their likelihood given an update.
 
 An update of a device at u is y = A(u) e + n: column j of A(u) is the gradient by an error of one unit on link j alone,
 e ~ N(0, I) are the errors of the links, n ~ N(0, Sigma), Sigma diagonal, is noise. With b = A' Sigma^-1 y and
@@ -34,15 +34,17 @@ class LinkPatterns:
 
     @classmethod
     def join(cls, parts: list[LinkPatterns]) -> LinkPatterns:
-        """Those of all places, part after part."""
+        """Join parts of all places."""
         ends = np.cumsum([0, *(part.first[-1] for part in parts)])
         first = [part.first[:-1] + end for part, end in zip(parts, ends[:-1], strict=True)]
         columns = ([getattr(part, name) for part in parts] for name in ("links", "cell", "link", "value"))
         return cls(np.concatenate([*first, ends[-1:]]), *(np.concatenate(column) for column in columns))
 
     def log_likelihood(self, update: FloatArray, variance: FloatArray, scale: float) -> FloatArray:
-        """Of each place (n,) for an update (M,) and the variance of its noise (M,), both of A times `scale`."""
-        from fl.radio_map.link_score import score  # compiled: not for whoever only reads a scenario
+        """Log-likelihood of each place (n,) for an update (M,) and its noise variance (M,), both of A times
+        `scale`.
+        """
+        from fl.radio_map.link_score import score  # compiled: not needed to read a scenario
 
         out = np.empty(len(self.links))
         score(self.first, self.links, self.cell, self.link, self.value * scale, update, 1.0 / variance, out)
@@ -50,7 +52,7 @@ class LinkPatterns:
 
 
 def patterns_of(under: Incidence, value: FloatArray, n: int, links: int, normalised: bool) -> LinkPatterns:
-    """Of n places with so many links each, link after link; normalised: all of a place together have norm 1."""
+    """Patterns of n places with `links` links each, link after link; normalised: each place has norm 1."""
     of_link, size = under.link, np.abs(value)
     most = np.zeros(n * links)
     np.maximum.at(most, of_link, size)

@@ -25,7 +25,7 @@ from netsim.units import BoolArray, FloatArray, IntArray
 
 _TOUCH = 1e-9  # share of a link
 _KEPT = 4  # sets of links whose incidence stays in memory,
-_MOST_KEPT = 20_000_000  # of so many crossings at most
+_MOST_KEPT = 20_000_000  # crossings at most
 
 
 @dataclass(frozen=True, eq=False)

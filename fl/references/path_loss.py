@@ -20,7 +20,7 @@ from netsim.units import FloatArray
 
 HEIGHT_M = 10.0
 _PLACES = 21  # of the grid along each side,
-_ROUNDS = 3  # which is laid anew, finer, around the best of its places
+_ROUNDS = 3  # laid again, finer, around the best of its places
 _SAMPLES = 300  # that choose the place
 
 

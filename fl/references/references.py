@@ -28,7 +28,7 @@ class References(Part):
 
 
 def thinned(count: int, most: int) -> slice | list[int]:
-    """Which of `count` samples to keep: at most so many, evenly spaced in their order."""
+    """Which of `count` samples to keep: all, or a bounded number evenly spaced in their order."""
     if count <= most:
         return slice(None)
     return [i * count // most for i in range(most)]

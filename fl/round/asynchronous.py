@@ -1,4 +1,4 @@
-"""A server without rounds: it asks whoever is free, and merges updates as they come."""
+"""A server without rounds: it asks every free UE, and merges updates as they arrive."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ class AsynchronousServer:
         self.watcher.played(self.state, figures)
 
     def _phase(self, now_s: float, got: GatheredUploads, merged: Merge) -> PhaseOutcome:
-        """A merge that nobody attacks, as the one phase of a round."""
+        """A merge without attacks, as the one phase of a round."""
         return PhaseOutcome(
             name=self.setup.learning.learner.phases[0], requested_s=float(got.uploads.requested_s.min()),
             asked_s=got.uploads.requested_s,

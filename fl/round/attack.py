@@ -1,4 +1,4 @@
-"""What an attacker sees of a merge, and what its attacks make of that (step l)."""
+"""Views of an attacker at a merge, and its attacks on them (step l)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fl.types import Estimates
 
 
 def attack(at: Merging, batch: Batch, merged: Merge, states: PartStates) -> tuple[Attacks, PartStates]:
-    """All attacks on what the threat lets the attacker see.
+    """Run all attacks on the views that the threat grants.
 
     Single updates are attacked group by group of those that began from the same model, the oldest first. Attacks see
     and say names; what they said is translated afterwards.
@@ -53,7 +53,7 @@ def _named(at: Merging, batch: Batch, views: list[View], states: PartStates) -> 
 
 
 def _views(at: Merging, batch: Batch, merged: Merge, states: PartStates) -> list[View]:
-    """What the attacker sees: of single updates one view a model that they began from."""
+    """Views of the attacker: of single updates one per model that they began from."""
     learning, threat = at.setup.learning, at.setup.learning.threat
     heard = batch.heard
     looks = bool(learning.attacks) or learning.membership is not None

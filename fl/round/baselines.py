@@ -1,4 +1,4 @@
-"""What one would get without learning, and without privacy: the ends that every utility figure needs."""
+"""Baselines without learning and without privacy: the ends that every utility figure needs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KRIGED = 20_000  # samples of all models together, and places, that kriging look
 FEW = 5_000  # samples up to which baselines are measured in every round,
 GROWN = 50  # and beyond which they are measured when samples have grown by one such part
 LEAST_BLOCKS = 20  # without a training sample, of which a map is scored by place: of fewer a room or two decide
-CENTRAL_MODELS = 3  # central training of all models together uses so many times the samples of one
+CENTRAL_MODELS = 3  # factor of samples in central training of all models together
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +60,7 @@ class Reference(Columns):
 
     @property
     def samples(self) -> HeldOut:
-        """The samples as records of nobody in particular."""
+        """The samples as records without owners."""
         return HeldOut(np.zeros(len(self.y), dtype=np.int64), self.model, self.x, self.y, self.cell)
 
     def evaluate(self, held_out: HeldOut) -> dict[str, float]:
@@ -82,7 +82,7 @@ class Reference(Columns):
 class Baselines:
     """Figures of maps without learning (see `Reference.evaluate`), and of how many samples they are.
 
-    They are measured anew in every round while there are few samples; then whenever those that were trained on, or
+    They are measured in every round while there are few samples; then whenever those that were trained on, or
     those held out, have grown by a fiftieth. All measurements of a run together then take O(n log n).
     """
 
@@ -91,7 +91,7 @@ class Baselines:
     figures: dict[str, float] = field(default_factory=dict)
 
     def after(self, reference: Reference, held_out: HeldOut, most: int) -> Baselines:
-        """Of the samples so far, scored on at most so many held-out ones; as they stand where little has come."""
+        """Baselines of the samples so far, scored on some held-out ones; unchanged after few new samples."""
         trained, held = len(reference), len(held_out)
         few = trained <= FEW and held <= FEW
         if self.figures and not (few or _grown(self.trained, trained) or _grown(self.held, held)):
@@ -105,7 +105,7 @@ def _grown(before: int, now: int) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Final:
-    """What the references at the end of a run are drawn from.
+    """Samples from which the references at the end of a run are drawn.
 
     cells_of_model: for each model the indices of the cells that it learns; model: the final one, whose shape and public
     constants central training takes over; block_m: side of the blocks that are new without a training sample.
@@ -130,7 +130,7 @@ def final_references(reference: Reference, final: Final, held_out: HeldOut, rng:
     """`neighbours_rmse_db`, `path_loss_rmse_db`, `kriging_rmse_db` and `central_rmse_db`, those that are asked for.
 
     NaN where nothing was held out or trained on. `federated_over_central` compares both networks on the held-out
-    samples of models that somebody trained; NaN where central training failed, with a map worse than a constant.
+    samples of trained models; NaN where central training failed, with a map worse than a constant.
 
     With the suffix `.place` the same, and `rmse_db` and `constant_rmse_db`, of the samples in blocks without a training
     sample, where there are LEAST_BLOCKS of these; `place.samples` and `place.blocks` count all. Kriging is of what the
@@ -200,7 +200,7 @@ def _kriged(final: Final, model: int, x: FloatArray, y: FloatArray, at: FloatArr
 
 
 def _guessed(reference: Reference, held_out: HeldOut, law: Any) -> FloatArray:
-    """What law(model, x, y, places) of each model's samples says at the held-out ones (N,); NaN without samples."""
+    """Predict the held-out samples (N,) by law(model, x, y, places) from each model's samples; NaN without samples."""
     guess = np.full(len(held_out), np.nan)
     for m in np.unique(held_out.model).tolist():
         mine, theirs = reference.model == m, held_out.model == m
@@ -210,7 +210,7 @@ def _guessed(reference: Reference, held_out: HeldOut, law: Any) -> FloatArray:
 
 
 def _thinned(reference: Reference, most: int, together: int) -> Reference:
-    """At most so many samples of each model, and `together` of all, evenly spaced in their order."""
+    """At most `most` samples of each model, and `together` of all, evenly spaced in their order."""
     models = np.unique(reference.model)
     each = min(most, max(together // max(len(models), 1), 1))
     rows = [np.flatnonzero(reference.model == m) for m in models]

@@ -1,4 +1,4 @@
-"""What no epsilon of a study covers, in words that stand beside its figures in every run."""
+"""Leaks that no epsilon of a study covers, in words that stand beside its figures in every run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from netsim.world import World
 
 
 def disclosed(learning: Learning, setting: WorldSetting, world: World) -> list[str]:
-    """What devices tell besides their updates, which no noise hides and no ledger counts, and what parts admit."""
+    """Disclosures beside updates, which no noise hides and no ledger counts, and caveats of parts."""
     aggregation, learner = learning.aggregation, learning.learner
     counted = any({"spend", "location spend"} & part.offers for part in (*learning.curation, *learning.defenses))
     disclosed = [f"aggregation {aggregation.kind_name()}: devices tell the server {aggregation.discloses}"]
@@ -26,7 +26,7 @@ def disclosed(learning: Learning, setting: WorldSetting, world: World) -> list[s
 
 
 def _drawn_values(learning: Learning, setting: WorldSetting, world: World) -> list[str]:
-    """What everybody is told beforehand that follows from the data of all users."""
+    """Values published beforehand that follow from the data of all users."""
     mobility, trace = setting.ues.mobility, world.trace
     drawn = list[str]()
     if isinstance(mobility, Replay) and trace is not None:
@@ -56,7 +56,7 @@ def caveats(learning: Learning, shared_band: bool) -> list[str]:
 
 
 def _silence(learning: Learning) -> Iterator[str]:
-    """What the server learns from who is silent, and what that takes from sampling."""
+    """Information in the silence of UEs, and its effect on amplification by sampling."""
     yield from (f"{rule.label}: {rule.gives_away}" for rule in learning.withholding)
     why = {
         rule.label: "who is silent depends on who has sent before" for rule in learning.withholding if rule.by_history
@@ -95,7 +95,7 @@ def _who_sends(learning: Learning) -> Iterator[str]:
 
 
 def _losses(learning: Learning, shared_band: bool) -> Iterator[str]:
-    """One row moves the sum by its clip norm only as long as it moves nobody else's in or out of it."""
+    """One row moves the sum by its clip norm only as long as it moves no other UE's in or out of it."""
     for d in learning.defenses:
         if shared_band and "central noise" in d.offers:
             yield (

@@ -1,4 +1,4 @@
-"""Who is asked in a round, and what UEs learn from (steps b and c)."""
+"""Selection of UEs in a round, and of the samples they learn from (steps b and c)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Free:
 def first_sampled(
     world: World, learning: Learning, model_of_cell: IntArray, days: IntArray, streams: Streams
 ) -> FloatArray:
-    """Places (n, 2) of the first round in which the server samples anybody, none if it never does; runs the world.
+    """Places (n, 2) of the first round in which the server samples UEs, none if it never does; runs the world.
 
     days (n,) : on which UEs may measure.
     """
@@ -96,7 +96,7 @@ def collect(
 def _withhold(
     asked: Asked, learning: Learning, silence: dict[str, State], streams: RoundStreams
 ) -> tuple[Local, list[Withheld]]:
-    """What is left when every rule holds back what it does, and what each of them would have left by itself."""
+    """Samples left after all withholding rules, and after each rule by itself."""
     withheld, kept = list[Withheld](), np.ones(len(asked.local.x), dtype=np.bool_)
     for rule in learning.withholding:
         own = rule.keep(asked, silence[rule.label], streams.withholding(rule.label))
@@ -122,7 +122,7 @@ def looked(world: World, setup: Setup, taken: Taken, states: PartStates) -> Part
 
 
 def sample_ues(ready: Local, learning: Learning, streams: Streams, number: int, n_ue: int) -> Local:
-    """The rows of a random share of the UEs: at least one, or whoever's coin says so.
+    """The rows of a random share of the UEs: at least one, or those chosen by independent coins.
 
     A cohort that is kept is drawn from all n_ue UEs by the lots of its first round.
     """

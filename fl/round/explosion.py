@@ -28,7 +28,7 @@ def exploded(state: RoundState, figures: Mapping[str, Any]) -> bool:
 
 
 def explosion_warning(learning: Learning, number: int) -> str:
-    """What is said of a run whose model exploded in round `number`: since when, and the remedies that the study has."""
+    """Warning of a run whose model exploded in round `number`: since when, and the remedies that the study has."""
     learner, server = learning.learner, learning.server_optimiser
     rate, limit = getattr(learner, "learning_rate", None), getattr(learner, "step_limit", "polyak")
     optimiser = getattr(learner, "optimiser", None)

@@ -1,4 +1,4 @@
-"""What is known at the end of a run only: its last tables, the maps of its model, and warnings about its scores."""
+"""Results known only at the end of a run: its last tables, the maps of its model, and warnings about its scores."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _write_lists(setup: Setup, state: RoundState, world: World, named: list[dict
 
 
 def _write_hindsight(setup: Setup, state: RoundState, facts: RoundContext) -> None:
-    """What attacks believe of each round, and how they link names anew, now that they know all rounds."""
+    """Write beliefs and links of names in hindsight, after all rounds."""
     how, names, recorder = setup.learning.leakage, state.parts.names, setup.recorder
     for attack in setup.learning.attacks:
         for believed in attack.hindsight(state.parts.attacks[attack.label], facts):
@@ -113,7 +113,7 @@ def surfaces(setup: Setup, state: RoundState, world: World) -> dict[str, FloatAr
 
 
 def _answer(setup: Setup, state: RoundState, learner: SurfaceLearner) -> dict[str, FloatArray]:
-    """What the UE nearest to the middle of the area answered in the last round, before any defense, made again."""
+    """Recompute the answer of the UE nearest to the middle of the area in the last round, before any defense."""
     held_out = state.held_out
     away = np.linalg.norm(held_out.x - setup.public.area.centre_m, axis=1)
     i = int(np.argmin(away))

@@ -1,4 +1,4 @@
-"""What the attacks of a round gave away: truth meets estimates here (step m)."""
+"""Leakage by the attacks of a round: truth meets estimates here (step m)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def leaked(
     phases: list[PhaseOutcome],
     last: bool,
 ) -> Leaked:
-    """What the attacks of a round gave away, of which `states` are those after it; data without places leak none.
+    """Measure leakage by the attacks of a round, `states` after it; data without places leak none.
 
     last: no round can follow.
     """
@@ -77,7 +77,7 @@ def leaked(
 
 
 def retold_of(setup: Setup, states: PartStates, facts: RoundContext) -> dict[str, Retold]:
-    """What attacks say of all rounds so far at once, by label; nothing of those that say nothing else than before."""
+    """Revised estimates of all rounds so far, by label; none of attacks that revise nothing."""
     streams = RoundStreams(setup.streams, facts.round)
     every = {a.label: a.retold(states.attacks[a.label], facts, streams.attack(a.label)) for a in setup.learning.attacks}
     return {label: retold for label, retold in every.items() if retold is not None}
@@ -121,7 +121,7 @@ def _linked(
 
 
 def _with_learners(measured: Local, local: Local) -> Local:
-    """What was measured, with empty rows for those who learnt from earlier measurements only."""
+    """Measured data, with empty rows for UEs that learnt from earlier measurements only."""
     rows, learnt = row_id(measured.ue, measured.model), row_id(local.ue, local.model)
     more = np.setdiff1d(learnt, rows)
     if not len(more):

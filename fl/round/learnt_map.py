@@ -10,9 +10,9 @@ from netsim.units import FloatArray
 
 
 def learnt_map(setup: Setup, state: RoundState, place_m: FloatArray) -> FloatArray | None:
-    """RSRP (n,) in dBm that the models predict at places (n, 2), the largest over cells that somebody trained on.
+    """RSRP (n,) in dBm that the models predict at places (n, 2), the largest over trained cells.
 
-    NaN where nobody has trained; None for a task without signals at places.
+    NaN where no cell is trained; None for a task without signals at places.
     """
     if not {"signals", "positions"} <= setup.learning.data.offers:
         return None

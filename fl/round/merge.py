@@ -1,4 +1,4 @@
-"""What a server makes of updates that have come, and defenses of what was published (steps i and j)."""
+"""Merge of received updates, and the defenses' observation of the published model (steps i and j)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Batch:
     got: as the server received them; heard: as the attacker did, the same where it is the server. bases: the models
     that updates began from; base (n,): which of them each row did, and how many versions ago, timing.staleness.
     finite (n,): whose update did not overflow on its UE; the others count for nothing. group (n,): whose updates are
-    summed before anybody sees them, None where nothing is summed.
+    summed before the server sees them, None where nothing is summed.
     """
 
     got: Received
@@ -47,7 +47,7 @@ class Merging:
 
 @dataclass(frozen=True, eq=False)
 class Merge:
-    """What the server made of the rows it received: weights (n,), the model."""
+    """Result of merging received rows: weights (n,), the model."""
 
     weights: FloatArray
     model: Model
@@ -96,7 +96,7 @@ def _way_back(at: Merging, batch: Batch, got: Received) -> FloatArray:
 def _change(
     at: Merging, total: FloatArray, contributed: IntArray, states: PartStates
 ) -> tuple[FloatArray, dict[str, State]]:
-    """What the server optimiser makes of the merged update; `contributed`: the models of the rows that count."""
+    """Change of the model by the server optimiser; `contributed`: the models of the rows that count."""
     learning, state = at.setup.learning, states.server_optimiser.get(at.phase)
     came = np.isin(np.arange(len(total)), contributed) | learning.hides_who_came
     change, state = learning.server_optimiser.change(total, came, state)
@@ -104,7 +104,7 @@ def _change(
 
 
 def observe(at: Merging, batch: Batch, weights: FloatArray, states: PartStates) -> PartStates:
-    """What defenses remember of what was published."""
+    """States of defenses after a publication."""
     learning = at.setup.learning
     defenses = {d.label: d.observe(batch.got, weights, at.facts, states.defenses[d.label]) for d in learning.defenses}
     return replace(states, defenses=defenses)

@@ -43,7 +43,7 @@ def play_phase(
 def _finish(
     phase: PhaseStart, upload: Upload, sent: Channel, states: PartStates, enough: int | None
 ) -> tuple[PhaseOutcome, PartStates]:  # fmt: skip
-    """What the server and the attacker make of what was sent; sent: the channel of each UE."""
+    """Finish a phase by merge and attack; sent: the channel of each UE."""
     channel, n = sent.select(upload.of_row), len(upload.cohort.ue)
     facts = replace(phase.facts, channel=channel)
     # h  send; an eavesdropper hears the same updates by herself
@@ -68,7 +68,7 @@ def _finish(
     asked_s, uploads = facts.time_s, None
     server = phase.setup.learning.server
     if isinstance(server, Synchronous) and server.deadline_s is not None and sent.decoded.sum() < min(enough or n, n):
-        merged_s = phase.requested_s + phase.left_s  # nobody knows that the missing ones will not come
+        merged_s = phase.requested_s + phase.left_s  # the server does not know that the missing ones are lost
     if isinstance(sent, SentUploads):
         arrived_s = np.where(channel.decoded, arrived_s, np.nan)
         merged_s, asked_s = float(phase.world.env.now), phase.requested_s  # the server waited for those lost as well
@@ -111,5 +111,5 @@ def _times_s(phase: PhaseStart, channel: Channel, overheard: Eavesdropped | None
 
 
 def _latest_s(requested_s: float, arrived_s: FloatArray) -> float:
-    """When the last of those who came (n,) had come; at the request itself where nobody did."""
+    """Time at which the last received update (n,) arrived; the request itself where none did."""
     return float(arrived_s.max(initial=requested_s))

@@ -1,4 +1,4 @@
-"""What a power policy may know of a round before it begins: the links now, and where noise budgets stand."""
+"""Context of a power policy before a round: the links now, and the standings of noise budgets."""
 
 from __future__ import annotations
 

@@ -138,7 +138,7 @@ def _keep_grid(folder: Path, world: World, learning: Learning, outcome: RoundOut
     """grid.npz, of the latest round: true and learnt heights, and the first row's update as made and as received.
 
     roof_m, height_m, made, sent (ny, nx); place_m (2,) where that row's UE was; area_m (4,). Nothing for a learner
-    without a grid, or where nobody sent.
+    without a grid, or where no UE sent.
     """
     model, local = outcome.state.model, outcome.collected.local
     grid = learning.learner.update_grid(model)
@@ -185,7 +185,7 @@ def _round(learning: Learning, outcome: RoundOutcome, diagnosis: dict[str, float
 
 
 def _energy_j(phase: PhaseOutcome) -> float:
-    """What all UEs of a phase spent: a UE's channel has its energy for all its rows, and stands at each of them."""
+    """Energy of all UEs of a phase: a UE's channel has its energy for all its rows, and stands at each of them."""
     _, first = np.unique(phase.made.ue, return_index=True)
     return float(phase.channel.energy_j[first].sum())
 
@@ -308,7 +308,7 @@ def _updates(
     n = len(made.ue)
     key = {(u, m): i for i, (u, m) in enumerate(zip(*_pairs(taken.measured), strict=True))}
     row = np.array([key.get(p, -1) for p in zip(*_pairs(local), strict=True)], dtype=np.int64)
-    new, selected = row >= 0, _centroids(learning, local)  # who measured nothing new learnt from what it held
+    new, selected = row >= 0, _centroids(learning, local)  # a UE without new measurements learnt from those it held
     truth, samples = selected.copy(), np.zeros(n, dtype=np.int64)
     truth[new], samples[new] = _centroids(learning, taken.measured)[row[new]], taken.measured.count[row[new]]
     return {

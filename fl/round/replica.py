@@ -1,4 +1,4 @@
-"""What an attacker can play through by itself: the training of UEs that it makes up."""
+"""Replica of the training with shadow UEs, played by the attacker."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ class PublicReplica:
 
     @property
     def displacement_per_m(self) -> float | None:
-        """That of the last step of curation which moves places."""
+        """Displacement by the last step of curation that moves places."""
         return next(
             (s.displacement_per_m for s in reversed(self.at.setup.learning.curation) if s.displacement_per_m), None
         )
 
     def made_up(self, wanted: int) -> int:
-        """Of single updates as many as wanted, of sums of groups whole groups, of one sum as many as are in it."""
+        """Number of shadow UEs: as wanted for single updates, whole groups for sums of groups, all for one sum."""
         threat, heard = self.at.setup.learning.threat, self.batch.heard
         if threat.observes == "updates":
             return wanted
@@ -49,7 +49,7 @@ class PublicReplica:
         return together if group is None or together < 2 * group else -(-wanted // group) * group
 
     def play(self, data: Local, state: State, rng: Rng) -> tuple[View, State]:
-        """What the attacker would see of UEs with this data, numbered from 0, and what their parts remember."""
+        """View of UEs with this data, numbered from 0, and the next states of their parts."""
         learning, phase = self.at.setup.learning, self.at.phase
         room, before = self._room(data, state or {})
         known = self._start(room)
@@ -73,7 +73,7 @@ class PublicReplica:
         return self._seen(got, data, facts, known, _own(rng, "threat")), {_ROOM: room, _OF_PARTS: to_tree(known)}
 
     def _room(self, data: Local, state: dict[str, Any]) -> tuple[int, dict[str, Any]]:
-        """How many UEs the parts have room for, and what they remember; more UEs than before begin anew.
+        """Capacity of the parts in UEs, and their states; more UEs than before start from scratch.
 
         As many as are in a sum may take part, which is another number in each round.
         """
@@ -83,7 +83,7 @@ class PublicReplica:
         return needed if self.at.setup.learning.threat.observes == "updates" else max(needed, self.at.n_ue), {}
 
     def _start(self, n_ue: int) -> dict[str, State]:
-        """What curation and defenses begin with."""
+        """First states of curation and defenses."""
         learning = self.at.setup.learning
         curation = {f"curation.{step.label}": step.start(n_ue) for step in learning.curation}
         return curation | {f"defense.{defense.label}": defense.start(n_ue) for defense in learning.defenses}
@@ -97,7 +97,7 @@ class PublicReplica:
         return replace(facts, channel=channel.select(heard[pick]))
 
     def _seen(self, got: Received, data: Local, facts: RoundContext, known: dict[str, State], rng: Rng) -> View:
-        """What the threat grants of rows that were received."""
+        """View that the threat grants of received rows."""
         learning, at, n = self.at.setup.learning, self.at, len(got.updates.ue)
         every, weights, after = np.ones(n, dtype=np.bool_), np.ones(n), self.base
         if learning.threat.observes != "updates":

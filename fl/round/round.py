@@ -30,7 +30,7 @@ _ROUNDING = 1e-12  # relative; a deadline may miss the end of a window by as muc
 
 
 class Watcher(Protocol):
-    """Whoever follows a run."""
+    """Observer of a run."""
 
     def played(self, state: RoundState, figures: dict[str, Any]) -> None:
         """A round was played, or passed by without figures; this is the state after it."""
@@ -70,7 +70,7 @@ def next_round(world: World, learning: Learning, state: RoundState) -> int | Non
 
 
 def _ends_s(world: World, learning: Learning, number: int) -> float:
-    """When a window ends, the last one with the world."""
+    """Time at which a window ends, the last one with the world."""
     return min(world.clock.end_s(number, learning.round_s), world.duration_s)
 
 
@@ -79,18 +79,18 @@ def play(
 ) -> Generator[simpy.Event, None, tuple[RoundState, RoundOutcome | None]]:
     """One round: steps a to l, and what its records are made of; it lasts as long as updates need on the air.
 
-    A round in which nobody has data leaves no outcome and only counts, unless noise at the server hides who came: then
+    A round in which no UE has data leaves no outcome and only counts, unless noise at the server hides who came: then
     it is played like any other, with noise that is drawn and booked.
 
-    A round that would exceed the budget leaves nothing: what it learnt is forgotten before anybody sees it.
+    A round that would exceed the budget leaves nothing: what it learnt is forgotten before it is published.
     """
     learning, number, states = setup.learning, before.round + 1, before.parts
     streams, facts = RoundStreams(setup.streams, number), _facts(world, setup, before)
     # a  take: the window's observations become local data
     taken, data = learning.data.take(world.observations(), setup.model_of_cell, states.data, streams.at("data"))
     states = looked(world, setup, taken, replace(states, data=data))
-    nobody = len(taken.measured.ue) == 0 and len(taken.train.ue) == 0
-    if not taken.due or (nobody and not learning.hides_who_came):
+    empty = len(taken.measured.ue) == 0 and len(taken.train.ue) == 0
+    if not taken.due or (empty and not learning.hides_who_came):
         return replace(before, round=number, parts=states), None
     # b  sample and query, c  curate
     collected, states = collect(world, learning, taken, facts, states, streams)
@@ -122,9 +122,9 @@ def play(
 
 
 def _ended_s(learning: Learning, facts: RoundContext, phases: list[PhaseOutcome]) -> float:
-    """When the round is over: windows that end before it pass by.
+    """Time at which the round is over: windows that end before it pass by.
 
-    At the merge; with noise at the server at the deadline, whoever has come by then: otherwise one slow UE would decide
+    At the merge; with noise at the server at the deadline, whatever has arrived: otherwise one slow UE would decide
     how many rounds are played, and the number of rounds is what epsilon adds up.
     """
     server = learning.server
@@ -134,7 +134,7 @@ def _ended_s(learning: Learning, facts: RoundContext, phases: list[PhaseOutcome]
 
 
 def _facts(world: World, setup: Setup, before: RoundState) -> RoundContext:
-    """Where the round stands."""
+    """Context of the round."""
     learning = setup.learning
     return RoundContext(
         round=before.round + 1,
@@ -159,7 +159,7 @@ def _play_phases(
     states: PartStates,
     streams: RoundStreams,
 ) -> Generator[simpy.Event, None, tuple[list[PhaseOutcome], PartStates]]:
-    """All phases of the learner; each begins from the model that the one before published."""
+    """Play all phases of the learner; each begins from the model that the one before published."""
     phases, requested_s, model, server = list[PhaseOutcome](), facts.time_s, before.model, setup.learning.server
     if not isinstance(server, Synchronous):
         raise TypeError(f"{server.kind_name()}: it has no rounds")

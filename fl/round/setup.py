@@ -1,4 +1,4 @@
-"""What a run of rounds is made of."""
+"""Inputs of a run of rounds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from netsim.units import IntArray
 
 @dataclass(frozen=True, eq=False)
 class Setup:
-    """What a run of rounds is made of; none of it changes.
+    """Inputs of a run of rounds; none of them changes.
 
     days (n,) : on which UEs may measure (see `Data.with_days`). self_tests : whether attacks are tested on made
     updates.

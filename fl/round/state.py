@@ -1,4 +1,4 @@
-"""What a round is made of, what it gives, and what goes from one round to the next."""
+"""Inputs, outcome and state of rounds."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from netsim.units import BoolArray, FloatArray, IntArray
 
 @dataclass(frozen=True)
 class PartStates:
-    """What the parts of a round remember; those of which a study may hold several by their label.
+    """States of the parts of a round; those of which a study may hold several by label.
 
     That of the server optimiser stands by the phase of the learner. names: under which the attacker sees UEs.
     """
@@ -84,7 +84,7 @@ class PartStates:
         )
 
     def standings(self, learning: Learning) -> list[Standing]:
-        """Where the budgets of all defenses that have one stand."""
+        """Standings of all defenses that have a budget."""
         standings = (defense.standing(self.defenses[defense.label]) for defense in learning.defenses)
         return [standing for standing in standings if standing is not None]
 
@@ -143,8 +143,8 @@ class Sums:
 
 @dataclass(frozen=True)
 class Attacks:
-    """What the attacker saw, and what each attack said and believes, all with UEs for names; self_tests: errors in
-    metres, by attack. Without anything: nobody looked.
+    """Views of the attacker, estimates and beliefs of each attack, all with UEs for names; self_tests: errors in
+    metres, by attack. Empty: no attacker.
     """
 
     view: View | None = None
@@ -185,7 +185,7 @@ class PhaseOutcome:
     sums: Sums | None = None
 
     def known_s(self, ue: IntArray, model: IntArray) -> FloatArray:
-        """When the attacker knew what it says of rows (k,): at the attack, or when each update arrived."""
+        """Time of the attacker's estimates of rows (k,): the attack, or the arrival of each update."""
         if not self.at_arrival or not len(ue):
             return np.full(len(ue), self.attacked_s)
         rows = row_id(self.made.ue, self.made.model)
@@ -197,7 +197,7 @@ class PhaseOutcome:
 
 @dataclass(frozen=True, eq=False)
 class Withheld:
-    """What one rule of withholding held back: its label, what UEs had, and the samples (N,) that the rule kept."""
+    """Effect of one rule of withholding: its label, what UEs had, and the samples (N,) that the rule kept."""
 
     label: str
     before: Local
@@ -215,7 +215,7 @@ class CurationStep:
 
 @dataclass(frozen=True)
 class Collected:
-    """What UEs learn from in a round: what was taken, and what of it is left after sampling, queries, withholding and
+    """Samples that UEs learn from in a round: those taken, and those left after sampling, queries, withholding and
     curation. refused: UEs whose query policy refused; withheld: by each rule.
     """
 

@@ -24,25 +24,25 @@ class RoundStreams:
         return replace(self, phase="" if first else name)
 
     def learner(self, phase: str) -> Rng:
-        """What local training draws; it has the name of its phase in any case."""
+        """Stream of local training; it always has the name of its phase."""
         return self.streams.at(f"learner.{phase}", self.round)
 
     def withholding(self, label: str) -> Rng:
-        """What a rule of withholding draws, of all rounds."""
+        """Stream of a rule of withholding, for all rounds."""
         return self.streams.at(f"withholding.{label}")
 
     def curation(self, label: str) -> Rng:
-        """What a step of curation draws."""
+        """Stream of a step of curation."""
         return self.at(f"curation.{label}")
 
     def defense(self, label: str) -> Rng:
-        """What the half of a defense on the UE draws."""
+        """Stream of the UE half of a defense."""
         return self.at(f"defense.{label}")
 
     def defense_at_server(self, label: str) -> Rng:
-        """What its half at the server draws."""
+        """Stream of its server half."""
         return self.at(f"defense.{label}.server")
 
     def attack(self, label: str) -> Rng:
-        """What an attack draws; its self-test derives from the same."""
+        """Stream of an attack; its self-test derives from the same."""
         return self.at(f"attack.{label}")

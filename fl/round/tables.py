@@ -12,7 +12,7 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Column:
-    """What a column of one table holds. A flag is 1 (yes) or 0 (no); an integer is below 2^53."""
+    """Column of one table. A flag is 1 (yes) or 0 (no); an integer is below 2^53."""
 
     meaning: str
     unit: str = ""

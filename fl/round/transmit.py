@@ -1,4 +1,4 @@
-"""How updates reach the server: planned at the request, or sent through the air as events."""
+"""Uploads to the server: planned at the request, or sent through the air as events."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BITS_PER_NUMBER = 32
 
 
 def payload_of(n_numbers: int, norm_bound: float | None) -> Payload:
-    """What an update of so many numbers is on the air; norm_bound: what defenses promise of its L2 norm."""
+    """Payload of an update of n_numbers; norm_bound: bound of its L2 norm by the defenses."""
     return Payload(n_numbers * BITS_PER_NUMBER, n_numbers, norm_bound)
 
 
@@ -83,13 +83,13 @@ class Transmitter:
         look = None if setup.air.block_s is None else look_at(world, setup.power)
         server = setup.learning.server
         counts = isinstance(server, Synchronous) and server.merge_after_updates is not None
-        told = each if each is not None else self._count if counts else None
-        self.air = EventUplink(world.env, setup.uplink, len(world.ues), setup.streams, setup.air, look, told)
+        listener = each if each is not None else self._count if counts else None
+        self.air = EventUplink(world.env, setup.uplink, len(world.ues), setup.streams, setup.air, look, listener)
         if memory is not None:
             self.air.resume(memory)
 
     def memory(self) -> AirMemory | None:
-        """What goes on with another `Transmitter` later; None without events."""
+        """State that another `Transmitter` continues with; None without events."""
         return None if self.air is None else self.air.memory()
 
     def ask(self, request: UploadRequest) -> simpy.Event:
@@ -125,7 +125,7 @@ class Transmitter:
 
 
 def planned_within(planned: Channel, enough: int | None) -> Channel:
-    """A planned channel in which all are late that come after the first `enough` UEs; None: nobody is."""
+    """A planned channel in which all are late that come after the first `enough` UEs; None: no UE is late."""
     if enough is None or planned.decoded.sum() < enough:
         return planned
     last_s = np.sort(planned.delay_s[planned.decoded])[enough - 1]

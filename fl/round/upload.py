@@ -24,7 +24,7 @@ from netsim.world import World
 class PhaseStart:
     """A phase that begins: where it is played, on which data and from which model, and when the server asked.
 
-    left_s: time after which who has not come is too late, whatever the uplink's deadline; version: of the model.
+    left_s: seconds after which the server discards updates, whatever the uplink's deadline; version: of the model.
     """
 
     world: World
@@ -69,7 +69,7 @@ def prepare(phase: PhaseStart, states: PartStates) -> tuple[Upload, PartStates]:
     # e  power
     cohort, of_row, links, power = _powered(phase, made, states)
     states = replace(states, power=power)
-    # f  plan the uplink; nobody knows beforehand what transmissions as events will meet, and no defense counts on it
+    # f  plan the uplink; the fate of transmissions as events is unknown beforehand, and no defense counts on it
     setup = phase.setup
     payload, planned = payload_of(made.n_parameters, states.norm_bound(setup.learning)), None
     if setup.air is None:
@@ -86,7 +86,7 @@ def prepare(phase: PhaseStart, states: PartStates) -> tuple[Upload, PartStates]:
 
 
 def conditions(world: World) -> Conditions:
-    """Where all UEs are now, as rules of availability look at them."""
+    """Positions and states of all UEs now, as rules of availability use them."""
     now_s = float(world.env.now)
     return Conditions(
         now_s, float(world.clock.wall_s(np.array(now_s))), np.asarray(world.position_m()), world.places.home_m
@@ -101,7 +101,7 @@ def _learn(phase: PhaseStart) -> tuple[Updates, Updates, BoolArray]:
 
 
 def _powered(phase: PhaseStart, made: Updates, states: PartStates) -> tuple[Cohort, IntArray, RadioLinks, State]:
-    """Who sends with which power, whose row each one is, the links now, and the next state of the power policy."""
+    """Powers of the sending UEs, the UE of each row, the links now, and the next state of the power policy."""
     world, setup = phase.world, phase.setup
     ues, of_row = np.unique(made.ue, return_inverse=True)
     work = setup.learning.learner.passes * np.bincount(of_row, weights=made.count).astype(np.float64)
@@ -130,7 +130,7 @@ def _protect(phase: PhaseStart, updates: Updates, states: PartStates) -> tuple[U
 
 
 def _upload_context(phase: PhaseStart, ue: IntArray, links: RadioLinks) -> UploadContext:
-    """Where the UEs (n,) are now, and their links to their base stations."""
+    """Positions of the UEs (n,) now, and their links to their base stations."""
     world = phase.world
     serving = world.serving(links)[ue]
     has = serving >= 0

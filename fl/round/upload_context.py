@@ -1,4 +1,4 @@
-"""Where UEs are when they are asked, and how they are linked."""
+"""Positions and links of UEs when they are asked."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from netsim.units import BoolArray, FloatArray, IntArray
 
 @dataclass(frozen=True, eq=False)
 class UploadContext(Columns):
-    """Where UEs (n,) were when they were asked, and their links: position_m (n, 2), serving (-1: none), distance_m and
+    """Positions and links of UEs (n,) when they were asked: position_m (n, 2), serving (-1: none), distance_m and
     rsrp_dbm of their base stations, NaN without one.
     """
 

@@ -1,4 +1,4 @@
-"""What policies without rounds have in common."""
+"""Base class of policies without rounds."""
 
 from abc import abstractmethod
 from typing import ClassVar
@@ -13,7 +13,7 @@ from netsim.units import FloatArray, IntArray
 class Asynchronous(Server):
     """At the end of each window of round_s the server asks UEs that are free, up to `concurrency` under way at a time.
 
-    An update is merged with others that have arrived; then the model has a new version, which whoever is asked next
+    An update is merged with others that have arrived; then the model has a new version, which the UE that is asked next
     begins from. The staleness of an update is the number of versions since the one that it began from.
     """
 
@@ -43,4 +43,4 @@ class Asynchronous(Server):
 
     @abstractmethod
     def staleness_weight(self, staleness: IntArray) -> FloatArray:
-        """Factor (n,) of updates that began so many versions (n,) ago."""
+        """Factor (n,) of updates whose models are staleness (n,) versions old."""

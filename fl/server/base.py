@@ -8,13 +8,13 @@ from netsim.part import Part
 class Server(Part):
     """A policy by which the server asks for updates and merges them.
 
-    In rounds : everybody who is asked gets the same model, and the next model is made of their updates. Without rounds
+    In rounds : every UE that is asked gets the same model, and the next model is made of their updates. Without rounds
     the server asks UEs whenever it has room for more, and merges updates that began from different models.
     """
 
     kind: str
     in_rounds: ClassVar[bool] = True
-    """whether everybody is asked at once, and all updates of a round are merged together"""
+    """whether all UEs are asked at once, and all updates of a round are merged together"""
 
     @property
     def waits_for(self) -> int | None:

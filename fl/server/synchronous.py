@@ -1,4 +1,4 @@
-"""Rounds: everybody is asked at once, and their updates are merged together."""
+"""Rounds: all UEs are asked at once, and their updates are merged together."""
 
 from typing import ClassVar, Literal
 
@@ -13,7 +13,7 @@ class Synchronous(Server):
     A deadline longer than round_s makes rounds as long as they need: windows that end while one is under way pass by,
     and the next round learns from all that was measured since. With `merge_after_updates` m the server merges as soon
     as the updates of m UEs have arrived, and the others stop (over-selection: ask more than are needed, and leave out
-    the slowest). Beside noise at the server each round lasts until its deadline, whoever has come, and
+    the slowest). Beside noise at the server each round lasts until its deadline, whichever UEs have arrived, and
     `merge_after_updates` is refused.
     """
 
@@ -34,5 +34,5 @@ class Synchronous(Server):
         return self.merge_after_updates
 
     def limit_s(self, round_s: float) -> float:
-        """How long an update may take, from the request of a round."""
+        """Seconds that an update may take, from the request of a round."""
         return round_s if self.deadline_s is None else self.deadline_s

@@ -1,4 +1,4 @@
-"""What adaptive server optimisers share: moments of the merged updates, and the step that they make."""
+"""Base of adaptive server optimisers: moments of the merged updates, and the step that they make."""
 
 from abc import abstractmethod
 from dataclasses import dataclass

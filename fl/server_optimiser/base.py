@@ -36,7 +36,7 @@ class ServerOptimiser(Part):
 
     @abstractmethod
     def change(self, merged: FloatArray, came: BoolArray, state: State) -> tuple[FloatArray, State]:
-        """What the models (n_model, d) change by, and the next state.
+        """Change of the models (n_model, d), and the next state.
 
         merged (n_model, d) is D; came (n_model,) says which models it counts for.
         """

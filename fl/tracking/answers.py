@@ -1,4 +1,4 @@
-r"""What an attacker answers from a belief: where the UE is, within which disc, within which area.
+r"""Answers of an attacker from a belief: a place, a disc and an area of the UE.
 
 With probabilities p of the places of a grid, d the distance to the middle of a cell (of a point to its own cell, 0.38
 times its side, the mean over a square):
@@ -8,7 +8,7 @@ times its side, the mean over a square):
     credible area             the smallest set of cells that holds a probability
     entropy                   - sum_c p_c log2 p_c
 
-The posterior mean is no answer: between two humps it lies where nobody is. An answer in the cell to which an estimate
+The posterior mean is no answer: between two humps it lies where no UE is. An answer in the cell to which an estimate
 of the round points is that point, which is finer than the cell; and of discs that hold nearly as much as the best one,
 that around the answer is taken.
 [Shokri et al. 2011, Quantifying Location Privacy, Section III, for distance and success of the best answer]
@@ -33,9 +33,9 @@ _LEAST_BITS, _SHIFT = 0x2B800000, 16  # of a float of 2^-40; 128 buckets an octa
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """Of k beliefs. place_m (k, 2), stated_error_m (k,) : least expected distance, and that distance; disc_m (k, 2),
-    disc_probability (k,) : centre and mass of the best disc; entropy_bits (k,);
-    area50_m2, area90_m2 (k,) : credible areas; least50, least90 (k,) : the least probability of a cell in them.
+    """Answers of k beliefs. place_m (k, 2), stated_error_m (k,) : least expected distance, and that distance; disc_m
+    (k, 2), disc_probability (k,) : centre and mass of the best disc; entropy_bits (k,); area50_m2, area90_m2 (k,) :
+    credible areas; least50, least90 (k,) : the least probability of a cell in them.
     """
 
     place_m: FloatArray
@@ -56,7 +56,7 @@ def answers(
     point_m: FloatArray | None = None,
     alone: bool = False,
 ) -> Answers:
-    """What beliefs (k, G) name; near_m : radius of the disc; point_m (k, R, 2) : where estimates of the round point;
+    """Answers of beliefs (k, G); near_m : radius of the disc; point_m (k, R, 2) : where estimates of the round point;
     alone : points are the answers wherever they lie. Rows of probability must sum to 1.
 
     Credible areas are exact to a hundredth of the least probability in them.

@@ -19,7 +19,7 @@ _LEAST_S, _LEAST_ROUNDS = 3600.0, 6.0  # after which a track that nothing belong
 
 @dataclass(frozen=True, eq=False)
 class Clues(Columns):
-    """What is known of the senders (k,) of a round; NaN, or -1, where nothing is.
+    """Known facts of the senders (k,) of a round; NaN or -1 if unknown.
 
     z_m (k, R, 2) : places that are estimated of each; x (k, F), cell (k,), unit (k, D) : fingerprints.
     """
@@ -69,7 +69,7 @@ class Prints:
         )
 
     def resized(self, kept: IntArray, new: int) -> Prints:
-        """Of tracks `kept` (an index each), and of new ones behind them."""
+        """Select the tracks `kept` (an index each), and append new ones."""
         return Prints(
             self.numbers.resized(kept, new), self.cells.resized(kept, new), self.directions.resized(kept, new)
         )
@@ -106,7 +106,7 @@ class Book:
         return np.where(known, self.of[at] if len(self.name) else -1, -1)
 
     def index(self, track: IntArray) -> IntArray:
-        """Where tracks (n,) stand among those that are kept; -1 for one that is not."""
+        """Index of tracks (n,) among those that are kept; -1 for one that is not."""
         order = np.argsort(self.track)
         at = np.minimum(np.searchsorted(self.track[order], track), max(len(order) - 1, 0))
         if not len(order):

@@ -1,4 +1,4 @@
-r"""Where somebody lives and works, from estimates of many nights and days.
+r"""Home and workplace of a UE from estimates of many nights and days.
 
 Estimates z_r of the rounds r of one night d have, with the home h, the likelihood
 
@@ -60,7 +60,7 @@ def log_mixed(share: float, log_e: Maps, log_other: FloatArray) -> Maps:
 
 
 def log_away(stay: float, log_e: Maps, home: Maps, prior: Maps) -> FloatArray:
-    """log a_d (n,): the estimates of a workday (n, G) of somebody who does not work that day."""
+    """log a_d (n,): the estimates of a workday (n, G) of a UE that does not work that day."""
     here, elsewhere = log_mean(log_e, home), log_mean(log_e, prior)
     return np.asarray(np.logaddexp(np.log(stay) + here, np.log1p(-stay) + elsewhere))
 
@@ -78,8 +78,8 @@ def work_posterior(
 ) -> Maps:  # fmt: skip
     """p(w) (n, G) of the true workplace; what is left to 1 is the probability that there is none away from home.
 
-    Nobody works away from home where no place is further from it than apart_m. log_p (n, G), log_none (n,) : sums over
-    days of the logarithms of both parts; home (n, G) : as estimates show it.
+    The UE does not work away from home where no place is further from it than apart_m. log_p (n, G), log_none (n,) :
+    sums over days of the logarithms of both parts; home (n, G) : as estimates show it.
     """
     apart = prior * np.maximum(1.0 - disc_masses(home, grid, apart_m), 0.0)
     with np.errstate(divide="ignore"):

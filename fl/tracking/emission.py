@@ -1,4 +1,4 @@
-"""What the estimates of a round say of where UEs are."""
+"""Likelihood of places given the estimates of a round."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Emission(Columns):
 
     @classmethod
     def of(cls, errors: ErrorModel, z_m: FloatArray, grid: PlaceGrid) -> Emission:
-        """Of estimates z_m (n, R, 2), NaN where nothing was named."""
+        """Emission of estimates z_m (n, R, 2), NaN where nothing was named."""
         return cls.of_models(ErrorModels.of([errors], z_m.shape[1]), np.zeros(len(z_m), dtype=np.int64), z_m, grid)
 
     @classmethod

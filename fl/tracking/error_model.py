@@ -40,12 +40,12 @@ class ErrorModel:
 
     @classmethod
     def plain(cls, sigma_m: float, outlier: float, bias_m: float = 0.0) -> ErrorModel:
-        """Of an attack that names one place."""
+        """Error model of an attack that names one place."""
         return cls(np.ones(1), np.array([sigma_m]), outlier, bias_m)
 
     @property
     def precision(self) -> float:
-        """What an estimate tells of the truth, an axis: the mean of gain^2 / sigma^2 over ranks, 1 / m^2."""
+        """Precision of an estimate per axis: the mean of gain^2 / sigma^2 over ranks, 1 / m^2."""
         gain = np.broadcast_to(self.gain, self.sigma_m.shape) if len(self.gain) == 1 else self.gain
         return float((1.0 - self.outlier) * (self.share * (gain / self.sigma_m) ** 2).sum())
 
@@ -55,7 +55,7 @@ class ErrorModel:
         return abs(float(self.share @ np.broadcast_to(self.gain, self.share.shape)) - 1.0) < _SAME_GAIN
 
     def without_bias(self) -> ErrorModel:
-        """What differs from round to round: at least a hundredth of sigma^2 is left."""
+        """The part that differs from round to round: at least a hundredth of sigma^2."""
         own = self.sigma_m**2 - (self.gain * self.bias_m) ** 2
         return replace(self, sigma_m=np.sqrt(np.maximum(own, 0.01 * self.sigma_m**2)), bias_m=0.0)
 
@@ -101,7 +101,7 @@ class ErrorModels:
 
     @classmethod
     def of(cls, models: list[ErrorModel], ranks: int) -> ErrorModels:
-        """Of estimates that name so many places; a rank that a model lacks has no share."""
+        """Error model of estimates that name `ranks` places; a rank that a model lacks has no share."""
         return cls(
             np.array([_to_ranks(model.share, ranks, 0.0) for model in models]),
             np.array([_to_ranks(model.sigma_m, ranks, 1.0) for model in models]),

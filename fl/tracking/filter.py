@@ -31,13 +31,13 @@ class RoundOfMotion:
     target: Maps
 
     def take(self, rows: slice | IntArray) -> RoundOfMotion:
-        """Of some UEs."""
+        """Select some UEs."""
         return RoundOfMotion(self.weight[rows], self.target if len(self.target) == 1 else self.target[rows])
 
 
 @dataclass(frozen=True, eq=False)
 class FilterStep:
-    """What a step makes of UEs: p (n_ue, ny, nx); log_ratio (n_ue,), the logarithm of s_t;
+    """Result of a step: p (n_ue, ny, nx); log_ratio (n_ue,), the logarithm of s_t;
     share (n_ue, K + 2) : uses of each component, 0 unless one round has passed.
     """
 
@@ -47,7 +47,7 @@ class FilterStep:
 
 
 def blocks(n: int, places: int, numbers: int = 16_000) -> list[slice]:
-    """All of n UEs, so few at a time that their maps stay in the cache: so many numbers, or one UE."""
+    """Split n UEs into blocks whose maps stay in the cache, of one UE at least."""
     size = max(numbers // places, 1)
     return [slice(i, min(i + size, n)) for i in range(0, n, size)]
 

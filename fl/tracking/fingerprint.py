@@ -1,4 +1,4 @@
-r"""What tells UEs apart besides their place: numbers that are much the same in all updates of a UE.
+r"""Fingerprints of UEs besides their place: numbers that are much the same in all updates of a UE.
 
 Each number x (the logarithm of the amount of data, of the time per bit, ...) is normal around a mean of the UE, with
 variance w, and these means are normal around one mean of all, with variance b = t - w (t: variance of all that was
@@ -6,9 +6,9 @@ seen). Of a track with n updates of mean x_j, the next one is normal with
 
     1 / v = n / w + 1 / b,    mean v (n x_j / w + mean / b),    variance v + w,
 
-and log f(x | track) / f(x) adds up over numbers, which are taken as independent. Nobody tells the attacker w: it begins
-at t / 2 and is the weighted mean of (x_i - x_j)^2 n / (n + 1) over all pairs, with the probabilities that they belong
-together. Where UEs are all alike, w becomes t and the ratio 1.
+and log f(x | track) / f(x) adds up over numbers, which are taken as independent. The attacker does not know w: it
+begins at t / 2 and is the weighted mean of (x_i - x_j)^2 n / (n + 1) over all pairs, with the probabilities that they
+belong together. Where UEs are all alike, w becomes t and the ratio 1.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _LEAST, _MOST = 1e-3, 1.0 - 1e-9  # of w / t
 
 @dataclass(frozen=True, eq=False)
 class Numbers:
-    """Of F numbers: those of tracks, count and mean (m, F); of all updates, every, total, square (F,); within (F,), the
-    sum of the squares within tracks relative to t, of pairs (F,) pairs.
+    """Sums over F numbers: of tracks, count and mean (m, F); of all updates, every, total, square (F,); within (F,),
+    the sum of the squares within tracks relative to t, of pairs (F,) pairs.
     """
 
     count: FloatArray
@@ -91,7 +91,7 @@ class Numbers:
         return replace(self, count=count, mean=mean)
 
     def resized(self, kept: IntArray, new: int) -> Numbers:
-        """Of tracks `kept` (an index each), and of new ones behind them."""
+        """Select the tracks `kept` (an index each), and append new ones."""
         more = np.zeros((new, self.count.shape[1]))
         return replace(
             self, count=np.concatenate([self.count[kept], more]), mean=np.concatenate([self.mean[kept], more])

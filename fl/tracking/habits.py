@@ -1,4 +1,4 @@
-r"""How often a UE stays, moves and jumps, learnt from its own estimates, by the hour of the week where that is wanted.
+r"""Frequencies of staying, moving and jumping per UE, learnt from its own estimates, on request by hour of the week.
 
 With n_c the expected uses of each component in class c of hours (24 of weekdays, 24 of weekends), n their sum, and w^0
 the weights of a UE of which nothing is known,
@@ -21,7 +21,7 @@ CLASSES = 48
 _BORROWED = 8.0  # m_0, rounds
 _POOLED = 20.0  # m, rounds
 _HOUR_S = 3600.0
-_STAY, _JUMP = 0.5, 0.1  # of a UE of which nobody knows anything; the Gaussians share the rest
+_STAY, _JUMP = 0.5, 0.1  # of an unknown UE; the Gaussians share the rest
 _UNSEEN = 0.1  # of the weights of UEs that the attacker has made up
 _STEPS = 60
 
@@ -35,7 +35,7 @@ def hour_class(week_s: FloatArray, round_s: float) -> IntArray:
 
 @dataclass(frozen=True, eq=False)
 class Habits:
-    """count (n_ue, C, K + 2) : expected uses of each component of motion by class; C = 1: hours are not told apart.
+    """count (n_ue, C, K + 2) : expected uses of each component of motion by class; C = 1: hours are alike.
 
     borrowed (K + 2,) : the weights of a UE of which nothing is known.
     """
@@ -64,16 +64,16 @@ class Habits:
         return replace(self, count=count)
 
     def of(self, some: IntArray) -> Habits:
-        """Of some UEs (k,)."""
+        """Select some UEs (k,)."""
         return replace(self, count=self.count[some])
 
     def forgotten(self) -> Habits:
-        """Of the same UEs, before anything is learnt."""
+        """The same UEs, before anything is learnt."""
         return replace(self, count=np.zeros_like(self.count))
 
 
 def weights_without_knowledge(sigma_m: FloatArray) -> FloatArray:
-    """Weights (K + 2,) that are assumed where nobody has seen anybody move: half of the rounds nobody moves."""
+    """Weights (K + 2,) that are assumed before any motion was observed: in half of the rounds UEs stay."""
     gaussians = np.full(len(sigma_m), (1 - _STAY - _JUMP) / max(len(sigma_m), 1))
     weight = np.concatenate([[_STAY], gaussians, [_JUMP]])
     return np.asarray(weight / weight.sum())

@@ -15,7 +15,7 @@ from netsim.columns import no_ints
 from netsim.units import BoolArray, FloatArray, IntArray
 
 MOST_STEPS = 500
-"""rounds after which motion has reached what it tends to: a longer silence is not told from it"""
+"""rounds after which motion has reached what it tends to: a longer silence is treated alike"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +91,7 @@ class History:
 
     @cached_property
     def models(self) -> ErrorModels:
-        """Of every look, without what persists over rounds."""
+        """Error models of every look, without the persistent part."""
         return ErrorModels.of([each.without_bias() for each in self.errors], self.z_m.shape[1])
 
     def last_looks(self) -> IntArray:

@@ -1,13 +1,13 @@
 r"""For how long an attacker follows a name, where names change.
 
-Whoever knows that names change does not wait for ever: a name is given up once nothing has been estimated of it for
-longer than
+An attacker that knows that names change does not wait for ever: a name is given up once nothing has been estimated of
+it for longer than
 
     max(six rounds, the longest silence from which any name came back so far).
 
 Names of one round never come back, so that six rounds of them are followed; names that pause at night are waited for
-once one of them has come back in the morning. A name that comes back later is followed anew, as one that nobody knows.
-What this costs hangs on how many names can still be alive, and not on how many there have been.
+once one of them has come back in the morning. A name that comes back later is followed from scratch, as an unknown one.
+Its cost depends on the number of names that can still be alive, not on all names so far.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from netsim.multiples import slack_s
 from netsim.units import BoolArray, FloatArray, IntArray
 
 LEAST_ROUNDS = 6.0
-_WITHOUT_ROUNDS_S = 3600.0  # where nobody says how long a round is
+_WITHOUT_ROUNDS_S = 3600.0  # where the length of a round is unknown
 NEVER = np.iinfo(np.int64).max
 
 
@@ -80,7 +80,7 @@ class Lifetimes:
         return replace(heard, gone=np.where(silent, round_, heard.gone))
 
     def together(self) -> list[IntArray]:
-        """All of them in groups (k,), by name: no name twice, and each began while the first one was followed."""
+        """Names in groups (k,): no name twice, and each began while the first one was followed."""
         order = np.argsort(self.first, kind="stable")
         groups, start = list[IntArray](), 0
         while start < len(order):

@@ -74,7 +74,7 @@ class CellRarity:
         return replace(self, last=last)
 
     def resized(self, kept: IntArray, new: int) -> CellRarity:
-        """Of tracks `kept` (an index each), and of new ones behind them."""
+        """Select the tracks `kept` (an index each), and append new ones."""
         return replace(self, last=np.concatenate([self.last[kept], np.full(new, -1)]))
 
 
@@ -94,7 +94,7 @@ class Directions:
         return cls(np.zeros((0, NUMBERS)), np.zeros(3), np.zeros(3))
 
     def cosines(self, unit: FloatArray) -> FloatArray:
-        """Of tracks and of updates (k, D): (m, k); NaN where one of them has no direction."""
+        """Cosines (m, k) of tracks and updates (k, D); NaN where one of them has no direction."""
         length = np.linalg.norm(self.total, axis=1)[:, None]
         mean = np.divide(self.total, length, out=np.full_like(self.total, np.nan), where=length > 0)
         return np.asarray(mean @ unit.T)
@@ -129,7 +129,7 @@ class Directions:
         return replace(self, total=total)
 
     def resized(self, kept: IntArray, new: int) -> Directions:
-        """Of tracks `kept` (an index each), and of new ones behind them."""
+        """Select the tracks `kept` (an index each), and append new ones."""
         return replace(self, total=np.concatenate([self.total[kept], np.zeros((new, self.total.shape[1]))]))
 
 

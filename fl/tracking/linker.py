@@ -101,7 +101,7 @@ class Linker:
     def _learnt(
         self, book: Book, rates: Rates, clues: Clues, together: FloatArray, row: IntArray, unheard: BoolArray, born: int
     ) -> tuple[Book, Rates]:
-        """What a round tells of all UEs: names (k,) belong to the tracks of the book with probabilities (m, k)."""
+        """Learn from a round: names (k,) belong to the tracks of the book with probabilities (m, k)."""
         fresh = np.flatnonzero(unheard)
         prints = book.prints.learnt(clues.select(fresh), together[:, fresh])
         again = self._going_on(book, row, unheard)
@@ -117,7 +117,7 @@ class Linker:
         )  # fmt: skip
 
     def _going_on(self, book: Book, row: IntArray, unheard: BoolArray) -> IntArray:
-        """Which names (n,) go on with a track of which something is known, and have not been heard in this round."""
+        """Whether names (n,) continue a known track, and have not sent in this round."""
         rounds = np.append(book.round, -1)
         return np.flatnonzero(unheard & (rounds[np.minimum(row, len(book.round))] >= 0))
 

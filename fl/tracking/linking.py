@@ -27,7 +27,7 @@ _NUMBERS = 5_000_000  # of one block of densities
 
 @dataclass(frozen=True, eq=False)
 class Linked:
-    """What an attack says of the names (k,) of one round: the track that each belongs to.
+    """Tracks that an attack gives the names (k,) of one round.
 
     born (k,) : whether the track is new; entropy_bits (k,) : of p_i ~ exp(-C_ji) over the new names i that track j
     could have gone on as; 0 for a name that it had seen before, NaN for a new track, and where it does not say.
@@ -68,7 +68,7 @@ class Displacement:
 
 @dataclass(frozen=True, eq=False)
 class LastSeen:
-    """Where tracks (m,) were seen last: mean_m (m, 2), var_m2 (m,) a axis."""
+    """Last known places of tracks (m,): mean_m (m, 2), var_m2 (m,) a axis."""
 
     mean_m: FloatArray
     var_m2: FloatArray
@@ -77,8 +77,8 @@ class LastSeen:
 def _components(
     at: LastSeen, gap: FloatArray, z_m: FloatArray, error: ErrorModel, motion: Displacement
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Of pairs (...,) the places y (..., R, 2) that the estimates mean, variances (..., K) before and (R,) of the
-    estimate, and weighted densities (..., R, K).
+    """Components of pairs (...,): the places y (..., R, 2) that the estimates mean, variances (..., K) before and (R,)
+    of the estimate, and weighted densities (..., R, K).
 
     at: mean_m (..., 2) and var_m2 (...,); gap (...,) rounds; z_m (..., R, 2), NaN where no place was named.
     """

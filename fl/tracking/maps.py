@@ -1,4 +1,4 @@
-"""What is done to every cell of many maps (n, ny, nx) in float32; sums run down the columns first."""
+"""Compiled loops over every cell of many maps (n, ny, nx) in float32; sums run down the columns first."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def scale_to(v: Maps, p: Maps) -> None:
 
 
 def sums(p: Maps) -> Maps:
-    """Of maps (n, ny, nx): (n,)."""
+    """Sums (n,) of maps (n, ny, nx)."""
     return np.asarray(p.sum(axis=1).sum(axis=1, dtype=np.float64).astype(np.float32))
 
 

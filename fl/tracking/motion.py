@@ -1,4 +1,4 @@
-r"""How UEs move from round to round: stay, move by a Gaussian, or turn up somewhere else.
+r"""Motion of UEs from round to round: stay, move by a Gaussian, or jump.
 
     K = w_0 I + sum_k w_k G_k + w_J 1 pi^T,
 
@@ -8,7 +8,7 @@ jumps end. G_k is a product of a matrix along x and one along y; that of a wide 
 values down to 3e-7 of the largest), so that a step is a few small products of matrices. A narrow one reaches few cells.
 
 Maps are (n_ue, ny, nx), float32. Each UE has products of its own: one product for all UEs is no faster, and its sums
-would hang on who stands beside whom.
+would depend on the order of UEs.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Motion:
         return moved, np.asarray(weight * np.stack([inner(p, v), *narrow, *wide, sums(p) * ends], axis=1))
 
     def parts(self, p: Maps) -> list[Maps]:
-        """What each wide Gaussian reads of maps that move on."""
+        """Parts that each wide Gaussian reads of maps that move on."""
         return self._kernels[1].parts(p)
 
     def product_uses(self, p: Maps, parts: list[Maps], read: list[tuple[Maps, Maps]]) -> list[Maps]:
@@ -81,15 +81,15 @@ class Motion:
         return [bilinear(one, fy, fx) for one, (fy, fx) in zip(maps, read, strict=True)]
 
     def read_product(self, fy: Maps, fx: Maps) -> list[tuple[Maps, Maps]]:
-        """What each Gaussian reads of maps fy fx, fy (n, R, ny), fx (n, R, nx): narrow ones G_k v as factors, wide ones
-        factors of their parts.
+        """Parts that each Gaussian reads of maps fy fx, fy (n, R, ny), fx (n, R, nx): narrow ones G_k v as factors,
+        wide ones factors of their parts.
         """
         narrow, _, backward = self._kernels
         return [(fy @ kernel.y.matrix, fx @ kernel.x.matrix) for kernel in narrow] + backward.read_product(fy, fx)
 
     @staticmethod
     def _spread_out(wide: Wide, p: Maps, parts: list[Maps], scale: Maps, total: Maps, target: Maps) -> Maps:
-        """Of a step: who stays, wide Gaussians and jumps, by their weights (n_ue, K + 2)."""
+        """Spread a step: stays, wide Gaussians and jumps, by their weights (n_ue, K + 2)."""
         q = wide.spread_out(parts, scale[:, scale.shape[1] - 1 - len(parts) : -1], p.shape[2])
         return unfolded(q, p, scale[:, 0], scale[:, -1] * total, target)
 

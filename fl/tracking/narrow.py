@@ -29,7 +29,7 @@ class NarrowAxis:
 
     @classmethod
     def of(cls, n: int, cell_m: float, sigma_m: float) -> NarrowAxis:
-        """Of n cells."""
+        """Narrow Gaussian over n cells."""
         reach = min(int(np.ceil(-ndtri(_TAILS / 2) * sigma_m / cell_m)), n - 1)
         edge = (np.arange(reach + 2) - 0.5) * (cell_m / sigma_m)
         tap = np.append(ndtr(-edge[:-1]) - ndtr(-edge[1:]), [0.0] * (-reach % _AT_ONCE))

@@ -1,4 +1,4 @@
-r"""Where a UE tends to be by part of the day: places of its own, to which it jumps back.
+r"""Places to which a UE jumps back, by part of the day.
 
     target = 0.6 o_part + 0.3 o + 0.1 pi,
 
@@ -31,7 +31,7 @@ class OwnPlaces:
 
     @classmethod
     def none(cls, n_ue: int, known: bool, ny: int, nx: int) -> OwnPlaces:
-        """Before anything is believed; not known: jumps go where everybody's go."""
+        """Before anything is believed; not known: jumps go where those of all UEs go."""
         return cls([np.zeros((n_ue, ny, nx), dtype=np.float32) for _ in range(PARTS if known else 0)])
 
     def plus(self, at: int, p: Maps) -> OwnPlaces:
@@ -40,7 +40,7 @@ class OwnPlaces:
         return OwnPlaces([o + p if i == part else o for i, o in enumerate(self.occupancy)])
 
     def target(self, at: int, prior: Maps) -> Maps:
-        """Where jumps end (n_ue or 1, ny, nx) in a class of hours; prior (1, ny, nx)."""
+        """Distribution of the ends of jumps (n_ue or 1, ny, nx) in a class of hours; prior (1, ny, nx)."""
         if not self.occupancy:
             return prior
         part, every = self.occupancy[part_of_day(at)], sum(self.occupancy[1:], self.occupancy[0])
@@ -48,7 +48,7 @@ class OwnPlaces:
         return np.asarray(mixed + np.float32(1 - _PART - _ALL) * prior)
 
     def of(self, some: IntArray) -> OwnPlaces:
-        """Of some UEs (k,)."""
+        """Select some UEs (k,)."""
         return OwnPlaces([o[some] for o in self.occupancy])
 
     def resampled(self, grid: PlaceGrid) -> OwnPlaces:
@@ -56,7 +56,7 @@ class OwnPlaces:
         return OwnPlaces([resampled(o, grid) for o in self.occupancy])
 
     def forgotten(self) -> OwnPlaces:
-        """Of the same UEs, before anything is believed."""
+        """The same UEs, before anything is believed."""
         return OwnPlaces([np.zeros_like(o) for o in self.occupancy])
 
 

@@ -36,7 +36,7 @@ class PlaceGrid:
 
     @classmethod
     def over(cls, area: Area, cell_m: float | None, maps: int, attack: str) -> PlaceGrid:
-        """The grid, None: of 25 m; raises BadInput where so many maps of it do not fit into memory."""
+        """The grid, None: of 25 m; raises BadInput where `maps` maps of it do not fit into memory."""
         cell_m = cell_m or _WIDEST_M
         nx, ny = (max(ceil(float(side) / cell_m - 1e-9), 1) for side in area.side_m)
         most = min(_MOST_PLACES, _MOST_NUMBERS // max(maps, 1))

@@ -1,4 +1,4 @@
-r"""What nights and workdays have said of UEs so far, as sums over days (see `fl.tracking.dwelling`).
+r"""Evidence of nights and workdays about UEs so far, as sums over days (see `fl.tracking.dwelling`).
 
 Three numbers are kept a UE and place: log-likelihood of home, of work, and of the night or workday that is not over
 yet, whose rounds belong together. With 10,000 places they take 120 kB a UE.
@@ -24,8 +24,8 @@ _BLOCK = 64  # UEs whose posteriors are computed at once
 
 @dataclass(frozen=True)
 class Shares:
-    """What people do: home, the share of nights at home; work, of workdays at the workplace; stay, of other workdays at
-    home; employed, of people with a workplace away from home.
+    """Habits of people: home, the share of nights at home; work, of workdays at the workplace; stay, of other workdays
+    at home; employed, of people with a workplace away from home.
     """
 
     home: float
@@ -80,7 +80,7 @@ class Residences:
         """Probabilities (n, G) of the home and of the workplace of UEs owner (n,) that are known.
 
         Those of a home sum to 1, or are 0 before the first night; so are those of a workplace before the first workday,
-        and before the first night: a place of the day alone may be the home of somebody who stays there.
+        and before the first night: a place of the day alone may be the home of a UE that stays there.
         """
         prior, at = _even(len(grid)), np.searchsorted(self.owner, owner)
         homes, works = (np.zeros((len(owner), len(grid)), np.float32) for _ in range(2))
@@ -100,7 +100,7 @@ class Residences:
         return homes
 
     def _home(self, grid: PlaceGrid, bias_m: float) -> tuple[Maps, Maps]:
-        """Of the home (n, G), as estimates show it, and the true one, which is 0 before the first night."""
+        """Posterior of the home (n, G) as estimates show it, and of the true home, 0 before the first night."""
         seen, home = home_posterior(self.home, _even(len(grid)), grid, bias_m)
         return seen, home * (self.nights > 0)[:, None]
 
@@ -138,7 +138,7 @@ class Residences:
         return replace(self, owner=every, **new)
 
     def rows(self, at: IntArray) -> Residences:
-        """Of some UEs, by index (k,)."""
+        """Select some UEs by index (k,)."""
         some: dict[str, Any] = {name: getattr(self, name)[at] for name in _ROWS}
         return replace(self, owner=self.owner[at], **some)
 
@@ -147,7 +147,7 @@ _ROWS = ("home", "work", "open", "none", "nights", "days", "rounds")
 
 
 def _blocks(rows: IntArray) -> Iterator[IntArray]:
-    """Rows in blocks of so many that memory stays small."""
+    """Rows in blocks that keep memory small."""
     return (rows[i : i + _BLOCK] for i in range(0, len(rows), _BLOCK))
 
 

@@ -38,7 +38,7 @@ _LEARNT_ON = 50  # cells a side, at most
 
 @dataclass(frozen=True)
 class Chain:
-    """What the smoother knows before it looks: motion, prior (1, ny, nx), and the length of rounds."""
+    """Prior knowledge of the smoother: motion, prior (1, ny, nx), and the length of rounds."""
 
     motion: Motion
     prior: Maps
@@ -68,9 +68,9 @@ class Passes:
 def smoothed(
     chain: Chain, history: History, ue: IntArray, habits: Habits, own: OwnPlaces, passes: int = _PASSES
 ) -> Iterator[Belief]:
-    """What is believed after every round of UEs (n,) ascending that had an estimate until then, in order for each UE.
+    """Beliefs after every round of UEs (n,) ascending that had an estimate until then, in order for each UE.
 
-    habits, own : where learning begins, and which places UEs have; passes : in which both are learnt anew.
+    habits, own : where learning begins, and which places UEs have; passes : in which both are learnt again.
     """
     grid, last = chain.motion.grid, history.last_looks()
     habits, own = learnt_habits(chain, history, ue, habits, own, passes)
@@ -175,7 +175,7 @@ class _LooksAtUes:
     def of(
         cls, errors: ErrorModels, classes: list[list[int]], grid: PlaceGrid, z_m: FloatArray, first: IntArray
     ) -> _LooksAtUes:
-        """Of estimates (S, n_ue, R, 2), those of each look by an error model of its own."""
+        """Emissions of estimates (S, n_ue, R, 2), each look by its own error model."""
         which = np.repeat(np.arange(len(z_m)), z_m.shape[1])
         return cls(Emission.of_models(errors, which, z_m.reshape(-1, *z_m.shape[2:]), grid), first, classes)
 
@@ -191,8 +191,8 @@ def _pass(chain: Chain, looks: _LooksAtUes, habits: Habits, own: OwnPlaces, p: M
     classes = sorted({c for some in looks.classes for c in some})
     legs = {c: RoundOfMotion(habits.weight(c), own.target(c, chain.prior)) for c in classes}
     log_likelihood, bad = _forward(chain, looks, legs, p)
-    told = not learn or bool(own.occupancy)
-    back = _backward(chain, looks.ignored(bad), legs, p, learn, told)
+    believes = not learn or bool(own.occupancy)
+    back = _backward(chain, looks.ignored(bad), legs, p, learn, believes)
     if not learn:
         for _ in back:
             pass
@@ -202,7 +202,7 @@ def _pass(chain: Chain, looks: _LooksAtUes, habits: Habits, own: OwnPlaces, p: M
         if not looks.classes[t]:
             continue
         c, seen = looks.classes[t][-1], looks.first <= t
-        if told:
+        if believes:
             places = places.plus(c, np.where(seen[:, None, None], p[t], np.float32(0.0)))
         if len(looks.classes[t]) == 1:
             new = new.plus(c, np.where((looks.first < t)[:, None], share, 0.0))
@@ -218,7 +218,7 @@ def _forward(chain: Chain, looks: _LooksAtUes, legs: dict[int, RoundOfMotion], p
         for c in classes:
             some = chain.motion.step(some, chain.motion.parts(some), legs[c].weight, legs[c].target)
         if t <= looks.first.max():
-            some[looks.first >= t] = chain.prior  # nobody is followed before the first look
+            some[looks.first >= t] = chain.prior  # no UE is followed before the first look
         total[t] = looks.weigh(t, some, p[t])
         some = p[t]
     each, bad = log_ratio(total, looks.emission.log_top.reshape(total.shape))
@@ -228,17 +228,17 @@ def _forward(chain: Chain, looks: _LooksAtUes, legs: dict[int, RoundOfMotion], p
 
 
 def _backward(
-    chain: Chain, looks: _LooksAtUes, legs: dict[int, RoundOfMotion], p: Maps, learn: bool, told: bool
+    chain: Chain, looks: _LooksAtUes, legs: dict[int, RoundOfMotion], p: Maps, learn: bool, believes: bool
 ) -> Iterator[tuple[int, FloatArray]]:
-    """Makes a_t in p (S, n_ue, ny, nx) the smoother's belief, where it is told, from the last look to the first.
+    """Makes a_t in p (S, n_ue, ny, nx) the smoother's belief, with `believes`, from the last look to the first.
 
     Yields each look when its belief stands, with the uses (n_ue, K + 2) of the components on the way there:
-    0 where nobody learns, or where not exactly one round has passed.
+    0 without `learn`, or where not exactly one round has passed.
     """
     motion, v = chain.motion, np.ones_like(p[0])
     seen = np.empty_like(v)
     for t in range(len(p) - 1, -1, -1):
-        if told:
+        if believes:
             multiply(p[t], v)
         share = np.zeros((len(v), len(motion.sigma_m) + 2))
         if t > 0:

@@ -1,4 +1,4 @@
-r"""Places that somebody visits again and again, as a mixture of estimates.
+r"""Places that a UE visits again and again, as a mixture of estimates.
 
 An estimate z_n of spread sigma_n, right with probability w_n, has with places x_j, visited in its class c_n of time
 with the shares a_cj, the density
@@ -72,7 +72,7 @@ class Visited:
 def habits(
     said: OfOneUe, known_m: FloatArray, classes: int, area_m2: float, bias_m: float, near_m: float, most: int
 ) -> Visited:
-    """Places besides those known (j, 2), at most so many, as long as each makes all estimates more likely; the most
+    """Places besides those known (j, 2), at most `most`, as long as each makes all estimates more likely; the most
     visited first.
 
     A place within near_m of one that is there already explains estimates, but is no other place.
@@ -108,7 +108,7 @@ def home_and_work(said: OfOneUe, share: FloatArray, area_m2: float, bias_m: floa
     alone = int(one[1].log_likelihood > one[0].log_likelihood)
     second = said.z_m[_densest(said, one[alone], share.max(axis=1)[said.of_class] * said.right)]
     ways = [_with_shares(said, np.stack(pair), share, area_m2) for pair in ((seed, second), (second, seed))]
-    # nobody anywhere, a home alone, and both in either order
+    # neither, a home alone, and both in either order
     empty = -len(said.z_m) * np.log(area_m2)
     log_p = np.array([empty, *(m.log_likelihood - _costs(said, m, area_m2, False).sum() for m in (one[0], *ways))])
     p = np.exp(log_p - log_p.max())
@@ -134,7 +134,7 @@ def _variance_m2(said: OfOneUe, found: FittedPlaces) -> FloatArray:
 
 
 def _costs(said: OfOneUe, found: FittedPlaces, area_m2: float, shares: bool = True) -> FloatArray:
-    """What each place (k,) costs of log-likelihood, with its share where that is not known."""
+    """Log-likelihood that each place (k,) costs, with its share where that is not known."""
     position = np.maximum(np.log(area_m2 / (2 * np.pi * _variance_m2(said, found))), 0.0)
     return np.asarray(position + shares * np.log(max(len(said.z_m), 1)))
 

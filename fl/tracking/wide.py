@@ -42,7 +42,7 @@ class Axis:
 
     @property
     def transposed(self) -> Axis:
-        """Of the transposed matrix."""
+        """The transposed matrix."""
         return Axis(np.ascontiguousarray(self.out.T), np.ascontiguousarray(self.into.T))
 
 
@@ -66,7 +66,7 @@ class Halves:
 
     @property
     def transposed(self) -> Halves:
-        """Of the transposed matrix."""
+        """The transposed matrix."""
         return Halves(_swapped(self.out), _swapped(self.into))
 
 
@@ -85,7 +85,7 @@ class Wide:
 
     @classmethod
     def of(cls, kernels: list[tuple[Halves, Axis]], ny: int) -> Wide:
-        """Of Gaussians along y and x."""
+        """Products of Gaussians along y and x."""
         ends = 2 * np.cumsum([0, *(y.out.shape[1] for y, _ in kernels)])
         none = np.zeros((2, (ny + 1) // 2, 0), dtype=np.float32)
         into = np.concatenate([none, *(y.into for y, _ in kernels)], axis=2)
@@ -98,7 +98,7 @@ class Wide:
         return cls(_swapped(into), out, whole_y, [x for _, x in kernels], rows)
 
     def parts(self, p: Maps) -> list[Maps]:
-        """What each reads of maps (n_ue, ny, nx): (n_ue, 2 r_y, r_x)."""
+        """Parts that each reads of maps (n_ue, ny, nx): (n_ue, 2 r_y, r_x)."""
         if not self.x:
             return []
         read = np.empty((len(p), self.into_y.shape[1], 2, p.shape[2]), dtype=np.float32)
@@ -120,7 +120,7 @@ class Wide:
 
 
 def _rank(s: FloatArray) -> int:
-    """How many singular values (..., n) count; the most of several matrices."""
+    """Rank by singular values (..., n); the largest of several matrices."""
     return int((s > _RANK * s.max()).sum(axis=-1).max())
 
 

@@ -35,20 +35,20 @@ class Withholding(Named):
 
     Several rules stand beside each other: each of them decides from the request alone, what one of them holds back is
     held back, and their order has no effect. A UE that sends nothing says so at once and gives no reason, as one whose
-    query policy refuses: nobody waits for it. The server sees who is silent.
+    query policy refuses: the server does not wait for it. The server sees who is silent.
     """
 
     kind: str
     gives_away: ClassVar[str]
-    """what the silence itself tells whoever sees it, in words"""
+    """what the silence itself reveals, in words"""
     by_place: ClassVar[bool] = False
     """whether what is held back depends on positions of the UE"""
     by_history: ClassVar[bool] = False
-    """whether who is silent depends on who has sent before: then a coin of the server amplifies no noise"""
+    """whether silence depends on earlier updates: then a coin of the server amplifies no noise"""
 
     @property
     def waits_for_a_cell(self) -> bool:
-        """Whether what it does hangs on the cell that serves a UE when it is asked."""
+        """Whether it depends on the cell that serves a UE when it is asked."""
         return False
 
     @property
@@ -72,7 +72,7 @@ class Withholding(Named):
     def keep(self, asked: Asked, state: State, rng: Rng) -> BoolArray:
         """Which samples (N,) of `asked.local` may be learnt from; a UE with none of them sends nothing.
 
-        rng : one stream for the whole run, the same at every call; what is drawn anew has the round as `item`.
+        rng : one stream for the whole run, the same at every call; a draw of each round has the round as `item`.
         """
 
     def sent(self, ue: IntArray, facts: RoundContext, state: State, rng: Rng) -> State:

@@ -22,12 +22,12 @@ class Pauses:
 
 
 class Cooldown(Withholding):
-    """A UE that has sent an update does not send another for so many `rounds`, or for `time_s`.
+    """A UE that has sent an update does not send another for `rounds` rounds, or for `time_s`.
 
-    With jitter j each pause is longer by a share drawn anew, uniform between 0 and j; rounds are rounded to whole ones.
-    Without rounds of the server, windows of round_s count. An update counts when it is sent, also if it is lost.
+    With jitter j each pause is longer by a share drawn each time, uniform between 0 and j; rounds are rounded to whole
+    ones. Without rounds of the server, windows of round_s count. An update counts when it is sent, also if it is lost.
 
-    What the silence gives away: that the UE sent not long ago, which whoever linked it then knows already; a fixed
+    What the silence gives away: that the UE sent not long ago, which an attacker that linked it knows already; a fixed
     pause also says when it will come back, and a UE that answers after exactly that time is likely the same one, also
     under another pseudonym. Jitter blurs this. Places have no effect. What is measured during a pause is not lost where
     devices keep records (data `memory`): it is learnt from after the pause.

@@ -1,4 +1,4 @@
-"""So many updates a day."""
+"""A limit of updates per day."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Literal
@@ -21,12 +21,12 @@ class Today:
 
 
 class DailyLimit(Withholding):
-    """A UE sends at most so many updates of a local day, the first ones that it is asked for.
+    """A UE sends at most `updates` updates per local day, the first ones that it is asked for.
 
     A day is that of the wall clock in which the window of data ends; one that ends at midnight belongs to the day
     before. An update counts when it is sent, also if it is lost, and once for all models and phases of a round.
 
-    What the silence gives away: that the UE has sent that often today; later hours are told less about than early ones,
+    What the silence gives away: that the UE has sent that often today; later hours reveal less than early ones,
     so what a server learns is who is where in the morning. Take `participation` or `random-silence` beside it to spread
     updates over the day.
     """
@@ -56,5 +56,5 @@ class DailyLimit(Withholding):
         return Today(now.day, updates)
 
     def _on(self, day: int, state: Today) -> Today:
-        """The state on that day: nobody has sent anything of a new one."""
+        """The state on that day: no UE has sent on a new one."""
         return state if state.day == day else Today(day, np.zeros_like(state.updates))

@@ -34,10 +34,10 @@ class HomeZone(Zones):
     server, and answers only outside of the zone and through another cell. What it measured meanwhile is learnt from
     later, among the earlier records that devices keep.
 
-    What the silence gives away: an exact zone is a hole with the home in its middle, which whoever collects the places
-    around it can find; a shifted one leaves a side open on which places close to home are learnt from. Updates that
-    lack the night, and UEs that send nothing at night (`drops: update`, `defer_upload`), say that the UE is at home
-    then; cells through which a UE never sends may be those of its home.
+    What the silence gives away: an exact zone is a hole with the home in its middle, which an attacker that collects
+    the places around it can find; a shifted one leaves a side open on which places close to home are learnt from.
+    Updates that lack the night, and UEs that send nothing at night (`drops: update`, `defer_upload`), say that the UE
+    is at home then; cells through which a UE never sends may be those of its home.
     """
 
     kind: Literal["home-zone"] = "home-zone"
@@ -77,7 +77,7 @@ class HomeZone(Zones):
         return outside & of_ues(~self._within(asked, rng) & ~np.isin(through, state.link), asked.local)
 
     def _within(self, asked: Asked, rng: Rng) -> BoolArray:
-        """Which UEs (n_ue,) are in their zones now."""
+        """Whether UEs (n_ue,) are in their zones now."""
         return np.asarray(np.hypot(*(asked.position_m - self.centre_m(asked.home_m, rng)).T) <= self.radius_m)
 
     def inside(self, samples: Local, asked: Asked, rng: Rng) -> BoolArray:

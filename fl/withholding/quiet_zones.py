@@ -18,7 +18,7 @@ from netsim.units import BoolArray, FloatArray
 class QuietZones(Zones):
     """Samples measured near any of the given places, or of the base stations, are never learnt from.
 
-    The places are public. As mix zones, they are where nothing is heard of anybody while pseudonyms change.
+    The places are public. As mix zones, they are where no UE sends while pseudonyms change.
 
     What the silence gives away: with `drops: update`, that a silent UE may be in one of few known places, which is the
     more, the smaller they are and the more surely a UE speaks elsewhere. With `drops: samples` a UE that stays within

@@ -14,9 +14,9 @@ from netsim.units import BoolArray
 class RandomSilence(Withholding):
     """A UE that is asked sends nothing with a given probability, by a coin of its own for each round.
 
-    What the silence gives away: nothing about places or times. It also hides: with other rules beside it, somebody who
-    is silent need not be so for their reasons. It costs as many updates as a smaller `participation`, which the server
-    decides; here the device does.
+    What the silence gives away: nothing about places or times. It also hides: with other rules beside it, an attacker
+    that is silent need not be so for their reasons. It costs as many updates as a smaller `participation`, which the
+    server decides; here the device does.
     """
 
     kind: Literal["random-silence"] = "random-silence"

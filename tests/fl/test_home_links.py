@@ -18,7 +18,7 @@ from fl.leakage.identities import compared
 from fl.pseudonyms.names import Names
 from fl.pseudonyms.per_round import PerRound
 from fl.tracking.error_model import ErrorModel
-from fl.tracking.identity import NOBODY, Identities, identified, log_odds
+from fl.tracking.identity import NO_PERSON, Identities, identified, log_odds
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Directory, Facts, Public
 from netsim.clock import DAY_S
@@ -65,7 +65,7 @@ class TestLaw:
         assert bits[0] == pytest.approx(-(0.6 * np.log2(0.6) + 0.4 * np.log2(0.2)))
         assert bits[1] == pytest.approx(np.log2(3))
         nobody = identified(np.full((1, 2), -3.0), np.arange(2))
-        assert nobody[0].tolist() == [NOBODY] and nobody[1][0] == pytest.approx(1 / (1 + 2 * np.exp(-3)))
+        assert nobody[0].tolist() == [NO_PERSON] and nobody[1][0] == pytest.approx(1 / (1 + 2 * np.exp(-3)))
 
 
 def facts_at(hour, number=1, round_s=HOUR_S):
@@ -121,7 +121,7 @@ class TestLinker:
         town = Town(40)
         town.directory = Directory(town.directory.user[:25], town.home_m[:25])
         said = town.played(5.0, outside=0.1)
-        assert (said.person[:25] == np.arange(25)).all() and (said.person[25:] == NOBODY).all()
+        assert (said.person[:25] == np.arange(25)).all() and (said.person[25:] == NO_PERSON).all()
 
 
 class TestMeasures:
@@ -132,7 +132,7 @@ class TestMeasures:
         """Names 0 to 3 are of UEs c, a, b, d; the directory has a, b and c, not d."""
         directory = Directory(("a", "b", "c"), np.zeros((3, 2)))
         said = Identities(
-            5, np.arange(4), np.array([2, 1, NOBODY, 0]), np.array([0.9, 0.5, 0.8, 0.4]), np.array([0.0, 1.0, 2.0, 3.0])
+            5, np.arange(4), np.array([2, 1, NO_PERSON, 0]), np.array([0.9, 0.5, 0.8, 0.4]), np.array([0.0, 1.0, 2.0, 3.0])
         )
         row = compared(said, directory, ("a", "b", "c", "d"), self.names(4))
         assert (

@@ -11,7 +11,7 @@ from fl.defenses.central_gaussian import CentralGaussian
 from fl.learning import Learning
 from fl.privacy import rdp
 from fl.privacy.compose import RoundKinds, compose
-from fl.privacy.final import EVERYBODY, final_account
+from fl.privacy.final import ALL_UES, final_account
 from fl.privacy.gaussian import epsilon_of
 from fl.privacy.ledger import ALL, Ledger
 from fl.round.collect import sample_ues
@@ -244,7 +244,7 @@ class TestFinalAccount:
     def test_every_accountant_beside_the_best(self):
         row = final_account(columns([spend(delta=1e-7)] * 100))[0]
         expected = compose(RoundKinds.of([(1.0, 1.0, 100)]), 1e-7)
-        assert row["ue"] == EVERYBODY and row["draws"] == 100 and row["accountant"] == "exact"
+        assert row["ue"] == ALL_UES and row["draws"] == 100 and row["accountant"] == "exact"
         assert row["epsilon"] == pytest.approx(101.2, abs=0.1) and row["rdp"] == pytest.approx(105.1, abs=0.5)
         assert (row["naive"], row["zcdp"]) == (expected.naive.epsilon, expected.zcdp.epsilon)
         assert row["epsilon"] < row["rdp"] < row["zcdp"] < row["naive"] and np.isnan(row["with_channel"])

@@ -60,7 +60,7 @@ class LabelSkew(Partition):
 
 
 def _fairly(wanted: IntArray, there: int) -> IntArray:
-    """What each gets (n,) of so many: what it wants, or as many as any other that lacks some, or one more."""
+    """Share a number fairly (n,): each gets what it wants, or as many as any other that lacks some, or one more."""
     got = np.zeros_like(wanted)
     for at, i in enumerate(np.argsort(wanted, kind="stable").tolist()):
         got[i] = min(int(wanted[i]), there // (len(wanted) - at))
