@@ -230,7 +230,7 @@ class TestFiles:
             ("user,x_m,y_m\n", "has a header but no rows"),
             ("user,x_m,y_m\na,1,two\n", "line 2, column y_m: must be a number from -1e+08 to 1e+08, got 'two'"),
             ("user,x_m,y_m\na,1,2\n,1,2\n", "line 3, column user: 0 characters; give a name of 1 to 200"),
-            ("user,x_m,y_m\na,1,2\na,3,4\n", "user 'a' stands twice; give everybody one home"),
+            ("user,x_m,y_m\na,1,2\na,3,4\n", "user 'a' stands twice; give each user one home"),
             ("user,x_m,y_m\na,-1,-2\n", "none of 1 homes lies in the area of the world; give homes within it"),
             ("user,x_m,y_m\n" + "".join(f"u{i},1,2\n" for i in range(20_001)), "more than 20,000 people"),
         ],

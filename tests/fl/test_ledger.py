@@ -85,8 +85,8 @@ class TestLedger:
         state = Ledger.empty(1).add([spend(q=0.1, relation="replace")])
         assert said(state).epsilon[0] == pytest.approx(epsilon_of(1e-5, 1.0), rel=1e-12)
 
-    def test_only_noise_that_hides_everybody_counts_on_sampling(self):
-        with pytest.raises(ValueError, match="hides everybody"):
+    def test_only_noise_that_hides_all_ues_counts_on_sampling(self):
+        with pytest.raises(ValueError, match="hides all UEs"):
             Ledger.empty(2).add([spend(ue=(0, 1), q=0.5)])
 
     def test_channel_noise_stands_beside_and_never_inside(self):
@@ -236,7 +236,7 @@ class TestOneCoin:
         assert said(state, ALL).epsilon[0] == pytest.approx(by_hand, rel=1e-12)
 
     def test_a_round_has_one_rate(self):
-        with pytest.raises(ValueError, match="one rate a round"):
+        with pytest.raises(ValueError, match="one rate per round"):
             Ledger.empty(1).add([spend(q=0.1), spend(q=0.2)])
 
 
