@@ -69,7 +69,7 @@ def head(run: Run) -> Fields:
     }
 
 
-def _setting(learning: dict[str, Any]) -> dict[str, str]:
+def _setting(learning: Fields) -> dict[str, str]:
     """The attacker and the defenses of a run that learns."""
     if not learning:
         return {}
