@@ -272,7 +272,7 @@ def study_of(combination, tiny, **more):
     def several(slot):
         return [] if combination[slot] == "none" else [example(slot, combination[slot])]
 
-    viewpoint, observes = combination["threat"].split(" observes ")
+    viewpoint, observes = combination["threat"].split(" sees ")
     chain = [] if combination["defenses"] == "none" else combination["defenses"].split(" > ")
     return tiny(
         {
