@@ -7,11 +7,7 @@ import gymnasium
 
 ALLOCATION, ONLINE = "netsim/PowerAllocation-v0", "netsim/OnlinePower-v0"
 
-gymnasium.register(
-    ALLOCATION,
-    entry_point="scenarios.app.training.environments:allocation",
-    vector_entry_point="scenarios.app.training.environments:allocations",
-)
+gymnasium.register(ALLOCATION, entry_point="scenarios.app.training.environments:allocation")
 gymnasium.register(
     ONLINE,
     entry_point="scenarios.app.training.environments:online",

@@ -102,8 +102,8 @@ def test_a_killed_tuning_ends_as_a_whole_one(quick, tmp_path):
     whole = asked(tmp_path / "a", trials=9)
     tune.tune(whole, quiet)
 
-    def stop(done, of, name):
-        if done == 6:
+    def stop(event):
+        if event.done == 6:
             raise KeyboardInterrupt
 
     killed = replace(whole, out=tmp_path / "b")
@@ -115,7 +115,7 @@ def test_a_killed_tuning_ends_as_a_whole_one(quick, tmp_path):
         file.write(b'{"op_code":4,"wor')
     (tmp_path / "b" / f"{tune.JOURNAL}.lock").touch()
     told = []
-    tune.tune(killed, lambda done, of, name: told.append((done, name)))
+    tune.tune(killed, lambda event: told.append((event.done, event.values["label"])))
     assert told == [(7, "trial-7"), (8, "trial-8"), (9, "trial-9")]
     assert trials_of(tmp_path / "a") == trials_of(tmp_path / "b")
     tune.tune(replace(whole, out=tmp_path / "c", trials=4), quiet)
@@ -238,8 +238,8 @@ def test_a_key_inside_a_list_is_tuned_for_the_strongest_named_share(tmp_path):
 @pytest.mark.parametrize(
     ("more", "said"),
     [
-        (["--objective", "zzzz"], "no such key of summary.json; some are 'utility.rmse_db', 'utility."),
-        (["--objective", "rmse"], "did you mean 'utility.rmse_db' or 'utility."),
+        (["--objective", "zzzz"], "no such key of summary.json; see netsim show DIR --verbose"),
+        (["--objective", "rmse"], "did you mean 'utility.rmse_db'?"),
         (["--objective", "utilty.rmse_db"], "utilty.rmse_db: no such key of summary.json; did you mean 'utility.r"),
         (["--constraint", "utility.rmse_db<10"], "--constraint utility.rmse_db<10: write KEY<=NUMBER"),
         (["--constraint", "utility.rmse_db<=nan"], "write KEY<=NUMBER or KEY>=NUMBER"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from pathlib import Path
 
 from netsim import __version__
 from netsim.errors import BadInput, RunsFailed
@@ -42,7 +43,7 @@ MEMORY = Option(
 JSON = Option("--json", "progress and result as JSON, one object per line on stdout")
 OPEN = Option("--open", "show the page in a browser")
 PAGES = Option("--pages", "draw the page of every run too, and link to it")
-CACHE = Option("--cache DIR", "where reference runs are kept (default: the user's cache)")
+CACHE = Option("--cache DIR", "where reference runs are kept (default: the user's cache)", type=Path)
 TRACE = (
     Option(
         "trace", "CSV with time_s,user,lat,lon and optional rsrp_dbm,cell; or PLT, GPX, SUMO FCD, ns-2, Cabspotting"

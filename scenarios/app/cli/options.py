@@ -132,7 +132,10 @@ def out_of(args: argparse.Namespace, *names: str, changes: Record) -> Path:
     """
     if args.out == "":
         raise BadInput("--out: give the name of a folder")
-    words = "-".join(f"{_last_name(path)}-{_word(value)}" for path, value in sorted(changes.items()))
+    words = "-".join(
+        f"{path.removesuffix('.kind').split('.')[-1].replace('_', '-')}-{_word(value)}"
+        for path, value in sorted(changes.items())
+    )
     default = Path("runs", *names)
     default = default.with_name(f"{default.name}-{part_of_name(words, 60)}") if words else default
     return default if args.out is None else Path(args.out)
@@ -151,11 +154,6 @@ def _word(value: Any) -> str:
     from scenarios.app.study.describe import flow
 
     return value if isinstance(value, str) else "none" if value in ([], {}) else flow(value)
-
-
-def _last_name(path: str) -> str:
-    """The last name of a dotted path; of a part's `kind` the name of its slot."""
-    return path.removesuffix(".kind").split(".")[-1].replace("_", "-")
 
 
 # -- where many runs are played

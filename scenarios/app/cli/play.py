@@ -101,7 +101,7 @@ def train(args: argparse.Namespace) -> None:
     out = out_of(args, "train", name, changes=overrides | of_seeds)
     shared = how_of(args).among(min(engine.here(jobs), len(seeds)))
     with teller(args, name) as tell:
-        train_agents(study, seeds, out, tell, _cache(args), args.tensorboard, args.replace, engine, jobs, shared)
+        train_agents(study, seeds, out, tell, args.cache, args.tensorboard, args.replace, engine, jobs, shared)
     _finish(args, out, name, bool(trainings(out)))
 
 
@@ -119,11 +119,7 @@ def tune(args: argparse.Namespace) -> None:
         args.scenario, study, overrides, of, out, args.trials, jobs_of(args), args.verify, command_line(), how_of(args)
     )
     with teller(args, name) as tell:
-
-        def told(done: int, total: int, label: str) -> None:
-            tell({"event": "played", "title": name, "done": done, "of": total, "label": label, "last": done == total})
-
-        search(tuning, told, args.replace)
+        search(tuning, tell, args.replace)
     _finish(args, out, name)
     tell_failed_trials(out)
 
@@ -138,11 +134,6 @@ def _finish(args: argparse.Namespace, out: Path, name: str, has_results: bool = 
     tell_failures(out)
 
 
-def _cache(args: argparse.Namespace) -> Path | None:
-    """Where reference runs are kept, of --cache."""
-    return None if args.cache is None else Path(args.cache)
-
-
 def import_policy(args: argparse.Namespace) -> None:
     """Read the weights, fit them to the scenario, write the policy."""
     from rl.policy import save_policy
@@ -154,7 +145,7 @@ def import_policy(args: argparse.Namespace) -> None:
     study = load(args.scenario, overrides_of(args))
     if study.train is None:
         raise BadInput(f"{args.scenario}: has no `train:` section, so no policy is for it; see power/paper")
-    save_policy(imported(study, Path(args.file), _cache(args)), out)
+    save_policy(imported(study, Path(args.file), args.cache), out)
     say("observations are played as they are: a model that was trained under VecNormalize does not fit")
     say(f"{out}: play it with --set 'power={{kind: ddpg, policy: {out}}}'")
 

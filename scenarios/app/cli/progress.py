@@ -29,10 +29,9 @@ DRAW_EVERY_S = 0.1
 LOG_EVERY_S = 2.0
 LOG_SHARE = 30.0  # a log of a long run has a line for every thirtieth of the time so far
 PACE_S = 86_400.0  # the pace is averaged over a day: a round may take an hour
+ROWS = ("time", "model", "radio", "leakage", "updates", "privacy", "cost", "last", "found")
 
 Event = Any
-Line = Record
-"""an event as an object of JSON"""
 Tell = Callable[[Event], None]
 
 
@@ -78,7 +77,7 @@ class Meter(Progress):
         """The bar, and rows of a name and a text."""
         yield self.make_tasks_table(self.tasks)
         rows = Table.grid(padding=(0, 2))
-        for name in _ROWS:
+        for name in ROWS:
             if name in self.rows:
                 rows.add_row(Text(f"  {name}", style="dim"), Text(self.rows[name]))
         yield rows
@@ -87,7 +86,7 @@ class Meter(Progress):
         """Show an event. Raises KeyboardInterrupt where the reader of JSON lines has gone."""
         event = event if isinstance(event, Mapping) else event.line(self.title)
         unit, now_s = unit_of(event), self.get_time()
-        rows = {name: one_line(text) for name, text in rows_of(event).items()}
+        rows = rows_of(event)
         if (counted := f"{event['event']} {event.get('label') if event['event'] == 'world' else ''}") != self.counted:
             self.counted, self.rows = counted, {}
             self.reset(self.task)
@@ -134,24 +133,31 @@ def can_rewrite(stream: TextIO, environment: Mapping[str, str]) -> bool:
 # -- an event in words
 
 
-def unit_of(event: Line) -> str:
+def unit_of(event: Record) -> str:
     """What an event counts."""
     if "merge" in event:
         return "window"
     return "run" if event["event"] in ("played", "failed") else str(event["event"])
 
 
-def rows_of(event: Line) -> dict[str, str]:
-    """What an event tells: name -> text, in the order in which they stand."""
-    rows = {name: text(event) for name, text in _ROWS.items()}
-    return {name: text for name, text in rows.items() if text}
+def rows_of(event: Record) -> dict[str, str]:
+    """What an event says: name -> text, in the order in which rows stand; without those that are empty."""
+    label = str(event.get("label", ""))
+    rows = {
+        "time": str(event.get("clock", "")),
+        "model": _model(event),
+        "radio": _radio(event),
+        "leakage": _leakage(event),
+        "updates": _updates(event),
+        "privacy": f"epsilon {event['epsilon']:.3g}" if "epsilon" in event else "",
+        "cost": f"cost {figure_text(event['cost'])}" if "cost" in event else "",
+        "last": f"{label}, seed {event['seed']}" if "seed" in event else label,
+        "found": _found(event),
+    }
+    return {name: one_line(text) for name, text in rows.items() if text}
 
 
-def _time(event: Line) -> str:
-    return str(event.get("clock", ""))
-
-
-def _model(event: Line) -> str:
+def _model(event: Record) -> str:
     """The score of the model, by whichever measure it has."""
     scores = [form.format(figure_text(event[key])) for key, form in _SCORES.items() if _known(event, key)]
     if _known(event, "rmse_db") and _known(event, "constant_rmse_db"):
@@ -159,14 +165,14 @@ def _model(event: Line) -> str:
     return " ".join(scores)
 
 
-def _radio(event: Line) -> str:
+def _radio(event: Record) -> str:
     if "sinr_db" not in event:
         return ""
     median = f"median SINR {event['sinr_db']:.1f} dB" if _known(event, "sinr_db") else "no UE is present"
     return median if event.get("handovers") is None else f"{median}, {event['handovers']:,} handovers"
 
 
-def _leakage(event: Line) -> str:
+def _leakage(event: Record) -> str:
     """Homes that each attack names now; of those that can name none, the centroid error."""
     homes, errors = [], []
     for name, of in event.get("attacks", {}).items():
@@ -178,7 +184,7 @@ def _leakage(event: Line) -> str:
     return "; ".join(f"{what}: {', '.join(texts)}" for what, texts in named.items() if texts)
 
 
-def _updates(event: Line) -> str:
+def _updates(event: Record) -> str:
     if "updates" not in event:
         return ""
     text = f"{event['decoded']} of {event['updates']} updates decoded" if event["updates"] else "no updates"
@@ -187,21 +193,7 @@ def _updates(event: Line) -> str:
     return f"merge {event['merge']:,}: {text}" if "merge" in event else text
 
 
-def _privacy(event: Line) -> str:
-    return f"epsilon {event['epsilon']:.3g}" if "epsilon" in event else ""
-
-
-def _cost(event: Line) -> str:
-    return f"cost {figure_text(event['cost'])}" if "cost" in event else ""
-
-
-def _last(event: Line) -> str:
-    """The run that ended last, of several."""
-    label = str(event.get("label", ""))
-    return f"{label}, seed {event['seed']}" if "seed" in event else label
-
-
-def _found(event: Line) -> str:
+def _found(event: Record) -> str:
     """The first lines of the summary of that run, or why it failed."""
     from scenarios.app.results.table import lines
 
@@ -212,12 +204,8 @@ def _found(event: Line) -> str:
     return ", ".join(f"{line.title} {line.result}" for line in lines([event["summary"]])[:3])
 
 
-def _known(of: Line, name: str) -> bool:
+def _known(of: Record, name: str) -> bool:
     return of.get(name) is not None and isfinite(of[name])
 
 
 _SCORES = {"accuracy_percent": "accuracy {} %", "rank_correlation": "rank correlation {}", "rmse_db": "RMSE {} dB"}
-_ROWS: dict[str, Callable[[Line], str]] = {
-    "time": _time, "model": _model, "radio": _radio, "leakage": _leakage, "updates": _updates, "privacy": _privacy,
-    "cost": _cost, "last": _last, "found": _found,
-}  # fmt: skip

@@ -27,7 +27,7 @@ import re
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache, reduce
+from functools import cached_property, lru_cache, partial, reduce
 from operator import getitem
 from pathlib import Path
 from typing import Any, TypeVar
@@ -177,12 +177,9 @@ class Job:
 
     def fail(self, trace: str) -> None:
         """Write `error.txt`; a summary of earlier work goes. Nothing where the folder is not ours, or cannot be had."""
-        with suppress(BadInput, OSError), held(self.folder, self.kind.name, self._check_ours):
+        with suppress(BadInput, OSError), held(self.folder, self.kind.name, partial(ours, self.folder, self.kind.name)):
             (self.folder / SUMMARY).unlink(missing_ok=True)
             write_text(self.folder / ERROR, trace)
-
-    def _check_ours(self) -> None:
-        ours(self.folder, self.kind.name)
 
     def checkpoint(self, **state: Any) -> Fields:
         """The tree of a checkpoint with this state, for `save_tree`."""

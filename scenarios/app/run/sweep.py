@@ -173,7 +173,6 @@ def checked_points(
 
     only : their labels; none: all of them.
     """
-    check_space(source, study, overrides)
     scenario = Scenario(source)
     settings = dict[str, Study]()
     checked = []
@@ -186,21 +185,6 @@ def checked_points(
                 settings[setting] = scenario.study(point.overrides, point.origins)
         checked.append((point, settings[setting].model_copy(update={"seed": point.seed})))
     return checked
-
-
-def check_space(source: str | Path, study: Study, overrides: Fields) -> None:
-    """Refuse a distribution of `vary.random` with values that its key never takes; other keys are as written.
-
-    What only some draws of several keys make wrong together is found when they are drawn.
-    """
-    scenario = Scenario(source)
-    for key, one in ({} if study.vary is None else study.vary.drawn).items():
-        for value in one.choices or (at(one, u) for u in (1e-12, 1.0 / np.e, 1.0 - 1e-12)):
-            try:
-                scenario.study({**overrides, key: value, "vary": None}, {key: ("vary", "random", "space", key)})
-            except BadInput as error:
-                if dotted(place_of(key)) in error.lines[0]:
-                    raise BadInput(f"{error.lines[0]}; see vary.random.space.{key!r}") from None
 
 
 def check_prepared(

@@ -129,21 +129,6 @@ def legal_combinations() -> Iterator[Combination]:
     return (combination for combination, _ in combinations(legal=True))
 
 
-def beside(slot: str, other: str, verdicts: Verdicts) -> Iterator[tuple[Combination, str]]:
-    """For each word of a slot and each part of another, server or withholding, whether a combination that is legal
-    without that part is so with it.
-    """
-    first: dict[str, Combination] = {}
-    for combination, verdict in verdicts:
-        if verdict == LEGAL:
-            first.setdefault(combination[slot], combination)
-    for word, combination in first.items():
-        for kind in SLOTS[other].parts:
-            part = _example(other, kind)
-            more = {other: part if other == "server" else (part,)}
-            yield {slot: word, other: kind}, _verdict(_parts(combination)[0] | more)
-
-
 def threat(sees: str, viewpoint: str) -> Fields:
     """An example of a threat; an eavesdropper has a place."""
     return {"observes": sees, "viewpoint": viewpoint} | ({"position_m": [0, 0]} if viewpoint == "eavesdropper" else {})
@@ -151,14 +136,13 @@ def threat(sees: str, viewpoint: str) -> Fields:
 
 def matrix_text(width: int = 110) -> str:
     """How many combinations are legal, what ever meets in a legal one, and every reason with its cases."""
-    width, verdicts = max(width, _NARROWEST), list(combinations())
+    width = max(width, _NARROWEST)
+    verdicts = list(combinations())
     reasons = Counter(reason for _, reason in verdicts)
     head = f"{reasons.pop(LEGAL)} of {len(verdicts)} combinations are legal (one part per slot, up to 2 defenses)"
     lines = textwrap.wrap(head, width)
     for slot, other in (("attack", "threat"), ("defenses", "learner")):
         lines += _crossing(slot, other, verdicts, width)
-    for slot, other in product(("learner", "defenses"), ("server", "withholding")):
-        lines += _crossing(slot, other, beside(slot, other, verdicts), width)
     lines += ["", "refused, because:"]
     for reason, number in reasons.most_common():
         lines += textwrap.wrap(f"{number:7d}  {reason}", width, subsequent_indent=" " * 9)

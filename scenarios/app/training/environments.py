@@ -58,20 +58,6 @@ def allocation(
     return PowerAllocation(problems(study_of(scenario), cache, say).trained_on)
 
 
-def allocations(
-    num_envs: int = 1,
-    scenario: Source = DEFAULTS[ALLOCATION],
-    cache: str | Path | None = None,
-) -> VectorEnv:
-    """`allocation` so many times in one process: what `gymnasium.make_vec` calls."""
-    from gymnasium.vector import SyncVectorEnv
-
-    from rl.env_allocation import PowerAllocation
-
-    trained_on = problems(study_of(scenario), cache, say).trained_on
-    return SyncVectorEnv([partial(PowerAllocation, trained_on)] * num_envs)
-
-
 def online(
     scenario: Source = DEFAULTS[ONLINE],
     cache: str | Path | None = None,

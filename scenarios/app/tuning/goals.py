@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 
 from netsim.errors import BadInput
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.tuning_folder import Constraint, constraint
 from scenarios.app.study import Record
-from scenarios.app.study.error_messages import LONGEST
+from scenarios.app.study.error_messages import nearest
 
 COST = "cost.best"
 """cost of the policy that a training keeps, in its evaluation worlds"""
@@ -118,16 +117,5 @@ def goals(objectives: Sequence[str], directions: Sequence[str], constraints: Seq
 
 def unknown(option: str, key: str, known: Sequence[str]) -> BadInput:
     """The complaint about a key that a summary does not have."""
-    word = key[:LONGEST].lower().replace(" ", "_")
-    near = get_close_matches(word, known, 3, 0.6) or [one for one in known if word in one][:3]
-    usual = [one for one in known if one.startswith("utility.")][:3]
-    hint = ";"
-    if near:
-        hint = f"; did you mean {_listed(near, ' or ')}?"
-    elif usual:
-        hint = f"; some are {_listed(usual, ', ')};"
+    hint = nearest(key, known) or ";"
     return BadInput(f"{option} {key}: no such key of summary.json{hint} see netsim show DIR --verbose")
-
-
-def _listed(names: Sequence[str], between: str) -> str:
-    return between.join(map(repr, names))

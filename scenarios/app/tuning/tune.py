@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib.util
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -30,7 +30,7 @@ from scenarios.app.run.how import USUAL, How
 from scenarios.app.run.job import Job, JobKind, do, input_digests
 from scenarios.app.run.play import run_job
 from scenarios.app.run.setup import check
-from scenarios.app.run.sweep import SweepPoint, check_space, others, rounded, write_runs
+from scenarios.app.run.sweep import SweepPoint, others, rounded, write_runs
 from scenarios.app.study import Fields, Record
 from scenarios.app.study.load import Scenario, load
 from scenarios.app.study.study import Study, study_yaml
@@ -47,8 +47,6 @@ _TRIALS = ("trial-*", "verify/trial-*")
 _STATES = {"COMPLETE": "finished", "FAIL": "failed"}
 STARTS = 4  # finished trials before values are suggested
 _FEWEST = 8  # finished trials below which settings have no importance
-Tell = Callable[[int, int, str], None]
-"""called after each trial: how many are finished, of how many, and its name"""
 
 
 @dataclass(frozen=True)
@@ -135,8 +133,10 @@ class Tuning:
         )  # fmt: skip
 
 
-def tune(of: Tuning, tell: Tell, replace: bool = False) -> Fields:
-    """Go on until so many trials are finished, then verify the winners; returns what `tuning.json` holds."""
+def tune(of: Tuning, watch: Watch, replace: bool = False) -> Fields:
+    """Search until all trials are finished, then verify the winners; returns what `tuning.json` holds."""
+    from scenarios.app.training.train import FILES
+
     if importlib.util.find_spec("optuna") is None:
         raise BadInput("netsim tune: optuna is not installed; pip install 'netsim-fl[tune]'")
     _admissible(of)
@@ -153,9 +153,11 @@ def tune(of: Tuning, tell: Tell, replace: bool = False) -> Fields:
     other = not is_text(of.out / STUDY, job.text)
     with job.hold():
         for folder in earlier if other else ():
-            _remove(folder)
+            for name in FILES:
+                (folder / name).unlink(missing_ok=True)
+            remove_run(folder)
         tried = opened(of.out / JOURNAL, of.goals)
-        _search(of, tried, tell)
+        _search(of, tried, watch)
         rows = _rows(tried)
         done = [row for row in rows if row["state"] == "finished"]
         if not done:
@@ -176,15 +178,6 @@ def tune(of: Tuning, tell: Tell, replace: bool = False) -> Fields:
         }  # fmt: skip
         _write(of, found, done, winners)
     return found
-
-
-def _remove(folder: Path) -> None:
-    """Remove a run or a training of an earlier tuning."""
-    from scenarios.app.training.train import FILES
-
-    for name in FILES:
-        (folder / name).unlink(missing_ok=True)
-    remove_run(folder)
 
 
 def _admissible(of: Tuning) -> None:
@@ -209,7 +202,6 @@ def _admissible(of: Tuning) -> None:
             f"{asks[0]}: changes a training and no run, and {runs[0]} is a figure of runs; take a key of trainings, "
             f"such as --objective {COST}, or leave it out"
         )
-    check_space(of.source, of.study, dict(of.overrides))
 
 
 def opened(path: Path, goals: Goals) -> optuna.Study:
@@ -245,7 +237,7 @@ def _cut_half_line(path: Path) -> None:
             file.truncate(text.rindex(b"\n") + 1)
 
 
-def _search(of: Tuning, tried: optuna.Study, tell: Tell) -> None:
+def _search(of: Tuning, tried: optuna.Study, watch: Watch) -> None:
     """Play trials until there are enough; with one job each is suggested when the one before is finished."""
     under_way: dict[int, optuna.Trial] = {}
     with ON_PROCESSES.executor(of.jobs, of.out) as on:
@@ -260,7 +252,8 @@ def _search(of: Tuning, tried: optuna.Study, tell: Tell) -> None:
             job, end = on.ended()
             name = job.label
             _keep(of, tried, under_way.pop(int(name.removeprefix("trial-"))), end)
-            tell(len(ended) + 1, of.trials, name)
+            done = len(ended) + 1
+            watch(Event("played", done, of.trials, done == of.trials, {"label": name}))
 
 
 def asked(of: Tuning, tried: optuna.Study, number: int) -> optuna.Trial:
@@ -395,7 +388,7 @@ def _write(of: Tuning, found: Fields, done: Sequence[Record], winners: Sequence[
 
 
 def _tune(job: Job, watch: Watch) -> Fields:
-    return tune(job.options["of"], lambda done, of, what: watch(Event("played", done, of, done == of, {"label": what})))
+    return tune(job.options["of"], watch)
 
 
 TUNED = JobKind("tuning", _FILES, TUNING, _tune, "study, goals or program version")
