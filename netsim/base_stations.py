@@ -49,7 +49,7 @@ class BaseStation(Part):
 
 @dataclass(frozen=True)
 class Origin:
-    """Where the local plane touches the globe; None for a plane of its own."""
+    """The point at which the local plane touches the globe."""
 
     lat: float
     lon: float
@@ -57,7 +57,7 @@ class Origin:
 
 @dataclass(frozen=True, eq=False)
 class Site:
-    """What stands in the area, and the stream from which places are drawn."""
+    """The buildings of the area, and the stream from which places are drawn."""
 
     buildings: Buildings
     rng: Rng
@@ -73,7 +73,7 @@ class Layout(Part):
         """The base stations; raises BadInput with one line when there can be none. No site: open ground."""
 
     def notes(self) -> tuple[str, ...]:
-        """What a person should know of how they were read."""
+        """Notes for the user on how the base stations were read."""
         return ()
 
     @property
@@ -210,9 +210,9 @@ def default_layout(area: Area) -> Hexagonal:
     if area.side_m.max() > _WIDEST_M:
         width, height = (f"{side / 1e3:,.0f} km" for side in area.side_m)
         raise BadInput(
-            f"world.ues.mobility.trace: its area has {width} x {height}, at most {_WIDEST_M / 1e3:,.0f} km make sense "
-            "for base stations of our own; choose a box (area_deg, or area_m where the file has metres; netsim inspect "
-            "tells which rows are far), set crs: local if metres were taken for degrees, or give base stations"
+            f"world.ues.mobility.trace: its area has {width} x {height}, at most {_WIDEST_M / 1e3:,.0f} km are "
+            "possible without a list of base stations; choose a box (area_deg, or area_m where the file has metres; "
+            "netsim inspect shows far rows), set crs: local if metres were taken for degrees, or give base stations"
         )
     per_site = float(np.prod(area.side_m)) / 30.0  # a hexagon of inter-site distance d covers d^2 sqrt(3) / 2
     return Hexagonal(inter_site_m=float(np.ceil(max(500.0, math.sqrt(per_site * 2 / math.sqrt(3))) / 50) * 50))

@@ -125,18 +125,18 @@ def _images(setting: WorldSetting, stations: tuple[BaseStation, ...]) -> FloatAr
 
 
 def _drawn_indoors(setting: WorldSetting, state: State, streams: Streams) -> Indoors | None:
-    """Who is inside by a draw; None where the scenario draws nobody."""
+    """Draw which UEs are indoors; None where the scenario draws none."""
     if setting.ues.indoor is None:
         return None
     if state.indoors() is not None:
         raise BadInput(
-            f"world.ues.indoor: mobility {setting.ues.mobility.kind_name()} says itself who is inside; leave it out"
+            f"world.ues.indoor: mobility {setting.ues.mobility.kind_name()} decides which UEs are indoors; leave it out"
         )
     return setting.ues.indoor.drawn(np.arange(len(state.position_m)), setting.radio.path_loss, streams.at("ues.indoor"))
 
 
 def _compute_s_per_sample(setting: WorldSetting, n_ue: int, streams: Streams) -> FloatArray:
-    """How long each UE (n_ue,) trains on one sample."""
+    """Training time of each UE (n_ue,) per sample."""
     stated_s = np.full(n_ue, setting.ues.training_s_per_sample)
     spread = setting.ues.compute_heterogeneity
     return stated_s if spread is None else stated_s * spread.factor(np.arange(n_ue), streams.at("ues.compute"))
@@ -173,7 +173,7 @@ def _budget_at(
     site = sites((*world.stations, antenna))
     known = bool((site[:-1] == site[-1]).any())
     drawn, name = (site[-1:], "") if known else (np.zeros(1, dtype=np.int64), ".elsewhere")
-    # an antenna of somebody else has no images
+    # an eavesdropper's antenna has no images
     return replace(_laws(setting, (antenna,), drawn, area, buildings, streams, name), shifts_m=None)
 
 

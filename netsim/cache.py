@@ -1,4 +1,4 @@
-"""Where the program keeps what it can make again: reference runs and compiled functions."""
+"""The folder of files that can be made again: reference runs and compiled functions."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ _Rows = Iterator[tuple[int, list[str]]]
 
 
 def _records(source: Source) -> tuple[str, _Rows]:
-    """What separates columns, and the rows that hold something, each with its line.
+    """The delimiter, and the rows that are not blank, each with its line.
 
     Above them there may be a line sep=; and comments that begin with #. Without the former the first row tells.
     """

@@ -45,8 +45,8 @@ def channel_card(
 
 
 def not_modelled(radio: Radio) -> tuple[str, ...]:
-    """What no part of this radio models: retransmissions are modelled where `air` allows some, scheduling where UEs of
-    a cell take turns or resource blocks.
+    """Aspects that this radio does not model. Retransmissions are modelled where `dynamic_uplink` allows some,
+    scheduling where UEs of a cell take turns or resource blocks.
     """
     air = radio.dynamic_uplink
     repeats = air is not None and air.retransmissions > 0
@@ -108,7 +108,7 @@ def _layout(setting: WorldSetting) -> str:
 
 
 def _drawn_floors(indoor: IndoorShare, radio: Radio) -> str:
-    """On which floors, and how deep in a building."""
+    """Floors, and largest distance from the facade."""
     low, high = indoor.floors
     return f"buildings of {low} to {high} floors, up to {indoor.deepest_m(radio.path_loss):g} m from the facade"
 
@@ -120,13 +120,13 @@ def _serving_words(radio: Radio) -> str:
 
 
 def _sight_words(radio: Radio) -> str:
-    """Which law, and whose probability."""
+    """The law, and the path loss law that its probability is from."""
     words = _words(radio.line_of_sight)
     return f"{words} of {radio.path_loss.kind_name()}" if radio.line_of_sight.needs_of_law else words
 
 
 def _shadowing_words(radio: Radio) -> str:
-    """Which law, and the deviations in dB that hold, whether they are stated or the path loss law's."""
+    """The law and its deviations in dB, whether stated or published with the path loss law."""
     part = radio.shadowing.under(radio.path_loss)
     said = part.deviations(radio.shadowing.far_factor(radio.path_loss))
     if not said:

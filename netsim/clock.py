@@ -26,7 +26,7 @@ class Clock:
     changes: tuple[tuple[float, float], ...] = ()
 
     def wall_s(self, time_s: FloatArray) -> FloatArray:
-        """What the wall clock shows at times (...), in seconds from the first midnight."""
+        """Times (...) of the wall clock, in seconds from the first midnight."""
         if not self.changes:
             return np.asarray(time_s, dtype=np.float64)
         at_s, shift_s = np.array(self.changes).T
@@ -77,7 +77,7 @@ class Clock:
         return float(self.first_s(np.array(round_ * round_s))) if self._by_days(round_s) else round_ * round_s
 
     def rounds(self, duration_s: float, round_s: float) -> int:
-        """How many rounds a run has: the last may be cut short."""
+        """Number of rounds of a run; the last may be cut short."""
         n_rounds = first_multiple(duration_s, round_s)
         if self._by_days(round_s):
             n_rounds = max(n_rounds - 2, 0)  # no change, nor all of them together, shifts the clock by two days

@@ -1,4 +1,4 @@
-"""Compiled functions, whose machine code is kept in the user's cache and never beside the sources.
+"""Compiled functions, with machine code kept in the user's cache and never beside the sources.
 
 A file beside an installed module outlives the installation that made it: a folder of nothing but machine code is then
 imported in place of the package that was installed since.

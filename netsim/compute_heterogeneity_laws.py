@@ -14,7 +14,7 @@ class HalfNormal(ComputeSpread):
     r"""Slower than stated by a half-normal share: `1 + scale |N|`.
 
     What is stated is the speed of the fastest UEs; on average a UE takes 1 + 0.80 scale times as long. Departs from the
-    paper, which draws the whole duration of a training half-normally, anew each time: there some take no time at all,
+    paper, which draws the whole duration of a training half-normally each time: there some take no time at all,
     and durations do not depend on the amount of data.
     """
 
@@ -37,7 +37,7 @@ class HalfNormal(ComputeSpread):
 
 
 class LogNormal(ComputeSpread):
-    r"""As fast as stated in the median, half of the UEs faster and half slower: `exp(sigma N)`."""
+    r"""Log-normal factor `exp(sigma N)`: half of the UEs are faster than stated, half slower."""
 
     kind: Literal["log-normal"] = "log-normal"
     sigma: float = Field(default=0.5, gt=0, le=5)

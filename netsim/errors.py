@@ -1,4 +1,4 @@
-"""The one exception for what a person gave us and we cannot use."""
+"""Exceptions that the command line prints without a traceback."""
 
 
 def one_line(text: str) -> str:
@@ -7,7 +7,7 @@ def one_line(text: str) -> str:
 
 
 class BadInput(ValueError):
-    """Bad input from outside: each line names the file, the place, the value, the bound and the remedy.
+    """Unusable input of the user: each line names the file, the place, the value, the bound and the remedy.
 
     The command line prints the lines and leaves with exit code 2; no traceback, nothing half-written.
     """

@@ -1,4 +1,4 @@
-"""UEs that are inside buildings by a draw, in open ground: who, on which floor, how far from the facade."""
+"""UEs that are drawn to be indoors in open ground, with floor and distance from the facade."""
 
 from typing import Annotated, ClassVar, Self
 
@@ -16,7 +16,7 @@ Floors = Annotated[tuple[int, int], Strict(False)]
 
 
 class IndoorShare(Part):
-    """A share of the UEs is indoors for the whole run, each in a building of its own.
+    """A share of the UEs is indoors for the whole run, each in a separate building.
 
     The number of floors N is uniform on `floors`, the UE's floor uniform on 1..N, and its distance from the facade
     the smaller of two U(0, depth_m).
@@ -42,7 +42,7 @@ class IndoorShare(Part):
         return law.indoor_depth_m if self.depth_m is None else self.depth_m
 
     def drawn(self, ue: IntArray, law: PathLoss, rng: Rng) -> Indoors:
-        """Who is inside, of the UEs (n,); that of UE u depends on (seed, u) only."""
+        """Draw which UEs (n,) are indoors, and where; the draw of UE u depends on (seed, u) only."""
         unit = rng.uniform("indoor", ue, (5,)).T
         low, high = self.floors
         inside = unit[0] < self.share

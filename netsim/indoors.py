@@ -37,14 +37,14 @@ class Indoors(Columns):
 
     @classmethod
     def outdoors(cls, ue: IntArray) -> Self:
-        """Everybody on foot outside."""
+        """All UEs outdoors and on foot."""
         n = len(ue)
         zero = np.zeros(n, dtype=np.int64)
         return cls(ue, np.full(n, -1), zero, np.zeros(n), zero, np.zeros(n, dtype=np.bool_))
 
     @property
     def inside(self) -> BoolArray:
-        """Who is in a building (n,)."""
+        """Whether each UE is in a building (n,)."""
         return self.building >= 0
 
     @property

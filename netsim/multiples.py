@@ -40,5 +40,5 @@ def first_multiple(time_s: float, every_s: float) -> int:
 
 
 def slack_s(span_s: float, time_s: Times) -> Times:
-    """By how much a difference of times up to time_s, a number or (n,), may miss span_s: 1e-9 of it and 8 roundings."""
+    """Rounding error of a span_s that is a difference of times up to time_s, a number or (n,): 1e-9 and 8 roundings."""
     return _LEAST * span_s + _SHARE * time_s

@@ -1,4 +1,4 @@
-"""What UEs measure: fixes (where and when), and observations (what the radio was like there)."""
+"""Measurements of UEs: fixes (place and time), and observations (RSRP of a cell at a fix)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class _OfUes(Columns):
 
 @dataclass(frozen=True, eq=False)
 class Fixes(_OfUes):
-    """Where and when UEs take a measurement.
+    """Places and times at which UEs measure.
 
     ue (n,), time_s (n,), position_m (n, 2) is the position as the UE knows it (GPS noise included). A
     replayed trace may bring its own rsrp_dbm (n,) and cell (n,); otherwise they are None and the radio

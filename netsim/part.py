@@ -8,7 +8,7 @@ A part is imported, and its schema built, when a scenario first has it. A plug-i
 this package, and one that cannot be used is refused in one line where a study is read.
 """
 
-# annotations are no strings here: pydantic would evaluate those of `Part` anew for each of its classes
+# annotations are no strings here: pydantic would evaluate those of `Part` again for each of its classes
 
 import ast
 import inspect
@@ -34,7 +34,7 @@ Coordinates = tuple[_Metres, _Metres]
 
 
 class UnusablePlugin(BadInput):
-    """A plug-in that is no part of its slot: whoever installed it can mend it, no line of a scenario can."""
+    """A plug-in that is no part of its slot; the user has to mend or uninstall it."""
 
 
 class _FileName:
@@ -83,9 +83,9 @@ class Part(BaseModel):
 
 @cache
 def descriptions(model: type[BaseModel]) -> dict[str, str]:
-    """What the text below each field of a model says, by its name; that of the class nearest to the model counts.
+    """The text below each field of a model, by its name; that of the class nearest to the model counts.
 
-    Sources are read when somebody asks, for reading all of them takes as long as importing them.
+    Sources are read on demand: reading all of them takes as long as importing them.
     """
     found: dict[str, str] = {}
     for base in reversed(model.__mro__):
@@ -158,7 +158,7 @@ class OneOf:
         return _Parts(self._ours | {kind: part for kind, (part, _) in brought.items()})
 
     def check(self) -> None:
-        """BadInput for a plug-in whose fields no study could check, wherever in a study the slot is."""
+        """Raise BadInput for a plug-in with fields that cannot be checked."""
         for part, entry in plugins(self.slot).values():
             _check(Part, part, entry, self.slot, lambda part: part.model_rebuild())
 
@@ -170,11 +170,11 @@ class OneOf:
             if kind in brought:
                 _check(source, *brought[kind], self.slot, handler.generate_schema)
             choices[kind] = core_schema.with_info_plain_validator_function(_Once(parts, kind))
-        told = {"pydantic_js_functions": [self._json_schema]}
-        return core_schema.tagged_union_schema(choices, discriminator=self._discriminator, metadata=told)
+        metadata = {"pydantic_js_functions": [self._json_schema]}
+        return core_schema.tagged_union_schema(choices, discriminator=self._discriminator, metadata=metadata)
 
     def _json_schema(self, _: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        """That of the union of all parts."""
+        """The JSON schema of the union of all parts."""
         choices: dict[Any, CoreSchema] = {}
         for kind, part in self.parts.items():
             part.model_rebuild()
@@ -186,7 +186,7 @@ class OneOf:
         return "kind" if self._default is None else self.kind_of
 
     def kind_of(self, value: Any) -> Any:
-        """What a part says that it is, or the default; None of what is no part at all."""
+        """The kind of a part, or the default; None for a value that is no part."""
         if isinstance(value, Mapping):
             return value.get("kind", self._default)
         return getattr(value, "kind", None)
@@ -230,8 +230,8 @@ class Section:
         return self._parts[""]
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
-        told = {"pydantic_js_functions": [self._json_schema]}
-        return core_schema.with_info_plain_validator_function(_Once(self._parts, ""), metadata=told)
+        metadata = {"pydantic_js_functions": [self._json_schema]}
+        return core_schema.with_info_plain_validator_function(_Once(self._parts, ""), metadata=metadata)
 
     def _json_schema(self, _: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
         self.part.model_rebuild()
@@ -254,7 +254,7 @@ class _Once:
 
 
 def _check(base: Any, part: type[Part], entry: EntryPoint, slot: str, generate: Callable[[Any], object]) -> None:
-    """BadInput where a plug-in is no part of the slot, or where its fields cannot be checked."""
+    """Raise BadInput where a plug-in is no part of the slot, or where its fields cannot be checked."""
     if isinstance(base, type) and not issubclass(part, base):
         raise _unusable(entry, slot, f"it is no {base.__name__}; derive it from {base.__module__}.{base.__name__}")
     if isabstract(part):
@@ -291,7 +291,7 @@ def plugins(slot: str) -> dict[str, tuple[type[Part], EntryPoint]]:
         except BaseException as error:  # whatever a module does when it is imported, SystemExit too
             raise _unusable(entry, slot, f"it cannot be imported ({_said(error)})") from None
         if not (isinstance(part, type) and issubclass(part, Part) and _has_kind(part)):
-            raise _unusable(entry, slot, "it is not a part with a `kind` of its own")
+            raise _unusable(entry, slot, "it is not a part with a `kind`")
         if part.kind_name() in brought:
             raise _unusable(entry, slot, f"its kind {part.kind_name()!r} is taken; give it another")
         brought[part.kind_name()] = part, entry

@@ -1,4 +1,4 @@
-"""What is implausible in a world: places outside of its area, laws beyond their range, masts inside buildings.
+"""Checks of a world: places outside of its area, laws beyond their range, masts inside buildings.
 
 Each function gives warnings for the user. Those that also refuse say so.
 """
@@ -26,9 +26,7 @@ _SMALLEST_SIDE_M = 10.0  # of an area in which places differ
 
 
 def trace_outside(setting: WorldSetting, area: Area, trace: Trace | None) -> tuple[str, ...]:
-    """Warnings on what can hardly be true of a trace, and where part of it lies outside of the city; raises BadInput
-    where it is of another place.
-    """
+    """Warnings on doubtful rows of a trace, and on rows outside of the city; raises BadInput where all are outside."""
     if trace is None or not setting.city.has_size:
         return () if trace is None else trace.doubts
     own, city = trace.origin_deg, setting.city.origin()
@@ -44,8 +42,8 @@ def trace_outside(setting: WorldSetting, area: Area, trace: Trace | None) -> tup
     where = f"the area x {x_m:g} to {right_m:g} m, y {y_m:g} to {top_m:g} m"
     if outside == 1.0:
         raise BadInput(f"world.city: the whole trace lies outside of {where}; take the city that it was recorded in")
-    told = () if outside <= _MOST_OUTSIDE else (f"{100 * outside:.3g} % of the trace lies outside of {where}",)
-    return (*trace.doubts, *told)
+    warned = () if outside <= _MOST_OUTSIDE else (f"{100 * outside:.3g} % of the trace lies outside of {where}",)
+    return (*trace.doubts, *warned)
 
 
 def _apart_m(a_deg: tuple[float, float], b_deg: tuple[float, float]) -> float:
@@ -56,7 +54,7 @@ def _apart_m(a_deg: tuple[float, float], b_deg: tuple[float, float]) -> float:
 
 
 def tall_floors(setting: WorldSetting, ground: Ground, indoors: Indoors | None) -> tuple[str, ...]:
-    """Whether UEs may be on floors above the heights that the path loss law was published for."""
+    """A warning where floors lie above the UE heights that the path loss law was published for."""
     if indoors is None:
         return ()
     law = setting.radio.path_loss
@@ -71,14 +69,14 @@ def tall_floors(setting: WorldSetting, ground: Ground, indoors: Indoors | None) 
 
 
 def long_links(setting: WorldSetting, stations: tuple[BaseStation, ...], area: Area) -> tuple[str, ...]:
-    """Whether base stations stand far outside of the area, or links are longer than the path loss law was published
-    for; raises BadInput for a slip of the pen.
+    """Warnings where base stations stand far outside of the area, or links are longer than the path loss law was
+    published for; raises BadInput where that must be an error.
     """
     if not stations:
         return ()
     away_m = area.farthest_m(np.array([b.position_m for b in stations]))
     far = int(np.argmax(away_m))
-    check_near(area, stations[far].position_m, f"world.base_stations[{far}].at_m: {stations[far].name}")
+    check_near(area, stations[far].position_m, f"world.base_stations[{far}].position_m: {stations[far].name}")
     law = setting.radio.path_loss
     outside = _far_stations(setting, area)
     if away_m[far] <= law.longest_m:
@@ -91,7 +89,7 @@ def long_links(setting: WorldSetting, stations: tuple[BaseStation, ...], area: A
 
 
 def _far_stations(setting: WorldSetting, area: Area) -> tuple[str, ...]:
-    """Whether listed base stations stand farther outside of the area than its longer side is long."""
+    """A warning where listed base stations stand farther outside of the area than its longer side is long."""
     stations = setting.listed_stations
     at_m = np.array([b.position_m for b in stations]).reshape(-1, 2)
     away_m = np.linalg.norm(at_m - np.clip(at_m, area.low_m, area.high_m), axis=1)
@@ -102,18 +100,18 @@ def _far_stations(setting: WorldSetting, area: Area) -> tuple[str, ...]:
     more = f", and {len(far) - 1} more do as well" if len(far) > 1 else ""
     return (
         f"base station {stations[farthest].name} stands {away_m[farthest]:,.0f} m outside of the area of {width_m:g} x "
-        f"{height_m:g} m{more}; give at_m in metres in the plane of the area",
+        f"{height_m:g} m{more}; give position_m in metres in the plane of the area",
     )
 
 
 def check_near(area: Area, at_m: tuple[float, float], who: str) -> None:
-    """Raises BadInput where an antenna stands so far from the area that it must be a slip of the pen."""
+    """Raises BadInput where an antenna stands implausibly far from the area."""
     away_m = float(area.farthest_m(np.array([at_m]))[0])
     most_m = float(np.linalg.norm(area.side_m)) + _FARTHEST_OUTSIDE_M
     if away_m > most_m:
         raise BadInput(
-            f"{who} stands {away_m / 1e3:g} km from the far corner of the area, at most {most_m / 1e3:g} km make "
-            "sense; give metres in the plane of the area"
+            f"{who} stands {away_m / 1e3:g} km from the far corner of the area, at most {most_m / 1e3:g} km are "
+            "plausible; give metres in the plane of the area"
         )
 
 
@@ -129,15 +127,15 @@ def check_zones(area: Area, centres_m: Sequence[tuple[float, float]], radius_m: 
 
 
 def tiny_area(area: Area) -> tuple[str, ...]:
-    """Whether there is room for places that differ."""
+    """A warning where the area is too small for places to differ."""
     if area.side_m.min() >= _SMALLEST_SIDE_M:
         return ()
     width, height = (f"{side:.3g} m" for side in area.side_m)
-    return (f"the area is {width} x {height}: all places are nearly one, so maps and attacks say little",)
+    return (f"the area is {width} x {height}: all places are nearly one, so maps and attacks mean little",)
 
 
 def ues_outside(area: Area, position_m: FloatArray) -> tuple[str, ...]:
-    """Whether many UEs start where nothing is modelled; the tails of a law of places may."""
+    """A warning where many UEs start outside of the area."""
     there = np.isfinite(position_m).all(axis=1)
     share = float(np.mean(~area.contains(position_m[there]))) if there.any() else 0.0
     if share <= _MOST_OUTSIDE:
@@ -146,7 +144,7 @@ def ues_outside(area: Area, position_m: FloatArray) -> tuple[str, ...]:
 
 
 def low_stations(stations: tuple[BaseStation, ...], buildings: Buildings) -> tuple[str, ...]:
-    """What a person should know of where base stations stand."""
+    """Warnings on base stations below the roof of a building."""
     if not stations:
         return ()
     roof_m = buildings.height_at(np.array([b.position_m for b in stations]))

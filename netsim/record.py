@@ -71,7 +71,7 @@ def column_text(values: Sequence[Any] | np.ndarray) -> list[str]:
 
 @dataclass
 class _Written:
-    """What a table holds by now: its bytes, and SHA-256 over them, grown with every row."""
+    """Size of a table so far, and SHA-256 over its bytes."""
 
     size: int
     digest: Any

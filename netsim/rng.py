@@ -1,4 +1,4 @@
-r"""Named random streams: a counter-based generator, so that nobody's draws move anybody else's.
+r"""Named random streams: a counter-based generator, so that no draw shifts another.
 
 A draw is a pure function of (seed, purpose, what, owner, round, index)::
 

@@ -64,11 +64,11 @@ class Ues(Part):
         own = self.mobility.has_own_fixes
         if not own and self.measurement_period_s is None:
             raise ValueError(
-                f"mobility {self.mobility.kind_name()!r} does not say when UEs measure: give measurement_period_s"
+                f"mobility {self.mobility.kind_name()!r} has no measurement times: give measurement_period_s"
             )
         if own and self.measurement_period_s is not None:
             raise ValueError(
-                f"mobility {self.mobility.kind_name()!r} says itself when UEs measure: leave out measurement_period_s"
+                f"mobility {self.mobility.kind_name()!r} has its own measurement times: leave out measurement_period_s"
             )
         if self.compute_heterogeneity is not None and self.training_s_per_sample == 0:
             raise ValueError(
@@ -145,8 +145,8 @@ class Radio(Part):
     def _one_scheduler(self) -> Self:
         if self.dynamic_uplink is not None and self.uplink.groups_ues:
             raise ValueError(
-                "air: with transmissions as events a scheduler makes the groups; leave group_size of the uplink out, "
-                "and set air.scheduler: {kind: groups, size: ...}"
+                "dynamic_uplink: with transmissions as events a scheduler makes the groups; leave out group_size of "
+                "the uplink, and set dynamic_uplink.scheduler: {kind: groups, size: ...}"
             )
         return self
 
@@ -192,15 +192,15 @@ class WorldSetting(Part):
         for need, reason in part.needs.items():
             if need not in self.city.offers:
                 kinds = part.kind_name(), self.city.kind_name()
-                raise ValueError(f"{place}: {kinds[0]} needs {need}, which city {kinds[1]} has not: {reason}")
+                raise ValueError(f"{place}: {kinds[0]} needs {need}, which city {kinds[1]} lacks: {reason}")
 
     def _open_ground(self) -> None:
-        """What makes no sense among buildings is refused there."""
+        """Refuse settings for open ground in a city with buildings."""
         if "open-ground" in self.city.offers:
             return
         city = self.city.kind_name()
         if self.ues.indoor is not None:
-            raise ValueError(f"ues.indoor: city {city} has buildings of its own; leave it out, or take city open-field")
+            raise ValueError(f"ues.indoor: city {city} has buildings; leave it out, or take city open-field")
         if self.layout is not None and self.layout.shifts_m is not None:
             raise ValueError(
                 f"base_stations.wrap_around: the buildings of city {city} do not repeat; take city open-field"
@@ -210,15 +210,15 @@ class WorldSetting(Part):
     def _complete(self) -> Self:
         replayed = self.ues.mobility.kind_name() == "replay"
         if self.duration_s is None and not replayed:
-            raise ValueError("give duration_s (only a replayed trace has an end of its own)")
+            raise ValueError("give duration_s (only a replayed trace has an end)")
         if not self.base_stations and not replayed:
             raise ValueError("base_stations: give at least one (only a trace that brings RSRP needs none)")
         if replayed and "city" not in self.model_fields_set:
             raise ValueError(
-                "city: a replayed trace needs the city that it was recorded in; take open-field or footprints"
+                "city: a replayed trace needs the city in which it was recorded; take open-field or footprints"
             )
         if not replayed and not self.city.has_size:
-            raise ValueError("city: give it a size (only a replayed trace brings an area of its own)")
+            raise ValueError("city: give it a size (only a replayed trace brings an area)")
         self._needs_of_the_city("ues.mobility", self.ues.mobility)
         self._needs_of_the_city("radio.line_of_sight", self.radio.line_of_sight)
         law, sight = self.radio.path_loss, self.radio.line_of_sight
@@ -236,5 +236,5 @@ class WorldSetting(Part):
         if len(names) > MAX_STATIONS:
             raise ValueError(f"base_stations: {len(names)} are listed, at most {MAX_STATIONS} are possible")
         if twice := {n for n in names if names.count(n) > 1}:
-            raise ValueError(f"base_stations: the name {sorted(twice)[0]!r} stands twice")
+            raise ValueError(f"base_stations: duplicate name {sorted(twice)[0]!r}")
         return self

@@ -1,4 +1,4 @@
-"""Tracks of UEs: where they were, in rows that stand on a fixed grid of times.
+"""Tracks of UEs: positions in rows on a fixed grid of times.
 
 A UE is looked at again and again. It gets a row where something changed since the look before, and, if it stood still
 until then, also one at the look before: straight lines between its rows are its motion, up to the interval of looks.
@@ -20,7 +20,7 @@ MOST_UES, MOST_ROWS = 1000, 200_000  # that are looked at, and of all their trac
 
 @dataclass(frozen=True)
 class Looks:
-    """When somebody looks at the first `ues` UEs: at 0, every_s, ..., last every_s."""
+    """The grid of times of looks at the first `ues` UEs: 0, every_s, ..., last every_s."""
 
     every_s: float
     ues: int
@@ -45,23 +45,23 @@ class Looks:
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """What a look sees of all UEs: at_m (n_ue, 2), NaN for an absent one; inside (n_ue,); cell (n_ue,), -1 for none."""
+    """All UEs at a look: at_m (n_ue, 2), NaN for an absent one; inside (n_ue,); cell (n_ue,), -1 for none."""
 
     at_m: FloatArray
     inside: BoolArray
     cell: IntArray
 
     def rows(self, ue: IntArray) -> Seen:
-        """Of some UEs."""
+        """The rows of some UEs."""
         return Seen(self.at_m[ue], self.inside[ue], self.cell[ue])
 
     @property
     def absent(self) -> BoolArray:
-        """Who is not there (n,)."""
+        """Whether each UE is absent (n,)."""
         return np.asarray(np.isnan(self.at_m).any(axis=1))
 
     def changed(self, now: Seen) -> BoolArray:
-        """Who is elsewhere now, has come or gone, went in or out, or has another cell (n,)."""
+        """Whether each UE has moved, come or gone, went in or out, or has another cell (n,)."""
         gone, was_gone = now.absent, self.absent
         there = ~gone & ~was_gone
         other = (now.at_m != self.at_m).any(axis=1) | (now.inside != self.inside) | (now.cell != self.cell)
@@ -70,7 +70,7 @@ class Seen:
 
 @dataclass(frozen=True, eq=False)
 class TrackRows:
-    """Rows of tracks: the UEs (k,), the number of the look, and what it saw."""
+    """Rows of tracks: the UEs (k,), the number of the look, and the UEs then."""
 
     ue: IntArray
     look: int
@@ -79,7 +79,7 @@ class TrackRows:
 
 @dataclass(frozen=True, eq=False)
 class Trail:
-    """How far tracks are: number of the last look, -1 before any; what it saw; the look of each UE's last row (t,)."""
+    """Progress of tracks: number of the last look, -1 before any; the UEs then; the look of each UE's last row (t,)."""
 
     looked: int
     seen: Seen
@@ -87,9 +87,9 @@ class Trail:
 
     @classmethod
     def start(cls, looks: Looks) -> Self:
-        """Before the first look everybody is absent."""
-        nobody = np.full(looks.ues, -1)
-        return cls(-1, Seen(np.full((looks.ues, 2), np.nan), np.zeros(looks.ues, dtype=np.bool_), nobody), nobody)
+        """The state before the first look: all UEs are absent."""
+        none = np.full(looks.ues, -1)
+        return cls(-1, Seen(np.full((looks.ues, 2), np.nan), np.zeros(looks.ues, dtype=np.bool_), none), none)
 
     def look(self, number: int, now: Seen) -> tuple[Trail, list[TrackRows]]:
         """The next state, and the rows that look `number` gives; nothing has changed between the last look and it."""
@@ -102,7 +102,7 @@ class Trail:
         return Trail(number, now, row), [each for each in rows if len(each.ue)]
 
     def skip(self, number: int) -> Trail:
-        """As after looks up to `number` at which nothing had changed."""
+        """The state after looks up to `number` at which nothing had changed."""
         return replace(self, looked=max(self.looked, number))
 
 
@@ -113,7 +113,7 @@ class Tracks:
     looks: Looks
     trail: Trail
     rows: list[TrackRows] = field(default_factory=list)
-    """those that nobody has drained yet"""
+    """rows that have not been drained yet"""
 
     def moved(self, time_s: float, before: Callable[[], Seen], now: Callable[[], Seen]) -> None:
         """Look at the UEs, which have been as `before` since the last call, and are as `now` at time_s."""

@@ -1,7 +1,7 @@
-"""Values as trees: what dataclasses remember, as dictionaries, lists, arrays and plain values that a file can hold.
+"""Values as trees: the fields of dataclasses as dictionaries, lists, arrays and plain values that a file can hold.
 
-A tree holds no class names. Whoever reads one says what it expects: `from_tree` follows the annotations of the expected
-dataclass, field by field, and refuses what does not fit. So nothing in a file decides which code runs.
+A tree holds no class names. The reader states the expected type: `from_tree` follows the annotations of the expected
+dataclass, field by field, and refuses values that do not fit. So nothing in a file decides which code runs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 Value = TypeVar("Value")
 
 REBUILT: dict[str, bool] = {"rebuilt": True}
-"""Metadata of a field that a tree leaves out: whoever resumes has built it anew."""
+"""Metadata of a field that a tree leaves out: a resumed run builds it again."""
 
 GROWS: dict[str, bool] = {"grows": True}
 """Metadata of a field whose array has entries from the start, and more later."""
@@ -50,10 +50,11 @@ def from_tree(tree: Any, like: Value) -> Value:
 
     Where a field is annotated `Any`, its type is that of the same field of `like`; fields marked `REBUILT` are those of
     `like`. A plain dictionary in `like` takes whatever dictionary the tree has, as it stands. Arrays have the annotated
-    kind of numbers; where `like` has one with entries, the type and shape of that one. So what grows begins empty, with
-    as many dimensions as later, or its field is marked `GROWS`. Arrays of a dataclass with a true class attribute
-    `equal_rows` have equally many rows; those that its class attribute `shapes` names have that shape, None for any.
-    All numbers of the fields that its class attribute `bounds` names lie from the lower to the upper bound given there.
+    kind of numbers; where `like` has one with entries, the type and shape of that one. So an array that grows begins
+    empty, with as many dimensions as later, or its field is marked `GROWS`. Arrays of a dataclass with a true class
+    attribute `equal_rows` have equally many rows; those that its class attribute `shapes` names have that shape, None
+    for any. All numbers of the fields that its class attribute `bounds` names lie from the lower to the upper bound
+    given there.
 
     Raises
     ------
@@ -63,7 +64,7 @@ def from_tree(tree: Any, like: Value) -> Value:
 
 
 def from_tree_as(tree: Any, kind: type[Value]) -> Value:
-    """As `from_tree`, for a dataclass whose fields all have types of their own."""
+    """As `from_tree`, for a dataclass without fields annotated `Any`."""
     return cast(Value, _value(tree, kind, None, ""))
 
 
@@ -160,7 +161,7 @@ def _is_pair(tree: Any) -> bool:
 
 
 def _sequence(tree: Any, origin: type, options: tuple[Any, ...], place: str) -> Any:
-    """A list, a tuple of any length, or one of so many."""
+    """A list, or a tuple of any or of a fixed length."""
     _plain(tree, list, place)
     if origin is list or (len(options) == 2 and options[1] is Ellipsis):
         kinds = [options[0]] * len(tree)

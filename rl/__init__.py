@@ -1,6 +1,6 @@
-"""Reinforcement learning of uplink power stands on this floor, above `fl` and below `scenarios`.
+"""Reinforcement learning of uplink power: above `fl`, below `scenarios`.
 
-Importing it registers two Gymnasium environments. What makes them is named, and imported when one is made.
+Importing it registers two Gymnasium environments, which are imported when one is made.
 """
 
 import gymnasium

@@ -1,7 +1,7 @@
-"""What a round cost: noise beyond what was required, lost updates, leakage, loss, energy.
+"""Costs of a round: noise beyond the required one, lost updates, leakage, loss, energy.
 
-Besides the cost of all there is that of each UE: what the round would have cost less if this UE's noise had been
-exactly the required one, without its energy, its part of lost updates and of leakage, and the loss, which is common.
+Besides the cost of all there is that of each UE: the saving if its noise had been exactly the required one,
+ without its energy, its part of lost updates and of leakage, and the loss, which is common.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def costs(
     """The costs of a round. now : the context before it; of : rounds that are planned; multipliers : of the reward's
     bounds, None: costs are without them.
 
-    A round that nobody took part in has no outcome, and costs nothing.
+    A round without a UE has no outcome, and costs nothing.
     """
     reward, n = task.reward, len(now.snr_per_w)
     if outcome is None:
@@ -59,7 +59,7 @@ def costs(
 
 
 def _radio(task: Online, setup: Setup, outcome: RoundOutcome, now: PowerContext, of: int) -> RadioCosts:
-    """What the round cost on the air."""
+    """Costs of the round by its radio."""
     last, rows = outcome.phases[-1], rows_sent(setup.learning, outcome)
     shape = (1, len(now.snr_per_w))
     sinr, snr, heard, energy_j = (np.zeros(shape) for _ in range(4))
@@ -84,7 +84,7 @@ def _radio(task: Online, setup: Setup, outcome: RoundOutcome, now: PowerContext,
 def _own(
     radio: RadioCosts, outcome: RoundOutcome, figures: Figures, leakage_of_ue: FloatArray, n: int
 ) -> Figures:  # fmt: skip
-    """What of each figure is a UE's own (K,)."""
+    """The part of each figure that is due to each UE (K,)."""
     rows, ue = radio.rows, outcome.phases[-1].made.ue
     had, asked = rows.suffered[0], rows.asked[0]
     least = 1e-12 * asked.sum()
@@ -104,7 +104,7 @@ def _own(
 
 @dataclass(frozen=True, eq=False)
 class RowsSent:
-    """Rows (R,) of a round: whose, of which model, with which weight they count, and the noise required and drawn."""
+    """Rows (R,) of a round: UE, model, weight, and the noise required and drawn."""
 
     ue: IntArray
     model: IntArray

@@ -1,7 +1,7 @@
-"""DDPG by stable-baselines3, with randomness of our own and a state that can be written down.
+"""DDPG by stable-baselines3, with seeded randomness and a state that can be saved.
 
 A training is a function of its seed and its settings alone: exploration noise, batches and first actions come from
-named streams, the networks' first weights from a generator that nobody shares. So an interrupted training goes on
+named streams, the networks' first weights from a separate generator. So an interrupted training goes on
 exactly where it was, and two trainings in a process do not disturb each other.
 """
 
@@ -37,7 +37,7 @@ _LEARNT = ("actor", "critic")
 
 
 class Buffer(ReplayBuffer):
-    """A buffer whose batches come from a generator of its own."""
+    """A buffer whose batches come from a separate generator."""
 
     generator: np.random.Generator
 
@@ -55,7 +55,7 @@ class Buffer(ReplayBuffer):
 
 
 class _Noise(ActionNoise):
-    """Gaussian noise on actions from a generator of its own; its size falls in a straight line over the training."""
+    """Gaussian noise on actions from a separate generator; its size falls in a straight line over the training."""
 
     def __init__(self, agent: DdpgAgent, n: int, steps: int, seed: int) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ class _Noise(ActionNoise):
 
 
 class DdpgTraining:
-    """A training that has begun: takes steps, and can be written down between episodes."""
+    """A training: takes steps, and can be saved between episodes."""
 
     def __init__(
         self, env: gymnasium.Env[Any, Any], agent: DdpgAgent, steps: int, seed: int, board: Logger | None = None
@@ -120,7 +120,7 @@ class DdpgTraining:
 
     @property
     def evaluations(self) -> int:
-        """Power vectors that were judged so far."""
+        """Number of power vectors evaluated so far."""
         return self.done
 
     @property
@@ -130,15 +130,15 @@ class DdpgTraining:
 
     @property
     def multipliers(self) -> tuple[float, ...]:
-        """Of the reward's bounds."""
+        """Multipliers of the reward's bounds."""
         return () if self.bounds is None else self.bounds.multipliers
 
     def weights(self) -> Weights:
-        """The actor now."""
+        """The weights of the actor now."""
         return arrays_of(self.model.actor.mu.state_dict())
 
     def figures(self) -> dict[str, float]:
-        """For the board, to which the library writes losses by itself."""
+        """No figures for the board: the library writes losses itself."""
         return {}
 
     def step(self) -> None:
@@ -256,7 +256,7 @@ class LiveBounds:
 
     @property
     def multipliers(self) -> tuple[float, ...]:
-        """As they are; zeros before the first episode is over."""
+        """Multipliers now; zeros before the first episode is over."""
         return tuple(self.prices.multipliers.tolist()) or (0.0,) * len(self.env.task.reward.bounds())
 
     def stepped(self, info: Mapping[str, Any]) -> None:
@@ -279,7 +279,7 @@ class LiveBounds:
         self._pay()
 
     def memory(self) -> Tree:
-        """What the rest depends on, between two episodes."""
+        """The state that the rest of the training depends on, between two episodes."""
         return {"prices": to_tree(self.prices), "figures": self.figures[: self._filled].copy()}
 
     def resume(self, memory: Tree) -> None:
@@ -303,5 +303,5 @@ class LiveBounds:
 
 
 def _figures(rows: FloatArray) -> Figures:
-    """Of rows (n, 6)."""
+    """Figures of rows (n, 6)."""
     return Figures(*rows.T)

@@ -115,6 +115,6 @@ class PowerAgents(ParallelEnv):  # type: ignore[misc] # the library has no types
         return dict(zip(self.possible_agents, seen_of_ues(self._seen), strict=True))
 
     def _infos(self, info: dict[str, Any]) -> Infos:
-        """What the environment says of all, and of each whether it is away and its last power."""
+        """The info of the environment, and for each UE whether it is away and its last power."""
         each = zip(self.possible_agents, self._away.tolist(), info["power_w"].tolist(), strict=True)
         return {agent: {**info, "away": away, "power_w": own_w} for agent, away, own_w in each}

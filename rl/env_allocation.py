@@ -72,7 +72,7 @@ class PowerAllocation(gymnasium.Env[Seen, Seen]):
         return self.problem.seen(self.last), self.problem.reward(self.last), False, self.over, self._info()
 
     def memory(self) -> dict[str, Any]:
-        """What continues this environment elsewhere, after a reset and before the first step."""
+        """The state that continues this environment elsewhere, after a reset and before the first step."""
         if self.steps:
             raise ValueError("an episode is kept at its beginning only")
         return {
@@ -91,7 +91,7 @@ class PowerAllocation(gymnasium.Env[Seen, Seen]):
 
     @property
     def residual(self) -> bool:
-        """Whether the action 0 is a rule."""
+        """Whether actions are added to a rule."""
         return self.problem.acts == "residual"
 
     @property

@@ -44,7 +44,7 @@ class Stage:
 
 
 class Held(Power):
-    """Sends with what an agent has put into the state, projected onto the limits for those that send, `ue`."""
+    """Sends with the powers that an agent put into the state, projected onto the limits for those that send, `ue`."""
 
     kind: Literal["held"] = "held"
     limits: Limits
@@ -60,7 +60,7 @@ class Held(Power):
         self, gain: FloatArray, serving: IntArray, max_power_w: float, state: Decision, rng: Rng
     ) -> tuple[FloatArray, Decision]:
         if state.wanted_w is None:
-            raise ValueError("held: nobody has said what to send with")
+            raise ValueError("held: no powers are set; step the environment")
         sends = np.array(self.ue, dtype=np.int64)
         power_w = kept(state.wanted_w, sends, self.limits)
         return np.minimum(power_w[sends], max_power_w), replace(state, power_w=power_w, sends=sends)
@@ -75,7 +75,7 @@ class OnlinePower(gymnasium.Env[Seen, Seen]):
 
     Action space
         Box(-1, 1, (K,)): log-power between the least and the most of a UE; those that send are projected onto the
-        limits of the total. What is said about a UE that is away changes nothing, but has to be in the box as well.
+        limits of the total. The action of a UE that is away is ignored, but has to be in the box as well.
 
     Observation space
         Box(-1, 1, (5 K + 2,)), see `rl.observation.seen_online`.
@@ -127,7 +127,7 @@ class OnlinePower(gymnasium.Env[Seen, Seen]):
         parts = replace(self.state.parts, power=replace(self.state.parts.power, wanted_w=wanted_w))
         playing = play(self.world, self.setup, self.transmitter, replace(self.state, parts=parts))
         self.state, outcome = self.world.env.run(until=self.world.env.process(playing))
-        self.world.drain_handovers()  # nobody reads them
+        self.world.drain_handovers()  # they are not recorded
         cost = costs(self.task, self.setup, outcome, self.now, self.rounds, self.multipliers)
         self.outcome, self.cost, self.steps = outcome, cost, self.steps + 1
         if cost.artificial:
@@ -141,7 +141,7 @@ class OnlinePower(gymnasium.Env[Seen, Seen]):
         return self._seen(), -cost.total, stopped, over, self._info(cost)
 
     def memory(self) -> dict[str, Any]:
-        """What continues this environment elsewhere, after a reset and before the first step."""
+        """The state that continues this environment elsewhere, after a reset and before the first step."""
         if self.steps:
             raise ValueError("an episode is kept at its beginning only")
         return {"generator": self.np_random.bit_generator.state, "world": self.world_seed}
@@ -191,8 +191,7 @@ class OnlinePower(gymnasium.Env[Seen, Seen]):
 
     def _context(self) -> PowerContext:
         numbers = int(self.state.model.parameters.shape[1])
-        nobody = no_ints()
-        return power_context(self.world, self.setup, self.state.parts, numbers, self.state.round + 1, nobody)
+        return power_context(self.world, self.setup, self.state.parts, numbers, self.state.round + 1, no_ints())
 
     def _power_w(self) -> FloatArray:
         """The last powers (K,)."""

@@ -27,8 +27,8 @@ class RecordedPower(gymnasium.Env[Seen, Seen]):
     With one seed it draws the worlds that `OnlinePower` draws, `worlds` of them, and then begins again with the first.
 
     A recorded round costs what it costs live with the same links, rows and requirements. These are those of the powers
-    that it was recorded with: in the first round of a world they hang on no power, later budgets would have answered
-    other powers with other requirements. `info` has no `loss` and no `leakage`.
+    that it was recorded with: in the first round of a world they depend on no power; later, other powers would
+    have led to other requirements. `info` has no `loss` and no `leakage`.
     """
 
     def __init__(self, record: Callable[[int], Episode], air: Air, n_ue: int, task: Online, worlds: int = 1) -> None:
@@ -74,7 +74,7 @@ class RecordedPower(gymnasium.Env[Seen, Seen]):
         return self._seen(), reward, stopped, self.over and not stopped, self._info(found)
 
     def _note_drawn(self, found: RadioCosts) -> None:
-        """Artificial noise stands where it was drawn on some row of a UE; one without rows keeps what it had."""
+        """Note the UEs with artificial noise on some row; one without rows keeps its value."""
         ue, drawn = self.recording.rounds.of[self.steps], found.rows.drawn[0]
         self.drawn_std[ue[ue >= 0]] = 0.0
         self.drawn_std[ue[(ue >= 0) & drawn]] = 1.0

@@ -1,4 +1,4 @@
-"""One power vector judged in microseconds, compiled: what an agent asks for tens of thousands of times a second.
+"""One power vector judged in microseconds, compiled: agents call it tens of thousands of times a second.
 
 The laws are those of `fl.power.bound` and `fl.power.search`, which take thousands of vectors at once; a test
 compares them.
@@ -66,7 +66,7 @@ def project(power_w: FloatArray, low: float, high: float, least: float, most: fl
 
 @compiled
 def _lacking(root: FloatArray, channel_std: FloatArray, std: FloatArray) -> FloatArray:
-    """What noise of all UEs together lacks in each round (T,), above 0 where it is too little."""
+    """Missing noise of all UEs together in each round (T,), above 0 where it is too little."""
     rounds, n = std.shape
     lacking: FloatArray = np.zeros(rounds)
     for k in range(n):

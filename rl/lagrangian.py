@@ -6,8 +6,8 @@ For given multipliers the best policy minimises L, which is a mean over rounds l
 exceeds its bound raises its multiplier, each that stays below lowers it, down to 0. Steps are counted in spreads s of
 figures: at the first multiplier s_0 / s_i, one spread of f_i costs as much as one of f_0.
 
-For any multipliers the least L is no more than the least f_0 of all who keep the bounds (weak duality): that is what an
-oracle is asked for. [Boyd and Vandenberghe, Convex Optimization, Section 5.2]
+For any multipliers the least L is no more than the least f_0 of all policies that keep the bounds (weak duality): the
+bound of the oracle. [Boyd and Vandenberghe, Convex Optimization, Section 5.2]
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from netsim.units import FloatArray
 from rl.reward import Figures, Reward
 
 FEASIBLE_FIRST = 1e3
-"""What an excess of a bound by its own size costs where policies are compared with each other"""
+"""Cost of exceeding a bound by its size where policies are compared"""
 _LEAST = 0.01  # spread of a figure, of its bound; of the minimised cost, of its mean
 
 
@@ -36,7 +36,7 @@ def priced(reward: Reward, figures: Figures, multipliers: FloatArray | None) -> 
 
 
 def over(reward: Reward, figures: Figures) -> FloatArray:
-    """By how much means over rounds exceed their bounds (m,); below 0 where there is room."""
+    """Excess of means over rounds over their bounds (m,); below 0 where there is room."""
     return np.array([float(figures.of(name).mean()) - bound for name, bound in reward.bounds().items()])
 
 
@@ -58,7 +58,7 @@ class Prices:
 
     @classmethod
     def none(cls) -> Prices:
-        """Where nothing is bounded."""
+        """No prices, for a reward without bounds."""
         return cls(np.zeros(0), np.zeros(0), np.zeros(0))
 
     @property
@@ -71,13 +71,13 @@ class Prices:
         return replace(other, multipliers=self.multipliers)
 
     def raised(self, over: FloatArray, rate: float) -> Prices:
-        """After a dual step: over (m,) is by how much means exceed their bounds."""
+        """After a dual step: over (m,) is the excess of means over their bounds."""
         moved = self.multipliers + rate * self.step * np.clip(over / self.spread, -1.0, 1.0)
         return Prices(np.maximum(moved, 0.0), self.spread, self.step)
 
 
 def first_prices(reward: Reward, figures: Figures, situations: int) -> Prices:
-    """Where multipliers begin. figures : of as many actions in each situation, situation by situation."""
+    """The first multipliers. figures : of as many actions in each situation, situation by situation."""
 
     def spread(values: FloatArray) -> float:
         return float(values.reshape(situations, -1).std(axis=1).mean())

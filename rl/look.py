@@ -1,10 +1,10 @@
-r"""What is known of a round before it begins, as features of each UE and of each pair of UEs.
+r"""Knowledge of a round before it begins, as features of each UE and of each pair of UEs.
 
-All of it an uplink scheduler knows, but for the eavesdropper's place: who plans against her must say where she is. In
+A scheduler knows all of it but the eavesdropper's place, which a policy against an eavesdropper must assume. In
 decibels, of UE k with base station b, the thermal noise N and rho of the numbers sent:
 
     snr          ||h_k||^2 / N, at 1 W
-    required     rho^2 / sigma^2, the SNR at which thermal noise alone is what budgets asked for in the last round
+    required     rho^2 / sigma^2, the SNR at which thermal noise alone met the requirement of the last round
     other        most of ||h_kb'||^2 / N at other base stations
     heard        ||h_k||^2 / N at the eavesdropper
     rank         of snr in the cell, 0 strongest to 1
@@ -14,7 +14,7 @@ decibels, of UE k with base station b, the thermal noise N and rho of the number
 and of a pair (k, j): whether in one cell; j at the base station of k (||h_jb||^2 / N); snr of k over that of j; and how
 much they disturb each other, M |h_k^H h_j|^2 / (||h_k||^2 ||h_j||^2) at the base station of k, 1 on average.
 
-What would come of planned powers is known as well, by the laws of the uplink:
+The outcome of planned powers is known as well, by the laws of the uplink:
 
     power        of the UE
     decoded      SINR after cancellation at the base station
@@ -40,7 +40,7 @@ FEATURES = ("snr", "required", "other", "heard", "rank", "count", "mean", "most"
 OUTLOOK = ("power", "decoded", "margin", "exposed")
 PAIR_FEATURES = ("same cell", "cross", "stronger", "aligned")
 _FLOOR_DB, _TOP_DB = -60.0, 140.0
-_SPAN_DB = 50.0  # of what comes of powers
+_SPAN_DB = 50.0  # of the outcome of powers
 _UNKNOWN_DB = 0.0  # what is required before the first round
 
 
@@ -62,7 +62,7 @@ class Look:
 
     @classmethod
     def of(cls, now: PowerContext, limits: Limits) -> Self:
-        """Of the round that comes."""
+        """The features of the coming round."""
         uplink = now.uplink
         if now.cohort is None or uplink is None:
             raise ValueError("the context has no links")
@@ -103,12 +103,12 @@ class Look:
 
     @property
     def there(self) -> BoolArray:
-        """Who has a base station (S, K)."""
+        """Whether each UE has a base station (S, K)."""
         return self.links.serving >= 0
 
     @cached_property
     def snr_db(self) -> FloatArray:
-        """At 1 W (S, K), at the own base station."""
+        """SNR at 1 W (S, K), at the own base station."""
         own = np.take_along_axis(self._strength_db, np.maximum(self.links.serving, 0)[..., None], axis=2)[..., 0]
         return np.where(self.there, own, _FLOOR_DB)
 
@@ -121,13 +121,13 @@ class Look:
 
     @cached_property
     def other_db(self) -> FloatArray:
-        """Most at other base stations, at 1 W (S, K)."""
+        """Highest SNR at other base stations, at 1 W (S, K)."""
         own = np.arange(self._strength_db.shape[2]) == self.links.serving[..., None]
         return np.asarray(np.where(own, _FLOOR_DB, self._strength_db).max(axis=2))
 
     @cached_property
     def heard_db(self) -> FloatArray:
-        """At the eavesdropper, at 1 W (S, K)."""
+        """SNR at the eavesdropper, at 1 W (S, K)."""
         heard = self.links.heard
         if not heard.shape[2]:
             return np.full(self.links.serving.shape, _FLOOR_DB)
@@ -135,7 +135,7 @@ class Look:
 
     @cached_property
     def rank(self) -> FloatArray:
-        """How many UEs of the cell are stronger (S, K)."""
+        """Number of stronger UEs of the cell (S, K)."""
         stronger = self.snr_db[:, None, :] > self.snr_db[:, :, None]
         return np.asarray((stronger & self.same_cell).sum(axis=2).astype(np.float64))
 
@@ -147,7 +147,7 @@ class Look:
 
     @cached_property
     def features(self) -> FloatArray:
-        """Of each UE (S, K, 10), about 1 in size."""
+        """Features of each UE (S, K, 10), about 1 in size."""
         cell, count = self.same_cell, np.maximum(self.same_cell.sum(axis=2), 1)
         snr = self.snr_db
         of_cell = np.where(cell, snr[:, None, :], 0.0).sum(axis=2) / count
@@ -163,7 +163,7 @@ class Look:
         return np.stack(columns, axis=2)
 
     def outlook(self, power_w: FloatArray) -> FloatArray:
-        """What would come of powers (S, K): of each UE (S, K, 4), about 1 in size."""
+        """Outcome of powers (S, K) for each UE (S, K, 4), about 1 in size."""
         from rl.radio_loops import sinrs
 
         at, links = np.arange(len(power_w)), self.links
@@ -182,7 +182,7 @@ class Look:
 
     @cached_property
     def pairs(self) -> FloatArray:
-        """Of each pair (S, K, K, 4), about 1 in size; those with oneself, and with absent UEs, are not to be read."""
+        """Features of each pair (S, K, K, 4), about 1 in size; meaningless for a UE with itself and for absent UEs."""
         serving = np.maximum(self.links.serving, 0)
         h = np.take_along_axis(
             np.swapaxes(self.links.h, 1, 2), serving[..., None, None], axis=1
@@ -202,7 +202,7 @@ class Look:
 
     @cached_property
     def cross_db(self) -> FloatArray:
-        """Of j at the base station of k, at 1 W (S, K, K)."""
+        """SNR of j at the base station of k, at 1 W (S, K, K)."""
         serving = np.maximum(self.links.serving, 0)
         return np.take_along_axis(np.swapaxes(self._strength_db, 1, 2), serving[..., None], axis=1)
 

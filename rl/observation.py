@@ -13,23 +13,23 @@ from netsim.columns import Columns
 from netsim.radio.power import PowerContext
 from netsim.units import FloatArray, db_from_ratio
 
-_FULL_DB = 40.0  # a ratio of so many decibels is 1
+_FULL_DB = 40.0  # the ratio in decibels that becomes 1
 _OF_UE, _OF_ALL = 5, 2  # numbers of each UE, and of all
 
 
 def seen_online_size(n_ue: int) -> int:
-    """Numbers of an observation for so many UEs."""
+    """Number of values of an observation for n_ue UEs."""
     return _OF_UE * n_ue + _OF_ALL
 
 
 def seen_of_ues_size() -> int:
-    """Numbers of the observation of one UE."""
+    """Number of values of the observation of one UE."""
     return _OF_UE + _OF_ALL
 
 
 @dataclass(frozen=True, eq=False)
 class Before(Columns):
-    """What is known before each of n rounds: SNR at 1 W, the noise required of and drawn by each UE in its last round
+    """Knowledge before each of n rounds: SNR at 1 W, the noise required of and drawn by each UE in its last round
     (n, K); rho, and the shares of the budget that is left and of the rounds that are over (n,).
     """
 
@@ -42,7 +42,7 @@ class Before(Columns):
 
     @classmethod
     def of(cls, now: PowerContext) -> Self:
-        """Before one round."""
+        """The knowledge before one round."""
         of_ues = (now.snr_per_w[None], now.required_std[None], now.drawn_std[None])
         return cls(*of_ues, *(np.array([x]) for x in (now.scale, now.budget_left, now.progress)))
 
@@ -57,7 +57,7 @@ def seen_before(known: Before, last_w: FloatArray, limits: Limits) -> npt.NDArra
     """The observations of rounds, float32 in [-1, 1], (n, 5 K + 2). last_w (n, K).
 
     Of each UE, five rows of K numbers: 1 if it is there; its SNR at the most power; the SNR at which channel noise
-    would be what budgets asked for in its last round; the SNR that the last power has on today's channel, where the
+    would meet the requirement of its last round; the SNR that the last power has on today's channel, where the
     channel's noise stands now; 1 if artificial noise was drawn for it. The ratios are in decibels over 40, cut at 1; a
     UE that is away, and what is not known before the first round, is 0. Then the share of the budget that is left and
     of the rounds that are over, both from -1 to 1.

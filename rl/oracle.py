@@ -1,12 +1,11 @@
-"""The best power vector of a round by search, with everything known: links, who sends, and what is required of them.
+"""The best power vector of a round by search, with everything known: links, senders, and required noise.
 
 From each start, powers change by steps of decibels, one UE at a time, and pairs of UEs exchange theirs, as long as
-anything lowers the cost; then with half of the step. All rounds are searched at once. What is found is a local optimum:
-nobody can say that there is no better one, and nobody could play it, for the requirement of a round is known when it is
-over.
+the cost falls; then with half of the step. All rounds are searched at once. The result is a local
+optimum, and no policy can reach it in play: the requirement of a round is known only when it is over.
 
 Bounds on means over rounds couple rounds. There multipliers are found on other rounds, and the search is for the least
-Lagrangian: a lower bound of what anybody can reach who keeps them (see `rl.lagrangian`).
+Lagrangian: a lower bound for every policy that keeps the bounds (see `rl.lagrangian`).
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _ACTIONS, _STD_DB = 12, 5.0  # around the start, by which the first multipliers 
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """The best of a search: cost (S,), power_w (S, K), and how many power vectors were judged for it."""
+    """The best of a search: cost (S,), power_w (S, K), and the number of power vectors evaluated."""
 
     cost: FloatArray
     power_w: FloatArray
@@ -65,7 +64,7 @@ def best_multipliers(known: Known, start_dbw: FloatArray, rng: Rng) -> FloatArra
 def _searched(
     known: Known, start_dbw: FloatArray, steps_db: tuple[float, ...] = _STEPS_DB
 ) -> tuple[FloatArray, FloatArray, int]:
-    """Costs (S,), powers (S, K) in dBW that no move lowers, and how many vectors were judged."""
+    """Costs (S,), powers (S, K) in dBW that no move improves, and the number of vectors evaluated."""
     limits = known.look.limits
     low, high = 10 * np.log10(limits.each_min_w), 10 * np.log10(limits.each_max_w)
     dbw = np.clip(start_dbw, low, high)
@@ -102,7 +101,7 @@ def planned_w(
     look: Look, factor: float, lost_noise: FloatArray, air: Air, reward: Reward, multipliers: FloatArray,
     start_dbw: FloatArray,
 ) -> tuple[FloatArray, int]:  # fmt: skip
-    """Powers (1, K) in W for one round, and how many power vectors were judged.
+    """Powers (1, K) in W for one round, and the number of power vectors evaluated.
 
     The start (1, K) in dBW is kept where no requirement is known yet. factor : A^(T-1-t); lost_noise (1,) : kappa;
     multipliers (m,) : of the reward's bounds.
@@ -115,8 +114,8 @@ def planned_w(
 
 
 def expected(look: Look, factor: float, lost_noise: FloatArray) -> Rounds:
-    """One round as it is expected: one row a UE that is there, with the requirement of its last one; that of one which
-    never sent is the root mean square of the others.
+    """The expected round: one row for each UE that is there, with the requirement of its last row; for a UE that never
+    sent, the root mean square of the others.
     """
     k = look.there.shape[1]
     asked = look.required_std

@@ -1,7 +1,7 @@
-"""A trained policy as data: a card in JSON, weights in safetensors. Nothing that is read here can run.
+"""A trained policy as data: a card in JSON, weights in safetensors. Reading one runs no code.
 
-``policy.json`` says for whom the policy is (`Card`), ``policy.safetensors`` holds the layers, and for the problem of
-the study the reference trajectory that it was trained on. A folder from a stranger is checked number by number.
+``policy.json`` is the description of the policy (`Card`), ``policy.safetensors`` holds the layers, and for the problem
+of the study the reference trajectory that it was trained on. A folder from a stranger is checked number by number.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ Layers = tuple[tuple[Single, Single], ...]
 
 
 class Card(Part):
-    """Whom a policy is for, and where it comes from."""
+    """Description of a policy: scope and origin."""
 
     format: int = FORMAT
     """version of these files"""
@@ -38,15 +38,15 @@ class Card(Part):
     task: Literal["allocation", "online"]
     """one vector for a whole training, or one a round"""
     observe: Literal["paper", "channel", "online"]
-    """what it looks at"""
+    """its observation"""
     ues: int = Field(ge=1, le=4096)
-    """how many UEs it sets the power of"""
+    """number of UEs"""
     hidden: tuple[int, ...] = Field(min_length=1, max_length=8)
     """units of its hidden layers"""
     limits: Limits
-    """what its powers may be"""
+    """limits of its powers"""
     acts: Acts = "power"
-    """what its actions are"""
+    """meaning of its actions"""
     criterion: Criterion = "aggregate"
     """when the channel's noise is enough"""
     bound: Convergence = Convergence()
@@ -82,7 +82,7 @@ class Card(Part):
 
 @dataclass(frozen=True)
 class Policy:
-    """A deterministic policy: layers of rectified units, and tanh at the end. reference: what it was trained on."""
+    """A deterministic policy: layers of rectified units, and tanh at the end. reference: for its training."""
 
     card: Card
     layers: Layers
@@ -158,7 +158,7 @@ _REFERENCE = ("std", "weight", "gain", "scale")
 
 
 def _shapes(card: Card) -> Shapes:
-    """Of all arrays: layers, and the reference trajectory of a policy for a whole training."""
+    """Shapes of all arrays: layers, and the reference trajectory of a policy for a whole training."""
     shapes: dict[str, tuple[int | None, ...]] = {}
     for i, shape in enumerate(card.shapes):
         shapes |= {f"layers.{i}.weight": shape, f"layers.{i}.bias": shape[:1]}

@@ -1,4 +1,4 @@
-"""Files of learnt policies: a card in JSON and weights in safetensors, from a stranger perhaps."""
+"""Files of learned policies, which may be untrusted: a card in JSON and weights in safetensors."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def save_files(card: Part, tensors: Mapping[str, np.ndarray], folder: Path) -> N
 def read_files(folder: Path, kind: type[Card], shapes: Callable[[Card], Shapes]) -> tuple[Card, dict[str, np.ndarray]]:
     """The card of a policy and its arrays, which have exactly the shapes of its card and are finite.
 
-    Raises BadInput with one line for whatever is wrong with them.
+    Raises BadInput with one line.
     """
     path = folder / CARD
     try:
@@ -54,7 +54,7 @@ _WORDS = {"missing": "is missing", "extra_forbidden": "does not belong to a poli
 
 
 def _said(error: ValidationError) -> str:
-    """What is wrong with a card, and what to do."""
+    """The error of a card, and a remedy."""
     every = error.errors(include_url=False)
     first = next((e for e in every if e["loc"] == ("task",)), every[0])
     place, value = ".".join(str(x) for x in first["loc"])[:60], first["input"]

@@ -1,4 +1,4 @@
-"""Powers by a rule, or by what an agent has learnt, as more policies of the slot."""
+"""Powers by a rule or by a learned policy, as more policies of the slot."""
 
 from abc import abstractmethod
 from collections.abc import Callable
@@ -43,14 +43,14 @@ PARAMETERS: dict[RuleName, tuple[str, ...]] = {
     "rank ladder": ("p, dB", "d, dB a rank"),
     "log-linear": ("p, dBW", "a", "b", "c", "d", "f, dB a rank"),
 }
-"""what each parameter of a rule is called in `rl.rules`, with its unit; factors have none"""
+"""names of the parameters of a rule in `rl.rules`, with units; factors have none"""
 
 
 @dataclass(frozen=True, eq=False)
 class Decision:
     """Powers of the last round: power_w (K,) of all UEs, None before the first; sends (n,): those that send.
 
-    wanted_w (K,): what somebody outside asks for in the next round, None where the policy decides itself.
+    wanted_w (K,): powers that an agent requests for the next round, None where the policy decides itself.
     """
 
     power_w: FloatArray | None = None
@@ -93,18 +93,18 @@ class FromFolder(Decided):
         """The policy of the folder; BadInput where there is none."""
 
     def stamps(self) -> tuple[int, ...]:
-        """When its files were written, 0 for those that are none: a policy is read once as long as they stay."""
+        """Times at which its files were written, 0 for missing ones: the policy is read again after a change."""
         files = (self.policy / name for name in (CARD, WEIGHTS))
         return tuple(f.stat().st_mtime_ns if what_is(f) == "file" else 0 for f in files)
 
 
 class Ddpg(FromFolder):
-    """What `netsim train` learnt. One for a whole training stays as long as channels do; one that acts online looks at
-    the links, at what noise is required, and at the budget in every round.
+    """A policy of `netsim train`. One for a whole training is constant while channels are; one that acts online
+    observes the links, the required noise and the budget in every round.
 
-    Powers keep the limits of the training for the UEs that send. Those of a policy for a whole training are what it
-    settles on after an episode on its reference run, over today's channels if it observes them. T_th at these powers is
-    the round that a `noise-switch` of mode planned takes, if it has none of its own.
+    Powers keep the limits of the training for the UEs that send. Those of a policy for a whole training are
+    the last of an episode on its reference run, over today's channels if it observes them. T_th at these powers is
+    the round that a `noise-switch` of mode planned takes, if none is set.
     """
 
     kind: Literal["ddpg"] = "ddpg"
@@ -140,7 +140,7 @@ class Ddpg(FromFolder):
 
 
 class Shared(FromFolder):
-    """What `netsim train` learnt on recorded rounds: a network for every UE, for any number of them.
+    """A policy that `netsim train` learned on recorded rounds: one network for every UE, for any number of them.
 
     In every round it looks at the links of all UEs, also to the eavesdropper if there is one, and at the noise that was
     required last. Powers keep the limits of the training for the UEs that send.
@@ -169,8 +169,8 @@ class Shared(FromFolder):
 
 
 class Rule(Decided):
-    """A rule that `netsim train` tunes, with parameters of one's own: powers of all UEs from their links and what their
-    budgets asked for last, in every round.
+    """A rule that `netsim train` tunes, with given parameters: powers of all UEs from their links and the noise that
+    their budgets required last, in every round.
 
     Parameters in order, with the SNR s at 1 W, the SNR r that was required last, the strongest other station o and the
     eavesdropper e, all in dB; powers in dBW: constant p; fractional p, alpha: p - alpha s; equal SNR p: p - s, so that
@@ -244,7 +244,7 @@ def settled(policy: "Policy", snr_per_w: FloatArray) -> "tuple[Problem, FloatArr
 
 
 def _decided(power_w: "Callable[[Look], FloatArray]", context: PowerContext, limits: Limits) -> Decision:
-    """Powers of a rule of what is known of a round."""
+    """Powers of a rule from the context of a round."""
     from rl.look import Look
 
     return Decision(kept(np.asarray(power_w(Look.of(context, limits))[0]), context.sends, limits), context.sends)

@@ -1,7 +1,7 @@
-"""The problem of the study as an agent meets it: a vector of powers in, the bound of a whole training out.
+"""The problem of the study for an agent: input is a vector of powers, output the bound of a whole training.
 
 A trajectory is frozen; what the agent sees and what it may choose are functions of it. Everything here is numpy, so
-that a trained policy can be asked without any library that trains.
+that a trained policy can be used without a training library.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _WIDE = 3.0  # natural logarithms that fill half of the range of an observation
 def log_power(action: FloatArray, limits: Limits) -> FloatArray:
     """Power in watts of actions in [-1, 1]: equal steps are equal ratios, -1 the least power of a UE and 1 the most.
 
-    The limits on the total are not looked at here.
+    Ignores the limits on the total.
     """
     inside = np.minimum(np.maximum(action, -1.0), 1.0)
     return limits.each_min_w * (limits.each_max_w / limits.each_min_w) ** ((inside + 1.0) / 2.0)
@@ -64,7 +64,7 @@ def checked_action(action: FloatArray | Seen, n_ue: int) -> FloatArray:
 def checked_options(options: Any, known: Mapping[str, int | str]) -> dict[str, Any]:
     """Options of a reset. known : name -> the integers from 0 that are below a number, or the only text.
 
-    Nothing is taken for what it is not: no text, truth value or 5.0 for an integer. ValueError for other names and
+    Types are strict: no text, truth value or 5.0 for an integer. ValueError for other names and
     values, and for options that are no mapping.
     """
     if options is None:
@@ -123,7 +123,7 @@ class Problem:
 
     @property
     def n_seen(self) -> int:
-        """Numbers of an observation."""
+        """Number of values of an observation."""
         return seen_size(self.observe, self.n_ue)
 
     @cached_property
@@ -138,7 +138,7 @@ class Problem:
         return amplitude_rule(self.objective, self.limits)
 
     def act(self, action: FloatArray | Seen) -> Outcome:
-        """What an action leads to."""
+        """The outcome of an action."""
         limits, numbers = self.limits, checked_action(action, self.n_ue)
         if self.acts == "residual":
             wanted = self.rule.power_w * np.exp(REACH * np.clip(numbers, -1.0, 1.0))
@@ -177,7 +177,7 @@ class Problem:
         return observation
 
     def rollout(self, act: Callable[[Seen], FloatArray]) -> list[Outcome]:
-        """What a policy tries in an episode that begins at average power."""
+        """The outcomes of a policy in an episode that begins at average power."""
         outcomes, last = [], self.start
         for _ in range(STEPS):
             last = self.act(act(self.seen(last)))
@@ -192,7 +192,7 @@ class Problem:
 
     @cached_property
     def laws(self) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray, FloatArray, int]:
-        """What the compiled law takes."""
+        """The arguments of the compiled law."""
         o, t = self.objective, self.objective.trajectory
         channel = t.channel_std[:1] if t.still else t.channel_std
         arrays = (channel, t.std, o.cost_w, o.artificial, o.round_weight, t.weight)
@@ -217,7 +217,7 @@ class Problem:
 
 
 def seen_size(observe: Observe, n_ue: int) -> int:
-    """Numbers of an observation for so many UEs."""
+    """Number of values of an observation for n_ue UEs."""
     return n_ue + 2 if observe == "paper" else 3 * n_ue + 2 + len(PROFILE)
 
 

@@ -1,4 +1,4 @@
-"""What becomes of a round's transmissions at many power vectors, compiled: one loop over vectors.
+"""Outcomes of a round's transmissions at many power vectors, compiled: one loop over vectors.
 
 The laws are those of `netsim.radio.noma` and `netsim.radio.airtime`, called with one power vector after the other.
 """
@@ -28,7 +28,7 @@ def _sinr(
         power_w, h, own, strength, serving, group_of, air.noise_w, air.residual, others, air.least_sinr
     )
     refused = sinr < air.floor_sinr
-    if refused.any():  # who is left has a higher SINR than before
+    if refused.any():  # the others have a higher SINR than before
         sends = np.where(refused, -1, serving)
         again = sic.many_antennas(
             power_w, h, own, strength, sends, group_of, air.noise_w, air.residual, others, air.least_sinr
@@ -62,7 +62,7 @@ def received(
     for b in range(b_max):
         s = which[b]
         own, strength = sic.own_amplitudes(h[s], serving[s])
-        hears = np.where(downlink_bps[s] > 0, serving[s], -1)  # who gets no model has nothing to send
+        hears = np.where(downlink_bps[s] > 0, serving[s], -1)  # a UE without the model has nothing to send
         x, group_of = _sinr(power_w[b], h[s], own, strength, hears, air)
         sinr[b], snr[b] = x, power_w[b] * strength / air.noise_w
         rate_bps = rates(x, air.bandwidth_hz, Adaptation(air.attenuation, air.most_bps_per_hz, air.floor_sinr))
@@ -82,7 +82,7 @@ def received(
 
 @compiled
 def sinrs(power_w: FloatArray, which: IntArray, h: ComplexArray, serving: IntArray, air: Air) -> FloatArray:
-    """SINR (B, K) at whom `serving` (S, K) says, h (S, K, n, antennas): also at an eavesdropper, who cancels alike."""
+    """SINR (B, K) at the receivers `serving` (S, K), h (S, K, n, antennas); an eavesdropper cancels alike."""
     sinr = np.zeros(power_w.shape)
     for b in range(len(power_w)):
         s = which[b]

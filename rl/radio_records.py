@@ -1,7 +1,7 @@
-r"""Rounds as the radio saw them, without any learning: what powers would have cost there, millions of times a minute.
+r"""Recorded rounds of the radio, without learning: costs of powers, millions of evaluations a minute.
 
-A federated round is slow because devices train. What its uplink costs hangs on links, on who sends, and on the noise
-that budgets ask for alone, so rounds are recorded once and judged again at other powers. With sigma_r the noise that is
+A federated round is slow because devices train. The cost of its uplink depends only on links, senders and the noise
+that budgets require, so rounds are recorded once and evaluated again at other powers. With sigma_r the noise that is
 required of row r, C_k = rho^2 / SNR_k the receiver's thermal noise on it and N_k = rho^2 / SINR_k all noise of the
 decoder,
 
@@ -14,7 +14,7 @@ decoder,
 
 kappa is the noise, over rho^2, of a row that comes just in time: one over the SINR that the rate law needs for
 bits / (B deadline), with link adaptation 2^(bits / (a B deadline)) - 1 and at least its floor. `leak` has the shape of
-what a closed-form attack gives away as noise grows, and no variance: it is what an agent is trained on.
+what a closed-form attack gives away as noise grows, and no variance: it is the cost that agents are trained on.
 [the bound of `fl.power.bound`, round by round]
 """
 
@@ -36,12 +36,12 @@ from rl.reward import Figures
 _NO_GROUPS = int(np.iinfo(np.int64).max)  # all UEs of a cell at once
 _MOST_LOST = 1e6  # kappa at most, of rows so short that hardly any noise would make them late
 NONE, INTRA, ALL = 0, 1, 2
-"""whose signals interfere"""
+"""interfering signals"""
 
 
 class Air(NamedTuple):
-    """How a band is shared: noise_w, the residual of cancellation, whose signals interfere, UEs of a group at most,
-    hertz, the rate law (see `Adaptation`), the SINR below which nobody is decoded, and the deadline.
+    """Sharing of a band: noise_w, the residual of cancellation, the interfering signals, UEs of a group at most,
+    hertz, the rate law (see `Adaptation`), the SINR below which no UE is decoded, and the deadline.
     """
 
     noise_w: float
@@ -69,7 +69,7 @@ class Links(Columns):
 
     @classmethod
     def of(cls, cohort: Cohort, overheard: Cohort | None, uplink: Uplink) -> Self:
-        """Of one round. Without an eavesdropper the server listens: `heard` has no antenna."""
+        """The links of one round. Without an eavesdropper the server listens: `heard` has no antenna."""
         own = _amplitudes(cohort)
         heard = np.zeros((len(own), 0, own.shape[2]), np.complex128) if overheard is None else _amplitudes(overheard)
         return cls(own[None], heard[None], cohort.serving[None], band(uplink).downlink_bps(cohort)[None])
@@ -123,8 +123,8 @@ class Rounds(Columns):
 
 @dataclass(frozen=True, eq=False)
 class RowCosts:
-    """What stands behind the costs of power vectors, by row (B, R): noise suffered and asked for, weighted; whether it
-    was lost; its leak; whether artificial noise was drawn on it; and factor (B,).
+    """Costs of power vectors by row (B, R): noise suffered and required, weighted; whether it was lost; its leak;
+    whether artificial noise was drawn on it; and factor (B,).
     """
 
     suffered: FloatArray
@@ -137,8 +137,8 @@ class RowCosts:
 
 @dataclass(frozen=True, eq=False)
 class RadioCosts:
-    """Unweighted figures (B,) of power vectors, NaN for what the radio does not tell; energy of each UE (B, K), and
-    what stands behind the rest.
+    """Unweighted figures (B,) of power vectors, NaN where they do not follow from the radio; energy of each UE (B, K),
+    and costs by row.
     """
 
     figures: Figures
@@ -148,14 +148,14 @@ class RadioCosts:
 
 
 def band(uplink: Uplink) -> SharedBand:
-    """The uplink, if powers change anything there."""
+    """The uplink as a shared band. Raises BadInput for an ideal uplink."""
     if not isinstance(uplink, SharedBand):
         raise BadInput("world.radio.uplink: power changes nothing over an ideal uplink; take kind: noma or oma")
     return uplink
 
 
 def air_of(uplink: Uplink, round_s: float = np.inf) -> Air:
-    """How a band is shared, as compiled laws take it: those of `noma`, and of other bands without interference."""
+    """Sharing of a band for compiled laws: those of `noma`, and of other bands without interference."""
     own = band(uplink)
     noise_w, limit_s = own.band_noise_w(), min(own.limit_s(), round_s)
     rates = own.bandwidth_hz, *own.rate.law
@@ -184,7 +184,7 @@ def drawn_var(required_std: FloatArray, rho: FloatArray | float, snr: FloatArray
 
 @dataclass(frozen=True, eq=False)
 class Sent:
-    """SINR, SNR and whether decoded (B, K) at base stations, and SINR at whoever listens."""
+    """SINR, SNR and whether decoded (B, K) at base stations, and SINR at the listener."""
 
     sinr: FloatArray
     snr: FloatArray

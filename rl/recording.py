@@ -1,4 +1,4 @@
-"""Rounds of the live environment, written down as the radio saw them."""
+"""Recording of rounds of the live environment."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from rl.problem import as_action
 from rl.radio_records import Links, Rounds, lost_noise
 
 Rule = Callable[[Look], FloatArray]
-"""Powers (S, K) in W of what is known of S rounds before they begin"""
+"""Powers (S, K) in W from the knowledge of S rounds before they begin"""
 
 
 def look_now(env: OnlinePower) -> Look:
-    """What is known of the round that comes."""
+    """The knowledge of the coming round."""
     return Look.of(env.now, env.task.limits)
 
 
 def recorded(env: OnlinePower, rule: Rule, world: int) -> tuple[Rounds, Look]:
-    """All rounds of a world that is played with a rule: what the air did, and what was known before."""
+    """All rounds of a world that is played with a rule: the rounds, and the knowledge before each."""
     env.reset(options={"world": world})
     played = [(rounds, look) for rounds, look in _played(env, rule) if rounds is not None]
     return Rounds.stack([rounds for rounds, _ in played]), Look.stack([look for _, look in played])
@@ -36,8 +36,8 @@ def recorded(env: OnlinePower, rule: Rule, world: int) -> tuple[Rounds, Look]:
 @dataclass(frozen=True, eq=False)
 class Episode:
     """A whole world as it was recorded, S steps. rounds : of all steps, silent ones without rows; before : S + 1, with
-    what was known at the end; sends (S, K), silent (S,) : who sent, and whether nobody did; played (S,) : rounds so
-    far; stopped : whether a budget ended it; max_power_w : of a UE.
+    the knowledge at the end; sends (S, K), silent (S,) : whether each UE sent, and whether none did; played (S,) :
+    rounds so far; stopped : whether a budget ended it; max_power_w : of a UE.
     """
 
     rounds: Rounds
@@ -69,7 +69,7 @@ def episode_of(env: OnlinePower, rule: Rule, world: int) -> Episode:
 
 
 def _played(env: OnlinePower, rule: Rule) -> Iterator[tuple[Rounds | None, Look]]:
-    """Round by round: what the air did, None where nobody sent, and what was known before."""
+    """Round by round: the recorded round, None where no UE sent, and the knowledge before."""
     while not env.over:
         look = look_now(env)
         env.step(as_action(rule(look)[0], env.task.limits).astype(np.float32))
@@ -77,13 +77,13 @@ def _played(env: OnlinePower, rule: Rule) -> Iterator[tuple[Rounds | None, Look]
 
 
 def _silent(look: Look) -> Rounds:
-    """A round in which nobody sent."""
+    """A round in which no UE sent."""
     links, nothing = look.links, np.zeros(look.links.serving.shape)
-    nobody = np.full(nothing.shape, -1)
+    no_cell = np.full(nothing.shape, -1)
     return Rounds(
-        links=Links(links.h, links.heard, nobody, links.downlink_bps), rows=nothing.astype(np.int64),
+        links=Links(links.h, links.heard, no_cell, links.downlink_bps), rows=nothing.astype(np.int64),
         n_bits=look.n_bits, compute_s=nothing, compute_j=nothing, rho=look.rho, factor=np.zeros(1),
-        lost_noise=np.zeros(1), of=nobody[:, :1], weight=nothing[:, :1], required_std=nothing[:, :1],
+        lost_noise=np.zeros(1), of=no_cell[:, :1], weight=nothing[:, :1], required_std=nothing[:, :1],
     )  # fmt: skip
 
 
@@ -141,7 +141,7 @@ def steps_of(env: OnlinePower, act: Callable[[OnlinePower, Any], FloatArray], wo
 
 
 def _sent(env: OnlinePower, n: int) -> tuple[BoolArray, FloatArray, BoolArray]:
-    """Who sent in the last round, with what, and whose updates arrived: all (K,)."""
+    """Whether each UE sent in the last round, its power, and whether its update arrived: all (K,)."""
     sent, arrived = np.zeros((2, n), dtype=np.bool_)
     power_w = np.full(n, np.nan)
     if env.outcome is not None:

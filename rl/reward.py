@@ -1,7 +1,7 @@
-"""What a round costs an online agent, whose negative is its reward: the slot `reward`.
+"""The slot `reward`: cost of a round for an online agent, whose negative is its reward.
 
-A reward is a function of the figures of a round alone, so the same part is paid live, on recorded rounds, to rules, to
-agents and to an oracle. Bounds on means over rounds are kept by multipliers (see `rl.lagrangian`).
+A reward is a function of the figures of a round alone, so the same part serves live, on recorded rounds, for rules,
+agents and an oracle. Bounds on means over rounds are kept by multipliers (see `rl.lagrangian`).
 """
 
 from abc import abstractmethod
@@ -17,7 +17,7 @@ from netsim.units import FloatArray
 Figure = Literal["noise", "loss", "leakage", "lost", "leak", "energy_j"]
 FIGURES: tuple[Figure, ...] = ("noise", "loss", "leakage", "lost", "leak", "energy_j")
 DUAL_RATE = 0.1
-_LIVE = ("loss", "leakage")  # what recorded rounds do not tell
+_LIVE = ("loss", "leakage")  # unknown in recorded rounds
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +36,7 @@ class Figures:
     energy_j: FloatArray
 
     def of(self, name: str) -> FloatArray:
-        """One of them (B,)."""
+        """One figure (B,)."""
         found: FloatArray = getattr(self, name)
         return found
 
@@ -59,10 +59,10 @@ class Reward(Part):
 
     @abstractmethod
     def cost(self, figures: "Figures") -> FloatArray:
-        """Of each round (B,)."""
+        """Cost of each round (B,)."""
 
     def bounds(self) -> Mapping[str, float]:
-        """Figures whose mean over rounds must not be larger, with their bounds; none unless it has some."""
+        """Figures whose mean over rounds must not be larger, with their bounds; none by default."""
         return {}
 
     def dual_rate(self) -> float:
@@ -71,7 +71,7 @@ class Reward(Part):
 
     @property
     def beyond_radio(self) -> list[str]:
-        """Keys that ask for figures that recorded rounds do not tell."""
+        """Keys of figures that are unknown in recorded rounds."""
         return [key for name, key in self.reads.items() if name in _LIVE]
 
 
@@ -97,9 +97,9 @@ class Weighted(Reward):
     lost: float = Field(default=0.0, ge=0, le=1e6)
     """weight of the share of updates that do not arrive"""
     leak: float = Field(default=0.0, ge=0, le=1e6)
-    """weight of what noise leaves of updates at the eavesdropper, or at the server without one: mean of z / (1 + z)
-    over updates, 1 / z = artificial noise over the numbers sent + 1 / SINR there; the shape of a closed-form attack's
-    success without its variance"""
+    """weight of the part of updates that noise leaves at the eavesdropper, or at the server without one: mean of z / (1
+    + z) over updates, 1 / z = artificial noise over the numbers sent + 1 / SINR there; the shape of a closed-form
+    attack's success without its variance"""
     energy_per_j: float = Field(default=0.0, ge=0, le=1e9)
     """weight of the energy of all UEs, per joule"""
 
@@ -127,7 +127,7 @@ class Weighted(Reward):
     @model_validator(mode="after")
     def _something(self) -> Self:
         if not self.reads:
-            raise ValueError("reward: all weights are 0; nothing could be learnt")
+            raise ValueError("reward: all weights are 0; nothing could be learned")
         return self
 
 
@@ -143,12 +143,12 @@ class Bounds(Part):
     lost: float | None = Field(default=None, ge=0, lt=1)
     """of the share of updates that do not arrive"""
     leak: float | None = Field(default=None, ge=0, lt=1)
-    """of what noise leaves of updates at whoever listens"""
+    """of the part of updates that noise leaves at the eavesdropper, or at the server without one"""
     energy_j: float | None = Field(default=None, gt=0, le=1e9)
     """of the energy of all UEs in a round, J"""
 
     def given(self) -> dict[str, float]:
-        """Those that there are."""
+        """The bounds that are set."""
         return {name: bound for name in FIGURES if (bound := getattr(self, name)) is not None}
 
 
@@ -202,4 +202,4 @@ class Constrained(Reward):
 
 
 REWARDS = OneOf("reward", Weighted, Constrained, default="weighted")
-"""The reward slot: what a round costs an online agent."""
+"""The reward slot: cost of a round for an online agent."""

@@ -1,4 +1,4 @@
-r"""Rules of power control, each tuned before anything is compared with it.
+r"""Rules of power control, each tuned before it is compared.
 
 Powers are in dBW, of UE k with the SNR s_k at 1 W, the required SNR r_k, the strongest other station o_k and the
 eavesdropper e_k (see `rl.look`), and as many parameters as stand there:
@@ -55,11 +55,11 @@ class Tuned:
     evaluations: int
 
     def dbw(self, look: Look) -> FloatArray:
-        """Before any limit (S, K)."""
+        """Powers (S, K) in dBW before any limit."""
         return self.law.dbw(look, self.parameters)
 
     def power_w(self, look: Look) -> FloatArray:
-        """(S, K) within the limits."""
+        """Powers (S, K) in W within the limits."""
         return within(self.dbw(look), look.limits)
 
 
@@ -99,7 +99,7 @@ def within(dbw: FloatArray, limits: Limits) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """Recorded rounds, what was known before each, and how they are judged."""
+    """Recorded rounds, the knowledge before each, and their costs."""
 
     rounds: Rounds
     look: Look
@@ -112,8 +112,8 @@ class Known:
         return len(self.rounds)
 
     def figures(self, power_w: FloatArray, which: IntArray | None = None) -> Figures:
-        """Of power vectors (B, K) in rounds which (B,); none: one vector for each round. A UE sends with no more
-        than it can, as live.
+        """Figures of power vectors (B, K) in rounds which (B,); none: one vector for each round. Powers are limited to
+        the maximum of a UE, as live.
         """
         at = np.arange(len(self.rounds)) if which is None else which
         from rl.radio_loops import judged
@@ -121,7 +121,7 @@ class Known:
         return judged(self.rounds, self.air, np.minimum(power_w, self.look.max_power_w), at).figures
 
     def cost(self, power_w: FloatArray, which: IntArray | None = None) -> FloatArray:
-        """The same as a cost (B,)."""
+        """Costs (B,) of power vectors, as `figures`."""
         return priced(self.reward, self.figures(power_w, which), self.multipliers)
 
     def at(self, multipliers: FloatArray) -> Known:
@@ -129,20 +129,20 @@ class Known:
         return replace(self, multipliers=multipliers)
 
     def score(self, power_w: Callable[[Look], FloatArray]) -> float:
-        """By which the best policy of a training is kept: the mean over worlds of the cost of an episode, after how
-        well bounds on means are kept.
+        """The figure that selects the best policy of a training: mean cost of an episode over worlds, plus a penalty
+        for bounds on means that are exceeded.
         """
         figures = self.figures(power_w(self.look))
         return float(self.reward.cost(figures).sum() / self.look.worlds) + penalty(self.reward, figures)
 
     def merit(self, power_w: FloatArray) -> float:
-        """By which policies are compared: the mean cost over all rounds, after how well bounds on means are kept."""
+        """The figure that compares policies: mean cost over all rounds, plus a penalty for bounds that are exceeded."""
         figures = self.figures(power_w)
         return float(priced(self.reward, figures, None).mean()) + penalty(self.reward, figures)
 
 
 def tuned(law: Law, known: Known, evaluations: int, rng: Rng) -> Tuned:
-    """The best parameters that so many judged power vectors find, on these rounds."""
+    """The best parameters found with a number of evaluations of power vectors, on these rounds."""
     mean, spread = np.array(law.start), np.array(law.spread)
     least = _LEAST * spread
     best, cost, generations = mean, np.inf, max(evaluations // (_TRIED * len(known)), 1)
@@ -159,7 +159,7 @@ def tuned(law: Law, known: Known, evaluations: int, rng: Rng) -> Tuned:
 
 
 def best_of_random(law: Law, known: Known, evaluations: int, rng: Rng) -> Tuned:
-    """The best of random parameters, drawn as tuning begins, with so many judged power vectors."""
+    """The best of random parameters, drawn as tuning begins, with a number of evaluations of power vectors."""
     n = max(evaluations // len(known), 1)
     drawn = np.array(law.start) + np.array(law.spread) * rng.normal(
         f"random.{law.name}", np.arange(n), (len(law.start),)

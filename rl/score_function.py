@@ -2,7 +2,7 @@ r"""The score-function gradient on recorded rounds: many actions in the same sit
 
 In each of some rounds, actions x + s n and x - s n are judged for mirrored normal n; with costs c, standardised within
 the round, the gradient of the expected cost with respect to the mean x is that of  mean(c n) x / s.  The spread s
-shrinks over the training. Comparing actions within one round takes away what rounds differ by themselves, which is most
+shrinks over the training. Comparing actions within one round removes the differences between rounds, which are most
 of the variance.
 
 Where the reward bounds means over rounds, costs have the prices of `rl.lagrangian` on them: after every 50th step the
@@ -35,7 +35,7 @@ _DUAL_EVERY = 50  # steps
 
 
 class ScoreFunctionTraining:
-    """A training that has begun."""
+    """A training by the score-function gradient."""
 
     rewards: list[float] | None = None
     rests = True
@@ -54,7 +54,7 @@ class ScoreFunctionTraining:
 
     @property
     def evaluations(self) -> int:
-        """Power vectors that were judged so far."""
+        """Number of power vectors evaluated so far."""
         judged = self.done * self._rounds * self.agent.actions
         if not self.prices.bounded:
             return judged
@@ -66,19 +66,19 @@ class ScoreFunctionTraining:
 
     @property
     def multipliers(self) -> tuple[float, ...]:
-        """Of the reward's bounds."""
+        """Multipliers of the reward's bounds."""
         return tuple(self.prices.multipliers.tolist())
 
     def weights(self) -> Weights:
-        """The policy now."""
+        """The weights of the policy now."""
         return {name: w.detach().numpy().copy() for name, w in self._weights.items()}
 
     def figures(self) -> dict[str, float]:
-        """How it stands: what the last actions saved beside the rule, and their spread."""
+        """Figures for the board: saving of the last actions against the rule, and their spread."""
         return {"rollout/reward_mean": self._saved, "rollout/std_db": UNIT_DB * self._std()}
 
     def _std(self) -> float:
-        """Of actions in this step: from its first value to its last in a straight line."""
+        """Standard deviation of actions in this step, which falls linearly."""
         first, last = self.agent.exploration_noise_std, self.agent.exploration_noise_final_std
         return first + (last - first) * self._late
 
@@ -111,7 +111,7 @@ class ScoreFunctionTraining:
             self.prices = self.prices.raised(over(reward, found), reward.dual_rate())
 
     def _first_prices(self, generator: np.random.Generator) -> Prices:
-        """By what actions around the rule change, in some of the rounds."""
+        """The first prices, from actions around the rule in some of the rounds."""
         reward, n, actions = self.known.reward, self._rounds, self.agent.actions
         if not reward.bounds():
             return Prices.none()
@@ -121,7 +121,7 @@ class ScoreFunctionTraining:
         return first_prices(reward, self.known.figures(powers_w, np.repeat(pick, actions)), n)
 
     def _powers_w(self, pick: IntArray, action: FloatArray) -> FloatArray:
-        """Of actions (n, a, K) in rounds pick (n,): (n a, K)."""
+        """Powers (n a, K) of actions (n, a, K) in rounds pick (n,)."""
         dbw = self._rule_dbw[pick][:, None] + UNIT_DB * action
         return within(dbw.reshape(-1, dbw.shape[2]), self.known.look.limits)
 

@@ -10,11 +10,11 @@ from netsim.part import OneOf, Part
 from rl.reward import REWARDS, Reward, Weighted
 
 AGENT = "ddpg"
-"""What comparisons call the agent DDPG."""
+"""Name of the agent DDPG in comparisons."""
 
 
 class Agent(Part):
-    """What learns, and how."""
+    """Learning method of an agent."""
 
     kind: str
 
@@ -65,7 +65,7 @@ class ScoreFunctionAgent(Agent):
 
     The training records rounds of worlds once, and judges powers there without any local training: millions of
     evaluations a minute. `train.steps` are gradient steps. It is evaluated live. For the task `online` over an uplink
-    `noma` with noisy decoding, where the cost of a round hangs on its radio alone (weights `loss` and `leakage` 0).
+    `noma` with noisy decoding, where the cost of a round depends on its radio alone (weights `loss` and `leakage` 0).
     """
 
     kind: Literal["score-function"] = "score-function"
@@ -87,13 +87,13 @@ class ScoreFunctionAgent(Agent):
 
 
 AGENTS = OneOf("power-agent", DdpgAgent, ScoreFunctionAgent, default=AGENT)
-"""The agent slot: what learns."""
+"""The agent slot: the learning method."""
 
 VISITED, OPTIMUM, ORACLE = f"{AGENT}, best visited", "optimum", "oracle"
-"""What comparisons call the best vector that a training tried, the best of the optimisers, and the best powers of each
-round that a search finds with everything known."""
+"""Names in comparisons of the best vector that a training tried, the best of the optimisers, and the best powers of
+each round that a search finds with everything known."""
 RANDOM, ONE_STEP = "random search", "optimiser, gains only"
-"""Comparisons besides the rules: the best of random parameters, and a search in every round by what is known before."""
+"""Comparisons besides the rules: the best of random parameters, and a search in every round with prior knowledge."""
 
 
 class Task(Part):
@@ -141,7 +141,7 @@ class Online(Task):
     """number of other worlds, on whose recorded rounds the rules of the comparison are tuned"""
     tune_evaluations: int = Field(default=86_400, ge=1, le=1_000_000_000)
     """number of power vectors that are judged to tune each rule: as many whole generations of 48 vectors for each
-    recorded round as it has room for, and one where it has room for none"""
+    recorded round as fit, at least one"""
 
     reference: ClassVar = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Sec. IV"
     example: ClassVar = {"kind": "online"}
@@ -169,12 +169,12 @@ class Train(Part):
         name = self.agent.kind
         if not isinstance(self.task, Online):
             raise ValueError(
-                f"agent: {name} acts in every round, task is {self.task.kind_name()!r}; take task: "
+                f"agent: {name} acts in every round, but task is {self.task.kind_name()!r}; take task: "
                 "{kind: online}, or agent: {kind: ddpg}"
             )
         for key in self.task.reward.beyond_radio:
             raise ValueError(
-                f"task.reward.{key}: asks for what recorded rounds do not tell (loss, leakage), and agent {name} "
+                f"task.reward.{key}: loss and leakage are unknown in recorded rounds, and agent {name} "
                 "learns there; take leak, which has the shape of leakage, or noise, or agent: {kind: ddpg}"
             )
         return self

@@ -1,14 +1,14 @@
 r"""A policy that all UEs share, for any number of them: powers as residuals on a rule.
 
-With features f_k of a UE, among them what would come of the rule's powers, and p_kj of a pair (see `rl.look`), both of
+With features f_k of a UE, among them the outcome of the rule's powers, and p_kj of a pair (see `rl.look`), both of
 the same round,
 
     e_k = tanh(W_e f_k + b_e),
-    twice, with weights of its own each time:
+    twice, with separate weights:
         m_k = mean over others j of tanh(W_a e_k + W_b e_j + W_p p_kj + b_m),    e_k = tanh(W_h [e_k, m_k] + b_h),
     x_k = rule_k + 10 dB * (w_o^T e_k + b_o).
 
-The second time a UE learns what others have learnt of those that disturb them. Exchanging UEs exchanges their powers.
+In the second exchange a UE learns about the UEs that disturb the others. Exchanging UEs exchanges their powers.
 The last layer begins at 0, so that an untrained policy is the rule.
 [Message passing: Gilmer et al., Neural Message Passing for Quantum Chemistry, 2017, Eqs. 1-2]
 """
@@ -70,21 +70,21 @@ class SharedPolicy:
     rule: Tuned
 
     def dbw(self, look: Look) -> FloatArray:
-        """Before any limit (S, K)."""
+        """Powers (S, K) in dBW before any limit."""
         return self.rule.dbw(look) + self.residual_db(look)
 
     def power_w(self, look: Look) -> FloatArray:
-        """(S, K) within the limits."""
+        """Powers (S, K) in W within the limits."""
         return within(self.dbw(look), look.limits)
 
     def residual_db(self, look: Look) -> FloatArray:
-        """What the network adds to the rule (S, K), in dB; 0 for UEs that are away."""
+        """The network's addition to the rule (S, K), in dB; 0 for UEs that are away."""
         w = {name: value.astype(np.float64) for name, value in self.weights.items()}
         return UNIT_DB * np.where(look.there, forward(np, w, seen(look, self.rule), look.pairs, others(look)), 0.0)
 
 
 def seen(look: Look, rule: Tuned) -> FloatArray:
-    """Features of each UE (S, K, 14): of its links, and of what would come of the rule's powers."""
+    """Features of each UE (S, K, 14): of its links, and of the outcome of the rule's powers."""
     return np.concatenate([look.features, look.outlook(rule.power_w(look))], axis=2)
 
 
@@ -100,13 +100,13 @@ def forward(xp: Any, w: Any, features: Any, pairs: Any, others: Any) -> Any:
     for i in (1, 2):
         own, other = e @ w[f"own{i}.weight"].T, e @ w[f"other{i}.weight"].T
         message = xp.tanh(own[:, :, None] + other[:, None] + pairs @ w[f"pair{i}.weight"].T + w[f"pair{i}.bias"])
-        heard, head = (others[..., None] * message).sum(2), w[f"head{i}.weight"]
-        e = xp.tanh(e @ head[:, :ENCODED].T + heard @ head[:, ENCODED:].T + w[f"head{i}.bias"])
+        received, head = (others[..., None] * message).sum(2), w[f"head{i}.weight"]
+        e = xp.tanh(e @ head[:, :ENCODED].T + received @ head[:, ENCODED:].T + w[f"head{i}.bias"])
     return (e @ w["out.weight"].T + w["out.bias"])[..., 0]
 
 
 class SharedCard(Part):
-    """Whom a shared policy is for, and where it comes from."""
+    """Description of a shared policy: limits, rule and origin."""
 
     format: Literal[2] = 2
     """version of these files"""
@@ -144,7 +144,7 @@ def save_shared(policy: SharedPolicy, card: SharedCard, folder: Path) -> None:
 
 
 def load_shared(folder: Path) -> tuple[SharedPolicy, SharedCard]:
-    """The policy of a folder. Raises BadInput with one line for whatever is wrong with it."""
+    """The policy of a folder. Raises BadInput with one line."""
     card, weights = read_files(folder, SharedCard, lambda _: SHAPES)
     tuned = replace(untuned(card.rule), parameters=np.array(card.parameters), cost=float("nan"))
     return SharedPolicy({name: w.astype(np.float32) for name, w in weights.items()}, tuned), card

@@ -21,7 +21,7 @@ Weights = dict[str, npt.NDArray[np.float32]]
 
 
 class Training(Protocol):
-    """A training that has begun.
+    """A training in progress.
 
     rests : whether a checkpoint can be written now. rewards : of the steps since the last evaluation; None where steps
     have no rewards that can be compared. evaluations : power vectors that were judged so far. multipliers : of the
@@ -80,7 +80,7 @@ class Course:
 
     @property
     def best_reward(self) -> float:
-        """Of any step."""
+        """Best reward of any step."""
         return self.curve[-1].best_reward if self.curve else -np.inf
 
 

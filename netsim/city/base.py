@@ -48,7 +48,7 @@ class City(Part):
         return None
 
     def scenery(self, area: Area, streams: Streams) -> tuple[tuple[str, FloatArray], ...]:
-        """What maps draw below streets and buildings: (water, green or railway, outline (k, 2) in m)."""
+        """Shapes that maps draw below streets and buildings: (water, green or railway, outline (k, 2) in m)."""
         return ()
 
     def notes(self) -> tuple[str, ...]:

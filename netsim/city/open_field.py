@@ -46,8 +46,8 @@ class OpenField(City):
             raise BadInput("world.city: open-field has no size; give width_m and height_m")
         if max(trace_area.side_m) < _LEAST_M:
             raise BadInput(
-                f"world.city: the trace covers {trace_area.side_m[0]:g} x {trace_area.side_m[1]:g} m: everybody knows "
-                "such a place, nothing is left to find out; take a trace that moves, or give width_m and height_m"
+                f"world.city: the trace covers {trace_area.side_m[0]:g} x {trace_area.side_m[1]:g} m: too small "
+                "for any location to leak; take a trace that moves, or give width_m and height_m"
             )
         grow = self.margin * trace_area.side_m
         low, high = trace_area.low_m - grow, trace_area.high_m + grow

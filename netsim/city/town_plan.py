@@ -180,7 +180,7 @@ def _park(node_m: FloatArray, corridor: Any, rng: Rng) -> Any:
 def _crossed(line: Shapes, street_class: IntArray, corridor: Any, axis: Any, crossings: int) -> tuple[Shapes, IntArray]:
     """Streets cut at the banks of the corridor, but for `crossings` bridges at equal distances.
 
-    A bridge is part of a street from bank to bank, of a main street where there is one, else it is a street of its own.
+    A bridge is part of a street from bank to bank, of a main street where there is one, else a new street.
     """
     import shapely
 
@@ -299,7 +299,7 @@ def _rectangles(shape: Shapes) -> FloatArray:
 
 
 def _frames(shape: Shapes, unit: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Where a shape is cut across its longer side: a point (n, 2), unit vectors along the cut and across it (n, 2)."""
+    """The cut of a shape across its longer side: a point (n, 2), unit vectors along the cut and across it (n, 2)."""
     corner_m = _rectangles(shape)
     first, second = corner_m[:, 1] - corner_m[:, 0], corner_m[:, 2] - corner_m[:, 1]
     long_is_first = (np.linalg.norm(first, axis=1) >= np.linalg.norm(second, axis=1))[:, None]

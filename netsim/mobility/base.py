@@ -29,7 +29,7 @@ class State:
     position_m: FloatArray
 
     def indoors(self) -> Indoors | None:
-        """Which UEs are inside buildings or vehicles, one row a UE; None where the model puts nobody inside."""
+        """Which UEs are inside buildings or vehicles, one row a UE; None where the model does not say."""
         return None
 
 
@@ -78,7 +78,7 @@ class Places:
 
 
 class Mobility(Part):
-    """Moves all UEs at once. The state is passed in and returned; a mobility model keeps no state of its own.
+    """Moves all UEs at once. The state is passed in and returned; a mobility model keeps none.
 
     `has_own_fixes`: the model determines when UEs measure (a diary, a trace); otherwise the world samples positions
     every `measurement_period_s`. Fields of the state that `start` always recomputes are marked `REBUILT` (see

@@ -1,4 +1,4 @@
-r"""Exploration and preferential return (EPR): where people go next, and for how long.
+r"""Exploration and preferential return (EPR): the next place of a person, and the length of the stay.
 
 With S places visited so far, a person explores a new place with probability rho S^-gamma, else returns to a known one
 [Song, Koren, Wang, Barabasi 2010]. A new place j is drawn by gravity [Pappalardo et al. 2015]::
@@ -25,7 +25,7 @@ _BLOCK = 2**16  # weights that are computed at once: what they take stays in the
 
 
 def explores(unit: FloatArray, n_visited: IntArray, rho: float, gamma: float) -> BoolArray:
-    """Who explores (n,): probability rho S^-gamma, S = n_visited (n,), by uniform numbers `unit` (n,)."""
+    """Whether people explore (n,): probability rho S^-gamma, S = n_visited (n,), by uniform numbers `unit` (n,)."""
     return unit < rho * np.maximum(n_visited, 1) ** -gamma
 
 

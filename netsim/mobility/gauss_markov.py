@@ -15,7 +15,7 @@ from netsim.observations import Fixes
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
-_PIECES = 8  # straight pieces of a step; what is left of it after so many walls is not walked
+_PIECES = 8  # straight pieces of a step; the rest of it after as many walls is not walked
 _CLEARANCE_M = 0.01  # from a wall at which a UE turns
 
 

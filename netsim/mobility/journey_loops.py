@@ -1,4 +1,4 @@
-"""Where people are on their journeys, compiled: one loop over UEs."""
+"""Positions of people on their journeys, compiled: one loop over UEs."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class Journeys:
 
     @classmethod
     def none(cls, n_ue: int) -> Journeys:
-        """Nobody is on a trip."""
+        """No UE is on a trip."""
         return cls(np.zeros(n_ue + 1, dtype=np.int64), no_places(), np.zeros(0))
 
     def with_trips(self, row: IntArray, trips: Trips, keep: BoolArray) -> Journeys:

@@ -1,4 +1,4 @@
-"""Outings of residents: which room they go to, how they travel there, and when they pass doors and streets."""
+"""Outings of residents: destination room, mode of travel, and times at doors and streets."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from netsim.streets.routes import Trips
 from netsim.streets.speeds import WALK_M_S
 from netsim.units import BoolArray, FloatArray, IntArray
 
-_DRIVE_FROM_M, _CYCLE_FROM_M = 1000.0, 500.0  # straight-line distances below which everybody walks
+_DRIVE_FROM_M, _CYCLE_FROM_M = 1000.0, 500.0  # straight-line distances below which people walk
 
 
 def room_in(town: PeopledTown, row: IntArray, place: IntArray, ue: IntArray, number: IntArray, rng: Rng) -> Rooms:
@@ -46,7 +46,7 @@ def outings(state: Lives, row: IntArray, place: IntArray, room: Rooms) -> tuple[
 
 
 def _mode(town: PeopledTown, row: IntArray, here: IntArray, there: IntArray) -> IntArray:
-    """How people in `row` (m,) travel from one place to another (m,)."""
+    """Mode of travel (m,) of people in `row` (m,) from one place to another (m,)."""
     premises = town.venues.premises
     mode = town.people.mode[row]
     away_m = np.linalg.norm(premises.door_m[there] - premises.door_m[here], axis=1)

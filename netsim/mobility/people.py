@@ -1,4 +1,4 @@
-"""People: where each lives and works, their hours, and how they travel."""
+"""People: home, workplace, hours and mode of travel of each."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class People:
 
     @property
     def commutes(self) -> BoolArray:
-        """Who has a workplace away from home (n,)."""
+        """Whether each person has a workplace away from home (n,)."""
         return np.asarray(self.work != self.home)
 
 

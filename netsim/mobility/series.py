@@ -57,7 +57,7 @@ def played_series(
     n_hours = int(duration_s // _HOUR_S)
     if cell_m == 0 and state.indoors() is None:
         raise BadInput(
-            f"--cell-m 0: mobility {mobility.kind_name()} puts nobody into buildings; give the side of a cell in m, "
+            f"--cell-m 0: mobility {mobility.kind_name()} puts no UE into buildings; give the side of a cell in m, "
             "such as 250"
         )
     if n_hours * len(state.position_m) > _MOST_HOURS:
@@ -81,7 +81,7 @@ def played_series(
 
 
 def _carried(position_m: FloatArray) -> FloatArray:
-    """Positions (h, 2) in which an absent UE is where it was last."""
+    """Positions (h, 2), of an absent UE the last known one."""
     known = np.isfinite(position_m).all(axis=1)
     last = np.maximum.accumulate(np.where(known, np.arange(len(position_m)), 0))
     return position_m[last]

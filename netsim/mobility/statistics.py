@@ -59,7 +59,7 @@ class Measures:
     gyration_m: FloatArray
 
     def median(self) -> dict[str, float]:
-        """Median over people of every measure; NaN where nobody has one."""
+        """Median over people of every measure; NaN without any value."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         return {k: float(np.median(v[np.isfinite(v)])) if np.isfinite(v).any() else np.nan for k, v in values.items()}
 
@@ -94,7 +94,7 @@ def _of(one: Series) -> tuple[float, ...]:
 def cells(position_m: FloatArray, cell_m: float) -> IntArray:
     """The square cell of a grid that positions (..., 2) lie in, numbered from 0 in order of x, then y; -1 for NaN.
 
-    cell_m : side of a cell; 0 makes every distinct position, to 0.1 m, a place of its own.
+    cell_m : side of a cell; 0 makes every distinct position, to 0.1 m, a place.
     """
     flat = np.asarray(position_m, dtype=np.float64).reshape(-1, 2)
     known = np.isfinite(flat).all(axis=1)

@@ -1,4 +1,4 @@
-"""The shared air as events: transmissions that take their time, all of them as arrays within one event."""
+"""The shared band as events: transmissions that take time, all of them as arrays within one event."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from netsim.radio.happenings import become_ready, end_due, look_again, looks_in,
 from netsim.radio.lives import Transmissions
 from netsim.radio.outlook import Look
 from netsim.radio.request import begun, may_drop_out, may_exhaust, on_air
-from netsim.radio.schedulers.base import NOBODY, Queue, Senders
+from netsim.radio.schedulers.base import NO_SENDERS, Queue, Senders
 from netsim.radio.sent import SentUploads, outcome, sent
 from netsim.radio.turns import Turn
 from netsim.radio.uplink import Cohort, Payload, Uplink
@@ -29,7 +29,7 @@ from netsim.units import FloatArray, IntArray
 class Ended:
     """Transmissions (k,) that have ended, in order of time, then of UE.
 
-    submission, place: which cohort, and the entry in it; ue: whose; sent: what became of them.
+    submission, place: the cohort, and the entry in it; ue: the sender; sent: the outcome.
     """
 
     submission: IntArray
@@ -40,7 +40,7 @@ class Ended:
 
 @dataclass(frozen=True)
 class AirMemory:
-    """What transmissions under way need to go on: their rows, the number of submissions, and the scheduler's state."""
+    """The state of transmissions in flight: their rows, the number of submissions, and the scheduler's state."""
 
     lives: Transmissions
     submissions: int
@@ -54,7 +54,7 @@ class EventUplink:
 
     `submit` returns an event whose value is the `SentUploads` of the cohort. `each` is called with those that end at
     a time; it may submit others. Between two events all rates are constant. The order of submissions at one time
-    changes nothing. Other than in `Uplink.plan`, a UE whose SINR is too low is lost even if nobody's is higher.
+    changes nothing. Other than in `Uplink.plan`, a UE whose SINR is too low is lost even if no other UE's is higher.
 
     n_ue : number of UEs of the world; look : links of UEs that move (see `look_at`), asked at ends of blocks.
     """
@@ -119,7 +119,7 @@ class EventUplink:
         return self._submissions - 1
 
     def stop(self, submission: int) -> None:
-        """End what is under way of a submission now: the server needs it no more."""
+        """End the transmissions of a submission that are in flight: the server no longer needs them."""
         now_s, lives = float(self.env.now), self.lives
         known, sends = lives.stage == ENDED, self._sends()
         become_ready(lives, now_s)
@@ -138,7 +138,7 @@ class EventUplink:
         return _ended(lives, np.arange(len(lives)))
 
     def memory(self) -> AirMemory:
-        """What `resume` needs; what is under way goes on undisturbed."""
+        """The state that `resume` continues; transmissions in flight are not disturbed."""
         everything = np.arange(len(self.lives))
         return AirMemory(self.lives.take(everything), self._submissions, self._until_s, self._scheduled)
 
@@ -159,8 +159,8 @@ class EventUplink:
             self._turn.callbacks.append(self._on_turn)
 
     def _next_s(self) -> float:
-        """When something changes next; ends that change nothing and that nobody is told of are left out: at held rates,
-        where a scheduler without state has one resource block a cell, nobody waits for it, and nobody is silent.
+        """Time of the next change. Ends that change nothing and are not reported are left out: at held rates, where a
+        scheduler without state has one resource block a cell, no UE waits for it, and none is silent.
         """
         lives, step_s, block_s = self.lives, self.interface.step_s, self.interface.block_s
         own_s = lives.next_s()
@@ -203,12 +203,12 @@ class EventUplink:
         return rows, self.lives.rate_bps[rows]
 
     def _share(self, now_s: float, evaluate: bool, sends: tuple[IntArray, FloatArray] | None) -> None:
-        """Ask the scheduler, and hear who sends now, until nobody's place is free for nothing.
+        """Ask the scheduler, and update SINR and rates, until every place that is granted is used.
 
         sends : see `_sends`, of the time before now_s.
         """
         lives, changes = self.lives, self.interface.link_adaptation == "change"
-        senders = NOBODY
+        senders = NO_SENDERS
         if sends is not None:
             senders = Senders(lives.ue[sends[0]], sends[1], np.fmin(lives.ended_s[sends[0]], now_s))
         while True:
@@ -220,7 +220,7 @@ class EventUplink:
             self._until_s, self._scheduled = grants.until_s, grants.state
             if not len(active):
                 return
-            senders = NOBODY
+            senders = NO_SENDERS
             lives.grant(active, grants.resource, now_s)
             granted = (grants.resource >= 0) & (grants.resource != before)
             if evaluate or granted.any() or (changes and (grants.resource != before).any()):
@@ -232,9 +232,9 @@ class EventUplink:
             evaluate = changes
 
     def _hear(self, rows: IntArray, now_s: float) -> None:
-        """SINR and rates of all UEs that send, from now on.
+        """Update SINR and rates of all UEs that send, from now on.
 
-        A UE without a rate is silent until all are heard again; one that sends already is silenced last.
+        A UE without a rate is silent until the next update; one that sends already is silenced last.
         """
         lives, blocks = self.lives, self.interface.scheduler.resource_blocks
         cohort, resource = on_air(lives, rows), lives.resource[rows]
@@ -272,13 +272,13 @@ def _ended(lives: Transmissions, rows: IntArray) -> Ended:
 
 
 def _complete(lives: Transmissions, ended: IntArray) -> IntArray:
-    """The submissions, in order, whose last rows are among the rows (k,) that have ended now."""
+    """The submissions, in order, that end with the rows (k,) that have ended now."""
     numbers, under_way = np.unique(lives.submission[ended]), lives.stage != ENDED
     return np.setdiff1d(numbers, lives.submission[under_way], True) if under_way.any() else numbers
 
 
 def _queue(lives: Transmissions, rows: IntArray, senders: Senders) -> Queue:
-    """What a scheduler sees of rows (k,), and of those who sent."""
+    """The scheduler's queue of rows (k,), and the UEs that sent."""
     return Queue(
         lives.ue[rows], lives.serving[rows], lives.power_w[rows], lives.received_w[rows], lives.alone_bps[rows],
         lives.resource[rows], lives.decoded[rows], lives.ready_s[rows], senders,
@@ -286,7 +286,7 @@ def _queue(lives: Transmissions, rows: IntArray, senders: Senders) -> Queue:
 
 
 def _last_of_each(lives: Transmissions, own_s: FloatArray) -> FloatArray:
-    """When rows become ready (n,), and the last end of each submission in place of the ends of its rows."""
+    """Times at which rows become ready (n,), and the last end of each submission in place of the ends of its rows."""
     sends = np.flatnonzero((lives.stage == SENDING) & (lives.rate_bps > 0))
     if not len(sends):
         return own_s

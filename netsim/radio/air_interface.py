@@ -1,4 +1,4 @@
-"""Settings of transmissions that take their time."""
+"""Settings of transmissions that take time."""
 
 from typing import Annotated, ClassVar, Literal, Self
 
@@ -11,14 +11,14 @@ from netsim.radio.schedulers.simultaneous import Simultaneous
 
 
 class AirInterface(Part):
-    """How UEs share the air over time.
+    """Sharing of the band over time.
 
     link_adaptation: rates follow every coming and going of a transmitter (change), or are held until the next grant or
-    block (grant), as if those who have sent went on with padding.
+    block (grant), as if UEs that have sent went on with padding.
     """
 
     scheduler: Annotated[Scheduler, SCHEDULERS] = Simultaneous()
-    """who of the UEs of a cell may send"""
+    """rule by which UEs of a cell may send"""
     link_adaptation: Literal["change", "grant"] = "change"
     """when rates follow the interference: with each coming and going, or only with grants and blocks"""
     block_s: float | None = Field(default=None, ge=1e-3, le=1e6)

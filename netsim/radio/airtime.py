@@ -10,7 +10,7 @@ from netsim.compiled import compiled
 from netsim.radio.rate import Adaptation
 from netsim.units import BoolArray, FloatArray, IntArray
 
-_LEAST_SINR = 1e-30  # so that the noise of an update that is not heard stays finite
+_LEAST_SINR = 1e-30  # so that the noise of an update that is not received stays finite
 
 
 @compiled

@@ -21,9 +21,9 @@ class Pairs:
 
     ue_height_m is one height for all UEs, or (n, 1).
     los (n, n_bs) says which links are in line of sight; None while it is not yet computed.
-    distance_out_m (n, n_bs) is d_2D-out, the horizontal distance up to the facade; None where nobody is inside.
+    distance_out_m (n, n_bs) is d_2D-out, the horizontal distance up to the facade; None where all UEs are outdoors.
     environment_m (n, n_bs) is the effective environment height h_E; None: 1 m on all links.
-    indoors : who is inside, one row a UE; None where nobody is.
+    indoors : indoor state, one row a UE; None where all are outdoors.
     """
 
     distance_2d_m: FloatArray
@@ -143,9 +143,9 @@ class Shadowing(Part):
         """
 
     def nlos_field(self, area: Area, site: IntArray, rng: Rng) -> ShadowField | None:
-        """A field of its own for links without line of sight; None: `field` times `nlos_factor`."""
+        """A separate field for links without line of sight; None: `field` times `nlos_factor`."""
         return None
 
     def indoor_field(self, site: IntArray, rng: Rng) -> IndoorField | None:
-        """A field of its own for UEs inside buildings; None: as outside."""
+        """A separate field for UEs inside buildings; None: as outside."""
         return None

@@ -1,4 +1,4 @@
-"""Blocks of links: so many pairs of a position and a base station at once as a cache holds."""
+"""Blocks of links: as many pairs of a position and a base station as a cache holds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ BLOCK_PAIRS = 2**18  # of which one array of numbers has 2 MiB
 
 
 def blocks(n: int, n_bs: int) -> list[slice]:
-    """Rows of n positions in blocks of about so many pairs as a cache holds; no block has one row of several.
+    """Rows of n positions in blocks of about as many pairs as a cache holds; no block has one row of several.
 
     Every pair is calculated by itself, so blocks change no number; they bound the memory that laws work in.
     """

@@ -1,4 +1,4 @@
-r"""What everybody can know of RSRP at a place: the laws that a radio is drawn from, without anything that was drawn.
+r"""Expected RSRP at a place from public knowledge: the laws that a radio is drawn from, without the draws.
 
 The strongest cell at x has M = max over sites of a mean with or without sight and normal shadowing::
 

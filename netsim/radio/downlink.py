@@ -59,7 +59,7 @@ class Downlink(AdaptedRate):
 
 @dataclass(frozen=True, eq=False)
 class Reception:
-    """What UEs receive from their serving cells, one entry a UE (n,); NaN for a UE that is absent or has no cell.
+    """Reception of UEs from their serving cells, one entry a UE (n,); NaN for a UE that is absent or has no cell.
 
     rsrp_dbm; gain_db : antenna gain minus path loss plus shadowing and, indoors, minus penetration loss;
     geometry_db : received power over the sum of all other cells', infinite for a single cell; sinr_db : the same with

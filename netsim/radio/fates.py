@@ -1,17 +1,17 @@
-"""Stages of a transmission, and what may become of it."""
+"""Stages and outcomes of a transmission."""
 
 from enum import IntEnum
 
 PREPARING, WAITING, SENDING, ENDED = range(4)
-"""Where a transmission is in its life; preparing: request, downlink and training."""
+"""Stages of a transmission; preparing: request, downlink and training."""
 
 
 class Fate(IntEnum):
-    """What became of a transmission.
+    """Outcome of a transmission.
 
-    undecoded: a block failed more often than it may be sent again, or the UE cannot be heard at all; late: not
-    complete at the deadline; dropped: the UE left; exhausted: its energy was spent; no cell: nobody serves it;
-    stopped: the server needed it no more.
+    undecoded: a block exhausted its retransmissions, or the UE cannot be received at all; late: not complete at the
+    deadline; dropped: the UE left; exhausted: its energy was spent; no cell: no base station serves the UE; stopped:
+    the server no longer needed it.
     """
 
     UNDER_WAY = 0

@@ -1,4 +1,4 @@
-"""What happens to transmissions at an event: they become ready, end, or see new links."""
+"""Changes of transmissions at an event: they become ready, end, or get new links."""
 
 from __future__ import annotations
 
@@ -88,8 +88,8 @@ def stuck(lives: Transmissions, uplink: Uplink) -> BoolArray:
 
 
 def look_again(lives: Transmissions, look: Look, uplink: Uplink, now_s: float, block_s: float, most_tries: int) -> bool:
-    """Where a new block has begun: judge the blocks that have ended, and give UEs their links now; whether anything on
-    the air may have changed.
+    """Where a new block has begun: close the ended blocks, and give UEs their present links; whether rates may have
+    changed.
 
     A UE whose cell has changed sends its block again in the new one, when that grants it, whether it was sending or
     waited for its next turn; one that has none is lost.

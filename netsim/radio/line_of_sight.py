@@ -37,4 +37,4 @@ class AlwaysInSight(Sight):
     example: ClassVar = {"kind": "always"}
 
     def law(self, area: Area, site: IntArray, path_loss: PathLoss, geometry: Geometry, rng: Rng) -> SightLaw:
-        return lambda pairs, position_m: np.isfinite(pairs.distance_2d_m)  # an absent UE sees nobody
+        return lambda pairs, position_m: np.isfinite(pairs.distance_2d_m)  # an absent UE has no sight

@@ -24,7 +24,7 @@ class Budget:
 
     nlos_factor, far_factor: ratio of the deviation of shadowing to that of the drawn field, without line of sight, and
     in line of sight where the law's `is_far`.
-    shadow_nlos, shadow_indoors : fields of their own for links without line of sight and for UEs inside buildings.
+    shadow_nlos, shadow_indoors : separate fields for links without line of sight and for UEs inside buildings.
     penetration, environment : loss of walls and car bodies, and effective environment heights, of UEs inside.
     antennas : patterns and the base stations (k,) that have them; empty: `sector_gain_db` for all.
     shifts_m (k, 2) : displacements of the images of each base station, the nearest of which counts; None: no images.
@@ -121,7 +121,7 @@ class Budget:
         return gain
 
     def _shadow_db(self, position_m: FloatArray, pairs: Pairs) -> FloatArray:
-        """Shadowing (n, n_bs), that of the floor for UEs inside where floors have fields of their own."""
+        """Shadowing (n, n_bs), that of the floor for UEs inside where floors have separate fields."""
         if pairs.indoors is None or self.shadow_indoors is None or not pairs.indoors.inside.any():
             return self._outdoor_shadow_db(position_m, pairs)
         inside = pairs.indoors.inside
@@ -159,7 +159,7 @@ class Budget:
         return rsrp_dbm
 
     def links(self, time_s: float, position_m: FloatArray, indoors: Indoors | None = None) -> RadioLinks:
-        """The `RadioLinks` of all pairs at a time; indoors: one row a position, None where nobody is inside."""
+        """The `RadioLinks` of all pairs at a time; indoors: one row a position, None: all outdoors."""
         of = blocks(len(position_m), len(self.at_m))
         if len(of) == 1:
             return self._links(time_s, position_m, indoors)
@@ -179,7 +179,7 @@ class Budget:
 
 
 def _rows(pairs: Pairs, index: IntArray) -> Pairs:
-    """What `is_far` and the state of sight need of some rows."""
+    """Some rows, as far as `is_far` and the state of sight need them."""
     height_m = pairs.ue_height_m
     return Pairs(
         pairs.distance_2d_m[index],

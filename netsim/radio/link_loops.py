@@ -1,4 +1,4 @@
-"""What every link of a tick goes through, compiled: one pass over the pairs for each law, no arrays between.
+"""Laws of all links of a tick, compiled: one pass over the pairs for each law, no arrays between.
 
 Rows are UEs, columns base stations. A UE that is absent has NaN for a position, and NaN on all its links.
 """

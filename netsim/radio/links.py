@@ -38,7 +38,7 @@ class RadioLinks:
         return cls(time_s, distance, gain, rsrp, np.empty((n_ue, n_bs), dtype=np.bool_), received)
 
     def fill(self, rows: slice, some: RadioLinks) -> None:
-        """Write rows, before anybody reads them."""
+        """Write rows, before they are read."""
         for name in _COLUMNS:
             getattr(self, name)[rows] = getattr(some, name)
 
@@ -100,7 +100,7 @@ def strongest(received_w: FloatArray) -> IntArray:
 
 
 def interference(received_w: FloatArray, strongest: IntArray, noise_w: float) -> FloatArray:
-    """What all other base stations and noise add up to (n, n_bs), W, of powers received (n, n_bs).
+    """Sum of noise and the powers of all other base stations (n, n_bs), W, of powers received (n, n_bs).
 
     Of the strongest one (n,) it is the sum of the others: a difference of sums would lose weak interference.
     """

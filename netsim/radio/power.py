@@ -29,7 +29,7 @@ class PowerContext:
 
     row_ue, row_required_std (R,): the same requirement for each row that was sent last, for a UE may send several;
     cohort: links of all UEs to all base stations; overheard: their links to an eavesdropper's antenna, None without
-    one; n_bits: size of a row; uplink: how they share the band; max_power_w: what a UE can send with at most.
+    one; n_bits: size of a row; uplink: how they share the band; max_power_w: largest power of a UE.
     """
 
     sends: IntArray

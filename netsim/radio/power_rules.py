@@ -74,7 +74,8 @@ class Fractional(Power):
     """Open-loop power control: P = min(P_max, P0 + alpha * PL) in dB, which compensates a share alpha of the path loss.
 
     PL is the loss to the serving base station, shadowing and antenna gains included. A UE without one sends at its
-    maximum. Where links are looked at again while UEs send (`radio.air` with `block_s`), the power follows the loss.
+    maximum. Where links are looked at again while UEs send (`radio.dynamic_uplink` with `block_s`), the power follows
+    the loss.
     """
 
     follows_links: ClassVar[bool] = True

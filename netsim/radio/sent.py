@@ -1,4 +1,4 @@
-"""What became of the transmissions of a cohort."""
+"""Outcome of the transmissions of a cohort."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from netsim.units import FloatArray, IntArray
 
 @dataclass(frozen=True, eq=False)
 class SentUploads(Channel):
-    """The channel of transmissions that took their time (n,).
+    """The channel of transmissions over time (n,).
 
     power_w: mean over airtime_s; sinr: mean over the bits sent, harmonic, so that noise_std is its noise; rate_bps:
     bits sent over airtime_s, those sent again included; delay_s and airtime_s: until the end of an update that did not
@@ -47,10 +47,10 @@ def _outcome(lives: Transmissions) -> SentUploads:
 
     sent_bits, sent_j, airtime_s = lives.sent_bits(), lives.sent_j(), lives.airtime_s
     until_s = np.where(lives.stage == ENDED, lives.ended_s, lives.since_s)
-    heard_bits = lives.n_bits - lives.left_bits
+    arrived_bits = lives.n_bits - lives.left_bits
     with np.errstate(divide="ignore", invalid="ignore"):
-        sinr = np.where(heard_bits > 0, heard_bits / (lives.noise + lives.block_noise), lives.sinr)
-        snr = np.where(heard_bits > 0, heard_bits / (lives.thermal + lives.block_thermal), lives.snr)
+        sinr = np.where(arrived_bits > 0, arrived_bits / (lives.noise + lives.block_noise), lives.sinr)
+        snr = np.where(arrived_bits > 0, arrived_bits / (lives.thermal + lives.block_thermal), lives.snr)
         rate_bps = np.where(airtime_s > 0, sent_bits / airtime_s, lives.rate_bps)
         power_w = np.where(lives.other_j != 0, sent_j / airtime_s, lives.power_w)
     energy_j = lives.compute_j * _trained(lives, until_s) + sent_j

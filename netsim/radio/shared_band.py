@@ -108,7 +108,7 @@ class SharedBand(Uplink):
         rate_bps: FloatArray,
         wait_s: FloatArray | None = None,
     ) -> Channel:
-        """The channel of the cohort from SINR, SNR and rate (n,), and time to wait for others (n,), None: for nobody.
+        """The channel of the cohort from SINR, SNR and rate (n,), and time to wait for others (n,), None: no waiting.
 
         The downlink broadcasts the same number of bits over the same bandwidth.
         """
@@ -158,11 +158,11 @@ class SharedBand(Uplink):
         """
         limits = {"deadline_s": None, "max_ser": None, "rate": Shannon()}
         on_air = altered(cohort, serving=np.where(sent.rate_bps > 0, cohort.serving, -1))
-        heard = self.model_copy(update=limits).plan(on_air, payload)
+        at_antenna = self.model_copy(update=limits).plan(on_air, payload)
         with np.errstate(invalid="ignore"):  # no rate for an infinite time
             whole = sent.airtime_s * sent.rate_bps >= payload.bits(cohort.rows) * (1.0 - _ROUNDING)
-        fast = (self.rate_bps(heard.sinr) >= self.rate_bps(sent.sinr)) | (self.decoding == "noisy")
-        return replace(heard, decoded=heard.decoded & whole & fast)
+        fast = (self.rate_bps(at_antenna.sinr) >= self.rate_bps(sent.sinr)) | (self.decoding == "noisy")
+        return replace(at_antenna, decoded=at_antenna.decoded & whole & fast)
 
     def noise_scale(self, payload: Payload) -> float:
         """rho, the scale of the numbers sent; 0 if decoded updates carry no channel noise."""

@@ -1,4 +1,4 @@
-"""Events that come last at their time, and exactly at it."""
+"""SimPy events processed after all others of equal time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _LAST = 2  # SimPy's own events have priority 0 or 1
 
 
 class Turn(simpy.Event):  # type: ignore[misc]
-    """Occurs at at_s, after all ordinary events of that time: whoever acts then has acted."""
+    """Occurs at at_s, after all ordinary events of that time."""
 
     def __init__(self, env: simpy.Environment, at_s: float) -> None:
         super().__init__(env)

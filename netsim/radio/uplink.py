@@ -31,7 +31,7 @@ class Payload:
     norm_bound: float | None
 
     def bits(self, rows: IntArray) -> FloatArray:
-        """Size (n,) of uploads of so many rows (n,) each."""
+        """Size (n,) of uploads, by their numbers of rows (n,)."""
         return np.asarray(self.n_bits * rows, dtype=np.float64)
 
 
@@ -44,10 +44,10 @@ class Cohort:
     per antenna, None for one antenna without fading;
     power_w (n,); rows (n,): number of rows of the round that a UE sends; downlink_sinr (n,) of its cell, linear;
     compute_s, compute_j (n,): time and energy of local training before the transmission; limit_s: time until the next
-    round begins, beyond which no group waits for another.
+    round begins, after which no group waits.
 
     Raises BadInput for a power that is no finite number of watts, or below 0, and for another number of powers than of
-    UEs: a receiver that subtracts signals would lose all others with that one.
+    UEs: a receiver that subtracts signals would lose the others too.
     """
 
     ue: IntArray
@@ -194,12 +194,12 @@ class Uplink(Part):
         """The channel of every UE of the cohort."""
 
     def heard(self, cohort: "Cohort", resource: IntArray, resource_blocks: int = 1) -> Decoded:
-        """What the base stations hear while all UEs of the cohort send at once, whatever `plan` groups.
+        """Reception at the base stations while all UEs of the cohort send at once, whatever `plan` groups.
 
-        resource (n,): the resource block of each UE; the band is cut into so many equal ones, the noise with it, and
-        UEs in different blocks do not interfere. Raises TypeError where an uplink has no law of it.
+        resource (n,): the resource block of each UE; the band is cut into `resource_blocks` equal ones, the noise with
+        it, and UEs in different blocks do not interfere. Raises TypeError where an uplink has no such law.
         """
-        raise TypeError(f"{self.kind_name()}: no law of what is heard at a time")
+        raise TypeError(f"{self.kind_name()}: has no law of simultaneous reception")
 
     def downlink_bps(self, cohort: "Cohort") -> FloatArray:
         """Rate (n,) at which each UE receives the model; infinite for an ideal link."""
@@ -217,11 +217,11 @@ class Uplink(Part):
         deaf: BoolArray | None = None,
         sends: BoolArray | None = None,
     ) -> Decoded:
-        """What is heard once those without a rate are silent (n,), from what is heard of all.
+        """Reception once UEs without a rate are silent (n,), from the reception while all send.
 
         Base stations grant nothing below `floor_sinr`, and UEs deaf (n,) to the model have nothing to send. Both
-        disturb nobody, and keep the SINR at which they were refused. UEs that send (n,) already are refused last.
-        hear: what is heard of a cohort in which those that are silent have no cell.
+        do not interfere, and keep the SINR at which they were refused. UEs that send (n,) already are refused last.
+        hear: the reception of a cohort in which silent UEs have no cell.
         """
         on = cohort.serving >= 0
         while (refused := on & ((heard.sinr < self.floor_sinr()) | (deaf if deaf is not None else False))).any():
@@ -273,7 +273,7 @@ class Uplink(Part):
         cohort: the same UEs with their links to that antenna only; sent: their channel at the base station. Raises
         TypeError for an ideal uplink.
         """
-        raise TypeError(f"{self.kind_name()}: nothing is on the air")
+        raise TypeError(f"{self.kind_name()}: nothing can be overheard")
 
 
 class Ideal(Uplink):

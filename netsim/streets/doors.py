@@ -50,7 +50,7 @@ class Premises:
         return Access(*(np.stack([getattr(each, name) for each in self.access]) for name in names))
 
     def meets(self, mode: IntArray, which: IntArray) -> Access:
-        """Where some of the premises (m,) meet the streets for a mode of travel each (m,)."""
+        """Points at which some of the premises (m,) meet the streets, for a mode of travel each (m,)."""
         each = self._meets
         return Access(each.edge[mode, which], each.along_m[mode, which], each.at_m[mode, which])
 

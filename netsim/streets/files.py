@@ -45,6 +45,6 @@ def read_streets(file: str, crs: str, origin_deg: tuple[float, float] | None, ar
 
 
 def _remedy(origin_deg: tuple[float, float] | None) -> str:
-    """What to do about streets that lie elsewhere."""
+    """The remedy for streets that lie elsewhere."""
     them = "give those of the same place" if origin_deg else "give both in the same local metres"
     return f"{them}, or set margin_m if they are near"

@@ -98,7 +98,7 @@ def _plane_m(
 
 
 def _had(skipped: Counter[str]) -> str:
-    """What was found instead, the most frequent first."""
+    """The shapes that were found instead, the most frequent first."""
     kinds = [f"{count:,} {kind}" for kind, count in skipped.most_common() if count]
     more = [f"{len(kinds) - _MOST_KINDS} more kinds"] if len(kinds) > _MOST_KINDS else []
     return f" ({', '.join(kinds[:_MOST_KINDS] + more)})" if kinds else ""

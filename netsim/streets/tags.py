@@ -23,7 +23,7 @@ _LONGEST = 10_000  # characters of a text of tags
 
 @dataclass(frozen=True)
 class StreetKind:
-    """What a value of `highway` stands for: class, speed of cars without a limit, and who may use it."""
+    """Meaning of a value of `highway`: class, speed of cars without a limit, and allowed modes."""
 
     street_class: str
     drive_km_h: float
@@ -111,7 +111,7 @@ def _street_of(values: tuple[Words, ...]) -> Street | str:
         return "areas"
     open_to = [_is_open(tags, mode, usually) for mode, usually in zip(MODES, _usual(tags, kind), strict=True)]
     if not any(open_to):
-        return "closed to everybody"
+        return "closed to all modes"
     drive = (kind.drive_km_h or _SMALL_DRIVE_KM_H) * KM_H
     limit, there, back = (_limit_m_s(tags[f"maxspeed{way}"]) for way in ("", ":forward", ":backward"))
     along, against = _directions(tags)

@@ -1,4 +1,4 @@
-"""What can hardly be true of the rows of a trace: impossible speeds, two places at one time, places of no fix."""
+"""Doubtful rows of a trace: impossible speeds, two places at one time, places of no fix."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from netsim.traces.resample import Moves
 from netsim.units import FloatArray
 
 TOO_FAST_M_S = 100.0
-_CLOCK_S = 1.0  # clocks of traces tell seconds: within one, a user may have moved
+_CLOCK_S = 1.0  # clocks of traces show seconds: within one, a user may have moved
 _FAR_FROM_NO_FIX_DEG = 1.0
-_MANY = 10  # rows, from which on each of a user of its own is odd
-_MOST_DEGREES = 2.0  # of a trace; and fewer metres than anybody walks
+_MANY = 10  # rows, from which on one user per row is odd
+_MOST_DEGREES = 2.0  # of a trace; and fewer metres than a walk
 _MARGIN_DEG = 1e-4  # 11 m around the rows that a box is to keep
 
 
@@ -65,7 +65,7 @@ def steps_of(moves: Moves) -> TraceSteps:
 
 
 def doubts(points: Points, moves: Moves, steps: TraceSteps) -> tuple[str, ...]:
-    """What a person should look at before believing a run, each with its remedy."""
+    """Warnings for the user, each with its remedy."""
     found = [*_as_many_users(moves.user), *_at_once(moves.time_s), *_no_fixes(points), *_degrees_as_metres(points)]
     found += [steps.at_once] if steps.apart_m > TOO_FAST_M_S * _CLOCK_S else []
     if steps.n_fast:
@@ -75,14 +75,14 @@ def doubts(points: Points, moves: Moves, steps: TraceSteps) -> tuple[str, ...]:
 
 
 def _as_many_users(user: Index) -> tuple[str, ...]:
-    """Every row a user of its own."""
+    """A warning where every row is another user."""
     if len(user) < _MANY or len(np.unique(user)) < len(user):
         return ()
-    return ("every row is a user of its own: the column of users may number rows; --columns user=HEADER names another",)
+    return ("every row is another user: the column of users may number rows; --columns user=HEADER names another",)
 
 
 def _at_once(time_s: FloatArray) -> tuple[str, ...]:
-    """What follows if all rows have one time."""
+    """A warning where all rows have one time."""
     if len(time_s) < 2 or np.ptp(time_s) > 0:
         return ()
     return (
@@ -92,7 +92,7 @@ def _at_once(time_s: FloatArray) -> tuple[str, ...]:
 
 
 def _degrees_as_metres(points: Points) -> tuple[str, ...]:
-    """Metres that could be longitude and latitude, and span next to nothing."""
+    """A warning on metres that could be longitude and latitude, and span next to nothing."""
     if not isinstance(points, Metres) or points.crs is not None or not look_like_degrees(*points.columns):
         return ()
     wide_m = max(float(np.ptp(column)) for column in points.columns)
@@ -105,7 +105,7 @@ def _degrees_as_metres(points: Points) -> tuple[str, ...]:
 
 
 def _no_fixes(points: Points) -> tuple[str, ...]:
-    """Rows at latitude 0, longitude 0, if the others are elsewhere."""
+    """A warning on rows at latitude 0, longitude 0, if the others are elsewhere."""
     if not isinstance(points, Degrees):
         return ()
     lat_deg, lon_deg = points.columns

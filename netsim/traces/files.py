@@ -36,10 +36,10 @@ def read_table(
     ----------
     columns : our name -> header, for a CSV whose headers are not called as ours, e.g. ``{"lat": "Latitude"}``.
     format : what the file is; `auto` looks.
-    crs : what x and y are; `auto` is degrees where the format has them, and else metres of a plane of its own,
+    crs : what x and y are; `auto` is degrees where the format has them, and else metres of a local plane,
         as `local` always is; ``EPSG:25832`` names a projected system.
     timezone : IANA name of the zone in which a file's times of day without a zone were written; `auto` refuses them.
-    sample_s : time between rows of a file of movements (ns-2), which has none of its own.
+    sample_s : time between rows of a file of movements (ns-2), which has no times of rows.
 
     Raises `BadInput` with one line: file, place, value, bound, remedy.
     """

@@ -1,4 +1,4 @@
-"""The headers of a CSV: which column is which, and what was probably meant."""
+"""The headers of a CSV: columns by name, and suggestions for missing ones."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def match(path: str, header: Sequence[str], columns: Mapping[str, str], crs: str
         if units := set(re.findall(r"[a-z]+", name.lower())) & _OTHER_UNITS.get(ours, set()):
             raise BadInput(f"{path}: column {shown(name)}: is in {min(units)}, but {ours} is not; convert the column")
         if list(header).count(name) > 1:
-            raise BadInput(f"{path}: line 1: {shown(name)} stands twice in the header; rename one")
+            raise BadInput(f"{path}: line 1: {shown(name)} appears twice in the header; rename one")
     return header_of
 
 
@@ -62,7 +62,7 @@ def optional(header: Sequence[str], header_of: Mapping[str, str]) -> dict[str, s
 
 
 def notes(header_of: Mapping[str, str], likely: Mapping[str, str]) -> tuple[str, ...]:
-    """What a person should know of the columns."""
+    """Notes for the user on the columns."""
     found_notes = []
     if "user" not in header_of:
         found_notes.append("the file has no column user: all rows belong to one user, called all")

@@ -29,12 +29,12 @@ FEWEST_NIGHTS = 3
 NIGHT_H = (0.0, 6.0)
 OFFICE_H = (10.0, 16.0)
 NIGHT_SHARE, OFFICE_SHARE = 0.5, 0.0
-_FEWEST_FIXES = 2  # of a stay: a single one is a visit, as long as nobody knows
+_FEWEST_FIXES = 2  # of a stay: a single one counts as a visit
 
 
 @dataclass(frozen=True, eq=False)
 class Lived:
-    """Where a user lived: home_m, work_m and densest_m (2,), NaN for none; nights with a fix between 0 and 6 h.
+    """Places of a user: home_m, work_m and densest_m (2,), NaN for none; nights with a fix between 0 and 6 h.
 
     densest_m : the place of most known time of a user without a home.
     """
@@ -117,7 +117,7 @@ def _usual(
     fixed = counts & (at_s >= low_s) & (at_s < high_s)
     days = np.unique(day[fixed])
     time_of, best = np.zeros(len(place)), np.full(len(days), -1)
-    # a fix tells of its own day, and one before midnight of the next
+    # a fix counts for its day, and one before midnight for the next as well
     own, after = (
         np.clip(np.minimum(at_s + known_s, high_s + k * DAY_S) - np.maximum(at_s, low_s + k * DAY_S), 0, None) * counts
         for k in (0, 1)

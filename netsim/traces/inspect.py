@@ -1,4 +1,4 @@
-"""What a person wants to know about a trace file before running anything."""
+"""Summary of a trace file, for the user before a first run."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ _Facts = Iterator[tuple[str, str]]
 
 @dataclass(frozen=True, eq=False)
 class TraceView:
-    """The table with what several facts share.
+    """The table with derived columns that several facts share.
 
     local_s (n,) from the first local midnight by the wall clock; fixes : rows sorted by (user, time), one per user and
     time; gap_s (m,) between consecutive fixes of one user, whose index is `walker` (m,).
@@ -93,7 +93,7 @@ class TraceView:
 
 
 def view_of(table: Table, timezone: str) -> TraceView:
-    """What several facts share, of all rows of a table."""
+    """The view of all rows of a table."""
     plane = table.points.plane()
     zone, zone_name, notes = local_zone("auto" if table.relative else timezone, plane.lon_deg)
     if table.relative:
@@ -142,7 +142,7 @@ def _file(table: Table, n_usable: int) -> _Facts:
 def _span(view: TraceView) -> _Facts:
     first, last = float(view.table.time_s.min()), float(view.table.time_s.max())
     if view.table.relative:
-        yield "time", f"{first:g} s to {last:g} s, counted from midnight of a day of their own"
+        yield "time", f"{first:g} s to {last:g} s, counted from a midnight without a date"
     else:
         for name, zone in {"UTC": UTC, view.zone_name: view.zone}.items():
             ends = " to ".join(f"{datetime.fromtimestamp(t, zone):%Y-%m-%d %H:%M:%S}" for t in (first, last))
@@ -203,7 +203,7 @@ def _cells(view: TraceView) -> _Facts:
 
 
 def _outliers(view: TraceView) -> _Facts:
-    """What leaving out far rows would change: of the busiest cell, which is what a replay takes unless told."""
+    """The effect of leaving out far rows of the busiest cell, which a replay takes by default."""
     table, rows = view.table, np.flatnonzero(view.table.usable)
     if not rows.size:
         return

@@ -1,4 +1,4 @@
-"""Where rows are, in the coordinates of their file: degrees on the globe, or metres on a plane."""
+"""Places of rows, in the coordinates of their file: degrees on the globe, or metres on a plane."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _AT_ONCE = 500_000  # points projected together; bounds the memory, not the resu
 
 @dataclass(frozen=True, eq=False)
 class Plane:
-    """Points (n, 2) in metres east and north, and where on the globe (0, 0) lies: NaN for a plane of its own."""
+    """Points (n, 2) in metres east and north, and latitude and longitude of (0, 0), NaN for a local plane."""
 
     xy_m: FloatArray
     lat_deg: float
@@ -111,7 +111,7 @@ class Degrees(Points):
 
 @dataclass(frozen=True, eq=False)
 class Metres(Points):
-    """Metres east and north (n,): of a plane of its own, or of the projected system `crs` (EPSG:25832)."""
+    """Metres east and north (n,): of a local plane, or of the projected system `crs` (EPSG:25832)."""
 
     x_m: FloatArray
     y_m: FloatArray
@@ -130,7 +130,7 @@ class Metres(Points):
         return Metres(first, second, self.crs)
 
     def plane(self, centre: Plane | None = None) -> Plane:
-        """As they are; those of a projected system go by way of the globe, so that (0, 0) has a place on it."""
+        """Unchanged; those of a projected system go by way of the globe, so that (0, 0) has a place on it."""
         if self.crs is None:
             return Plane(np.column_stack([self.x_m, self.y_m]), float("nan"), float("nan"))
         return self._on_the_globe(self.crs).plane(centre)

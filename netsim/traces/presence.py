@@ -1,4 +1,4 @@
-"""How long after its last fix a replayed UE is still there: from the intervals of its trace."""
+"""Presence of replayed UEs between fixes, from the intervals of their trace."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _COVERED = 0.99  # of the time of all trips
 
 @dataclass(frozen=True)
 class Presence:
-    """A UE is absent when its last fix is older than absent_after_s; `why` says where that figure comes from."""
+    """A UE is absent when its last fix is older than absent_after_s; `why` gives the source of that figure."""
 
     absent_after_s: float
     why: str
 
     def words(self) -> str:
-        """For a person."""
+        """The rule in words."""
         return f"a UE is absent {self.absent_after_s:g} s after its last fix ({self.why})"
 
 
@@ -29,7 +29,7 @@ def presence(trace: Trace, gap_s: float) -> Presence:
     """1.5 times the interval at which, or more finely, 99 % of the trips' time is sampled; at most a pause.
 
     A pause, which ends a trip, is longer than gap_s and than three median intervals. A simulated trace has a row for
-    everybody at every step, so that a missing row tells that somebody has left. People's traces have holes, in which
+    every UE at every step, so that a missing row means that the UE has left. People's traces have holes, in which
     most of them are still there: the share is one of time, in which a long hole counts for more than a short one.
     """
     interval_s = np.diff(trace.time_s)[np.diff(trace.user) == 0]

@@ -16,8 +16,8 @@ median), or, with a stated extent, on the middle of its box. Distances from the 
 within tens of kilometres. Local metres are not changed.
 
 Time: elapsed seconds since local midnight of the first row's day; `Trace.clock` gives the wall clock, on which the day
-of the change from summer time has 90,000 s. Times that are all below 1e8 s count from the midnight of a day of their
-own, which is called 1970-01-01 (a Thursday).
+of the change from summer time has 90,000 s. Times that are all below 1e8 s count from the midnight of a day without
+a date, which is called 1970-01-01 (a Thursday).
 
 Memory: `Table` states the bytes of a row while it is read; the trace adds 32 (user 8, time 8, place 16), 16 more with
 RSRP and cell, and temporarily about as much again.
@@ -134,7 +134,7 @@ def _chosen(table: Table, rows: IntArray, cell: str | None, counts: dict[str, in
 def _placed(
     table: Table, rows: IntArray, sigmas: float | None, counts: dict[str, int], stated: _Stated | None
 ) -> tuple[IntArray, Plane]:
-    """The rows without outliers, and where they are in local metres."""
+    """The rows without outliers, and their places in local metres."""
     plane = table.points.at(rows).plane(None if stated is None else stated.border)
     inside = ~outlying(plane.xy_m, None if table.cell is None else taken(table.cell, rows), sigmas)
     rows = kept(rows, inside, "outlier", counts)
@@ -173,7 +173,7 @@ def _stated(table: Table, box: Box | None, window: Window, zone: tzinfo | None) 
 
 
 class _UserNaming(NamedTuple):
-    """How users of the trace are defined: the settings `users`, `segments` and `round_s`."""
+    """Definition of users: the settings `users`, `segments` and `round_s`."""
 
     users: Users
     segments: int | None
@@ -232,12 +232,12 @@ def _trace(
 def _calendar(
     table: Table, rows: IntArray, timezone: str, lon_deg: float, stated: _Stated | None
 ) -> tuple[_LocalTime, list[str]]:
-    """Where local time begins, and notes: on the day of the first row, or of the time that is stated."""
+    """The beginning of local time, and notes: the day of the first row, or of the time that is stated."""
     first_s = float(taken(table.time_s, rows).min()) if stated is None else stated.begins_s
     zone, zone_name, notes = local_zone(timezone, lon_deg)
     if table.relative:
         zone, zone_name = UTC, "UTC" if timezone == "auto" else zone_name
-        notes = ["times below 1e8 s count from midnight of a day of their own, called 1970-01-01"]
+        notes = ["times below 1e8 s count from midnight of a day without a date, called 1970-01-01"]
     return _LocalTime(*first_midnight(first_s, zone), zone, zone_name), notes
 
 
@@ -258,7 +258,7 @@ def _check_segments(path: str | Path, users: str, segments: int | None) -> None:
     if (users == "segments") != (segments is not None):
         raise BadInput(f"{path}: segments: {segments!r} with users: {users!r}; give users: segments and their number")
     if segments is not None and segments < 1:
-        raise BadInput(f"{path}: segments: {segments!r} is not 1 or more; say how many users to cut the trace into")
+        raise BadInput(f"{path}: segments: {segments!r} is not 1 or more; give the number of users")
 
 
 def _check_boxes(path: str | Path, area_deg: Box | None, area_m: Box | None) -> None:

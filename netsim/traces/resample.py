@@ -18,7 +18,7 @@ MOST_ROWS = 10**8
 
 @dataclass(frozen=True, eq=False)
 class Moves:
-    """Rows: who (n,), when (n,), where (n, 2)."""
+    """Rows: user (n,), time (n,), place (n, 2)."""
 
     user: npt.NDArray[np.integer]
     time_s: FloatArray

@@ -1,4 +1,4 @@
-"""Which rows of a table a trace takes, and who their users are. What is left out is counted by reason."""
+"""Selection of rows of a table, and definition of users. Rows left out are counted by reason."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def chained(ids: Index, time_s: FloatArray, xy_m: FloatArray, reach_m: float) ->
     """Chain of each id (n_ids,): 0 for the background, then 1, 2, ... by falling number of rows.
 
     An id (a file, a drive) goes on with the chain that ended nearest to where it begins, if that is within reach_m
-    and the chain had ended by then: nobody is in two places at once. Ids that nothing precedes or follows are the
+    and the chain had ended by then. Ids that nothing precedes or follows are the
     background.
     """
     order = np.lexsort((time_s, ids))

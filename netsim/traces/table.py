@@ -26,7 +26,7 @@ class Table:
     """Rows in the order of the file.
 
     path, n_bytes, format : the file or folder as it was named, its size, and what it was read as.
-    time_s (n,) since 1970-01-01 UTC, or since the midnight of a day of its own where `relative`.
+    time_s (n,) since 1970-01-01 UTC, or since a midnight without a date where `relative`.
     points : where the rows are; finite and within bounds.
     user (n,) and cell (n,) index `users` and `cells`, both in order of first appearance; cell is -1 where it
     is missing. rsrp_dbm (n,), speed_mps (n,) : NaN where missing. None stands for a column the file lacks.

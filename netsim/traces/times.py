@@ -1,4 +1,4 @@
-"""Times of a trace: what a number or a text means as a time, and which pass of an hour that clocks repeat."""
+"""Times of a trace: numbers and texts as epoch seconds, and the two passes of an hour that clocks repeat."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Times:
 
     zone : where times of day without a zone were written; without it they are refused.
     header : of the column; the unit that it names decides what a number counts.
-    notes : what a person should know of how numbers were read.
+    notes : for the user, on how numbers were read.
     """
 
     def __init__(self, zone: tzinfo | None = None, header: str = "time_s") -> None:
@@ -142,7 +142,7 @@ def passes(time_s: FloatArray, user: IntArray | Codes, later_s: Mapping[int, flo
 
 
 def _unit(text: Sequence[str], header: str) -> tuple[str, tuple[str, ...]]:
-    """What a column that begins so counts, "" for dates, and what to say of it; ValueError if it may be two things."""
+    """The unit of a column that begins so, "" for dates, and notes on it; ValueError if it is ambiguous."""
     value, unit = number(text[0]), unit_of(header)
     if np.isnan(value):
         return "", ()
@@ -162,7 +162,7 @@ def _unit(text: Sequence[str], header: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _early(time_s: float) -> tuple[str, ...]:
-    """A doubt of times long before phones were tracked."""
+    """A warning on times long before phones were tracked."""
     if not RELATIVE_BELOW_S <= time_s < _BEFORE_PHONES_S:
         return ()
     year = datetime.fromtimestamp(time_s, UTC).year

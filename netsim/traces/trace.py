@@ -21,13 +21,12 @@ class Trace:
 
     users, cells : names; `user` and `cell` index them.
     user (n,), time_s (n,) from local midnight of `first_day`, position_m (n, 2) in the local plane whose
-    origin is (origin_lat, origin_lon); NaN for a plane that is nowhere on the globe.
+    origin is (origin_lat, origin_lon); NaN for a local plane without one.
     cell (n,), rsrp_dbm (n,) : None where the file has no such column.
     area : bounding box of the rows, or the one that was stated; ends_s : the end that was stated, None for none.
     zone, midnight_s : the time zone, and when time 0 is, in seconds since 1970-01-01 UTC.
     counts : rows read, used, and left out, by reason: for the manifest.
-    notes : sentences that a person should read (what was chosen for them, and why); doubts : those of them that say
-    what can hardly be true.
+    notes : sentences for the user on choices that were made; doubts : those of them on doubtful rows.
     """
 
     users: tuple[str, ...]
@@ -62,7 +61,7 @@ class Trace:
 def local_zone(name: str, lon_deg: float) -> tuple[tzinfo, str, list[str]]:
     """The time zone, its name, and a note if it was guessed from the longitude (NaN for none)."""
     if name == "auto" and not math.isfinite(lon_deg):
-        return UTC, "UTC", ["time zone: UTC, for a plane of its own has none; an IANA name sets another"]
+        return UTC, "UTC", ["time zone: UTC, as local metres have none; an IANA name sets another"]
     if name == "auto":
         hours = round(lon_deg / 15.0)
         label = f"UTC{hours:+03d}:00"
@@ -118,6 +117,6 @@ def _changed_s(zone: tzinfo, before_s: float, after_s: float) -> float:
 
 
 def _offset_s(zone: tzinfo, time_s: float) -> float:
-    """What the wall clock is ahead of UTC at an epoch time."""
+    """Offset of the wall clock from UTC at an epoch time."""
     ahead = datetime.fromtimestamp(time_s, zone).utcoffset()
     return 0.0 if ahead is None else ahead.total_seconds()

@@ -1,4 +1,4 @@
-"""Tracks: what formats of one person a file have in common, and folders of such files."""
+"""Tracks: common base of formats with one user a file, and folders of such files."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from netsim.units import FloatArray
 
 @dataclass(frozen=True, eq=False)
 class UserTrack:
-    """Where and when one user was: (n,) each.
+    """Places and times of one user: (n,) each.
 
-    user : its name, which tracks of other owners may bear as well; owner : the folder or file, below what was named,
-    whose tracks are one user's.
+    user : its name, not unique among owners; owner : the folder or file, below the path given, with the tracks of one
+    user.
     """
 
     user: str
@@ -57,7 +57,7 @@ LAT, LON = Field(0, "lat", -90.0, 90.0), Field(1, "lon", -180.0, 180.0)
 def files_in(path: str, pattern: str) -> list[str]:
     """The file, or all files of a folder and below that fit the pattern in any case, in order of name.
 
-    Hidden files and folders are passed over, and what archives of macOS put beside files.
+    Hidden files and folders are passed over, and files that archives of macOS add.
     """
     if what_is(path) != "folder":
         return [path]
@@ -68,7 +68,7 @@ def files_in(path: str, pattern: str) -> list[str]:
 
 
 def fitting(path: str, pattern: str) -> list[Path]:
-    """What fits the pattern in a folder and below, in any case and not hidden, in order of name."""
+    """Paths that match the pattern in a folder and below, in any case and not hidden, in order of name."""
     below = (p for p in sorted(Path(path).rglob("*")) if fnmatch(p.name.lower(), pattern))
     return [p for p in below if not any(part.startswith((".", "__MACOSX")) for part in p.relative_to(path).parts)]
 
@@ -127,7 +127,7 @@ def joined(
     shared = [user for user, those in owners.items() if len(those) > 1]
     if shared:
         n = sum(len(owners[user]) for user in shared)
-        notes = [*notes, f"{n:,} users of equal names ({listed(shared[:3])}) are told apart by folder and file"]
+        notes = [*notes, f"{n:,} users of equal names ({listed(shared[:3])}) are distinguished by folder and file"]
     names = ColumnNames()
     code = names.read([one_line(t.owner if t.user in shared else t.user) for t in tracks])
     lat_deg, lon_deg = (np.concatenate([getattr(t, name) for t in tracks]) for name in ("lat_deg", "lon_deg"))

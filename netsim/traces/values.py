@@ -1,4 +1,4 @@
-"""Text to numbers and codes; what is none is told by its place in the column, not by the file."""
+"""Text to numbers and codes. Errors give the row of the column; callers add the file."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def missing(text: str) -> bool:
 def with_points(text: list[str], delimiter: str) -> list[str]:
     """Numbers with a decimal point for those with a decimal comma; the rest as it is.
 
-    In a file whose columns are separated by commas 12,345 may mean thousands, and stays what cannot be read.
+    In a file whose columns are separated by commas 12,345 may mean thousands, and is left unreadable.
     """
     if "," not in "".join(text):
         return text
@@ -110,7 +110,7 @@ class ColumnNames:
         return tuple(self._code)
 
     def notes(self, what: str) -> tuple[str, ...]:
-        """How many names were written in several ways."""
+        """A note on names that were written in several ways."""
         n_more = len(self._as_written) - len(self._code)
         return (f"{n_more:,} names of {what} differ from others by blanks or .0 alone and were joined with them",) * (
             n_more > 0
@@ -118,7 +118,7 @@ class ColumnNames:
 
 
 def without_missing(names: tuple[str, ...], code: Codes, more: Sequence[str] = ()) -> tuple[tuple[str, ...], Codes]:
-    """The names that say something, and each row's code among them (n,), -1 where it says nothing, as `more` do."""
+    """The names that are not missing nor in `more`, and each row's code among them (n,), -1 for the others."""
     given = np.array([not missing(name) and name not in more for name in names])
     renumbered = np.where(given, np.cumsum(given) - 1, -1).astype(np.int32)
     return tuple(name for name, kept in zip(names, given, strict=True) if kept), renumbered[code]

@@ -1,4 +1,4 @@
-"""XML as a stream of elements: no entities, no document type, nothing from outside, nothing held."""
+"""XML as a stream of elements, without entities, document type or outside files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOST_DEPTH = 64
 
 
 class Elements(ContentHandler):
-    """Hears elements begin; subclasses say what they mean."""
+    """Receives the beginnings of elements; subclasses interpret them."""
 
     def __init__(self, path: str) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ class Elements(ContentHandler):
     def startElement(self, name: str, attrs: Any) -> None:  # noqa: N802 - named by SAX
         self.depth += 1
         if self.depth > MOST_DEPTH:
-            self.refuse(f"elements nested more than {MOST_DEPTH} deep; no trace has so many")
+            self.refuse(f"elements nested more than {MOST_DEPTH} deep; no trace needs more")
         self.begin(name.rpartition(":")[2] if ":" in name else name, attrs)
 
     def endElement(self, name: str) -> None:  # noqa: N802 - named by SAX

@@ -125,8 +125,8 @@ BROKEN = {
     "it is no Python": ("def", "it cannot be imported (SyntaxError: invalid syntax"),
     "it needs what is not there": ("import nowhere_to_be_found", "No module named 'nowhere_to_be_found'"),
     "it has no such name": ("", "module 'broken' has no attribute 'Part'"),
-    "it is no part": ("Part = 3", "it is not a part with a `kind` of its own"),
-    "it has no kind": ("from fl.attacks.base import Attack as Part", "it is not a part with a `kind` of its own"),
+    "it is no part": ("Part = 3", "it is not a part with a `kind`"),
+    "it has no kind": ("from fl.attacks.base import Attack as Part", "it is not a part with a `kind`"),
     "it belongs elsewhere": (
         GOOD.replace("fl.attacks.closed_form", "fl.defenses.clip").replace("ClosedForm", "Clip"),
         "it is no Attack; derive it from fl.attacks.base.Attack",

@@ -88,7 +88,7 @@ def test_a_folder_of_gpx_is_a_phone_and_a_file_another(tmp_path):
     write(tmp_path / "in" / "activity_2.gpx", gpx(("Morning Run", minutes(9), 1)))  # at the same time: somebody else
     users, table = users_of(tmp_path / "in")
     assert users == {"activity_1": 3, "activity_2": 3, "a": 6, "b": 3}
-    assert "2 users of equal names (Morning Run) are told apart by folder and file" in table.notes
+    assert "2 users of equal names (Morning Run) are distinguished by folder and file" in table.notes
 
 
 def test_tracks_of_one_file_are_one_phone_unless_they_overlap(tmp_path):

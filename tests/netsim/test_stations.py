@@ -269,7 +269,7 @@ def test_a_base_station_far_outside_is_refused_and_a_long_link_is_named(tiny):
         changes = {"world.base_stations": one} | {f"world.radio.{k}": v for k, v in radio.items()}
         return build_world(tiny(changes).world, Streams(0), 60.0)
 
-    with pytest.raises(BadInput, match=r"base_stations\[0\].at_m: a stands"):
+    with pytest.raises(BadInput, match=r"base_stations\[0\].position_m: a stands"):
         built([-1e9, 1.0])
     uma = {"path_loss": {"kind": "uma"}}
     assert built([0.0, 0.0], **uma).warnings == ()

@@ -111,7 +111,7 @@ class TestTags:
             ({"highway": "proposed"}, "highway=proposed"), ({"highway": "x" * 99}, "highway=" + "x" * 20),
             ({"highway": "[]"}, "without a tag highway"), ({"highway": "['proposed', 'nan']"}, "highway=proposed"),
             ({"highway": "pedestrian", "area": "yes"}, "areas"),
-            ({"highway": "service", "access": "no"}, "closed to everybody"),
+            ({"highway": "service", "access": "no"}, "closed to all modes"),
         ],
     )  # fmt: skip
     def test_what_is_left_out(self, tags, why):
@@ -314,4 +314,4 @@ class TestFootprints:
         assert graph.length_m.sum() / 1e3 == pytest.approx(181.9, abs=0.1)
         assert area.contains(graph.vertex_m).all()
         assert city.notes()[0].endswith("heights of buildings: 35 by default_height_m")
-        assert "78 closed to everybody" in city.notes()[1]
+        assert "78 closed to all modes" in city.notes()[1]

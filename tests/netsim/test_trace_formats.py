@@ -299,7 +299,7 @@ BAD = {
     "nul.gpx": (GOOD_GPX[:99] + "\0", "line 3: holds a NUL byte: binary or UTF-16; give a UTF-8 text file"),
     "utf16.fcd.xml": (GOOD_FCD.encode("utf-16"), "line 1: holds a NUL byte: binary or UTF-16; give a UTF-8 text file"),
     "nul.plt": (PLT_HEAD + "1,2,\0", "line 7: holds a NUL byte: binary or UTF-16; give a UTF-8 text file"),
-    "deep.fcd.xml": ("<fcd-export>" + "\n<a>" * 99, "line 65: elements nested more than 64 deep; no trace has so many"),
+    "deep.fcd.xml": ("<fcd-export>" + "\n<a>" * 99, "line 65: elements nested more than 64 deep; no trace needs more"),
     "endless.fcd.xml": (
         "<fcd-export>\n<timestep time='" + "9" * (2**20 + 9),
         "line 2: a tag or a text longer than 1 MiB; give a SUMO FCD XML file",
@@ -430,7 +430,7 @@ def test_pieces_of_a_file_make_the_whole(tmp_path, monkeypatch, chunk, newline):
     broken = write(tmp_path / "b.csv", (text + "4,z,north,6\n").replace("\n", newline))
     assert line_of(lambda: read_table(broken)).startswith(f"{broken}: line 7, column lat: 'north'")
     late = write(tmp_path / "l.csv", (text + "1,ü,5,6\n").replace("\n", newline))
-    assert "line 7, column time_s: '1' is before '2' of the same user at line 4" in line_of(lambda: read_table(late))
+    assert "line 7, column time_s: its time is before that of line 4, of the same user" in line_of(lambda: read_table(late))
 
 
 # --- trips and resampling ----------------------------------------------------------------------------------

@@ -153,7 +153,7 @@ BAD = {
     ),
     "time backwards": (
         PLAIN + "5,a,1,2\n6,b,1,2\n4,a,1,2\n",
-        "line 4, column time_s: '4' is before '5' of the same user at line 2; sort the rows of each user by time",
+        "line 4, column time_s: its time is before that of line 2, of the same user; sort the rows of each user by time",
     ),
     "no user": (PLAIN + "5,,1,2\n6,NULL,1,2\n", "no row has a user; give a file with some, or other --columns"),
     "too few fields": (PLAIN + "5,a,1,2\n6,a,1\n", f"line 3: 3 {WIDTH}"),
@@ -164,7 +164,7 @@ BAD = {
     "open quote": (PLAIN + '5,"a,1,2\n', "line 2: not CSV (unexpected end of data); correct the quoting"),
     "header only": (PLAIN, "has a header but no rows; give a file with at least one row"),
     "first line empty": ("\n" + PLAIN, f"line 1 is empty; begin the file with {SAMPLE}"),
-    "header twice": ("time_s,lat,lat,lon\n1,2,3,4\n", "line 1: 'lat' stands twice in the header; rename one"),
+    "header twice": ("time_s,lat,lat,lon\n1,2,3,4\n", "line 1: 'lat' appears twice in the header; rename one"),
     "no header": (
         "5,7,1,2\n6,7,1,2\n",
         "line 1 ('5,7,1,2') is a row, and the file has no header; put one above it, such as time_s,user,lat,lon",

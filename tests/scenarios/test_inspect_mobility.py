@@ -75,7 +75,7 @@ def test_a_scenario(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["town", "--mobility", "--cell-m", "0"], "commuter puts nobody into buildings"),
+        (["town", "--mobility", "--cell-m", "0"], "commuter puts no UE into buildings"),
         (["town", "--mobility", "--cell-m", "-3"], "--cell-m -3: must be a number from 0 to"),
         (["town", "--mobility", "--cell-m", "nan"], "--cell-m nan: must be"),
         (["town", "--mobility", "--fill-h", "-1"], "--fill-h -1: must be"),

@@ -1,4 +1,4 @@
-"""Schedulers: who of the UEs of a cell may send now, and in which resource blocks."""
+"""Schedulers: which UEs of a cell send, and in which resource blocks."""
 
 from netsim.part import OneOf
 

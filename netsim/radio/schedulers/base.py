@@ -1,4 +1,4 @@
-"""The scheduler slot: who of the UEs of a cell may send now, and in which resource blocks."""
+"""The scheduler slot: which UEs of a cell send, and in which resource blocks."""
 
 from abc import abstractmethod
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class Senders(NamedTuple):
     until_s: FloatArray
 
 
-NOBODY = Senders(no_ints(), no_floats(), no_floats())
+NO_SENDERS = Senders(no_ints(), no_floats(), no_floats())
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +35,7 @@ class Queue:
 
     ue: indices; serving: base station; power_w; received_w: power at that base station; alone_bps: rate in the whole
     band without interference; resource: the resource block that a UE sends in, -1 for one that waits; decoded: whether
-    what a UE sends now is decoded; ready_s: time since which it has bits to send; senders: who sent up to now.
+    what a UE sends now is decoded; ready_s: time since which it has bits to send; senders: the UEs that sent up to now.
     """
 
     ue: IntArray
@@ -51,7 +51,7 @@ class Queue:
 
 class Grants(NamedTuple):
     """resource (m,): the resource block of each UE of a queue, -1 for one that waits; until_s: when the scheduler wants
-    to be asked again at the latest, while somebody waits; state: its next state.
+    to be asked again at the latest, while a UE waits; state: its next state.
     """
 
     resource: IntArray
@@ -60,7 +60,8 @@ class Grants(NamedTuple):
 
 
 class Scheduler(Part):
-    """Chooses who sends. It is asked when a UE comes, ends or changes its cell, at ends of blocks, and when it wants.
+    """Chooses the UEs that send. It is asked when a UE comes, ends or changes its cell, at ends of blocks, and when it
+    wants.
 
     UEs of a cell in the same resource block send on the same frequencies at the same time.
     """

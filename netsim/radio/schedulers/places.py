@@ -1,4 +1,4 @@
-"""Places in resource blocks: from priorities of UEs to who sends where, for all cells at once."""
+"""Places in resource blocks: from priorities of UEs to grants, for all cells at once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def ranks(serving: IntArray, *keys: FloatArray) -> tuple[IntArray, IntArray]:
 
 
 def free_blocks(serving: IntArray, resource: IntArray, holds: BoolArray, resource_blocks: int) -> BoolArray:
-    """Which resource blocks (n_cells, resource_blocks) nobody holds; holds (n,), resource (n,): who holds which."""
+    """Which resource blocks (n_cells, resource_blocks) are free; holds (n,): whether a UE holds its resource (n,)."""
     free = np.ones((int(serving.max(initial=-1)) + 1, resource_blocks), dtype=np.bool_)
     free[serving[holds], resource[holds]] = False
     return free

@@ -1,4 +1,4 @@
-"""Everybody in turn."""
+"""Round-robin scheduling."""
 
 from dataclasses import dataclass
 from math import inf
@@ -15,7 +15,7 @@ from netsim.units import FloatArray
 
 @dataclass(frozen=True, eq=False)
 class Turns:
-    """served_s (n_ue,): start of the last slot in which each UE sent, or when it stopped, where nobody asked then."""
+    """served_s (n_ue,): start of the last slot in which each UE sent, or its end if it stopped unasked."""
 
     served_s: FloatArray
     slot: Slot

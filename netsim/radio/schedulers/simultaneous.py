@@ -1,4 +1,4 @@
-"""Everybody sends at once."""
+"""Simultaneous transmission of all UEs."""
 
 from typing import ClassVar, Literal
 

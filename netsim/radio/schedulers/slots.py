@@ -13,15 +13,15 @@ from netsim.units import IntArray
 
 @dataclass(frozen=True)
 class Slot:
-    """until_s: end of the slot in which a scheduler was asked last; waits: whether somebody waited after it."""
+    """until_s: end of the slot in which a scheduler was asked last; waits: whether a UE waited after it."""
 
     until_s: float = -inf
     waits: bool = False
 
     def over(self, time_s: float, slot_s: float) -> bool:
-        """Whether a new slot begins for everybody at time_s.
+        """Whether a new slot begins at time_s.
 
-        While nobody waits the scheduler is not asked, and who sends holds slot after slot.
+        While no UE waits the scheduler is not asked, and UEs that send hold slot after slot.
         """
         if self.waits:
             return time_s >= self.until_s - slack_s(slot_s, time_s)

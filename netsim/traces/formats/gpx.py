@@ -28,13 +28,13 @@ _OVERLAP = 0.1  # of the shorter of two tracks, which one phone's may overlap by
 def read_gpx(path: str, crs: str, zone: tzinfo | None = None) -> Table:
     """A file, or a folder of them; `zone` is that of times without one.
 
-    Tracks of a file, and files of a folder below `path`, are one user's unless two of them overlap in time: nobody is
-    in two places at once. Of those that overlap each is a user; copies, and overlaps of a tenth of the shorter one, do
-    not count. Every file that lies directly in `path` stands alone.
+    Tracks of a file, and files of a folder below `path`, are one user's unless two of them overlap in time, as a user
+    is in one place at a time. Of those that overlap each is a user; copies, and overlaps of a tenth of the shorter one,
+    do not count. Every file that lies directly in `path` stands alone.
     """
     files = files_in(path, "*.gpx*")
     read = [(file, _read(file, zone)) for file in files]
-    tracks, told = list[UserTrack](), list[str]()
+    tracks, decisions = list[UserTrack](), list[str]()
     for folder in dict.fromkeys(Path(file).parent for file in files):
         many = list[UserTrack]()  # of a folder below, whose files are one user's unless they overlap
         for file, found in read:
@@ -45,13 +45,13 @@ def read_gpx(path: str, crs: str, zone: tzinfo | None = None) -> Table:
                 continue
             names = {name for name in found.names if name}
             only = names.pop() if len(names) == 1 else stem(file)
-            tracks += _users(path, file, only, found.tracks(), "tracks", told)
-        tracks += _users(path, str(folder), folder.name, many, "files", told)
+            tracks += _users(path, file, only, found.tracks(), "tracks", decisions)
+        tracks += _users(path, str(folder), folder.name, many, "files", decisions)
     n_timeless = sum(found.n_timeless for _, found in read)
     notes = [f"{n_timeless:,} track points without a time left out"] if n_timeless else []
     notes += list(dict.fromkeys(note for _, found in read for note in found.times.notes))
-    if told:
-        notes.append(f"{told[0]}{f', and {len(told) - 1} more such' if len(told) > 1 else ''}")
+    if decisions:
+        notes.append(f"{decisions[0]}{f', and {len(decisions) - 1} more such' if len(decisions) > 1 else ''}")
     return joined(path, files, "gpx", crs, tracks, notes)
 
 
@@ -146,17 +146,17 @@ def _one(name: str, found: _File) -> UserTrack:
 
 
 def _users(
-    path: str, owner: str, name: str, tracks: Sequence[UserTrack], what: str, told: list[str]
+    path: str, owner: str, name: str, tracks: Sequence[UserTrack], what: str, decisions: list[str]
 ) -> list[UserTrack]:
-    """What lies together as one user's, or where it overlaps in time as that of each name, and where that does, of
-    each; what was decided is told. Copies count once.
+    """The tracks as one user's; where they overlap in time, one user per name; where those overlap, one per track.
+    Adds a note to `decisions`. Copies count once.
     """
     at = relative(path, owner)
     tracks = [track for track in tracks if len(track.time_s) or track.n_placeless]
     apart = _overlap(tracks)
     if len(tracks) > 1:
         are = "overlap in time and are several users" if apart else "do not overlap in time and are one user"
-        told.append(f"{len(tracks)} {what} of {shown(Path(owner).name, quote=False)} {are}")
+        decisions.append(f"{len(tracks)} {what} of {shown(Path(owner).name, quote=False)} {are}")
     if not apart:
         return [track.of(name, at) for track in tracks]
     first = {_content(track): track.user for track in reversed(tracks)}
@@ -170,7 +170,7 @@ def _users(
 
 
 def _content(track: UserTrack) -> tuple[bytes, ...]:
-    """What copies have in common."""
+    """The content of a track, equal for copies."""
     return track.time_s.tobytes(), track.lat_deg.tobytes(), track.lon_deg.tobytes()
 
 

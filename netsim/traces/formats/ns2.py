@@ -37,7 +37,7 @@ _BEFORE_ALL_S = -1.0  # of an initial position: sorts before the events at 0 s
 
 
 def read_ns2(path: str, crs: str, sample_s: float) -> Table:
-    """Rows at the multiples of `sample_s` from 0 s until the last event is over and everybody has arrived."""
+    """Rows at the multiples of `sample_s` from 0 s until the last event is over and all nodes have arrived."""
     if not 0.0 < sample_s < math.inf:
         raise BadInput(f"{path}: sample_s: {sample_s!r} is not above 0 and finite; use 1")
     source = Source(path, "ns-2 movement")
@@ -99,7 +99,7 @@ class _Node:
     end_s: float
 
     def position_m(self, time_s: FloatArray) -> FloatArray:
-        """Where it is at times (n,): (n, 2)."""
+        """Positions (n, 2) at times (n,)."""
         leg = np.searchsorted(self.start_s, time_s, side="right") - 1
         share = np.minimum((time_s - self.start_s[leg]) / self.duration_s[leg], 1.0)
         return self.start_m[leg] + share[:, None] * self.way_m[leg]

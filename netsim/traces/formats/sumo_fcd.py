@@ -22,14 +22,14 @@ from netsim.units import FloatArray
 _MOVERS = frozenset(("vehicle", "person", "container"))
 _OPTIONS, _GEO = "<fcd-output value=", '<fcd-output.geo value="true"'  # SUMO copies its options into a comment on top
 _WIDEST_DEG = 10.0  # of a simulated area
-_GEO_DECIMALS = 4  # SUMO writes degrees with 6 decimals and metres with 2, if not told otherwise
+_GEO_DECIMALS = 4  # SUMO writes degrees with 6 decimals and metres with 2, by default
 
 
 def read_sumo_fcd(path: str, crs: str) -> Table:
     """Vehicles, persons and containers are users, which SUMO numbers apart: with equal numbers they are called with
     their kind, as "person 0".
 
-    Nothing but SUMO's own comment tells degrees (``--fcd-output.geo``) from metres. Without it, with crs `auto`,
+    Only SUMO's comment distinguishes degrees (``--fcd-output.geo``) from metres. Without it, with crs `auto`,
     x and y are metres unless all of them may be longitude and latitude and the first has four decimals or more; then
     they are degrees, or refused where that would be wider than any simulation.
     """
