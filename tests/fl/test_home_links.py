@@ -132,7 +132,11 @@ class TestMeasures:
         """Names 0 to 3 are of UEs c, a, b, d; the directory has a, b and c, not d."""
         directory = Directory(("a", "b", "c"), np.zeros((3, 2)))
         said = Identities(
-            5, np.arange(4), np.array([2, 1, NO_PERSON, 0]), np.array([0.9, 0.5, 0.8, 0.4]), np.array([0.0, 1.0, 2.0, 3.0])
+            5,
+            np.arange(4),
+            np.array([2, 1, NO_PERSON, 0]),
+            np.array([0.9, 0.5, 0.8, 0.4]),
+            np.array([0.0, 1.0, 2.0, 3.0]),
         )
         row = compared(said, directory, ("a", "b", "c", "d"), self.names(4))
         assert (

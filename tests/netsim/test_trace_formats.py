@@ -430,7 +430,9 @@ def test_pieces_of_a_file_make_the_whole(tmp_path, monkeypatch, chunk, newline):
     broken = write(tmp_path / "b.csv", (text + "4,z,north,6\n").replace("\n", newline))
     assert line_of(lambda: read_table(broken)).startswith(f"{broken}: line 7, column lat: 'north'")
     late = write(tmp_path / "l.csv", (text + "1,ü,5,6\n").replace("\n", newline))
-    assert "line 7, column time_s: its time is before that of line 4, of the same user" in line_of(lambda: read_table(late))
+    assert "line 7, column time_s: its time is before that of line 4, of the same user" in line_of(
+        lambda: read_table(late)
+    )
 
 
 # --- trips and resampling ----------------------------------------------------------------------------------

@@ -117,7 +117,7 @@ def test_what_cannot_be_compared_is_refused_in_one_line(one, runs, tiny, tmp_pat
     line = refused(a, tmp_path / "radio")
     assert "is a radio study and" in line and str(tmp_path / "radio") in line and str(a) in line
     (b / "summary.json").unlink()
-    assert "is not finished; start it again" in refused(a, b)
+    assert "is not finished; the same command goes on" in refused(a, b)
     manifest = json.loads((a / "manifest.json").read_text())
     write_json(a / "manifest.json", manifest | {"schema": 1})
     assert "records of schema 1, written by" in refused(one, a)

@@ -162,7 +162,7 @@ def comparison(of: Gathered, place: Path, command: str = "", reach: float | None
         [*chapters, Chapter("configuration", "Configuration", [block("facts", facts)])],
         below="; ".join([*papers, counted(len(members), "run")]),
         answers=answers({label: label_lines(runs) for label, runs in labels.items()})[:MOST_ANSWERS],
-        warns=[*of.said, *drawn_sentence([m.label for m in members], of.drawn), *useless(labels)],
+        warns=[*of.said, *drawn_sentence(len(members), len(of.drawn)), *useless(labels)],
         results=variants_table(labels, of.runs, place),
     )
 

@@ -15,7 +15,7 @@ from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.folder import read_json
 from scenarios.app.results.read import SWEEP
 from scenarios.app.results.statistics import figure_text
-from scenarios.app.results.tuning_folder import failed_lines, set_line, tuning_lines
+from scenarios.app.results.tuning_folder import WINNER_HEADS, failed_lines, set_line, tuning_lines, winner_rows
 from scenarios.app.study import Record
 from scenarios.app.study.describe import flow
 
@@ -108,7 +108,7 @@ def tuning_page(found: Found) -> str:
     """The page; a pure function of `tuning.json`."""
     objectives = [o["key"] for o in found["objectives"]]
     first, *lines = tuning_lines(found)
-    winners = [("winner", line) for line in lines[:-1]] if found["best"] else [("no winner", lines[-1])]
+    winners = [] if found["best"] else [("no winner", lines[-1])]
     settings = [settings_panel(found, key) for key in objectives]
     facts = {
         "objectives": ", ".join(f"{o['key']} ({o['direction']})" for o in found["objectives"]),
@@ -130,6 +130,7 @@ def tuning_page(found: Found) -> str:
         chapters,
         below=f"tuning of {found['scenario']}",
         answers=[("search", first), *winners],
+        results=table("Winners", WINNER_HEADS, winner_rows(found)),
         says=[_HONEST] if found["best"] and found["fresh_seeds"] else [],
         warns=[" ".join(failed)] if failed else [],
         folded={f"play {name}": set_line(found, name) for name in found["best"]},

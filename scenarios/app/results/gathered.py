@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 
 from netsim.errors import BadInput, one_line
-from netsim.safe import OURS_MOST_BYTES, content, what_is
+from netsim.safe import what_is
 from scenarios.app.results.failures import failure_lines, read_failures
 from scenarios.app.results.folder import (
     MANIFEST,
     RADIO_STUDY,
     STUDY,
-    SUMMARY,
     TRAINING,
     check_version,
+    finished_manifest,
     one_version,
     read_json,
     read_summary,
@@ -29,6 +29,7 @@ from scenarios.app.results.read import RUNS, curves_of, finished, listed
 from scenarios.app.results.statistics import counted
 from scenarios.app.study import Fields, Record
 from scenarios.app.study.describe import flow
+from scenarios.app.study.yaml_document import as_yaml, read
 
 
 @dataclass(frozen=True)
@@ -53,9 +54,10 @@ class Gathered:
     @property
     def said(self) -> list[str]:
         """What must be known of how the runs came together, and how many are left out."""
-        are, every = "is" if self.missing == 1 else "are", counted(self.missing + len(self.runs), "run")
-        out = [f"{self.missing} of {every} {are} not finished and left out."] if self.missing else []
-        return [*([self.note] if self.note else []), *out]
+        are = "is" if self.missing == 1 else "are"
+        every = counted(self.missing + len(self.runs), "run")
+        left_out = f"{self.missing} of {every} {are} not finished and left out." if self.missing else ""
+        return [text for text in (self.note, left_out) if text]
 
     @property
     def drawn(self) -> list[int]:
@@ -110,28 +112,31 @@ def gathered(folders: Sequence[Path]) -> Gathered:
         _check(folder)
     if len(folders) == 1 and what_is(folders[0] / RUNS):
         return of_sweep(folders[0])
-    singles, swept, missing, notes = list[Path](), list[tuple[Path, str, Path]](), 0, list[str]()
+    singles = list[Path]()
+    swept = list[tuple[Path, str, Path]]()
+    missing = 0
+    notes = list[str]()
     for folder in folders:
         if what_is(folder / MANIFEST) and not what_is(folder / RUNS):
-            _check_finished(folder)
+            finished_manifest(folder)
             singles.append(folder)
             continue
-        every, done = listed(folder), finished(folder)
-        missing += len(every) - len(done)
+        done = finished(folder)
+        missing += len(listed(folder)) - len(done)
         if failed := read_failures(folder):
             notes.append(one_line(f"{folder}: {' '.join(failure_lines(failed))}"))
         if what_is(folder / RUNS):
             swept += [(folder, label, path) for label, path in done]
         else:
             singles += [path for _, path in done]
-    names = dict(zip([*singles, *(sweeps := list(dict.fromkeys(f for f, _, _ in swept)))],
-                     _names([*singles, *sweeps]), strict=True))  # fmt: skip
+    sources = [*singles, *dict.fromkeys(folder for folder, _, _ in swept)]
+    names = dict(zip(sources, _names(sources), strict=True))
     runs = _by_study(singles, names) + [(f"{names[folder]}: {label}", path) for folder, label, path in swept]
     if len(runs) < 2:
         raise BadInput(f"{folders[0]}: one finished run, and nothing to compare it with; give two runs or "
                                 "more, or a sweep (netsim report draws the page of one run)")  # fmt: skip
     one_kind(runs)
-    name = " and ".join(names[f] for f in names) if len(names) < 4 else "runs compared"
+    name = " and ".join(names.values()) if len(names) < 4 else "runs compared"
     return Gathered(name, runs, missing, note=" ".join(notes))
 
 
@@ -142,11 +147,6 @@ def _check(folder: Path) -> None:
     if what_is(folder / TRAINING) or any(folder.glob(f"seed-*/{TRAINING}")):
         raise BadInput(f"{folder}: holds a training, which has other figures than a run; netsim report "
                                 f"{folder} draws its page with all its seeds")  # fmt: skip
-
-
-def _check_finished(folder: Path) -> None:
-    if not what_is(folder / SUMMARY):
-        raise BadInput(f"{folder}: this run is not finished; start it again and it goes on, or leave it out")
 
 
 def one_kind(runs: Sequence[tuple[str, Path]]) -> None:
@@ -177,7 +177,7 @@ def _names(paths: Sequence[Path]) -> list[str]:
 
 def _by_study(singles: Sequence[Path], names: dict[Path, str]) -> list[tuple[str, Path]]:
     """Runs with their labels, seeds of one study side by side."""
-    studies: dict[bytes, list[Path]] = {}
+    studies: dict[str, list[Path]] = {}
     for path in singles:
         studies.setdefault(_without_seed(path / STUDY), []).append(path)
     if len(studies) < 2:
@@ -188,27 +188,24 @@ def _by_study(singles: Sequence[Path], names: dict[Path, str]) -> list[tuple[str
     ]  # fmt: skip
 
 
-def _without_seed(path: Path) -> bytes:
+def _without_seed(path: Path) -> str:
     """The text of a study without the line of its seed."""
-    try:
-        text = content(path, OURS_MOST_BYTES, own=True)
-    except OSError as error:
-        raise BadInput(f"{path}: cannot be read ({error.strerror}); run the study again") from None
-    return b"\n".join(line for line in text.split(b"\n") if not line.startswith(b"seed:"))
+    study = {key: value for key, value in read(path).data.items() if key != "seed"}
+    return as_yaml(study)
 
 
-# -- which of very many runs are drawn: to read all their tables takes minutes, and nobody reads a thousand curves
+# -- which of very many runs are drawn
 
 MOST_DRAWN = 100  # runs whose tables are read
 
 
-def drawn_sentence(labels: Sequence[str], places: Sequence[int]) -> list[str]:
-    """What is said of a sample; nothing where every run is drawn."""
-    if len(places) == len(labels):
+def drawn_sentence(n: int, drawn: int) -> list[str]:
+    """How many of n runs are drawn; nothing where all are."""
+    if drawn == n:
         return []
     return [
-        f"Curves, and tables with a column a label, are of a sample: {len(places):,} of {len(labels):,} runs, evenly "
-        "spaced. The table with a row a label is of all runs."
+        f"Curves, and tables with a column per label, are of a sample: {drawn:,} of {n:,} runs, evenly spaced. The "
+        "table with a row per label is of all runs."
     ]
 
 

@@ -16,6 +16,7 @@ from netsim.safe import what_is
 from scenarios.app.results.failures import MOST_TOLD
 from scenarios.app.results.folder import csv_text, read_json
 from scenarios.app.results.marker import marked
+from scenarios.app.results.shown import drawn
 from scenarios.app.results.statistics import counted, figure_text
 from scenarios.app.study import Fields, Record
 from scenarios.app.study.describe import flow
@@ -96,23 +97,6 @@ def set_line(found: Record, name: str) -> str:
     return " ".join([f"netsim {found.get('plays', 'run')}", shlex.quote(found["scenario"]), *sets])
 
 
-def _fresh(found: Record, fresh: Record, key: str) -> str:
-    """The figure of a winner on fresh seeds; empty where there is none."""
-    if "values" not in fresh:
-        return ""
-    width = fresh["half_width"][key]
-    spread = "" if width is None else f" +- {figure_text(width)} (95 %)"
-    return f", {figure_text(fresh['values'][key])}{spread} on {counted(len(found['fresh_seeds']), 'fresh seed')}"
-
-
-def _kept(found: Record, bound: Constraint, searched: float, fresh: Record) -> str:
-    """Whether a winner, which keeps a bound on the seeds of the search, keeps it on fresh ones too."""
-    text = f"{figure_text(searched)} as searched{_fresh(found, fresh, bound.key)}"
-    if "values" not in fresh:
-        return text
-    return f"{text}: {'kept' if bound.excess(fresh['values'][bound.key]) <= 0 else 'BROKEN on fresh seeds'}"
-
-
 def failed_lines(found: Record) -> list[str]:
     """Trials that failed, and winners that failed on fresh seeds, each with its error; nothing where none did."""
     failed = {row["name"]: row["why"] for row in found["trials"] if row["state"] == "failed"}
@@ -129,19 +113,46 @@ def tuning_lines(found: Record) -> list[str]:
     lines = [f"{counted(len(states), 'trial')}: {', '.join(counts)}; {counted(len(found['seeds']), 'seed')} each"]
     if not found["best"]:
         return [*lines, "no finished trial keeps every constraint, so there is no winner"]
-    for name in found["best"][:5]:
-        row = next(row for row in found["trials"] if row["name"] == name)
+    rows = winner_rows(found)
+    more = len(found["best"]) - _MOST_WINNERS
+    lines += drawn(WINNER_HEADS, rows, right=(2, 3), whole=range(len(WINNER_HEADS)))
+    lines += [f"and {more} more on the front"] if more > 0 else []
+    return [*lines, one_line(set_line(found, found["best"][0]))]
+
+
+_MOST_WINNERS = 5
+WINNER_HEADS = ("winner", "figure", "search", "fresh seeds", "constraint")
+
+
+def winner_rows(found: Record) -> list[list[str]]:
+    """Objectives and constrained figures of the winners: the mean of the search, that on fresh seeds, and the bound."""
+    bounds = [constraint(text) for text in found["constraints"]]
+    goals = [(objective["key"], None) for objective in found["objectives"]] + [(bound.key, bound) for bound in bounds]
+    rows = list[list[str]]()
+    for name in found["best"][:_MOST_WINNERS]:
+        searched = next(row["values"] for row in found["trials"] if row["name"] == name)
         fresh = found["verified"].get(name) or {}
-        for key in (objective["key"] for objective in found["objectives"]):
-            lines.append(f"{name}: {key} {figure_text(row['values'][key])} as searched{_fresh(found, fresh, key)}")
-        for bound in map(constraint, found["constraints"]):
-            if bound.key in row["values"]:
-                lines.append(f"{name}: constraint {bound.text}: {_kept(found, bound, row['values'][bound.key], fresh)}")
-        if "error" in fresh:
-            lines.append(f"{name}: failed on fresh seeds ({fresh['error']})")
-    more = len(found["best"]) - 5
-    lines += [f"and {more} more on the front" for _ in range(more > 0)]
-    return [one_line(line) for line in [*lines, set_line(found, found["best"][0])]]
+        for key, bound in goals:
+            if key in searched:
+                kept = _kept(bound, fresh) if bound else ""
+                rows.append([name, key, figure_text(searched[key]), _fresh(fresh, key), kept])
+    return rows
+
+
+def _fresh(fresh: Mapping[str, Any], key: str) -> str:
+    """The mean of a figure on fresh seeds with its 95 % interval."""
+    if "values" not in fresh:
+        return "failed" if "error" in fresh else ""
+    value = figure_text(fresh["values"][key])
+    width = fresh["half_width"][key]
+    return value if width is None else f"{value} ± {figure_text(width)}"
+
+
+def _kept(bound: Constraint, fresh: Mapping[str, Any]) -> str:
+    """A bound, which winners keep in the search, and whether it is kept on fresh seeds."""
+    if "values" not in fresh:
+        return bound.text
+    return f"{bound.text}: {'kept' if bound.excess(fresh['values'][bound.key]) <= 0 else 'BROKEN on fresh seeds'}"
 
 
 # -- a bound that the winner keeps
