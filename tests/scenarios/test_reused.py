@@ -183,18 +183,11 @@ def test_a_tuning_that_is_replaced_leaves_no_run_behind(tmp_path):
     assert [path.parent.name for path in out.glob("trial-*/seed-*/summary.json")] == ["seed-9"]
 
 
-def test_seeds_of_a_training_are_of_one_study_and_version(tmp_path, capsys):
-    study, kept = load("power/paper"), tmp_path / "seed-7"
-    (job,) = train.jobs_of(study, [7], kept)
-    kept.mkdir()
-    (kept / "study.yaml").write_text(job.text)
-    write_json(kept / "training.json", {"program": __version__})
-    train.jobs_of(study, [0, 1], tmp_path)
-    with pytest.raises(BadInput, match=r"seed-7: holds the training of another study or program version"):
-        train.jobs_of(load("power/paper", {"train.steps": 99}), [0, 1], tmp_path, True)
-    write_json(kept / "training.json", {"program": OLD})
-    with pytest.raises(BadInput, match=r"seed-7: holds the training of another study or program version"):
-        train.jobs_of(study, [0, 1], tmp_path)
+def test_all_seeds_of_a_folder_are_named(tmp_path):
+    (tmp_path / "seed-7").mkdir()
+    write_json(tmp_path / "seed-7" / "training.json", {"program": __version__})
+    with pytest.raises(BadInput, match=r"holds trainings of other seeds \(seed-7\); name them too"):
+        train.jobs_of(load("power/paper"), [0, 1], tmp_path)
 
 
 def test_no_mean_is_over_trainings_of_two_versions(tmp_path, monkeypatch):

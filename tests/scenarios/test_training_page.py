@@ -74,7 +74,7 @@ def test_the_folder_of_several_seeds_takes_no_single_training(several):
     from scenarios.app.study.load import load
     from scenarios.app.training.train import train
 
-    with pytest.raises(BadInput, match=r"holds trainings of several seeds \(seed-0, seed-1, seed-2\); give --out"):
+    with pytest.raises(BadInput, match=r"holds trainings of other seeds \(seed-0, seed-1, seed-2\); name them too"):
         train(load("power/paper"), [3], several, lambda now: None)
 
 

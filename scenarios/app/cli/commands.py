@@ -420,7 +420,7 @@ def main(arguments: list[str] | None = None) -> int:
     except RunsFailed as error:
         return _ended([str(error)], FAILED, words)
     except Exception as error:
-        if events.told():  # foreign code that was interrupted, and gave the interruption another name
+        if events.interrupted():  # foreign code that was interrupted, and gave the interruption another name
             return _interrupted(words)
         text, details = " ".join(str(error).split())[:200], _details(error)
         return _ended([f"unexpected failure ({type(error).__name__}: {text}); {details}"], FAILED, words)

@@ -25,7 +25,7 @@ def main(args: argparse.Namespace) -> None:
     else:
         asked = [(_least(args, n), n) for n in args.rounds]
     rate, draws = args.sampling_rate, args.draws
-    # draws of a round that hang on one coin are one Gaussian of 1 / z^2 times their number
+    # draws of a round that share one coin are one Gaussian of 1 / z^2 times their number
     found = [compose(RoundKinds.of([(z / math.sqrt(draws), rate, n)]), args.delta) for z, n in asked]
     last = "exact" if rate == 1 else "PLD"
     rows = []

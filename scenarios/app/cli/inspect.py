@@ -54,7 +54,7 @@ def _mobility(args: argparse.Namespace, series: Iterable[Series]) -> None:
     known = found.hours >= FEWEST_HOURS
     if not known.any():
         raise BadInput(
-            f"{args.trace}: nobody has {FEWEST_HOURS} hours with a known place; give a longer trace, or a larger "
+            f"{args.trace}: no user has {FEWEST_HOURS} hours with a known place; give a longer trace, or a larger "
             "--fill-h"
         )
     rows = []

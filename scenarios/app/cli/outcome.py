@@ -73,8 +73,8 @@ def compare(args: argparse.Namespace) -> None:
     if args.json:
         runs = [{"label": label, "folder": str(folder)} for label, folder in of.runs]
         answer = [{"asked": asked, "text": text} for asked, text in answers(by_label(of.summaries))]
-        told = {"answer": answer, "runs": runs, "left_out": of.missing, "notes": of.said}
-        emit({"event": "result", "kind": "comparison", "page": str(page), **told})
+        more = {"answer": answer, "runs": runs, "left_out": of.missing, "notes": of.said}
+        emit({"event": "result", "kind": "comparison", "page": str(page), **more})
     else:
         say_fitted(of.said)
         for line in [*sweep_lines(of.summaries), f"page in {page}"]:

@@ -19,7 +19,7 @@ MOST_LINES, LONGEST = 50, 2000  # of complaints; a longer one loses its middle
 
 
 class Lenient:
-    """A stream for libraries that write: no error where nobody reads, no character that its encoding lacks."""
+    """A stream for libraries that write: no error without a reader, no character that its encoding lacks."""
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
@@ -58,8 +58,8 @@ def _encodable(text: str, stream: TextIO) -> str:
 def write(text: str, stream: TextIO, flush: bool = False) -> bool:
     """Write text; returns whether anybody reads it.
 
-    What nobody reads any more is dropped, as `head` leaves it, and so is what cannot be written on stderr, for there is
-    no other place to say it. Raises Unwritable where stdout cannot be written.
+    Text without a reader is dropped, as `head` leaves it, and so is what cannot be written on stderr. Raises Unwritable
+    where stdout cannot be written.
     """
     try:
         if text:

@@ -24,7 +24,7 @@ from scenarios.app.study import Fields
 from scenarios.app.study.load import Scenario, load, parse_value
 from scenarios.app.study.study import Study
 
-MOST_TARGETS = 100  # that a replay attacks where nobody says how many
+MOST_TARGETS = 100  # that a replay attacks by default
 _TARGETS = "learning.threat.n_targets"
 _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _READING = ("cell", "users", "timezone", "format", "crs", "since", "until")
@@ -96,7 +96,7 @@ def seconds(text: str) -> float:
 
 
 def some_targets(study: Study, overrides: Fields) -> Fields:
-    """A bound on the attacked targets of a trace with more, as an override; nothing where somebody has set one.
+    """A bound on the attacked targets of a trace with more, as an override; nothing where one is set.
 
     Attacks take far longer than training, and their figures are medians over targets.
     """
@@ -144,7 +144,7 @@ def trace_lines(study: Study) -> list[str]:
 
 
 def folder_of(args: argparse.Namespace) -> Path:
-    """The folder of a replay; one whose trace lies elsewhere is told from others by a digest of its path."""
+    """The folder of a replay; one whose trace lies elsewhere has a digest of its path."""
     path = Path(args.trace).resolve()
     stem = re.sub(r"\.csv(\.gz)?$", "", path.name)
     words = [stem if path.parent == Path.cwd() else f"{stem} {path}", args.cell, args.round]

@@ -35,14 +35,14 @@ from scenarios.app.study.study import Study
 from scenarios.app.study.yaml_document import place_of
 
 TUNING = "adapt"
-"""folder of the runs in which attackers are tuned, a sweep of its own"""
+"""folder of the runs in which attackers are tuned, a separate sweep"""
 FIRST_SEED = 101
 ATTACKS_KEY = "learning.attacks"
 _ALONE = {
     "learning.membership": None,
     "learning.references": {"neighbours": None, "path_loss": False, "kriging_samples": 0, "central": False},
 }
-"""what a run of tuning leaves out: nobody reads it"""
+"""what a run of tuning leaves out: no figure of it is read"""
 
 
 def adapted_sweep(evaluations: int, asked: Sweep) -> Path:

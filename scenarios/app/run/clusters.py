@@ -78,7 +78,7 @@ class RayCluster(Executor):
                 socket.create_connection((host, int(port)), _CONNECT_S).close()
             ray.init(address=self._address or "local", logging_level=logging.ERROR, log_to_driver=False, **own)
         except Exception as error:
-            where = self._address or "a cluster of its own"
+            where = self._address or "a new cluster"
             why = failure_of(error).line
             raise BadInput(
                 f"--on ray: no connection to {where} ({why}); is `ray start --head` running there?"
@@ -139,7 +139,7 @@ OPTIONS: Mapping[str, type] = {
 """parameters of submitit that a user may give, with their types"""
 _USUAL = {"name": "netsim", "timeout_min": 240, "cpus_per_task": 1}
 _OF_EXECUTOR = "slurm_max_num_timeout"  # which submitit takes earlier than the others
-_MOST_TIMEOUTS = 20  # after which a run is not queued again, where nobody says
+_MOST_TIMEOUTS = 20  # after which a run is not queued again, by default
 _MOST = 1000  # tasks of an array: the usual limit of Slurm
 HIDDEN = ".slurm"
 """folder of submitit's files, in the folder of all jobs while they are played"""

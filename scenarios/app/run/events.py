@@ -52,7 +52,7 @@ RETRIES = 2
 
 
 def ignore(event: Event) -> None:
-    """The watch of work that nobody looks at."""
+    """The watch of work without a reader."""
 
 
 CALM_S = 1.0  # signals that follow within it mean the same: a terminal and a parent send one each
@@ -60,12 +60,12 @@ _AGAIN_S = 0.1  # after which an interruption that was lost is raised again
 _ENDING = (signal.SIGINT, signal.SIGTERM)  # Ctrl-C, and what batch systems send
 
 
-class _Ears:
-    """What this process heard. `open`: a signal raises KeyboardInterrupt at once."""
+class _Signals:
+    """Signals that this process received. `open`: a signal raises KeyboardInterrupt at once."""
 
     open = True
     last_s = -CALM_S
-    told = False
+    received = False
 
 
 def listen() -> None:
@@ -73,17 +73,17 @@ def listen() -> None:
 
     One that is raised in a callback of foreign code, as when a function is compiled, is lost there: it is raised again.
     """
-    _Ears.told = False
+    _Signals.received = False
     signal.setitimer(signal.ITIMER_REAL, 0.0)  # what an earlier command in this process lost is not for this one
     for number in _ENDING:
-        signal.signal(number, _heard)
+        signal.signal(number, _received)
     if sys.unraisablehook is sys.__unraisablehook__:
         sys.unraisablehook = _lost
 
 
-def told() -> bool:
-    """Whether a signal was heard, so that whatever fails now fails by it."""
-    return _Ears.told
+def interrupted() -> bool:
+    """Whether a signal was received, so that a failure now is due to it."""
+    return _Signals.received
 
 
 def ignore_signals() -> None:
@@ -93,11 +93,11 @@ def ignore_signals() -> None:
         signal.signal(number, signal.SIG_IGN)
 
 
-def _heard(number: int, frame: FrameType | None) -> None:
-    calm = time.monotonic() - _Ears.last_s < CALM_S
-    _Ears.told = True
-    if _Ears.open and not calm:
-        _Ears.last_s = time.monotonic()
+def _received(number: int, frame: FrameType | None) -> None:
+    calm = time.monotonic() - _Signals.last_s < CALM_S
+    _Signals.received = True
+    if _Signals.open and not calm:
+        _Signals.last_s = time.monotonic()
         raise KeyboardInterrupt
 
 
@@ -134,8 +134,8 @@ def work_for_parent(patience_s: float = 0.0) -> None:
 
     patience_s : time that it then has to end by itself, in s.
     """
-    _Ears.open = False
-    signal.signal(signal.SIGINT, _heard)  # SIGTERM ends a worker at once: so a broken pool clears up
+    _Signals.open = False
+    signal.signal(signal.SIGINT, _received)  # SIGTERM ends a worker at once: so a broken pool clears up
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     threading.Thread(target=_end_with_parent, args=(patience_s,), daemon=True).start()
 
@@ -143,13 +143,13 @@ def work_for_parent(patience_s: float = 0.0) -> None:
 @contextmanager
 def hearing() -> Generator[None, None, None]:
     """In a worker: signals interrupt what is done within; after one no work is begun."""
-    if _Ears.told:
+    if _Signals.received:
         raise KeyboardInterrupt
-    _Ears.open = True
+    _Signals.open = True
     try:
         yield
     finally:
-        _Ears.open = False
+        _Signals.open = False
 
 
 def _end_with_parent(patience_s: float) -> None:

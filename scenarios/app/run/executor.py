@@ -211,7 +211,7 @@ class Processes(Executor):
             end: Outcome = future.result()
         except BrokenProcessPool:
             pool.shutdown()
-            return lost("its process was killed (was there too little memory for so many at once?)")
+            return lost("its process was killed (was there too little memory for all workers?)")
         self._idle.append(pool)
         return end
 
@@ -225,7 +225,7 @@ class Processes(Executor):
 
 
 def _play(job: Job) -> Outcome:
-    """Play a job in a worker, which hears signals only while it plays."""
+    """Play a job in a worker, which reacts to signals only while it plays."""
     with hearing():
         return attempt(job)
 

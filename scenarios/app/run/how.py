@@ -49,7 +49,7 @@ class How:
         return within(limit(self.memory_gb))
 
     def among(self, runs: int) -> How:
-        """That of one of so many runs at once, which share the limit equally."""
+        """Options of one of several runs at once, which share the limit equally."""
         most = limit(self.memory_gb)
         return self if runs < 2 or isinf(most) else replace(self, memory_gb=most / GB / runs)
 
@@ -95,7 +95,7 @@ def limit(memory_gb: float | None, environ: Mapping[str, str] = os.environ) -> f
 
 @contextmanager
 def within(most: float) -> Generator[None, None, None]:
-    """Let this process allocate no more than so many bytes in all. Raises BadInput where it needs more.
+    """Let this process allocate at most this number of bytes. Raises BadInput where it needs more.
 
     The peak counts from here on.
     """

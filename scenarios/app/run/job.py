@@ -146,7 +146,7 @@ class Job:
             return None
         raise BadInput(
             f"{self.folder}: holds a finished {self.kind.name} of netsim {version}, and this is {__version__}; go on "
-            "with that version, or add --replace to play what it played anew"
+            "with that version, or add --replace to play it again"
         )
 
     @contextmanager

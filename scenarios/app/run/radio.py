@@ -93,7 +93,7 @@ class RadioPlay(Play):
         for window in range(self.now.window, of):
             instants = range(window * self.plan.window, min((window + 1) * self.plan.window, self.plan.instants))
             rows = np.concatenate([self._sample(k * self.plan.every_s) for k in instants])
-            self.world.observations()  # of models that measure at times of their own: not needed here
+            self.world.observations()  # of models that set their own measurement times: not needed here
             self.write_moves()
             samples = self.now.samples.more(rows, self.world.ground.streams.at("radio", window))
             self.now = RadioMemory(samples, window + 1, self.moves)

@@ -41,12 +41,7 @@ from scenarios.app.study.yaml_document import read_text
 
 
 def run(
-    study: Study,
-    out: str | Path,
-    watch: Watch = ignore,
-    command: str = "",
-    replace: bool = False,
-    how: How = USUAL,
+    study: Study, out: str | Path, watch: Watch = ignore, command: str = "", replace: bool = False, how: How = USUAL
 ) -> Result:
     """Run a study into the folder `out`; returns what it found.
 
@@ -126,7 +121,7 @@ def planned(study: Study, cache: Path) -> Planned:
 
     Raises
     ------
-    BadInput : one line: a bound that does not contract, limits that nobody can keep, an uplink without a plan.
+    BadInput : one line: a bound that does not contract, limits that no UE can keep, an uplink without a plan.
     """
     plan = study.plan
     written = study
@@ -171,7 +166,7 @@ def reachable(limits: Limits, study: Study) -> Limits:
 
 
 def reference_study(study: Study) -> Study:
-    """The study of the reference run: all artificial noise, nobody who looks."""
+    """The study of the reference run: all artificial noise, no attacker."""
     learning = study.learned
     defenses = tuple(d.all_drawn() for d in learning.defenses)
     unseen = {"defenses": defenses, "attacks": (), "membership": None}
@@ -179,7 +174,7 @@ def reference_study(study: Study) -> Study:
 
 
 def _louder(study: Study, factor: float) -> Study:
-    """The study with so many times the receiver noise."""
+    """The study with the receiver noise times a factor."""
     world = study.world
     uplink = world.radio.uplink.model_copy(update={"noise_w": world.radio.uplink.band_noise_w() * factor})
     radio = world.radio.model_copy(update={"uplink": uplink})
@@ -229,8 +224,8 @@ def reference(study: Study, cache: Path, say: Callable[[str], None] | None = Non
 def trajectory_of(study: Study, folder: Path) -> Trajectory:
     """The trajectory of a finished run of a study: std from its spends, weights from its updates, gain from its links.
 
-    Noise that several mechanisms draw on a row adds in variance; noise at the server is nobody's. gain is SINR over
-    power, which a UE alone decides where nobody disturbs anybody; a UE has one row a round.
+    Noise that several mechanisms draw on a row adds in variance; noise at the server counts for no UE. gain is SINR
+    over power, which a UE alone decides without interference; a UE has one row per round.
     """
     _checked(study)
     updates, links, spends = (read_table(folder, name) for name in ("updates", "links", "spends"))

@@ -216,7 +216,7 @@ def _check_homes(study: Study, world: World) -> None:
 
 
 def origin_deg(study: Study, world: World) -> tuple[float, float] | None:
-    """Latitude and longitude of (0, 0); None for a plane that is nowhere on the globe."""
+    """Latitude and longitude of (0, 0); None for a plane without a geographic origin."""
     of_trace = None if world.trace is None else world.trace.origin_deg
     return of_trace or study.world.city.origin()
 

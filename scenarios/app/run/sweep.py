@@ -64,7 +64,7 @@ class SweepPoint:
 class _Choice:
     """Values of some keys that go together, and what labels call them.
 
-    section, item : each key stands at (*section, key, *item) in the file; no section: it stands nowhere.
+    section, item : each key stands at (*section, key, *item) in the file; no section: it is not in the file.
     """
 
     values: Fields
@@ -142,7 +142,7 @@ def _point(variant: Variant, chosen: Sequence[_Choice], overrides: Fields) -> Sw
 
 
 def drawn(rng: Rng, key: str, of: Distribution, n: int) -> list[Any]:
-    """`n` independent values of a key; value i hangs on the seed, the key and i alone."""
+    """`n` independent values of a key; value i depends on the seed, the key and i alone."""
     return [at(of, float(u)) for u in rng.uniform(key, np.arange(n))]
 
 
@@ -229,7 +229,7 @@ class Sweep:
     """A sweep as it is asked for: a scenario with its changes, the folder, and how runs are played.
 
     at_once : runs at a time; 0: as many as the engine has room for. replace : whether runs of other studies, inputs or
-    versions may be played anew, and those removed that are no points of this scenario. only : labels to play and to
+    versions may be played again, and those removed that are no points of this scenario. only : labels to play and to
     list; none: all of them. command : as it was typed, for the page. how : of each run, settings that change no result.
     """
 
@@ -307,7 +307,7 @@ def others(out: Path, own: Sequence[str] = (), of: Sequence[str] = ("*",)) -> li
 def write_runs(out: Path, todo: Sequence[SweepPoint], summaries: dict[int, Fields]) -> None:
     """runs.csv: folder, label, seed, curve and strength where there are curves, the varied values, every key.
 
-    Runs that failed have no figures. It hangs on the points and their summaries alone, not on who ended first.
+    Runs that failed have no figures. It depends on the points and their summaries alone, not on which ended first.
     """
     varied = list(dict.fromkeys(k for p in todo for k in p.overrides if k not in ("seed", "vary")))
     keys = list(dict.fromkeys(k for s in summaries.values() for k in s))

@@ -83,7 +83,7 @@ class Mistake:
 
     @property
     def word(self) -> Any:
-        """What is none of the choices: a key, a kind, or a value."""
+        """The key, kind or value that is not among the choices."""
         if self.kind == "extra_forbidden":
             return self.key
         return self.value["kind"] if self.kind == "union_tag_invalid" else self.value

@@ -1,7 +1,7 @@
 """A plan: powers, the round of the switch and the receiver's noise, found on a reference run before the real one.
 
-The reference is the study itself with its own power and receiver, with artificial noise in every round and nobody
-looking: the trajectory for which the convergence bound is a law of power (`fl.power.bound`), frozen, as in the source.
+The reference is the study itself with its own power and receiver, with artificial noise in every round and no
+attacker: the trajectory for which the convergence bound is a law of power (`fl.power.bound`), frozen, as in the source.
 What the plan finds is written into the study, which then runs as any other; `plan.json` in the run folder says what was
 found. The run's own budgets may ask for more noise than the reference did: `enough_percent` of the switch says so.
 """

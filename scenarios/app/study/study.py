@@ -32,12 +32,7 @@ else:
 
 POWERS = OneOf(
     "power",
-    places={
-        **WITHOUT_LEARNING,
-        "ddpg": "rl.powers:Ddpg",
-        "shared": "rl.powers:Shared",
-        "rule": "rl.powers:Rule",
-    },
+    places={**WITHOUT_LEARNING, "ddpg": "rl.powers:Ddpg", "shared": "rl.powers:Shared", "rule": "rl.powers:Rule"},
 )
 """parts of power control, which live on two floors"""
 

@@ -45,10 +45,7 @@ _FAR = 2**40  # seeds of drawn channels begin there, above those of scenarios
 DEFAULTS = {ALLOCATION: "power/paper", ONLINE: "power/pedestrians"}
 
 
-def allocation(
-    scenario: Source = DEFAULTS[ALLOCATION],
-    cache: str | Path | None = None,
-) -> PowerAllocation:
+def allocation(scenario: Source = DEFAULTS[ALLOCATION], cache: str | Path | None = None) -> PowerAllocation:
     """The study's problem for a scenario; its reference run is made once and kept in `cache`.
 
     The first time takes as long as a run of the scenario, and says so on stderr.
@@ -58,10 +55,7 @@ def allocation(
     return PowerAllocation(problems(study_of(scenario), cache, say).trained_on)
 
 
-def online(
-    scenario: Source = DEFAULTS[ONLINE],
-    cache: str | Path | None = None,
-) -> OnlinePower:
+def online(scenario: Source = DEFAULTS[ONLINE], cache: str | Path | None = None) -> OnlinePower:
     """The live world of a scenario; `cache` is not needed, it stands here so that both are made alike."""
     from rl.env_online import OnlinePower
 
@@ -94,10 +88,7 @@ def fitting(study: Study, task: Online) -> Online:
     return task
 
 
-def parallel_env(
-    scenario: Source = DEFAULTS[ONLINE],
-    reward: Pay = "shared",
-) -> PowerAgents:
+def parallel_env(scenario: Source = DEFAULTS[ONLINE], reward: Pay = "shared") -> PowerAgents:
     """The live world of a scenario for PettingZoo, one agent a UE. reward : `shared` by all, or each UE's `own`."""
     if importlib.util.find_spec("pettingzoo") is None:
         raise BadInput("parallel_env: pettingzoo is not installed; pip install 'netsim-fl[multi]'")
@@ -204,7 +195,7 @@ def problems(study: Study, cache: str | Path | None = None, say: Callable[[str],
 
 
 def channel_draws(study: Study, n: int, purpose: str) -> FloatArray:
-    """SNR at 1 W (n, K) of every UE in so many worlds of the study's, at its first deadline.
+    """SNR at 1 W (n, K) of every UE in n worlds of the study, at its first deadline.
 
     The draws of two purposes share no world, and none is that of the study's seed.
     """
@@ -220,7 +211,7 @@ def channel_draws(study: Study, n: int, purpose: str) -> FloatArray:
 
 
 def say(line: str) -> None:
-    """To whoever waits for an environment: stderr, where no result goes."""
+    """Print a line for a waiting user on stderr, where no result goes."""
     sys.stderr.write(f"{line}\n")
     sys.stderr.flush()
 
@@ -265,14 +256,11 @@ _MOST_WORLDS = 10_000
 
 
 def onlines(
-    num_envs: int = 1,
-    scenario: Source = DEFAULTS[ONLINE],
-    cache: str | Path | None = None,
-    worlds: int = 48,
+    num_envs: int = 1, scenario: Source = DEFAULTS[ONLINE], cache: str | Path | None = None, worlds: int = 48
 ) -> VectorEnv:
-    """`online` so many times in one process, on rounds that are played once: what `gymnasium.make_vec` calls.
+    """`online` several times in one process, on rounds that are played once: what `gymnasium.make_vec` calls.
 
-    worlds : so many are recorded at most, shared out among the environments; cache : not needed.
+    worlds : most that are recorded, shared out among the environments; cache : not needed.
     """
     from gymnasium.vector import SyncVectorEnv
 

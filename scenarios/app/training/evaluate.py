@@ -84,7 +84,7 @@ def worlds(study: Study, purpose: str, n: int) -> list[int]:
 
 
 def episode(env: OnlinePower, policy: str, act: Act, world: int, evaluations: int = 1) -> Evaluation:
-    """A whole training in one world under one policy, which took so many judged power vectors to find."""
+    """A whole training in one world under one policy. evaluations : power vectors that were judged to find it."""
     from rl.recording import steps_of
 
     costs = [step.cost for step in steps_of(env, act, world)]
@@ -273,7 +273,7 @@ def write_episode(folder: Path, episode: PlayedEpisode) -> None:
 
 
 def spaced(n: int, most: int) -> IntArray:
-    """At most so many of n numbers, evenly spaced: the same for the same n."""
+    """At most `most` of n numbers, evenly spaced: the same for the same n."""
     return np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(np.int64))
 
 

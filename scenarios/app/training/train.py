@@ -32,7 +32,6 @@ from scenarios.app.results.folder import (
     SUMMARY,
     TRAINING,
     WORLDS,
-    is_text,
     no_links,
     read_json,
 )
@@ -140,38 +139,27 @@ def jobs_of(study: Study, seeds: Sequence[int], out: Path, replace: bool = False
     """
     how = study.train or Train()
     plain = study.model_copy(update={"vary": None, "train": how})
-    spec, inputs = study_yaml(plain), input_digests(plain)
-
-    def job(seed: str, folder: Path) -> Job:
+    spec = study_yaml(plain)
+    inputs = input_digests(plain)
+    jobs = []
+    for seed in seeds:
+        folder = out if len(seeds) == 1 else out / f"seed-{seed}"
         notes = [f"seed of the training: {seed}"]
-        return Job(TRAINED, spec, int(seed), inputs, folder, f"seed {seed}", replace, notes, options)
-
-    jobs = [job(str(seed), out if len(seeds) == 1 else out / f"seed-{seed}") for seed in seeds]
-    inside = sorted(path.parent for path in out.glob(f"seed-*/{TRAINING}"))
-    if len(seeds) == 1 and inside and not what_is(out / TRAINING):
-        names = ", ".join(folder.name for folder in inside[:9])
-        raise BadInput(f"{out}: holds trainings of several seeds ({names}); give --out {out / 'seed-N'}, or another")
-    for one in jobs:
-        one.admit()
+        jobs.append(Job(TRAINED, spec, seed, inputs, folder, f"seed {seed}", replace, notes, options))
+    own = {job.folder for job in jobs}
+    others = sorted(path.parent.name for path in out.glob(f"seed-*/{TRAINING}") if path.parent not in own)
+    if others and not what_is(out / TRAINING):
+        names = ", ".join(others[:9])
+        raise BadInput(f"{out}: holds trainings of other seeds ({names}); name them too, or give --out another folder")
+    for job in jobs:
+        job.admit()
     if len(seeds) > 1:
-        no_links(out, [one.folder.name for one in jobs])
-        for folder in sorted({*inside} - {one.folder for one in jobs}):
-            if not _is_of(job(folder.name.removeprefix("seed-"), folder)):
-                raise BadInput(
-                    f"{folder}: holds the training of another study or program version, and seeds of one folder are "
-                    "one result; give --out another folder, or move it away"
-                )
+        no_links(out, [job.folder.name for job in jobs])
     if isinstance(how.task, Online):
         fitting(plain, how.task)
     if on_recorded(plain):
         RecordedGround(plain, ignore)
     return jobs
-
-
-def _is_of(job: Job) -> bool:
-    """Whether a folder holds this training by this version of the program, finished or not."""
-    record = job.folder / TRAINING
-    return is_text(job.folder / STUDY, job.text) and read_json(record).get("program") == __version__
 
 
 def train(
