@@ -71,7 +71,8 @@ def time_grid(run: Run, table: str, column: str = "", value: str = "") -> TimeGr
 
 def named_over_time(run: Run, attack: str, place: str) -> tuple[FloatArray, BoolArray]:
     """Rounds (n,), and of which attacked UEs that have it home, work or both is named then (n, n_ue)."""
-    rows, ues = run.rows("leakage", "attack", attack), run.tables["ues"]
+    rows = run.rows("leakage", "attack", attack)
+    ues = run.tables["ues"]
     wanted = ["home", "work"] if place == "both" else [place]
     have = np.all([np.isfinite(ues[f"{one}_{axis}_m"]) for one in wanted for axis in "xy"], axis=0)
     del rows["model"]  # places are named once for all models of a UE
@@ -139,7 +140,8 @@ class Chart:
 
     def panels(self, run: Run) -> list[Panel]:
         """The figure of a run, or why there is none."""
-        own, n = self.by(run), len(run.rows("rounds")["round"])
+        own = self.by(run)
+        n = len(run.rows("rounds")["round"])
 
         def draws(law: Law, look: CurveStyle | None) -> tuple[list[str], FloatArray]:
             number, values = law(run, (look or own[0]).name)
@@ -194,7 +196,8 @@ def mean(of: Law) -> Law:
     def law(run: Run, name: str) -> Series:
         number, grid = of(run, name)
         known = np.isfinite(grid)
-        total, n = np.where(known, grid, 0.0).sum(axis=1), known.sum(axis=1)
+        total = np.where(known, grid, 0.0).sum(axis=1)
+        n = known.sum(axis=1)
         return number, np.divide(total, n, out=np.full(len(n), np.nan), where=n > 0)[:, None]
 
     return law
@@ -214,7 +217,8 @@ def lasting(key: keys.Measure) -> Law:
     """A value of the summary, at the first and the last round."""
 
     def law(run: Run, attack: str) -> Series:
-        number, value = run.rows("rounds")["round"], run.summary.get(key.of(attack if key.named else ""))
+        number = run.rows("rounds")["round"]
+        value = run.summary.get(key.of(attack if key.named else ""))
         ends = number[:: max(len(number) - 1, 1)]
         return ends, np.full((len(ends), 1), np.nan if value is None else float(value))
 
@@ -264,7 +268,8 @@ def _model_error(name: str) -> Law:
     """An error of the rounds, of the last of them that of the summary: on all held-out samples."""
 
     def law(run: Run, _: str) -> Series:
-        rows, final = run.rows("rounds"), run.summary.get(f"utility.{name}")
+        rows = run.rows("rounds")
+        final = run.summary.get(f"utility.{name}")
         values = rows[name].copy()
         if final is not None and len(values) and np.isfinite(values[-1]):
             values[-1] = final

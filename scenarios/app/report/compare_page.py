@@ -131,7 +131,8 @@ def comparison(of: Gathered, place: Path, command: str = "", reach: float | None
         Member(label, read_json(path / MANIFEST), summary)
         for (label, path), (_, summary) in zip(of.runs, of.summaries, strict=True)
     ]
-    labels, titles = labels_of(members), dict.fromkeys(str(m.manifest.get("title")) for m in members)
+    labels = labels_of(members)
+    titles = dict.fromkeys(str(m.manifest.get("title")) for m in members)
     if of.radio:
         shown = [Member(label, r.manifest, r.summary, r.study, curves=curves(r)) for label, r in _loaded(of)]
     elif keys.RANK_CORRELATION.key in members[0].summary:  # such runs are many: their tables are left unread
@@ -234,7 +235,8 @@ def drawn_over_time(members: Sequence[Member], chart: Chart, attacks: Mapping[st
 
 def attack_panels(members: Sequence[Member], name: str, k: int = 0) -> list[Panel]:
     """An attack by itself."""
-    title, caption = f"The attack {name} over time", "Each run counts with its median over UEs."
+    title = f"The attack {name} over time"
+    caption = "Each run counts with its median over UEs."
     chart = Chart(f"leakage-{k}", title, OF_ATTACK, caption)
     return drawn_over_time(members, chart, dict.fromkeys(labels_of(members), name))
 
@@ -259,7 +261,8 @@ def laid(series: Sequence[Series]) -> Series:
 def latest(series: Series, time_s: FloatArray) -> FloatArray:
     """The last known values of a series at some times (n,); NaN before the first, and at no time."""
     known = ~np.isnan(series[1])
-    at_s, values = series[0][known], series[1][known]
+    at_s = series[0][known]
+    values = series[1][known]
     at = np.where(np.isnan(time_s), 0, np.searchsorted(at_s, time_s, side="right"))
     return np.append(np.nan, values)[at]
 
@@ -324,7 +327,9 @@ Pairs = Mapping[str, tuple[Line, Line]]
 
 def tradeoff_panel(labels: Mapping[str, Runs], curves: Mapping[str, Sequence[str]] | None = None) -> Panel:
     """A mark per label: what the strongest attack finds against how good the model is; lines join labels of a curve."""
-    title, cells, models = "Privacy against utility", list[Axes](), list[Line]()
+    title = "Privacy against utility"
+    cells = list[Axes]()
+    models = list[Line]()
     every = {label: lines(runs) for label, runs in labels.items()}
     for stem in LEAKS:
         pairs = {
@@ -357,7 +362,8 @@ def _tradeoff_axes(pairs: Pairs, curves: Mapping[str, Sequence[str]], labels: Se
         traces.append(line(CurveStyle(name, GREY), numbers(x), y, mode="lines", hoverinfo="name"))
     levels = [dict(pair for both in pairs.values() for pair in both[k].beside) for k in (0, 1)]
     shown = [[*levels[k].values(), *(value for trace in traces for value in trace["xy"[k]])] for k in (0, 1)]
-    low, high = [min(of) for of in shown], [max(of) for of in shown]
+    low = [min(of) for of in shown]
+    high = [max(of) for of in shown]
     for k, color in enumerate((GREY, DARK)):
         for (name, value), dash in zip(levels[k].items(), DASHES[1:] * 2, strict=False):
             ends = [np.array([value, value]), np.array([low[1 - k], high[1 - k]])]
@@ -373,7 +379,8 @@ def _point(look: CurveStyle, x: Line, y: Line) -> Figure:
     """A label: values of both lines with bars to the ends of their intervals."""
     bars = {}
     for axis, of in (("error_x", x), ("error_y", y)):
-        above, below = numbers(np.nan_to_num([of.high - of.value])), numbers(np.nan_to_num([of.value - of.low]))
+        above = numbers(np.nan_to_num([of.high - of.value]))
+        below = numbers(np.nan_to_num([of.value - of.low]))
         bar = {"type": "data", "symmetric": False, "array": above, "arrayminus": below}
         bars[axis] = bar | {"color": look.color, "thickness": 1.4, "width": 4}
     said = [f"<b>{plain(look.name)}</b>", *(f"{of.title}: {of.result} {of.verdict}" for of in (x, y)), plain(y.attack)]

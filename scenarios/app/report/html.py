@@ -146,7 +146,8 @@ def packed(meta: Record, arrays: Mapping[str, NDArray[Any]]) -> str:
 
     Raises ValueError for arrays that are not one of PACKED, and for NaN in `meta`.
     """
-    body, listed = b"", []
+    body = b""
+    listed = []
     for name, values in arrays.items():
         kind = values.dtype.str[1:]
         if kind not in PACKED:

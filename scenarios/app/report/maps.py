@@ -55,7 +55,8 @@ def heatmaps(maps: Sequence[Heat]) -> Figure:
 
 def _heat_axes(heat: Heat) -> Axes:
     """The map, and the cross where the UE is."""
-    low, high = figure_text(float(heat.value.min())), figure_text(float(heat.value.max()))
+    low = figure_text(float(heat.value.min()))
+    high = figure_text(float(heat.value.max()))
     i, j = (np.arange(0, n, -(-n // _MOST_POINTS)) for n in heat.value.shape)
     traces: list[Figure] = [{
         "type": "heatmap", "x": numbers(heat.x_m[j]), "y": numbers(heat.y_m[i]), "name": plain(heat.title),
@@ -78,7 +79,8 @@ def density(title: str, surfaces: Arrays, name: str) -> Heat:
 
 def density_panels(surfaces: Arrays) -> list[Panel]:
     """Maps and one answer of a run."""
-    key, title = "density", "Density map, its references, and the answer of one UE"
+    key = "density"
+    title = "Density map, its references, and the answer of one UE"
     maps = [density(title, surfaces, name) for name, title in DENSITIES.items() if name in surfaces]
     if not maps:
         return [Panel(key, title, "No answer was decoded, so there is no map.")]

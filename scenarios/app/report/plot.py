@@ -24,7 +24,8 @@ Figure = Fields
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00")
 SYMBOLS = ("circle", "diamond", "square", "triangle-up", "cross", "triangle-down")
 DASHES = ("solid", "dot", "longdash", "dashdot")
-GREY, DARK = "#808080", "#222222"
+GREY = "#808080"
+DARK = "#222222"
 FEW = 60  # values up to which each is marked on its line
 WIDE_RANGE = 30.0  # ratio of largest to smallest value beyond which an axis is logarithmic
 STYLE = json.loads((files("scenarios.app.report") / "assets" / "figure.json").read_text())
@@ -98,7 +99,8 @@ def line(look: CurveStyle, x: Sequence[Any], y: FloatArray, **more: Any) -> Figu
 
 def band(look: CurveStyle, x: Sequence[Any], low: FloatArray, high: FloatArray) -> Figure:
     """The area between two curves; where a bound is missing it is interrupted."""
-    xs, ys = list[Any](), list[float | None]()
+    xs = list[Any]()
+    ys = list[float | None]()
     known = np.flatnonzero(np.isfinite(low) & np.isfinite(high))
     for there in np.split(known, np.flatnonzero(np.diff(known) > 1) + 1):
         xs += [x[i] for i in (*there, *there[::-1])] + [None]
@@ -140,7 +142,9 @@ def mosaic(cells: Sequence[Axes], x_axis: Figure, height: int = 330, closest: bo
     height : of one cell, pixels. closest : whether the hover text is that of the nearest point, not of all curves.
     """
     columns = 3 if len(cells) == 3 else min(2, len(cells))
-    rows, data, listed = -(-len(cells) // columns), list[Figure](), set[str]()
+    rows = -(-len(cells) // columns)
+    data = list[Figure]()
+    listed = set[str]()
     layout = {**STYLE["layout"], "annotations": [], "hovermode": "closest" if closest else "x unified"}
     for k, cell in enumerate(cells):
         tail = str(k + 1) if k else ""
@@ -153,7 +157,8 @@ def mosaic(cells: Sequence[Axes], x_axis: Figure, height: int = 330, closest: bo
         if cell.title:
             place = {"xref": f"x{tail} domain", "yref": f"y{tail} domain"}
             layout["annotations"].append({"text": f"<b>{plain(cell.title)}</b>", **place, **STYLE["heading"]})
-    above, gap = (28 if cells[0].title else 6), 100  # pixels: cell titles stand between legend and axes
+    above = 28 if cells[0].title else 6
+    gap = 100  # pixels: cell titles stand between legend and axes
     head = 34 + above + 26 * (sum(7 * len(name) + 50 for name in listed) // 900)
     inner = height * rows + gap * (rows - 1)
     layout["grid"] = {"rows": rows, "columns": columns, "pattern": "independent", "xgap": 0.18}
@@ -167,7 +172,8 @@ def _scale(cell: Axes) -> Figure:
     """How a vertical axis counts, and whether it shows 0; of few decades also 2 and 5 have ticks."""
     if cell.log and wide(y for trace in cell.traces for y in trace["y"]):
         values = [y for trace in cell.traces for y in trace["y"] if y is not None and y > 0]
-        first, last = np.floor(np.log10(min(values))), np.ceil(np.log10(max(values)))
+        first = np.floor(np.log10(min(values)))
+        last = np.ceil(np.log10(max(values)))
         return {"type": "log", "dtick": "D2" if last - first <= 3 else 1, "range": [first - 0.03, last + 0.03]}
     if cell.percent:
         return {"range": [0, 103]}

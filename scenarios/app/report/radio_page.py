@@ -18,7 +18,8 @@ from scenarios.app.results.statistics import counted, quantile
 from scenarios.app.study import Record
 
 # Tol's colours, distinguishable with colour blindness; no attack has one of them
-SEEN, HIDDEN = CurveStyle("line of sight", "#44AA99"), CurveStyle("no line of sight", "#882255", "diamond")
+SEEN = CurveStyle("line of sight", "#44AA99")
+HIDDEN = CurveStyle("no line of sight", "#882255", "diamond")
 SELECTED = {
     "all": CurveStyle("all samples", DARK),
     "indoor": CurveStyle("indoors", PALETTE[1], dash="longdash"),
@@ -31,7 +32,9 @@ Curves = Mapping[str, FloatArray]
 
 def radio(run: Run) -> Panel:
     """RSRP by distance, in line of sight and without."""
-    key, title, ground = "radio", "Radio links at sampled outdoor places, by distance", run.ground
+    key = "radio"
+    title = "Radio links at sampled outdoor places, by distance"
+    ground = run.ground
     if run.replayed:
         return Panel(key, title, "The RSRP was read from a trace; no radio was modelled.")
     if "rsrp_dbm" not in ground:
@@ -44,7 +47,8 @@ def radio(run: Run) -> Panel:
         dots = good & (ground["los"] == sight)
         if dots.any():
             marker = {"size": 4, "color": look.color, "opacity": 0.4, "symbol": look.symbol}
-            distance_m, rsrp_dbm = numbers(ground["distance_m"][dots]), ground["rsrp_dbm"][dots]
+            distance_m = numbers(ground["distance_m"][dots])
+            rsrp_dbm = ground["rsrp_dbm"][dots]
             traces.append(line(look, distance_m, rsrp_dbm, mode="markers", marker=marker))
     if not traces:
         return Panel(key, title, "There is no outdoor place, so no link was sampled.")
@@ -101,13 +105,15 @@ def curves(run: Run, selection: str = "all") -> Curves:
 
 def distributions(shown: Sequence[tuple[CurveStyle, Sequence[Curves]]]) -> Panel:
     """Cumulative distributions of all quantities; of several runs the median of each quantile."""
-    title, cells = "Distributions over UEs and time", list[Axes]()
+    title = "Distributions over UEs and time"
+    cells = list[Axes]()
     for name, (word, unit, factor) in SHOWN.items():
         traces = list[Figure]()
         for look, runs in shown:
             known = np.array([run[name] for run in runs if len(run[name])])
             if np.isfinite(known).any():
-                x, percent = numbers(factor * quantile(known.T, 0.5)), np.linspace(0.0, 100.0, known.shape[1])
+                x = numbers(factor * quantile(known.T, 0.5))
+                percent = np.linspace(0.0, 100.0, known.shape[1])
                 hover = f"%{{y:.0f}} % up to %{{x:.3~r}} {unit}"
                 traces.append(line(look, x, percent, mode="lines", hovertemplate=hover))
         if traces:

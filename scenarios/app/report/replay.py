@@ -37,7 +37,8 @@ def needed(tracks: Table, within_m: float) -> BoolArray:
     that is farthest from them until none is too far. Where a UE comes or goes, or its cell or `indoor` changes, a row
     is always kept.
     """
-    n, at_m = len(tracks["ue"]), np.column_stack([tracks["x_m"], tracks["y_m"]])
+    n = len(tracks["ue"])
+    at_m = np.column_stack([tracks["x_m"], tracks["y_m"]])
     if n < 3:
         return np.ones(n, dtype=np.bool_)
     kept = _fixed(tracks, at_m)
@@ -48,7 +49,8 @@ def needed(tracks: Table, within_m: float) -> BoolArray:
         inner = np.flatnonzero(open_ & ~kept)
         if not len(inner):
             return kept
-        a, b = ends[line[inner]], ends[line[inner] + 1]
+        a = ends[line[inner]]
+        b = ends[line[inner] + 1]
         away_m = _away_m(tracks["time_s"], at_m, inner, a, b)
         first = np.flatnonzero(np.diff(a, prepend=-1))
         worst_m = np.repeat(np.maximum.reduceat(away_m, first), np.diff(np.append(first, len(a))))
@@ -73,7 +75,10 @@ def _away_m(time_s: FloatArray, at_m: FloatArray, row: IntArray, a: IntArray, b:
     return np.asarray(np.linalg.norm(at_m[row] - at_m[a] - share[:, None] * (at_m[b] - at_m[a]), axis=1))
 
 
-MOST_UES, MOST_ROWS, MOST_TRACKED, MOST_CORNERS = 1000, 400_000, 100_000, 40_000
+MOST_UES = 1000
+MOST_ROWS = 400_000
+MOST_TRACKED = 100_000
+MOST_CORNERS = 40_000
 _LARGEST = 1e8  # a number beyond every map is unknown
 _TALL = 1.3  # width over height of a map up to which the curve stands beside it
 _SHOWN = ("tracks", "footprint", "street", "estimates", "beliefs")
@@ -108,11 +113,13 @@ _CORNERS = ("shape", "kind", "x_m", "y_m")
 def replay_chapter(run: Run) -> Chapter:
     """The map with its data; empty where there is nothing to see."""
     tables, says = drawn_tables(run)
-    stations, area_m = _stations(run), run.manifest["area_m"]
+    stations = _stations(run)
+    area_m = run.manifest["area_m"]
     if not (stations or np.isfinite(tables["ues"]["home_x_m"]).any() or any(len(tables[k]["x_m"]) for k in _SHOWN)):
         return Chapter("map", "Map", [])
     ratio = float(np.clip((area_m[2] - area_m[0]) / max(area_m[3] - area_m[1], 1e-9), 0.75, 2.4))
-    shape, near = "tall" if ratio < _TALL else "wide", f"{run.near_m:g}"
+    shape = "tall" if ratio < _TALL else "wide"
+    near = f"{run.near_m:g}"
     stage = rendered("replay.html", ratio=f"{ratio:.4g}", near=near, shape=shape, says=" ".join(says))
     clock = clock_of(run.manifest)
     arrays = {f"{table}.{name}": _packed_column(name, v) for table, of in tables.items() for name, v in of.items()}
@@ -134,7 +141,8 @@ def _packed_column(name: str, values: NDArray[Any]) -> NDArray[Any]:
 
 def drawn_tables(run: Run) -> tuple[dict[str, Table], list[str]]:
     """Tables of numbers, in order, with at most MOST_ROWS rows; and what is simplified or left out, in sentences."""
-    n_ue, total = min(len(run.tables["ues"]["ue"]), MOST_UES), len(run.tables["ues"]["ue"])
+    n_ue = min(len(run.tables["ues"]["ue"]), MOST_UES)
+    total = len(run.tables["ues"]["ue"])
     cells = [name for name, *_ in run.stations]
     names = {
         "attack": run.attacks, "cell": cells, "base_station": cells, "quantity": ["centroid", "place", "plain"],
@@ -142,7 +150,9 @@ def drawn_tables(run: Run) -> tuple[dict[str, Table], list[str]]:
     }  # fmt: skip
     leakage = run.tables["leakage"]
     hits = {place: leakage[f"{place}_named_m"] <= run.near_m for place in ("home", "work")}
-    tables, says, within_m = dict[str, Table](), list[str](), 0.0
+    tables = dict[str, Table]()
+    says = list[str]()
+    within_m = 0.0
     for name, columns in COLUMNS.items():
         every = run.tables[name] | (hits if name == "leakage" else {})
         rows = _ordered({c: _numbers(every[c], names.get(c)) for c in columns.split()}, n_ue)

@@ -124,8 +124,10 @@ def claims_page(verdicts: Sequence[Verdict], folders: Mapping[str, Path], place:
     folders : scenario -> the folder of its runs, to whose page claims lead where it is drawn. place : the folder in
     which this page will lie.
     """
-    title, words = "Published claims, and whether our runs agree", [one.verdict for one in verdicts]
-    papers, rows = [one.claim.paper for one in verdicts], list[list[Cell]]()
+    title = "Published claims, and whether our runs agree"
+    words = [one.verdict for one in verdicts]
+    papers = [one.claim.paper for one in verdicts]
+    rows = list[list[Cell]]()
     for one in sorted(verdicts, key=lambda one: papers.index(one.claim.paper)):
         scenario = one.claim.scenario
         page_of = folders.get(scenario, place / "none") / PAGE

@@ -151,7 +151,8 @@ def account(run: Run) -> str:
 
 def _metrics(run: Run) -> list[Panel]:
     """Each metric that a part reports and that changes, except those drawn elsewhere."""
-    rows, quantities = run.rows("metrics"), list[Quantity]()
+    rows = run.rows("metrics")
+    quantities = list[Quantity]()
     for part, name in dict.fromkeys(zip(map(str, rows["part"]), map(str, rows["name"]), strict=True)):
         mine = where(rows, (rows["part"] == part) & (rows["name"] == name))
         if name not in _ELSEWHERE and len(set(mine["value"][np.isfinite(mine["value"])])) > 1:
@@ -159,7 +160,8 @@ def _metrics(run: Run) -> list[Panel]:
     more = len(quantities) - MOST_METRICS
     caption = "Every metric in its own unit, as the page of its part defines it (netsim list SLOT)."
     caption += f" Not drawn: {counted(more, 'more metric')}." if more > 0 else ""
-    title, look = "What parts report of themselves", one_curve("the run")
+    title = "What parts report of themselves"
+    look = one_curve("the run")
     return Chart("metrics", title, quantities[:MOST_METRICS], caption, by=look, height=200).panels(run)
 
 
@@ -225,7 +227,8 @@ def so_far(of: Law, weight: Law | None = None) -> Law:
     def law(run: Run, name: str) -> Series:
         number, values = of(run, name)
         weights = np.where(np.isfinite(values), weight(run, name)[1] if weight else 1.0, 0.0)
-        n, held = np.cumsum(weights.sum(axis=1)), np.cumsum((np.nan_to_num(values) * weights).sum(axis=1))
+        n = np.cumsum(weights.sum(axis=1))
+        held = np.cumsum((np.nan_to_num(values) * weights).sum(axis=1))
         return number, np.divide(held, n, out=np.full(len(n), np.nan), where=n > 0)[:, None]
 
     return law
@@ -309,9 +312,12 @@ def uploads_panels(run: Run) -> list[Panel]:
 
 def latency(uploads: Table) -> Panel:
     """Distributions of the time from request to arrival, and of its parts."""
-    key, title, traces = "uploads-latency", "How long uploads take, part by part", list[Figure]()
+    key = "uploads-latency"
+    title = "How long uploads take, part by part"
+    traces = list[Figure]()
     length_s = durations_s(where(uploads, arrived(uploads)))
-    percent, hover = np.linspace(0.0, 100.0, 201), "%{y:.0f} % at most %{x:,.3~r}"
+    percent = np.linspace(0.0, 100.0, 201)
+    hover = "%{y:.0f} % at most %{x:,.3~r}"
     for part, look in _PARTS.items():
         known_s = length_s[part][np.isfinite(length_s[part])]
         if (known_s > 0).any():

@@ -48,7 +48,8 @@ VERDICTS = (
 
 def head(run: Run) -> Fields:
     """The first section of the page of a run: answer, warnings, main figures."""
-    of, manifest = label_lines([run.summary]), run.manifest
+    of = label_lines([run.summary])
+    manifest = run.manifest
     n_ue = run.summary.get(keys.UES_COUNT.of()) or len(run.tables["ues"]["ue"])
     counts = ((n_ue, "UE"), (run.summary.get(keys.ROUNDS_PLAYED.of()), "round"))
     below = [f"seed {manifest.get('seed')}", *(counted(n, what) for n, what in counts if n)]
@@ -198,10 +199,8 @@ def adapted_table(folder: Path) -> Markup:
 def differences_table(studies: Mapping[str, Record]) -> str:
     """The keys in which the studies of labels differ; what is not as with the first label is marked."""
     rows = list[list[Cell]]()
-    for key in differences(list(studies.values())):
-        first, *others = zip(key.texts, key.changed, strict=True)
-        marks = [Mark(text, kind="changed") if changed else Mark("same") for text, changed in others]
-        rows.append([key.path, first[0], *marks])
+    for key, (first, *others) in differences(list(studies.values())).items():
+        rows.append([key, first, *(Mark("same") if text == first else Mark(text, kind="changed") for text in others)])
     head: list[Cell] = ["key", *studies]
     if len(studies) > MOST_COLUMNS and rows:
         head, *rows = map(list, zip(["variant", *studies], *rows, strict=True))

@@ -57,7 +57,8 @@ class Seeds:
     @property
     def text(self) -> str:
         """On how many seeds figures stand: `3 seeds`; where some failed, `2 of 3 seeds (1 failed)`."""
-        n, failed = len(self.trained), len(self.failed)
+        n = len(self.trained)
+        failed = len(self.failed)
         return f"{n} of {n + failed} seeds ({failed} failed)" if failed else counted(n, "seed")
 
     def bounds(self, policy: str) -> Bounds:
@@ -76,7 +77,8 @@ def train_lines(folder: Path) -> list[str]:
 
 def train_page(trained: list[FinishedTraining], failed: Sequence[Failed] = ()) -> str:
     """The page of one training, or of several that differ in their seed. failed : seeds that have none."""
-    seeds, first = Seeds(trained, failed), trained[0].manifest
+    seeds = Seeds(trained, failed)
+    first = trained[0].manifest
     timing = [t.manifest.get("timing", {}) for t in trained]
     facts = {
         "task": first.get("task"),
@@ -105,7 +107,8 @@ def train_page(trained: list[FinishedTraining], failed: Sequence[Failed] = ()) -
 def untrained(trained: list[FinishedTraining]) -> list[str]:
     """A warning of a training in which no gradient step was made, or none that helped."""
     first = trained[0].manifest
-    steps, starts = first.get("steps", 0), first.get("learning_starts", 0)
+    steps = first.get("steps", 0)
+    starts = first.get("learning_starts", 0)
     if steps <= starts:
         return [
             f"The policy is untrained: all {steps:,} steps were random, since learning starts after {starts:,} "
@@ -120,7 +123,8 @@ def untrained(trained: list[FinishedTraining]) -> list[str]:
 
 def answer(seeds: Seeds) -> list[tuple[str, str]]:
     """How good the policy is: what is asked, and a sentence."""
-    lines, agent = list[tuple[str, str]](), seeds.first.agent
+    lines = list[tuple[str, str]]()
+    agent = seeds.first.agent
     many = f", mean over {seeds.text} with a 95 % interval"
     if len(seeds.trained) == 1:
         many = f", with {seeds.text}, so without an interval" if seeds.failed else ""
@@ -138,7 +142,8 @@ def answer(seeds: Seeds) -> list[tuple[str, str]]:
 
 def _closed(seeds: Seeds, many: str) -> str:
     """How much of what the best rule leaves to the oracle the agent gets."""
-    agent, costs = seeds.first.agent, seeds.costs
+    agent = seeds.first.agent
+    costs = seeds.costs
     rules = [name for name in costs if name not in (ORACLE, RANDOM, ONE_STEP, agent)]
     kept = [name for name in rules if all(verdict(*of) != "broken" for of in seeds.bounds(name).values())]
     best = min(kept or rules, key=lambda name: float(costs[name].mean()))
@@ -186,13 +191,15 @@ def _bound_text(mean: float, half: float, at_most: float) -> str:
 
 def policy_rows(seeds: Seeds) -> tuple[list[str], list[list[Cell]]]:
     """Heads and rows of all policies, the cheapest first: mean cost, the agent beside it, other figures, bounds."""
-    means, bounds = means_of(seeds.trained), seeds.bounds(seeds.first.agent)
+    means = means_of(seeds.trained)
+    bounds = seeds.bounds(seeds.first.agent)
     columns = [f for f in METRICS if f != "cost" and any(np.isfinite(m[f]).any() for m in means.values())]
     heads = ["policy", "cost", "agent less this", "lower in (probability)", *(_HEADS.get(f, f) for f in columns)]
     heads += [f"{f}, bound {figure_text(of[2])}" for f, of in bounds.items()]
     rows = list[list[Cell]]()
     for name in sorted(means, key=lambda name: float(means[name]["cost"].mean())):
-        of, kept = means[name], seeds.bounds(name)
+        of = means[name]
+        kept = seeds.bounds(name)
         of["t_th"] = np.where(of["t_th"] < 0, np.nan, of["t_th"])  # below zero: has none
         figures = [Mark(between(of[f]), float(of[f].mean())) for f in ("cost", *columns)]
         bounded = [Mark(_bound_text(*kept[f]), kept[f][0]) if f in kept else np.nan for f in bounds]
@@ -205,8 +212,10 @@ def _beside(seeds: Seeds, name: str) -> list[Cell]:
     if not seeds.first.online or name == seeds.first.agent:
         return ["", ""]
     costs, others = paired(seeds.trained, name)
-    gaps, (chance, low, high) = costs - others, probability_of_improvement(costs, others)
-    wins, among = int((gaps < 0).sum()), f", {low:.2f} to {high:.2f}" if gaps.size > 1 else ""
+    gaps = costs - others
+    (chance, low, high) = probability_of_improvement(costs, others)
+    wins = int((gaps < 0).sum())
+    among = f", {low:.2f} to {high:.2f}" if gaps.size > 1 else ""
     less = Mark(between(gaps.mean(axis=0)), float(gaps.mean()))
     return [less, Mark(f"{wins} of {gaps.size} ({chance:.2f}{among})", wins)]
 
@@ -217,9 +226,11 @@ def _curve(seeds: Seeds) -> Panel:
 
     scores = pandas.concat([t.curve.set_index("step")["score"] for t in seeds.trained], axis=1).sort_index()
     step = scores.index.to_numpy()
-    name, caption = f"seed {seeds.first.manifest.get('seed')}", "Lower is better: "
+    name = f"seed {seeds.first.manifest.get('seed')}"
+    caption = "Lower is better: "
     if len(seeds.trained) > 1:
-        name, caption = "median over seeds", "The line is the median over seeds, the band their quartiles. " + caption
+        name = "median over seeds"
+        caption = "The line is the median over seeds, the band their quartiles. " + caption
     lines = median_line(CurveStyle(name, PALETTE[0]), step.tolist(), scores.to_numpy(), "")
     if seeds.first.online:
         caption += "cost of an episode (minus its rewards) of the policy without exploration, in the evaluation worlds."
@@ -235,7 +246,9 @@ def episode_chapter(episode: EpisodeRead | None, seed: Any) -> Chapter:
     """An episode round by round: for each policy its rounds with the rows of UEs; empty without an episode."""
     if episode is None or not episode.numbers:
         return Chapter("episode", "Episode", [])
-    scene, numbers, policies = episode.scene, episode.numbers, episode.policies
+    scene = episode.scene
+    numbers = episode.numbers
+    policies = episode.policies
     rounds = {policy: [episode.rounds[policy, n] for n in numbers] for policy in policies}
     ues = {policy: [[_known(row) for row in episode.ues.get((policy, n), ())] for n in numbers] for policy in policies}
     costs = [

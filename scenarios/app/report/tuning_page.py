@@ -19,7 +19,8 @@ from scenarios.app.results.tuning_folder import WINNER_HEADS, failed_lines, set_
 from scenarios.app.study import Record
 from scenarios.app.study.describe import flow
 
-_KEPT, _BROKEN = CurveStyle("trials", PALETTE[0]), CurveStyle("break a constraint", GREY, "cross")
+_KEPT = CurveStyle("trials", PALETTE[0])
+_BROKEN = CurveStyle("break a constraint", GREY, "cross")
 BEST = CurveStyle("best", PALETTE[1], "diamond")
 Found = Record
 Groups = Sequence[tuple[CurveStyle, Sequence[Found]]]
@@ -79,7 +80,8 @@ def _at(value: Any) -> Any:
 def draws_panels(folder: Path, runs: Sequence[tuple[str, Found, Found]]) -> list[Panel]:
     """Of a sweep of random points: the model's figure against each drawn key; runs: name, study, summary."""
     drawn = read_json(folder / SWEEP).get("drawn") if what_is(folder / SWEEP) else None
-    caption, panels = "One mark per run: the figure of its model against each key that was drawn at random.", []
+    caption = "One mark per run: the figure of its model against each key that was drawn at random."
+    panels = []
     for key in (keys.RMSE.of(), keys.ACCURACY.of(), keys.RANK_CORRELATION.of()):
         rows = [
             {"name": name, "values": summary,

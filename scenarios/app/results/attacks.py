@@ -111,7 +111,8 @@ def attack_rows(rows: Table, centre: Mapping[str, np.ndarray]) -> dict[str, Tabl
 
     centre : `row`, the numbers of updates, and `centre_m`, the distance of their true centroids from the map's centre.
     """
-    heard, last = where(rows, rows["heard"] == 1), last_of(rows)
+    heard = where(rows, rows["heard"] == 1)
+    last = last_of(rows)
     for error in ("error_m", "selected_error_m"):
         heard[error] = np.where(heard["diverged"] == 1, np.inf, heard[error])
     of = {"compared": rows, "heard": heard, "last": last, "less centre": _less_centre(heard, centre)}
@@ -190,7 +191,8 @@ class Truth:
             np.linalg.norm(named_m[..., None, :, :] - place[:, None], axis=-1) <= self.near_m
             for place in (self.home_m, self.work_m)
         )  # (..., n, 2)
-        at_home, at_work = home.any(axis=-1), work.any(axis=-1)
+        at_home = home.any(axis=-1)
+        at_work = work.any(axis=-1)
         return np.stack([at_home, at_work, at_home & at_work], axis=-1)
 
 
@@ -267,12 +269,15 @@ def _scored(truth: Truth, named: Table, attacked: FloatArray) -> tuple[BoolArray
     The share is NaN where no other UE was attacked.
     """
     places_m = _places(named, np.concatenate([truth.ue, np.setdiff1d(attacked, truth.ue)]))
-    n, m = len(truth.ue), len(places_m)
-    own, found = np.zeros((n, 3), dtype=bool), np.zeros((n, 3))
+    n = len(truth.ue)
+    m = len(places_m)
+    own = np.zeros((n, 3), dtype=bool)
+    found = np.zeros((n, 3))
     for k, named_m in enumerate(places_m):
         hits = truth.hits(named_m)
         if k < n:
-            own[k], hits[k] = hits[k], False
+            own[k] = hits[k]
+            hits[k] = False
         found += hits
     return own, found / (m - 1) if m > 1 else np.full((n, 3), np.nan)
 
@@ -280,9 +285,11 @@ def _scored(truth: Truth, named: Table, attacked: FloatArray) -> tuple[BoolArray
 def _named_from_day(rows: Table, ues: FloatArray, near_m: float, requested_s: dict[int, float]) -> FloatArray:
     """Day (n,), from 1, from which on the home of each UE stays named until the end; infinite where it does not."""
     mine = np.isin(rows["ue"], ues)
-    number, of_row = rows["round"][mine], np.searchsorted(ues, rows["ue"][mine])
+    number = rows["round"][mine]
+    of_row = np.searchsorted(ues, rows["ue"][mine])
     hit = rows["home_named_m"][mine] <= near_m
-    missed, since = np.zeros(len(ues)), np.full(len(ues), np.inf)
+    missed = np.zeros(len(ues))
+    since = np.full(len(ues), np.inf)
     np.maximum.at(missed, of_row[~hit], number[~hit])
     stays = hit & (number > missed[of_row])
     np.minimum.at(since, of_row[stays], number[stays])
@@ -303,9 +310,11 @@ def stated_reliability(named: Table, truth: Truth) -> Reliability:
     at = np.stack([truth.home_m, truth.work_m])
     rank = np.array([rank_of_place(str(place)) for place in named["place"]], dtype=np.int64)
     mine = np.isin(named["ue"], truth.ue) & (rank >= 1) & (rank <= MOST_NAMED) & np.isfinite(named["probability"])
-    row, said_m = np.searchsorted(truth.ue, named["ue"][mine]), np.column_stack([named["x_m"], named["y_m"]])[mine]
+    row = np.searchsorted(truth.ue, named["ue"][mine])
+    said_m = np.column_stack([named["x_m"], named["y_m"]])[mine]
     right = np.linalg.norm(at[rank[mine] - 1, row] - said_m, axis=1) <= truth.near_m  # not where there is none: NaN
-    ue, probability = named["ue"][mine].astype(np.int64), np.clip(named["probability"][mine], 0.0, 1.0)
+    ue = named["ue"][mine].astype(np.int64)
+    probability = np.clip(named["probability"][mine], 0.0, 1.0)
     draws = Streams(0).at("reliability").uniform("ue", np.arange(DRAWS), (len(np.unique(ue)),))
     return reliability(ue, probability, right, draws)
 

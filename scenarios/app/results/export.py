@@ -68,7 +68,8 @@ def _stretches(run: Run) -> Iterator[Table]:
 
     At the end of the run a UE is still where its last row is.
     """
-    rows, every_s = run.rows("tracks"), float(run.manifest["tracks"]["every_s"])
+    rows = run.rows("tracks")
+    every_s = float(run.manifest["tracks"]["every_s"])
     end_s = last_multiple(float(run.manifest["duration_s"]), every_s) * every_s
     there = np.asarray(np.isfinite(_at_m(rows)).all(axis=1))
     for ue in np.unique(rows["ue"]):
@@ -141,7 +142,8 @@ FORMATS = {"geojson": geojson_text, "kepler": kepler_text, "csv": wgs84_text}
 
 def _places(run: Run, globe: Globe) -> Iterator[Feature]:
     """Homes, workplaces, densest places, base stations, and the places that attacks name at the end of the run."""
-    ues, named = run.tables["ues"], run.tables["named"]
+    ues = run.tables["ues"]
+    named = run.tables["named"]
     for kind, column in (("home", "home"), ("workplace", "work"), ("densest place", "densest")):
         for ue, x_m, y_m in zip(ues["ue"], ues[f"{column}_x_m"], ues[f"{column}_y_m"], strict=True):
             if np.isfinite([ue, x_m, y_m]).all():

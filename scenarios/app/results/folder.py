@@ -66,9 +66,16 @@ EVERY: dict[str, dict[str, Column]] = TABLES | RADIO
 """tables of all kinds of run"""
 
 
-MANIFEST, SUMMARY, STUDY, CHECKPOINT = "manifest.json", "summary.json", "study.yaml", "checkpoint.npz"
-POINTS, MAP, GRID, SURFACES = "points.npz", "map.npz", "grid.npz", "surfaces.npz"
-PLAN, PAGE = "plan.json", "report.html"
+MANIFEST = "manifest.json"
+SUMMARY = "summary.json"
+STUDY = "study.yaml"
+CHECKPOINT = "checkpoint.npz"
+POINTS = "points.npz"
+MAP = "map.npz"
+GRID = "grid.npz"
+SURFACES = "surfaces.npz"
+PLAN = "plan.json"
+PAGE = "report.html"
 ERROR = "error.txt"
 """the traceback of a run that failed"""
 EXPORTS = {"geojson": "tracks.geojson", "kepler": "tracks.kepler.geojson", "csv": "tracks.wgs84.csv"}
@@ -112,7 +119,8 @@ def ours(folder: Path, what: Mark) -> bool:
 
     Raises BadInput for a folder that holds something else.
     """
-    names, mark = [name for name in inside(folder) if name != MARKER], marked(folder)
+    names = [name for name in inside(folder) if name != MARKER]
+    mark = marked(folder)
     if mark not in ("", what):
         raise BadInput(f"{folder}: holds a {mark}, not a {what}; give --out an empty or new folder")
     if names and not mark:
@@ -223,7 +231,8 @@ def one_version(folders: Mapping[str, Path]) -> None:
 
 def table_path(folder: Path, table: str) -> Path:
     """Where a record table lies, or should: as Parquet where it, or with no CSV of it another table, is kept so."""
-    path, text = folder / f"{table}.parquet", folder / f"{table}.csv"
+    path = folder / f"{table}.parquet"
+    text = folder / f"{table}.csv"
     kept = what_is(path) or (not what_is(text) and any(what_is(folder / f"{name}.parquet") for name in EVERY))
     return path if kept else text
 
@@ -307,13 +316,18 @@ SCENERY = ("green", "water", "railway")
 
 # -- the folder of a training
 
-TRAINING, CURVE, EVALUATIONS = "training.json", "curve.csv", "evaluations.csv"
-EPISODE, EPISODE_ROUNDS, EPISODE_SCENE = "episode.csv", "episode_rounds.csv", "episode.json"
+TRAINING = "training.json"
+CURVE = "curve.csv"
+EVALUATIONS = "evaluations.csv"
+EPISODE = "episode.csv"
+EPISODE_ROUNDS = "episode_rounds.csv"
+EPISODE_SCENE = "episode.json"
 WORLDS = "worlds.npz"
 """what an unfinished training has found out about worlds and rules"""
 KIND = "training"
 """what training.json says that it is"""
-MOST_UES, MOST_ROUNDS = 200, 500
+MOST_UES = 200
+MOST_ROUNDS = 500
 """UEs and rounds of the episode that are kept, evenly spaced"""
 EPISODE_UE_COLUMNS = ("policy", "round", "ue", "x_m", "y_m", "base_station", "power_w", "arrived", "cost")
 EPISODE_ROUND_COLUMNS = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -26,8 +26,9 @@ from scenarios.app.results.folder import (
     version_of,
 )
 from scenarios.app.results.read import RUNS, curves_of, finished, listed
+from scenarios.app.results.same import flattened
 from scenarios.app.results.statistics import counted
-from scenarios.app.study import Fields, Record
+from scenarios.app.study import Fields
 from scenarios.app.study.describe import flow
 from scenarios.app.study.yaml_document import as_yaml, read
 
@@ -89,7 +90,8 @@ def is_radio(folder: Path) -> bool:
 
 def of_sweep(folder: Path) -> Gathered:
     """The finished runs of a sweep."""
-    every, done = listed(folder), finished(folder)
+    every = listed(folder)
+    done = finished(folder)
     if not done:
         raise BadInput(f"{folder}: no finished run among {counted(len(every), 'run')}; start them again")
     one_kind(done)
@@ -151,7 +153,8 @@ def _check(folder: Path) -> None:
 
 def one_kind(runs: Sequence[tuple[str, Path]]) -> None:
     """Refuse radio studies beside runs that learn, and runs of several versions of netsim."""
-    kinds, versions = dict[bool, Path](), dict[str, Path]()
+    kinds = dict[bool, Path]()
+    versions = dict[str, Path]()
     for _, path in runs:
         manifest = read_json(path / MANIFEST)
         check_version(path, manifest)
@@ -212,55 +215,11 @@ def drawn_sentence(n: int, drawn: int) -> list[str]:
 # -- the keys in which studies differ
 
 _NOT_COMPARED = ("seed", "vary")  # what tells runs of one label apart, and what a sweep is made from
-MISSING = object()
 
 
-@dataclass(frozen=True)
-class Difference:
-    """A dotted path, and the value of each study; MISSING where a study has no such key."""
-
-    path: str
-    values: Sequence[Any]
-
-    @property
-    def changed(self) -> list[bool]:
-        """Which values are not that of the first study."""
-        return [value != self.values[0] for value in self.values]
-
-    @property
-    def texts(self) -> list[str]:
-        """The values for people."""
-        return ["–" if value is MISSING else flow(value) for value in self.values]
-
-
-def differences(studies: Sequence[Record]) -> list[Difference]:
-    """The keys in which resolved studies differ, in the order of the studies.
-
-    A part of another kind, or a list of other parts, is one difference; of equal kinds their keys are compared.
-    """
-    shared = [{k: v for k, v in study.items() if k not in _NOT_COMPARED} for study in studies]
-    return list(_differing("", shared))
-
-
-def _differing(path: str, values: Sequence[Any]) -> Iterator[Difference]:
-    first = values[0]
-    if all(value == first for value in values):
-        return
-    if _kinds(values):
-        for key in dict.fromkeys(key for value in values for key in value):
-            yield from _differing(f"{path}.{key}" if path else str(key), [v.get(key, MISSING) for v in values])
-    elif _lists(values) and all(_kinds(items) for items in zip(*values, strict=True)):
-        for k, items in enumerate(zip(*values, strict=True)):
-            yield from _differing(f"{path}.{k}", items)
-    else:
-        yield Difference(path, list(values))
-
-
-def _kinds(values: Sequence[Any]) -> bool:
-    """Whether all are mappings, and parts of one kind."""
-    return all(isinstance(v, Mapping) for v in values) and len({str(v.get("kind")) for v in values}) == 1
-
-
-def _lists(values: Sequence[Any]) -> bool:
-    """Whether all are lists of one length."""
-    return all(isinstance(v, list) for v in values) and len(set(map(len, values))) == 1
+def differences(studies: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Dotted key in which resolved studies differ -> its values as text; "–" where a study has no such key."""
+    flat = [flattened({k: v for k, v in study.items() if k not in _NOT_COMPARED}) for study in studies]
+    every = dict.fromkeys(key for study in flat for key in study)
+    texts = {key: [flow(study[key]) if key in study else "–" for study in flat] for key in every}
+    return {key: values for key, values in texts.items() if len(set(values)) > 1}

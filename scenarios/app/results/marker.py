@@ -46,7 +46,7 @@ def marked(folder: Path) -> str:
 
 
 @contextmanager
-def held(folder: Path, what: Mark, admit: Callable[[], None]) -> Generator[None, None, None]:
+def held(folder: Path, what: Mark, admit: Callable[[], object]) -> Generator[None, None, None]:
     """Create a folder if need be, mark and lock it; only one process at a time does so.
 
     `admit` raises BadInput for a folder that may not be had. It is asked before anything is written, and again under

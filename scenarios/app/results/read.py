@@ -41,7 +41,8 @@ from scenarios.app.results.run import Run, Table
 from scenarios.app.study import Fields, Record
 from scenarios.app.study.yaml_document import read
 
-RUNS, SWEEP = "runs.csv", "sweep.json"
+RUNS = "runs.csv"
+SWEEP = "sweep.json"
 
 _PTR = ("footprint_ptr", "footprint_building", "street_ptr", "scenery_ptr")
 _GROUND = {
@@ -57,7 +58,8 @@ def load(folder: Path, study: Fields | None = None) -> Run:
 
     study : where it is known, as of a run of the same label; none: it is read.
     """
-    manifest, summary = read_json(folder / MANIFEST), read_summary(folder)
+    manifest = read_json(folder / MANIFEST)
+    summary = read_summary(folder)
     _check_manifest(folder / MANIFEST, manifest)
     radio = manifest.get("kind") == RADIO_STUDY
     tables = {name: checked_table(folder, name) for name in (RADIO if radio else TABLES)}
@@ -143,7 +145,8 @@ def _ground(path: Path) -> dict[str, NDArray[Any]]:
     ground: dict[str, NDArray[Any]] = {**_arrays(path, _GROUND, needed=[*_GROUND][:6])}
     ground |= {name: ground[name].astype(np.int64) for name in _PTR if name in ground}
     for of in ("footprint", "street", "scenery"):
-        ptr, points_m = ground.get(f"{of}_ptr", np.zeros(1)), ground.get(f"{of}_m", ())
+        ptr = ground.get(f"{of}_ptr", np.zeros(1))
+        points_m = ground.get(f"{of}_m", ())
         if len(ptr) == 0 or ptr[0] or ptr[-1] != len(points_m) or (np.diff(ptr) < 0).any():
             raise BadInput(f"{path}: its parts do not fit together; run the study again")
     return ground

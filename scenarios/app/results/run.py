@@ -69,7 +69,8 @@ class Run:
     @property
     def replayed(self) -> bool:
         """Whether a trace replaced the radio: then its RSRP is of no base station that was placed."""
-        card, serving = part(self.manifest, "channel_card"), self.tables["links"]["base_station"]
+        card = part(self.manifest, "channel_card")
+        serving = self.tables["links"]["base_station"]
         from_trace = str(card.get("RSRP measurement")).startswith("read from the trace")
         return from_trace or (len(serving) > 0 and not any(serving))
 
@@ -112,7 +113,10 @@ def part(inside: Any, *keys: str) -> Fields:
 
 # -- the table tracking
 
-FILTER, SMOOTHER, PLAIN, PRIOR = "filter", "smoother", "plain", "prior"
+FILTER = "filter"
+SMOOTHER = "smoother"
+PLAIN = "plain"
+PRIOR = "prior"
 KINDS = (PLAIN, FILTER, SMOOTHER, PRIOR)
 """the wrapped attack alone; what the tracker knows in a round; what it knows of it at the end; the prior alone"""
 

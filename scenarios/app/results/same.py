@@ -15,7 +15,6 @@ from netsim.errors import BadInput, one_line
 from netsim.parquet import read_parquet
 from netsim.safe import OURS_MOST_BYTES, content, what_is
 from scenarios.app.results.folder import read_json, text_of
-from scenarios.app.study import Fields
 
 _SHOWN = 40  # characters of a text
 
@@ -45,7 +44,8 @@ def differences_in(first: Path, second: Path, names: Sequence[str]) -> list[Valu
     """
     found: list[ValueDifference] = []
     for name in names:
-        a, b = first / name, second / name
+        a = first / name
+        b = second / name
         if not what_is(a) and not what_is(b):
             continue
         if not what_is(a) or not what_is(b):
@@ -83,7 +83,7 @@ def values_in(path: Path) -> dict[str, list[Any]]:
     """What a file of results holds: key, column or array -> its values; cells of a table as they are written."""
     try:
         if path.suffix == ".json":
-            return {key: [value] for key, value in _flat(read_json(path)).items()}
+            return {key: [value] for key, value in flattened(read_json(path)).items()}
         if path.suffix == ".csv":
             with text_of(path) as file:
                 columns = zip(*csv.reader(file), strict=True)
@@ -94,12 +94,12 @@ def values_in(path: Path) -> dict[str, list[Any]]:
         raise BadInput(f"{path}: damaged ({error}); run the study again") from None
 
 
-def _flat(value: Any, path: str = "") -> Fields:
+def flattened(value: Any, path: str = "") -> dict[str, Any]:
     """Path -> value of everything in a JSON object."""
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else None
     if inner is None:
         return {path: value}
-    return {k: v for key, one in inner for k, v in _flat(one, f"{path}.{key}".lstrip(".")).items()}
+    return {k: v for key, one in inner for k, v in flattened(one, f"{path}.{key}".lstrip(".")).items()}
 
 
 def _of_values(
@@ -131,7 +131,8 @@ def _compared(a: Sequence[Any], b: Sequence[Any]) -> tuple[str, float] | None:
 def _size(x: Any, y: Any) -> float:
     """The relative difference of two numbers; infinite where one is none."""
     try:
-        one, two = float(x), float(y)
+        one = float(x)
+        two = float(y)
     except (TypeError, ValueError):
         return np.inf
     most = max(abs(one), abs(two))

@@ -84,8 +84,10 @@ def _spends(line: Line) -> bool:
 
 def run_lines(folder: Path, page: str, verbose: bool = False) -> list[str]:
     """Seed and answer, which go on a heading; then warnings and the result. `page`: where all details are."""
-    manifest, summary = checked_manifest(folder), read_summary(folder)
-    of, learns = lines([summary]), "rounds.played" in summary
+    manifest = checked_manifest(folder)
+    summary = read_summary(folder)
+    of = lines([summary])
+    learns = "rounds.played" in summary
     told = answer(of, learns) or f"{counted(summary.get('radio.samples') or 0, 'sample')} of the radio"
     warned = [*(f"warning: {text}" for text in manifest["warnings"]), *warnings(summary)]
     rows = [(name, text) for name in GROUPS if (text := row([summary], name))]
@@ -171,7 +173,8 @@ def checked_manifest(folder: Path) -> Fields:
 
 def warnings(summary: Summary) -> list[str]:
     """Why results of a run mean little, a line each."""
-    sent, rounds = summary.get("updates.sent") or 0, summary.get("rounds.played") or 0
+    sent = summary.get("updates.sent") or 0
+    rounds = summary.get("rounds.played") or 0
     found = [_nothing_learned(summary)]
     found += [
         f"curation {step} never found a cluster and kept one random sample instead; raise eps_m, lower min_samples, or "
@@ -198,7 +201,8 @@ def warnings(summary: Summary) -> list[str]:
 
 def _nothing_learned(summary: Summary) -> str:
     """Why nothing was learned, where there is nothing to learn from, no round, or no update."""
-    rounds, held_out = summary.get("rounds.played") or 0, summary.get("rounds.held_out")
+    rounds = summary.get("rounds.played") or 0
+    held_out = summary.get("rounds.held_out")
     if _stopped(summary) and rounds == 0:
         return (
             "learning.privacy_budget admits no round: the first would have exceeded it, so nothing was learned and "
@@ -335,7 +339,8 @@ def cell_text(runs: Sequence[Record], key: str) -> str:
     if all(isinstance(v, bool) for v in values):
         return f"{values.count(True)} of {len(values)}" if len(values) > 1 else value_text(values[0])
     low, median, high = over_seeds(runs, key)
-    known, unit = sum(v is not None for v in values), getattr(declaration(key), "unit", "")
+    known = sum(v is not None for v in values)
+    unit = getattr(declaration(key), "unit", "")
     if len(runs) == 1 or np.isnan(median):
         return figure_text(median, unit)
     few = f" ({known} of {len(runs)})" if known < len(runs) and np.isfinite(high) else ""

@@ -39,9 +39,11 @@ def quantile(grid: FloatArray, q: float) -> FloatArray:
         return np.full(len(grid), np.nan)
     ordered = np.sort(grid, axis=1)  # NaN comes last
     at = q * np.maximum((~np.isnan(grid)).sum(axis=1) - 1, 0)
-    below, above = np.floor(at).astype(int), np.ceil(at).astype(int)
+    below = np.floor(at).astype(int)
+    above = np.ceil(at).astype(int)
     every = np.arange(len(grid))
-    low, high = ordered[every, below], ordered[every, above]
+    low = ordered[every, below]
+    high = ordered[every, above]
     with np.errstate(invalid="ignore"):  # infinity less infinity; such a quantile is infinite, see below
         between = low + (at - below) * (high - low)
     return np.where(above == below, low, np.where(np.isinf(high), np.inf, between))

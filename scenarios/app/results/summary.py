@@ -62,9 +62,11 @@ def summarise(folder: Path, study: Study) -> Fields:
 
 def radio_summary(folder: Path, handover: bool) -> Fields:
     """All values of a radio study by key; handover: whether it is modelled."""
-    samples, cdf = read_table(folder, "radio_samples"), read_table(folder, "radio_cdf")
+    samples = read_table(folder, "radio_samples")
+    cdf = read_table(folder, "radio_cdf")
     of = _groups(samples, "selection")
-    n, hours = float(of["all"]["count"][0]), of["all"]["ue_hours"]
+    n = float(of["all"]["count"][0])
+    hours = of["all"]["ue_hours"]
     moves = len(read_table(folder, "handovers")["ue"]) if handover else None
     rate = None if moves is None or not n else moves / float(hours[0])
     rows: Rows = {
@@ -81,12 +83,14 @@ def _of_rounds(folder: Path, study: Study) -> Iterator[Part]:
     """What was played, sent, refused, held back and lost."""
     rounds, ues, links = (read_table(folder, name) for name in ("rounds", "ues", "links"))
     updates, uploads, metrics = (read_table(folder, name) for name in ("updates", "transmissions", "metrics"))
-    withholding, curation = read_table(folder, "withholding"), read_table(folder, "curation")
+    withholding = read_table(folder, "withholding")
+    curation = read_table(folder, "curation")
     surveyed = slice(1 if study.learned.data.surveys_once else None)
     bits = links["rate_bps"] * links["airtime_s"]
     moved = len(read_table(folder, "handovers")["ue"]) if study.world.radio.handover is not None else None
     late = rounds["late"].sum() / len(updates["ue"]) if len(updates["ue"]) else np.nan
-    in_rounds, replayed = study.learned.server.in_rounds, np.isfinite(ues["nights"])
+    in_rounds = study.learned.server.in_rounds
+    replayed = np.isfinite(ues["nights"])
     none = replayed & ~np.isfinite(ues["home_x_m"])
     plan = read_json(folder / PLAN) if what_is(folder / PLAN) else {}
     yield "", {
@@ -176,14 +180,17 @@ def good_map(runs: Sequence[Record]) -> bool | None:
 
 def _of_attacks(folder: Path, study: Study) -> Iterator[Part]:
     """What every attack reaches for the UEs that the study looks at, and the baselines."""
-    settings, labels = study.learned.leakage, [attack.label for attack in study.learned.attacks]
+    settings = study.learned.leakage
+    labels = [attack.label for attack in study.learned.attacks]
     ues, links, every = (read_table(folder, name) for name in ("ues", "links", "leakage"))
     targets = _targets(study, ues, read_table(folder, "updates"))
-    leakage, tracking = _of(every, targets), _of(read_table(folder, "tracking"), targets)
+    leakage = _of(every, targets)
+    tracking = _of(read_table(folder, "tracking"), targets)
     estimates, updates = (_of(read_table(folder, name), targets) for name in ("estimates", "updates"))
     named, linking, people = (read_table(folder, name) for name in ("named", "linking", "identities"))
     west, south, east, north = area_m = tuple(read_json(folder / MANIFEST)["area_m"])
-    area, off_m = Area(*area_m), (updates["x_m"] - (west + east) / 2, updates["y_m"] - (south + north) / 2)
+    area = Area(*area_m)
+    off_m = (updates["x_m"] - (west + east) / 2, updates["y_m"] - (south + north) / 2)
     centre = {"row": row_numbers(updates), "centre_m": np.hypot(*off_m)}
     watched = np.unique(leakage["ue"])
     truth, densest = (of(ues, watched, settings.hit_radius_m) for of in (Truth.of, Truth.densest))
@@ -282,7 +289,8 @@ def account_rows(rows: Table) -> Table:
     Where no channel adds noise `with_channel` is empty. In an account that has the value an empty cell is an infinite
     one; in one that has none the channel changes nothing, and it is the epsilon.
     """
-    epsilon, given = np.nan_to_num(rows["epsilon"], nan=np.inf), rows["with_channel"]
+    epsilon = np.nan_to_num(rows["epsilon"], nan=np.inf)
+    given = rows["with_channel"]
     if np.isfinite(given).any():
         who = list(zip(*(rows[k].tolist() for k in ("unit", "relation", "delta")), strict=True))
         counted = {w for w, value in zip(who, given, strict=True) if np.isfinite(value)}
@@ -351,7 +359,8 @@ def reached_rows(uploads: Table, metrics: Table) -> dict[str, Table]:
     scored = metrics["name"] == "accuracy_percent"
     if not len(uploads["ue"]) or not scored.any():
         return {}
-    start_s, of = float(uploads["requested_s"].min()), dict[str, Table]()
+    start_s = float(uploads["requested_s"].min())
+    of = dict[str, Table]()
     for level in _LEVELS_PERCENT:
         took_s = reached_s(metrics["time_s"][scored], metrics["value"][scored], start_s, level)
         asked = int((uploads["requested_s"] <= start_s + took_s).sum()) if np.isfinite(took_s) else None
@@ -386,7 +395,8 @@ def reached_s(time_s: FloatArray, score: FloatArray, start_s: float, level: floa
 
 def _area(since_s: FloatArray, value: FloatArray, at_s: FloatArray) -> FloatArray:
     """Integral (m,) of the steps (n,) from 0 to times (m,)."""
-    steps_s, held = np.append(0.0, since_s), np.append(0.0, value)
+    steps_s = np.append(0.0, since_s)
+    held = np.append(0.0, value)
     before = np.append(0.0, np.cumsum(held[:-1] * np.diff(steps_s)))
     k = np.searchsorted(steps_s, at_s, side="right") - 1
     return np.asarray(before[k] + held[k] * (at_s - steps_s[k]))
@@ -407,7 +417,8 @@ def sums_rows(sums: Table) -> dict[str, Table]:
     """Sums that were not opened, and those of one UE, of the rows of `sums`; nothing where nothing is summed."""
     if not len(sums["group"]):
         return {}
-    unopened, decoded = sums["opened"] == 0, sums["decoded"]
+    unopened = sums["opened"] == 0
+    decoded = sums["decoded"]
     lost = decoded[unopened].sum() / decoded.sum() if decoded.sum() else np.nan
     return {
         "sums": {"unopened": unopened, "lost": np.array([lost])},

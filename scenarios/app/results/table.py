@@ -199,7 +199,8 @@ def _list_verdict(line: Line, runs: Runs, uniform: float) -> str:
     less = np.array([run[line.key] - run[aside] for run in runs if run.get(aside) is not None])
     if not len(less) or uniform > _MOST_UNIFORM:
         return verdicts.INCONCLUSIVE
-    mean_less, half = float(less.mean()), half_width(less)
+    mean_less = float(less.mean())
+    half = half_width(less)
     return verdicts.of_interval(mean_less - half, mean_less + half, 0.0)
 
 

@@ -202,7 +202,8 @@ def paired(trained: Sequence[FinishedTraining], name: str) -> tuple[FloatArray, 
 
 # -- how probable it is that one policy costs less than another
 
-_DRAWS, _CHUNK = 2000, 200
+_DRAWS = 2000
+_CHUNK = 200
 _LEVELS = (0.025, 0.975)
 
 
@@ -216,7 +217,8 @@ def probability_of_improvement(costs: FloatArray, others: FloatArray) -> tuple[f
     keep their tasks; worlds are draws themselves, and are drawn with replacement as well. The same numbers give the
     same interval.
     """
-    x, y = costs.T[:, :, None], others.T[:, None, :]
+    x = costs.T[:, :, None]
+    y = others.T[:, None, :]
     wins = (x < y) + 0.5 * (x == y)
     worlds, n, k = wins.shape
     draw = np.random.default_rng(0)

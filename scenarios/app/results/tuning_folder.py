@@ -21,7 +21,9 @@ from scenarios.app.results.statistics import counted, figure_text
 from scenarios.app.study import Fields, Record
 from scenarios.app.study.describe import flow
 
-TUNING, TRIALS_CSV, BEST = "tuning.json", "trials.csv", "best.yaml"
+TUNING = "tuning.json"
+TRIALS_CSV = "trials.csv"
+BEST = "best.yaml"
 
 
 def is_tuning(folder: Path) -> bool:
@@ -139,7 +141,7 @@ def winner_rows(found: Record) -> list[list[str]]:
     return rows
 
 
-def _fresh(fresh: Mapping[str, Any], key: str) -> str:
+def _fresh(fresh: Record, key: str) -> str:
     """The mean of a figure on fresh seeds with its 95 % interval."""
     if "values" not in fresh:
         return "failed" if "error" in fresh else ""
@@ -148,7 +150,7 @@ def _fresh(fresh: Mapping[str, Any], key: str) -> str:
     return value if width is None else f"{value} ± {figure_text(width)}"
 
 
-def _kept(bound: Constraint, fresh: Mapping[str, Any]) -> str:
+def _kept(bound: Constraint, fresh: Record) -> str:
     """A bound, which winners keep in the search, and whether it is kept on fresh seeds."""
     if "values" not in fresh:
         return bound.text

@@ -20,14 +20,23 @@ from math import isfinite, isnan
 
 from scenarios.app.results.statistics import MEANINGFUL, wilson
 
-GOOD, USEFUL, NOT_USEFUL, DIVERGED = "good", "useful", "not useful", "diverged"
-FOUND, AT_CHANCE, INCONCLUSIVE, PREVENTED = "found", "at chance", "inconclusive", "prevented"
+GOOD = "good"
+USEFUL = "useful"
+NOT_USEFUL = "not useful"
+DIVERGED = "diverged"
+FOUND = "found"
+AT_CHANCE = "at chance"
+INCONCLUSIVE = "inconclusive"
+PREVENTED = "prevented"
 NO_GUARANTEE = "no meaningful guarantee"
 USELESS = "Low leakage proves nothing here; high leakage is still real."
 """what leakage means where the model is not useful"""
 
-GOOD_SHARE, FAR_DB, USEFUL_RANKS = 0.7, 1000.0, 0.2
-NEAR_POINTS, NEAR_SHARE = 5.0, 0.1
+GOOD_SHARE = 0.7
+FAR_DB = 1000.0
+USEFUL_RANKS = 0.2
+NEAR_POINTS = 5.0
+NEAR_SHARE = 0.1
 """how far above chance the end of an interval may lie at chance: percentage points, and as a share of a distance"""
 
 
