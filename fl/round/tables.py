@@ -134,7 +134,7 @@ TABLES: dict[str, dict[str, Column]] = {
         "group": _whole("number of the group of UEs whose updates are summed (`threat: observes: aggregate`)"),
         "ues": _whole("UEs of the group that had an update to send"),
         "decoded": _whole("UEs of the group that the server decoded in time, whose updates are the sum"),
-        "opened": _flag("whether the server could open the sum; if not, nobody sees it and it is not merged"),
+        "opened": _flag("whether the server could open the sum; if not, no attack observes it and it is not merged"),
     },
     "links": {
         "round": _ROUND,
@@ -170,7 +170,7 @@ TABLES: dict[str, dict[str, Column]] = {
         "ended_s": Column("when its last bit arrived, or when it was lost; empty if it could not send at all", "s"),
         "fate": _text(
             "what became of it: arrived, undecoded (sent again too often, or too weak), late (not complete at the "
-            "deadline), dropped (the UE left), exhausted (its energy was spent), no-cell (nobody served it), stopped "
+            "deadline), dropped (the UE left), exhausted (its energy was spent), no-cell (no cell served it), stopped "
             "(the server had enough), under-way (not ended when the world did)"
         ),
         "bits": Column("size of the upload, all rows of the UE together", "bit"),
@@ -323,7 +323,7 @@ TABLES: dict[str, dict[str, Column]] = {
         "relation": _RELATION,
         "delta": Column("delta of epsilon"),
         "epsilon": Column("epsilon that the UE has spent so far on this mechanism; exact, or by RDP where sampled"),
-        "epsilon_with_channel": Column("the same if the channel's noise counts, against whoever receives through it"),
+        "epsilon_with_channel": Column("the same if the channel's noise counts, for an attacker with this receiver"),
     },
     "privacy": {
         "mechanism": _text("name of the part that drew the noise; all: all mechanisms of one unit and relation"),
@@ -380,7 +380,7 @@ TABLES: dict[str, dict[str, Column]] = {
     "listed": {
         "attack": _ATTACK,
         "rank": _whole(
-            "1: the best place of the list that the attack makes at the end of the run, whoever it is of; only of "
+            "1: the best place of the list that the attack makes at the end of the run, of any UE; only of "
             "sums, published models, and updates under names that change"
         ),
         "x_m": Column("the place, east", "m"),
@@ -477,14 +477,14 @@ TABLES: dict[str, dict[str, Column]] = {
         "people": _whole("people in its directory"),
         "names": _whole("names of the round whose UEs are in the directory, by the user in ues.csv"),
         "others": _whole("names of the round whose UEs are not"),
-        "told": _whole("names, of both, of which the attack says anything: some night of theirs was seen"),
-        "given": _whole("how many of these it gave to a person; the others to nobody"),
+        "told": _whole("names, of both, that the attack gives an answer for: it has observed one of their nights"),
+        "given": _whole("how many of these it gave to a person; it left out the others"),
         "right_share": Column("share of `names` that it gave to the right person"),
         "chance_share": Column("baseline: the same of people given at random, 1 / people"),
         "probability": Column("probability of the person, as the attack states it, mean over names given to one"),
         "given_right_share": Column("share of the names given to a person for which that was the right one"),
         "anonymity_set": Column(
-            "2^H, mean over the names told; H: entropy in bits over the people, and nobody of them"
+            "2^H, mean over the names answered; H: entropy in bits over the people, and none of them"
         ),
         "others_given_share": Column("share of `others` that it gave to a person, all of them falsely"),
     },
@@ -545,7 +545,7 @@ TABLES: dict[str, dict[str, Column]] = {
         "los": _flag("whether it is in line of sight"),
         "learnt_dbm": Column(
             "RSRP that the final model predicts there; of one model for each cell the largest, over models that "
-            "somebody trained; empty for other tasks",
+            "a UE trained; empty for other tasks",
             "dBm",
         ),
     },
