@@ -297,8 +297,6 @@ DAMAGES = {
         "ue 99 is not in [-1,",
     ),
     "column gone": (lambda f: (f / "spends.csv").write_text("round\n"), "column time_s is missing"),
-    "points": (lambda f: (f / "points.npz").write_bytes(b"PK\x03\x04 no"), "points.npz"),
-    "points gone": (lambda f: (f / "points.npz").unlink(), "points.npz"),
     "ground": (lambda f: (f / "map.npz").write_bytes(b"PK\x03\x04 no"), "map.npz"),
     "ground of parts": (lambda f: _ground(f, footprint_ptr=[0, 7]), "do not fit"),
     "ground flat": (lambda f: _ground(f, station_m=[1.0]), "wrong shape"),

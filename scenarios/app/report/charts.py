@@ -17,7 +17,7 @@ from netsim.units import BoolArray, FloatArray, IntArray
 from scenarios.app.report.plot import DARK, GREY, Axes, CurveStyle, Figure, Panel, looks, mosaic, spread
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.run import Run, Table, where
-from scenarios.app.results.statistics import carried, count, counted, quantile, quartiles
+from scenarios.app.results.statistics import carried, counted, quantile, quartiles
 from scenarios.app.results.summary import with_home
 
 Series = tuple[FloatArray, FloatArray]
@@ -84,7 +84,7 @@ def named_over_time(run: Run, attack: str, place: str) -> tuple[FloatArray, Bool
 def median_line(look: CurveStyle, x: Sequence[Any], grid: FloatArray, unit: str = "m", **more: Any) -> list[Figure]:
     """Median and quartiles over tracks, or nothing where no median is known."""
     values = quartiles(grid)
-    return spread(look, x, values, count(grid), unit, **more) if np.isfinite(values[1]).any() else []
+    return spread(look, x, values, (~np.isnan(grid)).sum(axis=1), unit, **more) if np.isfinite(values[1]).any() else []
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,6 @@ from scenarios.app.results.shown import (
     HEAD,
     answer,
     cell_text,
-    in_order,
     label_lines,
     meaning,
     over_seeds,
@@ -147,7 +146,7 @@ def figures_table(labels: Mapping[str, Runs]) -> str:
     """Every figure: a row per key, a column per label; it opens on a click."""
     every = dict.fromkeys(key for of in labels.values() for run in of for key in run)
     rows = list[list[Cell]]()
-    for key in in_order(every):
+    for key in every:
         marks = [Mark(cell_text(of, key), over_seeds(of, key)[1]) for of in labels.values()]
         rows.append([key, *marks, meaning(key)])
     title = f"Every figure: median [quartiles] over seeds, {len(rows)} keys"

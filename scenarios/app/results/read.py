@@ -14,17 +14,14 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError
 from fl.round.tables import TABLES, Column
 from netsim.checkpoint import read_arrays
 from netsim.clock import DAY_S
-from netsim.columns import no_places
 from netsim.errors import BadInput
 from netsim.safe import what_is
-from netsim.units import FloatArray
 from scenarios.app.results.folder import (
     ARRAYS,
     EVERY,
     GRID,
     MANIFEST,
     MAP,
-    POINTS,
     RADIO,
     RADIO_STUDY,
     STUDY,
@@ -65,11 +62,10 @@ def load(folder: Path, study: Fields | None = None) -> Run:
     tables = {name: checked_table(folder, name) for name in (RADIO if radio else TABLES)}
     _check_rows(folder, manifest, tables)
     tables = {name: _no_rows(columns) for name, columns in EVERY.items()} | tables
-    points_m = no_places() if radio else _points_m(folder / POINTS)
     ground = _ground(folder / MAP)
     grid = _arrays(folder / GRID, ARRAYS, needed=[*ARRAYS]) if what_is(folder / GRID) else {}
     study = study or read(folder / STUDY).data
-    return Run(manifest, summary, study, tables, points_m, ground, read_surfaces(folder), grid)
+    return Run(manifest, summary, study, tables, ground, read_surfaces(folder), grid)
 
 
 _Number = Annotated[float, Field(allow_inf_nan=False, ge=-4.1e7, le=4.1e7)]  # once around the Earth, in metres
@@ -131,11 +127,6 @@ def checked_table(folder: Path, name: str) -> Table:
 def _no_rows(columns: Mapping[str, Column]) -> Table:
     """A table that this kind of run does not write."""
     return {name: np.zeros(0, dtype=object if c.type == "text" else np.float64) for name, c in columns.items()}
-
-
-def _points_m(path: Path) -> FloatArray:
-    """True points (n, 2)."""
-    return _arrays(path, {"position_m": 2}, needed=["position_m"])["position_m"].reshape(-1, 2)
 
 
 def _ground(path: Path) -> dict[str, NDArray[Any]]:

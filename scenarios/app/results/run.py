@@ -35,7 +35,6 @@ class Run:
     summary: Fields
     study: Fields
     tables: dict[str, Table]
-    points_m: FloatArray = field(default_factory=no_places)
     ground: dict[str, NDArray[Any]] = field(default_factory=dict)
     surfaces: dict[str, NDArray[Any]] = field(default_factory=dict)
     grid: dict[str, NDArray[Any]] = field(default_factory=dict)

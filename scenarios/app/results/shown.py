@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -22,7 +22,6 @@ from scenarios.app.results.run import Table, where
 from scenarios.app.results.statistics import Quartiles, counted, figure_text, quartiles_of
 from scenarios.app.results.summary_keys import (
     DIVERGED,
-    KEYS,
     declaration,
 )
 from scenarios.app.results.table import GROUPS, Line, Runs, Summary, lines, model_verdict, row
@@ -312,12 +311,6 @@ def adapted_lines(folder: Path) -> list[str]:
 
 
 # -- values over seeds
-
-
-def in_order(every: Iterable[str]) -> list[str]:
-    """Keys of summaries in the order of their declarations."""
-    place = {measure.key: k for k, measure in enumerate(KEYS)}
-    return sorted(every, key=lambda key: (place.get(getattr(declaration(key), "key", ""), len(KEYS)), key))
 
 
 def meaning(key: str) -> str:

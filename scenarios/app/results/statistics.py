@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from netsim.row_id import row_id
-from netsim.units import FloatArray, IntArray
+from netsim.units import FloatArray
 from scenarios.app.study.study import Study
 
 
@@ -59,11 +59,6 @@ def quartiles_of(values: Iterable[float | None]) -> Quartiles:
     grid = np.array([[np.nan if v is None else float(v) for v in values]])
     low, median, high = (float(bound[0]) for bound in quartiles(grid))
     return low, median, high
-
-
-def count(grid: FloatArray) -> IntArray:
-    """How many tracks have a value (n_time,)."""
-    return np.asarray((~np.isnan(grid)).sum(axis=1))
 
 
 Interval = tuple[FloatArray, FloatArray, FloatArray]
