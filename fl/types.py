@@ -16,7 +16,7 @@ import numpy.typing as npt
 from fl.evenly import evenly
 from netsim.base_stations import BaseStation
 from netsim.city.buildings import Buildings
-from netsim.columns import Columns, no_floats, no_ints, no_places
+from netsim.columns import Columns, frozen, no_floats, no_ints, no_places
 from netsim.geometry import Area
 from netsim.radio.coverage_law import CoverageLaw
 from netsim.radio.uplink import Channel
@@ -38,7 +38,7 @@ class LastFigures:
     figures: dict[str, float] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Local:
     """Data on devices, ragged and flat: row i is (ue[i], model[i]) and owns samples ptr[i]:ptr[i+1].
 
@@ -116,7 +116,7 @@ NEW_PLACE = -1
 """group of samples that were held out with all others of their block of ground, for a score by place"""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class HeldOut(Columns):
     """Samples that no training sees: ue, model (N,), x (N, p), y (N,), and cell (N,) as in `Local`.
 
@@ -230,7 +230,7 @@ class Updates(ABC):
         return DenseUpdates(self.ue, self.model, self.count, values, self.phase, bound)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class DenseUpdates(Updates):
     """Updates held as one array, values (n, d)."""
 
@@ -280,7 +280,7 @@ class DenseUpdates(Updates):
         return total
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Model:
     """The global models: parameters (n_model, d), and public constants of the learner (scales, offsets)."""
 
@@ -290,7 +290,7 @@ class Model:
     constants: dict[str, FloatArray] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class DatasetStatistics:
     """Mean and standard deviation of all positions measured in each cell: mean_m, std_m (n_model, 2).
 
@@ -309,7 +309,7 @@ class DatasetStatistics:
         return cls(mean, np.maximum(std, 1e-3))
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Antennas:
     """Places and powers of base stations: at_m (n_cell, 3) with heights, power_dbm (n_cell,).
 
@@ -337,7 +337,7 @@ class ImageFormat:
     classes: int
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Directory:
     """Homes of people: user (n,), by the names of ues.csv, each once, and home_m (n, 2)."""
 
@@ -345,7 +345,7 @@ class Directory:
     home_m: FloatArray
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Public:
     """Public facts: the area, the number of models, the data's statistics where they are published, and antennas.
 
@@ -378,7 +378,7 @@ class Public:
     server_momentum: float = 0.0
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Request:
     """Request of a server to every UE about a grid: features (inf for the exact kernel), bandwidth_m (H,), the area."""
 
@@ -437,7 +437,7 @@ LOCATION = "location"
 """unit of accounts of moved locations"""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Spend:
     """One draw of privacy noise, booked when it is drawn, whether or not the packet arrives.
 
@@ -492,7 +492,7 @@ class Spend:
         }
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class MetricSpend:
     """Locations that were moved at random before training, booked when they are drawn.
 
@@ -529,7 +529,7 @@ class MetricSpend:
 AnySpend = Spend | MetricSpend
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Curated:
     """Result of a step of curation: the data (rows may be empty), its memory, what was spent, and notes.
 
@@ -545,7 +545,7 @@ class Curated:
     fallback: BoolArray | None = None
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Received(Columns):
     """Updates at the server after the uplink: all updates and which rows it decoded in time (n,)."""
 
@@ -553,7 +553,7 @@ class Received(Columns):
     decoded: BoolArray
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Timing(Columns):
     """Times of updates (n,) by a server's clock, one entry per row of a view; secure aggregation does not hide them.
 
@@ -577,7 +577,7 @@ def rank_of_place(status: str) -> int:
     return {"home": 1, "work": 2}.get(status, 0)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Estimates(Columns):
     """Estimates of an attack: one row each.
 

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import dataclass, field, fields
 from itertools import chain
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 import numpy as np
 
 from netsim.units import BoolArray, FloatArray, IntArray
+
+T = TypeVar("T")
+
+
+@dataclass_transform(frozen_default=True, eq_default=False, field_specifiers=(field,))
+def frozen(cls: type[T]) -> type[T]:
+    """A frozen data class that is compared by identity: whether two arrays are equal has no single answer."""
+    return dataclass(frozen=True, eq=False)(cls)
 
 
 class Columns:

@@ -54,7 +54,8 @@ class Part(BaseModel):
     Class attributes
     ----------------
     reference : paper and equation that the part implements.
-    example : the smallest valid YAML, from which contract tests and `netsim list --matrix` build it.
+    example : the smallest valid YAML, from which contract tests and `netsim list --matrix` build it; by default the
+        kind alone.
     needs, offers : words that a study matches when it is loaded; `needs` maps a word to the reason.
     renamed : old key -> new key, or `key: old value` -> new value. For one version scenarios may have the old names,
         with a warning; those of kinds stand in the union of the slot.
@@ -74,6 +75,11 @@ class Part(BaseModel):
     needs: ClassVar[dict[str, str]] = {}
     offers: ClassVar[frozenset[str]] = frozenset()
     renamed: ClassVar[dict[str, str]] = {}
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        if "kind" in cls.model_fields and "example" not in vars(cls):
+            cls.example = {"kind": cls.model_fields["kind"].default}
 
     @classmethod
     def kind_name(cls) -> str:

@@ -6,6 +6,7 @@ import numpy.typing as npt
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
+Float32Array = npt.NDArray[np.float32]
 
 SPEED_OF_LIGHT_M_S = 299_792_458.0
 BOLTZMANN_J_K = 1.380649e-23

@@ -1,6 +1,6 @@
 """Weights by the number of samples and by the angle between an update and the mean update."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -9,12 +9,12 @@ from pydantic import Field
 from fl.aggregation.base import Aggregation
 from fl.aggregation.shares import effective, shares
 from fl.types import Received, RoundContext
-from netsim.columns import no_ints
+from netsim.columns import frozen, no_ints
 from netsim.row_id import row_id
 from netsim.units import FloatArray, IntArray
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Angles:
     """Mean angle in radians of every row decoded so far, by ascending row id, and the number of its rounds."""
 
@@ -41,7 +41,6 @@ class Beda(Aggregation):
         "Wu and Wang, Fast-Convergent Federated Learning With Adaptive Weighting, 2021 (FedAdp); benchmark BEDA of the "
         "LAPA study"
     )
-    example: ClassVar = {"kind": "beda"}
     needs: ClassVar = {"updates": "compares single updates, and a sum of them is all that the server gets"}
 
     def start(self) -> Angles:

@@ -14,7 +14,6 @@ class FedAvg(Aggregation):
 
     kind: Literal["fedavg"] = "fedavg"
     reference: ClassVar = "McMahan et al., Communication-Efficient Learning of Deep Networks, 2017"
-    example: ClassVar = {"kind": "fedavg"}
 
     def weights(self, received: Received, facts: RoundContext, state: State) -> tuple[FloatArray, State]:
         updates = received.updates

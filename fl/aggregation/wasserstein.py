@@ -1,6 +1,6 @@
 """Weights by the number of samples and by the distance of a UE's label distribution to the global one."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -9,12 +9,12 @@ from pydantic import Field, model_validator
 from fl.aggregation.base import Aggregation
 from fl.aggregation.shares import effective, shares
 from fl.types import Local, Received, RoundContext
-from netsim.columns import no_ints
+from netsim.columns import frozen, no_ints
 from netsim.row_id import row_id, ue_and_model
 from netsim.units import FloatArray, IntArray
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Histograms:
     """Labels that UEs have disclosed, by ascending row id: row (k,), pmf (k, bins), count (k,) samples behind each.
 
@@ -58,7 +58,6 @@ class Wasserstein(Aggregation):
     """number of equal bins of that range"""
 
     reference: ClassVar = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Eqs. 20-22"
-    example: ClassVar = {"kind": "wasserstein"}
 
     @model_validator(mode="after")
     def _range(self) -> Self:

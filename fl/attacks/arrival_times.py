@@ -1,6 +1,5 @@
 r"""Places of UEs from the times at which updates arrive."""
 
-from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -11,7 +10,7 @@ from fl.attacks.rank_match import RankedPlaces, RankMatch
 from fl.attacks.rings import Rings
 from fl.attacks.threat import ARRIVAL_TIMES, CELLS
 from fl.types import Estimates, Public, RoundContext, Timing
-from netsim.columns import no_ints, no_places
+from netsim.columns import frozen, no_ints, no_places
 from netsim.errors import BadInput
 from netsim.rng import Rng
 from netsim.row_id import row_id, ue_and_model
@@ -21,7 +20,7 @@ _LEAST_S = 1e-9
 _NOTHING: IntArray = no_ints()
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class UploadDelays:
     """Uploads so far.
 
@@ -79,7 +78,6 @@ class ArrivalTimes(OfUploads):
     """number of uploads of a UE through a cell over which values are averaged; 1: no averaging"""
 
     reference: ClassVar = "netsim: ranks of delays against ranks of distances, by a Gaussian copula"
-    example: ClassVar = {"kind": "arrival-times"}
     needs: ClassVar = {
         ARRIVAL_TIMES: "reads when updates come; let the threat see rows or sum",
         CELLS: "ranks the uploads of each cell; leave threat.cells out",

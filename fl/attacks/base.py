@@ -5,7 +5,7 @@ Attacks have no access to the true positions, which are compared with the estima
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self
 
 import numpy as np
@@ -13,6 +13,7 @@ import numpy as np
 from fl.learners.base import Learner
 from fl.tracking.linking import Linked
 from fl.types import Directory, Estimates, Local, Model, Public, RoundContext, State, Timing
+from netsim.columns import frozen
 from netsim.geometry import Area
 from netsim.part import Named
 from netsim.rng import Rng
@@ -42,7 +43,7 @@ class Replica(Protocol):
         """
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class View:
     """View of an attacker of one phase of a round.
 
@@ -127,7 +128,7 @@ class View:
         )
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Retold:
     """Revised estimates of all rounds so far: the track (N,) of each name (N,), estimates by tracks, and the
     links of the names that came in each round, with its time in s.

@@ -70,7 +70,6 @@ class ClosedForm(Attack):
     """largest number of estimated places per UE and round"""
 
     reference: ClassVar = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Lemma 1, Eq. 1"
-    example: ClassVar = {"kind": "closed-form"}
     space: ClassVar = {"cloud": (False, True)}
     needs: ClassVar = {
         "positions": "the network's inputs must be positions",

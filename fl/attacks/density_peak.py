@@ -49,7 +49,6 @@ class DensityPeak(Attack):
     """largest number of estimated places per UE and round"""
 
     reference: ClassVar = "Zong et al., Privacy by Projection, PoPETs 2023, Lemma 1, Section 4.2.2, Eq. 16"
-    example: ClassVar = {"kind": "density-peak"}
     needs: ClassVar = {
         "surfaces": "reads answers about a grid of points",
         "updates": "reads every device's own surface; a merged one has no UE's peak",

@@ -1,6 +1,5 @@
 r"""Deep leakage from gradients: search for one sample whose gradient has the direction of the update."""
 
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
@@ -9,7 +8,7 @@ from pydantic import Field, model_validator
 from fl.attacks.base import Attack, View, latest, recall
 from fl.learners.rsrp_net import RsrpNet
 from fl.types import Estimates, RoundContext
-from netsim.columns import no_ints, no_places
+from netsim.columns import frozen, no_ints, no_places
 from netsim.geometry import Area
 from netsim.rng import Rng
 from netsim.row_id import row_id
@@ -19,11 +18,11 @@ _START_NOISE = 0.5
 _TOGETHER = 128  # updates that are searched at once: bounds the memory
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class LastPlaces:
     """The last estimates inside the area: owner (k,) ascending, position_m (k, 2)."""
 
-    equal_rows: ClassVar[bool] = True
+    equal_rows: ClassVar = True
     owner: IntArray
     position_m: FloatArray
 

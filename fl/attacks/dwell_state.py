@@ -14,7 +14,7 @@ from fl.tracking.residence import Period, Residences
 from fl.tracking.visited import OfOneUe
 from fl.types import RoundContext, State
 from netsim.clock import DAY_S, WEEK_S
-from netsim.columns import Columns, no_floats, no_ints, no_places
+from netsim.columns import Columns, frozen, no_floats, no_ints, no_places
 from netsim.units import BoolArray, FloatArray, IntArray
 
 _HOUR_S = 3600.0
@@ -59,7 +59,7 @@ class Hours:
         return Period(self.day, False) if work[0] <= self.hour < work[1] and not self.off else None
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class NamedSoFar(Columns):
     """Places named so far (m,), each of a rank of an estimate: owner, z_m (m, 2), spread_m, right, of_class, day."""
 
@@ -118,7 +118,7 @@ def _has_better(z_m: FloatArray, share: FloatArray) -> BoolArray:
     return np.asarray((equal & ((share[:, :, None] < share[:, None]) | tie)).any(axis=2))
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class DwellPlaces(Columns):
     """Places to name: owner (k,) ascending, place_m (k, P, 2) and probability (k, P) of home, work and third
     places; looked (k,) : number of estimates at the search for third places.

@@ -12,6 +12,7 @@ from fl.tracking.identity import Identities, identified, log_odds
 from fl.tracking.place_grid import PlaceGrid
 from fl.tracking.residence import Period, Residences, Shares
 from fl.types import Directory, RoundContext
+from netsim.columns import frozen
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.rng import Rng
@@ -31,7 +32,7 @@ class Residents:
     identities: Identities = field(default_factory=Identities.none)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class OfTracks:
     """Names (k,) of a part of a round, the track of each, and what was estimated of it: z_m (k, R, 2)."""
 

@@ -38,7 +38,6 @@ class KeptNumbers(AddsMaps):
 
     reference: ClassVar = "netsim: positions of the numbers that compression keeps, against hidden activations"
     space: ClassVar = {"apart_m": (200.0, 100.0, 400.0)}
-    example: ClassVar = {"kind": "kept-numbers"}
     needs: ClassVar = {
         "layers": "reads the update of one fully connected layer",
         f"layer {_LAYER}": f"reads the update of layer {_LAYER}, and the network has none that is trained",

@@ -7,7 +7,7 @@ attack estimates where they were, and the attacker knows the truth of its own UE
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from fl.attacks.pace import Pace
 from fl.attacks.shadow_ues import STILL_M, Population, made_up
 from fl.tracking.error_model import ErrorModel
 from fl.types import Estimates, RoundContext, State
-from netsim.columns import no_floats, no_ints, no_places
+from netsim.columns import frozen, no_floats, no_ints, no_places
 from netsim.geometry import Area
 from netsim.rng import Rng
 from netsim.tree import from_tree, to_tree
@@ -59,7 +59,7 @@ def named_places(estimates: Estimates, area: Area) -> tuple[IntArray, FloatArray
     return names, found
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class LearntErrors:
     """Observations of the attacker on its own UEs.
 

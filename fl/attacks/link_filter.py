@@ -1,6 +1,6 @@
 """Attack on gradients of a radio map: the place whose links explain an update best, under noise of a known shape."""
 
-from typing import Any, ClassVar, Literal, cast
+from typing import ClassVar, Literal, cast
 
 import numpy as np
 from pydantic import Field
@@ -54,11 +54,11 @@ class LinkFilter(Attack):
     every_rounds: int = Field(default=1, ge=1, le=1_000_000)
     """it estimates in round 1 and then in every such number of rounds: all links of a UE take seconds"""
 
-    reference: ClassVar[str] = (
+    reference: ClassVar = (
         "against Geometry-Aligned Differential Privacy, Eq. 16 and 37: an adversary who knows the scheme"
     )
-    example: ClassVar[dict[str, Any]] = {"kind": "link-filter", "step_m": 100}
-    needs: ClassVar[dict[str, str]] = {
+    example: ClassVar = {"kind": "link-filter", "step_m": 100}
+    needs: ClassVar = {
         CELLS: "looks for the cells of a grid that a UE's links cross (radio-map)",
         "updates": "explains every UE's own update by its links; merged ones have those of many places",
         "starting weights": "computes what links do to an update, from the heights that a round starts from",

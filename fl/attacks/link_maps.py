@@ -55,7 +55,6 @@ class LinkMaps(Attack):
     made in their round"""
 
     reference: ClassVar = "Kuhn 1955: assignment; Lloyd 1982: alternating with means; score maps: netsim"
-    example: ClassVar = {"kind": "link-maps"}
     space: ClassVar = {
         "of": tuple({"kind": "span", "layer": 1, "rank": rank, "add": "scores"} for rank in (8, 4, 20)),
     }

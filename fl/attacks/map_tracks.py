@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from fl.attacks.place_maps import PlaceMaps
 from fl.attacks.subspace import AnyFloats
 from fl.tracking.linking import Linked
 from fl.types import RoundContext
-from netsim.columns import no_ints
+from netsim.columns import frozen, no_ints
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -19,7 +19,7 @@ _EMPTY = 1e-3  # length of a track's map that is rounding
 _MOST_PASSES = 20
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class MapTracks:
     """name, track, since, last (N,) : all names so far in the order in which they came, the track that each was given
     in its round, and the rounds in which it was heard first and last; time_s (N,) : when it was heard first.

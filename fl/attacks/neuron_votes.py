@@ -45,7 +45,6 @@ class NeuronVotes(AddsMaps):
 
     renamed: ClassVar = {"most_weight": "max_weight"}
     reference: ClassVar = "Per-unit ratios of Bakopoulou et al., Location Leakage in Federated Signal Maps, Eq. 1"
-    example: ClassVar = {"kind": "neuron-votes"}
     space: ClassVar = {"width_m": (40.0, 20.0, 80.0), "most_weight": (0.05, 0.01)}
     needs: ClassVar = {
         "positions": "the network's inputs must be positions",

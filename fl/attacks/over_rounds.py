@@ -1,6 +1,6 @@
 """Attacks on what another attack says of each round, with errors that are learnt on UEs made up."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar, Self
 
 import numpy as np
@@ -13,6 +13,7 @@ from fl.attacks.shadow_ues import Population
 from fl.attacks.span import Span
 from fl.tracking.error_model import ErrorModel
 from fl.types import Estimates, RoundContext, State
+from netsim.columns import frozen
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -22,7 +23,7 @@ _SIMULATED_UES = 64
 _ADD_UP = (Span, NeuronVotes)  # whose answers are of all rounds so far: they start from scratch in every round
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class RoundEstimates:
     """Estimates of the wrapped attack in a round.
 

@@ -12,12 +12,12 @@ No true place of a real UE is read.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
 from fl.attacks.shadow_ues import ROAMING, SPEED_MPS, STILL_M, Population
-from netsim.columns import no_floats, no_ints, no_places
+from netsim.columns import frozen, no_floats, no_ints, no_places
 from netsim.units import FloatArray, IntArray
 
 _MOST_KEPT, _FEWEST = 512, 16
@@ -25,7 +25,7 @@ _LEAST_MPS, _MOST_MPS, _AT_ONCE = 0.02, 50.0, 4.0
 _SAME_SPEED, _SAME_SHARE = 1.25, 0.1  # what is nearer is left as it is
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Pace:
     """roaming, speed_mps : of made-up UEs; round : the last in which UEs ue (k,) were estimated at place_m (k, 2);
     steps_m (n,) : how far estimates of one UE in successive rounds lay apart.

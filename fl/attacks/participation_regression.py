@@ -1,6 +1,6 @@
 r"""Maps of single UEs from sums of updates, by least squares on who took part."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
@@ -13,7 +13,7 @@ from fl.attacks.span import Span
 from fl.attacks.threat import PARTICIPANTS
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Estimates, Public, RoundContext
-from netsim.columns import no_ints
+from netsim.columns import frozen, no_ints
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -21,18 +21,18 @@ _QUARTERS, _QUARTER_S = 4, 6 * 3600.0  # of the day: finer ones cost a server wi
 _LARGEST = 1e15  # of anything that adds up here
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Classes:
     """Means of the rows [z, S] of each class of sums: number (c,) ascending, rows (c,), mean (c, n + G)."""
 
-    equal_rows: ClassVar[bool] = True
+    equal_rows: ClassVar = True
     bounds: ClassVar[dict[str, tuple[float, float]]] = {"rows": (0, _LARGEST), "mean": (-_LARGEST, _LARGEST)}
     number: IntArray
     rows: FloatArray
     mean: FloatArray
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Normal:
     """Normal equations of all sums so far.
 
@@ -107,7 +107,6 @@ class ParticipationRegression(NamesPlaces):
         "Ridge regression of Hoerl and Kennard 1970, where Lam et al. 2021 (gradient disaggregation) solve for the raw "
         "updates of those who took part"
     )
-    example: ClassVar = {"kind": "participation-regression"}
     space: ClassVar = {"layer": (2, 1), "ridge": (1.0, 10.0)}
 
     @property

@@ -1,7 +1,6 @@
 r"""Places whose gradients explain updates under noise, one or two places together over rounds."""
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
+from typing import TYPE_CHECKING, ClassVar, Literal, cast
 
 import numpy as np
 from pydantic import Field
@@ -12,6 +11,7 @@ from fl.attacks.subspace import AnyFloats
 from fl.learners.rsrp_net import RsrpNet
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Estimates, RoundContext
+from netsim.columns import frozen
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -23,7 +23,7 @@ _TURNS = 2  # times that each place of a pair is searched again
 _ALIKE = 1e-4  # squared sine between gradients that count as equal
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class PastUpdates:
     """Rounds so far: networks weights (k, d) of models of (k,); of each update (n,) its owner, its network, and its
     share along the gradient of each place, part (n, G).
@@ -86,12 +86,12 @@ class PlaceFilter(Attack):
     memory: int = Field(default=60, ge=1, le=10_000)
     """number of latest updates of a UE that count"""
 
-    reference: ClassVar[str] = (
+    reference: ClassVar = (
         "Matched subspace filter of Scharf and Friedlander 1994, on gradients at places of a known network"
     )
-    example: ClassVar[dict[str, Any]] = {"kind": "place-filter", "cell_m": 100}
+    example: ClassVar = {"kind": "place-filter", "cell_m": 100}
     space: ClassVar = {"places": (2, 1), "cell_m": (40.0, 25.0), "apart_m": (150.0, 300.0)}
-    needs: ClassVar[dict[str, str]] = {
+    needs: ClassVar = {
         "positions": "the network's inputs must be positions",
         "sample gradient": "compares updates with gradients at places",
         "linear local steps": "an update has the direction of gradients under steps that are linear in them",

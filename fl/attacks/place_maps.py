@@ -10,12 +10,12 @@ from fl.attacks.base import View
 from fl.attacks.subspace import AnyFloats
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Estimates
-from netsim.columns import no_ints
+from netsim.columns import frozen, no_ints
 from netsim.geometry import Area
 from netsim.units import BoolArray, FloatArray, IntArray
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class PlaceMaps:
     """Scores of all rounds so far: owner (k,) ascending, score (k, G)."""
 

@@ -1,7 +1,7 @@
 r"""Attack on population density: what a UE's answers and the published map together say of its place."""
 
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal, cast
+from dataclasses import replace
+from typing import ClassVar, Literal, cast
 
 import numpy as np
 from pydantic import Field
@@ -10,7 +10,7 @@ from fl.attacks.base import Attack, View
 from fl.density.esprit import Lattice, fitted, kernel_place, read_waves
 from fl.learners.base import SurfaceLearner
 from fl.types import Estimates, RoundContext
-from netsim.columns import Columns
+from netsim.columns import Columns, frozen
 from netsim.mobility.mixture import Component, Mixture
 from netsim.rng import Rng
 from netsim.row_id import row_id
@@ -24,7 +24,7 @@ _NO_WAVE = np.full((1, 3), np.nan)
 _MEDIAN_STEPS = 100
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class WaveEvidence(Columns):
     """Evidence (k,) from answers: the track and the round, a wave (k, 3) omega per metre and phase, and a place (k, 2),
     that of the kernel's peak; NaN where it is no wave, or no place.
@@ -73,9 +73,9 @@ class Posterior(Attack):
     memory_rounds: int = Field(default=1, ge=1, le=1_000_000)
     """number of rounds whose answers count together; 1: each round alone"""
 
-    reference: ClassVar[str] = "against Zong et al., Privacy by Projection, PoPETs 2023: an adversary who knows the map"
-    example: ClassVar[dict[str, Any]] = {"kind": "posterior", "places": 20}
-    needs: ClassVar[dict[str, str]] = {
+    reference: ClassVar = "against Zong et al., Privacy by Projection, PoPETs 2023: an adversary who knows the map"
+    example: ClassVar = {"kind": "posterior", "places": 20}
+    needs: ClassVar = {
         "surfaces": "reads answers about a grid of points",
         "updates": "reads every device's own waves; merged ones cannot be separated",
     }
@@ -130,7 +130,7 @@ class Posterior(Attack):
         return law if law.max() > 0 else np.ones_like(law)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class _PlaceLaw:
     """Weights (n,) of places at_m (n, 2), up to a factor, and the most likely place of all (2,)."""
 
@@ -152,7 +152,7 @@ class _PlaceLaw:
         return self.best_m if cost[1] <= cost[0] else middle
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class _AskedGrid:
     """Request of the server, and places at_m (n, 2) tried on a grid of shape (p, q), step_m apart.
 

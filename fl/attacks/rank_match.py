@@ -2,11 +2,10 @@ r"""Ranks of values matched with ranks of distances: where UEs are whose uploads
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from fl.attacks.rings import Rings
+from netsim.columns import frozen
 from netsim.units import FloatArray, IntArray
 
 _SHARPEST = 0.02  # least standard deviation of a rank's normal score about that of its distance
@@ -14,7 +13,7 @@ _LEAST = 1e-12  # probability of a rank; smaller differences of Phi are rounding
 _ROWS = 20_000  # of one block
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class RankedPlaces:
     """Posterior means (n,): distance_m from the base station of the cell, and place_m (n, 2)."""
 

@@ -111,7 +111,6 @@ class ReIdentify(Attack):
         "Hoh and Gruteser, Protecting Location Privacy Through Path Confusion, 2005: tracking of anonymous samples; "
         "Reid 1979: costs of births and misses; fingerprints: netsim"
     )
-    example: ClassVar[dict[str, Any]] = {"kind": "re-identify"}
 
     @property
     def needs(self) -> dict[str, str]:  # type: ignore[override]

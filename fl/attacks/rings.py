@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
 from fl.types import Antennas, Public
+from netsim.columns import frozen
 from netsim.geometry import Area
 from netsim.radio.antenna import sector_gain_db
 from netsim.units import FloatArray, IntArray
@@ -19,7 +19,7 @@ _RINGS = 64
 _NEAREST_M = 10.0  # no link is shorter
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Rings:
     """The places that each cell serves, in K rings of equal width around its base station.
 

@@ -15,8 +15,6 @@ model says, until it errs by half of the public deviation: a good map errs by ha
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from fl.attacks.base import View
@@ -24,6 +22,7 @@ from fl.learners.rsrp_net import RsrpNet
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import Local, RoundContext
 from netsim.clock import DAY_S, WEEK_S
+from netsim.columns import frozen
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -38,7 +37,7 @@ _UNLEARNT = 0.5  # of the public deviation is what a good map errs by
 _MOST_SAMPLES = 256  # of a UE in a round: more do not change the mean that attacks find
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Population:
     """Distribution of people that the attacker assumes: probability (G,) of each place of the grid; which share of them
     roams, and how fast they travel; match_roaming, match_speed : whether that is only where learning begins.

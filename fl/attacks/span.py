@@ -88,7 +88,6 @@ class Span(AddsMaps):
     reference: ClassVar = (
         "Subspace test of Schmidt 1986 (MUSIC), on updates with the rank of the batch, Dimitrov et al. 2024 (SPEAR)"
     )
-    example: ClassVar = {"kind": "span"}
     space: ClassVar = {
         "layer": (1, 2),
         "rank": ("auto", 4, 8, 20, 40, 80),

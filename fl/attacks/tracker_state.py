@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from fl.attacks.learnt_errors import MOST_RANKS, LearntErrors
 from fl.tracking.habits import Habits
@@ -15,11 +14,11 @@ from fl.tracking.maps import Maps
 from fl.tracking.memory import Memory
 from fl.tracking.own_places import OwnPlaces
 from fl.types import State
-from netsim.columns import no_floats, no_ints
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.columns import frozen, no_floats, no_ints
+from netsim.units import BoolArray, Float32Array, FloatArray, IntArray
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class TrackerState:
     """of : the state of the tracked attack; errors : what it has learnt of its errors; history : its
     estimates; lifetimes : of all names in it; ue (k,) ascending : who is followed now; p (k, G) : what the filter
@@ -32,7 +31,7 @@ class TrackerState:
     history: History = field(default_factory=lambda: History.empty(MOST_RANKS))
     lifetimes: Lifetimes = field(default_factory=Lifetimes)
     ue: IntArray = field(default_factory=no_ints)
-    p: npt.NDArray[np.float32] = field(default_factory=lambda: np.zeros((0, 0), dtype=np.float32))
+    p: Float32Array = field(default_factory=lambda: np.zeros((0, 0), dtype=np.float32))
     count: FloatArray = field(default_factory=lambda: np.zeros((0, 0, 0)))
     own: OwnPlaces = field(default_factory=lambda: OwnPlaces([]))
     log_likelihood: FloatArray = field(default_factory=no_floats)

@@ -1,6 +1,5 @@
 """Attacks on grid updates by the weighted centroid of the cells."""
 
-from dataclasses import dataclass
 from typing import ClassVar, Literal, Self, cast
 
 import numpy as np
@@ -10,7 +9,7 @@ from fl.attacks.base import Attack, View, latest, recall
 from fl.learners.base import GridLearner
 from fl.radio_map.grid import CELLS, HeightGrid
 from fl.types import Estimates, RoundContext
-from netsim.columns import no_ints, no_places
+from netsim.columns import frozen, no_ints, no_places
 from netsim.rng import Rng
 from netsim.row_id import row_id
 from netsim.units import FloatArray, IntArray
@@ -32,11 +31,11 @@ def weighted_centroid(size: FloatArray, centre_m: FloatArray, nu: float) -> Floa
         return np.where(largest > 0, weight @ centre_m / total, np.nan)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class MeanUpdates:
     """Updates averaged over rounds: track (k,) ascending, mean (k, n_cell), weight (k,) of the rounds so far."""
 
-    equal_rows: ClassVar[bool] = True
+    equal_rows: ClassVar = True
     track: IntArray
     mean: FloatArray
     weight: FloatArray
@@ -119,4 +118,3 @@ class WeightedCentroid(GridAttack):
     """
 
     kind: Literal["weighted-centroid"] = "weighted-centroid"
-    example: ClassVar = {"kind": "weighted-centroid"}

@@ -15,7 +15,6 @@ class Always(Availability):
 
     kind: Literal["always"] = "always"
     reference: ClassVar = "the usual assumption of federated learning papers"
-    example: ClassVar = {"kind": "always"}
 
     def available(self, now: Conditions, state: State, rng: Rng) -> tuple[BoolArray, State]:
         return np.ones(len(now.position_m), dtype=np.bool_), state

@@ -26,7 +26,6 @@ class AtHome(Availability):
         "Bonawitz et al., Towards Federated Learning at Scale: System Design, 2019, Section 3: idle, charging, and on "
         "an unmetered network; that this is so at home, and only there, is assumed"
     )
-    example: ClassVar = {"kind": "at-home"}
     needs: ClassVar = {HOMES: "without them no UE would ever be available"}
 
     def available(self, now: Conditions, state: State, rng: Rng) -> tuple[BoolArray, State]:

@@ -1,9 +1,9 @@
 """The availability slot: which UEs may be asked for an update now, and how much energy they may spend on it."""
 
 from abc import abstractmethod
-from dataclasses import dataclass
 
 from fl.types import State
+from netsim.columns import frozen
 from netsim.part import Part
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -12,7 +12,7 @@ HOMES = "homes"
 """what a rule needs that asks where UEs live"""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Conditions:
     """State of all UEs (n_ue,) when the server selects UEs.
 

@@ -1,6 +1,6 @@
 """UEs with batteries, which training and sending empty and chargers fill."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -8,11 +8,12 @@ from pydantic import Field
 
 from fl.availability.base import Availability, Conditions
 from fl.availability.charging import Charging
+from netsim.columns import frozen
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Charge:
     """Remaining charge of UEs: charge_j (n_ue,) at time_s of the simulation."""
 

@@ -40,7 +40,6 @@ class Charging(Availability):
         "Bonawitz et al., Towards Federated Learning at Scale: System Design, 2019, Section 3: devices that charge; "
         "the distributions of times are assumed"
     )
-    example: ClassVar = {"kind": "charging"}
 
     @model_validator(mode="after")
     def _apart(self) -> Self:

@@ -41,7 +41,6 @@ class Diurnal(Availability):
         "Yang et al., Applied Federated Learning: Improving Google Keyboard Query Suggestions, 2018; Bonawitz et al., "
         "Towards Federated Learning at Scale: System Design, 2019; the cosine, its hour and the mean share are assumed"
     )
-    example: ClassVar = {"kind": "diurnal"}
 
     @model_validator(mode="after")
     def _is_a_share(self) -> Self:

@@ -33,8 +33,7 @@ class DiverseBatch(Curation):
     """samples in no cluster: drop them, or keep each as a cluster of its own"""
 
     reference: ClassVar = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Diverse Batch"
-    example: ClassVar = {"kind": "diverse-batch"}
-    by_place: ClassVar[bool] = True
+    by_place: ClassVar = True
     needs: ClassVar = {"positions": "it works on places; these data have none"}
 
     def apply(self, local: Local, facts: RoundContext, state: State, rng: Rng) -> Curated:

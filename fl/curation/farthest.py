@@ -36,7 +36,7 @@ class FarthestBatch(Curation):
 
     reference: ClassVar = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Farthest Batch"
     example: ClassVar = {"kind": "farthest-batch", "num": 5}
-    by_place: ClassVar[bool] = True
+    by_place: ClassVar = True
     needs: ClassVar = {"positions": "it works on places; these data have none"}
 
     def apply(self, local: Local, facts: RoundContext, state: State, rng: Rng) -> Curated:

@@ -57,7 +57,7 @@ class Gan(Curation):
 
     reference: ClassVar = "Bakopoulou et al., Location Leakage in Federated Signal Maps, GAN baseline"
     example: ClassVar = {"kind": "gan", "steps": 20}
-    by_place: ClassVar[bool] = True
+    by_place: ClassVar = True
     needs: ClassVar = {"positions": "it works on places; these data have none"}
 
     def apply(self, local: Local, facts: RoundContext, state: State, rng: Rng) -> Curated:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from fl.data.idx import Bytes, read_idx
 from fl.types import ImageFormat
+from netsim.columns import frozen
 from netsim.errors import BadInput
 from netsim.safe import what_is
 from netsim.units import IntArray
@@ -21,7 +21,7 @@ _NAMES = {
 _EVERY = 5  # every fifth image of each class of the digits is held out
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Collection:
     """Images (N, height * width), one byte a pixel, and their classes (N,), counted from 0: to train, and held out."""
 

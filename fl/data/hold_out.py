@@ -13,12 +13,13 @@ rule, with 1 - share, says which ones are kept.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal, Self
 
 import numpy as np
 
 from netsim.clock import DAY_S
+from netsim.columns import frozen
 from netsim.multiples import slack_s
 from netsim.observations import Observations
 from netsim.rng import Rng
@@ -30,7 +31,7 @@ HoldOutBy = Whole | tuple[Literal["sample", "session", "day"], Literal["block"]]
 BLOCK_M = 100.0
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Sessions:
     """The UEs' sessions so far: last_s (n_ue,), the latest measurement; number (n_ue,) of sessions."""
 

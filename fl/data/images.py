@@ -1,6 +1,6 @@
 """Images that UEs own from the start."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, ClassVar, Literal, cast
 
 import numpy as np
@@ -12,6 +12,7 @@ from fl.data.partition import PARTITIONS
 from fl.data.partition.base import Partition, deal
 from fl.data.partition.label_skew import LabelSkew
 from fl.types import HeldOut, ImageFormat, Local
+from netsim.columns import frozen
 from netsim.errors import BadInput
 from netsim.observations import Observations
 from netsim.part import FILE_NAME
@@ -21,7 +22,7 @@ from netsim.units import FloatArray, IntArray
 Count = Annotated[int, Field(ge=1, le=100_000_000)]
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ImageOwners:
     """Which images each UE holds: index (N,) into the collection, UE k those from ptr[k] to ptr[k + 1].
 

@@ -1,7 +1,7 @@
 """Signal measurements of moving UEs."""
 
 import difflib
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -22,7 +22,7 @@ from fl.data.hold_out import (
 )
 from fl.data.samples import Signals, recalled, with_past
 from fl.types import NEW_PLACE, HeldOut, Local
-from netsim.columns import no_ints
+from netsim.columns import frozen, no_ints
 from netsim.errors import BadInput
 from netsim.multiples import slack_s
 from netsim.observations import Observations
@@ -36,7 +36,7 @@ SESSION_GAP_S = 900.0
 STRONGEST = "strongest"
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Kept:
     """Samples that devices keep to learn from again, and the state of their sessions.
 
@@ -93,7 +93,6 @@ class Measured(Data):
     """side of a block, m; none: 100"""
 
     reference: ClassVar = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Section 3"
-    example: ClassVar = {"kind": "measured"}
 
     @model_validator(mode="after")
     def _keys_have_an_effect(self) -> Self:

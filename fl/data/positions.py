@@ -23,9 +23,8 @@ class Positions(Data):
     kind: Literal["positions"] = "positions"
 
     reference: ClassVar = "Zong et al., Privacy by Projection, PoPETs 2023, Section 2.1"
-    example: ClassVar = {"kind": "positions"}
     offers: ClassVar = frozenset({"positions", HELD_OUT_PLACES})
-    scores_round_alone: ClassVar[bool] = True
+    scores_round_alone: ClassVar = True
 
     def models(self, cells: tuple[str, ...], counts: IntArray | None) -> tuple[str, ...]:
         return (AREA,)

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import ClassVar, Self
 
 import numpy as np
 
 from fl.types import Local
-from netsim.columns import Columns, no_ints, no_places
+from netsim.columns import Columns, frozen, no_ints, no_places
 from netsim.observations import Observations
 from netsim.rng import Rng
 from netsim.row_id import row_id, ue_and_model
 from netsim.units import FloatArray, IntArray
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Signals(Columns):
     """Measurements of signals, in order of row and time: row id (N,), x (N, 2), y (N,), time_s (N,), cell (N,)."""
 

@@ -1,6 +1,6 @@
 """A measurement campaign that is made once and used for training in every round."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -10,12 +10,13 @@ from fl.data.base import HELD_OUT_PLACES, RECORDS_ALONE, SHARED_MODEL, Data, Tak
 from fl.data.measured import STRONGEST, Measured
 from fl.data.samples import Signals
 from fl.types import HeldOut, Local
+from netsim.columns import frozen
 from netsim.observations import Observations
 from netsim.rng import Rng
 from netsim.units import BoolArray, IntArray
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Campaign:
     """rounds: of the campaign so far; samples: measured in them; out (N,): which are held out, once it has ended."""
 
@@ -49,7 +50,6 @@ class Segments(Data):
     reference: ClassVar = (
         "Haliloglu et al., Privacy Preserving Federated RSRP Estimation for Future Mobile Networks, Eq. 5"
     )
-    example: ClassVar = {"kind": "segments"}
 
     @property
     def offers(self) -> frozenset[str]:  # type: ignore[override]

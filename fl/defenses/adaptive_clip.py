@@ -1,6 +1,6 @@
 """Adaptive clipping: the clip norm follows a quantile of the norms of the updates."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -9,14 +9,14 @@ from pydantic import Field
 from fl.defenses.base import Defense
 from fl.defenses.clip import Clip
 from fl.types import Local, RoundContext, Spend, Updates
-from netsim.columns import no_floats
+from netsim.columns import frozen, no_floats
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
 _SMALLEST, _LARGEST = 1e-12, 1e12  # as the norm of a fixed clip
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class NormState:
     """norm: of the next round; used: of the last one, None before the first; bits (n,): b_k of the UEs that sent;
     share: the noisy share of updates below the norm that moved it last.
@@ -62,13 +62,12 @@ class AdaptiveClip(Defense):
     reference: ClassVar = (
         "Andrew, Thakkar, McMahan, Ramaswamy, Differentially Private Learning with Adaptive Clipping, 2021, Algorithm 1"
     )
-    example: ClassVar = {"kind": "adaptive-clip"}
     offers: ClassVar = frozenset({"bound", "spend"})
-    contracts: ClassVar[bool] = True
+    contracts: ClassVar = True
 
-    needs_rounds: ClassVar[str] = "its norm follows what all UEs of a round tell the server"
+    needs_rounds: ClassVar = "its norm follows what all UEs of a round tell the server"
 
-    tells_in_clear: ClassVar[str] = "whether its update was below the norm"
+    tells_in_clear: ClassVar = "whether its update was below the norm"
 
     @property
     def noise_on_device(self) -> bool:

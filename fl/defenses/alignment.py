@@ -19,12 +19,12 @@ Reference: Geometry-Aligned Differential Privacy for Location-Safe Federated Rad
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from fl.radio_map.grid import HeightGrid
+from netsim.columns import frozen
 from netsim.geometry import Area
 from netsim.units import FloatArray, IntArray
 
@@ -84,7 +84,7 @@ def objective_m2(
     return np.asarray(squared_error_m2(g, sigma2, centre_m, place_m) - rho * KAPPA_M2 * smooth)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class _Ramps:
     """Unit ramps (k, M) of all directions and depths, their sum (k,), centroid (k, 2), and moments of w^2 (k,)."""
 

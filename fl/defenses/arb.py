@@ -1,19 +1,20 @@
 """ARB: a budget that adapts to the changes of the model, the same for all UEs."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar, Literal
 
 import numpy as np
 
 from fl.defenses.budgeted import Budgeted, BudgetState, merged
 from fl.types import Received, RoundContext
+from netsim.columns import frozen
 from netsim.rng import Rng
 from netsim.units import FloatArray
 
 _FIRST, _STEP, _SLACK, _LEAST, _MOST = 0.6, 1.01, 1.05, 0.5, 2.0
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Changes:
     """epsilon: of a device in the last round; last: the update of the last round, units of the clip norm; moved: the
     last two distances from one update to the next.

@@ -1,17 +1,17 @@
 """The defense slot: a part on the UE, a part at the server, and a state updated from published results."""
 
 from abc import abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 
 from fl.types import Local, Received, RoundContext, Spend, State, Updates
-from netsim.columns import no_floats, no_ints
+from netsim.columns import frozen, no_floats, no_ints
 from netsim.part import Named
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Standing:
     """Status of a defense with a budget: the noise required for each UE (n_ue,) in its last round and the noise drawn,
     both 0 before the first; and the remaining share of the budget. row_ue, row_model, row_required_std,

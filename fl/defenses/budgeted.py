@@ -21,7 +21,7 @@ that is required is drawn; `noise-switch`, which draws less, states it in anothe
 
 import math
 from abc import abstractmethod
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -31,7 +31,7 @@ from fl.defenses.base import Defense, Standing
 from fl.privacy.filter import GaussianFilter
 from fl.privacy.gaussian import epsilon_of
 from fl.types import Bound, Local, Received, RoundContext, Spend, State, Updates
-from netsim.columns import no_floats, no_ints
+from netsim.columns import frozen, no_floats, no_ints
 from netsim.rng import Rng
 from netsim.row_id import row_id
 from netsim.units import FloatArray, IntArray
@@ -40,7 +40,7 @@ PRINTED = "record-as-printed"
 """the unit of an account that repeats a source's own claim: never added to a true one"""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class BudgetedNoise:
     """Noise of the rows of a round: std (n,), claimed (n,) the sensitivity behind it, epsilon (n,) what it was set for.
 
@@ -53,7 +53,7 @@ class BudgetedNoise:
     silent: np.ndarray
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class BudgetState:
     """Where a budget stands, and what the rule that hands it out remembers.
 
@@ -84,7 +84,7 @@ class BudgetState:
 class Budgeted(Defense):
     """Gaussian noise by a budget; the method `share` of the subclass distributes it."""
 
-    needs_rounds: ClassVar[str] = "its budget is divided over rounds, each of which learns from the one before"
+    needs_rounds: ClassVar = "its budget is divided over rounds, each of which learns from the one before"
 
     epsilon_system_total: float | None = Field(default=None, gt=0, le=1e12)
     """budget of all devices and rounds together"""
@@ -103,8 +103,8 @@ class Budgeted(Defense):
     delta: float = Field(default=1e-5, gt=0, lt=1)
     """delta at which epsilon is stated"""
 
-    contracts: ClassVar[bool] = True
-    adaptive: ClassVar[bool] = True
+    contracts: ClassVar = True
+    adaptive: ClassVar = True
     """whether a round's budget follows what earlier rounds showed"""
     offers: ClassVar = frozenset({"spend"})
 

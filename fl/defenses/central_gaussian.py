@@ -1,6 +1,6 @@
 """Gaussian noise at the server, on the merged update."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -8,12 +8,12 @@ from pydantic import Field
 
 from fl.defenses.base import Defense
 from fl.types import Bound, Local, RoundContext, Spend, Updates
-from netsim.columns import no_floats
+from netsim.columns import frozen, no_floats
 from netsim.rng import Rng
 from netsim.units import FloatArray
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class CentralState:
     """bound: of the round's updates, None before the first; channel_var (n_model,): variance of the receiver's thermal
     noise on each number of their sum; signal_to_noise: of the last merge.
@@ -60,9 +60,9 @@ class CentralGaussian(Defense):
         "McMahan et al., Learning Differentially Private Recurrent Language Models, 2018, Algorithm 1"
     )
     example: ClassVar = {"kind": "central-gaussian", "noise_multiplier": 1.0}
-    keeps_bound: ClassVar[bool] = True
-    needs_rounds: ClassVar[str] = "its noise hides who took part in a round, and its accounting adds up rounds"
-    contracts: ClassVar[bool] = True
+    keeps_bound: ClassVar = True
+    needs_rounds: ClassVar = "its noise hides who took part in a round, and its accounting adds up rounds"
+    contracts: ClassVar = True
     offers: ClassVar = frozenset({"spend", "central noise"})
     needs: ClassVar = {
         "bound": "noise without a bound on the update protects nothing that can be stated; put a clip before it",

@@ -33,7 +33,7 @@ class Clip(Defense):
 
     reference: ClassVar = "McMahan et al., Learning Differentially Private Recurrent Language Models, 2018"
     example: ClassVar = {"kind": "clip", "norm": 1.0}
-    contracts: ClassVar[bool] = True
+    contracts: ClassVar = True
 
     @property
     def offers(self) -> frozenset[str]:  # type: ignore[override]

@@ -1,6 +1,5 @@
 """Gaussian mechanism on the update of every UE."""
 
-from dataclasses import dataclass
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -9,12 +8,13 @@ from pydantic import Field, model_validator
 from fl.defenses.base import Defense
 from fl.privacy.gaussian import classic_multiplier_of, epsilon_of, multiplier_of
 from fl.types import Bound, Local, RoundContext, Spend, State, Updates
+from netsim.columns import frozen
 from netsim.rng import Rng
 from netsim.row_id import row_id
 from netsim.units import FloatArray, IntArray
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class DailySpend:
     """Cost of a local day so far: its number, and the sum of (sensitivity / std)^2 of each UE (n_ue,); costliest:
     the largest such sum of any UE and day.
@@ -74,7 +74,7 @@ class Gaussian(Defense):
         "Balle and Wang 2018, Theorem 8 and Algorithm 1 (analytic); Dwork and Roth 2014, Theorem A.1 (classic)"
     )
     example: ClassVar = {"kind": "gaussian", "noise_multiplier": 1.0}
-    contracts: ClassVar[bool] = True
+    contracts: ClassVar = True
     offers: ClassVar = frozenset({"spend"})
 
     @property

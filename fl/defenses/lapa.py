@@ -1,7 +1,7 @@
 """LAPA: privacy budgets that adapt to the change of the model and to the angles of updates."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import ClassVar, Literal
 
@@ -10,11 +10,12 @@ from pydantic import Field
 
 from fl.defenses.budgeted import Budgeted, BudgetState, merged, of_ue
 from fl.types import Received, RoundContext
+from netsim.columns import frozen
 from netsim.rng import Rng
 from netsim.units import FloatArray
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Published:
     """The sum of a round in units of the clip norm, all models end to end, and the expected square of its noise."""
 
@@ -22,7 +23,7 @@ class Published:
     floor: float
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class SumHistory:
     """The last sums, oldest first; theta (n_ue,): mean angle of each device in radians, over its `rounds` (n_ue,)."""
 

@@ -60,8 +60,8 @@ class NoiseSwitch(Defense):
     total fixed before the first round holds for this receiver: figure `epsilon_promised_with_channel`.
     """
 
-    needs_rounds: ClassVar[str] = Budgeted.needs_rounds
-    needs_plan: ClassVar[bool] = True
+    needs_rounds: ClassVar = Budgeted.needs_rounds
+    needs_plan: ClassVar = True
 
     kind: Literal["noise-switch"] = "noise-switch"
     noise: Annotated[Budgeted, BUDGETED]
@@ -77,7 +77,7 @@ class NoiseSwitch(Defense):
     example: ClassVar = {
         "kind": "noise-switch", "noise": {"kind": "uniform-dp", "epsilon_system_total": 60.0, "rounds": 20},
     }  # fmt: skip
-    contracts: ClassVar[bool] = True
+    contracts: ClassVar = True
     offers: ClassVar = frozenset({"spend"})
 
     @property

@@ -33,8 +33,8 @@ class Projection(Defense):
         "(rotation and subsampling); Tropp 2011, Improved Analysis of the Subsampled Randomized Hadamard Transform"
     )
     example: ClassVar = {"kind": "projection", "dimension": 12}
-    keeps_bound: ClassVar[bool] = True
-    contracts: ClassVar[bool] = True
+    keeps_bound: ClassVar = True
+    contracts: ClassVar = True
 
     def protect(
         self, updates: Updates, local: Local, facts: RoundContext, state: State, rng: Rng

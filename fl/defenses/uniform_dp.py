@@ -24,7 +24,7 @@ class UniformDp(Budgeted):
     """
 
     kind: Literal["uniform-dp"] = "uniform-dp"
-    adaptive: ClassVar[bool] = False
+    adaptive: ClassVar = False
     reference: ClassVar = "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, benchmarks"
     example: ClassVar = {"kind": "uniform-dp", "epsilon_system_total": 60.0, "rounds": 20}
 

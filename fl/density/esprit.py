@@ -11,10 +11,9 @@ IEEE Transactions on Signal Processing, 2001.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from netsim.columns import frozen
 from netsim.units import FloatArray
 
 _FEW = 8  # points a side that are left at least where a grid is thinned
@@ -23,7 +22,7 @@ _STEPS = 8
 _WIDEST, _WINDOWS = 8, 40  # points of a window, and windows, a side at most
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class EstimatedWaves:
     """omega (B, 2) per metre, phase (B,) = omega . (d - c) modulo 2 pi; misfit, the share of energy not explained."""
 
@@ -32,7 +31,7 @@ class EstimatedWaves:
     misfit: float
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Lattice:
     """An evenly spaced grid about its middle: x (P,), y (Q,) in metres; on a line Q is 1."""
 

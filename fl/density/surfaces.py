@@ -15,7 +15,7 @@ Coordinates are subtracted before anything is multiplied, so phases stay exact t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from math import ceil, sqrt
 from typing import Self
@@ -23,6 +23,7 @@ from typing import Self
 import numpy as np
 
 from fl.types import Bound, DenseUpdates, Updates
+from netsim.columns import frozen
 from netsim.radio.uplink import ComplexArray
 from netsim.units import FloatArray, IntArray
 
@@ -64,7 +65,7 @@ def kernel_density(at_m: FloatArray, bandwidth_m: float, x_m: FloatArray, y_m: F
     return total / max(len(at_m), 1)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class SurfaceUpdates(Updates):
     """Answers of n rows about a grid, factored; see the head of this module.
 

@@ -14,7 +14,6 @@ class Position(Encoding):
     kind: Literal["position"] = "position"
 
     reference: ClassVar = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Section 3"
-    example: ClassVar = {"kind": "position"}
 
     @property
     def waves(self) -> int:

@@ -9,7 +9,7 @@ names again in hindsight, what it says of the track that holds most of the UE's 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
@@ -19,12 +19,12 @@ from fl.leakage.named import MOST_NAMED, NamedPlaces
 from fl.pseudonyms.names import Names
 from fl.tracking.linking import Linked
 from fl.types import Estimates
-from netsim.columns import no_floats, no_ints, no_places
+from netsim.columns import frozen, no_floats, no_ints, no_places
 from netsim.geometry import Area
 from netsim.units import FloatArray, IntArray
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class OwnedPlaces:
     """Centroids and places inside the area of one attack so far: owner (n,), a name or a track; place_m (n, 2), weight
     (n,), of centroids 1.

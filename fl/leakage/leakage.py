@@ -6,7 +6,7 @@ compared with all estimates of an attack for that UE, in all its models, and wit
 (`fl.leakage.named`).
 """
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import combinations
 from typing import Any, ClassVar
 
@@ -27,7 +27,7 @@ from fl.leakage.distances import (
 from fl.leakage.named import MOST_NAMED, NamedPlaces, answers_of
 from fl.leakage.tracks import Band, Said, Track, Tracks
 from fl.types import Estimates, Local
-from netsim.columns import no_ints
+from netsim.columns import frozen, no_ints
 from netsim.geometry import Area
 from netsim.mobility.base import Places
 from netsim.part import Part
@@ -82,7 +82,7 @@ class Leakage(Part):
     renamed: ClassVar = {"near_m": "hit_radius_m", "list_near_m": "list_hit_radius_m"}
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Now:
     """A round, as leakage sees it: truth on one side, what the attacks said on the other.
 

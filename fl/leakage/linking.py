@@ -23,13 +23,14 @@ import numpy as np
 from fl.leakage.attributed import OwnedPlaces
 from fl.pseudonyms.names import Names
 from fl.tracking.linking import Linked
+from netsim.columns import frozen
 from netsim.units import BoolArray, FloatArray, IntArray
 
 CONFUSED_BITS = 0.4
 """entropy above which a track counts as lost"""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class LinkedUpdates:
     """Links that an attack has made of the updates so far.
 

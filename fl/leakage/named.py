@@ -7,13 +7,13 @@ density peaks of all its estimates so far, which an attacker without the truth c
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar
 
 import numpy as np
 
 from fl.types import Estimates, rank_of_place
-from netsim.columns import no_floats, no_ints, no_places
+from netsim.columns import frozen, no_floats, no_ints, no_places
 from netsim.geometry import Area
 from netsim.units import FloatArray, IntArray
 
@@ -22,7 +22,7 @@ MOST_NAMED = 2
 to be home and work"""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class NamedPlaces:
     """Places named of a UE: place_m (k, 2), rank (k,) ascending from 1, place : home, work, third 1, ..., or empty
     where the attack does not say; probability (k,) : as stated, NaN where it is not.
@@ -30,7 +30,7 @@ class NamedPlaces:
     Home has rank 1 and work rank 2, also where only one of them is named.
     """
 
-    equal_rows: ClassVar[bool] = True
+    equal_rows: ClassVar = True
     place_m: FloatArray = field(default_factory=no_places)
     rank: IntArray = field(default_factory=no_ints)
     place: list[str] = field(default_factory=list)

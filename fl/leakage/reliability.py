@@ -13,10 +13,9 @@ UEs, with all their statements, again and again (bootstrap). Of few UEs the erro
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from netsim.columns import frozen
 from netsim.units import BoolArray, FloatArray, IntArray
 
 BINS = 10
@@ -33,7 +32,7 @@ def reliability_error(stated: FloatArray, hit: BoolArray) -> float:
     return float(np.abs(np.bincount(_bins(p), weights=p - came, minlength=BINS)).sum() / len(p))
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Reliability:
     """Reliability of n statements about some UEs. stated, hit, count (BINS,) : means by bin, NaN where it is empty;
     error, brier : as above; error_low, error_high : its 95 % interval; by_chance_error : of an attack that is right

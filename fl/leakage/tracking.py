@@ -13,7 +13,6 @@ whose estimates the attacker tracks. How long a UE is known is the sum of window
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,13 +20,13 @@ import numpy as np
 from fl.tracking.answers import answers, expected_distance_m, in_area, probability_within
 from fl.tracking.belief import Belief
 from fl.types import Estimates, Local
-from netsim.columns import Columns, no_ints, no_places
+from netsim.columns import Columns, frozen, no_ints, no_places
 from netsim.units import FloatArray, IntArray
 
 _HELD, _MOST_CELLS = 0.95, 60  # of a belief in the table `beliefs`
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Whereabouts(Columns):
     """Where UEs really were on average in each window: round, ue (n,), place_m (n, 2); in order of rounds."""
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from fl.leakage.named import NamedPlaces
-from netsim.columns import no_places
+from netsim.columns import frozen, no_places
 from netsim.units import FloatArray
 
 _POSITIONS_M = (-1e9, 1e9)  # wider than any plane of the globe
@@ -29,7 +29,7 @@ class Band:
     high_m: float = math.nan
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Said:
     """Estimates of one track by an attack so far.
 
@@ -65,7 +65,7 @@ class Said:
         return cls(no_places(), no_places(), np.zeros(0), np.full((2, 2), np.nan), np.zeros(2))
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Track:
     """The truth of one (UE, model), and what attacks have said of it.
 

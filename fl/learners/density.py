@@ -65,7 +65,7 @@ class Density(SurfaceLearner):
         "positions": "a density is one of positions",
         HELD_OUT_PLACES: "nothing would score the map; give data a hold_out above 0, or take data positions",
     }
-    most_held_out: ClassVar[int] = 20_000
+    most_held_out: ClassVar = 20_000
 
     @model_validator(mode="after")
     def _sizes(self) -> Self:

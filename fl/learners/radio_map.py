@@ -47,8 +47,8 @@ class RadioMap(GridLearner):
     """
 
     kind: Literal["radio-map"] = "radio-map"
-    phases: ClassVar[tuple[str, ...]] = (HEIGHTS, PROPAGATION)
-    grid_phase: ClassVar[str] = HEIGHTS
+    phases: ClassVar = (HEIGHTS, PROPAGATION)
+    grid_phase: ClassVar = HEIGHTS
     cell_m: float = Field(default=3.0, gt=0, le=1e4)
     """side of a cell, m; must divide both sides of the area"""
     sigmoid_scale_m: float = Field(default=2.0, gt=0, le=100)

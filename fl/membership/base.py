@@ -44,7 +44,6 @@ class LossThreshold(Inference):
         "Yeom, Giacomelli, Fredrikson, Jha, Privacy Risk in Machine Learning, 2018; "
         "Watson, Guo, Cormode, Sablayrolles, On the Importance of Difficulty Calibration, 2022 (reference model)"
     )
-    example: ClassVar = {"kind": "loss-threshold"}
 
     @property
     def has_score_before(self) -> bool:
@@ -66,7 +65,6 @@ class GradientNorm(Inference):
     }
 
     reference: ClassVar = "Nasr, Shokri, Houmansadr, Comprehensive Privacy Analysis of Deep Learning, 2019"
-    example: ClassVar = {"kind": "gradient-norm"}
 
     def score(
         self, learner: Learner, before: Model, after: Model, model_of: IntArray, x: FloatArray, y: FloatArray

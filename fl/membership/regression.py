@@ -1,6 +1,5 @@
 r"""Membership by regression: which of all records that an attacker holds an update is made of, over rounds."""
 
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -9,6 +8,7 @@ from pydantic import Field
 from fl.attacks.base import View
 from fl.membership.base import Inference
 from fl.types import Model
+from netsim.columns import frozen
 from netsim.errors import BadInput
 from netsim.units import FloatArray, IntArray
 
@@ -17,7 +17,7 @@ _MOST_NUMBERS = 200_000_000  # of the gradients of an update's records
 _LEAST_NOISE = 1e-12  # variance of what the records leave of an update, as a share of its mean square
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Evidence:
     """Normal equations so far of records (n,) known by their keys (n, k): precision (n, n) and pull (n,)."""
 
@@ -66,11 +66,10 @@ class GradientRegression(Inference):
     coefficient_std: float = Field(default=0.003, gt=0, le=1e6)
     """prior standard deviation of a record's coefficient (v), about learning rate x local steps / records"""
 
-    reference: ClassVar[str] = (
+    reference: ClassVar = (
         "Bayesian linear regression (Lindley and Smith 1972) on the gradients of Nasr, Shokri, Houmansadr 2019"
     )
-    example: ClassVar[dict[str, Any]] = {"kind": "gradient-regression"}
-    needs: ClassVar[dict[str, str]] = {
+    needs: ClassVar = {
         "record gradients": "explains updates by gradients of single records; the learner cannot compute them",
         "linear server step": "published models must differ by a sum of gradients; take fedavgm, or see rows or sums",
         "starting weights": "it takes gradients there; add weights to threat.knowledge",

@@ -8,18 +8,18 @@ and variances are sums over these.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import stdtrit
 
+from netsim.columns import frozen
 from netsim.units import FloatArray, IntArray
 
 _Z = 1.959963984540054  # of a 95 % interval
 _TAIL = 0.975
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Whole:
     """Group of each member (m,) and each non-member (n,): records of one number are one draw."""
 
@@ -32,7 +32,7 @@ class Whole:
         return cls(np.arange(m), np.arange(m, m + n))
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Scores:
     """Scores of members (m,) and of non-members (n,)."""
 

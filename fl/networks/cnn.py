@@ -38,7 +38,6 @@ class Cnn(Network):
     reference: ClassVar = (
         "LAPA-based Dynamic Privacy Optimization for Wireless Federated Learning, Section V-A; Ioffe and Szegedy 2015"
     )
-    example: ClassVar = {"kind": "cnn"}
 
     @property
     def mixes_images(self) -> bool:

@@ -25,9 +25,8 @@ class Adam(Optimiser):
     epsilon: float = Field(default=1e-8, ge=1e-16, le=1)
     """what is added to the root of the mean square"""
 
-    linear: ClassVar[bool] = False
+    linear: ClassVar = False
     reference: ClassVar = "Kingma and Ba, Adam: A Method for Stochastic Optimization, 2015, Algorithm 1"
-    example: ClassVar = {"kind": "adam"}
 
     def start(self, w: FloatArray) -> list[FloatArray]:
         return [np.zeros_like(w), np.zeros_like(w)]

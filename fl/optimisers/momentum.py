@@ -17,7 +17,6 @@ class Momentum(Optimiser):
     """share of the velocity that is kept from step to step"""
 
     reference: ClassVar = "Goodfellow, Bengio, Courville, Deep Learning, 2016, Section 8.3.2"
-    example: ClassVar = {"kind": "momentum"}
 
     def start(self, w: FloatArray) -> list[FloatArray]:
         return [np.zeros_like(w)]

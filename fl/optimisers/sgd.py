@@ -12,7 +12,6 @@ class Sgd(Optimiser):
     kind: Literal["sgd"] = "sgd"
 
     reference: ClassVar = "McMahan et al., Communication-Efficient Learning of Deep Networks, 2017, Algorithm 1"
-    example: ClassVar = {"kind": "sgd"}
 
     def step(self, w: FloatArray, g: FloatArray, memory: list[FloatArray], learning_rate: float, t: int) -> None:
         w -= w.dtype.type(learning_rate) * g

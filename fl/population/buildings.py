@@ -16,10 +16,9 @@ class InBuildings(PopulationPrior):
     """
 
     kind: Literal["buildings"] = "buildings"
-    of_the_city: ClassVar[bool] = True
+    of_the_city: ClassVar = True
 
     reference: ClassVar = "netsim's own; a map of buildings is public knowledge"
-    example: ClassVar = {"kind": "buildings"}
 
     def probability(self, grid: PlaceGrid, public: Public) -> FloatArray:
         if public.floor_area is None or not len(public.floor_area):

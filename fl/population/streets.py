@@ -17,10 +17,9 @@ class AlongStreets(PopulationPrior):
     """The length of streets in each cell; a tenth of the people are anywhere. For a city with streets."""
 
     kind: Literal["streets"] = "streets"
-    of_the_city: ClassVar[bool] = True
+    of_the_city: ClassVar = True
 
     reference: ClassVar = "netsim's own; a map of streets is public knowledge"
-    example: ClassVar = {"kind": "streets"}
 
     def probability(self, grid: PlaceGrid, public: Public) -> FloatArray:
         if public.street_m is None or not len(public.street_m):

@@ -16,7 +16,6 @@ class Everywhere(PopulationPrior):
     kind: Literal["uniform"] = "uniform"
 
     reference: ClassVar = "Shokri et al., Quantifying Location Privacy, Section III (no knowledge)"
-    example: ClassVar = {"kind": "uniform"}
 
     def probability(self, grid: PlaceGrid, public: Public) -> FloatArray:
         return np.full(len(grid), 1.0 / len(grid))

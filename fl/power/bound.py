@@ -23,6 +23,7 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
+from netsim.columns import frozen
 from netsim.part import Part
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -31,7 +32,7 @@ _MARGIN = 1e-9  # by which calibrated noise is more than enough
 _BLOCK = 4_000_000  # numbers of a block of power vectors x rounds x UEs
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Trajectory:
     """A reference run, round by round: arrays (T, K).
 

@@ -6,13 +6,13 @@ what is left is smooth in log power::
     min sum_k cost_k / x_k    subject to    T_th(x) <= j,   x_min <= x_k <= x_max,   P_min <= sum_k x_k <= P_max
 """
 
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
 from fl.power.bound import PowerLoss
+from netsim.columns import frozen
 from netsim.part import Part
 from netsim.rng import Rng
 from netsim.units import FloatArray
@@ -85,7 +85,7 @@ class Limits(Part):
         return inside
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class PowerPlan:
     """A power vector (K,), what L is there, after how many rounds artificial noise ends, and what finding it took."""
 
@@ -176,7 +176,7 @@ def plateaus(objective: PowerLoss, limits: Limits) -> PowerPlan:
     return PowerPlan(best.power_w, best.value, best.switch, spent)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class _Halfspace:
     """T_th <= j: ceiling_w (K,) on each UE's power, or demand (m,) <= root @ noise (m, K) on all, root = x^(-1/2)."""
 

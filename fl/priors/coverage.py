@@ -32,7 +32,6 @@ class Coverage(Prior):
     kind: Literal["coverage"] = "coverage"
 
     reference: ClassVar = "3GPP TR 38.901 V17.0.0, Sections 7.4.1 to 7.4.3"
-    example: ClassVar = {"kind": "coverage"}
 
     def constants(self, public: Public) -> dict[str, FloatArray]:
         """prior_map_dbm (n_model, 1 + floors, ny, nx): outside, and in buildings of 1, 2, ... floors.

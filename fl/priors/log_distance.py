@@ -29,7 +29,6 @@ class LogDistancePrior(Prior):
     """RSRP at the reference distance, dBm"""
 
     reference: ClassVar = "Rappaport 2002, Wireless Communications, Section 4.9.1"
-    example: ClassVar = {"kind": "log-distance"}
 
     def constants(self, public: Public) -> dict[str, FloatArray]:
         """prior_at_m (n_cell, 2) and prior_model (n_cell,): base stations, and the model of each (-1: none)."""

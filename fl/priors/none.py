@@ -15,7 +15,6 @@ class NoPrior(Prior):
     kind: Literal["none"] = "none"
 
     reference: ClassVar = "Bakopoulou et al., Location Leakage in Federated Signal Maps, Section 3"
-    example: ClassVar = {"kind": "none"}
 
     def constants(self, public: Public) -> dict[str, FloatArray]:
         return {}

@@ -25,13 +25,14 @@ import numpy as np
 
 from fl.privacy import order_search, pld, zcdp
 from fl.privacy.gaussian import epsilon_of, multiplier_of
+from netsim.columns import frozen
 from netsim.units import FloatArray
 
 ADD_REMOVE = "add-remove"
 NO_DIGITS = 1000.0  # an epsilon above is no guarantee at all, and worth no convolution
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class RoundKinds:
     """Kinds of rounds, each once: noise multiplier z (n,), sampling rate q (n,), how often played: count (n,)."""
 

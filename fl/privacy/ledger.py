@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import reduce
 from typing import TypeVar
 
@@ -14,6 +14,7 @@ from fl.privacy import rdp
 from fl.privacy.filter import GaussianFilter
 from fl.privacy.gaussian import epsilon_of
 from fl.types import LOCATION, Account, AnySpend
+from netsim.columns import frozen
 from netsim.units import FloatArray
 
 ALL = "all"
@@ -21,7 +22,7 @@ Group = tuple[str, str]
 Key = TypeVar("Key")
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class PrivacyStatement:
     """Cost of a mechanism to each UE (n_ue,) up to now: (epsilon, delta) for one unit and relation.
 
@@ -43,7 +44,7 @@ class PrivacyStatement:
         return Account(self.mechanism, self.unit, self.relation, self.delta)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class DrawSums:
     """Sums of the draws of an account, for each UE.
 
@@ -68,7 +69,7 @@ class DrawSums:
         return DrawSums(grown(self.total, spend.cost(with_channel=False)), with_channel)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Ledger:
     """Spending of every UE, account by account, as a value.
 

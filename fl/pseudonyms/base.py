@@ -1,19 +1,19 @@
 """The pseudonym slot: for how long an update's sender keeps the name under which the attacker sees it."""
 
 from abc import abstractmethod
-from dataclasses import dataclass
 from math import inf
 from typing import ClassVar
 
 import numpy as np
 
 from fl.types import Public, State
+from netsim.columns import frozen
 from netsim.part import Part
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class SeenSamples:
     """Where UEs were in a window: sample i is of ue (N,) at place_m (N, 2) and time_s (N,)."""
 

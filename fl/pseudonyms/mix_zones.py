@@ -1,6 +1,6 @@
 """Names that change where no UE sends."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from fl.pseudonyms.base import Pseudonyms, SeenSamples
 from fl.types import Public, State
+from netsim.columns import frozen
 from netsim.errors import BadInput
 from netsim.part import Coordinates
 from netsim.plausible import check_zones
@@ -15,7 +16,7 @@ from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Passed:
     """Windows in which each UE (n_ue,) was in a zone, and when it was last seen in one (-inf: never)."""
 
@@ -31,7 +32,7 @@ class MixZones(Pseudonyms):
     """
 
     kind: Literal["mix-zones"] = "mix-zones"
-    looks: ClassVar[bool] = True
+    looks: ClassVar = True
     radius_m: float = Field(gt=0, le=1e6)
     """radius of every zone, m"""
     centres_m: tuple[Coordinates, ...] | None = Field(default=None, min_length=1, max_length=10_000)

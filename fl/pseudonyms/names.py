@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from fl.pseudonyms.base import Pseudonyms
 from fl.tracking.belief import Belief
 from fl.types import Estimates, State
+from netsim.columns import frozen
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -16,7 +17,7 @@ YOUNG = 0.25
 """of the updates under earlier names: an attacker who has received less under the present ones has hardly begun"""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Names:
     """All names so far, numbered from 0 in the order in which they were given, at random within a round.
 

@@ -16,7 +16,6 @@ class PerRound(Pseudonyms):
     kind: Literal["per-round"] = "per-round"
 
     reference: ClassVar = "Pfitzmann and Hansen 2010: transaction pseudonyms"
-    example: ClassVar = {"kind": "per-round"}
 
     def period(self, ue: IntArray, asked_s: FloatArray, round_: int, state: State, rng: Rng) -> IntArray:
         return np.full(len(ue), round_)

@@ -14,10 +14,9 @@ class Permanent(Pseudonyms):
     """Every UE keeps its name for the whole run."""
 
     kind: Literal["permanent"] = "permanent"
-    changes: ClassVar[bool] = False
+    changes: ClassVar = False
 
     reference: ClassVar = "McMahan et al., Algorithm 1: the server knows its clients"
-    example: ClassVar = {"kind": "permanent"}
 
     def period(self, ue: IntArray, asked_s: FloatArray, round_: int, state: State, rng: Rng) -> IntArray:
         return np.zeros(len(ue), dtype=np.int64)

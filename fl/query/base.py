@@ -45,7 +45,6 @@ class Off(Query):
 
     kind: Literal["off"] = "off"
     reference: ClassVar = "the usual assumption of federated learning papers"
-    example: ClassVar = {"kind": "off"}
 
     def start(self, n_ue: int) -> LastFigures:
         return LastFigures()

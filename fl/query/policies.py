@@ -1,6 +1,6 @@
 """Query policies for population density: which requests for surfaces a UE answers."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from fl.density.bands import in_family, largest_bandwidth_m, shortest_interval_s
 from fl.query.base import Query, bands_said
 from fl.types import Request, RoundContext
+from netsim.columns import frozen
 from netsim.geometry import Area
 from netsim.multiples import slack_s
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -17,7 +18,7 @@ _NEEDS = {"surfaces": "it judges questions about a grid (bandwidth, features, ar
 _REFUSED = ("features", "bandwidth", "family", "area")
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class AnswersOfUes:
     """last_s (n_ue,): when each UE answered last, -inf for never; base_m: the base bandwidth, 0 until it is known."""
 
@@ -135,7 +136,6 @@ class Strict(Query):
 
     kind: Literal["strict"] = "strict"
     reference: ClassVar = "Zong et al., Privacy by Projection, PoPETs 2023, Lemmas 3 and 4"
-    example: ClassVar = {"kind": "strict"}
     needs: ClassVar = _NEEDS
 
     def start(self, n_ue: int) -> AnswersOfUes:

@@ -9,17 +9,16 @@ H = I + A' Sigma^-1 A the log-likelihood of u, less that of noise alone, is
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from fl.radio_map.traversal import Incidence
+from netsim.columns import frozen
 from netsim.units import FloatArray, IntArray
 
 _LEAST = 1e-3  # of the strongest crossing of a link: weaker ones change no likelihood
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class LinkPatterns:
     """A(u) of n places: crossings first[i] to first[i + 1] of place i by cell, and `links` (n,), how many it has.
 

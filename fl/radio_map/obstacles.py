@@ -19,11 +19,10 @@ Reference: Geometry-Aligned Differential Privacy for Location-Safe Federated Rad
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from fl.radio_map.traversal import Incidence
+from netsim.columns import frozen
 from netsim.units import FloatArray, IntArray
 
 DECADES, SPREAD = 2.1, 0.2  # what standardises log10 of a distance in a city
@@ -31,7 +30,7 @@ _AT_ONCE = 150_000  # crossings
 _STEEPEST = 700.0  # beyond it exp leaves the numbers, and S is 0 anyway
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class GridLinks:
     """Measured links (n,): the cells under them, x (n,) of their distance, gain_db (n,), and the device row (n,)."""
 

@@ -15,12 +15,12 @@ Reference: the traversal of Amanatides and Woo, "A fast voxel traversal algorith
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass
 from hashlib import blake2b
 
 import numpy as np
 
 from fl.radio_map.grid import HeightGrid
+from netsim.columns import frozen
 from netsim.units import BoolArray, FloatArray, IntArray
 
 _TOUCH = 1e-9  # share of a link
@@ -28,7 +28,7 @@ _KEPT = 4  # sets of links whose incidence stays in memory,
 _MOST_KEPT = 20_000_000  # crossings at most
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Incidence:
     """Crossings (k,) of n links, link after link: `first` (n + 1,), the `cell` (k,) and the height z_m (k,) in it."""
 

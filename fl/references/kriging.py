@@ -11,11 +11,10 @@ References: [Cressie 1993, Section 3.2] (ordinary kriging), [Gudmundson 1991] (e
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from fl.references.references import thinned
+from netsim.columns import frozen
 from netsim.units import FloatArray
 
 LENGTHS_M = (25.0, 50.0, 100.0, 200.0, 400.0, 800.0, 1600.0)
@@ -24,7 +23,7 @@ _FIT = 200  # samples that choose L and lambda
 _PLACES = 4096  # that are predicted at once
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class _Solved:
     """beta, K^-1 (y - beta) (N,), and the profile likelihood."""
 

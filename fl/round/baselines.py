@@ -16,7 +16,7 @@ from fl.references.neighbours import nearest_neighbours
 from fl.references.path_loss import path_loss_map
 from fl.references.references import References, thinned
 from fl.types import NEW_PLACE, HeldOut, Local, Model, Public
-from netsim.columns import Columns, no_ints, no_places
+from netsim.columns import Columns, frozen, no_ints, no_places
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -28,7 +28,7 @@ LEAST_BLOCKS = 20  # without a training sample, of which a map is scored by plac
 CENTRAL_MODELS = 3  # factor of samples in central training of all models together
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Reference(Columns):
     """Training samples, as a value: the constant predictor, and the map of raw uploads.
 
@@ -103,7 +103,7 @@ def _grown(before: int, now: int) -> bool:
     return now > before and GROWN * (now - before) >= before
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Final:
     """Samples from which the references at the end of a run are drawn.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,13 +15,13 @@ from fl.round.streams import RoundStreams
 from fl.round.upload import conditions
 from fl.types import AnySpend, Local, RoundContext, State
 from fl.withholding.base import Asked
-from netsim.columns import no_places
+from netsim.columns import frozen, no_places
 from netsim.rng import Rng, Streams
 from netsim.units import BoolArray, FloatArray, IntArray
 from netsim.world import World
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Free:
     """Whom a server without rounds may ask: ue (n_ue,), and at most how many of them."""
 

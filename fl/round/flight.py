@@ -8,13 +8,13 @@ import numpy as np
 
 from fl.round.upload_context import Overheard, UploadContext
 from fl.types import DenseUpdates, Local, Model
-from netsim.columns import Columns
+from netsim.columns import Columns, frozen
 from netsim.radio.sent import SentUploads
 from netsim.radio.uplink import Cohort, Payload
 from netsim.units import BoolArray, FloatArray, IntArray
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Wave:
     """UEs (k,) that were asked at the end of one window, until the last of their updates is merged or lost.
 
@@ -50,7 +50,7 @@ class Wave:
         return replace(self, cohort=replace(self.cohort, gain=np.zeros((n, 0)), fading=None))
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ArrivedUploads(Columns):
     """Uploads (j,) that have ended and are not merged yet, in the order of their ends.
 

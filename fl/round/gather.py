@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from fl.round.flight import ArrivedUploads, Flight, Wave
@@ -15,13 +13,13 @@ from fl.round.streams import RoundStreams
 from fl.round.transmit import Uploads, received
 from fl.round.upload_context import UploadContext
 from fl.types import DenseUpdates, Local, Received, Timing
-from netsim.columns import Columns
+from netsim.columns import Columns, frozen
 from netsim.radio.uplink import Channel
 from netsim.row_id import row_id
 from netsim.units import BoolArray, FloatArray, IntArray
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class GatheredUploads:
     """Uploads (k,) and their rows (n,), both by increasing UE.
 
@@ -40,7 +38,7 @@ class GatheredUploads:
     overheard: Eavesdropped | None
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class _WaveRows(Columns):
     """Rows (n,): as UEs made them, as the server and the attacker received them, and the version they began from."""
 
@@ -53,7 +51,7 @@ class _WaveRows(Columns):
     overheard: Channel | None
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class _WaveSenders(Columns):
     """UEs (k,): their uploads, where they were, and how an eavesdropper saw them, if there is one."""
 

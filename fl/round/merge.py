@@ -11,10 +11,11 @@ from fl.round.state import PartStates
 from fl.round.streams import RoundStreams
 from fl.server.asynchronous import Asynchronous
 from fl.types import Model, Received, RoundContext, Spend, State, Timing
+from netsim.columns import frozen
 from netsim.units import BoolArray, FloatArray, IntArray
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Batch:
     """Rows (n,) that are merged together, by increasing (ue, model).
 
@@ -45,7 +46,7 @@ class Merging:
     streams: RoundStreams
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Merge:
     """Result of merging received rows: weights (n,), the model."""
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from fl.learning import Learning
 from fl.types import Public
-from netsim.columns import no_ints
+from netsim.columns import frozen, no_ints
 from netsim.radio.air_interface import AirInterface
 from netsim.radio.power import Power
 from netsim.radio.uplink import Uplink
@@ -15,7 +15,7 @@ from netsim.rng import Streams
 from netsim.units import IntArray
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Setup:
     """Inputs of a run of rounds; none of them changes.
 

@@ -37,6 +37,7 @@ from fl.types import (
     State,
     Updates,
 )
+from netsim.columns import frozen
 from netsim.radio.air import AirMemory
 from netsim.radio.lives import Transmissions
 from netsim.radio.uplink import Channel
@@ -120,7 +121,7 @@ class RoundState:
     flight: Flight | None = None
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Eavesdropped:
     """An eavesdropper's side of the uplink: its channel, one entry a row; distance_m and los, one a UE."""
 
@@ -129,7 +130,7 @@ class Eavesdropped:
     los: BoolArray
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Sums:
     """Groups (k,) of a merge: number, how many UEs sent for each sum, how many of them were decoded, and whether the
     server could open the sum.
@@ -153,7 +154,7 @@ class Attacks:
     self_tests: dict[str, float | None] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class PhaseOutcome:
     """One phase of a round, as it came out.
 
@@ -195,7 +196,7 @@ class PhaseOutcome:
         return np.where(np.isfinite(came_s), came_s, self.attacked_s)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Withheld:
     """Effect of one rule of withholding: its label, what UEs had, and the samples (N,) that the rule kept."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
 from math import inf
 from typing import cast
 
@@ -13,7 +12,7 @@ import simpy
 from fl.round.setup import Setup
 from fl.server.synchronous import Synchronous
 from fl.types import Received, Updates
-from netsim.columns import Columns
+from netsim.columns import Columns, frozen
 from netsim.radio.air import AirMemory, Ended, EventUplink
 from netsim.radio.outlook import look_at
 from netsim.radio.sent import SentUploads
@@ -40,7 +39,7 @@ def received(updates: Updates, channel: Channel, rng: Rng) -> Received:
     return Received(updates, channel.decoded)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class UploadRequest:
     """UEs that send updates of a payload after a request now, and how long that may take at most.
 
@@ -55,7 +54,7 @@ class UploadRequest:
     enough: int | None = None
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Uploads(Columns):
     """Uploads of UEs (n,) that took their time: whose, when requested, how many bits, what became of them; from which
     version of the model they began, and how many versions later they were merged, -1 for those that were not.

@@ -14,6 +14,7 @@ from fl.round.streams import RoundStreams
 from fl.round.transmit import payload_of
 from fl.round.upload_context import Overheard, UploadContext
 from fl.types import Local, Model, RoundContext, Spend, State, Updates
+from netsim.columns import frozen
 from netsim.radio.links import RadioLinks
 from netsim.radio.uplink import Channel, Cohort, Payload
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -39,7 +40,7 @@ class PhaseStart:
     streams: RoundStreams
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Upload:
     """Updates that are ready to be sent.
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from netsim.columns import Columns
+from netsim.columns import Columns, frozen
 from netsim.radio.uplink import Cohort
 from netsim.units import BoolArray, FloatArray, IntArray
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class UploadContext(Columns):
     """Positions and links of UEs (n,) when they were asked: position_m (n, 2), serving (-1: none), distance_m and
     rsrp_dbm of their base stations, NaN without one.
@@ -21,7 +19,7 @@ class UploadContext(Columns):
     rsrp_dbm: FloatArray
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Overheard:
     """The links of UEs to an eavesdropper's antenna when they were asked: its cohort; distance_m, los (one a UE)."""
 

@@ -17,8 +17,8 @@ class Asynchronous(Server):
     begins from. The staleness of an update is the number of versions since the one that it began from.
     """
 
-    in_rounds: ClassVar[bool] = False
-    mixes_models: ClassVar[bool] = False
+    in_rounds: ClassVar = False
+    mixes_models: ClassVar = False
     """whether an update counts as the model that a UE has arrived at, not as the way to it"""
     needs: ClassVar = {
         MODEL_CHANGES: "it merges updates that began from different models, and those of this learner are no changes "

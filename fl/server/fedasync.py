@@ -27,8 +27,7 @@ class FedAsync(Asynchronous):
     """exponent a of the weight of stale updates; 0: staleness does not count"""
 
     reference: ClassVar = "Xie et al., Asynchronous Federated Optimization, OPT 2020, Algorithm 1 and Section 5.2"
-    example: ClassVar = {"kind": "fedasync"}
-    mixes_models: ClassVar[bool] = True
+    mixes_models: ClassVar = True
 
     @property
     def merged_at_once(self) -> int:

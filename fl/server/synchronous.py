@@ -27,7 +27,6 @@ class Synchronous(Server):
         "McMahan et al., Communication-Efficient Learning of Deep Networks, 2017, Algorithm 1; over-selection: "
         "Bonawitz et al., Towards Federated Learning at Scale: System Design, 2019, Section 3"
     )
-    example: ClassVar = {"kind": "synchronous"}
 
     @property
     def waits_for(self) -> int | None:

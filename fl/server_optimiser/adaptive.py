@@ -1,16 +1,16 @@
 """Base of adaptive server optimisers: moments of the merged updates, and the step that they make."""
 
 from abc import abstractmethod
-from dataclasses import dataclass
 
 import numpy as np
 from pydantic import Field
 
 from fl.server_optimiser.base import ServerOptimiser
+from netsim.columns import frozen
 from netsim.units import BoolArray, FloatArray
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Moments:
     """m and v (n_model, d); of size 0 before the first step."""
 

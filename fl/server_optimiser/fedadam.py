@@ -15,7 +15,6 @@ class FedAdam(Adaptive):
     kind: Literal["fedadam"] = "fedadam"
 
     reference: ClassVar = "Reddi et al., Adaptive Federated Optimization, 2021, Algorithm 2"
-    example: ClassVar = {"kind": "fedadam"}
 
     def mean_square(self, before: FloatArray, square: FloatArray) -> FloatArray:
         return self.beta2 * before + (1.0 - self.beta2) * square

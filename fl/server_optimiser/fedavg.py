@@ -18,7 +18,6 @@ class FedAvgStep(ServerOptimiser):
     """server learning rate"""
 
     reference: ClassVar = "McMahan et al., Communication-Efficient Learning of Deep Networks, 2017"
-    example: ClassVar = {"kind": "fedavg"}
     offers: ClassVar = frozenset({LINEAR_STEP})
 
     @property

@@ -1,16 +1,16 @@
 """Momentum at the server."""
 
-from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
 from fl.server_optimiser.base import LINEAR_STEP, ServerOptimiser
+from netsim.columns import frozen
 from netsim.units import BoolArray, FloatArray
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Velocity:
     """v (n_model, d), or (0, 0) before the first step, where it is zero."""
 
@@ -33,7 +33,6 @@ class FedAvgM(ServerOptimiser):
         "Hsu, Qi, Brown 2019, Measuring the Effects of Non-Identical Data Distribution for Federated Visual "
         "Classification, Section 4.3"
     )
-    example: ClassVar = {"kind": "fedavgm"}
     offers: ClassVar = frozenset({LINEAR_STEP})
 
     def start(self) -> Velocity:

@@ -17,7 +17,6 @@ class FedYogi(Adaptive):
     kind: Literal["fedyogi"] = "fedyogi"
 
     reference: ClassVar = "Reddi et al., Adaptive Federated Optimization, 2021, Algorithm 2"
-    example: ClassVar = {"kind": "fedyogi"}
 
     def mean_square(self, before: FloatArray, square: FloatArray) -> FloatArray:
         return before - (1.0 - self.beta2) * square * np.sign(before - square)

@@ -16,22 +16,20 @@ that around the answer is taken.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
-import numpy.typing as npt
 
 from fl.tracking.discs import disc_masses, disc_shares
 from fl.tracking.maps import Maps
 from fl.tracking.place_grid import PlaceGrid
-from netsim.units import BoolArray, FloatArray
+from netsim.columns import frozen
+from netsim.units import BoolArray, Float32Array, FloatArray
 
 _AS_GOOD = 0.98  # of the best disc's mass
 _CREDIBLE = (0.5, 0.9)  # probabilities of credible areas
 _LEAST_BITS, _SHIFT = 0x2B800000, 16  # of a float of 2^-40; 128 buckets an octave
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Answers:
     """Answers of k beliefs. place_m (k, 2), stated_error_m (k,) : least expected distance, and that distance; disc_m
     (k, 2), disc_probability (k,) : centre and mass of the best disc; entropy_bits (k,); area50_m2, area90_m2 (k,) :
@@ -50,7 +48,7 @@ class Answers:
 
 
 def answers(
-    probability: npt.NDArray[np.float32],
+    probability: Float32Array,
     grid: PlaceGrid,
     near_m: float,
     point_m: FloatArray | None = None,
@@ -133,7 +131,7 @@ def sharpened(place_m: FloatArray, grid: PlaceGrid, point_m: FloatArray | None, 
 
 
 def places_of_least_distance_m(
-    probability: npt.NDArray[np.float32], grid: PlaceGrid, point_m: FloatArray | None = None
+    probability: Float32Array, grid: PlaceGrid, point_m: FloatArray | None = None
 ) -> FloatArray:
     """`place_m` (k, 2) of `answers` of beliefs (k, G) alone."""
     from fl.tracking.distance_loops import medians
@@ -142,7 +140,7 @@ def places_of_least_distance_m(
     return sharpened(grid.area.low_m + medians(maps, *grid.cell_m.tolist())[:, :2], grid, point_m)
 
 
-def expected_distance_m(probability: npt.NDArray[np.float32], grid: PlaceGrid, place_m: FloatArray) -> FloatArray:
+def expected_distance_m(probability: Float32Array, grid: PlaceGrid, place_m: FloatArray) -> FloatArray:
     """sum_c p_c d(place, c) (k,) of beliefs (k, G) to places (k, 2): the correctness of an attacker who answers with
     its whole belief.
     """
@@ -153,9 +151,7 @@ def expected_distance_m(probability: npt.NDArray[np.float32], grid: PlaceGrid, p
     return distances_to(maps, float(grid.cell_m[0]), float(grid.cell_m[1]), at)
 
 
-def probability_within(
-    probability: npt.NDArray[np.float32], grid: PlaceGrid, place_m: FloatArray, near_m: float
-) -> FloatArray:
+def probability_within(probability: Float32Array, grid: PlaceGrid, place_m: FloatArray, near_m: float) -> FloatArray:
     """Mass (k,) of beliefs (k, G) within near_m of the cells of places (k, 2)."""
     share = disc_shares(grid, near_m)
     ry, rx = share.shape[0] // 2, share.shape[1] // 2
@@ -171,7 +167,7 @@ def probability_within(
     return total
 
 
-def in_area(probability: npt.NDArray[np.float32], grid: PlaceGrid, place_m: FloatArray, least: FloatArray) -> BoolArray:
+def in_area(probability: Float32Array, grid: PlaceGrid, place_m: FloatArray, least: FloatArray) -> BoolArray:
     """Whether places (k, 2) lie in cells of at least this probability (k,)."""
     inside = grid.area.contains(place_m)
     cell = grid.nearest(np.where(inside[:, None], place_m, grid.area.low_m))

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
-import numpy as np
-import numpy.typing as npt
+from dataclasses import replace
 
 from fl.tracking.place_grid import PlaceGrid
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.columns import frozen
+from netsim.units import BoolArray, Float32Array, FloatArray, IntArray
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Belief:
     """Probabilities of places after (or, in hindsight, for) one round.
 
@@ -25,8 +23,8 @@ class Belief:
     time_s: float
     ue: IntArray
     grid: PlaceGrid
-    probability: npt.NDArray[np.float32]
-    prior: npt.NDArray[np.float32]
+    probability: Float32Array
+    prior: Float32Array
     point_m: FloatArray | None = None
     alone: bool = False
 

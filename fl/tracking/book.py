@@ -10,14 +10,14 @@ from fl.tracking.belief import Belief
 from fl.tracking.fingerprint import Numbers
 from fl.tracking.likeness import CellRarity, Directions
 from fl.tracking.linking import LastSeen
-from netsim.columns import Columns, no_ints, no_places
+from netsim.columns import Columns, frozen, no_ints, no_places
 from netsim.multiples import slack_s
 from netsim.units import FloatArray, IntArray
 
 _LEAST_S, _LEAST_ROUNDS = 3600.0, 6.0  # after which a track that nothing belonged to is given up
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Clues(Columns):
     """Known facts of the senders (k,) of a round; NaN or -1 if unknown.
 
@@ -75,7 +75,7 @@ class Prints:
         )
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Book:
     """track, at, seen_s, round (m,) : tracks that are kept, and when each was seen last; prints : of the same.
 

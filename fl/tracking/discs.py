@@ -5,16 +5,15 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
 from fl.tracking.place_grid import PlaceGrid
 from netsim.normal import ndtr
-from netsim.units import FloatArray
+from netsim.units import Float32Array, FloatArray
 
 _FINE = 32  # points a side and cell, by which shares of cells in a disc are counted
 
 
-def disc_masses(probability: npt.NDArray[np.float32], grid: PlaceGrid, radius_m: float) -> npt.NDArray[np.float32]:
+def disc_masses(probability: Float32Array, grid: PlaceGrid, radius_m: float) -> Float32Array:
     """Probability (n, G) within radius_m of each place, of maps (n, G): cells count by the share of them inside."""
     surface = probability.reshape(-1, grid.ny, grid.nx)
     inside = np.zeros_like(surface)
@@ -26,14 +25,14 @@ def disc_masses(probability: npt.NDArray[np.float32], grid: PlaceGrid, radius_m:
     return inside.reshape(probability.shape)
 
 
-def best_discs(probability: npt.NDArray[np.float32], grid: PlaceGrid, radius_m: float) -> tuple[FloatArray, FloatArray]:
+def best_discs(probability: Float32Array, grid: PlaceGrid, radius_m: float) -> tuple[FloatArray, FloatArray]:
     """Centre (n, 2), a place of the grid, and probability (n,) of the disc that holds most of each map (n, G)."""
     mass = disc_masses(probability, grid, radius_m)
     best = mass.argmax(axis=1)
     return grid.place_m[best], np.minimum(mass[np.arange(len(mass)), best].astype(np.float64), 1.0)
 
 
-def blurred(probability: npt.NDArray[np.float32], grid: PlaceGrid, sigma_m: float) -> npt.NDArray[np.float32]:
+def blurred(probability: Float32Array, grid: PlaceGrid, sigma_m: float) -> Float32Array:
     """Maps (n, G) of a place that was displaced by a Gaussian of sigma_m a axis, and is inside the area."""
     if sigma_m <= 0:
         return probability
@@ -42,7 +41,7 @@ def blurred(probability: npt.NDArray[np.float32], grid: PlaceGrid, sigma_m: floa
     return (along.T @ (surface @ across)).reshape(probability.shape)
 
 
-def _spread(cells: int, cell_m: float, sigma_m: float) -> npt.NDArray[np.float32]:
+def _spread(cells: int, cell_m: float, sigma_m: float) -> Float32Array:
     """Probability (cells, cells) to come from the middle of one cell into another, rows summing to 1."""
     away = (np.arange(cells + 1) - 0.5 - np.arange(cells)[:, None]) * (cell_m / sigma_m)
     mass = np.diff(ndtr(away), axis=1)

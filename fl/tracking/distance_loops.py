@@ -7,12 +7,11 @@ once: they are right to a millionth.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from netsim.compiled import compiled
-from netsim.units import FloatArray
+from netsim.units import Float32Array, FloatArray
 
-Maps = npt.NDArray[np.float32]
+Maps = Float32Array
 """maps (k, ny, nx), one of them (ny, nx), or numbers of places (n,)"""
 
 _OWN = 0.3826  # mean distance from the middle of a unit square

@@ -26,14 +26,13 @@ All likelihoods are relative to 1 / A, the density of an estimate that says noth
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from fl.tracking.discs import blurred, disc_masses
 from fl.tracking.error_model import ErrorModel
 from fl.tracking.place_grid import PlaceGrid
-from netsim.units import FloatArray
+from netsim.units import Float32Array, FloatArray
 
-Maps = npt.NDArray[np.float32]
+Maps = Float32Array
 """one number a place: (n, G)"""
 
 

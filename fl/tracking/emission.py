@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from fl.tracking.error_model import ErrorModel, ErrorModels
 from fl.tracking.maps import Maps, bilinear, weighed
 from fl.tracking.place_grid import PlaceGrid
-from netsim.columns import Columns
+from netsim.columns import Columns, frozen
 from netsim.units import BoolArray, FloatArray, IntArray
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Emission(Columns):
     """e = exp(log_top) (floor + sum_r fy_r fx_r) of UEs, relative to an estimate that lies anywhere: fx (n, R, nx),
     fy (n, R, ny).

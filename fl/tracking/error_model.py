@@ -11,20 +11,20 @@ instance because of the layout of a home: averaging does not remove it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from fl.tracking.place_grid import PlaceGrid
+from netsim.columns import frozen
 from netsim.normal import ndtr
-from netsim.units import FloatArray, IntArray
+from netsim.units import Float32Array, FloatArray, IntArray
 
 _SAME_GAIN = 0.2
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ErrorModel:
     """share, sigma_m, gain (R,), offset_m (R, 2) : of each rank, shares sum to 1; outlier : probability that none of
     them says anything; bias_m : standard deviation a axis of the error that persists over rounds, a part of sigma_m.
@@ -70,9 +70,7 @@ class ErrorModel:
         offset_m = np.broadcast_to(self.offset_m, (len(self.share), 2))[order]
         return (z_m[:, order] - offset_m) / gain[order, None]
 
-    def factors(
-        self, z_m: FloatArray, grid: PlaceGrid
-    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    def factors(self, z_m: FloatArray, grid: PlaceGrid) -> tuple[Float32Array, Float32Array, Float32Array]:
         """fx (n, R, nx), fy (n, R, ny), floor (n,) of estimates z_m (n, R, 2): the mean likelihood over each cell is
 
             e = floor + sum_r fx_r fy_r    (1 / m^2),
@@ -82,14 +80,14 @@ class ErrorModel:
         """
         return ErrorModels.of([self], z_m.shape[1]).factors(np.zeros(len(z_m), dtype=np.int64), z_m, grid)
 
-    def likelihood(self, z_m: FloatArray, grid: PlaceGrid) -> npt.NDArray[np.float32]:
+    def likelihood(self, z_m: FloatArray, grid: PlaceGrid) -> Float32Array:
         """e (n, G), by place of the grid."""
         x, y, floor = self.factors(z_m, grid)
         e = np.einsum("nry,nrx->nyx", y, x, optimize=True) + floor[:, None, None]
         return np.asarray(e.reshape(len(z_m), -1))
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ErrorModels:
     """Several models, side by side: share, sigma_m, gain (M, R), offset_m (M, R, 2), outlier (M,)."""
 
@@ -112,7 +110,7 @@ class ErrorModels:
 
     def factors(
         self, which: IntArray, z_m: FloatArray, grid: PlaceGrid
-    ) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float32], npt.NDArray[np.float32]]:
+    ) -> tuple[Float32Array, Float32Array, Float32Array]:
         """`ErrorModel.factors` of estimates (n, R', 2) with R' <= R, each by one of the models: which (n,)."""
         ranks, area_m2 = z_m.shape[1], float(np.prod(grid.area.side_m))
         share, sigma, gain, offset = (

@@ -11,19 +11,18 @@ that component k brought the UE here, the weights of motion are learnt online.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from fl.tracking.emission import Emission, updated
 from fl.tracking.maps import Maps, sums
 from fl.tracking.motion import Motion
+from netsim.columns import frozen
 from netsim.units import FloatArray, IntArray
 
 _NUMBERS = 80_000  # of a block of maps: temporary ones stay in the cache
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class RoundOfMotion:
     """One round of motion: weight (n_ue, K + 2) of the components, and target (n_ue or 1, ny, nx) of jumps."""
 
@@ -35,7 +34,7 @@ class RoundOfMotion:
         return RoundOfMotion(self.weight[rows], self.target if len(self.target) == 1 else self.target[rows])
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class FilterStep:
     """Result of a step: p (n_ue, ny, nx); log_ratio (n_ue,), the logarithm of s_t;
     share (n_ue, K + 2) : uses of each component, 0 unless one round has passed.

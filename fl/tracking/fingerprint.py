@@ -13,17 +13,18 @@ belong together. Where UEs are all alike, w becomes t and the ratio 1.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from netsim.columns import frozen
 from netsim.units import FloatArray, IntArray
 
 _PRIOR = 10.0  # pairs that the first guess of w counts
 _LEAST, _MOST = 1e-3, 1.0 - 1e-9  # of w / t
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Numbers:
     """Sums over F numbers: of tracks, count and mean (m, F); of all updates, every, total, square (F,); within (F,),
     the sum of the squares within tracks relative to t, of pairs (F,) pairs.

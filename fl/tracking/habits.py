@@ -10,11 +10,12 @@ Borrowed weights alone made tracks worse than the estimates themselves, so that 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from netsim.clock import DAY_S
+from netsim.columns import frozen
 from netsim.units import FloatArray, IntArray
 
 CLASSES = 48
@@ -33,7 +34,7 @@ def hour_class(week_s: FloatArray, round_s: float) -> IntArray:
     return np.where(np.isfinite(week_s), hour + 24 * (day >= 5), 0)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Habits:
     """count (n_ue, C, K + 2) : expected uses of each component of motion by class; C = 1: hours are alike.
 

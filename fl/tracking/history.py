@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
@@ -11,14 +10,14 @@ import numpy as np
 from fl.tracking.error_model import ErrorModel, ErrorModels
 from fl.tracking.habits import hour_class
 from netsim.clock import WEEK_S
-from netsim.columns import no_ints
+from netsim.columns import frozen, no_ints
 from netsim.units import BoolArray, FloatArray, IntArray
 
 MOST_STEPS = 500
 """rounds after which motion has reached what it tends to: a longer silence is treated alike"""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class History:
     """S looks at UEs, in order of time: round, time_s, week_s, steps (S,), the rounds that have passed since the last.
 

@@ -12,14 +12,12 @@ people so that the product of these is largest, each person to one sender at mos
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from fl.tracking.dwelling import Maps
 from fl.tracking.linking import assigned
 from fl.tracking.place_grid import PlaceGrid
-from netsim.columns import no_ints
+from netsim.columns import frozen, no_ints
 from netsim.units import FloatArray, IntArray
 
 _LEAST = 1e-12  # of a ratio of likelihoods, and of the share of people outside
@@ -28,7 +26,7 @@ NO_PERSON, UNKNOWN = -1, -2
 """persons: none of the directory; nothing is said"""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Identities:
     """Persons of the directory, by index, that an attack gives the names (k,) of one round.
 

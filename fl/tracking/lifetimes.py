@@ -12,12 +12,12 @@ Its cost depends on the number of names that can still be alive, not on all name
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
 from fl.tracking.history import History
-from netsim.columns import no_floats, no_ints
+from netsim.columns import frozen, no_floats, no_ints
 from netsim.multiples import slack_s
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -30,7 +30,7 @@ def _none() -> IntArray:
     return no_ints()
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Lifetimes:
     """Times in which names were followed, in the order in which they began: name, first, gone (n,), the first round and
     the one from which on it is followed no more, NEVER so far; last_s (n,) : when it was heard last.

@@ -10,11 +10,11 @@ random to few numbers first, which keeps cosines up to 1 / sqrt(numbers).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
-from netsim.columns import no_ints
+from netsim.columns import frozen, no_ints
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -23,7 +23,7 @@ NUMBERS = 256
 """numbers of a projected update"""
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class CellRarity:
     """last (m,) : cell of each track's last update, -1 unknown; every (C,) : updates through each cell; same, pairs :
     how many of the pairs that belong together had the same cell by more than chance.
@@ -78,7 +78,7 @@ class CellRarity:
         return replace(self, last=np.concatenate([self.last[kept], np.full(new, -1)]))
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Directions:
     """total (m, D) : sum of the projected updates of each track; same, other (3,) : number, sum and sum of squares of
     cosines of pairs that belong together, and of all pairs.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from fl.tracking.book import Book, Clues
 from fl.tracking.error_model import ErrorModel
 from fl.tracking.linking import Displacement, LastSeen, Linked
 from fl.types import RoundContext
+from netsim.columns import frozen
 from netsim.units import BoolArray, FloatArray, IntArray
 
 _STD_M = np.array([0.0, 150.0, 400.0, 1000.0, 2500.0])  # of motion in one round, a axis; the first stays
@@ -19,7 +20,7 @@ _SEEN, _ROUNDS = 0.7, 5.0  # share of tracks that go on, and what this guess cou
 _LEAST, _MOST = 0.01, 0.95
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Rates:
     """motion (K,) : links by component; seen, tracks : how many tracks went on, of how many; born, rounds : new tracks,
     and in how many rounds after the first.

@@ -14,18 +14,16 @@ sought; a pair that costs more than a birth and a miss together is never linked.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from fl.tracking.error_model import ErrorModel
-from netsim.columns import no_ints
+from netsim.columns import frozen, no_ints
 from netsim.units import BoolArray, FloatArray, IntArray
 
 _NUMBERS = 5_000_000  # of one block of densities
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Linked:
     """Tracks that an attack gives the names (k,) of one round.
 
@@ -58,7 +56,7 @@ class Linked:
         )  # fmt: skip
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Displacement:
     """Displacement in one round: weight (K,), sums to 1, var_m2 (K,) a axis."""
 
@@ -66,7 +64,7 @@ class Displacement:
     var_m2: FloatArray
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class LastSeen:
     """Last known places of tracks (m,): mean_m (m, 2), var_m2 (m,) a axis."""
 

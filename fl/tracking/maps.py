@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
-Maps = npt.NDArray[np.float32]
+from netsim.units import Float32Array
+
+Maps = Float32Array
 """one number a UE and place: (n_ue, ny, nx)"""
 
 

@@ -12,17 +12,17 @@ an attacker believes in its memory too often, not too seldom.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
-from netsim.columns import no_ints, no_places
+from netsim.columns import frozen, no_ints, no_places
 from netsim.units import FloatArray, IntArray
 
 _FEWEST = 30
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Memory:
     """count, total_m, square_m2 : of the terms of D; round : the last; ue (k,), place_m, point_m (k, 2) : answers of
     that round and the estimates alone.

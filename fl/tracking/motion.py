@@ -13,25 +13,24 @@ would depend on the order of UEs.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
 from fl.tracking.maps import Maps, bilinear, inner, sums, unfolded
 from fl.tracking.narrow import Narrow, NarrowAxis
 from fl.tracking.place_grid import PlaceGrid
 from fl.tracking.wide import Axis, Halves, Wide
+from netsim.columns import frozen
 from netsim.normal import ndtr
-from netsim.units import FloatArray
+from netsim.units import Float32Array, FloatArray
 
 SIGMA_M = (150.0, 400.0, 1000.0, 2500.0)
 _WORTH = 0.6  # of the cells: with a larger rank, sums over neighbours are faster
 _NARROW = 1.0 / 3.0  # of a cell: nothing that a cell tells from staying
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Motion:
     """The components of motion on a grid; sigma_m (K,) of the Gaussians; a set of weights is (n_ue, K + 2)."""
 
@@ -117,7 +116,7 @@ def resampled(p: Maps, grid: PlaceGrid) -> Maps:
     return np.asarray(np.matmul(np.matmul(_overlap(ny, grid.ny).T, p), _overlap(nx, grid.nx)))
 
 
-def _overlap(n: int, m: int) -> npt.NDArray[np.float32]:
+def _overlap(n: int, m: int) -> Float32Array:
     """Share (n, m) of each of n equal cells of an axis that lies in each of m."""
     low, start = np.arange(n)[:, None] / n, np.arange(m) / m
     inside = np.minimum(low + 1 / n, start + 1 / m) - np.maximum(low, start)

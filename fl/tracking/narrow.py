@@ -9,23 +9,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from fl.tracking.maps import Maps
+from netsim.columns import frozen
 from netsim.normal import ndtr, ndtri
+from netsim.units import Float32Array
 
 _TAILS = 3e-7
 _AT_ONCE = 4  # neighbours a side that the compiled loop adds at once
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class NarrowAxis:
     """tap (h + 1,) : t, h a multiple of 4; norm (n,) : 1 / D; one (n,) : 1; matrix (n, n) : G transposed."""
 
-    tap: npt.NDArray[np.float32]
-    norm: npt.NDArray[np.float32]
-    one: npt.NDArray[np.float32]
-    matrix: npt.NDArray[np.float32]
+    tap: Float32Array
+    norm: Float32Array
+    one: Float32Array
+    matrix: Float32Array
 
     @classmethod
     def of(cls, n: int, cell_m: float, sigma_m: float) -> NarrowAxis:

@@ -15,7 +15,7 @@ import numpy as np
 from fl.tracking.dwelling import Maps, home_posterior, log_away, log_evidence, log_mean, log_mixed, work_posterior
 from fl.tracking.error_model import ErrorModel
 from fl.tracking.place_grid import PlaceGrid
-from netsim.columns import no_floats, no_ints
+from netsim.columns import frozen, no_floats, no_ints
 from netsim.units import FloatArray, IntArray
 
 _APART = 2.0  # a workplace is that many times near_m from home
@@ -46,7 +46,7 @@ def _empty() -> Maps:
     return np.zeros((0, 0), dtype=np.float32)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Residences:
     """By UE, owner (k,) ascending: home, work, open (k, G) and none (k,), sums of log-likelihoods; nights, days (k,),
     how many are in them; rounds (k,) of the period that is open.

@@ -28,6 +28,7 @@ from fl.tracking.maps import Maps, multiply, scale_to, weighed
 from fl.tracking.motion import Motion, resampled
 from fl.tracking.own_places import OwnPlaces
 from fl.tracking.place_grid import PlaceGrid
+from netsim.columns import frozen
 from netsim.units import BoolArray, FloatArray, IntArray
 
 _NUMBERS = 40_000_000  # of the maps of a group: 160 MB
@@ -53,7 +54,7 @@ class Chain:
         return replace(self, motion=Motion(coarse, self.motion.sigma_m), prior=resampled(self.prior, coarse))
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Passes:
     """p (S, n_ue, ny, nx) : after every look, what the smoother believes, empty where it only learns; log_likelihood
     (n_ue,) against estimates that say nothing; habits, own : as learnt from all looks.
@@ -159,7 +160,7 @@ def _maps(room: Maps, looks: int, n: int, grid: PlaceGrid) -> Maps:
     return room[: looks * n * len(grid)].reshape(looks, n, grid.ny, grid.nx)
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class _LooksAtUes:
     """A few UEs at all looks: emissions look by look; first (n_ue,) look at each; classes of the rounds before each."""
 

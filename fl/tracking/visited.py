@@ -20,12 +20,10 @@ asks which of two places is home: the other order has the likelihood L', so that
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from fl.evenly import evenly
-from netsim.columns import no_places
+from netsim.columns import frozen, no_places
 from netsim.units import BoolArray, FloatArray, IntArray
 
 _PRIOR, _STEPS = 20.0, 40
@@ -35,7 +33,7 @@ _TRIES = 3  # places that are fitted for one that is named, at most
 _MOST_SEEDS = 400  # estimates at which a new place is looked for
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class OfOneUe:
     """Estimates of one UE: z_m (n, 2), spread_m and right (n,), class of time (n,) and number of the day (n,)."""
 
@@ -52,7 +50,7 @@ class OfOneUe:
         return np.asarray(np.exp(-square / (2 * variance)) / (2 * np.pi * variance))
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class FittedPlaces:
     """Places (k, 2), responsibilities (n, k) of them, and the log-likelihood."""
 
@@ -61,7 +59,7 @@ class FittedPlaces:
     log_likelihood: float
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Visited:
     """Places (k, 2), and the probability (k,) that each lies within near_m of one that is visited."""
 

@@ -15,15 +15,14 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-import numpy.typing as npt
 
 from fl.tracking.maps import Maps, folded
-from netsim.units import FloatArray
+from netsim.units import Float32Array, FloatArray
 
 _RANK = 3e-7  # of the largest singular value
 _ROUND = 8  # numbers that the processor handles at once
 
-Matrix = npt.NDArray[np.float32]
+Matrix = Float32Array
 
 
 @dataclass(frozen=True)

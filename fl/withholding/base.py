@@ -1,18 +1,18 @@
 """The withholding slot: what a UE holds back that was asked and has accepted, decided on the device."""
 
 from abc import abstractmethod
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from fl.types import Local, Public, RoundContext, State
+from netsim.columns import frozen
 from netsim.part import Named
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Asked:
     """A request, as devices see it.
 

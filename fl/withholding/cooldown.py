@@ -1,6 +1,5 @@
 """A pause after every update."""
 
-from dataclasses import dataclass
 from typing import ClassVar, Literal, Self
 
 import numpy as np
@@ -8,13 +7,14 @@ from pydantic import Field, model_validator
 
 from fl.types import RoundContext
 from fl.withholding.base import Asked, Withholding, of_ues
+from netsim.columns import frozen
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
 _ROUNDING = 1e-12  # relative: a pause of whole rounds ends with one of them
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Pauses:
     """until (n_ue,): the number of the round, or the time in s, from which each UE may send again."""
 
@@ -46,8 +46,8 @@ class Cooldown(Withholding):
         "MobiSys 2003: less often in time; the pause on the device is assumed"
     )
     example: ClassVar = {"kind": "cooldown", "rounds": 2}
-    gives_away: ClassVar[str] = "a UE that is silent has sent not long ago, and a fixed pause says when it comes back"
-    by_history: ClassVar[bool] = True
+    gives_away: ClassVar = "a UE that is silent has sent not long ago, and a fixed pause says when it comes back"
+    by_history: ClassVar = True
 
     @model_validator(mode="after")
     def _one_measure(self) -> Self:

@@ -1,6 +1,5 @@
 """A limit of updates per day."""
 
-from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -8,11 +7,12 @@ from pydantic import Field
 
 from fl.types import RoundContext
 from fl.withholding.base import Asked, Withholding, of_ues
+from netsim.columns import frozen
 from netsim.rng import Rng
 from netsim.units import BoolArray, IntArray
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Today:
     """day: number of the local day; updates (n_ue,): how many each UE has sent of it."""
 
@@ -40,8 +40,8 @@ class DailyLimit(Withholding):
         "Contribution, PoPETs 2020, Section 3"
     )
     example: ClassVar = {"kind": "daily-limit", "updates": 2}
-    gives_away: ClassVar[str] = "a UE that is silent has sent its updates of the day already"
-    by_history: ClassVar[bool] = True
+    gives_away: ClassVar = "a UE that is silent has sent its updates of the day already"
+    by_history: ClassVar = True
 
     def start(self, n_ue: int) -> Today:
         return Today(0, np.zeros(n_ue, dtype=np.int64))

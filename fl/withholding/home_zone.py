@@ -1,6 +1,5 @@
 """A zone around the home of every UE."""
 
-from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -9,13 +8,13 @@ from fl.availability.base import HOMES
 from fl.types import Local
 from fl.withholding.base import Asked, of_ues
 from fl.withholding.zones import Zones
-from netsim.columns import no_ints
+from netsim.columns import frozen, no_ints
 from netsim.rng import Rng
 from netsim.row_id import row_id
 from netsim.units import BoolArray, FloatArray, IntArray
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class ZoneCells:
     """link (k,) ascending: the pairs of UE and cell (see `row_id`) that have been seen within the UE's zone."""
 
@@ -53,7 +52,7 @@ class HomeZone(Zones):
     )
     example: ClassVar = {"kind": "home-zone", "radius_m": 200}
     needs: ClassVar = {**Zones.needs, HOMES: "without them no UE would have a zone"}
-    gives_away: ClassVar[str] = (
+    gives_away: ClassVar = (
         "a hole in the places that a UE learns from lies around its home, in the middle if the centre is exact; who is "
         "silent at night is at home"
     )

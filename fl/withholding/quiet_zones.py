@@ -36,7 +36,7 @@ class QuietZones(Zones):
         "circles are assumed"
     )
     example: ClassVar = {"kind": "quiet-zones", "radius_m": 100, "centres_m": [[0, 0]]}
-    gives_away: ClassVar[str] = "a UE that is silent may be in one of few known places"
+    gives_away: ClassVar = "a UE that is silent may be in one of few known places"
 
     @model_validator(mode="after")
     def _some_zone(self) -> Self:

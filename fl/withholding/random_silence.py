@@ -28,7 +28,7 @@ class RandomSilence(Withholding):
         "coin a round is assumed"
     )
     example: ClassVar = {"kind": "random-silence", "probability": 0.5}
-    gives_away: ClassVar[str] = "its silence tells nothing but that a coin fell so"
+    gives_away: ClassVar = "its silence tells nothing but that a coin fell so"
 
     def keep(self, asked: Asked, state: State, rng: Rng) -> BoolArray:
         coin = rng.uniform("silence", np.arange(len(asked.home_m)), item=asked.facts.round)

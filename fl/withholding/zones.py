@@ -26,7 +26,7 @@ class Zones(Withholding):
     """what is held back: the samples measured in a zone, or the whole update of a round with any of them"""
 
     needs: ClassVar = {"positions": "it holds back by place; these data have none"}
-    by_place: ClassVar[bool] = True
+    by_place: ClassVar = True
 
     @property
     def records_alone(self) -> bool:

@@ -25,7 +25,6 @@ class Dirichlet(Partition):
     """concentration parameter of the Dirichlet distribution"""
 
     reference: ClassVar = "Hsu, Qi, Brown, Measuring the Effects of Non-Identical Data Distribution, 2019, Section 3"
-    example: ClassVar = {"kind": "dirichlet"}
 
     def counts(self, size: IntArray, per_class: IntArray, rng: Rng) -> IntArray:
         counts, left = np.zeros((len(size), len(per_class)), dtype=np.int64), per_class.copy()
