@@ -31,11 +31,15 @@ else a frozen dataclass of arrays, numbers, text, and of lists, dictionaries and
 """
 
 
+Metrics = dict[str, float]
+"""Figures of a part or a model by name, as in the table `metrics`."""
+
+
 @dataclass(frozen=True)
 class LastFigures:
     """Figures of the last round, names with units: the memory of a part that has nothing else to remember."""
 
-    figures: dict[str, float] = field(default_factory=dict)
+    figures: Metrics = field(default_factory=dict)
 
 
 @frozen
@@ -478,7 +482,7 @@ class Spend:
         with np.errstate(over="ignore", divide="ignore"):  # noise too small to protect anything: inf
             return (self.sensitivity / std) ** 2
 
-    def row(self, i: int) -> dict[str, float]:
+    def row(self, i: int) -> Metrics:
         """Draw of entry i, as columns of the table `spends`."""
         std, sensitivity = self.std[i], self.sensitivity[i]
         return {
@@ -519,7 +523,7 @@ class MetricSpend:
         """Epsilon per metre (n,) of all locations together; no noise of a channel is beside them."""
         return self.points * self.epsilon_per_m
 
-    def row(self, i: int) -> dict[str, float]:
+    def row(self, i: int) -> Metrics:
         """Draw of entry i, as columns of the table `spends`."""
         unsaid = ("std", "sensitivity", "noise_multiplier", "sampling_rate", "channel_std")
         drawn = {"points": self.points[i], "epsilon_per_m": self.epsilon_per_m[i]}

@@ -24,6 +24,8 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "'")
 
 Schemas = Mapping[str, Collection[str]]
 """table -> its columns, in order."""
+Row = dict[str, Any]
+"""column -> cell of one row of a table."""
 
 
 def cell_text(value: Any) -> str:

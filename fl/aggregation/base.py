@@ -2,7 +2,7 @@
 
 from abc import abstractmethod
 
-from fl.types import Local, Received, RoundContext, State
+from fl.types import Local, Metrics, Received, RoundContext, State
 from netsim.part import Part
 from netsim.units import FloatArray
 
@@ -35,9 +35,9 @@ class Aggregation(Part):
         """The next state after UEs have sent what it `discloses`, before they train."""
         return state
 
-    def figures(self, state: State) -> dict[str, float]:
+    def figures(self, state: State) -> Metrics:
         """Figures of the last round for the table `metrics`; names with units."""
-        return {}
+        return dict(getattr(state, "figures", {}))
 
     @abstractmethod
     def weights(self, received: Received, facts: RoundContext, state: State) -> tuple[FloatArray, State]:

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from fl.aggregation.base import Aggregation
 from fl.aggregation.shares import effective, shares
-from fl.types import Received, RoundContext
+from fl.types import Metrics, Received, RoundContext
 from netsim.columns import frozen, no_ints
 from netsim.row_id import row_id
 from netsim.units import FloatArray, IntArray
@@ -21,7 +21,7 @@ class Angles:
     row: IntArray
     angle: FloatArray
     rounds: FloatArray
-    figures: dict[str, float] = field(default_factory=dict)
+    figures: Metrics = field(default_factory=dict)
 
 
 class Beda(Aggregation):
@@ -78,6 +78,3 @@ class Beda(Aggregation):
         with np.errstate(divide="ignore", invalid="ignore"):
             cosine = np.where((length > 0) & np.isfinite(length), inner / length, 0.0)
         return np.asarray(np.arccos(np.clip(cosine, -1.0, 1.0)))
-
-    def figures(self, state: Angles) -> dict[str, float]:
-        return state.figures

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from fl.aggregation.base import Aggregation
 from fl.aggregation.shares import effective, shares
-from fl.types import Local, Received, RoundContext
+from fl.types import Local, Metrics, Received, RoundContext
 from netsim.columns import frozen, no_ints
 from netsim.row_id import row_id, ue_and_model
 from netsim.units import FloatArray, IntArray
@@ -25,7 +25,7 @@ class Histograms:
     pmf: FloatArray
     count: FloatArray
     disclosed: int = 0
-    figures: dict[str, float] = field(default_factory=dict)
+    figures: Metrics = field(default_factory=dict)
 
 
 class Wasserstein(Aggregation):
@@ -131,5 +131,5 @@ class Wasserstein(Aggregation):
         said = {"distance_min": away.min(), "distance_max": away.max()} if len(away) else {}
         return weight, replace(state, figures={**said, "effective_devices": effective(weight)})
 
-    def figures(self, state: Histograms) -> dict[str, float]:
+    def figures(self, state: Histograms) -> Metrics:
         return {"histograms_disclosed": float(state.disclosed), **state.figures}

@@ -37,7 +37,7 @@ class UploadDelays:
     value: FloatArray
 
 
-class OfUploads(Attack):
+class UploadAttack(Attack):
     """An attack on the times and cells of uploads, whatever is in them."""
 
     def check(self, public: Public, n_ue: int) -> None:
@@ -52,7 +52,7 @@ class OfUploads(Attack):
         return None
 
 
-class ArrivalTimes(OfUploads):
+class ArrivalTimes(UploadAttack):
     r"""Locates UEs by how long their uploads take: the farther away, the slower.
 
     An attacker that observes arriving updates knows when each was asked for, when its last bit came, its size and its

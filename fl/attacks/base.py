@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self
 import numpy as np
 
 from fl.learners.base import Learner
-from fl.tracking.linking import Linked
-from fl.types import Directory, Estimates, Local, Model, Public, RoundContext, State, Timing
+from fl.tracking.linking import NameLinks
+from fl.types import Directory, Estimates, Local, Metrics, Model, Public, RoundContext, State, Timing
 from netsim.columns import frozen
 from netsim.geometry import Area
 from netsim.part import Named
@@ -129,7 +129,7 @@ class View:
 
 
 @frozen
-class Retold:
+class RevisedEstimates:
     """Revised estimates of all rounds so far: the track (N,) of each name (N,), estimates by tracks, and the
     links of the names that came in each round, with its time in s.
     """
@@ -137,7 +137,7 @@ class Retold:
     name: IntArray
     track: IntArray
     estimates: Estimates
-    links: "list[tuple[float, Linked]]"
+    links: list[tuple[float, NameLinks]]
 
 
 def recall(known: IntArray, value: FloatArray, wanted: IntArray) -> FloatArray:
@@ -208,7 +208,7 @@ class Attack(Named):
     def run(self, view: "View", facts: RoundContext, state: State, rng: Rng) -> tuple[Estimates, State]:
         """Estimates about the devices of this phase."""
 
-    def figures(self, state: State) -> dict[str, float]:
+    def figures(self, state: State) -> Metrics:
         """Figures of the last round besides the estimates, for the table `metrics`; names with units."""
         return {}
 
@@ -226,11 +226,11 @@ class Attack(Named):
         """
         return None
 
-    def links(self, state: State) -> "Linked | None":
+    def links(self, state: State) -> NameLinks | None:
         """Track of each name of the last round; None: it links no names."""
         return None
 
-    def retold(self, state: State, facts: RoundContext, rng: Rng) -> Retold | None:
+    def revised(self, state: State, facts: RoundContext, rng: Rng) -> RevisedEstimates | None:
         """Estimates of all rounds so far that replace those of each round; None: no revision."""
         return None
 

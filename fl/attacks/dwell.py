@@ -19,7 +19,7 @@ from fl.tracking.error_model import ErrorModel
 from fl.tracking.place_grid import PlaceGrid
 from fl.tracking.residence import Residences, Shares
 from fl.tracking.visited import habits, home_and_work
-from fl.types import Estimates, Public, RoundContext
+from fl.types import Estimates, Metrics, Public, RoundContext
 from netsim.geometry import Area
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -136,7 +136,7 @@ class Dwell(OverRounds):
     def start(self) -> DwellState:
         return DwellState(self.of.start(), LearntErrors(), Residences(), NamedSoFar(), DwellPlaces.empty())
 
-    def figures(self, state: DwellState) -> dict[str, float]:
+    def figures(self, state: DwellState) -> Metrics:
         return self.error_figures(state.errors)
 
     def run(self, view: View, facts: RoundContext, state: DwellState, rng: Rng) -> tuple[Estimates, DwellState]:

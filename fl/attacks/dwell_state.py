@@ -11,7 +11,7 @@ from fl.attacks.learnt_errors import LearntErrors
 from fl.tracking.error_model import ErrorModel
 from fl.tracking.lifetimes import Lifetimes
 from fl.tracking.residence import Period, Residences
-from fl.tracking.visited import OfOneUe
+from fl.tracking.visited import EstimatesOfUe
 from fl.types import RoundContext, State
 from netsim.clock import DAY_S, WEEK_S
 from netsim.columns import Columns, frozen, no_floats, no_ints, no_places
@@ -97,10 +97,10 @@ class NamedSoFar(Columns):
         )  # fmt: skip
         return self.join([self, new])
 
-    def of(self, ue: int) -> OfOneUe:
+    def of(self, ue: int) -> EstimatesOfUe:
         """Estimates of one UE."""
         mine = self.owner == ue
-        return OfOneUe(self.z_m[mine], self.spread_m[mine], self.right[mine], self.of_class[mine], self.day[mine])
+        return EstimatesOfUe(self.z_m[mine], self.spread_m[mine], self.right[mine], self.of_class[mine], self.day[mine])
 
     def count(self, names: IntArray) -> IntArray:
         """Number of estimates of each UE (k,), names ascending."""

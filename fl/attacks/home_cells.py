@@ -7,7 +7,7 @@ import numpy as np
 from pydantic import Field
 from scipy.special import softmax
 
-from fl.attacks.arrival_times import OfUploads
+from fl.attacks.arrival_times import UploadAttack
 from fl.attacks.base import View
 from fl.attacks.dwell import HourOfDay
 from fl.attacks.names_places import NamesPlaces
@@ -28,7 +28,7 @@ _SOFT_DB, _LEAST = 5.0, 0.02  # of the law of cells
 _MOST_UPLOADS = 4  # count: shadowing at home is the same in all of them
 
 
-class HomeCells(NamesPlaces, OfUploads):
+class HomeCells(NamesPlaces, UploadAttack):
     r"""Names homes by the cells through which uploads come at night, and a map of where people live.
 
     A device that holds back what it measured at home still sends through the cell that serves its home. Of an upload

@@ -33,7 +33,7 @@ class Residents:
 
 
 @frozen
-class OfTracks:
+class TracksOfRound:
     """Names (k,) of a part of a round, the track of each, and what was estimated of it: z_m (k, R, 2)."""
 
     name: IntArray
@@ -52,7 +52,7 @@ class HomeLinker:
     def linked(
         self,
         known: Residents,
-        heard: OfTracks,
+        heard: TracksOfRound,
         alive: IntArray | None,
         errors: ErrorModel,
         facts: RoundContext,
@@ -78,8 +78,8 @@ class HomeLinker:
         )
 
     def _identified(
-        self, past: Residences, rivals: IntArray, heard: OfTracks, errors: ErrorModel, shares: Shares, grid: PlaceGrid,
-        facts: RoundContext, rng: Rng,
+        self, past: Residences, rivals: IntArray, heard: TracksOfRound, errors: ErrorModel, shares: Shares,
+        grid: PlaceGrid, facts: RoundContext, rng: Rng,
     ) -> Identities:  # fmt: skip
         """Persons of the names, when rivals (m,) are given to different people."""
         said, people = Identities.unknown(facts.round, heard.name), len(self.directory.user)

@@ -7,7 +7,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from fl.attacks import ATTACKS
-from fl.attacks.base import Attack, Retold, View, latest, recall
+from fl.attacks.base import Attack, RevisedEstimates, View, latest, recall
 from fl.attacks.map_tracks import MapTracks
 from fl.attacks.place_maps import Naming, PlaceMaps, answers, best_places
 from fl.attacks.span import Span
@@ -86,13 +86,13 @@ class LinkMaps(Attack):
         maps = PlaceMaps(name, state.score[state.track_of(name)])
         return answers(view, maps, grid, self._span.naming(view)), state
 
-    def retold(self, state: MapTracks, facts: RoundContext, rng: Rng) -> Retold | None:
+    def revised(self, state: MapTracks, facts: RoundContext, rng: Rng) -> RevisedEstimates | None:
         if not len(state.name):
             return None
         track, score = state.relinked(_STARTS, rng)
         grid = self._grid(facts, len(score))
         named_m = best_places(score, grid, Naming(self._span.answers, self._span.apart_m, 0.0))
-        return Retold(state.name, track, _answers(named_m), state.links_of(track))
+        return RevisedEstimates(state.name, track, _answers(named_m), state.links_of(track))
 
     def _grid(self, facts: RoundContext, tracks: int) -> PlaceGrid:
         return PlaceGrid.over(facts.public.area, self._span.cell_m, self.hindsight_names + tracks, self.label)

@@ -8,7 +8,7 @@ import numpy as np
 
 from fl.attacks.place_maps import PlaceMaps
 from fl.attacks.subspace import AnyFloats
-from fl.tracking.linking import Linked
+from fl.tracking.linking import NameLinks
 from fl.types import RoundContext
 from netsim.columns import frozen, no_ints
 from netsim.rng import Rng
@@ -84,13 +84,13 @@ class MapTracks:
                 best, found = value, (track, total)
         return found
 
-    def links_of(self, track: IntArray) -> list[tuple[float, Linked]]:
+    def links_of(self, track: IntArray) -> list[tuple[float, NameLinks]]:
         """Time of each round, and the links of its names, if they have tracks (N,)."""
-        born, rounds = np.zeros(len(track), dtype=np.bool_), list[tuple[float, Linked]]()
+        born, rounds = np.zeros(len(track), dtype=np.bool_), list[tuple[float, NameLinks]]()
         born[np.unique(track, return_index=True)[1]] = True
         for number in np.unique(self.since).tolist():
             mine = np.flatnonzero(self.since == number)
-            links = Linked(number, self.name[mine], track[mine], born[mine], np.full(len(mine), np.nan))
+            links = NameLinks(number, self.name[mine], track[mine], born[mine], np.full(len(mine), np.nan))
             rounds.append((float(self.time_s[mine[0]]), links))
         return rounds
 

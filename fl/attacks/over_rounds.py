@@ -12,7 +12,7 @@ from fl.attacks.neuron_votes import NeuronVotes
 from fl.attacks.shadow_ues import Population
 from fl.attacks.span import Span
 from fl.tracking.error_model import ErrorModel
-from fl.types import Estimates, RoundContext, State
+from fl.types import Estimates, Metrics, RoundContext, State
 from netsim.columns import frozen
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
@@ -114,7 +114,7 @@ class OverRounds(Attack):
             return learnt.fitted
         return ErrorModel.plain(self.sigma_m, OUTLIER if self.outlier is None else self.outlier, self.bias_m or 0.0)
 
-    def error_figures(self, learnt: LearntErrors) -> dict[str, float]:
+    def error_figures(self, learnt: LearntErrors) -> Metrics:
         """The errors as figures: means over ranks."""
         errors = self.errors_now(learnt)
         if errors is None:

@@ -33,7 +33,7 @@ class Classes:
 
 
 @frozen
-class Normal:
+class NormalEquations:
     """Normal equations of all sums so far.
 
     ue (n,) ascending; cross (n, n + G): Z^T [Z, S] of rows less the means of their classes; change (n_model, d): the
@@ -46,7 +46,7 @@ class Normal:
     classes: Classes
     change: FloatArray
 
-    def plus(self, ue: IntArray, number: IntArray, z: FloatArray, score: FloatArray) -> "Normal":
+    def plus(self, ue: IntArray, number: IntArray, z: FloatArray, score: FloatArray) -> "NormalEquations":
         """With sums (k,) of classes `number`: who is in them z (k, m), by names ue (m,) ascending, and maps (k, G)."""
         every, numbers, places = np.union1d(self.ue, ue), np.union1d(self.classes.number, number), score.shape[1]
         n, c = len(every), len(numbers)
@@ -126,11 +126,11 @@ class ParticipationRegression(NamesPlaces):
         """The span whose scores are the maps of sums."""
         return Span(layer=self.layer, rank=self.rank, cell_m=self.cell_m, add="scores")
 
-    def start(self) -> Normal:
+    def start(self) -> NormalEquations:
         none = np.zeros((0, 0))
-        return Normal(no_ints(), none, Classes(no_ints(), np.zeros(0), none), none)
+        return NormalEquations(no_ints(), none, Classes(no_ints(), np.zeros(0), none), none)
 
-    def listed(self, state: Normal, public: Public, count: int) -> FloatArray:
+    def listed(self, state: NormalEquations, public: Public, count: int) -> FloatArray:
         found = state.maps(state.ue, self.ridge)
         return best_of_all(found, public.area, self.cell_m, Naming(count, self.apart_m, 0.0))
 
@@ -138,7 +138,9 @@ class ParticipationRegression(NamesPlaces):
         """Self-test of the span: one update is in no company."""
         return self.span.self_test(view, facts, rng)
 
-    def run(self, view: View, facts: RoundContext, state: Normal, rng: Rng) -> tuple[Estimates, Normal]:
+    def run(
+        self, view: View, facts: RoundContext, state: NormalEquations, rng: Rng
+    ) -> tuple[Estimates, NormalEquations]:
         party = (view.ue, view.source) if view.party is None else view.party
         ue = np.unique(party[0])
         maps = len(np.union1d(ue, state.ue)) + _QUARTERS
@@ -157,7 +159,7 @@ class ParticipationRegression(NamesPlaces):
         return answers(view, found, grid, self.naming(view)), state
 
 
-def _without_momentum(view: View, facts: RoundContext, state: Normal) -> tuple[View, Normal]:
+def _without_momentum(view: View, facts: RoundContext, state: NormalEquations) -> tuple[View, NormalEquations]:
     """Published steps less what the server's momentum repeats of the step before; a model at rest keeps velocity."""
     before = state.change if len(state.change) else np.zeros_like(view.model_after.parameters)
     moved = view.source_model[usable(view.update)]

@@ -25,7 +25,7 @@ _MEDIAN_STEPS = 100
 
 
 @frozen
-class WaveEvidence(Columns):
+class AnswerEvidence(Columns):
     """Evidence (k,) from answers: the track and the round, a wave (k, 3) omega per metre and phase, and a place (k, 2),
     that of the kernel's peak; NaN where it is no wave, or no place.
     """
@@ -36,12 +36,12 @@ class WaveEvidence(Columns):
     place_m: FloatArray
 
     @classmethod
-    def one(cls, wave: FloatArray, place_m: FloatArray) -> "WaveEvidence":
+    def one(cls, wave: FloatArray, place_m: FloatArray) -> "AnswerEvidence":
         zero = np.zeros(len(wave), dtype=np.int64)
         return cls(zero, zero, wave, place_m)
 
     @classmethod
-    def nothing(cls) -> "WaveEvidence":
+    def nothing(cls) -> "AnswerEvidence":
         return cls.one(np.zeros((0, 3)), np.zeros((0, 2)))
 
 
@@ -80,10 +80,10 @@ class Posterior(Attack):
         "updates": "reads every device's own waves; merged ones cannot be separated",
     }
 
-    def start(self) -> WaveEvidence:
-        return WaveEvidence.nothing()
+    def start(self) -> AnswerEvidence:
+        return AnswerEvidence.nothing()
 
-    def run(self, view: View, facts: RoundContext, state: WaveEvidence, rng: Rng) -> tuple[Estimates, WaveEvidence]:
+    def run(self, view: View, facts: RoundContext, state: AnswerEvidence, rng: Rng) -> tuple[Estimates, AnswerEvidence]:
         learner, model = cast(SurfaceLearner, view.learner), view.model_before
         surface, at = learner.surfaces(model, view.update), _AskedGrid.of(view, self.places)
         maps = learner.surfaces(view.model_after, view.model_after.parameters)[:, 0]
@@ -104,7 +104,7 @@ class Posterior(Attack):
             if at.epsilon is None:  # what is kept counts once, as it is now
                 memory = memory.select(_twin(memory.wave, now.wave, at.grid) < 0)
             height = surface[i] if word == "no wave" else surface[i][:0]
-            law = at.posterior(prior[int(view.source_model[i])], WaveEvidence.join([memory, now]), height)
+            law = at.posterior(prior[int(view.source_model[i])], AnswerEvidence.join([memory, now]), height)
             said[i] = law.best_m if self.answer == "mode" else law.median_m()
             status.append(word)
             pieces.append(now)
@@ -112,10 +112,10 @@ class Posterior(Attack):
             view.spread("centroid", np.arange(len(said)), said, status=status),
             view.spread("step", np.array(linked, dtype=np.int64), np.concatenate(steps)),
         ]
-        return Estimates.join(estimates), WaveEvidence.join(pieces)
+        return Estimates.join(estimates), AnswerEvidence.join(pieces)
 
-    def _recent(self, state: WaveEvidence, round_: int) -> WaveEvidence:
-        """WaveEvidence that still counts: the last `memory_rounds` rounds, and of each UE its last answer."""
+    def _recent(self, state: AnswerEvidence, round_: int) -> AnswerEvidence:
+        """Evidence that still counts: the last `memory_rounds` rounds, and of each UE its last answer."""
         several, of_row = np.unique(state.track, return_inverse=True)
         last = np.zeros(len(several), dtype=np.int64)
         np.maximum.at(last, of_row, state.round)
@@ -195,7 +195,7 @@ class _AskedGrid:
         along = surface[low[0], low[1]] * (1 - u) + surface[high[0], low[1]] * u
         return np.asarray(along * (1 - v) + (surface[low[0], high[1]] * (1 - u) + surface[high[0], high[1]] * u) * v)
 
-    def posterior(self, prior: FloatArray, evidence: WaveEvidence, height: FloatArray) -> _PlaceLaw:
+    def posterior(self, prior: FloatArray, evidence: AnswerEvidence, height: FloatArray) -> _PlaceLaw:
         """From the prior (n,), evidence of a UE, and surfaces (H, P, Q) that count by their height, or none."""
         waves = evidence.select(np.isfinite(evidence.wave[:, 0]))
         points = evidence.place_m[np.isfinite(evidence.place_m[:, 0])]
@@ -258,7 +258,7 @@ def _twin(wave: FloatArray, other: FloatArray, grid: Lattice) -> IntArray:
     return np.where(gap.min(axis=1) < _SAME, gap.argmin(axis=1), -1)
 
 
-def _step(now: WaveEvidence, last: WaveEvidence, grid: Lattice) -> FloatArray | None:
+def _step(now: AnswerEvidence, last: AnswerEvidence, grid: Lattice) -> FloatArray | None:
     """The shortest displacement (2,) that turns all waves of the last answer into these; None: not the same waves."""
     twin = _twin(now.wave, last.wave, grid)
     if not len(twin) or (twin < 0).any():
@@ -267,15 +267,15 @@ def _step(now: WaveEvidence, last: WaveEvidence, grid: Lattice) -> FloatArray | 
     return np.asarray(np.linalg.lstsq(now.wave[:, :2], turn, rcond=1e-9)[0])
 
 
-def _read(surface: FloatArray, at: _AskedGrid, known: FloatArray) -> tuple[WaveEvidence, str]:
+def _read(surface: FloatArray, at: _AskedGrid, known: FloatArray) -> tuple[AnswerEvidence, str]:
     """Read surfaces (H, P, Q) of one UE: evidence, and a word on it; known : its waves before (k, 3)."""
-    nothing, found, word = WaveEvidence.nothing(), list[FloatArray](), "ok"
+    nothing, found, word = AnswerEvidence.nothing(), list[FloatArray](), "ok"
     if np.ptp(surface) == 0:
         return nothing, "constant surface"
     if np.isinf(at.features):
         peak_m = kernel_place(surface[0], at.grid, float(at.bandwidth_m[0]))
         return (
-            (nothing, "no wave") if peak_m is None else (WaveEvidence.one(_NO_WAVE, at.centre_m + peak_m[None]), "ok")
+            (nothing, "no wave") if peak_m is None else (AnswerEvidence.one(_NO_WAVE, at.centre_m + peak_m[None]), "ok")
         )
     if not 1 <= at.features <= _MOST_WAVES:
         return nothing, "no wave"
@@ -290,4 +290,4 @@ def _read(surface: FloatArray, at: _AskedGrid, known: FloatArray) -> tuple[WaveE
             word = "new wave"
         found.append(np.column_stack([waves.omega, waves.phase]))
     wave = np.concatenate(found)
-    return WaveEvidence.one(wave, np.full((len(wave), 2), np.nan)), word
+    return AnswerEvidence.one(wave, np.full((len(wave), 2), np.nan)), word

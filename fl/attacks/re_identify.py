@@ -15,7 +15,7 @@ from fl.attacks.density_peak import DensityPeak
 from fl.attacks.dlg import Dlg
 from fl.attacks.dwell import HourOfDay
 from fl.attacks.home_directory import KNOWN, directory_of, read_directory
-from fl.attacks.home_links import HomeLinker, OfTracks, Residents, check, outside_notes
+from fl.attacks.home_links import HomeLinker, Residents, TracksOfRound, check, outside_notes
 from fl.attacks.learnt_errors import LearntErrors
 from fl.attacks.round_places import RoundPlaces
 from fl.attacks.threat import KNOWN_HOMES, SENDERS
@@ -24,8 +24,8 @@ from fl.tracking.book import Book
 from fl.tracking.error_model import ErrorModel
 from fl.tracking.identity import Identities
 from fl.tracking.linker import Linker, Rates
-from fl.tracking.linking import Linked
-from fl.types import Directory, Estimates, Public, RoundContext, State
+from fl.tracking.linking import NameLinks
+from fl.types import Directory, Estimates, Metrics, Public, RoundContext, State
 from netsim.part import FILE_NAME
 from netsim.rng import Rng
 from netsim.units import IntArray
@@ -59,7 +59,7 @@ class ReIdentifyState:
     book: Book
     rates: Rates
     errors: LearntErrors = field(default_factory=LearntErrors)
-    links: Linked = field(default_factory=Linked.none)
+    links: NameLinks = field(default_factory=NameLinks.none)
     residents: Residents = field(default_factory=Residents)
 
 
@@ -209,16 +209,16 @@ class ReIdentify(Attack):
         said, inner = self.of.run(view.renamed(track[of_target]), facts, state.of, rng)
         order = np.argsort(track)
         names = name[order][np.searchsorted(track[order], said.ue)]
-        links, heard = state.links.plus(links), OfTracks(name, track, places_m)
+        links, heard = state.links.plus(links), TracksOfRound(name, track, places_m)
         residents = self._residents(state.residents, heard, book.track if view.renames else None, errors, facts, rng)
         return replace(said, ue=names), replace(
             state, of=inner, book=book, rates=rates, errors=learnt, links=links, residents=residents
         )
 
-    def figures(self, state: ReIdentifyState) -> dict[str, float]:
+    def figures(self, state: ReIdentifyState) -> Metrics:
         return self.of.figures(state.of)
 
-    def links(self, state: ReIdentifyState) -> Linked:
+    def links(self, state: ReIdentifyState) -> NameLinks:
         return state.links
 
     def identities(self, state: ReIdentifyState) -> Identities | None:
@@ -242,7 +242,7 @@ class ReIdentify(Attack):
     def _residents(
         self,
         known: Residents,
-        heard: OfTracks,
+        heard: TracksOfRound,
         alive: IntArray | None,
         errors: ErrorModel,
         facts: RoundContext,

@@ -24,7 +24,7 @@ from fl.tracking.error_model import ErrorModel
 from fl.tracking.motion import Motion
 from fl.tracking.place_grid import PlaceGrid
 from fl.tracking.smoother import Chain
-from fl.types import Estimates, Public, RoundContext
+from fl.types import Estimates, Metrics, Public, RoundContext
 from netsim.geometry import Area
 from netsim.rng import Rng
 
@@ -125,7 +125,7 @@ class Tracker(OverRounds):
         sure = answers.probability_within(believed, grid, place_m, self.near_m)
         return estimates(view, look.said, look.names, ues, place_m, sure), state
 
-    def figures(self, state: TrackerState) -> dict[str, float]:
+    def figures(self, state: TrackerState) -> Metrics:
         figures = self.error_figures(state.errors)
         used = state.count.sum(axis=(0, 1))
         if used.sum() > 0:

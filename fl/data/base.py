@@ -27,7 +27,7 @@ HELD_OUT_PLACES = "held-out places"
 
 
 @dataclass(frozen=True)
-class Taken:
+class TakenData:
     """The data of a round: all measurements (which leakage refers to), the training part, and the held-out part.
 
     fresh is the part of `train` that no earlier round had; None: all of it. due: whether a round takes place, which
@@ -109,7 +109,7 @@ class Data(Part):
         return state
 
     @abstractmethod
-    def take(self, observed: Observations, model_of_cell: IntArray, state: State, rng: Rng) -> tuple[Taken, State]:
+    def take(self, observed: Observations, model_of_cell: IntArray, state: State, rng: Rng) -> tuple[TakenData, State]:
         """Split a window's observations into rows (ue, model). model_of_cell is -1 for cells without one.
 
         `state` is what devices keep of earlier rounds, at first what `start` says.

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal, cast
 import numpy as np
 from pydantic import Field
 
-from fl.data.base import RECORDS_ALONE, Data, Taken
+from fl.data.base import RECORDS_ALONE, Data, TakenData
 from fl.data.collection import collection
 from fl.data.partition import PARTITIONS
 from fl.data.partition.base import Partition, deal
@@ -81,7 +81,7 @@ class Images(Data):
 
     def take(
         self, observed: Observations, model_of_cell: IntArray, state: ImageOwners, rng: Rng
-    ) -> tuple[Taken, ImageOwners]:
+    ) -> tuple[TakenData, ImageOwners]:
         whole = collection(self.folder)
         here = np.unique(observed.ue)
         begin, count = state.ptr[here], np.diff(state.ptr)[here]
@@ -99,4 +99,4 @@ class Images(Data):
         pixels, label = whole.held_out[scored], whole.held_out_label[scored]
         no_ue = np.full(len(label), -1, dtype=np.int64)
         held_out = HeldOut(no_ue, np.zeros_like(no_ue), cast(FloatArray, pixels), label.astype(np.float64), no_ue)
-        return Taken(local, local, held_out), replace(state, scored=state.scored or len(here) > 0)
+        return TakenData(local, local, held_out), replace(state, scored=state.scored or len(here) > 0)

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from fl.data.base import EARLIER_RECORDS, HELD_OUT_PLACES, Data, Taken
+from fl.data.base import EARLIER_RECORDS, HELD_OUT_PLACES, Data, TakenData
 from fl.data.samples import Signals, with_past
 from fl.types import HeldOut
 from netsim.errors import BadInput
@@ -88,7 +88,9 @@ class LinkMeasurements(Data):
     def start(self, n_ue: int, rng: Rng) -> Survey:
         return Survey(None, Signals.none())
 
-    def take(self, observed: Observations, model_of_cell: IntArray, state: Survey, rng: Rng) -> tuple[Taken, Survey]:
+    def take(
+        self, observed: Observations, model_of_cell: IntArray, state: Survey, rng: Rng
+    ) -> tuple[TakenData, Survey]:
         again = state.surveyed is not None
         observed = observed if state.surveyed is None else state.surveyed
         order = np.lexsort((observed.cell, observed.time_s, observed.ue))
@@ -114,7 +116,7 @@ class LinkMeasurements(Data):
             group[held & (not again)],
         )  # fmt: skip
         new = fresh.keep(np.zeros(len(fresh.x), np.bool_)) if again else fresh
-        return Taken(measured, train, held_out, new), Survey(surveyed, past)
+        return TakenData(measured, train, held_out, new), Survey(surveyed, past)
 
 
 def _chosen(lots: Rng, what: str, n: int, count: int) -> BoolArray:

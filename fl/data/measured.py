@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from fl.data.base import EARLIER_RECORDS, HELD_OUT_PLACES, RECORDS_ALONE, SHARED_MODEL, Data, Taken
+from fl.data.base import EARLIER_RECORDS, HELD_OUT_PLACES, RECORDS_ALONE, SHARED_MODEL, Data, TakenData
 from fl.data.hold_out import (
     BLOCK_M,
     HoldOutBy,
@@ -37,7 +37,7 @@ STRONGEST = "strongest"
 
 
 @frozen
-class Kept:
+class StoredSamples:
     """Samples that devices keep to learn from again, and the state of their sessions.
 
     days (n,) : on which UEs may measure, ascending.
@@ -143,13 +143,15 @@ class Measured(Data):
         own = self.cell == STRONGEST
         return np.zeros(len(cells), dtype=np.int64) if own else super().model_of_cell(cells, models)
 
-    def start(self, n_ue: int, rng: Rng) -> Kept:
-        return Kept(Signals.none(), Sessions.none(n_ue))
+    def start(self, n_ue: int, rng: Rng) -> StoredSamples:
+        return StoredSamples(Signals.none(), Sessions.none(n_ue))
 
-    def with_days(self, state: Kept, days: IntArray) -> Kept:
+    def with_days(self, state: StoredSamples, days: IntArray) -> StoredSamples:
         return replace(state, days=days)
 
-    def take(self, observed: Observations, model_of_cell: IntArray, state: Kept, rng: Rng) -> tuple[Taken, Kept]:
+    def take(
+        self, observed: Observations, model_of_cell: IntArray, state: StoredSamples, rng: Rng
+    ) -> tuple[TakenData, StoredSamples]:
         sessions, session = state.sessions, np.zeros(len(observed), dtype=np.int64)
         if self.held_out_by[0] == "session":  # of all that a UE measures, also of cells without a model
             sessions, session = sessions.plus(observed.ue, observed.time_s, self._gap_s)
@@ -169,7 +171,7 @@ class Measured(Data):
         held_out = HeldOut(
             held.ue, model[out], held.position_m, held.rsrp_dbm, held.cell, group[out], held.time_s
         )  # fmt: skip
-        return Taken(measured, train, held_out, fresh), Kept(past, sessions, state.days)
+        return TakenData(measured, train, held_out, fresh), StoredSamples(past, sessions, state.days)
 
     def wholes(self, ue: IntArray, x: FloatArray, time_s: FloatArray) -> IntArray:
         if self.held_out_by[0] == "day":

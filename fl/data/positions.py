@@ -4,7 +4,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from fl.data.base import HELD_OUT_PLACES, Data, Taken
+from fl.data.base import HELD_OUT_PLACES, Data, TakenData
 from fl.types import HeldOut, Local, State
 from netsim.observations import Observations
 from netsim.rng import Rng
@@ -32,10 +32,10 @@ class Positions(Data):
     def model_of_cell(self, cells: tuple[str, ...], models: tuple[str, ...]) -> IntArray:
         return np.zeros(len(cells), dtype=np.int64)
 
-    def take(self, observed: Observations, model_of_cell: IntArray, state: State, rng: Rng) -> tuple[Taken, State]:
+    def take(self, observed: Observations, model_of_cell: IntArray, state: State, rng: Rng) -> tuple[TakenData, State]:
         order = np.lexsort((observed.time_s, observed.ue))
         ue, first = np.unique(observed.ue[order], return_index=True)
         last = observed.select(order[np.append(first[1:], len(order)) - 1] if len(ue) else order)
         n, model = len(ue), np.zeros(len(ue), dtype=np.int64)
         places = Local(ue, model, np.arange(n + 1), last.position_m, None, last.time_s, last.cell)
-        return Taken(places, places, HeldOut(ue, model, last.position_m, last.rsrp_dbm, last.cell)), state
+        return TakenData(places, places, HeldOut(ue, model, last.position_m, last.rsrp_dbm, last.cell)), state

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from fl.data.base import HELD_OUT_PLACES, RECORDS_ALONE, SHARED_MODEL, Data, Taken
+from fl.data.base import HELD_OUT_PLACES, RECORDS_ALONE, SHARED_MODEL, Data, TakenData
 from fl.data.measured import STRONGEST, Measured
 from fl.data.samples import Signals
 from fl.types import HeldOut, Local
@@ -76,23 +76,23 @@ class Segments(Data):
 
     def take(
         self, observed: Observations, model_of_cell: IntArray, state: Campaign, rng: Rng
-    ) -> tuple[Taken, Campaign]:
+    ) -> tuple[TakenData, Campaign]:
         if state.rounds == self.campaign_rounds:  # as ever; what is held out and what is learnt from are known by now
             whole, out = state.samples.local(), state.out
             nothing = np.zeros_like(out)
-            return Taken(whole, whole.keep(~out), _held(whole, nothing), whole.keep(nothing)), state
+            return TakenData(whole, whole.keep(~out), _held(whole, nothing), whole.keep(nothing)), state
         model = model_of_cell[observed.cell]
         samples = state.samples.plus(Signals.observed(observed.select(model >= 0), model[model >= 0]))
         if state.rounds + 1 < self.campaign_rounds:
             none = Signals.none().local()
             held_out = _held(none, np.zeros(0, dtype=np.bool_))
-            return Taken(none, none, held_out, due=False), Campaign(state.rounds + 1, samples)
+            return TakenData(none, none, held_out, due=False), Campaign(state.rounds + 1, samples)
         if self.cell == STRONGEST:
             samples = samples.select(samples.strongest())
         samples = samples.select(_place(samples.row) % self.thin == 0)
         out = _drawn(samples.row, self.hold_out, rng)
         whole = samples.local()
-        return Taken(whole, whole.keep(~out), _held(whole, out)), Campaign(state.rounds + 1, samples, out)
+        return TakenData(whole, whole.keep(~out), _held(whole, out)), Campaign(state.rounds + 1, samples, out)
 
 
 def _drawn(row: IntArray, share: float, rng: Rng) -> BoolArray:

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from fl.defenses.base import Defense
 from fl.defenses.clip import Clip
-from fl.types import Local, RoundContext, Spend, Updates
+from fl.types import Local, Metrics, RoundContext, Spend, Updates
 from netsim.columns import frozen, no_floats
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
@@ -98,7 +98,7 @@ class AdaptiveClip(Defense):
         clipped, _, spends = clip.protect(updates, local, facts, clip.start(0), rng)
         return clipped, replace(state, bits=bits, used=state.norm), spends
 
-    def figures(self, state: NormState) -> dict[str, float]:
+    def figures(self, state: NormState) -> Metrics:
         return {} if state.used is None else {"clip_norm": state.used}
 
     def finish(

@@ -4,7 +4,7 @@ from abc import abstractmethod
 from dataclasses import field
 from typing import ClassVar
 
-from fl.types import Local, Received, RoundContext, Spend, State, Updates
+from fl.types import Local, Metrics, Received, RoundContext, Spend, State, Updates
 from netsim.columns import frozen, no_floats, no_ints
 from netsim.part import Named
 from netsim.rng import Rng
@@ -107,9 +107,9 @@ class Defense(Named):
         """Server half: on the merged update (n_model, d), in reverse order of the chain."""
         return total, state, []
 
-    def figures(self, state: State) -> dict[str, float]:
+    def figures(self, state: State) -> Metrics:
         """Figures of the last round for the table `metrics`; names with units."""
-        return {}
+        return dict(getattr(state, "figures", {}))
 
     def standing(self, state: State) -> Standing | None:
         """Status of its budget, for power policies; None without a budget."""

@@ -30,7 +30,7 @@ from pydantic import Field, model_validator
 from fl.defenses.base import Defense, Standing
 from fl.privacy.filter import GaussianFilter
 from fl.privacy.gaussian import epsilon_of
-from fl.types import Bound, Local, Received, RoundContext, Spend, State, Updates
+from fl.types import Bound, Local, Metrics, Received, RoundContext, Spend, State, Updates
 from netsim.columns import frozen, no_floats, no_ints
 from netsim.rng import Rng
 from netsim.row_id import row_id
@@ -77,7 +77,7 @@ class BudgetState:
     row_model: IntArray = field(default_factory=no_ints)
     row_required_std: FloatArray = field(default_factory=no_floats)
     row_drawn_std: FloatArray = field(default_factory=no_floats)
-    figures: dict[str, float] = field(default_factory=dict)
+    figures: Metrics = field(default_factory=dict)
     rule: State = None
 
 
@@ -267,9 +267,6 @@ class Budgeted(Defense):
         """The next memory of the rule, from what was published; the same by default."""
         return state.rule
 
-    def figures(self, state: BudgetState) -> dict[str, float]:
-        return state.figures
-
     def _total_of(self, claimed: float, n_ue: int) -> float:
         """The budget with which the first round has noise of initial_noise_std, shared equally."""
         if self.initial_noise_std is None:
@@ -302,7 +299,7 @@ def merged(received: Received, weights: FloatArray, n_model: int, scale: float) 
     return received.updates.weighted_sum(weights, n_model).ravel() / scale
 
 
-def _summary(epsilon: FloatArray, std: FloatArray) -> dict[str, float]:
+def _summary(epsilon: FloatArray, std: FloatArray) -> Metrics:
     if not len(epsilon):
         return {}
     return {

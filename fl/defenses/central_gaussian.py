@@ -7,7 +7,7 @@ import numpy as np
 from pydantic import Field
 
 from fl.defenses.base import Defense
-from fl.types import Bound, Local, RoundContext, Spend, Updates
+from fl.types import Bound, Local, Metrics, RoundContext, Spend, Updates
 from netsim.columns import frozen, no_floats
 from netsim.rng import Rng
 from netsim.units import FloatArray
@@ -106,7 +106,7 @@ class CentralGaussian(Defense):
             ratio = float(np.linalg.norm(total) / np.linalg.norm(noise))
         return total + noise, replace(state, signal_to_noise=ratio), [spend]
 
-    def figures(self, state: CentralState) -> dict[str, float]:
+    def figures(self, state: CentralState) -> Metrics:
         return {} if state.signal_to_noise is None else {"signal_to_noise": state.signal_to_noise}
 
 

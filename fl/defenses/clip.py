@@ -69,6 +69,3 @@ class Clip(Defense):
         clipped = float(np.mean(100.0 * (factor < 1.0))) if len(factor) else 0.0
         bound = Bound(self.norm, "user", self.relation)
         return updates.scaled(factor, bound), LastFigures({"clipped_percent": clipped}), []
-
-    def figures(self, state: LastFigures) -> dict[str, float]:
-        return state.figures

@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 
 from fl.defenses.base import Defense
 from fl.privacy.gaussian import classic_multiplier_of, epsilon_of, multiplier_of
-from fl.types import Bound, Local, RoundContext, Spend, State, Updates
+from fl.types import Bound, Local, Metrics, RoundContext, Spend, State, Updates
 from netsim.columns import frozen
 from netsim.rng import Rng
 from netsim.row_id import row_id
@@ -154,7 +154,7 @@ class Gaussian(Defense):
     def start(self, n_ue: int) -> DailySpend | None:
         return None if self.updates_a_day is None else DailySpend(0, np.zeros(n_ue))
 
-    def figures(self, state: State) -> dict[str, float]:
+    def figures(self, state: State) -> Metrics:
         if not isinstance(state, DailySpend):
             return {}
         return {"epsilon_a_day": epsilon_of(self.delta, float(np.sqrt(state.costliest)))}

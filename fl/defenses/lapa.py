@@ -9,14 +9,14 @@ import numpy as np
 from pydantic import Field
 
 from fl.defenses.budgeted import Budgeted, BudgetState, merged, of_ue
-from fl.types import Received, RoundContext
+from fl.types import Metrics, Received, RoundContext
 from netsim.columns import frozen
 from netsim.rng import Rng
 from netsim.units import FloatArray
 
 
 @frozen
-class Published:
+class PublishedSum:
     """The sum of a round in units of the clip norm, all models end to end, and the expected square of its noise."""
 
     sum: FloatArray
@@ -29,7 +29,7 @@ class SumHistory:
 
     theta: FloatArray
     rounds: FloatArray
-    sums: tuple[Published, ...] = ()
+    sums: tuple[PublishedSum, ...] = ()
     error: float | None = None
     """e of the last round, None before the first"""
 
@@ -104,7 +104,7 @@ class Lapa(Budgeted):
         """f of angles (n,) in radians: falls from nearly beta to 0."""
         return self.beta * -np.expm1(-np.exp(-self.beta * (theta - 1)))
 
-    def _error(self, history: tuple[Published, ...], rng: Rng) -> float:
+    def _error(self, history: tuple[PublishedSum, ...], rng: Rng) -> float:
         """e of the newest sum against some of those before it."""
         earlier = len(history) - 1
         lot = np.argsort(rng.uniform("window", np.arange(earlier)), kind="stable")
@@ -113,7 +113,7 @@ class Lapa(Budgeted):
         error = self.gain_last * steps[-1] + self.gain_mean * float(np.mean(steps))
         return error if math.isfinite(error) else self.error_max
 
-    def _distance(self, now: Published, before: Published) -> float:
+    def _distance(self, now: PublishedSum, before: PublishedSum) -> float:
         a, b = now.sum, before.sum
         with np.errstate(all="ignore"):
             away = float(np.linalg.norm(a - b))
@@ -139,7 +139,7 @@ class Lapa(Budgeted):
         there = np.isfinite(angle)
         rounds = rule.rounds + there
         theta = np.where(there, rule.theta + (angle - rule.theta) / np.maximum(rounds, 1), rule.theta)
-        sums = (*rule.sums, Published(total, floor))[-(self.window + 1) :]
+        sums = (*rule.sums, PublishedSum(total, floor))[-(self.window + 1) :]
         return replace(rule, theta=theta, rounds=rounds, sums=sums)
 
     @staticmethod
@@ -151,5 +151,5 @@ class Lapa(Budgeted):
             cosine = np.einsum("nd,nd->n", rows, of) / np.linalg.norm(rows, axis=1) / np.linalg.norm(of, axis=1)
         return np.asarray(np.arccos(np.clip(np.nan_to_num(cosine, nan=0.0), -1.0, 1.0)))
 
-    def figures(self, state: BudgetState) -> dict[str, float]:
+    def figures(self, state: BudgetState) -> Metrics:
         return super().figures(state) | ({} if state.rule.error is None else {"error": state.rule.error})

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from fl.defenses.base import Defense, Standing
 from fl.defenses.budgeted import Budgeted, BudgetedNoise, BudgetState, newest, radio_std
-from fl.types import Local, Received, RoundContext, Spend, Updates
+from fl.types import Local, Metrics, Received, RoundContext, Spend, Updates
 from netsim.part import OneOf
 from netsim.rng import Rng
 from netsim.units import FloatArray
@@ -33,7 +33,7 @@ class SwitchState:
     played: int = 0
     crossed: int | None = None
     switch: int = 0
-    figures: dict[str, float] = field(default_factory=dict)
+    figures: Metrics = field(default_factory=dict)
 
 
 class NoiseSwitch(Defense):
@@ -149,7 +149,7 @@ class NoiseSwitch(Defense):
     def observe(self, received: Received, weights: FloatArray, facts: RoundContext, state: SwitchState) -> SwitchState:
         return replace(state, noise=self.noise.observe(received, weights, facts, state.noise))
 
-    def figures(self, state: SwitchState) -> dict[str, float]:
+    def figures(self, state: SwitchState) -> Metrics:
         said = self.noise.figures(state.noise) | state.figures
         promised = said.pop("epsilon_promised", None)
         if self.mode == "top-up" and promised is not None:
@@ -163,7 +163,7 @@ class NoiseSwitch(Defense):
         return bool(np.all(channel >= required))
 
 
-def _summary(noise: BudgetedNoise, drawn: FloatArray, channel: FloatArray) -> dict[str, float]:
+def _summary(noise: BudgetedNoise, drawn: FloatArray, channel: FloatArray) -> Metrics:
     """Figures of a round: how often noise was drawn, how often the channel's was enough, and the sums of both."""
     return {
         "artificial_percent": float(100 * np.mean(drawn > 0)) if len(drawn) else 0.0,

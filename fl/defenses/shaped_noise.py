@@ -67,9 +67,6 @@ class ShapedNoise(Defense):
         }
         return updates.plus(noise * largest), LastFigures(said), []
 
-    def figures(self, state: LastFigures) -> dict[str, float]:
-        return state.figures
-
 
 class UniformNoise(ShapedNoise):
     """The same variance on every cell, mu |g|^2 / n_cell."""

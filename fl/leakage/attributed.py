@@ -13,11 +13,11 @@ from dataclasses import field, replace
 
 import numpy as np
 
-from fl.attacks.base import Retold
+from fl.attacks.base import RevisedEstimates
 from fl.leakage.distances import density_peaks
 from fl.leakage.named import MOST_NAMED, NamedPlaces
 from fl.pseudonyms.names import Names
-from fl.tracking.linking import Linked
+from fl.tracking.linking import NameLinks
 from fl.types import Estimates
 from netsim.columns import frozen, no_floats, no_ints, no_places
 from netsim.geometry import Area
@@ -51,16 +51,16 @@ class OwnedPlaces:
         return NamedPlaces.ranked(density_peaks(self.place_m[mine], self.weight[mine], area, width_m, MOST_NAMED))
 
 
-def of_ues(retold: Retold, names: Names) -> Estimates:
+def of_ues(revised: RevisedEstimates, names: Names) -> Estimates:
     """Estimates about tracks as estimates about UEs: each by the track that holds most of its names."""
-    pairs, count = np.unique(np.stack([names.of[retold.name], retold.track], axis=1), axis=0, return_counts=True)
+    pairs, count = np.unique(np.stack([names.of[revised.name], revised.track], axis=1), axis=0, return_counts=True)
     pairs = pairs[np.lexsort([pairs[:, 1], -count, pairs[:, 0]])]
     ue, first = np.unique(pairs[:, 0], return_index=True)
-    row, said = np.nonzero(pairs[first, 1][:, None] == retold.estimates.ue)
-    return replace(retold.estimates.select(said), ue=ue[row])
+    row, said = np.nonzero(pairs[first, 1][:, None] == revised.estimates.ue)
+    return replace(revised.estimates.select(said), ue=ue[row])
 
 
-def owners(ue: IntArray, names: Names, links: Linked | None) -> IntArray:
+def owners(ue: IntArray, names: Names, links: NameLinks | None) -> IntArray:
     """Names of estimates about UEs (k,), as the attacker sees it: the name of each UE now or, by links, its track."""
     name = names.now[ue]
     if links is None or not len(links.name):

@@ -25,12 +25,13 @@ from fl.leakage.distances import (
     sums_so_far,
 )
 from fl.leakage.named import MOST_NAMED, NamedPlaces, answers_of
-from fl.leakage.tracks import Band, Said, Track, Tracks
-from fl.types import Estimates, Local
+from fl.leakage.tracks import Band, Track, TrackEstimates, Tracks
+from fl.types import Estimates, Local, Metrics
 from netsim.columns import frozen, no_ints
 from netsim.geometry import Area
 from netsim.mobility.base import Places
 from netsim.part import Part
+from netsim.record import Row
 from netsim.rng import Rng
 from netsim.row_id import row_id
 from netsim.units import FloatArray, IntArray
@@ -83,7 +84,7 @@ class Leakage(Part):
 
 
 @frozen
-class Now:
+class ComparedRound:
     """A round, as leakage sees it: truth on one side, what the attacks said on the other.
 
     selected_mean_m (n, 2) is the mean of what each measured row really learnt from, NaN where nothing was sent. A row
@@ -105,9 +106,9 @@ class Now:
     names_end: int = 0
 
 
-def observe(how: Leakage, tracks: Tracks, now: Now, rng: Rng) -> tuple[Tracks, list[dict[str, Any]]]:
+def observe(how: Leakage, tracks: Tracks, now: ComparedRound, rng: Rng) -> tuple[Tracks, list[Row]]:
     """The next tracks, and one row per (UE, model) of the round and attack (columns: `fl/round/tables.py`)."""
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     answers = {
         label: now.named.get(label, {}) | answers_of(estimates, now.area) for label, estimates in now.estimates.items()
     }
@@ -126,7 +127,7 @@ def observe(how: Leakage, tracks: Tracks, now: Now, rng: Rng) -> tuple[Tracks, l
             common, attacks = _Common(how, track, owner, now.area, rng), dict(track.attacks)
             for label, estimates in now.estimates.items():
                 mine = said_of[label].get(owner, _NOBODY)
-                before = attacks.get(label) or Said.nothing()
+                before = attacks.get(label) or TrackEstimates.nothing()
                 if ue in answers[label]:
                     before = replace(before, answers=answers[label][ue], answered=now.round)
                 attacks[label], row = _attack(how, before, estimates, mine, track, common, now, i)
@@ -136,7 +137,7 @@ def observe(how: Leakage, tracks: Tracks, now: Now, rng: Rng) -> tuple[Tracks, l
     return tracks, _with_places(how, tracks, now, rows)
 
 
-def is_due(how: Leakage, tracks: Tracks, now: Now) -> bool:
+def is_due(how: Leakage, tracks: Tracks, now: ComparedRound) -> bool:
     """Whether leakage is measured in this round: once in each `every_rounds`, as the key says."""
     if now.last or how.every_rounds == 1:
         return True
@@ -153,7 +154,7 @@ def _answered(tracks: Tracks, answers: dict[str, dict[int, NamedPlaces]], number
     after = dict(tracks)
     for (ue, model), track in tracks.items():
         new = {
-            label: replace(track.attacks.get(label) or Said.nothing(), answers=of[ue], answered=number)
+            label: replace(track.attacks.get(label) or TrackEstimates.nothing(), answers=of[ue], answered=number)
             for label, of in answers.items()
             if ue in of
         }
@@ -214,14 +215,14 @@ class _Common:
 
 def _attack(
     how: Leakage,
-    before: Said,
+    before: TrackEstimates,
     estimates: Estimates,
     mine: IntArray,
     track: Track,
     common: _Common,
-    now: Now,
+    now: ComparedRound,
     i: int,
-) -> tuple[Said, dict[str, Any]]:
+) -> tuple[TrackEstimates, dict[str, Any]]:
     """One attack on one UE: what it has said so far, and the row of this round; mine: its estimates of this UE."""
     if not len(mine) and not before.heard:  # as of an attack that only gives answers
         return before, {**_SILENCE, "true_centroids_sw1_m": common.of_centroids_m}
@@ -265,7 +266,9 @@ _SILENCE = {
 }  # fmt: skip
 
 
-def _round_errors(said: Said, named: FloatArray, track: Track, selected_m: FloatArray) -> tuple[Said, dict[str, float]]:
+def _round_errors(
+    said: TrackEstimates, named: FloatArray, track: Track, selected_m: FloatArray
+) -> tuple[TrackEstimates, Metrics]:
     """Errors of this round's estimate, of the last one standing, and of all of them smoothed."""
     truth, past = track.centroids[-1], said.centroids
     if len(past):
@@ -281,7 +284,7 @@ def _round_errors(said: Said, named: FloatArray, track: Track, selected_m: Float
     }
 
 
-def _distribution(how: Leakage, said: Said, common: _Common) -> dict[str, Any]:
+def _distribution(how: Leakage, said: TrackEstimates, common: _Common) -> dict[str, Any]:
     """Sliced Wasserstein distances of what was reconstructed so far."""
     w1 = centre = NAN
     if len(said.centroids):
@@ -299,12 +302,12 @@ def _distribution(how: Leakage, said: Said, common: _Common) -> dict[str, Any]:
     }
 
 
-def _with_places(how: Leakage, tracks: Tracks, now: Now, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _with_places(how: Leakage, tracks: Tracks, now: ComparedRound, rows: list[Row]) -> list[Row]:
     """The rows, each with how near the attack has come to its UE's places, all models together."""
     of_ue: dict[int, list[tuple[int, Track]]] = {}
     for (ue, model), track in tracks.items():
         of_ue.setdefault(ue, []).append((model, track))
-    said: dict[tuple[int, str], list[Said]] = {}
+    said: dict[tuple[int, str], list[TrackEstimates]] = {}
     for ue, label in dict.fromkeys((row["ue"], row["attack"]) for row in rows):
         ordered = sorted(of_ue[ue], key=lambda pair: pair[0])
         said[ue, label] = [track.attacks[label] for _, track in ordered if label in track.attacks]
@@ -312,7 +315,7 @@ def _with_places(how: Leakage, tracks: Tracks, now: Now, rows: list[dict[str, An
     return [{**row, **near[row["ue"], row["attack"]]} for row in rows]
 
 
-def _places(how: Leakage, said: dict[tuple[int, str], list[Said]], now: Now) -> list[dict[str, float]]:
+def _places(how: Leakage, said: dict[tuple[int, str], list[TrackEstimates]], now: ComparedRound) -> list[Metrics]:
     """Measure estimates of each UE against its places, and those that an attacker without the truth would name.
 
     NaN for a UE without any: there is nothing to be near to.
@@ -331,13 +334,13 @@ def _places(how: Leakage, said: dict[tuple[int, str], list[Said]], now: Now) -> 
     return [dict(zip(_NEAR, row, strict=True)) for row in found.tolist()]
 
 
-def _estimates(said: list[Said]) -> tuple[FloatArray, FloatArray]:
+def _estimates(said: list[TrackEstimates]) -> tuple[FloatArray, FloatArray]:
     """All centroids and places (n, 2) of a UE so far, with weights (n,)."""
     points = np.concatenate([at for each in said for at in (each.centroids, each.places)])
     return points, np.concatenate([w for each in said for w in (np.ones(len(each.centroids)), each.weights)])
 
 
-def _guesses(how: Leakage, said: list[Said], area: Area) -> NamedPlaces:
+def _guesses(how: Leakage, said: list[TrackEstimates], area: Area) -> NamedPlaces:
     """The places that an attack names of a UE: its latest answers, or else density peaks."""
     latest = max(said, key=lambda each: each.answered)
     if latest.answered:
@@ -346,18 +349,18 @@ def _guesses(how: Leakage, said: list[Said], area: Area) -> NamedPlaces:
     return NamedPlaces.ranked(density_peaks(points, weight, area, how.peak_width_m, MOST_NAMED))
 
 
-def named_at_end(how: Leakage, tracks: Tracks, area: Area, places: Places) -> list[dict[str, Any]]:
+def named_at_end(how: Leakage, tracks: Tracks, area: Area, places: Places) -> list[Row]:
     """Rows of the table `named`: what each attack names of each UE after the last round.
 
     None where no UE has a home, a workplace or a densest place.
     """
     if not any(np.isfinite(of).any() for of in (places.home_m, places.work_m, places.densest())):
         return []
-    said: dict[tuple[int, str], list[Said]] = {}
+    said: dict[tuple[int, str], list[TrackEstimates]] = {}
     for (ue, _), track in sorted(tracks.items()):
         for label, one in track.attacks.items():
             said.setdefault((ue, label), []).append(one)
-    rows = list[dict[str, Any]]()
+    rows = list[Row]()
     for (ue, label), every in said.items():
         named = _guesses(how, every, area)
         for i, (x, y) in enumerate(named.place_m.tolist()):
@@ -381,7 +384,7 @@ def _place_errors(how: Leakage, position_m: FloatArray, weight: FloatArray, trac
     return {"places": count, "place_error_m": score / count if how.literal_score else score}
 
 
-def _steps(said: Said, step_m: FloatArray, heard: bool, track: Track) -> tuple[Said, dict[str, float]]:
+def _steps(said: TrackEstimates, step_m: FloatArray, heard: bool, track: Track) -> tuple[TrackEstimates, Metrics]:
     """Errors of the displacement since the last answer, and since the first, along the direction that the attack names.
 
     `no_motion` is the error of the guess that the UE did not move.
@@ -400,7 +403,7 @@ def _steps(said: Said, step_m: FloatArray, heard: bool, track: Track) -> tuple[S
     return said, row
 
 
-def exact(tracks: Tracks) -> dict[tuple[int, int, str], dict[str, float]]:
+def exact(tracks: Tracks) -> dict[tuple[int, int, str], Metrics]:
     """Exact W1 in metres at the end, for each (UE, model, attack): of all points, and of the true centroids.
 
     Sets of more than 1,000 are thinned evenly first (see `fl.leakage.distances.exact_w1`).

@@ -22,8 +22,10 @@ import numpy as np
 
 from fl.leakage.attributed import OwnedPlaces
 from fl.pseudonyms.names import Names
-from fl.tracking.linking import Linked
+from fl.tracking.linking import NameLinks
+from fl.types import Metrics
 from netsim.columns import frozen
+from netsim.record import Row
 from netsim.units import BoolArray, FloatArray, IntArray
 
 CONFUSED_BITS = 0.4
@@ -63,9 +65,11 @@ class Linking:
     owned: dict[str, OwnedPlaces] = field(default_factory=dict)
 
 
-def observe(before: Linking, links: dict[str, Linked], names: Names, time_s: float) -> tuple[Linking, dict[str, Any]]:
+def observe(
+    before: Linking, links: dict[str, NameLinks], names: Names, time_s: float
+) -> tuple[Linking, dict[str, Any]]:
     """After a round in which attacks linked names: the state, and columns of the table `linking` without round."""
-    held, rows = dict(before.held), list[dict[str, Any]]()
+    held, rows = dict(before.held), list[Row]()
     for label, mine in links.items():
         last = held.get(label) or LinkedUpdates.nothing(len(names.now))
         held[label], row = _after(last, mine, names, time_s)
@@ -73,7 +77,7 @@ def observe(before: Linking, links: dict[str, Linked], names: Names, time_s: flo
     return replace(before, held=held), {key: [row[key] for row in rows] for key in (rows[0] if rows else ())}
 
 
-def _after(last: LinkedUpdates, links: Linked, names: Names, time_s: float) -> tuple[LinkedUpdates, dict[str, Any]]:
+def _after(last: LinkedUpdates, links: NameLinks, names: Names, time_s: float) -> tuple[LinkedUpdates, dict[str, Any]]:
     """One attack and round."""
     ue = names.of[links.name]
     before, same = last.track[ue] >= 0, last.name[ue] == links.name
@@ -109,7 +113,7 @@ def chance_share(names: int, ues: int) -> float:
     return 1.0 / max(names, ues, 1)
 
 
-def _anonymity(entropy_bits: FloatArray) -> dict[str, float]:
+def _anonymity(entropy_bits: FloatArray) -> Metrics:
     """Mean and median of 2^H."""
     size = 2.0**entropy_bits
     none = float("nan")

@@ -24,10 +24,11 @@ from fl.leakage.distances import density_peaks
 from fl.leakage.leakage import Leakage
 from netsim.geometry import Area
 from netsim.mobility.base import Places
+from netsim.record import Row
 from netsim.units import FloatArray
 
 
-def most_named(named: list[dict[str, Any]], attack: str, area: Area, how: Leakage) -> FloatArray:
+def most_named(named: list[Row], attack: str, area: Area, how: Leakage) -> FloatArray:
     """The list (<= list_places, 2) of an attack that makes none: density peaks of the places that it names of all UEs.
 
     named : rows of the table `named`.

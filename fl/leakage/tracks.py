@@ -30,7 +30,7 @@ class Band:
 
 
 @frozen
-class Said:
+class TrackEstimates:
     """Estimates of one track by an attack so far.
 
     centroids, places (k, 2), weights (k,) of the places: those inside the area; spoken: centroids that it named, inside
@@ -60,7 +60,7 @@ class Said:
     answered: int = 0
 
     @classmethod
-    def nothing(cls) -> Said:
+    def nothing(cls) -> TrackEstimates:
         """Before an attack has said anything."""
         return cls(no_places(), no_places(), np.zeros(0), np.full((2, 2), np.nan), np.zeros(2))
 
@@ -80,7 +80,7 @@ class Track:
     centroids: FloatArray
     stride: int = 1
     seen: int = 0
-    attacks: dict[str, Said] = field(default_factory=dict)
+    attacks: dict[str, TrackEstimates] = field(default_factory=dict)
     compared: int = 0
 
     @classmethod

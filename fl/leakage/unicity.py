@@ -7,11 +7,10 @@ is what is left of anonymity where nothing but names is hidden and each UE keeps
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from fl.leakage.tracking import Whereabouts
+from netsim.record import Row
 from netsim.rng import Rng
 from netsim.units import IntArray
 
@@ -22,7 +21,7 @@ MOST_UES = 500
 """UEs of smallest number that points are drawn of; they are distinguished from all"""
 
 
-def unicity(traces: Whereabouts, rng: Rng) -> list[dict[str, Any]]:
+def unicity(traces: Whereabouts, rng: Rng) -> list[Row]:
     """Rows of the table `unicity`: for each resolution and number of points p, the share of draws that one trace alone
     matches; UEs with fewer than p points are left out, and p of which no UE has as many.
     """

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from fl.radio_map.grid import HeightGrid
-from fl.types import HeldOut, Local, Model, Public, Request, Updates
+from fl.types import HeldOut, Local, Metrics, Model, Public, Request, Updates
 from netsim.part import Part
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
@@ -65,7 +65,7 @@ class Learner(Part):
         """The next global models from the merged update (n_model, d)."""
 
     @abstractmethod
-    def evaluate(self, model: Model, held_out: HeldOut) -> dict[str, float]:
+    def evaluate(self, model: Model, held_out: HeldOut) -> Metrics:
         """Utility figures, names with units; NaN where nothing was held out."""
 
     def strongest_dbm(self, model: Model, place_m: FloatArray, model_of: IntArray, cell: IntArray) -> FloatArray | None:
@@ -96,7 +96,7 @@ class Learner(Part):
 
     def evaluate_against(
         self, model: Model, held_out: HeldOut, density: Callable[[FloatArray], FloatArray | None]
-    ) -> dict[str, float]:
+    ) -> Metrics:
         """Utility figures against the law of where UEs are: density(places (k, 2)) is per square metre, or None."""
         return {}
 
@@ -116,7 +116,7 @@ class Learner(Part):
         """The server's request, for learners with which a query policy can be used; None for others."""
         return None
 
-    def diagnose(self, model: Model, data: Local) -> dict[str, float]:
+    def diagnose(self, model: Model, data: Local) -> Metrics:
         """Figures of the model that a round started from, on the data of the round; names with units."""
         return {}
 
@@ -205,12 +205,12 @@ class SurfaceLearner(Learner):
         """Rows (n, d) of updates or parameters as surfaces (n, H, P, Q)."""
 
     @abstractmethod
-    def compare(self, model: Model, held_out: HeldOut, law: FloatArray) -> dict[str, float]:
+    def compare(self, model: Model, held_out: HeldOut, law: FloatArray) -> Metrics:
         """Utility against the law of where UEs are, at the grid points (P, Q)."""
 
     def evaluate_against(
         self, model: Model, held_out: HeldOut, density: Callable[[FloatArray], FloatArray | None]
-    ) -> dict[str, float]:
+    ) -> Metrics:
         grid = self.grid_m(model)
         law = density(grid.reshape(-1, 2))
         return {} if law is None else self.compare(model, held_out, law.reshape(grid.shape[:2]))

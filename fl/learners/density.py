@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from fl.data.base import HELD_OUT_PLACES
 from fl.density.surfaces import SurfaceUpdates, kernel_density
 from fl.learners.base import SurfaceLearner
-from fl.types import HeldOut, Local, Model, Public, Request, Updates
+from fl.types import HeldOut, Local, Metrics, Model, Public, Request, Updates
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.rng import Rng
@@ -180,7 +180,7 @@ class Density(SurfaceLearner):
         c = model.constants
         return rows.reshape(len(rows), len(c["bandwidth_m"]), len(c["x_m"]), len(c["y_m"]))
 
-    def evaluate(self, model: Model, held_out: HeldOut) -> dict[str, float]:
+    def evaluate(self, model: Model, held_out: HeldOut) -> Metrics:
         """Against the exact kernel density of the places: means over models, NaN without places."""
         scores = [
             (rank_correlation(mine, exact), float(np.sqrt(np.mean((mine - exact) ** 2))))
@@ -189,7 +189,7 @@ class Density(SurfaceLearner):
         rank, rmse = np.mean(scores, axis=0) if scores else (np.nan, np.nan)
         return {"rank_correlation": float(rank), "kde_rmse": float(rmse)}
 
-    def compare(self, model: Model, held_out: HeldOut, law: FloatArray) -> dict[str, float]:
+    def compare(self, model: Model, held_out: HeldOut, law: FloatArray) -> Metrics:
         ranks = [
             (rank_correlation(mine, law), rank_correlation(exact, law))
             for mine, exact in self._compared(model, held_out)

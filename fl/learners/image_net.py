@@ -11,7 +11,7 @@ from fl.networks import NETWORKS
 from fl.networks.base import Network
 from fl.networks.cnn import Cnn
 from fl.server_optimiser.base import MODEL_CHANGES
-from fl.types import Bound, HeldOut, ImageFormat, Local, Model, Public, Updates
+from fl.types import Bound, HeldOut, ImageFormat, Local, Metrics, Model, Public, Updates
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
@@ -116,7 +116,7 @@ class ImageNet(Learner):
 
         return image_gradients(self.network, _format(model), model.parameters, model_of, x, y, self.device)
 
-    def evaluate(self, model: Model, held_out: HeldOut) -> dict[str, float]:
+    def evaluate(self, model: Model, held_out: HeldOut) -> Metrics:
         from fl.networks.sgd_classification import scored
 
         if len(held_out) == 0:

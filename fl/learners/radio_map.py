@@ -9,7 +9,7 @@ from pydantic import Field, Strict, model_validator
 from fl.data.links import LINKS, POSITIONS, STATIONS
 from fl.learners.base import GridLearner
 from fl.radio_map.grid import CELLS, HEIGHTS, HeightGrid
-from fl.types import DenseUpdates, HeldOut, Local, Model, Public, Updates
+from fl.types import DenseUpdates, HeldOut, Local, Metrics, Model, Public, Updates
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.rng import Rng
@@ -192,21 +192,21 @@ class RadioMap(GridLearner):
             error_db[some] = gain_db(links, *self._split(model), self.sigmoid_scale_m) - links.gain_db
         return error_db
 
-    def evaluate(self, model: Model, held_out: HeldOut) -> dict[str, float]:
+    def evaluate(self, model: Model, held_out: HeldOut) -> Metrics:
         error = self.errors_db(model, held_out.x, held_out.y, held_out.cell)
         groups = {"new_links": LINKS, "new_stations": STATIONS, "new_positions": POSITIONS}
         errors = {f"mae_{name}_db": _mean(np.abs(error[held_out.group == g])) for name, g in groups.items()}
         constant_db = float(held_out.y.std()) if len(held_out) else float("nan")
         return {"rmse_db": float(np.sqrt(_mean(error**2))), "constant_rmse_db": constant_db} | errors
 
-    def diagnose(self, model: Model, data: Local) -> dict[str, float]:
+    def diagnose(self, model: Model, data: Local) -> Metrics:
         from fl.radio_map.obstacles import gain_db
 
         links = self._links_of(model, data)
         error = gain_db(links, *self._split(model), self.sigmoid_scale_m) - links.gain_db
         return {"mae_links_db": _mean(np.abs(error))} | (self._theory(model, data) if self.theory else {})
 
-    def _theory(self, model: Model, data: Local) -> dict[str, float]:
+    def _theory(self, model: Model, data: Local) -> Metrics:
         """Lemma 1 and Corollary 1 for a step without clip and noise from this model, and how gradients fall off."""
         from fl.radio_map import descent_theory, gradient_decay
 

@@ -22,7 +22,7 @@ from fl.priors import PRIORS
 from fl.priors.base import Prior
 from fl.priors.none import NoPrior
 from fl.server_optimiser.base import MODEL_CHANGES
-from fl.types import Bound, HeldOut, Local, Model, Public, Updates
+from fl.types import Bound, HeldOut, Local, Metrics, Model, Public, Updates
 from netsim.errors import BadInput
 from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
@@ -328,7 +328,7 @@ class RsrpNet(LayeredLearner):
         frozen = sum((a + 1) * b for a, b in sizes)  # whatever noise or a projection has put there
         return replace(model, parameters=model.parameters + np.where(np.arange(merged.shape[1]) < frozen, 0.0, merged))
 
-    def evaluate(self, model: Model, held_out: HeldOut) -> dict[str, float]:
+    def evaluate(self, model: Model, held_out: HeldOut) -> Metrics:
         if len(held_out) == 0:
             return {"rmse_db": float("nan"), "mape_percent": float("nan")}
         error = self.predict_dbm(model, held_out.model, held_out.x, held_out.cell) - held_out.y
@@ -395,7 +395,7 @@ class RsrpNet(LayeredLearner):
         z, target = self._encode(model, model_of, x, y)
         return sample_gradients(self.net_of(model.parameters), model.parameters, model_of, z, np.asarray(target))
 
-    def diagnose(self, model: Model, data: Local) -> dict[str, float]:
+    def diagnose(self, model: Model, data: Local) -> Metrics:
         """`step_stability` = learning_rate * 2 * mean |dF/dw|^2: full-batch descent on MSE is unstable above 2,
         unless `step_limit` shortens its steps.
 

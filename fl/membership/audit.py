@@ -11,9 +11,10 @@ from fl.attacks.base import View
 from fl.membership import INFERENCES
 from fl.membership.base import Inference
 from fl.membership.regression import GradientRegression
-from fl.membership.roc import Scores, Whole, auc, auc_difference, tpr_percent
+from fl.membership.roc import RecordGroups, Scores, auc, auc_difference, tpr_percent
 from fl.types import HeldOut, Local, Model, State
 from netsim.part import Part
+from netsim.record import Row
 from netsim.rng import Rng
 from netsim.row_id import row_id, ue_and_model
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -74,7 +75,7 @@ def audit(
     initial: Model | None = None,
     wholes: Wholes | None = None,
     states: Mapping[str, State] | None = None,
-) -> tuple[list[dict[str, Any]], dict[str, State]]:
+) -> tuple[list[Row], dict[str, State]]:
     """One row an attack (how many records there were, AUC and true-positive rate with intervals), and memories.
 
     states: what attacks remember from before, by their labels. initial: the models before any training; None: the AUC
@@ -87,7 +88,7 @@ def audit(
     if local.y is not None and (held_out.ue < 0).any():
         compared, other = _paired(local.y[member], held_out.y, rng)
         outside[other] = inside[member[compared]]
-        whole = Whole(compared, compared)
+        whole = RecordGroups(compared, compared)
     else:
         compared = np.arange(len(member))
         other = _matched(outside, np.bincount(inside[member], minlength=len(target)), membership.max_records, rng)
@@ -117,13 +118,13 @@ def audit(
             sides[0] = sides[0][compared]
         known = [np.isfinite(s) & np.isfinite(b) for s, b in zip(scores, began or scores, strict=True)]
         device = np.concatenate([inside[member[compared]][known[0]], outside[other][known[1]]])
-        mine, own = _of_known(scores, known, device), Whole(whole.member[known[0]], whole.other[known[1]])
+        mine, own = _of_known(scores, known, device), RecordGroups(whole.member[known[0]], whole.other[known[1]])
         then = None if began is None else _of_known(began, known, device)
         rows.append({"attack": attack.label, "sees": view.vantage, **_figures(mine, then, own)})
     return rows, after_states
 
 
-def _figures(now: Scores, before: Scores | None, whole: Whole) -> dict[str, Any]:
+def _figures(now: Scores, before: Scores | None, whole: RecordGroups) -> dict[str, Any]:
     """Success of scores at telling members, and of those of the models before training where there are any."""
     area, power = auc(now.member, now.other, whole), tpr_percent(now.member, now.other, whole=whole.member)
     first, change = math.nan, (math.nan, math.nan, math.nan)
@@ -143,13 +144,13 @@ def _of_known(scores: list[FloatArray], known: list[BoolArray], device: IntArray
     return Scores(centred[: known[0].sum()], centred[known[0].sum() :])
 
 
-def _whole(wholes: Wholes | None, local: Local, held_out: HeldOut, member: IntArray, other: IntArray) -> Whole:
+def _whole(wholes: Wholes | None, local: Local, held_out: HeldOut, member: IntArray, other: IntArray) -> RecordGroups:
     """The groups with which chosen records are held out."""
     if wholes is None:
-        return Whole.single(len(member), len(other))
+        return RecordGroups.single(len(member), len(other))
     ue = np.concatenate([local.ue[local.row_of_sample], held_out.ue])
     number = wholes(ue, np.concatenate([local.x, held_out.x]), np.concatenate([local.time_s, held_out.time_s]))
-    return Whole(number[: len(local.x)][member], number[len(local.x) :][other])
+    return RecordGroups(number[: len(local.x)][member], number[len(local.x) :][other])
 
 
 def _pairs(ue: IntArray, model: IntArray, target: dict[tuple[int, int], int]) -> IntArray:

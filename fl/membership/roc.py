@@ -20,14 +20,14 @@ _TAIL = 0.975
 
 
 @frozen
-class Whole:
+class RecordGroups:
     """Group of each member (m,) and each non-member (n,): records of one number are one draw."""
 
     member: IntArray
     other: IntArray
 
     @classmethod
-    def single(cls, m: int, n: int) -> Whole:
+    def single(cls, m: int, n: int) -> RecordGroups:
         """Every record by itself."""
         return cls(np.arange(m), np.arange(m, m + n))
 
@@ -46,7 +46,7 @@ class Scores:
         return _placed(self.member, np.sort(self.other)) / n, 1 - _placed(self.other, np.sort(self.member)) / m
 
 
-def auc(member: FloatArray, other: FloatArray, whole: Whole | None = None) -> tuple[float, float, float]:
+def auc(member: FloatArray, other: FloatArray, whole: RecordGroups | None = None) -> tuple[float, float, float]:
     """Probability that a member (m,) scores above a non-member (n,), ties half; and its 95 % interval.
 
     The variance is that of DeLong, DeLong, Clarke-Pearson 1988, from the placements of each score among the others; of
@@ -57,11 +57,11 @@ def auc(member: FloatArray, other: FloatArray, whole: Whole | None = None) -> tu
     if not m or not n:
         return math.nan, math.nan, math.nan
     of_member, of_other = Scores(member, other).placed
-    area, half = float(of_member.mean()), _half_width(of_member, of_other, whole or Whole.single(m, n), 0.25)
+    area, half = float(of_member.mean()), _half_width(of_member, of_other, whole or RecordGroups.single(m, n), 0.25)
     return area, max(area - half, 0.0), min(area + half, 1.0)
 
 
-def auc_difference(after: Scores, before: Scores, whole: Whole) -> tuple[float, float, float]:
+def auc_difference(after: Scores, before: Scores, whole: RecordGroups) -> tuple[float, float, float]:
     """AUC of the scores after less that of the scores before, of the same records; and its 95 % interval.
 
     Paired: the variance is that of the differences of placements, as `auc` takes it. Cut to [-1, 1].
@@ -96,7 +96,7 @@ def tpr_percent(
     return 100 * share, 100 * max(centre - half, 0.0), 100 * min(centre + half, 1.0)
 
 
-def _half_width(of_member: FloatArray, of_other: FloatArray, whole: Whole, most: float) -> float:
+def _half_width(of_member: FloatArray, of_other: FloatArray, whole: RecordGroups, most: float) -> float:
     """Half of a 95 % interval of the mean placement; `most`: variance of a side that is a single whole."""
     sides, counts, spread = [], [], 0.0
     for of, own in ((of_member, whole.member), (of_other, whole.other)):

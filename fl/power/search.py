@@ -6,7 +6,7 @@ what is left is smooth in log power::
     min sum_k cost_k / x_k    subject to    T_th(x) <= j,   x_min <= x_k <= x_max,   P_min <= sum_k x_k <= P_max
 """
 
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -14,6 +14,7 @@ from pydantic import Field, model_validator
 from fl.power.bound import PowerLoss
 from netsim.columns import frozen
 from netsim.part import Part
+from netsim.record import Row
 from netsim.rng import Rng
 from netsim.units import FloatArray
 
@@ -228,7 +229,7 @@ def _solved(
         return float(terms.sum()), -terms
 
     total_w = np.array([limits.total_min_w, limits.total_max_w])
-    rules: list[dict[str, Any]] = [
+    rules: list[Row] = [
         {"type": "ineq", "fun": lambda y: 1.0 - np.exp(y).sum() / total_w[1], "jac": lambda y: -np.exp(y) / total_w[1]},
         {"type": "ineq", "fun": lambda y: np.exp(y).sum() - total_w[0], "jac": lambda y: np.exp(y)},
     ]

@@ -12,13 +12,14 @@ from fl.privacy.compose import ADD_REMOVE, Composition, RoundKinds, compose
 from fl.privacy.ledger import ALL
 from fl.types import LOCATION
 from netsim.columns import no_ints
+from netsim.record import Row
 from netsim.units import FloatArray
 
 ALL_UES = -1
 _WHO = ("mechanism", "unit", "relation", "delta")
 
 
-def final_account(spends: Mapping[str, Sequence[Any] | np.ndarray]) -> list[dict[str, Any]]:
+def final_account(spends: Mapping[str, Sequence[Any] | np.ndarray]) -> list[Row]:
     """One row an account and UE, from the columns of the table `spends`.
 
     Noise that hides all UEs makes one row, ue = -1, unless some UE spends more in the same account. `all` adds up the
@@ -44,7 +45,7 @@ def final_account(spends: Mapping[str, Sequence[Any] | np.ndarray]) -> list[dict
 
 def _rows(
     column: Mapping[str, np.ndarray], who: tuple[Any, ...], rows: np.ndarray, known: dict[bytes, Composition]
-) -> list[dict[str, Any]]:
+) -> list[Row]:
     """The rows of one account, a UE each."""
     mechanism, unit, relation, delta = who
     ue = column["ue"][rows].astype(np.int64)

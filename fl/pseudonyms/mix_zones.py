@@ -17,7 +17,7 @@ from netsim.units import BoolArray, FloatArray, IntArray
 
 
 @frozen
-class Passed:
+class ZonePasses:
     """Windows in which each UE (n_ue,) was in a zone, and when it was last seen in one (-inf: never)."""
 
     times: IntArray
@@ -55,8 +55,8 @@ class MixZones(Pseudonyms):
             )
         check_zones(public.area, self.centres_m or (), self.radius_m, "learning.threat.pseudonyms", self.kind)
 
-    def start(self, n_ue: int) -> Passed:
-        return Passed(np.zeros(n_ue, dtype=np.int64), np.full(n_ue, -np.inf))
+    def start(self, n_ue: int) -> ZonePasses:
+        return ZonePasses(np.zeros(n_ue, dtype=np.int64), np.full(n_ue, -np.inf))
 
     def silent(self, position_m: FloatArray, public: Public) -> BoolArray:
         inside = np.zeros(len(position_m), dtype=np.bool_)
@@ -64,7 +64,7 @@ class MixZones(Pseudonyms):
             inside |= ((position_m - centre_m) ** 2).sum(axis=1) <= self.radius_m**2
         return inside
 
-    def looked(self, seen: SeenSamples, public: Public, state: Passed) -> Passed:
+    def looked(self, seen: SeenSamples, public: Public, state: ZonePasses) -> ZonePasses:
         inside = self.silent(seen.place_m, public)
         ue = seen.ue[inside]
         last_s, times = state.last_s.copy(), state.times.copy()

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from fl.density.bands import band_probability
-from fl.types import LastFigures, Request, RoundContext, State
+from fl.types import LastFigures, Metrics, Request, RoundContext, State
 from netsim.part import Part
 from netsim.units import BoolArray, IntArray
 
@@ -26,12 +26,12 @@ class Query(Part):
     def accept(self, ue: IntArray, facts: RoundContext, state: State) -> tuple[BoolArray, State]:
         """Which of the UEs (n,) answer."""
 
-    def figures(self, state: State) -> dict[str, float]:
+    def figures(self, state: State) -> Metrics:
         """Figures of the last round for the table `metrics`; names with units."""
-        return {}
+        return dict(getattr(state, "figures", {}))
 
 
-def bands_said(request: Request | None, bands: int) -> dict[str, float]:
+def bands_said(request: Request | None, bands: int) -> Metrics:
     """Probability of `bands` bands at the largest requested bandwidth by Lemma 3; empty without a request."""
     if request is None:
         return {}
@@ -51,6 +51,3 @@ class Off(Query):
 
     def accept(self, ue: IntArray, facts: RoundContext, state: LastFigures) -> tuple[BoolArray, LastFigures]:
         return np.ones(len(ue), dtype=bool), LastFigures(bands_said(facts.request, BANDS))
-
-    def figures(self, state: LastFigures) -> dict[str, float]:
-        return state.figures

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from fl.density.bands import in_family, largest_bandwidth_m, shortest_interval_s
 from fl.query.base import Query, bands_said
-from fl.types import Request, RoundContext
+from fl.types import Metrics, Request, RoundContext
 from netsim.columns import frozen
 from netsim.geometry import Area
 from netsim.multiples import slack_s
@@ -24,7 +24,7 @@ class AnswersOfUes:
 
     last_s: FloatArray
     base_m: float
-    figures: dict[str, float] = field(default_factory=dict)
+    figures: Metrics = field(default_factory=dict)
 
 
 class Custom(Query):
@@ -83,9 +83,6 @@ class Custom(Query):
     def start(self, n_ue: int) -> AnswersOfUes:
         return AnswersOfUes(np.full(n_ue, -np.inf), 0.0)
 
-    def figures(self, state: AnswersOfUes) -> dict[str, float]:
-        return state.figures
-
     def accept(self, ue: IntArray, facts: RoundContext, state: AnswersOfUes) -> tuple[BoolArray, AnswersOfUes]:
         request = facts.request
         if request is None:
@@ -140,9 +137,6 @@ class Strict(Query):
 
     def start(self, n_ue: int) -> AnswersOfUes:
         return Custom().start(n_ue)
-
-    def figures(self, state: AnswersOfUes) -> dict[str, float]:
-        return state.figures
 
     def accept(self, ue: IntArray, facts: RoundContext, state: AnswersOfUes) -> tuple[BoolArray, AnswersOfUes]:
         return Custom().accept(ue, facts, state)

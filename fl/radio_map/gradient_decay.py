@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from fl.types import Metrics
 from netsim.units import FloatArray
 
 RINGS_M = (0.0, 6.0, 12.0, 24.0, 48.0, 96.0)
@@ -44,7 +45,7 @@ def monotone_percent(mean: FloatArray) -> float:
     return float(100.0 * np.mean(~np.asarray(rises.any(axis=1))[some])) if some.any() else float("nan")
 
 
-def figures(rows: FloatArray, centre_m: FloatArray, place_m: FloatArray) -> dict[str, float]:
+def figures(rows: FloatArray, centre_m: FloatArray, place_m: FloatArray) -> Metrics:
     """monotone_percent of single devices' directions, and the mean square in each ring over that of the first, dB.
 
     Every device counts alike: its squares are divided by the largest of them.

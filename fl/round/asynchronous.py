@@ -9,11 +9,11 @@ from math import inf
 import numpy as np
 import simpy
 
-from fl.data.base import Taken
+from fl.data.base import TakenData
 from fl.round import records
 from fl.round.attack import attack
 from fl.round.baselines import Reference
-from fl.round.collect import Free, collect, looked
+from fl.round.collect import FreeUes, collect, looked
 from fl.round.flight import ArrivedUploads, Flight, Wave
 from fl.round.gather import GatheredUploads, gather
 from fl.round.leaked import leaked
@@ -87,7 +87,7 @@ class AsynchronousServer:
         room = (self.server.concurrency or len(world.ues)) - self.flight.under_way
         if not taken.due or room <= 0:
             return
-        free = Free(~self.flight.busy(len(world.ues)), room)
+        free = FreeUes(~self.flight.busy(len(world.ues)), room)
         collected, parts = collect(world, learning, taken, facts, parts, streams, free)
         if not len(collected.local.ue):
             self.state = replace(state, parts=parts)
@@ -103,7 +103,7 @@ class AsynchronousServer:
         if budget is not None and paid.exceeds(budget.epsilon, budget.delta):
             self.state = replace(state, stopped=True)
             return
-        asked = records.Booked(state.played + 1, facts.time_s, facts.time_s)
+        asked = records.RequestTimes(state.played + 1, facts.time_s, facts.time_s)
         records.write_asked(setup.recorder, asked, paid, collected.withheld, collected.curation, spends)
         self.state = replace(state, parts=parts, ledger=paid)
         self._send(phase, collected, upload)
@@ -167,7 +167,7 @@ class AsynchronousServer:
         parts = observe(at, batch, merged.weights, parts)
         attacks, parts = attack(at, batch, merged, parts)
         phase = replace(self._phase(now_s, got, merged), attacks=attacks, sums=sums)
-        collected = Collected(Taken(got.measured, got.local, HeldOut.none()), got.local)
+        collected = Collected(TakenData(got.measured, got.local, HeldOut.none()), got.local)
         leaks = leaked(setup, self.world, state, parts, facts, collected, [phase], number == self.most)
         self.state = replace(
             state, played=number, model=merged.model, parts=parts, leakage=leaks.tracks, ended_s=now_s,
@@ -207,7 +207,7 @@ class AsynchronousServer:
         setup, state = self.setup, self.state
         got = replace(got, uploads=replace(got.uploads, staleness=np.full(len(got.uploads.ue), -1)))
         phase = self._phase(float(self.world.env.now), got, Merge(np.zeros(len(got.made.ue)), state.model, []))
-        collected = Collected(Taken(got.measured, got.local, HeldOut.none()), got.local)
+        collected = Collected(TakenData(got.measured, got.local, HeldOut.none()), got.local)
         records.write_uploads(
             setup.recorder, self.world, setup.learning, state.played + 1, state.model, collected, [phase]
         )
@@ -227,7 +227,7 @@ class AsynchronousServer:
         return more if self.flight.arrived is None else ArrivedUploads.join([self.flight.arrived, more])
 
 
-def _reference(setup: Setup, before: Reference, taken: Taken) -> Reference:
+def _reference(setup: Setup, before: Reference, taken: TakenData) -> Reference:
     """The samples that maps without learning are drawn from, with those of the window."""
     fresh = taken.train if taken.fresh is None else taken.fresh
     signals = "signals" in setup.learning.data.offers and len(fresh.x)

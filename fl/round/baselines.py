@@ -15,7 +15,7 @@ from fl.references.kriging import kriging_map
 from fl.references.neighbours import nearest_neighbours
 from fl.references.path_loss import path_loss_map
 from fl.references.references import References, thinned
-from fl.types import NEW_PLACE, HeldOut, Local, Model, Public
+from fl.types import NEW_PLACE, HeldOut, Local, Metrics, Model, Public
 from netsim.columns import Columns, frozen, no_ints, no_places
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -63,7 +63,7 @@ class Reference(Columns):
         """The samples as records without owners."""
         return HeldOut(np.zeros(len(self.y), dtype=np.int64), self.model, self.x, self.y, self.cell)
 
-    def evaluate(self, held_out: HeldOut) -> dict[str, float]:
+    def evaluate(self, held_out: HeldOut) -> Metrics:
         """`constant_rmse_db`, `constant_mape_percent` and `raw_upload_rmse_db` on held-out samples; NaN without any."""
         constant, raw = np.full(len(held_out), np.nan), np.full(len(held_out), np.nan)
         for m in np.unique(held_out.model):
@@ -88,7 +88,7 @@ class Baselines:
 
     trained: int = 0
     held: int = 0
-    figures: dict[str, float] = field(default_factory=dict)
+    figures: Metrics = field(default_factory=dict)
 
     def after(self, reference: Reference, held_out: HeldOut, most: int) -> Baselines:
         """Baselines of the samples so far, scored on some held-out ones; unchanged after few new samples."""
@@ -104,7 +104,7 @@ def _grown(before: int, now: int) -> bool:
 
 
 @frozen
-class Final:
+class FinalComparison:
     """Samples from which the references at the end of a run are drawn.
 
     cells_of_model: for each model the indices of the cells that it learns; model: the final one, whose shape and public
@@ -126,7 +126,7 @@ class Final:
         return np.unique(at_m - np.array([0.0, 0.0, self.public.ue_height_m]), axis=0)
 
 
-def final_references(reference: Reference, final: Final, held_out: HeldOut, rng: Rng) -> dict[str, float]:
+def final_references(reference: Reference, final: FinalComparison, held_out: HeldOut, rng: Rng) -> Metrics:
     """`neighbours_rmse_db`, `path_loss_rmse_db`, `kriging_rmse_db` and `central_rmse_db`, those that are asked for.
 
     NaN where nothing was held out or trained on. `federated_over_central` compares both networks on the held-out
@@ -183,7 +183,7 @@ def _constant(model: int, x: FloatArray, y: FloatArray, at: FloatArray) -> Float
     return np.full(len(at), y.mean())
 
 
-def _law(final: Final, model: int, x: FloatArray, y: FloatArray, at: FloatArray) -> FloatArray:
+def _law(final: FinalComparison, model: int, x: FloatArray, y: FloatArray, at: FloatArray) -> FloatArray:
     """The law of path loss fitted to samples, at places; NaN of several cells whose places are unknown."""
     antennas_m = final.antennas_m(model)
     if antennas_m is None and len(final.cells_of_model[model]) > 1:
@@ -191,7 +191,7 @@ def _law(final: Final, model: int, x: FloatArray, y: FloatArray, at: FloatArray)
     return path_loss_map(x, y, at, final.public.area, antennas_m, final.public.buildings)
 
 
-def _kriged(final: Final, model: int, x: FloatArray, y: FloatArray, at: FloatArray) -> FloatArray:
+def _kriged(final: FinalComparison, model: int, x: FloatArray, y: FloatArray, at: FloatArray) -> FloatArray:
     """Kriging of samples, at places; of what their law leaves, added to it, where antennas are known."""
     if final.public.antennas is None:
         return kriging_map(x, y, at)

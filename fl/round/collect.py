@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from fl.data.base import Taken
+from fl.data.base import TakenData
 from fl.learning import Learning
 from fl.pseudonyms.base import SeenSamples
 from fl.round.setup import Setup
@@ -14,7 +14,7 @@ from fl.round.state import Collected, CurationStep, PartStates, Withheld
 from fl.round.streams import RoundStreams
 from fl.round.upload import conditions
 from fl.types import AnySpend, Local, RoundContext, State
-from fl.withholding.base import Asked
+from fl.withholding.base import RequestedData
 from netsim.columns import frozen, no_places
 from netsim.rng import Rng, Streams
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -22,7 +22,7 @@ from netsim.world import World
 
 
 @frozen
-class Free:
+class FreeUes:
     """Whom a server without rounds may ask: ue (n_ue,), and at most how many of them."""
 
     ue: BoolArray
@@ -52,11 +52,11 @@ def first_sampled(
 def collect(
     world: World,
     learning: Learning,
-    taken: Taken,
+    taken: TakenData,
     facts: RoundContext,
     states: PartStates,
     streams: RoundStreams,
-    free: Free | None = None,
+    free: FreeUes | None = None,
 ) -> tuple[Collected, PartStates]:
     """The data that UEs learn from, and what the parts remember that chose them; free: whom the server may ask."""
     # b  the server samples some of those that are there and have data, and every UE has its own policy
@@ -73,7 +73,7 @@ def collect(
     # what they hold back, each rule by itself
     looks = any(rule.waits_for_a_cell for rule in learning.withholding)
     serving = world.serving(world.links()) if looks else np.full(len(now.home_m), -1)
-    asked = Asked(local, taken.measured, facts, now.home_m, now.position_m, serving)
+    asked = RequestedData(local, taken.measured, facts, now.home_m, now.position_m, serving)
     silence = {
         rule.label: rule.looked(asked, states.withholding[rule.label], streams.withholding(rule.label))
         for rule in learning.withholding
@@ -94,7 +94,7 @@ def collect(
 
 
 def _withhold(
-    asked: Asked, learning: Learning, silence: dict[str, State], streams: RoundStreams
+    asked: RequestedData, learning: Learning, silence: dict[str, State], streams: RoundStreams
 ) -> tuple[Local, list[Withheld]]:
     """Samples left after all withholding rules, and after each rule by itself."""
     withheld, kept = list[Withheld](), np.ones(len(asked.local.x), dtype=np.bool_)
@@ -105,7 +105,7 @@ def _withhold(
     return asked.local.keep(kept).nonempty() if withheld else asked.local, withheld
 
 
-def looked(world: World, setup: Setup, taken: Taken, states: PartStates) -> PartStates:
+def looked(world: World, setup: Setup, taken: TakenData, states: PartStates) -> PartStates:
     """After pseudonyms have looked at where UEs were: at measurements since the last time, and where they are now."""
     threat = setup.learning.threat
     if not (threat.renames and threat.pseudonyms.looks):

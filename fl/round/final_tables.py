@@ -16,11 +16,12 @@ from fl.leakage.unicity import unicity
 from fl.learners.base import SurfaceLearner
 from fl.privacy.final import final_account
 from fl.round import records
-from fl.round.leaked import retold_of
+from fl.round.leaked import revised_of
 from fl.round.setup import Setup
 from fl.round.state import RoundState
 from fl.round.streams import RoundStreams
 from fl.types import Local, RoundContext
+from netsim.record import Row
 from netsim.units import FloatArray
 from netsim.world import World
 
@@ -54,7 +55,7 @@ def write_final(setup: Setup, state: RoundState, world: World, spends: Table) ->
         setup.recorder.row("user_distances", ue=ue, other=other, sw1_m=sw1_m, sqrt_sw1=float(np.sqrt(sw1_m)))
 
 
-def _write_lists(setup: Setup, state: RoundState, world: World, named: list[dict[str, Any]]) -> None:
+def _write_lists(setup: Setup, state: RoundState, world: World, named: list[Row]) -> None:
     """Lists of places that attacks make of what is not one UE's, and how good they are; no score without a place.
 
     named : what attacks name of each UE, of which a list is made where they make none.
@@ -84,9 +85,9 @@ def _write_hindsight(setup: Setup, state: RoundState, facts: RoundContext) -> No
             tracked = compared(belief, state.whereabouts.at(belief.round), None, how.hit_radius_m, hindsight=True)
             cells = belief_rows(belief, how.belief_ues, hindsight=True)
             records.write_tracked(recorder, {attack.label: tracked}, {attack.label: cells})
-    for label, retold in retold_of(setup, state.parts, facts).items() if setup.learning.threat.renames else ():
+    for label, revised in revised_of(setup, state.parts, facts).items() if setup.learning.threat.renames else ():
         linking = Linking()
-        for time_s, links in retold.links:
+        for time_s, links in revised.links:
             linking, rows = observe(linking, {label: links}, names, time_s)
             recorder.write("linking", rows | {"round": [links.round]})
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fl.attacks.base import Retold
+from fl.attacks.base import RevisedEstimates
 from fl.leakage import identities, leakage
 from fl.leakage.attributed import OwnedPlaces, of_ues, owners
 from fl.leakage.linking import Linking, observe
@@ -18,6 +18,7 @@ from fl.round.setup import Setup
 from fl.round.state import Collected, Leaked, PartStates, PhaseOutcome, RoundState
 from fl.round.streams import RoundStreams
 from fl.types import Estimates, Local, RoundContext
+from netsim.record import Row
 from netsim.row_id import row_id, ue_and_model
 from netsim.units import FloatArray
 from netsim.world import World
@@ -45,14 +46,14 @@ def leaked(
     learnt = np.isin(row_id(measured.ue, measured.model), row_id(collected.local.ue, collected.local.model))
     watched = measured.only(targeted & (learnt | (measured.count > 0)))
     estimates = {a.label: Estimates.join([p.attacks.estimates[a.label] for p in phases]) for a in learning.attacks}
-    now = leakage.Now(
+    now = leakage.ComparedRound(
         number, watched, _selected(watched, collected.local), {}, world.area, world.places, {}, last,
         heard=not learning.attacks or any(p.attacks.view is not None and len(p.attacks.view.ue) > 0 for p in phases),
         names_end=_names_end(setup, world, facts),
     )  # fmt: skip
     if leakage.is_due(learning.leakage, before.leakage, now):
-        retold = retold_of(setup, states, facts)
-        estimates |= {label: of_ues(one, states.names) for label, one in retold.items()}
+        revised = revised_of(setup, states, facts)
+        estimates |= {label: of_ues(one, states.names) for label, one in revised.items()}
     linking, linked, named = _linked(setup, before.linking, states, estimates, facts) if learning.threat.renames else (
         before.linking, {}, {})  # fmt: skip
     now = replace(now, estimates=estimates, named=named)
@@ -76,11 +77,13 @@ def leaked(
     )
 
 
-def retold_of(setup: Setup, states: PartStates, facts: RoundContext) -> dict[str, Retold]:
+def revised_of(setup: Setup, states: PartStates, facts: RoundContext) -> dict[str, RevisedEstimates]:
     """Revised estimates of all rounds so far, by label; none of attacks that revise nothing."""
     streams = RoundStreams(setup.streams, facts.round)
-    every = {a.label: a.retold(states.attacks[a.label], facts, streams.attack(a.label)) for a in setup.learning.attacks}
-    return {label: retold for label, retold in every.items() if retold is not None}
+    every = {
+        a.label: a.revised(states.attacks[a.label], facts, streams.attack(a.label)) for a in setup.learning.attacks
+    }
+    return {label: revised for label, revised in every.items() if revised is not None}
 
 
 def _names_end(setup: Setup, world: World, facts: RoundContext) -> int:
@@ -94,7 +97,7 @@ def _names_end(setup: Setup, world: World, facts: RoundContext) -> int:
 
 def _identified(setup: Setup, world: World, states: PartStates, facts: RoundContext) -> dict[str, Any]:
     """Columns of the table `identities`: what attacks that know homes say of who sent, beside who did."""
-    rows = list[dict[str, Any]]()
+    rows = list[Row]()
     for attack in setup.learning.attacks:
         said, directory = attack.identities(states.attacks[attack.label]), attack.directory(facts.public)
         if said is not None and directory is not None and said.round == facts.round:

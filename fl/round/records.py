@@ -9,14 +9,14 @@ import numpy as np
 
 from fl.learning import Learning
 from fl.privacy.ledger import Ledger
-from fl.round.baselines import Baselines, Final, Reference, final_references
+from fl.round.baselines import Baselines, FinalComparison, Reference, final_references
 from fl.round.setup import Setup
 from fl.round.state import Collected, CurationStep, Eavesdropped, PhaseOutcome, RoundOutcome, RoundState, Sums, Withheld
 from fl.round.tables import TABLES
 from fl.round.transmit import Uploads
-from fl.types import LOCATION, AnySpend, Estimates, HeldOut, Local, Model
+from fl.types import LOCATION, AnySpend, Estimates, HeldOut, Local, Metrics, Model
 from netsim.radio.fates import Fate
-from netsim.record import Recorder
+from netsim.record import Recorder, Row
 from netsim.safe import replacing
 from netsim.units import FloatArray, db_from_ratio
 from netsim.world import World
@@ -44,7 +44,7 @@ def write(recorder: Recorder, world: World, learning: Learning, outcome: RoundOu
     }
     recorder.row("rounds", **figures)
     recorder.write("metrics", _figures(when, learning, state, scores | diagnosis))
-    booked = Booked(facts.round, facts.time_s, when["time_s"])
+    booked = RequestTimes(facts.round, facts.time_s, when["time_s"])
     write_asked(recorder, booked, state.ledger, collected.withheld, collected.curation, outcome.spends)
     write_uploads(recorder, world, learning, facts.round, outcome.before, collected, phases)
     for phase in phases:
@@ -74,7 +74,7 @@ def write(recorder: Recorder, world: World, learning: Learning, outcome: RoundOu
     return figures
 
 
-def _timed(attacked: dict[str, Any], phase: PhaseOutcome, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _timed(attacked: dict[str, Any], phase: PhaseOutcome, rows: list[Row]) -> list[Row]:
     """Rows of leakage with their times: of a server without rounds, when the update of a UE came."""
     if not phase.at_arrival:
         return [{**attacked, **row} for row in rows]
@@ -104,7 +104,7 @@ def write_uploads(
     recorder.write("links", _links(number, world, phases[-1]))
 
 
-class Booked(NamedTuple):
+class RequestTimes(NamedTuple):
     """A request: the round that it belongs to, when it was made, and when its spends count as booked."""
 
     round: int
@@ -114,7 +114,7 @@ class Booked(NamedTuple):
 
 def write_asked(
     recorder: Recorder,
-    asked: Booked,
+    asked: RequestTimes,
     ledger: Ledger,
     withheld: list[Withheld],
     curation: list[CurationStep],
@@ -128,7 +128,7 @@ def write_asked(
     recorder.write("spends", _spends({"round": asked.round, "time_s": asked.booked_s}, ledger, spends))
 
 
-def homes_named_percent(rows: list[dict[str, Any]], home_m: FloatArray, near_m: float) -> float:
+def homes_named_percent(rows: list[Row], home_m: FloatArray, near_m: float) -> float:
     """Share of UEs with a home in an attack's rows of `leakage` whose home it names now; NaN where none has one."""
     away_m = {row["ue"]: row["home_named_m"] for row in rows if np.isfinite(home_m[row["ue"]]).all()}
     return 100.0 * float(np.mean([m <= near_m for m in away_m.values()])) if away_m else float("nan")
@@ -158,7 +158,7 @@ def _keep_grid(folder: Path, world: World, learning: Learning, outcome: RoundOut
         np.savez(file, place_m=local.mean_x()[0], area_m=frame, **maps)
 
 
-def _round(learning: Learning, outcome: RoundOutcome, diagnosis: dict[str, float]) -> dict[str, Any]:
+def _round(learning: Learning, outcome: RoundOutcome, diagnosis: Metrics) -> dict[str, Any]:
     """The row of `rounds`, without its time."""
     state, phases, taken, local = outcome.state, outcome.phases, outcome.collected.taken, outcome.collected.local
     last, delay_s = phases[-1], np.concatenate([p.channel.delay_s for p in phases])
@@ -205,30 +205,32 @@ def baselines(
     return before.after(reference, held_out, learning.learner.most_held_out)
 
 
-def utility(learning: Learning, state: RoundState, held_out: HeldOut, world: World) -> dict[str, float]:
+def utility(learning: Learning, state: RoundState, held_out: HeldOut, world: World) -> Metrics:
     """Figures of the model now, and of a known law where UEs have one."""
     learner = learning.learner
     scores = learner.evaluate(state.model, held_out)
     return scores | learner.evaluate_against(state.model, held_out, world.mobility.density)
 
 
-def last_utility(learning: Learning, state: RoundState, world: World) -> dict[str, float]:
+def last_utility(learning: Learning, state: RoundState, world: World) -> Metrics:
     """Figures of the last model and of maps without learning, on all held-out samples."""
     held_out, signals = state.held_out.usual, "signals" in learning.data.offers
     return utility(learning, state, held_out, world) | (state.reference.evaluate(held_out) if signals else {})
 
 
-def references(setup: Setup, state: RoundState) -> dict[str, float]:
+def references(setup: Setup, state: RoundState) -> Metrics:
     """RMSE of the maps that the final model is compared with, where it is one of signals at places."""
     learning = setup.learning
     if not {"signals", "positions"} <= learning.data.offers or "signals" not in learning.learner.needs:
         return {}
     cells = [np.flatnonzero(setup.model_of_cell == m) for m in range(setup.public.n_model)]
-    final = Final(learning.references, setup.public, cells, learning.learner, state.model, learning.data.new_block_m)
+    final = FinalComparison(
+        learning.references, setup.public, cells, learning.learner, state.model, learning.data.new_block_m
+    )
     return final_references(state.reference, final, state.held_out, setup.streams.at("references"))
 
 
-def _figures(when: dict[str, Any], learning: Learning, state: RoundState, scores: dict[str, float]) -> dict[str, Any]:
+def _figures(when: dict[str, Any], learning: Learning, state: RoundState, scores: Metrics) -> dict[str, Any]:
     """One row a figure: what the learner says besides the columns of `rounds`, and what parts say of themselves."""
     parts = state.parts
     said = [("learner", name, value) for name, value in scores.items() if name not in TABLES["rounds"]]
@@ -251,7 +253,7 @@ def _median(values: Any) -> float:
     return float(np.median(finite)) if len(finite) else float("nan")
 
 
-def _columns(table: str, rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
+def _columns(table: str, rows: list[Row]) -> dict[str, list[Any]]:
     return {c: [row[c] for row in rows] for c in TABLES[table]}
 
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 import simpy
 
-from fl.data.base import Taken
+from fl.data.base import TakenData
 from fl.learning import Learning
 from fl.membership.audit import audit, due
 from fl.round import records
@@ -24,6 +24,7 @@ from fl.round.transmit import Transmitter
 from fl.round.upload import PhaseStart
 from fl.server.synchronous import Synchronous
 from fl.types import HeldOut, Local, RoundContext, State
+from netsim.record import Row
 from netsim.world import World
 
 _ROUNDING = 1e-12  # relative; a deadline may miss the end of a window by as much
@@ -173,7 +174,7 @@ def _play_phases(
     return phases, states
 
 
-def _reference(learning: Learning, before: RoundState, taken: Taken) -> Reference:
+def _reference(learning: Learning, before: RoundState, taken: TakenData) -> Reference:
     """The samples that maps without learning are drawn from, with those of the round."""
     if "signals" not in learning.data.offers:
         return before.reference
@@ -185,12 +186,12 @@ def _audits(
     setup: Setup,
     before: RoundState,
     states: PartStates,
-    taken: Taken,
+    taken: TakenData,
     held_out: HeldOut,
     local: Local,
     phases: list[PhaseOutcome],
     streams: RoundStreams,
-) -> tuple[list[dict[str, Any]], dict[str, State]]:
+) -> tuple[list[Row], dict[str, State]]:
     """Rows of the audit of membership, in rounds that have one, and what attacks remember."""
     learning, view = setup.learning, phases[-1].attacks.view
     if learning.membership is None or view is None or not due(learning.membership, before.played + 1):

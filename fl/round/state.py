@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fl.attacks.base import View
-from fl.data.base import Taken
+from fl.data.base import TakenData
 from fl.defenses.base import Standing
 from fl.leakage.linking import Linking
 from fl.leakage.tracking import Whereabouts
@@ -41,6 +41,7 @@ from netsim.columns import frozen
 from netsim.radio.air import AirMemory
 from netsim.radio.lives import Transmissions
 from netsim.radio.uplink import Channel
+from netsim.record import Row
 from netsim.row_id import row_id
 from netsim.units import BoolArray, FloatArray, IntArray
 
@@ -220,7 +221,7 @@ class Collected:
     curation. refused: UEs whose query policy refused; withheld: by each rule.
     """
 
-    taken: Taken
+    taken: TakenData
     local: Local
     refused: int = 0
     withheld: list[Withheld] = field(default_factory=list)
@@ -238,7 +239,7 @@ class Leaked:
     tracks: Tracks
     whereabouts: Whereabouts
     linking: Linking
-    rows: list[dict[str, Any]] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
     tracked: dict[str, dict[str, Any]] = field(default_factory=dict)
     beliefs: dict[str, dict[str, Any]] = field(default_factory=dict)
     linked: dict[str, Any] = field(default_factory=dict)

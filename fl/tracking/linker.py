@@ -9,7 +9,7 @@ import numpy as np
 from fl.tracking import linking
 from fl.tracking.book import Book, Clues
 from fl.tracking.error_model import ErrorModel
-from fl.tracking.linking import Displacement, LastSeen, Linked
+from fl.tracking.linking import Displacement, LastSeen, NameLinks
 from fl.types import RoundContext
 from netsim.columns import frozen
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -50,7 +50,7 @@ class Linker:
         widest_m = speed_mps * self.round_s / 2 if self.round_s else np.inf
         self.var_m2 = np.minimum(_STD_M, widest_m) ** 2
 
-    def linked(self, name: IntArray, clues: Clues, book: Book, rates: Rates) -> tuple[Book, Rates, Linked]:
+    def linked(self, name: IntArray, clues: Clues, book: Book, rates: Rates) -> tuple[Book, Rates, NameLinks]:
         """Names (k,), ascending, of senders with these clues: the book, rates and links afterwards."""
         facts, first = self.facts, not book.born
         book = book.kept(facts.time_s, self.round_s)
@@ -74,7 +74,7 @@ class Linker:
         book, rates = self._learnt(book, rates, clues, together, row, ~heard, 0 if first else len(born))
         book = self._moved(book.with_tracks(born), row, clues, ~heard, rates)
         book = book.with_names(name[new], book.track[row[new]], facts.round)
-        links = Linked(facts.round, name, book.track[row], np.isin(book.track[row], born), entropy)
+        links = NameLinks(facts.round, name, book.track[row], np.isin(book.track[row], born), entropy)
         return book, rates, links
 
     def _gaps(self, book: Book, rows: IntArray) -> FloatArray:

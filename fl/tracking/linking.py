@@ -24,7 +24,7 @@ _NUMBERS = 5_000_000  # of one block of densities
 
 
 @frozen
-class Linked:
+class NameLinks:
     """Tracks that an attack gives the names (k,) of one round.
 
     born (k,) : whether the track is new; entropy_bits (k,) : of p_i ~ exp(-C_ji) over the new names i that track j
@@ -38,17 +38,17 @@ class Linked:
     entropy_bits: FloatArray
 
     @classmethod
-    def none(cls) -> Linked:
+    def none(cls) -> NameLinks:
         """Before the first round."""
         no = no_ints()
         return cls(0, no, no, np.zeros(0, dtype=np.bool_), np.zeros(0))
 
-    def plus(self, more: Linked) -> Linked:
+    def plus(self, more: NameLinks) -> NameLinks:
         """With those of another part of the round; of a round before nothing is left."""
         if self.round != more.round:
             return more
         new = ~np.isin(more.name, self.name)
-        return Linked(
+        return NameLinks(
             more.round, *(np.concatenate([a, b[new]]) for a, b in (
                 (self.name, more.name), (self.track, more.track), (self.born, more.born),
                 (self.entropy_bits, more.entropy_bits),

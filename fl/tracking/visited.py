@@ -34,7 +34,7 @@ _MOST_SEEDS = 400  # estimates at which a new place is looked for
 
 
 @frozen
-class OfOneUe:
+class EstimatesOfUe:
     """Estimates of one UE: z_m (n, 2), spread_m and right (n,), class of time (n,) and number of the day (n,)."""
 
     z_m: FloatArray
@@ -68,7 +68,7 @@ class Visited:
 
 
 def habits(
-    said: OfOneUe, known_m: FloatArray, classes: int, area_m2: float, bias_m: float, near_m: float, most: int
+    said: EstimatesOfUe, known_m: FloatArray, classes: int, area_m2: float, bias_m: float, near_m: float, most: int
 ) -> Visited:
     """Places besides those known (j, 2), at most `most`, as long as each makes all estimates more likely; the most
     visited first.
@@ -97,7 +97,7 @@ def _apart(found: FittedPlaces, near_m: float) -> BoolArray:
     return np.asarray(~np.tril(away_m <= near_m, -1).any(axis=1))
 
 
-def home_and_work(said: OfOneUe, share: FloatArray, area_m2: float, bias_m: float, near_m: float) -> Visited:
+def home_and_work(said: EstimatesOfUe, share: FloatArray, area_m2: float, bias_m: float, near_m: float) -> Visited:
     """Home and workplace (2, 2), NaN where there is none, of shares (C, 2) that are known."""
     none = FittedPlaces(no_places(), np.zeros((len(said.z_m), 0)), 0.0)
     place_m, probability = np.full((2, 2), np.nan), np.zeros(2)
@@ -121,30 +121,30 @@ def home_and_work(said: OfOneUe, share: FloatArray, area_m2: float, bias_m: floa
     return Visited(place_m, probability)
 
 
-def _within(said: OfOneUe, found: FittedPlaces, bias_m: float, near_m: float) -> FloatArray:
+def _within(said: EstimatesOfUe, found: FittedPlaces, bias_m: float, near_m: float) -> FloatArray:
     """P(a place is within near_m of what EM says) (k,), if it is there."""
     return -np.expm1(-(near_m**2) / (2 * (_variance_m2(said, found) + bias_m**2)))
 
 
-def _variance_m2(said: OfOneUe, found: FittedPlaces) -> FloatArray:
+def _variance_m2(said: EstimatesOfUe, found: FittedPlaces) -> FloatArray:
     """Variance a axis (k,) of each place, as far as estimates differ from round to round."""
     return np.asarray(1.0 / np.maximum((found.mine / said.spread_m[:, None] ** 2).sum(axis=0), 1e-30))
 
 
-def _costs(said: OfOneUe, found: FittedPlaces, area_m2: float, shares: bool = True) -> FloatArray:
+def _costs(said: EstimatesOfUe, found: FittedPlaces, area_m2: float, shares: bool = True) -> FloatArray:
     """Log-likelihood that each place (k,) costs, with its share where that is not known."""
     position = np.maximum(np.log(area_m2 / (2 * np.pi * _variance_m2(said, found))), 0.0)
     return np.asarray(position + shares * np.log(max(len(said.z_m), 1)))
 
 
-def _densest(said: OfOneUe, found: FittedPlaces, right: FloatArray) -> int:
+def _densest(said: EstimatesOfUe, found: FittedPlaces, right: FloatArray) -> int:
     """The estimate around which most of the others (n,) lie, weighed by what places found leave unexplained."""
     left = right * np.maximum(1.0 - found.mine.sum(axis=1), 0.0)
     some = evenly(len(left), _MOST_SEEDS)
     return int(some[np.argmax(left @ said.density(said.z_m[some]))])
 
 
-def _expected(said: OfOneUe, place_m: FloatArray, share: FloatArray, area_m2: float) -> FittedPlaces:
+def _expected(said: EstimatesOfUe, place_m: FloatArray, share: FloatArray, area_m2: float) -> FittedPlaces:
     """Responsibilities and log-likelihood of places and shares (C, k)."""
     prior = said.right[:, None] * share[said.of_class]
     prior *= _SUREST / np.maximum(prior.sum(axis=1, keepdims=True), _SUREST)  # where more lie there than errors say
@@ -153,7 +153,7 @@ def _expected(said: OfOneUe, place_m: FloatArray, share: FloatArray, area_m2: fl
     return FittedPlaces(place_m, each / whole[:, None], float(np.log(whole).sum()))
 
 
-def _moved(said: OfOneUe, found: FittedPlaces, known: int) -> FloatArray:
+def _moved(said: EstimatesOfUe, found: FittedPlaces, known: int) -> FloatArray:
     """Means (k, 2) of the estimates by responsibility; the first `known` places stay."""
     weight = found.mine / said.spread_m[:, None] ** 2
     total = weight.sum(axis=0)
@@ -162,7 +162,7 @@ def _moved(said: OfOneUe, found: FittedPlaces, known: int) -> FloatArray:
     return np.asarray(mean)
 
 
-def _fitted(said: OfOneUe, place_m: FloatArray, known: int, classes: int, area_m2: float) -> FittedPlaces:
+def _fitted(said: EstimatesOfUe, place_m: FloatArray, known: int, classes: int, area_m2: float) -> FittedPlaces:
     """EM over places, but the first `known`, and shares by class."""
     k = len(place_m)
     found = _expected(said, place_m, np.full((classes, k), 0.8 / max(k, 1)), area_m2)
@@ -176,7 +176,7 @@ def _fitted(said: OfOneUe, place_m: FloatArray, known: int, classes: int, area_m
     return found
 
 
-def _with_shares(said: OfOneUe, place_m: FloatArray, share: FloatArray, area_m2: float) -> FittedPlaces:
+def _with_shares(said: EstimatesOfUe, place_m: FloatArray, share: FloatArray, area_m2: float) -> FittedPlaces:
     """EM over places whose shares are known."""
     found = _expected(said, place_m, share, area_m2)
     for _ in range(_STEPS):

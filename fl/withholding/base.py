@@ -13,7 +13,7 @@ from netsim.units import BoolArray, FloatArray, IntArray
 
 
 @frozen
-class Asked:
+class RequestedData:
     """A request, as devices see it.
 
     local: the rows (n,) of the UEs that were asked, N samples that they would learn from, earlier ones that they hold
@@ -64,12 +64,12 @@ class Withholding(Named):
         """The first state; None for a rule without memory."""
         return None
 
-    def looked(self, asked: Asked, state: State, rng: Rng) -> State:
+    def looked(self, asked: RequestedData, state: State, rng: Rng) -> State:
         """The next state after devices have seen where they are, before any of them answers the request."""
         return state
 
     @abstractmethod
-    def keep(self, asked: Asked, state: State, rng: Rng) -> BoolArray:
+    def keep(self, asked: RequestedData, state: State, rng: Rng) -> BoolArray:
         """Which samples (N,) of `asked.local` may be learnt from; a UE with none of them sends nothing.
 
         rng : one stream for the whole run, the same at every call; a draw of each round has the round as `item`.

@@ -6,7 +6,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from fl.types import RoundContext
-from fl.withholding.base import Asked, Withholding, of_ues
+from fl.withholding.base import RequestedData, Withholding, of_ues
 from netsim.columns import frozen
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
@@ -58,7 +58,7 @@ class Cooldown(Withholding):
     def start(self, n_ue: int) -> Pauses:
         return Pauses(np.zeros(n_ue))
 
-    def keep(self, asked: Asked, state: Pauses, rng: Rng) -> BoolArray:
+    def keep(self, asked: RequestedData, state: Pauses, rng: Rng) -> BoolArray:
         now = asked.facts.time_s if self.rounds is None else float(asked.facts.round)
         return of_ues(state.until * (1 - _ROUNDING) <= now, asked.local)
 

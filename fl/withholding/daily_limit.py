@@ -6,14 +6,14 @@ import numpy as np
 from pydantic import Field
 
 from fl.types import RoundContext
-from fl.withholding.base import Asked, Withholding, of_ues
+from fl.withholding.base import RequestedData, Withholding, of_ues
 from netsim.columns import frozen
 from netsim.rng import Rng
 from netsim.units import BoolArray, IntArray
 
 
 @frozen
-class Today:
+class SentToday:
     """day: number of the local day; updates (n_ue,): how many each UE has sent of it."""
 
     day: int
@@ -43,18 +43,18 @@ class DailyLimit(Withholding):
     gives_away: ClassVar = "a UE that is silent has sent its updates of the day already"
     by_history: ClassVar = True
 
-    def start(self, n_ue: int) -> Today:
-        return Today(0, np.zeros(n_ue, dtype=np.int64))
+    def start(self, n_ue: int) -> SentToday:
+        return SentToday(0, np.zeros(n_ue, dtype=np.int64))
 
-    def keep(self, asked: Asked, state: Today, rng: Rng) -> BoolArray:
+    def keep(self, asked: RequestedData, state: SentToday, rng: Rng) -> BoolArray:
         return of_ues(self._on(asked.facts.day, state).updates < self.updates, asked.local)
 
-    def sent(self, ue: IntArray, facts: RoundContext, state: Today, rng: Rng) -> Today:
+    def sent(self, ue: IntArray, facts: RoundContext, state: SentToday, rng: Rng) -> SentToday:
         now = self._on(facts.day, state)
         updates = now.updates.copy()
         updates[ue] += 1
-        return Today(now.day, updates)
+        return SentToday(now.day, updates)
 
-    def _on(self, day: int, state: Today) -> Today:
+    def _on(self, day: int, state: SentToday) -> SentToday:
         """The state on that day: no UE has sent on a new one."""
-        return state if state.day == day else Today(day, np.zeros_like(state.updates))
+        return state if state.day == day else SentToday(day, np.zeros_like(state.updates))

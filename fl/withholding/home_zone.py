@@ -6,7 +6,7 @@ import numpy as np
 
 from fl.availability.base import HOMES
 from fl.types import Local
-from fl.withholding.base import Asked, of_ues
+from fl.withholding.base import RequestedData, of_ues
 from fl.withholding.zones import Zones
 from netsim.columns import frozen, no_ints
 from netsim.rng import Rng
@@ -64,22 +64,22 @@ class HomeZone(Zones):
     def start(self, n_ue: int) -> ZoneCells:
         return ZoneCells(no_ints())
 
-    def looked(self, asked: Asked, state: ZoneCells, rng: Rng) -> ZoneCells:
+    def looked(self, asked: RequestedData, state: ZoneCells, rng: Rng) -> ZoneCells:
         seen = np.flatnonzero(self._within(asked, rng) & (asked.serving >= 0))
         return ZoneCells(np.union1d(state.link, row_id(seen, asked.serving[seen])))
 
-    def keep(self, asked: Asked, state: ZoneCells, rng: Rng) -> BoolArray:
+    def keep(self, asked: RequestedData, state: ZoneCells, rng: Rng) -> BoolArray:
         outside = super().keep(asked, state, rng)
         if not self.defer_upload:
             return outside
         through = row_id(np.arange(len(asked.serving)), asked.serving)
         return outside & of_ues(~self._within(asked, rng) & ~np.isin(through, state.link), asked.local)
 
-    def _within(self, asked: Asked, rng: Rng) -> BoolArray:
+    def _within(self, asked: RequestedData, rng: Rng) -> BoolArray:
         """Whether UEs (n_ue,) are in their zones now."""
         return np.asarray(np.hypot(*(asked.position_m - self.centre_m(asked.home_m, rng)).T) <= self.radius_m)
 
-    def inside(self, samples: Local, asked: Asked, rng: Rng) -> BoolArray:
+    def inside(self, samples: Local, asked: RequestedData, rng: Rng) -> BoolArray:
         away_m = samples.x - self.centre_m(asked.home_m, rng)[np.repeat(samples.ue, samples.count)]
         return np.asarray(np.hypot(*away_m.T) <= self.radius_m)
 

@@ -6,7 +6,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from fl.types import Local, Public
-from fl.withholding.base import Asked
+from fl.withholding.base import RequestedData
 from fl.withholding.zones import Zones
 from netsim.errors import BadInput
 from netsim.part import Coordinates
@@ -54,7 +54,7 @@ class QuietZones(Zones):
             )
         check_zones(public.area, self.centres_m, self.radius_m, "learning.withholding", self.label)
 
-    def inside(self, samples: Local, asked: Asked, rng: Rng) -> BoolArray:
+    def inside(self, samples: Local, asked: RequestedData, rng: Rng) -> BoolArray:
         from scipy.spatial import cKDTree
 
         if not len(samples.x):

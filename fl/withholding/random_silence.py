@@ -6,7 +6,7 @@ import numpy as np
 from pydantic import Field
 
 from fl.types import State
-from fl.withholding.base import Asked, Withholding, of_ues
+from fl.withholding.base import RequestedData, Withholding, of_ues
 from netsim.rng import Rng
 from netsim.units import BoolArray
 
@@ -30,6 +30,6 @@ class RandomSilence(Withholding):
     example: ClassVar = {"kind": "random-silence", "probability": 0.5}
     gives_away: ClassVar = "its silence tells nothing but that a coin fell so"
 
-    def keep(self, asked: Asked, state: State, rng: Rng) -> BoolArray:
+    def keep(self, asked: RequestedData, state: State, rng: Rng) -> BoolArray:
         coin = rng.uniform("silence", np.arange(len(asked.home_m)), item=asked.facts.round)
         return of_ues(coin >= self.probability, asked.local)

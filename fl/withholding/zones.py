@@ -7,7 +7,7 @@ import numpy as np
 from pydantic import Field
 
 from fl.types import Local, State
-from fl.withholding.base import Asked, Withholding, of_ues
+from fl.withholding.base import RequestedData, Withholding, of_ues
 from netsim.rng import Rng
 from netsim.units import BoolArray
 
@@ -33,10 +33,10 @@ class Zones(Withholding):
         return self.drops == "samples"
 
     @abstractmethod
-    def inside(self, samples: Local, asked: Asked, rng: Rng) -> BoolArray:
+    def inside(self, samples: Local, asked: RequestedData, rng: Rng) -> BoolArray:
         """Which samples (N,) were measured in a zone of their UE; the same whenever it is asked."""
 
-    def keep(self, asked: Asked, state: State, rng: Rng) -> BoolArray:
+    def keep(self, asked: RequestedData, state: State, rng: Rng) -> BoolArray:
         outside = ~self.inside(asked.local, asked, rng)
         if self.drops == "samples":
             return outside

@@ -13,7 +13,7 @@ from conftest import TINY
 from interrupted import run_in_two
 
 from fl.attacks.home_directory import read_directory
-from fl.attacks.home_links import HomeLinker, OfTracks, Residents
+from fl.attacks.home_links import HomeLinker, Residents, TracksOfRound
 from fl.leakage.identities import compared
 from fl.pseudonyms.names import Names
 from fl.pseudonyms.per_round import PerRound
@@ -95,7 +95,9 @@ class Town:
             if useless:
                 z_m = np.full_like(z_m, 5000.0)
             facts = facts_at(3 + 24 * night, night + 1)
-            known = linker.linked(known, OfTracks(name, name, z_m[:, None]), alive, errors, facts, rng_of(night + 1))
+            known = linker.linked(
+                known, TracksOfRound(name, name, z_m[:, None]), alive, errors, facts, rng_of(night + 1)
+            )
         return known.identities
 
 
@@ -110,7 +112,7 @@ class TestLinker:
         town, right = Town(20), []
         for _ in range(60):
             linker, errors = HomeLinker(town.directory, (0.0, 6.0), 0.0), ErrorModel.plain(1e5, 0.5)
-            heard = OfTracks(np.arange(20), np.arange(20), np.full((20, 1, 2), 5000.0))
+            heard = TracksOfRound(np.arange(20), np.arange(20), np.full((20, 1, 2), 5000.0))
             said = linker.linked(Residents(), heard, None, errors, facts_at(3), rng_of(len(right) + 1)).identities
             assert sorted(said.person.tolist()) == list(range(20))
             right.append(float(np.mean(said.person == np.arange(20))))

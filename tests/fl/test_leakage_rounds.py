@@ -11,8 +11,8 @@ from numpy.testing import assert_equal
 from benchmarks.growth import Work, document
 from fl.leakage import leakage
 from fl.leakage.distances import projections
-from fl.leakage.leakage import Leakage, Now
-from fl.leakage.tracks import Said
+from fl.leakage.leakage import ComparedRound, Leakage
+from fl.leakage.tracks import TrackEstimates
 from fl.types import Local
 from netsim.geometry import Area
 from netsim.mobility.base import Places
@@ -46,7 +46,7 @@ def observed(rounds):
             "b": said(*((ue, 0, "answer", 100.0 * ue, 70.0, 1.0) for ue in range(3))),
         }
         how = Leakage(directions=12, max_points=100, random_baseline_draws=5)
-        state, rows = leakage.observe(how, state, Now(number, local, local.mean_x(), told, AREA, PLACES), RNG)
+        state, rows = leakage.observe(how, state, ComparedRound(number, local, local.mean_x(), told, AREA, PLACES), RNG)
         history.append(rows)
     return history
 
@@ -55,7 +55,7 @@ class TestRounds:
     def test_an_attack_that_never_told_of_a_round_has_the_row_of_one_that_told_nothing(self, monkeypatch):
         """The row is written down; without the short way it is computed."""
         short = [row for row in observed(3)[-1] if row["attack"] == "b"]
-        monkeypatch.setattr(Said, "nothing", classmethod(lambda cls: replace(_NOTHING, heard=-1)))
+        monkeypatch.setattr(TrackEstimates, "nothing", classmethod(lambda cls: replace(_NOTHING, heard=-1)))
         long = [row for row in observed(3)[-1] if row["attack"] == "b"]
         for row in long:
             row["diverged_percent"] = np.nan  # 0 of -1 rounds
@@ -72,4 +72,4 @@ class TestRounds:
             assert (tmp_path / "two" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
-_NOTHING = Said.nothing()
+_NOTHING = TrackEstimates.nothing()

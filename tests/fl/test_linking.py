@@ -21,7 +21,7 @@ from fl.tracking.error_model import ErrorModel
 from fl.tracking.fingerprint import Numbers
 from fl.tracking.likeness import NUMBERS
 from fl.tracking.linker import Linker, Rates
-from fl.tracking.linking import Displacement, LastSeen, Linked
+from fl.tracking.linking import Displacement, LastSeen, NameLinks
 from fl.types import Facts, Public
 from scenarios.app.run.runner import run
 
@@ -201,7 +201,7 @@ class TestMeasures:
         bits = {1: [np.nan] * 3, 2: [0.0, 1.0, 0.3], 3: [2.0, np.nan]}
         for number, names, name in self.names([0, 1, 2], [0, 1, 2], [0, 3]):
             born = np.array([b != b for b in bits[number]])
-            links = Linked(number, name, np.array(tracks[number]), born, np.array(bits[number]))
+            links = NameLinks(number, name, np.array(tracks[number]), born, np.array(bits[number]))
             state, row = observe(state, {"a": links}, names, 100.0 * number)
             rows.append({key: value[0] for key, value in row.items()})
         assert [r["seen"] for r in rows] == [0, 3, 1] and [r["linked"] for r in rows] == [0, 3, 1]
@@ -220,7 +220,7 @@ class TestMeasures:
         state = Linking()
         for number, names, name in self.names([0, 1], [0, 1]):
             born, bits = ([True, True], [np.nan] * 2) if number == 1 else ([False, True], [1.0, np.nan])
-            links = Linked(number, name, np.array([0, 2 * number]), np.array(born), np.array(bits))
+            links = NameLinks(number, name, np.array([0, 2 * number]), np.array(born), np.array(bits))
             state, row = observe(state, {"a": links}, names, 100.0 * number)
         assert row["seen"] == [2] and row["linked"] == [1] and row["right_share"] == [0.5]
         assert row["anonymity_set"] == row["anonymity_set_median"] == [2.0]

@@ -20,7 +20,7 @@ from fl.learners.rsrp_net import RsrpNet
 from fl.membership.audit import Membership, audit
 from fl.membership.base import GradientNorm, LossThreshold
 from fl.membership.regression import GradientRegression
-from fl.membership.roc import Scores, Whole, auc, auc_difference, tpr_percent
+from fl.membership.roc import RecordGroups, Scores, auc, auc_difference, tpr_percent
 from fl.networks.perceptron import Perceptron
 from fl.types import HeldOut, ImageFormat, Local, Model, Public
 from netsim.geometry import Area
@@ -69,7 +69,7 @@ class TestRoc:
     def test_a_difference_is_that_of_the_areas_and_none_of_itself(self, member, other, lot):
         member, other = np.array(member, float), np.array(other, float)
         then = Scores(*(np.array([lot.randint(-5, 5) for _ in side], float) for side in (member, other)))
-        now, whole = Scores(member, other), Whole.single(len(member), len(other))
+        now, whole = Scores(member, other), RecordGroups.single(len(member), len(other))
         found, low, high = auc_difference(now, then, whole)
         pairs = [auc(s.member, s.other)[0] for s in (now, then)]
         assert found == pytest.approx(pairs[0] - pairs[1], abs=1e-12) and low <= found <= high
@@ -80,12 +80,12 @@ class TestRoc:
         draw = np.random.default_rng(4)
         member, other = draw.normal(0.5, 1, 30), draw.normal(0, 1, 25)
         five = [np.repeat(x, 5) for x in (member, other, np.arange(30), np.arange(30, 55))]
-        np.testing.assert_allclose(auc(*five[:2], Whole(*five[2:])), auc(member, other), rtol=1e-12)
+        np.testing.assert_allclose(auc(*five[:2], RecordGroups(*five[2:])), auc(member, other), rtol=1e-12)
         np.testing.assert_allclose(tpr_percent(*five[:2], whole=five[2]), tpr_percent(member, other), rtol=1e-12)
         then = Scores(member[::-1], other[::-1])
         np.testing.assert_allclose(
-            auc_difference(Scores(*five[:2]), Scores(five[0][::-1], five[1][::-1]), Whole(*five[2:])),
-            auc_difference(Scores(member, other), then, Whole.single(30, 25)), rtol=1e-12, atol=1e-15,
+            auc_difference(Scores(*five[:2]), Scores(five[0][::-1], five[1][::-1]), RecordGroups(*five[2:])),
+            auc_difference(Scores(member, other), then, RecordGroups.single(30, 25)), rtol=1e-12, atol=1e-15,
         )  # fmt: skip
         assert np.diff(auc(*five[:2])[1:]) < 0.6 * np.diff(auc(member, other)[1:])
 
@@ -96,7 +96,7 @@ class TestRoc:
             draw = np.random.default_rng(seed)
             shift = np.repeat([0.0, 3.0], 20)
             member, other = (draw.normal(size=40) + shift for _ in range(2))
-            found = [auc(member, other, Whole(np.arange(40), own + np.arange(40))) for own in (0, 40)]
+            found = [auc(member, other, RecordGroups(np.arange(40), own + np.arange(40))) for own in (0, 40)]
             covered.append([low <= 0.5 <= high for _, low, high in found])
             half.append([high - low for _, low, high in found])
         paired, single = np.mean(covered, axis=0)

@@ -20,7 +20,7 @@ from fl.leakage.distances import (
     sorted_projections,
     within,
 )
-from fl.leakage.leakage import Leakage, Now
+from fl.leakage.leakage import ComparedRound, Leakage
 from fl.leakage.tracks import Track
 from fl.types import Local
 from netsim.geometry import Area
@@ -152,7 +152,7 @@ def play(rounds, how=HOW, selected=None):
     for number, (points, estimates) in enumerate(rounds, start=1):
         local = points if isinstance(points, Local) else measured(points)
         mean = local.mean_x() if selected is None else selected
-        now = Now(number, local, mean, estimates, AREA, PLACES)
+        now = ComparedRound(number, local, mean, estimates, AREA, PLACES)
         state, rows = leakage.observe(how, state, now, RNG)
         history.append(rows)
     return state, history

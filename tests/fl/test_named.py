@@ -8,7 +8,7 @@ from estimates import said
 
 from fl.leakage import leakage
 from fl.leakage.chance import uniform_shares
-from fl.leakage.leakage import Leakage, Now
+from fl.leakage.leakage import ComparedRound, Leakage
 from fl.leakage.named import answers_of
 from fl.types import Local
 from netsim.geometry import Area
@@ -34,7 +34,7 @@ def play(*rounds, how=HOW, local=None):
     """State and rows of rounds, each the estimates of attack `a`."""
     state, history = {}, []
     for number, estimates in enumerate(rounds, start=1):
-        now = Now(number, local or one_row(), (local or one_row()).mean_x(), {"a": estimates}, AREA, PLACES)
+        now = ComparedRound(number, local or one_row(), (local or one_row()).mean_x(), {"a": estimates}, AREA, PLACES)
         state, rows = leakage.observe(how, state, now, RNG)
         history.append(rows)
     return state, history
@@ -88,10 +88,10 @@ class TestLeakage:
         )  # fmt: skip
         first, second = said(answer(*HOME, model=0), answer(*WORK, model=3)), said(answer(100, 110, model=3))
         state, _ = play(first, local=two)
-        now = Now(2, one_row(model=3), np.zeros((1, 2)), {"a": second}, AREA, PLACES)
+        now = ComparedRound(2, one_row(model=3), np.zeros((1, 2)), {"a": second}, AREA, PLACES)
         state, rows = leakage.observe(HOW, state, now, RNG)
         assert named(rows[0]) == pytest.approx((10.0, np.hypot(800, 10)))
-        now = Now(3, one_row(model=0), np.zeros((1, 2)), {"a": said()}, AREA, PLACES)
+        now = ComparedRound(3, one_row(model=0), np.zeros((1, 2)), {"a": said()}, AREA, PLACES)
         assert named(leakage.observe(HOW, state, now, RNG)[1][0]) == pytest.approx((10.0, np.hypot(800, 10)))
 
     def test_at_the_end_each_attack_names_what_it_named_last(self):
@@ -99,7 +99,7 @@ class TestLeakage:
         state, rows = {}, []
         for number, one in enumerate(centroids, start=1):
             estimates = {"a": said(answer(10, 10 * number, 0.5), answer(20, 20, 0.7)), "b": said(one)}
-            now = Now(number, one_row(), np.zeros((1, 2)), estimates, AREA, PLACES)
+            now = ComparedRound(number, one_row(), np.zeros((1, 2)), estimates, AREA, PLACES)
             state, rows = leakage.observe(HOW, state, now, RNG)
         table = leakage.named_at_end(HOW, state, AREA, PLACES)
         places = {(r["attack"], r["ue"], r["rank"]): (r["x_m"], r["y_m"]) for r in table}

@@ -14,7 +14,7 @@ from fl.references.kriging import fitted_covariance, kriging_map
 from fl.references.neighbours import nearest_neighbours
 from fl.references.path_loss import path_loss_map, sought_antenna
 from fl.references.references import References
-from fl.round.baselines import Final, Reference, final_references
+from fl.round.baselines import FinalComparison, Reference, final_references
 from fl.types import NEW_PLACE, Antennas, HeldOut, Public
 from netsim.city.buildings import Buildings
 from netsim.geometry import Area
@@ -129,7 +129,7 @@ def held_of(n=100, models=1):
 def final_of(how, models=1, antennas=None):
     public, learner = Public(AREA, models, antennas=antennas), RsrpNet(hidden=(8,), labels="standardised")
     cells = [np.array([m]) for m in range(models)]
-    return Final(how, public, cells, learner, learner.init(public, Streams(1).at("learner.init")), 100.0)
+    return FinalComparison(how, public, cells, learner, learner.init(public, Streams(1).at("learner.init")), 100.0)
 
 
 class TestByPlace:

@@ -14,7 +14,7 @@ from fl.learners.rsrp_net import RsrpNet
 from fl.privacy.gaussian import epsilon_of, multiplier_of
 from fl.types import Facts, Local, Public
 from fl.withholding import WITHHOLDINGS
-from fl.withholding.base import Asked
+from fl.withholding.base import RequestedData
 from fl.withholding.cooldown import Cooldown
 from fl.withholding.daily_limit import DailyLimit
 from fl.withholding.home_zone import HomeZone
@@ -56,7 +56,7 @@ def asked(n=4, now=None, local=None, measured=None, home_m=None, position_m=None
     home_m = np.full((n, 2), np.nan) if home_m is None else np.array(home_m, dtype=float)
     position_m = np.zeros((len(home_m), 2)) if position_m is None else np.array(position_m, dtype=float)
     serving = np.full(len(home_m), -1) if serving is None else np.array(serving)
-    return Asked(local, local if measured is None else measured, now or facts(), home_m, position_m, serving)
+    return RequestedData(local, local if measured is None else measured, now or facts(), home_m, position_m, serving)
 
 
 def played(rule, times, n=4, rng=RNG):

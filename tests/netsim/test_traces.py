@@ -153,7 +153,8 @@ BAD = {
     ),
     "time backwards": (
         PLAIN + "5,a,1,2\n6,b,1,2\n4,a,1,2\n",
-        "line 4, column time_s: its time is before that of line 2, of the same user; sort the rows of each user by time",
+        "line 4, column time_s: its time is before that of line 2, of the same user; sort the rows of each user by "
+        "time",
     ),
     "no user": (PLAIN + "5,,1,2\n6,NULL,1,2\n", "no row has a user; give a file with some, or other --columns"),
     "too few fields": (PLAIN + "5,a,1,2\n6,a,1\n", f"line 3: 3 {WIDTH}"),

@@ -262,7 +262,7 @@ def _lost(grid: TimeGrid) -> BoolArray:
 def _named(place: str) -> Law:
     def law(run: Run, attack: str) -> Series:
         number, hit = named_over_time(run, attack, place)
-        return number, 100.0 * hit
+        return number, np.where(hit, 100.0, 0.0)
 
     return law
 
