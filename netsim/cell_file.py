@@ -1,7 +1,6 @@
 """Base stations from a file of cells."""
 
 from functools import lru_cache
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -13,6 +12,7 @@ from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.part import FILE_NAME
 from netsim.row_id import MAX_STATIONS
+from netsim.safe import file_version
 
 
 class CellFile(Layout):
@@ -48,7 +48,7 @@ class CellFile(Layout):
     example: ClassVar = {"kind": "cell-file", "file": "cells.csv"}
 
     def stations(self, area: Area, origin: Origin | None, site: Site | None = None) -> tuple[BaseStation, ...]:
-        cells = _cells_of(self.file, self.radio)
+        cells = _read_version(self.file, self.radio, file_version(self.file))
         if self.origin_lat is not None and self.origin_lon is not None:
             origin = Origin(self.origin_lat, self.origin_lon)
         if origin is None:
@@ -74,7 +74,7 @@ class CellFile(Layout):
         )
 
     def notes(self) -> tuple[str, ...]:
-        skipped = _cells_of(self.file, self.radio).skipped
+        skipped = _read_version(self.file, self.radio, file_version(self.file)).skipped
         if not skipped:
             return ()
         reasons = ", ".join(f"{n:,} {reason}" for reason, n in skipped.items())
@@ -88,16 +88,6 @@ def _project(lon: Any, lat: Any, origin: Origin) -> Any:
     plane = CRS.from_proj4(f"+proj=aeqd +lat_0={origin.lat} +lon_0={origin.lon} +datum=WGS84")
     x, y = Transformer.from_crs("EPSG:4326", plane, always_xy=True).transform(lon, lat)
     return np.stack([x, y], axis=-1).reshape(-1, 2)
-
-
-def _cells_of(path: str, radio: str | None) -> Cells:
-    try:
-        stat = Path(path).stat()
-        version = (stat.st_mtime_ns, stat.st_size)
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise BadInput(f"{path[:200]}: cannot be read ({why}); check base_stations.file") from None
-    return _read_version(path, radio, version)
 
 
 @lru_cache(maxsize=1)  # one file, so that places and notes read it once

@@ -1,6 +1,6 @@
 """Looking ahead: the links of the next ticks, calculated together.
 
-Nobody's action changes where UEs go or how their signals travel, so a world that is asked for its links tick after
+No action changes where UEs go or how their signals travel, so a world that is asked for its links tick after
 tick may move and measure a block of ticks at once. Laws of place cost a fixed time a call; with few UEs that is
 nearly all they cost, and a block pays it once. With many UEs each tick is calculated alone, and only for the UEs that
 moved or went in or out. Every position and gain is the very number that a tick alone gives.
@@ -35,7 +35,7 @@ def tick_after(time_s: float, tick_s: float) -> float:
 
 
 class _PlacesNow(NamedTuple):
-    """Where UEs were when something was calculated for them."""
+    """Positions of UEs for which something was calculated."""
 
     position_m: FloatArray
     indoors: Indoors | None
@@ -77,7 +77,7 @@ class Lookahead:
     budget: Budget
     tick_s: float
     indoors: Callable[[State], Indoors | None] = State.indoors
-    """who is inside, of a state"""
+    """indoor state of the UEs in a state"""
     _now: State | None = None
     _links: RadioLinks | None = None
     _row: int = 0
@@ -88,7 +88,7 @@ class Lookahead:
     _heard: tuple[_PlacesNow, FloatArray] | None = None
 
     def advance(self, state: State, t0_s: float, t1_s: float) -> tuple[State, Fixes]:
-        """What `Mobility.advance` gives."""
+        """The result of `Mobility.advance`."""
         if self._steps:
             step = self._steps.popleft()
             if step.before is state and step.t0_s == t0_s and step.t1_s == t1_s:
@@ -161,49 +161,13 @@ class Lookahead:
         self._heard = now, rsrp
         return rsrp
 
-    def together(self, n: int) -> int:
-        """Number of states of n UEs whose RSRP is best calculated together; 1 where each is best alone."""
-        if n < 2:  # a single link would be summed in another order
-            return 1
-        return max(1, _MOST_PAIRS // max(1, n * len(self.budget.at_m)))
-
-    def rsrp_of_all(self, states: list[State]) -> list[FloatArray]:
-        """`rsrp_dbm` of states that follow one another, each of two UEs or more; what changed is calculated at once."""
-        places = [_PlacesNow(state.position_m, self.indoors(state)) for state in states]
-        before = [None if self._heard is None else self._heard[0], *places]
-        rows = [
-            np.arange(len(now.position_m)) if last is None else np.flatnonzero(last.moved(now))
-            for last, now in zip(before, places, strict=False)
-        ]
-        changed = [_some(now, own) for now, own in zip(places, rows, strict=True)]
-        found = np.zeros((0, len(self.budget.at_m)))
-        if any(len(own) for own in rows):
-            inside = None
-            if any(piece.indoors is not None for piece in changed):
-                inside = Indoors.join([
-                    Indoors.outdoors(np.arange(len(piece.position_m))) if piece.indoors is None else piece.indoors
-                    for piece in changed
-                ])  # fmt: skip
-            found = self.budget.rsrp_dbm(np.concatenate([piece.position_m for piece in changed]), inside)
-        answers, at = list[FloatArray](), 0
-        for now, own in zip(places, rows, strict=True):
-            if self._heard is None or len(own) == len(now.position_m):
-                rsrp = found[at : at + len(own)]
-            else:
-                rsrp = self._heard[1].copy()
-                rsrp[own] = found[at : at + len(own)]
-            at += len(own)
-            self._heard = now, rsrp
-            answers.append(rsrp)
-        return answers
-
 
 def _some(places: _PlacesNow, rows: IntArray) -> _PlacesNow:
     return _PlacesNow(places.position_m[rows], None if places.indoors is None else places.indoors.select(rows))
 
 
 def _joined(pieces: list[Indoors | None], n: int) -> Indoors | None:
-    """Who is inside at several times, one after another, of n UEs each; None where nobody ever is."""
+    """Indoor states of n UEs at several times, one after another; None where all are None."""
     if all(piece is None for piece in pieces):
         return None
     return Indoors.join([Indoors.outdoors(np.arange(n)) if piece is None else piece for piece in pieces])

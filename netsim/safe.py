@@ -4,7 +4,7 @@ A file that a person names may be reached through links. It is refused where it 
 may never end, and where it is larger than its purpose needs. The files of a folder of results (`own`) are ours: a link
 among them leads out of the folder, so none is followed, and nothing is written into a file that has a second name.
 
-Whatever is wrong is an OSError whose `strerror` says it in a few words; callers name the file, the place and a remedy.
+Errors are OSErrors with a short `strerror`; callers add the file, the place and a remedy.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from secrets import token_hex
 from typing import BinaryIO, Literal
 
 _PART = re.compile(r"(.+)\.[0-9a-f]{16}\.part", re.DOTALL)
-"""the name of a file that is not whole yet, which nobody else has"""
+"""the unique name of a file that is not whole yet"""
 OURS_MOST_BYTES = 4 * 2**30
 """of a table or an archive of arrays that we wrote"""
 _PIECE_BYTES = 2**20
@@ -29,12 +29,22 @@ Kind = Literal["", "file", "folder", "other"]
 
 
 def what_is(path: str | Path) -> Kind:
-    """What stands at a path, seen through links; empty where there is nothing, or where no file can be."""
+    """The kind of file at a path, seen through links; empty where there is none."""
     try:
         mode = Path(path).stat().st_mode
     except (OSError, ValueError):  # ValueError: a NUL in the name
         return ""
     return "file" if stat.S_ISREG(mode) else "folder" if stat.S_ISDIR(mode) else "other"
+
+
+def file_version(path: str | Path) -> tuple[int, int]:
+    """Time of the last change and size of a file or of all files in a folder; zeros where it cannot be read."""
+    path = Path(path)
+    try:
+        stats = [p.stat() for p in (path, *(path.rglob("*") if path.is_dir() else ()))]
+    except (OSError, ValueError):  # ValueError: a NUL in the name
+        return 0, 0
+    return max(one.st_mtime_ns for one in stats), sum(one.st_size for one in stats)
 
 
 def opened(path: str | Path, most_bytes: int, own: bool = False) -> BinaryIO:
@@ -89,7 +99,7 @@ def whole_name(name: str) -> str:
 
 
 def remove_parts(folder: Path) -> None:
-    """Remove files of `replacing` that were never whole, from a folder of ours in which nobody writes now."""
+    """Remove files of `replacing` that were never whole, from a folder of ours in which no process writes."""
     for path in folder.iterdir():
         if whole_name(path.name) != path.name and what_is(path) == "file":
             path.unlink(missing_ok=True)
@@ -125,7 +135,7 @@ def _descriptor(path: str | Path, flags: int, own: bool) -> int:
 
 
 def _said(mode: int) -> str:
-    """What stands there instead of a regular file."""
+    """The kind of file in place of a regular one, in words."""
     if stat.S_ISLNK(mode):
         return "is a symbolic link, and only regular files belong here; remove it"
     if stat.S_ISDIR(mode):

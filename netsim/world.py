@@ -34,12 +34,12 @@ from netsim.units import FloatArray, IntArray
 
 
 def _nowhere(at_m: tuple[float, float], height_m: float) -> Budget:
-    raise ValueError("this world has no laws of place")
+    raise ValueError("this world has no link budget")
 
 
 @dataclass(frozen=True)
 class HandoverEvent:
-    """One handover: when, who, from which base station to which, and RSRP of both."""
+    """One handover: time, UE, source and target base station, and RSRP of both."""
 
     time_s: float
     ue: int
@@ -51,8 +51,8 @@ class HandoverEvent:
 
 @dataclass(frozen=True)
 class WorldMemory:
-    """What a world remembers: where UEs are and how they move; serving cells where handover is modelled; tracks where
-    they are taken; what has been measured since somebody last asked.
+    """The state of a world: UEs and their movement; serving cells where handover is modelled; tracks where they are
+    taken; measurements since the last call of `observations`.
     """
 
     state: Any
@@ -63,10 +63,10 @@ class WorldMemory:
 
 @dataclass(eq=False)
 class World:
-    """Moves UEs, collects what they measure, and answers questions about the radio now.
+    """Moves UEs, collects their measurements, and calculates the radio now.
 
-    Time belongs to SimPy. The mobility state is current up to `moved_s`; whoever needs the present (a tick, a
-    round's deadline) calls `catch_up`, so events at the same time need no order among themselves.
+    Time belongs to SimPy. The mobility state is current up to `moved_s`; callers that need the present (a tick, a
+    round's deadline) call `catch_up`, so events at the same time need no order among themselves.
     """
 
     env: simpy.Environment
@@ -98,7 +98,7 @@ class World:
     buildings: Buildings = field(default_factory=Buildings.none)
     trace: Trace | None = None
     drawn_indoors: Indoors | None = None
-    """who is inside, where the scenario draws it; None: as the mobility model says"""
+    """indoor state, where the scenario draws it; None: as the mobility model says"""
     antenna_at: Callable[[tuple[float, float], float], Budget] = _nowhere
     """the link budget of an antenna at a place and height that is no base station's"""
     moved_s: float = 0.0
@@ -107,10 +107,8 @@ class World:
     """serving cells, where handover is modelled"""
     handovers: list[HandoverEvent] = field(default_factory=list)
     tracks: Tracks | None = None
-    """where UEs were, where somebody asked for it (`follow`)"""
+    """tracks of UEs, taken after a call of `follow`"""
     _buffer: list[Observations] = field(default_factory=list)
-    _waiting: list[tuple[State, Fixes]] = field(default_factory=list)
-    """samples whose signals are still to be measured, and the state that they are of"""
     _elsewhere: tuple[State, tuple[tuple[float, float], float, float], RadioLinks] | None = None
     """the links last asked for of an antenna that is no base station's, and where, when and in which state"""
     _ahead: Lookahead = field(init=False)
@@ -127,7 +125,7 @@ class World:
         return self.ground.streams.at("radio.fading")
 
     def live(self) -> Generator[simpy.Event, None, None]:
-        """Process: one event a tick moves everybody; while everybody rests there is no event."""
+        """Process: one event a tick moves all UEs; while all UEs rest there is no event."""
         while True:
             wake = self._wake_s(self.env.now)
             if wake == inf:
@@ -143,7 +141,7 @@ class World:
         while t0 < t1:
             until, due = t1, self.measurement_period_s is not None and self._due_s < t1
             if due and self._next_sample(t0) < t1:
-                # a sampled UE stands still for the clock until somebody wakes, then moves tick by tick
+                # a sampled UE stands still for the clock until a UE wakes, then moves tick by tick
                 wake = min(t1, self._wake_s(t0))
                 until = min(t1, max(wake, self._next_sample(t0)))
             before, served = self.state, self.attached
@@ -152,7 +150,7 @@ class World:
             if self.measurement_period_s is not None:
                 fixes = self._sample(before.position_m, t0, until) if due else Fixes.none()
             if len(fixes):
-                self._note(fixes, None if self.measurement_period_s is None else before)
+                self._buffer.append(self._measure(fixes, None if self.measurement_period_s is None else before))
             self._attach(until)
             if self.tracks is not None:
                 seen = partial(self._seen, before, served), partial(self._seen, self.state, self.attached)
@@ -161,7 +159,7 @@ class World:
         self.moved_s = t1
 
     def _wake_s(self, now_s: float) -> float:
-        """Time until which nobody moves and no timer of a handover runs."""
+        """Time until which no UE moves and no timer of a handover runs."""
         if self.attached is not None and not self._settled:
             return now_s
         return self.mobility.wake_s(self.state, now_s, self.ground)
@@ -169,30 +167,28 @@ class World:
     def observations(self) -> Observations:
         """Everything measured since the last call, up to now."""
         self.catch_up()
-        measured = self._measured()
-        self._buffer.clear()
+        measured, self._buffer = self._measured(), []
         return measured
 
     def _measured(self) -> Observations:
-        self._measure_waiting()
         return Observations.join(self._buffer) if self._buffer else Observations.none()
 
     def position_m(self) -> FloatArray:
-        """Where the UEs are now (n_ue, 2); NaN for an absent one."""
+        """Positions of the UEs now (n_ue, 2); NaN for an absent one."""
         self.catch_up()
         return self.state.position_m
 
     def indoors(self) -> Indoors | None:
-        """Who is inside now, one row a UE; None where nobody ever is."""
+        """Return indoor state per UE, or None if no building is modelled."""
         self.catch_up()
         return self.indoors_of(self.state)
 
     def indoors_of(self, state: State) -> Indoors | None:
-        """Who is inside in a state."""
+        """Indoor state of the UEs in a state."""
         return state.indoors() if self.drawn_indoors is None else self.drawn_indoors
 
     def memory(self) -> WorldMemory:
-        """What a resumed run needs of this world; what `build_world` makes again is not in its tree."""
+        """The state that a resumed run needs; parts that `build_world` makes again are not in its tree."""
         self.catch_up()
         trail = None if self.tracks is None else self.tracks.trail
         return WorldMemory(self.state, self.attached, trail, self._measured())
@@ -201,7 +197,7 @@ class World:
         """Continue at time_s from the memory of an earlier run of the same world, before any event."""
         self.env = simpy.Environment(initial_time=time_s)
         self.state, self.attached, self.moved_s = memory.state, memory.attached, time_s
-        self._buffer, self._waiting = [memory.measured], []
+        self._buffer = [memory.measured]
         if self.tracks is not None and memory.trail is not None:
             self.tracks.trail = memory.trail
         self.env.process(self.live())
@@ -216,7 +212,7 @@ class World:
         return (last_multiple(t_s, every) + 1) * every
 
     def _sample(self, position_m: FloatArray, t0_s: float, t1_s: float) -> Fixes:
-        """Fixes at the multiples of measurement_period_s in [t0, t1), while everybody is where they were at t0."""
+        """Fixes at the multiples of measurement_period_s in [t0, t1), while all UEs are where they were at t0."""
         every = self.measurement_period_s or self.tick_s
         first, end = first_multiple(t0_s, every), first_multiple(t1_s, every)
         self._due_s = end * every
@@ -227,31 +223,11 @@ class World:
         ue = np.repeat(present, len(times))
         return Fixes(ue, np.tile(times, len(present)), position_m[ue])
 
-    def _note(self, fixes: Fixes, sampled: State | None) -> None:
-        """Measure at fixes, or later together with the next ones, where nothing is decided by what is measured.
+    def _measure(self, fixes: Fixes, sampled: State | None) -> Observations:
+        """RSRP of the strongest cell at each fix, or of the trace.
 
         sampled : the state that the fixes are samples of; None where the mobility model takes them.
         """
-        together = self._ahead.together(len(self.ues))
-        if sampled is None or self.handover is not None or fixes.rsrp_dbm is not None or together == 1:
-            self._buffer.append(self._measure(fixes, sampled))
-            return
-        self._waiting.append((sampled, fixes))
-        if len(self._waiting) >= together:
-            self._measure_waiting()
-
-    def _measure_waiting(self) -> None:
-        """Measure what waits."""
-        if not self._waiting:
-            return
-        states, fixes = zip(*self._waiting, strict=True)
-        rsrp = self._ahead.rsrp_of_all(list(states))
-        at_fixes = np.concatenate([own[some.ue] for own, some in zip(rsrp, fixes, strict=True)])
-        self._waiting.clear()
-        self._buffer.append(self._observed(Fixes.join(list(fixes)), at_fixes))
-
-    def _measure(self, fixes: Fixes, sampled: State | None) -> Observations:
-        """RSRP of the strongest cell at each fix, or what a trace brings."""
         if fixes.rsrp_dbm is not None:
             cell = np.zeros(len(fixes), dtype=np.int64) if fixes.cell is None else fixes.cell
             return Observations(fixes.ue, fixes.time_s, fixes.position_m, cell, fixes.rsrp_dbm)
@@ -262,13 +238,13 @@ class World:
         return Observations.join([self._heard(fixes.select(b)) for b in blocks(len(fixes), len(self.stations))])
 
     def _heard(self, fixes: Fixes) -> Observations:
-        """What UEs report at fixes of their own."""
+        """Reports of UEs at fixes that the mobility model takes."""
         indoors = self.indoors_of(self.state)
         inside = None if indoors is None else indoors.select(fixes.ue)
         return self._observed(fixes, self.budget.rsrp_dbm(fixes.position_m, inside))
 
     def _observed(self, fixes: Fixes, rsrp: FloatArray) -> Observations:
-        """What UEs report of the RSRP (n, n_bs) at fixes (n,)."""
+        """Reports of UEs from the RSRP (n, n_bs) at fixes (n,)."""
         n, n_bs = rsrp.shape
         if self.measure == "all":
             row, cell = np.repeat(np.arange(n), n_bs), np.tile(np.arange(n_bs), n)
@@ -318,7 +294,7 @@ class World:
         self.tracks = Tracks(looks, Trail.start(looks))
 
     def _seen(self, state: State, served: Attachment | None) -> Seen:
-        """What a look at the UEs sees in a state, while they are served like that."""
+        """The UEs in a state with these serving cells, as tracks record them."""
         indoors, n = self.indoors_of(state), len(self.ues)
         inside = np.zeros(n, dtype=np.bool_) if indoors is None else indoors.inside
         return Seen(np.asarray(state.position_m), inside, np.full(n, -1) if served is None else served.serving)
@@ -328,7 +304,7 @@ class World:
         return links.serving if self.attached is None else self.attached.serving
 
     def cohort(self, ue: IntArray, links: RadioLinks, round_: int, rows: IntArray, samples: FloatArray) -> Cohort:
-        """What the uplink needs to know of the UEs (n,) that transmit: their links, fading, and work before it.
+        """The UEs (n,) that transmit: their links, fading, and training before it.
 
         rows (n,) of the round that each sends, samples (n,) that it trained on, every pass counted.
         """
@@ -336,11 +312,11 @@ class World:
         sinr = np.full(len(ue), np.inf)
         if n_bs:
             sinr = np.where(serving >= 0, links.sinr(self.downlink_noise_dbm)[ue, serving], 0.0)
-        everybody = np.array_equal(ue, np.arange(len(self.ues)))  # then nothing is copied
+        complete = np.array_equal(ue, np.arange(len(self.ues)))  # then nothing is copied
         return Cohort(
             ue=ue,
             serving=serving,
-            gain=links.gain if everybody else links.gain[ue],
+            gain=links.gain if complete else links.gain[ue],
             fading=self.fading.draw(ue, n_bs, self.fading.block_index(round_, links.time_s), self._fading_rng),
             power_w=np.zeros(len(ue)),
             rows=rows,
@@ -350,7 +326,7 @@ class World:
         )
 
     def _links_at(self, at_m: tuple[float, float], height_m: float, time_s: float) -> RadioLinks:
-        """The radio of somebody else's antenna; whoever asks again at the same time gets the same."""
+        """The links of an eavesdropper's antenna, kept for calls at the same time."""
         self.catch_up()
         asked = (at_m, height_m, time_s)
         if self._elsewhere is None or self._elsewhere[0] is not self.state or self._elsewhere[1] != asked:
@@ -367,7 +343,7 @@ class World:
         round_: int,
         antennas: int | None = None,
     ) -> tuple[Cohort, RadioLinks]:
-        """The same UEs as an antenna of somebody else's hears them, and its links: one place with laws of its own.
+        """The same UEs as an eavesdropper's antenna receives them, and its links.
 
         Path loss, sight and shadowing are those of the city, drawn for that place; antennas : None: as many as a base
         station, and never more.

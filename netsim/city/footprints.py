@@ -1,7 +1,6 @@
 """A real city: footprints and heights from a GeoJSON file."""
 
 from functools import lru_cache
-from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, Strict, field_validator
@@ -13,6 +12,7 @@ from netsim.geometry import Area
 from netsim.maps.plane import SYSTEMS, known_crs
 from netsim.part import FILE_NAME
 from netsim.rng import Streams
+from netsim.safe import file_version
 from netsim.streets.files import Streets, read_streets
 from netsim.streets.graph import StreetGraph
 
@@ -103,22 +103,13 @@ class Footprints(City):
     def _read(self) -> "_City":
         """Outlines, bounding box and buildings of the file; the latest result is cached until the file changes."""
         how = (self.height_property, self.default_height_m, self.crs, self.origin_deg, self.repair)
-        return _read_version(self.file, *how, _version(self.file))
+        return _read_version(self.file, *how, file_version(self.file))
 
     def _read_streets(self) -> Streets | None:
         """The streets in the area; the latest result is cached until the file changes."""
         if self.streets is None:
             return None
-        return _read_streets_version(self.streets, self.crs, self.origin(), self.area(None), _version(self.streets))
-
-
-def _version(file: str) -> tuple[int, int]:
-    """What distinguishes a changed file: when it was changed, and its size."""
-    try:
-        stat = Path(file).stat()
-        return (stat.st_mtime_ns, stat.st_size)
-    except (OSError, ValueError):  # ValueError: a NUL in the name
-        return (0, 0)  # reading it will say what is wrong
+        return _read_streets_version(self.streets, self.crs, self.origin(), self.area(None), file_version(self.streets))
 
 
 _City = tuple[Outlines, Area, Buildings]

@@ -78,26 +78,20 @@ class Leg(State):
 Walk = TypeVar("Walk", bound=Leg)
 
 
-def walked_on(state: Walk, t0_s: float, t1_s: float, next_leg: Callable[[Walk], Walk]) -> Walk:
-    """The state at t1_s; a UE that pauses throughout is not recomputed.
+def walked_on(state: Walk, t1_s: float, next_leg: Callable[[Walk], Walk]) -> Walk:
+    """The state at t1_s.
 
-    `next_leg` returns the next leg of UEs whose pause is over, from their current one.
+    `next_leg` returns the next leg of UEs at the end of their pause, from their current one.
     """
-    moving = state.arrive_s > t0_s
     late = (state.pause_until_s <= t1_s).nonzero()[0]
     if late.size:
-        moving[late] = True
         state = state.copied()
     columns = state.columns()
     while late.size:
         for name, column in next_leg(state.of(late)).columns().items():
             columns[name][late] = column
         late = late[state.pause_until_s[late] <= t1_s]
-    if 2 * np.count_nonzero(moving) >= len(moving):  # who pauses is exactly at the end of a leg
-        return altered(state, position_m=_on_legs(state, [t1_s])[0])
-    position_m, walk = state.position_m.copy(), moving.nonzero()[0]
-    position_m[walk] = _on_legs(state.of(walk), [t1_s])[0]
-    return altered(state, position_m=position_m)
+    return altered(state, position_m=_on_legs(state, [t1_s])[0])
 
 
 def walked_ahead(state: Walk, times_s: list[float], next_leg: Callable[[Walk], Walk]) -> list[Walk]:
@@ -112,7 +106,7 @@ def walked_ahead(state: Walk, times_s: list[float], next_leg: Callable[[Walk], W
             walked += [altered(state, position_m=each) for each in _on_legs(state, times_s[at + 1 : stretch + 1])]
             at = stretch
         else:
-            walked.append(walked_on(state, times_s[at], times_s[at + 1], next_leg))
+            walked.append(walked_on(state, times_s[at + 1], next_leg))
             at += 1
         state = walked[-1]
     return walked
@@ -126,8 +120,8 @@ class Legged(Mobility):
         """The next leg of UEs whose pause is over, from their current one (both a `Leg`)."""
 
     def advance(self, state: Leg, t0_s: float, t1_s: float, ground: Ground) -> tuple[Leg, Fixes]:
-        """Moves every UE to t1_s; a UE that pauses throughout is not recomputed."""
-        return walked_on(state, t0_s, t1_s, partial(self.next_leg, ground=ground)), Fixes.none()
+        """Moves every UE to t1_s."""
+        return walked_on(state, t1_s, partial(self.next_leg, ground=ground)), Fixes.none()
 
     def ahead(self, state: Leg, times_s: list[float], ground: Ground) -> list[tuple[State, Fixes]]:
         walked = walked_ahead(state, times_s, partial(self.next_leg, ground=ground))

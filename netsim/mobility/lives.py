@@ -1,4 +1,4 @@
-"""The state of residents: where their last trip began and ends, what they have visited, and where they are."""
+"""The state of residents: positions, last trips, and places visited."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from netsim.altered import altered
 from netsim.indoors import Indoors
 from netsim.later import Later
 from netsim.mobility.base import State
-from netsim.mobility.decisions import Decisions, Foreseen
+from netsim.mobility.decisions import Decisions
 from netsim.mobility.exploration import NOWHERE
 from netsim.mobility.journeys import Journeys
 from netsim.mobility.people import People
@@ -28,7 +28,7 @@ else:
 
 @dataclass(frozen=True, eq=False)
 class PeopledTown:
-    """What residents know of a town and of themselves: the same for a whole run."""
+    """The people, venues and routes of a town, which do not change during a run."""
 
     people: People
     venues: Venues
@@ -48,7 +48,6 @@ class Lives(State):
     drives (n_ue,) : whether that trip is driven; stay (n_ue,): number of the stay after it.
     visited, count (n_ue, v) : places visited, in the order of the first visit, and how often; -1 and 0 beyond them.
     inside (n_ue,) : 0 in the building where the trip began, 1 in that where it ends, -1 outdoors; in_vehicle (n_ue,).
-    foreseen : decisions made ahead, which change no result; None for none.
     """
 
     ue: IntArray
@@ -68,7 +67,6 @@ class Lives(State):
     in_vehicle: BoolArray
     journeys: Journeys
     town: PeopledTown = field(metadata=REBUILT)
-    foreseen: Foreseen | None = field(metadata=REBUILT)
 
     def indoors(self) -> Indoors:
         """Building, floor and depth of every UE that is indoors; between room and door a UE is indoors."""
@@ -85,37 +83,22 @@ class Lives(State):
         )
 
 
-def copied(state: Lives) -> Lives:
-    """A copy whose arrays may be changed."""
-    return altered(state, **{k: v.copy() for k, v in vars(state).items() if isinstance(v, np.ndarray)})
-
-
-def acting(state: Lives, made: Decisions, which: IntArray) -> Lives:
-    """The state after some decisions, at most one of a UE, but with the old journeys; changes the state given."""
-    some = which[made.moves[which]]
-    who, place = made.row[some], made.place[some]
-    if len(who):
-        for both, new in ((state.place, place), (state.floor, made.floor[some]), (state.depth_m, made.depth_m[some])):
-            both[who, 0], both[who, 1] = both[who, 1], new
-        state.room_m[who, 0], state.room_m[who, 1] = state.room_m[who, 1], made.room_m[some]
-        state.trip_s[who], state.drives[who] = made.trip_s[some], made.drives[some]
-        state.stay[who] += 1
-        state = _visiting(state, who, place)
-    row = made.row[which]
-    state.decision[row], state.until_s[row], state.breaks[row] = (
-        made.number[which], made.until_s[which], made.breaks[which],
-    )  # fmt: skip
-    return state
-
-
-def after(state: Lives, made: Decisions, which: IntArray, until_s: float) -> Lives:
-    """The state after some decisions, at most one of a UE. Journeys that end by until_s are dropped."""
-    moves = which[made.moves[which]]
-    new = acting(copied(state), made, which)
-    if not len(moves):
+def after(state: Lives, made: Decisions, until_s: float) -> Lives:
+    """The state after decisions. Journeys that end by until_s are dropped."""
+    new = altered(state, **{k: v.copy() for k, v in vars(state).items() if isinstance(v, np.ndarray)})
+    new.decision[made.row] += 1
+    new.until_s[made.row], new.breaks[made.row] = made.until_s, made.breaks
+    who, room = made.leaver, made.room
+    if not len(who):
         return new
+    for both, value in (
+        (new.place, made.place), (new.floor, room.floor), (new.depth_m, room.depth_m), (new.room_m, room.room_m),
+    ):  # fmt: skip
+        both[who, 0], both[who, 1] = both[who, 1], value
+    new.trip_s[who], new.drives[who] = made.trip_s, made.drives
+    new.stay[who] += 1
     keep = state.trip_s[:, -1] > until_s
-    return altered(new, journeys=state.journeys.with_trips(made.row[moves], made.trips.select(moves), keep))
+    return altered(_visiting(new, who, made.place), journeys=state.journeys.with_trips(who, made.trips, keep))
 
 
 def _visiting(state: Lives, row: IntArray, place: IntArray) -> Lives:

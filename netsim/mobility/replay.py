@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
-from pathlib import Path
 from typing import Annotated, ClassVar, Literal, Self
 
 import numpy as np
@@ -15,6 +14,7 @@ from netsim.mobility.base import Ground, Mobility, Places, State
 from netsim.multiples import slack_s
 from netsim.observations import Fixes
 from netsim.part import FILE_NAME
+from netsim.safe import file_version
 from netsim.traces.files import Format
 from netsim.traces.home_work import lived
 from netsim.traces.presence import Presence, presence
@@ -99,8 +99,8 @@ class Replay(Mobility):
     until: float | str | None = None
     """only rows before this time, in the same forms"""
     extent: Extent = "rows"
-    """area, first day and end that everybody knows: those of the rows, which one user can move; or stated by area_deg
-    or area_m, since and until, which nobody's rows can"""
+    """public area, first day and end: those of the rows, which one user can move; or stated by area_deg or area_m,
+    since and until, which no user can move"""
     sample_s: float = Field(default=1.0, gt=0)
     """sampling interval of an ns-2 file, which contains movements instead of rows, s"""
     resample_s: float | None = Field(default=None, gt=0)
@@ -133,7 +133,7 @@ class Replay(Mobility):
     def drawn_values(self, trace: Trace, sized: bool, timed: bool) -> list[str]:
         """Public values that follow from the rows of all users, each with the key that states it.
 
-        sized : the city has an area of its own; timed : the world has a duration of its own.
+        sized : the city states its area; timed : the world states its duration.
         """
         found, on_globe = list[str](), trace.origin_deg is not None
         if self.extent == "rows":
@@ -154,7 +154,7 @@ class Replay(Mobility):
 
         `round_s` is the length of a round, which users "auto" depends on.
         """
-        return _load(self.model_dump_json(), _version(Path(self.trace)), round_s)
+        return _load(self.model_dump_json(), file_version(self.trace), round_s)
 
     def presence(self, trace: Trace) -> Presence:
         """The time without a fix after which a UE is absent, and how it was determined."""
@@ -224,7 +224,7 @@ class Replay(Mobility):
         home_m, work_m, densest_m = np.full((3, n_ue, 2), np.nan)
         nights = np.zeros(n_ue, dtype=np.int64)
         places = Places(home_m, work_m, densest_m, nights)
-        if self.users == "rows":  # one fix tells no place
+        if self.users == "rows":  # one fix is no place
             return places
         order = np.argsort(rows.ue, kind="stable")
         edges = np.searchsorted(rows.ue[order], np.arange(n_ue + 1))
@@ -235,36 +235,9 @@ class Replay(Mobility):
         return places
 
 
-def _version(path: Path) -> tuple[int, int]:
-    """A value that changes when a file, or a file of a folder, changes."""
-    try:
-        stats = [p.stat() for p in (path, *(path.rglob("*") if path.is_dir() else ()))]
-    except (OSError, ValueError):  # ValueError: a NUL in the name
-        return 0, 0  # reading it will say what is wrong
-    return max(stat.st_mtime_ns for stat in stats), sum(stat.st_size for stat in stats)
-
-
 @lru_cache(maxsize=1)  # one trace, so that a rehearsal and its run read a file once
 def _load(part_json: str, version: tuple[int, int], round_s: float) -> Trace:
     """The trace of a replay; `version` distinguishes a changed file from the cached one."""
     part = Replay.model_validate_json(part_json)
-    return read_trace(
-        part.trace,
-        format=part.format,
-        crs=part.crs,
-        columns=part.columns,
-        cell=part.cell,
-        users=part.users,
-        segments=part.segments,
-        timezone=part.timezone,
-        outlier_sigmas=part.outlier_sigmas,
-        area_deg=part.area_deg,
-        area_m=part.area_m,
-        since=part.since,
-        until=part.until,
-        extent=part.extent,
-        sample_s=part.sample_s,
-        resample_s=part.resample_s,
-        gap_s=part.gap_s,
-        round_s=round_s,
-    )
+    settings = part.model_dump(exclude={"kind", "trace", "absent_after_s"})
+    return read_trace(part.trace, **settings, round_s=round_s)

@@ -1,12 +1,10 @@
 """Residents: people who live and work in buildings, explore a town and return to the places they know."""
 
 from dataclasses import dataclass
-from functools import partial
 from math import inf
-from typing import ClassVar, Literal, Self, TypeVar
+from typing import ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
 from netsim.clock import DAY_S
@@ -15,7 +13,6 @@ from netsim.mobility import exploration
 from netsim.mobility.base import Ground, Mobility, Places
 from netsim.mobility.decisions import Decisions
 from netsim.mobility.exploration import NOWHERE
-from netsim.mobility.foresight import decided
 from netsim.mobility.journeys import Journeys
 from netsim.mobility.lives import Lives, PeopledTown, after, placed
 from netsim.mobility.outings import outings, room_in
@@ -27,8 +24,6 @@ from netsim.rng import Rng
 from netsim.streets.routes import Routes
 from netsim.units import BoolArray, FloatArray, IntArray
 
-Number = TypeVar("Number", bound=np.generic)
-
 _HOUR_S = 3600.0
 _NIGHT_BREAK = 0.2  # probability of leaving home at night, relative to that of leaving work
 _SHORTEST_STAY_S = 600.0  # where a place closes, or a period ends, before a person arrives
@@ -39,7 +34,7 @@ _FIRST_PLACES = 8  # columns of the table of visited places, which doubles when 
 
 @dataclass(frozen=True, eq=False)
 class _Intents:
-    """Decisions of m people: where to, who breaks the timetable, and the period of the timetable they are in."""
+    """Intents of m people: destination, whether they break the timetable, and the period that they are in."""
 
     target: IntArray
     free: BoolArray
@@ -68,7 +63,7 @@ class Resident(Mobility):
     Homes are drawn in proportion to floor area, workplaces in proportion to weight = floor area x Pareto(1.2). Places
     open from 8 to 18, 10 to 20 or 17 to 24 h, one's workplace from 7 to 19 h, Monday to Friday, a home always. Home and
     work are fixed rooms, elsewhere the room is drawn for every stay. People go through the doors and follow the fastest
-    route along the streets; below 1 km nobody drives, below 500 m nobody cycles.
+    route along the streets; trips below 1 km are not driven, below 500 m not cycled.
 
     Decision k of UE u depends on (seed, u, k), the day and u's own past only, so the tick length and other UEs have no
     effect.
@@ -143,12 +138,11 @@ class Resident(Mobility):
             in_vehicle=np.zeros(n, dtype=np.bool_),
             journeys=Journeys.none(n),
             town=town,
-            foreseen=None,
         )
-        return after(state, self._decisions(state, np.arange(n), ground), np.arange(n), 0.0)
+        return after(state, self._decisions(state, np.arange(n), ground), 0.0)
 
     def _town(self, ue: IntArray, ground: Ground) -> PeopledTown:
-        """The town of the ground; raises BadInput if nobody can live and go anywhere in it."""
+        """The town of the ground; raises BadInput if it has fewer than two buildings with a door."""
         if ground.graph is None or len(ground.premises) < 2:
             raise BadInput(
                 "world.ues.mobility: resident needs at least 2 buildings with a door to a street, and the city has "
@@ -161,13 +155,12 @@ class Resident(Mobility):
 
     def advance(self, state: Lives, t0_s: float, t1_s: float, ground: Ground) -> tuple[Lives, Fixes]:
         """Makes every decision that is due by t1_s; positions are those on the trip or in the room at t1_s."""
-        decide = partial(self._decisions, ground=ground)
-        while (state.until_s <= t1_s).any():
-            state = decided(state, t1_s, decide, (self, ground))
+        while len(due := np.flatnonzero(state.until_s <= t1_s)):
+            state = after(state, self._decisions(state, due, ground), t1_s)
         return placed(state, t1_s), Fixes.none()
 
     def wake_s(self, state: Lives, now_s: float, ground: Ground) -> float:
-        """The earliest end of a stay when nobody travels, else now."""
+        """The earliest end of a stay when no UE travels, else now."""
         if (state.trip_s[:, -1] > now_s).any():
             return now_s
         return max(now_s, float(np.min(state.until_s, initial=inf)))
@@ -185,8 +178,7 @@ class Resident(Mobility):
         unit = rng.uniform("decision", ue, (5,), item=number)
         now_s = state.until_s[row]
         plan = self._plan(state, row, now_s, unit, ground)
-        moves = plan.target != state.place[row, 1]
-        some = np.flatnonzero(moves)
+        some = np.flatnonzero(plan.target != state.place[row, 1])
         who, place = row[some], plan.target[some]
         room = room_in(state.town, who, place, ue[some], number[some], rng)
         since_s, trips, drives = outings(state, who, place, room)
@@ -194,25 +186,10 @@ class Resident(Mobility):
         arrive_s = now_s.copy()
         arrive_s[some] = trip_s[:, -1]
         until_s, breaks = self._stay(plan, state.town, row, now_s, arrive_s, unit, ground)
-        m = len(row)
-        return Decisions(
-            row=row,
-            number=number,
-            at_s=now_s,
-            moves=moves,
-            place=plan.target,
-            floor=_spread(room.floor, some, m),
-            depth_m=_spread(room.depth_m, some, m),
-            room_m=_spread(room.room_m, some, m),
-            trip_s=_spread(trip_s, some, m),
-            drives=_spread(drives, some, m),
-            trips=trips.spread(some, m),
-            until_s=until_s,
-            breaks=breaks,
-        )
+        return Decisions(row, until_s, breaks, who, place, room, trip_s, drives, trips)
 
     def _plan(self, state: Lives, row: IntArray, now_s: FloatArray, unit: FloatArray, ground: Ground) -> _Intents:
-        """Where people in `row` (m,) go at now_s (m,)."""
+        """Destinations of people in `row` (m,) at now_s (m,)."""
         people = state.town.people
         late_h, workday = self._day(state.ue[row], now_s, ground)
         period, end_s = people.timetable.at(row, now_s, ground.clock, late_h, workday)
@@ -223,7 +200,7 @@ class Resident(Mobility):
         return _Intents(target, free, period, end_s)
 
     def _day(self, ue: IntArray, now_s: FloatArray, ground: Ground) -> tuple[FloatArray, BoolArray]:
-        """How much later than usual work and evening are on the day of now_s (m,), and the next morning (m, 3), h.
+        """Delay of work and evening on the day of now_s (m,), and of the next morning, against usual (m, 3), h.
 
         Also whether that day is a working day for them (m,).
         """
@@ -260,7 +237,7 @@ class Resident(Mobility):
         unit: FloatArray,
         ground: Ground,
     ) -> tuple[FloatArray, BoolArray]:
-        """When stays end (m,), and which of them end by a break of the timetable (m,)."""
+        """Ends of stays (m,), and whether each ends by a break of the timetable (m,)."""
         people, period = town.people, plan.period
         long_s = exploration.stay_s(unit[:, 2], self.stay_beta, self.stay_tau_h)
         short_s = _HOUR_S * (_BREAK_H[0] + (_BREAK_H[1] - _BREAK_H[0]) * unit[:, 2])
@@ -279,7 +256,7 @@ class Resident(Mobility):
         return np.maximum(np.minimum(leave_s, plan.period_end_s), arrive_s + _SHORTEST_STAY_S), breaks
 
     def _break_s(self, period: IntArray, arrive_s: FloatArray, unit: FloatArray) -> FloatArray:
-        """When people would break the timetable (m,): exponential times after arrival."""
+        """Times at which people would break the timetable (m,): exponential after arrival."""
         probability = np.where(period == NIGHT, _NIGHT_BREAK * self.break_probability, self.break_probability)
         rate_per_h = -np.log1p(-probability)
         wait_h = np.divide(-np.log(unit), rate_per_h, out=np.full(len(unit), inf), where=rate_per_h > 0)
@@ -301,21 +278,14 @@ def _hour(time_s: FloatArray, ground: Ground) -> FloatArray:
     return ground.clock.wall_s(time_s) % DAY_S / _HOUR_S
 
 
-def _spread(value: NDArray[Number], row: IntArray, count: int) -> NDArray[Number]:
-    """Values of `row` (k,) among `count`; zeros for the others."""
-    spread = np.zeros((count, *value.shape[1:]), dtype=value.dtype)
-    spread[row] = value
-    return spread
-
-
 def _at_hour(time_s: FloatArray, hour: FloatArray | float, ground: Ground) -> FloatArray:
-    """When it is that hour on the day of times (m,), s."""
+    """Time of an hour on the day of times (m,), s."""
     midnight_s = np.floor(ground.clock.wall_s(time_s) / DAY_S) * DAY_S
     return ground.clock.first_s(midnight_s + hour * _HOUR_S)
 
 
 def _closing_s(town: PeopledTown, row: IntArray, place: IntArray, now_s: FloatArray, ground: Ground) -> FloatArray:
-    """When the places (m,) close on the day of now_s (m,); never for a home."""
+    """Closing times of places (m,) on the day of now_s (m,); infinite for a home."""
     people = town.people
     closes_h = np.where(place == people.work[row], WORK_CLOSES_H, town.venues.closes_h[place])
     return np.where(place == people.home[row], inf, _at_hour(now_s, closes_h, ground))

@@ -58,7 +58,7 @@ class IndoorShadow:
         for at in range(0, len(position_m), _BLOCK):
             some = slice(at, at + _BLOCK)
             value[some] = self._interpolated(position_m[some], indoors.select(some), sites)
-        return value if len(sites) == len(column) and (column[1:] > column[:-1]).all() else value.take(column, axis=1)
+        return value.take(column, axis=1)
 
     def _interpolated(self, position_m: FloatArray, indoors: Indoors, sites: IntArray) -> FloatArray:
         from scipy.special import ndtri

@@ -1,4 +1,4 @@
-"""The lives of transmissions: one row each, as arrays, and the laws by which time changes them.
+"""Transmissions over time: one row each, as arrays, and the laws by which time changes them.
 
 Between two events a rate is constant, so a row keeps what it had at `since_s`, and is brought up to date only where its
 rate changes. Looking at a row more often changes none of its numbers.
@@ -23,14 +23,14 @@ class Transmissions(Columns):
 
     submission, place: the cohort and the entry in it; ue; round: of the fading; look: block in which its links were
     looked at. requested_s, prepared_s (duration of downlink and training), ready_s, deadline_s, stops_s (when it ends
-    before its time, by the fate `stops_by`), granted_s (first grant, NaN before), ended_s (NaN before).
+    early, by the fate `stops_by`), granted_s (first grant, NaN before), ended_s (NaN before).
 
     serving, gain (n, n_bs), fading, received_w (at its base station), alone_bps; power_w, now; other_j: energy that
     its airtime took more than at that power, for it had others before; air_j: what it may spend on the air;
     most_airtime_s: after which that is spent; compute_s, compute_j. n_bits; rho: scale of the noise on its numbers.
 
     stage, fate, resource (-1: none); since_s: up to when the following counts: waited_s, airtime_s, left_bits (not yet
-    sent, or to be sent again), block_bits (those left when the current block began), lost_bits (sent in vain, in
+    sent, or to be sent again), block_bits (those left when the current block began), lost_bits (wasted in
     earlier tries), block_noise, block_thermal, noise, thermal: sums of bits / SINR and bits / SNR over the current
     block and over the blocks decoded. sinr, snr, rate_bps, decoded: since the last evaluation; failed: whether
     something of the current block was not decoded; tries: of the current block, failed.
@@ -86,11 +86,11 @@ class Transmissions(Columns):
         return len(self.ue)
 
     @classmethod
-    def none(cls) -> Self:
-        """No transmission."""
+    def none(cls, n: int = 0) -> Self:
+        """n rows of zeros, without links."""
         types: dict[str, Any] = {"IntArray": np.int64, "FloatArray": np.float64, "BoolArray": np.bool_}
-        values = {f.name: np.zeros(0, dtype=types[str(f.type)]) for f in fields(cls) if str(f.type) in types}
-        return cls(**values | {"gain": np.zeros((0, 0))}, fading=None)
+        values = {f.name: np.zeros(n, dtype=types[str(f.type)]) for f in fields(cls) if str(f.type) in types}
+        return cls(**values | {"gain": np.zeros((n, 0))}, fading=None)
 
     def take(self, rows: IntArray | BoolArray, links: bool = True) -> Self:
         """A copy of some rows (k,); without links, which are large: with the gain (k, 0) of none."""
@@ -109,7 +109,7 @@ class Transmissions(Columns):
         return self.n_bits - self.left_bits + self.lost_bits
 
     def next_s(self) -> FloatArray:
-        """When each row (n,) ends or becomes ready by itself; infinite for an ended one."""
+        """Time at which each row (n,) ends or becomes ready by itself; infinite for an ended one."""
         sends = np.flatnonzero(self.stage == SENDING)
         own_s = np.full(len(self), np.inf)
         own_s[sends] = self.since_s[sends] + self.sends_for_s(sends)
@@ -119,19 +119,19 @@ class Transmissions(Columns):
         return np.where(self.stage == ENDED, np.inf, np.minimum(own_s, limit_s))
 
     def needs_s(self, rows: IntArray) -> FloatArray:
-        """How long rows (k,) that send need for their bits after since_s; infinite at a rate of 0."""
+        """Time that rows (k,) that send need for their bits after since_s; infinite at a rate of 0."""
         rate_bps = self.rate_bps[rows]
         needed_s = np.full(len(rows), np.inf)
         np.divide(self.left_bits[rows], rate_bps, out=needed_s, where=rate_bps > 0)
         return needed_s
 
     def sends_for_s(self, rows: IntArray) -> FloatArray:
-        """How long rows (k,) that send go on after since_s: until their last bit, or until their energy is spent."""
+        """Time for which rows (k,) that send go on after since_s: until their last bit, or the end of their energy."""
         left_s = np.maximum(self.most_airtime_s[rows] - self.airtime_s[rows], 0.0)
         return np.where(self.rate_bps[rows] == 0, np.inf, np.minimum(self.needs_s(rows), left_s))
 
     def settle(self, rows: IntArray, time_s: float | FloatArray) -> None:
-        """Count what rows (k,) did from since_s to time_s, (k,) or one for all: they waited, or sent at their rate."""
+        """Count waiting and sending of rows (k,) from since_s to time_s, (k,) or one for all."""
         span_s, rate_bps = time_s - self.since_s[rows], self.rate_bps[rows]
         on_air = self.stage[rows] == SENDING
         waits, sends = (self.stage[rows] == WAITING) | (on_air & (rate_bps == 0)), on_air & (rate_bps != 0)

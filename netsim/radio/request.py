@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from math import inf, nan
 from typing import TypeVar
 
 import numpy as np
 
-from netsim.radio.fates import PREPARING, Fate
+from netsim.radio.fates import Fate
 from netsim.radio.lives import Transmissions
 from netsim.radio.outlook import SeenLinks
 from netsim.radio.shared_band import own_signal_w
@@ -35,20 +36,15 @@ def begun(
     n_bits = np.array(payload.n_bits * cohort.rows, dtype=np.float64)
     with np.errstate(divide="ignore"):
         prepared_s = n_bits / uplink.downlink_bps(cohort) + cohort.compute_s
-    zero, number_of, moment, flag = np.zeros, partial(np.full, n, dtype=np.int64), partial(np.full, n), np.bool_
-    rows = Transmissions(
-        submission=number_of(number), place=place, ue=np.array(cohort.ue, dtype=np.int64), round=number_of(round_),
-        look=number_of(look), requested_s=moment(now_s), prepared_s=prepared_s, ready_s=now_s + prepared_s,
-        deadline_s=moment(now_s + min(limit_s, uplink.limit_s())), stops_s=moment(inf), stops_by=number_of(0),
-        granted_s=moment(nan), ended_s=moment(nan), serving=_cells(cohort.serving, uplink), gain=cohort.gain,
-        fading=cohort.fading, received_w=zero(n), alone_bps=zero(n), power_w=cohort.power_w, other_j=zero(n),
-        air_j=moment(inf), compute_s=cohort.compute_s, most_airtime_s=moment(inf), compute_j=cohort.compute_j,
-        n_bits=n_bits,
-        rho=moment(uplink.noise_scale(payload)), stage=number_of(PREPARING), fate=number_of(Fate.UNDER_WAY),
-        resource=number_of(-1), since_s=moment(now_s), waited_s=zero(n), airtime_s=zero(n), left_bits=n_bits.copy(),
-        block_bits=n_bits.copy(), lost_bits=zero(n), block_noise=zero(n), block_thermal=zero(n), noise=zero(n),
-        thermal=zero(n), sinr=zero(n), snr=zero(n), rate_bps=zero(n), decoded=zero(n, flag), failed=zero(n, flag),
-        tries=number_of(0),
+    numbers, times = partial(np.full, n, dtype=np.int64), partial(np.full, n)
+    rows = replace(
+        Transmissions.none(n), submission=numbers(number), place=place, ue=np.array(cohort.ue, dtype=np.int64),
+        round=numbers(round_), look=numbers(look), requested_s=times(now_s), prepared_s=prepared_s,
+        ready_s=now_s + prepared_s, deadline_s=times(now_s + min(limit_s, uplink.limit_s())), stops_s=times(inf),
+        granted_s=times(nan), ended_s=times(nan), serving=_cells(cohort.serving, uplink), gain=cohort.gain,
+        fading=cohort.fading, power_w=cohort.power_w, air_j=times(inf), compute_s=cohort.compute_s,
+        most_airtime_s=times(inf), compute_j=cohort.compute_j, n_bits=n_bits, rho=times(uplink.noise_scale(payload)),
+        resource=numbers(-1), since_s=times(now_s), left_bits=n_bits.copy(), block_bits=n_bits.copy(),
     )  # fmt: skip
     _measure(rows, np.arange(n), uplink)
     return rows
@@ -81,21 +77,21 @@ def _replaced(links: Links, rows: IntArray, seen: Links) -> Links:
 
 
 def _cells(serving: IntArray, uplink: Uplink) -> IntArray:
-    """The cells of UEs (n,); without a shared band there are none, and everybody is served."""
+    """The cells of UEs (n,); without a shared band there are none, and all UEs are served."""
     return np.array(serving, dtype=np.int64) if uplink.shares_band else np.zeros(len(serving), dtype=np.int64)
 
 
 def _measure(lives: Transmissions, rows: IntArray, uplink: Uplink) -> None:
-    """What base stations know of rows (k,) before these send."""
+    """Calculate received power and rate of rows (k,) without interference."""
     lives.received_w[rows] = own_signal_w(on_air(lives, rows))
     lives.alone_bps[rows] = uplink.alone_bps(lives.received_w[rows])
 
 
 def on_air(lives: Transmissions, rows: IntArray) -> Cohort:
-    """The cohort of some rows (k,), in increasing order, as an uplink hears it."""
-    zero, everybody = np.zeros(len(rows)), len(rows) == len(lives)  # then nothing is copied
+    """The cohort of some rows (k,), in increasing order."""
+    zero, complete = np.zeros(len(rows)), len(rows) == len(lives)  # then nothing is copied
     gain, fading = lives.gain, lives.fading
-    if not everybody:
+    if not complete:
         gain, fading = gain[rows], None if fading is None else fading[rows]
     return Cohort(
         lives.ue[rows], lives.serving[rows], gain, fading, lives.power_w[rows], np.ones(len(rows), dtype=np.int64),
@@ -113,7 +109,7 @@ def may_drop_out(lives: Transmissions, per_s: float, streams: Streams) -> None:
 
 
 def may_exhaust(lives: Transmissions, battery_j: FloatArray) -> None:
-    """Limit what each UE (n,) spends to battery_j: first on training, then on the air."""
+    """Limit the energy of each UE (n,) to battery_j: first on training, then on the air."""
     short = battery_j < lives.compute_j
     with np.errstate(divide="ignore", invalid="ignore"):
         missing_s = lives.compute_s * (1.0 - battery_j / lives.compute_j)

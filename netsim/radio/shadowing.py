@@ -90,8 +90,8 @@ class GaussianShadowing(Shadowing):
 class GridField:
     """Bilinear interpolation on a grid, scaled so that the variance is the same at every position.
 
-    draw() makes values (ny, nx, n_site), float32 (precision 1e-6 dB at 10 dB), when they are first needed: whoever only
-    checks a scenario does without. Their corner is at low_m (2,). Positions outside the grid take the value at its
+    draw() makes values (ny, nx, n_site), float32 (precision 1e-6 dB at 10 dB), when they are first needed: checking a
+    scenario does without. Their corner is at low_m (2,). Positions outside the grid take the value at its
     edge. column (n_bs,) is the site of each base station; empty if every base station has its own site.
     """
 
@@ -108,7 +108,7 @@ class GridField:
 
     @cached_property
     def covariance(self) -> FloatArray:
-        """That of the corners of a cell (4, 4), with 1 on the diagonal."""
+        """Covariance of the corners of a cell (4, 4), with 1 on the diagonal."""
         return _corner_covariance(self.step_m / _shortened(self.decorrelation_m, self.step_m))
 
     def __call__(self, position_m: FloatArray) -> FloatArray:
@@ -201,7 +201,7 @@ class Correlated(GaussianShadowing):
     therefore drawn with a shorter decorrelation distance, chosen such that two random positions at distance
     `decorrelation_m` have correlation 1/e for any grid spacing.
 
-    Links without line of sight and UEs inside buildings have fields of their own where `nlos_decorrelation_m` and
+    Links without line of sight and UEs inside buildings have separate fields where `nlos_decorrelation_m` and
     `indoor_decorrelation_m` are given [TR 38.901, Table 7.5-6]; inside, each (site, building, floor) has one. With
     `site_correlation` c the field of a site is sqrt(c) times a common one plus sqrt(1 - c) times its own.
 
@@ -218,9 +218,9 @@ class Correlated(GaussianShadowing):
     decorrelation_m: float = Field(default=50.0, gt=0, le=1e9)
     """distance at which the correlation is 1/e, m"""
     nlos_decorrelation_m: float | None = Field(default=None, gt=0, le=1e9)
-    """the same without line of sight, m, which then has a field of its own; none: one field, scaled"""
+    """the same without line of sight, m, which then has a separate field; none: one field, scaled"""
     indoor_decorrelation_m: float | None = Field(default=None, gt=0, le=1e5)
-    """the same inside buildings, m, where each floor then has a field of its own; none: as outside"""
+    """the same inside buildings, m, where each floor then has a separate field; none: as outside"""
     indoor_std_db: float | None = Field(default=None, ge=0, le=100)
     """standard deviation inside buildings, dB; none: std_db if it is set, else as published with the law"""
     site_correlation: float = Field(default=0.0, ge=0, le=1)
@@ -240,7 +240,7 @@ class Correlated(GaussianShadowing):
     @model_validator(mode="after")
     def _check_indoors(self) -> Self:
         if self.indoor_std_db is not None and self.indoor_decorrelation_m is None:
-            raise ValueError("indoor_std_db: needs indoor_decorrelation_m, which gives floors fields of their own")
+            raise ValueError("indoor_std_db: needs indoor_decorrelation_m, which gives floors separate fields")
         return self
 
     def under(self, law: PathLoss) -> Self:
@@ -292,9 +292,11 @@ class Correlated(GaussianShadowing):
             )
 
         def draw() -> npt.NDArray[np.float32]:
+            from scipy.fft import next_fast_len  # here, so that checking a scenario does not pay for it
+
             grid_decorrelation_m = _shortened(decorrelation_m, step_m)
             wrap = _WRAP * grid_decorrelation_m / step_m
-            torus = [_smooth(int(n - 1 + wrap) + 1) for n in (ny, nx)]
+            torus = [next_fast_len(int(n - 1 + wrap) + 1, real=True) for n in (ny, nx)]
             amplitude = np.sqrt(_spectrum(torus, step_m / grid_decorrelation_m))
             value_db = np.empty((ny, nx, len(sites)), dtype=np.float32)
 
@@ -310,21 +312,8 @@ class Correlated(GaussianShadowing):
             return value_db
 
         low_m = area.low_m - decorrelation_m
-        alone = np.array_equal(column, np.arange(len(sites)))  # nobody shares: there is nothing to repeat
+        alone = np.array_equal(column, np.arange(len(sites)))  # no site has two base stations
         return GridField(draw, low_m, step_m, decorrelation_m, column[:0] if alone else column)
-
-
-def _smooth(least: int) -> int:
-    """The smallest 2^a 3^b 5^c that is at least so large: of such lengths transforms are fast."""
-    found, fives = 2 * least, 1
-    while fives < found:
-        threes = fives
-        while threes < found:
-            twos = 1 << max(0, -(-least // threes) - 1).bit_length()
-            found = min(found, threes * twos)
-            threes *= 3
-        fives *= 5
-    return found
 
 
 _CORNERS = ((0, 0), (1, 0), (0, 1), (1, 1))  # of a cell: right, up

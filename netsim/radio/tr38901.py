@@ -5,7 +5,6 @@ loss at 10 m. NLOS is max(PL_LOS, PL'_NLOS). Beyond the largest tabulated distan
 Heights of UEs on the floors of buildings are clipped to the tabulated range; the distance d_3D has the true height.
 """
 
-from functools import lru_cache
 from math import log10
 from typing import Any, ClassVar, Literal
 
@@ -78,7 +77,7 @@ class _Urban(_Tr38901Scenario):
         d'_BP = 4 h'_BS h'_UT f / c with effective heights h' = h - h_E. The larger of PL1 and PL2 is PL2 exactly beyond
         the breakpoint, where they meet.
         """
-        from netsim.radio.link_loops import two_slopes  # not at the top: whoever only reads a scenario does without
+        from netsim.radio.link_loops import two_slopes  # not at the top: reading a scenario does without
 
         height_m, carrier = self._height(pairs), log10(carrier_hz / 1e9)
         first, near, last = self.slopes_db
@@ -97,31 +96,10 @@ class _Urban(_Tr38901Scenario):
 
 def _beyond(last: float, ue_height_m: Any, pairs: Pairs, carrier_hz: float) -> FloatArray:
     """last log10(d'_BP^2 + rise^2), (n_bs,) for one height of all UEs, else (n, n_bs)."""
-    bs_heights_m = pairs.bs_height_m.tobytes()
-    if not isinstance(ue_height_m, np.ndarray):
-        return _beyond_flat(last, ue_height_m, bs_heights_m, carrier_hz)
-    levels_m, level = np.unique(ue_height_m[:, 0], return_inverse=True)  # floors: few heights for many UEs
-    table = np.array([_beyond_flat(last, float(h), bs_heights_m, carrier_hz) for h in levels_m])
-    drop = table.reshape(-1, len(pairs.bs_height_m)).take(level, axis=0)
-    if pairs.environment_m is not None:
-        other = np.flatnonzero((pairs.environment_m != FLAT_M).any(axis=1))
-        heights = ue_height_m[other], pairs.bs_height_m, pairs.environment_m[other]
-        drop[other] = _breakpoint_term(last, *heights, carrier_hz)
-    return drop
-
-
-@lru_cache(maxsize=64)
-def _beyond_flat(last: float, ue_height_m: float, bs_heights_m: bytes, carrier_hz: float) -> FloatArray:
-    """`_breakpoint_term` of the base stations (n_bs,) for h_E = 1 m."""
-    return _breakpoint_term(last, ue_height_m, np.frombuffer(bs_heights_m), FLAT_M, carrier_hz)
-
-
-def _breakpoint_term(
-    last: float, ue_height_m: Any, bs_height_m: FloatArray, environment_m: Any, carrier_hz: float
-) -> FloatArray:
-    """last log10(d'_BP^2 + rise^2)."""
-    breakpoint_m = 4.0 * (bs_height_m - environment_m) * (ue_height_m - environment_m) * carrier_hz / _LIGHT_M_S
-    return np.asarray(last * np.log10(breakpoint_m**2 + (bs_height_m - ue_height_m) ** 2))
+    environment_m = FLAT_M if pairs.environment_m is None else pairs.environment_m
+    effective_m2 = (pairs.bs_height_m - environment_m) * (ue_height_m - environment_m)
+    breakpoint_m = 4.0 * effective_m2 * carrier_hz / _LIGHT_M_S
+    return np.asarray(last * np.log10(breakpoint_m**2 + (pairs.bs_height_m - ue_height_m) ** 2))
 
 
 def _urban_sight(distance_m: FloatArray, decay_m: float) -> FloatArray:

@@ -36,28 +36,6 @@ class Trips:
         """Travel time of every trip (k,), s."""
         return self.time_s[self.first[1:] - 1]
 
-    @classmethod
-    def join(cls, pieces: list[Trips]) -> Trips:
-        """All trips, those of the first piece first."""
-        size = np.concatenate([np.diff(piece.first) for piece in pieces])
-        vertex_m, time_s = (
-            np.concatenate([getattr(piece, name) for piece in pieces]) for name in ("vertex_m", "time_s")
-        )
-        return cls(np.append(0, np.cumsum(size)), vertex_m, time_s)
-
-    def select(self, index: IntArray) -> Trips:
-        """Trips by index."""
-        start, size = self.first[index], self.first[index + 1] - self.first[index]
-        end = np.cumsum(size)
-        taken = np.repeat(start - end + size, size) + np.arange(size.sum())
-        return Trips(np.append(0, end), self.vertex_m[taken], self.time_s[taken])
-
-    def spread(self, row: IntArray, count: int) -> Trips:
-        """The same trips as those of `row` (k,), ascending, among `count` UEs; of no vertex for the others."""
-        size = np.zeros(count, dtype=np.int64)
-        size[row] = np.diff(self.first)
-        return Trips(np.append(0, np.cumsum(size)), self.vertex_m, self.time_s)
-
 
 class Routes:
     """Routes of least travel time on a street graph.

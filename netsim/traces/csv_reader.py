@@ -85,28 +85,6 @@ def _is_header(cells: Sequence[str]) -> bool:
 
 def _pieces(path: str, blocks: _Blocks, delimiter: str, width: int) -> Iterator[tuple[Sequence[int], list[str]]]:
     """Lines and the cells of all their rows, one after another."""
-    for at, text in blocks:
-        if not text:
-            continue
-        flat = _regular_cells(text, delimiter, width)
-        if flat is None:  # a quoted cell may go on in the next block: from here on one record at a time
-            yield from _irregular(path, chain([(at, text)], blocks), delimiter, width)
-            return
-        yield range(at, at + len(flat) // width), flat
-
-
-def _regular_cells(text: str, delimiter: str, width: int) -> list[str] | None:
-    """The cells of rows without quotes and without odd lines, four times as fast as one record at a time."""
-    if '"' in text:
-        return None
-    text = text.removesuffix("\n")
-    lines = text.split("\n")
-    if {line.count(delimiter) + 1 for line in lines} != {width} or "" in lines:
-        return None
-    return text.replace("\n", delimiter).split(delimiter)
-
-
-def _irregular(path: str, blocks: _Blocks, delimiter: str, width: int) -> Iterator[tuple[Sequence[int], list[str]]]:
     line: list[int] = []
     flat: list[str] = []
     for at, row in _records(path, blocks, delimiter):

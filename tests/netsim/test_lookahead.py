@@ -1,7 +1,6 @@
 """Links calculated ahead are the links of a tick alone, to the bit; movement made early is movement."""
 
 import json
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -62,42 +61,6 @@ def test_asked_tick_by_tick_or_once_in_a_while_is_the_same(mobility, indoor):
     np.testing.assert_array_equal(first.position_m, second.position_m)
     # the point of it: far fewer calls of the law than ticks
     assert len(eager._ahead._links.gain) > 7
-
-
-@pytest.mark.parametrize("indoor", [None, {"share": 0.5}])
-@pytest.mark.parametrize("mobility", ["random-waypoint", "static", "manhattan", "lingering"])
-def test_measured_together_or_one_by_one_is_the_same(mobility, indoor):
-    """Samples wait until somebody asks for them, and are then measured in one call; whoever rests is not measured."""
-    own = {"indoor": indoor}
-    if mobility == "manhattan":  # streets have buildings of their own
-        own = {"city": {"kind": "grid", "width_m": 520, "height_m": 420}, "line_of_sight": {"kind": "geometry"}}
-    eager, plain = (world(mobility, **own) for _ in range(2))
-    calls, pieces = [], []
-    law = plain.budget.rsrp_dbm
-    plain._ahead.budget = Counted(law, plain.budget.at_m, calls)
-    for t in range(10, 400, 10):
-        eager.env.run(until=float(t))
-        pieces.append(eager.observations())
-    plain.env.run(until=390.0)
-    joined = (type(pieces[0]).join(pieces), plain.observations())
-    whole, asked = (o.select(np.lexsort((o.time_s, o.ue))) for o in joined)
-    for name in ("ue", "time_s", "position_m", "cell", "rsrp_dbm"):
-        np.testing.assert_array_equal(getattr(whole, name), getattr(asked, name))
-    assert len(whole) == 39 * 7 and len(calls) == 1
-    assert calls[0] == 7 if mobility == "static" else 7 < calls[0] <= 39 * 7
-
-
-@dataclass
-class Counted:
-    """A budget that writes down how many positions it is asked for."""
-
-    law: object
-    at_m: np.ndarray
-    calls: list
-
-    def rsrp_dbm(self, position_m, indoors=None):
-        self.calls.append(len(position_m))
-        return self.law(position_m, indoors)
 
 
 @pytest.mark.parametrize("step_s", [0.5, 0.25, 1.0, 3.0])

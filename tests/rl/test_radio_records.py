@@ -293,8 +293,8 @@ SMALL = {
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"train.task.reward.loss": 1}, "task.reward.loss: asks for"),
-        ({"train.task.reward.leakage": 1}, "task.reward.leakage: asks for"),
+        ({"train.task.reward.loss": 1}, "task.reward.loss: loss and leakage are unknown"),
+        ({"train.task.reward.leakage": 1}, "task.reward.leakage: loss and leakage are unknown"),
         ({"train.task": {"kind": "allocation"}}, "score-function acts in every round"),
         ({"train.agent.actions": 3}, "multiple of 2"),
         ({"power": {"kind": "shared", "policy": "/nowhere"}}, "no such file"),

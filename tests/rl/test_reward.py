@@ -236,9 +236,12 @@ def test_a_reward_of_ones_own_is_tuned_and_learnt_like_others(known, monkeypatch
         ({"kind": "constrained", "minimise": "leak", "at_most": {"leak": 0.1}}, "leak is minimised already"),
         (
             {"kind": "constrained", "minimise": "leak", "at_most": {"noise": 2, "loss": 9}},
-            r"reward\.at_most\.loss: asks for",
+            r"reward\.at_most\.loss: loss and leakage are unknown",
         ),
-        ({"kind": "constrained", "minimise": "loss", "at_most": {"noise": 2}}, r"reward\.minimise: asks for"),
+        (
+            {"kind": "constrained", "minimise": "loss", "at_most": {"noise": 2}},
+            r"reward\.minimise: loss and leakage are unknown",
+        ),
         ({"kind": "constrained", "minimise": "leak", "at_most": {"lost": 1.0}}, "below 1"),
         ({"kind": "constrained", "minimise": "leak", "at_most": {"energy_j": 0}}, "above 0 and"),
     ],

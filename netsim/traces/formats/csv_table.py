@@ -10,7 +10,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Mapping
 from datetime import tzinfo
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from netsim.traces.values import (
     with_points,
     without_missing,
 )
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import BoolArray, FloatArray
 
 _MANY = 10  # rows that run backwards, from which on the whole file does
 _TURNED = "the rows are newest first and were read from the end"
@@ -51,7 +51,7 @@ def read_csv(path: str, columns: Mapping[str, str], crs: str, zone: tzinfo | Non
     grown.add(first)
     for sheet in sheets:
         grown.add(sheet)
-    there, users, skipped = grown.keep_placed(path)
+    users, skipped = grown.keep_placed(path)
     time_s, line, user = (grown.column(ours) for ours in ("time_s", "line", "user"))
     back = first_backwards(user, time_s)
     turned = back is not None and len(user) >= _MANY and first_backwards(user[::-1], time_s[::-1]) is None
@@ -59,7 +59,9 @@ def read_csv(path: str, columns: Mapping[str, str], crs: str, zone: tzinfo | Non
         grown.turn()
         time_s, user = grown.column("time_s"), grown.column("user")
     elif back is not None:
-        _refuse_backwards(path, header_of["time_s"], back, line, there)
+        where = f"line {line[back[1]]}, column {shown(header_of['time_s'], quote=False)}"
+        problem = f"its time is before that of line {line[back[0]]}, of the same user"
+        raise BadInput(f"{path}: {where}: {problem}; sort the rows of each user by time")
     rsrp_dbm = grown.column("rsrp_dbm") if "rsrp_dbm" in header_of else None
     cells, cell = (
         without_missing(grown.names["cell"].all(), grown.column("cell"), _NO_CELL)
@@ -119,9 +121,10 @@ class _CsvColumns:
         # an array of Python moves its memory instead of copying it, and leaves no holes behind
         self._grown[ours].frombytes(values.tobytes())
 
-    def keep_placed(self, path: str) -> tuple[IntArray, tuple[str, ...], dict[str, int]]:
-        """Forget the rows without a position or a user; returns the places in the file (n,) of the others, the users,
-        and how many were left out, by reason. Times of day that came twice are settled before.
+    def keep_placed(self, path: str) -> tuple[tuple[str, ...], dict[str, int]]:
+        """Forget the rows without a position or a user; returns the users, and the number of rows left out, by reason.
+
+        Times of day that came twice are settled before.
         """
         if (settled_s := self._times.settled(time_s := self.column("time_s"), self.column("user"))) is not time_s:
             self._replace("time_s", settled_s)
@@ -138,7 +141,7 @@ class _CsvColumns:
             for ours in dict.fromkeys(("line", "user", *self.header_of)):
                 self._replace(ours, self.column(ours)[there])
         skipped = {PLACELESS: int((~placed).sum()), USERLESS: int((placed & ~there).sum())}
-        return np.flatnonzero(there), users, skipped
+        return users, skipped
 
     def turn(self) -> None:
         """The last row first."""
@@ -146,7 +149,7 @@ class _CsvColumns:
             self._replace(ours, self.column(ours)[::-1])
 
     def notes(self) -> tuple[str, ...]:
-        """What a person should know of how names and times were read."""
+        """Notes for the user on how names and times were read."""
         joined = [note for ours, names in self.names.items() for note in names.notes(self.header_of.get(ours, ours))]
         return (*joined, *self._times.notes)
 
@@ -167,22 +170,6 @@ def _points(path: str, grown: _CsvColumns, crs: str) -> Points:
     if "x_m" in grown.header_of:
         return in_metres(path, crs, grown.column("x_m"), grown.column("y_m"))
     return in_degrees(path, crs, grown.column("lat"), grown.column("lon"))
-
-
-def _refuse_backwards(path: str, header: str, rows: tuple[int, int], line: Codes, there: IntArray) -> NoReturn:
-    """The texts are not kept, so the file is read again to quote them; `there` (n,) are the rows' places in it."""
-    before, after = (_quoted(path, header, int(there[row])) for row in rows)
-    problem = f"{after} is before {before} of the same user at line {line[rows[0]]}"
-    where = f"line {line[rows[1]]}, column {shown(header, quote=False)}"
-    raise BadInput(f"{path}: {where}: {problem}; sort the rows of each user by time")
-
-
-def _quoted(path: str, header: str, row: int) -> str:
-    for sheet in read_sheets(path):
-        if row < len(sheet.line):
-            return shown(sheet.values(header)[row])
-        row -= len(sheet.line)
-    raise BadInput(f"{path}: changed while it was read; try again")
 
 
 def _usable(n: int, cell: Codes | None, rsrp_dbm: FloatArray | None) -> tuple[BoolArray, dict[str, int]]:
