@@ -366,7 +366,7 @@ def figures(folder):
 def test_the_page_of_a_study_has_map_coverage_and_distributions(played):
     _, folder, _ = played
     drawn = figures(folder)
-    assert set(drawn) == {"distributions"}  # coverage and handovers are on the map
+    assert set(drawn) == {"distributions", "radio"}  # coverage and handovers are on the map
     assert [t["name"] for t in drawn["distributions"]["data"]] == ["all samples"] * 5
 
 

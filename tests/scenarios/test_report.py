@@ -111,7 +111,7 @@ def change_json(path, **changes):
 def test_page_of_a_run_is_complete_and_needs_no_network(campus):
     page = text_of(campus)
     summary = json.loads((campus / "summary.json").read_text())
-    assert set(figures(page)) == {"errors", "distribution", "named", "utility", "metrics"}
+    assert set(figures(page)) == {"errors", "distribution", "named", "radio", "utility", "metrics"}
     assert page.count('id="replay-stage"') == page.count('id="replay-data"') == 1
     shown = body(page)
     for line in lines([summary]):
@@ -198,6 +198,15 @@ def names_of(figure):
     return [trace["name"] for trace in figure["data"]]
 
 
+def test_radio_is_drawn_by_distance_and_state(streets, campus):
+    drawn = figures(text_of(streets))["radio"]
+    assert names_of(drawn) == ["line of sight", "no line of sight"]
+    assert drawn["layout"]["xaxis"]["type"] == "log"
+    least = ground_of(streets)["rsrp_dbm"].min() - 1e-3
+    assert all(y >= least for y in drawn["data"][0]["y"])
+    assert names_of(figures(text_of(campus))["radio"]) == ["line of sight"]
+
+
 def test_uplink_is_drawn_round_by_round(streets, campus, tmp_path):
     folder = Path(shutil.copytree(streets, tmp_path / "streets"))
     rows = list(csv.DictReader((folder / "links.csv").read_text().splitlines()))
@@ -212,6 +221,17 @@ def test_uplink_is_drawn_round_by_round(streets, campus, tmp_path):
     page = text_of(campus)
     assert "service" not in figures(page)
     assert "The uplink is ideal" in body(page)
+
+
+def test_a_trace_that_replaced_the_radio_has_none_to_draw(streets, tmp_path):
+    folder = Path(shutil.copytree(streets, tmp_path / "streets"))
+    manifest = json.loads((folder / "manifest.json").read_text())
+    replayed = manifest["channel_card"] | {"RSRP measurement": "read from the trace, not modelled"}
+    change_json(folder / "manifest.json", channel_card=replayed)
+    page = text_of(folder)
+    assert "radio" not in figures(page)
+    assert "The RSRP was read from a trace" in body(page)
+    assert "read from the trace, not modelled" in body(page)
 
 
 def test_channel_card_and_warnings_are_shown_and_escaped(copied):
@@ -236,7 +256,8 @@ def test_older_folders_without_a_radio_map_are_drawn(streets, tmp_path):
     manifest = json.loads((folder / "manifest.json").read_text())
     write_json(folder / "manifest.json", {k: v for k, v in manifest.items() if k not in ("channel_card", "warnings")})
     page = text_of(folder)
-    assert "service" in figures(page)
+    assert "service" in figures(page) and "radio" not in figures(page)
+    assert "This run recorded no radio map" in body(page)
 
 
 @pytest.mark.parametrize("keep", [set(), {"time_s"}, {"time_s", "ue", "model", "round"}])
@@ -247,14 +268,14 @@ def test_empty_columns_are_survived(copied, keep):
         rewrite(copied, table, lambda row, blank=blank: row | blank)
     change_json(copied / "summary.json", **dict.fromkeys(json.loads((copied / "summary.json").read_text())))
     page = text_of(copied)
-    assert set(figures(page)) <= {"home", "distribution"}
+    assert set(figures(page)) <= {"radio", "home", "distribution"}
     assert "so there is no error to draw" in body(page)
 
 
 def test_empty_tables_are_survived(copied):
     Recorder(copied, TABLES).open()
     np.savez_compressed(copied / "points.npz", ue=np.zeros(0, dtype=np.int64), position_m=np.zeros((0, 2)))
-    assert set(figures(text_of(copied))) == set()
+    assert set(figures(text_of(copied))) == {"radio"}
 
 
 def _ragged(folder):

@@ -217,22 +217,19 @@ def lasting(key: keys.Measure) -> Law:
     """A value of the summary, at the first and the last round."""
 
     def law(run: Run, attack: str) -> Series:
+        number = run.rows("rounds")["round"]
         value = run.summary.get(key.of(attack if key.named else ""))
-        return _level(run, np.nan if value is None else float(value))
+        ends = number[:: max(len(number) - 1, 1)]
+        return ends, np.full((len(ends), 1), np.nan if value is None else float(value))
 
     return law
 
 
-def _level(run: Run, value: float) -> Series:
-    """A value at the first and the last round."""
-    number = run.rows("rounds")["round"]
-    ends = number[:: max(len(number) - 1, 1)]
-    return ends, np.full((len(ends), 1), value)
-
-
 def _near(run: Run, attack: str) -> Series:
     """leakage.hit_radius_m, at the first and the last round."""
-    return _level(run, run.near_m)
+    number = run.rows("rounds")["round"]
+    ends = number[:: max(len(number) - 1, 1)]
+    return ends, np.full((len(ends), 1), run.near_m)
 
 
 def _nearer(run: Run, attack: str) -> Series:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -57,7 +58,8 @@ from scenarios.app.report.tables import (
     variants_table,
 )
 from scenarios.app.report.tuning_page import draws_panels
-from scenarios.app.results.folder import MANIFEST, read_json
+from scenarios.app.results import summary_keys as keys
+from scenarios.app.results.folder import MANIFEST, STUDY, read_json
 from scenarios.app.results.gathered import Gathered, drawn_sentence
 from scenarios.app.results.read import SWEEP, load
 from scenarios.app.results.run import Run
@@ -66,6 +68,7 @@ from scenarios.app.results.statistics import counted, figure_text, half_width, q
 from scenarios.app.results.table import Line, Runs, lines, model_verdict
 from scenarios.app.results.verdicts import USELESS, is_useful
 from scenarios.app.study import Fields, Record
+from scenarios.app.study.yaml_document import read
 
 MOST_ANSWERS = 3  # results of attacks that head the page; all stand in the table below
 MOST_TIMES = 400  # of merges that are drawn
@@ -132,6 +135,9 @@ def comparison(of: Gathered, place: Path, command: str = "", reach: float | None
     titles = dict.fromkeys(str(m.manifest.get("title")) for m in members)
     if of.radio:
         shown = [Member(label, r.manifest, r.summary, r.study, curves=curves(r)) for label, r in _loaded(of)]
+    elif keys.RANK_CORRELATION.key in members[0].summary:  # such runs are many: their tables are left unread
+        study_of = cache(lambda label: read(dict(reversed(of.runs))[label] / STUDY).data)
+        shown = [replace(members[k], study=study_of(members[k].label)) for k in of.drawn]
     else:
         shown = [member(label, run) for label, run in _loaded(of)]
     own = labels_of(shown)

@@ -1,4 +1,4 @@
-"""The uplink over rounds, the page of a radio study, and the page that compares several."""
+"""Figures of radio, the page of a radio study, and the page that compares several."""
 
 from __future__ import annotations
 
@@ -14,16 +14,50 @@ from scenarios.app.report.replay import replay_chapter
 from scenarios.app.report.tables import head, last_chapters
 from scenarios.app.results.folder import RADIO_STUDY, SHOWN
 from scenarios.app.results.run import Run
-from scenarios.app.results.statistics import quantile
+from scenarios.app.results.statistics import counted, quantile
 from scenarios.app.study import Record
 
+# Tol's colours, distinguishable with colour blindness; no attack has one of them
+SEEN = CurveStyle("line of sight", "#44AA99")
+HIDDEN = CurveStyle("no line of sight", "#882255", "diamond")
 SELECTED = {
     "all": CurveStyle("all samples", DARK),
     "indoor": CurveStyle("indoors", PALETTE[1], dash="longdash"),
     "outdoor": CurveStyle("outdoors", PALETTE[0], dash="dot"),
 }
+MOST_LINKS = 2000
 Curves = Mapping[str, FloatArray]
 """quantity -> quantiles (101,) from 0 % to 100 %"""
+
+
+def radio(run: Run) -> Panel:
+    """RSRP by distance, in line of sight and without."""
+    key = "radio"
+    title = "Radio links at sampled outdoor places, by distance"
+    ground = run.ground
+    if run.replayed:
+        return Panel(key, title, "The RSRP was read from a trace; no radio was modelled.")
+    if "rsrp_dbm" not in ground:
+        return Panel(key, title, "This run recorded no radio map.")
+    good = np.isfinite(ground["rsrp_dbm"]) & (ground["distance_m"] > 0)
+    # whole places are left out, so that each base station keeps its share of the dots
+    good &= (np.arange(len(good)) % (-(-good.size // MOST_LINKS)) == 0)[:, None]
+    traces = list[Figure]()
+    for look, sight in ((SEEN, 1.0), (HIDDEN, 0.0)):
+        dots = good & (ground["los"] == sight)
+        if dots.any():
+            marker = {"size": 4, "color": look.color, "opacity": 0.4, "symbol": look.symbol}
+            distance_m = numbers(ground["distance_m"][dots])
+            rsrp_dbm = ground["rsrp_dbm"][dots]
+            traces.append(line(look, distance_m, rsrp_dbm, mode="markers", marker=marker))
+    if not traces:
+        return Panel(key, title, "There is no outdoor place, so no link was sampled.")
+    caption = (
+        f"Mean received power without small-scale fading, from {counted(good.shape[1], 'base station')} at "
+        f"{counted(len(good), 'place')}. A dot is a link."
+    )
+    x_axis: Figure = {"type": "log", "title": "distance (m)"}
+    return Panel(key, title, caption, mosaic([Axes("RSRP (dBm)", traces, near=True)], x_axis, 380, closest=True))
 
 
 SERVICE = Chart(
@@ -58,8 +92,8 @@ def radio_single(run: Run) -> str:
 
 def radio_chapters(run: Run) -> list[Chapter]:
     """All figures and tables of a radio study by what they are about."""
-    received = distributions([(look, [curves(run, name)]) for name, look in SELECTED.items()])
-    return [Chapter("samples", "What UEs receive", [received]), Chapter("handover", "Handover", [_pairs(run)])]
+    received = [distributions([(look, [curves(run, name)]) for name, look in SELECTED.items()]), radio(run)]
+    return [Chapter("samples", "What UEs receive", received), Chapter("handover", "Handover", [_pairs(run)])]
 
 
 def curves(run: Run, selection: str = "all") -> Curves:

@@ -44,7 +44,7 @@ from scenarios.app.report.plot import (
     mosaic,
     numbers,
 )
-from scenarios.app.report.radio_page import service
+from scenarios.app.report.radio_page import radio, service
 from scenarios.app.report.replay import replay_chapter
 from scenarios.app.report.tables import head, last_chapters, records_table
 from scenarios.app.results import summary_keys as keys
@@ -138,7 +138,7 @@ def run_chapters(run: Run) -> list[Chapter]:
         Chapter("tracking", "Tracking", tracking_panels(run)),
         Chapter("utility-chapter", "Model", UTILITY.panels(run)),
         Chapter("privacy", "Privacy spent", [account(run), *PRIVACY.panels(run)]),
-        Chapter("radio-figures", "Radio", [service(run)]),
+        Chapter("radio-figures", "Radio", [service(run), radio(run)]),
         Chapter("uploads", "Uploads", uploads_panels(run)),
         Chapter("method", "Method", [*obstacle_panels(run.grid), *densities, *_metrics(run)]),
     ]

@@ -53,13 +53,11 @@ def read_failures(folder: Path) -> list[Failed]:
 
 def failure_lines(failed: Sequence[Failed]) -> list[str]:
     """For people: how many failed, then each with its error and where its traceback lies; nothing where none did."""
-    lines = [f"{one.label}, seed {one.seed}: {one.kind}: {one.error} ({one.folder}/{ERROR})" for one in failed]
-    return listed_failures("run", lines, FAILURES)
-
-
-def listed_failures(noun: str, lines: Sequence[str], table: str) -> list[str]:
-    """How many things failed, the first of their lines, and the table with all of them; nothing where none did."""
-    if not lines:
+    if not failed:
         return []
-    more = [f"and {len(lines) - MOST_TOLD:,} more, see {table}"] if len(lines) > MOST_TOLD else []
-    return [f"{counted(len(lines), noun)} failed:", *map(one_line, lines[:MOST_TOLD]), *more]
+    told = [
+        one_line(f"{one.label}, seed {one.seed}: {one.kind}: {one.error} ({one.folder}/{ERROR})")
+        for one in failed[:MOST_TOLD]
+    ]
+    more = [f"and {len(failed) - MOST_TOLD:,} more, see {FAILURES}"] if len(failed) > MOST_TOLD else []
+    return [f"{counted(len(failed), 'run')} failed:", *told, *more]

@@ -209,19 +209,18 @@ def _of_attacks(folder: Path, study: Study) -> Iterator[Part]:
     rounds = read_table(folder, "rounds")
     requested_s = dict(zip(rounds["round"].astype(int).tolist(), rounds["requested_s"].tolist(), strict=True))
     for label in labels:
-        mine, effort, said = (_by_attack(table, label) for table in (leakage, estimates, named))
-        histories = {
-            "tracking": tracking_rows(_by_attack(tracking, label)),
-            "linking": _by_attack(linking, label),
-            "identities": _by_attack(people, label),
-        }
+        mine, effort, said, tracked, linked, known = (
+            _by_attack(table, label) for table in (leakage, estimates, named, tracking, linking, people)
+        )
         attacked = np.unique(_by_attack(every, label)["ue"])
         yield label, {
             **attack_rows(mine, centre), "home ever": ever_named(mine, with_home(ues), settings.hit_radius_m),
             **claim_rows(effort, links, settings.hit_radius_m), **named_rows(mine, said, truth, attacked, requested_s),
             **densest_rows(said, densest, attacked),
             **({"reliability": _scalars(stated_reliability(said, truth))} if len(truth.ue) else {}),
-            **{rows: of for rows, of in histories.items() if len(of["round"])},
+            **({"tracking": tracking_rows(tracked)} if len(tracked["ue"]) else {}),
+            **({"linking": linked} if len(linked["round"]) else {}),
+            **({"identities": known} if len(known["round"]) else {}),
             **lists.get(label, {}), "efforts": effort_rows(effort),
         }  # fmt: skip
 

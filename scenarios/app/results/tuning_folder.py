@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field, ValidationError
 
 from netsim.errors import BadInput, one_line
 from netsim.safe import what_is
-from scenarios.app.results.failures import listed_failures
+from scenarios.app.results.failures import MOST_TOLD
 from scenarios.app.results.folder import csv_text, read_json
 from scenarios.app.results.marker import marked
 from scenarios.app.results.shown import drawn
@@ -103,7 +103,9 @@ def failed_lines(found: Record) -> list[str]:
     """Trials that failed, and winners that failed on fresh seeds, each with its error; nothing where none did."""
     failed = {row["name"]: row["why"] for row in found["trials"] if row["state"] == "failed"}
     failed |= {f"verify/{name}": one["error"] for name, one in found["verified"].items() if "error" in one}
-    return listed_failures("trial", [f"{name}: {why}" for name, why in failed.items()], TRIALS_CSV)
+    told = [one_line(f"{name}: {why}") for name, why in list(failed.items())[:MOST_TOLD]]
+    more = [f"and {len(failed) - MOST_TOLD:,} more, see {TRIALS_CSV}"] if len(failed) > MOST_TOLD else []
+    return [f"{counted(len(failed), 'trial')} failed:", *told, *more] if failed else []
 
 
 def tuning_lines(found: Record) -> list[str]:
