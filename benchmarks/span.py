@@ -15,7 +15,7 @@ from benchmarks.world import Row, row
 from fl.attacks.base import Attack, View
 from fl.attacks.neuron_votes import NeuronVotes
 from fl.attacks.span import Span
-from fl.types import Public, RoundContext
+from fl.types import Facts, Public
 from netsim.rng import Streams
 
 
@@ -35,7 +35,7 @@ SMALL = Bench(4, 100, (16, 8))
 
 def target_ms(attack: Attack, seen: View, seconds: float) -> float:
     """Median CPU time of a target in ms, from whole rounds of which each goes on where the last one ended."""
-    facts, rng = RoundContext(2, 0.0, Public(attacks.AREA, 1)), Streams(0).at("benchmark.attack")
+    facts, rng = Facts(2, 0.0, Public(attacks.AREA, 1)), Streams(0).at("benchmark.attack")
     _, state = attack.run(seen, facts, attack.start(), rng)  # loads
     times: list[float] = []
     while len(times) < 3 or sum(times) < seconds:
@@ -53,6 +53,6 @@ def rows(bench: Bench, seconds: float) -> Iterator[Row]:
     work = f"{net} relu, {bench.targets} targets, {bench.places} places: one target and round"
     for attack, says, bar in (
         (Span(cell_m=cell_m), "span", bench.span_ms),
-        (NeuronVotes(cell_m=cell_m), "unit votes", None),
+        (NeuronVotes(cell_m=cell_m), "neuron votes", None),
     ):
         yield {**row(f"{says}, {work}", target_ms(attack, seen, seconds), "ms", bar), "subject": "span"}

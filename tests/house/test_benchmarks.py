@@ -59,7 +59,7 @@ ROWS = {
         [NO, True, False, NO, ANY, ANY],
     ),
     "replay": (replay.rows, (TAXIS, 0), None, [NO, NO, True, False, NO, NO, NO, NO]),
-    "span": (span.rows, (span.Bench(3, 60, (8, 4), span_ms=LONG), 0), "ms ms ms", [True, NO, NO]),
+    "span": (span.rows, (span.Bench(3, 60, (8, 4), span_ms=LONG), 0), "ms ms", [True, NO]),
     "sweeps": (sweeps.rows, (sweeps.Bench(1, 1.0),), "s s", [NO, True]),
     "town": (town.rows, (town.Bench(400.0, 2, 15, draw_s=LONG, tick_ms=SHORT), 0), "s s ms GB", [True, NO, False, NO]),
     "tracking": (
