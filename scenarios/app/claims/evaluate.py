@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from io import StringIO
 from pathlib import Path
 
 import numpy as np
 
 from netsim.errors import BadInput
-from netsim.record import guarded, write_text
+from netsim.record import write_text
 from netsim.safe import what_is
 from scenarios.app.claims.claim import FAILS, HOLDS, OPEN, Claim, ClaimRule, Verdict, median_interval
 from scenarios.app.results.failures import failure_lines, read_failures
-from scenarios.app.results.folder import MANIFEST, SUMMARY, admit_several, read_json, read_summary
+from scenarios.app.results.folder import MANIFEST, SUMMARY, admit_several, csv_text, read_json, read_summary
 from scenarios.app.results.gathered import one_kind
 from scenarios.app.results.read import RUNS, listed
 from scenarios.app.results.shown import cell_text, over_seeds
@@ -139,13 +137,10 @@ def _of_part(watch: Watch, name: str, now: Event) -> None:
 
 def write_verdicts(path: Path, verdicts: Sequence[Verdict]) -> None:
     """Write the table of verdicts, a row per claim."""
-    text = StringIO()
-    writer = csv.DictWriter(text, list(verdicts[0].row), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({name: guarded(cell) for name, cell in one.row.items()} for one in verdicts)
+    rows = [list(verdicts[0].row), *(list(one.row.values()) for one in verdicts)]
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_text(path, text.getvalue())
+        write_text(path, csv_text(rows))
     except OSError as error:
         raise BadInput(f"{path}: cannot be written ({error.strerror})") from None
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import re
 from collections import Counter
 from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from io import StringIO
 from itertools import product
 from math import exp, floor, log, prod
 from pathlib import Path
@@ -19,10 +17,10 @@ from typing import Any
 import numpy as np
 
 from netsim.errors import BadInput
-from netsim.record import cell_text, guarded, write_json, write_text
+from netsim.record import write_json, write_text
 from netsim.rng import Rng, Streams
 from scenarios.app.results.failures import Failed
-from scenarios.app.results.folder import STUDY, no_links, ours, remove_run
+from scenarios.app.results.folder import STUDY, csv_text, no_links, ours, remove_run
 from scenarios.app.results.marker import check_files, held
 from scenarios.app.results.read import RUNS, SWEEP
 from scenarios.app.results.statistics import counted
@@ -311,14 +309,12 @@ def write_runs(out: Path, todo: Sequence[SweepPoint], summaries: dict[int, Field
     """
     varied = list(dict.fromkeys(k for p in todo for k in p.overrides if k not in ("seed", "vary")))
     keys = list(dict.fromkeys(k for s in summaries.values() for k in s))
-    text = StringIO()
     curve = ["curve", "strength"] if any(point.curve for point in todo) else []
     columns = ["folder", "label", "seed", *curve, *varied, *keys]
-    writer = csv.DictWriter(text, columns, restval="", extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
+    rows: list[list[Any]] = [columns]
     for i, point in enumerate(todo):
-        row = {"folder": point.folder, "label": guarded(point.label), "seed": str(point.seed)}
-        row |= {"curve": guarded(point.curve), "strength": cell_text(point.strength)}
-        row |= {key: guarded(flow(value)) for key, value in point.overrides.items() if key in varied}
-        writer.writerow(row | {key: cell_text(value) for key, value in summaries.get(i, {}).items()})
-    write_text(out / RUNS, text.getvalue())
+        row: Fields = {name: getattr(point, name) for name in ("folder", "label", "seed", "curve", "strength")}
+        row |= {key: flow(value) for key, value in point.overrides.items() if key in varied}
+        row |= summaries.get(i, {})
+        rows.append([row.get(column) for column in columns])
+    write_text(out / RUNS, csv_text(rows))

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +11,7 @@ import numpy as np
 
 from netsim.radio.power import Full, Power
 from netsim.radio.power_rules import Average, Fractional
-from netsim.record import cell_text, write_json, write_text
+from netsim.record import write_json, write_text
 from netsim.rng import Streams
 from netsim.units import FloatArray, IntArray
 from rl.lagrangian import penalty
@@ -27,6 +25,7 @@ from scenarios.app.results.folder import (
     EPISODE_UE_COLUMNS,
     MOST_ROUNDS,
     MOST_UES,
+    csv_text,
 )
 from scenarios.app.results.statistics import half_width, interquartile_mean
 from scenarios.app.results.trainings import probability_of_improvement
@@ -293,8 +292,4 @@ def _of_round(policy: str, step: Step) -> Fields:
 
 def write_rows(path: Path, rows: Sequence[Record]) -> None:
     """Rows of the same columns as a CSV file."""
-    text = StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(list(rows[0]))
-    writer.writerows([cell_text(v) for v in row.values()] for row in rows)
-    write_text(path, text.getvalue())
+    write_text(path, csv_text([rows[0].keys(), *(row.values() for row in rows)]))
