@@ -17,7 +17,7 @@ from netsim.rng import Rng
 from netsim.row_id import MAX_STATIONS
 from netsim.units import FloatArray, IntArray
 
-_WIDEST_M = 2e6  # side of an area that is laid out for a trace
+_MAX_SIDE_M = 2e6  # side of an area that is laid out for a trace
 
 
 class BaseStation(Part):
@@ -207,10 +207,10 @@ def default_layout(area: Area) -> Hexagonal:
 
     Raises BadInput for an area that no plane and no network holds.
     """
-    if area.side_m.max() > _WIDEST_M:
+    if area.side_m.max() > _MAX_SIDE_M:
         width, height = (f"{side / 1e3:,.0f} km" for side in area.side_m)
         raise BadInput(
-            f"world.ues.mobility.trace: its area has {width} x {height}, at most {_WIDEST_M / 1e3:,.0f} km are "
+            f"world.ues.mobility.trace: its area has {width} x {height}, at most {_MAX_SIDE_M / 1e3:,.0f} km are "
             "possible without a list of base stations; choose a box (area_deg, or area_m where the file has metres; "
             "netsim inspect shows far rows), set crs: local if metres were taken for degrees, or give base stations"
         )

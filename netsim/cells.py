@@ -19,7 +19,7 @@ from netsim.traces.source import Source
 from netsim.traces.values import MISSING, listed, missing, number, shown, with_points
 from netsim.units import FloatArray
 
-MOST_BYTES = 500 * 2**20
+MAX_BYTES = 500 * 2**20
 _ORDER = ("radio", "mcc", "net", "area", "cell", "unit", "lon", "lat")
 """the first columns of a file without a header"""
 _WANTED = ("radio", "mcc", "net", "area", "cell", "lon", "lat")
@@ -101,8 +101,8 @@ def _records(source: Source) -> tuple[str, _Rows]:
 
     Above them there may be a line sep=; and comments that begin with #. Without the former the first row tells.
     """
-    if source.n_bytes > MOST_BYTES:
-        raise BadInput(f"{source.path}: larger than {MOST_BYTES // 2**20} MB; cut it to the region first")
+    if source.n_bytes > MAX_BYTES:
+        raise BadInput(f"{source.path}: larger than {MAX_BYTES // 2**20} MB; cut it to the region first")
     lines = (line for _, block in source.blocks() for line in StringIO(block))
     above, named = 0, None
     for head in lines:

@@ -20,12 +20,12 @@ from netsim.compiled import compiled
 
 _LOG2E = 1.4426950408889634
 _HIGH, _LOW = 0.693145751953125, 1.42860682030941723212e-6  # of ln 2; products with _HIGH are exact
-_LEAST, _LEAST_32 = -700.0, np.float32(-80.0)  # where exp(x) - 1 is -1 long since, and 2^k not yet below all numbers
+_MIN, _MIN_32 = -700.0, np.float32(-80.0)  # where exp(x) - 1 is -1 long since, and 2^k not yet below all numbers
 _WHOLE, _WHOLE_32 = 6755399441055744.0, np.float32(12582912.0)  # 1.5 * 2^52, 1.5 * 2^23
 _LOG2E_32, _HIGH_32, _LOW_32 = np.float32(_LOG2E), np.float32(_HIGH), np.float32(_LOW)
 _ONE_32, _BIAS_32, _SHIFT_32 = np.float32(1.0), np.int32(127), np.int32(23)
 _T2, _T3, _T4, _T5, _T6, _T7 = (np.float32(1 / n) for n in (2, 6, 24, 120, 720, 5040))
-_LEAST_EXP, _MOST_EXP = -745.2, 709.8  # beyond which exp is 0, and infinity
+_MIN_EXP, _MAX_EXP = -745.2, 709.8  # beyond which exp is 0, and infinity
 _OFFSET = np.int64(0x4338000000000000)  # bits of _WHOLE
 _ROOT_HALF, _MANTISSA = np.int64(0x3FE6A09E667F3BCD), np.int64(52)  # bits of 1 / sqrt(2); digits behind the point
 _TWO_52, _SHIFT = np.int64(0x4330000000000000), np.int64(2048)  # bits of 2^52; what makes an exponent positive
@@ -34,15 +34,15 @@ _TWO_52, _SHIFT = np.int64(0x4330000000000000), np.int64(2048)  # bits of 2^52; 
 @compiled
 def exp(x: float) -> float:
     """exp(x), within two units of the last place."""
-    y = -750.0 if x < _LEAST_EXP else x
-    y = 750.0 if y > _MOST_EXP else y
+    y = -750.0 if x < _MIN_EXP else x
+    y = 750.0 if y > _MAX_EXP else y
     k, p = _reduced(y)
     half = k >> 1  # 2^k itself may be out of range
     first = np.int64((half + 1023) << _MANTISSA).view(np.float64)
     second = np.int64((k - half + 1023) << _MANTISSA).view(np.float64)
     value: Any = (1.0 + p) * first * second
-    value = 0.0 if x < _LEAST_EXP else value
-    return np.inf if x > _MOST_EXP else value
+    value = 0.0 if x < _MIN_EXP else value
+    return np.inf if x > _MAX_EXP else value
 
 
 @compiled
@@ -80,7 +80,7 @@ def _expm1_below(x: Any) -> Any:
 
 
 def _double(x: Any) -> Any:
-    x = _LEAST if x < _LEAST else x
+    x = _MIN if x < _MIN else x
     k, p = _reduced(x)
     power = np.int64((k + 1023) << _MANTISSA).view(np.float64)
     return power * p + (power - 1.0)
@@ -108,7 +108,7 @@ def _reduced(x: float) -> tuple[Any, float]:
 
 
 def _single(x: Any) -> Any:
-    x = _LEAST_32 if x < _LEAST_32 else x
+    x = _MIN_32 if x < _MIN_32 else x
     shifted = x * _LOG2E_32 + _WHOLE_32
     k = shifted - _WHOLE_32
     r = (x - k * _HIGH_32) - k * _LOW_32

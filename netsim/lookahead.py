@@ -24,9 +24,9 @@ from netsim.radio.link_budget import Budget
 from netsim.radio.links import RadioLinks
 from netsim.units import BoolArray, FloatArray, IntArray
 
-_MOST_TICKS = 64
-_MOST_PAIRS = 8192  # of a block: beyond, a longer one saves nothing
-_MOST_MOVED = 0.6  # share of UEs up to which keeping the links of the others saves time
+_MAX_TICKS = 64
+_MAX_PAIRS = 8192  # of a block: beyond, a longer one saves nothing
+_MAX_MOVED = 0.6  # share of UEs up to which keeping the links of the others saves time
 
 
 def tick_after(time_s: float, tick_s: float) -> float:
@@ -114,8 +114,8 @@ class Lookahead:
         self._steps.clear()
         ticks = 1
         if self._asked_s > -inf and tick_after(self._asked_s, self.tick_s) == time_s:
-            most = _MOST_PAIRS // max(1, n * len(self.budget.at_m))
-            ticks = self._ticks = max(1, min(2 * self._ticks, _MOST_TICKS, most))
+            most = _MAX_PAIRS // max(1, n * len(self.budget.at_m))
+            ticks = self._ticks = max(1, min(2 * self._ticks, _MAX_TICKS, most))
         times_s = [time_s]
         for _ in range(ticks - 1):
             times_s.append(tick_after(times_s[-1], self.tick_s))
@@ -134,7 +134,7 @@ class Lookahead:
         """The links of one tick, calculated for the UEs that changed since the last one."""
         now = _PlacesNow(state.position_m, self.indoors(state))
         moved = None if self._known is None else self._known[0].moved(now)
-        if self._known is None or moved is None or moved.mean() > _MOST_MOVED:
+        if self._known is None or moved is None or moved.mean() > _MAX_MOVED:
             self._known = self._links = self._heard = None  # the memory of the last ones is that of the next
             links = self.budget.links(time_s, *now)
             self._heard = now, links.rsrp_dbm
@@ -150,7 +150,7 @@ class Lookahead:
         """RSRP of all UEs in a state (n_ue, n_bs), calculated for those that changed since the last call."""
         now = _PlacesNow(state.position_m, self.indoors(state))
         moved = None if self._heard is None else self._heard[0].moved(now)
-        if self._heard is None or moved is None or moved.mean() > _MOST_MOVED:
+        if self._heard is None or moved is None or moved.mean() > _MAX_MOVED:
             rsrp = self.budget.rsrp_dbm(*now)
         elif not moved.any():
             return self._heard[1]

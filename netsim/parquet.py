@@ -23,7 +23,7 @@ Type = Literal["number", "integer", "text", "flag"]
 
 REMEDY = 'pip install "netsim-fl[parquet]"'
 _BLOCK_BYTES = 2**23  # of a CSV that become a row group: some hundred thousand rows
-_MOST_CELLS = OURS_MOST_BYTES // 4  # that are read of a table: a CSV of the bytes that are read has no more
+_MAX_CELLS = OURS_MOST_BYTES // 4  # that are read of a table: a CSV of the bytes that are read has no more
 
 
 def check_installed(what: str) -> None:
@@ -106,8 +106,8 @@ def _read(file: BinaryIO) -> dict[str, np.ndarray]:
     try:
         table = pq.ParquetFile(file)
         names, schema = table.schema_arrow.names, table.schema_arrow
-        if table.metadata.num_rows * max(len(names), 1) > _MOST_CELLS:
-            raise ValueError(f"more than {_MOST_CELLS:,} cells, the most that are read")
+        if table.metadata.num_rows * max(len(names), 1) > _MAX_CELLS:
+            raise ValueError(f"more than {_MAX_CELLS:,} cells, the most that are read")
         texts = [field.name for field in schema if pa.types.is_string(field.type)]
         others = [field for field in schema if field.name not in texts]
         wrong = [f for f in others if f.type not in (pa.float64(), pa.int64(), pa.bool_())]

@@ -19,10 +19,10 @@ from netsim.setting import WorldSetting
 from netsim.traces.trace import Trace
 from netsim.units import FloatArray
 
-_FARTHEST_OUTSIDE_M = 100e3  # an antenna outside of the area
-_MOST_OUTSIDE = 0.1  # of UEs that start outside of the area, or of rows of a trace, without a warning
+_MAX_OUTSIDE_M = 100e3  # an antenna outside of the area
+_MAX_OUTSIDE = 0.1  # of UEs that start outside of the area, or of rows of a trace, without a warning
 _SAME_ORIGIN_M = 10.0  # between the origins of a trace and of a city
-_SMALLEST_SIDE_M = 10.0  # of an area in which places differ
+_MIN_SIDE_M = 10.0  # of an area in which places differ
 
 
 def trace_outside(setting: WorldSetting, area: Area, trace: Trace | None) -> tuple[str, ...]:
@@ -42,7 +42,7 @@ def trace_outside(setting: WorldSetting, area: Area, trace: Trace | None) -> tup
     where = f"the area x {x_m:g} to {right_m:g} m, y {y_m:g} to {top_m:g} m"
     if outside == 1.0:
         raise BadInput(f"world.city: the whole trace lies outside of {where}; take the city that it was recorded in")
-    warned = () if outside <= _MOST_OUTSIDE else (f"{100 * outside:.3g} % of the trace lies outside of {where}",)
+    warned = () if outside <= _MAX_OUTSIDE else (f"{100 * outside:.3g} % of the trace lies outside of {where}",)
     return (*trace.doubts, *warned)
 
 
@@ -59,12 +59,12 @@ def tall_floors(setting: WorldSetting, ground: Ground, indoors: Indoors | None) 
         return ()
     law = setting.radio.path_loss
     floors = int(max(ground.premises.floors.max(initial=1) - 1, indoors.floor.max(initial=0)))
-    height_m, most_m = setting.ues.height_m + STOREY_M * floors, law.ue_heights_m[1]
-    if height_m <= most_m:
+    height_m, max_m = setting.ues.height_m + STOREY_M * floors, law.ue_heights_m[1]
+    if height_m <= max_m:
         return ()
     return (
-        f"path loss {law.kind_name()} was published for UEs up to {most_m:g} m high; on floors up to {height_m:g} m it "
-        f"has the loss at {most_m:g} m",
+        f"path loss {law.kind_name()} was published for UEs up to {max_m:g} m high; on floors up to {height_m:g} m it "
+        f"has the loss at {max_m:g} m",
     )
 
 
@@ -79,11 +79,11 @@ def long_links(setting: WorldSetting, stations: tuple[BaseStation, ...], area: A
     check_near(area, stations[far].position_m, f"world.base_stations[{far}].position_m: {stations[far].name}")
     law = setting.radio.path_loss
     outside = _far_stations(setting, area)
-    if away_m[far] <= law.longest_m:
+    if away_m[far] <= law.max_distance_m:
         return outside
     return (
         *outside,
-        f"path loss {law.kind_name()} was published for links of up to {law.longest_m:g} m; those of "
+        f"path loss {law.kind_name()} was published for links of up to {law.max_distance_m:g} m; those of "
         f"{stations[far].name} reach {away_m[far]:.0f} m and are extrapolated",
     )
 
@@ -107,10 +107,10 @@ def _far_stations(setting: WorldSetting, area: Area) -> tuple[str, ...]:
 def check_near(area: Area, at_m: tuple[float, float], who: str) -> None:
     """Raises BadInput where an antenna stands implausibly far from the area."""
     away_m = float(area.farthest_m(np.array([at_m]))[0])
-    most_m = float(np.linalg.norm(area.side_m)) + _FARTHEST_OUTSIDE_M
-    if away_m > most_m:
+    max_m = float(np.linalg.norm(area.side_m)) + _MAX_OUTSIDE_M
+    if away_m > max_m:
         raise BadInput(
-            f"{who} stands {away_m / 1e3:g} km from the far corner of the area, at most {most_m / 1e3:g} km are "
+            f"{who} stands {away_m / 1e3:g} km from the far corner of the area, at most {max_m / 1e3:g} km are "
             "plausible; give metres in the plane of the area"
         )
 
@@ -128,7 +128,7 @@ def check_zones(area: Area, centres_m: Sequence[tuple[float, float]], radius_m: 
 
 def tiny_area(area: Area) -> tuple[str, ...]:
     """A warning where the area is too small for places to differ."""
-    if area.side_m.min() >= _SMALLEST_SIDE_M:
+    if area.side_m.min() >= _MIN_SIDE_M:
         return ()
     width, height = (f"{side:.3g} m" for side in area.side_m)
     return (f"the area is {width} x {height}: all places are nearly one, so maps and attacks mean little",)
@@ -138,7 +138,7 @@ def ues_outside(area: Area, position_m: FloatArray) -> tuple[str, ...]:
     """A warning where many UEs start outside of the area."""
     there = np.isfinite(position_m).all(axis=1)
     share = float(np.mean(~area.contains(position_m[there]))) if there.any() else 0.0
-    if share <= _MOST_OUTSIDE:
+    if share <= _MAX_OUTSIDE:
         return ()
     return (f"{100 * share:.3g} % of the UEs start outside of the area; let ues.mobility place them inside",)
 

@@ -47,24 +47,24 @@ def file_version(path: str | Path) -> tuple[int, int]:
     return max(one.st_mtime_ns for one in stats), sum(one.st_size for one in stats)
 
 
-def opened(path: str | Path, most_bytes: int, own: bool = False) -> BinaryIO:
+def opened(path: str | Path, max_bytes: int, own: bool = False) -> BinaryIO:
     """A regular file for reading. Raises OSError for anything else, and for one of more bytes."""
     fd = _descriptor(path, os.O_RDONLY, own)
     size = os.fstat(fd).st_size
-    if size > most_bytes:
+    if size > max_bytes:
         os.close(fd)
-        raise _too_large(path, most_bytes)
+        raise _too_large(path, max_bytes)
     return os.fdopen(fd, "rb")
 
 
-def content(path: str | Path, most_bytes: int, own: bool = False) -> bytes:
+def content(path: str | Path, max_bytes: int, own: bool = False) -> bytes:
     """All bytes of a regular file. Raises OSError for anything else, and for more bytes."""
-    with opened(path, most_bytes, own) as file:
+    with opened(path, max_bytes, own) as file:
         data = bytearray()
         while piece := file.read(_PIECE_BYTES):  # a buffer for as many as there may be would be taken at once
             data += piece
-            if len(data) > most_bytes:  # it grew, or says nothing of its size
-                raise _too_large(path, most_bytes)
+            if len(data) > max_bytes:  # it grew, or says nothing of its size
+                raise _too_large(path, max_bytes)
     return bytes(data)
 
 
@@ -143,8 +143,8 @@ def _said(mode: int) -> str:
     return "is no regular file but a device, a pipe or a socket"
 
 
-def _too_large(path: str | Path, most_bytes: int) -> OSError:
-    return OSError(errno.EFBIG, f"is larger than {size_text(most_bytes)}, the most that is read", str(path))
+def _too_large(path: str | Path, max_bytes: int) -> OSError:
+    return OSError(errno.EFBIG, f"is larger than {size_text(max_bytes)}, the most that is read", str(path))
 
 
 def size_text(n_bytes: int) -> str:

@@ -21,7 +21,7 @@ from rl.reward import Figures, Reward
 
 FEASIBLE_FIRST = 1e3
 """Cost of exceeding a bound by its size where policies are compared"""
-_LEAST = 0.01  # spread of a figure, of its bound; of the minimised cost, of its mean
+_MIN = 0.01  # spread of a figure, of its bound; of the minimised cost, of its mean
 
 
 def priced(reward: Reward, figures: Figures, multipliers: FloatArray | None) -> FloatArray:
@@ -84,8 +84,8 @@ def first_prices(reward: Reward, figures: Figures, situations: int) -> Prices:
 
     bounds = reward.bounds()
     own = np.array([
-        max(spread(figures.of(name)), _LEAST * abs(bound), 1e-9) for name, bound in bounds.items()
+        max(spread(figures.of(name)), _MIN * abs(bound), 1e-9) for name, bound in bounds.items()
     ])  # fmt: skip
     cost = reward.cost(figures)
-    step = max(spread(cost), _LEAST * abs(float(cost.mean()))) / own
+    step = max(spread(cost), _MIN * abs(float(cost.mean()))) / own
     return Prices(step, own, step)

@@ -172,7 +172,7 @@ class Look:
         decoded = _level(sinr, _SPAN_DB)
         exposed = np.full(power_w.shape, -_SPAN_DB)
         if links.heard.shape[2]:
-            alone = self.air._replace(floor_sinr=0.0, least_sinr=0.0)
+            alone = self.air._replace(floor_sinr=0.0, min_sinr=0.0)
             sent_w = np.where(can & (sinr >= self.air.floor_sinr), power_w, 0.0)
             exposed = _level(sinrs(sent_w, at, links.heard, np.where(self.there, 0, -1), alone), _SPAN_DB)
         dbw = db_from_ratio(power_w)

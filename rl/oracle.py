@@ -24,7 +24,7 @@ from rl.reward import Reward
 from rl.rules import Known, within
 
 _STEPS_DB = (8.0, 4.0, 2.0, 1.0, 0.5)
-_MOST_MOVES = 200  # of one step
+_MAX_MOVES = 200  # of one step
 _DUAL_STEPS, _DUAL_RATE = 40, 0.5  # the rate falls as 1 / step
 _ACTIONS, _STD_DB = 12, 5.0  # around the start, by which the first multipliers are found
 
@@ -72,7 +72,7 @@ def _searched(
     judged = len(cost)
     for step_db in steps_db:
         going = np.arange(len(known))
-        for _ in range(_MOST_MOVES):
+        for _ in range(_MAX_MOVES):
             tried = np.clip(_moves(dbw[going], step_db), low, high)  # (n, moves, K)
             n, moves, k = tried.shape
             value = known.cost(within(tried.reshape(-1, k), limits), np.repeat(going, moves)).reshape(n, moves)

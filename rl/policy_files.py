@@ -15,7 +15,7 @@ from netsim.record import write_text
 from netsim.safe import content, replacing
 
 CARD, WEIGHTS = "policy.json", "policy.safetensors"
-_MOST_BYTES, _MOST_CARD_BYTES = 256_000_000, 1_000_000
+_MAX_BYTES, _MAX_CARD_BYTES = 256_000_000, 1_000_000
 Card = TypeVar("Card", bound=Part)
 Shapes = Mapping[str, tuple[int | None, ...]]
 """name of an array -> its shape; None: as long as the file says"""
@@ -38,7 +38,7 @@ def read_files(folder: Path, kind: type[Card], shapes: Callable[[Card], Shapes])
     """
     path = folder / CARD
     try:
-        card = kind.model_validate_json(content(path, _MOST_CARD_BYTES), strict=True)
+        card = kind.model_validate_json(content(path, _MAX_CARD_BYTES), strict=True)
     except FileNotFoundError:
         raise BadInput(f"{path}: no such file; give the folder that `netsim train` wrote a policy into") from None
     except OSError as error:
@@ -74,7 +74,7 @@ def _read_tensors(path: Path, shapes: Shapes) -> dict[str, np.ndarray]:
     from safetensors.numpy import load
 
     try:
-        tensors = load(content(path, _MOST_BYTES))
+        tensors = load(content(path, _MAX_BYTES))
     except FileNotFoundError:
         raise BadInput(f"{path}: no such file; a policy is a card and its weights") from None
     except OSError as error:

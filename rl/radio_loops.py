@@ -25,13 +25,13 @@ def _sinr(
     if air.interference == NONE:
         return power_w * strength / air.noise_w, group_of
     sinr = sic.many_antennas(
-        power_w, h, own, strength, serving, group_of, air.noise_w, air.residual, others, air.least_sinr
+        power_w, h, own, strength, serving, group_of, air.noise_w, air.residual, others, air.min_sinr
     )
     refused = sinr < air.floor_sinr
     if refused.any():  # the others have a higher SINR than before
         sends = np.where(refused, -1, serving)
         again = sic.many_antennas(
-            power_w, h, own, strength, sends, group_of, air.noise_w, air.residual, others, air.least_sinr
+            power_w, h, own, strength, sends, group_of, air.noise_w, air.residual, others, air.min_sinr
         )
         sinr = np.where(refused, sinr, again)
     return sinr, group_of
@@ -65,16 +65,16 @@ def received(
         hears = np.where(downlink_bps[s] > 0, serving[s], -1)  # a UE without the model has nothing to send
         x, group_of = _sinr(power_w[b], h[s], own, strength, hears, air)
         sinr[b], snr[b] = x, power_w[b] * strength / air.noise_w
-        rate_bps = rates(x, air.bandwidth_hz, Adaptation(air.attenuation, air.most_bps_per_hz, air.floor_sinr))
+        rate_bps = rates(x, air.bandwidth_hz, Adaptation(air.attenuation, air.max_bps_per_hz, air.floor_sinr))
         wait_s = np.zeros(k)
         if air.group_size < k:
             wait_s = waits(
                 x, rate_bps, downlink_bps[s], rows[s], compute_s[s], serving[s], group_of, n_bits[s], air.deadline_s,
-                air.least_sinr,
+                air.min_sinr,
             )  # fmt: skip
         transmissions(
             x, snr[b], rate_bps, downlink_bps[s], rows[s], wait_s, compute_s[s], compute_j[s], power_w[b], n_bits[s],
-            air.deadline_s, air.least_sinr, 1.0, numbers, ends,
+            air.deadline_s, air.min_sinr, 1.0, numbers, ends,
         )  # fmt: skip
         energy_j[b], decoded[b] = numbers[4], ends[0]
     return sinr, snr, decoded, energy_j
@@ -101,7 +101,7 @@ def judged(rounds: Rounds, air: Air, power_w: FloatArray, which: IntArray) -> Ra
     hears = sinr
     if links.heard.shape[2]:
         there = np.where(links.serving >= 0, 0, -1)
-        alone = air._replace(floor_sinr=0.0, least_sinr=0.0, deadline_s=np.inf)
+        alone = air._replace(floor_sinr=0.0, min_sinr=0.0, deadline_s=np.inf)
         sends = (sinr >= air.floor_sinr) & (links.downlink_bps[which] > 0)
         hears = sinrs(np.where(sends, power_w, 0.0), which, links.heard, there, alone)
     return costs_of(

@@ -34,7 +34,7 @@ from netsim.units import BoolArray, FloatArray, IntArray
 from rl.reward import Figures
 
 _NO_GROUPS = int(np.iinfo(np.int64).max)  # all UEs of a cell at once
-_MOST_LOST = 1e6  # kappa at most, of rows so short that hardly any noise would make them late
+_MAX_LOST = 1e6  # kappa at most, of rows so short that hardly any noise would make them late
 NONE, INTRA, ALL = 0, 1, 2
 """interfering signals"""
 
@@ -50,9 +50,9 @@ class Air(NamedTuple):
     group_size: int
     bandwidth_hz: float
     attenuation: float
-    most_bps_per_hz: float
+    max_bps_per_hz: float
     floor_sinr: float
-    least_sinr: float
+    min_sinr: float
     deadline_s: float
 
 
@@ -163,7 +163,7 @@ def air_of(uplink: Uplink, round_s: float = np.inf) -> Air:
         return Air(noise_w, 0.0, NONE, _NO_GROUPS, *rates, 0.0, limit_s)
     interference = {"none": NONE, "intra": INTRA, "all": ALL}[uplink.interference]
     group_size = uplink.group_size or _NO_GROUPS
-    return Air(noise_w, uplink.sic_residual, interference, group_size, *rates, uplink.least_sinr(), limit_s)
+    return Air(noise_w, uplink.sic_residual, interference, group_size, *rates, uplink.min_sinr(), limit_s)
 
 
 def lost_noise(uplink: Uplink, round_s: float, n_bits: FloatArray) -> FloatArray:
@@ -172,8 +172,8 @@ def lost_noise(uplink: Uplink, round_s: float, n_bits: FloatArray) -> FloatArray
         return np.ones(len(n_bits))
     with np.errstate(divide="ignore", over="ignore"):
         law, hertz_s = uplink.rate.law, uplink.bandwidth_hz * min(uplink.limit_s(), round_s)
-        least = np.maximum(np.expm1(np.log(2.0) * n_bits / (law.attenuation * hertz_s)), law.least_sinr)
-        return np.asarray(np.minimum(1.0 / least, _MOST_LOST))
+        least = np.maximum(np.expm1(np.log(2.0) * n_bits / (law.attenuation * hertz_s)), law.min_sinr)
+        return np.asarray(np.minimum(1.0 / least, _MAX_LOST))
 
 
 def drawn_var(required_std: FloatArray, rho: FloatArray | float, snr: FloatArray) -> FloatArray:

@@ -32,7 +32,7 @@ from rl.look import Look
 from rl.radio_records import Air, Rounds
 from rl.reward import Figures, Reward
 
-_TRIED, _BEST, _LEAST = 48, 8, 0.05  # of a generation; no spread shrinks below a share of its first one
+_TRIED, _BEST, _MIN = 48, 8, 0.05  # of a generation; no spread shrinks below a share of its first one
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +144,7 @@ class Known:
 def tuned(law: Law, known: Known, evaluations: int, rng: Rng) -> Tuned:
     """The best parameters found with a number of evaluations of power vectors, on these rounds."""
     mean, spread = np.array(law.start), np.array(law.spread)
-    least = _LEAST * spread
+    least = _MIN * spread
     best, cost, generations = mean, np.inf, max(evaluations // (_TRIED * len(known)), 1)
     for g in range(generations):
         drawn = mean + spread * rng.normal(f"tune.{law.name}", np.arange(_TRIED), (len(mean),), item=g)

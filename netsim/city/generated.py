@@ -14,7 +14,7 @@ from netsim.units import FloatArray
 
 _DISC, _RECTANGLE, _SHAPES = 0, 1, 3  # shape of building k is k mod 3; the third is a star
 _DISC_CORNERS, _STAR_CORNERS = 32, 8
-_INNERMOST = 0.4  # radius of a corner of a star at least, as a share of the largest
+_MIN_RADIUS = 0.4  # radius of a corner of a star at least, as a share of the largest
 
 
 class Generated(City):
@@ -72,7 +72,7 @@ class Generated(City):
         which = np.arange(self.count)
         rng = streams.at("city.generated")
         unit = rng.uniform("building", which, (6,))
-        share = _INNERMOST + (1 - _INNERMOST) * rng.uniform("star", which, (_STAR_CORNERS,))
+        share = _MIN_RADIUS + (1 - _MIN_RADIUS) * rng.uniform("star", which, (_STAR_CORNERS,))
         size_m = _between(self.size_m, unit[:, :2])
         outlines = [_outline(k % _SHAPES, size_m[k], share[k]) for k in range(self.count)]
         owner = np.repeat(which, [len(angle_rad) for angle_rad, _ in outlines])

@@ -15,7 +15,7 @@ from netsim.streets.graph import CLASSES, StreetGraph
 from netsim.streets.lines import StreetLines
 from netsim.units import FloatArray
 
-_MOST_BLOCKS = 100_000
+_MAX_BLOCKS = 100_000
 
 
 class GridCity(City):
@@ -60,9 +60,9 @@ class GridCity(City):
                 f"no block fits: a block of {self.block_m:g} m between two streets of {self.street_m:g} m needs "
                 f"{needed_m:g} m, the area is {self.width_m:g} x {self.height_m:g} m"
             )
-        if columns * rows > _MOST_BLOCKS:
+        if columns * rows > _MAX_BLOCKS:
             raise ValueError(
-                f"{columns} x {rows} blocks are more than {_MOST_BLOCKS}: make block_m larger or the area smaller"
+                f"{columns} x {rows} blocks are more than {_MAX_BLOCKS}: make block_m larger or the area smaller"
             )
         return self
 

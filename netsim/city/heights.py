@@ -14,7 +14,7 @@ HIGHEST_M = 1e4
 LEVEL_M = 3.0
 """height of a storey, used where only the number of storeys is known"""
 FOOT_M = 0.3048
-_LONGEST = 30  # characters of a height
+_MAX_LENGTH = 30  # characters of a height
 _HEIGHTS = ("height", "building:height")
 _LEVELS = ("building:levels", "levels")
 _NUMBER = r"(\d+(?:[.,]\d+)?)"
@@ -69,7 +69,7 @@ def height_of(properties: Mapping[str, Any], key: str) -> Height:
 def metres(text: str) -> float | None:
     """A length as OpenStreetMap's `height` writes it, in m; None if it is none."""
     text = text.strip()
-    if len(text) > _LONGEST:
+    if len(text) > _MAX_LENGTH:
         return None
     if match := _METRES.fullmatch(text):
         return float(match[1] + match[2].replace(",", "."))
@@ -82,7 +82,7 @@ def metres(text: str) -> float | None:
 def _levels(value: Any) -> float | None:
     """A number of storeys above 0; None for anything else."""
     if isinstance(value, str):
-        match = re.fullmatch(_NUMBER, value.strip()) if len(value) <= _LONGEST else None
+        match = re.fullmatch(_NUMBER, value.strip()) if len(value) <= _MAX_LENGTH else None
         value = float(match[1].replace(",", ".")) if match else None
     good = type(value) in (int, float) and 0 < value <= HIGHEST_M / LEVEL_M
     return float(value) if good else None

@@ -8,7 +8,7 @@ from netsim.city.base import City
 from netsim.errors import BadInput
 from netsim.geometry import Area
 
-_LEAST_M = 1.0  # longer side of a trace's area
+_MIN_M = 1.0  # longer side of a trace's area
 
 
 class OpenField(City):
@@ -44,7 +44,7 @@ class OpenField(City):
             return Area(0.0, 0.0, self.width_m, self.height_m)
         if trace_area is None:
             raise BadInput("world.city: open-field has no size; give width_m and height_m")
-        if max(trace_area.side_m) < _LEAST_M:
+        if max(trace_area.side_m) < _MIN_M:
             raise BadInput(
                 f"world.city: the trace covers {trace_area.side_m[0]:g} x {trace_area.side_m[1]:g} m: too small "
                 "for any location to leak; take a trace that moves, or give width_m and height_m"

@@ -22,9 +22,9 @@ from netsim.units import FloatArray, IntArray
 _LOT_M2, _LOT_SPREAD = 700.0, (0.7, 1.6)
 _BUILT = 0.85  # share of lots with a building
 _INSET_M = (2.0, 4.5)  # between a building and the border of its lot
-_SMALLEST_M2 = 60.0  # of a building
+_MIN_AREA_M2 = 60.0  # of a building
 _FLOORS_CENTRE, _FLOORS_FALL, _FLOORS_STD = 6.0, 3.5, 1.2
-_MOST_FLOORS = 8  # [TR 38.901, Section 7.2]: UEs at most 22.5 m high, up to which its laws were published
+_MAX_FLOORS = 8  # [TR 38.901, Section 7.2]: UEs at most 22.5 m high, up to which its laws were published
 _BRIDGE_EVERY_M = 100.0
 
 
@@ -116,11 +116,11 @@ def _buildings(plan: TownPlan, area: Area, rng: Rng) -> Buildings:
     unit = rng.uniform("building", which, (2,))
     inset_m = _between(_INSET_M, unit[:, 1])
     shape = _largest(shapely.buffer(lot, -inset_m, join_style="mitre"))
-    stands = (unit[:, 0] < _BUILT) & (shapely.area(shape) >= _SMALLEST_M2)
+    stands = (unit[:, 0] < _BUILT) & (shapely.area(shape) >= _MIN_AREA_M2)
     shape, which = shape[stands], which[stands]
     away_m = np.linalg.norm(shapely.get_coordinates(shapely.centroid(shape)) - area.centre_m, axis=1)
     mean = _FLOORS_CENTRE - _FLOORS_FALL * away_m / (float(area.side_m.min()) / 2)
-    floors = np.clip(np.round(mean + _FLOORS_STD * rng.normal("floors", which)), 1, _MOST_FLOORS)
+    floors = np.clip(np.round(mean + _FLOORS_STD * rng.normal("floors", which)), 1, _MAX_FLOORS)
     return Buildings(shape, STOREY_M * floors)
 
 
@@ -136,7 +136,7 @@ def _open_ground(plan: TownPlan) -> Shapes:
     first = np.searchsorted(block, np.arange(len(plan.blocks) + 1))
     taken = np.array([shapely.union_all(street[over[a:b]]) for a, b in pairwise(first)], dtype=object)
     left = shapely.get_parts(shapely.difference(plan.blocks, taken))
-    return np.asarray(left[shapely.area(left) >= _SMALLEST_M2])
+    return np.asarray(left[shapely.area(left) >= _MIN_AREA_M2])
 
 
 def _largest(shape: Shapes) -> Shapes:

@@ -12,10 +12,10 @@ from netsim.errors import BadInput
 from netsim.maps.plane import known_crs
 from netsim.safe import content, what_is
 
-_LARGEST_FILE_MB = 50
-_LARGEST = 1e8  # coordinate of any system
-_LONGEST = 60  # characters of a value in a message
-_DEEPEST = 8  # collections inside collections
+_MAX_FILE_MB = 50
+_MAX_ABS = 1e8  # coordinate of any system
+_MAX_LENGTH = 60  # characters of a value in a message
+_MAX_NEST = 8  # collections inside collections
 _POINTS = ("Point", "MultiPoint")
 LINES = ("LineString", "MultiLineString")
 _OTHERS = {
@@ -45,7 +45,7 @@ def short(value: Any) -> str:
         text = json.dumps(value)
     except (RecursionError, ValueError):
         return "a value too large to print"
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
+    return text if len(text) <= _MAX_LENGTH else text[: _MAX_LENGTH - 3] + "..."
 
 
 def _text(file: str) -> str:
@@ -53,10 +53,10 @@ def _text(file: str) -> str:
     if not what_is(file):
         raise BadInput(f"{file}: no such file; give the path of a GeoJSON file")
     try:
-        return content(file, _LARGEST_FILE_MB * 10**6).decode("utf-8-sig")
+        return content(file, _MAX_FILE_MB * 10**6).decode("utf-8-sig")
     except OSError as error:
         if error.errno == errno.EFBIG:
-            raise BadInput(f"{file}: has more than {_LARGEST_FILE_MB} MB; cut a part of the city out") from None
+            raise BadInput(f"{file}: has more than {_MAX_FILE_MB} MB; cut a part of the city out") from None
         raise BadInput(f"{file}: {error.strerror or error}; give the path of a GeoJSON file") from None
     except UnicodeDecodeError as error:
         raise BadInput(f"{file}: not JSON in UTF-8 ({error.reason}); give a GeoJSON file") from None
@@ -120,8 +120,10 @@ def parts_of(geometry: Any, wanted: Wanted, refuse: Refusal, skipped: Counter[st
     kind, coordinates = geometry.get("type"), geometry.get("coordinates")
     if kind == "GeometryCollection":
         parts = geometry.get("geometries")
-        if not isinstance(parts, list) or depth >= _DEEPEST:
-            refuse(f"geometry.geometries: {short(parts)} will not do", f"a list of geometries, {_DEEPEST} deep at most")
+        if not isinstance(parts, list) or depth >= _MAX_NEST:
+            refuse(
+                f"geometry.geometries: {short(parts)} will not do", f"a list of geometries, {_MAX_NEST} deep at most"
+            )
         return [each for part in parts for each in parts_of(part, wanted, refuse, skipped, depth + 1)]
     if kind in _OTHERS[wanted]:
         skipped[str(kind)] += 1
@@ -150,7 +152,7 @@ def position(value: Any, refuse: Refusal) -> tuple[float, float]:
         refuse(f"geometry.coordinates: {short(value)} is not a position", "a position is two numbers")
     x, y = value[:2]
     for number in (x, y):
-        if type(number) not in (int, float) or not abs(number) <= _LARGEST:
-            remedy = f"give finite numbers up to {_LARGEST:g}: degrees, or metres"
+        if type(number) not in (int, float) or not abs(number) <= _MAX_ABS:
+            remedy = f"give finite numbers up to {_MAX_ABS:g}: degrees, or metres"
             refuse(f"geometry.coordinates: coordinates out of range: {short(value)}", remedy)
     return float(x), float(y)

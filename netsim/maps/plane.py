@@ -11,12 +11,12 @@ import numpy as np
 from netsim.errors import BadInput
 from netsim.units import FloatArray
 
-_FURTHEST_M = 1e6  # of a coordinate from the origin of a local plane
-_WIDEST_M = 1e5  # no city is wider
-_NARROWEST_M = 1.0  # nor narrower than this both ways
-_SHORTEST_M = 0.01  # most sides of buildings and streets are longer
+_MAX_ABS_M = 1e6  # of a coordinate from the origin of a local plane
+_MAX_SIDE_M = 1e5  # no city is wider
+_MIN_SIDE_M = 1.0  # nor narrower than this both ways
+_MIN_STEP_M = 0.01  # most sides of buildings and streets are longer
 _OPPOSITE_M = 2.0003e7  # from the origin, half way round the globe
-_WIDEST_DEG = 1.0  # nor any city in degrees; and none is so small in metres
+_MAX_SIDE_DEG = 1.0  # nor any city in degrees; and none is so small in metres
 _CRS = re.compile(
     r"(?:urn:(?:x-)?ogc:def:crs:|https?://www\.opengis\.net/(?:def/crs|gml/srs)/)?"
     r"(EPSG|OGC|CRS)(?:[:/]|\.XML#)(?:[\d.]*[:/])?(\w{1,9})",
@@ -64,11 +64,11 @@ def on_plane(
         origin = origin_deg or (float(middle[1]), lon)
         corner_m = projected(lon_lat, origin)
     wide_m, long_m = np.ptp(corner_m, axis=0)
-    too_small = max(wide_m, long_m) < _NARROWEST_M and np.ptp(corner, axis=0).any()
-    if too_small or not max(wide_m, long_m) <= _WIDEST_M:
+    too_small = max(wide_m, long_m) < _MIN_SIDE_M and np.ptp(corner, axis=0).any()
+    if too_small or not max(wide_m, long_m) <= _MAX_SIDE_M:
         taken = "local metres" if lon_lat is None else "degrees" if crs in ("auto", "lonlat") else crs
         raise BadInput(
-            f"{file}: footprints over {wide_m:.6g} x {long_m:.6g} m are no city ({_NARROWEST_M:g} to {_WIDEST_M:g} m), "
+            f"{file}: footprints of {wide_m:.6g} x {long_m:.6g} m are no city ({_MIN_SIDE_M:g} to {_MAX_SIDE_M:g} m), "
             f"their coordinates taken as {taken}; cut a part out, or set crs to what they are: {SYSTEMS}"
         )
     return corner_m, origin
@@ -83,11 +83,11 @@ def in_degrees(file: str, corner: FloatArray, crs: str, place: Callable[[int], s
         corner, crs = _from_system(file, corner, crs), "lonlat"
     around = _unwrapped(corner)
     degrees = crs == "lonlat" or (crs == "auto" and spans_degrees(around))
-    furthest = np.array([180.0, 90.0]) if degrees else np.full(2, _FURTHEST_M)
+    furthest = np.array([180.0, 90.0]) if degrees else np.full(2, _MAX_ABS_M)
     beyond = np.flatnonzero((np.abs(corner) > furthest).any(axis=1))
     if beyond.size:
         values = ", ".join(f"{v:.10g}" for v in corner[beyond[0]])
-        what = "longitude and latitude, at most 180 and 90" if degrees else f"local metres, at most {_FURTHEST_M:g}"
+        what = "longitude and latitude, at most 180 and 90" if degrees else f"local metres, at most {_MAX_ABS_M:g}"
         raise BadInput(
             f"{file}: {place(int(beyond[0]))}: coordinates out of range: {values} are no {what}; correct them or the "
             "file's member crs, or set crs, such as EPSG:32632"
@@ -100,10 +100,10 @@ def spans_degrees(corner: FloatArray) -> bool:
 
     No city is so small in metres, and no map so fine.
     """
-    if (np.ptp(corner, axis=0) < _WIDEST_DEG).all():
+    if (np.ptp(corner, axis=0) < _MAX_SIDE_DEG).all():
         return True
     step = np.hypot(*np.diff(corner, axis=0).T)
-    return bool(np.median(step[step > 0]) < _SHORTEST_M)
+    return bool(np.median(step[step > 0]) < _MIN_STEP_M)
 
 
 def _unwrapped(lon_lat: FloatArray) -> FloatArray:

@@ -25,7 +25,7 @@ _TRIP_PROBABILITY, _TRIP_AT_H = 0.7, 12.0  # [dlg 11] a trip on days without wor
 _PACE_LOW, _PACE_HIGH = 0.85, 1.6  # [dlg 11] speed of a walk over walk_speed_m_s
 _CORNER_STD_M = 25.0  # [dlg 11]
 _TAIL = 3.0  # hours and corners are cut at 3 deviations, so that every day ends at home
-_LONGEST_WALK_S = 4000.0  # from work at 20:12, two such walks and a stop of 1.5 h end before midnight
+_MAX_WALK_S = 4000.0  # from work at 20:12, two such walks and a stop of 1.5 h end before midnight
 _THIRD_PLACES = 4  # [dlg 11]
 _DWELL_FIXES_PER_H, _WORK_FIXES_PER_H = 25.0, 18.0  # [dlg 11] at home and third places; at work
 _WALK_FIX_EVERY_S = 15.0  # [dlg 11]
@@ -207,12 +207,12 @@ class Commuter(Mobility):
     def _refuse_long_walks(self, place_m: FloatArray) -> None:
         """Raises BadInput if a walk is too long for the day to end at home."""
         detour_m = 4 * _TAIL * _CORNER_STD_M  # there and back, along both axes
-        longest_m = float(np.ptp(place_m, axis=1).sum(axis=1).max(initial=0.0)) + detour_m
-        needed_m_s = longest_m / (_PACE_LOW * _LONGEST_WALK_S)
+        max_distance_m = float(np.ptp(place_m, axis=1).sum(axis=1).max(initial=0.0)) + detour_m
+        needed_m_s = max_distance_m / (_PACE_LOW * _MAX_WALK_S)
         if needed_m_s > self.walk_speed_m_s:
             raise BadInput(
                 f"world.ues.mobility.walk_speed_m_s: {self.walk_speed_m_s:g} m/s is too slow for a way of "
-                f"{longest_m:.0f} m between places of one UE; give at least {needed_m_s:.2f} (a car: 8), "
+                f"{max_distance_m:.0f} m between places of one UE; give at least {needed_m_s:.2f} (a car: 8), "
                 "or nearer places"
             )
 

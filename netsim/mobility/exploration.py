@@ -19,7 +19,7 @@ from netsim.units import BoolArray, FloatArray, IntArray
 
 NOWHERE = -1
 _NEAR_M = 100.0  # added to distances, so that gravity stays finite
-_SHORTEST_H, _LONGEST_TAUS = 1.0, 40.0  # of a stay; the tail beyond 40 tau has probability below 1e-17
+_MIN_STAY_H, _MAX_TAUS = 1.0, 40.0  # of a stay; the tail beyond 40 tau has probability below 1e-17
 _GRID = 8192  # points of the tabulated distribution of stays
 _BLOCK = 2**16  # weights that are computed at once: what they take stays in the cache
 
@@ -38,9 +38,9 @@ def stay_s(unit: FloatArray, beta: float, tau_h: float) -> FloatArray:
 @lru_cache(maxsize=8)
 def _stays(beta: float, tau_h: float) -> tuple[FloatArray, FloatArray]:
     """Distribution function of stays at durations in h, both (_GRID,)."""
-    hours = np.geomspace(_SHORTEST_H, _SHORTEST_H + _LONGEST_TAUS * tau_h, _GRID)
+    hours = np.geomspace(_MIN_STAY_H, _MIN_STAY_H + _MAX_TAUS * tau_h, _GRID)
     # density of log t, which is smooth on a logarithmic grid; the factor exp(1 / tau) keeps it from underflow
-    density = hours**-beta * np.exp((_SHORTEST_H - hours) / tau_h)
+    density = hours**-beta * np.exp((_MIN_STAY_H - hours) / tau_h)
     area = np.append(0.0, np.cumsum((density[1:] + density[:-1]) / 2 * np.diff(np.log(hours))))
     return area / area[-1], hours
 

@@ -14,7 +14,7 @@ from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
 _BATCH, _BATCHES, _SHRINK = 16, 4, 3.0  # targets that are tried for one leg among buildings, ever nearer
-_SHORTEST_STAY_S = 1.0  # of a UE that sees no way on, so that time passes
+_MIN_STAY_S = 1.0  # of a UE that sees no way on, so that time passes
 
 
 class RandomWaypoint(Legged):
@@ -115,7 +115,7 @@ class RandomWaypoint(Legged):
         unit = rng.uniform("leg", ue, (4,), item=leg)
         target_m, stays = _target(rng, ue, leg, origin_m, ground.area.sample(unit[:, :2]), ground)
         speed_m_s = between(self.speed_m_s, unit[:, 2])
-        pause_s = np.maximum(between(self.pause_s, unit[:, 3]), np.where(stays, _SHORTEST_STAY_S, 0.0))
+        pause_s = np.maximum(between(self.pause_s, unit[:, 3]), np.where(stays, _MIN_STAY_S, 0.0))
         arrive_s = depart_s + np.linalg.norm(target_m - origin_m, axis=1) / speed_m_s
         return Leg(origin_m, ue, leg, origin_m.copy(), target_m, depart_s, arrive_s, arrive_s + pause_s)
 

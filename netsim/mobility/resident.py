@@ -26,7 +26,7 @@ from netsim.units import BoolArray, FloatArray, IntArray
 
 _HOUR_S = 3600.0
 _NIGHT_BREAK = 0.2  # probability of leaving home at night, relative to that of leaving work
-_SHORTEST_STAY_S = 600.0  # where a place closes, or a period ends, before a person arrives
+_MIN_STAY_S = 600.0  # where a place closes, or a period ends, before a person arrives
 _DAY_STD_H, _TAIL = 0.5, 2.0  # deviation of the hours of a day from those of the person, cut at 2 deviations
 _BREAK_H = (0.5, 1.0)  # time away from work in a break
 _FIRST_PLACES = 8  # columns of the table of visited places, which doubles when it is full
@@ -253,7 +253,7 @@ class Resident(Mobility):
         break_s = np.where(asleep, inf, break_s)
         leave_s = np.where(plan.free, free_until_s, break_s)
         breaks = ~plan.free & (leave_s < plan.period_end_s)
-        return np.maximum(np.minimum(leave_s, plan.period_end_s), arrive_s + _SHORTEST_STAY_S), breaks
+        return np.maximum(np.minimum(leave_s, plan.period_end_s), arrive_s + _MIN_STAY_S), breaks
 
     def _break_s(self, period: IntArray, arrive_s: FloatArray, unit: FloatArray) -> FloatArray:
         """Times at which people would break the timetable (m,): exponential after arrival."""

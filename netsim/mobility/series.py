@@ -17,7 +17,7 @@ from netsim.traces.inspect import view_of
 from netsim.units import FloatArray, IntArray
 
 _HOUR_S = 3600.0
-_MOST_HOURS = 20_000_000  # of all UEs together: 24 bytes each
+_MAX_HOURS = 20_000_000  # of all UEs together: 24 bytes each
 
 
 def trace_series(
@@ -60,8 +60,8 @@ def played_series(
             f"--cell-m 0: mobility {mobility.kind_name()} puts no UE into buildings; give the side of a cell in m, "
             "such as 250"
         )
-    if n_hours * len(state.position_m) > _MOST_HOURS:
-        most = max(1, _MOST_HOURS // n_hours)
+    if n_hours * len(state.position_m) > _MAX_HOURS:
+        most = max(1, _MAX_HOURS // n_hours)
         raise BadInput(
             f"world.ues.count: {len(state.position_m):,} UEs for {n_hours:,} hours are too many to keep; give "
             f"--set world.ues.count={most} or less"

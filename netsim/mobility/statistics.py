@@ -19,7 +19,7 @@ UNKNOWN = -1
 WEEK_H = 168
 FEWEST_HOURS = 24  # with a known place, below which a person has no statistics
 _ZIPF_RANKS = 20
-_MOST_LZ = 20_000  # hours of which entropy rate and predictability are computed; time grows with their square
+_MAX_LZ = 20_000  # hours of which entropy rate and predictability are computed; time grows with their square
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +75,7 @@ def _of(one: Series) -> tuple[float, ...]:
     n_hours, n_places = int(known.sum()), len(np.unique(one.place[known]))
     if n_hours < FEWEST_HOURS:
         return n_hours, n_places, *[np.nan] * (len(fields(Measures)) - 2)
-    rate = entropy_bits(one.place[known][:_MOST_LZ])
+    rate = entropy_bits(one.place[known][:_MAX_LZ])
     return (
         n_hours,
         n_places,

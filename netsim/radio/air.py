@@ -182,13 +182,13 @@ class EventUplink:
         """Everything that happens at one time, for all transmissions."""
         if turn is not self._turn:
             return  # something earlier came up after it was set
-        now_s, lives, most_tries = float(self.env.now), self.lives, self.interface.retransmissions
+        now_s, lives, max_tries = float(self.env.now), self.lives, self.interface.retransmissions
         known, sends = lives.stage == ENDED, self._sends()
         came = become_ready(lives, now_s)
-        left = end_due(lives, now_s, most_tries)
+        left = end_due(lives, now_s, max_tries)
         looked = False
         if self.look is not None and self.interface.block_s is not None:
-            looked = look_again(lives, self.look, self.uplink, now_s, self.interface.block_s, most_tries)
+            looked = look_again(lives, self.look, self.uplink, now_s, self.interface.block_s, max_tries)
         asked = now_s >= self._until_s and bool((lives.stage == WAITING).any())
         if came or left or looked or asked:
             self._share(now_s, looked or (left and self.interface.link_adaptation == "change"), sends)
@@ -242,7 +242,7 @@ class EventUplink:
             cohort, self.uplink.heard(cohort, resource, blocks),
             lambda some: self.uplink.heard(some, resource, blocks), sends=lives.rate_bps[rows] > 0,
         )  # fmt: skip
-        decoded = (heard.sinr > 0) & (heard.sinr >= self.uplink.least_sinr())
+        decoded = (heard.sinr > 0) & (heard.sinr >= self.uplink.min_sinr())
         self.lives.hear(rows, heard, decoded, now_s)
 
     def _tell(self, ended: IntArray) -> None:

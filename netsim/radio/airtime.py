@@ -10,22 +10,22 @@ from netsim.compiled import compiled
 from netsim.radio.rate import Adaptation
 from netsim.units import BoolArray, FloatArray, IntArray
 
-_LEAST_SINR = 1e-30  # so that the noise of an update that is not received stays finite
+_MIN_SINR = 1e-30  # so that the noise of an update that is not received stays finite
 
 
 @compiled
-def least_decoded(sinr: FloatArray, least_sinr: float) -> float:
-    """The SINR from which UEs (n,) are decoded: least_sinr, or the highest if none reaches that."""
+def decoding_threshold(sinr: FloatArray, min_sinr: float) -> float:
+    """The SINR from which UEs (n,) are decoded: min_sinr, or the highest if none reaches that."""
     best = 0.0
     for u in range(len(sinr)):
         best = max(best, sinr[u])
-    return best if best < least_sinr else least_sinr
+    return best if best < min_sinr else min_sinr
 
 
 @compiled
 def noise_std(rho: float, sinr: float) -> float:
     """Standard deviation of the noise on each number of an update that was decoded with a SINR."""
-    return rho / sqrt(max(sinr, _LEAST_SINR))
+    return rho / sqrt(max(sinr, _MIN_SINR))
 
 
 @compiled
@@ -43,8 +43,8 @@ def rates(sinr: FloatArray, bandwidth_hz: float, law: Adaptation) -> FloatArray:
     out = np.empty(len(sinr))
     for u in range(len(sinr)):
         efficiency = law.attenuation * np.log2(1.0 + sinr[u])
-        out[u] = bandwidth_hz * (law.most_bps_per_hz if efficiency > law.most_bps_per_hz else efficiency)
-        if sinr[u] < law.least_sinr:
+        out[u] = bandwidth_hz * (law.max_bps_per_hz if efficiency > law.max_bps_per_hz else efficiency)
+        if sinr[u] < law.min_sinr:
             out[u] = 0.0
     return out
 
@@ -62,7 +62,7 @@ def transmissions(
     power_w: FloatArray,
     n_bits: float,
     deadline_s: float,
-    least_sinr: float,
+    min_sinr: float,
     rho: float,
     numbers: FloatArray,
     ends: BoolArray,
@@ -73,14 +73,14 @@ def transmissions(
     those of `ends` (2, n); see `Channel`. At deadline_s a UE stops what it does, training included; one without a rate
     in either direction never sends, and airtime and delay are infinite.
 
-    A UE is decoded if its SINR is at least `least_sinr`; if none reaches that, the one with the highest SINR is. Each
+    A UE is decoded if its SINR is at least `min_sinr`; if none reaches that, the one with the highest SINR is. Each
     number of a decoded update carries noise of standard deviation rho / sqrt(sinr), of which rho / sqrt(snr) is
     thermal. A transmission that needs longer than deadline_s is late.
     """
     n = len(sinr)
     std, thermal_std, airtime_s, delay_s, energy_j = numbers[0], numbers[1], numbers[2], numbers[3], numbers[4]
     decoded, late = ends[0], ends[1]
-    least = least_decoded(sinr, least_sinr)
+    least = decoding_threshold(sinr, min_sinr)
     for u in range(n):
         bits = n_bits * rows[u]
         granted = rate_bps[u] > 0 and downlink_bps[u] > 0
@@ -114,7 +114,7 @@ def waits(
     group_of: IntArray,
     n_bits: float,
     limit_s: float,
-    least_sinr: float,
+    min_sinr: float,
 ) -> FloatArray:
     """Waiting time (n,) of each UE until its group may send: the sum of the longest airtimes of earlier groups.
 
@@ -123,7 +123,7 @@ def waits(
     """
     n = len(sinr)
     wait_s = np.zeros(n)
-    least = least_decoded(sinr, least_sinr)
+    least = decoding_threshold(sinr, min_sinr)
     n_bs = 0
     for u in range(n):
         n_bs = max(n_bs, serving[u] + 1)

@@ -20,7 +20,7 @@ BEAMWIDTH_DEG = 65.0
 FLOOR_DB = 30.0
 DOWNTILT_DEG = 10.0
 _BELOW_M = 1e-6  # from a mast: what is nearer is a rounding
-_LEAST = 1e-10  # of the array factor in its nulls, -200 dB
+_MIN = 1e-10  # of the array factor in its nulls, -200 dB
 
 
 def sector_gain_db(
@@ -88,7 +88,7 @@ class ColumnAntenna(Antenna):
         away_m = np.hypot(flat_m, drop_m)
         cosine = -np.divide(drop_m, away_m, out=np.zeros_like(away_m), where=away_m > 0)
         phase = 2.0 * np.pi * self.spacing * (cosine + np.sin(np.radians(self.tilt_deg)))
-        array_db = 20.0 * np.log10(np.maximum(self._factor(phase), _LEAST))
+        array_db = 20.0 * np.log10(np.maximum(self._factor(phase), _MIN))
         return np.where(np.isnan(azimuth_deg), 0.0, element_db + array_db)
 
     def _factor(self, phase: FloatArray) -> FloatArray:

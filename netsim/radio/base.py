@@ -11,7 +11,7 @@ from netsim.part import Part
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
-LEAST_M = 1.0
+MIN_DISTANCE_M = 1.0
 """distance, nearer than which laws in closed form keep the loss"""
 
 
@@ -46,7 +46,7 @@ class PathLoss(Part):
 
     kind: str
     needs_sight: ClassVar[bool] = False
-    longest_m: ClassVar[float] = inf
+    max_distance_m: ClassVar[float] = inf
     """distance up to which the published law is valid"""
     std_db: ClassVar[tuple[float, float] | None] = None
     """published standard deviations of shadowing with and without line of sight; None if there are none"""

@@ -12,7 +12,7 @@ from netsim.rng import Rng
 from netsim.units import IntArray
 
 _MAX_BS = 1 << 20  # so that a UE and a base station make one stable id
-_SHORTEST_S = 1e-3  # of a block, so that the longest run counts its blocks in 64 bits
+_MIN_BLOCK_S = 1e-3  # of a block, so that the longest run counts its blocks in 64 bits
 
 
 class _Block(Fading):
@@ -25,8 +25,8 @@ class _Block(Fading):
 
     @model_validator(mode="after")
     def _positive(self) -> Self:
-        if isinstance(self.block, float) and not self.block >= _SHORTEST_S:
-            raise ValueError(f"block: a time must be >= {_SHORTEST_S:g} s, got {self.block:g}")
+        if isinstance(self.block, float) and not self.block >= _MIN_BLOCK_S:
+            raise ValueError(f"block: a time must be >= {_MIN_BLOCK_S:g} s, got {self.block:g}")
         return self
 
     def block_index(self, round_: int, time_s: float) -> int:

@@ -24,8 +24,8 @@ from netsim.radio.link_budget import Budget
 from netsim.setting import Radio
 from netsim.units import FloatArray, IntArray
 
-_LEVEL_DB, _MOST_STDS = 2.0, 8.0
-_LEAST_STD_DB = 0.05  # of a radio without shadowing, in place of steps
+_LEVEL_DB, _MAX_STDS = 2.0, 8.0
+_MIN_STD_DB = 0.05  # of a radio without shadowing, in place of steps
 _PLACES = 1000  # at once
 
 
@@ -80,7 +80,7 @@ class CoverageLaw:
         share = self.radio.path_loss.los_probability(pairs) if kind == "probability" else share * (kind == "always")
         stds = self._stds_db(bool(indoors.inside.any()))
         # M beyond these levels counts as the last
-        both, beyond = np.stack([seen_dbm, hidden_dbm])[:, :, cells], _MOST_STDS * max(stds)
+        both, beyond = np.stack([seen_dbm, hidden_dbm])[:, :, cells], _MAX_STDS * max(stds)
         low, high = both.min(axis=0).max(axis=1).min() - beyond, both.max() + beyond
         level = _LEVEL_DB * np.arange(low // _LEVEL_DB, high // _LEVEL_DB + 2)
         below = np.ones((len(level), len(place_m)))
@@ -102,7 +102,7 @@ class CoverageLaw:
         if inside and getattr(part, "indoor_decorrelation_m", None) is not None:
             own = getattr(part, "indoor_std_db", None)
             seen = hidden = seen if own is None else own
-        return max(seen, _LEAST_STD_DB), max(hidden, _LEAST_STD_DB)
+        return max(seen, _MIN_STD_DB), max(hidden, _MIN_STD_DB)
 
 
 def _clipped_mean(mean: FloatArray, std: float, clip_dbm: tuple[float, float] | None) -> FloatArray:
@@ -112,6 +112,6 @@ def _clipped_mean(mean: FloatArray, std: float, clip_dbm: tuple[float, float] | 
     if clip_dbm is None:
         return mean
     low, high = clip_dbm
-    law = norm(mean, max(std, _LEAST_STD_DB))
+    law = norm(mean, max(std, _MIN_STD_DB))
     inner = mean * (law.cdf(high) - law.cdf(low)) + law.var() * (law.pdf(low) - law.pdf(high))
     return np.asarray(low * law.cdf(low) + high * law.sf(high) + inner)

@@ -36,7 +36,7 @@ class Downlink(AdaptedRate):
     """noise figure of a UE's receiver, dB"""
     attenuation: float = Field(default=DOWNLINK.attenuation, gt=0, le=1)
     """ratio of the rate to Shannon's bound; of a study without learning"""
-    max_bps_per_hz: float = Field(default=DOWNLINK.most_bps_per_hz, gt=0, le=20)
+    max_bps_per_hz: float = Field(default=DOWNLINK.max_bps_per_hz, gt=0, le=20)
     """largest spectral efficiency, bit/s/Hz; of a study without learning"""
     min_sinr_db: float = Field(default=-10.0, ge=-100, le=100)
     """SINR below which nothing is received, dB; of a study without learning"""

@@ -32,7 +32,7 @@ def become_ready(lives: Transmissions, now_s: float) -> bool:
     return len(ready) > len(homeless)
 
 
-def end_due(lives: Transmissions, now_s: float, most_tries: int) -> bool:
+def end_due(lives: Transmissions, now_s: float, max_tries: int) -> bool:
     """End what ends up to now: sent, out of time or energy, or left; whether a place on the air became free."""
     freed = False
     while len(due := np.flatnonzero(lives.next_s() <= now_s)):
@@ -40,7 +40,7 @@ def end_due(lives: Transmissions, now_s: float, most_tries: int) -> bool:
         freed = freed or bool(sends.any())
         limit_s = np.minimum(lives.deadline_s[due], lives.stops_s[due])
         in_time = sends & (lives.since_s[due] + lives.sends_for_s(due) <= limit_s)
-        _end_sending(lives, due[in_time], most_tries)
+        _end_sending(lives, due[in_time], max_tries)
         cut = due[~in_time]
         at_s = limit_s[~in_time]
         lives.settle(cut, at_s)
@@ -49,7 +49,7 @@ def end_due(lives: Transmissions, now_s: float, most_tries: int) -> bool:
     return freed
 
 
-def _end_sending(lives: Transmissions, rows: IntArray, most_tries: int) -> None:
+def _end_sending(lives: Transmissions, rows: IntArray, max_tries: int) -> None:
     """Rows (k,) that send up to their last bit, or to the end of their energy."""
     span_s = lives.sends_for_s(rows)
     enough = lives.needs_s(rows) <= span_s
@@ -59,7 +59,7 @@ def _end_sending(lives: Transmissions, rows: IntArray, most_tries: int) -> None:
     lives.end(empty, empty_s, Fate.EXHAUSTED)
     lives.send_rest(whole)
     neither = np.zeros(len(whole), dtype=np.bool_)
-    hopeless = lives.close_blocks(whole, neither, neither, most_tries)
+    hopeless = lives.close_blocks(whole, neither, neither, max_tries)
     lives.end(hopeless, lives.since_s[hopeless], Fate.UNDECODED)
     arrived = whole[(lives.left_bits[whole] == 0) & (lives.stage[whole] == SENDING)]
     lives.end(arrived, lives.since_s[arrived], Fate.ARRIVED)
@@ -87,7 +87,7 @@ def stuck(lives: Transmissions, uplink: Uplink) -> BoolArray:
     return np.asarray(silent)
 
 
-def look_again(lives: Transmissions, look: Look, uplink: Uplink, now_s: float, block_s: float, most_tries: int) -> bool:
+def look_again(lives: Transmissions, look: Look, uplink: Uplink, now_s: float, block_s: float, max_tries: int) -> bool:
     """Where a new block has begun: close the ended blocks, and give UEs their present links; whether rates may have
     changed.
 
@@ -104,7 +104,7 @@ def look_again(lives: Transmissions, look: Look, uplink: Uplink, now_s: float, b
     sends, prepares = lives.stage[stale] == SENDING, lives.stage[stale] == PREPARING
     moved = seen.serving != lives.serving[stale]
     on_air = ~prepares
-    hopeless = lives.close_blocks(stale[on_air], moved[on_air], stuck(lives, uplink)[stale[on_air]], most_tries)
+    hopeless = lives.close_blocks(stale[on_air], moved[on_air], stuck(lives, uplink)[stale[on_air]], max_tries)
     lives.end(hopeless, now_s, Fate.UNDECODED)
     see(lives, stale, seen, uplink)
     under_way = lives.stage[stale] != ENDED

@@ -22,7 +22,7 @@ _NODES = 1 << 20  # of a lattice along one axis, around the origin
 _FLOORS = 1 << 12
 LATTICE_CORRELATION = 0.9027
 """distance over spacing at which two random points have correlation 1/e in `IndoorShadow`"""
-_LEAST_EFFECTIVE_M = 4.0  # [TR 38.901, Table 7.4.1-1] h_BS - h_E at h_BS = 25 m and the highest h_E, 21 m
+_MIN_EFFECTIVE_M = 4.0  # [TR 38.901, Table 7.4.1-1] h_BS - h_E at h_BS = 25 m and the highest h_E, 21 m
 _BLOCK = 2048  # UEs at once, to bound memory
 
 
@@ -109,5 +109,5 @@ class Environment:
         unit = _of_sites(self.rng, "environment", indoors.ue[rows], indoors.stay[rows], self.site)
         environment_m = np.ones(pairs.distance_2d_m.shape)
         drawn_m = self.path_loss.environment_m(pairs.distance_2d_m[rows], height_m[rows], unit)
-        environment_m[rows] = np.minimum(drawn_m, np.maximum(pairs.bs_height_m - _LEAST_EFFECTIVE_M, 1.0))
+        environment_m[rows] = np.minimum(drawn_m, np.maximum(pairs.bs_height_m - _MIN_EFFECTIVE_M, 1.0))
         return environment_m

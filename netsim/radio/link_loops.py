@@ -38,7 +38,7 @@ def urban_sight(distance_m: FloatArray, decay_m: float) -> FloatArray:
 @compiled
 def two_slopes(
     distance_m: FloatArray,
-    least_m: FloatArray,
+    min_m: FloatArray,
     los: BoolArray,
     first_db: float,
     near_db: float,
@@ -50,13 +50,13 @@ def two_slopes(
 
         max(near log10 d + first, 40 log10 d + first - beyond), or hidden log10 d + hidden_first
 
-    A distance is at least least_m (1 or n, n_bs); beyond_db has the same shape, hidden_first_db (1 or n,).
+    A distance is at least min_m (1 or n, n_bs); beyond_db has the same shape, hidden_first_db (1 or n,).
     """
     n, n_bs = distance_m.shape
     out = np.empty((n, n_bs))
-    each, each_beyond, each_hidden = len(least_m) > 1, len(beyond_db) > 1, len(hidden_first_db) > 1
+    each, each_beyond, each_hidden = len(min_m) > 1, len(beyond_db) > 1, len(hidden_first_db) > 1
     for i in range(n):
-        least = least_m[i if each else 0]
+        least = min_m[i if each else 0]
         for b in range(n_bs):
             d = distance_m[i, b]
             out[i, b] = least[b] if d < least[b] else d

@@ -27,7 +27,7 @@ class Transmissions(Columns):
 
     serving, gain (n, n_bs), fading, received_w (at its base station), alone_bps; power_w, now; other_j: energy that
     its airtime took more than at that power, for it had others before; air_j: what it may spend on the air;
-    most_airtime_s: after which that is spent; compute_s, compute_j. n_bits; rho: scale of the noise on its numbers.
+    max_airtime_s: after which that is spent; compute_s, compute_j. n_bits; rho: scale of the noise on its numbers.
 
     stage, fate, resource (-1: none); since_s: up to when the following counts: waited_s, airtime_s, left_bits (not yet
     sent, or to be sent again), block_bits (those left when the current block began), lost_bits (wasted in
@@ -58,7 +58,7 @@ class Transmissions(Columns):
     other_j: FloatArray
     air_j: FloatArray
     compute_s: FloatArray
-    most_airtime_s: FloatArray
+    max_airtime_s: FloatArray
     compute_j: FloatArray
     n_bits: FloatArray
     rho: FloatArray
@@ -127,7 +127,7 @@ class Transmissions(Columns):
 
     def sends_for_s(self, rows: IntArray) -> FloatArray:
         """Time for which rows (k,) that send go on after since_s: until their last bit, or the end of their energy."""
-        left_s = np.maximum(self.most_airtime_s[rows] - self.airtime_s[rows], 0.0)
+        left_s = np.maximum(self.max_airtime_s[rows] - self.airtime_s[rows], 0.0)
         return np.where(self.rate_bps[rows] == 0, np.inf, np.minimum(self.needs_s(rows), left_s))
 
     def settle(self, rows: IntArray, time_s: float | FloatArray) -> None:
@@ -153,7 +153,7 @@ class Transmissions(Columns):
         self.power_w[rows] = power_w
         self.other_j[rows] += (before_w - power_w) * self.airtime_s[rows]
         left_j = self.air_j[rows] - self.other_j[rows]
-        self.most_airtime_s[rows] = np.divide(left_j, power_w, out=np.full(len(rows), np.inf), where=power_w > 0)
+        self.max_airtime_s[rows] = np.divide(left_j, power_w, out=np.full(len(rows), np.inf), where=power_w > 0)
 
     def sent_j(self) -> FloatArray:
         """Energy (n,) of what was on the air up to since_s."""
@@ -165,7 +165,7 @@ class Transmissions(Columns):
         self._send(rows, span_s, self.left_bits[rows])
         self.since_s[rows] += span_s
 
-    def close_blocks(self, rows: IntArray, again: BoolArray, stuck: BoolArray, most_tries: int) -> IntArray:
+    def close_blocks(self, rows: IntArray, again: BoolArray, stuck: BoolArray, max_tries: int) -> IntArray:
         """End the current blocks of rows (k,); the rows among them that failed once too often.
 
         Blocks that failed, and those of `again` (k,), which do not count as tries, are sent again. stuck (k,): see
@@ -175,7 +175,7 @@ class Transmissions(Columns):
         failed = self.failed[rows] & begun
         tried = ((stuck & ~begun) | failed) & ~again
         self.tries[rows[tried]] += 1
-        hopeless = tried & (self.tries[rows] > most_tries)
+        hopeless = tried & (self.tries[rows] > max_tries)
         repeats = (failed | again) & ~hopeless
         lost, kept, others = rows[repeats], rows[begun & ~repeats & ~hopeless], rows[~hopeless]
         self.lost_bits[lost] += self.block_bits[lost] - self.left_bits[lost]

@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from netsim.radio.base import LEAST_M, Pairs, PathLoss
+from netsim.radio.base import MIN_DISTANCE_M, Pairs, PathLoss
 from netsim.units import FloatArray
 
 
@@ -31,5 +31,5 @@ class LogDistance(PathLoss):
 
     def loss_db(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
         """Loss in dB, shape (n_ue, n_bs)."""
-        ratio = np.maximum(pairs.distance_3d_m, LEAST_M) / self.reference_m
+        ratio = np.maximum(pairs.distance_3d_m, MIN_DISTANCE_M) / self.reference_m
         return self.reference_loss_db + 10.0 * self.exponent * np.log10(ratio)

@@ -56,7 +56,7 @@ class Noma(SharedBand):
         if self.groups_ues:
             wait_s = airtime.waits(
                 sinr, rate_bps, self.downlink_bps(cohort), cohort.rows, cohort.compute_s, cohort.serving, group_of,
-                payload.n_bits, min(cohort.limit_s, self.limit_s()), self.least_sinr(),
+                payload.n_bits, min(cohort.limit_s, self.limit_s()), self.min_sinr(),
             )  # fmt: skip
         return self.outcome(cohort, payload, sinr, own_signal_w(cohort, noise), rate_bps, wait_s)
 
@@ -74,7 +74,7 @@ class Noma(SharedBand):
         n, n_bs = cohort.gain.shape
         if not n:
             return np.zeros(0), no_ints()
-        size, others, least = self.group_size or n, self.interference == "all", self.least_sinr()
+        size, others, least = self.group_size or n, self.interference == "all", self.min_sinr()
         if group_of is None and size >= n:
             group_of = np.zeros(n, dtype=np.int64)
         if cohort.fading is None or cohort.fading.shape[2] == 1 or self.interference == "none":

@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from netsim.radio.base import LEAST_M, Pairs, PathLoss
+from netsim.radio.base import MIN_DISTANCE_M, Pairs, PathLoss
 from netsim.units import SPEED_OF_LIGHT_M_S, FloatArray
 
 _GAINS_DB = 5.0  # of the antennas of base station and UE together
@@ -25,7 +25,7 @@ class FreeSpace(PathLoss):
     kind: Literal["free-space"] = "free-space"
 
     def loss_db(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
-        return free_space_db(np.maximum(pairs.distance_3d_m, LEAST_M), carrier_hz)
+        return free_space_db(np.maximum(pairs.distance_3d_m, MIN_DISTANCE_M), carrier_hz)
 
 
 class PowerLaw(PathLoss):
@@ -42,7 +42,7 @@ class PowerLaw(PathLoss):
     """exponent P"""
 
     def loss_db(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
-        distance = np.maximum(pairs.distance_3d_m, LEAST_M)
+        distance = np.maximum(pairs.distance_3d_m, MIN_DISTANCE_M)
         return self.exponent / 2.0 * free_space_db(distance, carrier_hz) - _GAINS_DB
 
 
@@ -56,7 +56,7 @@ class LosNlos(PathLoss):
     kind: Literal["los-nlos"] = "los-nlos"
 
     def loss_db(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
-        decades = np.log10(np.maximum(pairs.distance_3d_m, LEAST_M))
+        decades = np.log10(np.maximum(pairs.distance_3d_m, MIN_DISTANCE_M))
         los = -22.0 * decades - 28.0
         nlos = -36.0 * decades - 22.0
         seen = np.ones(los.shape, dtype=bool) if pairs.los is None else pairs.los

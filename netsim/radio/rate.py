@@ -11,18 +11,18 @@ from netsim.units import ratio_from_db
 
 
 class Adaptation(NamedTuple):
-    """A rate law as compiled loops take it: min(attenuation log2(1 + SINR), most_bps_per_hz), 0 below least_sinr."""
+    """A rate law as compiled loops take it: min(attenuation log2(1 + SINR), max_bps_per_hz), 0 below min_sinr."""
 
     attenuation: float
-    most_bps_per_hz: float
-    least_sinr: float
+    max_bps_per_hz: float
+    min_sinr: float
 
     @property
     def words(self) -> str:
         """The law as the channel card prints it."""
         factor = "" if self.attenuation == 1 else f"{self.attenuation:g} "
-        floor_db = f", none below {10 * log10(self.least_sinr):.6g} dB" if self.least_sinr > 0 else ""
-        return f"min({factor}log2(1 + SINR), {self.most_bps_per_hz:g}) bit/s/Hz{floor_db}"
+        floor_db = f", none below {10 * log10(self.min_sinr):.6g} dB" if self.min_sinr > 0 else ""
+        return f"min({factor}log2(1 + SINR), {self.max_bps_per_hz:g}) bit/s/Hz{floor_db}"
 
 
 DOWNLINK = Adaptation(0.6, 4.4, 0.1)

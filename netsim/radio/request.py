@@ -43,7 +43,7 @@ def begun(
         ready_s=now_s + prepared_s, deadline_s=times(now_s + min(limit_s, uplink.limit_s())), stops_s=times(inf),
         granted_s=times(nan), ended_s=times(nan), serving=_cells(cohort.serving, uplink), gain=cohort.gain,
         fading=cohort.fading, power_w=cohort.power_w, air_j=times(inf), compute_s=cohort.compute_s,
-        most_airtime_s=times(inf), compute_j=cohort.compute_j, n_bits=n_bits, rho=times(uplink.noise_scale(payload)),
+        max_airtime_s=times(inf), compute_j=cohort.compute_j, n_bits=n_bits, rho=times(uplink.noise_scale(payload)),
         resource=numbers(-1), since_s=times(now_s), left_bits=n_bits.copy(), block_bits=n_bits.copy(),
     )  # fmt: skip
     _measure(rows, np.arange(n), uplink)

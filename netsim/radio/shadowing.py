@@ -18,7 +18,7 @@ from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
 _WRAP = 8.0  # decorrelation distances between the two ends of the grid around the torus: exp(-8) = 3e-4
-_MOST_VALUES = 2e9  # 8 GB of float32, whatever memory there is
+_MAX_VALUES = 2e9  # 8 GB of float32, whatever memory there is
 _USUAL_STD_DB = 6.0  # where neither the scenario nor the path loss law has one
 
 
@@ -283,12 +283,12 @@ class Correlated(GaussianShadowing):
         step_m = grid_m or decorrelation_m / 10
         with np.errstate(over="ignore"):
             cells = np.ceil((area.side_m[::-1] + 2 * decorrelation_m) / step_m)
-        ny, nx = (int(min(n, _MOST_VALUES)) + 1 for n in cells)
+        ny, nx = (int(min(n, _MAX_VALUES)) + 1 for n in cells)
         sites, column = np.unique(site, return_inverse=True)
-        if ny * nx * len(sites) > _MOST_VALUES:
+        if ny * nx * len(sites) > _MAX_VALUES:
             raise BadInput(
                 f"world.radio.shadowing: a grid of {step_m:g} m makes {len(sites)} grids of {nx} x {ny} values, above "
-                f"{_MOST_VALUES:g} in all; give a larger grid_m or decorrelation_m, or a smaller area"
+                f"{_MAX_VALUES:g} in all; give a larger grid_m or decorrelation_m, or a smaller area"
             )
 
         def draw() -> npt.NDArray[np.float32]:

@@ -90,12 +90,12 @@ class SharedBand(Uplink):
         return inf if self.deadline_s is None else self.deadline_s
 
     def floor_sinr(self) -> float:
-        return self.rate.law.least_sinr
+        return self.rate.law.min_sinr
 
     def deaf(self, cohort: Cohort) -> BoolArray:
-        return cohort.downlink_sinr < self.rate.of_broadcast.least_sinr
+        return cohort.downlink_sinr < self.rate.of_broadcast.min_sinr
 
-    def least_sinr(self) -> float:
+    def min_sinr(self) -> float:
         """SINR below which a UE has no rate, or a symbol error rate above max_ser; 0 without such limits."""
         return max(self.floor_sinr(), 0.0 if self.max_ser is None else threshold(self.max_ser))
 
@@ -126,7 +126,7 @@ class SharedBand(Uplink):
             cohort.power_w,
             payload.n_bits,
             min(self.limit_s(), cohort.limit_s),
-            self.least_sinr(),
+            self.min_sinr(),
             self.noise_scale(payload),
             numbers,
             ends,

@@ -28,7 +28,7 @@ class _Tr38901Scenario(PathLoss):
     carrier_ghz: ClassVar[tuple[float, float]] = (0.5, 100.0)
     ue_heights_m: ClassVar[tuple[float, float]] = (1.5, 22.5)
     bs_heights_m: ClassVar[tuple[float, float]] = (0.0, 0.0)
-    longest_m: ClassVar[float] = 5000.0
+    max_distance_m: ClassVar[float] = 5000.0
     indoor_shadowing: ClassVar[tuple[float, float] | None] = (7.0, 7.0)  # [Table 7.5-6] O2I
 
     def check(self, carrier_hz: float, ue_height_m: float, bs_height_m: FloatArray) -> None:
@@ -52,7 +52,7 @@ class _Tr38901Scenario(PathLoss):
             )
 
     @staticmethod
-    def _least_m(pairs: Pairs) -> FloatArray:
+    def _min_m(pairs: Pairs) -> FloatArray:
         """The distance in space (1 or n, n_bs) of a link at MIN_2D_M."""
         rise = pairs.bs_height_m - pairs.ue_height_m
         return np.atleast_2d(np.sqrt(MIN_2D_M**2 + rise * rise))
@@ -84,7 +84,7 @@ class _Urban(_Tr38901Scenario):
         hidden_first, hidden, by_carrier, by_height = self.hidden_db
         return two_slopes(
             pairs.distance_3d_m,
-            self._least_m(pairs),
+            self._min_m(pairs),
             np.zeros(pairs.distance_3d_m.shape, dtype=np.bool_) if pairs.los is None else pairs.los,
             first + 20.0 * carrier,
             near,
@@ -195,7 +195,7 @@ class RuralMacro(_Tr38901Scenario):
     def loss_db(self, pairs: Pairs, carrier_hz: float) -> FloatArray:
         from netsim.radio import link_loops
 
-        distance = np.maximum(pairs.distance_3d_m, self._least_m(pairs))
+        distance = np.maximum(pairs.distance_3d_m, self._min_m(pairs))
         decades = distance.copy()
         link_loops.decades_of(decades)
         los = self._los(distance, decades, pairs, carrier_hz)

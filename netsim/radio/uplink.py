@@ -247,7 +247,7 @@ class Uplink(Part):
         """Latency beyond which an update is late; infinite for none of the uplink's own."""
         return inf
 
-    def least_sinr(self) -> float:
+    def min_sinr(self) -> float:
         """SINR below which a UE is not decoded; 0 without such a limit."""
         return 0.0
 

@@ -14,7 +14,7 @@ from netsim.streets.lines import StreetLines
 from netsim.streets.tags import NO_HIGHWAY, Street, street_of, with_other_tags
 from netsim.units import FloatArray
 
-_MOST_KINDS = 6  # named in a note
+_MAX_KINDS = 6  # named in a note
 
 
 @dataclass(frozen=True)
@@ -100,8 +100,8 @@ def _plane_m(
 def _had(skipped: Counter[str]) -> str:
     """The shapes that were found instead, the most frequent first."""
     kinds = [f"{count:,} {kind}" for kind, count in skipped.most_common() if count]
-    more = [f"{len(kinds) - _MOST_KINDS} more kinds"] if len(kinds) > _MOST_KINDS else []
-    return f" ({', '.join(kinds[:_MOST_KINDS] + more)})" if kinds else ""
+    more = [f"{len(kinds) - _MAX_KINDS} more kinds"] if len(kinds) > _MAX_KINDS else []
+    return f" ({', '.join(kinds[:_MAX_KINDS] + more)})" if kinds else ""
 
 
 def _notes(file: str, skipped: Counter[str]) -> tuple[str, ...]:

@@ -13,8 +13,8 @@ from netsim.streets.graph import CYCLE, DRIVE, WALK, StreetGraph
 from netsim.streets.nearest import Nearest
 from netsim.units import FloatArray
 
-FARTHEST_M = 150.0
-SMALLEST_M2 = 20.0
+MAX_DOOR_DISTANCE_M = 150.0
+MIN_AREA_M2 = 20.0
 
 
 class Prisms(Protocol):
@@ -40,10 +40,10 @@ def doors(buildings: Prisms, graph: StreetGraph) -> Premises:
     import shapely
 
     area_m2 = shapely.area(buildings.footprint)
-    large = np.flatnonzero(area_m2 >= SMALLEST_M2)
+    large = np.flatnonzero(area_m2 >= MIN_AREA_M2)
     wall = shapely.boundary(buildings.footprint[large])
     walk = Nearest(graph, WALK)
-    row, line = walk.pairs(wall, FARTHEST_M)
+    row, line = walk.pairs(wall, MAX_DOOR_DISTANCE_M)
     building = large[row]
     way = shapely.shortest_line(wall[row], walk.line[line])
     door_m = shapely.get_coordinates(way)[::2]
@@ -67,6 +67,6 @@ def without_door(count: int, premises: Premises) -> tuple[str, ...]:
     if not closed:
         return ()
     return (
-        f"city: {closed:,} of {count:,} buildings have no door: they are smaller than {SMALLEST_M2:g} m2 or farther "
-        f"than {FARTHEST_M:g} m from a street",
+        f"city: {closed:,} of {count:,} buildings have no door: they are smaller than {MIN_AREA_M2:g} m2 or farther "
+        f"than {MAX_DOOR_DISTANCE_M:g} m from a street",
     )

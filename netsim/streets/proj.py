@@ -10,7 +10,7 @@ from netsim.errors import BadInput
 from netsim.traces.values import shown
 from netsim.units import FloatArray
 
-_LONGEST = 500  # characters of a projection
+_MAX_LENGTH = 500  # characters of a projection
 _PROJECTIONS = frozenset(
     (
         "utm",
@@ -63,7 +63,7 @@ def inverse(file: str, projection: str, position_m: FloatArray) -> FloatArray:
 def _harmless(projection: str) -> bool:
     """Whether a text holds known parameters of one projection in metres only."""
     words = projection.split()
-    if len(projection) > _LONGEST or not any(word.startswith("+proj=") for word in words):
+    if len(projection) > _MAX_LENGTH or not any(word.startswith("+proj=") for word in words):
         return False
     return all(map(_known, words))
 

@@ -12,7 +12,7 @@ from netsim.streets.nearest import Nearest
 from netsim.streets.search import fastest
 from netsim.streets.slices import Slices
 from netsim.streets.speeds import WALK_M_S
-from netsim.streets.trees import MOST_BYTES, Trees
+from netsim.streets.trees import MAX_BYTES, Trees
 from netsim.units import FloatArray, IntArray
 
 
@@ -41,17 +41,17 @@ class Routes:
     """Routes of least travel time on a street graph.
 
     A trip leads straight from a door to a point of a street at walking speed, along streets to another point, and
-    straight to a door. Shortest path trees are kept for later trips to the same nodes, up to `most_bytes`; they change
+    straight to a door. Shortest path trees are kept for later trips to the same nodes, up to `max_bytes`; they change
     no result.
 
     Raises ValueError for a graph without a street that is open to pedestrians.
     """
 
-    def __init__(self, graph: StreetGraph, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, graph: StreetGraph, max_bytes: int = MAX_BYTES) -> None:
         if not (graph.speed_m_s[:, WALK] > 0).any():
             raise ValueError("no street of the graph is open to pedestrians")
         self.graph = graph
-        self._trees = Trees(graph, most_bytes)
+        self._trees = Trees(graph, max_bytes)
         self._nearest: dict[int, Nearest] = {}
 
     def access(self, position_m: FloatArray, mode: int) -> Access:

@@ -21,10 +21,10 @@ from netsim.traces.xml import Elements, stream
 from netsim.units import FloatArray
 
 _VEHICLES = ("pedestrian", "bicycle", "passenger")  # SUMO's words for `MODES`
-_MOST_EDGES = 1_000_000
-_MOST_VERTICES = 10_000_000
-_LARGEST = 1e8  # coordinate
-_MOST_M_S = 300 * KM_H
+_MAX_EDGES = 1_000_000
+_MAX_VERTICES = 10_000_000
+_MAX_ABS = 1e8  # coordinate
+_MAX_M_S = 300 * KM_H
 _APART_M = 0.01  # of the first vertex of an edge from its junction
 _CLASS_FROM_M_S = ((70 * KM_H, "primary"), (40 * KM_H, "secondary"), (0.0, "residential"))  # of edges without a type
 
@@ -113,8 +113,8 @@ class _SumoNet(Elements):
         self._edge = None
         if attributes.get("function", "normal") != "normal":
             return
-        if len(self.edges) >= _MOST_EDGES:
-            self.refuse(f"more than {_MOST_EDGES:,} edges; cut a part out")
+        if len(self.edges) >= _MAX_EDGES:
+            self.refuse(f"more than {_MAX_EDGES:,} edges; cut a part out")
         try:
             tail, head = attributes["from"], attributes["to"]
         except KeyError:
@@ -130,7 +130,7 @@ class _SumoNet(Elements):
         if not 0 < speed_m_s < math.inf:
             self.refuse(f"speed {shown(attributes.get('speed', ''))} of a lane is not a number above 0; give m/s")
         open_to = _permitted(attributes.get("allow"), attributes.get("disallow"))
-        fastest = WALK_M_S, CYCLE_M_S, min(speed_m_s, _MOST_M_S)
+        fastest = WALK_M_S, CYCLE_M_S, min(speed_m_s, _MAX_M_S)
         for mode in range(len(MODES)):
             if open_to[mode]:
                 edge.speed_m_s[mode] = max(edge.speed_m_s[mode], fastest[mode])
@@ -142,14 +142,14 @@ class _SumoNet(Elements):
         places = []
         for each in text.split():
             values = [number(value) for value in each.split(",")]
-            if len(values) not in (2, 3) or not all(abs(value) <= _LARGEST for value in values):
+            if len(values) not in (2, 3) or not all(abs(value) <= _MAX_ABS for value in values):
                 self.refuse(f"{shown(each)} is not a position x,y of finite metres; correct it")
             places.append((values[0], values[1]))
         if not places:
             self.refuse(f"{shown(text)} is no position; give x,y in m")
         self._vertices += len(places)
-        if self._vertices > _MOST_VERTICES:
-            self.refuse(f"more than {_MOST_VERTICES:,} positions; cut a part out")
+        if self._vertices > _MAX_VERTICES:
+            self.refuse(f"more than {_MAX_VERTICES:,} positions; cut a part out")
         return places
 
 
@@ -205,7 +205,7 @@ def _class(edge: _SumoEdge) -> str:
             return kind.street_class
     if not edge.speed_m_s[DRIVE]:
         return "path"
-    return next(name for least_m_s, name in _CLASS_FROM_M_S if edge.speed_m_s[DRIVE] >= least_m_s)
+    return next(name for min_m_s, name in _CLASS_FROM_M_S if edge.speed_m_s[DRIVE] >= min_m_s)
 
 
 def _plane_m(file: str, net: _SumoNet, vertex_m: FloatArray, origin_deg: tuple[float, float] | None) -> FloatArray:

@@ -17,8 +17,8 @@ Tags = Mapping[str, Words]
 
 _MILE_H = 1.609344 * KM_H
 _KNOT = 1.852 * KM_H
-_MOST_M_S = 300 * KM_H
-_LONGEST = 10_000  # characters of a text of tags
+_MAX_M_S = 300 * KM_H
+_MAX_LENGTH = 10_000  # characters of a text of tags
 
 
 @dataclass(frozen=True)
@@ -62,8 +62,8 @@ _KEYS = (
     "highway", "area", "access", "foot", "bicycle", "vehicle", "motor_vehicle", "motorcar", "motorroad", "junction",
     "oneway", "oneway:bicycle", "maxspeed", "maxspeed:forward", "maxspeed:backward", "layer", "bridge", "tunnel",
 )  # fmt: skip
-_MOST_VALUES = 20  # of a tag
-_LONGEST_LIST = 1000  # characters of a text with them
+_MAX_VALUES = 20  # of a tag
+_MAX_LIST_LENGTH = 1000  # characters of a text with them
 _LISTED = re.compile(r"(?:^\(\d+:)?([^][(){}'\",;]+)")
 _CLOSED = frozenset(("no", "private", "agricultural", "forestry", "military", "emergency", "use_sidepath", "dismount"))
 _OPEN = frozenset(("yes", "designated", "permissive", "destination", "customers", "official", "public"))
@@ -128,7 +128,7 @@ def _street_of(values: tuple[Words, ...]) -> Street | str:
 def with_other_tags(tags: Mapping[str, Any]) -> Mapping[str, Any]:
     r"""Tags with those that GDAL packs into one text, `other_tags`: "oneway"=>"yes","layer"=>"1"."""
     packed = tags.get("other_tags")
-    if not isinstance(packed, str) or len(packed) > _LONGEST:
+    if not isinstance(packed, str) or len(packed) > _MAX_LENGTH:
         return tags
     return {**dict(_PAIR.findall(packed)), **tags}
 
@@ -180,7 +180,7 @@ def _limit_m_s(values: Words) -> float | None:
         match = _LIMIT.fullmatch(word)
         if match:
             speed_m_s = float(match[1]) * _UNITS.get(match[2] or "", KM_H)
-            if 0 < speed_m_s <= _MOST_M_S:
+            if 0 < speed_m_s <= _MAX_M_S:
                 return speed_m_s
     return None
 
@@ -203,12 +203,12 @@ def _words(value: Any) -> Words:
     if value is None or absent(value) or isinstance(value, dict):
         return ()
     if isinstance(value, list):
-        return tuple(word for each in value[:_MOST_VALUES] if not isinstance(each, list) for word in _words(each))
+        return tuple(word for each in value[:_MAX_VALUES] if not isinstance(each, list) for word in _words(each))
     if isinstance(value, bool):
         return ("yes",) if value else ("no",)
-    text = str(value).strip()[:_LONGEST_LIST]
+    text = str(value).strip()[:_MAX_LIST_LENGTH]
     words = _LISTED.findall(text) if text[:1] in ("[", "(", "{") else text.split(";")
-    return tuple(word.strip().lower().removesuffix(".0") for word in words[:_MOST_VALUES] if not absent(word))
+    return tuple(word.strip().lower().removesuffix(".0") for word in words[:_MAX_VALUES] if not absent(word))
 
 
 def _first(values: Words) -> str:

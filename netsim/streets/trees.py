@@ -10,7 +10,7 @@ import numpy.typing as npt
 from netsim.streets.graph import MODES, StreetGraph
 from netsim.units import FloatArray, IntArray
 
-MOST_BYTES = 80_000_000
+MAX_BYTES = 80_000_000
 _BYTES_PER_NODE = 12  # of a tree
 _BLOCK_BYTES = 20_000_000  # of trees computed at once
 
@@ -51,14 +51,14 @@ class Hops:
 class Trees:
     """Shortest path trees by mode and destination; those used least recently give way to new ones.
 
-    Trees take 12 bytes a node, and at most `most_bytes` in total (but there is room for two): 333 trees of 20,000
+    Trees take 12 bytes a node, and at most `max_bytes` in total (but there is room for two): 333 trees of 20,000
     nodes.
     """
 
-    def __init__(self, graph: StreetGraph, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, graph: StreetGraph, max_bytes: int = MAX_BYTES) -> None:
         self._graph, self._n = graph, max(len(graph.node_m), 1)
         self._hops: dict[int, Hops] = {}
-        self.capacity = min(max(2, most_bytes // (_BYTES_PER_NODE * self._n)), len(MODES) * self._n)
+        self.capacity = min(max(2, max_bytes // (_BYTES_PER_NODE * self._n)), len(MODES) * self._n)
         # memory is taken when a row is written
         self.following: npt.NDArray[np.int32] = np.empty((self.capacity, self._n), dtype=np.int32)
         self.time_s: FloatArray = np.empty((self.capacity, self._n))

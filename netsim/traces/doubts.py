@@ -16,7 +16,7 @@ TOO_FAST_M_S = 100.0
 _CLOCK_S = 1.0  # clocks of traces show seconds: within one, a user may have moved
 _FAR_FROM_NO_FIX_DEG = 1.0
 _MANY = 10  # rows, from which on one user per row is odd
-_MOST_DEGREES = 2.0  # of a trace; and fewer metres than a walk
+_MAX_DEGREES = 2.0  # of a trace; and fewer metres than a walk
 _MARGIN_DEG = 1e-4  # 11 m around the rows that a box is to keep
 
 
@@ -96,7 +96,7 @@ def _degrees_as_metres(points: Points) -> tuple[str, ...]:
     if not isinstance(points, Metres) or points.crs is not None or not look_like_degrees(*points.columns):
         return ()
     wide_m = max(float(np.ptp(column)) for column in points.columns)
-    if not 0 < wide_m < _MOST_DEGREES:
+    if not 0 < wide_m < _MAX_DEGREES:
         return ()
     remedy = (
         "if they are longitude and latitude, name them: --columns lon=HEADER,lat=HEADER, or --crs EPSG:4326 for SUMO"

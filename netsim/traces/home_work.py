@@ -29,7 +29,7 @@ FEWEST_NIGHTS = 3
 NIGHT_H = (0.0, 6.0)
 OFFICE_H = (10.0, 16.0)
 NIGHT_SHARE, OFFICE_SHARE = 0.5, 0.0
-_FEWEST_FIXES = 2  # of a stay: a single one counts as a visit
+_MIN_FIXES = 2  # of a stay: a single one counts as a visit
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,9 +90,9 @@ def _stays(position_m: FloatArray, time_s: FloatArray) -> IntArray:
     """The stay (n,) of each fix, in order of time."""
     begins = np.zeros(len(time_s), dtype=np.int64)
     (x0, y0), before_s = position_m[0].tolist(), float(time_s[0])
-    most_s = KNOWN_S + slack_s(KNOWN_S, float(time_s[-1]))
+    max_s = KNOWN_S + slack_s(KNOWN_S, float(time_s[-1]))
     for i, (x, y, t) in enumerate(zip(*position_m.T.tolist(), time_s.tolist(), strict=True)):
-        if t - before_s > most_s or (x - x0) ** 2 + (y - y0) ** 2 > PLACE_M**2:
+        if t - before_s > max_s or (x - x0) ** 2 + (y - y0) ** 2 > PLACE_M**2:
             begins[i], x0, y0 = 1, x, y
         before_s = t
     return np.cumsum(begins)
@@ -130,7 +130,7 @@ def _usual(
         at = np.bincount(place[mine], spent_s)
         most = int(at.argmax())
         here = fixed[mine] & (day[mine] == d) & (place[mine] == most)
-        if at[most] > share * at.sum() and here.sum() >= _FEWEST_FIXES:
+        if at[most] > share * at.sum() and here.sum() >= _MIN_FIXES:
             best[k] = most
     times = np.bincount(best[best >= 0], minlength=1)
     usual, n = int(times.argmax()), int(times.max())

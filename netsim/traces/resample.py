@@ -40,8 +40,8 @@ def resampled(moves: Moves, every_s: float, gap_s: float) -> tuple[Moves, int]:
     user, time_s = moves.user[order], moves.time_s[order]
     new = np.append(True, (np.diff(user) != 0) | (np.diff(time_s) > 0))
     user, time_s, order = user[new], time_s[new], order[new]
-    most_s = gap_s + slack_s(gap_s, time_s[1:])
-    starts = np.flatnonzero(np.append(True, (np.diff(user) != 0) | (np.diff(time_s) > most_s)))
+    max_s = gap_s + slack_s(gap_s, time_s[1:])
+    starts = np.flatnonzero(np.append(True, (np.diff(user) != 0) | (np.diff(time_s) > max_s)))
     ends = np.append(starts[1:], len(user)) - 1
     first = np.ceil(time_s[starts] / every_s - 1e-9)
     n_rows = np.maximum(np.floor(time_s[ends] / every_s + 1e-9) - first + 1, 0).astype(np.int64)

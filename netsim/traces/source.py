@@ -16,8 +16,8 @@ from netsim.errors import BadInput
 from netsim.safe import opened, size_text
 
 CHUNK_BYTES = 2**20
-MOST_UNPACKED_BYTES = 4 * 2**30  # 1e8 rows of a CSV; beyond it a small file is more likely a bomb
-MOST_LINE_BYTES = 2**20
+MAX_UNPACKED_BYTES = 4 * 2**30  # 1e8 rows of a CSV; beyond it a small file is more likely a bomb
+MAX_LINE_BYTES = 2**20
 MOST_FILE_BYTES = 64 * 2**30  # as it lies there; no memory holds the rows of a larger one
 _GZIP = b"\x1f\x8b"
 
@@ -40,8 +40,8 @@ class Source:
         with opened(self.path, MOST_FILE_BYTES) as raw, _unpacked(raw, packed) as file:
             while chunk := self._read(file):
                 total += len(chunk)
-                if packed and total > MOST_UNPACKED_BYTES:
-                    problem = f"unpacks to more than {size_text(MOST_UNPACKED_BYTES)}, the most that is read"
+                if packed and total > MAX_UNPACKED_BYTES:
+                    problem = f"unpacks to more than {size_text(MAX_UNPACKED_BYTES)}, the most that is read"
                     raise BadInput(f"{self.path}: line {line}: {problem}; unpack it if you trust it, and split it")
                 nul = chunk.find(b"\0")
                 if nul >= 0:
@@ -59,9 +59,9 @@ class Source:
             if newline:
                 yield line, self._decoded(whole + newline, line)
                 line += whole.count(b"\n") + 1
-            if len(rest) > MOST_LINE_BYTES:
+            if len(rest) > MAX_LINE_BYTES:
                 raise BadInput(
-                    f"{self.path}: line {line}: longer than {size_text(MOST_LINE_BYTES)}; give a {self.wanted} file of "
+                    f"{self.path}: line {line}: longer than {size_text(MAX_LINE_BYTES)}; give a {self.wanted} file of "
                     "rows"
                 )
         if rest:

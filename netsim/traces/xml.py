@@ -7,10 +7,10 @@ from xml.sax import SAXParseException
 from xml.sax.handler import ContentHandler
 
 from netsim.errors import BadInput
-from netsim.traces.source import MOST_LINE_BYTES, Source
+from netsim.traces.source import MAX_LINE_BYTES, Source
 from netsim.traces.values import shown
 
-MOST_DEPTH = 64
+MAX_DEPTH = 64
 
 
 class Elements(ContentHandler):
@@ -31,8 +31,8 @@ class Elements(ContentHandler):
 
     def startElement(self, name: str, attrs: Any) -> None:  # noqa: N802 - named by SAX
         self.depth += 1
-        if self.depth > MOST_DEPTH:
-            self.refuse(f"elements nested more than {MOST_DEPTH} deep; no trace needs more")
+        if self.depth > MAX_DEPTH:
+            self.refuse(f"elements nested more than {MAX_DEPTH} deep; no trace needs more")
         self.begin(name.rpartition(":")[2] if ":" in name else name, attrs)
 
     def endElement(self, name: str) -> None:  # noqa: N802 - named by SAX
@@ -55,7 +55,7 @@ def stream(source: Source, elements: Elements) -> None:
         for chunk in source.chunks():
             tags, end, rest = (rest + chunk).rpartition(b">")
             parser.feed(tags + end)
-            if len(rest) > MOST_LINE_BYTES:  # the parser would hold all of a tag that never ends
+            if len(rest) > MAX_LINE_BYTES:  # the parser would hold all of a tag that never ends
                 parser.feed(rest)
                 elements.refuse(f"a tag or a text longer than 1 MiB; give a {source.wanted} file")
         parser.feed(rest)

@@ -325,7 +325,7 @@ def one_cell(*gains, serving=None):
 def test_a_block_that_is_not_decoded_is_sent_again():
     """SINR 7 (3 bit/s/Hz) is enough, 3 (2 bit/s/Hz) is not. 5 Mbit in blocks of 1 s; those of seconds 2 and 3 fail."""
     uplink = Textbook(max_ser=0.05)
-    assert 3 < uplink.least_sinr() < 7
+    assert 3 < uplink.min_sinr() < 7
     payload = Payload(5e6, 1000, 1.0)
     tries = {}
     for n in (0, 1, 2, 5):
@@ -348,7 +348,7 @@ def test_a_block_of_which_a_part_is_not_decoded_is_lost():
     """A UE of another cell disturbs 20 with 5 at first: SINR 20 / 6 is too low, 20 would do."""
     uplink = Textbook(max_ser=0.05)
     found = sent_by(uplink, cohort([[20.0, 0.0], [5.0, 50.0]], serving=[0, 1], rows=[3, 1]))
-    assert 20 / 6 < uplink.least_sinr() < 5
+    assert 20 / 6 < uplink.min_sinr() < 5
     assert found.ended_s[0] > found.ended_s[1] + 0.1
     assert found.fate.tolist() == [Fate.UNDECODED, Fate.ARRIVED]
 

@@ -391,7 +391,7 @@ def test_packed_files_cut_short_or_grown_too_large_are_refused(tmp_path, name, m
     problem = f"gzip data cut short after {len(whole) - 9} bytes; copy the file again"
     assert line_of(lambda: read_table(path)) == f"{path}: {problem}"
     path.write_bytes(whole)
-    monkeypatch.setattr(source, "MOST_UNPACKED_BYTES", 20)
+    monkeypatch.setattr(source, "MAX_UNPACKED_BYTES", 20)
     most = "unpacks to more than 20 bytes, the most that is read; unpack it if you trust it, and split it"
     assert line_of(lambda: read_table(path)) == f"{path}: line 1: {most}"
 

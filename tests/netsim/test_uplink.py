@@ -90,7 +90,7 @@ def test_the_fast_form_equals_the_formula(interference, max_ser, seed, antennas,
         interference=interference, sic_residual=residual, group_size=group, norm_bound=1.0, max_ser=max_ser
     )  # fmt: skip
     turns = uplink.sinr(c, 1.0)[1]
-    expected = slow_sinr(c, 0.3, residual, interference, turns, uplink.least_sinr())
+    expected = slow_sinr(c, 0.3, residual, interference, turns, uplink.min_sinr())
     np.testing.assert_allclose(sinr_of(uplink, c, 0.3), expected, rtol=1e-9, atol=1e-15)
 
 
@@ -112,7 +112,7 @@ def test_who_is_not_decoded_is_not_cancelled():
         # two equal antennas: twice the signal, and all are disturbed alike
         gain = c.gain if fading is None else c.gain / 2
         uplink = Noma(interference="intra", noise_w=1.0, max_ser=0.2, **BOUND)  # qpsk, Q = 1 - sqrt(0.8)
-        assert uplink.least_sinr() == pytest.approx(1.5636, abs=1e-4)
+        assert uplink.min_sinr() == pytest.approx(1.5636, abs=1e-4)
         channel = uplink.plan(replace(c, gain=gain, fading=fading), payload())
         np.testing.assert_allclose(channel.sinr, [5 / 5.6, 4.5 / 6.1, 0.1 / 10.5])
         np.testing.assert_array_equal(channel.decoded, [True, False, False])  # nobody passes: the best one
@@ -127,7 +127,7 @@ def test_who_is_not_decoded_is_not_cancelled():
 
 def slow_waits(uplink, c, p, channel, turns, limit_s, airtime_s):
     """Group after group: who can still be in time makes the next ones wait."""
-    least = min(uplink.least_sinr(), channel.sinr.max(initial=0.0))
+    least = min(uplink.min_sinr(), channel.sinr.max(initial=0.0))
     down = p.n_bits * c.rows / uplink.downlink_bps(c)
     found = np.zeros(len(c.ue))
     for b in set(c.serving.tolist()) - {-1}:

@@ -21,7 +21,7 @@ from netsim.units import FloatArray
 
 _MOVERS = frozenset(("vehicle", "person", "container"))
 _OPTIONS, _GEO = "<fcd-output value=", '<fcd-output.geo value="true"'  # SUMO copies its options into a comment on top
-_WIDEST_DEG = 10.0  # of a simulated area
+_MAX_SIDE_DEG = 10.0  # of a simulated area
 _GEO_DECIMALS = 4  # SUMO writes degrees with 6 decimals and metres with 2, by default
 
 
@@ -106,7 +106,7 @@ def _points(
         return in_metres(path, crs, x, y), ()
     if geo or crs == GLOBE:
         return in_degrees(path, crs, y, x), ()
-    if (width := max(np.ptp(x), np.ptp(y))) > _WIDEST_DEG:
+    if (width := max(np.ptp(x), np.ptp(y))) > _MAX_SIDE_DEG:
         problem = f"x and y could be longitude and latitude ({width:.3g} degrees wide) or metres ({width:.3g} m wide)"
         raise BadInput(f"{path}: {problem}; name which with --crs EPSG:4326 or --crs local (in a scenario: crs)")
     return in_degrees(path, crs, y, x), ("x and y taken as longitude and latitude; crs: local reads them as metres",)
