@@ -21,7 +21,6 @@ from scenarios.app.report.run_page import (
     reliability_table,
     tracking_chart,
     tracking_panels,
-    unicity,
 )
 from scenarios.app.results.read import load
 from scenarios.app.results.summary import summarise
@@ -154,7 +153,7 @@ def test_unicity_is_a_table_of_its_rows(folder):
         for side, n, percent in ((500, 2, 90), (500, 1, 40), (2500, 1, 10))
     ]
     write_rows(made, "unicity", rows)
-    text = unicity(load(made))
+    text = str(tracking_panels(load(made))[-1])
     assert all(f">{n}</td>" in text for n in ("500", "2,500", "90", "40", "10"))
 
 

@@ -64,7 +64,7 @@ from scenarios.app.results.gathered import Gathered, drawn_sentence
 from scenarios.app.results.read import SWEEP, load
 from scenarios.app.results.run import Run
 from scenarios.app.results.shown import answers, label_lines
-from scenarios.app.results.statistics import counted, figure_text, half_width, quantile
+from scenarios.app.results.statistics import counted, figure_text, mean_text, quantile
 from scenarios.app.results.table import Line, Runs, lines, model_verdict
 from scenarios.app.results.verdicts import USELESS, is_useful
 from scenarios.app.study import Fields, Record
@@ -310,11 +310,9 @@ def _series(of: Member, quantity: Quantity, attack: str = "") -> Series:
 
 
 def _between(values: FloatArray) -> Cell:
-    """A mean of the known values, with its 95 % interval where there are several."""
+    """The mean of the known values."""
     known = values[np.isfinite(values)]
-    if len(known) < 2:
-        return float(known[0]) if len(known) else np.nan
-    return Mark(f"{figure_text(known.mean())} ± {figure_text(half_width(known))}", known.mean())
+    return Mark(mean_text(known), float(known.mean())) if len(known) else np.nan
 
 
 # -- leakage against utility

@@ -226,8 +226,8 @@ def _stations(run: Run) -> list[Fields]:
     """Name, place and azimuth (None: no sector) of the base stations."""
     if run.replayed:
         return []
-    azimuth = run.ground.get("station_azimuth_deg", np.zeros(0)).tolist()
-    degrees = azimuth if len(azimuth) == len(run.stations) else [np.nan] * len(run.stations)
+    none = np.full(len(run.stations), np.nan)
+    degrees = run.ground.get("station_azimuth_deg", none).tolist()
     return [
         {"name": name, "x_m": x, "y_m": y, "azimuth_deg": turn if np.isfinite(turn) else None}
         for (name, x, y), turn in zip(run.stations, degrees, strict=True)

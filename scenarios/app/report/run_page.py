@@ -67,6 +67,7 @@ from scenarios.app.results.shown import worst_accounts
 from scenarios.app.results.statistics import counted, figure_text
 from scenarios.app.results.summary import arrived, durations_s
 
+_ACCOUNTS = "Privacy accounts of the UE that spent most"
 MOST_METRICS = 12  # pairs of axes
 _ELSEWHERE = ("rmse_db", "constant_rmse_db", "raw_upload_rmse_db", "rank_correlation", "accuracy_percent")
 """metrics that have a figure of their own"""
@@ -133,20 +134,20 @@ def run_chapters(run: Run) -> list[Chapter]:
     """All figures of a run by what they are about."""
     leaks = LEAKAGE if run.summary.get(keys.ACCURACY.of()) is None else ()
     densities = density_panels(run.surfaces) if keys.RANK_CORRELATION.key in run.summary else []
+    spent = records_table(_ACCOUNTS, worst_accounts(run.tables["privacy"]))
     return [
         Chapter("leakage", "Leakage", [panel for chart in leaks for panel in chart.panels(run)]),
         Chapter("tracking", "Tracking", tracking_panels(run)),
         Chapter("utility-chapter", "Model", UTILITY.panels(run)),
-        Chapter("privacy", "Privacy spent", [account(run), *PRIVACY.panels(run)]),
+        Chapter(
+            "privacy",
+            "Privacy spent",
+            [spent, *PRIVACY.panels(run)],
+        ),
         Chapter("radio-figures", "Radio", [service(run), radio(run)]),
         Chapter("uploads", "Uploads", uploads_panels(run)),
         Chapter("method", "Method", [*obstacle_panels(run.grid), *densities, *_metrics(run)]),
     ]
-
-
-def account(run: Run) -> str:
-    """The account of the UE that spent most, of each mechanism."""
-    return records_table("Privacy account of the UE that spent most", worst_accounts(run.tables["privacy"]))
 
 
 def _metrics(run: Run) -> list[Panel]:
@@ -183,7 +184,7 @@ def tracking_panels(run: Run) -> list[str | Panel]:
     """Figures of attacks that track, state probabilities or link; nothing without any."""
     charts = [tracking_chart(run, name, k) for k, name in enumerate(tracking_attacks(run))]
     tracks = [panel for chart in charts for panel in chart.panels(run)]
-    return [*tracks, reliability_table(run), *LINKING.panels(run), unicity(run)]
+    return [*tracks, reliability_table(run), *LINKING.panels(run), records_table(_UNICITY, run.tables["unicity"])]
 
 
 def tracking_chart(run: Run, attack: str, k: int = 0) -> Chart:
@@ -235,7 +236,7 @@ def so_far(of: Law, weight: Law | None = None) -> Law:
 
 
 def _linked(name: str, factor: float = 1.0) -> Law:
-    """A column of `linking`."""
+    """A column of `linking`, which has several rows per round."""
 
     def law(run: Run, attack: str) -> Series:
         rows = run.rows("linking", "attack", attack)
@@ -244,6 +245,7 @@ def _linked(name: str, factor: float = 1.0) -> Law:
     return law
 
 
+_UNICITY = "Unicity: draws of points of a track that no other UE has (de Montjoye et al. 2013)"
 _SEEN = _linked("seen")
 LINKING = Chart(
     "linking", "Pseudonyms that are linked again",
@@ -256,12 +258,6 @@ LINKING = Chart(
     "less a change of names hides. Between how many UEs it wavers (2 to the power of the entropy of its choice). How "
     "long a UE can be followed until it is mixed up.", by=names_in("linking", "attack"), height=280,
 )  # fmt: skip
-
-
-def unicity(run: Run) -> str:
-    """How few points of its track single a UE out, at several resolutions."""
-    title = "Unicity: draws of so many points of a track that no other UE has (de Montjoye et al. 2013)"
-    return records_table(title, run.tables["unicity"])
 
 
 def reliability_table(run: Run) -> str:

@@ -17,7 +17,7 @@ from scenarios.app.report.html import Cell, Chapter, Mark, block, packed, page, 
 from scenarios.app.report.plot import DARK, PALETTE, Axes, CurveStyle, Panel, line, mosaic
 from scenarios.app.results.failures import Failed, failure_lines, read_failures
 from scenarios.app.results.shown import drawn
-from scenarios.app.results.statistics import counted, figure_text, half_width
+from scenarios.app.results.statistics import counted, figure_text, mean_text
 from scenarios.app.results.trainings import (
     METRICS,
     TERMS,
@@ -130,7 +130,7 @@ def answer(seeds: Seeds) -> list[tuple[str, str]]:
         many = f", with {seeds.text}, so without an interval" if seeds.failed else ""
     if OPTIMUM in seeds.costs:
         gap = percent_gaps(seeds.trained, agent, OPTIMUM)
-        text = f"{between(gap)} % above the best known optimum (max {figure_text(gap.max())})"
+        text = f"{mean_text(gap)} % above the best known optimum (max {figure_text(gap.max())})"
         lines.append(("How good it is", f"The policy is {text}{many}."))
     if ORACLE in seeds.costs:
         lines.append(("How good it is", _closed(seeds, many)))
@@ -153,16 +153,9 @@ def _closed(seeds: Seeds, many: str) -> str:
             f"There is no gap between the best rule ({best}) and the oracle, at most {100 * _TINY:g} % of its cost: a "
             "rule is the optimum here."
         )
-    share = between(100 * (costs[best] - costs[agent]) / gap)
+    share = mean_text(100 * (costs[best] - costs[agent]) / gap)
     worse = " The rule is better." if share.startswith("-") else ""
     return f"The agent closes {share} % of the gap between the best rule ({best}) and the oracle{many}.{worse}"
-
-
-def between(values: FloatArray) -> str:
-    """A mean, with its 95 % interval where there are several values, and they differ."""
-    mean = figure_text(float(values.mean()))
-    same = len(values) < 2 or not np.isfinite(values).all() or not np.ptp(values)
-    return mean if same else f"{mean} ± {figure_text(half_width(values))}"
 
 
 def verdict(mean: float, half: float, at_most: float) -> str:
@@ -201,7 +194,7 @@ def policy_rows(seeds: Seeds) -> tuple[list[str], list[list[Cell]]]:
         of = means[name]
         kept = seeds.bounds(name)
         of["t_th"] = np.where(of["t_th"] < 0, np.nan, of["t_th"])  # below zero: has none
-        figures = [Mark(between(of[f]), float(of[f].mean())) for f in ("cost", *columns)]
+        figures = [Mark(mean_text(of[f]), float(of[f].mean())) for f in ("cost", *columns)]
         bounded = [Mark(_bound_text(*kept[f]), kept[f][0]) if f in kept else np.nan for f in bounds]
         rows.append([name, figures[0], *_beside(seeds, name), *figures[1:], *bounded])
     return heads, rows
@@ -216,7 +209,7 @@ def _beside(seeds: Seeds, name: str) -> list[Cell]:
     (chance, low, high) = probability_of_improvement(costs, others)
     wins = int((gaps < 0).sum())
     among = f", {low:.2f} to {high:.2f}" if gaps.size > 1 else ""
-    less = Mark(between(gaps.mean(axis=0)), float(gaps.mean()))
+    less = Mark(mean_text(gaps.mean(axis=0)), float(gaps.mean()))
     return [less, Mark(f"{wins} of {gaps.size} ({chance:.2f}{among})", wins)]
 
 

@@ -75,6 +75,13 @@ def half_width(values: Any) -> float:
     return float(t.ppf(0.975, n - 1) * np.std(values, ddof=1) / np.sqrt(n)) if n > 1 else float("nan")
 
 
+def mean_text(values: FloatArray) -> str:
+    """A mean, with its 95 % interval where there are several values, and they differ."""
+    mean = figure_text(float(np.mean(values)))
+    same = len(values) < 2 or not np.isfinite(values).all() or not np.ptp(values)
+    return mean if same else f"{mean} ± {figure_text(half_width(values))}"
+
+
 def interquartile_mean(values: Any) -> float:
     """Mean of the middle half of all values, whatever their shape."""
     from scipy.stats import trim_mean
