@@ -30,3 +30,7 @@ def main() -> int:
     code = command()
     events.ignore_signals()  # there is nothing left to interrupt
     return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -195,11 +195,11 @@ def _of_attacks(folder: Path, study: Study) -> Iterator[Part]:
     watched = np.unique(leakage["ue"])
     truth, densest = (of(ues, watched, settings.hit_radius_m) for of in (Truth.of, Truth.densest))
     lists = _lists(read_table(folder, "list_scores"), settings.list_hit_radius_m)
+    points = read_arrays(folder / POINTS)
     if "positions" in study.learned.data.offers:
         away_m = anywhere_m(updates, leakage, study.learned.learner, area_m)
         yield "", {"centre": centre, "area": one(near_m=settings.hit_radius_m, anywhere_m=away_m), **lists.pop("", {})}
         if labels:
-            points = read_arrays(folder / POINTS)
             whose = points["ue"], points["position_m"], settings.peak_width_m
             chance = chance_rows(densest, area, *whose)
             yield "", {

@@ -60,8 +60,8 @@ _AGAIN_S = 0.1  # after which an interruption that was lost is raised again
 _ENDING = (signal.SIGINT, signal.SIGTERM)  # Ctrl-C, and what batch systems send
 
 
-class _Signals:
-    """Signals that this process received. `open`: a signal raises KeyboardInterrupt at once."""
+class _Interruption:
+    """Interruption that this process received. `open`: a signal raises KeyboardInterrupt at once."""
 
     open = True
     last_s = -CALM_S
@@ -73,7 +73,7 @@ def listen() -> None:
 
     One that is raised in a callback of foreign code, as when a function is compiled, is lost there: it is raised again.
     """
-    _Signals.received = False
+    _Interruption.received = False
     signal.setitimer(signal.ITIMER_REAL, 0.0)  # what an earlier command in this process lost is not for this one
     for number in _ENDING:
         signal.signal(number, _received)
@@ -83,7 +83,7 @@ def listen() -> None:
 
 def interrupted() -> bool:
     """Whether a signal was received, so that a failure now is due to it."""
-    return _Signals.received
+    return _Interruption.received
 
 
 def ignore_signals() -> None:
@@ -94,10 +94,10 @@ def ignore_signals() -> None:
 
 
 def _received(number: int, frame: FrameType | None) -> None:
-    calm = time.monotonic() - _Signals.last_s < CALM_S
-    _Signals.received = True
-    if _Signals.open and not calm:
-        _Signals.last_s = time.monotonic()
+    calm = time.monotonic() - _Interruption.last_s < CALM_S
+    _Interruption.received = True
+    if _Interruption.open and not calm:
+        _Interruption.last_s = time.monotonic()
         raise KeyboardInterrupt
 
 
@@ -134,7 +134,7 @@ def work_for_parent(patience_s: float = 0.0) -> None:
 
     patience_s : time that it then has to end by itself, in s.
     """
-    _Signals.open = False
+    _Interruption.open = False
     signal.signal(signal.SIGINT, _received)  # SIGTERM ends a worker at once: so a broken pool clears up
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     threading.Thread(target=_end_with_parent, args=(patience_s,), daemon=True).start()
@@ -143,13 +143,13 @@ def work_for_parent(patience_s: float = 0.0) -> None:
 @contextmanager
 def hearing() -> Generator[None, None, None]:
     """In a worker: signals interrupt what is done within; after one no work is begun."""
-    if _Signals.received:
+    if _Interruption.received:
         raise KeyboardInterrupt
-    _Signals.open = True
+    _Interruption.open = True
     try:
         yield
     finally:
-        _Signals.open = False
+        _Interruption.open = False
 
 
 def _end_with_parent(patience_s: float) -> None:
