@@ -12,7 +12,7 @@ from fl.tracking.book import Book, Clues
 from fl.tracking.error_model import ErrorModel
 from fl.tracking.likeness import NUMBERS
 from fl.tracking.linker import Linker, Rates
-from fl.types import Facts, Public
+from fl.types import Public, RoundContext
 from netsim.clock import DAY_S
 from netsim.geometry import Area
 from netsim.rng import Streams
@@ -61,7 +61,7 @@ def play(x, sigma_m, seen=1.0, seed=0, fingerprint=None, round_s=300.0, area=ARE
             z[:] = np.nan
             numbers = fingerprint[0][ue] + fingerprint[1] * rng.standard_normal((len(ue), 2))
         clues = Clues(z, numbers, np.full(len(ue), -1), np.full((len(ue), NUMBERS), np.nan))
-        facts = Facts(t, t * round_s, Public(area, 1), round_s=round_s)
+        facts = RoundContext(t, t * round_s, Public(area, 1), round_s=round_s)
         book, rates, links = Linker(ErrorModel.plain(sigma_m, 1e-3), facts, 40.0).linked(name, clues, book, rates)
         state, rows = observe(state, {"a": links}, names, facts.time_s)
         row = {key: values[0] for key, values in rows.items()}

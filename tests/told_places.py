@@ -6,7 +6,7 @@ import numpy as np
 
 from fl.attacks.base import Attack, View
 from fl.attacks.tracker import Tracker, TrackerState
-from fl.types import Estimates, Facts, Public
+from fl.types import Estimates, Public, RoundContext
 from netsim.geometry import Area
 from netsim.rng import Rng, Streams
 
@@ -22,7 +22,7 @@ class Told(Attack):
     kind: str = "told"
     said: tuple[tuple[tuple[float, float], ...], ...] = ()
 
-    def run(self, view: View, facts: Facts, state: None, rng: Rng) -> tuple[Estimates, None]:
+    def run(self, view: View, facts: RoundContext, state: None, rng: Rng) -> tuple[Estimates, None]:
         place = np.array(self.said[facts.round])[view.ue]
         return view.spread("centroid", np.arange(len(view.ue)), place), None
 
@@ -32,9 +32,9 @@ def view_of(ue: np.ndarray) -> View:
     return View("updates", "all", np.zeros((len(ue), 1)), every * 0, ue, every * 0, every, None, None, None)  # type: ignore[arg-type]
 
 
-def facts_of(number: int) -> Facts:
+def facts_of(number: int) -> RoundContext:
     time_s = number * ROUND_S
-    return Facts(number, time_s, Public(AREA, 1), round_s=ROUND_S, week_s=time_s)
+    return RoundContext(number, time_s, Public(AREA, 1), round_s=ROUND_S, week_s=time_s)
 
 
 def tracker(said: np.ndarray, **settings: object) -> Tracker:

@@ -13,7 +13,7 @@ from fl.leakage.reliability import reliability_error
 from fl.tracking.answers import answers, expected_distance_m, in_area
 from fl.tracking.belief import Belief
 from fl.tracking.place_grid import PlaceGrid
-from fl.types import Estimates, Facts, Public
+from fl.types import Estimates, Public, RoundContext
 from netsim.clock import DAY_S, WEEK_S
 from netsim.geometry import Area
 from netsim.rng import Rng, Streams
@@ -41,11 +41,11 @@ class Source:
         moved = np.hypot(*np.moveaxis(np.diff(self.truth_m, axis=0), -1, 0)).reshape(-1)
         return moved[np.isfinite(moved)]
 
-    def facts(self, number: int) -> Facts:
+    def facts(self, number: int) -> RoundContext:
         """Of a round at its end."""
         time_s = (number + 1) * self.round_s
         week_s = (self.monday_s + time_s) % WEEK_S
-        return Facts(number, time_s, Public(self.area, 1), round_s=self.round_s, week_s=week_s)
+        return RoundContext(number, time_s, Public(self.area, 1), round_s=self.round_s, week_s=week_s)
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Told(Attack):
     kind: str = "told"
     said: object = None
 
-    def run(self, view: View, facts: Facts, state: None, rng: Rng) -> tuple[Estimates, None]:
+    def run(self, view: View, facts: RoundContext, state: None, rng: Rng) -> tuple[Estimates, None]:
         return view.spread("centroid", np.arange(len(view.ue)), self.said[facts.round][view.ue]), None  # type: ignore[index]
 
 

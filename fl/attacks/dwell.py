@@ -93,7 +93,7 @@ class Dwell(OverRounds):
     renamed: ClassVar = {"least_probability": "min_probability"}
     reference: ClassVar = "A Bayesian posterior of home and work, in the terms of Shokri et al. 2011"
     example: ClassVar = {"kind": "dwell", "shadow_ues": 8, "cell_m": 50.0}
-    space: ClassVar = OverRounds.space | {"least_probability": (0.0, 0.5)}
+    space: ClassVar = OverRounds.space | {"min_probability": (0.0, 0.5)}
 
     @model_validator(mode="after")
     def _fine_enough(self) -> Self:

@@ -24,7 +24,7 @@ class NeuronVotes(AddsMaps):
     activate unit h. Units that only one place activates vote for that place, in every round again; the others scatter.
     A vote weighs
 
-        min(|db_h| / sum_h |db_h|, most_weight),
+        min(|db_h| / sum_h |db_h|, max_weight),
 
     a vote for a place outside the area is dropped, and the map of all votes so far is smoothed by a Gaussian. Answers:
     the highest place, and the highest at least `apart_m` from those before.
@@ -45,7 +45,7 @@ class NeuronVotes(AddsMaps):
 
     renamed: ClassVar = {"most_weight": "max_weight"}
     reference: ClassVar = "Per-unit ratios of Bakopoulou et al., Location Leakage in Federated Signal Maps, Eq. 1"
-    space: ClassVar = {"width_m": (40.0, 20.0, 80.0), "most_weight": (0.05, 0.01)}
+    space: ClassVar = {"width_m": (40.0, 20.0, 80.0), "max_weight": (0.05, 0.01)}
     needs: ClassVar = {
         "positions": "the network's inputs must be positions",
         "biased first layer": "reads the first layer's weights and biases of an update",

@@ -13,7 +13,7 @@ from fl.attacks.threat import Threat
 from fl.leakage.claims import near_auc
 from fl.learners.rsrp_net import RsrpNet
 from fl.learning import Learning
-from fl.types import Antennas, DenseUpdates, Facts, Model, Public, Received, Timing
+from fl.types import Antennas, DenseUpdates, Model, Public, Received, RoundContext, Timing
 from netsim.checkpoint import load_tree, save_tree
 from netsim.errors import BadInput
 from netsim.geometry import Area
@@ -52,7 +52,7 @@ def played(attack, views, public=None, state=None):
     """What the attack says in each round, and its last state."""
     state, said = attack.start() if state is None else state, []
     for number, view in enumerate(views, 1):
-        found, state = attack.run(view, Facts(number, 0.0, public or public_of()), state, RNG)
+        found, state = attack.run(view, RoundContext(number, 0.0, public or public_of()), state, RNG)
         said.append(found)
     return said, state
 

@@ -16,13 +16,13 @@ from fl.encodings.position import Position
 from fl.learners.rsrp_net import RsrpNet
 from fl.networks.mlp import Mlp
 from fl.networks.sgd_regression import SgdSettings, train_regression
-from fl.types import DatasetStatistics, DenseUpdates, Facts, Local, Model, Public, Received
+from fl.types import DatasetStatistics, DenseUpdates, Local, Model, Public, Received, RoundContext
 from netsim.checkpoint import load_tree, save_tree
 from netsim.geometry import Area
 from netsim.rng import Streams
 from netsim.tree import from_tree, to_tree
 
-FACTS = Facts(1, 0.0, Public(Area(0.0, 0.0, 2000.0, 1500.0), 1))
+FACTS = RoundContext(1, 0.0, Public(Area(0.0, 0.0, 2000.0, 1500.0), 1))
 AREA = Area(0.0, 0.0, 2000.0, 1500.0)
 HOME, WORK = np.array([1650.0, 700.0]), np.array([420.0, 760.0])
 RNG = Streams(4).at("tests", 1)
@@ -84,7 +84,7 @@ def rows_of(learner, updates, before, after):
 
 
 def attack(part, view, rng=RNG):
-    return part.run(view, Facts(1, 0.0, Public(AREA, 1)), part.start(), rng)[0]
+    return part.run(view, RoundContext(1, 0.0, Public(AREA, 1)), part.start(), rng)[0]
 
 
 def centroids(found):

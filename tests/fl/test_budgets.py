@@ -20,7 +20,7 @@ from fl.defenses.uniform_dp import UniformDp
 from fl.learning import Learning
 from fl.privacy.gaussian import epsilon_of
 from fl.privacy.ledger import Ledger
-from fl.types import DenseUpdates, Facts, Local, Public, Received
+from fl.types import DenseUpdates, Local, Public, Received, RoundContext
 from netsim.geometry import Area
 from netsim.radio.uplink import Channel
 from netsim.rng import Streams
@@ -44,7 +44,7 @@ def clipped(ue=range(K), seed=0, samples=96, size=1.0):
     values = np.random.default_rng(seed).normal(size=(len(ue), D)) * size
     made = DenseUpdates(ue, np.zeros(len(ue), int), np.full(len(ue), float(samples)), values)
     local = Local(ue, 0 * ue, np.zeros(len(ue) + 1, int), np.zeros((0, 2)), np.zeros(0), np.zeros(0))
-    return Clip(norm=N).protect(made, local, Facts(1, 0.0, PUBLIC), Clip(norm=N).start(0), None)[0], local
+    return Clip(norm=N).protect(made, local, RoundContext(1, 0.0, PUBLIC), Clip(norm=N).start(0), None)[0], local
 
 
 def play(part, rounds, ue=range(K), std=0.0, learn=True, state=None, interference=0.0):
@@ -53,7 +53,7 @@ def play(part, rounds, ue=range(K), std=0.0, learn=True, state=None, interferenc
     inner = part.noise if isinstance(part, NoiseSwitch) else part
     for t in range(1, rounds + 1):
         updates, local = clipped(ue, seed=t)
-        facts = Facts(t, 0.0, PUBLIC, channel=channel(std, len(updates.ue), interference))
+        facts = RoundContext(t, 0.0, PUBLIC, channel=channel(std, len(updates.ue), interference))
         rng = Streams(7).at("defense.x", t)
         before = state.noise if isinstance(part, NoiseSwitch) else state
         asked, _ = inner.noise(updates, facts, before, rng)
@@ -88,7 +88,9 @@ class TestLaws:
     def test_noise_has_the_deviation_it_was_set_for(self):
         part = UniformDp(epsilon_system_total=0.5 * 10 * K, rounds=10)
         updates, local = clipped()
-        sent, _, (spend,) = part.protect(updates, local, Facts(1, 0.0, PUBLIC), part.start(K), Streams(1).at("x", 1))
+        sent, _, (spend,) = part.protect(
+            updates, local, RoundContext(1, 0.0, PUBLIC), part.start(K), Streams(1).at("x", 1)
+        )
         expected = part.factor * 2 * N / 0.5
         assert (spend.std == pytest.approx(expected)) and (spend.sensitivity == 2 * N).all()
         drawn = sent.rows(slice(None)) - updates.rows(slice(None))
@@ -245,7 +247,7 @@ class TestInterference:
         said = []
         for interference in (0.0, 50.0):
             updates, local = clipped()
-            facts = Facts(1, 0.0, PUBLIC, channel=channel(3.0, K, interference))
+            facts = RoundContext(1, 0.0, PUBLIC, channel=channel(3.0, K, interference))
             _, _, spends = part.protect(updates, local, facts, part.start(K), Streams(7).at("defense.x", 1))
             (statement,) = Ledger.empty(K).add(spends).statements()
             said.append((statement.epsilon, statement.with_channel))
@@ -254,7 +256,7 @@ class TestInterference:
 
     def test_central_noise_counts_the_thermal_part_of_who_was_heard(self):
         part, (updates, local) = CentralGaussian(noise_multiplier=1.0), clipped()
-        facts = Facts(1, 0.0, PUBLIC, channel=channel(3.0, K, interference=50.0), weight=1 / K)
+        facts = RoundContext(1, 0.0, PUBLIC, channel=channel(3.0, K, interference=50.0), weight=1 / K)
         _, state, _ = part.protect(updates, local, facts, part.start(0), None)
         _, _, (spend,) = part.finish(np.zeros((1, D)), K, facts, state, Streams(7).at("defense.x", 1))
         assert spend.channel_std == pytest.approx(3.0 * math.sqrt(K))
@@ -281,7 +283,7 @@ class TestLapaReads:
         part = Lapa(epsilon_system_total=60.0)
         state = replace(part.start(4), scale=2.0, drawn_var=np.zeros(4))
         heard: dict[int, list[float]] = {k: [] for k in range(4)}
-        facts = Facts(1, 0.0, PUBLIC)
+        facts = RoundContext(1, 0.0, PUBLIC)
         for t, (ue, decoded) in enumerate(
             [([0, 1, 2], [1, 1, 1]), ([0, 1, 2], [1, 0, 1]), ([1, 2], [1, 1]), ([0, 2], [1, 1])], 1
         ):
@@ -310,7 +312,7 @@ class TestLapaReads:
             got, weights = self.received([0, 1, 2], t), np.array([0.2, 0.3, 0.5])
             variance = 0.01 * np.array([1.0, 2.0, 3.0]) * t
             state = replace(state, scale=scale, drawn_var=variance)
-            state = part.observe(got, weights, Facts(t, 0.0, PUBLIC), state)
+            state = part.observe(got, weights, RoundContext(t, 0.0, PUBLIC), state)
             sums.append(weights @ got.updates.rows(slice(None)) / scale)
             floors.append(sum(D * w**2 * v / scale**2 for w, v in zip(weights, variance, strict=True)))
         np.testing.assert_allclose([h.floor for h in state.rule.sums], floors, rtol=1e-12)

@@ -15,7 +15,7 @@ from fl.learners.rsrp_net import RsrpNet
 from fl.learning import Learning
 from fl.privacy.gaussian import epsilon_of
 from fl.privacy.ledger import Ledger
-from fl.types import Bound, DenseUpdates, Facts, LastFigures, Local, Public, Received
+from fl.types import Bound, DenseUpdates, LastFigures, Local, Public, Received, RoundContext
 from netsim.checkpoint import load_tree, save_tree
 from netsim.geometry import Area
 from netsim.radio.uplink import Cohort, Ideal, Payload
@@ -27,7 +27,7 @@ K, D = 38, 261
 
 
 def facts(round_=1, weight=1 / K, n_model=1):
-    return Facts(round_, 0.0, Public(PUBLIC.area, n_model), weight=weight)
+    return RoundContext(round_, 0.0, Public(PUBLIC.area, n_model), weight=weight)
 
 
 def rng(round_=1):

@@ -6,11 +6,11 @@ import pytest
 from fl.defenses.projection import Projection
 from fl.defenses.quantise import Quantise
 from fl.defenses.top_k import TopK
-from fl.types import Bound, DenseUpdates, Facts, Local, Public
+from fl.types import Bound, DenseUpdates, Local, Public, RoundContext
 from netsim.geometry import Area
 from netsim.rng import Streams
 
-FACTS = Facts(1, 0.0, Public(Area(0.0, 0.0, 1.0, 1.0), 1))
+FACTS = RoundContext(1, 0.0, Public(Area(0.0, 0.0, 1.0, 1.0), 1))
 NOBODY = Local(np.zeros(0, int), np.zeros(0, int), np.zeros(1, int), np.zeros((0, 2)), None, np.zeros(0))
 
 

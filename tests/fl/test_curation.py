@@ -14,13 +14,13 @@ from fl.curation.gan import Gan
 from fl.curation.geo_ind import GeoIndistinguishable, planar_laplace
 from fl.dbscan import dbscan
 from fl.privacy.ledger import Ledger
-from fl.types import Facts, Local, MetricSpend, Public
+from fl.types import Local, MetricSpend, Public, RoundContext
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.rng import Streams
 
 AREA = Area(0.0, 0.0, 2000.0, 1500.0)
-FACTS = Facts(1, 0.0, Public(AREA, 1))
+FACTS = RoundContext(1, 0.0, Public(AREA, 1))
 RNG = Streams(5).at("curation.x", 3)
 HOME, WORK = np.array([1650.0, 700.0]), np.array([420.0, 760.0])
 SELECTIONS = [DiverseBatch(), FarthestBatch(num=7)]

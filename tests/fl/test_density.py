@@ -15,7 +15,7 @@ from fl.density.esprit import Lattice, kernel_place, read_waves
 from fl.density.surfaces import kernel_density
 from fl.learners.density import Density, rank_correlation
 from fl.query.policies import Custom, Strict
-from fl.types import Facts, HeldOut, Local, Public, Request
+from fl.types import HeldOut, Local, Public, Request, RoundContext
 from netsim.geometry import Area
 from netsim.rng import Streams
 from scenarios.app.study.load import load
@@ -83,7 +83,7 @@ def view_of(learner, model, updates, ue=None):
 
 
 def facts(box, time_s=0.0, round_=1, request=None):
-    return Facts(round_, time_s, Public(box, 1), request=request)
+    return RoundContext(round_, time_s, Public(box, 1), request=request)
 
 
 def rng(round_=1):

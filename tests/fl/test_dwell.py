@@ -12,7 +12,7 @@ from fl.attacks.base import View
 from fl.attacks.closed_form import ClosedForm
 from fl.attacks.dwell import Dwell
 from fl.attacks.dwell_state import DwellState, Hours
-from fl.types import Estimates, Facts, Model, Public
+from fl.types import Estimates, Model, Public, RoundContext
 from netsim.checkpoint import load_tree, save_tree
 from netsim.clock import DAY_S, Clock
 from netsim.geometry import Area
@@ -64,7 +64,7 @@ def view_of(ue):
 
 def facts_of(number, clock=MONDAY, round_s=HOUR_S):
     end_s = clock.end_s(number, round_s)
-    return Facts(number, end_s, Public(AREA, 1), round_s=round_s, week_s=clock.week_s(end_s))
+    return RoundContext(number, end_s, Public(AREA, 1), round_s=round_s, week_s=clock.week_s(end_s))
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from fl.attacks.home_cells import HomeCells, log_law
 from fl.attacks.rings import levels_db
 from fl.attacks.threat import CELLS, Threat
 from fl.tracking.place_grid import PlaceGrid
-from fl.types import DenseUpdates, Facts, Model, Received, Timing
+from fl.types import DenseUpdates, Model, Received, RoundContext, Timing
 from netsim.checkpoint import load_tree, save_tree
 from netsim.clock import DAY_S
 from netsim.tree import from_tree, to_tree
@@ -42,7 +42,7 @@ def played(attack, public, rounds, state=None):
         ue = np.flatnonzero(cell >= 0)
         time_s = 7 * DAY_S + hour * HOUR_S
         view = view_of(ue, cell[ue], np.ones(len(ue)), requested_s=time_s)
-        found, state = attack.run(view, Facts(number, time_s, public, week_s=time_s % (7 * DAY_S)), state, RNG)
+        found, state = attack.run(view, RoundContext(number, time_s, public, week_s=time_s % (7 * DAY_S)), state, RNG)
     return found, state
 
 

@@ -20,7 +20,7 @@ from fl.pseudonyms.per_round import PerRound
 from fl.tracking.error_model import ErrorModel
 from fl.tracking.identity import NO_PERSON, Identities, identified, log_odds
 from fl.tracking.place_grid import PlaceGrid
-from fl.types import Directory, Facts, Public
+from fl.types import Directory, Public, RoundContext
 from netsim.clock import DAY_S
 from netsim.errors import BadInput
 from netsim.geometry import Area
@@ -70,7 +70,7 @@ class TestLaw:
 
 def facts_at(hour, number=1, round_s=HOUR_S):
     """A round that ends at this hour of the first Monday, and of the days after."""
-    return Facts(number, hour * HOUR_S, Public(AREA, 1), round_s=round_s, week_s=hour * HOUR_S % (7 * DAY_S))
+    return RoundContext(number, hour * HOUR_S, Public(AREA, 1), round_s=round_s, week_s=hour * HOUR_S % (7 * DAY_S))
 
 
 def rng_of(number):

@@ -12,7 +12,7 @@ from fl.attacks.shadow_ues import Population, made_up
 from fl.learners.rsrp_net import RsrpNet
 from fl.tracking.error_model import ErrorModel
 from fl.tracking.place_grid import PlaceGrid
-from fl.types import Antennas, Estimates, Facts, Model, Public
+from fl.types import Antennas, Estimates, Model, Public, RoundContext
 from netsim.geometry import Area
 from netsim.rng import Streams
 
@@ -134,7 +134,7 @@ def test_learning_from_a_replica():
     view = replace(VIEW, replica=Copies())
     known = LearntErrors()
     for number in range(1, 7):
-        facts = Facts(number, 3600.0 * number, PUBLIC, round_s=3600.0, week_s=3600.0 * number)
+        facts = RoundContext(number, 3600.0 * number, PUBLIC, round_s=3600.0, week_s=3600.0 * number)
         known = known.plus(view, facts, Mean(), Population.uniform(GRID), 40, RNG, fresh=False)
     assert known.learnt == 6 and known.replica == 6 and len(known.ue) == 240
     assert known.fitted.offset_m[0] == pytest.approx([60, 0], abs=15)
@@ -157,7 +157,10 @@ def test_what_estimates_of_a_ue_at_rest_have_in_common_is_found():
 def test_the_published_model_errs_about_made_up_ues_by_half_of_the_public_deviation():
     learner = RsrpNet(hidden=(8,), labels="standardised", public_rsrp_mean_dbm=-90, public_rsrp_std_db=12)
     model = learner.init(PUBLIC, RNG)
-    view, facts = replace(VIEW, learner=learner, model_before=model), Facts(1, 600.0, PUBLIC, round_s=600.0, week_s=0.0)
+    view, facts = (
+        replace(VIEW, learner=learner, model_before=model),
+        RoundContext(1, 600.0, PUBLIC, round_s=600.0, week_s=0.0),
+    )
     data = made_up(50, view, facts, Population.uniform(GRID), RNG)
     rows = data.model[data.row_of_sample]
     off_db = data.y - learner.predict_dbm(model, rows, data.x, data.cell)

@@ -10,7 +10,7 @@ from thinned import one_in
 from fl.attacks.base import Attack, View
 from fl.attacks.tracker import Tracker
 from fl.tracking.lifetimes import LEAST_ROUNDS, Lifetimes
-from fl.types import Estimates, Facts, Public
+from fl.types import Estimates, Public, RoundContext
 from netsim.geometry import Area
 from netsim.rng import Rng, Streams
 from netsim.tree import from_tree, to_tree
@@ -70,7 +70,7 @@ class Told(Attack):
     kind: str = "told"
     said: object = None
 
-    def run(self, view: View, facts: Facts, state: None, rng: Rng) -> tuple[Estimates, None]:
+    def run(self, view: View, facts: RoundContext, state: None, rng: Rng) -> tuple[Estimates, None]:
         return view.spread("centroid", np.arange(len(view.ue)), self.said[facts.round]), None  # type: ignore[index]
 
 
@@ -87,7 +87,7 @@ def played(attack, names, renames, state=None, start=0):
         every = np.arange(len(now))
         view = View("updates", "all", np.zeros((len(now), 1)), every * 0, np.asarray(now), every * 0, every, None, None,
                     None, renames=renames)  # fmt: skip
-        facts = Facts(t, t * ROUND_S, Public(AREA, 1), round_s=ROUND_S, week_s=t * ROUND_S)
+        facts = RoundContext(t, t * ROUND_S, Public(AREA, 1), round_s=ROUND_S, week_s=t * ROUND_S)
         found, state = attack.run(view, facts, state, RNG)
         yield found, state, facts
 

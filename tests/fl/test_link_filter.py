@@ -9,7 +9,7 @@ from fl.attacks.link_filter import LinkFilter, noise_variance
 from fl.defenses.shaped_noise import EdgeNoise, GeometryAligned, UniformNoise
 from fl.learners.radio_map import RadioMap
 from fl.radio_map.grid import HeightGrid
-from fl.types import Antennas, DenseUpdates, Facts, Local, Public
+from fl.types import Antennas, DenseUpdates, Local, Public, RoundContext
 from netsim.geometry import Area
 from netsim.rng import Streams
 
@@ -17,7 +17,7 @@ AREA = Area(0.0, 0.0, 120.0, 120.0)
 rng = np.random.default_rng(0)
 STATIONS = np.column_stack([rng.uniform(5, 115, (30, 2)), np.full(30, 50.0)])
 PUBLIC = Public(AREA, 1, antennas=Antennas(STATIONS, np.zeros(30), np.zeros(30)))
-FACTS = Facts(1, 60.0, PUBLIC)
+FACTS = RoundContext(1, 60.0, PUBLIC)
 LEAK = RadioMap(cell_m=3.0, initial_height_m=50, sigmoid_scale_m=5)
 NEAR = LinkFilter(nearest_links=4, step_m=3.0, resolution_m=0.05)
 
@@ -36,7 +36,7 @@ def sent(n=24, seed=1, learner=LEAK, noise=None, heights=None):
     made = learner.local(model, "heights", data, Streams(0).at("learner"))
     values = made.rows(slice(None))
     if noise is not None:
-        facts = Facts(1, 60.0, PUBLIC)
+        facts = RoundContext(1, 60.0, PUBLIC)
         dense = DenseUpdates(row, zero, made.count, values, "heights")
         values = noise.protect(dense, data, facts, noise.start(n), Streams(seed).at("defense"))[0].rows(slice(None))
     return View("updates", "heights", values, zero, row, zero, row, model, model, learner), place

@@ -11,7 +11,7 @@ from interrupted import run_in_two
 
 from fl.attacks.link_maps import LinkMaps
 from fl.attacks.map_tracks import MapTracks
-from fl.types import Facts, Public
+from fl.types import Public, RoundContext
 from netsim.geometry import Area
 from netsim.rng import Streams
 from scenarios.app.run.runner import run
@@ -37,7 +37,7 @@ def rounds_of(seed, noise, ues=5, rounds=3, places=30):
 
 
 def heard(state, name, score, number, least=0, most=1000):
-    facts = Facts(number, 60.0 * number, PUBLIC)
+    facts = RoundContext(number, 60.0 * number, PUBLIC)
     return state.heard(np.asarray(name), score, facts, least, most)
 
 
@@ -174,7 +174,7 @@ def test_reads_nothing_but_updates_names_and_rounds(tiny):
         said, full = attack.run(view, facts, full, rng)
         unknown = replace(view.model_before, parameters=np.full_like(view.model_before.parameters, np.nan))
         less = replace(view, timing=None, count=None, replica=None, model_before=unknown)
-        timeless = Facts(facts.round, 0.0, facts.public)
+        timeless = RoundContext(facts.round, 0.0, facts.public)
         also, bare = attack.run(less, timeless, bare, rng)
         np.testing.assert_array_equal(said.position_m, also.position_m)
     np.testing.assert_array_equal(full.track, bare.track)

@@ -22,7 +22,7 @@ from fl.tracking.fingerprint import Numbers
 from fl.tracking.likeness import NUMBERS
 from fl.tracking.linker import Linker, Rates
 from fl.tracking.linking import Displacement, LastSeen, NameLinks
-from fl.types import Facts, Public
+from fl.types import Public, RoundContext
 from scenarios.app.run.runner import run
 
 A = 1e8
@@ -178,7 +178,7 @@ class TestLinker:
 
 
 def linker_at(number, round_s=300.0):
-    facts = Facts(number, number * round_s, Public(AREA, 1), round_s=round_s)
+    facts = RoundContext(number, number * round_s, Public(AREA, 1), round_s=round_s)
     return Linker(ErrorModel.plain(50.0, 1e-3), facts, 40.0)
 
 

@@ -11,11 +11,11 @@ from fl.defenses.clip import Clip
 from fl.defenses.gaussian import Gaussian
 from fl.privacy.gaussian import classic_multiplier_of, delta_of, epsilon_of, multiplier_of
 from fl.privacy.ledger import Ledger
-from fl.types import DenseUpdates, Facts, Local, Public
+from fl.types import DenseUpdates, Local, Public, RoundContext
 from netsim.geometry import Area
 from netsim.rng import Streams
 
-FACTS = Facts(1, 0.0, Public(Area(0.0, 0.0, 1.0, 1.0), 1))
+FACTS = RoundContext(1, 0.0, Public(Area(0.0, 0.0, 1.0, 1.0), 1))
 RNG = Streams(8).at("defense.gaussian", 2)
 EPSILONS = [0.01, 0.1, 0.5, 0.99, 1.0, 3.0, 10.0, 20.0, 100.0]
 DELTAS = [1e-12, 1e-9, 1e-7, 1e-5, 1e-3, 0.1, 0.5]

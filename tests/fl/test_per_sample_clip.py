@@ -9,7 +9,7 @@ from fl.learners.rsrp_net import RsrpNet
 from fl.learning import Learning
 from fl.networks.mlp import Mlp
 from fl.networks.sgd_regression import SgdSettings, train_regression
-from fl.types import Facts, Local, Public
+from fl.types import Local, Public, RoundContext
 from netsim.geometry import Area
 from netsim.rng import Streams
 
@@ -121,7 +121,7 @@ class TestLearner:
         data = self.data([8, 4])
         made = self.local(data)
         _, _, (spend,) = Gaussian(noise_multiplier=2.0).protect(
-            made, data, Facts(1, 0.0, PUBLIC), Gaussian(noise_multiplier=2.0).start(0), RNG
+            made, data, RoundContext(1, 0.0, PUBLIC), Gaussian(noise_multiplier=2.0).start(0), RNG
         )
         assert spend.unit == "record" and spend.relation == "replace"
         np.testing.assert_allclose(spend.sensitivity / spend.std, 0.5)  # 1 / z

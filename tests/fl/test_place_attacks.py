@@ -19,7 +19,7 @@ from fl.learners.rsrp_net import RsrpNet
 from fl.learning import Learning
 from fl.server_optimiser.fedavgm import FedAvgM
 from fl.tracking.place_grid import PlaceGrid
-from fl.types import DenseUpdates, Facts, Local, Public, Received
+from fl.types import DenseUpdates, Local, Public, Received, RoundContext
 from netsim.checkpoint import load_tree, save_tree
 from netsim.geometry import Area
 from netsim.rng import Streams
@@ -74,7 +74,7 @@ def played(
         knows = ("weights", "training", *(("participants",) if participants else ()))
         threat, models = Threat(observes=observes, secagg_group_size=secagg_group_size, knowledge=knows), (model, after)
         view = threat.view(learner, "all", Received(made, every), share, every, models, groups, None, group)
-        rounds.append((view, Facts(number, 0.0, public)))
+        rounds.append((view, RoundContext(number, 0.0, public)))
         model = after
     return rounds
 
@@ -138,7 +138,7 @@ class TestSpanOfOneStep:
             centre, scale = (of[0] for of in learner.standardisation(view.model_before))
             assert live.sum() > 8
             assert np.abs(centre + scale * dw[0, live] / db[0, live, None] - x[0]).max() < 2e-8
-            found, _ = run(NeuronVotes(cell_m=5), [(view, Facts(1, 0.0, PUBLIC))])
+            found, _ = run(NeuronVotes(cell_m=5), [(view, RoundContext(1, 0.0, PUBLIC))])
             assert np.abs(of(found, 0)[0] - x[0]).max() <= 2.5
 
 
@@ -517,7 +517,7 @@ class TestUnitVotes:
         expected[grid.nearest(where[:1])] = 0.2 / 1.6 + 0.3 / 1.6
         expected[grid.nearest(where[3:])] = 0.25
         assert_allclose(votes, expected, rtol=1e-12)
-        found, _ = run(attack, [(view, Facts(1, 0.0, PUBLIC))])
+        found, _ = run(attack, [(view, RoundContext(1, 0.0, PUBLIC))])
         assert_allclose(of(found, 0), [where[0], where[3]])
 
     def test_names_both_places_of_everybody(self):

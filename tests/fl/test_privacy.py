@@ -13,7 +13,7 @@ from fl.defenses.clip import Clip
 from fl.defenses.gaussian import Gaussian
 from fl.privacy.gaussian import delta_of, epsilon_of
 from fl.privacy.ledger import ALL, Ledger
-from fl.types import Bound, DenseUpdates, Facts, Local, Public, Spend
+from fl.types import Bound, DenseUpdates, Local, Public, RoundContext, Spend
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.rng import Streams
@@ -22,7 +22,7 @@ from scenarios.app.run.runner import run
 from scenarios.app.study.load import load
 
 RNG = Streams(8).at("defense.gaussian", 2)
-FACTS = Facts(1, 0.0, Public(Area(0.0, 0.0, 1.0, 1.0), 1))
+FACTS = RoundContext(1, 0.0, Public(Area(0.0, 0.0, 1.0, 1.0), 1))
 
 
 class TestCurve:

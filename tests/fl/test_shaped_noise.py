@@ -11,7 +11,7 @@ from fl.defenses.shaped_noise import EdgeNoise, GeometryAligned, UniformNoise
 from fl.learners.radio_map import RadioMap
 from fl.learning import Learning
 from fl.radio_map.grid import HeightGrid
-from fl.types import DenseUpdates, Facts, Local, Model, Public
+from fl.types import DenseUpdates, Local, Model, Public, RoundContext
 from netsim.geometry import Area
 from netsim.rng import Streams
 
@@ -111,7 +111,7 @@ def cohort(rows, place, phase="heights"):
     n = len(rows)
     data = Local(np.arange(n), np.zeros(n, int), np.arange(n + 1), place, np.zeros(n), np.zeros(n))
     made = DenseUpdates(np.arange(n), np.zeros(n, int), np.ones(n), rows, phase)
-    return made, data, Facts(1, 60.0, Public(AREA, 1))
+    return made, data, RoundContext(1, 60.0, Public(AREA, 1))
 
 
 class TestDefenses:
@@ -161,7 +161,7 @@ def view(rows, phase="heights"):
     return View("updates", phase, rows, zero, who, zero, who, model, model, learner)
 
 
-FACTS = Facts(1, 60.0, Public(AREA, 1))
+FACTS = RoundContext(1, 60.0, Public(AREA, 1))
 
 
 class TestAttacks:

@@ -11,7 +11,7 @@ from fl.membership.audit import Membership, _centred, audit
 from fl.membership.base import LossThreshold
 from fl.privacy.gaussian import epsilon_of
 from fl.privacy.ledger import Ledger
-from fl.types import Bound, DenseUpdates, Facts, HeldOut, Local, Public, Received
+from fl.types import Bound, DenseUpdates, HeldOut, Local, Public, Received, RoundContext
 from netsim.geometry import Area
 from netsim.radio.uplink import Channel
 from netsim.rng import Streams
@@ -35,7 +35,7 @@ def facts(n_model, noise_std):
         power_w=one, sinr=one, noise_std=std, thermal_std=std, rate_bps=one, airtime_s=one, delay_s=one, energy_j=one,
         decoded=yes, late=~yes,
     )  # fmt: skip
-    return Facts(1, 0.0, Public(Area(0.0, 0.0, 1.0, 1.0), n_model), channel=channel)
+    return RoundContext(1, 0.0, Public(Area(0.0, 0.0, 1.0, 1.0), n_model), channel=channel)
 
 
 class TestRowsOfOneDevice:

@@ -10,7 +10,7 @@ from fl.attacks.base import View
 from fl.attacks.span import Span
 from fl.attacks.tracker import Tracker
 from fl.tracking.belief import Belief
-from fl.types import Estimates, Facts
+from fl.types import Estimates, RoundContext
 from netsim.rng import Rng
 from netsim.tree import from_tree, to_tree
 
@@ -67,7 +67,7 @@ def test_an_error_that_persists_is_not_averaged_away() -> None:
 
 def test_attacks_that_add_up_rounds_begin_anew() -> None:
     class Counted(Span):
-        def run(self, view: View, facts: Facts, state: object, rng: Rng) -> tuple[Estimates, object]:  # type: ignore[override]
+        def run(self, view: View, facts: RoundContext, state: object, rng: Rng) -> tuple[Estimates, object]:  # type: ignore[override]
             assert len(state.owner) == 0  # type: ignore[attr-defined]
             place = np.full((len(view.ue), 2), 500.0)
             return view.spread("answer", np.arange(len(view.ue)), place), replace(state, owner=view.ue)  # type: ignore[type-var]

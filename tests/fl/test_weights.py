@@ -9,14 +9,14 @@ from scipy.stats import wasserstein_distance
 from fl.aggregation.beda import Beda
 from fl.aggregation.shares import effective, shares
 from fl.aggregation.wasserstein import Wasserstein
-from fl.types import DenseUpdates, Facts, ImageFormat, Local, Public, Received
+from fl.types import DenseUpdates, ImageFormat, Local, Public, Received, RoundContext
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.row_id import row_id
 
 
 def facts(n_model=1, classes=10):
-    return Facts(1, 0.0, Public(Area(0, 0, 1, 1), n_model, images=ImageFormat(8, 8, classes)))
+    return RoundContext(1, 0.0, Public(Area(0, 0, 1, 1), n_model, images=ImageFormat(8, 8, classes)))
 
 
 def labelled(*rows, model=None):

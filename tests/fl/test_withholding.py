@@ -12,7 +12,7 @@ import pytest
 
 from fl.learners.rsrp_net import RsrpNet
 from fl.privacy.gaussian import epsilon_of, multiplier_of
-from fl.types import Facts, Local, Public
+from fl.types import Local, Public, RoundContext
 from fl.withholding import WITHHOLDINGS
 from fl.withholding.base import RequestedData
 from fl.withholding.cooldown import Cooldown
@@ -38,7 +38,7 @@ def built(kind):
 
 
 def facts(round_=1, time_s=0.0, day=0, public=PUBLIC):
-    return Facts(round_, time_s, public, day=day)
+    return RoundContext(round_, time_s, public, day=day)
 
 
 def local_of(places, model=None):

@@ -89,7 +89,7 @@ def setting(stations, ues=None, radio=None, side_m=(400.0, 400.0)):
 class TestRings:
     def test_nineteen_sites_around_the_middle_whatever_the_area(self):
         for area in (Area(0.0, 0.0, 100.0, 50.0), Area(-900.0, 0.0, 9000.0, 800.0)):
-            at = np.array([b.at_m for b in Hexagonal(rings=2, inter_site_m=500).stations(area, None)])
+            at = np.array([b.position_m for b in Hexagonal(rings=2, inter_site_m=500).stations(area, None)])
             assert len(at) == 19
             away = np.sort(np.linalg.norm(at - area.centre_m, axis=1))
             rings = [0.0] + [500.0] * 6 + [500.0 * SQRT3] * 6 + [1000.0] * 6

@@ -1,4 +1,4 @@
-"""Facts about buildings: what blocks a link, what a file may hold, and how made-up cities are drawn."""
+"""RoundContext about buildings: what blocks a link, what a file may hold, and how made-up cities are drawn."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Facts about movement: ticks and neighbours change nothing, and the figures are those of the source."""
+"""RoundContext about movement: ticks and neighbours change nothing, and the figures are those of the source."""
 
 from copy import deepcopy
 from datetime import date

@@ -1,4 +1,4 @@
-"""Facts about the named random streams."""
+"""RoundContext about the named random streams."""
 
 import sys
 

@@ -24,7 +24,7 @@ HEADER = ["radio", "mcc", "net", "area", "cell", "unit", "lon", "lat", "range", 
 
 class TestHexagonal:
     def test_every_site_has_its_neighbours_at_the_inter_site_distance(self):
-        at = np.array([b.at_m for b in Hexagonal(inter_site_m=300).stations(AREA, None)])
+        at = np.array([b.position_m for b in Hexagonal(inter_site_m=300).stations(AREA, None)])
         assert AREA.contains(at).all() and (np.abs(at - AREA.centre_m).max(axis=1) < 1e-9).any()
         distance = np.linalg.norm(at[:, None] - at[None], axis=-1)
         np.fill_diagonal(distance, np.inf)
@@ -50,8 +50,8 @@ class TestCellFile:
         area = Area(-1000.0, -1000.0, 1000.0, 1000.0)
         found = layout.stations(area, Origin(48.14, 11.58))
         assert [b.name for b in found] == ["LTE-262-1-77-1001", "GSM-262-1-77-1002"]
-        np.testing.assert_allclose(found[0].at_m, (0.0, 0.0), atol=1e-6)
-        np.testing.assert_allclose(found[1].at_m, (372.0, 222.4), rtol=0.01)
+        np.testing.assert_allclose(found[0].position_m, (0.0, 0.0), atol=1e-6)
+        np.testing.assert_allclose(found[1].position_m, (372.0, 222.4), rtol=0.01)
         beside = Area(1000.0, 1000.0, 2000.0, 2000.0)  # 628 and 972 m outside: still heard, unless told otherwise
         assert len(layout.model_copy(update={"margin_m": 1100.0}).stations(beside, Origin(48.14, 11.58))) == 2
         with pytest.raises(BadInput, match="of the area"):
@@ -111,7 +111,7 @@ class TestCellFile:
         plain = tmp_path / "plain.csv"
         plain.write_text(self.PLAIN)
         expected = CellFile(file=str(plain)).stations(AREA, Origin(52.52, 13.28))
-        assert [b.at_m for b in found] == [b.at_m for b in expected] and layout.notes() == ()
+        assert [b.position_m for b in found] == [b.position_m for b in expected] and layout.notes() == ()
         assert [
             b.name[:3] for b in layout.model_copy(update={"radio": "lte"}).stations(AREA, Origin(52.52, 13.28))
         ] == ["LTE"]
@@ -288,9 +288,10 @@ class TestUniform:
 
     def test_nobody_hovers_inside_a_building(self):
         middle = float(AREA.centre_m[0])
-        low = np.array([b.at_m for b in Scattered(count=50, height_m=20).stations(AREA, None, self.site(middle, 20.0))])
+        stations = Scattered(count=50, height_m=20).stations(AREA, None, self.site(middle, 20.0))
+        low = np.array([b.position_m for b in stations])
         high = np.array(
-            [b.at_m for b in Scattered(count=50, height_m=21).stations(AREA, None, self.site(middle, 20.0))]
+            [b.position_m for b in Scattered(count=50, height_m=21).stations(AREA, None, self.site(middle, 20.0))]
         )
         assert (low[:, 0] >= middle).all() and AREA.contains(low).all()
         assert (high[:, 0] < middle).any()

@@ -1,4 +1,4 @@
-"""Facts about street files: which tags mean what, what a network says, and how bad files are refused."""
+"""RoundContext about street files: which tags mean what, what a network says, and how bad files are refused."""
 
 import gzip
 import json

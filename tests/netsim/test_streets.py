@@ -1,4 +1,5 @@
-"""Facts about street graphs: how lines become edges, which way is the fastest, and where buildings have their doors."""
+"""RoundContext about street graphs: how lines become edges, which way is the fastest, and where buildings have their
+doors."""
 
 import heapq
 from itertools import pairwise, permutations

@@ -167,9 +167,9 @@ def world(yaml: str) -> str:
             "others: [{kind: group, leader: {kind: group}}]",
             "world.others[0].leader.kind: unknown kind 'group'; kinds",
         ),
-        ("position_m: [1]", "world.at_m: expected a list of 2, each a number (metres), got [1]"),
-        ("position_m: [1, 2, 3]", "world.at_m: must have at most 2 entries, got [1, 2, 3]"),
-        ("position_m: [1, north]", "world.at_m[1]: expected a number (metres), got 'north'"),
+        ("at_m: [1]", "world.at_m: expected a list of 2, each a number (metres), got [1]"),
+        ("at_m: [1, 2, 3]", "world.at_m: must have at most 2 entries, got [1, 2, 3]"),
+        ("at_m: [1, north]", "world.at_m[1]: expected a number (metres), got 'north'"),
         (
             "hidden: 64",
             "world.hidden: expected a list of at least 1, each a whole number at least 1, got 64",
@@ -228,7 +228,7 @@ def test_a_mistake_is_one_line_with_place_value_and_remedy(yaml, said):
         ("title: ''\n", ["study.yaml:1: title: must have at least 1 characters, got ''"]),
         ("title: x\nseed: 13\n", ["study.yaml:2: seed: seed 13 brings bad luck; take 14"]),
         (
-            "title: x\nworld:\n  duration_s: 1\n  position_m: [6,\n         6]\n",
+            "title: x\nworld:\n  duration_s: 1\n  at_m: [6,\n         6]\n",
             ["study.yaml:5: world.at_m[1]: nobody may stand at 6; take 7"],
         ),
         ("title: one\nseed: 1\n", ["study.yaml:1: top level: title and seed say the same; change one"]),

@@ -33,7 +33,7 @@ class TallTower(Tower):
     kind: Literal["tall-tower"] = "tall-tower"
     observes: Literal["updates", "model"] = "model"
     """what is seen"""
-    renamed: ClassVar = {"sees": "observes", "observes: updates": "updates"}
+    renamed: ClassVar = {"sees": "observes", "observes: rows": "updates"}
 
 
 Towers = Annotated[Tower, OneOf("tower", Tower, TallTower, renamed={"high-tower": "tall-tower"})]
@@ -61,7 +61,7 @@ def test_old_names_of_keys_kinds_and_values_become_the_new_ones():
     assert warned == [
         f"town.yaml:2: `kind: high-tower` is now `kind: tall-tower`{ending}",
         f"town.yaml:4: `sees` is now `observes`{ending}",
-        f"town.yaml:4: `observes: updates` is now `observes: updates`{ending}",
+        f"town.yaml:4: `observes: rows` is now `observes: updates`{ending}",
         f"town.yaml:3: `at_m` is now `position_m`{ending}",  # once, though two towers have it
     ]
 
@@ -74,10 +74,10 @@ def test_the_slot_may_be_a_member_of_a_union():
 def test_a_mistake_below_an_old_key_keeps_its_line(monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(WorldSetting, "renamed", {"station_list": "base_stations"})
     file = tmp_path / "s.yaml"
-    file.write_text("title: x\nworld:\n  station_list:\n  - {name: a, at_m: [0, x]}\n")
+    file.write_text("title: x\nworld:\n  station_list:\n  - {name: a, position_m: [0, x]}\n")
     with pytest.warns(OldName, match="s.yaml:3: `station_list` is now `base_stations`"):
         assert main(["validate", str(file)]) == 2
-    assert "s.yaml:4: world.base_stations[0].at_m[1]: expected a number" in capsys.readouterr().err
+    assert "s.yaml:4: world.base_stations[0].position_m[1]: expected a number" in capsys.readouterr().err
 
 
 def test_an_old_name_beside_the_new_one_is_unknown():
@@ -127,8 +127,8 @@ def test_the_program_prints_one_line(tmp_path):
     file = tmp_path / "s.yaml"
     file.write_text(
         "title: x\nworld:\n  lasts_s: 60\n  city: {kind: open-field, width_m: 400, height_m: 300}\n"
-        "  base_stations: [{name: a, at_m: [100, 100]}]\n"
-        "  ues: {count: 4, mobility: {kind: random-waypoint}, measure_every_s: 5}\n"
+        "  base_stations: [{name: a, position_m: [100, 100]}]\n"
+        "  ues: {count: 4, mobility: {kind: random-waypoint}, measurement_period_s: 5}\n"
     )
     ended = subprocess.run([sys.executable, "-c", code, str(file)], capture_output=True, text=True, check=False)
     assert ended.stderr == f"warning: {file}:3: `lasts_s` is now `duration_s`; the old name goes in the next version\n"
