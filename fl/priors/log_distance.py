@@ -19,7 +19,7 @@ class LogDistancePrior(Prior):
     """
 
     kind: Literal["log-distance"] = "log-distance"
-    at_m: Coordinates | None = None
+    position_m: Coordinates | None = None
     """place of the base station, metres east and north; none: where the world has it"""
     exponent: float = Field(default=3.5, gt=0, le=10)
     """path-loss exponent"""
@@ -28,22 +28,23 @@ class LogDistancePrior(Prior):
     rsrp_dbm: float = Field(default=-80.0, ge=-160, le=20)
     """RSRP at the reference distance, dBm"""
 
+    renamed: ClassVar = {"at_m": "position_m"}
     reference: ClassVar = "Rappaport 2002, Wireless Communications, Section 4.9.1"
 
     def constants(self, public: Public) -> dict[str, FloatArray]:
         """prior_at_m (n_cell, 2) and prior_model (n_cell,): base stations, and the model of each (-1: none)."""
         model = np.zeros(public.n_cell, dtype=np.int64) if public.model_of_cell is None else public.model_of_cell
-        if self.at_m is not None:
+        if self.position_m is not None:
             if (model >= 0).sum() > 1:
                 raise BadInput(
-                    f"learning.learner.prior.at_m: one place, and {(model >= 0).sum()} cells are learnt; learn one "
-                    "cell (learning.data.cell), or leave at_m out where base stations are known"
+                    f"learning.learner.prior.position_m: one place, and {(model >= 0).sum()} cells are learnt; learn one "
+                    "cell (learning.data.cell), or leave position_m out where base stations are known"
                 )
-            return {"prior_at_m": np.tile(self.at_m, (len(model), 1)), "prior_model": model.astype(np.float64)}
+            return {"prior_at_m": np.tile(self.position_m, (len(model), 1)), "prior_model": model.astype(np.float64)}
         if public.antennas is None:
             raise BadInput(
                 "learning.learner.prior: the places of base stations are not known here (a trace brings cells without "
-                "places); give at_m, or take prior: {kind: none}"
+                "places); give position_m, or take prior: {kind: none}"
             )
         return {"prior_at_m": public.antennas.at_m[:, :2], "prior_model": model.astype(np.float64)}
 

@@ -116,18 +116,18 @@ def test_two_weeks_tell_home_work_and_club(heard):
                 assert np.hypot(*(said[kind][0] - place)) <= 60 and 0.9 < said[kind][1] <= 1
 
 
-def test_silent_below_the_least_probability_and_takes_back(heard):
+def test_silent_below_the_min_probability_and_takes_back(heard):
     """One night is not enough for nine in ten; a second home makes the first doubtful again."""
     heard.update(weeks(PEOPLE[2:], 24, outlier=0.02))
     moved = weeks([Person((500.0, 2500.0))], 24 * 30, outlier=0.02, seed=3)
-    found, state = play(attack(least_probability=0.95), range(1, 7), ue=(0,))
+    found, state = play(attack(min_probability=0.95), range(1, 7), ue=(0,))
     assert found.status == ["unsure"]
     for number in range(25, 24 * 5 + 1):
         heard[number] = weeks(PEOPLE[2:], 24, outlier=0.02)[(number - 1) % 24 + 1]
-    found, state = play(attack(least_probability=0.95), range(7, 24 * 2 + 1), state, ue=(0,))
+    found, state = play(attack(min_probability=0.95), range(7, 24 * 2 + 1), state, ue=(0,))
     assert found.status[0] == "home"
     heard.update({number: moved[number] for number in range(24 * 2 + 1, 24 * 4 + 1)})
-    found, state = play(attack(least_probability=0.95), range(24 * 2 + 1, 24 * 4 + 1), state, ue=(0,))
+    found, state = play(attack(min_probability=0.95), range(24 * 2 + 1, 24 * 4 + 1), state, ue=(0,))
     assert "home" not in found.status
 
 

@@ -511,7 +511,7 @@ class TestUnitVotes:
         one = np.ones(1, dtype=bool)
         received = Received(DenseUpdates(nobody, nobody, np.ones(1), row), one)
         view = Threat().view(learner, "all", received, np.ones(1), one, (model, model), RNG)
-        attack, grid = NeuronVotes(most_weight=0.25), PlaceGrid.over(AREA, 25, 1, "neuron-votes")
+        attack, grid = NeuronVotes(max_weight=0.25), PlaceGrid.over(AREA, 25, 1, "neuron-votes")
         votes = attack.scores(view, grid, RNG)[0]
         expected = np.zeros(len(grid))
         expected[grid.nearest(where[:1])] = 0.2 / 1.6 + 0.3 / 1.6

@@ -93,7 +93,7 @@ UPLINKS = [
 @pytest.mark.parametrize("seed", [1])
 def test_everybody_at_once_at_held_rates_is_the_plan(uplink, antennas, seed):
     c = replace(town(seed, antennas=antennas), rows=np.full(12, 2))
-    found = sent_by(uplink, c, adapt="grant")
+    found = sent_by(uplink, c, link_adaptation="grant")
     expected = uplink.plan(c, PAYLOAD)
     assert expected.decoded.any() or uplink.floor_sinr() > 0
     assert uplink.kind == "ideal" or not expected.decoded.all()
@@ -102,13 +102,13 @@ def test_everybody_at_once_at_held_rates_is_the_plan(uplink, antennas, seed):
         assert np.array_equal(getattr(found, name), getattr(expected, name)), name
 
 
-@pytest.mark.parametrize("adapt", ["change", "grant"])
-def test_who_disturbs_nobody_has_the_plan_s_channel_whenever_others_come_and_go(adapt):
+@pytest.mark.parametrize("link_adaptation", ["change", "grant"])
+def test_who_disturbs_nobody_has_the_plan_s_channel_whenever_others_come_and_go(link_adaptation):
     uplink = Noma(norm_bound=1.0, interference="none")
     rng = np.random.default_rng(5)
     c = replace(town(5), power_w=rng.uniform(1e-5, 1e-4, 12), downlink_sinr=rng.uniform(0.5, 9, 12),
                 compute_s=rng.uniform(0, 1, 12))  # fmt: skip
-    found, expected = sent_by(uplink, c, adapt=adapt), uplink.plan(c, PAYLOAD)
+    found, expected = sent_by(uplink, c, link_adaptation=link_adaptation), uplink.plan(c, PAYLOAD)
     same(found, expected)
     assert np.array_equal(found.airtime_s, expected.airtime_s)  # not cut to pieces
 
@@ -119,7 +119,7 @@ def test_groups_wait_as_planned(size, antennas):
     """One cell: in several, groups of the same index would have to start at the same time."""
     c = replace(town(7, n_bs=1, antennas=antennas), serving=np.zeros(12, dtype=int), rows=np.full(12, 2))
     expected = Noma(group_size=size, **BOUND).plan(c, PAYLOAD)
-    found = sent_by(Noma(**BOUND), c, adapt="grant", scheduler=Groups(size=size))
+    found = sent_by(Noma(**BOUND), c, link_adaptation="grant", scheduler=Groups(size=size))
     assert expected.decoded.all() and len(np.unique(expected.delay_s - expected.airtime_s)) > 1
     same(found, expected)
 
@@ -136,7 +136,7 @@ def test_rates_follow_who_leaves():
     np.testing.assert_allclose(found.noise_std**2 * 1000, [early * 3 / 8 + (1 - early) / 8, 1 / 2])
     np.testing.assert_allclose(found.thermal_std**2 * 1000, [1 / 8, 1 / 2])
     np.testing.assert_allclose(found.rate_bps, [3e6 / ends, weak * 1e6])
-    held = sent_by(uplink, cohort([[8.0], [2.0]], rows=[3, 1]), adapt="grant")
+    held = sent_by(uplink, cohort([[8.0], [2.0]], rows=[3, 1]), link_adaptation="grant")
     np.testing.assert_allclose(held.delay_s, [3 / slow, leaves])
 
 
@@ -187,14 +187,14 @@ def wandering(seed, n, n_bs=3, leaves=0.1):
     return look
 
 
-@given(seed=st.integers(0, 10_000), tries=st.integers(0, 3), adapt=st.sampled_from(["change", "grant"]))
+@given(seed=st.integers(0, 10_000), tries=st.integers(0, 3), link_adaptation=st.sampled_from(["change", "grant"]))
 @settings(max_examples=25, deadline=None)
-def test_every_bit_arrives_is_sent_again_or_is_lost(seed, tries, adapt):
+def test_every_bit_arrives_is_sent_again_or_is_lost(seed, tries, link_adaptation):
     c = replace(town(seed, sinr=2.0), serving=np.arange(12) % 3)
     battery = np.random.default_rng(seed).choice([inf, 0.8, 1.05], 12)
     found = sent_by(
         Noma(max_ser=0.2, **BOUND), c, deadline_s=4.0, battery_j=battery, look=wandering(seed, 12), block_s=0.2,
-        adapt=adapt, retransmissions=tries, client_dropout_per_s=0.1, scheduler=Groups(size=3),
+        link_adaptation=link_adaptation, retransmissions=tries, client_dropout_per_s=0.1, scheduler=Groups(size=3),
     )  # fmt: skip
     assert np.isin(found.fate, list(Fate)).all() and not (found.fate == Fate.UNDER_WAY).any()
     kept, n_bits = found.sent_bits - found.lost_bits, PAYLOAD.n_bits * c.rows
@@ -253,7 +253,7 @@ def test_looking_more_often_changes_nothing(interface):
         done = air.submit(replace(town(4), downlink_sinr=np.linspace(1, 9, 12)), PAYLOAD)
         for at_s in interruptions:
             air.env.run(until=at_s)
-            air._share(at_s, not interface.get("adapt"), air._sends())
+            air._share(at_s, not interface.get("link_adaptation"), air._sends())
             air._on_turn(air._turn)
         return columns(air.env.run(done))
 
@@ -442,7 +442,7 @@ def test_energy_ends_in_training_or_on_the_air():
 
 def test_ends_are_told_at_their_time():
     news = []
-    air = air_of(Noma(**BOUND), each=lambda e: news.append((air.env.now, e)), adapt="grant")
+    air = air_of(Noma(**BOUND), each=lambda e: news.append((air.env.now, e)), link_adaptation="grant")
     done = air.submit(town(8), PAYLOAD)
     found = air.env.run(done)
     assert sorted(ue for _, e in news for ue in e.ue) == list(range(12))
@@ -454,17 +454,17 @@ def test_ends_are_told_at_their_time():
     assert times == sorted(times) and len(set(times)) > 6
 
 
-@pytest.mark.parametrize("adapt", ["change", "grant"])
+@pytest.mark.parametrize("link_adaptation", ["change", "grant"])
 @pytest.mark.parametrize("resource_blocks", [1, 3])
 @pytest.mark.parametrize("kind", list(SCHEDULERS.parts))
-def test_who_listens_changes_no_end(kind, adapt, resource_blocks):
+def test_who_listens_changes_no_end(kind, link_adaptation, resource_blocks):
     """Two waves of UEs in three cells, and the first once more; events at any time and at multiples of a slot: the same
     bytes with an ear that hears of each end and without.
     """
 
     def play(each, **interface):
         scheduler = {"kind": kind, "resource_blocks": resource_blocks}
-        air = air_of(Noma(norm_bound=1.0), each=each, adapt=adapt, scheduler=scheduler, **interface)
+        air = air_of(Noma(norm_bound=1.0), each=each, link_adaptation=link_adaptation, scheduler=scheduler, **interface)
         first = replace(town(3, n=14), downlink_sinr=np.linspace(1, 9, 14))
         done = [air.submit(first, PAYLOAD)]
         air.env.run(until=1.0)
@@ -529,17 +529,17 @@ def test_who_is_refused_waits_without_sending_until_others_end():
         uplink, pair, look=lambda ue, round_: SeenLinks(pair.serving[ue], pair.gain[ue], None), block_s=0.01
     )
     np.testing.assert_allclose(blocks.ended_s, found.ended_s)
-    held = sent_by(uplink, pair, adapt="grant")  # as planned: it gets no other chance
+    held = sent_by(uplink, pair, link_adaptation="grant")  # as planned: it gets no other chance
     np.testing.assert_array_equal(held.decoded, [True, False])
     same(held, uplink.plan(pair, PAYLOAD), names=("sinr", "airtime_s", "energy_j", "decoded", "late"))
 
 
-@pytest.mark.parametrize("adapt", ["change", "grant"])
+@pytest.mark.parametrize("link_adaptation", ["change", "grant"])
 @pytest.mark.parametrize("block_s", [None, 0.5])
-def test_a_ue_too_weak_alone_is_lost_and_waits_for_nobody(adapt, block_s):
+def test_a_ue_too_weak_alone_is_lost_and_waits_for_nobody(link_adaptation, block_s):
     pair = cohort([[9.0], [0.05]], compute=0.0)
     look = None if block_s is None else (lambda ue, round_: SeenLinks(pair.serving[ue], pair.gain[ue], None))
-    found = sent_by(Textbook(rate=LinkAdaptation()), pair, adapt=adapt, look=look, block_s=block_s)
+    found = sent_by(Textbook(rate=LinkAdaptation()), pair, link_adaptation=link_adaptation, look=look, block_s=block_s)
     assert found.fate.tolist() == [Fate.ARRIVED, Fate.UNDECODED] and found.ended_s[1] == (block_s or 0.0)
     assert np.isinf(found.airtime_s[1]) and found.energy_j[1] == 0 and found.sent_bits[1] == 0
     np.testing.assert_allclose(found.sinr[0], 9.0)

@@ -69,7 +69,7 @@ def folder(tiny, tmp_path_factory):
                                "work_m": [[900, 400], [150, 700]]},
         "world.city.width_m": 1200, "world.city.height_m": 900, "learning.round_s": 7200,
         "learning.data": {"kind": "measured", "cell": "all"}, "learning.learner.activation": "relu",
-        "learning.attacks": [{"kind": "dwell", "shadow_ues": 24, "least_probability": 0.3, "third_places": 1,
+        "learning.attacks": [{"kind": "dwell", "shadow_ues": 24, "min_probability": 0.3, "third_places": 1,
                               "home_hours": [17, 9]}],
         "learning.leakage": {"random_baseline_draws": 20, "directions": 12},
     }  # fmt: skip
