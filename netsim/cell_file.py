@@ -93,4 +93,7 @@ def _project(lon: Any, lat: Any, origin: Origin) -> Any:
 @lru_cache(maxsize=1)  # one file, so that places and notes read it once
 def _read_version(path: str, radio: str | None, version: tuple[int, int]) -> Cells:
     """The cells of a file; `version` tells a changed file from the one in memory."""
-    return read_cells(path, radio)
+    try:
+        return read_cells(path, radio)
+    except OSError as error:
+        raise BadInput(f"{path[:200]}: cannot be read ({error.strerror}); check base_stations.file") from None
