@@ -37,8 +37,8 @@ class LogDistancePrior(Prior):
         if self.position_m is not None:
             if (model >= 0).sum() > 1:
                 raise BadInput(
-                    f"learning.learner.prior.position_m: one place, and {(model >= 0).sum()} cells are learnt; learn one "
-                    "cell (learning.data.cell), or leave position_m out where base stations are known"
+                    f"learning.learner.prior.position_m: one place, and {(model >= 0).sum()} cells are learnt; learn "
+                    "one cell (learning.data.cell), or leave position_m out where base stations are known"
                 )
             return {"prior_at_m": np.tile(self.position_m, (len(model), 1)), "prior_model": model.astype(np.float64)}
         if public.antennas is None:

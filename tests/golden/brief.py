@@ -84,7 +84,9 @@ def _short(name: str, study: Study) -> dict[str, Any]:
 
 def _training(study: Study) -> dict[str, Any]:
     how = study.train or Train()
-    begins = {"train.agent.worlds": 1} if how.agent.on_recorded else {"train.agent.learning_starts": 2}
+    begins = (
+        {"train.agent.worlds": 1} if how.agent.kind_name() == "score-function" else {"train.agent.learning_starts": 2}
+    )
     return _TRAINING | begins | (_ONLINE if how.task.kind_name() == "online" else {})
 
 
