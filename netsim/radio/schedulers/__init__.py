@@ -4,6 +4,7 @@ from netsim.part import OneOf
 
 SCHEDULERS = OneOf(
     "scheduler",
+    renamed={"all-at-once": "simultaneous"},
     places={
         "simultaneous": "netsim.radio.schedulers.simultaneous:Simultaneous",
         "groups": "netsim.radio.schedulers.groups:Groups",

@@ -247,4 +247,4 @@ def _training(folder: Path) -> FolderResult:
 
 def _page(folder: Path) -> str:
     """The page, or how to have one."""
-    return str(folder / PAGE) if what_is(folder / PAGE) else f"not drawn yet: netsim report {folder}"
+    return str(folder / PAGE) if what_is(folder / PAGE) else f"after netsim report {folder}"

@@ -63,7 +63,7 @@ from scenarios.app.results.folder import MANIFEST, STUDY, read_json
 from scenarios.app.results.gathered import Gathered, drawn_sentence
 from scenarios.app.results.read import SWEEP, load
 from scenarios.app.results.run import Run
-from scenarios.app.results.shown import answers, label_lines
+from scenarios.app.results.shown import answers, compared
 from scenarios.app.results.statistics import counted, figure_text, mean_text, quantile
 from scenarios.app.results.table import Line, Runs, lines, model_verdict
 from scenarios.app.results.verdicts import USELESS, is_useful
@@ -162,7 +162,7 @@ def comparison(of: Gathered, place: Path, command: str = "", reach: float | None
         next(iter(titles)) if len(titles) == 1 else f"Comparison of {of.name}",
         [*chapters, Chapter("configuration", "Configuration", [block("facts", facts)])],
         below="; ".join([*papers, counted(len(members), "run")]),
-        answers=answers({label: label_lines(runs) for label, runs in labels.items()})[:MOST_ANSWERS],
+        answers=answers(compared(labels))[:MOST_ANSWERS],
         warns=[*of.said, *drawn_sentence(len(members), len(of.drawn)), *useless(labels)],
         results=variants_table(labels, of.runs, place),
     )

@@ -19,7 +19,7 @@ from scenarios.app.results.shown import (
     HEAD,
     answer,
     cell_text,
-    label_lines,
+    compared,
     meaning,
     over_seeds,
     read_adapted,
@@ -27,7 +27,7 @@ from scenarios.app.results.shown import (
     warnings,
 )
 from scenarios.app.results.statistics import counted
-from scenarios.app.results.table import GROUPS, Line, Runs, model_verdict, row
+from scenarios.app.results.table import GROUPS, Line, Runs, lines, model_verdict, row
 from scenarios.app.results.verdicts import AT_CHANCE, FOUND, INCONCLUSIVE, PREVENTED, is_useful
 from scenarios.app.study import Fields, Record
 from scenarios.app.study.yaml_document import as_yaml
@@ -47,7 +47,7 @@ VERDICTS = (
 
 def head(run: Run) -> Fields:
     """The first section of the page of a run: answer, warnings, main figures."""
-    of = label_lines([run.summary])
+    of = lines([run.summary])
     manifest = run.manifest
     n_ue = run.summary.get(keys.UES_COUNT.of()) or len(run.tables["ues"]["ue"])
     counts = ((n_ue, "UE"), (run.summary.get(keys.ROUNDS_PLAYED.of()), "round"))
@@ -163,7 +163,7 @@ def records_table(title: str, rows: Table) -> str:
 
 def variants_table(labels: Mapping[str, Runs], runs: Sequence[tuple[str, Path]], place: Path) -> Markup:
     """The lines of every label as a row, with links to the pages of its runs; place: the folder of this page."""
-    found = {label: {line.title: line for line in label_lines(of)} for label, of in labels.items()}
+    found = {label: {line.title: line for line in of} for label, of in compared(labels).items()}
     every = {title: line for of in found.values() for title, line in of.items()}
     rows = list[list[Cell]]()
     for label, own in found.items():

@@ -92,13 +92,14 @@ def run_lines(folder: Path, page: str, verbose: bool = False) -> list[str]:
     rows = [(name, text) for name in GROUPS if (text := row([summary], name))]
     rows += [("privacy", text) for text in spent(checked_table(folder, "privacy"))] if learns else []
     rows += [("memory", f"peak {peak} GB")] if (peak := manifest["timing"].get("peak_memory_gb")) else []
-    result = every_figure(summary) if verbose else drawn(*table_rows(of), right=(1,), whole=(0, 1, 3, 4))
+    result = every_figure(summary) if verbose else drawn(*table_rows(of), right=(1,), whole=(0, 1, 4))
     return [
         f", seed {manifest['seed']}: {told}",
         *fitted([*([played(summary)] if learns else []), *warned]),
         *(fitted(card_lines(manifest["channel_card"]), COLUMNS - 2) if verbose else []),
         *result,
-        *drawn(["", ""], [*rows, ("page", page)])[1:],
+        *drawn(["", ""], rows)[1:],
+        f"{'page':{2 + max(len(name) for name, _ in [*rows, ('page', page)])}}{page}",  # never broken: it is copied
     ]
 
 
@@ -225,18 +226,22 @@ def _nothing_learned(summary: Summary) -> str:
 
 
 def by_label(runs: Sequence[tuple[str, Summary]]) -> dict[str, list[Line]]:
-    """The lines of each label; what is at chance with a useful model is prevented."""
+    """The lines of each label, as `compared`."""
     labels: dict[str, list[Summary]] = {}
     for label, summary in runs:
         labels.setdefault(label, []).append(summary)
-    return {label: label_lines(of) for label, of in labels.items()}
+    return compared(labels)
 
 
-def label_lines(of: Runs) -> list[Line]:
-    """The lines of a label's runs among others."""
-    found = lines(of)
-    model = model_verdict(found)
-    return [replace(one, verdict=verdicts.prevents(one.verdict, model)) for one in found]
+def compared(labels: Mapping[str, Runs]) -> dict[str, list[Line]]:
+    """The lines of each label; a line at chance, with a useful model, is prevented where another label is found."""
+    of = {label: lines(runs) for label, runs in labels.items()}
+    found = {one.what for each in of.values() for one in each if one.verdict == verdicts.FOUND}
+    judged = dict[str, list[Line]]()
+    for label, each in of.items():
+        model = model_verdict(each)
+        judged[label] = [replace(one, verdict=verdicts.prevents(one.verdict, model, one.what in found)) for one in each]
+    return judged
 
 
 def sweep_lines(runs: Sequence[tuple[str, Summary]]) -> list[str]:

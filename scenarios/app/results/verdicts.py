@@ -9,7 +9,7 @@ found         share: lower end (Wilson, UEs of all seeds) above the largest chan
 at chance     not found, and share or AUC: upper end within five points of chance; distance: no end more than 10 % of
               the baseline below it; SW1: inside the band of random guesses
 inconclusive  neither; of SW1 also where the true centroids fail the same test
-prevented     at chance, with a useful model
+prevented     at chance, with a useful model, where another variant of the comparison is found
 no meaningful guarantee   epsilon above 20
 """
 
@@ -97,6 +97,6 @@ def of_epsilon(value: float) -> str:
     return NO_GUARANTEE if value > MEANINGFUL else ""
 
 
-def prevents(verdict: str, model: str) -> str:
-    """The verdict of an attack beside that of the model that was attacked."""
-    return PREVENTED if verdict == AT_CHANCE and is_useful(model) else verdict
+def prevents(verdict: str, model: str, found: bool) -> str:
+    """The verdict of an attack beside that of its model; found: whether another variant of the comparison is found."""
+    return PREVENTED if verdict == AT_CHANCE and found and is_useful(model) else verdict
