@@ -107,7 +107,7 @@ class Meter(Progress):
                 self.refresh()
             else:
                 left = "" if left_s is None or event["last"] else f"; {timedelta(seconds=left_s)} left"
-                texts = ", ".join([f"{unit} {done}/{of}", *rows.values()])
+                texts = ", ".join(filter(None, [f"{unit} {done}/{of}", *rows.values()]))
                 write(f"{self.tasks[0].description}: {texts}{left}\n", self.stream)
 
     def _due(self, now_s: float) -> bool:
