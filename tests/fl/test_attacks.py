@@ -776,5 +776,5 @@ class TestSumsOfGroups:
         assert frozenset().union(*groups) == {0, 1, 2, 4, 5, 6}
 
     def test_groups_without_sums_are_refused(self):
-        with pytest.raises(ValueError, match="secagg_group_size: groups are summed with observes: aggregate only"):
+        with pytest.raises(ValueError, match="secagg_group_size: needs observes: aggregate"):
             Threat(secagg_group_size=3)

@@ -37,7 +37,7 @@ class TestScores:
     def test_rows_hold_the_same_list_against_those_who_take_part_and_those_who_do_not(self):
         home_m, work_m = TRUE[:2], np.array([[np.nan, np.nan], [1500.0, 200.0]])
         town = {"participants": Places(home_m, work_m), "aside": Places(TRUE[2:], np.full((2, 2), np.nan))}
-        how = Leakage(list_places=2, list_near_m=25.0)
+        how = Leakage(list_places=2, list_hit_radius_m=25.0)
         rows = list(scores({"a": home_m}, town, AREA, np.zeros((0, 3)), how))
         assert [(row["source"], row["attack"], row["residents"]) for row in rows] == [
             ("attack", "a", "participants"), ("uniform", "", "participants"),

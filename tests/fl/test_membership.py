@@ -133,35 +133,35 @@ class TestAudit:
 
     def test_a_device_that_learns_by_heart_is_found_out_by_the_server(self):
         local, others = campaign()
-        for row in audit(self.part, view_of("rows", local, learner()), local, others, RNG)[0]:
-            assert row["members"] == row["non_members"] == 20 and row["observes"] == "updates"
+        for row in audit(self.part, view_of("updates", local, learner()), local, others, RNG)[0]:
+            assert row["members"] == row["non_members"] == 20 and row["sees"] == "updates"
             assert row["auc"] > 0.7 and row["auc_low"] > 0.55
 
     def test_who_sees_the_average_alone_knows_less(self):
         local, others = campaign()
         rows, total = (
-            audit(self.part, view_of(s, local, learner()), local, others, RNG)[0][0] for s in ("rows", "model")
+            audit(self.part, view_of(s, local, learner()), local, others, RNG)[0][0] for s in ("updates", "model")
         )
         assert total["auc"] < rows["auc"]
 
     @pytest.mark.parametrize("overlap, members", [(1.0, 40), (0.5, 20), (0.1, 4)])
     def test_overlap_is_the_share_that_the_attacker_holds(self, overlap, members):
         local, others = campaign(n=20)
-        part = Membership(attacks=(LossThreshold(),), overlap=overlap)
+        part = Membership(attacks=(LossThreshold(),), known_member_share=overlap)
         view = view_of("model", local, learner().model_copy(update={"local_epochs": 1}))
         ((row,), _) = audit(part, view, local, others, RNG)
         assert row["members"] == row["non_members"] == members
 
     def test_only_who_was_heard_is_asked_about(self):
         local, others = campaign()
-        whole = view_of("rows", local, learner())
+        whole = view_of("updates", local, learner())
         one = View(
-            "rows", "all", whole.update[1:], whole.source_model[1:], whole.ue[1:], whole.model[1:], whole.source[:1],
+            "updates", "all", whole.update[1:], whole.source_model[1:], whole.ue[1:], whole.model[1:], whole.source[:1],
             whole.model_before, whole.model_after, whole.learner,
         )  # fmt: skip
         assert audit(self.part, one, local, others, RNG)[0][0]["members"] == 10
         nobody = View(
-            "rows", "all", whole.update[:0], whole.source_model[:0], whole.ue[:0], whole.model[:0], whole.source[:0],
+            "updates", "all", whole.update[:0], whole.source_model[:0], whole.ue[:0], whole.model[:0], whole.source[:0],
             whole.model_before, whole.model_after, whole.learner,
         )  # fmt: skip
         row = audit(self.part, nobody, local, others, RNG)[0][0]
@@ -219,7 +219,7 @@ def images(partition, seed, n_ue=15):
 
 
 @pytest.mark.parametrize("observes, partition", [
-    ("model", Dirichlet(alpha=0.3)), ("rows", LabelSkew(iid=3, labels=2)),
+    ("model", Dirichlet(alpha=0.3)), ("updates", LabelSkew(iid=3, labels=2)),
 ], ids=["model, Dirichlet", "rows, label skew"])  # fmt: skip
 def test_classes_are_no_membership(observes, partition):
     """200 seeds of networks that learn nothing, each device's its own: areas are 0.5, in 95 % by their intervals.
@@ -260,7 +260,7 @@ def test_pairs_are_of_one_class_and_one_device_and_no_record_is_in_two(overlap):
     before = net.init(Public(AREA, 1, images=IMAGES), RNG)
     view = View("updates", "all", np.zeros((15, before.parameters.shape[1])), 0 * local.ue, local.ue, local.model,
                 local.ue, before, before, net)  # fmt: skip
-    ((row,), _) = audit(Membership(attacks=(Told(),), overlap=overlap), view, local, others, RNG)
+    ((row,), _) = audit(Membership(attacks=(Told(),), known_member_share=overlap), view, local, others, RNG)
     (members, _, of), (_, classes, whose) = asked
     assert len(members) == pytest.approx(overlap * len(local.x), abs=8) and len(classes) == row["non_members"] > 100
     assert row["members"] == row["non_members"] and row["auc"] == 0.5 and np.isin(whose, of).all()
@@ -321,7 +321,7 @@ class TestRegression:
     @pytest.mark.parametrize("observes", ["updates", "aggregate"])
     def test_without_noise_every_member_is_told(self, observes):
         (row,), _ = self.rounds(1, 0.0, 1, observes=observes)
-        assert row["auc"] > 0.99 and row["observes"] == observes
+        assert row["auc"] > 0.99 and row["sees"] == observes
 
     def test_under_noise_rounds_add_up(self):
         """A round alone tells little; the evidence of twenty is what one regression over all of them gives."""
@@ -337,7 +337,7 @@ class TestRegression:
         state, left, right = attack.start(), np.eye(16) / 0.01**2, np.zeros(16)
         for number in range(2):
             start = self.net.init(Public(AREA, 1), Streams(9).at("start", number))
-            view = view_of("rows", local, self.net)
+            view = view_of("updates", local, self.net)
             u = 0.1 * draw.normal(size=view.update.shape)
             view = replace(view, model_before=start, update=u)
             score, state = attack.regress(view, np.zeros(16, int), x, y, state)

@@ -113,7 +113,7 @@ def refusal(server, sampling, relation, uplink):
         return "takes the place of another"
     if server == "first":
         return "takes the place of others among the first"
-    return "decides when others send and how many rounds there are" if uplink == "air" else ""
+    return "decides when others send and how many rounds there are" if uplink == "dynamic_uplink" else ""
 
 
 COMBINATIONS = list(product(SERVERS, SAMPLING, RELATIONS))

@@ -124,7 +124,7 @@ def test_what_weighs_rows_is_refused_under_secure_aggregation(tiny):
         "learning.threat": {"observes": "aggregate"},
     }
     for kind in ("wasserstein", "beda"):
-        with pytest.raises(BadInput, match=f"{kind} needs rows"):
+        with pytest.raises(BadInput, match=f"{kind} needs updates"):
             tiny(images | {"learning.aggregation": {"kind": kind}})
     with pytest.raises(BadInput, match=r"needs class labels.*take label-range"):
         tiny({"learning.aggregation": {"kind": "wasserstein"}})

@@ -25,7 +25,7 @@ COMMUTERS = {
         {"name": "c", "position_m": [600, 800]}
     ],
     "learning.round_s": 21600, "learning.data": {"kind": "measured", "cell": "all"},
-    "learning.learner.activation": "relu", "learning.leakage": {"near_m": NEAR, "random_baseline_draws": 20},
+    "learning.learner.activation": "relu", "learning.leakage": {"hit_radius_m": NEAR, "random_baseline_draws": 20},
 }  # fmt: skip
 
 

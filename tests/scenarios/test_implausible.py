@@ -14,7 +14,7 @@ def notes(study, tmp_path, word):
 
 @pytest.mark.parametrize(
     ("away_m", "said"),
-    [(0, []), (399, []), (4000, ["stands 4,000 m outside of the area of 400 x 300 m; give at_m in"])],
+    [(0, []), (399, []), (4000, ["stands 4,000 m outside of the area of 400 x 300 m; give position_m in"])],
 )
 def test_a_base_station_far_outside_is_told(away_m, said, tiny, tmp_path):
     """The longer side of the area is 400 m; laws of path loss reach much farther."""

@@ -84,7 +84,7 @@ def test_an_attack_that_needs_more_than_the_threat_grants_is_refused(tiny):
     with pytest.raises(BadInput, match="ideal uplink"):
         spy = {"viewpoint": "eavesdropper", "position_m": [0, 0]}
         tiny({"world.radio.uplink": {"kind": "ideal"}, "learning.threat": spy})
-    with pytest.raises(BadInput, match="at_m"):
+    with pytest.raises(BadInput, match="position_m"):
         tiny(NOMA | {"learning.threat": {"viewpoint": "eavesdropper"}})
     with pytest.raises(BadInput, match="single uplinks"):
         tiny(NOMA | {"learning.threat": {"viewpoint": "eavesdropper", "position_m": [0, 0], "observes": "aggregate"}})

@@ -174,7 +174,7 @@ def test_several_ues_have_bands_crosses_and_a_ledger(many):
     assert "named" not in drawn
     assert "No UE has a known home" in body(page)
     assert re.search(
-        r"Privacy account of the UE that spent most.*<td class=\"text\">gaussian</td>", body(page), flags=re.S
+        r"Privacy accounts of the UE that spent most.*<td class=\"text\">gaussian</td>", body(page), flags=re.S
     )
 
 

@@ -167,11 +167,11 @@ CONTRADICTORY = [
     (summed(shuffle=True, pseudonyms=PER_ROUND), "threat.shuffle: single updates are shuffled with observes: updates"),
     (
         {"threat": {"secagg_threshold": 2}},
-        "threat.secagg_threshold: there are sums with observes: aggregate only, got 'rows'",
+        "threat.secagg_threshold: there are sums with observes: aggregate only, got 'updates'",
     ),
     (
         summed(secagg_group_size=3, secagg_threshold=4),
-        "threat.secagg_threshold: 4 of groups of 3 never come; take 3 or fewer",
+        "threat.secagg_threshold: 4 of groups of 3 never come; take at most 3",
     ),
     (summed(secagg_threshold=5), "threat.secagg_threshold: 5 updates are never there at a time, of 4 UEs"),
     (summed(groups="fixed"), "threat.groups: fixed ones need a size; give secagg_group_size, or leave it out"),

@@ -149,18 +149,18 @@ def _of_learning(study: Study, learning: Learning) -> Rules:
         (
             air is not None and counting != "",
             f"learning.defenses: {counting} counts on the channel's noise before an update is sent, and with "
-            "world.radio.dynamic_uplink it is not known then; leave air out",
+            "world.radio.dynamic_uplink it is not known then; leave dynamic_uplink out",
         ),
         (
             air is not None and deferring != "",
             f"learning.withholding: {deferring} with defer_upload decides by the cell at the request, and with "
-            "world.radio.dynamic_uplink an upload may end in another one; leave air out, or defer_upload",
+            "world.radio.dynamic_uplink an upload may end in another one; leave dynamic_uplink out, or defer_upload",
         ),
         (
             air is not None and learning.hides_who_came,
             "world.radio.dynamic_uplink: how long a UE sends decides when others send and how many rounds there are, "
             "and noise "
-            "at the server hides one update only; leave air out",
+            "at the server hides one update only; leave dynamic_uplink out",
         ),
         (
             learning.hides_who_came and len(learning.learner.phases) > 1 and ues.training_s_per_sample > 0,
