@@ -29,7 +29,7 @@ from scenarios.app.results.same import ValueDifference, check_whole, differences
 from scenarios.app.run.events import Event, Watch
 from scenarios.app.run.how import How
 from scenarios.app.run.job import MOST_TEXT_BYTES, Job, JobKind, changed_input, do
-from scenarios.app.run.play import run_job
+from scenarios.app.run.runner import run_job
 from scenarios.app.run.sweep import folder_name
 from scenarios.app.study.load import load
 

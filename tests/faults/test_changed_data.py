@@ -7,7 +7,7 @@ from accidents import RADIO, TRACE, content, interrupted, refused
 from conftest import TINY
 
 from scenarios.app.cli.commands import main
-from scenarios.app.run.play import run_job
+from scenarios.app.run.runner import run_job
 
 
 @pytest.fixture

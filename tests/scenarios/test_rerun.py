@@ -15,8 +15,7 @@ from netsim.record import write_json
 from scenarios.app.cli.commands import main
 from scenarios.app.rerun import compared, rerun
 from scenarios.app.results.same import differences_in
-from scenarios.app.run.play import RUN
-from scenarios.app.run.runner import run
+from scenarios.app.run.runner import RUN, run
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from scenarios.app.cli.play import play
 from scenarios.app.report.report import report
 from scenarios.app.results.folder import PAGE, admit_several
 from scenarios.app.results.statistics import counted, hold_out_notes
-from scenarios.app.run.play import run_job
+from scenarios.app.run.runner import run_job
 from scenarios.app.study import Fields
 from scenarios.app.study.load import Scenario, load, parse_value
 from scenarios.app.study.study import Study

@@ -9,7 +9,6 @@ import platform
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from importlib import import_module
 from importlib.metadata import version
 from math import ceil
 from pathlib import Path
@@ -41,20 +40,18 @@ from scenarios.app.results.folder import (
     MANIFEST,
     MAP,
     POINTS,
-    RESULTS,
     SCENERY,
-    STUDY,
     SUMMARY,
     read_json,
     read_table,
 )
 from scenarios.app.results.statistics import hold_out_notes, too_large
 from scenarios.app.run.events import Event, Watch
-from scenarios.app.run.how import USUAL, How, peak_gb
-from scenarios.app.run.job import UNFIT, Job, JobKind, input_digests
+from scenarios.app.run.how import peak_gb
+from scenarios.app.run.job import UNFIT, Job
 from scenarios.app.run.setup import origin_deg, street_graph
 from scenarios.app.study import SCHEMA_VERSION, Fields, Record
-from scenarios.app.study.study import Study, study_yaml
+from scenarios.app.study.study import Study
 
 LIBRARIES = ("numpy", "scipy", "torch", "simpy", "scikit-learn", "pyproj")
 """libraries whose versions a manifest has"""
@@ -256,22 +253,6 @@ class Play(ABC):
         columns = {f"{of}_{axis}_m": xy[:, k] for of, xy in at_m.items() for k, axis in enumerate("xy")}
         nights = np.full(n, np.nan) if places.nights is None else places.nights.astype(float)
         self.recorder.write("ues", {"ue": np.arange(n), "name": self.world.ues, **columns, "nights": nights})
-
-
-def run_job(
-    study: Study, folder: str | Path, label: str = "", command: str = "", replace: bool = False, how: How = USUAL
-) -> Job:
-    """A run as a job; command : what its manifest says that made it."""
-    options = {"command": command, "how": how}
-    return Job(RUN, study_yaml(study), study.seed, input_digests(study), Path(folder), label, replace, (), options)
-
-
-def _play_run(job: Job, watch: Watch) -> Any:
-    """Play a run by `runner`, which imports this module: plans play reference runs too."""
-    return import_module("scenarios.app.run.runner").play_job(job, watch)
-
-
-RUN = JobKind("run", (STUDY, *RESULTS), MANIFEST, _play_run)
 
 
 MOST_CELLS = 100  # of the grid along the longer side

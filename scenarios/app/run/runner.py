@@ -25,11 +25,10 @@ from netsim.tree import from_tree_as, to_tree
 from netsim.units import FloatArray, ratio_from_db, w_from_dbm
 from rl.powers import Ddpg, settled
 from scenarios.app.result import Result
-from scenarios.app.results.folder import STUDY, read_table
+from scenarios.app.results.folder import MANIFEST, RESULTS, STUDY, read_table
 from scenarios.app.run.events import Watch, ignore
 from scenarios.app.run.how import USUAL, How, one_thread
-from scenarios.app.run.job import Job, input_digests
-from scenarios.app.run.play import run_job
+from scenarios.app.run.job import Job, JobKind, input_digests
 from scenarios.app.run.radio import RadioPlay
 from scenarios.app.run.simulate import LearningPlay, Planned
 from scenarios.app.scratch import scratch
@@ -38,6 +37,14 @@ from scenarios.app.study.error_messages import build
 from scenarios.app.study.plan import Plan
 from scenarios.app.study.study import Study, study_yaml
 from scenarios.app.study.yaml_document import read_text
+
+
+def run_job(
+    study: Study, folder: str | Path, label: str = "", command: str = "", replace: bool = False, how: How = USUAL
+) -> Job:
+    """A run as a job; command : what its manifest says that made it."""
+    options = {"command": command, "how": how}
+    return Job(RUN, study_yaml(study), study.seed, input_digests(study), Path(folder), label, replace, (), options)
 
 
 def run(
@@ -65,6 +72,13 @@ def play_job(job: Job, watch: Watch) -> Fields:
                 return RadioPlay(job, study, watch).play()
         with one_thread():
             return LearningPlay(job, study, planned(study, cache_folder()), watch).play()
+
+
+def _play_run(job: Job, watch: Watch) -> Fields:
+    return play_job(job, watch)
+
+
+RUN = JobKind("run", (STUDY, *RESULTS), MANIFEST, _play_run)
 
 
 _FILE = "trajectory.npz"

@@ -27,7 +27,6 @@ from scenarios.app.results.statistics import counted
 from scenarios.app.run.events import Watch
 from scenarios.app.run.executor import ON_PROCESSES, Engine, do_all
 from scenarios.app.run.how import USUAL, How
-from scenarios.app.run.play import run_job
 from scenarios.app.run.setup import check
 from scenarios.app.study import Fields, Record
 from scenarios.app.study.describe import flow
@@ -250,6 +249,8 @@ class Sweep:
         the first one runs. A sweep that was interrupted, or in which runs failed, goes on when it is started again.
         every : checked points that are played in place of the scenario's; says : what sweep.json says besides.
         """
+        from scenarios.app.run.runner import run_job  # heavy: nothing is played where a scenario is checked
+
         out = self.out
         self.how.check()
         every = every or checked_points(self.source, self.study, self.overrides, self.only)

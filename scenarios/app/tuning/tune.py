@@ -28,7 +28,7 @@ from scenarios.app.run.events import Event, Watch
 from scenarios.app.run.executor import BAD_INPUT, ON_PROCESSES, Answer, Failure, attempt
 from scenarios.app.run.how import USUAL, How
 from scenarios.app.run.job import Job, JobKind, do, input_digests
-from scenarios.app.run.play import run_job
+from scenarios.app.run.runner import run_job
 from scenarios.app.run.setup import check
 from scenarios.app.run.sweep import SweepPoint, others, rounded, write_runs
 from scenarios.app.study import Fields, Record
