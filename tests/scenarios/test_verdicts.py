@@ -89,8 +89,9 @@ def test_areas_and_epsilons():
     assert [of_epsilon(v) for v in (20.0, 20.1, math.inf)] == ["", "no meaningful guarantee", "no meaningful guarantee"]
 
 
-def test_prevented_needs_a_useful_model():
-    assert [prevents("at chance", m) for m in ("good", "useful", "not useful", "diverged", "")] == [
+def test_prevented_needs_a_useful_model_and_a_variant_that_is_found():
+    assert [prevents("at chance", m, True) for m in ("good", "useful", "not useful", "diverged", "")] == [
         "prevented", "prevented", "at chance", "at chance", "at chance",
     ]  # fmt: skip
-    assert prevents("found", "good") == "found" and prevents("inconclusive", "good") == "inconclusive"
+    assert prevents("found", "good", True) == "found" and prevents("inconclusive", "good", True) == "inconclusive"
+    assert prevents("at chance", "good", False) == "at chance"

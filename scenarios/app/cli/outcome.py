@@ -182,7 +182,7 @@ def outcome_of(folder: Path, verbose: bool = False) -> FolderResult:
         return _training(folder)
     if is_tuning(folder):
         found = read_tuning(folder)
-        where = f"all trials in {folder / TRIALS_CSV}, page in {_page(folder)}"
+        where = f"all trials in {folder / TRIALS_CSV}, page: {_page(folder)}"
         lines = [f": {found['title']}", *tuning_lines(found), *failed_lines(found), where]
         return FolderResult("tuning", lines, found)
     if what_is(folder / RUNS) or what_is(folder / SWEEP) or marked(folder) == "sweep":
@@ -201,7 +201,7 @@ def several(folder: Path, verbose: bool = False) -> FolderResult:
     for name, run in listed(folder):
         heading, *rest = outcome_of(run, verbose).lines
         lines += [f"{name}{heading}", *(f"  {line}" for line in rest)]
-    return FolderResult("runs", [*lines, f"records in {folder}, page in {_page(folder)}"], {"runs": _runs(folder)})
+    return FolderResult("runs", [*lines, f"records in {folder}, page: {_page(folder)}"], {"runs": _runs(folder)})
 
 
 def _runs(folder: Path) -> list[Fields]:
@@ -224,7 +224,7 @@ def _sweep(folder: Path) -> FolderResult:
     runs, failures = _runs(folder), read_failures(folder)
     title = read_json(folder / SWEEP).get("title") if what_is(folder / SWEEP) else None
     rows = sweep_lines([(run["label"], run["summary"]) for run in runs]) if runs else []
-    where = f"all runs in {folder / RUNS}, page in {_page(folder)}"
+    where = f"all runs in {folder / RUNS}, page: {_page(folder)}"
     heading = f": {title}" if title else ""
     lines = [heading, *rows, *adapted_lines(folder), *failure_lines(failures), where]
     values = {"table": str(folder / RUNS), "runs": runs, "adapted": read_adapted(folder)[0]}
@@ -239,7 +239,7 @@ def _training(folder: Path) -> FolderResult:
     each = [{"seed": one.manifest.get("seed"), "summary": one.summary} for one in done]
     results = train_lines(folder) if done else []
     title = f": {done[0].manifest.get('title')}" if done else ""
-    where = [f"policy and figures in {folder}, page in {_page(folder)}"] if done else []
+    where = [f"policy and figures in {folder}, page: {_page(folder)}"] if done else []
     lines = [title, *failure_lines(failures), *fitted([*results, *where])]
     values = {"trainings": each, "lines": results, "failures": [asdict(one) for one in failures]}
     return FolderResult("training", lines, values)
@@ -247,4 +247,4 @@ def _training(folder: Path) -> FolderResult:
 
 def _page(folder: Path) -> str:
     """The page, or how to have one."""
-    return str(folder / PAGE) if what_is(folder / PAGE) else f"after netsim report {folder}"
+    return str(folder / PAGE) if what_is(folder / PAGE) else f"not drawn yet: netsim report {folder}"
