@@ -36,7 +36,8 @@ MOST_COLUMNS = 16  # labels that are columns of a table of settings; more are it
 MOST_WARNINGS = 6
 VERDICTS = (
     "Found: the whole 95 % interval of the attack is better than chance. At chance: it is not, and ends near chance. "
-    "Inconclusive: neither, often for want of UEs or seeds. Prevented: at chance, with a useful model. Good: model "
+    "Inconclusive: neither, often for want of UEs or seeds. Prevented: at chance, with a useful model, where another "
+    "variant is found. Good: model "
     "error at most 0.7 x the constant's. Useful: better than a constant."
 )
 """below a table with verdicts"""
