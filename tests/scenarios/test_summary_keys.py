@@ -104,6 +104,11 @@ SUMMED = {
     "learning.withholding": [{"kind": "random-silence", "probability": 0.5}],
 }
 RUNS = [
+    ("replays/sumo", {"learning.rounds": 2, "vary": None}),
+    (
+        "city",
+        {"learning.rounds": 4, "world.ues.count": 8, "learning.data.hold_out_by": ["day", "block"], "vary": None},
+    ),
     ("campus", NOISE),
     ("cities/plaza", LASTING),
     ("density/nine", SMALL),
