@@ -137,10 +137,10 @@ def test_another_ues_places_that_fit_are_counted():
     }
     rows = {"ue": np.arange(3.0), "round": np.ones(3), "home_named_m": np.array([np.nan, 2.0, np.nan])}
     found = measured(named_rows(rows, named, truth, np.arange(4.0), {1: 1.0}), "a")
-    assert found[keys.HOME_NAMED_PERCENT.of("a")] == pytest.approx(100 / 3)
+    assert found[keys.HOME_LOCATED.of("a")] == pytest.approx(100 / 3)
     # UEs 0 and 2 are found by one of three others (UE 3 has no home, and nothing is named of it), UE 1 by none
     assert found[keys.SHUFFLED[0].of("a")] == pytest.approx(100 * 2 / 9)
-    assert np.isnan(found[keys.WORK_NAMED_PERCENT.of("a")]) and found["attack.a.workplaces.count"] == 0
+    assert np.isnan(found[keys.WORK_LOCATED.of("a")]) and found["attack.a.workplaces.count"] == 0
     assert found["attack.a.homes.count"] == 3 and np.isnan(found[keys.SHUFFLED[1].of("a")])
 
 

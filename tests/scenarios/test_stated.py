@@ -54,7 +54,7 @@ def test_who_is_silent_is_not_named():
     """
     third = table((2, 3, 900, 300, "third 1", 0.9))
     for of, share in ((STATED, 50.0), (third, 0.0)):
-        assert named(of)[keys.HOME_NAMED_PERCENT.of("a")] == share
+        assert named(of)[keys.HOME_LOCATED.of("a")] == share
     assert named(third)["attack.a.home_answer_rate.percent"] == 0
 
 

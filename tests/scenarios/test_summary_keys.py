@@ -6,6 +6,7 @@ import shutil
 
 import numpy as np
 import pytest
+from pydantic import TypeAdapter
 
 from netsim.errors import BadInput
 from netsim.record import write_json
@@ -25,12 +26,17 @@ from scenarios.app.study import SCHEMA_VERSION
 from scenarios.app.study.load import load
 
 
+def rest_of(one):
+    """What stands after NAME; the whole key where there is none."""
+    return one.key.partition("NAME.")[2] if one.named else one.key
+
+
 def test_every_key_has_one_declaration():
     assert len({one.key for one in KEYS}) == len(KEYS)
     for one in KEYS:
         name = "part_2.a-metric_db" if one.group == "metric" else "some-name_2" if one.named else ""
         assert declaration(one.of(name)) is one and one.name_in(one.of(name)) == name
-        assert one.says and one.of(name) == ".".join(filter(None, (one.group, name, one.rest)))
+        assert one.says and one.of(name) == ".".join(filter(None, (one.group, name, rest_of(one))))
         with pytest.raises(ValueError, match="name"):
             one.of("" if one.named else "x")
     assert declaration("attack.unheard") is None
@@ -60,7 +66,7 @@ def test_a_statistic_is_the_last_word_of_a_key():
     """It is not glued to a quantity, and no name holds the value of a setting."""
     for one in KEYS:
         assert not re.search(r"_(mean|median|min|max|rms|q\d+|low|high|worst|largest|most)\b", one.key), one.key
-        assert not set(STATISTICS) & set(one.rest.split(".")[:-1]), one.key
+        assert not set(STATISTICS) & set(rest_of(one).split(".")[:-1]), one.key
         assert not re.search(r"\d", re.sub(r"s?w1|last20|q\d\d|_m2", "", one.key)), one.key
 
 
@@ -152,6 +158,21 @@ def test_every_declared_key_is_written(tmp_path):
         summary = run(load(scenario, changes), tmp_path / str(i))
         written |= {declaration(key).key for key in summary}
     assert {one.key for one in KEYS} - OF_PLANS - {UTILITY.key} == written - {UTILITY.key}
+
+
+def test_baselines_and_counts_are_keys():
+    known = {one.key for one in KEYS}
+    named = [key for one in KEYS for key in (*(key for _, key in one.beside), *([one.count] if one.count else []))]
+    assert named and not [key for key in named if key not in known]
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [({"statistic": "meen"}, "no statistic 'meen'"), ({"rule": "good"}, "rule"), ({"hed": "x"}, "hed")],
+)
+def test_a_misspelt_field_of_a_measure_is_refused(more, says):
+    with pytest.raises(ValueError, match=says):
+        TypeAdapter(Measure).validate_python({"key": "a.b", **more})
 
 
 @pytest.mark.parametrize("key", ["attack.dlg.emd_sqrt_m", "figure.learner.mape_percent.last20_mean"])

@@ -50,7 +50,7 @@ def named_share(summary: Record, name: str) -> float | None:
     """Mean of the shares in percent of homes, of workplaces, and of UEs without a home of their places of most time
     that an attack names at the end; None where there is no place to name.
     """
-    shares = (keys.HOME_NAMED_PERCENT, keys.WORK_NAMED_PERCENT, keys.DENSEST_NAMED_PERCENT)
+    shares = (keys.HOME_LOCATED, keys.WORK_LOCATED, keys.DENSEST_LOCATED)
     known = [value for key in shares if (value := summary.get(key.of(name))) is not None and not isnan(value)]
     return sum(known) / len(known) if known else None
 

@@ -21,10 +21,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from importlib import resources
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import TypeAdapter
+from pydantic import ConfigDict, TypeAdapter
 
 from scenarios.app.results.statistics import mean_of, median_of, quantile_of, share_of
 from scenarios.app.study import Fields
@@ -60,6 +60,9 @@ percentage of the mean. low, high : ends of the share's 95 % interval (Wilson).
 """
 
 
+Rule = Literal["error", "accuracy", "ranks", "share", "area", "distance", "sw1", "list", "quantiles", "epsilon"]
+
+
 @dataclass(frozen=True)
 class Measure:
     """A figure, or a pattern of figures in which NAME stands for a part of the study.
@@ -82,10 +85,15 @@ class Measure:
     statistic: str = ""
     weight: str = ""
     headline: str = ""
-    rule: str = ""
+    rule: Rule | None = None
     better: Literal["low", "high"] = "low"
     beside: tuple[tuple[str, str], ...] = ()
     count: str = ""
+    __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
+
+    def __post_init__(self) -> None:
+        if self.statistic and self.statistic not in STATISTICS:
+            raise ValueError(f"{self.key}: no statistic {self.statistic!r}; one of {', '.join(STATISTICS)}")
 
     def value(self, some: Rows) -> Any:
         """The value, of the rows that it names."""
@@ -118,11 +126,6 @@ class Measure:
         """What stands before NAME; empty for a single key."""
         return self.key.partition(f".{NAME}")[0] if self.named else ""
 
-    @property
-    def rest(self) -> str:
-        """What stands after NAME; the whole key where there is none."""
-        return self.key.partition(f"{NAME}.")[2] if self.named else self.key
-
     @cached_property
     def regex(self) -> re.Pattern[str]:
         """Matches the keys of a pattern."""
@@ -151,7 +154,6 @@ PATH_LOSS_BY_PLACE = _BY_KEY["utility.path_loss_rmse_db.place"]
 CONSTANT_RMSE = _BY_KEY["utility.constant_rmse_db"]
 PATH_LOSS_RMSE = _BY_KEY["utility.path_loss_rmse_db"]
 CENTRAL_RMSE = _BY_KEY["utility.central_rmse_db"]
-MAPE = _BY_KEY["utility.mape_percent"]
 USEFUL = _BY_KEY["utility.useful"]
 RANK_CORRELATION = _BY_KEY["utility.rank_correlation"]
 ACCURACY = _BY_KEY["utility.accuracy_percent"]
@@ -161,9 +163,9 @@ FALLBACK = _BY_KEY["curation.NAME.fallback.percent"]
 AREA_CENTRE_ERROR = _BY_KEY["baseline.area_centre.error_m.median"]
 ERROR_MEDIAN = _BY_KEY["attack.NAME.centroid_error_m.median"]
 DIVERGED = _BY_KEY["attack.NAME.diverged.percent"]
-HOME_NAMED_PERCENT = _BY_KEY["attack.NAME.home_located.percent"]
-WORK_NAMED_PERCENT = _BY_KEY["attack.NAME.work_located.percent"]
-DENSEST_NAMED_PERCENT = _BY_KEY["attack.NAME.densest_located.percent"]
+HOME_LOCATED = _BY_KEY["attack.NAME.home_located.percent"]
+WORK_LOCATED = _BY_KEY["attack.NAME.work_located.percent"]
+DENSEST_LOCATED = _BY_KEY["attack.NAME.densest_located.percent"]
 UNIFORM, OTHERS, SHUFFLED = (
     tuple(_BY_KEY[key.replace("PLACE", place)] for place in ("home", "work", "both"))
     for key in (

@@ -12,7 +12,7 @@ import numpy as np
 
 from scenarios.app.results import verdicts
 from scenarios.app.results.statistics import figure_text, half_width, wilson
-from scenarios.app.results.summary_keys import CONSTANT_RMSE, KEYS, NAME, RMSE, Measure
+from scenarios.app.results.summary_keys import CONSTANT_RMSE, KEYS, NAME, RMSE, Measure, Rule
 from scenarios.app.study import Record
 
 Summary = Record
@@ -172,7 +172,7 @@ def _area(line: Line, runs: Runs) -> Line:
     return replace(line, low=low, high=high, verdict=verdicts.of_interval(100 * ends[0], 100 * ends[1], 0.0))
 
 
-def _verdict(rule: str, line: Line, runs: Runs) -> str:
+def _verdict(rule: Rule | None, line: Line, runs: Runs) -> str:
     """By the rule of a measure; empty without a rule, or where a baseline is missing."""
     baseline = [value for _, value in line.beside]
     if rule == "error" and baseline:
@@ -186,8 +186,9 @@ def _verdict(rule: str, line: Line, runs: Runs) -> str:
         return verdicts.of_sw1(line.value, *baseline)
     if rule == "list" and baseline:
         return _list_verdict(line, runs, dict(line.beside).get("random", 0.0))
-    judges = {"ranks": verdicts.of_ranks, "epsilon": verdicts.of_epsilon}
-    return judges[rule](line.value) if rule in judges else ""
+    if rule == "ranks":
+        return verdicts.of_ranks(line.value)
+    return verdicts.of_epsilon(line.value) if rule == "epsilon" else ""
 
 
 def _list_verdict(line: Line, runs: Runs, uniform: float) -> str:
