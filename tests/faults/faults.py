@@ -28,13 +28,16 @@ from kill_systems import systems  # noqa: E402
 
 MARGIN = 1.1  # of the time that a command takes, within which it is killed
 TIMES = ("timing", "command")
+ENDING = (signal.SIGINT, signal.SIGTERM)
 
 
 def play(words, out, said, after_s=None, number=signal.SIGKILL):
     """Play a command in a fork; its exit code. `after_s`: when it is sent a signal; `said`: the file of its stderr."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # a fork hears them once it has its handlers
     child = os.fork()
     if not child:
         _act([*words, "--out", str(out), "--quiet"], said)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
     if after_s is not None:
         time.sleep(after_s)
         os.kill(child, number)
@@ -45,14 +48,15 @@ def _act(words, said):
     """In the fork: the command, then the end."""
     from scenarios.app.cli.commands import main
 
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in ENDING:
         signal.signal(number, signal.default_int_handler)
-    told = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    errors = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-    os.dup2(told, 2)
+    os.dup2(errors, 2)
     sys.stdout, sys.stderr = os.fdopen(1, "w"), os.fdopen(2, "w")
     code = 1
     try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
         code = main(words)
     except KeyboardInterrupt:  # before main could listen
         code = 130

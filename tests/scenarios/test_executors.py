@@ -4,6 +4,7 @@ import json
 import multiprocessing
 import os
 import signal
+import time
 
 import pytest
 import works
@@ -148,6 +149,22 @@ def test_a_sweep_plays_all_others_and_later_only_what_failed(swept, capsys, tmp_
     assert whole != first
     assert main([*command[:-3], "--quiet", "--out", str(tmp_path / "again"), "--jobs", "2"]) == 0
     assert (tmp_path / "again" / "runs.csv").read_bytes() == whole
+
+
+def test_an_interruption_that_foreign_code_calls_otherwise_is_no_failed_run(swept, monkeypatch):
+    command, _, plays, out = swept
+
+    def renamed(job, *more):
+        plays.append(job.seed)
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(1)
+        except KeyboardInterrupt:
+            raise RuntimeError("compilation failed") from None
+
+    monkeypatch.setattr(runner, "play_job", renamed)
+    assert main(command) == 130 and plays == [1]
+    assert not (out / "as-written" / "seed-1" / "error.txt").exists()
 
 
 def test_failures_in_lines_of_json(swept, capsys):

@@ -20,7 +20,17 @@ from typing import Any, ClassVar, Protocol, Self
 
 from netsim.errors import BadInput, one_line
 from scenarios.app.results.failures import Failed, write_failures
-from scenarios.app.run.events import RETRIES, Event, Name, Watch, deaf_workers, hearing, ignore, work_for_parent
+from scenarios.app.run.events import (
+    RETRIES,
+    Event,
+    Name,
+    Watch,
+    deaf_workers,
+    hearing,
+    ignore,
+    interrupted,
+    work_for_parent,
+)
 from scenarios.app.run.job import Job, do
 from scenarios.app.study import Fields
 
@@ -231,10 +241,12 @@ def _play(job: Job) -> Outcome:
 
 
 def attempt(job: Job) -> Outcome:
-    """Do the job, here and now. Only a signal that ends this process gets through."""
+    """Do the job, here and now. Only a signal that ends this process gets through, by whatever name."""
     try:
         return Answer(do(job))
     except Exception as error:
+        if interrupted():  # foreign code gave the interruption another name
+            raise KeyboardInterrupt from error
         return failure_of(error)
 
 
