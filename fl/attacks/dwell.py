@@ -71,10 +71,10 @@ class Dwell(OverRounds):
     """the attack that names places in every round"""
     min_probability: float = Field(default=0.5, ge=0, lt=1)
     """smallest probability with which a place is named; below 1, which no posterior reaches"""
-    near_m: float = Field(default=100.0, gt=0, le=1e6)
+    hit_radius_m: float = Field(default=100.0, gt=0, le=1e6)
     """radius of the disc of which the probability is stated, m"""
     cell_m: float = Field(default=50.0, ge=0.1, le=1e6)
-    """largest distance between the places of the grid, m; half of near_m or less"""
+    """largest distance between the places of the grid, m; half of hit_radius_m or less"""
     third_places: int = Field(default=3, ge=0, le=MOST_THIRDS)
     """largest number of places besides home and work"""
     home_hours: Annotated[tuple[HourOfDay, HourOfDay], Field(strict=False)] = (0.0, 6.0)
@@ -90,17 +90,17 @@ class Dwell(OverRounds):
     """share of the other workdays that people spend at home"""
     employed_share: float = Field(default=0.7, gt=0, lt=1)
     """share of people with a workplace away from home"""
-    renamed: ClassVar = {"least_probability": "min_probability"}
+    renamed: ClassVar = {"near_m": "hit_radius_m", "least_probability": "min_probability"}
     reference: ClassVar = "A Bayesian posterior of home and work, in the terms of Shokri et al. 2011"
     example: ClassVar = {"kind": "dwell", "shadow_ues": 8, "cell_m": 50.0}
     space: ClassVar = OverRounds.space | {"min_probability": (0.0, 0.5)}
 
     @model_validator(mode="after")
     def _fine_enough(self) -> Self:
-        if self.cell_m > self.near_m / 2:
+        if self.cell_m > self.hit_radius_m / 2:
             raise ValueError(
-                f"cell_m: at most half of near_m {self.near_m:g}, so that a disc has cells, got {self.cell_m:g}; "
-                f"take {self.near_m / 2:g} or less"
+                f"cell_m: at most half of hit_radius_m {self.hit_radius_m:g}: a disc needs cells, got {self.cell_m:g}; "
+                f"take {self.hit_radius_m / 2:g} or less"
             )
         return self
 
@@ -166,8 +166,8 @@ class Dwell(OverRounds):
             named = named.home_and_work(names, *self._of_days(heard, names, whole, grid))
         elif period is not None:
             past = past.plus(names, z_m, errors, grid, period, shares)
-            maps = past.posteriors(names, shares, grid, whole, self.near_m)
-            discs = [best_discs(each, grid, self.near_m) for each in maps]
+            maps = past.posteriors(names, shares, grid, whole, self.hit_radius_m)
+            discs = [best_discs(each, grid, self.hit_radius_m) for each in maps]
             named = named.home_and_work(names, *(np.stack(of, axis=1) for of in zip(*discs, strict=True)))
         if self.third_places and not hours.whole_day:
             named = self._thirds(heard, named, names, whole, grid)
@@ -178,7 +178,9 @@ class Dwell(OverRounds):
     ) -> tuple[FloatArray, FloatArray]:
         """Home and work (k, 2, 2) with probabilities (k, 2), of rounds as long as days."""
         area_m2 = float(np.prod(grid.area.side_m))
-        found = [home_and_work(heard.of(ue), _WHOLE_DAYS, area_m2, errors.bias_m, self.near_m) for ue in names.tolist()]
+        found = [
+            home_and_work(heard.of(ue), _WHOLE_DAYS, area_m2, errors.bias_m, self.hit_radius_m) for ue in names.tolist()
+        ]
         return np.stack([one.place_m for one in found]), np.stack([one.probability for one in found])
 
     def _thirds(
@@ -190,7 +192,7 @@ class Dwell(OverRounds):
         for ue, n in zip(names[due].tolist(), count[due].tolist(), strict=True):
             known_m = named.sure(ue, self.min_probability)
             found = habits(
-                heard.of(ue), known_m, NamedSoFar.CLASSES, area_m2, errors.bias_m, self.near_m, self.third_places
+                heard.of(ue), known_m, NamedSoFar.CLASSES, area_m2, errors.bias_m, self.hit_radius_m, self.third_places
             )
             named = named.thirds(ue, found.place_m, found.probability, n)
         return named

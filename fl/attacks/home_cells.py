@@ -42,8 +42,8 @@ class HomeCells(NamesPlaces, UploadAttack):
         log P(h) = log A(h) + min(N, 4) mean log p(b | h) + const:
 
     many uploads at one place share its shadowing, and count as four. (Weights of 0.5 to 2 on either term change what is
-    found by no more than chance.) Answers: the place with most of P within near_m, then the highest at least `apart_m`
-    from those before. Of a UE that did not send at night nothing is said. Updates are not read.
+    found by no more than chance.) Answers: the place with most of P within hit_radius_m, then the highest at least
+    `apart_m` from those before. Of a UE that did not send at night nothing is said. Updates are not read.
     """
 
     kind: Literal["home-cells"] = "home-cells"
@@ -53,9 +53,10 @@ class HomeCells(NamesPlaces, UploadAttack):
     """hours between which an upload that is asked for tells of home, both included; 22 to 6 goes over midnight"""
     population: Annotated[PopulationPrior, POPULATIONS] = InBuildings()
     """where people live, as far as the attacker knows"""
-    near_m: float = Field(default=100.0, gt=0, le=1e6)
+    hit_radius_m: float = Field(default=100.0, gt=0, le=1e6)
     """radius of the disc that should hold the home, m"""
 
+    renamed: ClassVar = {"near_m": "hit_radius_m"}
     reference: ClassVar = "netsim: cells of uploads at night, with a public map of buildings"
     space: ClassVar = {"population": ({"kind": "buildings"}, {"kind": "uniform"})}
     example: ClassVar = {"kind": "home-cells", "population": {"kind": "uniform"}}
@@ -92,7 +93,7 @@ class HomeCells(NamesPlaces, UploadAttack):
         n = counts.sum(axis=1, keepdims=True)
         log_p = (counts * np.minimum(n, _MOST_UPLOADS) / np.maximum(n, 1.0)) @ log_law(grid.place_m, facts.public)
         p = softmax(log_p + np.log(self.population.probability(grid, facts.public)), axis=1)
-        mass = disc_masses(np.asarray(p, dtype=np.float32), grid, self.near_m) * (n > 0)
+        mass = disc_masses(np.asarray(p, dtype=np.float32), grid, self.hit_radius_m) * (n > 0)
         return answers(view, PlaceMaps(ue, mass), grid, self.naming(view)), state
 
     def _heard(self, view: View, target: IntArray, facts: RoundContext) -> FloatArray:

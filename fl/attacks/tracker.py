@@ -67,8 +67,8 @@ class Tracker(OverRounds):
     of: Annotated[Attack, TRACKED] = ClosedForm(cloud=False)
     """the attack whose estimates are tracked"""
     cell_m: float = Field(default=50.0, ge=0.1, le=1e6)
-    """largest side of a cell, m; half of near_m makes stated probabilities right, a larger one is faster"""
-    near_m: float = Field(default=100.0, gt=0, le=1e6)
+    """largest side of a cell, m; half of hit_radius_m makes stated probabilities right, a larger one is faster"""
+    hit_radius_m: float = Field(default=100.0, gt=0, le=1e6)
     """distance of which estimates state the probability, m"""
     max_speed_mps: float = Field(default=30.0, gt=0, le=1000)
     """no Gaussian of motion is wider than half the way at this speed in a round, m/s"""
@@ -83,7 +83,7 @@ class Tracker(OverRounds):
     estimates of real UEs have it"""
     speed_mps: float | None = Field(default=None, gt=0, le=1000)
     """how fast they travel, m/s; none: 8, then as estimates of real UEs have it"""
-    renamed: ClassVar = {"largest_speed_mps": "max_speed_mps"}
+    renamed: ClassVar = {"near_m": "hit_radius_m", "largest_speed_mps": "max_speed_mps"}
     reference: ClassVar = "Shokri et al., Quantifying Location Privacy, S&P 2011, Section III (tracking attack)"
     example: ClassVar = {"kind": "tracker", "shadow_ues": 8, "cell_m": 200.0}
     made_up_by: ClassVar[tuple[str, ...]] = ("shadow_ues", "roaming", "speed_mps")
@@ -122,7 +122,7 @@ class Tracker(OverRounds):
         state = replace(state, memory=state.memory.plus(facts.round, ues, place_m, alone_m))
         if state.memory.misleads:
             place_m = np.where(np.isfinite(alone_m), alone_m, place_m)
-        sure = answers.probability_within(believed, grid, place_m, self.near_m)
+        sure = answers.probability_within(believed, grid, place_m, self.hit_radius_m)
         return estimates(view, look.said, look.names, ues, place_m, sure), state
 
     def figures(self, state: TrackerState) -> Metrics:

@@ -24,11 +24,11 @@ def near_auc(weight: FloatArray, distance_m: FloatArray) -> float:
     return auc(weight[known][near], weight[known][~near])[0]
 
 
-def moved_auc(weight: FloatArray, moved_m: FloatArray, near_m: float) -> float:
-    """Probability that a UE that has moved by more than near_m has a larger weight (n,) than another, ties half.
+def moved_auc(weight: FloatArray, moved_m: FloatArray, hit_radius_m: float) -> float:
+    """Probability that a UE that has moved by more than hit_radius_m has a larger weight (n,) than another, ties half.
 
     moved_m (n,): true displacements; NaN: unknown, left out. NaN where all have moved, or none.
     """
     known = np.isfinite(moved_m)
-    moved = moved_m[known] > near_m
+    moved = moved_m[known] > hit_radius_m
     return auc(weight[known][moved], weight[known][~moved])[0]

@@ -78,16 +78,16 @@ def scores(
     town : true places of the UEs, `participants`, and of as many residents who do not take part, `aside`. The place of
     most time of a UE without a home stands for it. floor_area (n, 3) : of all buildings, as in `Public`.
     """
-    near_m, count = how.list_hit_radius_m, how.list_places
+    hit_radius_m, count = how.list_hit_radius_m, how.list_places
     for residents, of in town.items():
         every = np.concatenate([of.home_m, of.work_m, of.densest()])
         at_m = every[np.isfinite(every).all(axis=1)]
         if not len(at_m):
             continue
-        found = {("attack", name): listed_score(mine, at_m, near_m, count) for name, mine in listed_m.items()}
-        found["uniform", ""] = uniform_score(at_m, area, near_m, count)
+        found = {("attack", name): listed_score(mine, at_m, hit_radius_m, count) for name, mine in listed_m.items()}
+        found["uniform", ""] = uniform_score(at_m, area, hit_radius_m, count)
         if len(floor_area):
-            found["buildings", ""] = buildings_score(at_m, floor_area, near_m, count)
+            found["buildings", ""] = buildings_score(at_m, floor_area, hit_radius_m, count)
         for source, score in found.items():
             yield dict(zip(_COLUMNS, (*source, residents, *(100.0 * score).tolist()), strict=True))
 

@@ -4,7 +4,7 @@ With the belief p over places c of a UE that is truly at x, and the attacker's b
 
     privacy (correctness)   sum_c p_c d(c, x)         expected distance of an answer that is drawn from the belief
     error                   d(best answer, x)
-    success                 whether x is within near_m of the best disc's centre; the attacker states the disc's mass
+    success                 whether x is within hit_radius_m of the best disc's centre, whose mass is stated
     uncertainty             -sum_c p_c log2 p_c, credible areas, and whether x lies in them
 
 [Shokri et al. 2011, Quantifying Location Privacy, Section III.] The same is said of the prior alone, and of the attack
@@ -60,7 +60,7 @@ class Whereabouts(Columns):
 
 
 def compared(
-    belief: Belief, there: Whereabouts, plain: Estimates | None, near_m: float, *, hindsight: bool
+    belief: Belief, there: Whereabouts, plain: Estimates | None, hit_radius_m: float, *, hindsight: bool
 ) -> dict[str, Any]:
     """Columns of the table `tracking` without attack, for the UEs that are in both; plain : what the tracked attack
     said in this round by itself, None where it is not at hand.
@@ -68,8 +68,8 @@ def compared(
     ue, mine, theirs = np.intersect1d(belief.ue, there.ue, assume_unique=True, return_indices=True)
     p, x, grid = belief.probability[mine], there.place_m[theirs], belief.grid
     point_m = None if belief.point_m is None else belief.point_m[mine]
-    said = answers(p, grid, near_m, point_m, belief.alone)
-    prior, every = answers(belief.prior[None], grid, near_m), np.zeros(len(ue), dtype=np.int64)
+    said = answers(p, grid, hit_radius_m, point_m, belief.alone)
+    prior, every = answers(belief.prior[None], grid, hit_radius_m), np.zeros(len(ue), dtype=np.int64)
     priors = np.broadcast_to(belief.prior, p.shape)
     plain_m = _plain(plain, ue)
     away = {name: _away(at, x) for name, at in (("", said.place_m), ("disc", said.disc_m), ("plain", plain_m))}
@@ -88,18 +88,18 @@ def compared(
         "area90_m2": said.area90_m2,
         "entropy_bits": said.entropy_bits,
         "error_m": away[""],
-        "near": away["disc"] <= near_m,
+        "near": away["disc"] <= hit_radius_m,
         "expected_distance_m": expected_distance_m(p, grid, x),
         "in50": in_area(p, grid, x, said.least50),
         "in90": in_area(p, grid, x, said.least90),
         "truth_x_m": x[:, 0],
         "truth_y_m": x[:, 1],
         "plain_error_m": away["plain"],
-        "plain_near": away["plain"] <= near_m,
+        "plain_near": away["plain"] <= hit_radius_m,
         "prior_error_m": _away(prior.place_m[every], x),
-        "prior_near": _away(prior.disc_m[every], x) <= near_m,
+        "prior_near": _away(prior.disc_m[every], x) <= hit_radius_m,
         "prior_expected_distance_m": expected_distance_m(priors, grid, x),
-        "prior_draw_near": probability_within(priors, grid, x, near_m),
+        "prior_draw_near": probability_within(priors, grid, x, hit_radius_m),
     }
 
 

@@ -128,10 +128,10 @@ def write_asked(
     recorder.write("spends", _spends({"round": asked.round, "time_s": asked.booked_s}, ledger, spends))
 
 
-def homes_named_percent(rows: list[Row], home_m: FloatArray, near_m: float) -> float:
+def homes_named_percent(rows: list[Row], home_m: FloatArray, hit_radius_m: float) -> float:
     """Share of UEs with a home in an attack's rows of `leakage` whose home it names now; NaN where none has one."""
     away_m = {row["ue"]: row["home_named_m"] for row in rows if np.isfinite(home_m[row["ue"]]).all()}
-    return 100.0 * float(np.mean([m <= near_m for m in away_m.values()])) if away_m else float("nan")
+    return 100.0 * float(np.mean([m <= hit_radius_m for m in away_m.values()])) if away_m else float("nan")
 
 
 def _keep_grid(folder: Path, world: World, learning: Learning, outcome: RoundOutcome) -> None:

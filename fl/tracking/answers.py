@@ -50,12 +50,12 @@ class Answers:
 def answers(
     probability: Float32Array,
     grid: PlaceGrid,
-    near_m: float,
+    hit_radius_m: float,
     point_m: FloatArray | None = None,
     alone: bool = False,
 ) -> Answers:
-    """Answers of beliefs (k, G); near_m : radius of the disc; point_m (k, R, 2) : where estimates of the round point;
-    alone : points are the answers wherever they lie. Rows of probability must sum to 1.
+    """Answers of beliefs (k, G); hit_radius_m : radius of the disc; point_m (k, R, 2) : where estimates of the round
+    point; alone : points are the answers wherever they lie. Rows of probability must sum to 1.
 
     Credible areas are exact to a hundredth of the least probability in them.
     """
@@ -65,7 +65,7 @@ def answers(
     found = medians(maps, *grid.cell_m.tolist())
     middle_m = grid.area.low_m + found[:, :2]
     place_m = sharpened(middle_m, grid, point_m, alone)
-    within, mass = probability_within(probability, grid, place_m, near_m), disc_masses(maps, grid, near_m)
+    within, mass = probability_within(probability, grid, place_m, hit_radius_m), disc_masses(maps, grid, hit_radius_m)
     best = mass.reshape(len(maps), -1).argmax(axis=1)
     held = mass.reshape(len(maps), -1)[np.arange(len(maps)), best].astype(np.float64)
     same = (within >= _AS_GOOD * held) | (alone & (place_m != middle_m).any(axis=1))
@@ -151,9 +151,11 @@ def expected_distance_m(probability: Float32Array, grid: PlaceGrid, place_m: Flo
     return distances_to(maps, float(grid.cell_m[0]), float(grid.cell_m[1]), at)
 
 
-def probability_within(probability: Float32Array, grid: PlaceGrid, place_m: FloatArray, near_m: float) -> FloatArray:
-    """Mass (k,) of beliefs (k, G) within near_m of the cells of places (k, 2)."""
-    share = disc_shares(grid, near_m)
+def probability_within(
+    probability: Float32Array, grid: PlaceGrid, place_m: FloatArray, hit_radius_m: float
+) -> FloatArray:
+    """Mass (k,) of beliefs (k, G) within hit_radius_m of the cells of places (k, 2)."""
+    share = disc_shares(grid, hit_radius_m)
     ry, rx = share.shape[0] // 2, share.shape[1] // 2
     maps = probability.reshape(-1, grid.ny, grid.nx)
     row, column = np.divmod(grid.nearest(place_m), grid.nx)

@@ -54,15 +54,15 @@ def _ends(step: int, n: int) -> tuple[slice, slice]:
 
 
 @lru_cache(maxsize=16)
-def _disc_shares(cell_x_m: float, cell_y_m: float, near_m: float, most_x: int, most_y: int) -> FloatArray:
-    rx, ry = min(int(near_m / cell_x_m + 0.5), most_x), min(int(near_m / cell_y_m + 0.5), most_y)
+def _disc_shares(cell_x_m: float, cell_y_m: float, hit_radius_m: float, most_x: int, most_y: int) -> FloatArray:
+    rx, ry = min(int(hit_radius_m / cell_x_m + 0.5), most_x), min(int(hit_radius_m / cell_y_m + 0.5), most_y)
     sub = (np.arange(_FINE) + 0.5) / _FINE - 0.5
     x = ((np.arange(-rx, rx + 1)[:, None] + sub) * cell_x_m).reshape(-1)
     y = ((np.arange(-ry, ry + 1)[:, None] + sub) * cell_y_m).reshape(-1)
-    inside = (np.hypot(y[:, None], x) <= near_m).astype(np.float64)
+    inside = (np.hypot(y[:, None], x) <= hit_radius_m).astype(np.float64)
     return np.asarray(inside.reshape(2 * ry + 1, _FINE, 2 * rx + 1, _FINE).mean(axis=(1, 3)))
 
 
-def disc_shares(grid: PlaceGrid, near_m: float) -> FloatArray:
-    """Share (2 ry + 1, 2 rx + 1) of each cell around a cell that lies within near_m of its middle."""
-    return _disc_shares(float(grid.cell_m[0]), float(grid.cell_m[1]), float(near_m), grid.nx, grid.ny)
+def disc_shares(grid: PlaceGrid, hit_radius_m: float) -> FloatArray:
+    """Share (2 ry + 1, 2 rx + 1) of each cell around a cell that lies within hit_radius_m of its middle."""
+    return _disc_shares(float(grid.cell_m[0]), float(grid.cell_m[1]), float(hit_radius_m), grid.nx, grid.ny)

@@ -18,7 +18,7 @@ from fl.tracking.place_grid import PlaceGrid
 from netsim.columns import frozen, no_floats, no_ints
 from netsim.units import FloatArray, IntArray
 
-_APART = 2.0  # a workplace is that many times near_m from home
+_APART = 2.0  # a workplace is that many times hit_radius_m from home
 _BLOCK = 64  # UEs whose posteriors are computed at once
 
 
@@ -75,7 +75,7 @@ class Residences:
         return known
 
     def posteriors(
-        self, owner: IntArray, shares: Shares, grid: PlaceGrid, errors: ErrorModel, near_m: float
+        self, owner: IntArray, shares: Shares, grid: PlaceGrid, errors: ErrorModel, hit_radius_m: float
     ) -> tuple[Maps, Maps]:
         """Probabilities (n, G) of the home and of the workplace of UEs owner (n,) that are known.
 
@@ -87,7 +87,7 @@ class Residences:
         for some in _blocks(np.arange(len(owner))):
             rows = self.rows(at[some])._closed(shares)
             seen, homes[some] = rows._home(grid, errors.bias_m)
-            apart_m = _APART * near_m
+            apart_m = _APART * hit_radius_m
             work = work_posterior(rows.work, rows.none, seen, shares.employed, prior, grid, errors, apart_m)
             works[some] = work * ((rows.days > 0) & (rows.nights > 0))[:, None]
         return homes, works

@@ -12,7 +12,7 @@ log(A / (2 pi s^2)), where s^2 is the variance a axis that is left of it: BIC's 
 estimates that lie together by chance would make a place. What was right of m estimates is displaced by an error of
 variance s^2 + bias_m^2 = sigma^2 / m + bias_m^2 a axis, so that
 
-    P(within near_m) = P(it is there) [1 - exp(-near_m^2 / 2 (sigma^2 / m + bias_m^2))].
+    P(within hit_radius_m) = P(it is there) [1 - exp(-hit_radius_m^2 / 2 (sigma^2 / m + bias_m^2))].
 
 `home_and_work` knows the shares instead, of days on and off work, for rounds as long as a day, which have no hours. It
 asks which of two places is home: the other order has the likelihood L', so that P(home) = L / (L + L').
@@ -61,23 +61,29 @@ class FittedPlaces:
 
 @frozen
 class Visited:
-    """Places (k, 2), and the probability (k,) that each lies within near_m of one that is visited."""
+    """Places (k, 2), and the probability (k,) that each lies within hit_radius_m of one that is visited."""
 
     place_m: FloatArray
     probability: FloatArray
 
 
 def habits(
-    said: EstimatesOfUe, known_m: FloatArray, classes: int, area_m2: float, bias_m: float, near_m: float, most: int
+    said: EstimatesOfUe,
+    known_m: FloatArray,
+    classes: int,
+    area_m2: float,
+    bias_m: float,
+    hit_radius_m: float,
+    most: int,
 ) -> Visited:
     """Places besides those known (j, 2), at most `most`, as long as each makes all estimates more likely; the most
     visited first.
 
-    A place within near_m of one that is there already explains estimates, but is no other place.
+    A place within hit_radius_m of one that is there already explains estimates, but is no other place.
     """
     found = _fitted(said, known_m, len(known_m), classes, area_m2)
     odds = np.zeros(0)
-    while _apart(found, near_m)[len(known_m) :].sum() < most and len(odds) < _TRIES * most:
+    while _apart(found, hit_radius_m)[len(known_m) :].sum() < most and len(odds) < _TRIES * most:
         seed = said.z_m[_densest(said, found, said.right)]  # where most of what is not explained yet lies
         more = _fitted(said, np.concatenate([found.place_m, seed[None]]), len(known_m), classes, area_m2)
         gain = more.log_likelihood - found.log_likelihood - float(_costs(said, more, area_m2)[-1])
@@ -85,19 +91,21 @@ def habits(
         if gain <= 0 or len(days) < _LEAST_DAYS:
             break
         found, odds = more, np.append(odds, gain)
-    new = np.flatnonzero(_apart(found, near_m)[len(known_m) :])
+    new = np.flatnonzero(_apart(found, hit_radius_m)[len(known_m) :])
     order = new[np.argsort(-found.mine[:, len(known_m) + new].sum(axis=0), kind="stable")]
-    within = _within(said, found, bias_m, near_m)[len(known_m) :] / (1.0 + np.exp(-odds))
+    within = _within(said, found, bias_m, hit_radius_m)[len(known_m) :] / (1.0 + np.exp(-odds))
     return Visited(found.place_m[len(known_m) + order], within[order])
 
 
-def _apart(found: FittedPlaces, near_m: float) -> BoolArray:
-    """Which places (k,) are further than near_m from all places before them."""
+def _apart(found: FittedPlaces, hit_radius_m: float) -> BoolArray:
+    """Which places (k,) are further than hit_radius_m from all places before them."""
     away_m = np.linalg.norm(found.place_m[:, None] - found.place_m, axis=2)
-    return np.asarray(~np.tril(away_m <= near_m, -1).any(axis=1))
+    return np.asarray(~np.tril(away_m <= hit_radius_m, -1).any(axis=1))
 
 
-def home_and_work(said: EstimatesOfUe, share: FloatArray, area_m2: float, bias_m: float, near_m: float) -> Visited:
+def home_and_work(
+    said: EstimatesOfUe, share: FloatArray, area_m2: float, bias_m: float, hit_radius_m: float
+) -> Visited:
     """Home and workplace (2, 2), NaN where there is none, of shares (C, 2) that are known."""
     none = FittedPlaces(no_places(), np.zeros((len(said.z_m), 0)), 0.0)
     place_m, probability = np.full((2, 2), np.nan), np.zeros(2)
@@ -113,17 +121,17 @@ def home_and_work(said: EstimatesOfUe, share: FloatArray, area_m2: float, bias_m
     p /= p.sum()
     best = int(np.argmax(p[2:]))
     if p[1] > p[2:].max():
-        place_m[0], probability[0] = one[0].place_m[0], p[1] * _within(said, one[0], bias_m, near_m)[0]
+        place_m[0], probability[0] = one[0].place_m[0], p[1] * _within(said, one[0], bias_m, hit_radius_m)[0]
     else:
-        place_m, probability = ways[best].place_m, p[2 + best] * _within(said, ways[best], bias_m, near_m)
-        same = np.linalg.norm(one[0].place_m[0] - place_m[0]) <= near_m
-        probability[0] += p[1] * same * _within(said, one[0], bias_m, near_m)[0]
+        place_m, probability = ways[best].place_m, p[2 + best] * _within(said, ways[best], bias_m, hit_radius_m)
+        same = np.linalg.norm(one[0].place_m[0] - place_m[0]) <= hit_radius_m
+        probability[0] += p[1] * same * _within(said, one[0], bias_m, hit_radius_m)[0]
     return Visited(place_m, probability)
 
 
-def _within(said: EstimatesOfUe, found: FittedPlaces, bias_m: float, near_m: float) -> FloatArray:
-    """P(a place is within near_m of what EM says) (k,), if it is there."""
-    return -np.expm1(-(near_m**2) / (2 * (_variance_m2(said, found) + bias_m**2)))
+def _within(said: EstimatesOfUe, found: FittedPlaces, bias_m: float, hit_radius_m: float) -> FloatArray:
+    """P(a place is within hit_radius_m of what EM says) (k,), if it is there."""
+    return -np.expm1(-(hit_radius_m**2) / (2 * (_variance_m2(said, found) + bias_m**2)))
 
 
 def _variance_m2(said: EstimatesOfUe, found: FittedPlaces) -> FloatArray:

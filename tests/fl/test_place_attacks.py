@@ -223,8 +223,8 @@ class EveryAttack:
         rounds = played(learner, days, noise=NOISE[attack.kind] * np.sqrt(np.mean(clean**2)))
         found = run(attack, rounds)[0]
         for ue, places in enumerate(PEOPLE):
-            near_m = 150 if getattr(attack, "places", 2) == 1 else 100  # one place explains both badly
-            assert min(np.linalg.norm(of(found, ue)[0] - p) for p in places) < near_m
+            hit_radius_m = 150 if getattr(attack, "places", 2) == 1 else 100  # one place explains both badly
+            assert min(np.linalg.norm(of(found, ue)[0] - p) for p in places) < hit_radius_m
 
     def test_a_ue_does_not_depend_on_the_others(self, attack):
         days = days_of(3)

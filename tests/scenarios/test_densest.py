@@ -66,17 +66,20 @@ def test_only_the_resident_has_a_home(folder, summary):
 def test_shares_and_chance_are_over_those_that_have_the_place(folder, summary):
     """Of `named.csv` and `ues.csv` alone, as nothing else does."""
     ues, named = read_table(folder, "ues"), read_table(folder, "named")
-    near_m, area = summary["leakage.hit_radius_m"], Area(*json.loads((folder / "manifest.json").read_text())["area_m"])
+    hit_radius_m, area = (
+        summary["leakage.hit_radius_m"],
+        Area(*json.loads((folder / "manifest.json").read_text())["area_m"]),
+    )
     for place, count in (("home", 1), ("densest", 2)):
         at_m = np.column_stack([ues[f"{place}_{axis}_m"] for axis in "xy"])
         there = np.flatnonzero(np.isfinite(at_m).all(axis=1))
         hits = [
-            (np.hypot(named["x_m"] - at_m[u, 0], named["y_m"] - at_m[u, 1])[named["ue"] == u] <= near_m).any()
+            (np.hypot(named["x_m"] - at_m[u, 0], named["y_m"] - at_m[u, 1])[named["ue"] == u] <= hit_radius_m).any()
             for u in there
         ]
         key = f"{place}_located"
         assert len(there) == count and summary[f"attack.closed-form.{key}.percent"] == 100 * np.mean(hits)
-        chance = uniform_shares(at_m[there], np.full((count, 2), np.nan), near_m, area, 2)[:, 0].mean()
+        chance = uniform_shares(at_m[there], np.full((count, 2), np.nan), hit_radius_m, area, 2)[:, 0].mean()
         assert summary[f"baseline.uniform.{key}.percent"] == pytest.approx(100 * chance)
     leakage = read_table(folder, "leakage")
     mine = np.isin(leakage["ue"], np.flatnonzero(np.isfinite(ues["densest_x_m"])))

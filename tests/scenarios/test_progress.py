@@ -229,7 +229,7 @@ def test_rows_keep_their_place_and_their_last_text(terminal):
 
 
 def test_homes_named_now_are_those_of_the_table(tiny, tmp_path):
-    """The share that progress shows is that of the rows of leakage.csv: homes within near_m of a named place."""
+    """The share that progress shows is that of the rows of leakage.csv: homes within hit_radius_m of a named place."""
     import csv
 
     shown = []

@@ -144,7 +144,7 @@ def test_tables_are_those_of_the_run_in_order_of_attack_and_ue(commuters):
     order = np.lexsort([leakage["round"], leakage["ue"], [loaded.attacks.index(a) for a in leakage["attack"]]])
     for column in ("named_x_m", "named_y_m", "second_x_m", "second_y_m"):
         np.testing.assert_allclose(found[column], leakage[column][order], atol=0.26)
-    assert (found["home"] == (leakage["home_named_m"][order] <= loaded.near_m)).all()
+    assert (found["home"] == (leakage["home_named_m"][order] <= loaded.hit_radius_m)).all()
     links, sent = loaded.rows("links"), tables["links"]
     order = np.lexsort([links["round"], links["ue"]])
     assert [meta["stations"][int(k)]["name"] for k in sent["base_station"]] == links["base_station"][order].tolist()

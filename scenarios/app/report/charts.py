@@ -78,7 +78,7 @@ def named_over_time(run: Run, attack: str, place: str) -> tuple[FloatArray, Bool
     del rows["model"]  # places are named once for all models of a UE
     grid = TimeGrid.of(where(rows, np.isin(rows["ue"], ues["ue"][have])))
     away_m = [grid.lay(np.nan_to_num(grid.rows[f"{one}_named_m"], nan=np.inf)) for one in wanted]
-    return grid.round, np.all([carried(values) <= run.near_m for values in away_m], axis=0)
+    return grid.round, np.all([carried(values) <= run.hit_radius_m for values in away_m], axis=0)
 
 
 def median_line(look: CurveStyle, x: Sequence[Any], grid: FloatArray, unit: str = "m", **more: Any) -> list[Figure]:
@@ -150,13 +150,15 @@ class Chart:
 
         note = " Lines are medians over UEs, bands their quartiles." if len(run.tables["ues"]["ue"]) > 1 else ""
         note += f" A point stands for {counted(_together(n), 'round')}." if n > MOST_POINTS else ""
-        return self.drawn(own, draws, DATES, run.near_m, note)
+        return self.drawn(own, draws, DATES, run.hit_radius_m, note)
 
-    def drawn(self, own: Sequence[CurveStyle], draws: Draws, x_axis: Figure, near_m: float, note: str) -> list[Panel]:
+    def drawn(
+        self, own: Sequence[CurveStyle], draws: Draws, x_axis: Figure, hit_radius_m: float, note: str
+    ) -> list[Panel]:
         """The figure of these curves, or why there is none."""
         cells = [axes for quantity in self.quantities for axes in quantity.axes(own, draws)]
         if cells:
-            caption = self.caption.replace("{near}", f"{near_m:g}") + note
+            caption = self.caption.replace("{near}", f"{hit_radius_m:g}") + note
             return [Panel(self.key, self.title, caption, mosaic(cells, x_axis, self.height))]
         return [Panel(self.key, self.title, self.missing)] if self.missing else []
 
@@ -229,7 +231,7 @@ def _near(run: Run, attack: str) -> Series:
     """leakage.hit_radius_m, at the first and the last round."""
     number = run.rows("rounds")["round"]
     ends = number[:: max(len(number) - 1, 1)]
-    return ends, np.full((len(ends), 1), run.near_m)
+    return ends, np.full((len(ends), 1), run.hit_radius_m)
 
 
 def _nearer(run: Run, attack: str) -> Series:

@@ -101,7 +101,7 @@ class Member:
     summary: Fields
     study: Fields = field(default_factory=dict)
     attacks: Sequence[str] = ()
-    near_m: float = 0.0
+    hit_radius_m: float = 0.0
     trends: dict[tuple[str, Law], Series] = field(default_factory=dict)
     curves: Curves = field(default_factory=dict)
 
@@ -114,7 +114,7 @@ def member(label: str, run: Run) -> Member:
             for law in (quantity.law, *(beside.of for beside in quantity.beside)):
                 number, values = law(run, name)
                 trends[name, law] = run.moment_s(number), quantile(values, 0.5)
-    return Member(label, run.manifest, run.summary, run.study, run.attacks, run.near_m, trends)
+    return Member(label, run.manifest, run.summary, run.study, run.attacks, run.hit_radius_m, trends)
 
 
 def labels_of(members: Sequence[Member]) -> dict[str, list[Record]]:
@@ -230,7 +230,7 @@ def drawn_over_time(members: Sequence[Member], chart: Chart, attacks: Mapping[st
         return numbers(time_s / second), grid
 
     axis = {"title": f"simulated time ({unit})", "rangemode": "tozero"}
-    return replace(chart, quantities=shared).drawn(looks(attacks), draws, axis, members[0].near_m, _SEEDS)
+    return replace(chart, quantities=shared).drawn(looks(attacks), draws, axis, members[0].hit_radius_m, _SEEDS)
 
 
 def attack_panels(members: Sequence[Member], name: str, k: int = 0) -> list[Panel]:

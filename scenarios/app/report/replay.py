@@ -119,12 +119,12 @@ def replay_chapter(run: Run) -> Chapter:
         return Chapter("map", "Map", [])
     ratio = float(np.clip((area_m[2] - area_m[0]) / max(area_m[3] - area_m[1], 1e-9), 0.75, 2.4))
     shape = "tall" if ratio < _TALL else "wide"
-    near = f"{run.near_m:g}"
+    near = f"{run.hit_radius_m:g}"
     stage = rendered("replay.html", ratio=f"{ratio:.4g}", near=near, shape=shape, says=" ".join(says))
     clock = clock_of(run.manifest)
     arrays = {f"{table}.{name}": _packed_column(name, v) for table, of in tables.items() for name, v in of.items()}
     meta = {
-        "area_m": area_m, "duration_s": float(run.manifest["duration_s"]), "near_m": run.near_m,
+        "area_m": area_m, "duration_s": float(run.manifest["duration_s"]), "hit_radius_m": run.hit_radius_m,
         "first_day": str(clock.first_day), "clock_changes": [list(change) for change in clock.changes],
         "ues": [str(name) for name in run.tables["ues"]["name"][: len(tables["ues"]["home_x_m"])]],
         "attacks": [{"name": look.name, "color": look.color} for look in looks(run.attacks)],
@@ -149,7 +149,7 @@ def drawn_tables(run: Run) -> tuple[dict[str, Table], list[str]]:
         "fate": ["arrived"], "name": [ACCURACY.of().removeprefix("utility.")],
     }  # fmt: skip
     leakage = run.tables["leakage"]
-    hits = {place: leakage[f"{place}_named_m"] <= run.near_m for place in ("home", "work")}
+    hits = {place: leakage[f"{place}_named_m"] <= run.hit_radius_m for place in ("home", "work")}
     tables = dict[str, Table]()
     says = list[str]()
     within_m = 0.0

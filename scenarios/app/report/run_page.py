@@ -283,7 +283,7 @@ def _reliabilities(run: Run, name: str) -> Iterator[tuple[str, Reliability]]:
         draws = Streams(0).at("reliability").uniform("ue", np.arange(DRAWS), (len(np.unique(ue)),))
         yield kind, reliability(ue, stated, rows["near"] == 1, draws)
     named = run.tables["named"]
-    truth = Truth.of(run.tables["ues"], np.unique(run.rows("leakage", "attack", name)["ue"]), run.near_m)
+    truth = Truth.of(run.tables["ues"], np.unique(run.rows("leakage", "attack", name)["ue"]), run.hit_radius_m)
     mine = where(named, (named["attack"] == name) & np.isfinite(named["ue"]))
     yield "places named at the end", stated_reliability(mine, truth)
 

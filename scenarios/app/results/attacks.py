@@ -143,11 +143,11 @@ def _paired(rows: Table, less: FloatArray) -> Table:
     return {name: np.array([end]) for name, end in ends.items()}
 
 
-def ever_named(rows: Table, homes: np.ndarray, near_m: float) -> Table:
+def ever_named(rows: Table, homes: np.ndarray, hit_radius_m: float) -> Table:
     """Whether an attack ever named a place near the home of each attacked UE that has one."""
     rows = where(rows, np.isin(rows["ue"], homes))
     _, ue = np.unique(rows["ue"], return_inverse=True)
-    return {"named": np.bincount(ue, weights=rows["home_named_m"] <= near_m) > 0}
+    return {"named": np.bincount(ue, weights=rows["home_named_m"] <= hit_radius_m) > 0}
 
 
 def effort_rows(estimates: Table) -> Table:
@@ -163,22 +163,22 @@ class Truth:
     ue: FloatArray
     home_m: FloatArray
     work_m: FloatArray
-    near_m: float
+    hit_radius_m: float
 
     @classmethod
-    def of(cls, ues: Table, attacked: FloatArray, near_m: float) -> Truth:
+    def of(cls, ues: Table, attacked: FloatArray, hit_radius_m: float) -> Truth:
         """Of the attacked UEs that have a home or a workplace."""
         home_m, work_m = (np.column_stack([ues[f"{place}_{axis}_m"] for axis in "xy"]) for place in ("home", "work"))
         known = np.isfinite(home_m).all(axis=1) | np.isfinite(work_m).all(axis=1)
         mine = known & np.isin(ues["ue"], attacked)
-        return cls(ues["ue"][mine], home_m[mine], work_m[mine], near_m)
+        return cls(ues["ue"][mine], home_m[mine], work_m[mine], hit_radius_m)
 
     @classmethod
-    def densest(cls, ues: Table, attacked: FloatArray, near_m: float) -> Truth:
+    def densest(cls, ues: Table, attacked: FloatArray, hit_radius_m: float) -> Truth:
         """Of the attacked UEs without a home: the place of most time stands for it."""
         place_m = np.column_stack([ues[f"densest_{axis}_m"] for axis in "xy"])
         mine = np.isfinite(place_m).all(axis=1) & np.isin(ues["ue"], attacked)
-        return cls(ues["ue"][mine], place_m[mine], np.full((int(mine.sum()), 2), np.nan), near_m)
+        return cls(ues["ue"][mine], place_m[mine], np.full((int(mine.sum()), 2), np.nan), hit_radius_m)
 
     def known(self) -> BoolArray:
         """Whether each UE has a home, a workplace, and both (n, 3)."""
@@ -188,7 +188,7 @@ class Truth:
     def hits(self, named_m: FloatArray) -> BoolArray:
         """What named places (..., 2, 2), best first and NaN where there is none, find of each UE: (..., n, 3)."""
         home, work = (
-            np.linalg.norm(named_m[..., None, :, :] - place[:, None], axis=-1) <= self.near_m
+            np.linalg.norm(named_m[..., None, :, :] - place[:, None], axis=-1) <= self.hit_radius_m
             for place in (self.home_m, self.work_m)
         )  # (..., n, 2)
         at_home = home.any(axis=-1)
@@ -212,7 +212,7 @@ def named_rows(
     of = _rows(truth, ("hit", "shuffled"), _scored(truth, named, attacked))
     for k, place in enumerate(PLACES[:2]):
         of[place]["spoken"] = _spoken(named, truth, k + 1)[truth.known()[:, k]]
-    of["home"]["day"] = _named_from_day(rows, truth.ue[truth.known()[:, 0]], truth.near_m, requested_s)
+    of["home"]["day"] = _named_from_day(rows, truth.ue[truth.known()[:, 0]], truth.hit_radius_m, requested_s)
     return of
 
 
@@ -231,7 +231,7 @@ def chance_rows(truth: Truth, area: Area, ue: FloatArray, points_m: FloatArray, 
     """
     if not len(truth.ue):
         return {}
-    uniform = uniform_shares(truth.home_m, truth.work_m, truth.near_m, area, MOST_NAMED)
+    uniform = uniform_shares(truth.home_m, truth.work_m, truth.hit_radius_m, area, MOST_NAMED)
     others = np.full((len(truth.ue), 3), np.nan)
     if len(np.unique(ue)) > 1:
         peaks = others_peaks(ue, points_m, truth.ue, area, width_m, MOST_NAMED)
@@ -282,12 +282,12 @@ def _scored(truth: Truth, named: Table, attacked: FloatArray) -> tuple[BoolArray
     return own, found / (m - 1) if m > 1 else np.full((n, 3), np.nan)
 
 
-def _named_from_day(rows: Table, ues: FloatArray, near_m: float, requested_s: dict[int, float]) -> FloatArray:
+def _named_from_day(rows: Table, ues: FloatArray, hit_radius_m: float, requested_s: dict[int, float]) -> FloatArray:
     """Day (n,), from 1, from which on the home of each UE stays named until the end; infinite where it does not."""
     mine = np.isin(rows["ue"], ues)
     number = rows["round"][mine]
     of_row = np.searchsorted(ues, rows["ue"][mine])
-    hit = rows["home_named_m"][mine] <= near_m
+    hit = rows["home_named_m"][mine] <= hit_radius_m
     missed = np.zeros(len(ues))
     since = np.full(len(ues), np.inf)
     np.maximum.at(missed, of_row[~hit], number[~hit])
@@ -312,14 +312,16 @@ def stated_reliability(named: Table, truth: Truth) -> Reliability:
     mine = np.isin(named["ue"], truth.ue) & (rank >= 1) & (rank <= MOST_NAMED) & np.isfinite(named["probability"])
     row = np.searchsorted(truth.ue, named["ue"][mine])
     said_m = np.column_stack([named["x_m"], named["y_m"]])[mine]
-    right = np.linalg.norm(at[rank[mine] - 1, row] - said_m, axis=1) <= truth.near_m  # not where there is none: NaN
+    right = (
+        np.linalg.norm(at[rank[mine] - 1, row] - said_m, axis=1) <= truth.hit_radius_m
+    )  # not where there is none: NaN
     ue = named["ue"][mine].astype(np.int64)
     probability = np.clip(named["probability"][mine], 0.0, 1.0)
     draws = Streams(0).at("reliability").uniform("ue", np.arange(DRAWS), (len(np.unique(ue)),))
     return reliability(ue, probability, right, draws)
 
 
-def claim_rows(estimates: Table, links: Table, near_m: float) -> dict[str, Table]:
+def claim_rows(estimates: Table, links: Table, hit_radius_m: float) -> dict[str, Table]:
     """Areas under the ROC curves of one attack's claims over the run; nothing for an attack that makes none.
 
     A UE is where it was when it was asked for its update.
@@ -338,7 +340,7 @@ def claim_rows(estimates: Table, links: Table, near_m: float) -> dict[str, Table
         of["near"] = {"auc": np.array([near_auc(estimates["weight"][near], away_m)])}
     if moved.any():
         step_m = np.linalg.norm(now_m - before_m, axis=1)[moved]
-        of["moved"] = {"auc": np.array([moved_auc(estimates["weight"][moved], step_m, near_m)])}
+        of["moved"] = {"auc": np.array([moved_auc(estimates["weight"][moved], step_m, hit_radius_m)])}
     return of
 
 

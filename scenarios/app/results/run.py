@@ -52,7 +52,7 @@ class Run:
         return {int(ue): str(name) for ue, name in zip(ues["ue"], ues["name"], strict=True) if np.isfinite(ue)}
 
     @property
-    def near_m(self) -> float:
+    def hit_radius_m(self) -> float:
         """Within this distance a place is found."""
         value = part(self.study, "learning", "leakage").get("hit_radius_m")
         return float(value) if isinstance(value, int | float) else 100.0

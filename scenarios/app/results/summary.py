@@ -198,7 +198,10 @@ def _of_attacks(folder: Path, study: Study) -> Iterator[Part]:
     points = read_arrays(folder / POINTS)
     if "positions" in study.learned.data.offers:
         away_m = anywhere_m(updates, leakage, study.learned.learner, area_m)
-        yield "", {"centre": centre, "area": one(near_m=settings.hit_radius_m, anywhere_m=away_m), **lists.pop("", {})}
+        yield (
+            "",
+            {"centre": centre, "area": one(hit_radius_m=settings.hit_radius_m, anywhere_m=away_m), **lists.pop("", {})},
+        )
         if labels:
             whose = points["ue"], points["position_m"], settings.peak_width_m
             chance = chance_rows(densest, area, *whose)
@@ -225,7 +228,7 @@ def _of_attacks(folder: Path, study: Study) -> Iterator[Part]:
         }  # fmt: skip
 
 
-def _lists(scores: Table, near_m: float) -> dict[str, Rows]:
+def _lists(scores: Table, hit_radius_m: float) -> dict[str, Rows]:
     """Scores of the lists of places that each attack makes, and under an empty name those of chance."""
     names = {"participants": ("participants", "covered"), "aside": ("aside", "aside covered")}
     found: dict[str, Table] = {}
@@ -233,7 +236,7 @@ def _lists(scores: Table, near_m: float) -> dict[str, Rows]:
         if name or residents == "participants":
             columns = names[residents] if name else (source, f"{source} covered")
             found.setdefault(name, {}).update(one(**dict(zip(columns, score, strict=True))))
-    near = {"lists": one(near_m=near_m)}
+    near = {"lists": one(hit_radius_m=hit_radius_m)}
     return {name: {"list": row} | ({} if name else near) for name, row in found.items()}
 
 

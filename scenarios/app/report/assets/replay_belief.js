@@ -64,13 +64,13 @@ const replayBelief = (() => {
     context.stroke();
   }
 
-  function marks(context, view, { answer, disc, truth, plain }, colour, theme, near_m) {
+  function marks(context, view, { answer, disc, truth, plain }, colour, theme, hit_radius_m) {
     const r = Math.min(5 * Math.sqrt(view.zoom), 8);
     context.globalAlpha = 1;
     if (disc) {
       context.setLineDash([6, 4]);
-      circle(context, view, disc, Math.max(near_m * view.scale, 3), "", theme.halo, 4);
-      circle(context, view, disc, Math.max(near_m * view.scale, 3), "", colour, 2);
+      circle(context, view, disc, Math.max(hit_radius_m * view.scale, 3), "", theme.halo, 4);
+      circle(context, view, disc, Math.max(hit_radius_m * view.scale, 3), "", colour, 2);
       context.setLineDash([]);
     }
     for (const from of [plain, answer]) {
@@ -94,23 +94,23 @@ const replayBelief = (() => {
     const frames = [];
     each(model, now, (ue, found) => frames.push(found));
     for (const one of frames) heat(context, view, one, netsim.isDark());
-    for (const one of frames) marks(context, view, one, colour, theme, model.meta.near_m);
+    for (const one of frames) marks(context, view, one, colour, theme, model.meta.hit_radius_m);
     context.globalAlpha = 1;
   }
 
   /** What is believed, in words; nothing where no belief is recorded. */
   function words(model, now) {
     if (!model.has("belief_round") || now.round < 0) return [];
-    const found = [], near_m = model.meta.near_m;
+    const found = [], hit_radius_m = model.meta.hit_radius_m;
     each(model, now, (ue, one) => found.push(one));
     const name = `belief (${KINDS[now.hindsight]})`, whole = (value) => Math.round(value).toLocaleString("en");
     if (!found.length) return now.ue < 0 ? [] : [`no belief recorded of ${model.meta.ues[now.ue]}`];
     if (now.ue < 0) {
-      const right = found.filter(({ disc, truth }) => disc && truth && away(disc, truth) <= near_m).length;
-      return [`${name}: ${whole(right)} of ${whole(found.length)} UEs within ${near_m} m of the likeliest place`];
+      const right = found.filter(({ disc, truth }) => disc && truth && away(disc, truth) <= hit_radius_m).length;
+      return [`${name}: ${whole(right)} of ${whole(found.length)} UEs within ${hit_radius_m} m of the likeliest place`];
     }
     const [{ answer, truth, probability, area90_m2: area, round }] = found, parts = [];
-    if (Number.isFinite(probability)) parts.push(`${whole(100 * probability)} % within ${near_m} m`);
+    if (Number.isFinite(probability)) parts.push(`${whole(100 * probability)} % within ${hit_radius_m} m`);
     if (Number.isFinite(area)) parts.push(`90 % in ${Number((area / 1e6).toPrecision(2))} km\u00b2`);
     if (answer && truth) parts.push(`truth ${whole(away(answer, truth))} m from the answer`);
     if (round !== now.round) parts.push(`as of round ${whole(model.number[round])}`);

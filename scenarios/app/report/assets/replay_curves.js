@@ -46,7 +46,7 @@ const replayCurves = (() => {
     ["filter", "smoother"].forEach((kind, hindsight) => each((attack) => {
       const near = byRound(tracking, (i) => 100 * (tracking.near[i] === 1),
         (i) => tracking.attack[i] === attack && tracking.hindsight[i] === hindsight);
-      curve(kind, `UEs known within ${meta.near_m} m (${kind})`, "%", near.map(mean), attack);
+      curve(kind, `UEs known within ${meta.hit_radius_m} m (${kind})`, "%", near.map(mean), attack);
     }));
     const ofRounds = (column) => byRound(tables.rounds, (i) => tables.rounds[column][i]).map((values) => values.at(-1) ?? NaN);
     for (const [key, label, column] of [
