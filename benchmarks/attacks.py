@@ -96,7 +96,7 @@ def rows(bench: Bench, seconds: float) -> Iterator[Row]:
         for activation in ("tanh", "relu"):
             dlg, seen = Dlg(starts=inversion.STARTS, iterations=inversion.ITERATIONS), view(bench, activation)
             ms, evaluations = target_ms(dlg, seen, seconds)
-            work = f"DLG by L-BFGS from {dlg.starts} starts, {net} {activation}, {bench.targets} targets: one target"
+            work = f"DLG by BFGS from {dlg.starts} starts, {net} {activation}, {bench.targets} targets: one target"
             yield _row(work, ms, bench.dlg_ms, evaluations=round(evaluations, 1))
             yield from inversion.rows(seen, f"{net} {activation}", (bench.loop, bench.stacked), seconds)
         seen = view(bench, "relu")

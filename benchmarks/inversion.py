@@ -1,6 +1,6 @@
 """Gradient inversion beside PyTorch's own ways: time of the objective with its slope, for one guess at one target.
 
-Guesses are counted, not calls: 8 starts of a target are 8 guesses. Searches by L-BFGS include what lies between two
+Guesses are counted, not calls: 8 starts of a target are 8 guesses. Searches by BFGS include what lies between two
 questions. Times are CPU times; a peer and we take turns. `limit` is the time that the matrix products of a guess would
 take at the rate of a large product on this machine (`gflops`, measured in the same turns), `share` what we reach of it.
 """
@@ -17,8 +17,7 @@ import torch
 from benchmarks.inversion_peers import Loop, Stacked
 from benchmarks.world import Row, digits
 from fl.attacks.base import View
-from fl.attacks.gradient_matching import cosine_objective
-from fl.attacks.minimise import Objective, lbfgs
+from fl.attacks.gradient_matching import CosineDistance, bfgs
 from fl.networks.mlp import Mlp
 
 STARTS, ITERATIONS = 8, 60
@@ -44,36 +43,29 @@ def operations(net: Mlp) -> int:
 def rows(seen: View, net_name: str, bars: tuple[float | None, float | None], seconds: float) -> Iterator[Row]:
     """Beside the loop and beside the stacked peer, whose least ratios are `bars`."""
     net = seen.learner.net  # type: ignore[attr-defined]
-    weights, update, network = (
-        torch.from_numpy(t) for t in (seen.model_before.parameters, seen.update, seen.source_model)
-    )
-    objective, n = cosine_objective(net, weights, update, network), len(update)
+    weights, update = torch.from_numpy(seen.model_before.parameters), torch.from_numpy(seen.update)
+    distance, n = CosineDistance.to(update, net, weights), len(update)
     z = torch.randn(n, STARTS, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     stacked = min((_stacked(Stacked(net, weights[0], update, k), z) for k in _TOGETHER), key=lambda turn: turn())
     work = f"{net_name}, {n} targets: a guess"
     yield _against(
-        f"L-BFGS of DLG, {work}", "loop over torch.optim.LBFGS", _search(objective, z),
+        f"search of DLG, {work}", "loop over torch.optim.LBFGS", _search(distance, z),
         _loop(Loop(net, weights[0], update), z), bars[0], net, seconds,
     )  # fmt: skip
     yield _against(
-        f"objective and slope of DLG, {work}", "torch.func.vmap", _ask(objective, z), stacked, bars[1], net, seconds
+        f"objective and slope of DLG, {work}", "torch.func.vmap", _ask(distance, z), stacked, bars[1], net, seconds
     )  # fmt: skip
 
 
-def _ask(objective: Objective, z: torch.Tensor) -> Turn:
-    problem, flat = torch.arange(len(z)).repeat_interleave(STARTS), z.flatten(0, 1)
-    return lambda: _seconds(lambda: objective(problem, flat)) / len(flat)
+def _ask(distance: CosineDistance, z: torch.Tensor) -> Turn:
+    return lambda: _seconds(lambda: distance(torch.arange(len(z)), z)) / z.shape[:2].numel()
 
 
-def _search(objective: Objective, z: torch.Tensor) -> Turn:
+def _search(distance: CosineDistance, z: torch.Tensor) -> Turn:
     def turn() -> float:
-        guesses = []
-
-        def counted(problem: torch.Tensor, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-            guesses.append(len(x))
-            return objective(problem, x)
-
-        return _seconds(lambda: lbfgs(counted, z, ITERATIONS)) / sum(guesses)
+        iterations: list[int] = []
+        took_s = _seconds(lambda: iterations.extend(bfgs(distance, z, ITERATIONS).iterations.tolist()))
+        return took_s / (STARTS * (sum(iterations) + len(z)))
 
     return turn
 

@@ -17,7 +17,7 @@ from netsim.columns import frozen
 from netsim.geometry import Area
 from netsim.part import Named
 from netsim.rng import Rng
-from netsim.units import FloatArray, IntArray
+from netsim.units import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from fl.tracking.belief import Belief
@@ -72,6 +72,11 @@ class View:
     replica: Replica | None = None
     renames: bool = False
     party: tuple[IntArray, IntArray] | None = None
+
+    @property
+    def usable(self) -> BoolArray:
+        """Which update rows (n_source,) are finite and not zero."""
+        return np.asarray(np.isfinite(self.update).all(axis=1) & (self.update != 0).any(axis=1))
 
     @property
     def members(self) -> IntArray | None:

@@ -1,17 +1,11 @@
-r"""The cosine between an update and the gradient of a guessed sample, and its slope in the guess.
+r"""The cosine between updates and gradients of guessed samples, and the search for the guess that comes closest.
 
-By hand, because autograd would keep a copy of every network for every guess. With activations a_l, deltas D_l and
-the direction u = (U_l, v_l) of a gradient (see `fl.networks.mlp`),
+With activations a_l, deltas D_l and an update of layers (U_l, v_l) and length 1 (see `fl.networks.mlp`),
 
-    I = <dF/dw, u> = sum_l P_l . D_l,     P_l = a_{l-1} U_l + v_l,
-    N^2 = |dF/dw|^2 = sum_l |D_l|^2 (|a_{l-1}|^2 + 1),     cos = I / N,
+    cos = <dF/dw, u> / |dF/dw|,    <dF/dw, u> = sum_l (a_{l-1} U_l + v_l) . D_l,
+    |dF/dw|^2 = sum_l |D_l|^2 (|a_{l-1}|^2 + 1),
 
-    d cos / d D_l     = P_l / N       - (I / N^3) (|a_{l-1}|^2 + 1) D_l,
-    d cos / d a_{l-1} = D_l U_l^T / N - (I / N^3) |D_l|^2 a_{l-1},
-
-which two sweeps carry to the input: up through the recursion of the deltas (nothing to carry for relu, whose slope
-is flat), then down through the layers, and through the waves of an encoding to the position. Six products of every
-guess with a layer, two of them with the update (`fl.attacks.update_loops`).
+so no gradient of a guess is formed, and autograd keeps activations only.
 """
 
 from __future__ import annotations
@@ -21,178 +15,132 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from fl.attacks.minimise import Objective
-from fl.attacks.update_loops import pull, turn
 from fl.networks.mlp import Mlp
-from netsim.units import FloatArray
+
+_STILL = 1e-5  # a start that moves no more than this ...
+_PATIENCE = 10  # ... in this number of iterations has settled
+_SHORT = 1e-6  # a step that is no longer than this is the last of its start
+_ARMIJO = 1e-4
+_CURVED = 1e-12  # least curvature along a step, as a share of the change of the slope, that the Hessian learns from
+_LONGER = 4.0  # times as far go the steps of a start after one along which the slope did not rise
 
 
 @dataclass(frozen=True)
-class Waves:
-    """Inputs of networks beside a standardised position z: cos a and sin a of a = V (s z).
+class CosineDistance:
+    """1 - |cos(dF/dw(z), u)| of guesses z about updates u of one network.
 
-    per_z (n_network, 2, J) is V^T in standardised units of each network: wave vectors (J, 2) in radians per metre times
-    the scale s (2,) of its positions in metres.
+    weights (1, d): before the round; direction (n, d): updates of length 1; waves (2, J): what the network reads beside
+    a standardised position z, cos a and sin a of a = z waves; None: nothing.
     """
 
-    per_z: Tensor
+    net: Mlp
+    weights: Tensor
+    direction: Tensor
+    waves: Tensor | None = None
 
     @classmethod
-    def of(cls, wave_vectors: Tensor, scale_m: Tensor) -> Waves:
-        """Waves of vectors (J, 2) and scales (n_network, 2)."""
-        return cls(scale_m[:, :, None] * wave_vectors.T)
+    def to(cls, update: Tensor, net: Mlp, weights: Tensor, waves: Tensor | None = None) -> CosineDistance:
+        """Distance to updates (n, d) of any length."""
+        scaled = update / update.abs().amax(dim=1, keepdim=True)  # so that squares neither overflow nor vanish
+        return cls(net, weights, scaled / scaled.norm(dim=1, keepdim=True), waves)
 
-    def inputs(self, z: Tensor, runs: _Runs) -> Tensor:
-        """[z, cos a, sin a] (m, 2 + 2 J) of positions z (m, 2)."""
-        a = _product(z, self.per_z.unbind(0), runs)
-        return torch.cat([z, a.cos(), a.sin()], dim=1)
+    def __call__(self, target: Tensor, z: Tensor) -> tuple[Tensor, Tensor]:
+        """Values (k, q), and slopes (k, q, 2) in guesses z (k, q, 2) about the updates numbered target (k,).
 
-    def slope(self, inputs: Tensor, by_input: Tensor, runs: _Runs) -> Tensor:
-        """The derivative in z (m, 2) from that in the inputs: d cos a = - sin a da, d sin a = cos a da."""
-        j = self.per_z.shape[2]
-        cos, sin = inputs[:, 2 : 2 + j], inputs[:, 2 + j :]
-        by_a = cos * by_input[:, 2 + j :] - sin * by_input[:, 2 : 2 + j]
-        return by_input[:, :2] + _product(by_a, self.per_z.transpose(1, 2).unbind(0), runs)
+        Infinite and flat where they are not finite.
+        """
+        guess = z.detach().requires_grad_()
+        value = 1.0 - self._cosine(target, guess).abs()
+        (slope,) = torch.autograd.grad(value.sum(), guess)
+        finite = value.detach().isfinite() & slope.isfinite().all(dim=-1)
+        return torch.where(finite, value.detach(), torch.inf), torch.where(finite[..., None], slope, 0.0)
+
+    def _cosine(self, target: Tensor, z: Tensor) -> Tensor:
+        k, q, _ = z.shape
+        inputs = z
+        if self.waves is not None:
+            angle = z @ self.waves
+            inputs = torch.cat([z, angle.cos(), angle.sin()], dim=2)
+        out, activations, slopes = self.net.forward(self.weights, inputs.view(1, k * q, -1))
+        deltas = self.net.deltas(self.weights, slopes, torch.ones_like(out))
+        layers = zip(activations, deltas, strict=True)
+        squares = [(d * d).sum(dim=-1) * ((a * a).sum(dim=-1) + 1.0) for a, d in layers]
+        direction = self.direction if k == len(self.direction) else self.direction[target]
+        by_target = [[values.view(k, q, -1) for values in side] for side in (activations, deltas)]
+        inner = self.net.inner(direction, *by_target)
+        return inner / torch.stack(squares).sum(dim=0).view(k, q).sqrt()
 
 
-def cosine_objective(
-    net: Mlp, weights: Tensor, update: Tensor, network: Tensor | None = None, waves: Waves | None = None
-) -> Objective:
-    """1 - |cos(dF/dw(z'), u)| for guesses z' (m, 2), or 1 - cos(g, -u) for guesses (z', y') (m, 3).
+@dataclass
+class Minimum:
+    """Where searches have ended: z (n, q, 2), value (n, q), and how many iterations (n,) a target took."""
 
-    weights (n_network, d): networks before the round; update (n, d): what devices sent; network (n,): of each update
-    (default: each its own row); waves: what networks read beside a position. A guess belongs to one update; guesses of
-    one update stand together.
+    z: Tensor
+    value: Tensor
+    iterations: Tensor
+
+
+def bfgs(distance: CosineDistance, start: Tensor, iterations: int) -> Minimum:
+    """Minimise from starts (n, q, 2) of n targets by BFGS [Nocedal and Wright 2006, Section 6.1], all at once.
+
+    An iteration asks once about every start of a target that has not settled. A start tries a step along its direction;
+    it takes the step if the value falls enough, and tries a shorter one otherwise.
     """
-    network = torch.arange(len(update)) if network is None else network
-    update = update / update.abs().amax(dim=1, keepdim=True)  # so that squares neither overflow nor vanish
-    direction = (-update / update.norm(dim=1, keepdim=True)).numpy()  # of the gradient
-    layers = _layers(net, weights)
-
-    def objective(problem: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-        of_model = _runs(network[problem])
-        inputs = x[:, :2].contiguous() if waves is None else waves.inputs(x[:, :2], of_model)
-        out, activations, slopes = _forward(net, layers, of_model, inputs)
-        deltas, carried = _deltas(layers, of_model, slopes, out)
-        cosine, by_delta, by_activation = _cosine(direction, problem, activations, deltas)
-        bent = _through_deltas(net, layers, of_model, activations, slopes, carried, by_delta)
-        slope = _through_layers(layers, of_model, slopes, bent, by_activation)
-        slope = slope if waves is None else waves.slope(inputs, slope, of_model)
-        if x.shape[1] == 2:
-            return 1.0 - cosine.abs(), -torch.sign(cosine).unsqueeze(1) * slope
-        # g = 2 (F - y') dF/dw: only the sign of the residual reaches the cosine
-        sign = torch.sign(out - x[:, 2])
-        return 1.0 - cosine * sign, torch.cat([-sign.unsqueeze(1) * slope, torch.zeros_like(x[:, 2:])], dim=1)
-
-    return objective
-
-
-@dataclass(frozen=True)
-class _Layers:
-    """One layer of several networks: weights (in, out) each, their transposes, and biases (n, out)."""
-
-    weight: tuple[Tensor, ...]
-    transposed: tuple[Tensor, ...]
-    bias: Tensor
-
-
-@dataclass(frozen=True)
-class _Runs:
-    """Stretches of guesses that share a network: of each the network and its length."""
-
-    network: list[int]
-    length: list[int]
+    n = len(start)
+    z = start.clone()
+    value, slope = distance(torch.arange(n), z)
+    inverse = _first_inverse(slope)
+    step = torch.ones_like(value)
+    learnt = torch.zeros_like(value, dtype=torch.bool)
+    rest = torch.zeros_like(value)
+    used = torch.zeros(n, dtype=torch.int64)
+    for iteration in range(1, iterations + 1):
+        live = torch.nonzero((rest < _PATIENCE).any(dim=1)).flatten()
+        if not len(live):
+            break
+        direction = -_times(inverse[live], slope[live])
+        way = step[live, :, None] * direction
+        promised = (way * slope[live]).sum(dim=-1)
+        new_value, new_slope = distance(live, z[live] + way)
+        gain = new_value - value[live]
+        taken = gain <= _ARMIJO * promised
+        bend = torch.where(taken[..., None], new_slope - slope[live], 0.0)
+        curved = taken & ((way * bend).sum(dim=-1) > _CURVED * (bend * bend).sum(dim=-1))
+        better = _better_inverse(inverse[live], way, bend, learnt[live])
+        longer = torch.where(taken, _LONGER, 1.0)[..., None, None] * inverse[live]
+        inverse[live] = torch.where(curved[..., None, None], better, longer)
+        learnt[live] |= curved
+        shorter = (promised / (2.0 * (promised - gain))).nan_to_num(0.5).clamp(0.1, 0.5)
+        length = way.abs().amax(dim=-1)
+        moves = taken & (length > _STILL)
+        rest[live] = torch.where(moves, 0.0, rest[live] + torch.where(length > _SHORT, 1.0, _PATIENCE))
+        step[live] = torch.where(taken, 1.0, shorter * step[live])
+        z[live] += torch.where(taken[..., None], way, 0.0)
+        value[live] = torch.where(taken, new_value, value[live])
+        slope[live] = torch.where(taken[..., None], new_slope, slope[live])
+        used[live] = iteration
+    return Minimum(z, value, used)
 
 
-def _layers(net: Mlp, flat: Tensor) -> list[_Layers]:
-    return [_Layers(w.unbind(0), w.transpose(1, 2).unbind(0), b.squeeze(1)) for w, b in net.unpack(flat)]
+def _first_inverse(slope: Tensor) -> Tensor:
+    """Inverse Hessians (n, q, 2, 2) with which the first step is half a unit long."""
+    size = slope.norm(dim=-1).clamp_min(1e-12)
+    return (0.5 / size)[..., None, None] * torch.eye(2, dtype=slope.dtype)
 
 
-def _runs(index: Tensor) -> _Runs:
-    network, length = torch.unique_consecutive(index, return_counts=True)
-    return _Runs(network.tolist(), length.tolist())
+def _better_inverse(inverse: Tensor, way: Tensor, bend: Tensor, learnt: Tensor) -> Tensor:
+    """Inverse Hessians that turn changes of the slope (n, q, 2) into the ways (n, q, 2) that made them.
+
+    The first that a start learns replaces a multiple of the identity.
+    """
+    identity = torch.eye(2, dtype=way.dtype)
+    curvature = (way * bend).sum(dim=-1)[..., None, None]
+    scale = curvature / (bend * bend).sum(dim=-1)[..., None, None]
+    before = torch.where(learnt[..., None, None], inverse, scale * identity)
+    left = identity - way[..., :, None] * bend[..., None, :] / curvature
+    return left @ before @ left.mT + way[..., :, None] * way[..., None, :] / curvature
 
 
-def _product(x: Tensor, matrices: tuple[Tensor, ...], runs: _Runs, bias: Tensor | None = None) -> Tensor:
-    """Every row of x (m, a) times the matrix (a, b) of its own network, plus that network's bias (b,): (m, b)."""
-    out = x.new_empty(len(x), matrices[0].shape[1])
-    for k, part, to in zip(
-        runs.network, x.split_with_sizes(runs.length), out.split_with_sizes(runs.length), strict=True
-    ):
-        if bias is None:
-            torch.mm(part, matrices[k], out=to)
-        else:
-            torch.addmm(bias[k], part, matrices[k], out=to)
-    return out
-
-
-def _forward(net: Mlp, layers: list[_Layers], runs: _Runs, z: Tensor) -> tuple[Tensor, list[Tensor], list[Tensor]]:
-    """F (m,), activations [z, a_1, ...] and slopes of the hidden layers."""
-    activations, slopes = [z], []
-    for layer in layers[:-1]:
-        after, slope = net.activate(_product(activations[-1], layer.weight, runs, layer.bias))
-        activations.append(after)
-        slopes.append(slope)
-    out = _product(activations[-1], layers[-1].weight, runs, layers[-1].bias)
-    return out.squeeze(1), activations, slopes
-
-
-def _deltas(layers: list[_Layers], runs: _Runs, slopes: list[Tensor], out: Tensor) -> tuple[list[Tensor], list[Tensor]]:
-    """D_1 ... D_L, and what reached each hidden layer before its slope: D_l = carried_l * slope_l."""
-    deltas, carried = [torch.ones_like(out).unsqueeze(1)], []
-    for layer, slope in zip(reversed(layers[1:]), reversed(slopes), strict=True):
-        carried.append(_product(deltas[-1], layer.transposed, runs))
-        deltas.append(carried[-1] * slope)
-    return deltas[::-1], carried[::-1]
-
-
-def _cosine(
-    direction: FloatArray, problem: Tensor, activations: list[Tensor], deltas: list[Tensor]
-) -> tuple[Tensor, list[Tensor], list[Tensor]]:
-    """The cosine (m,), and its derivatives in every delta and in every activation (the input first)."""
-    inner, norm2 = (torch.zeros(len(problem), dtype=deltas[0].dtype) for _ in range(2))
-    by_delta, by_activation = [torch.empty_like(d) for d in deltas], [torch.empty_like(a) for a in activations]
-    tensors = zip(activations, deltas, by_activation, by_delta, strict=True)
-    layers = [[t.numpy() for t in layer] for layer in tensors]
-    of, i, n2, at = problem.numpy(), inner.numpy(), norm2.numpy(), 0
-    for a, d, q, p in layers:
-        pull(direction, at, of, a, d, q, p, i, n2)
-        at += (a.shape[1] + 1) * d.shape[1]
-    for a, d, q, p in layers:
-        turn(a, d, q, p, i, n2)
-    return inner * norm2.rsqrt(), by_delta, by_activation
-
-
-def _through_deltas(
-    net: Mlp,
-    layers: list[_Layers],
-    runs: _Runs,
-    activations: list[Tensor],
-    slopes: list[Tensor],
-    carried: list[Tensor],
-    by_delta: list[Tensor],
-) -> list[Tensor | None]:
-    """Gradient from the deltas' derivatives at each hidden layer's sum before activation."""
-    deltas: list[Tensor | None] = []
-    above = by_delta[0]
-    for h, slope in enumerate(slopes):
-        bend = net.bend(activations[h + 1], slope)
-        if bend is None:
-            return [None] * len(slopes)
-        deltas.append(bend.mul_(above).mul_(carried[h]))
-        if h + 1 < len(slopes):
-            above = _product(above * slope, layers[h + 1].weight, runs).add_(by_delta[h + 1])
-    return deltas
-
-
-def _through_layers(
-    layers: list[_Layers], runs: _Runs, slopes: list[Tensor], bent: list[Tensor | None], by_activation: list[Tensor]
-) -> Tensor:
-    """The derivative in the inputs (m, p)."""
-    at = by_activation[-1]
-    for h in reversed(range(len(slopes))):
-        before, bend = at * slopes[h], bent[h]
-        if bend is not None:
-            before += bend
-        at = _product(before, layers[h].transposed, runs).add_(by_activation[h])
-    return at
+def _times(matrix: Tensor, vector: Tensor) -> Tensor:
+    """Products (n, q, 2) of matrices (n, q, 2, 2) with vectors."""
+    return torch.einsum("nqij,nqj->nqi", matrix, vector)

@@ -7,7 +7,6 @@ from pydantic import Field
 
 from fl.attacks.base import View
 from fl.attacks.names_places import AddsMaps
-from fl.attacks.place_maps import usable
 from fl.attacks.subspace import AnyFloats, unit_rows
 from fl.learners.base import LayeredLearner
 from fl.tracking.place_grid import PlaceGrid
@@ -48,7 +47,7 @@ class KeptNumbers(AddsMaps):
     def scores(self, view: View, grid: PlaceGrid, rng: Rng) -> AnyFloats:
         learner = cast(LayeredLearner, view.learner)
         score = np.zeros((len(view.update), len(grid)))
-        good = usable(view.update)
+        good = view.usable
         for model in np.unique(view.source_model[good]).tolist():
             rows = np.flatnonzero(good & (view.source_model == model))
             sent = (learner.layer(view.update[rows], _LAYER)[:, :-1] != 0).sum(axis=2)

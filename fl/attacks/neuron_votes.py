@@ -8,7 +8,7 @@ from pydantic import Field
 from fl.attacks.base import View
 from fl.attacks.closed_form import unit_cloud
 from fl.attacks.names_places import AddsMaps
-from fl.attacks.place_maps import Naming, PlaceMaps, best_of_all, usable
+from fl.attacks.place_maps import Naming, PlaceMaps, best_of_all
 from fl.attacks.subspace import AnyFloats
 from fl.learners.base import FirstLayerLearner
 from fl.tracking.place_grid import PlaceGrid
@@ -63,7 +63,7 @@ class NeuronVotes(AddsMaps):
         """Weights of the votes of each update for each place of the grid (n_source, G)."""
         learner = cast(FirstLayerLearner, view.learner)
         centre, scale = (of[view.source_model][:, None] for of in learner.standardisation(view.model_before))
-        good = usable(view.update)
+        good = view.usable
         dw, db = learner.first_layer(view.update)
         dw, db = np.where(good[:, None, None], dw, 0.0), np.where(good[:, None], db, 0.0)
         with np.errstate(over="ignore", invalid="ignore"):

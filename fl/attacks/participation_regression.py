@@ -8,7 +8,7 @@ from pydantic import Field
 
 from fl.attacks.base import View
 from fl.attacks.names_places import NamesPlaces
-from fl.attacks.place_maps import Naming, PlaceMaps, answers, best_of_all, usable
+from fl.attacks.place_maps import Naming, PlaceMaps, answers, best_of_all
 from fl.attacks.span import Span
 from fl.attacks.threat import PARTICIPANTS
 from fl.tracking.place_grid import PlaceGrid
@@ -147,7 +147,7 @@ class ParticipationRegression(NamesPlaces):
         grid = PlaceGrid.over(facts.public.area, self.cell_m, maps, self.label)
         if view.vantage == "model":
             view, state = _without_momentum(view, facts, state)
-        good = usable(view.update)
+        good = view.usable
         of_any_size = replace(view, party=None)  # what other members add cancels, and fewer directions miss one's own
         score = self.span.scores(of_any_size, grid, rng)[good].astype(np.float64)
         z = np.zeros((len(good), len(ue)))
@@ -162,7 +162,7 @@ class ParticipationRegression(NamesPlaces):
 def _without_momentum(view: View, facts: RoundContext, state: NormalEquations) -> tuple[View, NormalEquations]:
     """Published steps less what the server's momentum repeats of the step before; a model at rest keeps velocity."""
     before = state.change if len(state.change) else np.zeros_like(view.model_after.parameters)
-    moved = view.source_model[usable(view.update)]
+    moved = view.source_model[view.usable]
     change, step = before.copy(), view.update - facts.public.server_momentum * before[view.source_model]
-    change[moved] = view.update[usable(view.update)]
+    change[moved] = view.update[view.usable]
     return replace(view, update=step), replace(state, change=change)

@@ -6,7 +6,7 @@ import numpy as np
 from pydantic import Field
 
 from fl.attacks.base import Attack, View
-from fl.attacks.place_maps import highest_apart, named, owners, sources_of_owners, usable
+from fl.attacks.place_maps import highest_apart, named, owners, sources_of_owners
 from fl.attacks.subspace import AnyFloats
 from fl.learners.rsrp_net import RsrpNet
 from fl.tracking.place_grid import PlaceGrid
@@ -113,7 +113,7 @@ class PlaceFilter(Attack):
 
     def _heard(self, view: View, grid: PlaceGrid, owner: IntArray, source: IntArray, state: PastUpdates) -> PastUpdates:
         """With the updates of a round."""
-        good = usable(view.update)
+        good = view.usable
         owner, source = owner[good[source]], source[good[source]]
         model = view.source_model[source]
         of, network = np.unique(model, return_inverse=True)

@@ -12,7 +12,7 @@ from fl.tracking.place_grid import PlaceGrid
 from fl.types import Estimates
 from netsim.columns import frozen, no_ints
 from netsim.geometry import Area
-from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.units import FloatArray, IntArray
 
 
 @frozen
@@ -142,8 +142,3 @@ def named(view: View, known: IntArray, named_m: FloatArray) -> Estimates:
     status = ["ok" if good else "no gradient" for good in found]
     weight = (named_m.shape[1] - rank).astype(np.float64)
     return Estimates.of(view.ue[target], view.model[target], "answer", where, weight, status)
-
-
-def usable(update: FloatArray) -> BoolArray:
-    """Which update rows (n, d) are finite and not zero."""
-    return np.asarray(np.isfinite(update).all(axis=1) & (update != 0).any(axis=1))

@@ -7,7 +7,7 @@ from pydantic import Field, model_validator
 
 from fl.attacks.base import View
 from fl.attacks.names_places import AddsMaps
-from fl.attacks.place_maps import Naming, PlaceMaps, best_of_all, usable
+from fl.attacks.place_maps import Naming, PlaceMaps, best_of_all
 from fl.attacks.subspace import (
     AnyFloats,
     directions,
@@ -149,7 +149,7 @@ class Span(AddsMaps):
     def scores(self, view: View, grid: PlaceGrid, rng: Rng) -> AnyFloats:
         learner, number, peaks = cast(LayeredLearner, view.learner), self._layer(view), self._adds_peaks(view)
         score: AnyFloats = np.zeros((len(view.update), len(grid)), dtype=np.float32)
-        good, layer = usable(view.update), learner.layer(view.update, number)
+        good, layer = view.usable, learner.layer(view.update, number)
         deflated = self.answers - 1 if peaks else 0
         for model in np.unique(view.source_model[good]).tolist():
             a = unit_rows(learner.layer_input(view.model_before, model, grid.place_m, number))  # a(x) of all places

@@ -35,11 +35,6 @@ _SLOPE: dict[str, Callable[[Tensor, Tensor], Tensor]] = {  # of (before, after)
     "sigmoid": lambda s, a: a * (1.0 - a),
     "relu": lambda s, a: (s > 0).to(a.dtype),
 }
-_BEND: dict[str, Callable[[Tensor, Tensor], Tensor]] = {  # of (after, slope); relu has none where it is smooth
-    "elu": lambda a, slope: torch.where(a > 0, torch.zeros_like(a), slope),
-    "tanh": lambda a, slope: -2.0 * a * slope,
-    "sigmoid": lambda a, slope: slope * (1.0 - 2.0 * a),
-}
 
 
 @dataclass(frozen=True)
@@ -58,11 +53,6 @@ class Mlp:
         """A hidden layer's activation and its slope."""
         after = _VALUE[self.activation](before)
         return after, _SLOPE[self.activation](before, after)
-
-    def bend(self, after: Tensor, slope: Tensor) -> Tensor | None:
-        """Second derivative of the activation; None where it is 0 wherever it exists (relu)."""
-        bend = _BEND.get(self.activation)
-        return None if bend is None else bend(after, slope)
 
     def unpack(self, flat: Tensor) -> list[tuple[Tensor, Tensor]]:
         """Views of rows (k, d) as [(W (k, in, out), b (k, 1, out)), ...]."""

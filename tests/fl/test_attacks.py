@@ -8,8 +8,7 @@ import torch
 
 from fl.attacks.closed_form import ClosedForm, centroid, unit_cloud
 from fl.attacks.dlg import Dlg
-from fl.attacks.gradient_matching import Waves, cosine_objective
-from fl.attacks.minimise import adam, lbfgs
+from fl.attacks.gradient_matching import CosineDistance, bfgs
 from fl.attacks.threat import Threat
 from fl.encodings.fourier import Fourier
 from fl.encodings.position import Position
@@ -17,10 +16,8 @@ from fl.learners.rsrp_net import RsrpNet
 from fl.networks.mlp import Mlp
 from fl.networks.sgd_regression import SgdSettings, train_regression
 from fl.types import DatasetStatistics, DenseUpdates, Local, Model, Public, Received, RoundContext
-from netsim.checkpoint import load_tree, save_tree
 from netsim.geometry import Area
 from netsim.rng import Streams
-from netsim.tree import from_tree, to_tree
 
 FACTS = RoundContext(1, 0.0, Public(Area(0.0, 0.0, 2000.0, 1500.0), 1))
 AREA = Area(0.0, 0.0, 2000.0, 1500.0)
@@ -330,11 +327,8 @@ class TestHostileUpdates:
         assert [w for w, c in zip(found.status, said, strict=True) if c] == ["no gradient"] * 6
         assert set(found.ue[~said].tolist()) <= {4}  # one broken number leaves the other units' ratios
 
-    @pytest.mark.parametrize("optimiser", ["lbfgs", "adam"])
-    @pytest.mark.parametrize("label", ["frozen", "free"])
-    def test_dlg_diverges_with_a_word(self, optimiser, label):
-        part = Dlg(starts=2, iterations=5, optimiser=optimiser, guess_label=label)
-        found = attack(part, self.view(self.hostile()[:5]))
+    def test_dlg_diverges_with_a_word(self):
+        found = attack(Dlg(starts=2, iterations=5), self.view(self.hostile()[:5]))
         assert np.isnan(found.position_m).all() and np.isnan(found.loss).all()
         assert found.status == ["no gradient"] * 5
         assert not found.iterations.any() and not found.evaluations.any()
@@ -459,18 +453,20 @@ def through(part, views, state=None):
 class TestStarts:
     """Where the search begins, by what the attacker knows before."""
 
-    def begun(self, part, view, monkeypatch, state=None):
-        """Standardised starts (n, starts, 2 or 3)."""
+    def begun(self, part, view, monkeypatch):
+        """Standardised starts (n, starts, 2)."""
         seen = []
         with monkeypatch.context() as patch:
-            patch.setattr("fl.attacks.minimise.lbfgs", lambda f, x, n: seen.append(x.numpy().copy()) or lbfgs(f, x, n))
-            part.run(view, FACTS, state or part.start(), RNG)
+            patch.setattr(
+                "fl.attacks.gradient_matching.bfgs", lambda f, x, n: seen.append(x.numpy().copy()) or bfgs(f, x, n)
+            )
+            part.run(view, FACTS, None, RNG)
         return np.concatenate(seen)
 
     def view(self, n=3):
         return view_of(RsrpNet(hidden=(8,), activation="tanh"), local_of([batch_of(i, 30) for i in range(n)]))
 
-    @pytest.mark.parametrize("k", [1, 2, 3, 7, 8, 12, 50])
+    @pytest.mark.parametrize("k", [1, 7, 50])
     def test_grid_covers_the_area_evenly(self, k, monkeypatch):
         view = self.view(2)
         z = self.begun(Dlg(starts=k, start_at="grid"), view, monkeypatch)
@@ -484,31 +480,6 @@ class TestStarts:
         corners = AREA.sample(np.random.default_rng(0).uniform(size=(500, 2)))
         reach = np.linalg.norm(corners[:, None] - at, axis=2).min(axis=1).max()
         assert reach < 1.3 * np.sqrt(2000 * 1500 / k)
-
-    def test_previous_begins_near_the_last_estimate_and_once_anywhere(self, monkeypatch, tmp_path):
-        part, view = Dlg(starts=100, start_at="previous", start_noise=0.01), self.view(3)
-        few = replace(view, update=view.update[:2], ue=view.ue[:2], model=view.model[:2], source=view.source[:2],
-                      source_model=view.source_model[:2])  # fmt: skip
-        found, state = part.run(few, FACTS, part.start(), RNG)
-        normal = self.begun(Dlg(starts=100), view, monkeypatch)
-        save_tree(tmp_path / "state.npz", to_tree(state))
-        z = self.begun(part, view, monkeypatch, from_tree(load_tree(tmp_path / "state.npz"), part.start()))
-        centre, scale = view.learner.standardisation(view.model_before)
-        at = centre[0] + scale[0] * z
-        np.testing.assert_allclose(at[:2, :-1].mean(axis=1), found.position_m, atol=3.0)
-        spread = at[:2, :-1].std(axis=1)
-        assert spread.min() > 3 and spread.max() < 9  # 0.01 of 577 m and of 433 m
-        np.testing.assert_array_equal(z[:, -1], normal[:, -1])
-        np.testing.assert_array_equal(z[2], normal[2])  # nothing is known of this one
-
-    @pytest.mark.parametrize("where", ["normal", "grid", "mean", "previous"])
-    @pytest.mark.parametrize("label", ["frozen", "free"])
-    def test_all_find_a_smooth_minimum(self, where, label):
-        view = view_of(learner_of("tanh", (64,)), local_of([batch_of(0)]))
-        best = centroids(attack(Dlg(starts=16), view))
-        part = Dlg(starts=4, start_at=where, guess_label=label)
-        for found in through(part, [view, view])[0]:
-            np.testing.assert_allclose(found.position_m, best, atol=0.1)
 
     @pytest.mark.parametrize("activation, seed, position_m, loss", [
         ("tanh", 0, [1209.18357183, 710.09325628], 3.69385329777816e-4),
@@ -571,16 +542,12 @@ class TestDlgAgreesWithClosedForm:
         closed = centroids(attack(ClosedForm(cloud=False), view))[0]
         frozen = attack(Dlg(starts=16), view)
         assert np.linalg.norm(frozen.position_m[0] - closed) < 5.0
-        free = attack(Dlg(starts=16, guess_label="free"), view)
-        assert np.linalg.norm(frozen.position_m[0] - free.position_m[0]) < 0.5
         # all starts end in one place
-        objective = cosine_objective(
-            view.learner.net, torch.from_numpy(view.model_before.parameters), torch.from_numpy(view.update)
-        )
+        net, weights = view.learner.net, torch.from_numpy(view.model_before.parameters)
         start = torch.from_numpy(RNG.normal("starts", [0], (16, 2)))
-        end = lbfgs(objective, start, 60)
+        end = bfgs(CosineDistance.to(torch.from_numpy(view.update), net, weights), start[None, 0], 60)
         centre, scale = view.learner.standardisation(view.model_before)
-        at = centre[0] + scale[0] * end.x[0].numpy()
+        at = centre[0] + scale[0] * end.z[0].numpy()
         assert np.linalg.norm(at - frozen.position_m[0], axis=1).max() < 1.0
         assert np.ptp(start[0].numpy(), axis=0).min() > 1.0  # they did not begin there
 
@@ -597,153 +564,99 @@ def cosine_by_autograd(net, w, u, x, y):
     return 1 - float((g @ -u) / (g.norm() * u.norm()))
 
 
-def ask(objective, x):
-    """Values (p, q) and slopes (p, q, dim) at guesses x (p, q, dim) about p updates."""
-    value, slope = objective(torch.arange(len(x)).repeat_interleave(x.shape[1]), x.flatten(0, 1))
-    return value.view(x.shape[:2]), slope.view(x.shape)
-
-
-class TestObjective:
+class TestCosineDistance:
     @pytest.mark.parametrize("activation", ACTIVATIONS)
-    def test_is_the_cosine_of_the_whole_gradient(self, activation):
+    @pytest.mark.parametrize("hidden, n_wave", [((), 0), ((6, 4), 0), ((5, 4, 3), 5)])
+    def test_is_the_cosine_of_the_whole_gradient(self, activation, hidden, n_wave):
+        """Of the better sign of the label's residual, and with the slope that differences have."""
         torch.manual_seed(0)
-        net = Mlp((2, 6, 4, 1), activation)
-        w = torch.randn(2, net.n_parameters, dtype=torch.float64)
-        u = torch.randn(2, net.n_parameters, dtype=torch.float64)
-        x, objective = torch.randn(2, 5, 2, dtype=torch.float64), cosine_objective(net, w, u)
-        frozen, _ = ask(objective, x)
-        for y in (-50.0, 50.0):
-            label = torch.full((2, 5, 1), y, dtype=torch.float64)
-            free, slope = ask(objective, torch.cat([x, label], dim=2))
-            assert not slope[..., 2].any()  # the label is known by the sign of the residual alone
-            for i in range(2):
-                for j in range(5):
-                    expected = cosine_by_autograd(net, w[i : i + 1], u[i], x[i, j], y)
-                    assert free[i, j].item() == pytest.approx(expected, abs=1e-12)
-                    assert frozen[i, j].item() == pytest.approx(min(expected, 2 - expected), abs=1e-12)
-
-    @pytest.mark.parametrize("activation", ACTIVATIONS)
-    @pytest.mark.parametrize("hidden", [(), (7,), (6, 4), (5, 4, 3)])
-    @pytest.mark.parametrize("n_wave", [0, 5])
-    def test_by_autograd_for_updates_that_share_networks(self, activation, hidden, n_wave):
-        """As many guesses of each update as one likes; networks in any order; every depth; with and without waves."""
-        torch.manual_seed(2)
         net = Mlp((2 + 2 * n_wave, *hidden, 1), activation)
-        vectors, scale = (torch.randn(n, 2, dtype=torch.float64) for n in (n_wave, 2))
-        w, u = (torch.randn(n, net.n_parameters, dtype=torch.float64) for n in (2, 4))
-        network, problem = torch.tensor([1, 0, 0, 1]), torch.tensor([0, 0, 0, 1, 3])
-        z = torch.randn(5, 2, dtype=torch.float64, requires_grad=True)
-        own = w[network[problem]]
-        a = (z * scale[network[problem]]) @ vectors.T
-        out, activations, slopes = net.forward(own, torch.cat([z, a.cos(), a.sin()], dim=1).unsqueeze(1))
-        deltas = net.deltas(own, slopes, torch.ones_like(out))
-        size = torch.stack(
-            [(d * d).sum(-1) * ((a * a).sum(-1) + 1) for a, d in zip(activations, deltas, strict=True)]
-        ).sum(dim=0).sqrt()  # fmt: skip
-        cosine = (net.inner(-u[problem], activations, deltas) / size).squeeze(1) / u[problem].norm(dim=1)
-        objective = cosine_objective(net, w, u, network, Waves.of(vectors, scale) if n_wave else None)
-        for label in (None, torch.tensor([3.0, -3.0, 3.0, 3.0, -3.0], dtype=torch.float64)):
-            if label is None:
-                expected, x = 1 - cosine.abs(), z.detach()
-            else:
-                expected = 1 - cosine * torch.sign(out.squeeze(1) - label).detach()
-                x = torch.cat([z.detach(), label.unsqueeze(1)], dim=1)
-            (by_autograd,) = torch.autograd.grad(expected.sum(), z, retain_graph=True, allow_unused=True)
-            value, slope = objective(problem, x)
-            torch.testing.assert_close(value, expected.detach(), rtol=0, atol=1e-13)
-            torch.testing.assert_close(slope[:, :2], by_autograd, rtol=1e-11, atol=1e-13)
+        w, u = (torch.randn(n, net.n_parameters, dtype=torch.float64) for n in (1, 3))
+        waves = torch.randn(2, n_wave, dtype=torch.float64) if n_wave else None
+        z, target = torch.randn(2, 5, 2, dtype=torch.float64), torch.tensor([2, 0])
+        distance = CosineDistance.to(u, net, w, waves)
+        value, slope = distance(target, z)
+        for i, j in np.ndindex(2, 5):
+            angle = z[i, j] @ waves if n_wave else z[i, j, :0]
+            read = torch.cat([z[i, j], angle.cos(), angle.sin()])
+            expected = cosine_by_autograd(net, w, u[target[i]], read, 50.0)
+            assert value[i, j].item() == pytest.approx(min(expected, 2 - expected), abs=1e-12)
+        for k in range(2):
+            step = 1e-6 * torch.eye(2, dtype=torch.float64)[k]
+            difference = (distance(target, z + step)[0] - distance(target, z - step)[0]) / 2e-6
+            torch.testing.assert_close(slope[..., k], difference, rtol=1e-5, atol=1e-8)
 
 
-def quadratic(condition, dim, calls=None):
-    """0.5 x^T A x - b^T x per group with eigenvalues 1..condition and minimum at A^-1 b."""
-    basis = np.linalg.qr(np.random.default_rng(dim).normal(size=(dim, dim)))[0]
-    a = torch.from_numpy(basis * np.geomspace(1, condition, dim) @ basis.T)
-    b = torch.from_numpy(np.random.default_rng(dim + 1).normal(size=(3, dim)))
+def quadratic(condition):
+    """0.5 z^T A z - b^T z of three targets with eigenvalues 1 and condition, its minima A^-1 b, and starts."""
+    basis = np.linalg.qr(np.random.default_rng(2).normal(size=(2, 2)))[0]
+    a = torch.from_numpy(basis * np.array([1.0, condition]) @ basis.T)
+    b = torch.from_numpy(np.random.default_rng(3).normal(size=(3, 2)))
 
-    def objective(group, x):
-        if calls is not None:
-            calls.append(group.tolist())
-        ax = x @ a
-        shift = b[group]
-        return (0.5 * x * ax - shift * x).sum(-1), ax - shift
+    def distance(target, z):
+        az, shift = z @ a, b[target][:, None]
+        return (0.5 * z * az - shift * z).sum(-1), az - shift
 
-    minimum = torch.linalg.solve(a, b.T).T
-    return objective, minimum, torch.from_numpy(np.random.default_rng(dim + 2).normal(size=(3, 4, dim)))
+    return distance, torch.linalg.solve(a, b.T).T, torch.from_numpy(np.random.default_rng(4).normal(size=(3, 4, 2)))
 
 
-def rosenbrock(group, x):
-    a, b = x[..., 0], x[..., 1]
+def rosenbrock(target, z):
+    a, b = z[..., 0], z[..., 1]
     value = (1 - a) ** 2 + 100 * (b - a * a) ** 2
-    gradient = torch.stack([-2 * (1 - a) - 400 * a * (b - a * a), 200 * (b - a * a)], dim=-1)
-    return value, gradient
+    return value, torch.stack([-2 * (1 - a) - 400 * a * (b - a * a), 200 * (b - a * a)], dim=-1)
 
 
-class TestMinimise:
-    @pytest.mark.parametrize("condition", [1.0, 10.0, 1e3, 1e5])
-    @pytest.mark.parametrize("dim", [2, 3, 8])
-    def test_lbfgs_on_quadratics(self, condition, dim):
-        objective, minimum, start = quadratic(condition, dim)
-        found = lbfgs(objective, start, 1000)
-        torch.testing.assert_close(found.x, minimum.unsqueeze(1).expand_as(start), rtol=1e-3, atol=1e-3)
-        assert (found.iterations < 1000).all()
+class TestBfgs:
+    @pytest.mark.parametrize("condition", [1.0, 1e3, 1e5])
+    def test_on_quadratics(self, condition):
+        distance, minimum, start = quadratic(condition)
+        found = bfgs(distance, start, 1000)
+        torch.testing.assert_close(found.z, minimum.unsqueeze(1).expand_as(start), rtol=1e-3, atol=1e-3)
+        assert (found.iterations < 100).all()
 
-    @pytest.mark.parametrize("condition", [1.0, 3.0, 10.0])
-    def test_adam_on_quadratics(self, condition):
-        objective, minimum, start = quadratic(condition, 2)
-        found = adam(objective, start, 2000, rate=0.1, halve_every=150)
-        torch.testing.assert_close(found.x, minimum.unsqueeze(1).expand_as(start), rtol=1e-2, atol=1e-2)
-
-    def test_lbfgs_on_rosenbrock(self):
+    def test_on_rosenbrock(self):
         start = torch.tensor([[[-1.2, 1.0], [0.0, 0.0], [2.0, -3.0], [-4.0, 4.0]]], dtype=torch.float64)
-        found = lbfgs(rosenbrock, start, 200)
-        torch.testing.assert_close(found.x, torch.ones_like(start), rtol=0, atol=1e-5)
-        assert found.value.max() < 1e-10 and found.iterations[0] < 100
+        found = bfgs(rosenbrock, start, 200)
+        torch.testing.assert_close(found.z, torch.ones_like(start), rtol=0, atol=1e-5)
+        assert found.value.max() < 1e-10 and found.iterations[0] < 150
 
-    @pytest.mark.parametrize("minimise", [lbfgs, lambda f, x, i: adam(f, x, i, 0.1, 150)], ids=["lbfgs", "adam"])
-    def test_value_belongs_to_x_and_never_rises(self, minimise):
+    def test_value_belongs_to_the_guess_and_never_rises(self):
         start = torch.randn(2, 3, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
         first, _ = rosenbrock(None, start)
         before = first
         for iterations in (1, 5, 30):
-            found = minimise(rosenbrock, start, iterations)
-            torch.testing.assert_close(found.value, rosenbrock(None, found.x)[0], rtol=0, atol=0)
+            found = bfgs(rosenbrock, start, iterations)
+            torch.testing.assert_close(found.value, rosenbrock(None, found.z)[0])
             assert (found.value <= before + 1e-12).all()
             before = found.value
         assert (before < first).any() and torch.equal(first, rosenbrock(None, start)[0])  # starts are left alone
 
-    @pytest.mark.parametrize("minimise", [lbfgs, lambda f, x, i: adam(f, x, i, 0.1, 150)], ids=["lbfgs", "adam"])
-    def test_walls_of_non_finite_values(self, minimise):
+    def test_walls_of_values_that_are_not_finite(self):
         """log has no value left of 0: a step there is refused, and a start there stays and says so."""
 
-        def objective(group, x):
-            value = x[..., 0] - torch.log(x[..., 0])  # minimum 1 at 1, NaN or inf at 0 and below
-            return value, 1 - 1 / x
+        def distance(target, z):
+            value = z[..., 0] - torch.log(z[..., 0]) + z[..., 1] ** 2  # minimum 1 at (1, 0)
+            slope = torch.stack([1 - 1 / z[..., 0], 2 * z[..., 1]], dim=-1)
+            return torch.where(value.isfinite(), value, torch.inf), torch.where(value.isfinite()[..., None], slope, 0.0)
 
-        start = torch.tensor([[[8.0], [0.05], [-1.0]]], dtype=torch.float64)
-        found = minimise(objective, start, 400)
-        torch.testing.assert_close(found.x[0, :2], torch.ones(2, 1, dtype=torch.float64), rtol=0, atol=1e-3)
-        assert found.value[0, 2] == torch.inf and found.x[0, 2].item() == -1.0
+        start = torch.tensor([[[8.0, 1.0], [0.05, 0.0], [-1.0, 0.0]]], dtype=torch.float64)
+        found = bfgs(distance, start, 400)
+        least = torch.tensor([[1.0, 0.0]] * 2, dtype=torch.float64)
+        torch.testing.assert_close(found.z[0, :2], least, rtol=0, atol=1e-3)
+        assert found.value[0, 2] == torch.inf and found.z[0, 2, 0].item() == -1.0
 
-    @pytest.mark.parametrize("minimise", [lbfgs, lambda f, x, i: adam(f, x, i, 0.1, 150)], ids=["lbfgs", "adam"])
-    def test_everybody_together_equals_everybody_alone(self, minimise):
-        objective, _, start = quadratic(50.0, 3)
-        together = minimise(objective, start, 60)
+    def test_targets_do_not_affect_each_other(self):
+        distance, _, start = quadratic(50.0)
+        together = bfgs(distance, start, 60)
         for i in range(3):
-
-            def shifted(group, x, i=i):
-                return objective(group + i, x)
-
-            alone = minimise(shifted, start[i : i + 1], 60)
-            torch.testing.assert_close(together.x[i : i + 1], alone.x, rtol=0, atol=1e-7)
+            alone = bfgs(lambda target, z, i=i: distance(target + i, z), start[i : i + 1], 60)
+            torch.testing.assert_close(together.z[i : i + 1], alone.z, rtol=0, atol=1e-7)
             assert together.iterations[i] == alone.iterations[0]
-            assert together.evaluations[i] == alone.evaluations[0]
 
-    @pytest.mark.parametrize("activation, most", [("tanh", 40), ("relu", 150)])
+    @pytest.mark.parametrize("activation, most", [("tanh", 40), ("relu", 61)])
     def test_a_search_costs_few_evaluations(self, activation, most):
-        """Not many more than it takes to get there: the minimum is not looked at for long."""
         view = view_of(learner_of(activation, (64, 32)), local_of([batch_of(s, 100) for s in range(10)]))
-        found = attack(Dlg(), view)
-        assert found.evaluations.mean() < most and found.iterations.max() < 60
+        assert attack(Dlg(), view).evaluations.mean() < most
 
 
 class TestSumsOfGroups:

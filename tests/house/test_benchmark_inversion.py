@@ -5,8 +5,7 @@ import torch
 
 from benchmarks import inversion
 from benchmarks.inversion_peers import Loop, Stacked
-from fl.attacks.gradient_matching import cosine_objective
-from fl.attacks.minimise import lbfgs
+from fl.attacks.gradient_matching import CosineDistance, bfgs
 from fl.networks.mlp import Mlp
 
 
@@ -14,16 +13,15 @@ def problem(sizes, activation, n=5):
     torch.manual_seed(3)
     net = Mlp(sizes, activation)
     weights, update = (torch.randn(k, net.n_parameters, dtype=torch.float64) for k in (1, n))
-    objective = cosine_objective(net, weights, update, torch.zeros(n, dtype=torch.int64))
-    return net, weights[0], update, objective, torch.randn(n, inversion.STARTS, 2, dtype=torch.float64)
+    distance = CosineDistance.to(update, net, weights)
+    return net, weights[0], update, distance, torch.randn(n, inversion.STARTS, 2, dtype=torch.float64)
 
 
 @pytest.mark.parametrize("activation", ["elu", "tanh", "sigmoid", "relu"])
 @pytest.mark.parametrize("hidden", [(6,), (7, 4)])
 def test_the_peers_have_our_objective_and_slope(activation, hidden):
-    net, weights, update, objective, z = problem((2, *hidden, 1), activation)
-    value, slope = objective(torch.arange(5).repeat_interleave(inversion.STARTS), z.flatten(0, 1))
-    value, slope = value.view(5, -1), slope.view(z.shape)
+    net, weights, update, distance, z = problem((2, *hidden, 1), activation)
+    value, slope = distance(torch.arange(5), z)
     loop = Loop(net, weights, update)
     for target in range(5):
         leaf = z[target, 1].clone().requires_grad_()
@@ -40,7 +38,7 @@ def test_the_loop_finds_the_minimum_that_we_find():
     where = torch.tensor([[0.3, -0.4]], dtype=torch.float64)
     out, activations, slopes = net.forward(weights[None], where[None])
     update = net.gradient(activations, net.deltas(weights[None], slopes, torch.ones_like(out)))  # of one sample
-    ours = lbfgs(cosine_objective(net, weights[None], update), z[:1], inversion.ITERATIONS).value.min()
+    ours = bfgs(CosineDistance.to(update, net, weights[None]), z[:1], inversion.ITERATIONS).value.min()
     found = [Loop(net, weights, update).search(0, start, inversion.ITERATIONS) for start in z[0]]
     assert ours == pytest.approx(0.0, abs=1e-9) and min(least for least, _ in found) == pytest.approx(0.0, abs=1e-9)
     assert all(asked >= 2 for _, asked in found)
