@@ -19,8 +19,8 @@ import simpy
 
 from benchmarks.world import GROWTH_BAR, Row, digits, exponent, row
 from netsim.radio.air import EventUplink
-from netsim.radio.air_interface import AirInterface
-from netsim.radio.noma import Noma
+from netsim.radio.schedulers import AirInterface
+from netsim.radio.shared_band import Noma
 from netsim.radio.uplink import Cohort, Payload
 from netsim.rng import Streams
 from scenarios import load, run

@@ -43,7 +43,7 @@ from fl.leakage import leakage
 from fl.leakage.distances import projections
 from fl.networks import central, predictions, sgd_regression
 from fl.optimisers.adam import Adam
-from netsim.row_id import row_id
+from netsim.columns import row_id
 from netsim.units import FloatArray
 from scenarios import load, run
 

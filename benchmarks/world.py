@@ -30,8 +30,8 @@ from typing import Any
 import numpy as np
 
 from netsim.build import build_world
-from netsim.radio.noma import Noma
 from netsim.radio.rate import Shannon
+from netsim.radio.shared_band import Noma
 from netsim.radio.uplink import Channel, Payload
 from netsim.rng import Streams
 from netsim.setting import WorldSetting

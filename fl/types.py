@@ -27,7 +27,7 @@ State = Any
 
 Each part says with `start` what it begins with, and names the type in its own methods: None for a part without memory,
 else a frozen dataclass of arrays, numbers, text, and of lists, dictionaries and dataclasses of them (see
-`netsim.tree`). A plain dictionary with string keys will do for a part from outside.
+`netsim.checkpoint`). A plain dictionary with string keys will do for a part from outside.
 """
 
 

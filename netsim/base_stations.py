@@ -1,20 +1,23 @@
-"""Base stations: a list, or the layout slot and its hexagonal layout."""
+"""Base stations: a list, or a layout: hexagonal, at random places, or from a file of cells."""
 
 import math
 from abc import abstractmethod
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
+from netsim.cells import Cells, read_cells
 from netsim.city.buildings import Buildings
+from netsim.columns import MAX_STATIONS
 from netsim.errors import BadInput
 from netsim.geometry import Area
-from netsim.part import Coordinates, OneOf, Part
+from netsim.part import FILE_NAME, Coordinates, OneOf, Part
 from netsim.radio.antenna import ANTENNAS, Antenna, Sector
-from netsim.rng import Rng
-from netsim.row_id import MAX_STATIONS
+from netsim.rng import Rng, Streams
+from netsim.safe import file_version
 from netsim.units import FloatArray, IntArray
 
 _MAX_SIDE_M = 2e6  # side of an area that is laid out for a trace
@@ -183,13 +186,6 @@ class Hexagonal(Layout):
         )
 
 
-LAYOUTS = OneOf(
-    "layout",
-    Hexagonal,
-    places={"cell-file": "netsim.cell_file:CellFile", "uniform": "netsim.uniform_layout:Scattered"},
-)
-
-
 def sites(stations: tuple[BaseStation, ...]) -> IntArray:
     """The site (n_bs,) of each base station, numbered as they first appear: antennas at one place share a mast.
 
@@ -216,3 +212,132 @@ def default_layout(area: Area) -> Hexagonal:
         )
     per_site = float(np.prod(area.side_m)) / 30.0  # a hexagon of inter-site distance d covers d^2 sqrt(3) / 2
     return Hexagonal(inter_site_m=float(np.ceil(max(500.0, math.sqrt(per_site * 2 / math.sqrt(3))) / 50) * 50))
+
+
+_DRAWS = 1000  # of a place above the roofs
+
+
+class Scattered(Layout):
+    """Base stations at independent uniform places of the area, all at one height, as aerial base stations are.
+
+    A place with a roof at or above the antenna is drawn again. Station k depends on (seed, k) and the city only.
+    """
+
+    kind: Literal["uniform"] = "uniform"
+    count: int = Field(ge=1, le=MAX_STATIONS)
+    """number of base stations"""
+    height_m: float = Field(default=50.0, ge=0, le=1000)
+    """antenna height above ground"""
+    power_dbm: float = Field(default=15.0, ge=-30, le=70)
+    """reference-signal power per resource element"""
+
+    reference: ClassVar = "Geometry-Aligned Differential Privacy for Federated Radio Map Construction, Section V"
+    example: ClassVar = {"kind": "uniform", "count": 4}
+
+    def stations(self, area: Area, origin: Origin | None, site: Site | None = None) -> tuple[BaseStation, ...]:
+        site = site or Site(Buildings.none(), Streams(0).at("stations"))
+        which, at_m = np.arange(self.count), np.full((self.count, 2), np.nan)
+        left = which
+        for draw in range(_DRAWS):
+            at_m[left] = area.sample(site.rng.uniform("place", left, (2,), item=draw))
+            left = left[site.buildings.height_at(at_m[left]) >= self.height_m]
+            if not left.size:
+                break
+        else:
+            raise BadInput(
+                f"world.base_stations.height_m: {self.height_m:g} m is below the roof at {_DRAWS} random places in a "
+                "row; fly higher, or leave room between the buildings"
+            )
+        return tuple(
+            BaseStation(
+                name=f"air{k}", position_m=(float(x), float(y)), height_m=self.height_m, power_dbm=self.power_dbm
+            )
+            for k, (x, y) in enumerate(at_m)
+        )
+
+
+class CellFile(Layout):
+    """Cells of a CSV with OpenCelliD's columns (radio, mcc, net, area, cell, lon, lat, ...), as it is downloaded.
+
+    It may be packed (gzip), lack its header, have the API's names (mnc, lac, cellid), in capitals or not, and be
+    separated by commas, semicolons or tabs; above there may be lines that begin with # and one sep=;. Rows without
+    a position (none, or 0, 0 or -1, -1), rows without the number of a cell and repeated cells are left out; a run says
+    how many.
+    Longitude and latitude are projected onto the local plane; without a replayed trace give the plane's origin.
+    Cells further than `margin_m` outside of the area are left out. The file says nothing of heights and powers: all
+    cells share them.
+    """
+
+    kind: Literal["cell-file"] = "cell-file"
+    file: Annotated[str, FILE_NAME] = Field(min_length=1)
+    """path of the CSV"""
+    radio: str | None = None
+    """radio technology of the cells (GSM, UMTS, LTE, NR); none: all"""
+    origin_lat: float | None = Field(default=None, ge=-90, le=90)
+    """latitude of the plane's (0, 0); none: that of the replayed trace"""
+    origin_lon: float | None = Field(default=None, ge=-180, le=180)
+    """longitude of the plane's (0, 0)"""
+    height_m: float = Field(default=25.0, ge=0, le=1000)
+    """antenna height of every cell"""
+    power_dbm: float = Field(default=15.0, ge=-30, le=70)
+    """reference-signal power of every cell"""
+
+    margin_m: float = Field(default=1000.0, ge=0, le=1e5)
+    """largest distance of a cell outside the area, m; further cells are left out"""
+
+    reference: ClassVar = "OpenCelliD database format, wiki.opencellid.org"
+    example: ClassVar = {"kind": "cell-file", "file": "cells.csv"}
+
+    def stations(self, area: Area, origin: Origin | None, site: Site | None = None) -> tuple[BaseStation, ...]:
+        cells = _read_version(self.file, self.radio, file_version(self.file))
+        if self.origin_lat is not None and self.origin_lon is not None:
+            origin = Origin(self.origin_lat, self.origin_lon)
+        if origin is None:
+            raise BadInput(
+                f"{self.file}: where is the plane's origin? give base_stations.origin_lat and origin_lon "
+                "(a replayed trace with longitudes brings its own)"
+            )
+        at = _project(cells.lon_deg, cells.lat_deg, origin)
+        inside = np.flatnonzero(area.grown(self.margin_m).contains(at))
+        if not 0 < len(inside) <= MAX_STATIONS:
+            raise BadInput(
+                f"{self.file}: {len(inside)} of its {len(cells.name)} cells lie within {self.margin_m:g} m of the area "
+                f"(1 to {MAX_STATIONS} are usable); check the file's region, the origin and margin_m"
+            )
+        return tuple(
+            BaseStation(
+                name=cells.name[k],
+                position_m=(float(at[k, 0]), float(at[k, 1])),
+                height_m=self.height_m,
+                power_dbm=self.power_dbm,
+            )
+            for k in inside
+        )
+
+    def notes(self) -> tuple[str, ...]:
+        skipped = _read_version(self.file, self.radio, file_version(self.file)).skipped
+        if not skipped:
+            return ()
+        reasons = ", ".join(f"{n:,} {reason}" for reason, n in skipped.items())
+        return (f"base stations: {self.file}: {sum(skipped.values()):,} rows are left out: {reasons}",)
+
+
+def _project(lon: Any, lat: Any, origin: Origin) -> Any:
+    """Degrees to metres east and north of the origin (azimuthal equidistant, WGS84): (n, 2)."""
+    from pyproj import CRS, Transformer
+
+    plane = CRS.from_proj4(f"+proj=aeqd +lat_0={origin.lat} +lon_0={origin.lon} +datum=WGS84")
+    x, y = Transformer.from_crs("EPSG:4326", plane, always_xy=True).transform(lon, lat)
+    return np.stack([x, y], axis=-1).reshape(-1, 2)
+
+
+@lru_cache(maxsize=1)  # one file, so that places and notes read it once
+def _read_version(path: str, radio: str | None, version: tuple[int, int]) -> Cells:
+    """The cells of a file; `version` tells a changed file from the one in memory."""
+    try:
+        return read_cells(path, radio)
+    except OSError as error:
+        raise BadInput(f"{path[:200]}: cannot be read ({error.strerror}); check base_stations.file") from None
+
+
+LAYOUTS = OneOf("layout", Hexagonal, CellFile, Scattered)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from netsim.base_stations import BaseStation
-from netsim.indoor_share import IndoorShare
 from netsim.part import Part
-from netsim.radio.schedulers.simultaneous import Simultaneous
-from netsim.setting import Radio, WorldSetting
+from netsim.radio.schedulers import Simultaneous
+from netsim.setting import IndoorShare, Radio, WorldSetting
 
 
 def channel_card(

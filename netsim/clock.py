@@ -4,11 +4,42 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import date, timedelta
+from math import ceil, floor
+from typing import TypeVar
 
 import numpy as np
 
-from netsim.multiples import first_multiple, last_multiple, last_multiples
 from netsim.units import FloatArray, IntArray
+
+_MIN = 1e-9
+_SHARE = 2.0**-50
+Times = TypeVar("Times", float, FloatArray)
+
+
+def last_multiple(time_s: float, every_s: float) -> int:
+    """The largest k with k every_s <= time_s."""
+    count = time_s / every_s
+    slack = _SHARE * count
+    return floor(count + (slack if slack > _MIN else _MIN))  # a tick asks often: `max` takes longer
+
+
+def last_multiples(time_s: FloatArray, every_s: float) -> FloatArray:
+    """`last_multiple` of many times (n,), as floats; infinite for an infinite time."""
+    count = time_s / every_s
+    return np.floor(count + np.maximum(_MIN, _SHARE * count))
+
+
+def first_multiple(time_s: float, every_s: float) -> int:
+    """The smallest k with k every_s >= time_s."""
+    count = time_s / every_s
+    slack = _SHARE * count
+    return ceil(count - (slack if slack > _MIN else _MIN))
+
+
+def slack_s(span_s: float, time_s: Times) -> Times:
+    """Rounding error of a span_s that is a difference of times up to time_s, a number or (n,): 1e-9 and 8 roundings."""
+    return _MIN * span_s + _SHARE * time_s
+
 
 DAY_S = 86_400.0
 WEEK_S = 7 * DAY_S

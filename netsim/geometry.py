@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from netsim.errors import BadInput
 from netsim.units import BoolArray, FloatArray
+
+_MAX_OUTSIDE_M = 100e3  # an antenna outside of the area
 
 
 @dataclass(frozen=True)
@@ -61,3 +65,25 @@ class Area:
     def sample(self, unit: FloatArray) -> FloatArray:
         """Map uniform numbers (..., 2) in (0, 1) onto the area."""
         return self.low_m + unit * self.side_m
+
+
+def check_near(area: Area, at_m: tuple[float, float], who: str) -> None:
+    """Raises BadInput where an antenna stands implausibly far from the area."""
+    away_m = float(area.farthest_m(np.array([at_m]))[0])
+    max_m = float(np.linalg.norm(area.side_m)) + _MAX_OUTSIDE_M
+    if away_m > max_m:
+        raise BadInput(
+            f"{who} stands {away_m / 1e3:g} km from the far corner of the area, at most {max_m / 1e3:g} km are "
+            "plausible; give metres in the plane of the area"
+        )
+
+
+def check_zones(area: Area, centres_m: Sequence[tuple[float, float]], radius_m: float, where: str, who: str) -> None:
+    """Raises BadInput where a whole zone, a circle, lies outside of the area. where, who : whose centres_m they are."""
+    for i, at_m in enumerate(centres_m):
+        if np.hypot(*(np.clip(at_m, area.low_m, area.high_m) - at_m)) > radius_m:
+            raise BadInput(
+                f"{where}: centres_m[{i}] of {who} is [{at_m[0]:g}, {at_m[1]:g}], and nothing within {radius_m:g} m of "
+                f"it lies in the area, from [{area.x_min_m:g}, {area.y_min_m:g}] to [{area.x_max_m:g}, "
+                f"{area.y_max_m:g}]; mend it, or leave it out"
+            )

@@ -16,12 +16,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from netsim.indoors import Indoors
+from netsim.clock import last_multiple
 from netsim.mobility.base import Ground, Mobility, State
-from netsim.multiples import last_multiple
-from netsim.observations import Fixes
-from netsim.radio.link_budget import Budget
-from netsim.radio.links import RadioLinks
+from netsim.radio.link_budget import Budget, RadioLinks
+from netsim.ues import Fixes, Indoors
 from netsim.units import BoolArray, FloatArray, IntArray
 
 _MAX_TICKS = 64

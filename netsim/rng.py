@@ -17,6 +17,7 @@ import hashlib
 import sys
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -123,3 +124,17 @@ class Rng:
 def _key(seed: int, purpose: str, what: str) -> tuple[int, int]:
     digest = hashlib.blake2b(f"{seed}\0{purpose}\0{what}".encode(), digest_size=16).digest()
     return int.from_bytes(digest[:8], "little"), int.from_bytes(digest[8:], "little")
+
+
+def ndtr(x: Any) -> FloatArray:
+    """Probability of a standard normal number below x (...)."""
+    from scipy import special
+
+    return np.asarray(special.ndtr(x))
+
+
+def ndtri(p: Any) -> FloatArray:
+    """The number below which a standard normal one is with probability p (...)."""
+    from scipy import special
+
+    return np.asarray(special.ndtri(p))

@@ -1,32 +1,143 @@
 """Settings of the world: the section `world:` of a scenario."""
 
+from abc import abstractmethod
 from datetime import date
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, Strict, field_validator, model_validator
 
 from netsim.base_stations import LAYOUTS, BaseStation, Layout
 from netsim.city import CITIES
 from netsim.city.base import City
 from netsim.city.town import Town
-from netsim.compute_heterogeneity import COMPUTE_SPREADS, ComputeSpread
-from netsim.indoor_share import IndoorShare
+from netsim.columns import MAX_STATIONS
 from netsim.mobility import MOBILITIES
 from netsim.mobility.base import Mobility
-from netsim.part import Part
+from netsim.part import OneOf, Part
 from netsim.radio import FADINGS, PATH_LOSSES, PENETRATIONS, SHADOWINGS, SIGHTS, UPLINKS
-from netsim.radio.air_interface import AirInterface
-from netsim.radio.base import PathLoss, Shadowing
-from netsim.radio.downlink import Downlink
+from netsim.radio.downlink import Downlink, Handover
 from netsim.radio.fading import Fading, NoFading
-from netsim.radio.handover import Handover
-from netsim.radio.line_of_sight import AlwaysInSight, Sight
-from netsim.radio.log_distance import LogDistance
-from netsim.radio.penetration import NoPenetration, Penetration, Tr38901Penetration
-from netsim.radio.shadowing import Correlated, NoShadowing
+from netsim.radio.indoor_links import NoPenetration, Penetration, Tr38901Penetration
+from netsim.radio.path_loss import LogDistance, PathLoss
+from netsim.radio.schedulers import AirInterface
+from netsim.radio.shadowing import Correlated, NoShadowing, Shadowing
+from netsim.radio.sight import AlwaysInSight, Sight
 from netsim.radio.uplink import Ideal, Uplink
-from netsim.row_id import MAX_STATIONS
+from netsim.rng import Rng
+from netsim.ues import Indoors
+from netsim.units import FloatArray, IntArray
+
+# YAML knows lists only; the two numbers stay strict
+Floors = Annotated[tuple[int, int], Strict(False)]
+
+
+class IndoorShare(Part):
+    """A share of the UEs is indoors for the whole run, each in a separate building.
+
+    The number of floors N is uniform on `floors`, the UE's floor uniform on 1..N, and its distance from the facade
+    the smaller of two U(0, depth_m).
+    """
+
+    share: float = Field(default=0.8, ge=0, le=1)
+    """share of UEs indoors"""
+    floors: Floors = (4, 8)
+    """lowest and highest number of floors of a building"""
+    depth_m: float | None = Field(default=None, ge=0, le=1000)
+    """largest distance from the facade, m; none: 25, and 10 beside path loss rma"""
+    reference: ClassVar = "3GPP TR 38.901 V17.0.0, Tables 7.2-1 and 7.8-1, Section 7.4.3.1"
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        low, high = self.floors
+        if not 1 <= low <= high <= 200:
+            raise ValueError(f"floors: {low}, {high}: give the lowest, then the highest number of floors, 1 to 200")
+        return self
+
+    def deepest_m(self, law: PathLoss) -> float:
+        """The largest distance from the facade beside a path loss law."""
+        return law.indoor_depth_m if self.depth_m is None else self.depth_m
+
+    def drawn(self, ue: IntArray, law: PathLoss, rng: Rng) -> Indoors:
+        """Draw which UEs (n,) are indoors, and where; the draw of UE u depends on (seed, u) only."""
+        unit = rng.uniform("indoor", ue, (5,)).T
+        low, high = self.floors
+        inside = unit[0] < self.share
+        storeys = low + np.minimum((unit[1] * (high - low + 1)).astype(np.int64), high - low)
+        floor = np.minimum((unit[2] * storeys).astype(np.int64), storeys - 1)
+        depth_m = self.deepest_m(law) * np.minimum(unit[3], unit[4])
+        out = Indoors.outdoors(ue)
+        return Indoors(
+            ue=ue,
+            building=np.where(inside, ue, -1),
+            floor=np.where(inside, floor, 0),
+            depth_m=np.where(inside, depth_m, 0.0),
+            stay=out.stay,
+            in_vehicle=out.in_vehicle,
+        )
+
+
+class ComputeSpread(Part):
+    """A law of the factor by which the training time of a UE is multiplied, drawn once for each UE."""
+
+    kind: str
+
+    @property
+    @abstractmethod
+    def formula(self) -> str:
+        """The factor in terms of N, a standard normal draw."""
+
+    @abstractmethod
+    def factor(self, ue: IntArray, rng: Rng) -> FloatArray:
+        """The factor (n,) of UEs (n,); that of UE u depends on the seed and u only."""
+
+
+class HalfNormal(ComputeSpread):
+    r"""Slower than stated by a half-normal share: `1 + scale |N|`.
+
+    What is stated is the speed of the fastest UEs; on average a UE takes 1 + 0.80 scale times as long. Departs from the
+    paper, which draws the whole duration of a training half-normally each time: there some take no time at all,
+    and durations do not depend on the amount of data.
+    """
+
+    kind: Literal["half-normal"] = "half-normal"
+    scale: float = Field(default=1.0, gt=0, le=1e3)
+    """scale of the half-normal share: its root mean square"""
+
+    reference: ClassVar = (
+        "Nguyen et al., Federated Learning with Buffered Asynchronous Aggregation, AISTATS 2022: half-normal durations "
+        "of training"
+    )
+    example: ClassVar = {"kind": "half-normal"}
+
+    @property
+    def formula(self) -> str:
+        return f"1 + {self.scale:g} |N|"
+
+    def factor(self, ue: IntArray, rng: Rng) -> FloatArray:
+        return 1.0 + self.scale * np.abs(rng.normal("spread", ue))
+
+
+class LogNormal(ComputeSpread):
+    r"""Log-normal factor `exp(sigma N)`: half of the UEs are faster than stated, half slower."""
+
+    kind: Literal["log-normal"] = "log-normal"
+    sigma: float = Field(default=0.5, gt=0, le=5)
+    """standard deviation of the logarithm of the factor"""
+
+    reference: ClassVar = "assumed: the product of many independent factors"
+    example: ClassVar = {"kind": "log-normal"}
+
+    @property
+    def formula(self) -> str:
+        return f"exp({self.sigma:g} N)"
+
+    def factor(self, ue: IntArray, rng: Rng) -> FloatArray:
+        return np.exp(self.sigma * rng.normal("spread", ue))
+
+
+COMPUTE_SPREADS = OneOf("compute-spread", HalfNormal, LogNormal)
+"""The compute-spread slot: how unequal UEs are in training."""
 
 
 class Ues(Part):
@@ -81,7 +192,7 @@ def _usual_sight(given: dict[str, Any]) -> Sight:
     """The law's own probability of sight where it has one: that is how such a law was published."""
     law = given.get("path_loss")
     if isinstance(law, PathLoss) and "probability of sight" in law.offers:
-        from netsim.radio.sight_laws import ByProbability  # here, so that most scenarios do not import it
+        from netsim.radio.sight import ByProbability  # here, so that most scenarios do not import it
 
         return ByProbability(decorrelation_m=law.sight_decorrelation_m)
     return AlwaysInSight()

@@ -13,23 +13,18 @@ import simpy
 
 from netsim.base_stations import BaseStation
 from netsim.city.buildings import Buildings
-from netsim.clock import Clock
+from netsim.clock import Clock, first_multiple, last_multiple
+from netsim.columns import row_id
 from netsim.geometry import Area
-from netsim.indoors import Indoors
 from netsim.lookahead import Lookahead, tick_after
 from netsim.mobility.base import Ground, Mobility, Places, State
-from netsim.multiples import first_multiple, last_multiple
-from netsim.observations import Fixes, Observations
-from netsim.radio.blocks import blocks
+from netsim.radio.downlink import Attachment, Handover
 from netsim.radio.fading import Fading, NoFading
-from netsim.radio.handover import Attachment, Handover
-from netsim.radio.link_budget import Budget
-from netsim.radio.links import RadioLinks
+from netsim.radio.link_budget import Budget, RadioLinks, blocks
 from netsim.radio.uplink import Cohort
 from netsim.rng import Rng
-from netsim.row_id import row_id
 from netsim.traces.trace import Trace
-from netsim.trail import Looks, Seen, Tracks, Trail
+from netsim.ues import Fixes, Indoors, Looks, Observations, Seen, Tracks, Trail
 from netsim.units import FloatArray, IntArray
 
 

@@ -21,8 +21,8 @@ from stable_baselines3.common.noise import ActionNoise
 from stable_baselines3.common.type_aliases import ReplayBufferSamples
 from stable_baselines3.common.vec_env import DummyVecEnv, VecNormalize
 
+from netsim.checkpoint import from_tree_as, to_tree
 from netsim.rng import Streams
-from netsim.tree import from_tree_as, to_tree
 from netsim.units import FloatArray
 from rl.env_online import OnlinePower
 from rl.lagrangian import Prices, first_prices, over, priced

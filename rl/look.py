@@ -31,8 +31,8 @@ from typing import Self
 import numpy as np
 
 from fl.power.search import Limits
+from netsim.checkpoint import REBUILT
 from netsim.radio.power import PowerContext
-from netsim.tree import REBUILT
 from netsim.units import BoolArray, FloatArray, db_from_ratio
 from rl.radio_records import Air, Links, air_of
 

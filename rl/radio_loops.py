@@ -1,6 +1,6 @@
 """Outcomes of a round's transmissions at many power vectors, compiled: one loop over vectors.
 
-The laws are those of `netsim.radio.noma` and `netsim.radio.airtime`, called with one power vector after the other.
+The laws are those of `netsim.radio.shared_band` and `netsim.radio.airtime`, called with each power vector in turn.
 """
 
 from __future__ import annotations

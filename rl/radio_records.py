@@ -27,8 +27,7 @@ import numpy as np
 
 from netsim.columns import Columns
 from netsim.errors import BadInput
-from netsim.radio.noma import Noma
-from netsim.radio.shared_band import SharedBand
+from netsim.radio.shared_band import Noma, SharedBand
 from netsim.radio.uplink import Cohort, ComplexArray, Uplink
 from netsim.units import BoolArray, FloatArray, IntArray
 from rl.reward import Figures

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from netsim.checkpoint import from_tree_as, to_tree
 from netsim.rng import Streams
-from netsim.tree import from_tree_as, to_tree
 from netsim.units import FloatArray, IntArray
 from rl.ddpg import optimiser_memory, resume_optimiser
 from rl.lagrangian import Prices, first_prices, over, priced

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from netsim.tree import from_tree_as, to_tree
+from netsim.checkpoint import from_tree_as, to_tree
 
 if TYPE_CHECKING:
     from stable_baselines3.common.logger import Logger

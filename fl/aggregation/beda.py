@@ -9,8 +9,7 @@ from pydantic import Field
 from fl.aggregation.base import Aggregation
 from fl.aggregation.shares import effective, shares
 from fl.types import Metrics, Received, RoundContext
-from netsim.columns import frozen, no_ints
-from netsim.row_id import row_id
+from netsim.columns import frozen, no_ints, row_id
 from netsim.units import FloatArray, IntArray
 
 

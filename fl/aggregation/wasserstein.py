@@ -9,8 +9,7 @@ from pydantic import Field, model_validator
 from fl.aggregation.base import Aggregation
 from fl.aggregation.shares import effective, shares
 from fl.types import Local, Metrics, Received, RoundContext
-from netsim.columns import frozen, no_ints
-from netsim.row_id import row_id, ue_and_model
+from netsim.columns import frozen, no_ints, row_id, ue_and_model
 from netsim.units import FloatArray, IntArray
 
 
@@ -111,7 +110,7 @@ class Wasserstein(Aggregation):
         return counted.reshape(-1, bins) / local.count[:, None]
 
     def distances(self, state: Histograms, row: IntArray, n_model: int) -> FloatArray:
-        """W_k (n,) of rows (see `netsim.row_id`) whose UEs have sent their histograms."""
+        """W_k (n,) of rows (see `netsim.columns`) whose UEs have sent their histograms."""
         _, model = ue_and_model(state.row)
         whole = np.zeros((n_model, state.pmf.shape[1]))
         np.add.at(whole, model, state.count[:, None] * state.pmf)

@@ -10,10 +10,9 @@ from fl.attacks.rank_match import RankedPlaces, RankMatch
 from fl.attacks.rings import Rings
 from fl.attacks.threat import ARRIVAL_TIMES, CELLS
 from fl.types import Estimates, Public, RoundContext, Timing
-from netsim.columns import frozen, no_ints, no_places
+from netsim.columns import frozen, no_ints, no_places, row_id, ue_and_model
 from netsim.errors import BadInput
 from netsim.rng import Rng
-from netsim.row_id import row_id, ue_and_model
 from netsim.units import BoolArray, FloatArray, IntArray
 
 _LEAST_S = 1e-9

@@ -39,7 +39,7 @@ class Replica(Protocol):
     def play(self, data: Local, state: State, rng: Rng) -> "tuple[View, State]":
         """View of UEs with this data, numbered from 0; curation and defenses work on it as on any other.
 
-        state : of those parts for the UEs made up, as a tree (see `netsim.tree`); empty before their first round.
+        state : of those parts for the UEs made up, as a tree (see `netsim.checkpoint`); empty before their first round.
         """
 
 

@@ -8,8 +8,8 @@ from pydantic import Field
 from fl.attacks.base import Attack, View
 from fl.learners.base import SurfaceLearner
 from fl.types import Estimates, RoundContext, State
+from netsim.columns import row_id
 from netsim.rng import Rng
-from netsim.row_id import row_id
 from netsim.units import BoolArray, FloatArray, IntArray
 
 TIE = 1e-12  # neighbours on a ridge differ by rounding

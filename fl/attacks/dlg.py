@@ -8,9 +8,9 @@ from pydantic import Field
 from fl.attacks.base import Attack, View
 from fl.learners.rsrp_net import RsrpNet
 from fl.types import Estimates, RoundContext, State
+from netsim.columns import row_id
 from netsim.geometry import Area
 from netsim.rng import Rng
-from netsim.row_id import row_id
 from netsim.units import FloatArray, IntArray
 
 _TOGETHER = 128  # updates that are searched at once: bounds the memory

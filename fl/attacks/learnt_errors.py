@@ -16,10 +16,10 @@ from fl.attacks.pace import Pace
 from fl.attacks.shadow_ues import STILL_M, Population, made_up
 from fl.tracking.error_model import ErrorModel
 from fl.types import Estimates, RoundContext, State
+from netsim.checkpoint import from_tree, to_tree
 from netsim.columns import frozen, no_floats, no_ints, no_places
 from netsim.geometry import Area
 from netsim.rng import Rng
-from netsim.tree import from_tree, to_tree
 from netsim.units import FloatArray, IntArray
 
 MOST_RANKS = 4
@@ -63,9 +63,9 @@ def named_places(estimates: Estimates, area: Area) -> tuple[IntArray, FloatArray
 class LearntErrors:
     """Observations of the attacker on its own UEs.
 
-    of, replica : states of the attack, and of the parts, for them, as trees (see `netsim.tree`), empty before the first
-    round; named_m (m, R, 2) : estimates, NaN where nothing was named; ue, round (m,) : whose, and when; truth_m (m, 2)
-    : of them; displacements_m (n,) : how far they had moved since the round before; learnt : rounds learnt from;
+    of, replica : states of the attack, and of the parts, for them, as trees (see `netsim.checkpoint`), empty before the
+    first round; named_m (m, R, 2) : estimates, NaN where nothing was named; ue, round (m,) : whose, and when; truth_m
+    (m, 2) : of them; displacements_m (n,) : how far they had moved since the round before; learnt : rounds learnt from;
     fitted : the model, None before anything was named; pace : how they move.
     """
 

@@ -10,10 +10,9 @@ from fl.attacks.base import Attack, View
 from fl.density.esprit import Lattice, fitted, kernel_place, read_waves
 from fl.learners.base import SurfaceLearner
 from fl.types import Estimates, RoundContext
-from netsim.columns import Columns, frozen
+from netsim.columns import Columns, frozen, row_id
 from netsim.mobility.mixture import Component, Mixture
 from netsim.rng import Rng
-from netsim.row_id import row_id
 from netsim.units import FloatArray, IntArray
 
 _MISFIT = 0.1  # of a surface's energy, that its waves leave at most

@@ -9,9 +9,8 @@ from fl.attacks.base import Attack, View, latest, recall
 from fl.learners.base import GridLearner
 from fl.radio_map.grid import CELLS, HeightGrid
 from fl.types import Estimates, RoundContext
-from netsim.columns import frozen, no_ints, no_places
+from netsim.columns import frozen, no_ints, no_places, row_id
 from netsim.rng import Rng
-from netsim.row_id import row_id
 from netsim.units import FloatArray, IntArray
 
 _TIE = 1e-12  # of the largest: what counts as equal to it

@@ -8,8 +8,7 @@ from pydantic import Field, model_validator
 
 from fl.availability.base import Availability, Conditions
 from fl.types import State
-from netsim.clock import DAY_S
-from netsim.multiples import last_multiples
+from netsim.clock import DAY_S, last_multiples
 from netsim.rng import Rng
 from netsim.units import BoolArray
 

@@ -8,8 +8,8 @@ from typing import Literal
 import numpy as np
 
 from fl.types import Curated, Local, State
+from netsim.columns import row_id
 from netsim.rng import Rng
-from netsim.row_id import row_id
 from netsim.units import FloatArray, IntArray
 
 Lone = Literal["drop", "keep"]

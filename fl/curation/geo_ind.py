@@ -8,8 +8,8 @@ from pydantic import Field
 
 from fl.curation.base import UNTOUCHED, Curation
 from fl.types import Curated, Local, MetricSpend, RoundContext, State
+from netsim.columns import row_id
 from netsim.rng import Rng
-from netsim.row_id import row_id
 from netsim.units import FloatArray, IntArray
 
 

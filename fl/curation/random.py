@@ -7,8 +7,8 @@ from pydantic import Field
 
 from fl.curation.base import Curation
 from fl.types import Curated, Local, RoundContext, State
+from netsim.columns import row_id
 from netsim.rng import Rng
-from netsim.row_id import row_id
 
 
 class RandomBatch(Curation):

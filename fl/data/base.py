@@ -8,9 +8,9 @@ import numpy as np
 
 from fl.data.hold_out import BLOCK_M
 from fl.types import HeldOut, ImageFormat, Local, State
-from netsim.observations import Observations
 from netsim.part import Part
 from netsim.rng import Rng
+from netsim.ues import Observations
 from netsim.units import FloatArray, IntArray
 
 RECORDS_ALONE = "records by themselves"

@@ -18,12 +18,10 @@ from typing import Literal, Self
 
 import numpy as np
 
-from netsim.clock import DAY_S
-from netsim.columns import frozen
-from netsim.multiples import slack_s
-from netsim.observations import Observations
+from netsim.clock import DAY_S, slack_s
+from netsim.columns import frozen, row_id
 from netsim.rng import Rng
-from netsim.row_id import row_id
+from netsim.ues import Observations
 from netsim.units import BoolArray, FloatArray, IntArray
 
 Whole = Literal["sample", "session", "day", "block"]

@@ -14,9 +14,9 @@ from fl.data.partition.label_skew import LabelSkew
 from fl.types import HeldOut, ImageFormat, Local
 from netsim.columns import frozen
 from netsim.errors import BadInput
-from netsim.observations import Observations
 from netsim.part import FILE_NAME
 from netsim.rng import Rng
+from netsim.ues import Observations
 from netsim.units import FloatArray, IntArray
 
 Count = Annotated[int, Field(ge=1, le=100_000_000)]

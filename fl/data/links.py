@@ -9,10 +9,10 @@ from pydantic import Field
 from fl.data.base import EARLIER_RECORDS, HELD_OUT_PLACES, Data, TakenData
 from fl.data.samples import Signals, with_past
 from fl.types import HeldOut
+from netsim.columns import row_id
 from netsim.errors import BadInput
-from netsim.observations import Observations
 from netsim.rng import Rng
-from netsim.row_id import row_id
+from netsim.ues import Observations
 from netsim.units import BoolArray, FloatArray, IntArray
 
 MAP = "map"

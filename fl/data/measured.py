@@ -22,13 +22,12 @@ from fl.data.hold_out import (
 )
 from fl.data.samples import Signals, recalled, with_past
 from fl.types import NEW_PLACE, HeldOut, Local
-from netsim.columns import frozen, no_ints
+from netsim.checkpoint import REBUILT
+from netsim.clock import slack_s
+from netsim.columns import frozen, no_ints, row_id
 from netsim.errors import BadInput
-from netsim.multiples import slack_s
-from netsim.observations import Observations
 from netsim.rng import Rng
-from netsim.row_id import row_id
-from netsim.tree import REBUILT
+from netsim.ues import Observations
 from netsim.units import BoolArray, FloatArray, IntArray
 
 SESSION_GAP_S = 900.0

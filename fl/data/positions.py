@@ -6,8 +6,8 @@ import numpy as np
 
 from fl.data.base import HELD_OUT_PLACES, Data, TakenData
 from fl.types import HeldOut, Local, State
-from netsim.observations import Observations
 from netsim.rng import Rng
+from netsim.ues import Observations
 from netsim.units import IntArray
 
 AREA = "area"

@@ -8,10 +8,9 @@ from typing import ClassVar, Self
 import numpy as np
 
 from fl.types import Local
-from netsim.columns import Columns, frozen, no_ints, no_places
-from netsim.observations import Observations
+from netsim.columns import Columns, frozen, no_ints, no_places, row_id, ue_and_model
 from netsim.rng import Rng
-from netsim.row_id import row_id, ue_and_model
+from netsim.ues import Observations
 from netsim.units import FloatArray, IntArray
 
 

@@ -11,8 +11,8 @@ from fl.data.measured import STRONGEST, Measured
 from fl.data.samples import Signals
 from fl.types import HeldOut, Local
 from netsim.columns import frozen
-from netsim.observations import Observations
 from netsim.rng import Rng
+from netsim.ues import Observations
 from netsim.units import BoolArray, IntArray
 
 

@@ -31,9 +31,8 @@ from fl.defenses.base import Defense, Standing
 from fl.privacy.filter import GaussianFilter
 from fl.privacy.gaussian import epsilon_of
 from fl.types import Bound, Local, Metrics, Received, RoundContext, Spend, State, Updates
-from netsim.columns import frozen, no_floats, no_ints
+from netsim.columns import frozen, no_floats, no_ints, row_id
 from netsim.rng import Rng
-from netsim.row_id import row_id
 from netsim.units import FloatArray, IntArray
 
 PRINTED = "record-as-printed"

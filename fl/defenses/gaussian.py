@@ -8,9 +8,8 @@ from pydantic import Field, model_validator
 from fl.defenses.base import Defense
 from fl.privacy.gaussian import classic_multiplier_of, epsilon_of, multiplier_of
 from fl.types import Bound, Local, Metrics, RoundContext, Spend, State, Updates
-from netsim.columns import frozen
+from netsim.columns import frozen, row_id
 from netsim.rng import Rng
-from netsim.row_id import row_id
 from netsim.units import FloatArray, IntArray
 
 

@@ -7,8 +7,8 @@ from pydantic import Field
 
 from fl.defenses.base import Defense
 from fl.types import Local, RoundContext, Spend, State, Updates
+from netsim.columns import row_id
 from netsim.rng import Rng
-from netsim.row_id import row_id
 from netsim.units import FloatArray
 
 

@@ -10,8 +10,8 @@ from fl.defenses.alignment import aligned, at_edge
 from fl.defenses.base import Defense
 from fl.radio_map.grid import CELLS, HEIGHTS, HeightGrid
 from fl.types import LastFigures, Local, RoundContext, Spend, Updates
+from netsim.columns import row_id
 from netsim.rng import Rng
-from netsim.row_id import row_id
 from netsim.units import FloatArray
 
 

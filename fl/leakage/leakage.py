@@ -27,13 +27,12 @@ from fl.leakage.distances import (
 from fl.leakage.named import MOST_NAMED, NamedPlaces, answers_of
 from fl.leakage.tracks import Band, Track, TrackEstimates, Tracks
 from fl.types import Estimates, Local, Metrics
-from netsim.columns import frozen, no_ints
+from netsim.columns import frozen, no_ints, row_id
 from netsim.geometry import Area
 from netsim.mobility.base import Places
 from netsim.part import Part
 from netsim.record import Row
 from netsim.rng import Rng
-from netsim.row_id import row_id
 from netsim.units import FloatArray, IntArray
 
 NAN = float("nan")

@@ -13,10 +13,10 @@ from fl.membership.base import Inference
 from fl.membership.regression import GradientRegression
 from fl.membership.roc import RecordGroups, Scores, auc, auc_difference, tpr_percent
 from fl.types import HeldOut, Local, Model, State
+from netsim.columns import row_id, ue_and_model
 from netsim.part import Part
 from netsim.record import Row
 from netsim.rng import Rng
-from netsim.row_id import row_id, ue_and_model
 from netsim.units import BoolArray, FloatArray, IntArray
 
 Wholes = Callable[[IntArray, FloatArray, FloatArray], IntArray]

@@ -17,9 +17,9 @@ from torch.nn import functional
 
 from fl.networks.base import Network
 from fl.types import DenseUpdates, ImageFormat, Local
+from netsim.columns import row_id
 from netsim.errors import BadInput
 from netsim.rng import Rng
-from netsim.row_id import row_id
 from netsim.units import BoolArray, FloatArray, IntArray
 
 _BLOCK_BYTES = 192 * 2**20

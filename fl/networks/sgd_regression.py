@@ -18,8 +18,8 @@ from fl.networks.mlp_loops import Batches, Scratch, Shape
 from fl.optimisers.base import Optimiser
 from fl.optimisers.sgd import Sgd
 from fl.types import DenseUpdates, Local
+from netsim.columns import row_id
 from netsim.rng import Rng
-from netsim.row_id import row_id
 from netsim.units import BoolArray, FloatArray, IntArray
 
 _BLOCK_BYTES = 2**22  # of weights and gradients that take turns: large enough that calls cost little

@@ -9,7 +9,7 @@ from fl.priors.base import Prior
 from fl.types import Public
 from netsim.city.buildings import Buildings
 from netsim.errors import BadInput
-from netsim.indoors import STOREY_M
+from netsim.ues import STOREY_M
 from netsim.units import FloatArray, IntArray
 
 _STEP_M = 20.0  # of the grid on which the law is computed, wider where it would have more numbers than

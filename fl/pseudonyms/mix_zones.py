@@ -10,8 +10,8 @@ from fl.pseudonyms.base import Pseudonyms, SeenSamples
 from fl.types import Public, State
 from netsim.columns import frozen
 from netsim.errors import BadInput
+from netsim.geometry import check_zones
 from netsim.part import Coordinates
-from netsim.plausible import check_zones
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 

@@ -9,9 +9,9 @@ from pydantic import Field, model_validator
 from fl.density.bands import in_family, largest_bandwidth_m, shortest_interval_s
 from fl.query.base import Query, bands_said
 from fl.types import Metrics, Request, RoundContext
+from netsim.clock import slack_s
 from netsim.columns import frozen
 from netsim.geometry import Area
-from netsim.multiples import slack_s
 from netsim.units import BoolArray, FloatArray, IntArray
 
 _NEEDS = {"surfaces": "it judges questions about a grid (bandwidth, features, area), which this learner does not ask"}

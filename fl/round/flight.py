@@ -9,7 +9,7 @@ import numpy as np
 from fl.round.upload_context import Overheard, UploadContext
 from fl.types import DenseUpdates, Local, Model
 from netsim.columns import Columns, frozen
-from netsim.radio.sent import SentUploads
+from netsim.radio.transmissions import SentUploads
 from netsim.radio.uplink import Cohort, Payload
 from netsim.units import BoolArray, FloatArray, IntArray
 

@@ -13,9 +13,8 @@ from fl.round.streams import RoundStreams
 from fl.round.transmit import Uploads, received
 from fl.round.upload_context import UploadContext
 from fl.types import DenseUpdates, Local, Received, Timing
-from netsim.columns import Columns, frozen
+from netsim.columns import Columns, frozen, row_id
 from netsim.radio.uplink import Channel
-from netsim.row_id import row_id
 from netsim.units import BoolArray, FloatArray, IntArray
 
 

@@ -18,8 +18,8 @@ from fl.round.setup import Setup
 from fl.round.state import Collected, Leaked, PartStates, PhaseOutcome, RoundState
 from fl.round.streams import RoundStreams
 from fl.types import Estimates, Local, RoundContext
+from netsim.columns import row_id, ue_and_model
 from netsim.record import Row
-from netsim.row_id import row_id, ue_and_model
 from netsim.units import FloatArray
 from netsim.world import World
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from fl.round.setup import Setup
-from netsim.radio.sent import SentUploads
 from netsim.radio.shared_band import own_signal_w
+from netsim.radio.transmissions import SentUploads
 from netsim.radio.uplink import Channel, Cohort, Payload
 
 _ROUNDING = 1e-9  # relative; the rate of a transmission that took its time is computed from its bits

@@ -17,7 +17,7 @@ from fl.round.transmit import Transmitter, UploadRequest, Uploads, planned_withi
 from fl.round.upload import PhaseStart, Upload, prepare
 from fl.server.synchronous import Synchronous
 from fl.types import Timing
-from netsim.radio.sent import SentUploads
+from netsim.radio.transmissions import SentUploads
 from netsim.radio.uplink import Channel
 from netsim.units import BoolArray, FloatArray
 

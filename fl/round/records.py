@@ -15,7 +15,7 @@ from fl.round.state import Collected, CurationStep, Eavesdropped, PhaseOutcome, 
 from fl.round.tables import TABLES
 from fl.round.transmit import Uploads
 from fl.types import LOCATION, AnySpend, Estimates, HeldOut, Local, Metrics, Model
-from netsim.radio.fates import Fate
+from netsim.radio.transmissions import Fate
 from netsim.record import Recorder, Row
 from netsim.safe import replacing
 from netsim.units import FloatArray, db_from_ratio

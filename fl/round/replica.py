@@ -12,8 +12,8 @@ from fl.round.merge import Batch, Merging, merge
 from fl.round.state import PartStates
 from fl.round.transmit import received
 from fl.types import Local, Model, Received, RoundContext, State, Timing
+from netsim.checkpoint import from_tree, to_tree
 from netsim.rng import Rng
-from netsim.tree import from_tree, to_tree
 from netsim.units import IntArray
 
 _ROOM, _OF_PARTS = "n_ue", "parts"  # of what the parts remember

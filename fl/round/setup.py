@@ -7,8 +7,8 @@ from dataclasses import field
 from fl.learning import Learning
 from fl.types import Public
 from netsim.columns import frozen, no_ints
-from netsim.radio.air_interface import AirInterface
 from netsim.radio.power import Power
+from netsim.radio.schedulers import AirInterface
 from netsim.radio.uplink import Uplink
 from netsim.record import Recorder
 from netsim.rng import Streams

@@ -37,12 +37,11 @@ from fl.types import (
     State,
     Updates,
 )
-from netsim.columns import frozen
+from netsim.columns import frozen, row_id
 from netsim.radio.air import AirMemory
-from netsim.radio.lives import Transmissions
+from netsim.radio.transmissions import Transmissions
 from netsim.radio.uplink import Channel
 from netsim.record import Row
-from netsim.row_id import row_id
 from netsim.units import BoolArray, FloatArray, IntArray
 
 

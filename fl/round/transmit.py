@@ -12,13 +12,11 @@ import simpy
 from fl.round.setup import Setup
 from fl.server.synchronous import Synchronous
 from fl.types import Received, Updates
-from netsim.columns import Columns, frozen
-from netsim.radio.air import AirMemory, Ended, EventUplink
-from netsim.radio.outlook import look_at
-from netsim.radio.sent import SentUploads
+from netsim.columns import Columns, frozen, row_id
+from netsim.radio.air import AirMemory, Ended, EventUplink, look_at
+from netsim.radio.transmissions import SentUploads
 from netsim.radio.uplink import Channel, Cohort, Payload
 from netsim.rng import Rng
-from netsim.row_id import row_id
 from netsim.units import FloatArray, IntArray
 from netsim.world import World
 

@@ -15,7 +15,7 @@ from fl.round.transmit import payload_of
 from fl.round.upload_context import Overheard, UploadContext
 from fl.types import Local, Model, RoundContext, Spend, State, Updates
 from netsim.columns import frozen
-from netsim.radio.links import RadioLinks
+from netsim.radio.link_budget import RadioLinks
 from netsim.radio.uplink import Channel, Cohort, Payload
 from netsim.units import BoolArray, FloatArray, IntArray
 from netsim.world import World

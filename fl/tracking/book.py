@@ -10,8 +10,8 @@ from fl.tracking.belief import Belief
 from fl.tracking.fingerprint import Numbers
 from fl.tracking.likeness import CellRarity, Directions
 from fl.tracking.linking import LastSeen
+from netsim.clock import slack_s
 from netsim.columns import Columns, frozen, no_ints, no_places
-from netsim.multiples import slack_s
 from netsim.units import FloatArray, IntArray
 
 _LEAST_S, _LEAST_ROUNDS = 3600.0, 6.0  # after which a track that nothing belonged to is given up

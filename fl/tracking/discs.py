@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 
 from fl.tracking.place_grid import PlaceGrid
-from netsim.normal import ndtr
+from netsim.rng import ndtr
 from netsim.units import Float32Array, FloatArray
 
 _FINE = 32  # points a side and cell, by which shares of cells in a disc are counted

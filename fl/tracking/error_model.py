@@ -18,7 +18,7 @@ import numpy as np
 
 from fl.tracking.place_grid import PlaceGrid
 from netsim.columns import frozen
-from netsim.normal import ndtr
+from netsim.rng import ndtr
 from netsim.units import Float32Array, FloatArray, IntArray
 
 _SAME_GAIN = 0.2

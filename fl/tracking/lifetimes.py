@@ -17,8 +17,8 @@ from dataclasses import field, replace
 import numpy as np
 
 from fl.tracking.history import History
+from netsim.clock import slack_s
 from netsim.columns import frozen, no_floats, no_ints
-from netsim.multiples import slack_s
 from netsim.units import BoolArray, FloatArray, IntArray
 
 LEAST_ROUNDS = 6.0

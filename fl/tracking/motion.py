@@ -22,7 +22,7 @@ from fl.tracking.narrow import Narrow, NarrowAxis
 from fl.tracking.place_grid import PlaceGrid
 from fl.tracking.wide import Axis, Halves, Wide
 from netsim.columns import frozen
-from netsim.normal import ndtr
+from netsim.rng import ndtr
 from netsim.units import Float32Array, FloatArray
 
 SIGMA_M = (150.0, 400.0, 1000.0, 2500.0)

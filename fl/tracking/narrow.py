@@ -12,7 +12,7 @@ import numpy as np
 
 from fl.tracking.maps import Maps
 from netsim.columns import frozen
-from netsim.normal import ndtr, ndtri
+from netsim.rng import ndtr, ndtri
 from netsim.units import Float32Array
 
 _TAILS = 3e-7

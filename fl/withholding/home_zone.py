@@ -8,9 +8,8 @@ from fl.availability.base import HOMES
 from fl.types import Local
 from fl.withholding.base import RequestedData, of_ues
 from fl.withholding.zones import Zones
-from netsim.columns import frozen, no_ints
+from netsim.columns import frozen, no_ints, row_id
 from netsim.rng import Rng
-from netsim.row_id import row_id
 from netsim.units import BoolArray, FloatArray, IntArray
 
 

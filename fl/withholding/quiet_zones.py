@@ -9,8 +9,8 @@ from fl.types import Local, Public
 from fl.withholding.base import RequestedData
 from fl.withholding.zones import Zones
 from netsim.errors import BadInput
+from netsim.geometry import check_zones
 from netsim.part import Coordinates
-from netsim.plausible import check_zones
 from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray
 

@@ -12,11 +12,11 @@ from netsim.city.base import City
 from netsim.city.buildings import Buildings
 from netsim.city.town_plan import WIDTH_M, Shapes, TownPlan, lots, planned
 from netsim.geometry import Area
-from netsim.indoors import STOREY_M
 from netsim.rng import Rng, Streams
 from netsim.streets.assembly import assemble
 from netsim.streets.graph import StreetGraph
 from netsim.streets.lines import StreetLines
+from netsim.ues import STOREY_M
 from netsim.units import FloatArray, IntArray
 
 _LOT_M2, _LOT_SPREAD = 700.0, (0.7, 1.6)

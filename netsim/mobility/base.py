@@ -11,14 +11,13 @@ from netsim.city.buildings import Buildings
 from netsim.clock import Clock
 from netsim.columns import no_places
 from netsim.geometry import Area
-from netsim.indoors import Indoors
-from netsim.observations import Fixes
 from netsim.part import Part
 from netsim.rng import Streams
 from netsim.streets.doors import Premises
 from netsim.streets.graph import StreetGraph
 from netsim.traces.presence import Presence
 from netsim.traces.trace import Trace
+from netsim.ues import Fixes, Indoors
 from netsim.units import FloatArray, IntArray
 
 
@@ -82,7 +81,7 @@ class Mobility(Part):
 
     `has_own_fixes`: the model determines when UEs measure (a diary, a trace); otherwise the world samples positions
     every `measurement_period_s`. Fields of the state that `start` always recomputes are marked `REBUILT` (see
-    `netsim.tree`), and checkpoints omit them.
+    `netsim.checkpoint`), and checkpoints omit them.
     """
 
     kind: str

@@ -12,8 +12,8 @@ from netsim.errors import BadInput
 from netsim.mobility.base import Ground, Mobility, Places, State
 from netsim.mobility.diary import Day, dwell_fixes, walk_fixes, walked
 from netsim.mobility.places import Points, drawn_m, inside_m, listed_m
-from netsim.observations import Fixes
 from netsim.rng import Rng
+from netsim.ues import Fixes
 from netsim.units import FloatArray, IntArray
 
 _HOME, _WORK, _THIRD = 0, 1, 2  # rows of a UE's places; all rows from _THIRD on are third places

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from netsim.observations import Fixes
 from netsim.rng import Rng
+from netsim.ues import Fixes
 from netsim.units import FloatArray, IntArray
 
 

@@ -7,12 +7,12 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from netsim.clock import last_multiple
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.mobility.base import Ground, Mobility, State
-from netsim.multiples import last_multiple
-from netsim.observations import Fixes
 from netsim.rng import Rng
+from netsim.ues import Fixes
 from netsim.units import FloatArray, IntArray
 
 _PIECES = 8  # straight pieces of a step; the rest of it after as many walls is not walked

@@ -13,9 +13,9 @@ from typing import Annotated, Any, Self, TypeVar
 import numpy as np
 from pydantic import AfterValidator, Strict
 
-from netsim.altered import altered
+from netsim.columns import altered
 from netsim.mobility.base import Ground, Mobility, State
-from netsim.observations import Fixes
+from netsim.ues import Fixes
 from netsim.units import FloatArray, IntArray
 
 Range = Annotated[tuple[float, float], Strict(False)]  # YAML knows lists only; the numbers stay strict

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from netsim.altered import altered
-from netsim.indoors import Indoors
+from netsim.checkpoint import GROWS, REBUILT
+from netsim.columns import altered
 from netsim.later import Later
 from netsim.mobility.base import State
 from netsim.mobility.decisions import Decisions
@@ -17,7 +17,7 @@ from netsim.mobility.journeys import Journeys
 from netsim.mobility.people import People
 from netsim.mobility.venues import Venues
 from netsim.streets.routes import Routes
-from netsim.tree import GROWS, REBUILT
+from netsim.ues import Indoors
 from netsim.units import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import numpy as np
 from pydantic import Field
 
 from netsim.mobility.base import Ground, Mobility, State
-from netsim.observations import Fixes
 from netsim.part import Coordinates, Part
+from netsim.ues import Fixes
 from netsim.units import FloatArray, IntArray
 
 

@@ -8,11 +8,10 @@ from typing import Annotated, ClassVar, Literal, Self
 import numpy as np
 from pydantic import Field, model_validator
 
-from netsim.clock import DAY_S
+from netsim.checkpoint import REBUILT
+from netsim.clock import DAY_S, slack_s
 from netsim.errors import BadInput
 from netsim.mobility.base import Ground, Mobility, Places, State
-from netsim.multiples import slack_s
-from netsim.observations import Fixes
 from netsim.part import FILE_NAME
 from netsim.safe import file_version
 from netsim.traces.files import Format
@@ -21,7 +20,7 @@ from netsim.traces.presence import Presence, presence
 from netsim.traces.read import read_trace
 from netsim.traces.select import Extent, Users
 from netsim.traces.trace import Trace
-from netsim.tree import REBUILT
+from netsim.ues import Fixes
 from netsim.units import FloatArray, IntArray
 
 

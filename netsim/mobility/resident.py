@@ -19,9 +19,9 @@ from netsim.mobility.outings import outings, room_in
 from netsim.mobility.people import People, PopulationShares
 from netsim.mobility.timetable import FREE, NIGHT, WORK
 from netsim.mobility.venues import WORK_CLOSES_H, WORK_OPENS_H, Venues
-from netsim.observations import Fixes
 from netsim.rng import Rng
 from netsim.streets.routes import Routes
+from netsim.ues import Fixes
 from netsim.units import BoolArray, FloatArray, IntArray
 
 _HOUR_S = 3600.0

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 from netsim.errors import BadInput
 from netsim.mobility.base import Ground, Mobility, State
 from netsim.mobility.places import Points, listed_m
-from netsim.observations import Fixes
+from netsim.ues import Fixes
 from netsim.units import BoolArray, FloatArray, IntArray
 
 _DRAWS = 1000  # of a place away from all base stations

@@ -6,7 +6,7 @@ from netsim.radio.antenna import ANTENNAS
 PATH_LOSSES = OneOf(
     "path-loss",
     places={
-        "log-distance": "netsim.radio.log_distance:LogDistance",
+        "log-distance": "netsim.radio.path_loss:LogDistance",
         "free-space": "netsim.radio.path_loss:FreeSpace",
         "power-law": "netsim.radio.path_loss:PowerLaw",
         "los-nlos": "netsim.radio.path_loss:LosNlos",
@@ -26,41 +26,41 @@ SHADOWINGS = OneOf(
 SIGHTS = OneOf(
     "line-of-sight",
     places={
-        "always": "netsim.radio.line_of_sight:AlwaysInSight",
-        "never": "netsim.radio.sight_laws:Never",
-        "geometry": "netsim.radio.sight_laws:ByGeometry",
-        "probability": "netsim.radio.sight_laws:ByProbability",
+        "always": "netsim.radio.sight:AlwaysInSight",
+        "never": "netsim.radio.sight:Never",
+        "geometry": "netsim.radio.sight:ByGeometry",
+        "probability": "netsim.radio.sight:ByProbability",
     },
 )
 PENETRATIONS = OneOf(
     "penetration",
     places={
-        "none": "netsim.radio.penetration:NoPenetration",
-        "tr38901": "netsim.radio.penetration:Tr38901Penetration",
+        "none": "netsim.radio.indoor_links:NoPenetration",
+        "tr38901": "netsim.radio.indoor_links:Tr38901Penetration",
     },
 )
 FADINGS = OneOf(
     "fading",
     places={
         "none": "netsim.radio.fading:NoFading",
-        "rayleigh": "netsim.radio.block_fading:Rayleigh",
-        "rician": "netsim.radio.block_fading:Rician",
+        "rayleigh": "netsim.radio.fading:Rayleigh",
+        "rician": "netsim.radio.fading:Rician",
     },
 )
 UPLINKS = OneOf(
     "uplink",
     places={
         "ideal": "netsim.radio.uplink:Ideal",
-        "noma": "netsim.radio.noma:Noma",
-        "oma": "netsim.radio.oma:Oma",
+        "noma": "netsim.radio.shared_band:Noma",
+        "oma": "netsim.radio.shared_band:Oma",
     },
 )
 POWERS = {
     "full": "netsim.radio.power:Full",
-    "average": "netsim.radio.power_rules:Average",
-    "fixed": "netsim.radio.power_rules:Fixed",
-    "listed": "netsim.radio.power_rules:Listed",
-    "fractional": "netsim.radio.power_rules:Fractional",
+    "average": "netsim.radio.power:Average",
+    "fixed": "netsim.radio.power:Fixed",
+    "listed": "netsim.radio.power:Listed",
+    "fractional": "netsim.radio.power:Fractional",
 }
 """Power policies without learning, where they stand; the full union of the slot is defined in `scenarios`."""
 

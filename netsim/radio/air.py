@@ -4,25 +4,159 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from math import inf
+from math import inf, nextafter
 from typing import Any
 
 import numpy as np
 import simpy
 
-from netsim.multiples import first_multiple, last_multiple
-from netsim.radio.air_interface import AirInterface
-from netsim.radio.fates import ENDED, SENDING, WAITING, Fate
-from netsim.radio.happenings import become_ready, end_due, look_again, looks_in, stuck
-from netsim.radio.lives import Transmissions
-from netsim.radio.outlook import Look
-from netsim.radio.request import begun, may_drop_out, may_exhaust, on_air
-from netsim.radio.schedulers.base import NO_SENDERS, Queue, Senders
-from netsim.radio.sent import SentUploads, outcome, sent
-from netsim.radio.turns import Turn
-from netsim.radio.uplink import Cohort, Payload, Uplink
+from netsim.clock import first_multiple, last_multiple, last_multiples
+from netsim.radio.power import Power
+from netsim.radio.schedulers import NO_SENDERS, AirInterface, Queue, Senders
+from netsim.radio.transmissions import (
+    ENDED,
+    PREPARING,
+    SENDING,
+    WAITING,
+    Fate,
+    Look,
+    SeenLinks,
+    SentUploads,
+    Transmissions,
+    begun,
+    may_drop_out,
+    may_exhaust,
+    on_air,
+    outcome,
+    see,
+    sent,
+)
+from netsim.radio.uplink import Cohort, ComplexArray, Payload, Uplink
 from netsim.rng import Streams
-from netsim.units import FloatArray, IntArray
+from netsim.units import BoolArray, FloatArray, IntArray
+from netsim.world import World
+
+_LAST = 2  # SimPy's own events have priority 0 or 1
+
+
+class Turn(simpy.Event):  # type: ignore[misc]
+    """Occurs at at_s, after all ordinary events of that time."""
+
+    def __init__(self, env: simpy.Environment, at_s: float) -> None:
+        super().__init__(env)
+        self._ok, self._value = True, None
+        env.schedule(self, priority=_LAST, delay=_delay_s(float(env.now), at_s))
+
+
+def _delay_s(now_s: float, at_s: float) -> float:
+    """The delay after which a clock that adds it to now_s shows at_s; the difference may miss it by a rounding."""
+    delay_s = max(at_s - now_s, 0.0)
+    for close in (delay_s, nextafter(delay_s, inf), nextafter(delay_s, 0.0)):
+        if now_s + close == at_s:
+            return close
+    return delay_s
+
+
+def become_ready(lives: Transmissions, now_s: float) -> bool:
+    """UEs that have received the model and trained begin to wait; whether there were any.
+
+    One that can never receive the model, or that has no cell then, is lost.
+    """
+    preparing = np.flatnonzero(lives.stage == PREPARING)
+    if not len(preparing):
+        return False
+    ready_s = lives.ready_s[preparing]
+    limit_s = np.minimum(lives.deadline_s[preparing], lives.stops_s[preparing])
+    ready = preparing[ready_s <= np.minimum(now_s, limit_s)]
+    lives.since_s[ready], lives.stage[ready] = lives.ready_s[ready], WAITING
+    deaf = preparing[~np.isfinite(ready_s)]
+    lives.end(deaf, lives.requested_s[deaf], Fate.UNDECODED)
+    homeless = ready[lives.serving[ready] < 0]
+    lives.end(homeless, lives.ready_s[homeless], Fate.NO_CELL)
+    return len(ready) > len(homeless)
+
+
+def end_due(lives: Transmissions, now_s: float, max_tries: int) -> bool:
+    """End what ends up to now: sent, out of time or energy, or left; whether a place on the air became free."""
+    freed = False
+    while len(due := np.flatnonzero(lives.next_s() <= now_s)):
+        sends = lives.stage[due] == SENDING
+        freed = freed or bool(sends.any())
+        limit_s = np.minimum(lives.deadline_s[due], lives.stops_s[due])
+        in_time = sends & (lives.since_s[due] + lives.sends_for_s(due) <= limit_s)
+        _end_sending(lives, due[in_time], max_tries)
+        cut = due[~in_time]
+        at_s = limit_s[~in_time]
+        lives.settle(cut, at_s)
+        late = lives.deadline_s[cut] <= lives.stops_s[cut]
+        lives.end(cut, at_s, np.where(late, Fate.LATE, lives.stops_by[cut]))
+    return freed
+
+
+def _end_sending(lives: Transmissions, rows: IntArray, max_tries: int) -> None:
+    """Rows (k,) that send up to their last bit, or to the end of their energy."""
+    span_s = lives.sends_for_s(rows)
+    enough = lives.needs_s(rows) <= span_s
+    empty, whole = rows[~enough], rows[enough]
+    empty_s = lives.since_s[empty] + span_s[~enough]
+    lives.settle(empty, empty_s)
+    lives.end(empty, empty_s, Fate.EXHAUSTED)
+    lives.send_rest(whole)
+    neither = np.zeros(len(whole), dtype=np.bool_)
+    hopeless = lives.close_blocks(whole, neither, neither, max_tries)
+    lives.end(hopeless, lives.since_s[hopeless], Fate.UNDECODED)
+    arrived = whole[(lives.left_bits[whole] == 0) & (lives.stage[whole] == SENDING)]
+    lives.end(arrived, lives.since_s[arrived], Fate.ARRIVED)
+    again = whole[lives.left_bits[whole] > 0]
+    lives.failed[again] = ~lives.decoded[again]
+
+
+def looks_in(lives: Transmissions, block_s: float) -> FloatArray:
+    """The block (n,) at whose start the links of each row are looked at next: the next one of a UE on the air, the one
+    in which a UE becomes ready before; infinite for an ended row, and where that has been done.
+    """
+    ready = last_multiples(lives.ready_s, block_s)
+    before = np.where((lives.stage == PREPARING) & (lives.look < ready), ready, np.inf)
+    return np.where((lives.stage == WAITING) | (lives.stage == SENDING), lives.look + 1.0, before)
+
+
+def stuck(lives: Transmissions, uplink: Uplink) -> BoolArray:
+    """Which rows (n,) have a place on the air and no rate, and would get none if another ended: too weak alone, or
+    among UEs none of which has a rate.
+    """
+    sends = lives.stage == SENDING
+    silent = sends & (lives.rate_bps == 0)
+    if (lives.rate_bps[sends] > 0).any():
+        silent &= uplink.rate_bps(lives.snr) == 0
+    return np.asarray(silent)
+
+
+def look_again(lives: Transmissions, look: Look, uplink: Uplink, now_s: float, block_s: float, max_tries: int) -> bool:
+    """Where a new block has begun: close the ended blocks, and give UEs their present links; whether rates may have
+    changed.
+
+    A UE whose cell has changed sends its block again in the new one, when that grants it, whether it was sending or
+    waited for its next turn; one that has none is lost.
+    """
+    block = last_multiple(now_s, block_s)
+    stale = np.flatnonzero((looks_in(lives, block_s) <= block) & (lives.look < block))
+    if not len(stale):
+        return False
+    lives.look[stale] = block
+    seen = look(lives.ue[stale], lives.round[stale])
+    lives.settle(stale, now_s)
+    sends, prepares = lives.stage[stale] == SENDING, lives.stage[stale] == PREPARING
+    moved = seen.serving != lives.serving[stale]
+    on_air = ~prepares
+    hopeless = lives.close_blocks(stale[on_air], moved[on_air], stuck(lives, uplink)[stale[on_air]], max_tries)
+    lives.end(hopeless, now_s, Fate.UNDECODED)
+    see(lives, stale, seen, uplink)
+    under_way = lives.stage[stale] != ENDED
+    homeless = stale[under_way & ~prepares & (lives.serving[stale] < 0)]
+    lives.end(homeless, now_s, Fate.NO_CELL)
+    handed = stale[under_way & moved & sends & (lives.serving[stale] >= 0)]
+    lives.grant(handed, np.full(len(handed), -1), now_s)
+    return not prepares.all()
 
 
 @dataclass(frozen=True, eq=False)
@@ -299,3 +433,32 @@ def _last_of_each(lives: Transmissions, own_s: FloatArray) -> FloatArray:
     many = np.diff(first, append=len(order))
     result[sends[order]] = np.repeat(own_s[sends[order]][first + many - 1], many)
     return result
+
+
+def look_at(world: World, power: Power | None = None) -> Look:
+    """Looks at the UEs of a world where they are at the time of the call; power: the policy by which they send.
+
+    Looks at multiples of the world's tick change nothing of the world. Looks between ticks move UEs there as well, and
+    evaluate the conditions of handovers there.
+    """
+
+    def look(ue: IntArray, round_: IntArray) -> SeenLinks:
+        links = world.links()
+        n_bs = links.gain.shape[1]
+        streams = world.ground.streams.at("radio.fading")
+        fading: ComplexArray | None = None
+        for each in np.unique(round_).tolist():
+            rows = np.flatnonzero(round_ == each)
+            drawn = world.fading.draw(ue[rows], n_bs, world.fading.block_index(each, links.time_s), streams)
+            if drawn is None:
+                break
+            if fading is None:
+                fading = np.empty((len(ue), *drawn.shape[1:]), dtype=np.complex128)
+            fading[rows] = drawn
+        serving, gain, power_w = world.serving(links).take(ue), links.gain.take(ue, axis=0), None
+        if power is not None and power.follows_links:
+            own = power.of(ue)
+            power_w, _ = own.power_w(gain, serving, world.max_power_w, None, world.ground.streams.at("power"))
+        return SeenLinks(serving, gain, fading, power_w)
+
+    return look

@@ -19,9 +19,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from netsim.errors import BadInput
-from netsim.indoors import Indoors
 from netsim.radio.link_budget import Budget
 from netsim.setting import Radio
+from netsim.ues import Indoors
 from netsim.units import FloatArray, IntArray
 
 _LEVEL_DB, _MAX_STDS = 2.0, 8.0

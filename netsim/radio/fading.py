@@ -1,8 +1,12 @@
 """The fading slot: small-scale fading of every link, constant within a block."""
 
 from abc import abstractmethod
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
+import numpy as np
+from pydantic import Field, model_validator
+
+from netsim.clock import last_multiple
 from netsim.part import Part
 from netsim.radio.uplink import ComplexArray
 from netsim.rng import Rng
@@ -35,3 +39,67 @@ class NoFading(Fading):
 
     def block_index(self, round_: int, time_s: float) -> int:
         return 0
+
+
+_MAX_BS = 1 << 20  # so that a UE and a base station make one stable id
+_MIN_BLOCK_S = 1e-3  # of a block, so that the longest run counts its blocks in 64 bits
+
+
+class _Block(Fading):
+    """Block fading: constant for the whole run, for a round, or for a time."""
+
+    antennas: int = Field(default=1, ge=1, le=1024)
+    """number of antennas of the base station"""
+    block: Literal["run", "round"] | float = "round"
+    """length of a block: the whole run, a round, or a time in s"""
+
+    @model_validator(mode="after")
+    def _positive(self) -> Self:
+        if isinstance(self.block, float) and not self.block >= _MIN_BLOCK_S:
+            raise ValueError(f"block: a time must be >= {_MIN_BLOCK_S:g} s, got {self.block:g}")
+        return self
+
+    def block_index(self, round_: int, time_s: float) -> int:
+        if isinstance(self.block, float):
+            return last_multiple(time_s, self.block)
+        return round_ if self.block == "round" else 0
+
+    def _scattered(self, ue: IntArray, n_bs: int, block: int, rng: Rng) -> ComplexArray:
+        """CN(0, 1) entries (n, n_bs, antennas)."""
+        pair = (ue[:, None] * _MAX_BS + np.arange(n_bs)).reshape(-1)
+        parts = rng.normal("fading", pair, (self.antennas, 2), item=block)
+        return np.asarray((parts[..., 0] + 1j * parts[..., 1]).reshape(len(ue), n_bs, self.antennas) / np.sqrt(2.0))
+
+
+class Rayleigh(_Block):
+    """Rayleigh fading: the amplitude of every antenna is CN(0, 1), independent of the others."""
+
+    kind: Literal["rayleigh"] = "rayleigh"
+    reference: ClassVar = "Tse and Viswanath, Fundamentals of Wireless Communication, 2005, Eq. 2.53"
+    example: ClassVar = {"kind": "rayleigh"}
+
+    def draw(self, ue: IntArray, n_bs: int, block: int, rng: Rng) -> ComplexArray:
+        return self._scattered(ue, n_bs, block, rng)
+
+
+class Rician(_Block):
+    """Rician fading: a line-of-sight component and scattering, sqrt(K/(K+1)) e^(j phi) + CN(0, 1/(K+1)).
+
+    The line-of-sight component arrives at a half-wavelength array at a random angle, so antenna a has phase
+    phi + a psi.
+    """
+
+    kind: Literal["rician"] = "rician"
+    k_db: float = Field(default=9.0, ge=-40, le=60)
+    """K, power of the line-of-sight component over that of the scattered ones, dB"""
+    reference: ClassVar = "Tse and Viswanath, Fundamentals of Wireless Communication, 2005, Eq. 2.55"
+    example: ClassVar = {"kind": "rician"}
+
+    def draw(self, ue: IntArray, n_bs: int, block: int, rng: Rng) -> ComplexArray:
+        k = 10.0 ** (self.k_db / 10.0)
+        pair = (ue[:, None] * _MAX_BS + np.arange(n_bs)).reshape(-1)
+        unit = rng.uniform("steady", pair, (2,), item=block).reshape(len(ue), n_bs, 2)
+        phase, angle = 2 * np.pi * unit[..., 0], np.pi * np.cos(np.pi * unit[..., 1])
+        steady = np.exp(1j * (phase[..., None] + angle[..., None] * np.arange(self.antennas)))
+        scattered = self._scattered(ue, n_bs, block, rng)
+        return np.asarray(np.sqrt(k / (k + 1)) * steady + np.sqrt(1 / (k + 1)) * scattered)

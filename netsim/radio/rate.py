@@ -4,10 +4,26 @@ from abc import abstractmethod
 from math import log10
 from typing import ClassVar, Literal, NamedTuple
 
+import numpy as np
 from pydantic import Field
 
 from netsim.part import OneOf, Part
-from netsim.units import ratio_from_db
+from netsim.units import BOLTZMANN_J_K, ratio_from_db
+
+_TEMPERATURE_K = 290.0
+
+
+def noise_w(bandwidth_hz: float, noise_figure_db: float) -> float:
+    """Thermal noise k T B at 290 K times the noise figure, in watts."""
+    return float(BOLTZMANN_J_K * _TEMPERATURE_K * bandwidth_hz * 10.0 ** (noise_figure_db / 10.0))
+
+
+def threshold(error_rate: float) -> float:
+    """The symbol SNR (linear) at which the SER is error_rate (exact inverse); 0 for a rate above the largest SER."""
+    from scipy.special import ndtri
+
+    q = 1.0 - np.sqrt(1.0 - error_rate)
+    return float(min(ndtri(q), 0.0) ** 2)  # Q(x) above 1/2 would be a negative x
 
 
 class Adaptation(NamedTuple):

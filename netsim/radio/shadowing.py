@@ -1,10 +1,11 @@
 """Shadowing: a random function of position, drawn once for every site of base stations."""
 
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
 from math import log, sqrt
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -12,10 +13,71 @@ from pydantic import Field, model_validator
 
 from netsim.errors import BadInput
 from netsim.geometry import Area
-from netsim.radio.base import IndoorField, PathLoss, ShadowField, Shadowing
+from netsim.part import Part
 from netsim.radio.indoor_links import IndoorShadow
+from netsim.radio.path_loss import PathLoss
 from netsim.rng import Rng
+from netsim.ues import Indoors
 from netsim.units import FloatArray, IntArray
+
+
+class ShadowField(Protocol):
+    """Shadowing of every base station as a function of position, constant in time."""
+
+    def __call__(self, position_m: FloatArray) -> FloatArray:
+        """Shadowing in dB (n, n_bs) at positions (n, 2), NaN where the position is NaN."""
+        ...
+
+
+class IndoorField(Protocol):
+    """Shadowing of every base station inside buildings, constant in time."""
+
+    def __call__(self, position_m: FloatArray, indoors: Indoors) -> FloatArray:
+        """Shadowing in dB (n, n_bs) of UEs at positions (n, 2), all of them inside."""
+        ...
+
+
+class Shadowing(Part):
+    """Loss by obstacles around the mean path loss, in dB, with mean zero."""
+
+    kind: str
+
+    @property
+    def nlos_factor(self) -> float:
+        """Ratio of the standard deviations without and with line of sight."""
+        return 1.0
+
+    def under(self, law: PathLoss) -> Self:
+        """A copy for a path loss law: deviations that are not set are those of the law."""
+        return self
+
+    def far_factor(self, law: PathLoss) -> float:
+        """Ratio of the deviations in line of sight where the law's `is_far` and elsewhere, 1 if they are equal."""
+        return 1.0
+
+    def deviations(self, far_factor: float) -> list[str]:
+        """Standard deviations in words, for the channel card; empty if there are none.
+
+        far_factor: see the method `far_factor`.
+        """
+        return []
+
+    @abstractmethod
+    def field(self, area: Area, site: IntArray, rng: Rng) -> ShadowField:
+        """The shadowing of one city, drawn once.
+
+        site (n_bs,) is the index of the site of each base station: base stations of one site share their shadowing,
+        which depends on that index only.
+        """
+
+    def nlos_field(self, area: Area, site: IntArray, rng: Rng) -> ShadowField | None:
+        """A separate field for links without line of sight; None: `field` times `nlos_factor`."""
+        return None
+
+    def indoor_field(self, site: IntArray, rng: Rng) -> IndoorField | None:
+        """A separate field for UEs inside buildings; None: as outside."""
+        return None
+
 
 _WRAP = 8.0  # decorrelation distances between the two ends of the grid around the torus: exp(-8) = 3e-4
 _MAX_VALUES = 2e9  # 8 GB of float32, whatever memory there is

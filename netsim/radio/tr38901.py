@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import Field
 
 from netsim.errors import BadInput
-from netsim.radio.base import Pairs, PathLoss
+from netsim.radio.path_loss import Pairs, PathLoss
 from netsim.units import BoolArray, FloatArray
 
 _LIGHT_M_S = 3.0e8  # [TR 38.901, Table 7.4.1-1, Note 1] c as the breakpoints have it

@@ -13,8 +13,7 @@ from typing import ClassVar, Literal, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from netsim.altered import altered
-from netsim.columns import Columns
+from netsim.columns import Columns, altered
 from netsim.errors import BadInput
 from netsim.part import Part
 from netsim.units import BoolArray, FloatArray, IntArray

@@ -7,10 +7,10 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from netsim.indoors import STOREY_M
 from netsim.streets.doors import Premises
 from netsim.streets.graph import CYCLE, DRIVE, WALK, StreetGraph
 from netsim.streets.nearest import Nearest
+from netsim.ues import STOREY_M
 from netsim.units import FloatArray
 
 MAX_DOOR_DISTANCE_M = 150.0

@@ -19,8 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from netsim.clock import DAY_S, Clock
-from netsim.multiples import slack_s
+from netsim.clock import DAY_S, Clock, slack_s
 from netsim.units import BoolArray, FloatArray, IntArray
 
 PLACE_M = 200.0

@@ -8,8 +8,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from netsim.clock import slack_s
 from netsim.errors import BadInput
-from netsim.multiples import slack_s
 from netsim.traces.order import by_user_and_time
 from netsim.units import FloatArray, IntArray
 

@@ -14,11 +14,10 @@ from fl.leakage.claims import near_auc
 from fl.learners.rsrp_net import RsrpNet
 from fl.learning import Learning
 from fl.types import Antennas, DenseUpdates, Model, Public, Received, RoundContext, Timing
-from netsim.checkpoint import load_tree, save_tree
+from netsim.checkpoint import from_tree, load_tree, save_tree, to_tree
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.rng import Streams
-from netsim.tree import from_tree, to_tree
 from scenarios.app.results.attacks import claim_rows
 from scenarios.app.results.summary_keys import measured
 

@@ -16,11 +16,10 @@ from fl.learning import Learning
 from fl.privacy.gaussian import epsilon_of
 from fl.privacy.ledger import Ledger
 from fl.types import Bound, DenseUpdates, LastFigures, Local, Public, Received, RoundContext
-from netsim.checkpoint import load_tree, save_tree
+from netsim.checkpoint import from_tree, load_tree, save_tree, to_tree
 from netsim.geometry import Area
 from netsim.radio.uplink import Cohort, Ideal, Payload
 from netsim.rng import Streams
-from netsim.tree import from_tree, to_tree
 
 PUBLIC = Public(Area(0.0, 0.0, 1.0, 1.0), 1)
 K, D = 38, 261

@@ -10,10 +10,10 @@ from fl.types import Public
 from netsim.base_stations import sites
 from netsim.build import build_world
 from netsim.city.buildings import Buildings
-from netsim.indoors import Indoors
 from netsim.radio.coverage_law import CoverageLaw, _clipped_mean
 from netsim.rng import Streams
 from netsim.setting import WorldSetting
+from netsim.ues import Indoors
 
 WORLD = {
     "duration_s": 60,

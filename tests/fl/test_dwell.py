@@ -13,11 +13,10 @@ from fl.attacks.closed_form import ClosedForm
 from fl.attacks.dwell import Dwell
 from fl.attacks.dwell_state import DwellState, Hours
 from fl.types import Estimates, Model, Public, RoundContext
-from netsim.checkpoint import load_tree, save_tree
+from netsim.checkpoint import from_tree, load_tree, save_tree, to_tree
 from netsim.clock import DAY_S, Clock
 from netsim.geometry import Area
 from netsim.rng import Streams
-from netsim.tree import from_tree, to_tree
 
 AREA = Area(0.0, 0.0, 4000.0, 3000.0)
 MONDAY = Clock(date(2026, 1, 5))

@@ -13,9 +13,8 @@ from fl.attacks.rings import levels_db
 from fl.attacks.threat import CELLS, Threat
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import DenseUpdates, Model, Received, RoundContext, Timing
-from netsim.checkpoint import load_tree, save_tree
+from netsim.checkpoint import from_tree, load_tree, save_tree, to_tree
 from netsim.clock import DAY_S
-from netsim.tree import from_tree, to_tree
 
 HOUR_S = 3600.0
 

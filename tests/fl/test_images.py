@@ -24,8 +24,8 @@ from fl.networks.sgd_classification import DeviceSteps, train_classification
 from fl.types import HeldOut, ImageFormat, Local, Public
 from netsim.errors import BadInput
 from netsim.geometry import Area
-from netsim.observations import Observations
 from netsim.rng import Streams
+from netsim.ues import Observations
 from scenarios.app.cli.commands import main
 from scenarios.app.report.report import report
 from scenarios.app.results.folder import read_table

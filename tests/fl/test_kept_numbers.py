@@ -10,9 +10,8 @@ from fl.defenses.quantise import Quantise
 from fl.defenses.top_k import TopK
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import DenseUpdates
-from netsim.checkpoint import load_tree, save_tree
+from netsim.checkpoint import from_tree, load_tree, save_tree, to_tree
 from netsim.rng import Streams
-from netsim.tree import from_tree, to_tree
 
 LEARNER = learner_of(**FOURIER, learning_rate=0.1, batch_size="all", local_epochs=4)
 GRID = PlaceGrid.over(AREA, 25.0, 1, "")

@@ -11,9 +11,9 @@ from fl.attacks.base import Attack, View
 from fl.attacks.tracker import Tracker
 from fl.tracking.lifetimes import LEAST_ROUNDS, Lifetimes
 from fl.types import Estimates, Public, RoundContext
+from netsim.checkpoint import from_tree, to_tree
 from netsim.geometry import Area
 from netsim.rng import Rng, Streams
-from netsim.tree import from_tree, to_tree
 from scenarios.app.run.runner import run
 
 AREA = Area(0.0, 0.0, 3000.0, 2000.0)

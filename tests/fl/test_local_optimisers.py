@@ -15,9 +15,9 @@ from fl.optimisers.adam import Adam
 from fl.optimisers.momentum import Momentum
 from fl.optimisers.sgd import Sgd
 from fl.types import Local, Public
+from netsim.columns import row_id
 from netsim.geometry import Area
 from netsim.rng import Streams
-from netsim.row_id import row_id
 
 NET = Mlp((3, 7, 4, 1), "tanh")
 RNG = Streams(2).at("learner.all", 5)

@@ -15,11 +15,11 @@ from fl.optimisers.adam import Adam
 from fl.optimisers.momentum import Momentum
 from fl.optimisers.sgd import Sgd
 from fl.types import ImageFormat, Local, Public
+from netsim.columns import row_id
 from netsim.compiled import compiled
 from netsim.elementary import expm1_below
 from netsim.geometry import Area
 from netsim.rng import Streams
-from netsim.row_id import row_id
 from scenarios.app.results.folder import read_table
 from scenarios.app.run.runner import run
 

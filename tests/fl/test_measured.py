@@ -7,11 +7,10 @@ from fl.data.hold_out import Sessions, held_out_days
 from fl.data.measured import Measured
 from fl.data.samples import Signals
 from fl.types import NEW_PLACE
-from netsim.checkpoint import load_tree, save_tree
-from netsim.observations import Observations
+from netsim.checkpoint import from_tree, load_tree, save_tree, to_tree
+from netsim.columns import row_id
 from netsim.rng import Streams
-from netsim.row_id import row_id
-from netsim.tree import from_tree, to_tree
+from netsim.ues import Observations
 from scenarios.app.results.folder import read_table
 from scenarios.app.run.runner import run
 

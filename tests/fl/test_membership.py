@@ -24,8 +24,8 @@ from fl.membership.roc import RecordGroups, Scores, auc, auc_difference, tpr_per
 from fl.networks.perceptron import Perceptron
 from fl.types import HeldOut, ImageFormat, Local, Model, Public
 from netsim.geometry import Area
-from netsim.observations import Observations
 from netsim.rng import Streams
+from netsim.ues import Observations
 from scenarios.app.run.runner import run
 from scenarios.app.study.load import load
 

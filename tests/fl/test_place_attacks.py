@@ -20,10 +20,9 @@ from fl.learning import Learning
 from fl.server_optimiser.fedavgm import FedAvgM
 from fl.tracking.place_grid import PlaceGrid
 from fl.types import DenseUpdates, Local, Public, Received, RoundContext
-from netsim.checkpoint import load_tree, save_tree
+from netsim.checkpoint import from_tree, load_tree, save_tree, to_tree
 from netsim.geometry import Area
 from netsim.rng import Streams
-from netsim.tree import from_tree, to_tree
 
 AREA = Area(0.0, 0.0, 1200.0, 900.0)
 PUBLIC = Public(AREA, 1)

@@ -12,8 +12,8 @@ from fl.radio_map.traversal import incidence
 from fl.types import Antennas, HeldOut, Local, Public
 from netsim.errors import BadInput
 from netsim.geometry import Area
-from netsim.observations import Observations
 from netsim.rng import Streams
+from netsim.ues import Observations
 
 AREA = Area(0.0, 0.0, 30.0, 24.0)
 GRID = HeightGrid.over(AREA, 3.0)

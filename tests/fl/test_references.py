@@ -17,9 +17,9 @@ from fl.references.references import References
 from fl.round.baselines import FinalComparison, Reference, final_references
 from fl.types import NEW_PLACE, Antennas, HeldOut, Public
 from netsim.city.buildings import Buildings
+from netsim.columns import row_id
 from netsim.geometry import Area
 from netsim.rng import Streams
-from netsim.row_id import row_id
 
 AREA = Area(0.0, 0.0, 800.0, 600.0)
 RNG = Streams(4).at("references")

@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from fl.data.segments import Segments
-from netsim.checkpoint import load_tree, save_tree
-from netsim.observations import Observations
+from netsim.checkpoint import from_tree, load_tree, save_tree, to_tree
 from netsim.rng import Streams
 from netsim.traces.read import read_trace
-from netsim.tree import from_tree, to_tree
+from netsim.ues import Observations
 
 
 def observed(n, first_s=0.0, ues=3, cells=2, seed=0):

@@ -7,8 +7,8 @@ from fl.data.measured import Measured
 from fl.learners.rsrp_net import RsrpNet
 from fl.types import Local, Public
 from netsim.geometry import Area
-from netsim.observations import Observations
 from netsim.rng import Streams
+from netsim.ues import Observations
 from scenarios.app.results.folder import read_table
 
 PUBLIC = Public(Area(0.0, 0.0, 400.0, 300.0), 1, n_cell=3)

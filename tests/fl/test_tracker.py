@@ -11,8 +11,8 @@ from fl.attacks.span import Span
 from fl.attacks.tracker import Tracker
 from fl.tracking.belief import Belief
 from fl.types import Estimates, RoundContext
+from netsim.checkpoint import from_tree, to_tree
 from netsim.rng import Rng
-from netsim.tree import from_tree, to_tree
 
 
 def test_who_stays_is_found_far_better_than_by_single_rounds() -> None:

@@ -10,9 +10,9 @@ from fl.aggregation.beda import Beda
 from fl.aggregation.shares import effective, shares
 from fl.aggregation.wasserstein import Wasserstein
 from fl.types import DenseUpdates, ImageFormat, Local, Public, Received, RoundContext
+from netsim.columns import row_id
 from netsim.errors import BadInput
 from netsim.geometry import Area
-from netsim.row_id import row_id
 
 
 def facts(n_model=1, classes=10):

@@ -10,15 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netsim.radio.air import EventUplink
-from netsim.radio.air_interface import AirInterface
-from netsim.radio.fates import Fate
-from netsim.radio.noma import Noma
-from netsim.radio.oma import Oma
-from netsim.radio.outlook import SeenLinks
-from netsim.radio.power_rules import Fractional
+from netsim.radio.power import Fractional
 from netsim.radio.rate import LinkAdaptation, RateLaw, Shannon
-from netsim.radio.schedulers import SCHEDULERS
-from netsim.radio.schedulers.groups import Groups
+from netsim.radio.schedulers import SCHEDULERS, AirInterface, Groups
+from netsim.radio.shared_band import Noma, Oma
+from netsim.radio.transmissions import Fate, SeenLinks
 from netsim.radio.uplink import Channel, Cohort, Ideal, Payload
 from netsim.rng import Streams
 
@@ -263,8 +259,7 @@ def test_looking_more_often_changes_nothing(interface):
 @pytest.mark.parametrize("kind", ["simultaneous", "groups", "round-robin", "proportional-fair", "energy-aware"])
 @pytest.mark.parametrize("at_s", [0.7, 2.3])
 def test_an_interrupted_air_goes_on_to_the_same_bytes(kind, at_s, tmp_path):
-    from netsim.checkpoint import load_tree, save_tree
-    from netsim.tree import from_tree, to_tree
+    from netsim.checkpoint import from_tree, load_tree, save_tree, to_tree
 
     def look(ue, round_):
         return SeenLinks((ue + 1) % 3, 10.0 ** (-12 + (ue[:, None] + np.arange(3)) % 4), None)

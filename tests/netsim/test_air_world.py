@@ -7,18 +7,16 @@ import numpy as np
 import pytest
 
 from netsim.build import build_world
-from netsim.radio.air import EventUplink
-from netsim.radio.air_interface import AirInterface
-from netsim.radio.fates import Fate
-from netsim.radio.noma import Noma
-from netsim.radio.outlook import look_at
-from netsim.radio.power import Full
-from netsim.radio.power_rules import Average, Fractional, Listed
+from netsim.checkpoint import from_tree, to_tree
+from netsim.radio.air import EventUplink, look_at
+from netsim.radio.power import Average, Fractional, Full, Listed
 from netsim.radio.rate import Shannon
+from netsim.radio.schedulers import AirInterface
+from netsim.radio.shared_band import Noma
+from netsim.radio.transmissions import Fate
 from netsim.radio.uplink import Payload
 from netsim.rng import Streams
 from netsim.setting import WorldSetting
-from netsim.tree import from_tree, to_tree
 
 UPLINK = Noma(norm_bound=1.0, bandwidth_hz=1e5, rate=Shannon())
 INTERFACE = AirInterface(block_s=2.0, retransmissions=1, client_dropout_per_s=0.005)

@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 
 from netsim.build import build_world
-from netsim.compute_heterogeneity import COMPUTE_SPREADS
-from netsim.compute_heterogeneity_laws import HalfNormal, LogNormal
 from netsim.rng import Streams
-from netsim.setting import WorldSetting
+from netsim.setting import COMPUTE_SPREADS, HalfNormal, LogNormal, WorldSetting
 
 N = 100_000
 UES = np.arange(N)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from netsim.radio.downlink import Downlink, reception
-from netsim.radio.links import RadioLinks
-from netsim.radio.noise import noise_w
+from netsim.radio.link_budget import RadioLinks
+from netsim.radio.rate import noise_w
 from netsim.units import db_from_ratio, ratio_from_db, w_from_dbm
 
 

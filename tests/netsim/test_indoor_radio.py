@@ -10,15 +10,13 @@ from scipy.special import ndtr
 
 from netsim.build import build_world
 from netsim.geometry import Area
-from netsim.indoor_share import IndoorShare
-from netsim.indoors import Indoors
-from netsim.radio.base import Pairs
-from netsim.radio.indoor_links import Environment
-from netsim.radio.penetration import Tr38901Penetration, wall_loss_db
+from netsim.radio.indoor_links import Environment, Tr38901Penetration, wall_loss_db
+from netsim.radio.path_loss import Pairs
 from netsim.radio.shadowing import Correlated
 from netsim.radio.tr38901 import RuralMacro, UrbanMacro, UrbanMicro
 from netsim.rng import Streams
-from netsim.setting import WorldSetting
+from netsim.setting import IndoorShare, WorldSetting
+from netsim.ues import Indoors
 
 LAWS = [(UrbanMacro(), 25.0), (UrbanMicro(), 10.0), (RuralMacro(), 35.0)]
 

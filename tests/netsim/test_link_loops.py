@@ -6,7 +6,7 @@ import pytest
 from netsim.compiled import compiled
 from netsim.elementary import exp, log
 from netsim.radio import link_loops
-from netsim.radio.links import _COLUMNS, RadioLinks, interference, strongest
+from netsim.radio.link_budget import _COLUMNS, RadioLinks, interference, strongest
 from netsim.radio.shadowing import GridField
 
 

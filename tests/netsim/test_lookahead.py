@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from netsim.build import build_world
-from netsim.radio import blocks
+from netsim.radio import link_budget
 from netsim.radio.link_budget import Budget
 from netsim.rng import Streams
 from netsim.setting import WorldSetting
@@ -129,7 +129,7 @@ def test_blocks_of_pairs_change_no_bit(monkeypatch, indoor, radio):
         return gain(self, at, of)
 
     monkeypatch.setattr(Budget, "gain_db", counted)
-    monkeypatch.setattr(blocks, "BLOCK_PAIRS", 7)
+    monkeypatch.setattr(link_budget, "BLOCK_PAIRS", 7)
     same(links, whole.budget.links(0.0, place_m, inside))
     np.testing.assert_array_equal(rsrp, whole.budget.rsrp_dbm(place_m, inside))
     assert pairs == [6, 6, 9] * 2  # of 7 UEs and 3 base stations: two, two and three UEs
@@ -152,7 +152,7 @@ def test_fixes_of_a_trace_are_measured_in_blocks_to_the_same_bits(monkeypatch, t
         return of.observations()
 
     whole = seen()
-    monkeypatch.setattr(blocks, "BLOCK_PAIRS", 12)
+    monkeypatch.setattr(link_budget, "BLOCK_PAIRS", 12)
     for name in ("ue", "time_s", "position_m", "cell", "rsrp_dbm"):
         np.testing.assert_array_equal(getattr(whole, name), getattr(seen(), name))
     assert len(whole) == 300

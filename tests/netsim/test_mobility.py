@@ -9,7 +9,7 @@ import pytest
 import shapely
 from scipy.stats import ks_2samp
 
-from netsim.checkpoint import load_tree, save_tree
+from netsim.checkpoint import from_tree, load_tree, save_tree, to_tree
 from netsim.city.buildings import Buildings
 from netsim.city.generated import Generated
 from netsim.city.grid import GridCity
@@ -21,9 +21,8 @@ from netsim.mobility.gauss_markov import GaussMarkov, _walk
 from netsim.mobility.manhattan import Manhattan, _turned
 from netsim.mobility.random_waypoint import RandomWaypoint, mean_distance_m
 from netsim.mobility.static import Static
-from netsim.observations import Fixes
 from netsim.rng import Streams
-from netsim.tree import from_tree, to_tree
+from netsim.ues import Fixes
 
 AREA = Area(0.0, 0.0, 2000.0, 1500.0)
 HOUR_S = 3600.0

@@ -17,14 +17,13 @@ from fl.tracking.book import Book
 from fl.tracking.lifetimes import LEAST_ROUNDS, Lifetimes
 from fl.types import Request
 from netsim.build import build_world
-from netsim.clock import Clock
+from netsim.clock import Clock, first_multiple, last_multiple
 from netsim.geometry import Area
 from netsim.lookahead import tick_after
 from netsim.mobility.base import Ground
 from netsim.mobility.gauss_markov import GaussMarkov
 from netsim.mobility.replay import Replay, Replayed, TraceRows
-from netsim.multiples import first_multiple, last_multiple
-from netsim.radio.handover import Handover
+from netsim.radio.downlink import Handover
 from netsim.rng import Streams
 from netsim.setting import WorldSetting
 from netsim.traces.home_work import KNOWN_S, _stays

@@ -10,14 +10,11 @@ from hypothesis import strategies as st
 from netsim.errors import BadInput
 from netsim.geometry import Area
 from netsim.radio.antenna import ColumnAntenna, Sector, sector_gain_db
-from netsim.radio.base import Pairs
-from netsim.radio.block_fading import Rayleigh, Rician
-from netsim.radio.fading import NoFading
-from netsim.radio.log_distance import LogDistance
-from netsim.radio.noise import noise_w, threshold
-from netsim.radio.path_loss import FreeSpace, LosNlos, PowerLaw
+from netsim.radio.fading import NoFading, Rayleigh, Rician
+from netsim.radio.path_loss import FreeSpace, LogDistance, LosNlos, Pairs, PowerLaw
+from netsim.radio.rate import noise_w, threshold
 from netsim.radio.shadowing import Correlated, Independent
-from netsim.radio.sight_laws import ByProbability
+from netsim.radio.sight import ByProbability
 from netsim.radio.tr38901 import RuralMacro, UrbanMacro, UrbanMicro
 from netsim.rng import Streams
 

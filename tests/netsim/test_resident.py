@@ -10,7 +10,7 @@ import pytest
 import shapely
 from scipy.integrate import quad
 
-from netsim.checkpoint import load_tree, save_tree
+from netsim.checkpoint import from_tree, load_tree, save_tree, to_tree
 from netsim.city.buildings import Buildings
 from netsim.clock import DAY_S, Clock
 from netsim.errors import BadInput
@@ -27,7 +27,6 @@ from netsim.streets.assembly import assemble
 from netsim.streets.doors import Premises
 from netsim.streets.lines import StreetLines
 from netsim.streets.premises import doors
-from netsim.tree import from_tree, to_tree
 
 HOUR_S = 3600.0
 FASTEST_M_S = 50 / 3.6

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from netsim.row_id import MAX_STATIONS, row_id, ue_and_model
+from netsim.columns import MAX_STATIONS, row_id, ue_and_model
 
 
 def test_every_pair_has_a_number_of_its_own_and_comes_back():

@@ -10,19 +10,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netsim.radio.air import EventUplink
-from netsim.radio.air_interface import AirInterface
-from netsim.radio.noma import Noma
-from netsim.radio.oma import Oma
-from netsim.radio.outlook import SeenLinks
 from netsim.radio.rate import RateLaw, Shannon
-from netsim.radio.schedulers import SCHEDULERS
-from netsim.radio.schedulers.base import Queue, Senders
-from netsim.radio.schedulers.energy_aware import EnergyAware
-from netsim.radio.schedulers.groups import Groups
-from netsim.radio.schedulers.proportional_fair import ProportionalFair
-from netsim.radio.schedulers.round_robin import RoundRobin
-from netsim.radio.schedulers.simultaneous import Simultaneous
-from netsim.radio.schedulers.slots import Slot
+from netsim.radio.schedulers import (
+    SCHEDULERS,
+    AirInterface,
+    EnergyAware,
+    Groups,
+    ProportionalFair,
+    Queue,
+    RoundRobin,
+    Senders,
+    Simultaneous,
+    Slot,
+)
+from netsim.radio.shared_band import Noma, Oma
+from netsim.radio.transmissions import SeenLinks
 from netsim.radio.uplink import Cohort, Payload
 from netsim.rng import Streams
 

@@ -7,16 +7,14 @@ import os
 import numpy as np
 import pytest
 
-from netsim.base_stations import Hexagonal, Origin, Site
+from netsim.base_stations import CellFile, Hexagonal, Origin, Scattered, Site
 from netsim.build import build_world
-from netsim.cell_file import CellFile
 from netsim.city.buildings import Buildings
 from netsim.errors import BadInput
 from netsim.geometry import Area
-from netsim.radio.handover import Handover
+from netsim.radio.downlink import Handover
 from netsim.rng import Streams
 from netsim.traces.files import read_table
-from netsim.uniform_layout import Scattered
 
 AREA = Area(0.0, 0.0, 2000.0, 1500.0)
 HEADER = ["radio", "mcc", "net", "area", "cell", "unit", "lon", "lat", "range", "samples"]

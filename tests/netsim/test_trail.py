@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from netsim.trail import MOST_ROWS, MOST_UES, Looks, Seen, Trail
+from netsim.ues import MOST_ROWS, MOST_UES, Looks, Seen, Trail
 
 NAN = np.nan
 OUT = (False, False)

@@ -12,8 +12,7 @@ import pytest
 
 import fl
 import netsim
-from netsim.checkpoint import load_tree, save_tree
-from netsim.tree import GROWS, REBUILT, _value, from_tree, from_tree_as, to_tree
+from netsim.checkpoint import GROWS, REBUILT, _value, from_tree, from_tree_as, load_tree, save_tree, to_tree
 from netsim.units import FloatArray
 
 

@@ -8,11 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from netsim.errors import BadInput
-from netsim.radio.noma import Noma
-from netsim.radio.oma import Oma
-from netsim.radio.power import Full
-from netsim.radio.power_rules import Average, Fixed, Fractional
+from netsim.radio.power import Average, Fixed, Fractional, Full
 from netsim.radio.rate import LinkAdaptation, Shannon
+from netsim.radio.shared_band import Noma, Oma
 from netsim.radio.uplink import Cohort, Ideal, Payload
 from netsim.rng import Rng
 

@@ -379,7 +379,7 @@ def test_a_checkpoint_with_a_member_that_is_no_array_is_refused(tmp_path):
 
 
 def test_samples_of_another_shape_are_not_gone_on_with():
-    from netsim.tree import from_tree, to_tree
+    from netsim.checkpoint import from_tree, to_tree
     from scenarios.app.run.radio import RadioSamples
 
     samples = RadioSamples(np.zeros(2, np.int64), np.zeros((0, 4)))

@@ -9,7 +9,7 @@ from fl.learners.rsrp_net import RsrpNet
 from fl.types import Local, Public
 from netsim.errors import BadInput
 from netsim.geometry import Area
-from netsim.radio.noma import Noma
+from netsim.radio.shared_band import Noma
 from netsim.radio.uplink import Cohort, Payload
 from netsim.rng import Rng
 from netsim.traces.select import chained

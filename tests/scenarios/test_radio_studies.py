@@ -12,10 +12,10 @@ from conftest import TINY
 
 from netsim.build import build_world
 from netsim.errors import BadInput
-from netsim.indoors import Indoors
 from netsim.mobility.base import State
 from netsim.radio.downlink import Downlink, reception
 from netsim.rng import Streams
+from netsim.ues import Indoors
 from scenarios.app.cli.commands import main
 from scenarios.app.report.report import report
 from scenarios.app.results.folder import QUANTITIES, read_table

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from netsim import trail
+from netsim import ues
 from netsim.build import build_world
 from netsim.rng import Streams
 from scenarios.app.results.folder import read_table
@@ -106,8 +106,8 @@ def test_a_round_without_data_loses_no_track_and_no_handover(tiny, tmp_path, tab
 
 
 def test_many_rows_are_thinned_in_time_and_many_ues_in_number(tiny, tmp_path, monkeypatch):
-    monkeypatch.setattr(trail, "MOST_ROWS", 12)
-    monkeypatch.setattr(trail, "MOST_UES", 3)
+    monkeypatch.setattr(ues, "MOST_ROWS", 12)
+    monkeypatch.setattr(ues, "MOST_UES", 3)
     run(tiny(), tmp_path / "r")
     rows = read_table(tmp_path / "r", "tracks")
     assert json.loads((tmp_path / "r" / "manifest.json").read_text())["tracks"] == {"every_s": 40.0, "ues": 3}

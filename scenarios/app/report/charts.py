@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from netsim.row_id import row_id
+from netsim.columns import row_id
 from netsim.units import BoolArray, FloatArray, IntArray
 from scenarios.app.report.plot import DARK, GREY, Axes, CurveStyle, Figure, Panel, looks, mosaic, spread
 from scenarios.app.results import summary_keys as keys

@@ -21,10 +21,9 @@ from fl.leakage.named import MOST_NAMED
 from fl.leakage.reliability import DRAWS, Reliability, reliability
 from fl.learners.density import Density
 from fl.types import rank_of_place
-from netsim.columns import no_ints
+from netsim.columns import no_ints, row_id
 from netsim.geometry import Area
 from netsim.rng import Streams
-from netsim.row_id import row_id
 from netsim.units import BoolArray, FloatArray
 from scenarios.app.results import summary_keys as keys
 from scenarios.app.results.run import Table, where

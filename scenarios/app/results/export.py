@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from netsim.clock import last_multiple
 from netsim.errors import BadInput
 from netsim.maps.plane import on_globe
-from netsim.multiples import last_multiple
 from netsim.units import FloatArray
 from scenarios.app.results.folder import csv_text
 from scenarios.app.results.run import Run, Table, clock_of, where

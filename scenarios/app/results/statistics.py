@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from netsim.row_id import row_id
+from netsim.columns import row_id
 from netsim.units import FloatArray
 from scenarios.app.study.study import Study
 

@@ -23,7 +23,7 @@ from fl.round.state import RoundState
 from fl.types import LOCATION
 from netsim import __version__
 from netsim.channel_card import channel_card, downlink_card
-from netsim.checkpoint import save_tree
+from netsim.checkpoint import from_tree, save_tree, to_tree
 from netsim.city.base import City
 from netsim.columns import no_places
 from netsim.errors import BadInput
@@ -31,8 +31,7 @@ from netsim.radio.downlink import Downlink, reception
 from netsim.record import Recorder, write_json
 from netsim.safe import replacing
 from netsim.traces.home_work import FEWEST_NIGHTS
-from netsim.trail import Looks
-from netsim.tree import from_tree, to_tree
+from netsim.ues import Looks
 from netsim.units import FloatArray
 from netsim.world import World
 from scenarios.app.results.folder import (

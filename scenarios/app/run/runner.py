@@ -16,12 +16,11 @@ from fl.power.search import Limits, average, evolution, full, plateaus
 from netsim import __version__
 from netsim.build import build_world
 from netsim.cache import cache_folder, code_digest
-from netsim.checkpoint import load_tree, save_tree
+from netsim.checkpoint import from_tree_as, load_tree, save_tree, to_tree
 from netsim.errors import BadInput
-from netsim.radio.power_rules import Listed
+from netsim.radio.power import Listed
 from netsim.rng import Streams
 from netsim.safe import what_is
-from netsim.tree import from_tree_as, to_tree
 from netsim.units import FloatArray, ratio_from_db, w_from_dbm
 from rl.powers import Ddpg, settled
 from scenarios.app.result import Result

@@ -20,15 +20,14 @@ from fl.types import Antennas, DatasetStatistics, Directory, Public, RoundContex
 from netsim.base_stations import sites
 from netsim.build import build_world
 from netsim.city.base import City
-from netsim.clock import DAY_S, WEEK_S
+from netsim.clock import DAY_S, WEEK_S, first_multiple
+from netsim.columns import MAX_STATIONS
 from netsim.errors import BadInput
-from netsim.multiples import first_multiple
+from netsim.geometry import check_near
 from netsim.part import Part
-from netsim.plausible import check_near
 from netsim.radio.coverage_law import CoverageLaw
 from netsim.record import Recorder
 from netsim.rng import Streams
-from netsim.row_id import MAX_STATIONS
 from netsim.streets.graph import StreetGraph
 from netsim.traces.home_work import FEWEST_NIGHTS
 from netsim.units import IntArray

@@ -39,12 +39,12 @@ from fl.server_optimiser import SERVER_OPTIMISERS
 from fl.withholding import WITHHOLDINGS
 from netsim.base_stations import LAYOUTS
 from netsim.city import CITIES
-from netsim.compute_heterogeneity import COMPUTE_SPREADS
 from netsim.mobility import MOBILITIES
 from netsim.part import OneOf
 from netsim.radio import ANTENNAS, FADINGS, PATH_LOSSES, PENETRATIONS, SHADOWINGS, SIGHTS, UPLINKS
 from netsim.radio.rate import RATES
 from netsim.radio.schedulers import SCHEDULERS
+from netsim.setting import COMPUTE_SPREADS
 from rl.reward import REWARDS
 from rl.settings import AGENTS, TASKS
 from scenarios.app.study import Fields

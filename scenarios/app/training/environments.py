@@ -17,8 +17,7 @@ from fl.defenses.budgeted import Budgeted
 from fl.defenses.noise_switch import NoiseSwitch
 from fl.server.synchronous import Synchronous
 from netsim.errors import BadInput
-from netsim.radio.noma import Noma
-from netsim.radio.shared_band import SharedBand
+from netsim.radio.shared_band import Noma, SharedBand
 from netsim.rng import Streams
 from netsim.units import FloatArray
 from rl import ALLOCATION, ONLINE

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from netsim.radio.power import Full, Power
-from netsim.radio.power_rules import Average, Fractional
+from netsim.radio.power import Average, Fractional, Full, Power
 from netsim.record import write_json, write_text
 from netsim.rng import Streams
 from netsim.units import FloatArray, IntArray

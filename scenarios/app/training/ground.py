@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from netsim import __version__
-from netsim.checkpoint import load_tree, save_tree
+from netsim.checkpoint import from_tree_as, load_tree, save_tree, to_tree
 from netsim.errors import BadInput
 from netsim.rng import Streams
 from netsim.safe import what_is
-from netsim.tree import from_tree_as, to_tree
 from netsim.units import FloatArray, w_from_dbm
 from rl.settings import ONE_STEP, ORACLE, RANDOM, ScoreFunctionAgent
 from rl.train import SAVE_EVERY_S, check_finite

@@ -1,20 +1,63 @@
-"""Transmissions over time: one row each, as arrays, and the laws by which time changes them.
-
-Between two events a rate is constant, so a row keeps what it had at `since_s`, and is brought up to date only where its
-rate changes. Looking at a row more often changes none of its numbers.
-"""
+"""Stages and outcomes of a transmission."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import Any, Self
+from enum import IntEnum
+from functools import partial
+from math import inf, nan
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 
 from netsim.columns import Columns
-from netsim.radio.fates import ENDED, PREPARING, SENDING, WAITING
-from netsim.radio.uplink import ComplexArray, Decoded
+from netsim.radio.shared_band import own_signal_w
+from netsim.radio.uplink import Channel, Cohort, ComplexArray, Decoded, Payload, Uplink
+from netsim.rng import Streams
 from netsim.units import BoolArray, FloatArray, IntArray
+
+
+class SeenLinks(NamedTuple):
+    """Links of UEs (n,) now: serving (n,), gain (n, n_bs) and fading (n, n_bs, antennas) as in `Cohort`; power_w (n,):
+    what UEs send with on these links, None where they keep the power that they have.
+    """
+
+    serving: IntArray
+    gain: FloatArray
+    fading: ComplexArray | None
+    power_w: FloatArray | None = None
+
+
+Look = Callable[[IntArray, IntArray], SeenLinks]
+"""From ue (n,) and the round (n,) that each sends in to their links now."""
+
+
+PREPARING, WAITING, SENDING, ENDED = range(4)
+"""Stages of a transmission; preparing: request, downlink and training."""
+
+
+class Fate(IntEnum):
+    """Outcome of a transmission.
+
+    undecoded: a block exhausted its retransmissions, or the UE cannot be received at all; late: not complete at the
+    deadline; dropped: the UE left; exhausted: its energy was spent; no cell: no base station serves the UE; stopped:
+    the server no longer needed it.
+    """
+
+    UNDER_WAY = 0
+    ARRIVED = 1
+    UNDECODED = 2
+    LATE = 3
+    DROPPED = 4
+    EXHAUSTED = 5
+    NO_CELL = 6
+    STOPPED = 7
+
+    @property
+    def word(self) -> str:
+        """The name as records have it: `no-cell`."""
+        return self.name.lower().replace("_", "-")
 
 
 @dataclass(eq=False)
@@ -214,3 +257,169 @@ class Transmissions(Columns):
         """End rows (k,) at time_s, up to which they are settled."""
         self.stage[rows], self.fate[rows], self.ended_s[rows] = ENDED, fate, time_s
         self.resource[rows] = -1
+
+
+Links = TypeVar("Links", FloatArray, ComplexArray)
+
+
+def begun(
+    cohort: Cohort,
+    payload: Payload,
+    uplink: Uplink,
+    now_s: float,
+    number: int,
+    look: int,
+    limit_s: float,
+    round_: int,
+) -> Transmissions:
+    """Rows (n,), by increasing ue, of transmissions that are requested now: they receive the model and train."""
+    cohort, place = _by_ue(cohort)
+    n = len(place)
+    n_bits = np.array(payload.n_bits * cohort.rows, dtype=np.float64)
+    with np.errstate(divide="ignore"):
+        prepared_s = n_bits / uplink.downlink_bps(cohort) + cohort.compute_s
+    numbers, times = partial(np.full, n, dtype=np.int64), partial(np.full, n)
+    rows = replace(
+        Transmissions.none(n), submission=numbers(number), place=place, ue=np.array(cohort.ue, dtype=np.int64),
+        round=numbers(round_), look=numbers(look), requested_s=times(now_s), prepared_s=prepared_s,
+        ready_s=now_s + prepared_s, deadline_s=times(now_s + min(limit_s, uplink.limit_s())), stops_s=times(inf),
+        granted_s=times(nan), ended_s=times(nan), serving=_cells(cohort.serving, uplink), gain=cohort.gain,
+        fading=cohort.fading, power_w=cohort.power_w, air_j=times(inf), compute_s=cohort.compute_s,
+        max_airtime_s=times(inf), compute_j=cohort.compute_j, n_bits=n_bits, rho=times(uplink.noise_scale(payload)),
+        resource=numbers(-1), since_s=times(now_s), left_bits=n_bits.copy(), block_bits=n_bits.copy(),
+    )  # fmt: skip
+    _measure(rows, np.arange(n), uplink)
+    return rows
+
+
+def _by_ue(cohort: Cohort) -> tuple[Cohort, IntArray]:
+    """The cohort by increasing ue, and the place (n,) of each in the old order; nothing is copied that has it."""
+    if (cohort.ue[1:] > cohort.ue[:-1]).all():
+        return cohort, np.arange(len(cohort.ue))
+    place = np.argsort(cohort.ue, kind="stable")
+    return cohort.take(place), place
+
+
+def see(lives: Transmissions, rows: IntArray, seen: SeenLinks, uplink: Uplink) -> None:
+    """Give rows (k,) their links."""
+    lives.serving[rows] = _cells(seen.serving, uplink)
+    lives.gain = _replaced(lives.gain, rows, seen.gain)
+    if lives.fading is not None and seen.fading is not None:
+        lives.fading = _replaced(lives.fading, rows, seen.fading)
+    if seen.power_w is not None:
+        lives.send_with(rows, seen.power_w)
+    _measure(lives, rows, uplink)
+
+
+def _replaced(links: Links, rows: IntArray, seen: Links) -> Links:
+    """A copy with other rows (k,): cohorts keep theirs."""
+    result = links.copy()
+    result[rows] = seen
+    return result
+
+
+def _cells(serving: IntArray, uplink: Uplink) -> IntArray:
+    """The cells of UEs (n,); without a shared band there are none, and all UEs are served."""
+    return np.array(serving, dtype=np.int64) if uplink.shares_band else np.zeros(len(serving), dtype=np.int64)
+
+
+def _measure(lives: Transmissions, rows: IntArray, uplink: Uplink) -> None:
+    """Calculate received power and rate of rows (k,) without interference."""
+    lives.received_w[rows] = own_signal_w(on_air(lives, rows))
+    lives.alone_bps[rows] = uplink.alone_bps(lives.received_w[rows])
+
+
+def on_air(lives: Transmissions, rows: IntArray) -> Cohort:
+    """The cohort of some rows (k,), in increasing order."""
+    zero, complete = np.zeros(len(rows)), len(rows) == len(lives)  # then nothing is copied
+    gain, fading = lives.gain, lives.fading
+    if not complete:
+        gain, fading = gain[rows], None if fading is None else fading[rows]
+    return Cohort(
+        lives.ue[rows], lives.serving[rows], gain, fading, lives.power_w[rows], np.ones(len(rows), dtype=np.int64),
+        zero, zero, zero,
+    )  # fmt: skip
+
+
+def may_drop_out(lives: Transmissions, per_s: float, streams: Streams) -> None:
+    """Draw when each UE (n,) leaves, at a rate of per_s from the request on."""
+    if per_s == 0 or not len(lives):
+        return
+    moment_ms = np.round(lives.requested_s * 1e3).astype(np.int64)
+    stays = streams.at("radio.dropout").exponential("stays", lives.ue, item=moment_ms) / per_s
+    lives.stops_s, lives.stops_by[:] = lives.requested_s + stays, Fate.DROPPED
+
+
+def may_exhaust(lives: Transmissions, battery_j: FloatArray) -> None:
+    """Limit the energy of each UE (n,) to battery_j: first on training, then on the air."""
+    short = battery_j < lives.compute_j
+    with np.errstate(divide="ignore", invalid="ignore"):
+        missing_s = lives.compute_s * (1.0 - battery_j / lives.compute_j)
+    empty_s = np.where(short, lives.ready_s - missing_s, inf)
+    first = empty_s < lives.stops_s
+    lives.stops_s[first], lives.stops_by[first] = empty_s[first], Fate.EXHAUSTED
+    lives.air_j = battery_j - lives.compute_j
+    lives.send_with(np.arange(len(lives)), lives.power_w)
+
+
+@dataclass(frozen=True, eq=False)
+class SentUploads(Channel):
+    """The channel of transmissions over time (n,).
+
+    power_w: mean over airtime_s; sinr: mean over the bits sent, harmonic, so that noise_std is its noise; rate_bps:
+    bits sent over airtime_s, those sent again included; delay_s and airtime_s: until the end of an update that did not
+    arrive, so far for one that is under way, infinite for a UE that could not send at all. fate: see `Fate`; ready_s,
+    granted_s, ended_s: times of the simulation, NaN for what did not happen; lost_bits: sent in tries that failed and
+    were repeated.
+    """
+
+    fate: IntArray
+    ready_s: FloatArray
+    granted_s: FloatArray
+    ended_s: FloatArray
+    sent_bits: FloatArray
+    lost_bits: FloatArray
+
+
+def sent(lives: Transmissions, rows: IntArray) -> SentUploads:
+    """The outcome of a submission, whose rows (k,) have ended, in the order of its cohort."""
+    in_order = len(rows) == len(lives) and bool((lives.place[1:] > lives.place[:-1]).all())
+    return _outcome(lives) if in_order else outcome(lives, rows[np.argsort(lives.place[rows])])
+
+
+def outcome(lives: Transmissions, rows: IntArray) -> SentUploads:
+    """The outcome of rows (k,), in this order; so far, of those that have not ended."""
+    return _outcome(lives.take(rows, links=False))
+
+
+def _outcome(lives: Transmissions) -> SentUploads:
+    from netsim.radio.airtime import noise_stds
+
+    sent_bits, sent_j, airtime_s = lives.sent_bits(), lives.sent_j(), lives.airtime_s
+    until_s = np.where(lives.stage == ENDED, lives.ended_s, lives.since_s)
+    arrived_bits = lives.n_bits - lives.left_bits
+    with np.errstate(divide="ignore", invalid="ignore"):
+        sinr = np.where(arrived_bits > 0, arrived_bits / (lives.noise + lives.block_noise), lives.sinr)
+        snr = np.where(arrived_bits > 0, arrived_bits / (lives.thermal + lives.block_thermal), lives.snr)
+        rate_bps = np.where(airtime_s > 0, sent_bits / airtime_s, lives.rate_bps)
+        power_w = np.where(lives.other_j != 0, sent_j / airtime_s, lives.power_w)
+    energy_j = lives.compute_j * _trained(lives, until_s) + sent_j
+    ready = until_s >= lives.ready_s
+    delay_s = np.where(ready, lives.prepared_s + lives.waited_s + airtime_s, until_s - lives.requested_s)
+    arrived = lives.fate == Fate.ARRIVED
+    never = np.isin(lives.fate, (Fate.UNDECODED, Fate.NO_CELL)) & (sent_bits == 0)
+    std, thermal = noise_stds(lives.rho, sinr), np.where(snr > 0, noise_stds(lives.rho, snr), 0.0)
+    return SentUploads(
+        power_w=power_w, sinr=sinr, rate_bps=rate_bps, noise_std=std, thermal_std=thermal,
+        airtime_s=np.where(never, np.inf, airtime_s), delay_s=np.where(never, np.inf, delay_s), energy_j=energy_j,
+        decoded=arrived, late=(lives.fate == Fate.LATE) & ~lives.failed, fate=lives.fate,
+        ready_s=np.where(ready, lives.ready_s, np.nan), granted_s=lives.granted_s, ended_s=lives.ended_s,
+        sent_bits=sent_bits, lost_bits=lives.lost_bits,
+    )  # fmt: skip
+
+
+def _trained(lives: Transmissions, until_s: FloatArray) -> FloatArray:
+    """The share (n,) of its training that each UE did until until_s (n,)."""
+    missing_s = np.maximum(lives.ready_s - until_s, 0.0)
+    share = np.divide(missing_s, lives.compute_s, out=np.zeros(len(lives)), where=lives.compute_s > 0)
+    return np.where(np.isinf(lives.ready_s), 0.0, 1.0 - np.minimum(share, 1.0))

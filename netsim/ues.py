@@ -1,19 +1,107 @@
-"""Tracks of UEs: positions in rows on a fixed grid of times.
-
-A UE is looked at again and again. It gets a row where something changed since the look before, and, if it stood still
-until then, also one at the look before: straight lines between its rows are its motion, up to the interval of looks.
-"""
+"""States of UEs: inside or outside, their measurements, their tracks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Self
 
 import numpy as np
 
-from netsim.multiples import first_multiple, last_multiple
+from netsim.clock import first_multiple, last_multiple
+from netsim.columns import Columns, no_ints, no_places
 from netsim.units import BoolArray, FloatArray, IntArray
+
+STOREY_M = 3.0  # [TR 38.901, Section 7.2] height of a floor: h_UT = 3 (n_fl - 1) + 1.5 m
+
+
+@dataclass(frozen=True, eq=False)
+class Indoors(Columns):
+    """One row a UE.
+
+    ue (n,) : index of the UE, which owns the random terms of its stays.
+    building (n,) : index of the building that the UE is in, -1 outside of buildings.
+    floor (n,) : storey above the ground floor, 0 on the ground floor and outside of buildings.
+    depth_m (n,) : distance d_2D-in from the facade, m; 0 outside of buildings.
+    stay (n,) : number of the stay; random terms of penetration loss change with it only.
+    in_vehicle (n,) : whether the UE is inside a vehicle.
+    """
+
+    ue: IntArray
+    building: IntArray
+    floor: IntArray
+    depth_m: FloatArray
+    stay: IntArray
+    in_vehicle: BoolArray
+
+    def __len__(self) -> int:
+        return len(self.ue)
+
+    @classmethod
+    def outdoors(cls, ue: IntArray) -> Self:
+        """All UEs outdoors and on foot."""
+        n = len(ue)
+        zero = np.zeros(n, dtype=np.int64)
+        return cls(ue, np.full(n, -1), zero, np.zeros(n), zero, np.zeros(n, dtype=np.bool_))
+
+    @property
+    def inside(self) -> BoolArray:
+        """Whether each UE is in a building (n,)."""
+        return self.building >= 0
+
+    @property
+    def above_ground_m(self) -> FloatArray:
+        """Height of the floor above ground (n,), m; added to the height of a UE at street level."""
+        return np.asarray(STOREY_M * self.floor)
+
+
+class _OfUes(Columns):
+    """Columns with the UE of each row."""
+
+    ue: IntArray
+
+    def __len__(self) -> int:
+        return len(self.ue)
+
+
+@dataclass(frozen=True, eq=False)
+class Fixes(_OfUes):
+    """Places and times at which UEs measure.
+
+    ue (n,), time_s (n,), position_m (n, 2) is the position as the UE knows it (GPS noise included). A
+    replayed trace may bring its own rsrp_dbm (n,) and cell (n,); otherwise they are None and the radio
+    supplies them.
+    """
+
+    ue: IntArray
+    time_s: FloatArray
+    position_m: FloatArray
+    rsrp_dbm: FloatArray | None = None
+    cell: IntArray | None = None
+
+    @staticmethod
+    @cache
+    def none() -> Fixes:
+        """No fix."""
+        return Fixes(no_ints(), np.zeros(0), no_places())
+
+
+@dataclass(frozen=True, eq=False)
+class Observations(_OfUes):
+    """One row a measured signal: ue (n,), time_s (n,), position_m (n, 2), cell (n,), rsrp_dbm (n,)."""
+
+    ue: IntArray
+    time_s: FloatArray
+    position_m: FloatArray
+    cell: IntArray
+    rsrp_dbm: FloatArray
+
+    @classmethod
+    def none(cls) -> Observations:
+        """No observation."""
+        return cls(no_ints(), np.zeros(0), no_places(), no_ints(), np.zeros(0))
+
 
 MOST_UES, MOST_ROWS = 1000, 200_000  # that are looked at, and of all their tracks together
 
