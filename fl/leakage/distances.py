@@ -15,10 +15,9 @@ from functools import cache, lru_cache
 
 import numpy as np
 
-from fl.evenly import evenly
 from netsim.columns import no_places
 from netsim.geometry import Area
-from netsim.units import FloatArray, IntArray
+from netsim.units import FloatArray
 
 
 def projections(points_m: FloatArray, directions: int) -> FloatArray:
@@ -65,33 +64,6 @@ def sliced_w1(a: FloatArray, b: FloatArray, sums: FloatArray | None = None) -> F
 def sliced_w1_of_sets(a: FloatArray, sets_m: FloatArray, sums: FloatArray) -> FloatArray:
     """SW1 in metres of sorted projections a (directions, n) and each of some sets of points (k, m, 2): shape (k,)."""
     return sliced_w1(a, sorted_projections(sets_m, len(a)), sums)
-
-
-_MOST_STEPS = 100_000_000  # of the solver; a thousand points take fewer than a million
-_MOST_EXACT = 1000  # points of a set in a transport problem; its cost grows with the product
-
-
-def exact_w1(a_m: FloatArray, b_m: FloatArray) -> float:
-    """W1 in metres between point sets a (n, 2) and b (m, 2), by optimal transport; NaN when one is empty.
-
-    A set of more than 1,000 points is thinned evenly in its order. Equal points are one with their weights' sum: a UE
-    at rest measures at one place many times, and a problem with these many ties takes the solver very long.
-    """
-    if len(a_m) == 0 or len(b_m) == 0:
-        return float("nan")
-    import ot
-
-    a, b = (points_m[evenly(len(points_m), _MOST_EXACT)] for points_m in (a_m, b_m))
-    (a, of_a), (b, of_b) = (_distinct(p) for p in (a, b))
-    distance = np.linalg.norm(a[:, None] - b[None], axis=-1)
-    return float(ot.emd2(of_a / of_a.sum(), of_b / of_b.sum(), distance, numItermax=_MOST_STEPS))
-
-
-def _distinct(points: FloatArray) -> tuple[FloatArray, IntArray]:
-    """Points (k, 2) without repeats, by their coordinates, and how often each stands in (n, 2)."""
-    # a complex number is sorted as its two coordinates are, in a fraction of the time
-    places, count = np.unique(points[:, 0] + 1j * points[:, 1], return_counts=True)
-    return np.column_stack([places.real, places.imag]), count
 
 
 def nearest_m(points_m: FloatArray, place_m: FloatArray) -> float:

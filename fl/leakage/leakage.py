@@ -6,9 +6,10 @@ compared with all estimates of an attack for that UE, in all its models, and wit
 (`fl.leakage.named`).
 """
 
+import math
 from dataclasses import field, replace
 from itertools import combinations
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -16,7 +17,6 @@ from pydantic import Field
 from fl.evenly import evenly
 from fl.leakage.distances import (
     density_peaks,
-    exact_w1,
     guesses_nearest_m,
     nearest_m,
     sliced_w1,
@@ -36,12 +36,7 @@ from netsim.rng import Rng
 from netsim.units import FloatArray, IntArray
 
 NAN = float("nan")
-_NOBODY = no_ints()
-_NEAR = (
-    "home_m", "work_m", "densest_m", "home_named_m", "work_named_m", "densest_named_m", "guess_home_m",
-    "guess_densest_m", "named_x_m", "named_y_m", "second_x_m", "second_y_m",
-)  # fmt: skip
-_TOLD = ("centroid", "place", "step")  # what is said of a round, by track; answers are of a UE
+_OF_A_ROUND = ("centroid", "place", "step")  # estimates of a round are about a track; answers are about a UE
 MOST_CENTROIDS = 500  # true or named ones of a track whose distribution is compared,
 MOST_ESTIMATES = 2000  # and estimates of a UE whose density names places; of more, as many evenly in time
 FEWEST_DRAWS = 20  # of the band of random guesses,
@@ -71,9 +66,6 @@ class Leakage(Part):
     """places of the list that each attack makes of sums, published models, or updates under names that change"""
     list_hit_radius_m: float = Field(default=50.0, gt=0)
     """distance from a true home or workplace within which a place of a list counts as right, m"""
-    literal_score: bool = False
-    """divide `place_error_m` by the number of places, as printed in the density paper; more places then give a smaller
-    error"""
     belief_ues: int = Field(default=3, ge=0, le=1000)
     """number of UEs, those of smallest index, whose beliefs are recorded cell by cell (trackers only)"""
     target: str = Field(default="all", min_length=1, max_length=200)
@@ -107,14 +99,14 @@ class ComparedRound:
 
 def observe(how: Leakage, tracks: Tracks, now: ComparedRound, rng: Rng) -> tuple[Tracks, list[Row]]:
     """The next tracks, and one row per (UE, model) of the round and attack (columns: `fl/round/tables.py`)."""
-    rows: list[Row] = []
     answers = {
         label: now.named.get(label, {}) | answers_of(estimates, now.area) for label, estimates in now.estimates.items()
     }
     if not is_due(how, tracks, now):
-        return _answered(tracks, answers, now.round), rows
+        return _answered(tracks, answers, now.round), []
     tracks = dict(tracks)
-    said_of = {label: _by_track(estimates) for label, estimates in now.estimates.items()}
+    rows_of = {label: _by_track(estimates) for label, estimates in now.estimates.items()}
+    rows: list[Row] = []
     for i, (ue, model) in enumerate(zip(now.measured.ue.tolist(), now.measured.model.tolist(), strict=True)):
         points_m = now.measured.x[now.measured.ptr[i] : now.measured.ptr[i + 1]]
         known = tracks.get((ue, model), Track.empty())
@@ -123,24 +115,29 @@ def observe(how: Leakage, tracks: Tracks, now: ComparedRound, rng: Rng) -> tuple
         track = known.plus(points_m, how.max_points, None if len(points_m) else now.selected_mean_m[i])
         if now.estimates:  # without attacks the truth is kept, and there is nothing to compare with it
             owner = row_id(ue, model)
-            common, attacks = _Common(how, track, owner, now.area, rng), dict(track.attacks)
+            truth = TrackTruth(how, track, owner, now.area, rng)
+            attacks = dict(track.attacks)
             for label, estimates in now.estimates.items():
-                mine = said_of[label].get(owner, _NOBODY)
                 before = attacks.get(label) or TrackEstimates.nothing()
                 if ue in answers[label]:
                     before = replace(before, answers=answers[label][ue], answered=now.round)
-                attacks[label], row = _attack(how, before, estimates, mine, track, common, now, i)
+                mine = estimates.select(rows_of[label].get(owner, no_ints()))
+                attacks[label], row = _compared(before, mine, truth, now.selected_mean_m[i])
                 rows.append({"attack": label, "ue": ue, "model": model, **row})
             track = replace(track, attacks=attacks)
         tracks[ue, model] = replace(track, compared=now.round)
-    return tracks, _with_places(how, tracks, now, rows)
+    every = _by_ue(tracks)
+    asked = dict.fromkeys((row["ue"], row["attack"]) for row in rows)
+    near = {(ue, label): _near(how, every[ue, label], ue, now) for ue, label in asked}
+    return tracks, [row | near[row["ue"], row["attack"]] for row in rows]
 
 
 def is_due(how: Leakage, tracks: Tracks, now: ComparedRound) -> bool:
     """Whether leakage is measured in this round: once in each `every_rounds`, as the key says."""
     if now.last or how.every_rounds == 1:
         return True
-    compared, block = max((t.compared for t in tracks.values()), default=0), now.round // how.every_rounds
+    compared = max((track.compared for track in tracks.values()), default=0)
+    block = now.round // how.every_rounds
     if not compared:
         return now.heard
     if block == compared // how.every_rounds or now.round < now.names_end < (block + 1) * how.every_rounds:
@@ -157,54 +154,62 @@ def _answered(tracks: Tracks, answers: dict[str, dict[int, NamedPlaces]], number
             for label, of in answers.items()
             if ue in of
         }
-        if new:
-            after[ue, model] = replace(track, attacks=track.attacks | new)
+        after[ue, model] = replace(track, attacks=track.attacks | new)
     return after
 
 
 def _by_track(estimates: Estimates) -> dict[int, IntArray]:
     """Estimates of each (UE, model) in the round, by its number, in their order."""
-    places = np.flatnonzero([what in _TOLD for what in estimates.what])
-    of = row_id(estimates.ue[places], estimates.model[places])
+    some = np.flatnonzero([what in _OF_A_ROUND for what in estimates.what])
+    of = row_id(estimates.ue[some], estimates.model[some])
     order = np.argsort(of, kind="stable")
     tracks, first = np.unique(of[order], return_index=True)
-    return dict(
-        zip(tracks.tolist(), np.split(places[order], first[1:]), strict=False)
-    )  # a split without estimates is empty
+    groups = np.split(some[order], first[1:])
+    return dict(zip(tracks.tolist(), groups, strict=False))  # a split without estimates is empty
 
 
-class _Common:
+def _by_ue(tracks: Tracks) -> dict[tuple[int, str], list[TrackEstimates]]:
+    """Estimates of each attack about each UE, in the order of its models."""
+    found: dict[tuple[int, str], list[TrackEstimates]] = {}
+    for (ue, _), track in sorted(tracks.items(), key=lambda item: item[0]):
+        for label, said in track.attacks.items():
+            found.setdefault((ue, label), []).append(said)
+    return found
+
+
+class TrackTruth:
     """Truth and baselines of attacks on one track: its points, its true centroids, and as many random guesses."""
 
     def __init__(self, how: Leakage, track: Track, owner: int, area: Area, rng: Rng) -> None:
-        self.how, self.owner, self.area, self.rng = how, owner, area, rng
-        self.rounds = len(track.centroids)
+        self.how, self.track, self.owner, self.area, self.rng = how, track, owner, area, rng
         self.points = sorted_projections(track.points, how.directions)
         self.sums = sums_so_far(self.points)
-        self.centroids = sorted_projections(
-            track.centroids[evenly(len(track.centroids), MOST_CENTROIDS)], how.directions
-        )
-        self.of_centroids_m = float(sliced_w1(self.points, self.centroids, self.sums))
+        self.of_centroids_m = self.sw1_m(track.centroids)
         self._drawn: dict[int, Band] = {}
+
+    def sw1_m(self, named_m: FloatArray) -> float:
+        """SW1 in metres between all points and places (k, 2), of which at most 500 count."""
+        some = named_m[evenly(len(named_m), MOST_CENTROIDS)]
+        return float(sliced_w1(self.points, sorted_projections(some, self.how.directions), self.sums))
 
     def band(self, last: Band, spoken: int) -> Band:
         """The band of an attack that has named `spoken` centroids.
 
         It changes slowly: it is drawn again when rounds or centroids have grown by a twentieth.
         """
-        if spoken == 0 or (self.rounds < 1.05 * last.rounds and spoken < 1.05 * last.spoken):
+        rounds = len(self.track.centroids)
+        if spoken == 0 or (rounds < 1.05 * last.rounds and spoken < 1.05 * last.spoken):
             return last
         if spoken not in self._drawn:
             w1 = self._guesses_w1(spoken)
             low, high = np.quantile(w1, (0.05, 0.95)).tolist()
-            self._drawn[spoken] = Band(self.rounds, spoken, float(w1.mean()), low, high)
+            self._drawn[spoken] = Band(rounds, spoken, float(w1.mean()), low, high)
         return self._drawn[spoken]
 
     def _guesses_w1(self, count: int) -> FloatArray:
         """SW1 in metres of each draw; the guesses of a draw begin with those that it had when they were fewer."""
-        draws = min(
-            self.how.random_baseline_draws, max(self.how.random_baseline_draws * GUESSES // count, FEWEST_DRAWS)
-        )
+        most = self.how.random_baseline_draws
+        draws = min(most, max(most * GUESSES // count, FEWEST_DRAWS))
         w1 = []
         for some in np.array_split(np.arange(draws), max(1, draws * count // 20_000)):
             unit = self.rng.uniform("guess", np.full(len(some), self.owner), (count, 2), item=some)
@@ -212,125 +217,100 @@ class _Common:
         return np.concatenate(w1)
 
 
-def _attack(
-    how: Leakage,
-    before: TrackEstimates,
-    estimates: Estimates,
-    mine: IntArray,
-    track: Track,
-    common: _Common,
-    now: ComparedRound,
-    i: int,
-) -> tuple[TrackEstimates, dict[str, Any]]:
-    """One attack on one UE: what it has said so far, and the row of this round; mine: its estimates of this UE."""
-    if not len(mine) and not before.heard:  # as of an attack that only gives answers
-        return before, {**_SILENCE, "true_centroids_sw1_m": common.of_centroids_m}
-    inside = now.area.contains(estimates.position_m[mine])
-    is_centroid, is_place, is_step = (
-        np.array([estimates.what[j] == what for j in mine], dtype=bool) for what in ("centroid", "place", "step")
-    )
-    heard = bool(is_centroid.any())
-    named = estimates.position_m[mine[is_centroid & inside]]
-    place, spoken = mine[is_place & inside], before.spoken + int(is_centroid.sum())
+def _compared(
+    before: TrackEstimates, mine: Estimates, truth: TrackTruth, selected_m: FloatArray
+) -> tuple[TrackEstimates, Row]:
+    """One attack on one UE: its estimates so far, and the row of this round, with `mine`.
+
+    selected_m (2,): mean of what the UE trained on.
+    """
+    what = np.array(mine.what, dtype=object)
+    inside = truth.area.contains(mine.position_m)
+    centroid = what == "centroid"
+    place = (what == "place") & inside
+    heard = bool(centroid.any())
+    centroids_m, places_m = mine.position_m[centroid & inside], mine.position_m[place]
+    spoken = before.spoken + int(centroid.sum())
+    band = truth.band(before.band, spoken)
     said = replace(
         before,
         spoken=spoken,
-        named=before.named + int((is_centroid | is_place).sum()),
-        band=common.band(before.band, spoken),
-        heard=before.heard + heard,
-        diverged=before.diverged + (heard and len(named) == 0),
-        centroids=np.concatenate([before.centroids, named]),
-        places=np.concatenate([before.places, estimates.position_m[place]]),
-        weights=np.concatenate([before.weights, estimates.weight[place]]),
+        named=before.named + int((centroid | (what == "place")).sum()),
+        band=band,
+        centroids=np.concatenate([before.centroids, centroids_m]),
+        places=np.concatenate([before.places, places_m]),
+        weights=np.concatenate([before.weights, mine.weight[place]]),
     )
-    said, errors = _round_errors(said, named, track, now.selected_mean_m[i])
-    said, steps = _steps(said, estimates.position_m[mine[is_step]], heard, track)
+    true_m = truth.track.centroids[-1]
+    said, steps = _steps(said, mine.position_m[what == "step"], heard, true_m)
+    w1_m = truth.sw1_m(said.centroids)
     return said, {
-        **errors,
-        **_distribution(how, said, common),
-        **_place_errors(how, estimates.position_m[place], estimates.weight[place], track),
-        **steps,
         "heard": heard,
-        "diverged": heard and len(named) == 0,
-        "diverged_percent": 100.0 * said.diverged / said.heard if said.heard else NAN,
+        "diverged": heard and not len(centroids_m),
+        "error_m": _distance_m(centroids_m, true_m),
+        "selected_error_m": _distance_m(centroids_m, selected_m),
+        "sw1_m": w1_m,
+        "sqrt_sw1": math.sqrt(w1_m),
+        "true_centroids_sw1_m": truth.of_centroids_m,
+        "guess_sw1_m": band.mean_m,
+        "guess_sw1_m_q05": band.low_m,
+        "guess_sw1_m_q95": band.high_m,
+        "places": len(places_m),
+        "place_error_m": _mean_distance_m(places_m, mine.weight[place], true_m),
+        **steps,
     }
 
 
-_SILENCE = {
-    **dict.fromkeys(("error_m", "selected_error_m", "track_error_m", "smoothed_error_m"), NAN),
-    **dict.fromkeys(("sw1_m", "sqrt_sw1", "centroid_sw1_m", "guess_sw1_m", "guess_sw1_m_q05", "guess_sw1_m_q95"), NAN),
-    **dict.fromkeys(("place_error_m", "diverged_percent"), NAN),
-    **dict.fromkeys(("step_error_m", "step_no_motion_m", "walk_error_m", "walk_no_motion_m"), NAN),
-    "places": 0, "heard": False, "diverged": False,
-}  # fmt: skip
+def _distance_m(named_m: FloatArray, true_m: FloatArray) -> float:
+    """Distance of the first of places (k, 2) from the truth (2,); NaN of none."""
+    return float(np.linalg.norm(named_m[0] - true_m)) if len(named_m) else NAN
 
 
-def _round_errors(
-    said: TrackEstimates, named: FloatArray, track: Track, selected_m: FloatArray
-) -> tuple[TrackEstimates, Metrics]:
-    """Errors of this round's estimate, of the last one standing, and of all of them smoothed."""
-    truth, past = track.centroids[-1], said.centroids
-    if len(past):
-        away_m = float(np.linalg.norm(past[-1] - truth))
-        said = replace(said, track_error_sum_m=said.track_error_sum_m + away_m, stood=said.stood + 1)
-    overall = track.sum_m / track.seen
-    smoothed = np.median(past, axis=0) if len(past) else np.full(2, np.nan)
-    return said, {
-        "error_m": float(np.linalg.norm(named[0] - truth)) if len(named) else NAN,
-        "selected_error_m": float(np.linalg.norm(named[0] - selected_m)) if len(named) else NAN,
-        "track_error_m": said.track_error_sum_m / said.stood if len(past) else NAN,
-        "smoothed_error_m": float(np.linalg.norm(smoothed - overall)),
-    }
+def _mean_distance_m(named_m: FloatArray, weight: FloatArray, true_m: FloatArray) -> float:
+    """sum_j e_j |g_j - d| / sum_j e_j of places g (k, 2) with weights e (k,): Z of Zong et al., Eq. 16, times k."""
+    if not weight.sum() > 0:
+        return NAN
+    return float(weight @ np.linalg.norm(named_m - true_m, axis=1) / weight.sum())
 
 
-def _distribution(how: Leakage, said: TrackEstimates, common: _Common) -> dict[str, Any]:
-    """Sliced Wasserstein distances of what was reconstructed so far."""
-    w1 = centre = NAN
-    if len(said.centroids):
-        named = sorted_projections(said.centroids[evenly(len(said.centroids), MOST_CENTROIDS)], how.directions)
-        w1 = float(sliced_w1(common.points, named, common.sums))
-        centre = float(sliced_w1(common.centroids, named))
-    return {
-        "sw1_m": w1,
-        "sqrt_sw1": float(np.sqrt(w1)),
-        "centroid_sw1_m": centre,
-        "true_centroids_sw1_m": common.of_centroids_m,
-        "guess_sw1_m": said.band.mean_m,
-        "guess_sw1_m_q05": said.band.low_m,
-        "guess_sw1_m_q95": said.band.high_m,
-    }
+def _steps(said: TrackEstimates, step_m: FloatArray, heard: bool, true_m: FloatArray) -> tuple[TrackEstimates, Metrics]:
+    """Errors of the displacement since the last answer, and since the first, along the direction that the attack names.
+
+    `no_motion` is the error of the guess that the UE did not move.
+    """
+    row = dict.fromkeys(("step_error_m", "step_no_motion_m", "walk_error_m", "walk_no_motion_m"), NAN)
+    first, last = said.anchor_m
+    if len(step_m):
+        walk_m = said.walk_m + step_m[0]
+        for name, way_m, since in (("step", step_m[0], last), ("walk", walk_m, first)):
+            length = float(np.linalg.norm(way_m))
+            along = float((true_m - since) @ (way_m / length if length else step_m[0]))
+            row |= {f"{name}_error_m": abs(along - length), f"{name}_no_motion_m": abs(along)}
+        said = replace(said, walk_m=walk_m, anchor_m=np.stack([first, true_m]))
+    elif heard:  # an answer that continues nothing begins a new walk
+        said = replace(said, walk_m=np.zeros(2), anchor_m=np.stack([true_m, true_m]))
+    return said, row
 
 
-def _with_places(how: Leakage, tracks: Tracks, now: ComparedRound, rows: list[Row]) -> list[Row]:
-    """The rows, each with how near the attack has come to its UE's places, all models together."""
-    of_ue: dict[int, list[tuple[int, Track]]] = {}
-    for (ue, model), track in tracks.items():
-        of_ue.setdefault(ue, []).append((model, track))
-    said: dict[tuple[int, str], list[TrackEstimates]] = {}
-    for ue, label in dict.fromkeys((row["ue"], row["attack"]) for row in rows):
-        ordered = sorted(of_ue[ue], key=lambda pair: pair[0])
-        said[ue, label] = [track.attacks[label] for _, track in ordered if label in track.attacks]
-    near = dict(zip(said, _places(how, said, now), strict=True))
-    return [{**row, **near[row["ue"], row["attack"]]} for row in rows]
-
-
-def _places(how: Leakage, said: dict[tuple[int, str], list[TrackEstimates]], now: ComparedRound) -> list[Metrics]:
-    """Measure estimates of each UE against its places, and those that an attacker without the truth would name.
+def _near(how: Leakage, every: list[TrackEstimates], ue: int, now: ComparedRound) -> Metrics:
+    """How near the estimates about a UE, and the places that an attacker without the truth would name, are to its own.
 
     NaN for a UE without any: there is nothing to be near to.
     """
-    ue, found = np.array([ue for ue, _ in said], dtype=np.int64), np.full((len(said), len(_NEAR)), np.nan)
-    truth = np.stack([of[ue] for of in (now.places.home_m, now.places.work_m, now.places.densest())], axis=1)
-    known, every = np.isfinite(truth).any(axis=(1, 2)), list(said.values())
-    for i in np.flatnonzero(known).tolist():
-        points, _ = _estimates(every[i])
-        named = sum(each.named for each in every[i])
-        found[i, :3] = [nearest_m(points, place) for place in truth[i]]
-        found[i, 6:8] = [guesses_nearest_m(truth[i, k], now.area, named) for k in (0, 2)]
-        found[i, 8:] = _guesses(how, every[i], now.area).best_two.ravel()
-    away_m = np.linalg.norm(found[:, None, 8:].reshape(-1, 1, MOST_NAMED, 2) - truth[:, :, None], axis=3)
-    found[:, 3:6] = np.fmin.reduce(np.where(np.isfinite(away_m), away_m, np.nan), axis=2)
-    return [dict(zip(_NEAR, row, strict=True)) for row in found.tolist()]
+    places = {"home": now.places.home_m[ue], "work": now.places.work_m[ue], "densest": now.places.densest()[ue]}
+    known = any(np.isfinite(true_m).all() for true_m in places.values())
+    points_m, named_m = _estimates(every)[0], np.full((MOST_NAMED, 2), np.nan)
+    if known:
+        named_m = _guesses(how, every, now.area).best_two
+    row: Metrics = {}
+    for name, true_m in places.items():
+        row[f"{name}_m"] = nearest_m(points_m, true_m)
+        row[f"{name}_named_m"] = nearest_m(named_m, true_m)
+    count = sum(said.named for said in every)
+    row |= {f"guess_{name}_m": guesses_nearest_m(places[name], now.area, count) for name in ("home", "densest")}
+    return row | dict(
+        zip(("named_x_m", "named_y_m", "second_x_m", "second_y_m"), named_m.ravel().tolist(), strict=True)
+    )
 
 
 def _estimates(said: list[TrackEstimates]) -> tuple[FloatArray, FloatArray]:
@@ -355,66 +335,15 @@ def named_at_end(how: Leakage, tracks: Tracks, area: Area, places: Places) -> li
     """
     if not any(np.isfinite(of).any() for of in (places.home_m, places.work_m, places.densest())):
         return []
-    said: dict[tuple[int, str], list[TrackEstimates]] = {}
-    for (ue, _), track in sorted(tracks.items()):
-        for label, one in track.attacks.items():
-            said.setdefault((ue, label), []).append(one)
     rows = list[Row]()
-    for (ue, label), every in said.items():
+    for (ue, label), every in _by_ue(tracks).items():
         named = _guesses(how, every, area)
-        for i, (x, y) in enumerate(named.place_m.tolist()):
-            rows.append({
-                "attack": label, "ue": ue, "rank": int(named.rank[i]), "x_m": x, "y_m": y, "place": named.place[i],
-                "probability": float(named.probability[i]),
-            })  # fmt: skip
+        columns = {"rank": named.rank, "x_m": named.place_m[:, 0], "y_m": named.place_m[:, 1]}
+        table = {name: column.tolist() for name, column in columns.items()}
+        table |= {"place": named.place, "probability": named.probability.tolist()}
+        for values in zip(*table.values(), strict=True):
+            rows.append({"attack": label, "ue": ue, **dict(zip(table, values, strict=True))})
     return rows
-
-
-def _place_errors(how: Leakage, position_m: FloatArray, weight: FloatArray, track: Track) -> dict[str, Any]:
-    """Number of places the attack named this round, and their distances from the truth, by the attack's own weights.
-
-    Z_i = sum_j e_j |g_j - d_i| / sum_j e_j of [Zong et al., Eq. 16], there with a further 1 / K_i: `literal_score`.
-    """
-    count = len(weight)
-    if count == 0 or not weight.sum() > 0:
-        return {"places": count, "place_error_m": NAN}
-    away = np.linalg.norm(position_m - track.centroids[-1], axis=1)
-    score = float(weight @ away / weight.sum())
-    return {"places": count, "place_error_m": score / count if how.literal_score else score}
-
-
-def _steps(said: TrackEstimates, step_m: FloatArray, heard: bool, track: Track) -> tuple[TrackEstimates, Metrics]:
-    """Errors of the displacement since the last answer, and since the first, along the direction that the attack names.
-
-    `no_motion` is the error of the guess that the UE did not move.
-    """
-    row = dict.fromkeys(("step_error_m", "step_no_motion_m", "walk_error_m", "walk_no_motion_m"), NAN)
-    truth, (first, last) = track.centroids[-1], said.anchor_m
-    if len(step_m):
-        walk_m = said.walk_m + step_m[0]
-        for name, way_m, since in (("step", step_m[0], last), ("walk", walk_m, first)):
-            length = float(np.linalg.norm(way_m))
-            along = float((truth - since) @ (way_m / length if length else step_m[0]))
-            row |= {f"{name}_error_m": abs(along - length), f"{name}_no_motion_m": abs(along)}
-        said = replace(said, walk_m=walk_m, anchor_m=np.stack([first, truth]))
-    elif heard:  # an answer that continues nothing begins a new walk
-        said = replace(said, walk_m=np.zeros(2), anchor_m=np.stack([truth, truth]))
-    return said, row
-
-
-def exact(tracks: Tracks) -> dict[tuple[int, int, str], Metrics]:
-    """Exact W1 in metres at the end, for each (UE, model, attack): of all points, and of the true centroids.
-
-    Sets of more than 1,000 are thinned evenly first (see `fl.leakage.distances.exact_w1`).
-    """
-    return {
-        (ue, model, label): {
-            "w1_m": exact_w1(track.points, said.centroids),
-            "centroid_w1_m": exact_w1(track.centroids, said.centroids),
-        }
-        for (ue, model), track in tracks.items()
-        for label, said in track.attacks.items()
-    }
 
 
 def pairs(tracks: Tracks, directions: int, most: int = 30) -> list[tuple[int, int, float]]:

@@ -34,8 +34,7 @@ class TrackEstimates:
     """Estimates of one track by an attack so far.
 
     centroids, places (k, 2), weights (k,) of the places: those inside the area; spoken: centroids that it named, inside
-    or not; named: these and other places; heard, diverged: rounds in which it named a centroid, and in which none lay
-    inside; stood: rounds with an estimate standing; track_error_sum_m: errors of the standing estimates, summed;
+    or not; named: these and other places;
     anchor_m (2, 2): true centroids at the first and the last answer of a walk; walk_m (2,): its steps, summed;
     answers : the latest ones about the UE; answered: their round, 0 before any.
     """
@@ -52,10 +51,6 @@ class TrackEstimates:
     spoken: int = 0
     named: int = 0
     band: Band = Band()
-    diverged: int = 0
-    heard: int = 0
-    stood: int = 0
-    track_error_sum_m: float = 0.0
     answers: NamedPlaces = field(default_factory=NamedPlaces)
     answered: int = 0
 
@@ -69,14 +64,13 @@ class TrackEstimates:
 class Track:
     """The truth of one (UE, model), and what attacks have said of it.
 
-    points (k, 2): every stride-th of the `seen` true points, in order of time; sum_m (2,): of all of them; centroids
+    points (k, 2): every stride-th of the `seen` true points, in order of time; centroids
     (rounds, 2): true mean of each round; attacks: by label; compared: the last round in which leakage was measured.
     """
 
-    shapes: ClassVar[dict[str, tuple[int | None, ...]]] = {"points": (None, 2), "sum_m": (2,), "centroids": (None, 2)}
+    shapes: ClassVar[dict[str, tuple[int | None, ...]]] = {"points": (None, 2), "centroids": (None, 2)}
     bounds: ClassVar[dict[str, tuple[float, float]]] = dict.fromkeys(("points", "centroids"), _POSITIONS_M)
     points: FloatArray
-    sum_m: FloatArray
     centroids: FloatArray
     stride: int = 1
     seen: int = 0
@@ -86,7 +80,7 @@ class Track:
     @classmethod
     def empty(cls) -> Track:
         """Before the first round."""
-        return cls(no_places(), np.zeros(2), no_places())
+        return cls(no_places(), no_places())
 
     def plus(self, points_m: FloatArray, most: int, selected_m: FloatArray | None = None) -> Track:
         """With the true points of a round; when there are too many, every second one is kept, for good.
@@ -99,7 +93,6 @@ class Track:
             points, stride = points[::2].copy(), stride * 2  # a view would keep all of them
         return replace(
             self, points=points, stride=stride, seen=self.seen + len(points_m),
-            sum_m=self.sum_m + points_m.sum(axis=0),
             centroids=np.concatenate([self.centroids, centroid[None]]),
         )  # fmt: skip
 

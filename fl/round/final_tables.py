@@ -29,7 +29,7 @@ Table = Mapping[str, NDArray[Any]]
 
 
 def write_final(setup: Setup, state: RoundState, world: World, spends: Table) -> None:
-    """Write the tables that are known at the end: final scores, privacy, exact distances, names, hindsight.
+    """Write the tables that are known at the end: final scores, privacy, names, hindsight.
 
     spends : the table of that name, as columns.
     """
@@ -37,8 +37,6 @@ def write_final(setup: Setup, state: RoundState, world: World, spends: Table) ->
     setup.recorder.write("final", {"name": list(final), "value": list(final.values())})
     for row in final_account(spends):
         setup.recorder.row("privacy", **row)
-    for (ue, model, attack), distances in leakage.exact(state.leakage).items():
-        setup.recorder.row("wasserstein", ue=ue, model=model, attack=attack, **distances)
     how = setup.learning.leakage
     named = leakage.named_at_end(how, state.leakage, world.area, world.places)
     for row in named:

@@ -235,16 +235,12 @@ TABLES: dict[str, dict[str, Column]] = {
         "error_m": Column("distance from the centroid estimate to the mean of all points measured in the round", "m"),
         "selected_error_m": Column("distance from the centroid estimate to the mean of the points trained on", "m"),
         "diverged": _flag("whether the estimate is not finite or outside the area"),
-        "diverged_percent": Column("share of diverged estimates so far", "%"),
         "sw1_m": Column(
             "sliced Wasserstein distance (SW1) between all points and all estimates so far; of more than 500 "
             "estimates, as many evenly in time",
             "m",
         ),
         "sqrt_sw1": Column("square root of sw1_m, which appears to be the unit of the published figures", "m^0.5"),
-        "centroid_sw1_m": Column(
-            "SW1 between the true batch centroids and the estimates so far, 500 of each at most", "m"
-        ),
         "true_centroids_sw1_m": Column("sw1_m of answering the true batch centroids; no bound", "m"),
         "guess_sw1_m": Column("baseline: sw1_m of as many uniformly random guesses, mean over draws", "m"),
         "guess_sw1_m_q05": Column("5 % quantile of it over draws", "m"),
@@ -272,9 +268,6 @@ TABLES: dict[str, dict[str, Column]] = {
         "densest_m": Column("home_m, from the place of most time of a replayed UE that has no home; else empty", "m"),
         "densest_named_m": Column("home_named_m, from this place", "m"),
         "guess_densest_m": Column("baseline: expected densest_m of as many uniformly random guesses", "m"),
-        "smoothed_error_m": Column(
-            "distance from the median of all estimates so far to the mean of all points so far", "m"
-        ),
         "places": _whole("places that the attack named in the round"),
         "place_error_m": Column(
             "mean distance of these places to the mean of all points of the round, weighted by the attack", "m"
@@ -283,7 +276,6 @@ TABLES: dict[str, dict[str, Column]] = {
         "step_no_motion_m": Column("baseline: the same error of the guess that the UE did not move", "m"),
         "walk_error_m": Column("error of the displacement since the first answer, along the attack's direction", "m"),
         "walk_no_motion_m": Column("baseline: the same error of the guess that the UE did not move", "m"),
-        "track_error_m": Column("error of the most recent estimate, mean over rounds so far", "m"),
     },
     "membership": {
         "round": _ROUND,
@@ -355,13 +347,6 @@ TABLES: dict[str, dict[str, Column]] = {
     "final": {
         "name": _text("name of a metric of the final model, or of its baselines, on all held-out samples"),
         "value": Column("value of the metric"),
-    },
-    "wasserstein": {
-        "ue": _UE,
-        "model": _MODEL,
-        "attack": _ATTACK,
-        "w1_m": Column("exact Wasserstein distance between all points and all estimates, at the end", "m"),
-        "centroid_w1_m": Column("the same between the true batch centroids and the estimates", "m"),
     },
     "named": {
         "attack": _ATTACK,

@@ -180,22 +180,6 @@ class TestLeakageByHand:
         rows = self.rows()
         assert [r["diverged"] for r in rows] == [False, True, False]
         assert [r["heard"] for r in rows] == [True, True, True]
-        np.testing.assert_allclose([r["diverged_percent"] for r in rows], [0, 50, 100 / 3])
-
-    def test_track_error_stands_on_the_last_estimate(self):
-        """50, then |(130, 40) - (400, 0)|, then 10."""
-        rows = self.rows()
-        away = np.hypot(270, 40)
-        np.testing.assert_allclose([r["track_error_m"] for r in rows], [50, (50 + away) / 2, (50 + away + 10) / 3])
-
-    def test_smoothed_error_is_median_against_the_mean_of_all_points(self):
-        rows = self.rows()
-        assert rows[0]["smoothed_error_m"] == pytest.approx(50.0)
-        # points so far: mean (250, 75); estimates (130, 40), (400, 290): median (265, 165)
-        assert rows[2]["smoothed_error_m"] == pytest.approx(np.hypot(15, 90))
-        # a wild fourth estimate moves the median to (400, 290), the points' mean to (200, 60)
-        fourth = self.rows([*self.rounds, ([[0, 0]], {"a": centroid_at(1900, 1400)})])[3]
-        assert fourth["smoothed_error_m"] == pytest.approx(np.hypot(200, 230))
 
     def test_distribution_so_far(self):
         rows = self.rows()
@@ -203,13 +187,11 @@ class TestLeakageByHand:
         two = np.array([[0.0, 0.0], [200.0, 0.0]])
         assert rows[0]["sw1_m"] == pytest.approx(sw1(two, np.array([[130.0, 40.0]]), 360), rel=1e-9)
         assert rows[0]["sqrt_sw1"] == pytest.approx(np.sqrt(rows[0]["sw1_m"]))
-        assert rows[0]["centroid_sw1_m"] == pytest.approx(2 / np.pi * 50, rel=1e-3)
         assert rows[0]["true_centroids_sw1_m"] == pytest.approx(2 / np.pi * 100, rel=1e-3)
         every = np.array([[0.0, 0.0], [200.0, 0.0], [400.0, 0.0], [400.0, 300.0]])
         centres = np.array([[100.0, 0.0], [400.0, 0.0], [400.0, 300.0]])
         told = np.array([[130.0, 40.0], [400.0, 290.0]])
         assert rows[2]["sw1_m"] == pytest.approx(sw1(every, told, 360), rel=1e-9)
-        assert rows[2]["centroid_sw1_m"] == pytest.approx(sw1(centres, told, 360), rel=1e-9)
         assert rows[2]["true_centroids_sw1_m"] == pytest.approx(sw1(every, centres, 360), rel=1e-9)
 
     def test_home_and_work_of_all_estimates_so_far(self):
@@ -297,8 +279,8 @@ class TestGuesses:
         once = {r["attack"]: r for r in play([rounds[0], ([[500, 500]], {"b": centroid_at(3, 3), "a": silent})])[1][-1]}
         assert once["a"]["guess_sw1_m"] != once["b"]["guess_sw1_m"] == rows["b"]["guess_sw1_m"]  # one against two
 
-    @pytest.mark.parametrize("place", [(1650.0, 700.0), (0.0, 0.0), (1000.0, 1500.0), (2100.0, -50.0)])
-    @pytest.mark.parametrize("count", [1, 5, 60])
+    @pytest.mark.parametrize("place", [(1650.0, 700.0), (2100.0, -50.0)])
+    @pytest.mark.parametrize("count", [1, 60])
     def test_nearest_guess_is_the_mean_of_many_draws(self, place, count):
         guess = AREA.sample(np.random.default_rng(count).uniform(size=(8000, count, 2)))
         nearest = np.linalg.norm(guess - np.array(place), axis=-1).min(axis=1)
@@ -328,8 +310,8 @@ class TestThinning:
     def points(self, n):
         return np.stack([np.arange(n) % 2000, np.zeros(n)], axis=1).astype(np.float64)
 
-    @pytest.mark.parametrize("n", [1, 99, 100, 101, 250, 5000])
-    @pytest.mark.parametrize("cut", [1, 7, 64, 5000])
+    @pytest.mark.parametrize("n", [1, 100, 101, 5000])
+    @pytest.mark.parametrize("cut", [7, 5000])
     def test_keeps_every_2_to_the_k_th_point_however_rounds_were_cut(self, n, cut):
         how, points = Leakage(max_points=100, directions=4, random_baseline_draws=1), self.points(n)
         track = Track.empty()
@@ -341,17 +323,15 @@ class TestThinning:
             stride *= 2
         np.testing.assert_array_equal(track.points, points[::stride])
         assert track.seen == n
-        np.testing.assert_allclose(track.sum_m, points.sum(axis=0))
 
 
 class TestLongRuns:
     """What a round compares is bounded, and as good as all of it."""
 
-    @pytest.mark.parametrize("rounds", [100, 500, 501, 5000])
+    @pytest.mark.parametrize("rounds", [500, 5000])
     def test_a_distribution_has_at_most_so_many_centroids(self, rounds):
         centroids = cloud(rounds) % [2000, 1500]
         track = replace(Track.empty(), points=cloud(300, 5) % [2000, 1500], centroids=centroids)
-        common = leakage._Common(Leakage(directions=30), track, 0, AREA, RNG)
-        assert common.centroids.shape == (30, min(rounds, leakage.MOST_CENTROIDS))
-        whole = float(sliced_w1(common.points, sorted_projections(centroids, 30)))
-        assert common.of_centroids_m == pytest.approx(whole, rel=0 if rounds <= 500 else 0.05)
+        truth = leakage.TrackTruth(Leakage(directions=30), track, 0, AREA, RNG)
+        whole = float(sliced_w1(truth.points, sorted_projections(centroids, 30)))
+        assert truth.of_centroids_m == pytest.approx(whole, rel=0 if rounds <= 500 else 0.05)
