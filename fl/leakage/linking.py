@@ -1,4 +1,4 @@
-r"""Success of linking names: shares, anonymity sets, and the time until the attacker is confused.
+r"""Names that change: how well they hide their owners from attacks that link them.
 
 An update counts if its UE was seen before under another name. It is linked right if it is given to the track that last
 held an update of that UE. An attacker that assigns k new names to the m UEs that were seen before and have no old name
@@ -11,6 +11,10 @@ a confusion is an update that is not linked right or, by entropy, one whose trac
 
 which the attacker knows of itself. 2^H is the size of the anonymity set.
 [Hoh and Gruteser 2005; Hoh et al. 2007, for time to confusion and its threshold.]
+
+Measures of error compare every estimate with the truth, whichever UE is believed to have sent it. What an attack names
+of a UE must follow from what the attacker knows: estimates belong together if they were made under one name or, of an
+attack that links names, about one track, which may be that of several UEs (`OwnedPlaces`).
 """
 
 from __future__ import annotations
@@ -19,17 +23,67 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 
-from fl.leakage.attributed import OwnedPlaces
+from fl.attacks.base import RevisedEstimates
+from fl.leakage.distances import density_peaks
+from fl.leakage.named import MOST_NAMED, NamedPlaces
+from fl.leakage.tracking import Whereabouts
 from fl.pseudonyms.names import Names
+from fl.tracking.identity import NO_PERSON, UNKNOWN, Identities
 from fl.tracking.linking import NameLinks
-from fl.types import Metrics
-from netsim.columns import frozen
+from fl.types import Directory, Estimates
+from netsim.columns import Columns, frozen, no_floats, no_ints, no_places
+from netsim.geometry import Area
 from netsim.record import Row
+from netsim.rng import Rng
 from netsim.units import BoolArray, FloatArray, IntArray
 
 CONFUSED_BITS = 0.4
 """entropy above which a track counts as lost"""
+
+
+@frozen
+class OwnedPlaces(Columns):
+    """Centroids and places inside the area of one attack so far: owner (n,), a name or a track; place_m (n, 2), weight
+    (n,), of centroids 1.
+    """
+
+    owner: IntArray = field(default_factory=no_ints)
+    place_m: FloatArray = field(default_factory=no_places)
+    weight: FloatArray = field(default_factory=no_floats)
+
+    def plus(self, owner: IntArray, estimates: Estimates, area: Area) -> OwnedPlaces:
+        """With estimates (k,) of a round, of owners (k,)."""
+        what = np.array(estimates.what, dtype=object)
+        weight = np.where(what == "centroid", 1.0, estimates.weight)
+        new = OwnedPlaces(owner, estimates.position_m, weight)
+        use = ((what == "centroid") | (what == "place")) & area.contains(estimates.position_m)
+        return self.join([self, new.select(use)])
+
+    def named(self, owner: int, area: Area, width_m: float) -> NamedPlaces:
+        """The two highest density peaks of what belongs to an owner."""
+        mine = self.select(self.owner == owner)
+        return NamedPlaces.ranked(density_peaks(mine.place_m, mine.weight, area, width_m, MOST_NAMED))
+
+
+def of_ues(revised: RevisedEstimates, names: Names) -> Estimates:
+    """Estimates about tracks as estimates about UEs: each by the track that holds most of its names."""
+    pairs, count = np.unique(np.stack([names.of[revised.name], revised.track], axis=1), axis=0, return_counts=True)
+    pairs = pairs[np.lexsort([pairs[:, 1], -count, pairs[:, 0]])]
+    ue, first = np.unique(pairs[:, 0], return_index=True)
+    row, said = np.nonzero(pairs[first, 1][:, None] == revised.estimates.ue)
+    return replace(revised.estimates.select(said), ue=ue[row])
+
+
+def owners(ue: IntArray, names: Names, links: NameLinks | None) -> IntArray:
+    """Names of estimates about UEs (k,), as the attacker sees it: the name of each UE now or, by links, its track."""
+    name = names.now[ue]
+    if links is None or not len(links.name):
+        return name
+    order = np.argsort(links.name)
+    at = np.minimum(np.searchsorted(links.name[order], name), len(order) - 1)
+    return links.track[order][at]
 
 
 @frozen
@@ -56,6 +110,42 @@ class LinkedUpdates:
         nameless = np.full(n_ue, -1)
         return cls(nameless, nameless, np.full(n_ue, np.nan))
 
+    def plus(self, links: NameLinks, names: Names, time_s: float) -> tuple[LinkedUpdates, Row]:
+        """With a round, and its row of the table `linking` without round and attack."""
+        ue = names.of[links.name]
+        before = self.track[ue] >= 0
+        same = self.name[ue] == links.name
+        again = before & ~same
+        right = again & (links.track == self.track[ue])
+        chance = chance_share(int((~same).sum()), int((self.track >= 0).sum()) - int(same.sum()))
+        unsure = again & ~(links.entropy_bits <= CONFUSED_BITS)
+        track, name, seen_s = self.track.copy(), self.name.copy(), self.seen_s.copy()
+        track[ue] = links.track
+        name[ue] = links.name
+        seen_s[ue] = time_s
+        now = LinkedUpdates(
+            track,
+            name,
+            seen_s,
+            exposure_s=self.exposure_s + float((time_s - self.seen_s[ue])[before].sum()),
+            wrong=self.wrong + int((again & ~right).sum()),
+            unsure=self.unsure + int(unsure.sum()),
+            by_chance=self.by_chance + float(again.sum()) * (1.0 - chance),
+            silent=self.silent or bool(np.isnan(links.entropy_bits[~links.born]).any()),
+        )
+        linked = again & ~links.born
+        return now, {
+            "time_s": time_s,
+            "seen": int(again.sum()),
+            "linked": int(linked.sum()),
+            "right_share": _mean(right, again),
+            "chance_share": chance if again.any() else float("nan"),
+            "anonymity_set": _mean(2.0**links.entropy_bits, linked),
+            "time_to_confusion_s": _over(now.exposure_s, now.wrong),
+            "entropy_time_to_confusion_s": float("nan") if now.silent else _over(now.exposure_s, now.unsure),
+            "chance_time_to_confusion_s": _over(now.exposure_s, now.by_chance),
+        }
+
 
 @dataclass(frozen=True)
 class Linking:
@@ -67,44 +157,35 @@ class Linking:
 
 def observe(
     before: Linking, links: dict[str, NameLinks], names: Names, time_s: float
-) -> tuple[Linking, dict[str, Any]]:
+) -> tuple[Linking, dict[str, list[Any]]]:
     """After a round in which attacks linked names: the state, and columns of the table `linking` without round."""
     held, rows = dict(before.held), list[Row]()
     for label, mine in links.items():
         last = held.get(label) or LinkedUpdates.nothing(len(names.now))
-        held[label], row = _after(last, mine, names, time_s)
-        rows.append({"attack": label, "time_s": time_s, **row})
+        held[label], row = last.plus(mine, names, time_s)
+        rows.append({"attack": label, **row})
     return replace(before, held=held), {key: [row[key] for row in rows] for key in (rows[0] if rows else ())}
 
 
-def _after(last: LinkedUpdates, links: NameLinks, names: Names, time_s: float) -> tuple[LinkedUpdates, dict[str, Any]]:
-    """One attack and round."""
-    ue = names.of[links.name]
-    before, same = last.track[ue] >= 0, last.name[ue] == links.name
-    again = before & ~same
-    right = again & (links.track == last.track[ue])
-    chance = chance_share(int((~same).sum()), int((last.track >= 0).sum()) - int(same.sum()))
-    sure = again & (links.entropy_bits <= CONFUSED_BITS)
-    elapsed_s = time_s - last.seen_s[ue]
-    now = replace(
-        last,
-        exposure_s=last.exposure_s + float(elapsed_s[before].sum()),
-        wrong=last.wrong + int(again.sum() - right.sum()),
-        unsure=last.unsure + int(again.sum() - sure.sum()),
-        by_chance=last.by_chance + float(again.sum()) * (1.0 - chance),
-        silent=last.silent or bool(np.isnan(links.entropy_bits[~links.born]).any()),
-    )
-    track, name, seen_s = last.track.copy(), last.name.copy(), last.seen_s.copy()
-    track[ue], name[ue], seen_s[ue] = links.track, links.name, time_s
-    return replace(now, track=track, name=name, seen_s=seen_s), {
-        "seen": int(again.sum()),
-        "linked": int((again & ~links.born).sum()),
-        "right_share": _share(right, again),
-        "chance_share": chance if again.any() else float("nan"),
-        **_anonymity(links.entropy_bits[again & ~links.born]),
-        "time_to_confusion_s": _over(now.exposure_s, now.wrong),
-        "entropy_time_to_confusion_s": float("nan") if now.silent else _over(now.exposure_s, now.unsure),
-        "chance_time_to_confusion_s": _over(now.exposure_s, now.by_chance),
+def identification(said: Identities, directory: Directory, users: tuple[str, ...], names: Names) -> Row:
+    """A row of the table `identities` without round, time and attack; users (n_ue,): the name of each UE.
+
+    A name is linked right if the attack names the person who sent it, one of a person outside the directory if it says
+    so. Linking names at random is right about each with probability 1 / people.
+    """
+    person = {user: i for i, user in enumerate(directory.user)}
+    truth = np.array([person.get(users[ue], NO_PERSON) for ue in names.of[said.name].tolist()], dtype=np.int64)
+    listed, given, answered = truth >= 0, said.person >= 0, said.person != UNKNOWN
+    return {
+        "people": len(directory.user),
+        "names": int(listed.sum()),
+        "others": int((~listed).sum()),
+        "told": int(answered.sum()),
+        "given": int(given.sum()),
+        "right_share": _mean(said.person == truth, listed),
+        "chance_share": 1.0 / len(directory.user) if listed.any() else float("nan"),
+        "probability": _mean(said.probability, given),
+        "anonymity_set": _mean(2.0**said.entropy_bits, answered),
     }
 
 
@@ -113,18 +194,53 @@ def chance_share(names: int, ues: int) -> float:
     return 1.0 / max(names, ues, 1)
 
 
-def _anonymity(entropy_bits: FloatArray) -> Metrics:
-    """Mean and median of 2^H."""
-    size = 2.0**entropy_bits
-    none = float("nan")
-    mean, median = (float(np.mean(size)), float(np.median(size))) if len(size) else (none, none)
-    return {"anonymity_set": mean, "anonymity_set_median": median}
-
-
-def _share(some: BoolArray, of: BoolArray) -> float:
-    return float(some.sum() / of.sum()) if of.any() else float("nan")
+def _mean(values: FloatArray | BoolArray, of: BoolArray) -> float:
+    return float(np.mean(values[of])) if of.any() else float("nan")
 
 
 def _over(total_s: float, count: float) -> float:
     """Infinite before the first confusion; NaN before anything could be confused."""
     return total_s / count if count else float("inf") if total_s else float("nan")
+
+
+RESOLUTIONS_M = (100.0, 500.0, 2500.0)
+MOST_POINTS = 6
+DRAWS = 20
+MOST_UES = 500
+"""UEs of smallest number that points are drawn of; they are distinguished from all"""
+
+
+def unicity(traces: Whereabouts, rng: Rng) -> list[Row]:
+    """Rows of the table `unicity`: the share of draws of p points of a UE that its trace alone has, by resolution.
+
+    Each point is known as a round and a square of the grid. UEs with fewer than p points are left out, and p of which
+    no UE has as many. [de Montjoye et al., Unique in the Crowd, Sci. Rep. 3:1376, 2013.] Names do not matter: this is
+    what is left of anonymity where nothing but names is hidden and each UE keeps one.
+    """
+    ues, owner = np.unique(traces.ue, return_inverse=True)
+    rows = []
+    for resolution_m in RESOLUTIONS_M:
+        square = np.floor(traces.place_m / resolution_m).astype(np.int64)
+        point = np.unique(np.column_stack([traces.round, square]), axis=0, return_inverse=True)[1].reshape(-1)
+        has = csr_array((np.ones(len(point), dtype=np.bool_), (point, owner)), shape=(len(point), len(ues)))
+        for p in range(1, MOST_POINTS + 1):
+            alone = _alone([point[owner == ue] for ue in range(min(len(ues), MOST_UES))], has, p, rng)
+            if len(alone):
+                row = {"resolution_m": resolution_m, "points": p, "ues": len(alone) // DRAWS, "draws": len(alone)}
+                rows.append({**row, "unique_percent": 100.0 * float(np.mean(alone))})
+    return rows
+
+
+def _alone(points: list[IntArray], has: csr_array, p: int, rng: Rng) -> list[bool]:
+    """Whether no other UE has the points of each draw.
+
+    points: those of each UE; has (points, UEs): which UE has which.
+    """
+    alone = []
+    for ue, mine in enumerate(points):
+        if len(mine) >= p:
+            keys = rng.uniform("points", np.full(DRAWS, ue), (len(mine),), item=np.arange(DRAWS) + DRAWS * p)
+            chosen = mine[np.argsort(keys, axis=1)[:, :p]]
+            matches = has[chosen.ravel()].toarray().reshape(DRAWS, p, -1).all(axis=1)
+            alone += (matches.sum(axis=1) == 1).tolist()
+    return alone

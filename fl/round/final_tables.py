@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fl.leakage import leakage
-from fl.leakage.linking import Linking, observe
+from fl.leakage.linking import Linking, observe, unicity
 from fl.leakage.lists import most_named, scores
 from fl.leakage.tracking import belief_rows, compared
-from fl.leakage.unicity import unicity
 from fl.learners.base import SurfaceLearner
 from fl.privacy.final import final_account
 from fl.round import records

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from fl.attacks.base import RevisedEstimates
-from fl.leakage import identities, leakage
-from fl.leakage.attributed import OwnedPlaces, of_ues, owners
-from fl.leakage.linking import Linking, observe
+from fl.leakage import leakage
+from fl.leakage.linking import Linking, OwnedPlaces, identification, observe, of_ues, owners
 from fl.leakage.named import NamedPlaces
 from fl.leakage.tracking import Whereabouts, belief_rows, compared
 from fl.round.setup import Setup
@@ -101,7 +100,7 @@ def _identified(setup: Setup, world: World, states: PartStates, facts: RoundCont
     for attack in setup.learning.attacks:
         said, directory = attack.identities(states.attacks[attack.label]), attack.directory(facts.public)
         if said is not None and directory is not None and said.round == facts.round:
-            row = identities.compared(said, directory, world.ues, states.names)
+            row = identification(said, directory, world.ues, states.names)
             rows.append({"round": facts.round, "time_s": facts.time_s, "attack": attack.label, **row})
     return {key: [row[key] for row in rows] for key in (rows[0] if rows else ())}
 

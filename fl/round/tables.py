@@ -444,7 +444,6 @@ TABLES: dict[str, dict[str, Column]] = {
         "anonymity_set": Column(
             "2^H, mean over the updates linked; H: entropy in bits of the name under which the track goes on"
         ),
-        "anonymity_set_median": Column("the same, median"),
         "time_to_confusion_s": Column(
             "time between successive updates of a UE, summed over UEs and rounds so far, divided by the number of "
             "updates that were not linked right; empty while there is none",
@@ -467,11 +466,9 @@ TABLES: dict[str, dict[str, Column]] = {
         "right_share": Column("share of `names` that it gave to the right person"),
         "chance_share": Column("baseline: the same of people given at random, 1 / people"),
         "probability": Column("probability of the person, as the attack states it, mean over names given to one"),
-        "given_right_share": Column("share of the names given to a person for which that was the right one"),
         "anonymity_set": Column(
             "2^H, mean over the names answered; H: entropy in bits over the people, and none of them"
         ),
-        "others_given_share": Column("share of `others` that it gave to a person, all of them falsely"),
     },
     "unicity": {
         "resolution_m": Column("side of the squares in which places are known; a row only where names change", "m"),

@@ -14,7 +14,7 @@ from interrupted import run_in_two
 
 from fl.attacks.home_directory import read_directory
 from fl.attacks.home_links import HomeLinker, Residents, TracksOfRound
-from fl.leakage.identities import compared
+from fl.leakage.linking import identification
 from fl.pseudonyms.names import Names
 from fl.pseudonyms.per_round import PerRound
 from fl.tracking.error_model import ErrorModel
@@ -140,13 +140,12 @@ class TestMeasures:
             np.array([0.9, 0.5, 0.8, 0.4]),
             np.array([0.0, 1.0, 2.0, 3.0]),
         )
-        row = compared(said, directory, ("a", "b", "c", "d"), self.names(4))
+        row = identification(said, directory, ("a", "b", "c", "d"), self.names(4))
         assert (
             row["people"] == 3 and row["names"] == 3 and row["given"] == 3 and row["told"] == 4 and row["others"] == 1
         )
         assert row["right_share"] == pytest.approx(1 / 3) and row["chance_share"] == pytest.approx(1 / 3)
         assert row["probability"] == pytest.approx((0.9 + 0.5 + 0.4) / 3)
-        assert row["given_right_share"] == pytest.approx(1 / 3) and row["others_given_share"] == 1.0
         assert row["anonymity_set"] == pytest.approx((1 + 2 + 4 + 8) / 4)
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fl.leakage.linking import unicity
 from fl.leakage.tracking import Whereabouts
-from fl.leakage.unicity import unicity
 from netsim.clock import DAY_S
 from netsim.rng import Streams
 from netsim.traces.read import read_trace
